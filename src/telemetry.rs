@@ -235,40 +235,18 @@ pub(crate) fn metrics_of(work: impl FnOnce()) -> String {
 #[cfg(test)]
 mod tests {
     use std::{
-        io::{self, Read, Write},
+        io::{Read, Seek, Write},
         net::{Ipv4Addr, TcpListener, TcpStream},
-        sync::{Arc, Mutex},
+        sync::Arc,
     };
 
     use super::*;
     use crate::error::Limit;
 
-    /// Captures the log.
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl<'a> MakeWriter<'a> for Log {
-        type Writer = Self;
-
-        fn make_writer(&'a self) -> Self {
-            self.clone()
-        }
-    }
-
     #[test]
     fn logs_spans_if_the_level_enables_them() {
         let logged = |format, level: &str| {
-            let log = Log::default();
+            let log = Arc::new(tempfile::tempfile().unwrap());
             let subscriber = logs(format, level.parse().unwrap(), log.clone(), false);
             tracing::dispatcher::with_default(&subscriber, || {
                 let job = tracing::debug_span!("job", n = 7, run_us = tracing::field::Empty);
@@ -276,9 +254,10 @@ mod tests {
                 tracing::info!(bytes = 9, "within");
                 job.record("run_us", 8);
             });
-            drop(subscriber);
-            let bytes = log.0.lock().unwrap().clone();
-            String::from_utf8(bytes).unwrap()
+            let mut text = String::new();
+            (&*log).rewind().unwrap();
+            (&*log).read_to_string(&mut text).unwrap();
+            text
         };
         let text = logged(LogFormat::Json, "debug");
         let [within, end] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };

@@ -45,7 +45,6 @@ pub struct GlobalArgs {
 }
 
 impl GlobalArgs {
-    /// A builder of clients with these options.
     pub fn client_builder(&self) -> Result<ClientBuilder> {
         let mut builder = Client::builder(&self.server).connections(self.connections.into());
         if let Some(deadline) = self.deadline {
@@ -109,11 +108,9 @@ words!(SetupList {
 /// Encoding of scalars in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScalarFormat {
-    /// An encoding of the protocol.
     Binary(ScalarEncoding),
     /// 32 bytes big-endian, as in EIP-4844.
     BigEndian,
-    /// One integer per line.
     Text(Notation),
 }
 

@@ -25,7 +25,6 @@ pub enum Exit {
     Interrupted = 130,
 }
 
-/// For `--help`.
 pub const HELP: &str = "\
 Exit codes:
   0    success
@@ -39,7 +38,6 @@ Exit codes:
   77   refused: not permitted, or too large for the server's limits
   130  interrupted; the job is also cancelled on the server";
 
-/// Why a command failed.
 #[derive(Debug)]
 pub struct CliFailure {
     pub exit: Exit,
@@ -53,10 +51,8 @@ pub struct CliFailure {
     pub index: Option<u64>,
 }
 
-/// `Result` with [`CliFailure`].
 pub type Result<T, E = CliFailure> = std::result::Result<T, E>;
 
-/// Fails without details.
 pub fn fail<T>(exit: Exit, message: impl Into<String>) -> Result<T> {
     Err(CliFailure::new(exit, message))
 }
@@ -104,6 +100,7 @@ impl CliFailure {
 
 impl From<ClientError> for CliFailure {
     fn from(error: ClientError) -> Self {
+        let is_about_scalars = error.field().is_some_and(|field| field.starts_with("scalars"));
         let message = match &error {
             ClientError::CannotConnect { target, problem } if problem.contains("certificate") => {
                 format!(
@@ -119,7 +116,7 @@ impl From<ClientError> for CliFailure {
             _ if error.reason() == Some(Reason::Deadline) => {
                 "deadline passed: allow more time with --deadline or send less".to_owned()
             }
-            _ if error.reason() == Some(Reason::NotCanonical) && is_about_scalars(&error) => {
+            _ if error.reason() == Some(Reason::NotCanonical) && is_about_scalars => {
                 format!("{error}: --reduce reduces scalars modulo r")
             }
             _ => error.to_string(),
@@ -134,20 +131,17 @@ impl From<ClientError> for CliFailure {
     }
 }
 
-fn is_about_scalars(error: &ClientError) -> bool {
-    error.field().is_some_and(|field| field.starts_with("scalars"))
-}
-
 fn exit_for(error: &ClientError) -> Exit {
     match error {
         ClientError::InvalidSetting { .. } => Exit::Usage,
         ClientError::CannotConnect { .. } | ClientError::ConnectionLost(_) => Exit::Unavailable,
         _ => match error.code() {
             Code::InvalidArgument => Exit::Data,
-            Code::PermissionDenied | Code::Unauthenticated => Exit::Refused,
             Code::ResourceExhausted | Code::Unavailable if error.is_retryable() => Exit::TryLater,
-            Code::ResourceExhausted => Exit::Refused,
             Code::DeadlineExceeded => Exit::TryLater,
+            Code::PermissionDenied | Code::Unauthenticated | Code::ResourceExhausted => {
+                Exit::Refused
+            }
             _ => Exit::Failed,
         },
     }

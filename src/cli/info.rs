@@ -57,7 +57,6 @@ fn group_name(plan: &MsmPlan) -> String {
     plan.group().as_str_name().trim_start_matches("GROUP_").to_lowercase()
 }
 
-/// The MSM plans by size and by how often the bases were used.
 fn plans_text(gpu: &Gpu) -> String {
     if gpu.msm_plans.is_empty() {
         return String::new();
@@ -70,7 +69,6 @@ fn plans_text(gpu: &Gpu) -> String {
     format!("\nplans for bases resident on gpu {}, if nothing else uses it\n{plans}\n", gpu.index)
 }
 
-/// One line of details that are not in the table of devices.
 fn gpu_details(gpu: &Gpu) -> String {
     let emulated = if gpu.emulated { ", emulated" } else { "" };
     let driver = gpu.driver_version.as_ref().map_or(String::new(), |v| format!(", driver {v}"));
@@ -98,8 +96,7 @@ fn gpu_details(gpu: &Gpu) -> String {
 }
 
 fn as_text(info: &GetInfoResponse) -> String {
-    let limits = info.limits.unwrap_or_default();
-    let load = info.load.unwrap_or_default();
+    let (limits, load) = (info.limits.unwrap_or_default(), info.load.unwrap_or_default());
     let state = if info.draining { ", draining: new work is refused" } else { "" };
     let mut text = format!(
         "capstand {}, up {}{state}\nengine {}: {}\n",

@@ -114,7 +114,6 @@ pub fn read_scalars(
     Ok(ScalarBytes { encoding, bytes })
 }
 
-/// Parses an argument that is one element of Fr in hex.
 pub fn fr_from_hex(text: &str) -> Result<Fr, String> {
     let bytes = scalars::parse(Notation::Hex, text, false).map_err(|error| error.to_string())?;
     if bytes.len() != scalars::SCALAR_BYTES {

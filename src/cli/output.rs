@@ -1,7 +1,8 @@
 //! Output of results, timings and numbers.
 
 use std::{
-    fmt, fs,
+    fmt::Display,
+    fs,
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
     time::Duration,
@@ -16,7 +17,6 @@ use super::{
 };
 use crate::client::{Execution, Timing, Verification};
 
-/// How to print.
 #[derive(Debug, Clone, Copy)]
 pub struct Ui {
     pub json: bool,
@@ -52,8 +52,7 @@ impl Ui {
     /// Prints the timings of a job on standard error.
     pub fn timings(self, what: &str, timing: &Timing, execution: &Execution) {
         if self.verbose {
-            let phases = phases(timing).map(|phase| phase.to_string());
-            self.note(&format!("{what}: {}", phases.join(", ")));
+            self.note(&format!("{what}: {}", stages_text(&phases(timing))));
             let verified = verify_name(execution.verified);
             let Execution { engine, device, stages, .. } = execution;
             self.note(&format!("engine {engine}, device {device}, verified: {verified}"));
@@ -86,7 +85,6 @@ impl OutputTarget {
         }
     }
 
-    /// Whether binary output would go to a terminal.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Stdout) && io::stdout().is_terminal()
     }
@@ -109,49 +107,34 @@ impl OutputTarget {
 const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// A table with a line below its header.
 pub fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_header(header);
     table
 }
 
-/// Time that jobs spent in a phase.
-#[derive(Debug, Clone, Copy)]
-pub struct PhaseTime {
-    pub name: &'static str,
-    pub time: Duration,
-}
-
-impl fmt::Display for PhaseTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, time_text(self.time))
-    }
-}
-
-/// The phases in order.
-pub fn phases(timing: &Timing) -> [PhaseTime; 8] {
+fn phases(timing: &Timing) -> [(&'static str, Duration); 8] {
     [
-        PhaseTime { name: "upload", time: timing.upload },
-        PhaseTime { name: "receive", time: timing.receive },
-        PhaseTime { name: "queue", time: timing.queue },
-        PhaseTime { name: "compute", time: timing.compute },
-        PhaseTime { name: "verify", time: timing.verify },
-        PhaseTime { name: "send", time: timing.send },
-        PhaseTime { name: "download", time: timing.download },
-        PhaseTime { name: "total", time: timing.total },
+        ("upload", timing.upload),
+        ("receive", timing.receive),
+        ("queue", timing.queue),
+        ("compute", timing.compute),
+        ("verify", timing.verify),
+        ("send", timing.send),
+        ("download", timing.download),
+        ("total", timing.total),
     ]
 }
 
 /// `sort 12 us, accumulate 1.2 ms`.
-pub fn stages_text(stages: &[(String, Duration)]) -> String {
-    let text = |(name, time): &(String, Duration)| format!("{name} {}", time_text(*time));
+pub fn stages_text(stages: &[(impl Display, Duration)]) -> String {
+    let text = |(name, time): &(_, Duration)| format!("{name} {}", time_text(*time));
     stages.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// Adds the fields `timing`, in microseconds, and `execution` to a report.
 pub fn with_timings(mut report: Value, timing: &Timing, execution: &Execution) -> Value {
-    for PhaseTime { name, time } in phases(timing) {
+    for (name, time) in phases(timing) {
         report["timing"][format!("{name}_us")] = microseconds(time);
     }
     report["execution"] = json!({
@@ -162,13 +145,11 @@ pub fn with_timings(mut report: Value, timing: &Timing, execution: &Execution) -
     report
 }
 
-/// Stages as JSON, in order, in microseconds.
 pub fn stages_json(stages: &[(String, Duration)]) -> Value {
     let one = |(name, time): &(String, _)| json!({ "name": name, "time_us": microseconds(*time) });
     stages.iter().map(one).collect()
 }
 
-/// A time as whole microseconds.
 pub fn microseconds(time: Duration) -> Value {
     json!(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }

@@ -13,52 +13,44 @@ const STEPS: &str = "{msg:<36} {bar:30} {pos}/{len} {elapsed}";
 const SPINNER: &str = "{msg:<36} {spinner} {elapsed}";
 
 /// A progress bar, or nothing if bars are not drawn. Removed when dropped.
-pub struct TerminalProgress(Option<ProgressBar>);
+pub struct TerminalProgress(ProgressBar);
 
 impl TerminalProgress {
-    /// A bar for bytes read, sent or received.
     pub fn bytes(ui: Ui, what: impl Into<String>, total: u64) -> Self {
         Self::new(ui, BYTES, what, Some(total))
     }
 
-    /// A bar for a known number of steps.
     pub fn steps(ui: Ui, what: impl Into<String>, total: u64) -> Self {
         Self::new(ui, STEPS, what, Some(total))
     }
 
-    /// A spinner for work of unknown length.
     pub fn spinner(ui: Ui, what: impl Into<String>) -> Self {
         Self::new(ui, SPINNER, what, None)
     }
 
     fn new(ui: Ui, style: &str, what: impl Into<String>, total: Option<u64>) -> Self {
         if !ui.draws() {
-            return Self(None);
+            return Self(ProgressBar::hidden());
         }
         let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
         let style = ProgressStyle::with_template(style).expect("the tests parse the template");
         bar.set_style(style.progress_chars("=> "));
         bar.set_message(what.into());
         bar.enable_steady_tick(TICK);
-        Self(Some(bar))
+        Self(bar)
     }
 
     pub fn add(&self, done: u64) {
-        if let Some(bar) = &self.0 {
-            bar.inc(done);
-        }
+        self.0.inc(done);
     }
 
     pub fn set_message(&self, what: impl Into<String>) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(what.into());
-        }
+        self.0.set_message(what.into());
     }
 
-    /// The client's progress callback.
     pub fn callback(&self) -> Option<Progress> {
-        let bar = self.0.clone()?;
-        Some(Arc::new(move |done, total| {
+        let bar = self.0.clone();
+        (!bar.is_hidden()).then_some(Arc::new(move |done, total| {
             bar.set_length(total);
             bar.set_position(done);
             if done >= total {
@@ -70,9 +62,7 @@ impl TerminalProgress {
 
 impl Drop for TerminalProgress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
+        self.0.finish_and_clear();
     }
 }
 

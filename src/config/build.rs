@@ -90,7 +90,7 @@ fn server_settings(values: &SettingValues, tls: Option<TlsIdentity>) -> ServerSe
 fn cuda_settings(values: &SettingValues) -> CudaSettings {
     CudaSettings {
         driver: values.path("cuda_driver"),
-        devices: values.devices("cuda_devices"),
+        devices: values.devices("cuda_devices").unwrap_or_default(),
         devices_min: values.integer("cuda_devices_min"),
         memory_percent: values.integer("cuda_memory_percent"),
         pinned_bytes: values
@@ -102,7 +102,6 @@ fn cuda_settings(values: &SettingValues) -> CudaSettings {
     }
 }
 
-/// Reports settings that contradict each other.
 fn check_relations(
     values: &SettingValues,
     server: &ServerSettings,

@@ -26,14 +26,11 @@ pub fn command() -> Command {
         .env("CAPSTAN_CONFIG")
         .value_parser(value_parser!(PathBuf))
         .help(format!("TOML file to read [default: {FILE_DEFAULT}, if it exists]"));
-    let check = Arg::new("check-config")
-        .long("check-config")
-        .action(ArgAction::SetTrue)
+    let action = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let check = action("check-config")
         .help("Check the configuration, print every problem and exit with 0 or 78");
-    let print = Arg::new("print-config")
-        .long("print-config")
-        .action(ArgAction::SetTrue)
-        .help("Print the configuration as a commented TOML file and exit");
+    let print =
+        action("print-config").help("Print the configuration as a commented TOML file and exit");
     Command::new("capstand")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Serve MSM and NTT over BLS12-381 via gRPC")
@@ -56,5 +53,22 @@ fn argument(setting: &Setting) -> Arg {
             argument.num_args(0..=1).require_equals(true).default_missing_value("true")
         }
         _ => argument,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_has_a_flag_and_help() {
+        let mut command = command();
+        command.clone().debug_assert();
+        let help = command.render_help().to_string();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        for setting in TABLE {
+            assert!(help.contains(&format!("--{}", setting.flag())), "{}", setting.name);
+            assert!(help.contains(&format!("[default: {}]", setting.default)), "{}", setting.name);
+        }
     }
 }

@@ -29,7 +29,6 @@ pub enum SettingKind {
     Filter,
 }
 
-/// A parsed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParsedValue {
     /// An `Integer`, `Bytes` or `Mode`.
@@ -79,7 +78,6 @@ impl SettingKind {
         }
     }
 
-    /// The value's placeholder in `--help`.
     pub const fn placeholder(self) -> &'static str {
         match self {
             Self::Integer { .. } => "N",
@@ -145,8 +143,7 @@ fn devices(text: &str) -> Option<Vec<u32>> {
     let device = |text: &str| number(text.trim(), 10).and_then(|n| u32::try_from(n).ok());
     let mut numbers = text.split(',').map(device).collect::<Option<Vec<_>>>()?;
     numbers.sort_unstable();
-    let is_set = numbers.is_sorted_by(|a, b| a < b);
-    is_set.then_some(numbers)
+    numbers.is_sorted_by(|a, b| a < b).then_some(numbers)
 }
 
 fn bytes(text: &str) -> Option<u64> {

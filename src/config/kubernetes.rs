@@ -1,7 +1,6 @@
 //! Variables that Kubernetes sets in every container for the services of its namespace. Those of a
 //! service named `capstan` or `capstan-<suffix>` look like settings.
 
-/// Protocols of a service's port.
 const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 
 /// Whether `CAPSTAN_<name>` is such a variable: `SERVICE_HOST`, `SERVICE_PORT`,

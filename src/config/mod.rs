@@ -14,6 +14,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use command::command;
 pub use kind::ByteSize;
+#[cfg(feature = "internals")]
+pub use memory::available_bytes as available_memory_bytes;
 pub use source::ConfigProblem;
 pub use values::SettingValues;
 
@@ -71,6 +73,3 @@ pub struct CudaSettings {
     /// NTTs with fewer elements run on the CPU.
     pub ntt_min: u64,
 }
-
-#[cfg(test)]
-mod tests;

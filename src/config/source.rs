@@ -1,10 +1,6 @@
 //! Sources of values: file, environment and flags, each of which overrides the previous one.
 
-use std::{
-    ffi::OsString,
-    fmt, fs,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, fs, path::PathBuf};
 
 use clap::ArgMatches;
 use figment::{
@@ -35,20 +31,9 @@ const ENV_IGNORED: [&str; 7] = [
 ];
 
 /// An invalid setting, and how to fix it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigProblem(String);
-
-impl ConfigProblem {
-    pub(super) fn new(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Display for ConfigProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigProblem(pub(super) String);
 
 /// A value from a source, not yet parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,28 +46,27 @@ pub struct RawValue {
 
 /// The given value of each setting, in the table's order; `None` for the default.
 pub fn read_sources(
-    file: Option<&Path>,
     env: impl IntoIterator<Item = (OsString, OsString)>,
     flags: &ArgMatches,
 ) -> Result<Vec<Option<RawValue>>, Vec<ConfigProblem>> {
     let mut problems = Vec::new();
     let mut figment = Figment::new();
-    if let Some(path) = file {
+    if let Some(path) = config_file(flags) {
         // Figment treats a missing file as empty.
-        if let Err(error) = fs::File::open(path) {
+        if let Err(error) = fs::File::open(&path) {
             problems.push(ConfigProblem(format!("--config {}: {error}", path.display())));
         }
         figment = figment.merge(Toml::file_exact(path));
     }
     let figment = figment.merge(from_env(env, &mut problems)).merge(from_flags(flags));
-    let values: Dict = match figment.extract() {
+    let values = match figment.extract::<Dict>() {
         Ok(values) => values,
         Err(error) => {
             problems.extend(error.into_iter().map(|e| ConfigProblem(e.to_string())));
             return Err(problems);
         }
     };
-    let source = |name: &str| source_of(figment.find_metadata(name), name);
+    let source = |name: &str| source_of(&figment, name);
     for name in values.keys().filter(|name| table::find(name).is_none()) {
         problems.push(ConfigProblem(format!(
             "{name} ({}): no such setting{}",
@@ -98,7 +82,7 @@ pub fn read_sources(
 }
 
 /// The file to read: that of `--config`, or the default if it exists.
-pub fn config_file(flags: &ArgMatches) -> Option<PathBuf> {
+fn config_file(flags: &ArgMatches) -> Option<PathBuf> {
     let default = || Some(PathBuf::from(FILE_DEFAULT)).filter(|path| path.exists());
     flags.get_one::<PathBuf>("config").cloned().or_else(default)
 }
@@ -106,7 +90,7 @@ pub fn config_file(flags: &ArgMatches) -> Option<PathBuf> {
 /// Values as text by setting name, from one source.
 struct TextProvider {
     source: &'static str,
-    entries: Vec<(String, String)>,
+    values: Dict,
 }
 
 impl Provider for TextProvider {
@@ -115,9 +99,7 @@ impl Provider for TextProvider {
     }
 
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        let entries = self.entries.iter().cloned();
-        let dict = entries.map(|(name, text)| (name, Value::from(text))).collect();
-        Ok(Map::from([(Profile::Default, dict)]))
+        Ok(Map::from([(Profile::Default, self.values.clone())]))
     }
 }
 
@@ -125,31 +107,31 @@ fn from_env(
     env: impl IntoIterator<Item = (OsString, OsString)>,
     problems: &mut Vec<ConfigProblem>,
 ) -> TextProvider {
-    let mut entries = Vec::new();
+    let mut values = Dict::new();
     for (key, value) in env {
         let Some(name) = key.to_str().filter(|key| !ENV_IGNORED.contains(key)) else { continue };
         let Some(name) = name.strip_prefix(PREFIX) else { continue };
         match value.into_string() {
             Ok(text) if is_service_link(name, &text) => {}
-            Ok(text) => entries.push((name.to_ascii_lowercase(), text)),
+            Ok(text) => drop(values.insert(name.to_ascii_lowercase(), text.into())),
             Err(_) => {
                 problems.push(ConfigProblem(format!("environment {PREFIX}{name}: not UTF-8")))
             }
         }
     }
-    TextProvider { source: "environment", entries }
+    TextProvider { source: "environment", values }
 }
 
 fn from_flags(flags: &ArgMatches) -> TextProvider {
-    let entries = TABLE.iter().filter_map(|setting| {
+    let values = TABLE.iter().filter_map(|setting| {
         let text = flags.get_one::<String>(setting.name)?;
-        Some((setting.name.to_owned(), text.clone()))
+        Some((setting.name.to_owned(), text.clone().into()))
     });
-    TextProvider { source: "flag", entries: entries.collect() }
+    TextProvider { source: "flag", values: values.collect() }
 }
 
-fn source_of(metadata: Option<&Metadata>, name: &str) -> String {
-    let Some(metadata) = metadata else { return "default".to_owned() };
+fn source_of(figment: &Figment, name: &str) -> String {
+    let Some(metadata) = figment.find_metadata(name) else { return "default".to_owned() };
     match (metadata.source.as_ref().and_then(|s| s.file_path()), metadata.name.as_ref()) {
         (Some(path), _) => path.display().to_string(),
         (None, "flag") => format!("--{}", name.replace('_', "-")),

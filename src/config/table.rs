@@ -10,7 +10,6 @@ pub struct Setting {
     pub kind: SettingKind,
     /// Default, as in the file but without quotes.
     pub default: &'static str,
-    /// Description for people.
     pub about: &'static str,
 }
 
@@ -144,7 +143,6 @@ pub const TABLE: &[Setting] = &[
         "Log filter."),
 ];
 
-/// The setting of that name.
 pub fn find(name: &str) -> Option<&'static Setting> {
     TABLE.iter().find(|setting| setting.name == name)
 }

@@ -6,17 +6,28 @@ use clap::ArgMatches;
 
 use super::{
     kind::ParsedValue,
-    source::{self, ConfigProblem, RawValue},
+    source::{ConfigProblem, RawValue, read_sources},
     table::{Setting, TABLE},
 };
 
-/// The value of one setting and its source.
 #[derive(Debug, Clone)]
 struct SettingValue {
     setting: &'static Setting,
     parsed: ParsedValue,
     /// `None` for the default.
     raw: Option<RawValue>,
+}
+
+/// Declares getters of values of one kind; `None` for the words `auto` and `none`.
+macro_rules! getters {
+    ($($name:ident($variant:ident) -> $type:ty;)+) => {
+        $(pub(super) fn $name(&self, name: &str) -> Option<$type> {
+            match &self.get(name).parsed {
+                ParsedValue::$variant(value) => Some(value.clone()),
+                _ => None,
+            }
+        })+
+    };
 }
 
 /// The value of every setting, each of its kind and in its range.
@@ -31,7 +42,7 @@ impl SettingValues {
         flags: &ArgMatches,
         env: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, Vec<ConfigProblem>> {
-        let given = source::read_sources(source::config_file(flags).as_deref(), env, flags)?;
+        let given = read_sources(env, flags)?;
         let (mut problems, mut values) = (Vec::new(), Vec::new());
         for (setting, raw) in TABLE.iter().zip(given) {
             let text = raw.as_ref().map_or(setting.default, |raw| raw.text.as_str());
@@ -61,7 +72,6 @@ impl SettingValues {
         toml
     }
 
-    /// A problem with the value of the setting `name`.
     pub(super) fn problem(&self, name: &str, text: &str) -> ConfigProblem {
         let SettingValue { setting, raw, .. } = self.get(name);
         problem(setting, raw.as_ref(), text)
@@ -72,12 +82,11 @@ impl SettingValues {
         found.expect("the name is in the table")
     }
 
-    /// A number, or `None` for `auto`.
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
-        match self.get(name).parsed {
-            ParsedValue::Number(number) => Some(number),
-            _ => None,
-        }
+    getters! {
+        number(Number) -> u64;
+        address(Address) -> SocketAddr;
+        path(Path) -> PathBuf;
+        devices(Devices) -> Vec<u32>;
     }
 
     /// A number that cannot be `auto`, as an integer type that holds the setting's range.
@@ -94,10 +103,6 @@ impl SettingValues {
         Duration::from_secs(self.integer(name))
     }
 
-    pub(super) fn flag(&self, name: &str) -> bool {
-        self.get(name).parsed == ParsedValue::Flag(true)
-    }
-
     pub(super) fn text(&self, name: &str) -> &str {
         match &self.get(name).parsed {
             ParsedValue::Text(text) => text,
@@ -105,31 +110,13 @@ impl SettingValues {
         }
     }
 
-    pub(super) fn address(&self, name: &str) -> Option<SocketAddr> {
-        match self.get(name).parsed {
-            ParsedValue::Address(address) => Some(address),
-            _ => None,
-        }
-    }
-
-    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
-        match &self.get(name).parsed {
-            ParsedValue::Path(path) => Some(path.clone()),
-            _ => None,
-        }
-    }
-
-    /// Device numbers; empty for all.
-    pub(super) fn devices(&self, name: &str) -> Vec<u32> {
-        match &self.get(name).parsed {
-            ParsedValue::Devices(numbers) => numbers.clone(),
-            _ => Vec::new(),
-        }
+    pub(super) fn flag(&self, name: &str) -> bool {
+        self.get(name).parsed == ParsedValue::Flag(true)
     }
 }
 
 fn problem(setting: &Setting, raw: Option<&RawValue>, text: &str) -> ConfigProblem {
     let given = raw.map_or(setting.default, |raw| raw.text.as_str());
     let source = raw.map_or("default", |raw| raw.source.as_str());
-    ConfigProblem::new(format!("{} = {given:?} ({source}): {text}", setting.name))
+    ConfigProblem(format!("{} = {given:?} ({source}): {text}", setting.name))
 }

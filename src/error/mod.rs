@@ -4,7 +4,7 @@ mod reason;
 
 pub use reason::Reason;
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 /// `Result` with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The request is wrong: a retry fails too.
-    #[error("{field}{at}: {problem}", at = IndexSuffix(*.index))]
+    #[error("{field}{at}: {problem}", at = suffix(*.index))]
     Invalid {
         /// The request's field, named as in the proto.
         field: &'static str,
@@ -236,11 +236,7 @@ fn advice(retry_after: Option<Duration>) -> &'static str {
     }
 }
 
-/// Displays as `[7]`, or as nothing.
-struct IndexSuffix(Option<u64>);
-
-impl fmt::Display for IndexSuffix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |index| write!(f, "[{index}]"))
-    }
+/// `[7]`, or nothing.
+fn suffix(index: Option<u64>) -> String {
+    index.map_or_else(String::new, |index| format!("[{index}]"))
 }

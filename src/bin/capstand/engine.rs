@@ -22,29 +22,25 @@ pub struct ChosenEngine {
 }
 
 /// Errors: the exit code; the cause is logged.
-pub fn choose(config: &Config, loss_handler: &GpuLossHandler) -> Result<ChosenEngine, u8> {
+pub fn choose(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<ChosenEngine, u8> {
     let cpu = || CpuEngine::new(config.threads).map_err(log_and_exit(SOFTWARE));
     if config.engine == EngineChoice::Cpu {
         let reason = "set by the configuration".into();
         return Ok(ChosenEngine { engine: Arc::new(cpu()?), reason });
     }
-    match cuda::open(config, cpu()?, loss_handler) {
-        Ok(chosen) => Ok(chosen),
-        Err(NoGpu { reason, is_required, .. })
-            if is_required || config.engine == EngineChoice::Cuda =>
-        {
-            Err(log_and_exit(UNAVAILABLE)(reason))
-        }
-        Err(NoGpu { reason, host_has_gpus, .. }) => {
+    cuda::open(config, cpu()?, loss_handler).or_else(
+        |NoGpu { reason, is_required, host_has_gpus }| {
+            if is_required || config.engine == EngineChoice::Cuda {
+                return Err(log_and_exit(UNAVAILABLE)(reason));
+            }
             if host_has_gpus {
                 warn!(reason, "no GPU of this host is used: all work runs on the CPU");
             }
             Ok(ChosenEngine { engine: Arc::new(cpu()?), reason })
-        }
-    }
+        },
+    )
 }
 
-/// Why no GPU is used.
 struct NoGpu {
     reason: String,
     /// Whether the configuration requires a GPU.
@@ -54,11 +50,8 @@ struct NoGpu {
 
 /// Ends the process if a GPU is lost while the daemon serves. The startup code handles earlier
 /// faults itself.
-#[derive(Clone, Default)]
-pub struct GpuLossHandler(Arc<GpuLossState>);
-
 #[derive(Default)]
-struct GpuLossState {
+pub struct GpuLossHandler {
     drainer: OnceLock<Drainer>,
     lost: AtomicBool,
 }
@@ -67,14 +60,14 @@ impl GpuLossHandler {
     /// From now on, the loss of a GPU ends the process.
     pub fn arm(&self, drainer: Drainer) {
         // The daemon has one server, so this is the first call.
-        let _ = self.0.drainer.set(drainer);
+        let _ = self.drainer.set(drainer);
     }
 
     /// The outcome of the process after the drain.
     ///
     /// Errors: the exit code if a GPU was lost.
     pub fn exit_status(&self) -> Result<(), u8> {
-        if self.0.lost.load(Ordering::Acquire) { Err(SOFTWARE) } else { Ok(()) }
+        if self.lost.load(Ordering::Acquire) { Err(SOFTWARE) } else { Ok(()) }
     }
 }
 
@@ -98,11 +91,10 @@ mod cuda {
     /// Time to send responses; the GPU's work is lost.
     const FAULT_DRAIN_GRACE: Duration = Duration::from_millis(500);
 
-    /// Opens the engine on all usable GPUs.
     pub fn open(
         config: &Config,
         cpu: CpuEngine,
-        loss_handler: &GpuLossHandler,
+        loss_handler: &Arc<GpuLossHandler>,
     ) -> Result<ChosenEngine, NoGpu> {
         let cuda = &config.cuda;
         let refuse = |unavailable: GpuUnavailable| {
@@ -120,8 +112,7 @@ mod cuda {
             return Err(NoGpu { reason, is_required: true, host_has_gpus: true });
         }
         engine.pin(cuda.pinned_bytes);
-        let reason = engine.summary();
-        Ok(ChosenEngine { engine: Arc::new(engine), reason })
+        Ok(ChosenEngine { reason: engine.summary(), engine: Arc::new(engine) })
     }
 
     /// Logs the GPUs that are left out, and counts them and the `used` ones.
@@ -138,7 +129,7 @@ mod cuda {
     fn open_engine(
         cuda: &CudaSettings,
         cpu: CpuEngine,
-        loss_handler: &GpuLossHandler,
+        loss_handler: &Arc<GpuLossHandler>,
     ) -> Result<CudaEngine, GpuUnavailable> {
         let selection =
             DeviceSelection { driver: cuda.driver.clone(), devices: cuda.devices.clone() };
@@ -165,8 +156,8 @@ mod cuda {
         if class != FaultClass::Fatal {
             return;
         }
-        let Some(drainer) = loss_handler.0.drainer.get() else { return };
-        loss_handler.0.lost.store(true, Ordering::Release);
+        let Some(drainer) = loss_handler.drainer.get() else { return };
+        loss_handler.lost.store(true, Ordering::Release);
         drainer.drain(Some(FAULT_DRAIN_GRACE));
         let exit = move || {
             thread::sleep(FAULT_DRAIN_GRACE);
@@ -181,10 +172,14 @@ mod cuda {
 
 #[cfg(not(feature = "cuda"))]
 mod cuda {
-    use super::{ChosenEngine, Config, CpuEngine, GpuLossHandler, NoGpu};
+    use super::{Arc, ChosenEngine, Config, CpuEngine, GpuLossHandler, NoGpu};
 
     /// Errors: always; this build has no GPU support.
-    pub fn open(config: &Config, _: CpuEngine, _: &GpuLossHandler) -> Result<ChosenEngine, NoGpu> {
+    pub fn open(
+        config: &Config,
+        _: CpuEngine,
+        _: &Arc<GpuLossHandler>,
+    ) -> Result<ChosenEngine, NoGpu> {
         let is_required = config.cuda.devices_min > 0;
         let reason = "this build has no GPU support".into();
         Err(NoGpu { reason, is_required, host_has_gpus: false })

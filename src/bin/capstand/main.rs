@@ -72,8 +72,6 @@ fn print_problems(problems: &[ConfigProblem]) -> ExitCode {
     ExitCode::from(CONFIG)
 }
 
-/// Serves until drained.
-///
 /// Errors: the exit code; the cause is logged.
 fn run(config: Config) -> Result<(), u8> {
     telemetry::install_logs(config.log_format, &config.log_level).map_err(|error| {
@@ -87,7 +85,7 @@ fn run(config: Config) -> Result<(), u8> {
         telemetry::install_metrics(address).map_err(log_and_exit(UNAVAILABLE))?;
         info!(%address, "serving metrics");
     }
-    let loss_handler = GpuLossHandler::default();
+    let loss_handler = Arc::<GpuLossHandler>::default();
     let engines = engines(&config, &loss_handler)?;
     let runtime = Runtime::new().map_err(log_and_exit(SOFTWARE))?;
     let served = runtime.block_on(serve(config.server, engines, &loss_handler));
@@ -97,7 +95,7 @@ fn run(config: Config) -> Result<(), u8> {
 }
 
 /// Creates the engines and logs which ones and why.
-fn engines(config: &Config, loss_handler: &GpuLossHandler) -> Result<Engines, u8> {
+fn engines(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<Engines, u8> {
     let ChosenEngine { engine, reason } = engine::choose(config, loss_handler)?;
     let oracle = ArkworksEngine::new(config.verify_threads).map_err(log_and_exit(SOFTWARE))?;
     for device in engine.devices() {
@@ -152,7 +150,6 @@ fn log_limits(settings: &ServerSettings) {
     }
 }
 
-/// The signals that stop the daemon.
 struct StopSignals {
     terminate: Signal,
     interrupt: Signal,

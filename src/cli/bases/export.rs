@@ -63,20 +63,17 @@ pub async fn run(ui: Ui, client: &Client, args: &ExportArgs) -> Result<()> {
     let bar = TerminalProgress::spinner(ui, "receiving");
     let points = client.get_encoded(info.id, encoding, args.offset..end).await?;
     drop(bar);
+    let count = end - args.offset;
     match args.format {
         ExportFormatArg::Zcash | ExportFormatArg::Raw => output.write(&points)?,
-        ExportFormatArg::Ark => {
-            let mut file = (end - args.offset).to_le_bytes().to_vec();
-            file.extend_from_slice(&points);
-            output.write(&file)?;
-        }
+        ExportFormatArg::Ark => output.write(&[&count.to_le_bytes(), &points[..]].concat())?,
         ExportFormatArg::Hex => {
             let lines = points.chunks(encoding.point_bytes(info.group)).map(hex::encode);
             output.write((lines.collect::<Vec<_>>().join("\n") + "\n").as_bytes())?;
         }
     }
     if let OutputTarget::File(path) = output {
-        ui.note(&format!("{} points in {}", end - args.offset, path.display()));
+        ui.note(&format!("{count} points in {}", path.display()));
     }
     Ok(())
 }

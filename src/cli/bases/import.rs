@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use clap::Args;
-use serde_json::Value;
 
-use super::report::{as_json, list_table};
+use super::report::print_list;
 use crate::{
     cli::{
         exit::{CliFailure, Exit, Result, fail},
@@ -68,8 +67,8 @@ pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
     let format =
         [KzgJson, KzgText, Ark, Zcash, Raw].into_iter().find(|known| known.name() == args.format);
     let group = args.group;
-    let parsed = blocking(move || detect::parse(file, format, group)).await;
-    let sets = parsed
+    let sets = blocking(move || detect::parse(file, format, group))
+        .await
         .map_err(CliFailure::from)
         .and_then(|sets| select_lists(sets, args))
         .map_err(|failure| failure.in_file(&name))?;
@@ -79,10 +78,7 @@ pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
         let sent = send(ui, client, args, set).await;
         imported.push(sent.map_err(|failure| name_list_in_error(failure, set).in_file(&name))?);
     }
-    if ui.json {
-        return ui.print_json(&Value::Array(imported.iter().map(as_json).collect()));
-    }
-    ui.print(&list_table(&imported))
+    print_list(ui, &imported)
 }
 
 /// The requested lists of the file, with the points in the requested order.
@@ -110,24 +106,17 @@ fn select_lists(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointS
 }
 
 async fn send(ui: Ui, client: &Client, args: &ImportArgs, points: &PointSet) -> Result<BasesInfo> {
-    let name = points.list.map_or(points.group.name(), SetupList::name);
-    let bar = TerminalProgress::bytes(ui, format!("sending {name}"), points.data.len() as u64);
-    let options = PutOptions {
-        label: label(args, points),
-        persist: args.persist,
-        progress: bar.callback(),
-        deadline: None,
-    };
-    Ok(client.put_encoded(points.group, points.encoding, &points.data, options).await?)
-}
-
-fn label(args: &ImportArgs, points: &PointSet) -> String {
-    match (&args.label, points.list) {
+    let label = match (&args.label, points.list) {
         (Some(label), Some(set)) if args.set.len() != 1 => format!("{label} {set}"),
         (Some(label), _) => label.clone(),
         (None, Some(set)) => set.to_string(),
         (None, None) => String::new(),
-    }
+    };
+    let name = points.list.map_or(points.group.name(), SetupList::name);
+    let bar = TerminalProgress::bytes(ui, format!("sending {name}"), points.data.len() as u64);
+    let options =
+        PutOptions { label, persist: args.persist, progress: bar.callback(), deadline: None };
+    Ok(client.put_encoded(points.group, points.encoding, &points.data, options).await?)
 }
 
 /// Replaces the payload's field in the server's error by the list's name in the file.

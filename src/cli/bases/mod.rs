@@ -6,13 +6,13 @@ mod lookup;
 mod report;
 
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub use self::lookup::find;
 use self::{
     export::ExportArgs,
     import::ImportArgs,
-    report::{as_json, as_text, list_table},
+    report::{as_json, as_text, print_list},
 };
 use super::{exit::Result, output::Ui};
 use crate::client::{BasesId, Client, Group};
@@ -46,25 +46,13 @@ pub async fn run(ui: Ui, client: &Client, command: &BasesCommand) -> Result<()> 
     match command {
         BasesCommand::Import(args) => import::run(ui, client, args).await,
         BasesCommand::Export(args) => export::run(ui, client, args).await,
-        BasesCommand::List { group } => list(ui, client, *group).await,
+        BasesCommand::List { group } => print_list(ui, &client.list(*group).await?),
         BasesCommand::Show { bases } => {
             let info = find(client, bases).await?;
             if ui.json { ui.print_json(&as_json(&info)) } else { ui.print(&as_text(&info)) }
         }
         BasesCommand::Rm { bases } => remove(ui, client, bases).await,
     }
-}
-
-async fn list(ui: Ui, client: &Client, group: Option<Group>) -> Result<()> {
-    let all = client.list(group).await?;
-    if ui.json {
-        return ui.print_json(&Value::Array(all.iter().map(as_json).collect()));
-    }
-    if all.is_empty() {
-        ui.note("no bases: import some with `capstan bases import`");
-        return Ok(());
-    }
-    ui.print(&list_table(&all))
 }
 
 async fn remove(ui: Ui, client: &Client, names: &[String]) -> Result<()> {

@@ -5,19 +5,29 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::output::{bytes_text, table},
+    cli::{
+        exit::Result,
+        output::{Ui, bytes_text, table},
+    },
     client::BasesInfo,
 };
 
-/// A table with one row per object and full ids, so that they can be copied.
-pub fn list_table(all: &[BasesInfo]) -> String {
+/// Prints full ids, so that they can be copied.
+pub fn print_list(ui: Ui, all: &[BasesInfo]) -> Result<()> {
+    if ui.json {
+        return ui.print_json(&all.iter().map(as_json).collect());
+    }
+    if all.is_empty() {
+        ui.note("no bases: import some with `capstan bases import`");
+        return Ok(());
+    }
     let mut rows = table(["id", "group", "points", "size", "stored", "label"]);
     for info in all {
         let (id, count, size) =
             (info.id.to_string(), info.count.to_string(), bytes_text(info.bytes));
         rows.add_row([&id, info.group.name(), &count, &size, storage(info), &info.label]);
     }
-    format!("{rows}\n")
+    ui.print(&format!("{rows}\n"))
 }
 
 pub fn as_json(info: &BasesInfo) -> Value {

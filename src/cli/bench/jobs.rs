@@ -2,7 +2,6 @@
 
 use std::{
     ops::AddAssign,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -45,50 +44,32 @@ pub struct Measurement {
 }
 
 /// A job that can be repeated.
-#[derive(Clone)]
 pub enum BenchJob {
-    MsmG1(Arc<BenchMsm<G1Affine>>),
-    MsmG2(Arc<BenchMsm<G2Affine>>),
-    Ntt(Arc<BenchNtt>),
+    MsmG1(BenchMsm<G1Affine>),
+    MsmG2(BenchMsm<G2Affine>),
+    Ntt { row: Vec<Fr>, expected: Vec<Fr> },
 }
 
-/// Scalars and the expected sum.
 pub struct BenchMsm<A: CurvePoint> {
     bases: BasesHandle<A>,
     scalars: Vec<Fr>,
     expected: A::Group,
 }
 
-/// A row and its expected transform.
-pub struct BenchNtt {
-    row: Vec<Fr>,
-    expected: Vec<Fr>,
+/// Generates 2^lg_n bases and puts them on the server; smaller sizes use the first of them.
+pub async fn put_bases<A: CurvePoint>(ui: Ui, client: &Client, lg_n: u32) -> Result<KnownBases<A>> {
+    let bar = TerminalProgress::spinner(ui, format!("generating 2^{lg_n} bases"));
+    let points = blocking(move || Walk::new().points::<A>(1 << lg_n)).await;
+    let is_new = client.stat(BasesId(content_hash(&points))).await.is_err();
+    drop(bar);
+    let bar = TerminalProgress::bytes(ui, "sending bases", 0);
+    let label = "capstan bench".to_owned();
+    let options = PutOptions { label, progress: bar.callback(), ..PutOptions::default() };
+    let handle = client.put_bases_with(options, &points).await?;
+    Ok(KnownBases { handle, is_new })
 }
 
 impl BenchData {
-    /// Generates 2^lg_n bases and puts them on the server; smaller sizes use the first of them.
-    /// `wrap` selects the variant of the group.
-    pub async fn with_bases<A: CurvePoint>(
-        ui: Ui,
-        client: &Client,
-        lg_n: u32,
-        wrap: fn(KnownBases<A>) -> Self,
-    ) -> Result<Self> {
-        let bar = TerminalProgress::spinner(ui, format!("generating 2^{lg_n} bases"));
-        let points = blocking(move || Walk::new().points::<A>(1 << lg_n)).await;
-        let is_new = client.stat(BasesId(content_hash(&points))).await.is_err();
-        drop(bar);
-        let bar = TerminalProgress::bytes(ui, "sending bases", 0);
-        let options = PutOptions {
-            label: "capstan bench".to_owned(),
-            progress: bar.callback(),
-            ..PutOptions::default()
-        };
-        let handle = client.put_bases_with(options, &points).await?;
-        Ok(wrap(KnownBases { handle, is_new }))
-    }
-
-    /// The operation, for people.
     pub fn operation(&self) -> &'static str {
         match self {
             Self::MsmG1(_) => "MSM over G1",
@@ -100,9 +81,9 @@ impl BenchData {
     /// A random job of 2^lg_n elements.
     pub async fn job(&self, lg_n: u32) -> BenchJob {
         match self {
-            Self::MsmG1(bases) => BenchJob::MsmG1(Arc::new(bases.msm(lg_n).await)),
-            Self::MsmG2(bases) => BenchJob::MsmG2(Arc::new(bases.msm(lg_n).await)),
-            Self::Ntt => BenchJob::Ntt(Arc::new(blocking(move || BenchNtt::new(lg_n)).await)),
+            Self::MsmG1(bases) => BenchJob::MsmG1(bases.msm(lg_n).await),
+            Self::MsmG2(bases) => BenchJob::MsmG2(bases.msm(lg_n).await),
+            Self::Ntt => blocking(move || BenchJob::ntt(lg_n)).await,
         }
     }
 
@@ -130,6 +111,13 @@ impl<A: CurvePoint> KnownBases<A> {
 }
 
 impl BenchJob {
+    fn ntt(lg_n: u32) -> Self {
+        let row = random(&format!("row {lg_n}"), 1 << lg_n);
+        let domain = Radix2EvaluationDomain::<Fr>::new(row.len()).expect("sizes are below 2^32");
+        let expected = domain.fft(&row);
+        Self::Ntt { row, expected }
+    }
+
     /// Runs the job once with a filled buffer. The latency excludes the comparison of the result.
     ///
     /// Errors: those of the call; `Failed` if the result is wrong.
@@ -137,12 +125,12 @@ impl BenchJob {
         match self {
             Self::MsmG1(msm) => msm.run(client).await,
             Self::MsmG2(msm) => msm.run(client).await,
-            Self::Ntt(ntt) => {
+            Self::Ntt { row, expected } => {
                 let begin = Instant::now();
                 let report = client.ntt(buffer, NttOptions::default()).await?;
                 let latency = begin.elapsed();
-                if *buffer != ntt.expected {
-                    return Err(wrong("transform", ntt.row.len()));
+                if buffer != expected {
+                    return Err(wrong("transform", row.len()));
                 }
                 Ok(Measurement { latency, timing: report.timing, execution: report.execution })
             }
@@ -151,8 +139,8 @@ impl BenchJob {
 
     /// Fills the buffer with the input. Not measured.
     pub fn fill(&self, buffer: &mut Vec<Fr>) {
-        if let Self::Ntt(ntt) = self {
-            buffer.clone_from(&ntt.row);
+        if let Self::Ntt { row, .. } = self {
+            buffer.clone_from(row);
         }
     }
 }
@@ -172,15 +160,6 @@ impl<A: CurvePoint> BenchMsm<A> {
 fn wrong(what: &str, length: usize) -> CliFailure {
     let message = format!("the server returned a wrong {what} of {length} elements: do not use it");
     CliFailure::new(Exit::Failed, message)
-}
-
-impl BenchNtt {
-    fn new(lg_n: u32) -> Self {
-        let row = random(&format!("row {lg_n}"), 1 << lg_n);
-        let domain = Radix2EvaluationDomain::<Fr>::new(row.len()).expect("sizes are below 2^32");
-        let expected = domain.fft(&row);
-        Self { row, expected }
-    }
 }
 
 /// Points with known discrete logarithms: point i is `(first + i * step) * generator`.

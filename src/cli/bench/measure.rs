@@ -23,7 +23,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(50);
 pub enum StopAfter {
     /// After this time, and at least one job.
     Time(Duration),
-    /// After this number of jobs.
     Repeats(u32),
 }
 
@@ -34,7 +33,6 @@ pub const PHASES: [&str; 5] = ["upload", "receive", "queue", "compute", "downloa
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub lg_n: u32,
-    /// Number of concurrent jobs.
     pub concurrency: u16,
     /// Calls refused because the server was full, retries included.
     pub refused: u64,
@@ -110,7 +108,6 @@ impl Sample {
         u32::try_from(self.jobs()).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Number of completed jobs.
     pub fn jobs(&self) -> u64 {
         self.latency_ns.len()
     }
@@ -134,11 +131,10 @@ impl Sample {
     }
 }
 
-/// Measures `job` at a concurrency.
 #[derive(Clone)]
 pub struct BenchRun {
     pub client: Client,
-    pub job: BenchJob,
+    pub job: Arc<BenchJob>,
     pub lg_n: u32,
     pub concurrency: u16,
     /// Number of jobs per worker before the measurement.

@@ -5,12 +5,12 @@ mod measure;
 mod plot;
 mod report;
 
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
 
 use self::{
-    jobs::BenchData,
+    jobs::{BenchData, put_bases},
     measure::{BenchRun, Sample, StopAfter},
 };
 use super::{
@@ -18,7 +18,7 @@ use super::{
     output::{OutputTarget, Ui},
     progress::TerminalProgress,
 };
-use crate::client::{Client, G1Affine, G2Affine, Group};
+use crate::client::{Client, Group};
 
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT)]
@@ -122,15 +122,11 @@ pub async fn run(ui: Ui, client: &Client, args: &BenchArgs) -> Result<()> {
 
 async fn prepare(ui: Ui, client: &Client, args: &BenchArgs) -> Result<BenchData> {
     let largest = args.sizes.0.last().copied().expect("parsed sizes are not empty");
-    match (args.op, args.group) {
-        (OperationArg::Msm, Group::G1) => {
-            BenchData::with_bases::<G1Affine>(ui, client, largest, BenchData::MsmG1).await
-        }
-        (OperationArg::Msm, Group::G2) => {
-            BenchData::with_bases::<G2Affine>(ui, client, largest, BenchData::MsmG2).await
-        }
-        (OperationArg::Ntt, _) => Ok(BenchData::Ntt),
-    }
+    Ok(match (args.op, args.group) {
+        (OperationArg::Msm, Group::G1) => BenchData::MsmG1(put_bases(ui, client, largest).await?),
+        (OperationArg::Msm, Group::G2) => BenchData::MsmG2(put_bases(ui, client, largest).await?),
+        (OperationArg::Ntt, _) => BenchData::Ntt,
+    })
 }
 
 async fn measure_all(
@@ -148,7 +144,7 @@ async fn measure_all(
     let bar = TerminalProgress::steps(ui, "", steps as u64);
     for &lg_n in &args.sizes.0 {
         bar.set_message(format!("2^{lg_n}: generating data"));
-        let job = data.job(lg_n).await;
+        let job = Arc::new(data.job(lg_n).await);
         for &concurrency in &args.concurrency {
             bar.set_message(format!("2^{lg_n}, concurrency {concurrency}"));
             let (client, job) = (client.clone(), job.clone());

@@ -1,6 +1,6 @@
 //! Latency against size as SVG, both axes logarithmic.
 
-use std::{ops::Range, time::Duration};
+use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use plotters::{coord::Shift, prelude::*};
 
@@ -22,10 +22,9 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// Draws a line of medians and a band up to p99 for each concurrency. Needs at least one sample.
 pub fn latency(title: &str, samples: &[Sample]) -> String {
     let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        draw(&area, title, samples).expect("drawing into a string does not fail");
-    }
+    let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+    draw(&area, title, samples).expect("drawing into a string does not fail");
+    drop(area);
     svg
 }
 
@@ -57,7 +56,8 @@ fn draw(
         .light_line_style(RGBColor(240, 240, 240))
         .bold_line_style(RGBColor(210, 210, 210))
         .draw()?;
-    for (index, concurrency) in concurrencies(samples).into_iter().enumerate() {
+    let concurrencies: BTreeSet<_> = samples.iter().map(|sample| sample.concurrency).collect();
+    for (index, concurrency) in concurrencies.into_iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
         let series = || samples.iter().filter(|sample| sample.concurrency == concurrency);
         let line = |quantile| series().map(move |s| (s.lg_n as f64, ms(s.latency(quantile))));
@@ -88,13 +88,6 @@ fn draw(
 
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
-}
-
-fn concurrencies(samples: &[Sample]) -> Vec<u16> {
-    let mut all: Vec<_> = samples.iter().map(|sample| sample.concurrency).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
 }
 
 /// Range of log2 of the sizes, with a margin at both ends.

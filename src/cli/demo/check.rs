@@ -16,7 +16,6 @@ use crate::{
 pub struct DemoResults {
     /// G1 Lagrange points in bit-reversed order.
     pub lagrange: PointSet,
-    /// G1 monomial points.
     pub monomial: PointSet,
     /// G2 monomial points, fewer than in G1.
     pub g2: PointSet,
@@ -39,26 +38,14 @@ pub struct DemoResults {
 /// A comparison that found no difference.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PassedCheck {
-    /// What the server computed.
     pub results: &'static str,
-    /// What it was compared with.
     pub expected: &'static str,
-    /// How many results were compared.
     pub count: usize,
 }
 
 /// Results of one kind, in the order of their inputs.
-struct NamedResults<T> {
-    name: &'static str,
-    values: Vec<T>,
-}
+type NamedResults<T> = (&'static str, Vec<T>);
 
-fn named<T>(name: &'static str, values: Vec<T>) -> NamedResults<T> {
-    NamedResults { name, values }
-}
-
-/// Compares all results.
-///
 /// Errors: `Failed` with the index of the first difference.
 pub fn all(results: &DemoResults) -> Result<Vec<PassedCheck>> {
     let lagrange = decode::<G1Affine>(&results.lagrange);
@@ -66,46 +53,44 @@ pub fn all(results: &DemoResults) -> Result<Vec<PassedCheck>> {
     let g2 = decode::<G2Affine>(&results.g2);
     let (n, low) = (lagrange.len(), g2.len());
     let DemoResults { blobs, coefficients, low_degree_in_g1, low_degree_in_g2, .. } = results;
-    let by_evaluations = &named("commitments to evaluations", results.by_evaluations.clone());
-    let by_coefficients = &named("commitments to coefficients", results.by_coefficients.clone());
-    let evaluations = &named("evaluations of coefficients", rows(&results.evaluations, n));
-    let blob_coefficients = &named("coefficients of blobs", rows(coefficients, n));
-    let in_g1 = &named("commitments in G1", low_degree_in_g1.clone());
-    let in_g2 = &named("commitments in G2", low_degree_in_g2.clone());
+    let by_evaluations = &("commitments to evaluations", results.by_evaluations.clone());
+    let by_coefficients = &("commitments to coefficients", results.by_coefficients.clone());
+    let evaluations = &("evaluations of coefficients", rows(&results.evaluations, n));
+    let blob_coefficients = &("coefficients of blobs", rows(coefficients, n));
+    let in_g1 = &("commitments in G1", low_degree_in_g1.clone());
+    let in_g2 = &("commitments in G2", low_degree_in_g2.clone());
     let pair_with_g2 = |sum| Bls12_381::pairing(sum, G2Affine::generator());
     let pair_with_g1 = |sum| Bls12_381::pairing(G1Affine::generator(), sum);
     let g1_pairings = low_degree_in_g1.iter().map(pair_with_g2).collect();
     let g2_pairings = low_degree_in_g2.iter().map(pair_with_g1).collect();
     Ok(vec![
         compare(by_evaluations, &arkworks_msms(&lagrange, blobs))?,
-        compare(blob_coefficients, &named("arkworks' inverse NTTs", interpolate(blobs, n)))?,
+        compare(blob_coefficients, &("arkworks' inverse NTTs", interpolate(blobs, n)))?,
         compare(by_coefficients, &arkworks_msms(&monomial, coefficients))?,
-        compare(evaluations, &named("arkworks' NTTs", evaluate(coefficients, n)))?,
+        compare(evaluations, &("arkworks' NTTs", evaluate(coefficients, n)))?,
         compare(in_g1, &arkworks_msms(&monomial[..low], &coefficients[..low]))?,
         compare(in_g2, &arkworks_msms(&g2, &coefficients[..low]))?,
         // Comparisons of independent results.
-        compare(evaluations, &named("the blobs", rows(blobs, n)))?,
+        compare(evaluations, &("the blobs", rows(blobs, n)))?,
         compare(by_evaluations, by_coefficients)?,
         compare(
-            &named("pairings of commitments in G1", g1_pairings),
-            &named("pairings of commitments in G2", g2_pairings),
+            &("pairings of commitments in G1", g1_pairings),
+            &("pairings of commitments in G2", g2_pairings),
         )?,
     ])
 }
 
-/// Compares results one by one.
 fn compare<A: PartialEq<B>, B>(
-    results: &NamedResults<A>,
-    expected: &NamedResults<B>,
+    (results, values): &NamedResults<A>,
+    (expected, expected_values): &NamedResults<B>,
 ) -> Result<PassedCheck> {
-    let (count, expected_count) = (results.values.len(), expected.values.len());
-    let mut pairs = results.values.iter().zip(&expected.values);
+    let (count, expected_count) = (values.len(), expected_values.len());
+    let mut pairs = values.iter().zip(expected_values);
     let different = pairs.position(|(result, expected)| result != expected);
     let missing = (count != expected_count).then_some(count.min(expected_count));
     match different.or(missing) {
-        None => Ok(PassedCheck { results: results.name, expected: expected.name, count }),
+        None => Ok(PassedCheck { results, expected, count }),
         Some(index) => {
-            let (results, expected) = (results.name, expected.name);
             fail(Exit::Failed, format!("{results} differ from {expected}, first at index {index}"))
         }
     }
@@ -126,7 +111,7 @@ fn rows(elements: &[Fr], n: usize) -> Vec<&[Fr]> {
 /// The sum for each row of scalars.
 fn arkworks_msms<A: CurvePoint>(bases: &[A], scalars: &[Fr]) -> NamedResults<A::Group> {
     let rows = scalars.chunks(bases.len());
-    named("arkworks' MSMs", rows.map(|row| A::Group::msm_unchecked(bases, row)).collect())
+    ("arkworks' MSMs", rows.map(|row| A::Group::msm_unchecked(bases, row)).collect())
 }
 
 /// arkworks' coefficients of each row of evaluations in bit-reversed order.

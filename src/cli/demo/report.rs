@@ -75,7 +75,6 @@ impl DemoReport {
         Self { info, phases, total: begun.elapsed(), checks, commitments }
     }
 
-    /// Prints the report on standard output.
     pub fn print(&self, ui: Ui) -> Result<()> {
         if ui.json { ui.print_json(&self.as_json()) } else { ui.print(&self.as_text()) }
     }
