@@ -12,7 +12,6 @@ use crate::{
 /// Up to this many bytes, handing work to the pool costs more than it gains.
 const INLINE_BYTES: usize = 64 << 10;
 
-/// The engine, its oracle, and a thread pool for decoding and encoding.
 pub struct ComputeHost {
     pub engine: Arc<dyn Engine>,
     pub oracle: Arc<dyn Engine>,

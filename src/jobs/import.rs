@@ -24,7 +24,6 @@ pub struct ImportedBases {
     pub payload_hash: [u8; 32],
 }
 
-/// Bases to import.
 pub struct BasesImport {
     pub encoding: PointEncoding,
     pub point_count: usize,

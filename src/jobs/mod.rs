@@ -7,11 +7,13 @@ mod msm;
 mod msm_check;
 mod ntt;
 mod payload;
+mod report;
 mod scheduler;
 
 pub use admission::{AdmissionPermit, AdmittedJob, Budget, admit};
 pub use host::ComputeHost;
 pub use import::{BasesImport, ImportJob, ImportedBases};
 pub use msm::{JobBases, MsmJob, MsmOutput, MsmWork, check_count};
-pub use ntt::{NttJob, NttOutput, NttWork};
-pub use scheduler::{FinishedJob, JobTiming, JobWaker, JobWork, Scheduler};
+pub use ntt::{NttJob, NttWork};
+pub use report::JobReport;
+pub use scheduler::{FinishedJob, JobTicket, JobWaker, JobWork, Scheduler};

@@ -22,7 +22,6 @@ const TASK_SCALARS: usize = 1024;
 pub struct RandomCombination(Zeroizing<Vec<u128>>);
 
 impl RandomCombination {
-    /// Draws secret random factors.
     pub fn draw(vectors: usize) -> Result<Self> {
         let mut factors = Zeroizing::new(vec![0; vectors]);
         for factor in factors.iter_mut() {
@@ -59,7 +58,6 @@ impl RandomCombination {
     }
 }
 
-/// Scalar `i` as an element of Fr.
 fn scalar_to_fr(scalars: &Scalars, i: usize) -> Fr {
     let width = scalars.width();
     let mut bytes = [0; 32];

@@ -7,15 +7,15 @@ use std::{
 };
 
 use tracing::{Span, debug_span, field::Empty};
-use zeroize::Zeroize;
+use zeroize::Zeroizing;
 
-use super::{ComputeHost, JobWaker, JobWork, payload::JobPayload};
+use super::{ComputeHost, JobReport, JobWaker, JobWork, payload::JobPayload};
 use crate::{
     buffer::{PayloadPool, PayloadView, QuotaPermit, UploadBuffer},
     curve::{Fr, scalars::ScalarEncoding},
     engine::{
-        CHECK_STAGE, ElementNames, EncodedScalars, Engine, ExecutedBy, JobControl, NttPlan,
-        NttRows, StageTime, add_stages,
+        CHECK_STAGE, ElementNames, EncodedScalars, Engine, JobControl, NttPlan, NttRows, StageTime,
+        add_stages,
     },
     error::{Error, Result},
     verify::{self, VerifyMode},
@@ -24,7 +24,6 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct NttJob {
     pub plan: NttPlan,
-    /// Number of rows.
     pub batch: usize,
     /// Elements of a row in the input; zeros fill the row up to n.
     pub row_length: u64,
@@ -55,8 +54,6 @@ impl NttJob {
     }
 
     /// A buffer for the result. `permits` are returned when the buffer's memory is wiped.
-    ///
-    /// Errors: `Internal` if the size overflows.
     pub fn result_buffer(
         &self,
         pool: &PayloadPool,
@@ -85,13 +82,6 @@ impl NttJob {
     }
 }
 
-/// The output of an NTT job, without the rows.
-pub struct NttOutput {
-    /// Time spent checking; part of the run time.
-    pub verify_time: Duration,
-    pub executor: ExecutedBy,
-}
-
 pub struct NttWork {
     host: Arc<ComputeHost>,
     job: NttJob,
@@ -101,14 +91,6 @@ pub struct NttWork {
     /// Device time by stage for these rows.
     stages: Vec<StageTime>,
     verify_time: Duration,
-}
-
-struct ZeroizedRows(Vec<Vec<Fr>>);
-
-impl Drop for ZeroizedRows {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
 }
 
 impl NttWork {
@@ -146,10 +128,10 @@ impl NttWork {
         let output = EncodedScalars { encoding, count, source, ..rows.input };
         let output = decode_rows(&output, rows.count, n, n)?;
         if self.job.verify == VerifyMode::Full {
-            self.host.oracle.ntt_in_place(&self.job.plan, &mut input.0, control)?;
-            return Ok(input.0 == output.0);
+            self.host.oracle.ntt_in_place(&self.job.plan, &mut input, control)?;
+            return Ok(input == output);
         }
-        let mut pairs = input.0.iter().zip(&output.0);
+        let mut pairs = input.iter().zip(output.iter());
         Ok(pairs.all(|(input, output)| verify::verify_ntt(&self.job.plan, input, output)))
     }
 }
@@ -160,17 +142,17 @@ fn decode_rows(
     count: usize,
     length: usize,
     n: usize,
-) -> Result<ZeroizedRows> {
-    let mut rows = ZeroizedRows(Vec::with_capacity(count));
+) -> Result<Zeroizing<Vec<Vec<Fr>>>> {
+    let mut rows = Zeroizing::new(Vec::with_capacity(count));
     for row in 0..count {
-        rows.0.push(vec![Fr::default(); n]);
-        given.decode_elements(row * length, &mut rows.0[row][..length])?;
+        rows.push(vec![Fr::default(); n]);
+        given.decode_elements(row * length, &mut rows[row][..length])?;
     }
     Ok(rows)
 }
 
 impl JobWork for NttWork {
-    type Output = NttOutput;
+    type Output = JobReport;
 
     fn span(&self, id: u64) -> Span {
         let (op, n, batch) = ("ntt", self.job.n(), self.job.batch);
@@ -181,26 +163,26 @@ impl JobWork for NttWork {
         self.payload.is_ready(self.payload_range(&self.next_rows()))
     }
 
-    fn step(&mut self, control: &JobControl) -> Result<Option<NttOutput>> {
+    fn step(&mut self, control: &JobControl) -> Result<Option<JobReport>> {
         let Range { start: first, end } = self.next_rows();
         let Some(source) = self.payload.range(self.payload_range(&(first..end)))? else {
             return Ok(None);
         };
-        let NttJob { plan, input_encoding: encoding, reduce, .. } = self.job;
+        let NttJob { plan, input_encoding: encoding, reduce, verify, .. } = self.job;
         let (count, row_length) = (end - first, self.job.row_length as usize);
         let names = ElementNames { field: "input", first: first as u64 * self.job.row_length };
         let input =
             EncodedScalars { encoding, reduce, count: count * row_length, names, source: &source };
         let output = &PayloadView::starting_at(&self.result, first as u64 * self.job.n() * 32);
         let encoding = self.job.output_encoding;
-        let check_on_device = self.job.verify == VerifyMode::Probabilistic;
+        let check_on_device = verify == VerifyMode::Probabilistic;
         let rows = NttRows { input, count, row_length, encoding, output, check_on_device };
         let mut executor = self.host.engine.ntt(&plan, &rows, control)?;
         add_stages(&mut self.stages, &executor.stages);
         if executor.checked_on_device {
             let checks = executor.stages.iter().filter(|stage| stage.name == CHECK_STAGE);
             self.verify_time += checks.map(|stage| stage.duration).sum::<Duration>();
-        } else if self.job.verify != VerifyMode::None {
+        } else if verify != VerifyMode::None {
             let begun = Instant::now();
             let bytes = count * self.job.n() as usize * 32;
             let is_correct = self.host.run_sized(bytes, || self.check(&rows, first, control))?;
@@ -214,6 +196,7 @@ impl JobWork for NttWork {
             return Ok(None);
         }
         executor.stages = std::mem::take(&mut self.stages);
-        Ok(Some(NttOutput { verify_time: self.verify_time, executor }))
+        let (lg_n, verify_time) = (plan.lg_n, self.verify_time);
+        Ok(Some(JobReport { lg_n, verify, verify_time, executor }))
     }
 }

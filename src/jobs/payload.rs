@@ -10,7 +10,6 @@ use crate::{
     error::Result,
 };
 
-/// A payload whose changes wake the job.
 pub struct JobPayload {
     upload: Arc<UploadBuffer>,
     _listener: Arc<ProgressListener>,

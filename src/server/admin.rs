@@ -34,7 +34,7 @@ impl Admin for AdminService {
     ) -> Result<Response<v1::DrainResponse>, Status> {
         call::run(&self.state, "drain", request, async |call, request| {
             let state = &call.state;
-            if !call.is_local() && !state.settings.admin_over_tcp {
+            if !call.peer.is_local && !state.settings.admin_over_tcp {
                 return Err(Error::AdminOnly.into());
             }
             let grace = match request.grace_ms {

@@ -9,7 +9,7 @@ use super::{call_record::CallRecord, connection::Peer, state::ServerState, statu
 use crate::{
     engine::JobControl,
     error::{Error, Result},
-    jobs::{AdmissionPermit, Budget, admit},
+    jobs::{AdmissionPermit, AdmittedJob, Budget, JobTicket, JobWaker, JobWork, admit},
     telemetry,
     wire::decode::VectorUploadHeader,
 };
@@ -21,9 +21,8 @@ pub struct Deadline(pub Instant);
 pub struct CallContext {
     pub state: Arc<ServerState>,
     pub started: Instant,
-    /// When the caller stops waiting.
     pub deadline: Option<Instant>,
-    peer: Peer,
+    pub peer: Peer,
 }
 
 /// Runs `handler` until the call's deadline and records the outcome.
@@ -64,11 +63,6 @@ impl CallContext {
         JobControl::new(self.deadline)
     }
 
-    /// True if the caller is connected over the Unix socket.
-    pub fn is_local(&self) -> bool {
-        self.peer.is_local
-    }
-
     fn budgets(&self) -> [&Budget; 2] {
         [&self.peer.budget, &self.state.budget]
     }
@@ -78,8 +72,20 @@ impl CallContext {
     /// Errors: `Draining`; `Exhausted`; `Deadline` if it has passed already.
     pub fn admit(&self, bytes: u64, jobs: u64) -> Result<AdmissionPermit> {
         self.control().check()?;
-        self.state.drain.check()?;
+        if self.state.drain.is_draining() {
+            return Err(Error::Draining);
+        }
         admit(self.budgets(), bytes, jobs).inspect_err(telemetry::count_refusal)
+    }
+
+    /// Queues a job at once. Dropping the ticket cancels it.
+    pub fn submit<W: JobWork>(
+        &self,
+        permit: AdmissionPermit,
+        work: impl FnOnce(JobWaker) -> W,
+    ) -> JobTicket<W::Output> {
+        let job = |waker| AdmittedJob { work: work(waker), _permit: permit };
+        self.state.scheduler.submit(self.control(), job)
     }
 
     /// Checks that `bytes`, all that the request needs, fit in the empty budgets. Each part is
@@ -94,8 +100,6 @@ impl CallContext {
     }
 
     /// Payload bytes that a stream with this header must be admitted for: 0 if its upload exists.
-    ///
-    /// Errors: `Invalid` if the number of bytes overflows.
     pub fn unadmitted_payload_bytes(&self, vector: &VectorUploadHeader) -> Result<u64> {
         if self.state.uploads.get(vector.id).is_ok() { Ok(0) } else { vector.bytes() }
     }

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::status::CallError;
+use super::{response::as_micros_u64, status::CallError};
 use crate::{
+    engine::{ExecutedBy, StageTime},
+    jobs::{FinishedJob, JobReport},
     telemetry,
-    wire::v1::{Execution, Timing},
+    wire::v1,
 };
 
 /// Counts the outcome of a call. If it is dropped before `finish`, the client has gone.
@@ -42,7 +44,20 @@ impl Drop for CallRecord {
     }
 }
 
-pub fn job(op: &'static str, lg_n: u32, timing: &Timing, execution: &Execution) {
+/// Records a job whose payload arrived within `receive_time` and describes it for the response.
+pub fn job(
+    op: &'static str,
+    FinishedJob { output: report, timing }: FinishedJob<JobReport>,
+    receive_time: Duration,
+) -> (Option<v1::Timing>, Option<v1::Execution>) {
+    let JobReport { lg_n, verify, verify_time, executor } = report;
+    let timing = v1::Timing {
+        receive_us: as_micros_u64(receive_time),
+        queue_us: as_micros_u64(timing.queue),
+        compute_us: as_micros_u64(timing.run.saturating_sub(verify_time)),
+        verify_us: as_micros_u64(verify_time),
+        send_us: 0,
+    };
     let phases = [
         ("receive", timing.receive_us),
         ("queue", timing.queue_us),
@@ -60,7 +75,15 @@ pub fn job(op: &'static str, lg_n: u32, timing: &Timing, execution: &Execution) 
         queue_us = timing.queue_us,
         compute_us = timing.compute_us,
         verify_us = timing.verify_us,
-        engine = execution.engine,
+        engine = executor.engine,
         "job done"
     );
+    let ExecutedBy { engine, device, stages, .. } = executor;
+    let stage = |stage: StageTime| v1::Stage {
+        name: stage.name.into(),
+        time_us: as_micros_u64(stage.duration),
+    };
+    let verified = v1::Verify::from(verify).into();
+    let stages = stages.into_iter().map(stage).collect();
+    (Some(timing), Some(v1::Execution { engine: engine.into(), device, verified, stages }))
 }

@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     call::{self, CallContext},
-    msm::AdmittedMsm,
+    msm::{self, AdmittedMsm},
     ntt::{self, AdmittedNtt},
     ntt_stream::NttStreaming,
     receive::{self, StreamedUpload},
@@ -31,18 +31,15 @@ pub struct ComputeService {
     pub state: Arc<ServerState>,
 }
 
-/// Where the payload of a unary call is.
 enum UnarySource {
-    /// In the request.
     Inline(v1::InlineVector),
-    /// In a vector, or in an upload in progress.
+    /// Of a vector, or of an upload in progress.
     Upload(UploadId),
 }
 
 struct UnaryPayload {
     vector: VectorUploadHeader,
     payload: Arc<UploadBuffer>,
-    /// Bytes that were admitted for this call.
     admitted_bytes: u64,
     _upload_in_use: Option<UploadUseGuard>,
 }
@@ -91,7 +88,7 @@ impl Compute for ComputeService {
             let input = UnaryPayload::open(&call, source)?;
             let job = AdmittedMsm::admit(&call, spec, &input.vector, input.admitted_bytes)?;
             let finished = job.submit(&call, input.payload.clone()).await?;
-            let result = finished.into_result(input.payload.receive_time_since(call.started));
+            let result = msm::result(finished, input.payload.receive_time_since(call.started));
             Ok(v1::MsmResponse { result: Some(result) })
         })
         .await
@@ -113,7 +110,7 @@ impl Compute for ComputeService {
             let bytes = call.unadmitted_payload_bytes(&vector)?;
             let job = AdmittedMsm::admit(&call, spec, &vector, bytes)?;
             let mut input = StreamedUpload::open(&call, vector)?;
-            let upload = input.upload().clone();
+            let upload = input.upload.clone();
             let ticket = job.submit(&call, upload.payload.clone());
             let chunk_of = |message: v1::MsmStreamRequest| match message.message {
                 Some(Message::Chunk(chunk)) => Some(chunk),
@@ -123,7 +120,7 @@ impl Compute for ComputeService {
             let finished = receive::receive_during_job(chunks, ticket).await;
             input.end(finished.as_ref().err());
             let receive_time = upload.payload.receive_time_since(call.started);
-            Ok(v1::MsmStreamResponse { result: Some(finished?.into_result(receive_time)) })
+            Ok(v1::MsmStreamResponse { result: Some(msm::result(finished?, receive_time)) })
         })
         .await
     }
@@ -147,12 +144,11 @@ impl Compute for ComputeService {
             let (rows, encoding) = (admitted.rows.clone(), admitted.job.output_encoding);
             let finished = admitted.submit(&call, input.payload.clone()).await?;
             let output_ready = Instant::now();
-            let receive_time = input.payload.receive_time_since(call.started);
-            let result = finished.into_result(receive_time);
+            let result = ntt::result(finished, input.payload.receive_time_since(call.started));
             let output = if request.keep {
                 Output::Kept(ntt::store_rows(&call, rows, encoding)?)
             } else {
-                let data = ntt::row_chunk(&rows, 0, rows.len() as usize);
+                let data = response::zeroized_bytes(rows.copy(0, rows.len() as usize));
                 let encoding = response::scalar_encoding(encoding) as i32;
                 Output::Rows(v1::InlineVector { encoding, data })
             };
@@ -180,7 +176,7 @@ impl Compute for ComputeService {
             let bytes = call.unadmitted_payload_bytes(&vector)?;
             let job = AdmittedNtt::admit(&call, spec, &vector, bytes)?;
             let input = StreamedUpload::open(&call, vector)?;
-            let upload = input.upload().clone();
+            let upload = input.upload.clone();
             let mut streaming = NttStreaming::new(&call, job, input);
             let chunk_of = |message: v1::NttStreamRequest| match message.message {
                 Some(Message::Chunk(chunk)) => Some(chunk),

@@ -18,7 +18,6 @@ use tonic::{
 
 use crate::{buffer::QuotaPermit, jobs::Budget};
 
-/// What a handler knows about its caller.
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub budget: Budget,

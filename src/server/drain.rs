@@ -15,9 +15,6 @@ use http_body::{Frame, SizeHint};
 use tokio::sync::watch;
 use tonic::{Status, body::Body};
 
-use crate::error::{Error, Result};
-
-/// Whether the server is draining, and how many calls are in progress.
 #[derive(Default)]
 pub struct Drain {
     /// The grace period, once draining has begun.
@@ -48,7 +45,7 @@ impl http_body::Body for TrackedBody {
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Status>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         Pin::new(&mut self.body).poll_frame(context)
     }
 
@@ -80,10 +77,6 @@ impl Drain {
 
     pub fn is_draining(&self) -> bool {
         self.grace.borrow().is_some()
-    }
-
-    pub fn check(&self) -> Result<()> {
-        if self.is_draining() { Err(Error::Draining) } else { Ok(()) }
     }
 
     pub fn begin_call(&self) -> CallGuard {

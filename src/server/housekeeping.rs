@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use super::state::ServerState;
 use crate::telemetry;
 
-/// Interval at which idle uploads are dropped and gauges are set.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Ticks between updates of the GPU gauges: NVML takes milliseconds.
@@ -16,8 +15,11 @@ pub async fn run(state: Arc<ServerState>) {
     for ticks in 0_u32.. {
         interval.tick().await;
         if ticks.is_multiple_of(DEVICE_GAUGE_TICKS) {
-            let state = state.clone();
-            tokio::task::spawn_blocking(move || update_device_gauges(&state));
+            let engine = state.compute.engine.clone();
+            tokio::task::spawn_blocking(move || {
+                let gpus = engine.devices().into_iter().filter_map(|device| device.gpu);
+                gpus.for_each(|gpu| telemetry::device(&gpu));
+            });
         }
         let settings = &state.settings;
         let swept = state.uploads.drop_idle(settings.idle_timeout, settings.upload_ttl);
@@ -28,11 +30,5 @@ pub async fn run(state: Arc<ServerState>) {
         telemetry::payload_memory(state.budget.bytes.used(), state.payloads.spare_bytes());
         telemetry::stored(state.bases.budget().used(), state.bases.slots().used());
         telemetry::connections(state.connections.used());
-    }
-}
-
-fn update_device_gauges(state: &ServerState) {
-    for gpu in state.compute.engine.devices().into_iter().filter_map(|device| device.gpu) {
-        telemetry::device(&gpu);
     }
 }

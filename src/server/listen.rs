@@ -17,12 +17,12 @@ use super::{
     connection::{LimitedConnection, Peer},
     state::ServerState,
 };
-use crate::{buffer::Quota, jobs::Budget, telemetry};
+use crate::{jobs::Budget, telemetry};
 
 /// Pause after a failed accept (no file descriptors, for example): the loop must not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Listeners {
     pub tcp: Option<Arc<TcpListener>>,
     pub unix: Option<Arc<UnixSocket>>,
@@ -33,21 +33,17 @@ impl Listeners {
         let with_address = |address: String| {
             move |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"))
         };
-        let tcp = match settings.listen {
-            Some(address) => {
-                let bound = TcpListener::bind(address).await;
-                Some(Arc::new(bound.map_err(with_address(address.to_string()))?))
-            }
-            None => None,
-        };
-        let unix = match &settings.unix_socket {
-            Some(path) => {
-                let bound = UnixSocket::bind(path, settings.unix_mode).await;
-                Some(Arc::new(bound.map_err(with_address(path.display().to_string()))?))
-            }
-            None => None,
-        };
-        Ok(Self { tcp, unix })
+        let mut listeners = Self::default();
+        if let Some(address) = settings.listen {
+            let bound = TcpListener::bind(address).await;
+            listeners.tcp = Some(Arc::new(bound.map_err(with_address(address.to_string()))?));
+        }
+        if let Some(path) = &settings.unix_socket {
+            let bound = UnixSocket::bind(path, settings.unix_mode).await;
+            let bound = bound.map_err(with_address(path.display().to_string()))?;
+            listeners.unix = Some(Arc::new(bound));
+        }
+        Ok(listeners)
     }
 }
 
@@ -79,49 +75,31 @@ impl Drop for UnixSocket {
     }
 }
 
-#[derive(Clone)]
-pub struct ConnectionLimiter {
-    connections: Arc<Quota>,
-    /// Limits of each connection.
-    bytes_max: u64,
-    jobs_max: u64,
-    /// Time in which a peer must send the preface.
-    handshake_timeout: Duration,
-}
-
-impl ConnectionLimiter {
-    pub fn new(state: &ServerState) -> Self {
-        Self {
-            connections: state.connections.clone(),
-            bytes_max: state.settings.connection_bytes_in_flight_max,
-            jobs_max: state.settings.connection_jobs_max.into(),
-            handshake_timeout: state.settings.handshake_timeout,
-        }
+/// A connection with its own limits; `None` if too many are open.
+fn limit<S>(state: &ServerState, socket: S, is_local: bool) -> Option<LimitedConnection<S>> {
+    let permit = state.connections.acquire(1).inspect_err(telemetry::count_refusal).ok();
+    if permit.is_none() {
+        tracing::warn!(max = state.connections.max(), "connection refused: too many are open");
     }
-
-    /// Wraps an accepted socket; `None` if too many connections are open.
-    fn wrap<S>(&self, socket: S, is_local: bool) -> Option<LimitedConnection<S>> {
-        let permit = self.connections.acquire(1).inspect_err(telemetry::count_refusal).ok();
-        if permit.is_none() {
-            tracing::warn!(max = self.connections.max(), "connection refused: too many are open");
-        }
-        let peer = Peer { budget: Budget::connection(self.bytes_max, self.jobs_max), is_local };
-        Some(LimitedConnection::new(socket, peer, permit?, self.handshake_timeout))
-    }
+    let settings = &state.settings;
+    let (bytes_max, jobs_max) =
+        (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
+    let peer = Peer { budget: Budget::connection(bytes_max, jobs_max), is_local };
+    Some(LimitedConnection::new(socket, peer, permit?, settings.handshake_timeout))
 }
 
 pub fn tcp(
     listener: Arc<TcpListener>,
-    limiter: ConnectionLimiter,
+    state: Arc<ServerState>,
 ) -> impl Stream<Item = io::Result<LimitedConnection<TcpStream>>> {
-    stream::unfold((listener, limiter), |(listener, limiter)| async {
+    stream::unfold((listener, state), |(listener, state)| async {
         loop {
             let accepted = listener.accept().await;
             let Some((socket, _)) = accepted_or_pause(accepted).await else { continue };
             // With Nagle's algorithm, small frames wait for the peer's delayed acknowledgements.
             let nodelay = socket.set_nodelay(true);
-            if let (Ok(()), Some(connection)) = (nodelay, limiter.wrap(socket, false)) {
-                return Some((Ok(connection), (listener, limiter)));
+            if let (Ok(()), Some(connection)) = (nodelay, limit(&state, socket, false)) {
+                return Some((Ok(connection), (listener, state)));
             }
         }
     })
@@ -129,14 +107,14 @@ pub fn tcp(
 
 pub fn unix(
     socket: Arc<UnixSocket>,
-    limiter: ConnectionLimiter,
+    state: Arc<ServerState>,
 ) -> impl Stream<Item = io::Result<LimitedConnection<UnixStream>>> {
-    stream::unfold((socket, limiter), |(unix, limiter)| async {
+    stream::unfold((socket, state), |(unix, state)| async {
         loop {
             let accepted = unix.listener.accept().await;
             let Some((socket, _)) = accepted_or_pause(accepted).await else { continue };
-            if let Some(connection) = limiter.wrap(socket, true) {
-                return Some((Ok(connection), (unix, limiter)));
+            if let Some(connection) = limit(&state, socket, true) {
+                return Some((Ok(connection), (unix, state)));
             }
         }
     })
@@ -156,19 +134,15 @@ async fn accepted_or_pause<T>(accepted: io::Result<T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Limit;
+    use crate::server::Engines;
 
     #[tokio::test]
     async fn counts_refused_connections() {
-        let limiter = ConnectionLimiter {
-            connections: Quota::new(Limit::Connections, 1),
-            bytes_max: 1,
-            jobs_max: 1,
-            handshake_timeout: Duration::from_secs(1),
-        };
-        let first = limiter.wrap((), false).expect("the limit is one connection");
+        let settings = ServerSettings { connections_max: 1, ..ServerSettings::default() };
+        let state = ServerState::new(settings, Engines::cpu(1, "a test").unwrap()).unwrap();
+        let first = limit(&state, (), false).expect("the limit is one connection");
         let text = telemetry::metrics_of(|| {
-            assert!(limiter.wrap((), false).is_none() && limiter.wrap((), true).is_none());
+            assert!(limit(&state, (), false).is_none() && limit(&state, (), true).is_none());
         });
         drop(first);
         assert!(text.contains(r#"capstan_rejected_total{limit="CONNECTIONS"} 2"#), "{text}");

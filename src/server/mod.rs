@@ -37,11 +37,7 @@ use tonic::{service::Routes, transport::Server as Transport};
 use tonic_health::ServingStatus;
 use tower::layer::layer_fn;
 
-use self::{
-    deadline::DeadlineService,
-    listen::{ConnectionLimiter, Listeners},
-    state::ServerState,
-};
+use self::{deadline::DeadlineService, listen::Listeners, state::ServerState};
 
 /// Time for the last responses to leave their sockets: hyper can wait forever for a silent
 /// connection (hyper issue 4170).
@@ -105,7 +101,6 @@ impl Server {
             routes::report(&health, ServingStatus::Serving).await;
             let mut servers = ServerTasks {
                 state: state.clone(),
-                limiter: ConnectionLimiter::new(&state),
                 routes: routes::routes(&state, health_service)?,
                 running: JoinSet::new(),
             };
@@ -141,7 +136,6 @@ impl Server {
 
 struct ServerTasks {
     state: Arc<ServerState>,
-    limiter: ConnectionLimiter,
     routes: Routes,
     running: JoinSet<Result<(), tonic::transport::Error>>,
 }
@@ -169,12 +163,12 @@ impl ServerTasks {
                 None => transport.clone(),
             };
             let router = transport.layer(deadlines.clone()).add_routes(self.routes.clone());
-            let incoming = listen::tcp(listener, self.limiter.clone());
+            let incoming = listen::tcp(listener, self.state.clone());
             self.running.spawn(router.serve_with_incoming_shutdown(incoming, until_stopped()));
         }
         if let Some(socket) = listeners.unix {
             let router = transport.clone().layer(deadlines).add_routes(self.routes.clone());
-            let incoming = listen::unix(socket, self.limiter.clone());
+            let incoming = listen::unix(socket, self.state.clone());
             self.running.spawn(router.serve_with_incoming_shutdown(incoming, until_stopped()));
         }
         Ok(stop)

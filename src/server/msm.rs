@@ -2,15 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{call::CallContext, call_record, response};
+use super::{call::CallContext, call_record};
 use crate::{
     buffer::UploadBuffer,
     error::{Error, FieldProblem, Result},
     jobs::{
-        AdmissionPermit, AdmittedJob, FinishedJob, JobBases, MsmJob, MsmOutput, MsmWork,
-        check_count,
+        AdmissionPermit, FinishedJob, JobBases, JobTicket, MsmJob, MsmOutput, MsmWork, check_count,
     },
-    verify::VerifyMode,
     wire::{
         decode::{BasesRef, MsmSpec, VectorUploadHeader},
         v1,
@@ -20,12 +18,6 @@ use crate::{
 pub struct AdmittedMsm {
     job: MsmJob,
     permit: AdmissionPermit,
-}
-
-pub struct FinishedMsm {
-    finished: FinishedJob<MsmOutput>,
-    lg_n: u32,
-    verify: VerifyMode,
 }
 
 impl AdmittedMsm {
@@ -68,31 +60,16 @@ impl AdmittedMsm {
         Ok(Self { job, permit })
     }
 
-    /// Queues the job at once. The future waits for the job; dropping it cancels the job.
-    pub fn submit(
-        self,
-        call: &CallContext,
-        payload: Arc<UploadBuffer>,
-    ) -> impl Future<Output = Result<FinishedMsm>> + use<> {
-        let Self { job, permit } = self;
-        let lg_n = job.bases.count().checked_ilog2().unwrap_or(0);
-        let (verify, host) = (job.verify, call.state.compute.clone());
-        let ticket = call.state.scheduler.submit(call.control(), |wake| AdmittedJob {
-            work: MsmWork::new(host, job, payload, wake),
-            _permit: permit,
-        });
-        async move { Ok(FinishedMsm { finished: ticket.await?, lg_n, verify }) }
+    pub fn submit(self, call: &CallContext, payload: Arc<UploadBuffer>) -> JobTicket<MsmOutput> {
+        let host = call.state.compute.clone();
+        call.submit(self.permit, |waker| MsmWork::new(host, self.job, payload, waker))
     }
 }
 
-impl FinishedMsm {
-    /// Records the job and returns the wire's result. The scalars arrived within `receive_time`.
-    pub fn into_result(self, receive_time: Duration) -> v1::MsmResult {
-        let FinishedJob { output, timing } = self.finished;
-        let execution = response::execution(output.executor, self.verify);
-        let timing = response::timing(receive_time, timing, output.verify_time);
-        call_record::job("msm", self.lg_n, &timing, &execution);
-        let points = output.points.into();
-        v1::MsmResult { points, timing: Some(timing), execution: Some(execution) }
-    }
+/// Records a job whose scalars arrived within `receive_time`.
+pub fn result(finished: FinishedJob<MsmOutput>, receive_time: Duration) -> v1::MsmResult {
+    let FinishedJob { output: MsmOutput { points, report }, timing } = finished;
+    let finished = FinishedJob { output: report, timing };
+    let (timing, execution) = call_record::job("msm", finished, receive_time);
+    v1::MsmResult { points: points.into(), timing, execution }
 }

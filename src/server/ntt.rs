@@ -2,15 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-
 use super::{call::CallContext, call_record, response};
 use crate::{
     buffer::UploadBuffer,
     curve::scalars::ScalarEncoding,
     error::{Error, FieldProblem, Limit, Result},
-    jobs::{AdmissionPermit, AdmittedJob, FinishedJob, NttJob, NttOutput, NttWork, check_count},
-    verify::VerifyMode,
+    jobs::{AdmissionPermit, FinishedJob, JobReport, JobTicket, NttJob, NttWork, check_count},
     wire::{
         decode::{NttSpec, UploadId, VectorUploadHeader},
         v1,
@@ -22,12 +19,6 @@ pub struct AdmittedNtt {
     permit: AdmissionPermit,
     /// Receives the encoded rows, concatenated. Holds the permit for their bytes.
     pub rows: Arc<UploadBuffer>,
-}
-
-pub struct FinishedNtt {
-    finished: FinishedJob<NttOutput>,
-    lg_n: u32,
-    verify: VerifyMode,
 }
 
 impl AdmittedNtt {
@@ -65,36 +56,20 @@ impl AdmittedNtt {
         Ok(Self { job, permit, rows })
     }
 
-    /// Queues the job at once. The future waits for the job; dropping it cancels the job.
-    pub fn submit(
-        self,
-        call: &CallContext,
-        payload: Arc<UploadBuffer>,
-    ) -> impl Future<Output = Result<FinishedNtt>> + use<> {
+    pub fn submit(self, call: &CallContext, payload: Arc<UploadBuffer>) -> JobTicket<JobReport> {
         let Self { job, permit, rows } = self;
-        let (lg_n, verify, host) = (job.plan.lg_n, job.verify, call.state.compute.clone());
-        let ticket = call.state.scheduler.submit(call.control(), |wake| AdmittedJob {
-            work: NttWork::new(host, job, payload, rows, wake),
-            _permit: permit,
-        });
-        async move { Ok(FinishedNtt { finished: ticket.await?, lg_n, verify }) }
+        let host = call.state.compute.clone();
+        call.submit(permit, |waker| NttWork::new(host, job, payload, rows, waker))
     }
 }
 
-impl FinishedNtt {
-    /// Records the job and returns the wire's summary. The input arrived within `receive_time`.
-    pub fn into_result(self, receive_time: Duration) -> v1::NttResult {
-        let FinishedJob { output, timing } = self.finished;
-        let execution = response::execution(output.executor, self.verify);
-        let timing = response::timing(receive_time, timing, output.verify_time);
-        call_record::job("ntt", self.lg_n, &timing, &execution);
-        v1::NttResult { timing: Some(timing), execution: Some(execution) }
-    }
+/// Records a job whose input arrived within `receive_time`.
+pub fn result(finished: FinishedJob<JobReport>, receive_time: Duration) -> v1::NttResult {
+    let (timing, execution) = call_record::job("ntt", finished, receive_time);
+    v1::NttResult { timing, execution }
 }
 
 /// Stores the rows as a vector under a new random id.
-///
-/// Errors: `Exhausted`; `Internal` if the system's random generator fails.
 pub fn store_rows(
     call: &CallContext,
     rows: Arc<UploadBuffer>,
@@ -106,9 +81,4 @@ pub fn store_rows(
     let vector = VectorUploadHeader { id: UploadId(id), encoding, count, streams: 1 };
     call.state.uploads.insert(vector.clone(), rows)?;
     Ok(response::vector_object(&vector))
-}
-
-/// Bytes `start..start + len` of a result, for sending.
-pub fn row_chunk(rows: &UploadBuffer, start: u64, len: usize) -> Bytes {
-    response::zeroized_bytes(rows.copy(start, len))
 }

@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::future::BoxFuture;
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -13,7 +12,7 @@ use tonic::Status;
 use super::{
     call::CallContext,
     call_record::CallRecord,
-    ntt::{self, AdmittedNtt, FinishedNtt},
+    ntt::{self, AdmittedNtt},
     receive::StreamedUpload,
     response::{self, CHUNK_BYTES},
     status::CallError,
@@ -21,6 +20,7 @@ use super::{
 use crate::{
     buffer::UploadBuffer,
     error::{Error, Result},
+    jobs::{FinishedJob, JobReport, JobTicket},
     telemetry,
     verify::VerifyMode,
     wire::v1::{self, ntt_stream_response::Message},
@@ -40,9 +40,9 @@ pub struct NttStreaming {
 }
 
 enum NttJobState {
-    Running(BoxFuture<'static, Result<FinishedNtt>>),
+    Running(JobTicket<JobReport>),
     /// `None` once its summary is sent.
-    Done(Option<FinishedNtt>),
+    Done(Option<FinishedJob<JobReport>>),
 }
 
 type RowSender = mpsc::Sender<std::result::Result<v1::NttStreamResponse, Status>>;
@@ -51,9 +51,9 @@ impl NttStreaming {
     /// Queues `job` at once. Dropping `NttStreaming` cancels it.
     pub fn new(call: &CallContext, job: AdmittedNtt, input: StreamedUpload) -> Self {
         let (rows, sends_early) = (job.rows.clone(), job.job.verify == VerifyMode::None);
-        let running = Box::pin(job.submit(call, input.upload().payload.clone()));
+        let ticket = job.submit(call, input.upload.payload.clone());
         Self {
-            job: NttJobState::Running(running),
+            job: NttJobState::Running(ticket),
             input,
             rows,
             call_started: call.started,
@@ -69,50 +69,48 @@ impl NttStreaming {
     /// Waits until all input has arrived and the first rows are computed, or until the job is done.
     pub async fn wait_for_first_rows(&mut self) -> Result<()> {
         let first_bytes = self.rows.len().min(CHUNK_BYTES as u64);
-        let input = self.input.upload().payload.clone();
+        let (rows, input) = (self.rows.clone(), self.input.upload.payload.clone());
         loop {
-            let (rows_progress, input_progress) = (self.rows.progress(), input.progress());
+            let (rows_progress, input_progress) = (rows.progress(), input.progress());
             let can_send =
-                self.sends_early && input.is_complete() && self.rows.has_received(0..first_bytes);
-            let finished = match &mut self.job {
-                NttJobState::Running(job) if !can_send => tokio::select! {
-                    biased;
-                    finished = job => finished,
-                    () = rows_progress => continue,
-                    () = input_progress => continue,
-                },
-                _ => return Ok(()),
+                self.sends_early && input.is_complete() && rows.has_received(0..first_bytes);
+            if can_send || matches!(self.job, NttJobState::Done(_)) {
+                return Ok(());
+            }
+            let progress = async {
+                tokio::select! { biased; () = rows_progress => {}, () = input_progress => {} }
             };
-            self.finish_job(finished)?;
+            self.wait_for_job_or(progress).await?;
         }
-    }
-
-    /// Records the end of the job and ends its input.
-    fn finish_job(&mut self, finished: Result<FinishedNtt>) -> Result<()> {
-        self.job = NttJobState::Done(Some(finished?));
-        self.input.end(None);
-        Ok(())
     }
 
     /// Waits until the first `end` bytes of the result are computed.
     async fn wait_for_bytes(&mut self, end: u64) -> Result<()> {
+        let rows = self.rows.clone();
         loop {
-            let progress = self.rows.progress();
-            if self.rows.has_received(0..end) {
+            let progress = rows.progress();
+            if rows.has_received(0..end) {
                 return Ok(());
             }
-            let finished = match &mut self.job {
-                NttJobState::Running(job) => tokio::select! {
-                    biased;
-                    finished = job => finished,
-                    () = progress => continue,
-                },
-                NttJobState::Done(_) => {
-                    return Err(Error::Internal("the job left out rows".into()));
-                }
-            };
-            self.finish_job(finished)?;
+            if let NttJobState::Done(_) = self.job {
+                return Err(Error::Internal("the job left out rows".into()));
+            }
+            self.wait_for_job_or(progress).await?;
         }
+    }
+
+    /// Waits for the end of the job, which ends its input, or for `progress`.
+    async fn wait_for_job_or(&mut self, progress: impl Future<Output = ()>) -> Result<()> {
+        if let NttJobState::Running(job) = &mut self.job {
+            let finished = tokio::select! {
+                biased;
+                finished = job => finished?,
+                () = progress => return Ok(()),
+            };
+            self.job = NttJobState::Done(Some(finished));
+            self.input.end(None);
+        }
+        Ok(())
     }
 
     /// Sends the rows in chunks, then the summary. Gives up on a reader that accepts nothing for
@@ -148,19 +146,16 @@ impl NttStreaming {
         for offset in (0..len).step_by(CHUNK_BYTES) {
             let bytes = (len - offset).min(CHUNK_BYTES as u64);
             self.wait_for_bytes(offset + bytes).await?;
-            let data = ntt::row_chunk(&self.rows, offset, bytes as usize);
+            let data = response::zeroized_bytes(self.rows.copy(offset, bytes as usize));
             send(Message::Chunk(v1::Chunk { offset, data })).await?;
             telemetry::sent(bytes);
         }
-        if let NttJobState::Running(job) = &mut self.job {
-            let finished = job.await;
-            self.finish_job(finished)?;
-        }
+        self.wait_for_job_or(std::future::pending()).await?;
         if let NttJobState::Done(finished) = &mut self.job
             && let Some(finished) = finished.take()
         {
-            let payload = &self.input.upload().payload;
-            let result = finished.into_result(payload.receive_time_since(self.call_started));
+            let payload = &self.input.upload.payload;
+            let result = ntt::result(finished, payload.receive_time_since(self.call_started));
             let result = response::with_send_time(result, send_started.elapsed());
             // If the reader has gone, only the summary is lost.
             let _gone = send(Message::Result(result)).await;

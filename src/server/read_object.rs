@@ -27,7 +27,6 @@ use crate::{
 const SEND_AHEAD: usize = 4;
 
 pub enum GetSource {
-    /// Points, and the encoding to send them in.
     Bases(Bases, PointEncoding),
     Vector(UploadUseGuard, Range<u64>),
 }

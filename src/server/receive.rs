@@ -17,16 +17,11 @@ use crate::{
 pub const IDLE_MIN_BYTES: u64 = 16 << 10;
 
 /// Waits for the next message for at most `idle`; `None` at the end of the stream.
-///
-/// Errors: `Idle`; those of the transport.
 pub async fn next_message<M>(
     stream: &mut Streaming<M>,
     idle: Duration,
 ) -> Result<Option<M>, CallError> {
-    match timeout(idle, stream.message()).await {
-        Ok(message) => Ok(message?),
-        Err(_) => Err(Error::Idle(idle).into()),
-    }
+    Ok(timeout(idle, stream.message()).await.map_err(|_| Error::Idle(idle))??)
 }
 
 /// Receives chunks until the stream ends or the payload is complete.
@@ -93,7 +88,7 @@ pub async fn receive_during_job<T>(
 /// The upload that a streamed job reads. If it is dropped before [`StreamedUpload::end`], the
 /// upload ends if the deadline has passed, and can be resumed if the caller has gone.
 pub struct StreamedUpload {
-    upload: Arc<StoredUpload>,
+    pub upload: Arc<StoredUpload>,
     state: Arc<ServerState>,
     deadline: Option<std::time::Instant>,
     is_ended: bool,
@@ -105,10 +100,6 @@ impl StreamedUpload {
         let admit = |bytes| call.admit(bytes, 0);
         let upload = state.uploads.open(&UploadHeader::Vector(vector), admit)?;
         Ok(Self { upload, state, deadline: call.deadline, is_ended: false })
-    }
-
-    pub fn upload(&self) -> &Arc<StoredUpload> {
-        &self.upload
     }
 
     /// Ends the upload because the job has ended. If the connection broke, the upload is kept for

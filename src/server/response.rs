@@ -7,10 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     curve::scalars::ScalarEncoding,
-    engine::{ExecutedBy, StageTime},
-    jobs::JobTiming,
     store::StoredBases,
-    verify::VerifyMode,
     wire::{
         decode::{UploadId, VectorUploadHeader},
         v1,
@@ -20,7 +17,7 @@ use crate::{
 /// Bytes of a response chunk: the fastest size measured, see `benches/RESULTS.md`.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
-fn as_micros_u64(time: Duration) -> u64 {
+pub fn as_micros_u64(time: Duration) -> u64 {
     time.as_micros() as u64
 }
 
@@ -42,32 +39,6 @@ pub fn with_send_time(mut result: v1::NttResult, spent: Duration) -> v1::NttResu
         timing.send_us = as_micros_u64(spent);
     }
     result
-}
-
-/// The phases of a job whose payload arrived within `receive_time`.
-pub fn timing(receive_time: Duration, timing: JobTiming, verify_time: Duration) -> v1::Timing {
-    v1::Timing {
-        receive_us: as_micros_u64(receive_time),
-        queue_us: as_micros_u64(timing.queue),
-        compute_us: as_micros_u64(timing.run.saturating_sub(verify_time)),
-        verify_us: as_micros_u64(verify_time),
-        send_us: 0,
-    }
-}
-
-/// What computed a result, and how it was checked.
-pub fn execution(executor: ExecutedBy, verify: VerifyMode) -> v1::Execution {
-    let ExecutedBy { engine, device, stages, .. } = executor;
-    let stage = |stage: StageTime| v1::Stage {
-        name: stage.name.into(),
-        time_us: as_micros_u64(stage.duration),
-    };
-    v1::Execution {
-        engine: engine.into(),
-        device,
-        verified: v1::Verify::from(verify).into(),
-        stages: stages.into_iter().map(stage).collect(),
-    }
 }
 
 pub fn scalar_encoding(encoding: ScalarEncoding) -> v1::ScalarEncoding {

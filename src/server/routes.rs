@@ -69,7 +69,6 @@ pub fn transport(settings: &ServerSettings) -> Server {
         .http2_keepalive_timeout(Some(KEEPALIVE))
 }
 
-/// Reports all services as serving or not serving.
 pub async fn report(health: &HealthReporter, status: ServingStatus) {
     for service in ["", COMPUTE, STORE, ADMIN] {
         health.set_service_status(service, status).await;

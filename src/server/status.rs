@@ -117,25 +117,22 @@ impl From<Error> for Status {
         let reason = error.reason();
         let mut details = ErrorDetails::new();
         let mut metadata = std::collections::HashMap::new();
-        match &error {
-            Error::Invalid { field, index, problem } => {
-                let at = index.map_or(String::new(), |index| format!("[{index}]"));
-                details.add_bad_request_violation(format!("{field}{at}"), problem.to_string());
-                metadata.insert("field".to_owned(), (*field).to_owned());
-                if let Some(index) = index {
-                    metadata.insert("index".to_owned(), index.to_string());
-                }
+        if let Error::Invalid { field, index, problem } = &error {
+            let at = index.map_or(String::new(), |index| format!("[{index}]"));
+            details.add_bad_request_violation(format!("{field}{at}"), problem.to_string());
+            metadata.insert("field".to_owned(), (*field).to_owned());
+            if let Some(index) = index {
+                metadata.insert("index".to_owned(), index.to_string());
             }
-            Error::Exhausted { retry_after: Some(after), .. } => {
-                details.set_retry_info(Some(*after));
-            }
-            Error::Draining => {
-                details.set_retry_info(Some(DRAINING_RETRY));
-            }
-            Error::DeviceLost => {
-                details.set_retry_info(Some(RESTART_RETRY));
-            }
-            _ => {}
+        }
+        let retry_after = match &error {
+            Error::Exhausted { retry_after, .. } => *retry_after,
+            Error::Draining => Some(DRAINING_RETRY),
+            Error::DeviceLost => Some(RESTART_RETRY),
+            _ => None,
+        };
+        if retry_after.is_some() {
+            details.set_retry_info(retry_after);
         }
         details.set_error_info(reason.text(), DOMAIN, metadata);
         // Internal details are for the log, not for the caller.

@@ -101,24 +101,22 @@ impl Store for StoreService {
     ) -> Result<Response<v1::StatResponse>, Status> {
         use v1::{stat_request::Id, stat_response::Status as Found};
         call::run(&self.state, "stat", request, async |_, request| {
-            let bases = match required("id", request.id)? {
-                Id::ObjectId(id) => self.state.bases.get(decode::object_id(&id)?)?,
-                Id::Payload(payload) => {
-                    self.state.bases.by_payload(&decode::payload_id(&payload)?)?
-                }
+            let ServerState { bases, uploads, .. } = &*self.state;
+            let stored = |bases: Arc<StoredBases>| Found::Object(response::bases_object(&bases));
+            let status = match required("id", request.id)? {
+                Id::ObjectId(id) => stored(bases.get(decode::object_id(&id)?)?),
+                Id::Payload(id) => stored(bases.by_payload(&decode::payload_id(&id)?)?),
                 Id::UploadId(id) => {
-                    let upload = self.state.uploads.get(decode::upload_id(&id)?)?;
-                    let status = match &upload.header {
+                    let upload = uploads.get(decode::upload_id(&id)?)?;
+                    match &upload.header {
                         UploadHeader::Vector(vector) if upload.payload.is_complete() => {
                             Found::Object(response::vector_object(vector))
                         }
                         _ => Found::Upload(progress(&upload.payload)),
-                    };
-                    return Ok(v1::StatResponse { status: Some(status) });
+                    }
                 }
             };
-            let object = response::bases_object(&bases);
-            Ok(v1::StatResponse { status: Some(Found::Object(object)) })
+            Ok(v1::StatResponse { status: Some(status) })
         })
         .await
     }

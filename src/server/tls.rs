@@ -24,9 +24,6 @@ impl TlsIdentity {
         self.configure(Server::builder(), Duration::MAX).map(drop)
     }
 
-    /// Adds TLS to a transport.
-    ///
-    /// Errors: like [`TlsIdentity::validate`].
     pub(super) fn configure(
         &self,
         transport: Server,

@@ -39,7 +39,6 @@ struct LimitedBody {
     timer: Pin<Box<Sleep>>,
 }
 
-/// Wraps the body of a unary request in [`LimitedBody`].
 pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<Body> {
     if STREAMING_METHODS.iter().any(|method| request.uri().path().ends_with(method)) {
         return request;

@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{ComputeHost, JobWaker, JobWork, msm_check::RandomCombination, payload::JobPayload};
+use super::{
+    ComputeHost, JobReport, JobWaker, JobWork, msm_check::RandomCombination, payload::JobPayload,
+};
 use crate::{
     buffer::{PayloadView, UploadBuffer},
     curve::{
@@ -24,10 +26,14 @@ use bytes::Bytes;
 use tracing::{Span, debug_span, field::Empty};
 
 pub enum JobBases {
-    /// Bases that are checked already.
     Checked(Bases),
     /// Bases that the job must check.
-    Inline { group: Group, encoding: PointEncoding, data: Bytes, count: usize },
+    Inline {
+        group: Group,
+        encoding: PointEncoding,
+        data: Bytes,
+        count: usize,
+    },
 }
 
 impl JobBases {
@@ -87,9 +93,7 @@ impl MsmJob {
 pub struct MsmOutput {
     /// The encoded sums, concatenated.
     pub points: Vec<u8>,
-    /// Time spent checking; part of the run time.
-    pub verify_time: Duration,
-    pub executor: ExecutedBy,
+    pub report: JobReport,
 }
 
 pub struct MsmWork {
@@ -109,7 +113,6 @@ enum MsmPhase {
         next_scalar: usize,
     },
     Check(MsmCheck),
-    /// An earlier step failed.
     Failed,
 }
 
@@ -117,17 +120,11 @@ struct MsmCheck {
     run: Box<dyn MsmRun>,
     next_scalar: usize,
     sums: MsmSums,
-    checker: MsmChecker,
-}
-
-enum MsmChecker {
-    Oracle,
-    /// The engine, by an MSM of the combined scalars.
-    Combination(RandomCombination),
+    /// The engine checks by an MSM of the combined scalars; `None`: the oracle repeats the job.
+    factors: Option<RandomCombination>,
 }
 
 impl MsmWork {
-    /// Computes `job` on the scalars of `payload`, as they arrive.
     pub fn new(
         host: Arc<ComputeHost>,
         job: MsmJob,
@@ -145,24 +142,22 @@ impl MsmWork {
     }
 
     fn bases(&mut self) -> Result<Bases> {
-        if let JobBases::Inline { group, encoding, data, .. } = &self.job.bases {
-            let decode = || match group {
-                Group::G1 => decode_bases::<G1Affine>(*encoding, data),
-                Group::G2 => decode_bases::<G2Affine>(*encoding, data),
-            };
-            // Decoding a point takes far longer than its bytes suggest.
-            let bases = self.host.run_sized(data.len() << 8, decode);
-            let bases = bases
-                .map_err(|bad| Error::element("spec.bases.inline.data", bad.index, bad.problem))?;
-            self.job.bases = JobBases::Checked(bases);
-        }
-        match &self.job.bases {
-            JobBases::Checked(bases) => Ok(bases.clone()),
-            JobBases::Inline { .. } => Err(Error::Internal("bases are not decoded".into())),
-        }
+        let (group, encoding, data) = match &self.job.bases {
+            JobBases::Checked(bases) => return Ok(bases.clone()),
+            JobBases::Inline { group, encoding, data, .. } => (group, *encoding, data),
+        };
+        let decode = || match group {
+            Group::G1 => decode_bases::<G1Affine>(encoding, data),
+            Group::G2 => decode_bases::<G2Affine>(encoding, data),
+        };
+        // Decoding a point takes far longer than its bytes suggest.
+        let bases = self.host.run_sized(data.len() << 8, decode);
+        let bases = bases
+            .map_err(|bad| Error::element("spec.bases.inline.data", bad.index, bad.problem))?;
+        self.job.bases = JobBases::Checked(bases.clone());
+        Ok(bases)
     }
 
-    /// Number of scalars of all vectors.
     fn scalar_count(&self) -> usize {
         self.job.batch * self.job.bases.count()
     }
@@ -225,17 +220,15 @@ impl MsmWork {
         }
         let ComputedMsm { sums, executor } = run.finish()?;
         self.executor = executor;
-        let (checker, run) = match self.job.verify {
+        let (factors, run) = match self.job.verify {
             VerifyMode::None => return Ok(Some(sums)),
-            VerifyMode::Full => {
-                (MsmChecker::Oracle, host.oracle.msm(self.bases()?, self.job.batch)?)
-            }
+            VerifyMode::Full => (None, host.oracle.msm(self.bases()?, self.job.batch)?),
             VerifyMode::Probabilistic => {
                 let factors = RandomCombination::draw(self.job.batch)?;
-                (MsmChecker::Combination(factors), host.engine.msm(self.bases()?, 1)?)
+                (Some(factors), host.engine.msm(self.bases()?, 1)?)
             }
         };
-        self.phase = MsmPhase::Check(MsmCheck { run, next_scalar: 0, sums, checker });
+        self.phase = MsmPhase::Check(MsmCheck { run, next_scalar: 0, sums, factors });
         Ok(None)
     }
 
@@ -243,29 +236,24 @@ impl MsmWork {
     fn check(&mut self, mut check: MsmCheck, control: &JobControl) -> Result<Option<MsmSums>> {
         let host = self.host.clone();
         let (run, next) = (check.run.as_mut(), check.next_scalar);
-        let scalar_count;
-        (check.next_scalar, scalar_count) = match &check.checker {
-            MsmChecker::Oracle => {
+        let (end, scalar_count) = match &check.factors {
+            None => {
                 let end = self.absorb_piece(run, next, host.oracle.as_ref(), control)?;
                 (end.unwrap_or(next), self.scalar_count())
             }
-            MsmChecker::Combination(factors) => {
-                let end = self.absorb_combination(run, next, factors, control)?;
-                (end, self.job.bases.count())
+            Some(factors) => {
+                (self.absorb_combination(run, next, factors, control)?, self.job.bases.count())
             }
         };
-        if check.next_scalar < scalar_count {
-            self.phase = MsmPhase::Check(check);
+        if end < scalar_count {
+            self.phase = MsmPhase::Check(MsmCheck { next_scalar: end, ..check });
             return Ok(None);
         }
-        let MsmCheck { run, sums, checker, .. } = check;
+        let MsmCheck { run, sums, factors, .. } = check;
         let check_sums = run.finish()?.sums;
-        let is_correct = match checker {
-            MsmChecker::Oracle => check_sums == sums,
-            MsmChecker::Combination(factors) => {
-                host.run_sized(sums.len() << 16, || factors.verifies(&sums, &check_sums))
-            }
-        };
+        let is_correct = factors.map_or(check_sums == sums, |factors| {
+            host.run_sized(sums.len() << 16, || factors.verifies(&sums, &check_sums))
+        });
         if is_correct { Ok(Some(sums)) } else { Err(Error::Corrupt) }
     }
 
@@ -302,7 +290,10 @@ impl MsmWork {
     fn output(&self, sums: &MsmSums) -> MsmOutput {
         let encoding = self.job.result_encoding;
         let points = self.host.run_sized(sums.len() << 10, || points::encode_sums(encoding, sums));
-        MsmOutput { points, verify_time: self.verify_time, executor: self.executor.clone() }
+        let lg_n = self.job.bases.count().checked_ilog2().unwrap_or(0);
+        let (verify, verify_time) = (self.job.verify, self.verify_time);
+        let report = JobReport { lg_n, verify, verify_time, executor: self.executor.clone() };
+        MsmOutput { points, report }
     }
 }
 

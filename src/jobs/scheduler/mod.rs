@@ -10,17 +10,17 @@ mod queue;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     task::{Context, Poll},
     thread,
     time::Instant,
 };
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tracing::Span;
 
-pub use self::queue::JobTiming;
-use self::queue::{JobQueue, RunnableJob, ScheduledJob};
+use self::queue::{JobQueue, JobTiming, RunnableJob, ScheduledJob};
 use crate::{
     buffer::Wiper,
     engine::JobControl,
@@ -140,7 +140,7 @@ impl Scheduler {
         let (sender, receiver) = oneshot::channel();
         let state_entered = Instant::now();
         let number = {
-            let mut state = self.shared.state();
+            let mut state = self.shared.state.lock();
             state.next_number += 1;
             state.next_number
         };
@@ -155,34 +155,30 @@ impl Scheduler {
             state_entered,
             timing: JobTiming::default(),
         };
-        if self.shared.state().queue.enqueue(job, Instant::now()) {
+        if self.shared.state.lock().queue.enqueue(job, Instant::now()) {
             self.shared.job_is_ready.notify_one();
         }
         JobTicket { receiver, control, waker }
     }
 
     pub fn queued(&self) -> usize {
-        self.shared.state().queue.ready.len()
+        self.shared.state.lock().queue.ready.len()
     }
 }
 
 impl Drop for Scheduler {
     fn drop(&mut self) {
-        self.shared.state().is_closed = true;
+        self.shared.state.lock().is_closed = true;
         self.shared.job_is_ready.notify_all();
     }
 }
 
 impl SchedulerShared {
-    fn state(&self) -> MutexGuard<'_, SchedulerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run_worker(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         while !state.is_closed {
             let Some((mut job, picked_by)) = state.queue.pick(Instant::now()) else {
-                state = self.job_is_ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.job_is_ready.wait(&mut state);
                 continue;
             };
             drop(state);
@@ -192,7 +188,7 @@ impl SchedulerShared {
             job.state_entered = Instant::now();
             let run = job.state_entered - begun;
             job.timing.run += run;
-            state = self.state();
+            state = self.state.lock();
             state.queue.add_worker_time(picked_by, run);
             // Checked under the lock: a later cancellation finds the job where it was placed.
             if !is_done && let Err(error) = job.control.check() {
@@ -200,9 +196,7 @@ impl SchedulerShared {
                 is_done = true;
             }
             if is_done {
-                drop(state);
-                drop(job);
-                state = self.state();
+                MutexGuard::unlocked(&mut state, || drop(job));
             } else {
                 state.queue.enqueue(job, Instant::now());
             }
@@ -211,7 +205,7 @@ impl SchedulerShared {
 
     /// Reschedules a waiting job: its data may have arrived, or it may be cancelled.
     fn wake(&self, number: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(mut job) = state.queue.remove_stopped(number) {
             drop(state);
             job.job.fail(job.control.check().err().unwrap_or(Error::Cancelled));

@@ -44,7 +44,6 @@ pub struct ReadyJob {
     seniority: Instant,
 }
 
-/// Why a job was picked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum PickedBy {
     Urgency,

@@ -8,15 +8,14 @@ use super::{queue::ReadyJob, *};
 /// Counts its pieces down; ready while `open`.
 struct Countdown {
     pieces: usize,
-    open: Arc<AtomicBool>,
-    dropped: Arc<AtomicUsize>,
+    fixture: Fixture,
 }
 
 impl JobWork for Countdown {
     type Output = &'static str;
 
     fn is_ready(&self) -> bool {
-        self.open.load(Ordering::SeqCst)
+        self.fixture.open.load(Ordering::SeqCst)
     }
 
     fn step(&mut self, _: &JobControl) -> Result<Option<Self::Output>> {
@@ -32,10 +31,11 @@ impl JobWork for Countdown {
 
 impl Drop for Countdown {
     fn drop(&mut self) {
-        self.dropped.fetch_add(1, Ordering::SeqCst);
+        self.fixture.dropped.fetch_add(1, Ordering::SeqCst);
     }
 }
 
+#[derive(Clone)]
 struct Fixture {
     open: Arc<AtomicBool>,
     dropped: Arc<AtomicUsize>,
@@ -47,7 +47,7 @@ impl Fixture {
     }
 
     fn countdown(&self, pieces: usize) -> Countdown {
-        Countdown { pieces, open: self.open.clone(), dropped: self.dropped.clone() }
+        Countdown { pieces, fixture: self.clone() }
     }
 
     /// Waits until `jobs` of them are dropped: cancelled jobs are freed on another thread.
@@ -115,7 +115,7 @@ impl JobWork for Scribe {
         while !self.2.1.load(Ordering::SeqCst) {
             thread::yield_now();
         }
-        self.2.0.lock().unwrap().push(self.0);
+        self.2.0.lock().push(self.0);
         self.1 -= 1;
         Ok((self.1 == 0).then_some(()))
     }
@@ -135,7 +135,7 @@ async fn jobs_take_turns() {
     for ticket in jobs {
         ticket.await.unwrap();
     }
-    assert_eq!(*log.0.lock().unwrap(), "ababab");
+    assert_eq!(*log.0.lock(), "ababab");
 }
 
 /// Deadlines are hours away, so that none passes if the test stalls.
@@ -153,7 +153,7 @@ fn runs_an_early_deadline_first_and_a_late_one_in_turn() {
     while let Some((mut job, _)) = queue.pick(later) {
         assert!(job.job.step(&job.control, job.timing), "the job has one piece");
     }
-    assert_eq!(*log.0.lock().unwrap(), "bacd");
+    assert_eq!(*log.0.lock(), "bacd");
 }
 
 fn job(number: u64, work: Scribe, deadline: Option<Instant>, since: Instant) -> ScheduledJob {
@@ -216,7 +216,7 @@ impl Simulation {
                 self.queue.enqueue(job, self.clock);
             }
         }
-        std::mem::take(&mut *self.log.0.lock().unwrap())
+        std::mem::take(&mut *self.log.0.lock())
     }
 }
 

@@ -1,0 +1,14 @@
+//! What every job reports about its computation.
+
+use std::time::Duration;
+
+use crate::{engine::ExecutedBy, verify::VerifyMode};
+
+pub struct JobReport {
+    /// Of one vector or row, rounded down.
+    pub lg_n: u32,
+    pub verify: VerifyMode,
+    /// Time spent checking; part of the run time.
+    pub verify_time: Duration,
+    pub executor: ExecutedBy,
+}
