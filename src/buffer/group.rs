@@ -1,14 +1,12 @@
 //! A payload's memory: slots behind locks, organised in groups.
 
-use std::{
-    ops::Range,
-    sync::{Mutex, OnceLock, PoisonError},
-    thread,
-};
+use std::{mem, ops::Range, sync::OnceLock, thread};
+
+use parking_lot::Mutex;
 
 use super::{
     PayloadPool, QuotaPermit,
-    pool::{GROUP, GROUP_SEGMENTS, PinnedSlot, SEGMENT_BYTES, SLOT, lock, wipe},
+    pool::{GROUP, GROUP_SEGMENTS, PinnedSlot, SEGMENT_BYTES, SLOT, wipe},
     segment::Segment,
 };
 
@@ -21,9 +19,11 @@ const GROUPS_PER_THREAD_MIN: usize = 4;
 
 /// A payload's memory, in byte order, allocated as bytes are received, not when they are announced.
 /// Zeroed on drop.
+///
+/// A panic during a copy leaves bytes that are not marked as received, so the data stays sound.
 pub(super) struct PayloadMemory {
-    len: u64,
-    pool: PayloadPool,
+    pub len: u64,
+    pub pool: PayloadPool,
     groups: Box<[OnceLock<SegmentGroup>]>,
     /// Returned after the groups.
     _permits: Vec<QuotaPermit>,
@@ -41,18 +41,9 @@ struct UnpinnedGroup {
     bytes: usize,
 }
 
-/// The location of a slot in an [`UnpinnedGroup`].
-struct SlotSegment<'a> {
-    segment: &'a Mutex<Segment>,
-    segment_bytes: usize,
-    /// Offset of the slot in the segment.
-    offset: usize,
-}
-
 /// Pinned memory, which drop wipes and returns.
-pub(super) struct PinnedGroup {
-    /// One lock per slot.
-    slots: Vec<Mutex<PinnedSlot>>,
+struct PinnedGroup {
+    slots: Vec<PinnedSlot>,
     /// The number of leading slots that the payload uses; drop wipes them.
     used: usize,
     pool: PayloadPool,
@@ -61,9 +52,8 @@ pub(super) struct PinnedGroup {
 /// A range of bytes in one slot.
 pub(super) struct SlotRange {
     group: usize,
-    /// Index of the slot in the group.
-    pub slot: usize,
-    /// The bytes in the slot.
+    /// Index in the group.
+    slot: usize,
     pub bytes: Range<usize>,
 }
 
@@ -80,65 +70,55 @@ pub(super) fn slots(range: Range<u64>) -> impl Iterator<Item = SlotRange> {
 }
 
 impl UnpinnedGroup {
-    fn slot(&self, slot: usize) -> SlotSegment<'_> {
-        let (segment, segment_bytes, offset) = if self.bytes == GROUP {
-            (slot % GROUP_SEGMENTS, SEGMENT_BYTES, slot / GROUP_SEGMENTS * SLOT)
+    /// The segment of a slot, the segment's bytes, and the slot's offset in it.
+    fn slot(&self, slot: usize) -> (&Mutex<Segment>, usize, usize) {
+        if self.bytes == GROUP {
+            let offset = slot / GROUP_SEGMENTS * SLOT;
+            (&self.segments[slot % GROUP_SEGMENTS], SEGMENT_BYTES, offset)
         } else {
-            (slot, (self.bytes - slot * SLOT).min(SLOT), 0)
-        };
-        SlotSegment { segment: &self.segments[segment], segment_bytes, offset }
-    }
-}
-
-impl PinnedGroup {
-    fn take(pool: &PayloadPool, used: usize) -> Option<Self> {
-        let slots = pool.take_pinned()?.into_iter().map(Mutex::new).collect();
-        Some(Self { slots, used, pool: pool.clone() })
-    }
-
-    pub fn slot(&self, slot: usize) -> &Mutex<PinnedSlot> {
-        &self.slots[slot]
+            (&self.segments[slot], (self.bytes - slot * SLOT).min(SLOT), 0)
+        }
     }
 }
 
 impl Drop for PinnedGroup {
     fn drop(&mut self) {
-        let slots = self.slots.drain(..).map(|slot| slot.into_inner());
-        let mut slots: Vec<_> =
-            slots.map(|slot| slot.unwrap_or_else(PoisonError::into_inner)).collect();
-        slots[..self.used].iter_mut().for_each(|slot| wipe(slot));
-        self.pool.return_pinned(slots);
+        self.slots[..self.used].iter_mut().for_each(|slot| wipe(slot.get_mut()));
+        self.pool.return_pinned(mem::take(&mut self.slots));
     }
 }
 
 impl SegmentGroup {
     /// For `bytes` bytes: pinned memory if there is some, else other memory.
     fn new(pool: &PayloadPool, bytes: usize) -> Self {
-        let slots = bytes.div_ceil(SLOT);
-        let segments = if bytes == GROUP { GROUP_SEGMENTS } else { slots };
-        let unpinned =
-            || UnpinnedGroup { segments: (0..segments).map(|_| Mutex::default()).collect(), bytes };
-        let pinned = (bytes >= PINNED_TAIL_MIN).then(|| PinnedGroup::take(pool, slots)).flatten();
-        pinned.map_or_else(|| Self::Unpinned(unpinned()), Self::Pinned)
+        let used = bytes.div_ceil(SLOT);
+        if bytes >= PINNED_TAIL_MIN
+            && let Some(slots) = pool.take_pinned()
+        {
+            return Self::Pinned(PinnedGroup { slots, used, pool: pool.clone() });
+        }
+        let segments = if bytes == GROUP { GROUP_SEGMENTS } else { used };
+        let segments = (0..segments).map(|_| Mutex::default()).collect();
+        Self::Unpinned(UnpinnedGroup { segments, bytes })
     }
 
     fn write(&self, pool: &PayloadPool, to: SlotRange, bytes: &[u8]) {
         match self {
             Self::Unpinned(group) => {
-                let SlotSegment { segment, segment_bytes, offset } = group.slot(to.slot);
-                lock(segment).write(pool, segment_bytes, offset + to.bytes.start, bytes);
+                let (segment, segment_bytes, offset) = group.slot(to.slot);
+                segment.lock().write(pool, segment_bytes, offset + to.bytes.start, bytes);
             }
-            Self::Pinned(group) => lock(group.slot(to.slot))[to.bytes].copy_from_slice(bytes),
+            Self::Pinned(group) => group.slots[to.slot].lock()[to.bytes].copy_from_slice(bytes),
         }
     }
 
     fn read(&self, from: SlotRange, read: &mut impl FnMut(&[u8])) {
         match self {
             Self::Unpinned(group) => {
-                let SlotSegment { segment, offset, .. } = group.slot(from.slot);
-                read(lock(segment).bytes(offset + from.bytes.start, from.bytes.len()));
+                let (segment, _, offset) = group.slot(from.slot);
+                read(segment.lock().bytes(offset + from.bytes.start, from.bytes.len()));
             }
-            Self::Pinned(group) => read(&lock(group.slot(from.slot))[from.bytes]),
+            Self::Pinned(group) => read(&group.slots[from.slot].lock()[from.bytes]),
         }
     }
 }
@@ -150,20 +130,12 @@ impl PayloadMemory {
         Self { len, pool, groups, _permits: permits }
     }
 
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    pub fn pool(&self) -> &PayloadPool {
-        &self.pool
-    }
-
-    /// The pinned group that holds `slot`; `None` if the slot is not in pinned memory. If
-    /// `allocate` is set, allocates memory that does not exist yet.
-    pub fn pinned_group(&self, slot: &SlotRange, allocate: bool) -> Option<&PinnedGroup> {
+    /// The pinned memory of `slot`, if it has some. If `allocate` is set, allocates memory that
+    /// does not exist yet.
+    pub fn pinned_slot(&self, slot: &SlotRange, allocate: bool) -> Option<&PinnedSlot> {
         let group = if allocate { Some(self.group(slot)) } else { self.groups[slot.group].get() };
         match group? {
-            SegmentGroup::Pinned(group) => Some(group),
+            SegmentGroup::Pinned(group) => Some(&group.slots[slot.slot]),
             SegmentGroup::Unpinned(_) => None,
         }
     }

@@ -1,12 +1,10 @@
 //! Direct access to payload bytes in pinned memory, which devices copy from and to without staging.
 
-use std::{ops::Range, sync::MutexGuard};
+use std::ops::Range;
 
-use super::{
-    UploadBuffer,
-    group::slots,
-    pool::{PinnedSlot, lock},
-};
+use parking_lot::{MappedMutexGuard, MutexGuard};
+
+use super::{UploadBuffer, group::slots};
 use crate::error::Result;
 
 /// Payload bytes, locked in place until this is dropped.
@@ -20,10 +18,7 @@ pub struct PinnedWrite<'a> {
 }
 
 /// A range of a slot, which is locked against other readers and writers.
-struct LockedSlot<'a> {
-    memory: MutexGuard<'a, PinnedSlot>,
-    range: Range<usize>,
-}
+type LockedSlot<'a> = MappedMutexGuard<'a, [u8]>;
 
 impl UploadBuffer {
     /// Locks the longest prefix of `range` that lies in pinned memory; `None` if that is empty. All
@@ -36,8 +31,6 @@ impl UploadBuffer {
 
     /// Claims and locks the longest prefix of `range` that can lie in pinned memory. `None` if that
     /// is empty or if part of it already has a writer.
-    ///
-    /// Errors: the payload's failure.
     pub fn claim_pinned(&self, range: Range<u64>) -> Result<Option<PinnedWrite<'_>>> {
         let start = range.start;
         let slots = self.lock_slots(range, true);
@@ -49,15 +42,15 @@ impl UploadBuffer {
     fn lock_slots(&self, range: Range<u64>, allocate: bool) -> Vec<LockedSlot<'_>> {
         // Always in ascending order, to avoid deadlock.
         let slots = slots(range).map_while(|slot| {
-            let group = self.memory().pinned_group(&slot, allocate)?;
-            Some(LockedSlot { memory: lock(group.slot(slot.slot)), range: slot.bytes })
+            let memory = self.memory.pinned_slot(&slot, allocate)?.lock();
+            Some(MutexGuard::map(memory, |memory| &mut memory[slot.bytes]))
         });
         slots.collect()
     }
 }
 
 fn bytes(slots: &[LockedSlot<'_>]) -> u64 {
-    slots.iter().map(|slot| slot.range.len() as u64).sum()
+    slots.iter().map(|slot| slot.len() as u64).sum()
 }
 
 impl PinnedRead<'_> {
@@ -65,9 +58,9 @@ impl PinnedRead<'_> {
         bytes(&self.0)
     }
 
-    /// The bytes, in order.
+    /// In order.
     pub fn pieces(&self) -> Vec<&[u8]> {
-        self.0.iter().map(|slot| &slot.memory[slot.range.clone()]).collect()
+        self.0.iter().map(|slot| &**slot).collect()
     }
 }
 
@@ -78,10 +71,9 @@ impl PinnedWrite<'_> {
 
     /// The memory to write to, in order.
     pub fn pieces(&mut self) -> Vec<&mut [u8]> {
-        self.slots.iter_mut().map(|slot| &mut slot.memory[slot.range.clone()]).collect()
+        self.slots.iter_mut().map(|slot| &mut **slot).collect()
     }
 
-    /// Marks the bytes as received.
     pub fn commit(self) {
         let received = self.start..self.start + self.bytes();
         drop(self.slots);

@@ -1,9 +1,10 @@
 //! The memory that the payloads of one server share: spare segments, pinned memory, and the thread
 //! that wipes dropped payloads.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use memmap2::{Advice, MmapMut};
+use parking_lot::Mutex;
 use zeroize::Zeroize;
 
 use super::Wiper;
@@ -19,7 +20,6 @@ pub(super) const SEGMENT_BYTES: usize = 2 << 20;
 /// on several connections seldom contend for a lock.
 pub(super) const GROUP_SEGMENTS: usize = 8;
 
-/// Bytes of a group.
 pub(super) const GROUP: usize = GROUP_SEGMENTS * SEGMENT_BYTES;
 
 /// Spare memory: this part of the limit on bytes in flight, but at least 64 MiB (the scalars of a
@@ -28,7 +28,7 @@ const SPARE_DIVISOR: u64 = 64;
 const SPARE_BYTES_MIN: u64 = 64 << 20;
 
 /// A slot of memory that devices can access.
-pub(super) type PinnedSlot = &'static mut [u8];
+pub(super) type PinnedSlot = Mutex<&'static mut [u8]>;
 
 /// The memory of a server's payloads. Clones share it.
 #[derive(Clone)]
@@ -51,28 +51,27 @@ impl PayloadPool {
     pub fn new(bytes_max: u64, pinned: Vec<&'static mut [u8]>) -> Self {
         let spare_bytes = (bytes_max / SPARE_DIVISOR).max(SPARE_BYTES_MIN);
         let groups = pinned.into_iter().flat_map(|memory| memory.chunks_exact_mut(GROUP));
-        let groups = groups.map(|group| group.chunks_exact_mut(SLOT).collect()).collect();
+        let groups = groups.map(|group| group.chunks_exact_mut(SLOT).map(Mutex::new).collect());
         Self(Arc::new(IdleMemory {
             spare: Mutex::default(),
             spare_max: (spare_bytes / SEGMENT_BYTES as u64) as usize,
-            pinned: Mutex::new(groups),
+            pinned: Mutex::new(groups.collect()),
             wiper: Wiper::default(),
         }))
     }
 
     /// Bytes of wiped memory kept for later payloads, in addition to pinned memory.
     pub fn spare_bytes(&self) -> u64 {
-        (lock(&self.0.spare).len() * SEGMENT_BYTES) as u64
+        (self.0.spare.lock().len() * SEGMENT_BYTES) as u64
     }
 
-    /// Drops payloads in the background.
     pub fn wiper(&self) -> &Wiper {
         &self.0.wiper
     }
 
     /// Zeroed pages of a segment; `None` if the system has none.
     pub(super) fn take_pages(&self) -> Option<MmapMut> {
-        let spare = lock(&self.0.spare).pop();
+        let spare = self.0.spare.lock().pop();
         spare.or_else(|| {
             let pages = MmapMut::map_anon(SEGMENT_BYTES).ok()?;
             // Without huge pages, small pages work too.
@@ -84,7 +83,7 @@ impl PayloadPool {
     /// Wipes pages, and keeps them as spare or unmaps them.
     pub(super) fn return_pages(&self, mut pages: MmapMut) {
         wipe(&mut pages);
-        let mut spare = lock(&self.0.spare);
+        let mut spare = self.0.spare.lock();
         if spare.len() < self.0.spare_max {
             spare.push(pages);
         }
@@ -92,21 +91,16 @@ impl PayloadPool {
 
     /// A zeroed group of pinned slots, if there is one.
     pub(super) fn take_pinned(&self) -> Option<Vec<PinnedSlot>> {
-        lock(&self.0.pinned).pop()
+        self.0.pinned.lock().pop()
     }
 
     /// Returns a group of pinned slots, which must be wiped.
     pub(super) fn return_pinned(&self, group: Vec<PinnedSlot>) {
-        lock(&self.0.pinned).push(group);
+        self.0.pinned.lock().push(group);
     }
 }
 
 /// Zeroes `memory`, whose length is a multiple of a page, word by word.
 pub(super) fn wipe(memory: &mut [u8]) {
     bytemuck::cast_slice_mut::<u8, u64>(memory).zeroize();
-}
-
-/// A panic during a copy leaves bytes that are not marked as received, so the data stays sound.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,7 +13,6 @@ use crate::error::{Error, Limit, Result};
 /// When to retry on a full server: about the duration of a medium job.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
 
-/// The amount in use and its limit.
 #[derive(Debug)]
 pub struct Quota {
     used: AtomicU64,
@@ -41,10 +40,7 @@ impl Quota {
         let fits = |used: u64| used.checked_add(amount).filter(|sum| *sum <= self.max);
         match self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
             Ok(_) => Ok(QuotaPermit { quota: self.clone(), amount }),
-            Err(_) => {
-                self.check_limit(amount)?;
-                Err(Error::Exhausted { limit: self.limit, retry_after: Some(RETRY_AFTER) })
-            }
+            Err(_) => self.check_limit(amount).and(Err(self.exhausted(Some(RETRY_AFTER)))),
         }
     }
 
@@ -52,8 +48,11 @@ impl Quota {
     ///
     /// Errors: `Exhausted` without a retry time.
     pub fn check_limit(&self, amount: u64) -> Result<()> {
-        let never = Error::Exhausted { limit: self.limit, retry_after: None };
-        if amount <= self.max { Ok(()) } else { Err(never) }
+        if amount <= self.max { Ok(()) } else { Err(self.exhausted(None)) }
+    }
+
+    fn exhausted(&self, retry_after: Option<Duration>) -> Error {
+        Error::Exhausted { limit: self.limit, retry_after }
     }
 }
 

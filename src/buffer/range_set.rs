@@ -20,12 +20,8 @@ impl RangeSet {
     }
 
     pub fn contains(&self, range: &Range<u64>) -> bool {
-        range.is_empty()
-            || self
-                .ranges
-                .range(..=range.start)
-                .next_back()
-                .is_some_and(|(_, end)| *end >= range.end)
+        let last = self.ranges.range(..=range.start).next_back();
+        range.is_empty() || last.is_some_and(|(_, end)| *end >= range.end)
     }
 
     /// Adds `range` and returns the parts of it that were not covered before, in order.

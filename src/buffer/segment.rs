@@ -29,11 +29,13 @@ impl Segment {
     /// Writes `bytes` at `offset` of a segment of `size` bytes.
     pub fn write(&mut self, pool: &PayloadPool, size: usize, offset: usize, bytes: &[u8]) {
         if matches!(self, Self::Absent) {
-            *self = match size {
-                SEGMENT_BYTES => Self::from_pool(pool),
+            let pages = (size == SEGMENT_BYTES).then(|| pool.take_pages()).flatten();
+            *self = match pages {
+                pages @ Some(_) => Self::Pages(SegmentPages { pages, pool: pool.clone() }),
                 // The usual case, a whole chunk: avoid zeroing it first.
-                _ if bytes.len() == size => return *self = Self::Heap(words(bytes)),
-                _ => Self::zeros(size),
+                None if bytes.len() == size => return *self = Self::Heap(words(bytes)),
+                // If the system has no pages, leave the failure to the allocator to handle.
+                None => Self::Heap(Zeroizing::new(vec![0; size.div_ceil(8)].into())),
             };
         }
         let memory = match self {
@@ -52,18 +54,6 @@ impl Segment {
             Self::Absent | Self::Pages(_) => &[],
         };
         memory.get(offset..offset + len).unwrap_or_default()
-    }
-
-    fn from_pool(pool: &PayloadPool) -> Self {
-        match pool.take_pages() {
-            Some(pages) => Self::Pages(SegmentPages { pages: Some(pages), pool: pool.clone() }),
-            // Leave the failure to the allocator to handle.
-            None => Self::zeros(SEGMENT_BYTES),
-        }
-    }
-
-    fn zeros(size: usize) -> Self {
-        Self::Heap(Zeroizing::new(vec![0; size.div_ceil(8)].into()))
     }
 }
 

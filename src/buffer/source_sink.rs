@@ -5,7 +5,6 @@ use std::ops::Range;
 use super::{PinnedRead, PinnedWrite, UploadBuffer};
 use crate::error::Result;
 
-/// A source of bytes.
 pub trait ByteSource: Sync {
     /// Copies `out.len()` bytes, starting with byte number `start`. They must have been received.
     fn read(&self, start: u64, out: &mut [u8]);
@@ -17,17 +16,12 @@ pub trait ByteSource: Sync {
     }
 }
 
-/// A destination for bytes.
 pub trait ByteSink: Sync {
     /// Writes `bytes`, starting at byte number `start`. Each byte is written once.
-    ///
-    /// Errors: the destination's failure.
     fn write(&self, start: u64, bytes: &[u8]) -> Result<()>;
 
     /// Claims the longest prefix of `range` that devices can copy to directly; `None` if that is
     /// empty.
-    ///
-    /// Errors: those of [`ByteSink::write`].
     fn claim_pinned(&self, _range: Range<u64>) -> Result<Option<PinnedWrite<'_>>> {
         Ok(None)
     }
@@ -41,7 +35,6 @@ pub struct PayloadView<'a> {
 }
 
 impl<'a> PayloadView<'a> {
-    /// The payload from byte number `start` on.
     pub fn starting_at(upload: &'a UploadBuffer, start: u64) -> Self {
         Self { upload, start }
     }
@@ -51,9 +44,7 @@ impl<'a> PayloadView<'a> {
         let start = range.start;
         upload.has_received(range).then_some(Self { upload, start })
     }
-}
 
-impl PayloadView<'_> {
     /// A range of the view as a range of the payload.
     fn in_payload(&self, range: Range<u64>) -> Range<u64> {
         self.start + range.start..self.start + range.end

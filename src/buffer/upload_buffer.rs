@@ -3,13 +3,14 @@
 use std::{
     fmt, mem,
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, Weak},
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use super::{PayloadPool, QuotaPermit, RangeSet, group::PayloadMemory, pool::lock};
+use super::{PayloadPool, QuotaPermit, RangeSet, group::PayloadMemory};
 use crate::error::{Error, FieldProblem, Result};
 
 /// More fragments than the stripes of an honest sender leave.
@@ -21,7 +22,7 @@ pub type ProgressListener = dyn Fn() + Send + Sync;
 /// A payload of known length. Each byte is written once; later copies of it are ignored. Zeroed on
 /// drop; `Debug` prints no content.
 pub struct UploadBuffer {
-    memory: PayloadMemory,
+    pub(super) memory: PayloadMemory,
     state: Mutex<ReceiveState>,
     progress: Notify,
 }
@@ -30,7 +31,6 @@ pub struct UploadBuffer {
 struct ReceiveState {
     /// Ranges that a writer has claimed, so that no byte has two writers.
     claimed: RangeSet,
-    /// Received ranges, which can be read.
     received: RangeSet,
     failure: Option<Error>,
     last_received: Option<Instant>,
@@ -48,7 +48,6 @@ impl UploadBuffer {
         }
     }
 
-    /// A payload that is already complete.
     pub fn from_bytes(pool: &PayloadPool, bytes: &[u8], permits: Vec<QuotaPermit>) -> Self {
         let upload = Self::new(pool, bytes.len() as u64, permits);
         upload.write(0, bytes).expect("a new payload accepts all of its bytes");
@@ -56,7 +55,7 @@ impl UploadBuffer {
     }
 
     pub fn len(&self) -> u64 {
-        self.memory.len()
+        self.memory.len
     }
 
     pub fn is_empty(&self) -> bool {
@@ -99,41 +98,40 @@ impl UploadBuffer {
     pub fn copy(&self, start: u64, len: usize) -> Vec<u8> {
         debug_assert!(self.has_received(start..start + len as u64), "copies received bytes");
         let mut bytes = Vec::with_capacity(len);
-        self.memory
-            .for_each_piece(start..start + len as u64, |piece| bytes.extend_from_slice(piece));
+        let range = start..start + len as u64;
+        self.memory.for_each_piece(range, |piece| bytes.extend_from_slice(piece));
         bytes
     }
 
     pub fn has_received(&self, range: Range<u64>) -> bool {
-        self.state().received.contains(&range)
+        self.state.lock().received.contains(&range)
     }
 
     pub fn is_complete(&self) -> bool {
         self.received() == self.len()
     }
 
-    /// Number of bytes received.
     pub fn received(&self) -> u64 {
-        self.state().received.covered()
+        self.state.lock().received.covered()
     }
 
     pub fn missing(&self) -> Vec<Range<u64>> {
-        self.state().received.gaps(&(0..self.len()))
+        self.state.lock().received.gaps(&(0..self.len()))
     }
 
     /// Fails the upload: writers, waiters and readers get `error`. The first failure is kept.
     pub fn fail(&self, error: Error) {
-        self.state().failure.get_or_insert(error);
+        self.state.lock().failure.get_or_insert(error);
         self.notify();
     }
 
     pub fn failure(&self) -> Option<Error> {
-        self.state().failure.clone()
+        self.state.lock().failure.clone()
     }
 
     /// Time from `begun` to the last received byte; zero if it was received before.
     pub fn receive_time_since(&self, begun: Instant) -> Duration {
-        let last = self.state().last_received;
+        let last = self.state.lock().last_received;
         last.map_or(Duration::ZERO, |last| last.saturating_duration_since(begun))
     }
 
@@ -144,19 +142,13 @@ impl UploadBuffer {
 
     /// Calls `listener` after each change until its owner drops it.
     pub fn listen(&self, listener: &Arc<ProgressListener>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // `notify` removes dead listeners too, but is not called on a complete payload.
         state.listeners.retain(|listener| listener.strong_count() > 0);
         state.listeners.push(Arc::downgrade(listener));
     }
 
-    pub(super) fn memory(&self) -> &PayloadMemory {
-        &self.memory
-    }
-
     /// Claims `range` for a single writer. False if part of it is claimed already or it is empty.
-    ///
-    /// Errors: the upload's failure.
     pub(super) fn claim(&self, range: Range<u64>) -> Result<bool> {
         let mut state = self.state_unless_failed()?;
         let is_free = state.claimed.gaps(&range) == [range.clone()];
@@ -166,12 +158,11 @@ impl UploadBuffer {
         Ok(is_free)
     }
 
-    /// Marks claimed ranges as received.
     pub(super) fn mark_received(&self, ranges: &[Range<u64>]) {
         if ranges.is_empty() {
             return;
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.last_received = Some(Instant::now());
         for range in ranges {
             state.received.insert(range.clone());
@@ -182,26 +173,22 @@ impl UploadBuffer {
 
     fn notify(&self) {
         self.progress.notify_waiters();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.listeners.retain(|listener| listener.strong_count() > 0);
         let listeners: Vec<_> = state.listeners.iter().filter_map(Weak::upgrade).collect();
         drop(state);
         listeners.iter().for_each(|listener| listener());
     }
 
-    fn state(&self) -> MutexGuard<'_, ReceiveState> {
-        lock(&self.state)
-    }
-
     fn state_unless_failed(&self) -> Result<MutexGuard<'_, ReceiveState>> {
-        let state = self.state();
+        let state = self.state.lock();
         state.failure.clone().map_or(Ok(state), Err)
     }
 }
 
 impl Drop for UploadBuffer {
     fn drop(&mut self) {
-        let pool = self.memory.pool().clone();
+        let pool = self.memory.pool.clone();
         let empty = PayloadMemory::new(pool.clone(), 0, Vec::new());
         pool.wiper().drop_later(mem::replace(&mut self.memory, empty));
     }
@@ -294,7 +281,7 @@ mod tests {
         for _ in 0..100 {
             upload.listen(&(Arc::new(|| ()) as Arc<ProgressListener>));
         }
-        assert!(lock(&upload.state).listeners.len() <= 2);
+        assert!(upload.state.lock().listeners.len() <= 2);
     }
 
     #[test]

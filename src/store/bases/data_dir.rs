@@ -28,8 +28,6 @@ use crate::{
 };
 
 const EXTENSION: &str = "bases";
-/// Name of the lock file.
-const LOCK: &str = "lock";
 const HEADER_BYTES: usize = 256;
 const MAGIC: [u8; 8] = *b"CAPSTAN\x01";
 /// Payload encodings: the header stores the index plus one.
@@ -75,7 +73,6 @@ impl FileHeader {
         header
     }
 
-    /// `None` if the header is not valid.
     fn decode(header: &[u8; HEADER_BYTES]) -> Option<Self> {
         let mut header = header.strip_prefix(&MAGIC)?;
         let group = match header.get_u64_le() {
@@ -85,13 +82,10 @@ impl FileHeader {
         };
         let (count, infinities) = (header.get_u64_le(), header.get_u64_le());
         let created_s = header.get_i64_le();
-        let (hash, mut header) = header.split_first_chunk()?;
+        let (&hash, mut header) = header.split_first_chunk()?;
         let payload = match header.get_u8() {
             0 => None,
-            number => {
-                let encoding = *ENCODINGS.get(usize::from(number) - 1)?;
-                Some(PayloadId { hash: *hash, encoding })
-            }
+            number => Some(PayloadId { hash, encoding: *ENCODINGS.get(usize::from(number) - 1)? }),
         };
         header.advance(RESERVED_BYTES);
         let label_bytes = header.get_u8().into();
@@ -109,9 +103,9 @@ impl<A: CurvePoint> AsRef<[A]> for MappedPoints {
     }
 }
 
-fn io_error(what: &str, error: &io::Error) -> Error {
+fn io_error(what: &str) -> impl Fn(io::Error) -> Error {
     // Without the path, which errors must not show.
-    Error::Internal(format!("data directory: {what}: {}", error.kind()))
+    move |error| Error::Internal(format!("data directory: {what}: {}", error.kind()))
 }
 
 fn damaged(what: &str) -> Error {
@@ -124,10 +118,10 @@ impl DataDir {
     /// Errors: `Internal` if the directory cannot be written or another daemon uses it.
     pub fn open(data_dir: &Path) -> Result<Self> {
         let folder = data_dir.join("bases");
-        fs::create_dir_all(&folder).map_err(|error| io_error("cannot be created", &error))?;
+        fs::create_dir_all(&folder).map_err(io_error("cannot be created"))?;
         let disk = Self { folder, _lock: lock(data_dir)? };
         for unfinished in disk.with_extension("part") {
-            fs::remove_file(unfinished).map_err(|error| io_error("cannot be written", &error))?;
+            fs::remove_file(unfinished).map_err(io_error("cannot be written"))?;
         }
         Ok(disk)
     }
@@ -147,12 +141,13 @@ impl DataDir {
     }
 
     /// Writes bases to disk and returns them with their points mapped.
-    ///
-    /// Errors: `Internal` if writing or mapping fails.
     pub fn write(&self, bases: StoredBases) -> Result<StoredBases> {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let path = self.path(bases.id);
         // Another `Put` of the same bases may be writing too.
-        let unfinished = unfinished_path(&path);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let unfinished = path.with_extension(format!("{}-{number}.part", std::process::id()));
         let write = || -> io::Result<()> {
             let mut file = File::create(&unfinished)?;
             file.write_all(&FileHeader::encode(&bases))?;
@@ -164,11 +159,9 @@ impl DataDir {
             fs::rename(&unfinished, &path)?;
             File::open(&self.folder)?.sync_all()
         };
-        write().map_err(|error| {
-            // Frees the space: the disk may be full.
-            let _gone = fs::remove_file(&unfinished);
-            io_error("cannot be written", &error)
-        })?;
+        // Frees the space: the disk may be full.
+        let written = write().inspect_err(|_| _ = fs::remove_file(&unfinished));
+        written.map_err(io_error("cannot be written"))?;
         let points = map(&path, bases.points.group(), bases.points.len() as u64)?;
         Ok(StoredBases { points, persisted: true, ..bases })
     }
@@ -177,7 +170,7 @@ impl DataDir {
         match fs::remove_file(self.path(id)) {
             // Removed by hand: nothing is left to do.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(|error| io_error("cannot be written", &error)),
+            removed => removed.map_err(io_error("cannot be written")),
         }
     }
 
@@ -190,7 +183,7 @@ impl DataDir {
         reserve: impl FnOnce(Group, u64) -> Result<StoreCharge>,
     ) -> Result<StoredBases> {
         let mut header = [0; HEADER_BYTES];
-        let mut file = File::open(path).map_err(|error| io_error("cannot be read", &error))?;
+        let mut file = File::open(path).map_err(io_error("cannot be read"))?;
         io::Read::read_exact(&mut file, &mut header)
             .map_err(|_| damaged("shorter than a header"))?;
         let header = FileHeader::decode(&header).ok_or_else(|| damaged("invalid header"))?;
@@ -217,22 +210,15 @@ impl DataDir {
 }
 
 fn lock(data_dir: &Path) -> Result<File> {
-    let file = File::options().create(true).truncate(false).write(true).open(data_dir.join(LOCK));
-    let file = file.map_err(|error| io_error("cannot be written", &error))?;
+    let file = File::options().create(true).truncate(false).write(true).open(data_dir.join("lock"));
+    let file = file.map_err(io_error("cannot be written"))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::Internal(
             "data directory: another daemon uses it: set another data_dir".into(),
         )),
-        Err(TryLockError::Error(error)) => Err(io_error("cannot be locked", &error)),
+        Err(TryLockError::Error(error)) => Err(io_error("cannot be locked")(error)),
     }
-}
-
-fn unfinished_path(path: &Path) -> PathBuf {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    path.with_extension(format!("{}-{number}.part", std::process::id()))
 }
 
 fn map(path: &Path, group: Group, count: u64) -> Result<Bases> {
@@ -243,7 +229,7 @@ fn map(path: &Path, group: Group, count: u64) -> Result<Bases> {
         // keeps the mapping valid. No other program may write into the data directory.
         unsafe { Mmap::map(&file) }
     };
-    let mapped = open().map_err(|error| io_error("cannot be mapped", &error))?;
+    let mapped = open().map_err(io_error("cannot be mapped"))?;
     let bytes = (mapped.len() as u64).checked_sub(HEADER_BYTES as u64);
     if bytes != count.checked_mul(group.affine_bytes() as u64) {
         return Err(damaged("wrong length"));

@@ -3,11 +3,9 @@
 mod data_dir;
 mod object;
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+use parking_lot::Mutex;
 
 use self::data_dir::DataDir;
 pub use self::object::{StoreCharge, StoredBases, unix_time_s};
@@ -22,8 +20,8 @@ use crate::{
 /// small objects.
 const OBJECT_BYTES_MIN: u64 = 4096;
 
-/// All stored bases.
 pub struct BasesStore {
+    /// Each change is one insertion or removal, so a panic leaves a consistent state.
     state: Mutex<BasesIndex>,
     byte_limit: Arc<Quota>,
     object_limit: Arc<Quota>,
@@ -40,8 +38,6 @@ struct BasesIndex {
 impl BasesStore {
     /// Opens a store of at most `bytes_max` in `objects_max` objects and loads the files in
     /// `data_dir`. A file that is damaged or exceeds a limit is logged and skipped.
-    ///
-    /// Errors: `Internal` if the directory cannot be used.
     pub fn open(bytes_max: u64, objects_max: u64, data_dir: Option<&Path>) -> Result<Self> {
         let store = Self {
             state: Mutex::default(),
@@ -63,12 +59,11 @@ impl BasesStore {
         self.disk.is_some()
     }
 
-    /// The byte limit and its current use.
     pub fn budget(&self) -> &Arc<Quota> {
         &self.byte_limit
     }
 
-    /// The object limit and its current use, including released objects that jobs still use.
+    /// Includes released objects that jobs still use.
     pub fn slots(&self) -> &Arc<Quota> {
         &self.object_limit
     }
@@ -80,7 +75,7 @@ impl BasesStore {
         let bytes = count.checked_mul(group.affine_bytes() as u64);
         let bytes = bytes.ok_or(Error::field("count", FieldProblem::TooLarge { max: u64::MAX }))?;
         let bytes = self.byte_limit.acquire(bytes.max(OBJECT_BYTES_MIN))?;
-        Ok(StoreCharge { _bytes: bytes, _object: self.object_limit.acquire(1)? })
+        Ok(StoreCharge { _permits: [bytes, self.object_limit.acquire(1)?] })
     }
 
     /// Stores bases; if `persist`, writes them to disk first, which blocks. If the store has them
@@ -109,28 +104,22 @@ impl BasesStore {
     fn add(&self, bases: StoredBases) -> Arc<StoredBases> {
         let bases = Arc::new(bases);
         self.remember_payload(bases.payload, bases.id);
-        self.state().objects.insert(bases.id, bases.clone());
+        self.state.lock().objects.insert(bases.id, bases.clone());
         bases
     }
 
     fn remember_payload(&self, payload: Option<PayloadId>, id: ObjectId) {
         if let Some(payload) = payload {
-            self.state().by_payload.insert(payload, id);
+            self.state.lock().by_payload.insert(payload, id);
         }
     }
 
-    /// The bases named `id`.
-    ///
-    /// Errors: `NotFound`.
     pub fn get(&self, id: ObjectId) -> Result<Arc<StoredBases>> {
-        self.state().objects.get(&id).cloned().ok_or(Error::NotFound)
+        self.state.lock().objects.get(&id).cloned().ok_or(Error::NotFound)
     }
 
-    /// The bases that were uploaded as `payload`.
-    ///
-    /// Errors: `NotFound`.
     pub fn by_payload(&self, payload: &PayloadId) -> Result<Arc<StoredBases>> {
-        let state = self.state();
+        let state = self.state.lock();
         let id = state.by_payload.get(payload).ok_or(Error::NotFound)?;
         state.objects.get(id).cloned().ok_or(Error::NotFound)
     }
@@ -145,36 +134,32 @@ impl BasesStore {
         offset: usize,
         length: Option<usize>,
     ) -> Result<Bases> {
-        use FieldProblem::TooLarge;
         let bases = self.get(id)?;
         let held = bases.points.group();
         if held != group {
             let (held, needed) = (format!("bases of {held}"), format!("bases of {group}"));
             return Err(Error::Mismatch { held, needed });
         }
+        let too_large =
+            |field, max: usize| Error::field(field, FieldProblem::TooLarge { max: max as u64 });
         let count = bases.points.len();
-        let Some(rest) = count.checked_sub(offset) else {
-            return Err(Error::field("spec.bases.stored.offset", TooLarge { max: count as u64 }));
-        };
-        bases
-            .points
-            .slice(offset, length.unwrap_or(rest))
-            .ok_or(Error::field("spec.bases.stored.length", TooLarge { max: rest as u64 }))
+        let rest = count.checked_sub(offset);
+        let rest = rest.ok_or_else(|| too_large("spec.bases.stored.offset", count))?;
+        let points = bases.points.slice(offset, length.unwrap_or(rest));
+        points.ok_or_else(|| too_large("spec.bases.stored.length", rest))
     }
 
     /// All bases, oldest first.
     pub fn list(&self) -> Vec<Arc<StoredBases>> {
-        let mut all: Vec<_> = self.state().objects.values().cloned().collect();
+        let mut all: Vec<_> = self.state.lock().objects.values().cloned().collect();
         all.sort_by_key(|bases| (bases.created_s, bases.id));
         all
     }
 
     /// Removes bases, on disk too, which blocks. Running jobs keep the points that they use.
-    ///
-    /// Errors: `NotFound`; `Internal` if removing the file fails.
     pub fn release(&self, id: ObjectId) -> Result<()> {
         let bases = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let bases = state.objects.remove(&id).ok_or(Error::NotFound)?;
             state.by_payload.retain(|_, object| *object != id);
             bases
@@ -183,11 +168,6 @@ impl BasesStore {
             Some(disk) if bases.persisted => disk.remove(id),
             _ => Ok(()),
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, BasesIndex> {
-        // Each change is one insertion or removal, so a panic leaves a consistent state.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,29 +11,25 @@ use crate::{
     wire::decode::{ObjectId, PayloadId},
 };
 
-/// Bases in the store.
 pub struct StoredBases {
     /// The content hash that names them.
     pub id: ObjectId,
-    /// The checked points.
+    /// Checked.
     pub points: Bases,
     /// Number of points that are infinity.
     pub infinities: u64,
     /// The payload that they were uploaded as, if known.
     pub payload: Option<PayloadId>,
-    /// Name for display.
     pub label: String,
     /// When they were stored, in seconds of Unix time.
     pub created_s: i64,
-    /// True if kept in the data directory.
     pub persisted: bool,
 }
 
 /// An object's share of the store's byte and object limits, returned on drop.
 #[derive(Debug)]
 pub struct StoreCharge {
-    pub(super) _bytes: QuotaPermit,
-    pub(super) _object: QuotaPermit,
+    pub(super) _permits: [QuotaPermit; 2],
 }
 
 /// Points with their charge, which is returned when the last job drops the points: possibly long
@@ -69,7 +65,6 @@ impl StoredBases {
     }
 }
 
-/// The current time, in seconds of Unix time.
 pub fn unix_time_s() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() as i64)

@@ -5,10 +5,11 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::StoredBases;
@@ -39,8 +40,6 @@ impl UploadHeader {
         }
     }
 
-    /// Bytes of the payload.
-    ///
     /// Errors: `Invalid` if the number of bytes overflows.
     pub fn bytes(&self) -> Result<u64> {
         match self {
@@ -75,9 +74,7 @@ pub enum UploadOutcome {
     Bases(Arc<StoredBases>),
 }
 
-/// An upload in progress, or a vector.
 pub struct StoredUpload {
-    /// The header that opened the upload.
     pub header: UploadHeader,
     pub payload: Arc<UploadBuffer>,
     streams: Mutex<UploadStreams>,
@@ -111,9 +108,8 @@ impl StoredUpload {
         upload
     }
 
-    /// Registers a stream that carries chunks.
     pub fn begin_stream(self: &Arc<Self>) -> UploadStreamGuard {
-        let mut streams = self.streams();
+        let mut streams = self.streams.lock();
         streams.open += 1;
         streams.is_abandoned = false;
         UploadStreamGuard { upload: self.clone(), is_broken: true }
@@ -122,7 +118,7 @@ impl StoredUpload {
     /// Records that the call that would have ended the upload is gone. Complete or not, the upload
     /// is then kept as long as a broken one, so that the caller can resume.
     pub fn mark_abandoned(&self) {
-        let mut streams = self.streams();
+        let mut streams = self.streams.lock();
         streams.is_abandoned = true;
         streams.last_use = Instant::now();
     }
@@ -140,9 +136,6 @@ impl StoredUpload {
         }
     }
 
-    /// Waits for the outcome.
-    ///
-    /// Errors: the upload's failure.
     pub async fn concluded(&self) -> Result<UploadOutcome> {
         let mut outcome = self.outcome.subscribe();
         let concluded = outcome.wait_for(Option::is_some).await;
@@ -151,7 +144,7 @@ impl StoredUpload {
 
     /// Registers a job that reads the upload, so that a complete vector is not idle.
     pub fn begin_use(self: &Arc<Self>) -> UploadUseGuard {
-        self.streams().uses += 1;
+        self.streams.lock().uses += 1;
         UploadUseGuard { upload: self.clone() }
     }
 
@@ -172,23 +165,18 @@ impl StoredUpload {
     }
 
     fn idle_for(&self, now: Instant) -> Option<Duration> {
-        let streams = self.streams();
+        let streams = self.streams.lock();
         // A job must not wait forever on an incomplete upload without streams.
         let used = streams.open > 0 || streams.uses > 0 && self.payload.is_complete();
         (!used).then(|| now.saturating_duration_since(streams.last_use))
     }
 
-    /// How long the upload is kept without use.
     fn ttl(&self, broken_ttl: Duration, vector_ttl: Duration) -> Duration {
         match self.payload.received() {
-            _ if self.payload.is_complete() && !self.streams().is_abandoned => vector_ttl,
+            _ if self.payload.is_complete() && !self.streams.lock().is_abandoned => vector_ttl,
             0 => broken_ttl.min(EMPTY_TTL),
             _ => broken_ttl,
         }
-    }
-
-    fn streams(&self) -> MutexGuard<'_, UploadStreams> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -209,7 +197,7 @@ impl UploadStreamGuard {
         self.is_broken = false;
         let upload = self.upload.clone();
         let all_ended = {
-            let mut streams = upload.streams();
+            let mut streams = upload.streams.lock();
             streams.ended += 1;
             streams.open == 1 && streams.ended >= upload.header.streams()
         };
@@ -223,7 +211,7 @@ impl UploadStreamGuard {
 
 impl Drop for UploadStreamGuard {
     fn drop(&mut self) {
-        let mut streams = self.upload.streams();
+        let mut streams = self.upload.streams.lock();
         streams.open -= 1;
         streams.last_use = Instant::now();
         if self.is_broken {
@@ -233,7 +221,6 @@ impl Drop for UploadStreamGuard {
     }
 }
 
-/// A job that reads an upload.
 pub struct UploadUseGuard {
     upload: Arc<StoredUpload>,
 }
@@ -246,7 +233,7 @@ impl UploadUseGuard {
 
 impl Drop for UploadUseGuard {
     fn drop(&mut self) {
-        let mut streams = self.upload.streams();
+        let mut streams = self.upload.streams.lock();
         streams.uses -= 1;
         streams.last_use = Instant::now();
     }
@@ -273,7 +260,7 @@ impl Uploads {
         header: &UploadHeader,
         admit: impl FnOnce(u64) -> Result<Vec<QuotaPermit>>,
     ) -> Result<Arc<StoredUpload>> {
-        let mut all = self.all();
+        let mut all = self.by_id.lock();
         if let Some(upload) = all.get(&header.id()) {
             let is_same = upload.header.describes_payload_of(header);
             return if is_same { Ok(upload.clone()) } else { Err(Error::UploadConflict) };
@@ -291,41 +278,34 @@ impl Uploads {
     /// Errors: `Exhausted`; `UploadConflict` if the id is in use.
     pub fn insert(&self, vector: VectorUploadHeader, payload: Arc<UploadBuffer>) -> Result<()> {
         let (id, slot) = (vector.id, self.slot()?);
-        match self.all().entry(id) {
-            Entry::Occupied(_) => Err(Error::UploadConflict),
-            Entry::Vacant(entry) => {
-                let header = UploadHeader::Vector(vector);
-                entry.insert(Arc::new(StoredUpload::new(header, payload, slot)));
-                Ok(())
-            }
-        }
+        let mut all = self.by_id.lock();
+        let Entry::Vacant(entry) = all.entry(id) else { return Err(Error::UploadConflict) };
+        let header = UploadHeader::Vector(vector);
+        entry.insert(Arc::new(StoredUpload::new(header, payload, slot)));
+        Ok(())
     }
 
     fn slot(&self) -> Result<QuotaPermit> {
         self.slots.acquire(1).inspect_err(telemetry::count_refusal)
     }
 
-    /// The upload or vector of `id`. Resets its idle time.
-    ///
-    /// Errors: `NotFound`.
+    /// Resets the idle time.
     pub fn get(&self, id: UploadId) -> Result<Arc<StoredUpload>> {
-        let upload = self.all().get(&id).cloned().ok_or(Error::NotFound)?;
-        upload.streams().last_use = Instant::now();
+        let upload = self.by_id.lock().get(&id).cloned().ok_or(Error::NotFound)?;
+        upload.streams.lock().last_use = Instant::now();
         Ok(upload)
     }
 
     /// Removes an upload. If it is incomplete, it fails with `Cancelled`. Running jobs keep it.
-    ///
-    /// Errors: `NotFound`.
     pub fn release(&self, id: UploadId) -> Result<()> {
-        let upload = self.all().remove(&id).ok_or(Error::NotFound)?;
+        let upload = self.by_id.lock().remove(&id).ok_or(Error::NotFound)?;
         upload.set_outcome(Err(Error::Cancelled));
         Ok(())
     }
 
     /// Removes `upload`, unless its id belongs to another upload by now.
     pub fn remove(&self, upload: &Arc<StoredUpload>) {
-        let mut all = self.all();
+        let mut all = self.by_id.lock();
         if all.get(&upload.header.id()).is_some_and(|held| Arc::ptr_eq(held, upload)) {
             all.remove(&upload.header.id());
         }
@@ -338,7 +318,7 @@ impl Uploads {
     pub fn drop_idle(&self, broken_ttl: Duration, vector_ttl: Duration) -> usize {
         let now = Instant::now();
         let mut stale = Vec::new();
-        self.all().retain(|_, upload| {
+        self.by_id.lock().retain(|_, upload| {
             let ttl = upload.ttl(broken_ttl, vector_ttl);
             let is_kept = upload.idle_for(now).is_none_or(|idle| idle < ttl);
             if !is_kept {
@@ -350,10 +330,6 @@ impl Uploads {
             upload.set_outcome(Err(Error::Idle(*ttl)));
         }
         stale.len()
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<UploadId, Arc<StoredUpload>>> {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
