@@ -127,6 +127,23 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
     });
 }
 
+#[test]
+fn the_self_test_skips_what_a_small_arena_has_no_memory_for() {
+    const TOO_LARGE: SelfTestBases = SelfTestBases { group: Group::G1, count: 1 << 20 };
+    on_emulated_driver(PATIENCE, |rig| {
+        assert!(rig.gpu.arena().bytes() < TOO_LARGE.count as u64 * 96);
+        let row = |lg_n| NttBatch { lg_n, rows: 1, planned_full: false };
+        let sizes = SelfTestSizes {
+            points: &[TOO_LARGE, SelfTestBases { group: Group::G1, count: 40 }],
+            batches: vec![row(22), row(6)].leak(),
+        };
+        assert_eq!(engine(rig, Some(sizes)).unwrap().gpu_count(), 1);
+        // A kind of job that was not tested at all must not serve.
+        let unusable = engine(rig, Some(points(&[TOO_LARGE]))).err().unwrap();
+        assert!(matches!(fault_of_device_0(&unusable), DeviceFault::OutOfMemory { .. }));
+    });
+}
+
 /// The first of two devices computes wrong results. Runs in its own process, in which the driver
 /// has two devices.
 #[test]

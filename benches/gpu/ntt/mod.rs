@@ -1,8 +1,9 @@
 //! Transforms in device memory. The first result of every plan is checked at a random point.
 //!
 //! `sizes=10,20` selects sizes, `modes=nr,rn` modes. `plans=20:6.2.2.1/6.2.2.2/8.2.0.0` runs plans
-//! for one size, separated by commas, whose passes are given in DIF order as lg_r.lg_e.lg_c.multiples;
-//! `variants` runs the plans of a list. Both print the time of every pass and record nothing.
+//! for one size, separated by commas, whose passes are given in DIF order as
+//! lg_r.lg_e.lg_c.multiples; `variants` runs the plans of a list. Both print the time of every pass
+//! and record nothing.
 
 mod variants;
 

@@ -4,7 +4,8 @@ use capstan::ntt::NttPass;
 
 use crate::rig::BenchRig;
 
-/// log2 of sizes, and plans in DIF order: passes as lg_r.lg_e.lg_c.multiples, with m for fused twiddles.
+/// log2 of sizes, and plans in DIF order: passes as lg_r.lg_e.lg_c.multiples, with m for fused
+/// twiddles.
 const VARIANTS: [(u32, &str); 50] = [
     (10, "10.2.0.0"),
     (10, "5.1.2.2/5.1.2.0"),

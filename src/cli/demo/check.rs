@@ -44,7 +44,14 @@ pub struct PassedCheck {
 }
 
 /// Results of one kind, in the order of their inputs.
-type NamedResults<T> = (&'static str, Vec<T>);
+struct NamedResults<T> {
+    name: &'static str,
+    values: Vec<T>,
+}
+
+fn named<T>(name: &'static str, values: Vec<T>) -> NamedResults<T> {
+    NamedResults { name, values }
+}
 
 /// Errors: `Failed` with the index of the first difference.
 pub fn all(results: &DemoResults) -> Result<Vec<PassedCheck>> {
@@ -53,44 +60,45 @@ pub fn all(results: &DemoResults) -> Result<Vec<PassedCheck>> {
     let g2 = decode::<G2Affine>(&results.g2);
     let (n, low) = (lagrange.len(), g2.len());
     let DemoResults { blobs, coefficients, low_degree_in_g1, low_degree_in_g2, .. } = results;
-    let by_evaluations = &("commitments to evaluations", results.by_evaluations.clone());
-    let by_coefficients = &("commitments to coefficients", results.by_coefficients.clone());
-    let evaluations = &("evaluations of coefficients", rows(&results.evaluations, n));
-    let blob_coefficients = &("coefficients of blobs", rows(coefficients, n));
-    let in_g1 = &("commitments in G1", low_degree_in_g1.clone());
-    let in_g2 = &("commitments in G2", low_degree_in_g2.clone());
+    let by_evaluations = &named("commitments to evaluations", results.by_evaluations.clone());
+    let by_coefficients = &named("commitments to coefficients", results.by_coefficients.clone());
+    let evaluations = &named("evaluations of coefficients", rows(&results.evaluations, n));
+    let blob_coefficients = &named("coefficients of blobs", rows(coefficients, n));
+    let in_g1 = &named("commitments in G1", low_degree_in_g1.clone());
+    let in_g2 = &named("commitments in G2", low_degree_in_g2.clone());
     let pair_with_g2 = |sum| Bls12_381::pairing(sum, G2Affine::generator());
     let pair_with_g1 = |sum| Bls12_381::pairing(G1Affine::generator(), sum);
     let g1_pairings = low_degree_in_g1.iter().map(pair_with_g2).collect();
     let g2_pairings = low_degree_in_g2.iter().map(pair_with_g1).collect();
     Ok(vec![
         compare(by_evaluations, &arkworks_msms(&lagrange, blobs))?,
-        compare(blob_coefficients, &("arkworks' inverse NTTs", interpolate(blobs, n)))?,
+        compare(blob_coefficients, &named("arkworks' inverse NTTs", interpolate(blobs, n)))?,
         compare(by_coefficients, &arkworks_msms(&monomial, coefficients))?,
-        compare(evaluations, &("arkworks' NTTs", evaluate(coefficients, n)))?,
+        compare(evaluations, &named("arkworks' NTTs", evaluate(coefficients, n)))?,
         compare(in_g1, &arkworks_msms(&monomial[..low], &coefficients[..low]))?,
         compare(in_g2, &arkworks_msms(&g2, &coefficients[..low]))?,
         // Comparisons of independent results.
-        compare(evaluations, &("the blobs", rows(blobs, n)))?,
+        compare(evaluations, &named("the blobs", rows(blobs, n)))?,
         compare(by_evaluations, by_coefficients)?,
         compare(
-            &("pairings of commitments in G1", g1_pairings),
-            &("pairings of commitments in G2", g2_pairings),
+            &named("pairings of commitments in G1", g1_pairings),
+            &named("pairings of commitments in G2", g2_pairings),
         )?,
     ])
 }
 
 fn compare<A: PartialEq<B>, B>(
-    (results, values): &NamedResults<A>,
-    (expected, expected_values): &NamedResults<B>,
+    results: &NamedResults<A>,
+    expected: &NamedResults<B>,
 ) -> Result<PassedCheck> {
-    let (count, expected_count) = (values.len(), expected_values.len());
-    let mut pairs = values.iter().zip(expected_values);
+    let (count, expected_count) = (results.values.len(), expected.values.len());
+    let mut pairs = results.values.iter().zip(&expected.values);
     let different = pairs.position(|(result, expected)| result != expected);
     let missing = (count != expected_count).then_some(count.min(expected_count));
     match different.or(missing) {
-        None => Ok(PassedCheck { results, expected, count }),
+        None => Ok(PassedCheck { results: results.name, expected: expected.name, count }),
         Some(index) => {
+            let (results, expected) = (results.name, expected.name);
             fail(Exit::Failed, format!("{results} differ from {expected}, first at index {index}"))
         }
     }
@@ -111,7 +119,7 @@ fn rows(elements: &[Fr], n: usize) -> Vec<&[Fr]> {
 /// The sum for each row of scalars.
 fn arkworks_msms<A: CurvePoint>(bases: &[A], scalars: &[Fr]) -> NamedResults<A::Group> {
     let rows = scalars.chunks(bases.len());
-    ("arkworks' MSMs", rows.map(|row| A::Group::msm_unchecked(bases, row)).collect())
+    named("arkworks' MSMs", rows.map(|row| A::Group::msm_unchecked(bases, row)).collect())
 }
 
 /// arkworks' coefficients of each row of evaluations in bit-reversed order.

@@ -33,8 +33,8 @@ pub struct DecodeRule {
     pub encoding: ScalarEncoding,
     /// Whether integers of r and above are reduced modulo r; else they are refused.
     pub reduce: bool,
-    /// Whether to decode to Montgomery form, only for encodings of elements of Fr; else to canonical
-    /// integers.
+    /// Whether to decode to Montgomery form, only for encodings of elements of Fr; else to
+    /// canonical integers.
     pub into_montgomery: bool,
 }
 
