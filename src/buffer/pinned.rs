@@ -58,7 +58,7 @@ impl PinnedRead<'_> {
         bytes(&self.0)
     }
 
-    /// In order.
+    /// The locked bytes, in the order of the payload.
     pub fn pieces(&self) -> Vec<&[u8]> {
         self.0.iter().map(|slot| &**slot).collect()
     }

@@ -14,7 +14,6 @@ pub(super) enum Segment {
     /// A slot of a tail that fills no group, from the allocator, which keeps the memory warm.
     /// 64-bit words, since wiping works on words.
     Heap(Zeroizing<Box<[u64]>>),
-    /// Part of a group.
     Pages(SegmentPages),
 }
 

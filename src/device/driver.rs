@@ -87,7 +87,7 @@ impl CudaDriver {
         self.is_emulated
     }
 
-    /// At least 1.
+    /// The number of devices, at least 1.
     pub fn device_count(&self) -> Result<u32, GpuUnavailable> {
         match result::device::get_count().map_err(init_failed)? {
             count if count > 0 => Ok(count.unsigned_abs()),

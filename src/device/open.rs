@@ -19,7 +19,7 @@ const ARENA_GRAIN_BYTES: u64 = 2 << 20;
 
 /// The devices that are used, and those that cannot be used.
 pub struct OpenDevices {
-    /// These have passed their test.
+    /// The devices that passed their test.
     pub gpus: Vec<Gpu>,
     pub unusable: Vec<UnusableDevice>,
 }

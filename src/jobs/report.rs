@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{engine::ExecutedBy, verify::VerifyMode};
 
 pub struct JobReport {
-    /// Of one vector or row, rounded down.
+    /// log2 of the length of one vector or row, rounded down.
     pub lg_n: u32,
     pub verify: VerifyMode,
     /// Time spent checking; part of the run time.

@@ -89,7 +89,7 @@ pub(super) struct TwiddleTables {
 
 /// Entries of a table that one launch builds: see `kernels/ntt/tables.cu`.
 struct TablePart {
-    /// In elements.
+    /// Index of the first element.
     offset: u64,
     lg_p: u32,
     lg_k: u32,

@@ -33,7 +33,7 @@ pub struct ComputeService {
 
 enum UnarySource {
     Inline(v1::InlineVector),
-    /// Of a vector, or of an upload in progress.
+    /// The id of a vector or of an upload in progress.
     Upload(UploadId),
 }
 

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Bytes of a response chunk: the fastest size measured, see `benches/RESULTS.md`.
+/// Bytes of a response chunk: see `benches/experiments/transport.md`.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
 pub fn as_micros_u64(time: Duration) -> u64 {

@@ -6,7 +6,8 @@ use crate::msm::accumulate;
 /// take memory without being faster.
 pub(super) const BUCKETS_MAX: u64 = 1 << 24;
 /// MSMs of at least this many scalars are computed while scalars are received. A link carries 2^20
-/// scalars in 0.6 ms, so one more pass pays only if the sender is slower (benches/RESULTS.md).
+/// scalars in 0.6 ms, so one more pass pays only if the sender is slower
+/// (`benches/experiments/msm.md`).
 pub(super) const STREAMED_SCALARS_MIN: u32 = 1 << 20;
 /// Launch overhead would dominate smaller passes.
 const POINTS_MIN: u32 = 1 << 12;

@@ -21,7 +21,7 @@ pub struct MsmSize {
 }
 
 /// Costs in nanoseconds on an H200, to compare windows, fitted to MSMs of 2^10 to 2^26 scalars with
-/// several window sizes (benches/RESULTS.md). Throughput costs scale with the number of
+/// several window sizes (`benches/experiments/msm.md`). Throughput costs scale with the number of
 /// multiprocessors; the latency of a step does not.
 struct WindowCosts {
     /// Sorting and adding a digit; zero digits of fixed windows count.

@@ -62,7 +62,7 @@ pub struct Sorter {
     count_blocks: u32,
     clear: Kernel<(DevicePtr<u32>, u32)>,
     count_bins: CountBinsKernel,
-    /// By the bytes of shared memory.
+    /// Sorted by the bytes of shared memory that they need.
     partition: Vec<SizedKernel<PartitionKernel>>,
     count_buckets: CountBucketsKernel,
     /// By log2 of the buckets per bin.

@@ -14,7 +14,7 @@ use crate::{
 pub struct StoredBases {
     /// The content hash that names them.
     pub id: ObjectId,
-    /// Checked.
+    /// On the curve and in the subgroup.
     pub points: Bases,
     /// Number of points that are infinity.
     pub infinities: u64,

@@ -48,7 +48,7 @@ struct GpuMsmInner {
     policy: Arc<GpuPolicy>,
     /// Runs all passes of all jobs in order: each pass fills the device.
     compute: Stream,
-    /// For copies.
+    /// Streams for copies of later jobs.
     idle_streams: Mutex<Vec<Stream>>,
     /// Wipes staged scalars.
     wiper: Wiper,
