@@ -10,8 +10,9 @@ mod nvcc;
 
 use std::{env, error::Error, fs, path::PathBuf};
 
-const PROTOS: [&str; 4] = [
+const PROTOS: [&str; 5] = [
     "capstan/v1/types.proto",
+    "capstan/v1/program.proto",
     "capstan/v1/compute.proto",
     "capstan/v1/store.proto",
     "capstan/v1/admin.proto",

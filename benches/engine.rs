@@ -19,7 +19,7 @@ use capstan::{
     curve::{
         Fr, G1Affine, G1Projective,
         points::{CurvePoint, PointSlice},
-        scalars::{ScalarEncoding, Scalars},
+        scalars::{ScalarEncoding, encode_fr},
     },
     engine::{EncodedScalars, Engine, JobControl, NttPlan, cpu::CpuEngine},
 };
@@ -63,8 +63,9 @@ fn msm(engine: &Arc<CpuEngine>, all: &[G1Affine], lg_n: u32) -> Comparison {
     let values = elements(all.len());
     let integers: Vec<_> = values.iter().map(|value| value.into_bigint()).collect();
     let for_blst: Vec<_> = all.iter().map(to_blst).collect();
-    let scalars = Scalars::from_fr(&values).into_bytes();
-    let scalars: Arc<Vec<u8>> = Arc::new(scalars.to_vec());
+    let mut scalars = vec![0; 32 * values.len()];
+    encode_fr(ScalarEncoding::Canonical, &values, &mut scalars);
+    let scalars = Arc::new(scalars);
     let bases = G1Affine::into_bases(PointSlice::new(all.clone()));
     let (engine, same_scalars) = (engine.clone(), scalars.clone());
     let capstan = move || {

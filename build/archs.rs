@@ -7,8 +7,8 @@ pub const ALL: [u32; 6] = [80, 86, 89, 90, 100, 120];
 const OLDEST: u32 = 80;
 
 /// The architectures to build for on a host with GPUs of the compute capabilities `host`, such as
-/// 89, if nvcc compiles for `known`: those that are new enough. `None` if there is none. `None` as
-/// well if nvcc does not know one: its driver needs the PTX of a build for [`ALL`].
+/// 89, if nvcc compiles for `known`: those that are new enough. `None` if no GPU qualifies or
+/// nvcc does not support one: its driver needs the PTX of a build for [`ALL`].
 pub fn of_host(host: &[u32], known: &[u32]) -> Option<Vec<u32>> {
     let mut wanted: Vec<_> = host.iter().copied().filter(|arch| *arch >= OLDEST).collect();
     wanted.sort_unstable();

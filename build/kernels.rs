@@ -231,16 +231,20 @@ fn table(
     let mut text = String::new();
     let archs: Vec<_> = archs.iter().map(u32::to_string).collect();
     writeln!(text, "pub const ARCHS: &[&str] = &{archs:?};")?;
-    writeln!(text, "pub const TOOLKIT: (u32, u32) = {toolkit:?};")?;
-    writeln!(text, "pub static IMAGES: &[(&str, Option<&[u8]>)] = &[")?;
+    let (major, minor) = toolkit;
+    writeln!(
+        text,
+        "pub const TOOLKIT: MajorMinor = MajorMinor {{ major: {major}, minor: {minor} }};"
+    )?;
+    writeln!(text, "pub static IMAGES: &[KernelImage] = &[")?;
     for (name, _) in sources {
         match modules.iter().find(|module| module.name == *name) {
             Some(Module { fatbin, .. }) => writeln!(
                 text,
-                "    ({name:?}, Some({{ static IMAGE: &Aligned<[u8]> = &Aligned {{ align: [], \
-                 bytes: *include_bytes!({fatbin:?}) }}; &IMAGE.bytes }})),"
+                "    KernelImage {{ name: {name:?}, code: Some({{ static IMAGE: &Aligned<[u8]> = \
+                 &Aligned {{ align: [], bytes: *include_bytes!({fatbin:?}) }}; &IMAGE.bytes }}) }},"
             )?,
-            None => writeln!(text, "    ({name:?}, None),")?,
+            None => writeln!(text, "    KernelImage {{ name: {name:?}, code: None }},")?,
         }
     }
     writeln!(text, "];")?;

@@ -41,8 +41,8 @@ async fn main() -> Result<()> {
     assert_eq!(values, coefficients);
 
     // Rows are padded with zeros only on request: here 5 coefficients, evaluated at 8 points.
-    let (values, _) = client.ntt_padded(&coefficients[..5], 3, NttOptions::forward()).await?;
-    assert_eq!(values[0], coefficients[..5].iter().sum());
+    let padded = client.ntt_padded(&coefficients[..5], 3, NttOptions::forward()).await?;
+    assert_eq!(padded.values[0], coefficients[..5].iter().sum());
     println!("roundtrips hold");
     Ok(())
 }

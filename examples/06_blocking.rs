@@ -11,7 +11,7 @@ fn main() -> Result<()> {
     let server = common::server();
 
     // The same calls as before; each blocks until it is done. The client runs its connections on
-    // two threads of its own and can be shared by any number of threads.
+    // its own two threads and can be shared by any number of threads.
     let client = BlockingClient::connect(&server.target)?;
     let points = common::points::<G1Affine>(1 << 10);
     let scalars = common::scalars(1 << 10);

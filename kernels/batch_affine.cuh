@@ -7,7 +7,7 @@
 //
 // Launch: a block of the kernel's size; dynamic shared memory for five columns (batch/stage.cuh).
 // Scratch: SCRATCH_QUADS * chain * (threads of the grid) pieces of 16 bytes, uninitialised. Chains
-// of 128 to 256 are best: one inversion costs as much as five sums.
+// of 128 to 256 are best: one inversion costs as much as five sums (benches/experiments/msm.md).
 // Barriers: those of the tree that shares one inversion among warps, and __syncwarp, since lanes
 // fetch for each other into columns that otherwise belong to one thread.
 // Output: x canonical, y < 2p; infinity is x = y = 0 mod p.
@@ -17,52 +17,57 @@
 #include "inverse_split.cuh"
 
 // Forward walks are bound by memory and backward walks by multipliers, so blocks are staggered: the
-// block index shortens a block's first chain. 6 % faster on an H200. Warps of one block remain in
-// step, for the instruction cache (staggering warps instead was 2 to 15 % slower).
+// block index shortens a block's first chain, which is 6 % faster. Warps of one block remain in
+// step, for the instruction cache (benches/experiments/gpu-arithmetic.md).
 constexpr uint32_t STAGGER = 12;
-// With fewer rows per warp, the extra inversion costs more than staggering gains.
+// With fewer rows per warp, the extra inversion costs more than staggering gains. Figures were
+// not kept.
 constexpr uint32_t STAGGER_ROWS_MIN = 96;
 
 // KEEP_X: the forward walk writes both x to scratch, in order, and the backward walk reads them: 96
 // more bytes each way instead of two more gathers. For G1 points gathered from a large table.
-template <class F, bool KEEP_X, uint32_t T> struct Chain {
+template <class F, bool KEEP_X, uint32_t THREADS> struct BatchChain {
     // Columns in shared memory.
     static constexpr uint32_t AX = 0, BX = 1, AY = 2, BY = 3, PREFIX = 4;
     static constexpr uint32_t SCRATCH_QUADS = (KEEP_X ? 3 : 1) * QUADS<F>;
 
-    Source<F> source;
+    Summands<F> summands;
     Affine<F>* out;
-    Stage<F, T> stage;
+    SummandColumns<F, THREADS> stage;
     Quad* slot; // this thread's column in the block's rows of scratch
     uint32_t first, steps; // sums first, first + 32, ...
     uint32_t last;         // replaces indices beyond it
 
-    FN Column<F, Stage<F, T>::STRIDE> staged(uint32_t k) const { return stage.column(k); }
-    FN Quad* kept(uint32_t k) const { return opaque(slot + uint64_t(k) * (SCRATCH_QUADS * T)); }
+    FN SharedColumn<F, SummandColumns<F, THREADS>::STRIDE> staged(uint32_t k) const {
+        return stage.column(k);
+    }
+    FN Quad* kept(uint32_t k) const {
+        return opaque(slot + uint64_t(k) * (SCRATCH_QUADS * THREADS));
+    }
     FN uint32_t index(uint32_t k) const {
         const uint32_t i = first + 32 * k;
         return i < last ? i : last;
     }
-    FN Pair pair(uint32_t k) const { return source.pairs[index(k)]; }
-    FN void fetch_x(const Pair& pair) const { stage.fetch(AX, source.table, pair, 0); }
+    FN Pair pair(uint32_t k) const { return summands.pairs[index(k)]; }
+    FN void fetch_x(const Pair& pair) const { stage.fetch(AX, summands.table, pair, 0); }
     FN void fetch_kept(const Pair& pair, uint32_t k) const {
         const Quad* const row = kept(k);
         if (KEEP_X) {
-            staged(AX).fetch_from(row + QUADS<F> * T, T);
-            staged(BX).fetch_from(row + 2 * QUADS<F> * T, T);
+            staged(AX).fetch_from(row + QUADS<F> * THREADS, THREADS);
+            staged(BX).fetch_from(row + 2 * QUADS<F> * THREADS, THREADS);
         } else {
             fetch_x(pair);
         }
-        staged(PREFIX).fetch_from(row, T);
+        staged(PREFIX).fetch_from(row, THREADS);
         copies_commit();
     }
     FN void fetch_y(const Pair& pair) const {
-        stage.fetch(AY, source.table, pair, 1);
+        stage.fetch(AY, summands.table, pair, 1);
         copies_commit();
     }
     FN F denominator(const Pair& pair, const F& ax, const F& bx) const {
         F d = sub_lazy<1>(bx, ax);
-        if (maybe_rare(ax, bx)) d = rare_denominator<F>(source, pair);
+        if (may_be_special(ax, bx)) d = special_denominator<F>(summands, pair);
         return d;
     }
     // The product of all denominators, below 2p. Fetches the next pair's x while it computes.
@@ -82,10 +87,10 @@ template <class F, bool KEEP_X, uint32_t T> struct Chain {
             copies_commit();
             if (k + 2 < steps) later = pair(k + 2);
             Quad* const row = kept(k);
-            store(row, u, T);
+            store(row, u, THREADS);
             if (KEEP_X) {
-                store(row + QUADS<F> * T, ax, T);
-                store(row + 2 * QUADS<F> * T, bx, T);
+                store(row + QUADS<F> * THREADS, ax, THREADS);
+                store(row + 2 * QUADS<F> * THREADS, bx, THREADS);
             }
             u = times(u, denominator(now, ax, bx));
         }
@@ -107,10 +112,10 @@ template <class F, bool KEEP_X, uint32_t T> struct Chain {
             u = times(u, denominator(now, F(staged(AX)), F(staged(BX))));
             copies_wait<0>();
             __syncwarp();
-            const bool rare = maybe_rare(F(staged(AX)), F(staged(BX)));
+            const bool special = may_be_special(F(staged(AX)), F(staged(BX)));
             F numerator = sub_lazy<2>(with_sign(F(staged(BY)), now.second), first_y(now));
-            if (rare) numerator = rare_numerator<F>(source, now);
-            const F slope = times(tame(numerator), F(staged(PREFIX))); // < 2p
+            if (special) numerator = special_numerator<F>(summands, now);
+            const F slope = times(reduce_factor(numerator), F(staged(PREFIX))); // < 2p
             const F sum = add_lazy(F(staged(AX)), F(staged(BX)));
             const F x = canonical(sub_lazy<2>(squared(slope), sum)); // < 4p before
             Affine<F>* const to = out + index(k);
@@ -120,7 +125,7 @@ template <class F, bool KEEP_X, uint32_t T> struct Chain {
             const F y = sub_loose(times(slope, across), first_y(now));
             if (k > 0) fetch_y(coming);
             store(&to->y, y);
-            if (rare) store_rare_sum(to, source, now);
+            if (special) store_special_sum(to, summands, now);
             if (k == 0) break;
             now = coming;
         }
@@ -132,14 +137,14 @@ template <class F, bool KEEP_X, uint32_t T> struct Chain {
 // go up a tree, inverses come down. Node 1 is the root, node k's children are 2k and 2k + 1, and
 // the leaves are the warps. Nodes use the columns of the chain, which are free in between. Each
 // level begins with a barrier, and the last one ends with one.
-template <class F, uint32_t T> struct InverseTree {
-    static constexpr uint32_t WARPS = T / LANES;
+template <class F, uint32_t THREADS> struct InverseTree {
+    static constexpr uint32_t WARPS = THREADS / LANES;
     static_assert((WARPS & (WARPS - 1)) == 0, "each node has two children");
-    static constexpr uint32_t STRIDE = Stage<F, T>::STRIDE;
+    static constexpr uint32_t STRIDE = SummandColumns<F, THREADS>::STRIDE;
     Quad* shared;
 
     // A lane's node k, in the two columns from `pair` on.
-    FN Column<F, STRIDE> node(uint32_t pair, uint32_t k, uint32_t lane = lane_index()) const {
+    FN SharedColumn<F, STRIDE> node(uint32_t pair, uint32_t k, uint32_t lane = lane_index()) const {
         return {shared + (pair + k / WARPS) * QUADS<F> * STRIDE + k % WARPS * LANES + lane};
     }
     FN void up(F u) const {
@@ -158,7 +163,7 @@ template <class F, uint32_t T> struct InverseTree {
     FN void invert_root() const {
         __syncthreads();
 #pragma unroll 1
-        for (uint32_t lane = threadIdx.x / GCD_LANES; lane < LANES; lane += T / GCD_LANES) {
+        for (uint32_t lane = threadIdx.x / GCD_LANES; lane < LANES; lane += THREADS / GCD_LANES) {
             const F inverted = inverse_split(F(node(0, 1, lane)));
             if (lane_index() % GCD_LANES == 3) node(2, 1, lane) = inverted;
         }
@@ -182,16 +187,16 @@ template <class F, uint32_t T> struct InverseTree {
 
 // Computes n > 0 sums, in chains of at most `chain` steps. Each warp owns a range of rows of 32
 // sums. All threads of the block take part.
-template <class F, bool KEEP_X, uint32_t T>
-FN void add_batched(Affine<F>* out, Quad* scratch, Quad* shared, const Source<F>& source,
+template <class F, bool KEEP_X, uint32_t THREADS>
+FN void add_batched(Affine<F>* out, Quad* scratch, Quad* shared, const Summands<F>& summands,
                     uint32_t n, uint32_t chain) {
     // Broadcast, so that the compiler knows that a warp's lanes agree.
-    const uint32_t warp = blockIdx.x * (T / LANES) + broadcast(warp_index(), 0);
-    const uint32_t all = gridDim.x * (T / LANES);
-    using Work = Chain<F, KEEP_X, T>;
-    Quad* const slot = scratch + uint64_t(blockIdx.x) * chain * (Work::SCRATCH_QUADS * T);
-    Work work = {source, out, {shared}, slot + threadIdx.x, 0, 0, n - 1};
-    const InverseTree<F, T> tree = {shared};
+    const uint32_t warp = blockIdx.x * (THREADS / LANES) + broadcast(warp_index(), 0);
+    const uint32_t all = gridDim.x * (THREADS / LANES);
+    using Chain = BatchChain<F, KEEP_X, THREADS>;
+    Quad* const slot = scratch + uint64_t(blockIdx.x) * chain * (Chain::SCRATCH_QUADS * THREADS);
+    Chain work = {summands, out, {shared}, slot + threadIdx.x, 0, 0, n - 1};
+    const InverseTree<F, THREADS> tree = {shared};
     const uint32_t rows = (n + 31) / 32, share = (rows + all - 1) / all;
     const uint32_t begin = warp * share, end = begin + share < rows ? begin + share : rows;
     uint32_t length = chain;

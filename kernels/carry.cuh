@@ -15,11 +15,11 @@
 #ifdef __CUDACC__
 
 #define FN __device__ __forceinline__
-#define RARE __device__ __noinline__
+#define NOINLINE __device__ __noinline__
 #define CONSTANT __device__ constexpr
 #define UNROLL _Pragma("unroll")
 #define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
-// Threads per multiprocessor. A launch bound that exceeds it does not compile.
+// Threads per multiprocessor. More than that in `__launch_bounds__` does not compile.
 #if defined(__CUDA_ARCH__) && ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1200)
 constexpr uint32_t MULTIPROCESSOR_THREADS = 1536;
 #else

@@ -12,25 +12,26 @@
 #include "field/fp.cuh"
 
 // A difference mod R, and a mask that is all ones if it is negative.
-struct Signed {
+struct SignedDifference {
     Fp limbs;
     uint32_t negative;
 };
-FN Signed difference(const Fp& a, const Fp& b) {
-    Signed d;
+FN SignedDifference difference(const Fp& a, const Fp& b) {
+    SignedDifference d;
     sub_words<12>(d.limbs.w, a.w, b.w);
     d.negative = borrow_mask();
     return d;
 }
 // If `negative` is all ones, upper -= a mod R.
-FN void subtract_where(uint32_t negative, uint32_t* upper, const Fp& a) {
+FN void subtract_if(uint32_t negative, uint32_t* upper, const Fp& a) {
     uint32_t masked[12];
 #pragma unroll
     for (int i = 0; i < 12; i++) masked[i] = a.w[i] & negative;
     sub_words<12>(upper, upper, masked);
 }
 // The sum of a[t] b[t], unreduced; requires the sum of a[t] to be below 7.8 p.
-template <int TERMS> FN Wide whole(const Fp* const (&a)[TERMS], const Fp* const (&b)[TERMS]) {
+template <int TERMS>
+FN WideProduct wide_dot(const Fp* const (&a)[TERMS], const Fp* const (&b)[TERMS]) {
     uint32_t e[24], o[24];
     first_row<12>(e, o, LimbsOf{a[0]->w}, b[0]->w[0]);
 #pragma unroll
@@ -41,8 +42,8 @@ template <int TERMS> FN Wide whole(const Fp* const (&a)[TERMS], const Fp* const 
         for (int t = 1; t < TERMS; t++)
             add_row<12, false, false>(full, open, LimbsOf{a[t]->w}, b[t]->w[i]);
     }
-    Wide r;
-    join<12>(r.w, e, o);
+    WideProduct r;
+    sum_accumulators<12>(r.w, e, o);
     return r;
 }
 // (m + the sum of a[t] b[t]) / R mod R. For a sum T of signed integers mod p, the result is between
@@ -50,7 +51,7 @@ template <int TERMS> FN Wide whole(const Fp* const (&a)[TERMS], const Fp* const 
 // start with m's lower half, which adds less than R, 2^-32 of their bound. The upper half is added
 // at the end, so that no carry ripples through it.
 template <int TERMS>
-FN Fp dot_onto(const Wide& m, const Fp* const (&a)[TERMS], const Fp* const (&b)[TERMS]) {
+FN Fp dot_onto(const WideProduct& m, const Fp* const (&a)[TERMS], const Fp* const (&b)[TERMS]) {
     uint32_t e[24], o[24], x = b[0]->w[0];
 #pragma unroll
     for (int j = 0; j < 12; j += 2) mul_wide(o[j], o[j + 1], a[0]->w[j + 1], x);
@@ -82,7 +83,7 @@ FN Fp dot_onto(const Wide& m, const Fp* const (&a)[TERMS], const Fp* const (&b)[
     return r;
 }
 // Adds p 2^383 = 4.92 p^2, from limb 11 up: makes values above -4 p^2 positive.
-FN void add_half(Wide& t) {
+FN void add_half(WideProduct& t) {
     uint32_t half[13];
     half[0] = FP_MULTIPLES[0][0] << 31;
 #pragma unroll
@@ -92,7 +93,7 @@ FN void add_half(Wide& t) {
     add_words<13>(t.w + 11, t.w + 11, half);
 }
 // a + p if a is negative, for |a| < 2 p represented mod R.
-FN Fp lift(const Fp& a) {
+FN Fp add_modulus_if_negative(const Fp& a) {
     const uint32_t negative = uint32_t(int32_t(a.w[11]) >> 31);
     Fp r;
 #pragma unroll
@@ -103,39 +104,40 @@ FN Fp lift(const Fp& a) {
 // a b, for a and b below 2 p. c0: |T| < 4 p^2 = 0.407 p R. With p R / 2 added it is between 0 and
 // 0.907 p R, so the result is below 1.91 p. c1: 0 <= T < 8 p^2, so the result is below 1.82 p.
 template <class F2> FN F2 mul_dot(const F2& a, const F2& b) {
-    const Signed da = difference(a.c0, a.c1), db = difference(b.c0, b.c1);
-    Wide m = whole<1>({&b.c1}, {&da.limbs});
-    subtract_where(da.negative, m.w + 12, b.c1);
+    const SignedDifference da = difference(a.c0, a.c1), db = difference(b.c0, b.c1);
+    WideProduct m = wide_dot<1>({&b.c1}, {&da.limbs});
+    subtract_if(da.negative, m.w + 12, b.c1);
     F2 r;
     const Fp sum = add_lazy(b.c0, b.c1);
     r.c1 = dot_onto<1>(m, {&a.c1}, {&sum});
     add_half(m);
-    subtract_where(db.negative, m.w + 12, a.c0);
+    subtract_if(db.negative, m.w + 12, a.c0);
     r.c0 = dot_onto<1>(m, {&a.c0}, {&db.limbs});
     ASSERT_RANGE(is_below<2>(r.c0) && is_below<2>(r.c1));
     return r;
 }
-// a b - c d, all below 2 p. Both |T| < 8 p^2 = 0.814 p R: between -0.82 p and 1.82 p before lift().
+// a b - c d, all below 2 p. Both |T| < 8 p^2 = 0.814 p R: between -0.82 p and 1.82 p before p is
+// added to negative ones.
 template <class F2> FN F2 mul_sub_mul_dot(const F2& a, const F2& b, const F2& c, const F2& d) {
-    Wide m;
+    WideProduct m;
     {
-        const Signed da = difference(a.c0, a.c1), dc = difference(c.c1, c.c0);
-        m = whole<2>({&b.c1, &d.c1}, {&da.limbs, &dc.limbs});
-        subtract_where(da.negative, m.w + 12, b.c1);
-        subtract_where(dc.negative, m.w + 12, d.c1);
+        const SignedDifference da = difference(a.c0, a.c1), dc = difference(c.c1, c.c0);
+        m = wide_dot<2>({&b.c1, &d.c1}, {&da.limbs, &dc.limbs});
+        subtract_if(da.negative, m.w + 12, b.c1);
+        subtract_if(dc.negative, m.w + 12, d.c1);
     }
     F2 r;
     {
         const Fp sum = add_lazy(b.c0, b.c1);
-        const Signed minus = difference(zero<Fp>(), add_lazy(d.c0, d.c1));
-        Wide t = m;
-        subtract_where(minus.negative, t.w + 12, c.c1);
-        r.c1 = lift(dot_onto<2>(t, {&a.c1, &c.c1}, {&sum, &minus.limbs}));
+        const SignedDifference minus = difference(zero<Fp>(), add_lazy(d.c0, d.c1));
+        WideProduct t = m;
+        subtract_if(minus.negative, t.w + 12, c.c1);
+        r.c1 = add_modulus_if_negative(dot_onto<2>(t, {&a.c1, &c.c1}, {&sum, &minus.limbs}));
     }
-    const Signed db = difference(b.c0, b.c1), dd = difference(d.c1, d.c0);
-    subtract_where(db.negative, m.w + 12, a.c0);
-    subtract_where(dd.negative, m.w + 12, c.c0);
-    r.c0 = lift(dot_onto<2>(m, {&a.c0, &c.c0}, {&db.limbs, &dd.limbs}));
+    const SignedDifference db = difference(b.c0, b.c1), dd = difference(d.c1, d.c0);
+    subtract_if(db.negative, m.w + 12, a.c0);
+    subtract_if(dd.negative, m.w + 12, c.c0);
+    r.c0 = add_modulus_if_negative(dot_onto<2>(m, {&a.c0, &c.c0}, {&db.limbs, &dd.limbs}));
     ASSERT_RANGE(is_below<2>(r.c0) && is_below<2>(r.c1));
     return r;
 }

@@ -35,7 +35,7 @@ FN void gcd_half_round(uint64_t& a, uint64_t& b, uint32_t& r, uint32_t& t) {
     }
 }
 // The matrix of a round, from the leading and low bits of a and b, aligned to the longer one.
-template <class P> FN GcdMatrix gcd_round(const Prime<P>& a, const Prime<P>& b) {
+template <class P> FN GcdMatrix gcd_round(const FieldElement<P>& a, const FieldElement<P>& b) {
     uint32_t a_hi = a.w[1], a_mid = a.w[0], b_hi = b.w[1], b_mid = b.w[0];
     bool exact = true; // both fit in 64 bits
 #pragma unroll
@@ -74,8 +74,8 @@ FN void gcd_pairs(uint32_t* e, uint32_t* o, uint32_t f, const uint32_t* x, uint3
 }
 // r = |f a - g b| / 2^GCD_STEPS, given R - b. Returns all ones if f a - g b is negative, else 0.
 template <class P>
-FN uint32_t gcd_shrink(Prime<P>& r, uint32_t f, const Prime<P>& a, uint32_t g,
-                       const Prime<P>& minus_b) {
+FN uint32_t gcd_shrink(FieldElement<P>& r, uint32_t f, const FieldElement<P>& a, uint32_t g,
+                       const FieldElement<P>& minus_b) {
     constexpr int N = P::LIMBS;
     uint32_t e[N], o[N], t[N + 1];
     gcd_pairs<N>(e, o, f, a.w, g, minus_b.w);
@@ -94,19 +94,20 @@ FN uint32_t gcd_shrink(Prime<P>& r, uint32_t f, const Prime<P>& a, uint32_t g,
 }
 // (f u + g v) / 2^32 mod q.
 template <class P>
-FN Prime<P> gcd_follow(uint32_t f, const Prime<P>& u, uint32_t g, const Prime<P>& v) {
+FN FieldElement<P> gcd_follow(uint32_t f, const FieldElement<P>& u, uint32_t g,
+                              const FieldElement<P>& v) {
     constexpr int N = P::LIMBS;
     uint32_t e[N], o[N];
     gcd_pairs<N>(e, o, f, u.w, g, v.w);
     const uint32_t m = e[0] * P::INVERSE_NEG;
-    mad_first(e[0], e[1], Prime<P>::modulus(0), m);
+    mad_first(e[0], e[1], FieldElement<P>::modulus(0), m);
 #pragma unroll
-    for (int j = 2; j < N; j += 2) mad_next(e[j], e[j + 1], Prime<P>::modulus(j), m);
+    for (int j = 2; j < N; j += 2) mad_next(e[j], e[j + 1], FieldElement<P>::modulus(j), m);
     o[N - 1] = addc(o[N - 1], 0);
-    mad_first(o[0], o[1], Prime<P>::modulus(1), m);
+    mad_first(o[0], o[1], FieldElement<P>::modulus(1), m);
 #pragma unroll
-    for (int j = 2; j < N; j += 2) mad_next(o[j], o[j + 1], Prime<P>::modulus(j + 1), m);
-    Prime<P> r;
+    for (int j = 2; j < N; j += 2) mad_next(o[j], o[j + 1], FieldElement<P>::modulus(j + 1), m);
+    FieldElement<P> r;
     r.w[0] = add_cc(e[1], o[0]);
 #pragma unroll
     for (int k = 1; k < N - 1; k++) r.w[k] = addc_cc(e[k + 1], o[k]);
@@ -115,8 +116,8 @@ FN Prime<P> gcd_follow(uint32_t f, const Prime<P>& u, uint32_t g, const Prime<P>
 }
 // a^-1 R^2 mod q, which maps R x to R x^-1 and 0 to 0. Requires what canonical(a) requires; the
 // result is canonical. The running time depends on a.
-template <class P> FN Prime<P> inverse(const Prime<P>& x) {
-    using F = Prime<P>;
+template <class P> FN FieldElement<P> inverse(const FieldElement<P>& x) {
+    using F = FieldElement<P>;
     F a = canonical(x), b = multiple<1, F>(), u = F::zero(), v = F::zero();
     u.w[0] = 1;
     int rounds = 0;

@@ -6,14 +6,14 @@
 #include "curve.cuh"
 #include "quad.cuh"
 
-template <class F> struct Width; // in limbs
-template <> struct Width<Fp> {
+template <class F> struct ElementWidth; // in limbs
+template <> struct ElementWidth<Fp> {
     static constexpr int LIMBS = 12;
 };
-template <> struct Width<Fp2> {
+template <> struct ElementWidth<Fp2> {
     static constexpr int LIMBS = 24;
 };
-template <class F> constexpr int QUADS = Width<F>::LIMBS / 4;
+template <class F> constexpr int QUADS = ElementWidth<F>::LIMBS / 4;
 
 FN uint32_t& limb(Fp& a, int i) { return a.w[i]; }
 FN uint32_t& limb(Fp2& a, int i) { return i < 12 ? a.c0.w[i] : a.c1.w[i - 12]; }
@@ -58,18 +58,18 @@ FN void fetch(Quad* to, uint64_t to_stride, const void* from, uint64_t from_stri
         copy16_async(to + j * to_stride, pieces + j * from_stride);
     }
 }
-// A thread's column of shared memory in a block of T threads, used like an element. T is a constant
-// so that columns are offsets from one address, which saves registers.
-template <class F, uint32_t T> struct Column {
+// A thread's column of shared memory, used like an element. The block's size is a constant so that
+// columns are offsets from one address, which saves registers.
+template <class F, uint32_t THREADS> struct SharedColumn {
     Quad* at;
 
-    FN operator F() const { return load<F>(at, T); }
-    FN void operator=(const F& a) const { store(at, a, T); }
+    FN operator F() const { return load<F>(at, THREADS); }
+    FN void operator=(const F& a) const { store(at, a, THREADS); }
     FN void fetch_from(const void* from, uint64_t stride = 1) const {
-        fetch<F>(at, T, from, stride);
+        fetch<F>(at, THREADS, from, stride);
     }
 };
 // Column k of those that begin at `shared`.
-template <class F, uint32_t T> FN Column<F, T> column(Quad* shared, uint32_t k) {
-    return {shared + threadIdx.x + k * QUADS<F> * T};
+template <class F, uint32_t THREADS> FN SharedColumn<F, THREADS> column(Quad* shared, uint32_t k) {
+    return {shared + threadIdx.x + k * QUADS<F> * THREADS};
 }

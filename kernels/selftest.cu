@@ -10,7 +10,7 @@
 #include "warp.cuh"
 
 // Operation codes of selftest_fp, _fr and _fp2. a, b, c, d are the inputs in order.
-enum Operation : uint32_t {
+enum FieldOperation : uint32_t {
     ADD,             //  0  a + b
     SUB,             //  1  a - b
     NEG,             //  2  -a
@@ -180,9 +180,6 @@ selftest_words(uint32_t n, const uint32_t* as, const uint32_t* bs, const uint32_
 }
 EXPORT_KERNEL(selftest_words);
 
-struct AddWords {
-    FN uint32_t operator()(uint32_t a, uint32_t b) const { return a + b; }
-};
 struct AddElements {
     FN Fr operator()(const Fr& a, const Fr& b) const { return add(a, b); }
 };

@@ -79,7 +79,7 @@ template <class F> FN void predicates(uint32_t* flags, const Affine<F>* a, uint3
     const uint32_t threads = gridDim.x * blockDim.x;
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads) {
         const Affine<F> p = load_affine(a + i);
-        Membership<F> test;
+        SubgroupTest<F> test;
         const bool inside = in_subgroup(test, [&] { return p; });
         flags[i] = on_curve(p) | inside << 1 | is_infinity(p) << 2;
     }
@@ -97,8 +97,8 @@ EXPORT_KERNEL(g2_selftest_predicates);
 template <class F>
 FN void add_pairs(Affine<F>* out, Quad* scratch, Quad* stage, const Affine<F>* table,
                   const Pair* pairs, uint32_t n, uint32_t chain) {
-    const Source<F> source = {table, pairs};
-    add_batched<F, false, 64>(out, scratch, stage, source, n, chain);
+    const Summands<F> summands = {table, pairs};
+    add_batched<F, false, 64>(out, scratch, stage, summands, n, chain);
 }
 KERNEL(64)
 g1_selftest_batch_affine(Affine<Fp>* out, Quad* scratch, const Affine<Fp>* table, const Pair* pairs,

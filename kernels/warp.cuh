@@ -10,15 +10,16 @@ constexpr uint32_t LANES = 32;
 FN uint32_t lane_index() { return threadIdx.x % LANES; }
 FN uint32_t warp_index() { return threadIdx.x / LANES; }
 
+// A struct's words, which are shuffled one by one. The emulated shuffle passes any size and waits
+// for all lanes each time: there the struct is one word.
+template <class T> struct ShuffleWords {
 #ifdef __CUDACC__
-// A struct's words, which are shuffled one by one.
-template <class T> struct Words {
     static_assert(sizeof(T) % 4 == 0, "shuffles move words");
     static constexpr int COUNT = sizeof(T) / 4;
     uint32_t w[COUNT];
 
-    static FN Words of(const T& value) {
-        Words words;
+    static FN ShuffleWords of(const T& value) {
+        ShuffleWords words;
         memcpy(words.w, &value, sizeof(T));
         return words;
     }
@@ -27,22 +28,26 @@ template <class T> struct Words {
         memcpy(&value, w, sizeof(T));
         return value;
     }
-};
 #else
-// The emulated shuffle passes any size and waits for all lanes each time: the struct is one word.
-template <class T> struct Words {
     static constexpr int COUNT = 1;
     T w[COUNT];
 
-    static FN Words of(const T& value) { return {{value}}; }
+    static FN ShuffleWords of(const T& value) { return {{value}}; }
     FN T value() const { return w[0]; }
-};
 #endif
+};
+
+struct AddWords {
+    FN uint32_t operator()(uint32_t a, uint32_t b) const { return a + b; }
+};
+struct MaxWords {
+    FN uint32_t operator()(uint32_t a, uint32_t b) const { return a > b ? a : b; }
+};
 
 template <class T, class Shuffle> FN T each_word(const T& value, Shuffle shuffle) {
-    Words<T> words = Words<T>::of(value);
+    ShuffleWords<T> words = ShuffleWords<T>::of(value);
 #pragma unroll
-    for (int i = 0; i < Words<T>::COUNT; i++) words.w[i] = shuffle(words.w[i]);
+    for (int i = 0; i < ShuffleWords<T>::COUNT; i++) words.w[i] = shuffle(words.w[i]);
     return words.value();
 }
 // The value of the lane `delta` above, or the lane's own value if there is none.
@@ -60,17 +65,17 @@ template <class T> FN T broadcast(const T& value, uint32_t from) {
 
 // The value of lane `from` of the lane's group of WIDTH adjacent lanes.
 template <int WIDTH, class T> FN T broadcast_in(const T& value, uint32_t from) {
-    Words<T> words = Words<T>::of(value);
+    ShuffleWords<T> words = ShuffleWords<T>::of(value);
 #pragma unroll
-    for (int i = 0; i < Words<T>::COUNT; i++)
+    for (int i = 0; i < ShuffleWords<T>::COUNT; i++)
         words.w[i] = __shfl_sync(ALL_LANES, words.w[i], int(from), WIDTH);
     return words.value();
 }
 // The value of the lane whose index is this lane's XOR `bits`.
 template <class T> FN T shuffle_xor(const T& value, uint32_t bits) {
-    Words<T> words = Words<T>::of(value);
+    ShuffleWords<T> words = ShuffleWords<T>::of(value);
 #pragma unroll
-    for (int i = 0; i < Words<T>::COUNT; i++)
+    for (int i = 0; i < ShuffleWords<T>::COUNT; i++)
         words.w[i] = __shfl_xor_sync(ALL_LANES, words.w[i], int(bits));
     return words.value();
 }

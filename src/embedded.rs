@@ -1,15 +1,9 @@
 //! A server in the caller's process, on a free port of the loopback.
 
-use std::sync::Arc;
-
 use tokio::task::{JoinHandle, spawn_blocking};
 
 pub use crate::server::ServeError;
 use crate::{
-    engine::{
-        Engine,
-        cpu::{ArkworksEngine, CpuEngine},
-    },
     error,
     server::{Drainer, Engines, Server, ServerSettings},
 };
@@ -53,11 +47,7 @@ impl EmbeddedServer {
 }
 
 fn engines(report: fn(&str)) -> error::Result<Engines> {
-    let (engine, reason): (Arc<dyn Engine>, _) = match gpu::engine(report) {
-        Ok(chosen) => chosen,
-        Err(reason) => (Arc::new(CpuEngine::new(0)?), reason.to_string()),
-    };
-    Ok(Engines { engine, oracle: Arc::new(ArkworksEngine::new(0)?), reason })
+    gpu::engines(report).or_else(|reason| Engines::cpu(0, reason.to_string()))
 }
 
 #[cfg(feature = "cuda")]
@@ -74,10 +64,10 @@ mod gpu {
     use crate::{
         device::{self, DeviceFault, DevicePolicy, DeviceSelection, FaultClass, OpenOptions},
         engine::{
-            Engine,
-            cpu::CpuEngine,
+            cpu::{ArkworksEngine, CpuEngine},
             cuda::{CudaEngine, GpuPolicy},
         },
+        server::Engines,
     };
 
     /// A share of the free device memory: other processes may need the rest.
@@ -87,12 +77,11 @@ mod gpu {
     /// Time for the failed call to be reported after a GPU is lost.
     const REPORT_WAIT: Duration = Duration::from_secs(5);
 
-    /// The engine on all GPUs of the host that can be used, and which these are, in a sentence.
+    /// An engine on all GPUs of the host that can be used.
     ///
     /// Errors: why no GPU can be used.
-    pub fn engine(
-        report: fn(&str),
-    ) -> Result<(Arc<dyn Engine>, String), Box<dyn std::error::Error>> {
+    pub fn engines(report: fn(&str)) -> Result<Engines, Box<dyn std::error::Error>> {
+        let oracle = Arc::new(ArkworksEngine::new(0)?);
         // A GPU that fails before it serves is left out.
         let is_serving = Arc::new(AtomicBool::new(false));
         let is_watched = is_serving.clone();
@@ -107,7 +96,7 @@ mod gpu {
         let reasons = engine.left_out().iter().map(|device| device.reason.to_string());
         let reason = [engine.summary()].into_iter().chain(reasons).collect::<Vec<_>>().join("; ");
         is_serving.store(true, Ordering::Release);
-        Ok((Arc::new(engine), reason))
+        Ok(Engines { engine: Arc::new(engine), oracle, reason })
     }
 
     /// After a fatal fault the driver may hang at exit, so the process ends without it.
@@ -126,8 +115,10 @@ mod gpu {
 
 #[cfg(not(feature = "cuda"))]
 mod gpu {
+    use crate::server::Engines;
+
     /// Errors: always, with the reason.
-    pub fn engine<T>(_: fn(&str)) -> Result<T, &'static str> {
+    pub fn engines(_: fn(&str)) -> Result<Engines, &'static str> {
         Err("this build has no GPU support")
     }
 }

@@ -25,14 +25,26 @@ mod buffer;
 #[cfg(all(feature = "cuda", not(feature = "internals")))]
 mod device;
 #[cfg(all(feature = "server", not(feature = "internals")))]
+mod exec;
+// Of `field`, `ops` and `program`, the client alone needs only the checks.
+#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
+mod field;
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod jobs;
 #[cfg(all(feature = "cuda", not(feature = "internals")))]
 mod msm;
 #[cfg(all(feature = "cuda", not(feature = "internals")))]
 mod ntt;
+#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
+mod ops;
+#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
+mod program;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod store;
-#[cfg(all(feature = "server", not(feature = "internals")))]
+#[cfg(all(feature = "wire", not(feature = "internals")))]
 mod verify;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 mod wire;
@@ -46,6 +58,12 @@ pub mod buffer;
 pub mod device;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
+pub mod exec;
+#[cfg(feature = "internals")]
+#[allow(missing_docs)]
+pub mod field;
+#[cfg(all(feature = "server", feature = "internals"))]
+#[allow(missing_docs)]
 pub mod jobs;
 #[cfg(all(feature = "cuda", feature = "internals"))]
 #[allow(missing_docs)]
@@ -53,10 +71,16 @@ pub mod msm;
 #[cfg(all(feature = "cuda", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod ntt;
+#[cfg(feature = "internals")]
+#[allow(missing_docs)]
+pub mod ops;
+#[cfg(feature = "internals")]
+#[allow(missing_docs)]
+pub mod program;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod store;
-#[cfg(all(feature = "server", feature = "internals"))]
+#[cfg(all(feature = "wire", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod verify;
 #[cfg(all(feature = "wire", feature = "internals"))]

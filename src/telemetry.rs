@@ -13,7 +13,10 @@ use tracing_subscriber::{
     util::{SubscriberInitExt, TryInitError},
 };
 
-use crate::{engine::GpuInfo, error::Error};
+use crate::{
+    engine::GpuInfo,
+    error::{Error, Reason},
+};
 
 /// Declares the metrics, and the table of all of them.
 macro_rules! metrics {
@@ -28,11 +31,15 @@ macro_rules! metrics {
 }
 
 metrics! {
-    JOBS_TOTAL Counter "capstan_jobs_total" "calls answered, by operation and outcome",
+    JOBS_TOTAL Counter "capstan_jobs_total" "calls that ended, by operation and outcome",
     REJECTED_TOTAL Counter "capstan_rejected_total"
         "requests refused because a limit was reached, by limit",
+    BATCHED_JOBS_TOTAL Counter "capstan_batched_jobs_total"
+        "MSMs computed in one batch with others over the same bases",
     PHASE_SECONDS Histogram "capstan_phase_seconds"
         "time in each phase of a job, by operation and phase",
+    MODEL_ERROR Histogram "capstan_model_error"
+        "modelled time of a program by the time it took, by engine",
     RECEIVED_BYTES_TOTAL Counter "capstan_received_bytes_total" "payload bytes received",
     SENT_BYTES_TOTAL Counter "capstan_sent_bytes_total" "payload bytes sent",
     QUEUED_JOBS Gauge "capstan_queued_jobs" "jobs that wait for a worker",
@@ -58,6 +65,9 @@ metrics! {
 const PHASE_BUCKETS_S: [f64; 14] =
     [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
 
+/// A model within 20 % falls between 0.8 and 1.2.
+const MODEL_ERROR_BUCKETS: [f64; 11] = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0, 4.0, 10.0];
+
 /// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -82,6 +92,28 @@ enum MetricKind {
     Counter,
     Gauge,
     Histogram,
+}
+
+/// How a call ended: the label `outcome` of a metric, and a field of logs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CallOutcome {
+    Succeeded,
+    Failed(Reason),
+    /// The transport refused the call without a reason: for example, a message above the limit.
+    TransportFailed,
+    /// The client disconnected or cancelled before the answer.
+    ClientGone,
+}
+
+impl CallOutcome {
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Succeeded => "OK",
+            Self::Failed(reason) => reason.text(),
+            Self::TransportFailed => "TRANSPORT",
+            Self::ClientGone => "CLIENT_GONE",
+        }
+    }
 }
 
 /// Why logs or metrics could not be set up.
@@ -126,16 +158,18 @@ where
 /// Errors: `Metrics` if the address cannot be bound, or on a second call.
 pub fn install_metrics(address: SocketAddr) -> Result<(), TelemetryError> {
     let phases = Matcher::Full(PHASE_SECONDS.to_owned());
+    let errors = Matcher::Full(MODEL_ERROR.to_owned());
     PrometheusBuilder::new()
         .with_http_listener(address)
         .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
+        .and_then(|builder| builder.set_buckets_for_metric(errors, &MODEL_ERROR_BUCKETS))
         .and_then(PrometheusBuilder::install)
         .map_err(|error| TelemetryError::Metrics(address, error))?;
     for &Metric { name, kind, help } in METRICS {
         match kind {
             MetricKind::Counter => describe_counter!(name, help),
             MetricKind::Gauge => describe_gauge!(name, help),
-            MetricKind::Histogram => describe_histogram!(name, metrics::Unit::Seconds, help),
+            MetricKind::Histogram => describe_histogram!(name, help),
         }
     }
     Ok(())
@@ -148,21 +182,36 @@ pub fn set_build_info(engine: &'static str, device: &str) {
     gauge!(BUILD_INFO, &[&labels[..], &[("device", device.to_owned())]].concat()).set(1.0);
 }
 
-/// Counts an answered call. `outcome` is `ok` or the reason of the error.
-pub(crate) fn count_call(op: &'static str, outcome: &'static str) {
-    counter!(JOBS_TOTAL, "op" => op, "outcome" => outcome).increment(1);
+pub(crate) fn count_call(op: &'static str, outcome: CallOutcome) {
+    counter!(JOBS_TOTAL, "op" => op, "outcome" => outcome.text()).increment(1);
 }
 
-/// Counts a refused request, if `error` is `Exhausted`.
+/// Counts an MSM that was computed in one batch of `jobs` jobs.
+pub fn count_batched_job(jobs: usize) {
+    if jobs > 1 {
+        counter!(BATCHED_JOBS_TOTAL).increment(1);
+    }
+}
+
+/// Counts a request that a limit refuses, if `error` is about a limit.
 pub(crate) fn count_refusal(error: &Error) {
-    if let Error::Exhausted { limit, .. } = error {
-        counter!(REJECTED_TOTAL, "limit" => limit.reason().text()).increment(1);
+    let reason = error.reason();
+    if matches!(error, Error::Exhausted { .. }) || reason == Reason::ProgramTime {
+        counter!(REJECTED_TOTAL, "limit" => reason.text()).increment(1);
     }
 }
 
 /// Records the time of a job in `phase`: receive, queue, compute, verify or send.
 pub(crate) fn record_phase(op: &'static str, phase: &'static str, spent: Duration) {
     histogram!(PHASE_SECONDS, "op" => op, "phase" => phase).record(spent.as_secs_f64());
+}
+
+/// Records how a program's modelled time compares with the time that it took.
+pub(crate) fn record_model_error(engine: &'static str, modelled: Duration, measured: Duration) {
+    if !measured.is_zero() {
+        let error = modelled.as_secs_f64() / measured.as_secs_f64();
+        histogram!(MODEL_ERROR, "engine" => engine).record(error);
+    }
 }
 
 pub(crate) fn received(bytes: u64) {
@@ -293,9 +342,12 @@ mod tests {
         drop(free);
         install_metrics(address).unwrap();
         set_build_info("cpu", "2 threads");
-        count_call("test", "ok");
+        count_call("test", CallOutcome::Succeeded);
         count_refusal(&Error::Exhausted { limit: Limit::Jobs, retry_after: None });
+        count_batched_job(1);
+        count_batched_job(3);
         record_phase("test", "compute", Duration::from_millis(20));
+        record_model_error("cpu", Duration::from_millis(9), Duration::from_millis(10));
         received(5);
         sent(6);
         set_queued_jobs(1);
@@ -322,11 +374,14 @@ mod tests {
             );
         }
         for line in [
-            r#"capstan_jobs_total{op="test",outcome="ok"} 1"#,
+            r#"capstan_jobs_total{op="test",outcome="OK"} 1"#,
             r#"capstan_rejected_total{limit="JOBS"} "#,
             r#"capstan_phase_seconds_bucket{op="test",phase="compute",le="0.03"} 1"#,
+            r#"capstan_model_error_bucket{engine="cpu",le="0.8"} 0"#,
+            r#"capstan_model_error_bucket{engine="cpu",le="1"} 1"#,
             r#"capstan_devices{state="used"} 2"#,
             r#"capstan_devices{state="left_out"} 1"#,
+            "capstan_batched_jobs_total 1",
             "capstan_received_bytes_total ",
             "capstan_in_flight_bytes ",
         ] {

@@ -3,6 +3,8 @@
 
 #[path = "../examples/common/mod.rs"]
 mod common;
+#[path = "common/idle.rs"]
+mod idle;
 mod proxy;
 
 use ark_bls12_381::G1Projective;
@@ -18,6 +20,7 @@ use capstan::{
     server::ServerSettings,
 };
 use common::{points, scalars, serve, server};
+use idle::until_idle;
 use proxy::with_broken_connections;
 use std::{
     sync::{
@@ -209,9 +212,9 @@ async fn ntts_honor_the_requested_order_and_padding() {
     let options =
         NttOptions { batch: 2, verify: Verification::Probabilistic, ..NttOptions::forward() };
     client.ntt(&mut padded, options.clone()).await.unwrap();
-    let (filled, report) = client.ntt_padded(&values[..6], 2, options).await.unwrap();
-    assert_eq!(filled, padded);
-    assert_eq!(report.execution.verified, Verification::Probabilistic);
+    let filled = client.ntt_padded(&values[..6], 2, options).await.unwrap();
+    assert_eq!(filled.values, padded);
+    assert_eq!(filled.report.execution.verified, Verification::Probabilistic);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -312,16 +315,7 @@ async fn a_dropped_job_releases_its_memory_and_its_permit() {
     let options = MsmOptions { batch: 32, ..MsmOptions::default() };
     let call = client.msm_with(&bases, &scalars, options);
     assert!(tokio::time::timeout(Duration::from_millis(30), call).await.is_err());
-    let free = async {
-        loop {
-            let load = client.info().await.unwrap().load.unwrap();
-            if load.jobs == 0 && load.bytes_in_flight == 0 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(HANGING, free).await.expect("the dropped job holds nothing");
+    until_idle(&client).await;
 }
 
 async fn retrying_client(target: &str, connections: usize) -> Client {

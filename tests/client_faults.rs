@@ -8,12 +8,13 @@ use std::time::Duration;
 use ark_ec::AffineRepr;
 use capstan::{
     client::{
-        BasesId, Client, ClientError, Code, Fr, G1Affine, Group, MsmOptions, NttOptions, Reason,
-        ScalarEncoding, ScalarInput, Verification,
+        BasesId, Client, ClientError, Code, Fr, G1Affine, Group, MsmOptions, NttOptions,
+        ProgramBuilder, ProgramRun, Reason, RunOptions, ScalarEncoding, ScalarInput, VectorValue,
+        Verification,
     },
     wire::v1,
 };
-use fake::{FakeMode, FakeServer, refusal};
+use fake::{FakeMode, FakeServer, RunAnswer, refusal};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -200,7 +201,10 @@ async fn refuses_a_result_that_is_verified_less_than_requested() {
             let ntt = client.ntt(&mut scalars, options).await;
             let enough =
                 verify == Verification::None || given == Verification::Full || verify == given;
-            for error in [msm.err(), ntt.err()] {
+            let (run, _) = echo(&scalars);
+            let options = RunOptions { verify, ..RunOptions::default() };
+            let run = client.run_with(run, options).await;
+            for error in [msm.err(), ntt.err(), run.err()] {
                 assert_eq!(error.is_none(), enough, "requested {verify:?}, reported {given:?}");
                 let Some(error) = error else { continue };
                 assert!(matches!(error, ClientError::InvalidResponse(_)), "{error}");
@@ -210,6 +214,36 @@ async fn refuses_a_result_that_is_verified_less_than_requested() {
             }
         }
     }
+}
+
+/// A run that returns its input.
+fn echo(elements: &[Fr]) -> (ProgramRun<'_>, VectorValue) {
+    let mut program = ProgramBuilder::new();
+    let value = program.input(elements.len() as u64).unwrap();
+    let run = ProgramRun::new(&program.build().unwrap()).input(value, elements).send(value);
+    (run, value)
+}
+
+#[tokio::test]
+async fn wrong_outputs_of_a_run_are_refused() {
+    let elements = [Fr::from(3), Fr::from(4)];
+    for (answer, problem) in [
+        (RunAnswer::Stray, "wrong number or length"),
+        (RunAnswer::Short, "wrong number or length"),
+        (RunAnswer::FewOutputs, "wrong number or length"),
+        (RunAnswer::Unfinished, "ended without a result"),
+        (RunAnswer::NotCanonical, "not canonical"),
+    ] {
+        let fake = FakeServer::start(FakeMode::Misanswer(answer)).await;
+        let error = client(&fake).await.run(echo(&elements).0).await.unwrap_err();
+        assert!(matches!(error, ClientError::InvalidResponse(_)), "{answer:?}: {error}");
+        assert!(error.to_string().contains(problem), "{answer:?}: {error}");
+    }
+    let whole = RunAnswer::Whole(v1::Verify::None);
+    let fake = FakeServer::start(FakeMode::Misanswer(whole)).await;
+    let (run, value) = echo(&elements);
+    let result = client(&fake).await.run(run).await.unwrap();
+    assert_eq!(result.vector(value).unwrap(), elements);
 }
 
 #[test]

@@ -10,9 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use capstan::wire::v1::{
-    GetInfoRequest, PutRequest, ScalarEncoding, VectorUpload, admin_client::AdminClient,
-    put_request::Message, store_client::StoreClient,
+    EstimateRequest, Field, GetInfoRequest, PowersStep, Program, ProgramOutput, ProgramRef,
+    PutProgramRequest, PutRequest, RunHeader, RunRequest, ScalarEncoding, SendVector, Step,
+    VectorUpload, Verify, admin_client::AdminClient, compute_client::ComputeClient, program_output,
+    program_ref, put_request::Message, run_request, step::Operation, store_client::StoreClient,
 };
 use futures_util::{StreamExt, stream};
 use rustix::process::{Pid, Signal, kill_process};
@@ -110,7 +113,7 @@ fn exit_codes_tell_failures_apart() {
     let FinishedDaemon { code, stdout, .. } = run(&["--check-config"]);
     assert_eq!((code, stdout.as_str()), (Some(0), "the configuration is valid\n"));
     let FinishedDaemon { code, stderr, .. } =
-        run(&["--check-config", "--workers", "0", "--jobs-max", "x"]);
+        run(&["--check-config", "--workers", "65", "--jobs-max", "x"]);
     assert_eq!((code, stderr.lines().count()), (Some(78), 2), "{stderr}");
     let FinishedDaemon { code, stderr, .. } = run(&["--no-such-flag"]);
     assert_eq!(code, Some(64), "{stderr}");
@@ -172,12 +175,35 @@ fn a_second_signal_exits_at_once() {
     until(&mut daemon.log, "exiting at once");
 }
 
+/// Makes one call of each kind about a program.
+async fn call_programs(target: String) {
+    let channel = Endpoint::from_shared(target).unwrap().connect().await.unwrap();
+    let field = Field::Bls12381Fr as i32;
+    let powers = PowersStep { field, base: vec![0; 32].into(), first: Bytes::new(), length: 1 };
+    let step = Step { operation: Some(Operation::Powers(powers)) };
+    let request = PutProgramRequest { program: Some(Program { steps: vec![step] }) };
+    let mut store = StoreClient::new(channel.clone());
+    let id = store.put_program(request).await.unwrap().into_inner().program_id;
+    let program = Some(ProgramRef { program: Some(program_ref::Program::ProgramId(id)) });
+    let (verify, encoding) = (Verify::None as i32, ScalarEncoding::Canonical as i32);
+    let mut compute = ComputeClient::new(channel);
+    let estimate = EstimateRequest { program: program.clone(), outputs: vec![], verify };
+    compute.estimate(estimate).await.unwrap();
+    let delivery = Some(program_output::Delivery::Send(SendVector { encoding }));
+    let outputs = vec![ProgramOutput { value: 0, delivery }];
+    let header = RunHeader { program, inputs: vec![], outputs, verify };
+    let request = RunRequest { message: Some(run_request::Message::Header(header)) };
+    let mut answers = compute.run(stream::iter([request])).await.unwrap().into_inner();
+    while answers.message().await.unwrap().is_some() {}
+}
+
 #[test]
 fn metrics_are_served_on_the_configured_address() {
     // A loopback address made from the process id, so that the port is free.
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     let address = SocketAddr::from((Ipv4Addr::new(127, 64 + high, middle, low), 9464));
     let daemon = Daemon::start(&["--metrics-listen", &address.to_string()]);
+    Runtime::new().unwrap().block_on(call_programs(daemon.target()));
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(HANGING)).unwrap();
     socket.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
@@ -185,6 +211,12 @@ fn metrics_are_served_on_the_configured_address() {
     socket.read_to_string(&mut text).unwrap();
     assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
     assert!(text.contains("capstan_build_info{"), "{text}");
+    for op in ["put_program", "estimate", "run"] {
+        let counted = format!(r#"capstan_jobs_total{{op="{op}",outcome="OK"}} 1"#);
+        assert!(text.contains(&counted), "{op}: {text}");
+    }
+    assert!(text.contains(r#"capstan_phase_seconds_count{op="run",phase="compute"} 1"#), "{text}");
+    assert!(text.contains(r#"capstan_model_error_count{engine="cpu"} 1"#), "{text}");
     drop(daemon);
 }
 

@@ -5,7 +5,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use capstan::{
-    config::{Config, ConfigProblem, EngineChoice, SettingValues, available_memory_bytes, command},
+    config::{Config, ConfigProblem, EngineChoice, SettingValues, command},
     server::ServerSettings,
     telemetry::LogFormat,
 };
@@ -43,7 +43,7 @@ fn defaults_equal_the_servers_defaults() {
     let expected = ServerSettings {
         bytes_in_flight_max: config.server.bytes_in_flight_max,
         connection_bytes_in_flight_max: config.server.bytes_in_flight_max / 2,
-        store_bytes_max: available_memory_bytes() / 4,
+        store_bytes_max: config.server.store_bytes_max,
         ..ServerSettings::default()
     };
     assert_eq!(config.server, expected);
@@ -107,7 +107,7 @@ fn problems_name_setting_source_and_range() {
     let error = with_file(file, &["--threads", "many"], &[("CAPSTAN_LISTEN", "x")]).unwrap_err();
     for want in [
         r#"jobs_max = "-1" (FILE): must be 1 to 1000000 jobs"#,
-        r#"workers = "1.5" (FILE): must be 1 to 64 jobs"#,
+        r#"workers = "1.5" (FILE): must be 0 to 64 jobs, 0 for two per GPU, or two without GPUs"#,
         r#"store_bytes_max = "[list]" (FILE): must be 1 MiB to 64 TiB, or auto"#,
         r#"threads = "many" (--threads): must be 0 to 4096 threads"#,
         r#"listen = "x" (environment CAPSTAN_LISTEN): must be IP:PORT"#,

@@ -8,8 +8,8 @@ use capstan::{
     curve::Group as Name,
     device::{BlockShape, DevicePtr, DeviceSlice, Kernel},
     msm::{
+        AlignedPoints,
         accumulate::{AccumulateShape, AccumulateTuning, Accumulator},
-        align_to_points,
         references::SortedReferences,
     },
 };
@@ -29,36 +29,52 @@ const SAMPLES: usize = 64;
 /// The only bucket with digits in the mode `one_bucket`.
 const HOT: usize = 5;
 
-/// n, windows of a scalar, bits of the widest window. If these do not make 255 bits, the numbers of
-/// digits and buckets are those of sliding windows.
-type Case = (usize, u32, u32);
+/// An MSM's size and windows. If these do not make 255 bits, the numbers of digits and buckets are
+/// those of sliding windows.
+#[derive(Clone, Copy)]
+struct Case {
+    n: usize,
+    /// Windows of a scalar.
+    windows: u32,
+    /// Bits of the widest window.
+    bits: u32,
+}
+
+const fn case(n: usize, windows: u32, bits: u32) -> Case {
+    Case { n, windows, bits }
+}
 
 const G1_CASES: [Case; 12] = [
-    (1 << 10, 26, 10),
-    (1 << 10, 22, 12),
-    (1 << 12, 20, 13),
-    (1 << 14, 17, 15),
-    (1 << 16, 16, 16),
-    (1 << 18, 15, 17),
-    (1 << 20, 13, 20),
-    (1 << 20, 13, 19),
-    (1 << 20, 12, 20),
-    (1 << 22, 12, 22),
-    (1 << 24, 12, 22),
-    (1 << 24, 11, 24),
+    case(1 << 10, 26, 10),
+    case(1 << 10, 22, 12),
+    case(1 << 12, 20, 13),
+    case(1 << 14, 17, 15),
+    case(1 << 16, 16, 16),
+    case(1 << 18, 15, 17),
+    case(1 << 20, 13, 20),
+    case(1 << 20, 13, 19),
+    case(1 << 20, 12, 20),
+    case(1 << 22, 12, 22),
+    case(1 << 24, 12, 22),
+    case(1 << 24, 11, 24),
 ];
-const G2_CASES: [Case; 5] =
-    [(1 << 10, 26, 10), (1 << 16, 16, 16), (1 << 18, 15, 17), (1 << 20, 13, 20), (1 << 22, 12, 22)];
-const QUICK: [Case; 2] = [(1 << 5, 26, 10), (1 << 8, 32, 8)];
+const G2_CASES: [Case; 5] = [
+    case(1 << 10, 26, 10),
+    case(1 << 16, 16, 16),
+    case(1 << 18, 15, 17),
+    case(1 << 20, 13, 20),
+    case(1 << 22, 12, 22),
+];
+const QUICK: [Case; 2] = [case(1 << 5, 26, 10), case(1 << 8, 32, 8)];
 
-/// Values of `AccumulateTuning::level_min` to compare: the least additions of a level of the tree.
+/// Values of `AccumulateTuning::level_additions_min` to compare: the fewest additions of a level.
 const LEVEL_MINS: [u32; 9] =
     [u32::MAX, 1 << 20, 1 << 19, 1 << 18, 1 << 17, 1 << 16, 1 << 15, 1 << 14, 1];
-/// More values of `AccumulateTuning::level_min`, for quick runs.
+/// More values of `AccumulateTuning::level_additions_min`, for quick runs.
 const QUICK_LEVEL_MINS: [u32; 2] = [100, 1];
 /// Sums are also measured in XYZZ coordinates up to this number of buckets.
 const XYZZ_BUCKETS_MAX: usize = 1 << 17;
-/// Values of `AccumulateTuning::share_min` to compare: the least references of a share.
+/// Values of `AccumulateTuning::share_references_min` to compare: the least references of a share.
 const SHARE_MINS: [u32; 4] = [1, 2, 8, 16];
 
 /// `lg=16,18` selects sizes, `groups=g1` groups.
@@ -66,8 +82,8 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
     let accumulator = Accumulator::load(rig.gpu.context()).expect("kernels");
     let groups = rig.argument("groups").unwrap_or_else(|| "g1,g2".to_owned());
     let only = rig.argument("lg");
-    let picked = |(n, ..): &&Case| {
-        let lg = n.ilog2().to_string();
+    let picked = |case: &&Case| {
+        let lg = case.n.ilog2().to_string();
         only.as_ref().is_none_or(|only| only.split(',').any(|one| one == lg))
     };
     if groups.contains("g1") {
@@ -89,12 +105,14 @@ fn sizes<G: BenchGroup>(
     accumulator: &Accumulator,
     points: &KnownPoints<G>,
     group: Name,
-    case @ (n, windows, bits): Case,
+    case: Case,
 ) {
+    let Case { n, windows, bits } = case;
     let length = n * windows as usize;
     // One point more, to align the first point.
     let table = rig.lease::<G::Words>(length + 1);
-    let (table, first) = align_to_points(table.all(), group).expect("inside");
+    let AlignedPoints { span: table, first } =
+        AlignedPoints::of(table.all(), group).expect("inside");
     points.fill(rig, table.slice(0, length * size_of::<G::Words>()).expect("inside"));
     let best = AccumulateTuning::of(group, length as u32);
     for hot in [false, true] {
@@ -183,7 +201,7 @@ struct BenchDigits {
 
 impl BenchDigits {
     fn new<G: BenchGroup>(bench: &AccumulateBench<'_, G>) -> Self {
-        let (n, windows, bits) = bench.case;
+        let Case { n, windows, bits } = bench.case;
         let (length, buckets) = (n * windows as usize, 1_usize << (bits - 1));
         let mut random = Random(17);
         let mut sizes = vec![0_u32; buckets];
@@ -222,10 +240,10 @@ impl<G: BenchGroup> AccumulateBench<'_, G> {
         let sorted = SortedReferences { references: references.all(), starts: starts.all() };
         let out = rig.lease::<G::Words>(buckets);
         let workspace = rig.lease::<u8>(shape.bytes(&rig.gpu.identity().limits) as usize);
-        let (out, room) = (out.all::<u8>(), workspace.all());
-        let whole = rig.times(|| self.accumulator.run(&rig.stream, &shape, sorted, out, room));
+        let (out, span) = (out.all::<u8>(), workspace.all());
+        let whole = rig.times(|| self.accumulator.run(&rig.stream, &shape, sorted, out, span));
         let plan =
-            rig.times(|| self.accumulator.launch_listing(&rig.stream, &shape, sorted, out, room));
+            rig.times(|| self.accumulator.launch_listing(&rig.stream, &shape, sorted, out, span));
         self.check::<G::Words>(digits, out, G::from_affine_words);
         let mut figures = vec![
             self.figure("whole", whole, balance, workspace.bytes()),
@@ -234,7 +252,7 @@ impl<G: BenchGroup> AccumulateBench<'_, G> {
         if buckets <= XYZZ_BUCKETS_MAX {
             let shape = AccumulateShape { xyzz: true, ..shape };
             let out = rig.lease::<[G::Words; 2]>(buckets);
-            let run = || self.accumulator.run(&rig.stream, &shape, sorted, out.all(), room);
+            let run = || self.accumulator.run(&rig.stream, &shape, sorted, out.all(), span);
             let times = rig.times(run);
             self.check::<[G::Words; 2]>(digits, out.all(), G::from_xyzz_words);
             figures.push(self.figure("XYZZ", times, balance, workspace.bytes()));
@@ -244,7 +262,7 @@ impl<G: BenchGroup> AccumulateBench<'_, G> {
 
     /// The time with one thread per bucket, for comparison. Its sums are in XYZZ coordinates.
     fn unbalanced(&self, digits: &BenchDigits, table: DeviceSlice<'_, u8>) -> RateFigure<'static> {
-        let (rig, (n, windows, _)) = (self.rig, self.case);
+        let (rig, Case { n, windows, .. }) = (self.rig, self.case);
         let kernel = unbalanced(rig);
         let buckets = digits.starts.len() - 1;
         let (references, starts) =
@@ -266,7 +284,7 @@ impl<G: BenchGroup> AccumulateBench<'_, G> {
         balance: AccumulateTuning,
         bytes: u64,
     ) -> RateFigure<'static> {
-        let (n, windows, _) = self.case;
+        let Case { n, windows, .. } = self.case;
         let median_ms = milliseconds(&times);
         let AccumulateTuning {
             level_additions_min: level_min,
@@ -275,7 +293,7 @@ impl<G: BenchGroup> AccumulateBench<'_, G> {
             team_elements_max: team_left,
         } = balance;
         let level = if level_min == u32::MAX { "none".to_owned() } else { level_min.to_string() };
-        let (lg_n, room_gb) = (n.ilog2(), bytes as f64 / 1e9);
+        let (lg_n, workspace_gb) = (n.ilog2(), bytes as f64 / 1e9);
         RateFigure {
             op: if self.group == Name::G1 { "g1_accumulate" } else { "g2_accumulate" },
             mode: if self.hot { "one_bucket" } else { "uniform" },
@@ -283,8 +301,8 @@ impl<G: BenchGroup> AccumulateBench<'_, G> {
             times,
             unit: "G/s",
             details: format!(
-                "2^{lg_n} {part} {median_ms} ms, levels of {level} or more, shares of \
-                 {share_min}, whole up to {whole_digits}, teams of {team_left}, {room_gb:.2} GB"
+                "2^{lg_n} {part} {median_ms} ms, levels of {level} or more, shares of {share_min}, \
+                 whole up to {whole_digits}, teams of {team_left}, {workspace_gb:.2} GB"
             ),
         }
     }

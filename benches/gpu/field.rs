@@ -89,7 +89,6 @@ where
     [u32; LIMBS]: Pod,
 {
     let kernel = rig.kernel::<(DevicePtr<u32>, DevicePtr<u32>, u32)>(MODULE, chain.kernel, BLOCK);
-    let registers = kernel.registers().expect("a number");
     let turns = rig.size(4096 / if chain.steps == 1 { 128 } else { 1 }, 3);
     let mut figures = Vec::new();
     for times in OCCUPANCIES {
@@ -119,7 +118,7 @@ where
             count: threads as u64 * u64::from(turns * chain.steps),
             times: runs,
             unit: "G/s",
-            details: format!("{} {times} x 128 threads, {registers} registers", chain.kernel),
+            details: format!("{} {times} x 128 threads", chain.kernel),
         });
     }
     match chain.is_recorded {

@@ -15,8 +15,8 @@ use capstan::{
     curve::Group as Name,
     device::{DeviceFault, DeviceLease, DeviceSlice},
     msm::{
-        BasesLocation, FixedWindows, MsmBudget, MsmKernels, MsmPass, MsmPassPlan, MsmSize,
-        Recoding, SlidingWindows, StageEvents, align_to_points,
+        AlignedPoints, BasesLocation, FixedWindows, MsmBudget, MsmKernels, MsmPass, MsmPassMemory,
+        MsmPassPlan, MsmSize, MsmStageTimes, Recoding, SlidingWindows, StageEvents,
         reduce::DeviceCurve,
         tables::{TableBuilder, TableLayout},
     },
@@ -79,13 +79,13 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
 
 /// Times of the stages over all passes of one run, by the device's clock.
 fn stages(marks: &[StageEvents]) -> String {
-    let of_passes = marks.iter().map(|marks| marks.stages().expect("the device has finished"));
-    let add = |mut sums: [f64; 3], own: [(&str, Duration); 3]| {
-        sums.iter_mut().zip(own).for_each(|(sum, (_, time))| *sum += time.as_secs_f64() * 1e3);
-        sums
+    let times = |marks: &StageEvents| marks.times().expect("the device has finished");
+    let of_passes: Vec<_> = marks.iter().map(times).collect();
+    let sum = |stage: fn(&MsmStageTimes) -> Duration| {
+        of_passes.iter().map(stage).sum::<Duration>().as_secs_f64() * 1e3
     };
-    let [sort, accumulate, reduce] = of_passes.fold([0.0; 3], add);
-    format!("{sort:.3} + {accumulate:.3} + {reduce:.3} ms")
+    let (sort, accumulate) = (sum(|times| times.sort), sum(|times| times.accumulate));
+    format!("{sort:.3} + {accumulate:.3} + {:.3} ms", sum(|times| times.reduce))
 }
 
 /// A pass's part of all scalars.
@@ -209,11 +209,12 @@ impl<'a, G: BenchGroup> MsmBench<'a, G> {
         let factor = windows.factor();
         let layout = TableLayout { group, points: job.n, stride, offsets: &offsets, factor };
         let lease = rig.lease::<u8>(layout.bytes() + group.affine_bytes());
-        let (all, first) = align_to_points(lease.all(), group).expect("inside the arena");
-        let bases = all.slice(0, stride * group.affine_bytes()).expect("as leased");
+        let AlignedPoints { span, first } =
+            AlignedPoints::of(lease.all(), group).expect("inside the arena");
+        let bases = span.slice(0, stride * group.affine_bytes()).expect("as leased");
         self.points.fill(rig, bases);
         let scratch = rig.lease::<u8>(self.tables.scratch_bytes(group, job.n) as usize);
-        self.tables.run(&rig.stream, &layout, all, scratch.all()).expect("tables");
+        self.tables.run(&rig.stream, &layout, span, scratch.all()).expect("tables");
         rig.stream.synchronize().expect("the device works");
         (lease, BasesLocation { first, stride: job.n })
     }
@@ -240,11 +241,15 @@ impl<'a, G: BenchGroup> MsmBench<'a, G> {
         let once = |mut marks: Option<&mut Vec<StageEvents>>| {
             let begun = Instant::now();
             for pass in plan.passes() {
-                let (own, work) = (own(&plan, &pass, on_device.all()), workspace.all());
-                let (stream, buckets, out) = (&rig.stream, buckets.all(), out.all());
-                let (msm, watch) = (&self.msm, marks.is_some());
-                let marked =
-                    msm.launch_pass(stream, watch, &plan, &pass, own, placed, buckets, work, out)?;
+                let memory = MsmPassMemory {
+                    scalars: own(&plan, &pass, on_device.all()),
+                    bases: placed,
+                    buckets: buckets.all(),
+                    workspace: workspace.all(),
+                    out: out.all(),
+                };
+                let watch = marks.is_some();
+                let marked = self.msm.launch_pass(&rig.stream, watch, &plan, &pass, memory)?;
                 if let Some(marks) = &mut marks {
                     marks.extend(marked);
                 }

@@ -9,7 +9,7 @@ use ark_ff::{AdditiveGroup, Field, PrimeField};
 use capstan::{
     curve::Group as Name,
     device::DeviceLease,
-    msm::{BasesLocation, MsmKernels, MsmPass, MsmPassPlan, MsmSize, Recoding},
+    msm::{AlignedPoints, BasesLocation, MsmPass, MsmPassMemory, MsmPassPlan, MsmSize, Recoding},
 };
 
 use crate::{
@@ -122,30 +122,41 @@ impl PassData<'_> {
             let buckets = rig.lease::<u8>(plan.bucket_bytes() as usize);
             let out = rig.lease::<u8>(plan.output_bytes() as usize);
             for _ in 0..=rig.repeats {
-                let (stream, work) = (&rig.stream, workspace.all());
-                let (buckets, out) = (buckets.all(), out.all());
+                let memory = MsmPassMemory {
+                    scalars,
+                    bases: placed,
+                    buckets: buckets.all(),
+                    workspace: workspace.all(),
+                    out: out.all(),
+                };
                 let marks = bench
                     .msm
-                    .launch_pass(stream, true, plan, pass, scalars, placed, buckets, work, out)
+                    .launch_pass(&rig.stream, true, plan, pass, memory)
                     .expect("the device works")
                     .expect("a watched pass");
-                stream.synchronize().expect("the device works");
-                sums.push(marks.stages().expect("the device has finished")[1].1);
+                rig.stream.synchronize().expect("the device works");
+                sums.push(marks.times().expect("the device has finished").accumulate);
             }
         }
-        let sorted = MsmKernels::sorted_references(plan, pass, workspace.all())
-            .expect("the workspace of the pass");
-        let buckets = sorted.starts.len() as u32 - 1;
-        let (table, first) = capstan::msm::align_to_points(table.all(), Name::G1).expect("a table");
+        // The sorted references that the pass left in its workspace.
+        let layout = plan.layout(pass).expect("as planned");
+        let buckets = layout.accumulate.buckets;
+        let [all_references, starts] = [layout.references, layout.starts].map(|bytes| {
+            let (start, end) = (bytes.start as usize, bytes.end as usize);
+            let bytes = workspace.all::<u8>().slice(start, end - start).expect("inside");
+            bytes.cast::<u32>().expect("aligned")
+        });
+        let AlignedPoints { span: table, first } =
+            AlignedPoints::of(table.all(), Name::G1).expect("a table");
         let out = rig.lease::<[Words; 2]>(buckets as usize);
-        let given = (out.all(), table, sorted.references, sorted.starts, buckets, first);
+        let given = (out.all(), table, all_references, starts, buckets, first);
         let times = rig.times(|| kernel.launch(&rig.stream, rig.blocks(2), given));
-        let starts = rig.get(sorted.starts.slice(0, buckets as usize + 1).expect("all starts"));
+        let starts = rig.get(starts.slice(0, buckets as usize + 1).expect("all starts"));
         let mut random = Random(7);
         for _ in 0..SAMPLES {
             let bucket = random.below(buckets as usize);
             let [begin, end] = [starts[bucket], starts[bucket + 1]].map(|start| start as usize);
-            let references = sorted.references.slice(begin, end - begin).expect("inside");
+            let references = all_references.slice(begin, end - begin).expect("inside");
             let expected = self.expected(&rig.get(references), windows);
             let found = rig.get(out.all::<[Words; 2]>().slice(bucket, 1).expect("inside"));
             let found = G1Projective::from_xyzz_words(bytemuck::cast_slice(&found));

@@ -1,15 +1,15 @@
-//! Elementwise operations on vectors and evaluation of polynomials, as rates of the bytes that they
-//! must read and write; and times of Groth16's quotient of three polynomials, in all and by parts.
+//! Operations on vectors and polynomials, as rates of the bytes that they must read and write; and
+//! times of Groth16's quotient of three polynomials, in all and by parts.
 //!
 //! `sizes=20,24` selects sizes.
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, FftField, Field, batch_inversion};
 use capstan::{
-    curve::layout,
+    curve::{NttPlan, layout},
     device::{DeviceFault, DeviceLease, DeviceSlice},
     ntt::{
-        DeviceFr, DeviceVector, NttDevice, NttTransform, VanishingPolynomial, VectorKernels,
+        DeviceFr, DeviceVector, LinearTerm, NttDevice, VanishingPolynomial, VectorKernels,
         table_bytes_max,
     },
 };
@@ -37,6 +37,7 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
     let chosen = |all: &[u32]| sizes.clone().unwrap_or_else(|| all.to_vec());
     for lg_n in chosen(rig.size(&VECTORS, &[12])) {
         rates(rig, record, &pointwise, lg_n);
+        combinations(rig, record, &pointwise, lg_n);
     }
     let transforms = NttDevice::load(&rig.gpu, table_bytes_max(rig.gpu.arena().bytes()))
         .unwrap_or_else(|reason| panic!("{reason}"));
@@ -80,6 +81,28 @@ fn runs_per_measurement(rig: &BenchRig, lg_n: u32) -> usize {
     rig.size(1 << 24_u32.saturating_sub(lg_n).clamp(1, 5), 1)
 }
 
+/// An operation on vectors, and the bytes per element that it must read and write.
+struct VectorOperation {
+    op: &'static str,
+    mode: &'static str,
+    bytes: usize,
+}
+
+fn rate(
+    rig: &BenchRig,
+    record: &mut Record,
+    lg_n: u32,
+    operation: &VectorOperation,
+    run: &dyn Fn() -> Result<(), DeviceFault>,
+) {
+    let &VectorOperation { op, mode, bytes } = operation;
+    let runs = runs_per_measurement(rig, lg_n);
+    let times = rig.times(|| (0..runs).try_for_each(|_| run()));
+    let count = ((bytes * runs) as u64) << lg_n;
+    let details = format!("2^{lg_n}, {bytes} bytes an element");
+    record.record_rate(&RateFigure { op, mode, count, times, unit: "GB/s", details });
+}
+
 fn rates(rig: &BenchRig, record: &mut Record, pointwise: &VectorKernels, lg_n: u32) {
     let n = 1 << lg_n;
     let [a, b, c] = [1, 2, 3].map(|seed| numbers(n, seed));
@@ -87,13 +110,8 @@ fn rates(rig: &BenchRig, record: &mut Record, pointwise: &VectorKernels, lg_n: u
     let [x, y, z] = leases.each_ref().map(DeviceLease::all::<DeviceFr>);
     let out = rig.lease::<DeviceFr>(n);
     let (to, stream, factor) = (out.all(), &rig.stream, Fr::from(7_u64).pow([99]));
-    let vanishing = VanishingPolynomial::on_coset(lg_n, Fr::GENERATOR).expect("another coset");
-    let divisor = Fr::GENERATOR.pow([n as u64]) - Fr::ONE;
-    let mut rate = |op, mode, bytes: usize, run: &dyn Fn() -> Result<(), DeviceFault>| {
-        let times = rig.times(|| (0..runs_per_measurement(rig, lg_n)).try_for_each(|_| run()));
-        let count = (bytes * runs_per_measurement(rig, lg_n)) as u64 * n as u64;
-        let how = format!("2^{lg_n}, {bytes} bytes an element");
-        record.record_rate(&RateFigure { op, mode, count, times, unit: "GB/s", details: how });
+    let mut rate = |op, mode, bytes, run: &dyn Fn() -> Result<(), DeviceFault>| {
+        rate(rig, record, lg_n, &VectorOperation { op, mode, bytes }, run);
     };
     let check_at = |op: &str, i: usize, expected: Fr| {
         let found = get(rig, to.slice(i, 1).expect("inside"))[0];
@@ -114,8 +132,10 @@ fn rates(rig: &BenchRig, record: &mut Record, pointwise: &VectorKernels, lg_n: u
     check("subtract", &|i| a[i] - b[i]);
     rate("fr_scale", "device", 64, &|| pointwise.scale(stream, to, x, factor));
     check("scale", &|i| a[i] * factor);
-    rate("fr_quotient", "device", 128, &|| pointwise.quotient(stream, to, [x, y, z], &vanishing));
-    check("quotient", &|i| (a[i] * b[i] - c[i]) / divisor);
+    rate("fr_multiply_subtract", "device", 128, &|| {
+        pointwise.rows.multiply_subtract(stream, to, [x, y, z])
+    });
+    check("multiply_subtract", &|i| a[i] * b[i] - c[i]);
     rate("fr_powers", "device", 32, &|| pointwise.powers(stream, to, factor, Fr::GENERATOR));
     check("powers", &|i| factor * Fr::GENERATOR.pow([i as u64]));
     rate("fr_invert", "device", 64, &|| pointwise.invert(stream, to, x));
@@ -124,6 +144,43 @@ fn rates(rig: &BenchRig, record: &mut Record, pointwise: &VectorKernels, lg_n: u
     let value = to.slice(n - 1, 1).expect("inside");
     rate("fr_evaluate", "device", 32, &|| pointwise.evaluate(stream, value, y, factor));
     check_at("evaluate", n - 1, evaluate(&b, factor));
+    let divide = |out, given| pointwise.divide_by_linear(stream, out, given, 1, factor);
+    rate("fr_divide_by_linear", "device", 64, &|| divide(to, y));
+    for i in [0, n / 3, n - 1] {
+        check_at("divide by linear", i, evaluate(&b[i + 1..], factor));
+    }
+    rate("fr_divide_by_linear", "in_place", 64, &|| divide(y, y));
+}
+
+/// Linear combinations of multiples of one vector.
+fn combinations(rig: &BenchRig, record: &mut Record, pointwise: &VectorKernels, lg_n: u32) {
+    const COUNTS: [(usize, &str); 3] = [(2, "2_vectors"), (4, "4_vectors"), (8, "8_vectors")];
+    let (n, stream) = (1 << lg_n, &rig.stream);
+    let given = numbers(n, 1);
+    let first = rig.upload_new(layout::fr_as_bytes(&given));
+    let (multiples, out) = (rig.lease::<DeviceFr>(8 * n), rig.lease::<DeviceFr>(n));
+    let multiplier = |k: usize| Fr::from(k as u64 + 2);
+    let term = |k: usize| LinearTerm {
+        factor: Fr::from(7_u64).pow([k as u64 + 50]),
+        vector: multiples.all().slice(k * n, n).expect("inside"),
+    };
+    for k in 0..8 {
+        let launched = pointwise.scale(stream, term(k).vector, first.all(), multiplier(k));
+        launched.expect("a launch");
+    }
+    for (count, mode) in COUNTS {
+        let terms: Vec<_> = (0..count).map(term).collect();
+        let bytes = 32 * (count + 1);
+        let operation = VectorOperation { op: "fr_linear_combination", mode, bytes };
+        rate(rig, record, lg_n, &operation, &|| {
+            pointwise.linear_combination(stream, out.all(), &terms)
+        });
+        let sum: Fr = (0..count).map(|k| terms[k].factor * multiplier(k)).sum();
+        for i in [0, n / 3, n - 1] {
+            let found = get(rig, out.all().slice(i, 1).expect("inside"))[0];
+            assert!(found == given[i] * sum, "the combination of {count} vectors at {i} is wrong");
+        }
+    }
 }
 
 /// Three polynomials by their values on a domain; the third one is the product of the others there.
@@ -159,7 +216,7 @@ impl<'a> Quotient<'a> {
 
     fn measure(&self, record: &mut Record) {
         let (lg_n, rig, stream) = (self.lg_n, self.rig, &self.rig.stream);
-        let back = NttTransform {
+        let back = NttPlan {
             lg_n,
             inverse: true,
             coset: None,
@@ -167,14 +224,9 @@ impl<'a> Quotient<'a> {
             output_reversed: true,
         };
         let coset = Some(Fr::GENERATOR);
-        let onto = NttTransform {
-            inverse: false,
-            coset,
-            input_reversed: true,
-            output_reversed: false,
-            ..back
-        };
-        let from = NttTransform { coset, output_reversed: false, ..back };
+        let onto =
+            NttPlan { inverse: false, coset, input_reversed: true, output_reversed: false, ..back };
+        let from = NttPlan { coset, output_reversed: false, ..back };
         let plan = |transform, rows| self.transforms.plan(transform, rows).expect("a plan");
         let (back, onto, from) = (plan(&back, 3), plan(&onto, 3), plan(&from, 1));
         let vanishing = VanishingPolynomial::on_coset(lg_n, Fr::GENERATOR).expect("another coset");
@@ -184,7 +236,10 @@ impl<'a> Quotient<'a> {
         let parts: [Part<'_>; 4] = [
             ("3_inverse", &|| self.transforms.run(stream, &back, self.data.all(), 3, None)),
             ("3_coset", &|| self.transforms.run(stream, &onto, self.data.all(), 3, None)),
-            ("fused", &|| self.pointwise.quotient(stream, vectors[0], vectors, &vanishing)),
+            ("pointwise", &|| {
+                self.pointwise.rows.multiply_subtract(stream, vectors[0], vectors)?;
+                self.pointwise.divide(stream, vectors[0], vectors[0], &vanishing)
+            }),
             ("inverse_coset", &|| self.transforms.run(stream, &from, vectors[0], 1, apart)),
         ];
         // The last part leaves elements that are not canonical, which the emulated driver rejects.

@@ -80,11 +80,16 @@ where
         let planned = ReducePlan::new(&shape, &tuning);
         record.record_rate(&work.figure(&planned, &buckets, "device", "planned"));
         work.steps(&planned, &buckets);
-        for (what, tuning) in variants(&tuning) {
-            let plan = ReducePlan::new(&shape, &tuning);
-            if plan != planned {
-                record.print_rate(&work.figure(&plan, &buckets, "device", what));
-            }
+        let plans =
+            variants(&tuning).map(|(what, tuning)| (what, ReducePlan::new(&shape, &tuning)));
+        let of_step = |plan: ReducePlan| match plan.host_step {
+            HostTakeover::Terms => ("host from terms", plan),
+            HostTakeover::Sets => ("host from sets", plan),
+            HostTakeover::Vectors => ("device to the end", plan),
+        };
+        let by_step = ReducePlan::all(&shape, &tuning).into_iter().map(of_step);
+        for (what, plan) in plans.into_iter().chain(by_step).filter(|(_, plan)| *plan != planned) {
+            record.print_rate(&work.figure(&plan, &buckets, "device", what));
         }
         let work = ReduceCase::of(rig, &reducer, &sparse, &shape);
         let buckets = work.buckets();
@@ -94,21 +99,17 @@ where
 }
 
 /// Alternative tunings.
-fn variants(tuning: &ReduceTuning) -> Vec<(&'static str, ReduceTuning)> {
-    let host_from = |step| ReduceTuning { host_step: Some(step), ..*tuning };
+fn variants(tuning: &ReduceTuning) -> [(&'static str, ReduceTuning); 6] {
     let slices = |slice_points_min| ReduceTuning { slice_points_min, ..*tuning };
     let part = |lg_part| ReduceTuning { lg_part, ..*tuning };
     let groups = |groups| ReduceTuning { teams_per_multiprocessor: groups, ..*tuning };
-    vec![
+    [
         ("no slices", slices(u64::MAX)),
         ("slices from 2^14 points", slices(1 << 14)),
         ("two thirds of the teams' lanes", groups(tuning.teams_per_multiprocessor * 2 / 3)),
         ("four thirds of the teams' lanes", groups(tuning.teams_per_multiprocessor * 4 / 3)),
         ("parts of 2^6", part(6)),
         ("parts of 2^8", part(8)),
-        ("host from terms", host_from(HostTakeover::Terms)),
-        ("host from sets", host_from(HostTakeover::Sets)),
-        ("device to the end", host_from(HostTakeover::Vectors)),
     ]
 }
 

@@ -223,8 +223,8 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
     let picked = rig.sizes(&all, &all);
     let sizes = rig.size(&SIZES[..], &SIZES_QUICK).iter();
     for &size in sizes.filter(|size| picked.contains(&size.0)) {
-        let (lg_n, cut, vectors) = size;
-        let shape = SortShape::new(cut.windows(), 1 << lg_n, vectors).expect("a shape");
+        let (lg_n, recoding, vectors) = size;
+        let shape = SortShape::new(recoding.windows(), 1 << lg_n, vectors).expect("a shape");
         let capacity = SortCapacity::of(&rig.gpu.identity().limits);
         let usual = SortPlan::of(shape, capacity).expect("a layout");
         let job = SortJob::new(rig, usual, UNIFORM);
@@ -253,13 +253,13 @@ fn figure<'a>(
     sorter: &Sorter,
     job: &SortJob,
     layout: &SortPlan,
-    (lg_n, cut, vectors): Size,
+    (lg_n, recoding, vectors): Size,
     mode: &'a str,
 ) -> RateFigure<'a> {
     let (mut times, runs) = job.time(rig, sorter, layout);
     times.sort();
     let median_ms = times[times.len() / 2].as_secs_f64() * 1e3 / runs as f64;
-    let how = format!("{median_ms:.4} ms: {vectors} x 2^{lg_n}, {cut:?}, {:?}", layout.path);
+    let how = format!("{median_ms:.4} ms: {vectors} x 2^{lg_n}, {recoding:?}, {:?}", layout.path);
     let count = (job.scalars.len() * runs) as u64;
     RateFigure { op: "msm_sort", mode, count, times, unit: "G/s", details: how }
 }

@@ -16,8 +16,8 @@ use capstan::{
         points::{Bases, MsmSums},
     },
     engine::{
-        ComputedMsm, EncodedScalars, Engine, EngineDescription, ExecutedBy, JobControl, MsmRun,
-        NttPlan, NttRows,
+        ComputedMsm, DeviceInfo, EncodedScalars, Engine, EngineWork, ExecutedBy, JobControl,
+        MsmRun, NttPlan, NttRows,
     },
     error::Result,
     server::{Drainer, Engines, Server, ServerSettings},
@@ -81,8 +81,8 @@ pub fn idle_engines() -> Engines {
 }
 
 impl Engine for IdleEngine {
-    fn description(&self) -> EngineDescription {
-        EngineDescription { name: "none", device: "none".into(), units: 1, memory_bytes: 0 }
+    fn description(&self) -> DeviceInfo {
+        DeviceInfo { name: "none".into(), kind: "none", units: 1, memory_bytes: 0, gpu: None }
     }
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
@@ -99,6 +99,10 @@ impl Engine for IdleEngine {
 
     fn msm_scratch_bytes(&self, _: Group, _: usize) -> u64 {
         0
+    }
+
+    fn modelled_time(&self, _: &EngineWork) -> Duration {
+        Duration::ZERO
     }
 }
 

@@ -11,8 +11,9 @@ use bytes::Bytes;
 use capstan::{
     server::ServerSettings,
     wire::v1::{
-        Chunk, GetRequest, GetResponse, ListRequest, ListResponse, PutRequest, PutResponse,
-        ReleaseRequest, ReleaseResponse, StatRequest, StatResponse,
+        Chunk, GetRequest, GetResponse, ListRequest, ListResponse, PutProgramRequest,
+        PutProgramResponse, PutRequest, PutResponse, ReleaseRequest, ReleaseResponse, StatRequest,
+        StatResponse,
         put_request::Message,
         store_client::StoreClient,
         store_server::{Store, StoreServer},
@@ -73,6 +74,13 @@ impl Store for CopyingStore {
         &self,
         _: Request<ReleaseRequest>,
     ) -> Result<Response<ReleaseResponse>, Status> {
+        Err(Status::unimplemented("raw"))
+    }
+
+    async fn put_program(
+        &self,
+        _: Request<PutProgramRequest>,
+    ) -> Result<Response<PutProgramResponse>, Status> {
         Err(Status::unimplemented("raw"))
     }
 }

@@ -6,16 +6,16 @@
 #include "../warp.cuh"
 #include "summands.cuh"
 
-template <class F, uint32_t T> struct Stage {
-    // Pieces between consecutive pieces of an element. T + 2, so that the pieces of two adjacent
-    // elements that six lanes fetch are in different banks.
-    static constexpr uint32_t STRIDE = T + 2;
+template <class F, uint32_t THREADS> struct SummandColumns {
+    // Pieces between consecutive pieces of an element. The 2 puts the pieces of two adjacent
+    // elements, which six lanes fetch, into different banks.
+    static constexpr uint32_t STRIDE = THREADS + 2;
     // Lanes per element. The last two fetch the same piece: a power of two avoids a division.
     static constexpr uint32_t FETCHERS = 4, PIECES = 3;
     static_assert(QUADS<F> % PIECES == 0, "each fetches as many");
     Quad* shared;
 
-    FN Column<F, STRIDE> column(uint32_t k) const {
+    FN SharedColumn<F, STRIDE> column(uint32_t k) const {
         return {shared + threadIdx.x + k * QUADS<F> * STRIDE};
     }
     // Fetches one coordinate of both points, 0 for x and 1 for y, into columns `to` and `to` + 1 of

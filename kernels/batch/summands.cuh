@@ -14,7 +14,7 @@ template <class F> FN F with_sign(const F& y, uint32_t reference) {
     return blend(uint32_t(int32_t(reference) >> 31), neg_lazy<2>(y), y);
 }
 
-template <class F> struct Source {
+template <class F> struct Summands {
     const Affine<F>* table;
     const Pair* pairs;
 

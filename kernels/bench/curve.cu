@@ -1,7 +1,7 @@
 // Throughput of point additions.
 //
 // gN_add: sums of pairs of table points. g1_add_keep_x: fetches each coordinate once, by keeping
-// both x in scratch. One block of 512 threads per multiprocessor, G2 256: 384 were 2 % slower.
+// both x in scratch. One block of 512 threads per multiprocessor, G2 256.
 // Shared memory: 5 elements for each thread plus 2. Scratch bytes: grid x block x chain x 48, G2 x
 // 96, once x 144. Operations: n. See ../batch_affine.cuh.
 //
@@ -20,8 +20,8 @@
     name(Affine<F>* out, Quad* scratch, const Affine<F>* table, const Pair* pairs, uint32_t n, \
          uint32_t chain) { \
         DYNAMIC_SHARED(Quad, stage); \
-        const Source<F> source = {table, pairs}; \
-        add_batched<F, keep_x, threads>(out, scratch, stage, source, n, chain); \
+        const Summands<F> summands = {table, pairs}; \
+        add_batched<F, keep_x, threads>(out, scratch, stage, summands, n, chain); \
     } \
     EXPORT_KERNEL(name);
 ADD(g1_add, Fp, 512, false)

@@ -110,10 +110,10 @@ CONSTANT uint32_t ROOT_16[8][8] = {
     {0xa86d0268, 0xdfb328fc, 0x9a6fc27c, 0xcf393734,
      0xae03fa66, 0xac5448f3, 0x977bffc4, 0x6a8547ba},
 };
-struct Root16 {
+struct SixteenthRoot {
     FN uint32_t operator()(int k, int j) const { return ROOT_16[k][j]; }
 };
 KERNEL(128, 4) bench_fr_mul_constant_k8(const Fr* in, Fr* out, uint32_t iterations) {
-    run_chain(in, out, iterations, [](const Fr& x) { return mul_constant<8>(x, Root16{}); });
+    run_chain(in, out, iterations, [](const Fr& x) { return mul_constant<8>(x, SixteenthRoot{}); });
 }
 EXPORT_KERNEL(bench_fr_mul_constant_k8);

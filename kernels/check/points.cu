@@ -13,10 +13,10 @@
 // Shared memory: static, 8 columns of elements for the subgroup test, since products need the
 // registers. Barriers: none.
 // Launch: blocks of 128 (G1) and 64 (G2), any grid; three and four blocks fit a multiprocessor.
-#define CURVE_FEW_REGISTERS // 30.4 M points/s on an H200, 26.8 without
+#define CURVE_FEW_REGISTERS // 13 % faster (benches/experiments/gpu-arithmetic.md)
 #include "../memory.cuh"
 
-enum Problem : uint32_t {
+enum PointProblem : uint32_t {
     NONE,
     NOT_CANONICAL,
     NOT_ON_CURVE,
@@ -24,7 +24,7 @@ enum Problem : uint32_t {
     BAD_INFINITY,
     BAD_ENCODING
 };
-enum Form : uint32_t { MONTGOMERY, UNCOMPRESSED };
+enum PointForm : uint32_t { MONTGOMERY, UNCOMPRESSED };
 constexpr uint32_t COMPRESSED = 0x80000000u, INFINITE = 0x40000000u, GREATER_Y = 0x20000000u;
 
 FN uint32_t swap_bytes(uint32_t a) {
@@ -42,7 +42,7 @@ FN uint32_t& flags_of(Fp& x) { return x.w[Fp::N - 1]; }
 FN uint32_t& flags_of(Fp2& x) { return x.c1.w[Fp::N - 1]; }
 
 // Decodes p into Montgomery form. Of valid points only infinity has x = y = 0.
-template <class F> FN Problem decode(Affine<F>& p, uint32_t form) {
+template <class F> FN PointProblem decode(Affine<F>& p, uint32_t form) {
     if (form == MONTGOMERY) {
         return is_canonical(p.x) && is_canonical(p.y) ? NONE : NOT_CANONICAL;
     }
@@ -60,29 +60,30 @@ template <class F> FN Problem decode(Affine<F>& p, uint32_t form) {
     p = {to_montgomery(p.x), to_montgomery(p.y)};
     return NONE;
 }
-constexpr uint32_t COLUMNS = 8;
+constexpr uint32_t TEST_COLUMNS = 8;
 // Columns in shared memory for the subgroup test.
-template <class F, uint32_t T> FN Membership<F, Column<F, T>> membership(Quad* shared) {
-    const auto at = [&](uint32_t k) { return column<F, T>(shared, k); };
+template <class F, uint32_t THREADS>
+FN SubgroupTest<F, SharedColumn<F, THREADS>> subgroup_test_in_shared(Quad* shared) {
+    const auto at = [&](uint32_t k) { return column<F, THREADS>(shared, k); };
     return {{at(0), at(1), at(2), at(3), at(4)}, at(5), at(6), at(7)};
 }
 // Returns the problem of *point, or converts it to Montgomery form.
-template <uint32_t T, class F>
-FN Problem check_point(Affine<F>* point, uint32_t form, Quad* shared) {
+template <uint32_t THREADS, class F>
+FN PointProblem check_point(Affine<F>* point, uint32_t form, Quad* shared) {
     Affine<F> p = load_affine(point);
-    const Problem problem = decode(p, form);
+    const PointProblem problem = decode(p, form);
     if (problem != NONE) return problem;
     if (form != MONTGOMERY) store_affine(point, p);
     if (!on_curve(p)) return NOT_ON_CURVE;
-    auto test = membership<F, T>(shared);
+    auto test = subgroup_test_in_shared<F, THREADS>(shared);
     return in_subgroup(test, [&] { return load_affine(point); }) ? NONE : NOT_IN_SUBGROUP;
 }
-template <uint32_t T, class F>
+template <uint32_t THREADS, class F>
 FN void check_points(Affine<F>* points, unsigned long long* first_bad, uint64_t first_index,
                      uint32_t n, uint32_t form, Quad* shared) {
-    const uint32_t threads = gridDim.x * T;
-    for (uint64_t i = blockIdx.x * T + threadIdx.x; i < n; i += threads) {
-        const unsigned long long problem = check_point<T>(points + i, form, shared);
+    const uint32_t threads = gridDim.x * THREADS;
+    for (uint64_t i = blockIdx.x * THREADS + threadIdx.x; i < n; i += threads) {
+        const unsigned long long problem = check_point<THREADS>(points + i, form, shared);
         if (problem != NONE) atomicMin(first_bad, (first_index + i) << 8 | problem);
     }
 }
@@ -90,7 +91,7 @@ FN void check_points(Affine<F>* points, unsigned long long* first_bad, uint64_t 
 KERNEL(128, 3)
 g1_check_points(Affine<Fp>* points, unsigned long long* first_bad, uint64_t first_index,
                 uint32_t n, uint32_t form) {
-    SHARED(Quad, shared, 128 * COLUMNS * QUADS<Fp>);
+    SHARED(Quad, shared, 128 * TEST_COLUMNS * QUADS<Fp>);
     check_points<128>(points, first_bad, first_index, n, form, shared);
 }
 EXPORT_KERNEL(g1_check_points);
@@ -98,7 +99,7 @@ EXPORT_KERNEL(g1_check_points);
 KERNEL(64, 4)
 g2_check_points(Affine<Fp2>* points, unsigned long long* first_bad, uint64_t first_index,
                 uint32_t n, uint32_t form) {
-    SHARED(Quad, shared, 64 * COLUMNS * QUADS<Fp2>);
+    SHARED(Quad, shared, 64 * TEST_COLUMNS * QUADS<Fp2>);
     check_points<64>(points, first_bad, first_index, n, form, shared);
 }
 EXPORT_KERNEL(g2_check_points);

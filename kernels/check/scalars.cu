@@ -12,10 +12,10 @@
 #include "../memory.cuh"
 
 constexpr uint32_t THREADS = 128;
-enum Form : uint32_t { INTEGER, MONTGOMERY, UNSIGNED, SIGNED };
-enum Flags : uint32_t { REDUCE = 1, INTO_MONTGOMERY = 2 };
+enum ScalarForm : uint32_t { INTEGER, MONTGOMERY, UNSIGNED, SIGNED };
+enum ScalarFlags : uint32_t { REDUCE = 1, INTO_MONTGOMERY = 2 };
 
-template <> struct Width<Fr> {
+template <> struct ElementWidth<Fr> {
     static constexpr int LIMBS = 8;
 };
 FN uint32_t& limb(Fr& a, int i) { return a.w[i]; }
@@ -40,7 +40,7 @@ FN Fr load_narrow(const uint8_t* from, uint32_t width, bool negative) {
     return a;
 }
 // The integer at `from` modulo r, as an integer.
-FN Fr narrow(const uint8_t* from, uint32_t width, bool is_signed) {
+FN Fr decode_narrow(const uint8_t* from, uint32_t width, bool is_signed) {
     const bool negative = is_signed && from[width - 1] >> 7;
     Fr a = load_narrow(from, width, negative);
     if (!negative) return a;
@@ -49,7 +49,7 @@ FN Fr narrow(const uint8_t* from, uint32_t width, bool is_signed) {
     return neg(a);
 }
 // Returns false if the value is rejected.
-FN bool full(Fr& a, const uint8_t* from, uint32_t form, uint32_t flags) {
+FN bool decode_element(Fr& a, const uint8_t* from, uint32_t form, uint32_t flags) {
     a = load<Fr>(from);
     if (!is_canonical(a)) {
         if (!(flags & REDUCE)) return false;
@@ -68,8 +68,8 @@ scalars_decode(const uint8_t* from, Fr* to, unsigned long long* first_bad, uint6
         const uint8_t* const own = from + i * width;
         Fr a;
         if (form >= UNSIGNED) {
-            a = narrow(own, width, form == SIGNED);
-        } else if (!full(a, own, form, flags)) {
+            a = decode_narrow(own, width, form == SIGNED);
+        } else if (!decode_element(a, own, form, flags)) {
             atomicMax(first_bad, ~static_cast<unsigned long long>(first_index + i));
             a = Fr::zero();
         }

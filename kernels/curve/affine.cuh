@@ -26,8 +26,8 @@ template <class F> FN F triple(const F& a) {
     return reduce_once<2>(add_lazy(add_lazy(once, once), once));
 }
 // Makes a value below 4p a factor for one below 2p. Fp's product accepts it unchanged.
-FN Fp tame(const Fp& a) { return a; }
-FN Fp2 tame(const Fp2& a) { return reduce_once<2>(a); }
+FN Fp reduce_factor(const Fp& a) { return a; }
+FN Fp2 reduce_factor(const Fp2& a) { return reduce_once<2>(a); }
 // a - b; a, b and the result are loose.
 template <class F> FN F sub_loose(const F& a, const F& b) {
     return reduce_once<2>(sub_lazy<2>(a, b));
@@ -50,14 +50,15 @@ template <class F> FN bool tangent(F& u, F& r, const F& x, const F& y) {
     return true;
 }
 
-FN Fp four(Fp) {
+// b of the curve's equation.
+FN Fp curve_b(Fp) {
     const Fp two = dbl(one<Fp>());
     return dbl(two);
 }
-FN Fp2 four(Fp2) { return {four(Fp{}), four(Fp{})}; }
+FN Fp2 curve_b(Fp2) { return {curve_b(Fp{}), curve_b(Fp{})}; }
 // Whether p is infinity or satisfies y^2 = x^3 + b. x and y are canonical.
 template <class F> FN bool on_curve(const Affine<F>& p) {
     if (is_infinity(p)) return true;
-    const F right = canonical(add_lazy(times(squared(p.x), p.x), four(F{}))); // < 3p before
+    const F right = canonical(add_lazy(times(squared(p.x), p.x), curve_b(F{}))); // < 3p before
     return same_limbs(canonical(squared(p.y)), right);
 }

@@ -12,7 +12,7 @@
 // The formulas use no constant of the curve, so (s.x, s.y) may be those of a Jacobian (X, Y, Z): an
 // affine point of y^2 = x^3 + b Z^6. The caller then multiplies the product's z by Z.
 template <class F, class Cell>
-FN void multiply_by_parameter(Multiple<F, Cell>& s, Cell& base_x, Cell& base_y) {
+FN void multiply_by_parameter(JacobianAccumulator<F, Cell>& s, Cell& base_x, Cell& base_y) {
     base_x = F(s.x);
     base_y = F(s.y);
     s.z = one<F>();
@@ -24,7 +24,7 @@ FN void multiply_by_parameter(Multiple<F, Cell>& s, Cell& base_x, Cell& base_y) 
 }
 // Whether p equals the affine point (x, y). x and y are loose.
 template <class F, class Cell>
-FN bool same_point(const Multiple<F, Cell>& p, const Cell& x, const Cell& y) {
+FN bool same_point(const JacobianAccumulator<F, Cell>& p, const Cell& x, const Cell& y) {
     if (is_zero_loose(F(p.z))) return false;
     const F zz = squared(F(p.z));
     if (!is_zero_loose(sub_loose(times(F(x), zz), F(p.x)))) return false;
@@ -42,15 +42,15 @@ FN Fp2 fp2_constant(const uint32_t* limbs) {
 }
 FN Fp2 conjugate(const Fp2& a) { return {a.c0, neg_lazy<2>(a.c1)}; }
 
-// Working state of a membership test; Cell as in Multiple.
-template <class F, class Cell = F> struct Membership {
-    Multiple<F, Cell> multiple;
+// Working state of a membership test; Cell as in JacobianAccumulator.
+template <class F, class Cell = F> struct SubgroupTest {
+    JacobianAccumulator<F, Cell> multiple;
     Cell base_x, base_y, z;
 };
 // point() returns the point to test: on the curve, canonical. It is called twice, so that the point
 // need not be stored.
 template <class Cell, class Point>
-FN bool in_subgroup(Membership<Fp, Cell>& m, Point point) {
+FN bool in_subgroup(SubgroupTest<Fp, Cell>& m, Point point) {
     auto& s = m.multiple;
     Affine<Fp> p = point();
     s.x = p.x, s.y = p.y, m.z = one<Fp>();
@@ -66,7 +66,7 @@ FN bool in_subgroup(Membership<Fp, Cell>& m, Point point) {
     return is_infinity(p) || same_point<Fp>(s, m.base_x, m.base_y);
 }
 template <class Cell, class Point>
-FN bool in_subgroup(Membership<Fp2, Cell>& m, Point point) {
+FN bool in_subgroup(SubgroupTest<Fp2, Cell>& m, Point point) {
     auto& s = m.multiple;
     Affine<Fp2> p = point();
     s.x = p.x, s.y = p.y;

@@ -33,12 +33,12 @@ FN Fp2 halve(const Fp2& a) { return {halve(a.c0), halve(a.c1)}; }
 
 // A point under computation, and two values that must survive across products. Cell is F, or a
 // location that converts to F and can be assigned.
-template <class F, class Cell = F> struct Multiple {
+template <class F, class Cell = F> struct JacobianAccumulator {
     Cell x, y, z, r, q;
 };
 // Sets x and y to those of 2p; the caller sets z to Y Z. M + 3S and a difference of products. With
 // E = 3 X^2 / 2, V = X Y^2: X' = E^2 - 2V, Y' = E (V - X') - Y^4, Z' = Y Z (dbl-2009-l, Z halved).
-template <class F, class Cell> FN void double_xy(Multiple<F, Cell>& p) {
+template <class F, class Cell> FN void double_xy(JacobianAccumulator<F, Cell>& p) {
     p.y = squared(F(p.y));
     const F v = reduce_once<1>(times(F(p.x), F(p.y))), xx = reduce_once<1>(squared(F(p.x)));
     const F e = halve(add_lazy(add_lazy(xx, xx), xx));
@@ -47,12 +47,13 @@ template <class F, class Cell> FN void double_xy(Multiple<F, Cell>& p) {
     p.y = times_minus_times(e, sub_loose(v, x), F(p.y), F(p.y));
 }
 // p = 2p. 2M + 3S and a difference of products.
-template <class F, class Cell> FN void double_in_place(Multiple<F, Cell>& p) {
+template <class F, class Cell> FN void double_in_place(JacobianAccumulator<F, Cell>& p) {
     p.z = times(F(p.y), F(p.z));
     double_xy(p);
 }
 // p = the sum whose chord has denominator u and numerator p.r. A tangent's x lacks the term u^3.
-template <class F, class Cell> FN void chord(Multiple<F, Cell>& p, const F& u, bool is_tangent) {
+template <class F, class Cell>
+FN void chord(JacobianAccumulator<F, Cell>& p, const F& u, bool is_tangent) {
     p.z = times(F(p.z), u);
     const F uu = squared(u);
     p.q = times(F(p.x), uu);
@@ -64,7 +65,7 @@ template <class F, class Cell> FN void chord(Multiple<F, Cell>& p, const F& u, b
     p.y = times_minus_times(F(p.r), sub_loose(q, x), F(p.y), uuu);
 }
 // The last steps of p + q, for the chord's denominator u and its numerator p.r.
-template <class F, class Cell> FN void join(Multiple<F, Cell>& p, F u) {
+template <class F, class Cell> FN void finish_addition(JacobianAccumulator<F, Cell>& p, F u) {
     bool is_tangent = false;
     if (is_zero_loose(u)) { // opposite points: z becomes 0
         F r = p.r;
@@ -75,18 +76,18 @@ template <class F, class Cell> FN void join(Multiple<F, Cell>& p, F u) {
 }
 // p += (x, y), which is not infinity. 8M + 3S. x and y are of p's cell type, loose.
 template <class F, class Cell, class Point>
-FN void add_in_place(Multiple<F, Cell>& p, const Point& x, const Point& y) {
+FN void add_in_place(JacobianAccumulator<F, Cell>& p, const Point& x, const Point& y) {
     if (is_zero_loose(F(p.z))) {
         p.x = F(x), p.y = F(y), p.z = one<F>();
         return;
     }
     const F zz = squared(F(p.z));
     p.r = sub_loose(times(F(y), times(F(p.z), zz)), F(p.y));
-    join(p, sub_loose(times(F(x), zz), F(p.x)));
+    finish_addition(p, sub_loose(times(F(x), zz), F(p.x)));
 }
 // p += (x, y), which has a different x; p is not infinity. x and y are loose, read when needed.
 template <class F, class Cell, class Place>
-FN void add_different(Multiple<F, Cell>& p, const Place& x, const Place& y) {
+FN void add_different(JacobianAccumulator<F, Cell>& p, const Place& x, const Place& y) {
     const F zz = squared(F(p.z));
     p.r = sub_loose(times(F(y), times(F(p.z), zz)), F(p.y));
     const F u = sub_loose(times(F(x), zz), F(p.x));
@@ -94,14 +95,14 @@ FN void add_different(Multiple<F, Cell>& p, const Place& x, const Place& y) {
     chord(p, u, false);
 }
 template <class F> FN Jacobian<F> dbl(const Jacobian<F>& p) {
-    Multiple<F> s = {p.x, p.y, p.z, zero<F>(), zero<F>()};
+    JacobianAccumulator<F> s = {p.x, p.y, p.z, zero<F>(), zero<F>()};
     double_in_place(s);
     return {s.x, s.y, s.z};
 }
 // p + q. y of q is loose.
 template <class F> FN Jacobian<F> add(const Jacobian<F>& p, const Affine<F>& q) {
     if (is_infinity(q)) return p;
-    Multiple<F> s = {p.x, p.y, p.z, zero<F>(), zero<F>()};
+    JacobianAccumulator<F> s = {p.x, p.y, p.z, zero<F>(), zero<F>()};
     add_in_place(s, q.x, q.y);
     return {s.x, s.y, s.z};
 }
@@ -111,9 +112,9 @@ template <class F> FN Jacobian<F> add(const Jacobian<F>& p, const Jacobian<F>& q
     if (is_infinity(q)) return p;
     const F pzz = squared(p.z), qzz = squared(q.z);
     // p over the common denominator
-    Multiple<F> s = {times(p.x, qzz), times(p.y, times(q.z, qzz)), times(p.z, q.z)};
+    JacobianAccumulator<F> s = {times(p.x, qzz), times(p.y, times(q.z, qzz)), times(p.z, q.z)};
     s.r = sub_loose(times(q.y, times(p.z, pzz)), s.y);
-    join(s, sub_loose(times(q.x, pzz), s.x));
+    finish_addition(s, sub_loose(times(q.x, pzz), s.x));
     return {s.x, s.y, s.z};
 }
 // Returns canonical coordinates.

@@ -6,15 +6,15 @@
 #include "../field/karatsuba.cuh"
 #include "../field2.cuh"
 
-RARE Fp2 fp2_mul(Fp2 a, Fp2 b) { return mul(a, b); }
-RARE Fp2 fp2_sqr(Fp2 a) { return sqr(a); }
-RARE Fp2 fp2_mul_sub_mul(Fp2 a, Fp2 b, Fp2 c, Fp2 d) { return mul_sub_mul(a, b, c, d); }
+NOINLINE Fp2 fp2_mul(Fp2 a, Fp2 b) { return mul(a, b); }
+NOINLINE Fp2 fp2_sqr(Fp2 a) { return sqr(a); }
+NOINLINE Fp2 fp2_mul_sub_mul(Fp2 a, Fp2 b, Fp2 c, Fp2 d) { return mul_sub_mul(a, b, c, d); }
 
 // Modules of cold kernels define CURVE_CALLS_FP before their includes, to compile in seconds.
 #ifdef CURVE_CALLS_FP
-RARE Fp times(Fp a, Fp b) { return mul_karatsuba(a, b); }
-RARE Fp squared(Fp a) { return sqr(a); }
-RARE Fp times_minus_times(Fp a, Fp b, Fp c, Fp d) { return mul_sub_mul(a, b, c, d); }
+NOINLINE Fp times(Fp a, Fp b) { return mul_karatsuba(a, b); }
+NOINLINE Fp squared(Fp a) { return sqr(a); }
+NOINLINE Fp times_minus_times(Fp a, Fp b, Fp c, Fp d) { return mul_sub_mul(a, b, c, d); }
 #else
 #ifdef CURVE_FEW_REGISTERS // if Karatsuba's 28 extra registers cost more than it gains
 FN Fp times(const Fp& a, const Fp& b) { return mul(a, b); }

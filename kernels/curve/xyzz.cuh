@@ -22,14 +22,14 @@ template <class F> FN Xyzz<F> negate(const Xyzz<F>& s) {
 
 // A sum under computation: the point, and two values that must survive across products. Cell is F,
 // or a location that converts to F and can be assigned.
-template <class F, class Cell = F> struct Making {
+template <class F, class Cell = F> struct XyzzAccumulator {
     Cell x, y, zz, zzz, r, q;
 };
 // s = the sum whose chord has denominator u and numerator s.r: the common end of madd-2008-s,
-// add-2008-s and dbl-2008-s-1. A tangent's x lacks the term u^3. waited() is called after the last
-// read of s.r and s.q.
-template <class F, class Cell, class Waited>
-FN void chord(Making<F, Cell>& s, const F& u, bool is_tangent, Waited waited) {
+// add-2008-s and dbl-2008-s-1. A tangent's x lacks the term u^3. on_cells_free() is called after
+// the last read of s.r and s.q.
+template <class F, class Cell, class OnCellsFree>
+FN void chord(XyzzAccumulator<F, Cell>& s, const F& u, bool is_tangent, OnCellsFree on_cells_free) {
     const F uu = squared(u);
     s.zz = times(F(s.zz), uu);
     s.q = times(F(s.x), uu);
@@ -40,19 +40,20 @@ FN void chord(Making<F, Cell>& s, const F& u, bool is_tangent, Waited waited) {
     const F x = reduce_once<2>(reduce_once<4>(wide));
     s.x = x;
     const F to_x = sub_loose(q, x), r = s.r, y = s.y;
-    waited();
+    on_cells_free();
     s.y = times_minus_times(r, to_x, y, uuu);
 }
 template <class F> FN Xyzz<F> dbl(const Xyzz<F>& p) {
-    Making<F> s = {p.x, p.y, p.zz, p.zzz, triple(squared(p.x)), zero<F>()};
+    XyzzAccumulator<F> s = {p.x, p.y, p.zz, p.zzz, triple(squared(p.x)), zero<F>()};
     chord(s, reduce_once<2>(add_lazy(p.y, p.y)), true, [] {});
     return {s.x, s.y, s.zz, s.zzz};
 }
 // s += p, 8M + 2S, p's y loose. x() and y() return p's coordinates. Each is called once, before s.q
-// and s.r are written, so these cells may hold them. read() is called after both, and waited() once
-// s.q and s.r are free again.
-template <class F, class Cell, class X, class Y, class Read, class Waited>
-FN void accumulate_from(Making<F, Cell>& s, X x, Y y, Read read, Waited waited) {
+// and s.r are written, so these cells may hold them. on_point_read() is called after both, and
+// on_cells_free() once s.q and s.r are free again.
+template <class F, class Cell, class GetX, class GetY, class OnPointRead, class OnCellsFree>
+FN void accumulate_from(XyzzAccumulator<F, Cell>& s, GetX x, GetY y,
+                        OnPointRead on_point_read, OnCellsFree on_cells_free) {
     const F px = x();
     const bool start = is_zero_loose(F(s.zz));
     if (start || first_limb(px) == 0) {
@@ -60,24 +61,24 @@ FN void accumulate_from(Making<F, Cell>& s, X x, Y y, Read read, Waited waited) 
         if (start || is_infinity(p)) {
             const Xyzz<F> first = to_xyzz(p);
             if (start) s.x = first.x, s.y = first.y, s.zz = first.zz, s.zzz = first.zzz;
-            read();
-            waited();
+            on_point_read();
+            on_cells_free();
             return;
         }
     }
     s.r = sub_loose(times(F(s.zzz), y()), F(s.y));
     F u = sub_loose(times(F(s.zz), px), F(s.x));
-    read();
+    on_point_read();
     bool is_tangent = false;
     if (is_zero_loose(u)) {
         F r = s.r;
         is_tangent = tangent(u, r, F(s.x), F(s.y));
         s.r = r;
     }
-    chord(s, u, is_tangent, waited);
+    chord(s, u, is_tangent, on_cells_free);
 }
 template <class F> FN void accumulate(Xyzz<F>& sum, const Affine<F>& p) {
-    Making<F> s = {sum.x, sum.y, sum.zz, sum.zzz, zero<F>(), zero<F>()};
+    XyzzAccumulator<F> s = {sum.x, sum.y, sum.zz, sum.zzz, zero<F>(), zero<F>()};
     accumulate_from(s, [&] { return p.x; }, [&] { return p.y; }, [] {}, [] {});
     sum = {s.x, s.y, s.zz, s.zzz};
 }
@@ -86,7 +87,8 @@ template <class F> FN Xyzz<F> add(const Xyzz<F>& a, const Xyzz<F>& b) {
     if (is_infinity(a)) return b;
     if (is_infinity(b)) return a;
     // a over the common denominator
-    Making<F> s = {times(a.x, b.zz), times(a.y, b.zzz), times(a.zz, b.zz), times(a.zzz, b.zzz)};
+    XyzzAccumulator<F> s = {times(a.x, b.zz), times(a.y, b.zzz), times(a.zz, b.zz),
+                            times(a.zzz, b.zzz)};
     s.r = sub_loose(times(b.y, a.zzz), s.y);
     F u = sub_loose(times(b.x, a.zz), s.x);
     const bool is_tangent = is_zero_loose(u) && tangent(u, s.r, s.x, s.y);

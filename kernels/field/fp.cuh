@@ -14,10 +14,10 @@
 
 constexpr int FP_WORD_STEPS = 10; // followed by 2 Montgomery steps
 
-struct WordInverse {
+struct WordInverseLimbs {
     FN uint32_t operator()(int i) const { return FP_WORD_INVERSE[i]; }
 };
-struct Modulus {
+struct ModulusLimbs {
     FN uint32_t operator()(int i) const { return Fp::modulus(i); }
 };
 
@@ -31,11 +31,11 @@ template <bool CARRIED, bool FRESH>
 FN uint32_t reduce_row(uint32_t* e, uint32_t* o, int i, uint32_t x) {
     uint32_t *full = full_chain(e, o, i), *open = open_chain(e, o, i);
     if (i <= FP_WORD_STEPS) {
-        add_row<12, CARRIED, FRESH>(full, open, WordInverse{}, x);
+        add_row<12, CARRIED, FRESH>(full, open, WordInverseLimbs{}, x);
         if (i < FP_WORD_STEPS) return full[0];
-        add_row<12, false, false>(full, open, Modulus{}, full[0] * FP_INVERSE_NEG);
+        add_row<12, false, false>(full, open, ModulusLimbs{}, full[0] * FP_INVERSE_NEG);
     } else {
-        add_row<12, CARRIED, FRESH>(full, open, Modulus{}, full[0] * FP_INVERSE_NEG);
+        add_row<12, CARRIED, FRESH>(full, open, ModulusLimbs{}, full[0] * FP_INVERSE_NEG);
     }
     return full[0];
 }
@@ -105,7 +105,7 @@ FN Fp sqr(const Fp& a) {
 }
 // t / R, below t / R + p (1 + 2^-31), so below 2 p for t < 0.99 p R. The upper half of t is added
 // at the end, so that no carry ripples through it.
-FN Fp reduce(const Wide& t) {
+FN Fp reduce(const WideProduct& t) {
     uint32_t e[24], o[24], x = t.w[0];
 #pragma unroll
     for (int k = 0; k < 12; k++) e[k] = t.w[k];
@@ -135,7 +135,7 @@ FN Fp to_montgomery(const Fp& a) {
     return canonical(mul(a, square));
 }
 FN Fp from_montgomery(const Fp& a) {
-    Wide t;
+    WideProduct t;
 #pragma unroll
     for (int i = 0; i < 12; i++) t.w[i] = a.w[i], t.w[12 + i] = 0;
     return canonical(reduce(t));

@@ -1,15 +1,15 @@
 // Karatsuba's product in Fp: 108 limb products instead of 144 before the reduction, for about a
-// hundred more additions. On an H200 it is 8 % faster than mul alone and 1 % inside G1 additions,
-// and needs 28 more registers; inside Fp2's product it is 2 to 4 % slower.
+// hundred more additions and 28 more registers. It is 8 % faster than mul alone and 1 % inside G1
+// additions, but slower inside Fp2's product (benches/experiments/gpu-arithmetic.md).
 #pragma once
 #include "fp.cuh"
 
 // For a = a0 + a1 B and b = b0 + b1 B, the middle term is a0 b0 + a1 b1 - (a0 - a1)(b0 - b1). A
 // negative difference is stored mod B, with a mask for its sign.
-FN Wide product_karatsuba(const Fp& fa, const Fp& fb) {
+FN WideProduct product_karatsuba(const Fp& fa, const Fp& fb) {
     constexpr int N = 12, H = 6;
     const uint32_t *a = fa.w, *b = fb.w;
-    Wide wide;
+    WideProduct wide;
     uint32_t *t = wide.w, z2[N], zm[N], da[H], db[H], mid[N];
     product_words<H>(t, a, b);
     product_words<H>(z2, a + H, b + H);

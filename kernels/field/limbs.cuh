@@ -22,40 +22,39 @@ struct FrParams {
 };
 
 // An element of the prime field with parameters P. Aligned for 16-byte loads and stores.
-template <class P> struct alignas(16) Prime {
-    using Params = P;
+template <class P> struct alignas(16) FieldElement {
     static constexpr int N = P::LIMBS;
     uint32_t w[N];
 
     // Limb i of k times the modulus.
     static FN uint32_t modulus(int i, int k = 1) { return P::multiple(k, i); }
-    static FN Prime zero() {
-        Prime r;
+    static FN FieldElement zero() {
+        FieldElement r;
 #pragma unroll
         for (int i = 0; i < N; i++) r.w[i] = 0;
         return r;
     }
-    static FN Prime one() {
-        Prime r;
+    static FN FieldElement one() {
+        FieldElement r;
 #pragma unroll
         for (int i = 0; i < N; i++) r.w[i] = P::one(i);
         return r;
     }
 };
-using Fp = Prime<FpParams>;
-using Fr = Prime<FrParams>;
+using Fp = FieldElement<FpParams>;
+using Fr = FieldElement<FrParams>;
 
 template <class F> FN F zero() { return F::zero(); }
 template <class F> FN F one() { return F::one(); }
 
 // True if all limbs are 0, so false for nonzero multiples of the modulus.
-template <class P> FN bool is_zero(const Prime<P>& a) {
+template <class P> FN bool is_zero(const FieldElement<P>& a) {
     uint32_t any = 0;
 #pragma unroll
     for (int i = 0; i < P::LIMBS; i++) any |= a.w[i];
     return any == 0;
 }
-template <class P> FN bool same_limbs(const Prime<P>& a, const Prime<P>& b) {
+template <class P> FN bool same_limbs(const FieldElement<P>& a, const FieldElement<P>& b) {
     uint32_t any = 0;
 #pragma unroll
     for (int i = 0; i < P::LIMBS; i++) any |= a.w[i] ^ b.w[i];
@@ -63,8 +62,9 @@ template <class P> FN bool same_limbs(const Prime<P>& a, const Prime<P>& b) {
 }
 // a if mask is all ones, b if it is 0. Bitwise, because ptxas turns some selects into predicated
 // IMAD.MOVs, on the pipe that products need.
-template <class P> FN Prime<P> blend(uint32_t mask, const Prime<P>& a, const Prime<P>& b) {
-    Prime<P> r;
+template <class P>
+FN FieldElement<P> blend(uint32_t mask, const FieldElement<P>& a, const FieldElement<P>& b) {
+    FieldElement<P> r;
 #pragma unroll
     for (int i = 0; i < P::LIMBS; i++) r.w[i] = (a.w[i] & mask) | (b.w[i] & ~mask);
     return r;
@@ -91,16 +91,16 @@ template <int K, class F> FN F multiple() {
     return r;
 }
 // a < K q.
-template <int K, class P> FN bool is_below(const Prime<P>& a) {
-    Prime<P> t;
-    sub_words<P::LIMBS>(t.w, a.w, multiple<K, Prime<P>>().w);
+template <int K, class P> FN bool is_below(const FieldElement<P>& a) {
+    FieldElement<P> t;
+    sub_words<P::LIMBS>(t.w, a.w, multiple<K, FieldElement<P>>().w);
     return borrow_mask() != 0;
 }
-template <class P> FN bool is_canonical(const Prime<P>& a) { return is_below<1>(a); }
+template <class P> FN bool is_canonical(const FieldElement<P>& a) { return is_below<1>(a); }
 
 #ifndef __CUDACC__
 // a / q for assertions, accurate to 2^-50.
-template <class P> inline double ratio(const Prime<P>& a) {
+template <class P> inline double ratio(const FieldElement<P>& a) {
     constexpr int T = P::LIMBS - 1;
     const auto top = [](uint32_t hi, uint32_t mid) { return hi * 4294967296.0 + mid; };
     return top(a.w[T], a.w[T - 1]) / top(P::multiple(1, T), P::multiple(1, T - 1));
@@ -112,53 +112,56 @@ template <class F> inline double slack() {
 #endif
 
 // ---- sums -------------------------------------------------------------------------------------
-template <class P> FN Prime<P> add_lazy(const Prime<P>& a, const Prime<P>& b) {
-    ASSERT_RANGE(ratio(a) + ratio(b) < slack<Prime<P>>());
-    Prime<P> r;
+template <class P> FN FieldElement<P> add_lazy(const FieldElement<P>& a, const FieldElement<P>& b) {
+    ASSERT_RANGE(ratio(a) + ratio(b) < slack<FieldElement<P>>());
+    FieldElement<P> r;
     add_words<P::LIMBS>(r.w, a.w, b.w);
     return r;
 }
-template <int K, class P> FN Prime<P> sub_lazy(const Prime<P>& a, const Prime<P>& b) {
-    ASSERT_RANGE(ratio(b) < K + 1e-9 && ratio(a) - ratio(b) + K < slack<Prime<P>>());
-    Prime<P> r;
+template <int K, class P>
+FN FieldElement<P> sub_lazy(const FieldElement<P>& a, const FieldElement<P>& b) {
+    ASSERT_RANGE(ratio(b) < K + 1e-9 && ratio(a) - ratio(b) + K < slack<FieldElement<P>>());
+    FieldElement<P> r;
     sub_words<P::LIMBS>(r.w, a.w, b.w);
-    add_words<P::LIMBS>(r.w, r.w, multiple<K, Prime<P>>().w);
+    add_words<P::LIMBS>(r.w, r.w, multiple<K, FieldElement<P>>().w);
     return r;
 }
 // Maps 0 to K q.
-template <int K, class P> FN Prime<P> neg_lazy(const Prime<P>& a) {
+template <int K, class P> FN FieldElement<P> neg_lazy(const FieldElement<P>& a) {
     ASSERT_RANGE(ratio(a) < K + 1e-9);
-    Prime<P> r;
-    sub_words<P::LIMBS>(r.w, multiple<K, Prime<P>>().w, a.w);
+    FieldElement<P> r;
+    sub_words<P::LIMBS>(r.w, multiple<K, FieldElement<P>>().w, a.w);
     return r;
 }
-template <int K, class P> FN Prime<P> reduce_once(const Prime<P>& a) {
-    Prime<P> t;
-    sub_words<P::LIMBS>(t.w, a.w, multiple<K, Prime<P>>().w);
+template <int K, class P> FN FieldElement<P> reduce_once(const FieldElement<P>& a) {
+    FieldElement<P> t;
+    sub_words<P::LIMBS>(t.w, a.w, multiple<K, FieldElement<P>>().w);
     return blend(borrow_mask(), a, t);
 }
 // Fp: a < 4 p. Fr: any a (< 2.3 r).
-template <class P> FN Prime<P> canonical(const Prime<P>& a) {
-    const Prime<P> r = reduce_once<1>(reduce_once<2>(a));
+template <class P> FN FieldElement<P> canonical(const FieldElement<P>& a) {
+    const FieldElement<P> r = reduce_once<1>(reduce_once<2>(a));
     ASSERT_RANGE(is_canonical(r));
     return r;
 }
 
-template <class P> FN Prime<P> add(const Prime<P>& a, const Prime<P>& b) {
+template <class P> FN FieldElement<P> add(const FieldElement<P>& a, const FieldElement<P>& b) {
     ASSERT_RANGE(is_canonical(a) && is_canonical(b));
     return reduce_once<1>(add_lazy(a, b));
 }
-template <class P> FN Prime<P> dbl(const Prime<P>& a) { return add(a, a); }
-template <class P> FN Prime<P> sub(const Prime<P>& a, const Prime<P>& b) {
+template <class P> FN FieldElement<P> dbl(const FieldElement<P>& a) { return add(a, a); }
+template <class P> FN FieldElement<P> sub(const FieldElement<P>& a, const FieldElement<P>& b) {
     ASSERT_RANGE(is_canonical(a) && is_canonical(b));
-    Prime<P> r;
+    FieldElement<P> r;
     sub_words<P::LIMBS>(r.w, a.w, b.w);
     const uint32_t mask = borrow_mask();
-    Prime<P> q;
+    FieldElement<P> q;
 #pragma unroll
-    for (int i = 0; i < P::LIMBS; i++) q.w[i] = Prime<P>::modulus(i) & mask;
+    for (int i = 0; i < P::LIMBS; i++) q.w[i] = FieldElement<P>::modulus(i) & mask;
     add_words<P::LIMBS>(r.w, r.w, q.w);
     return r;
 }
 // Maps 0 to 0.
-template <class P> FN Prime<P> neg(const Prime<P>& a) { return sub(zero<Prime<P>>(), a); }
+template <class P> FN FieldElement<P> neg(const FieldElement<P>& a) {
+    return sub(zero<FieldElement<P>>(), a);
+}

@@ -64,11 +64,11 @@ FN uint32_t* full_chain(uint32_t* e, uint32_t* o, int i) { return i % 2 ? o + i 
 FN uint32_t* open_chain(uint32_t* e, uint32_t* o, int i) { return i % 2 ? e + i + 1 : o + i; }
 
 // An unreduced product.
-struct Wide {
+struct WideProduct {
     uint32_t w[24];
 };
 // t[0..2N) = the sum of both accumulators after N rows.
-template <int N> FN void join(uint32_t* t, const uint32_t* e, const uint32_t* o) {
+template <int N> FN void sum_accumulators(uint32_t* t, const uint32_t* e, const uint32_t* o) {
     t[0] = e[0];
     t[1] = add_cc(e[1], o[0]);
 #pragma unroll
@@ -82,5 +82,5 @@ template <int N> FN void product_words(uint32_t* t, const uint32_t* a, const uin
 #pragma unroll
     for (int i = 1; i < N; i++)
         add_row<N, false, true>(full_chain(e, o, i), open_chain(e, o, i), LimbsOf{a}, b[i]);
-    join<N>(t, e, o);
+    sum_accumulators<N>(t, e, o);
 }

@@ -14,7 +14,7 @@ FN uint32_t tiles_of(uint32_t digits, uint32_t lg_tile) {
 }
 
 // The words of the state for `count` bins, in this order. The first three arrays must be zeroed.
-struct Bins {
+struct SortBins {
     uint32_t* base;
     uint32_t count;
 
@@ -27,25 +27,25 @@ struct Bins {
     FN uint32_t* tile_bin() const { return tile_start() + count + 1; } // [tiles]
 };
 
-struct TilesDigits {
+struct BinTotals {
     uint32_t tiles, digits;
-    FN TilesDigits operator+(const TilesDigits& b) const {
+    FN BinTotals operator+(const BinTotals& b) const {
         return {tiles + b.tiles, digits + b.digits};
     }
 };
 
 // Computes where bins and their tiles start, in one block. `partials` is shared memory for 32,
 // `copy` for BINS_MAX words. Sets starts[buckets] to the number of digits.
-FN void plan_bins(const Bins& bins, uint32_t* starts, uint32_t buckets, uint32_t lg_tile,
-                  TilesDigits* partials, uint32_t* copy) {
+FN void plan_bins(const SortBins& bins, uint32_t* starts, uint32_t buckets, uint32_t lg_tile,
+                  BinTotals* partials, uint32_t* copy) {
     const bool copied = bins.count <= BINS_MAX;
-    const TilesDigits all = scan_each(
-        bins.count, TilesDigits{0, 0}, partials,
+    const BinTotals all = for_each_prefix_sum(
+        bins.count, BinTotals{0, 0}, partials,
         [&](uint32_t i) {
-            const uint32_t digits = fresh(bins.digits() + i);
-            return TilesDigits{tiles_of(digits, lg_tile), digits};
+            const uint32_t digits = load_volatile(bins.digits() + i);
+            return BinTotals{tiles_of(digits, lg_tile), digits};
         },
-        [&](uint32_t i, const TilesDigits& sum) {
+        [&](uint32_t i, const BinTotals& sum) {
             bins.tile_start()[i] = sum.tiles;
             bins.start()[i] = bins.cursor()[i] = sum.digits;
             if (copied) copy[i] = sum.tiles;
@@ -72,14 +72,14 @@ FN void plan_bins(const Bins& bins, uint32_t* starts, uint32_t buckets, uint32_t
 }
 
 // The tile of block blockIdx.x.
-struct Tile {
+struct CurrentTile {
     uint32_t bin, first_bucket, buckets; // of the bin; the first is counted over all vectors
     uint32_t begin, end;                 // digits
     uint32_t tiles;                      // of the bin
 };
 // Returns false if there are fewer tiles than blocks. A vector has `vector_bins` bins.
-FN bool find_tile(Tile& tile, const Bins& bins, const Recoding& recoding, uint32_t vector_bins,
-                  uint32_t lg_tile) {
+FN bool find_tile(CurrentTile& tile, const SortBins& bins, const Recoding& recoding,
+                  uint32_t vector_bins, uint32_t lg_tile) {
     if (blockIdx.x >= bins.tile_start()[bins.count]) return false;
     const uint32_t bin = bins.tile_bin()[blockIdx.x];
     const uint32_t first = bins.tile_start()[bin], end = bins.start()[bin + 1];

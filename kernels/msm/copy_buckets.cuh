@@ -13,14 +13,14 @@ template <class F> FN void copy_negative(Affine<F>* to, const Affine<F>* from) {
 // A warp copies 32 consecutive buckets: each lane finds the point of one, then the lanes copy the
 // pieces of all, adjacent lanes adjacent pieces.
 template <class F>
-FN void copy_buckets(Affine<F>* out, const Affine<F>* base, const Tree& tree) {
+FN void copy_buckets(Affine<F>* out, const Affine<F>* base, const BucketTree& tree) {
     constexpr uint32_t PIECES = 2 * QUADS<F>; // per point
     const uint32_t lane = lane_index(), count = tree.buckets.count, run = tree.levels->count;
     const Quad* const from = reinterpret_cast<const Quad*>(base);
     uint32_t first = blockIdx.x * COPY_THREADS + threadIdx.x - lane;
     for (; first < count; first += gridDim.x * COPY_THREADS) {
         const uint32_t b = first + lane, size = b < count ? tree.buckets.size(b) : 0;
-        const bool single = size > 0 && left_of(size, run) == 1;
+        const bool single = size > 0 && remaining_of(size, run) == 1;
         const uint32_t reference = single ? tree.element(b, size, run, 0) : 0;
         const bool negative = reference & SIGN;
         const bool empty = b < count && size == 0 && !tree.buckets.adds_onto();

@@ -4,14 +4,14 @@
 
 // Adds one to counters[key] if `live`. No value is returned: such atomics run at full rate in
 // hardware even if all lanes use the same counter.
-FN void tally(uint32_t* counters, uint32_t key, bool live) {
+FN void count_key(uint32_t* counters, uint32_t key, bool live) {
     if (live) atomicAdd(counters + key, 1);
 }
 
 // Allocates a place from counters[key] for each live lane; all lanes of a warp take part. Lanes
 // with the key of the first live lane share one atomic: atomics that return a value are serialised
 // per address, so a hot key would otherwise cost 32 of them.
-FN uint32_t take(uint32_t* counters, uint32_t key, bool live) {
+FN uint32_t take_place(uint32_t* counters, uint32_t key, bool live) {
     const int leader = __ffs(int(__ballot_sync(ALL_LANES, live))) - 1;
     const uint32_t leaders_key = __shfl_sync(ALL_LANES, key, leader);
     const bool follows = live && key == leaders_key;
@@ -31,8 +31,8 @@ FN uint32_t take(uint32_t* counters, uint32_t key, bool live) {
 // Sets shift[i] to the offset that moves the places of run i, of length count(i) from place(i) on,
 // into space allocated from cursor[i]. Adjacent lanes use adjacent cursors, and each thread has
 // BATCH atomics in flight.
-template <int BATCH, class Count, class Place>
-FN void reserve(uint32_t* shift, uint32_t* cursor, uint32_t size, Count count, Place place) {
+template <int BATCH, class CountOf, class PlaceOf>
+FN void reserve(uint32_t* shift, uint32_t* cursor, uint32_t size, CountOf count, PlaceOf place) {
 #pragma unroll 1
     for (uint32_t base = threadIdx.x; base < size; base += BATCH * blockDim.x) {
         uint32_t counts[BATCH], got[BATCH];
@@ -56,8 +56,8 @@ FN void reserve(uint32_t* shift, uint32_t* cursor, uint32_t size, Count count, P
 // Calls each(i, sum of value(0) .. value(i - 1)) for all i < size, and returns the total. Each
 // thread handles a contiguous run of i, and calls `value` twice. `partials` is shared memory for 32
 // T; a barrier must precede its next use.
-template <class T, class Value, class Each>
-FN T scan_each(uint32_t size, const T& zero, T* partials, Value value, Each each) {
+template <class T, class ValueOf, class Visit>
+FN T for_each_prefix_sum(uint32_t size, const T& zero, T* partials, ValueOf value, Visit each) {
     const auto sum = [](const T& a, const T& b) { return a + b; };
     const uint32_t share = (size + blockDim.x - 1) / blockDim.x;
     const uint32_t begin = threadIdx.x * share;
@@ -76,8 +76,8 @@ FN T scan_each(uint32_t size, const T& zero, T* partials, Value value, Each each
 }
 
 // Returns true in all threads of the last of `blocks` blocks to arrive. Writes of the other blocks
-// are then visible to it, with `fresh` also past its own L1 cache. `word` is shared memory.
-FN bool is_last(uint32_t* ticket, uint32_t blocks, uint32_t* word) {
+// are then visible to it, with `load_volatile` also past its own L1 cache. `word` is shared memory.
+FN bool is_last_block(uint32_t* ticket, uint32_t blocks, uint32_t* word) {
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) *word = atomicAdd(ticket, 1);
@@ -86,4 +86,4 @@ FN bool is_last(uint32_t* ticket, uint32_t blocks, uint32_t* word) {
     __threadfence();
     return true;
 }
-FN uint32_t fresh(const uint32_t* at) { return *static_cast<const volatile uint32_t*>(at); }
+FN uint32_t load_volatile(const uint32_t* at) { return *static_cast<const volatile uint32_t*>(at); }

@@ -2,7 +2,7 @@
 // Four launches per pass; D is the number of elements.
 //
 //   msm_levels_count   grid: tiles. totals[column tiles + tile] = the tile's sum of a column.
-//   msm_levels_scan    grid: 1. Exclusive scan of each column of `totals`; sets *levels.
+//   msm_levels_scan    grid: 1. Exclusive scan of each column of `totals`; sets *tree_levels.
 //   msm_levels_rows    grid: tiles. Fills the rows of the levels that are run, and the tail's row.
 //   msm_levels_list    any grid. Fills `list`: the pairs of all levels, then the tail's entries.
 //
@@ -21,21 +21,16 @@ constexpr uint32_t OWN = 8; // buckets per thread
 constexpr uint32_t TILE = THREADS * OWN;
 constexpr uint32_t COLUMNS_MAX = 2 * LEVELS_MAX + 2;
 constexpr uint32_t SCAN_OWN = 4;
-// Level-1 items per part of a window in msm_levels_list. Finding a part costs a warp as much as
-// writing some 100 items.
+// Level-1 items per part of a group in msm_levels_list. Finding a part costs a warp as much as
+// writing some 100 items. Figures were not kept.
 constexpr uint32_t PART_MIN = 256, PART_MAX = 2048;
-constexpr uint32_t LIST_BLOCKS = 5; // per multiprocessor: a window fits in 48 registers
+constexpr uint32_t LIST_BLOCKS = 5; // per multiprocessor: a group fits in 48 registers. Not tuned
 
 static_assert(OWN % 4 == 0, "rows are written in pieces of four words");
 
-struct Sum {
-    FN uint32_t operator()(uint32_t a, uint32_t b) const { return a + b; }
-};
-struct Most {
-    FN uint32_t operator()(uint32_t a, uint32_t b) const { return a > b ? a : b; }
-};
 FN uint32_t column_of(uint32_t size, uint32_t column, uint32_t levels) {
-    return column < levels ? additions_of(size, column + 1) : entries_of(size, column - levels);
+    return column < levels ? additions_of(size, column + 1)
+                           : tail_entries_of(size, column - levels);
 }
 
 KERNEL(THREADS)
@@ -45,7 +40,7 @@ msm_levels_count(uint32_t* totals, const uint32_t* starts, uint32_t buckets, uin
     SHARED(uint32_t, sums, COLUMNS_MAX);
     const uint32_t largest = 2 * levels + 1, columns = largest + 1;
     if (threadIdx.x < columns) sums[threadIdx.x] = 0;
-    const Buckets all = {nullptr, starts, buckets, held};
+    const SortedBuckets all = {nullptr, starts, buckets, held};
     uint32_t sizes[OWN];
 #pragma unroll
     for (uint32_t j = 0; j < OWN; j++) {
@@ -58,13 +53,13 @@ msm_levels_count(uint32_t* totals, const uint32_t* starts, uint32_t buckets, uin
         uint32_t sum = 0;
 #pragma unroll
         for (uint32_t j = 0; j < OWN; j++) sum += column_of(sizes[j], column, levels);
-        sum = warp_reduce(sum, Sum{});
+        sum = warp_reduce(sum, AddWords{});
         if (lane_index() == 0) atomicAdd(&sums[column], sum);
     }
     uint32_t most = 0;
 #pragma unroll
-    for (uint32_t j = 0; j < OWN; j++) most = Most{}(most, sizes[j]);
-    most = warp_reduce(most, Most{});
+    for (uint32_t j = 0; j < OWN; j++) most = MaxWords{}(most, sizes[j]);
+    most = warp_reduce(most, MaxWords{});
     if (lane_index() == 0) atomicMax(&sums[largest], most);
     __syncthreads();
     if (threadIdx.x < columns) totals[threadIdx.x * gridDim.x + blockIdx.x] = sums[threadIdx.x];
@@ -82,7 +77,7 @@ FN uint32_t scan_column(uint32_t* values, uint32_t count) {
             own[j] = i < count ? values[i] : 0;
             sum += own[j];
         }
-        const uint32_t upto = warp_scan(sum, Sum{});
+        const uint32_t upto = warp_scan(sum, AddWords{});
         uint32_t next = before + upto - sum;
 #pragma unroll
         for (uint32_t j = 0; j < SCAN_OWN; j++) {
@@ -97,11 +92,11 @@ FN uint32_t scan_column(uint32_t* values, uint32_t count) {
 // The maximum. One warp.
 FN uint32_t largest_of(const uint32_t* values, uint32_t count) {
     uint32_t most = 0;
-    for (uint32_t i = lane_index(); i < count; i += LANES) most = Most{}(most, values[i]);
-    return warp_reduce(most, Most{});
+    for (uint32_t i = lane_index(); i < count; i += LANES) most = MaxWords{}(most, values[i]);
+    return warp_reduce(most, MaxWords{});
 }
 KERNEL(SCAN_THREADS)
-msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t levels,
+msm_levels_scan(TreeLevels* tree_levels, uint32_t* totals, uint32_t tiles, uint32_t levels,
                 uint32_t additions_min, uint32_t largest_max) {
     await_predecessor();
     SHARED(uint32_t, sums, COLUMNS_MAX);
@@ -117,25 +112,25 @@ msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t level
     uint32_t run = 0, first = 0;
     while (run < levels && sums[run] >= additions_min) {
         run++;
-        result->first[run] = first;
+        tree_levels->first[run] = first;
         first += sums[run - 1];
     }
-    result->first[run + 1] = first;
-    result->count = run;
-    result->entries = sums[levels + run];
-    result->largest = sums[largest];
-    result->teams = left_of(sums[largest], run) <= largest_max;
+    tree_levels->first[run + 1] = first;
+    tree_levels->count = run;
+    tree_levels->entries = sums[levels + run];
+    tree_levels->largest = sums[largest];
+    tree_levels->teams = remaining_of(sums[largest], run) <= largest_max;
 }
 EXPORT_KERNEL(msm_levels_scan);
 
 KERNEL(THREADS)
-msm_levels_rows(uint32_t* rows, const Levels* result, const uint32_t* totals,
+msm_levels_rows(uint32_t* rows, const TreeLevels* tree_levels, const uint32_t* totals,
                  const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width,
                  uint32_t levels) {
     await_predecessor();
     SHARED(uint32_t, partials, LANES);
-    const uint32_t own = blockIdx.x * TILE + threadIdx.x * OWN, run = result->count;
-    const uint32_t more = held != NOTHING_HELD;
+    const uint32_t own = blockIdx.x * TILE + threadIdx.x * OWN, run = tree_levels->count;
+    const uint32_t more = held != NO_HELD_SUMS;
     uint32_t sizes[OWN];
     uint32_t start = starts[own < buckets ? own : buckets];
 #pragma unroll
@@ -151,7 +146,7 @@ msm_levels_rows(uint32_t* rows, const Levels* result, const uint32_t* totals,
         uint32_t sum = 0, total;
 #pragma unroll
         for (uint32_t j = 0; j < OWN; j++) sum += column_of(sizes[j], column, levels);
-        uint32_t next = block_scan(sum, 0u, partials, total, Sum{});
+        uint32_t next = block_scan(sum, 0u, partials, total, AddWords{});
         next += totals[column * gridDim.x + blockIdx.x];
         uint32_t* const row = rows + uint64_t(tail ? levels : i) * width;
 #pragma unroll
@@ -171,38 +166,38 @@ msm_levels_rows(uint32_t* rows, const Levels* result, const uint32_t* totals,
 EXPORT_KERNEL(msm_levels_rows);
 
 KERNEL(THREADS, LIST_BLOCKS)
-msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const uint32_t* references,
-                const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width,
-                uint32_t levels, uint32_t sums) {
+msm_levels_list(Pair* list, const TreeLevels* tree_levels, const uint32_t* rows,
+                const uint32_t* references, const uint32_t* starts, uint32_t buckets, uint32_t held,
+                uint32_t width, uint32_t levels, uint32_t sums) {
     await_predecessor();
-    if (result->teams && result->count == 0) return;
-    const Listing listing = {
-        {{references, starts, buckets, held}, result, rows, width, levels, sums}, list};
+    if (tree_levels->teams && tree_levels->count == 0) return;
+    const LevelLister listing = {
+        {{references, starts, buckets, held}, tree_levels, rows, width, levels, sums}, list};
     const uint32_t warps = gridDim.x * (THREADS / LANES);
     const uint32_t warp = blockIdx.x * (THREADS / LANES) + warp_index();
-    const bool any = result->count > 0;
+    const bool any = tree_levels->count > 0;
     const uint32_t* const row = listing.row(1);
-    const uint32_t items = any ? result->additions(1) : result->entries;
+    const uint32_t items = any ? tree_levels->additions(1) : tree_levels->entries;
     const uint32_t even = items / warps + 1, most = even < PART_MAX ? even : PART_MAX;
     const uint32_t size = most > PART_MIN ? most : PART_MIN;
-    const uint32_t largest = any ? additions_of(result->largest, 1) : result->largest;
-    const bool cut = uint64_t(largest) * LANES > 2 * size;
-    const uint32_t windows = (buckets + LANES - 1) / LANES;
-    const uint32_t turns = windows + (cut ? (items + size - 1) / size : 0);
+    const uint32_t largest = any ? additions_of(tree_levels->largest, 1) : tree_levels->largest;
+    const bool has_parts = uint64_t(largest) * LANES > 2 * size;
+    const uint32_t groups = (buckets + LANES - 1) / LANES;
+    const uint32_t turns = groups + (has_parts ? (items + size - 1) / size : 0);
     for (uint32_t turn = warp; turn < turns; turn += warps) {
-        uint32_t window = turn;
-        Part part = {0, 1};
-        // Then the large windows: one part per multiple of `size` inside.
-        const bool again = turn >= windows;
-        const uint32_t first = (turn - windows) * size;
-        if (again) window = warp_bucket_of(row, first, buckets) / LANES;
-        const uint32_t own = listing.items_of(row, window);
+        uint32_t group = turn;
+        GroupPart part = {0, 1};
+        // Then the large groups: one part per multiple of `size` inside.
+        const bool again = turn >= groups;
+        const uint32_t first = (turn - groups) * size;
+        if (again) group = warp_bucket_containing(row, first, buckets) / LANES;
+        const uint32_t own = listing.items_of(row, group);
         if ((own > 2 * size) != again) continue;
         if (again) {
-            const uint32_t begin = row[window * LANES], number = (begin + size - 1) / size;
+            const uint32_t begin = row[group * LANES], number = (begin + size - 1) / size;
             part = {first / size - number, (begin + own + size - 1) / size - number};
         }
-        listing.write(window, part);
+        listing.write(group, part);
     }
 }
 EXPORT_KERNEL(msm_levels_list);

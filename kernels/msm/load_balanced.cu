@@ -24,20 +24,21 @@
 #include "xyzz_buckets.cuh"
 
 // The tail's sums.
-template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) {
+template <class F> FN Xyzz<F>* tail_sums_of(Affine<F>* sums, const TreeLevels* levels) {
     return reinterpret_cast<Xyzz<F>*>(sums + levels->first[levels->count + 1]);
 }
 
 #define SHARE(name, F, threads, blocks, sum) \
     KERNEL(threads, blocks) \
-    name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
-         const Pair* list, uint32_t sums_index, uint32_t shares_max, uint32_t share_min) { \
+    name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, UnitState* units, \
+         const TreeLevels* levels, const Pair* list, uint32_t sums_index, uint32_t shares_max, \
+         uint32_t share_min) { \
         await_predecessor(); \
         DYNAMIC_SHARED(Quad, stage); \
         if (levels->teams) return; \
         const uint32_t entries = levels->entries; \
-        const Runs<F> runs = {heads, tails, units}; \
-        add_share(sum<F, threads>(stage), runs, finals_of(sums, levels), sums - sums_index, \
+        const PartialRuns<F> runs = {heads, tails, units}; \
+        add_share(sum<F, threads>(stage), runs, tail_sums_of(sums, levels), sums - sums_index, \
                   list + levels->first[levels->count + 1], entries, \
                   shares_of(entries, shares_max, share_min)); \
     } \
@@ -47,12 +48,12 @@ SHARE(g2_balanced_share, Fp2, 64, 4, sum_in_shared)
 
 #define JOIN(name, F, blocks) \
     KERNEL(JOIN_THREADS, blocks) \
-    name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
-         const Pair* list, uint32_t shares_max, uint32_t share_min) { \
+    name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, UnitState* units, \
+         const TreeLevels* levels, const Pair* list, uint32_t shares_max, uint32_t share_min) { \
         await_predecessor(); \
         const Shares shares = shares_of(levels->entries, shares_max, share_min); \
         if (levels->teams || !joins_at_once(*levels, shares)) return; \
-        join_runs<F>({heads, tails, units}, finals_of(sums, levels), \
+        join_runs<F>({heads, tails, units}, tail_sums_of(sums, levels), \
                      list + levels->first[levels->count + 1], shares); \
     } \
     EXPORT_KERNEL(name);
@@ -61,38 +62,38 @@ JOIN(g2_balanced_join, Fp2, 2)
 
 #define TEAMS(name, F, blocks) \
     KERNEL(SUM_THREADS, blocks) \
-    name(Affine<F>* sums, const Levels* levels, const uint32_t* rows, const uint32_t* references, \
-         const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width, \
-         uint32_t tail_row, uint32_t sums_index, uint32_t team) { \
+    name(Affine<F>* sums, const TreeLevels* levels, const uint32_t* rows, \
+         const uint32_t* references, const uint32_t* starts, uint32_t buckets, uint32_t held, \
+         uint32_t width, uint32_t tail_row, uint32_t sums_index, uint32_t team) { \
         await_predecessor(); \
         SHARED(F, shared, SUM_THREADS); \
         if (!levels->teams) return; \
-        const Tree tree = {{references, starts, buckets, held}, levels, rows, width, tail_row, \
-                           sums_index}; \
-        sum_whole_buckets(finals_of(sums, levels), sums - sums_index, tree, team, shared); \
+        const BucketTree tree = {{references, starts, buckets, held}, levels, rows, width, \
+                                 tail_row, sums_index}; \
+        sum_remaining_elements(tail_sums_of(sums, levels), sums - sums_index, tree, team, shared); \
     } \
     EXPORT_KERNEL(name);
 TEAMS(g1_balanced_teams, Fp, 2)
 TEAMS(g2_balanced_teams, Fp2, 2)
 
 template <class F>
-FN void merge_round(F* shared, Affine<F>* sums, const Runs<F>& runs, const Levels* levels,
-                    uint32_t from, uint32_t to, uint32_t round, uint32_t shares_max,
-                    uint32_t share_min) {
+FN void merge_round(F* shared, Affine<F>* sums, const PartialRuns<F>& runs,
+                    const TreeLevels* levels, uint32_t from, uint32_t to, uint32_t round,
+                    uint32_t shares_max, uint32_t share_min) {
     const Shares shares = shares_of(levels->entries, shares_max, share_min);
     if (levels->teams || joins_at_once(*levels, shares)) return;
     uint32_t count = shares.count;
     for (uint32_t i = 0; i < round; i++) count = (count + LANES - 1) / LANES;
     if (blockIdx.x * LANES >= count) return;
-    const Runs<F> below = {runs.heads + from, runs.tails + from, runs.units + from};
-    const Runs<F> above = {runs.heads + to, runs.tails + to, runs.units + to};
-    merge_units(shared, below, above, finals_of(sums, levels), count, blockIdx.x);
+    const PartialRuns<F> below = {runs.heads + from, runs.tails + from, runs.units + from};
+    const PartialRuns<F> above = {runs.heads + to, runs.tails + to, runs.units + to};
+    merge_units(shared, below, above, tail_sums_of(sums, levels), count, blockIdx.x);
 }
 #define MERGE(name, F, blocks) \
     KERNEL(MERGE_THREADS, blocks) \
-    name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
-         uint32_t from, uint32_t to, uint32_t round, uint32_t shares_max, \
-         uint32_t share_min) { \
+    name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, UnitState* units, \
+         const TreeLevels* levels, uint32_t from, uint32_t to, uint32_t round, \
+         uint32_t shares_max, uint32_t share_min) { \
         await_predecessor(); \
         SHARED(F, shared, MERGE_THREADS); \
         merge_round<F>(shared, sums, {heads, tails, units}, levels, from, to, round, shares_max, \
@@ -104,7 +105,7 @@ MERGE(g2_balanced_merge, Fp2, 2)
 
 #define COPY(name, F) \
     KERNEL(COPY_THREADS, 4) \
-    name(Affine<F>* out, const Affine<F>* sums, const Levels* levels, const uint32_t* rows, \
+    name(Affine<F>* out, const Affine<F>* sums, const TreeLevels* levels, const uint32_t* rows, \
          const uint32_t* references, const uint32_t* starts, uint32_t buckets, uint32_t held, \
          uint32_t width, uint32_t tail_row, uint32_t sums_index) { \
         await_predecessor(); \
@@ -116,46 +117,46 @@ MERGE(g2_balanced_merge, Fp2, 2)
 COPY(g1_balanced_copy, Fp)
 COPY(g2_balanced_copy, Fp2)
 
-#define SPREAD(name, F, blocks) \
+#define TO_XYZZ(name, F, blocks) \
     KERNEL(COPY_THREADS, blocks) \
-    name(Xyzz<F>* out, Affine<F>* sums, const Levels* levels, const uint32_t* rows, \
+    name(Xyzz<F>* out, Affine<F>* sums, const TreeLevels* levels, const uint32_t* rows, \
          const uint32_t* references, const uint32_t* starts, uint32_t buckets, uint32_t held, \
          uint32_t width, uint32_t tail_row, uint32_t sums_index) { \
         await_predecessor(); \
-        spread_buckets(out, sums - sums_index, finals_of(sums, levels), \
-                       {{references, starts, buckets, held}, levels, rows, width, tail_row, \
+        write_xyzz_buckets(out, sums - sums_index, tail_sums_of(sums, levels), \
+                           {{references, starts, buckets, held}, levels, rows, width, tail_row, \
                         sums_index}); \
     } \
     EXPORT_KERNEL(name);
-SPREAD(g1_balanced_to_xyzz, Fp, 4)
-SPREAD(g2_balanced_to_xyzz, Fp2, 2)
+TO_XYZZ(g1_balanced_to_xyzz, Fp, 4)
+TO_XYZZ(g2_balanced_to_xyzz, Fp2, 2)
 
-// Which of the AHEAD buckets b, b + threads, ... are in the tail, one bit each.
-constexpr uint32_t AHEAD = 8;
-FN uint32_t of_tail(const Buckets& buckets, uint32_t run, uint32_t b, uint32_t threads) {
+// Which of the CHECKED_AT_ONCE buckets b, b + threads, ... are in the tail, one bit each.
+constexpr uint32_t CHECKED_AT_ONCE = 8;
+FN uint32_t tail_bits(const SortedBuckets& buckets, uint32_t run, uint32_t b, uint32_t threads) {
     uint32_t bits = 0;
 #pragma unroll
-    for (uint32_t k = 0; k < AHEAD; k++, b += threads) {
+    for (uint32_t k = 0; k < CHECKED_AT_ONCE; k++, b += threads) {
         const uint32_t size = b < buckets.count ? buckets.size(b) : 0;
-        bits |= uint32_t(entries_of(size, run) > 0) << k;
+        bits |= uint32_t(tail_entries_of(size, run) > 0) << k;
     }
     return bits;
 }
-// A thread's buckets are thread, thread + threads, ..., checked AHEAD at a time. One inversion
-// serves all the tail's sums among them: until then, x of such a bucket holds a prefix product of
-// ZZZ.
+// A thread's buckets are thread, thread + threads, ... One inversion serves all the tail's sums
+// among them: until then, x of such a bucket holds a prefix product of ZZZ.
 template <class F>
-FN void collect(Affine<F>* out, Affine<F>* sums, const Tree& tree) {
+FN void tail_to_affine(Affine<F>* out, Affine<F>* sums, const BucketTree& tree) {
     const uint32_t threads = gridDim.x * blockDim.x, run = tree.levels->count;
-    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, stride = threads * AHEAD;
-    const Xyzz<F>* const finals = finals_of(sums, tree.levels);
-    const auto final_of = [&](uint32_t b) { return &finals[tree.tail()[b] / 2]; };
+    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
+    const uint32_t stride = threads * CHECKED_AT_ONCE;
+    const Xyzz<F>* const tail_sums = tail_sums_of(sums, tree.levels);
+    const auto final_of = [&](uint32_t b) { return &tail_sums[tree.tail()[b] / 2]; };
     F product = one<F>();
     bool any = false;
     uint32_t first = thread;
 #pragma unroll 1
     for (; first < tree.buckets.count; first += stride) {
-        uint32_t bits = of_tail(tree.buckets, run, first, threads);
+        uint32_t bits = tail_bits(tree.buckets, run, first, threads);
 #pragma unroll 1
         for (; bits; bits &= bits - 1) {
             const uint32_t b = first + (LANES - 1 - leading_zeros(bits & (0 - bits))) * threads;
@@ -170,7 +171,7 @@ FN void collect(Affine<F>* out, Affine<F>* sums, const Tree& tree) {
 #pragma unroll 1
     while (first > thread) {
         first -= stride;
-        uint32_t bits = of_tail(tree.buckets, run, first, threads);
+        uint32_t bits = tail_bits(tree.buckets, run, first, threads);
 #pragma unroll 1
         while (bits) {
             const uint32_t k = LANES - 1 - leading_zeros(bits), b = first + k * threads;
@@ -189,15 +190,16 @@ FN void collect(Affine<F>* out, Affine<F>* sums, const Tree& tree) {
         }
     }
 }
-#define COLLECT(name, F, blocks) \
+#define TO_AFFINE(name, F, blocks) \
     KERNEL(128, blocks) \
-    name(Affine<F>* out, Affine<F>* sums, const Levels* levels, const uint32_t* rows, \
+    name(Affine<F>* out, Affine<F>* sums, const TreeLevels* levels, const uint32_t* rows, \
          const uint32_t* references, const uint32_t* starts, uint32_t buckets, uint32_t held, \
          uint32_t width, uint32_t tail_row, uint32_t sums_index) { \
         await_predecessor(); \
-        collect(out, sums, \
-                {{references, starts, buckets, held}, levels, rows, width, tail_row, sums_index}); \
+        tail_to_affine(out, sums, \
+                       {{references, starts, buckets, held}, levels, rows, width, tail_row, \
+                        sums_index}); \
     } \
     EXPORT_KERNEL(name);
-COLLECT(g1_balanced_to_affine, Fp, 3)
-COLLECT(g2_balanced_to_affine, Fp2, 2)
+TO_AFFINE(g1_balanced_to_affine, Fp, 3)
+TO_AFFINE(g2_balanced_to_affine, Fp2, 2)

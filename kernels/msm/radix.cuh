@@ -62,21 +62,21 @@ template <int WORDS> FN uint32_t times_radix(uint32_t (&x)[9], uint32_t radix) {
     return carry;
 }
 // Extracts the digits that need WORDS words, 8, 5 or 2, then those that need fewer.
-template <int WORDS, class Each>
-FN void each_by_words(uint32_t (&x)[9], uint32_t radix, uint32_t windows, const RadixTable* table,
-                      Each each) {
+template <int WORDS, class Visit>
+FN void for_each_digit_by_words(uint32_t (&x)[9], uint32_t radix, uint32_t windows,
+                                const RadixTable* table, Visit each) {
     uint32_t later = 0;
     if constexpr (WORDS > 2) later = table->enough[WORDS / 3 - 1];
 #pragma unroll 1
     while (windows > later) each(--windows, int32_t(times_radix<WORDS>(x, radix) - radix / 2));
-    if constexpr (WORDS > 2) each_by_words<WORDS - 3>(x, radix, windows, table, each);
+    if constexpr (WORDS > 2) for_each_digit_by_words<WORDS - 3>(x, radix, windows, table, each);
 }
 
 // Calls each(window, digit) for all windows of k < 2^254, eight words, unless the warp's k are all
 // 0.
-template <class Each>
-FN void each_of_radix(uint32_t (&k)[9], uint32_t radix, uint32_t windows, const RadixTable* table,
-                      Each each) {
+template <class Visit>
+FN void for_each_radix_digit(uint32_t (&k)[9], uint32_t radix, uint32_t windows,
+                             const RadixTable* table, Visit each) {
     uint32_t any = 0;
 #pragma unroll
     for (int i = 0; i < 8; i++) any |= k[i];
@@ -85,5 +85,5 @@ FN void each_of_radix(uint32_t (&k)[9], uint32_t radix, uint32_t windows, const 
 #pragma unroll
     for (int i = 1; i < 8; i++) k[i] = addc_cc(k[i], table->halves[i]);
     to_fraction(k, table);
-    each_by_words<8>(k, radix, windows, table, each);
+    for_each_digit_by_words<8>(k, radix, windows, table, each);
 }

@@ -94,14 +94,14 @@ struct Digit {
     FN uint32_t bucket(uint32_t bits) const { return word & ((1u << bits) - 1); }
     FN uint32_t table(uint32_t bits) const { return (word & ~NEGATIVE) >> bits; }
 };
-// The reference for a digit of scalar i. The lower half of `tables` is the index of the first
+// The reference for a digit of scalar i. The lower half of `bases` is the index of the first
 // table's first point, the upper half the distance between tables in points.
-FN uint32_t reference(const Digit& digit, uint32_t bits, uint32_t i, uint64_t tables) {
-    return digit.sign | (uint32_t(tables) + digit.table(bits) * uint32_t(tables >> 32) + i);
+FN uint32_t reference(const Digit& digit, uint32_t bits, uint32_t i, uint64_t bases) {
+    return digit.sign | (uint32_t(bases) + digit.table(bits) * uint32_t(bases >> 32) + i);
 }
 
 // k = min(k, r - k); returns NEGATIVE if that is r - k. 0 remains 0, since r - 0 = r.
-FN uint32_t fold(uint32_t (&k)[9]) {
+FN uint32_t fold_sign(uint32_t (&k)[9]) {
     uint32_t other[8];
     other[0] = sub_cc(FR_MULTIPLES[0][0], k[0]);
 #pragma unroll
@@ -117,8 +117,9 @@ FN uint32_t fold(uint32_t (&k)[9]) {
 
 // Calls each(digit, live) for all windows up to the word in which the last digit of the warp's
 // scalars begins, so that short scalars cost less.
-template <class Each>
-FN void each_fixed(uint32_t (&k)[9], uint32_t flip, const WindowTable* table, Each each) {
+template <class Visit>
+FN void for_each_fixed_digit(uint32_t (&k)[9], uint32_t flip, const WindowTable* table,
+                             Visit each) {
     k[0] = add_cc(k[0], table->halves[0]);
 #pragma unroll
     for (int i = 1; i < 8; i++) k[i] = addc_cc(k[i], table->halves[i]);
@@ -146,8 +147,8 @@ FN void each_fixed(uint32_t (&k)[9], uint32_t flip, const WindowTable* table, Ea
 
 // Calls each(digit, live) for the odd digits of up to `bits` bits. k holds the rest of the scalar
 // from bit `at` on; the scalar has `length` bits.
-template <class Each>
-FN void each_sliding(uint32_t (&k)[9], uint32_t flip, uint32_t bits, Each each) {
+template <class Visit>
+FN void for_each_sliding_digit(uint32_t (&k)[9], uint32_t flip, uint32_t bits, Visit each) {
     uint32_t length = 0, at = 0, carry = 0; // carry: all ones if 1 is carried
 #pragma unroll
     for (uint32_t i = 0; i < 8; i++) {
@@ -178,31 +179,32 @@ FN void each_sliding(uint32_t (&k)[9], uint32_t flip, uint32_t bits, Each each) 
     }
 }
 
-// Calls each(digit, live) for the windows of *scalar, or of 0 if `there` is false; `live` means
+// Calls each(digit, live) for the windows of *scalar, or of 0 if `exists` is false; `live` means
 // that there is a digit and it is not 0. All lanes of a warp must call this together, and all call
 // `each` equally often.
-template <class Each>
-FN void each_digit(const Scalar* scalar, bool there, const Recoding& recoding,
-                   const WindowTable* table, Each each) {
+template <class Visit>
+FN void for_each_digit(const Scalar* scalar, bool exists, const Recoding& recoding,
+                       const WindowTable* table, Visit each) {
     uint32_t k[9];
 #pragma unroll
     for (int i = 0; i < 9; i++) k[i] = 0;
-    if (there) {
+    if (exists) {
         const Scalar given = *scalar;
 #pragma unroll
         for (int i = 0; i < 8; i++) k[i] = given.w[i];
     }
-    const uint32_t flip = fold(k);
+    const uint32_t flip = fold_sign(k);
     if (recoding.kind == SLIDING) {
-        each_sliding(k, flip, recoding.bits, each);
+        for_each_sliding_digit(k, flip, recoding.bits, each);
     } else if (recoding.kind == RADIX) {
         const uint32_t radix = recoding.factor << recoding.bits;
-        each_of_radix(k, radix, recoding.windows, &table->radix, [&](uint32_t j, int32_t digit) {
+        const auto each_window = [&](uint32_t j, int32_t digit) {
             const uint32_t size = uint32_t(digit < 0 ? -digit : digit);
             const uint32_t word = (j << BUCKET_BITS) + size - 1;
             each(Digit{word, (uint32_t(digit) & NEGATIVE) ^ flip}, digit != 0);
-        });
+        };
+        for_each_radix_digit(k, radix, recoding.windows, &table->radix, each_window);
     } else {
-        each_fixed(k, flip, table, each);
+        for_each_fixed_digit(k, flip, table, each);
     }
 }

@@ -18,13 +18,13 @@
 // tiles. The order inside a bucket is arbitrary. D is the number of nonzero digits, Q the number of
 // buckets.
 //
-//   scalars     [vectors * n]                  canonical
-//   state       words of Bins for vectors * bins bins and D / 2^lg_tile tiles
-//   histogram   [tiles of scalars * bins]      digits of a tile in each bin of its vector
-//   keys        [D]  bucket within its bin, bin by bin
-//   payloads    [D]  references, bin by bin
-//   places      [Q]  counts, then next places, of buckets in bins of several tiles
-//   starts      [Q + 1], references [D]        the result
+//   scalars              [vectors * n]             canonical
+//   state                words of SortBins for vectors * bins bins and D / 2^lg_tile tiles
+//   histogram            [tiles of scalars * bins] digits of a tile in each bin of its vector
+//   keys                 [D]  bucket within its bin, bin by bin
+//   unsorted_references  [D]  references, bin by bin
+//   bucket_cursors       [Q]  counts, then next places, of buckets in bins of several tiles
+//   starts               [Q + 1], references [D]   the result
 //
 // All memory is written before it is read. All these kernels support programmatic dependent launch.
 #include "bins.cuh"
@@ -54,11 +54,11 @@ msm_count_digits(const Scalar* scalars, uint32_t* state, uint16_t* histogram, ui
     await_predecessor();
     SHARED(WindowTable, table, 1);
     SHARED(uint32_t, count, BINS_MAX);
-    SHARED(TilesDigits, partials, 32);
+    SHARED(BinTotals, partials, 32);
     SHARED(uint32_t, ticket, 1);
     const Recoding recoding = Recoding::of(shape, narrow);
     const uint32_t bucket_bits = recoding.bucket_bits();
-    const Bins bins = {state, vectors * vector_bins};
+    const SortBins bins = {state, vectors * vector_bins};
     const uint32_t tiles_each = ceil_div(n, tile_scalars);
     fill_windows(table, recoding);
     for (uint32_t tile = blockIdx.x; tile < vectors * tiles_each; tile += gridDim.x) {
@@ -70,9 +70,9 @@ msm_count_digits(const Scalar* scalars, uint32_t* state, uint16_t* histogram, ui
         for (uint32_t base = first; base < end; base += blockDim.x) {
             const uint32_t i = base + threadIdx.x;
             const auto each = [&](const Digit& digit, bool live) {
-                tally(count, digit.bucket(bucket_bits) >> recoding.low_bits, live);
+                count_key(count, digit.bucket(bucket_bits) >> recoding.low_bits, live);
             };
-            each_digit(scalars + uint64_t(vector) * n + i, i < end, recoding, table, each);
+            for_each_digit(scalars + uint64_t(vector) * n + i, i < end, recoding, table, each);
         }
         __syncthreads();
         for (uint32_t b = threadIdx.x; b < vector_bins; b += blockDim.x) {
@@ -82,21 +82,22 @@ msm_count_digits(const Scalar* scalars, uint32_t* state, uint16_t* histogram, ui
         }
         // No barrier: the thread that has read a counter also clears it.
     }
-    if (!is_last(bins.ticket(), gridDim.x, ticket)) return;
+    if (!is_last_block(bins.ticket(), gridDim.x, ticket)) return;
     plan_bins(bins, starts, vectors * recoding.buckets(), lg_tile, partials, count);
 }
 EXPORT_KERNEL(msm_count_digits);
 
 // A block processes one tile of scalars, one scalar per thread at a time. It orders the digits by
 // bin in shared memory, so that adjacent threads write adjacent places: 4 bytes with bucket, table
-// and sign, 2 with the scalar's number within the tile. Also zeroes `places`.
+// and sign, 2 with the scalar's number within the tile. Also zeroes `bucket_cursors`.
 // Shared: place[bins], shift[bins], 6 bytes per digit, and the windows. Barriers: before places are
 // allocated, and before the digits are read in order.
 // Launch: one block per tile of scalars, up to 512 threads.
 KERNEL(512, 3)
 msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state, uint16_t* keys,
-              uint32_t* payloads, uint32_t* places, uint64_t shape, uint64_t narrow, uint32_t n,
-              uint32_t tile_scalars, uint32_t vector_bins, uint64_t tables) {
+              uint32_t* unsorted_references, uint32_t* bucket_cursors, uint64_t shape,
+              uint64_t narrow, uint32_t n, uint32_t tile_scalars, uint32_t vector_bins,
+              uint64_t bases) {
     await_predecessor();
     SHARED(WindowTable, table, 1);
     SHARED(uint32_t, partials, 32);
@@ -107,7 +108,7 @@ msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state,
     const uint32_t vector = blockIdx.x / tiles_each;
     const uint32_t first = (blockIdx.x - vector * tiles_each) * tile_scalars;
     const uint32_t end = n - first < tile_scalars ? n : first + tile_scalars;
-    const Bins bins = {state, vectors * vector_bins};
+    const SortBins bins = {state, vectors * vector_bins};
     uint32_t* const cursor = bins.cursor() + vector * vector_bins;
     const uint16_t* const mine = histogram + uint64_t(blockIdx.x) * vector_bins;
     uint32_t *const shift = place + vector_bins, *const staged = shift + vector_bins;
@@ -115,9 +116,9 @@ msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state,
     fill_windows(table, recoding);
     for (uint32_t q = blockIdx.x * blockDim.x + threadIdx.x; q < vectors * recoding.buckets();
          q += gridDim.x * blockDim.x) {
-        places[q] = 0;
+        bucket_cursors[q] = 0;
     }
-    const uint32_t total = scan_each(
+    const uint32_t total = for_each_prefix_sum(
         vector_bins, 0u, partials, [&](uint32_t b) { return uint32_t(mine[b]); },
         [&](uint32_t b, uint32_t sum) { place[b] = shift[b] = sum; });
     uint16_t* const staged_scalar = reinterpret_cast<uint16_t*>(staged + total);
@@ -129,12 +130,12 @@ msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state,
     for (uint32_t base = first; base < end; base += blockDim.x) {
         const uint32_t i = base + threadIdx.x;
         const auto each = [&](const Digit& digit, bool live) {
-            const uint32_t to = take(place, digit.bucket(bucket_bits) >> low_bits, live);
+            const uint32_t to = take_place(place, digit.bucket(bucket_bits) >> low_bits, live);
             if (!live) return;
             staged[to] = digit.word | digit.sign;
             staged_scalar[to] = uint16_t(i - first);
         };
-        each_digit(scalars + uint64_t(vector) * n + i, i < end, recoding, table, each);
+        for_each_digit(scalars + uint64_t(vector) * n + i, i < end, recoding, table, each);
     }
     __syncthreads();
     const uint32_t key_mask = (1u << low_bits) - 1;
@@ -144,7 +145,7 @@ msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state,
         const Digit digit = {word, word & NEGATIVE};
         const uint32_t to = shift[digit.bucket(bucket_bits) >> low_bits] + s;
         keys[to] = uint16_t(digit.word & key_mask);
-        payloads[to] = reference(digit, bucket_bits, i, tables);
+        unsorted_references[to] = reference(digit, bucket_bits, i, bases);
     }
 }
 EXPORT_KERNEL(msm_partition);
@@ -153,15 +154,15 @@ EXPORT_KERNEL(msm_partition);
 // Shared: a counter for each bucket of the bin. Launch: at least as many blocks as tiles, up to 512
 // threads.
 KERNEL(512, 2)
-msm_count_buckets(const uint16_t* keys, uint32_t* state, uint32_t* places, uint32_t* starts,
+msm_count_buckets(const uint16_t* keys, uint32_t* state, uint32_t* bucket_cursors, uint32_t* starts,
                   uint64_t shape, uint32_t vectors, uint32_t vector_bins, uint32_t lg_tile) {
     await_predecessor();
     SHARED(uint32_t, count, LOW_MAX);
     SHARED(uint32_t, partials, 32);
     SHARED(uint32_t, ticket, 1);
     const Recoding recoding = Recoding::of(shape, 0);
-    const Bins bins = {state, vectors * vector_bins};
-    Tile tile;
+    const SortBins bins = {state, vectors * vector_bins};
+    CurrentTile tile;
     if (!find_tile(tile, bins, recoding, vector_bins, lg_tile) || tile.tiles == 1) return;
     for (uint32_t b = threadIdx.x; b < tile.buckets; b += blockDim.x) count[b] = 0;
     __syncthreads();
@@ -175,18 +176,20 @@ msm_count_buckets(const uint16_t* keys, uint32_t* state, uint32_t* places, uint3
             key[u] = at < tile.end ? keys[at] : LOW_MAX;
         }
 #pragma unroll
-        for (int u = 0; u < BATCH; u++) tally(count, key[u], key[u] < LOW_MAX);
+        for (int u = 0; u < BATCH; u++) count_key(count, key[u], key[u] < LOW_MAX);
     }
     __syncthreads();
-    uint32_t* const place = places + tile.first_bucket;
+    uint32_t* const place = bucket_cursors + tile.first_bucket;
     for (uint32_t b = threadIdx.x; b < tile.buckets; b += blockDim.x) {
         if (count[b]) atomicAdd(place + b, count[b]);
     }
-    if (!is_last(bins.finished() + tile.bin, tile.tiles, ticket)) return;
-    for (uint32_t b = threadIdx.x; b < tile.buckets; b += blockDim.x) count[b] = fresh(place + b);
+    if (!is_last_block(bins.finished() + tile.bin, tile.tiles, ticket)) return;
+    for (uint32_t b = threadIdx.x; b < tile.buckets; b += blockDim.x) {
+        count[b] = load_volatile(place + b);
+    }
     __syncthreads();
     const uint32_t start = bins.start()[tile.bin];
-    scan_each(
+    for_each_prefix_sum(
         tile.buckets, 0u, partials, [&](uint32_t b) { return count[b]; },
         [&](uint32_t b, uint32_t sum) { starts[tile.first_bucket + b] = place[b] = start + sum; });
 }
@@ -194,20 +197,20 @@ EXPORT_KERNEL(msm_count_buckets);
 
 // A block sorts one tile: ranks its digits by counters, scans the counters, then orders the
 // references by bucket in shared memory. For a bin of one tile this also computes where its buckets
-// start. Each thread has EACH of the EACH * THREADS digits of a tile.
+// start. Each thread has THREAD_DIGITS of a tile's digits.
 // Shared: references [tile], place[2^low_bits + 1], shift[2^low_bits], 32 words, keys [tile] of 2
 // bytes. Barriers: between counting, scanning, staging and writing.
 // Launch: at least as many blocks as tiles, THREADS threads.
-template <uint32_t EACH, uint32_t LG_THREADS>
-FN void sort_tile(uint32_t* staged, const uint16_t* keys, const uint32_t* payloads,
-                  const uint32_t* state, uint32_t* places, uint32_t* starts, uint32_t* references,
-                  uint64_t shape, uint32_t vectors, uint32_t vector_bins) {
-    constexpr uint32_t THREADS = 1 << LG_THREADS, TILE = EACH * THREADS;
-    constexpr uint32_t LG_TILE = LG_THREADS + (EACH == 16 ? 4 : 3);
+template <uint32_t THREAD_DIGITS, uint32_t LG_THREADS>
+FN void sort_tile(uint32_t* staged, const uint16_t* keys, const uint32_t* unsorted_references,
+                  const uint32_t* state, uint32_t* bucket_cursors, uint32_t* starts,
+                  uint32_t* references, uint64_t shape, uint32_t vectors, uint32_t vector_bins) {
+    constexpr uint32_t THREADS = 1 << LG_THREADS, TILE = THREAD_DIGITS * THREADS;
+    constexpr uint32_t LG_TILE = LG_THREADS + (THREAD_DIGITS == 16 ? 4 : 3);
     static_assert(TILE == 1 << LG_TILE, "tiles are counted by shifts");
     const Recoding recoding = Recoding::of(shape, 0);
-    const Bins bins = {const_cast<uint32_t*>(state), vectors * vector_bins};
-    Tile tile;
+    const SortBins bins = {const_cast<uint32_t*>(state), vectors * vector_bins};
+    CurrentTile tile;
     if (!find_tile(tile, bins, recoding, vector_bins, LG_TILE)) return;
     uint32_t *const place = staged + TILE, *const shift = place + tile.buckets + 1;
     uint32_t* const partials = shift + tile.buckets;
@@ -215,20 +218,20 @@ FN void sort_tile(uint32_t* staged, const uint16_t* keys, const uint32_t* payloa
     const uint32_t size = tile.end - tile.begin;
     const bool alone = tile.tiles == 1;
     for (uint32_t b = threadIdx.x; b < tile.buckets; b += THREADS) place[b] = 0;
-    uint32_t mine[EACH]; // key, and above it the rank among equal keys
+    uint32_t mine[THREAD_DIGITS]; // key, and above it the rank among equal keys
 #pragma unroll
-    for (uint32_t u = 0; u < EACH; u++) {
+    for (uint32_t u = 0; u < THREAD_DIGITS; u++) {
         const uint32_t s = u * THREADS + threadIdx.x;
         mine[u] = s < size ? keys[tile.begin + s] : 0;
     }
     __syncthreads();
 #pragma unroll
-    for (uint32_t u = 0; u < EACH; u++) {
+    for (uint32_t u = 0; u < THREAD_DIGITS; u++) {
         if (u * THREADS >= size) continue;
-        mine[u] |= take(place, mine[u], u * THREADS + threadIdx.x < size) << 16;
+        mine[u] |= take_place(place, mine[u], u * THREADS + threadIdx.x < size) << 16;
     }
     __syncthreads();
-    scan_each(
+    for_each_prefix_sum(
         tile.buckets, 0u, partials, [&](uint32_t b) { return place[b]; },
         [&](uint32_t b, uint32_t sum) {
             place[b] = sum;
@@ -238,16 +241,16 @@ FN void sort_tile(uint32_t* staged, const uint16_t* keys, const uint32_t* payloa
     __syncthreads();
     if (!alone) {
         reserve<2>(
-            shift, places + tile.first_bucket, tile.buckets,
+            shift, bucket_cursors + tile.first_bucket, tile.buckets,
             [&](uint32_t b) { return place[b + 1] - place[b]; },
             [&](uint32_t b) { return place[b]; });
     }
 #pragma unroll
-    for (uint32_t u = 0; u < EACH; u++) {
+    for (uint32_t u = 0; u < THREAD_DIGITS; u++) {
         const uint32_t s = u * THREADS + threadIdx.x, key = mine[u] & 0xffff;
         if (s >= size) continue;
         const uint32_t to = place[key] + (mine[u] >> 16);
-        staged[to] = payloads[tile.begin + s];
+        staged[to] = unsorted_references[tile.begin + s];
         if (!alone) staged_key[to] = uint16_t(key);
     }
     __syncthreads();
@@ -257,15 +260,15 @@ FN void sort_tile(uint32_t* staged, const uint16_t* keys, const uint32_t* payloa
     }
 }
 
-#define SORT_TILES(name, each, lg_threads, blocks) \
+#define SORT_TILES(name, digits, lg_threads, blocks) \
     KERNEL(1 << lg_threads, blocks) \
-    name(const uint16_t* keys, const uint32_t* payloads, const uint32_t* state, uint32_t* places, \
-         uint32_t* starts, uint32_t* references, uint64_t shape, uint32_t vectors, \
-         uint32_t vector_bins) { \
+    name(const uint16_t* keys, const uint32_t* unsorted_references, const uint32_t* state, \
+         uint32_t* bucket_cursors, uint32_t* starts, uint32_t* references, uint64_t shape, \
+         uint32_t vectors, uint32_t vector_bins) { \
         await_predecessor(); \
         DYNAMIC_SHARED(uint32_t, staged); \
-        sort_tile<each, lg_threads>(staged, keys, payloads, state, places, starts, references, \
-                                    shape, vectors, vector_bins); \
+        sort_tile<digits, lg_threads>(staged, keys, unsorted_references, state, bucket_cursors, \
+                                      starts, references, shape, vectors, vector_bins); \
     } \
     EXPORT_KERNEL(name);
 SORT_TILES(msm_sort_tiles_16k, 16, 10, MULTIPROCESSOR_THREADS / 1024)
@@ -280,7 +283,7 @@ SORT_TILES(msm_sort_tiles_4k, 8, 9, 2)
 KERNEL(1024)
 msm_sort_direct(const Scalar* scalars, const uint32_t* state, uint32_t* starts,
                 uint32_t* references, uint64_t shape, uint64_t narrow, uint32_t n,
-                uint32_t groups, uint64_t tables) {
+                uint32_t groups, uint64_t bases) {
     await_predecessor();
     SHARED(WindowTable, table, 1);
     SHARED(uint32_t, place, DIRECT_BUCKETS);
@@ -298,20 +301,19 @@ msm_sort_direct(const Scalar* scalars, const uint32_t* state, uint32_t* starts,
     uint32_t below = 0;
     for (uint32_t base = 0; base < n; base += blockDim.x) {
         const uint32_t i = base + threadIdx.x;
-        each_digit(own + i, i < n, recoding, table, [&](const Digit& digit, bool live) {
+        for_each_digit(own + i, i < n, recoding, table, [&](const Digit& digit, bool live) {
             const uint32_t bucket = digit.bucket(bucket_bits);
             if (live && bucket < begin) below++;
-            tally(place, bucket - begin, live && bucket - begin < size);
+            count_key(place, bucket - begin, live && bucket - begin < size);
         });
     }
     uint32_t all_below = 0;
-    const auto sum_of = [](uint32_t a, uint32_t b) { return a + b; };
-    block_scan(below, 0u, partials, all_below, sum_of);
-    const Bins bins = {const_cast<uint32_t*>(state), vectors};
+    block_scan(below, 0u, partials, all_below, AddWords{});
+    const SortBins bins = {const_cast<uint32_t*>(state), vectors};
     const uint32_t start = (vectors > 1 ? bins.start()[vector] : 0) + all_below;
     uint32_t* const own_starts = starts + vector * buckets + begin;
     __syncthreads();
-    const uint32_t total = scan_each(
+    const uint32_t total = for_each_prefix_sum(
         size, 0u, partials, [&](uint32_t b) { return place[b]; },
         [&](uint32_t b, uint32_t sum) {
             place[b] = sum;
@@ -322,11 +324,11 @@ msm_sort_direct(const Scalar* scalars, const uint32_t* state, uint32_t* starts,
     __syncthreads();
     for (uint32_t base = 0; base < n; base += blockDim.x) {
         const uint32_t i = base + threadIdx.x;
-        each_digit(own + i, i < n, recoding, table, [&](const Digit& digit, bool live) {
+        for_each_digit(own + i, i < n, recoding, table, [&](const Digit& digit, bool live) {
             const uint32_t bucket = digit.bucket(bucket_bits) - begin;
             const bool taken = live && bucket < size;
-            const uint32_t to = take(place, bucket, taken);
-            if (taken) references[start + to] = reference(digit, bucket_bits, i, tables);
+            const uint32_t to = take_place(place, bucket, taken);
+            if (taken) references[start + to] = reference(digit, bucket_bits, i, bases);
         });
     }
 }

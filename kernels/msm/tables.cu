@@ -22,23 +22,25 @@
 #include "../memory.cuh"
 
 // A thread's working state, in its columns of shared memory, since products need the registers.
-template <class F, uint32_t T> FN Multiple<F, Column<F, T>> multiple_in_shared(Quad* shared) {
-    const auto at = [&](uint32_t k) { return column<F, T>(shared, k); };
+template <class F, uint32_t THREADS>
+FN JacobianAccumulator<F, SharedColumn<F, THREADS>> accumulator_in_shared(Quad* shared) {
+    const auto at = [&](uint32_t k) { return column<F, THREADS>(shared, k); };
     return {at(0), at(1), at(2), at(3), at(4)};
 }
 // An element in a table, loaded at each use.
-template <class F> struct Stored {
+template <class F> struct TableElement {
     const F* at;
     FN operator F() const { return load<F>(at); }
 };
 // How a table is computed from the previous one.
-struct Steps {
+struct DoublingSteps {
     uint32_t doublings, short_doublings, short_mask, adds;
     FN uint32_t of(uint32_t t) const { return short_mask >> t & 1 ? short_doublings : doublings; }
 };
 // Replaces s = (X, Y), the point at `base`, by its multiple.
 template <class F, class Cell>
-FN void multiply(Multiple<F, Cell>& s, const Affine<F>* base, uint32_t doublings, uint32_t adds) {
+FN void multiply(JacobianAccumulator<F, Cell>& s, const Affine<F>* base, uint32_t doublings,
+                 uint32_t adds) {
     s.z = one<F>();
 #pragma unroll 1
     for (uint32_t k = 0; k < doublings; k++, adds >>= 1) {
@@ -48,24 +50,23 @@ FN void multiply(Multiple<F, Cell>& s, const Affine<F>* base, uint32_t doublings
             s.z = times(F(s.y), F(s.z));
         }
         double_xy(s);
-        if (adds & 1) add_different(s, Stored<F>{&base->x}, Stored<F>{&base->y});
+        if (adds & 1) add_different(s, TableElement<F>{&base->x}, TableElement<F>{&base->y});
     }
 }
-template <class F, uint32_t T> struct TableChain {
-    static constexpr uint32_t SHARED_ELEMENTS = 6;
+template <class F, uint32_t THREADS> struct MultiplesChain {
     Affine<F>* tables; // at the chain's point
     uint32_t stride, count;
     Quad* scratch;
-    FN uint32_t threads() const { return gridDim.x * T; }
+    FN uint32_t threads() const { return gridDim.x * THREADS; }
 
     FN Quad* ratio(uint32_t t) const {
         return scratch + uint64_t(t - 1) * QUADS<F> * threads();
     }
     FN Affine<F>* at(uint32_t t) const { return tables + uint64_t(t) * stride; }
     // Returns the last multiple's Z.
-    FN F forward(const Affine<F>& p, const Steps& steps, Quad* shared) const {
-        auto s = multiple_in_shared<F, T>(shared);
-        const auto z = column<F, T>(shared, 5);
+    FN F forward(const Affine<F>& p, const DoublingSteps& steps, Quad* shared) const {
+        auto s = accumulator_in_shared<F, THREADS>(shared);
+        const auto z = column<F, THREADS>(shared, 5);
         s.x = p.x, s.y = p.y;
         z = one<F>();
 #pragma unroll 1
@@ -95,12 +96,12 @@ template <class F, uint32_t T> struct TableChain {
     }
 };
 
-template <class F, uint32_t T>
+template <class F, uint32_t THREADS>
 FN void make_tables(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t stride, uint32_t count,
-                    const Steps& steps, Quad* shared) {
-    const uint32_t i = blockIdx.x * T + threadIdx.x;
+                    const DoublingSteps& steps, Quad* shared) {
+    const uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= n) return;
-    const TableChain<F, T> work = {tables + i, stride, count, scratch + i};
+    const MultiplesChain<F, THREADS> work = {tables + i, stride, count, scratch + i};
     const Affine<F> p = load_affine(work.at(0));
     if (is_infinity(p)) {
         work.infinite();
@@ -114,7 +115,7 @@ FN void make_tables(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t strid
     name(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t stride, uint32_t count, \
          uint32_t doublings, uint32_t short_doublings, uint32_t short_mask, uint32_t adds) { \
         DYNAMIC_SHARED(Quad, stage); \
-        const Steps steps = {doublings, short_doublings, short_mask, adds}; \
+        const DoublingSteps steps = {doublings, short_doublings, short_mask, adds}; \
         make_tables<F, threads>(tables, scratch, n, stride, count, steps, stage); \
     } \
     EXPORT_KERNEL(name);

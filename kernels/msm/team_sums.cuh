@@ -5,27 +5,29 @@
 #include "reduce/team_sum.cuh"
 
 constexpr uint32_t JOIN_THREADS = 128;
-// Shares of one bucket that are joined serially: the rounds of merges take as long as 15.
+// Shares of one bucket that are joined serially: the rounds of merges take as long as 15. Figures
+// were not kept.
 constexpr uint32_t JOIN_SHARES = 8;
 
-FN bool joins_at_once(const Levels& levels, const Shares& shares) {
-    return left_of(levels.largest, levels.count) <= JOIN_SHARES * shares.each;
+FN bool joins_at_once(const TreeLevels& levels, const Shares& shares) {
+    return remaining_of(levels.largest, levels.count) <= JOIN_SHARES * shares.length;
 }
 // Four lanes per share: if the share ends a run that began earlier, they add the run's other parts.
 template <class F>
-FN void join_runs(const Runs<F>& runs, Xyzz<F>* finals, const Pair* list, const Shares& shares) {
-    const uint32_t unit = (blockIdx.x * JOIN_THREADS + threadIdx.x) / SPLIT;
-    const bool ends = unit < shares.count && runs.units[unit].state & HEAD;
+FN void join_runs(const PartialRuns<F>& runs, Xyzz<F>* tail_sums, const Pair* list,
+                  const Shares& shares) {
+    const uint32_t unit = (blockIdx.x * JOIN_THREADS + threadIdx.x) / SPLIT_LANES;
+    const bool ends = unit < shares.count && runs.units[unit].state & HAS_HEAD;
     if (!__any_sync(ALL_LANES, ends)) return;
     // The loop keeps only two words plus the sum: Fp2 leaves no more registers.
-    const uint32_t start = ends ? list[unit * shares.each].second : 0;
-    uint32_t left = ends ? unit - start / shares.each : 0;
+    const uint32_t start = ends ? list[unit * shares.length].second : 0;
+    uint32_t left = ends ? unit - start / shares.length : 0;
     F sum = ends ? load_split(&runs.heads[unit]) : zero<F>();
 #pragma unroll 1
     for (; __any_sync(ALL_LANES, left > 0); left -= left > 0) {
         sum = split_add(sum, left > 0 ? load_split(&runs.tails[unit - left]) : zero<F>());
     }
-    if (ends) store_split(&finals[start / 2], sum);
+    if (ends) store_split(&tail_sums[start / 2], sum);
 }
 
 // The lane's coordinate of a reference's point, negated if the reference is negative.
@@ -36,14 +38,14 @@ template <class F> FN F load_split_signed(const Affine<F>* base, uint32_t refere
 }
 // One team per bucket that has two or more elements after the levels.
 template <class F>
-FN void sum_whole_buckets(Xyzz<F>* finals, const Affine<F>* base, const Tree& tree,
-                          uint32_t team_size, F* shared) {
+FN void sum_remaining_elements(Xyzz<F>* tail_sums, const Affine<F>* base, const BucketTree& tree,
+                               uint32_t team_size, F* shared) {
     const Team team = Team::of(team_size);
     const uint32_t b = team.output, run = tree.levels->count;
     const uint32_t size = b < tree.buckets.count ? tree.buckets.size(b) : 0;
-    const uint32_t left = entries_of(size, run);
+    const uint32_t left = tail_entries_of(size, run);
     const F sum = team_sum(team, left, shared, [&](uint32_t k) {
         return load_split_signed(base, tree.element(b, size, run, k));
     });
-    if (left > 0 && team.member == 0) store_split(&finals[tree.tail()[b] / 2], sum);
+    if (left > 0 && team.member == 0) store_split(&tail_sums[tree.tail()[b] / 2], sum);
 }

@@ -11,18 +11,18 @@
 #include "levels.cuh"
 #include "../batch_affine.cuh"
 
-template <class F, bool KEEP_X, uint32_t T>
-FN void add_level(Affine<F>* sums, Quad* scratch, Quad* stage, const Levels* levels,
+template <class F, bool KEEP_X, uint32_t THREADS>
+FN void add_level(Affine<F>* sums, Quad* scratch, Quad* stage, const TreeLevels* levels,
                   const Pair* list, uint32_t sums_index, uint32_t level, uint32_t chain) {
     if (level > levels->count) return;
     const uint32_t first = levels->first[level], n = levels->additions(level);
-    const Source<F> source = {sums - sums_index, list + first};
-    add_batched<F, KEEP_X, T>(sums + first, scratch, stage, source, n, chain);
+    const Summands<F> summands = {sums - sums_index, list + first};
+    add_batched<F, KEEP_X, THREADS>(sums + first, scratch, stage, summands, n, chain);
 }
 
 #define LEVEL(name, F, threads, keep_x) \
     KERNEL(threads, 1) \
-    name(Affine<F>* sums, Quad* scratch, const Levels* levels, const Pair* list, \
+    name(Affine<F>* sums, Quad* scratch, const TreeLevels* levels, const Pair* list, \
          uint32_t sums_index, uint32_t level, uint32_t chain) { \
         DYNAMIC_SHARED(Quad, stage); \
         add_level<F, keep_x, threads>(sums, scratch, stage, levels, list, sums_index, level, \

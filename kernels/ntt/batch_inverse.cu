@@ -1,18 +1,18 @@
 // Inverts a vector of elements of Fr by P. Montgomery's trick, with one inversion per block.
 //
-// A block inverts THREADS each consecutive elements, thread t every THREADS-th from element t on.
-// The thread multiplies them and stores each prefix product. A tree in shared memory multiplies the
-// threads' products, one thread inverts the root, and the tree passes the inverses of the threads'
-// products down. Each thread then walks back and recovers one inverse after the other.
+// A block inverts THREADS e consecutive elements, e = `elements_per_thread` >= 1, and thread t
+// every THREADS-th from element t on. The thread multiplies them and stores each prefix product. A
+// tree in shared memory multiplies the threads' products, one thread inverts the root, and the tree
+// passes the inverses of the threads' products down. Each thread then walks back and recovers one
+// inverse after the other.
 //
 //   in, out   elements, canonical, in Montgomery form; zeros remain zero. May be the same
-//   before    scratch of the same length, uninitialised; may be `out`, or `in` if each = 1
-//   each      elements per thread, at least 1
+//   prefixes  scratch of the same length, uninitialised; may be `out`, or `in` if e = 1
 //
-// Cost: 3 products per element plus 9 / each: for the 8 warps of a block, the tree takes 31
+// Cost: 3 products per element plus 9 / e: for the 8 warps of a block, the tree takes 31
 // warp-wide products and the inversion as long as 40.
 //
-// Launch: 256 threads; grid: elements / (256 each), rounded up. Shared memory: a tree of 2 THREADS
+// Launch: 256 threads; grid: elements / (256 e), rounded up. Shared memory: a tree of 2 THREADS
 // elements, root at 1, children of node m at 2 m and 2 m + 1. One barrier before each tree level.
 #include "../inverse.cuh"
 #include "passes.cuh"
@@ -53,25 +53,26 @@ FN void invert_leaves(Quad* tree) {
 }
 
 KERNEL(256, 3)
-fr_batch_inverse(const Quad* in, Quad* out, Quad* before, uint64_t count, uint32_t each) {
+fr_batch_inverse(const Quad* in, Quad* out, Quad* prefixes, uint64_t count,
+                 uint32_t elements_per_thread) {
     SHARED(Quad, tree, 4 * THREADS);
-    const uint64_t first = uint64_t(blockIdx.x) * THREADS * each + threadIdx.x;
+    const uint64_t first = uint64_t(blockIdx.x) * THREADS * elements_per_thread + threadIdx.x;
     Fr all = load_factor(in, first, count);
 #pragma unroll 1
-    for (uint32_t k = 1; k < each; k++) {
+    for (uint32_t k = 1; k < elements_per_thread; k++) {
         const uint64_t i = first + uint64_t(k) * THREADS;
         if (i >= count) break;
-        store_element(before, i, all);
+        store_element(prefixes, i, all);
         all = product(all, load_factor(in, i, count));
     }
     store_element(tree, THREADS + threadIdx.x, all);
     invert_leaves(tree);
     Fr inverted = load_element(tree, THREADS + threadIdx.x); // of the remaining product
 #pragma unroll 1
-    for (uint32_t k = each - 1; k > 0; k--) {
+    for (uint32_t k = elements_per_thread - 1; k > 0; k--) {
         const uint64_t i = first + uint64_t(k) * THREADS;
         if (i >= count) continue; // beyond the end, where the factor is 1
-        const Fr x = load_element(in, i), others = load_element(before, i);
+        const Fr x = load_element(in, i), others = load_element(prefixes, i);
         if (is_zero(x)) {
             store_element(out, i, x);
             continue;

@@ -1,5 +1,5 @@
 // DIF transforms, from natural order to bit-reversed: columns' passes, then the rows' pass.
-// BIT_REVERSAL: the last pass writes in natural order, out of place. See kernels.cuh for parameters
+// BIT_REVERSED: the last pass writes in natural order, out of place. See kernels.cuh for parameters
 // and launch.
 #include "kernels.cuh"
 

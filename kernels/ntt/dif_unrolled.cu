@@ -2,7 +2,7 @@
 #include "kernels.cuh"
 
 // Tile shapes of large transforms, where a loop's address arithmetic costs most, and of 2^10 and
-// 2^16, where latency does. nvcc takes 1.5 s to compile each.
+// 2^16, where latency does (benches/experiments/ntt.md).
 SHAPED_COLUMNS(dif, DIF_COLUMNS, 5, 1, 1, 2, 2, 32, 16);
 SHAPED_COLUMNS(dif, DIF_COLUMNS, 6, 2, 2, 4, 1, 64, 8);
 SHAPED_COLUMNS(dif, DIF_COLUMNS, 6, 2, 2, 4, 2, 64, 8);
@@ -12,6 +12,6 @@ SHAPED_ROWS(dif, DIF_ROWS, 5, 1, 1, 2, 32, 16);
 SHAPED_ROWS(dif, DIF_ROWS, 6, 2, 2, 4, 64, 8);
 SHAPED_ROWS(dif, DIF_ROWS, 8, 0, 1, 2, 128, 4);
 SHAPED_ROWS(dif, DIF_ROWS, 8, 0, 2, 4, 64, 8);
-SHAPED_ROWS(dif, DIF_ALONE, 10, 0, 2, 4, 256, 2);
+SHAPED_ROWS(dif, DIF_SINGLE_PASS, 10, 0, 2, 4, 256, 2);
 // To natural order: tiles have two rows so that 64 bytes are stored together.
 SHAPED_ROWS(dif, DIF_ROWS, 8, 1, 2, 4, 128, 4);

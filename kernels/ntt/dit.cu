@@ -1,4 +1,4 @@
-// DIT transforms, bit-reversed order to natural: the rows' pass, then columns'. BIT_REVERSAL: the
+// DIT transforms, bit-reversed order to natural: the rows' pass, then columns'. BIT_REVERSED: the
 // last pass writes in bit-reversed order, out of place. See kernels.cuh for parameters and launch.
 #include "kernels.cuh"
 

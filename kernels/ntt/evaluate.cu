@@ -9,36 +9,10 @@
 // memory: one element per thread; one barrier per level of the tree.
 #include "../inverse.cuh"
 #include "passes.cuh"
+#include "wide_sum.cuh"
 
 constexpr uint32_t THREADS = 128;
 
-// A sum of products of canonical elements; 17 limbs hold 2^34 products.
-struct WideSum {
-    uint32_t w[17];
-};
-FN WideSum no_sum() {
-    WideSum sum;
-#pragma unroll
-    for (int i = 0; i < 17; i++) sum.w[i] = 0;
-    return sum;
-}
-// 64 limb products; reducing each product would add 48.
-FN void add_product(WideSum& t, const Fr& a, const Fr& b) {
-    uint32_t e[16], o[16];
-    first_row<8>(e, o, LimbsOf{a.w}, b.w[0]);
-#pragma unroll
-    for (int i = 1; i < 8; i++) {
-        add_row<8, false, true>(full_chain(e, o, i), open_chain(e, o, i), LimbsOf{a.w}, b.w[i]);
-    }
-    uint32_t p[16];
-    p[0] = e[0];
-    p[1] = add_cc(e[1], o[0]);
-#pragma unroll
-    for (int k = 2; k < 15; k++) p[k] = addc_cc(e[k], o[k - 1]);
-    p[15] = addc(e[15], 0);
-    add_words<16>(t.w, t.w, p);
-    t.w[16] = addc(t.w[16], 0);
-}
 // The sum over R, canonical: reduces each third of the limbs separately.
 FN Fr reduce(const WideSum& t) {
     Fr low, middle, high = Fr::zero();
@@ -66,7 +40,7 @@ fr_dot_chunks(const Quad* values, const Quad* low, const Quad* high, Quad* parti
     const uint64_t chunk = uint64_t(blockIdx.x) << lg_chunk;
     const uint64_t in_row = chunk & ((uint64_t(1) << lg_n) - 1);
     const uint64_t first = in_row & ((uint64_t(1) << lg_low) - 1);
-    WideSum sum = no_sum();
+    WideSum sum = zero_sum();
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i >> lg_chunk == 0; i += THREADS) {
         add_product(sum, load_element(values, chunk + i), load_element(low, first + i));
@@ -78,24 +52,24 @@ fr_dot_chunks(const Quad* values, const Quad* low, const Quad* high, Quad* parti
 }
 EXPORT_KERNEL(fr_dot_chunks);
 
-KERNEL(128) fr_sum_chunks(const Quad* partial, Quad* sums, uint32_t each) {
+KERNEL(128) fr_sum_chunks(const Quad* partial, Quad* sums, uint32_t row_chunks) {
     SHARED(Quad, shared, 2 * THREADS);
     Fr mine = Fr::zero();
 #pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < each; i += THREADS) {
-        mine = add(mine, load_element(partial, uint64_t(blockIdx.x) * each + i));
+    for (uint32_t i = threadIdx.x; i < row_chunks; i += THREADS) {
+        mine = add(mine, load_element(partial, uint64_t(blockIdx.x) * row_chunks + i));
     }
     mine = block_sum(mine, shared);
     if (threadIdx.x == 0) store_element(sums, blockIdx.x, mine);
 }
 EXPORT_KERNEL(fr_sum_chunks);
 
-// weights[e] = scale w^j / (z - w^j), j = e or e bit-reversed; z is not a power of w. `given` holds
-// w^(2^i) for 32 i, then z, then scale. A thread computes 2^lg_each weights by one inversion;
-// scratch has one element per weight.
+// weights[e] = scale w^j / (z - w^j), j = e or e bit-reversed; z is not a power of w.
+// `powers_and_scale` holds w^(2^i) for 32 i, then z, then scale. A thread computes 2^lg_each
+// weights by one inversion; scratch has one element per weight.
 KERNEL(128)
-barycentric_weights(Fr* weights, Fr* scratch, const Quad* given, uint32_t lg_n, uint32_t lg_each,
-            uint32_t reversed) {
+barycentric_weights(Fr* weights, Fr* scratch, const Quad* powers_and_scale, uint32_t lg_n,
+                    uint32_t lg_each, uint32_t reversed) {
     const uint32_t threads = 1u << (lg_n - lg_each), t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t >= threads) return;
     const auto root = [&](uint32_t i) {
@@ -104,11 +78,11 @@ barycentric_weights(Fr* weights, Fr* scratch, const Quad* given, uint32_t lg_n, 
         uint32_t exponent = reversed ? reverse(e, lg_n) : e;
 #pragma unroll 1
         for (uint32_t bit = 0; exponent; bit++, exponent >>= 1) {
-            if (exponent & 1) power = mul(power, load_element(given, bit));
+            if (exponent & 1) power = mul(power, load_element(powers_and_scale, bit));
         }
         return canonical(power);
     };
-    const Fr z = load_element(given, 32), scale = load_element(given, 33);
+    const Fr z = load_element(powers_and_scale, 32), scale = load_element(powers_and_scale, 33);
     for (uint32_t i = 0; i < 1u << lg_each; i++) weights[t + i * threads] = sub(z, root(i));
     inverse_batch(weights + t, scratch + t, 1u << lg_each, threads);
     for (uint32_t i = 0; i < 1u << lg_each; i++) {
@@ -119,17 +93,20 @@ barycentric_weights(Fr* weights, Fr* scratch, const Quad* given, uint32_t lg_n, 
 EXPORT_KERNEL(barycentric_weights);
 
 // The sum of coefficients[i] z^i over a chunk of a row, i relative to the chunk. `weights`: z^j for
-// j < 128, then z^(128 k) for k < 128. A thread sums up to `each` <= 128 coefficients, 128 apart. A
-// row's chunk sums are in turn coefficients, at z^(128 each).
+// j < 128, then z^(128 k) for k < 128. A thread sums up to `coefficients_per_thread` <= 128
+// coefficients, 128 apart. A row's chunk sums are in turn coefficients, at z to the power of a
+// chunk's length.
 KERNEL(128)
 fr_evaluate(const Quad* coefficients, const Quad* weights, Quad* sums, uint64_t length,
-            uint32_t chunks, uint32_t each) {
+            uint32_t chunks, uint32_t coefficients_per_thread) {
     SHARED(Quad, shared, 2 * THREADS);
-    const uint64_t first = uint64_t(blockIdx.x % chunks) * each * THREADS + threadIdx.x;
+    const uint64_t first =
+        uint64_t(blockIdx.x % chunks) * coefficients_per_thread * THREADS + threadIdx.x;
     const Quad* next = coefficients + 2 * (blockIdx.x / chunks * length + first);
     const uint64_t left = first < length ? (length - first + THREADS - 1) / THREADS : 0;
-    const uint32_t mine_count = left < each ? uint32_t(left) : each;
-    WideSum sum = no_sum();
+    const uint32_t mine_count =
+        left < coefficients_per_thread ? uint32_t(left) : coefficients_per_thread;
+    WideSum sum = zero_sum();
 #pragma unroll 1
     for (uint32_t k = 0; k < mine_count; k++, next += 2 * THREADS) {
         add_product(sum, load_element(next, 0), load_element(weights, THREADS + k));

@@ -1,7 +1,7 @@
-// Columns' passes with fused twiddles: no factors between steps or between passes, and a coset
+// Columns' passes with fused twiddles: no twiddles between steps or between passes, and a coset
 // costs products only in the step over the top field.
 //
-// Downward (DIF), a block of M elements is a polynomial modulo X^M - s. A butterfly splits it by a
+// In DIF, a block of M elements is a polynomial modulo X^M - s. A butterfly splits it by a
 // square root c of s into u + c v and u - c v, modulo X^(M/2) - c and X^(M/2) + c: one product, by
 // a factor that the whole block shares. Block B of 2^t in its transform has c = (g w^rev(B))^(M/2),
 // with rev of t bits, the coset's generator g and w of order 2^lg_n. So a fused pass takes half a
@@ -12,19 +12,19 @@
 // blocks take too much memory bandwidth, it has no fused twiddles: the last fused pass
 // multiplies element k of block B by (g w^rev(B))^k, from a table for the whole transform.
 //
-// Upward (DIT) is the transpose, with the same tables: u and v become u + v and c (u - v), and the
+// DIT is the transpose, with the same tables: u and v become u + v and c (u - v), and the
 // inter-pass twiddle comes first. Powers of g then multiply the output.
 //
-// Tables. A step over 2^t blocks needs three factors for each B: c of B, and the next stage's c of
+// Tables. A step over 2^t blocks needs three twiddles for each B: c of B, and the next stage's c of
 // 2 B and 2 B + 1. Entries are grouped by eight blocks, so that one address serves all: half h of
-// multiple j of factor f of block B is at [48 K (B / 8) + 8 (2 (f K + j) + h) + B % 8]. Steps
+// multiple j of twiddle f of block B is at [48 K (B / 8) + 8 (2 (f K + j) + h) + B % 8]. Steps
 // follow each other; each has space for at least eight blocks.
 //
-// Ranges (lazy.cuh). Downward: any in, any out; the second operand of each butterfly is a product.
-// Upward, differences are multiplied and sums trimmed, so all values are about r: canonical numbers
+// Ranges (lazy.cuh). DIF: any in, any out; the second operand of each butterfly is a product.
+// DIT: differences are multiplied and sums trimmed, so all values are about r: canonical numbers
 // and products are below r (1 + 2^-29), and a trimmed sum exceeds r by no more than both its terms
 // together, or 2^-30. That excess doubles with each stage of sums of sums. At most 22 of these
-// follow a product or canonical numbers, which gives r (1 + 2^-7). Only the last pass upward stores
+// follow a product or canonical numbers, which gives r (1 + 2^-7). Only the last DIT pass stores
 // canonical results.
 //
 // Barriers: those of unrolled_steps.cuh.
@@ -37,15 +37,15 @@ template <int K> FN Twiddle<K> load_fused_twiddle(const Quad* entry, uint32_t f)
     for (uint32_t j = 0; j < 2 * K; j++) factor.halves[j] = entry[8 * (2 * K * f + j)];
     return factor;
 }
-// Two stages on four elements. PLAIN: in the step over the top field of a whole transform without a
-// coset, two factors are 1; downward its input is canonical.
+// Two stages on four elements. `unit_twiddles`: in the step over the top field of a whole transform
+// without a coset, two twiddles are 1; in DIF its input is canonical.
 template <int K>
-FN void dif_radix4_fused(Fr* x, const Twiddle<K>& factor, const Quad* entry, bool plain) {
+FN void dif_radix4_fused(Fr* x, const Twiddle<K>& factor, const Quad* entry, bool unit_twiddles) {
     int u = ANY, v = PRODUCT;
-    if (!plain) x[2] = mul_constant<K>(x[2], factor), x[3] = mul_constant<K>(x[3], factor);
+    if (!unit_twiddles) x[2] = mul_constant<K>(x[2], factor), x[3] = mul_constant<K>(x[3], factor);
     butterfly(x[0], x[2], u, v);
     u = ANY, v = PRODUCT, butterfly(x[1], x[3], u, v);
-    if (!plain) x[1] = mul_constant<K>(x[1], load_fused_twiddle<K>(entry, 1));
+    if (!unit_twiddles) x[1] = mul_constant<K>(x[1], load_fused_twiddle<K>(entry, 1));
     u = ANY, v = PRODUCT, butterfly(x[0], x[1], u, v);
     x[3] = mul_constant<K>(x[3], load_fused_twiddle<K>(entry, 2));
     u = ANY, v = PRODUCT, butterfly(x[2], x[3], u, v);
@@ -58,17 +58,18 @@ FN void add_subtract(Fr& u, Fr& v) {
     butterfly(u, v, u_bound, v_bound);
     trim(u);
 }
-// The transpose of dif_radix4_fused. MAYBE_PLAIN: whether `plain` may be true.
-template <int K, bool MAYBE_PLAIN> FN void dit_radix4_fused(Fr* x, const Quad* entry, bool plain) {
-    plain = plain && MAYBE_PLAIN;
+// The transpose of dif_radix4_fused. MAYBE_UNIT_TWIDDLES: whether `unit_twiddles` may be true.
+template <int K, bool MAYBE_UNIT_TWIDDLES>
+FN void dit_radix4_fused(Fr* x, const Quad* entry, bool unit_twiddles) {
+    unit_twiddles = unit_twiddles && MAYBE_UNIT_TWIDDLES;
     add_subtract(x[0], x[1]), add_subtract(x[2], x[3]);
-    if (plain)
+    if (unit_twiddles)
         trim(x[1]);
     else
         x[1] = mul_constant<K>(x[1], load_fused_twiddle<K>(entry, 1));
     x[3] = mul_constant<K>(x[3], load_fused_twiddle<K>(entry, 2));
     add_subtract(x[0], x[2]), add_subtract(x[1], x[3]);
-    if (plain) return;
+    if (unit_twiddles) return;
     const Twiddle<K> factor = load_fused_twiddle<K>(entry, 0);
     x[2] = mul_constant<K>(x[2], factor), x[3] = mul_constant<K>(x[3], factor);
 }
@@ -77,7 +78,7 @@ template <int K, bool MAYBE_PLAIN> FN void dit_radix4_fused(Fr* x, const Quad* e
 // is multiplied by the e-th power of a fourth root of s, then only by fourth roots of unity: one
 // product with eight multiples and three others, where dif_radix4_fused has four. `entry` holds the
 // powers, separate for each thread. They are fetched all at once if registers allow.
-template <int K> struct Powers {
+template <int K> struct FinalTwiddles {
     static constexpr int FETCHED = K > 2 ? 1 : 3;
     Twiddle<K> factors[FETCHED];
     FN void fetch(const Quad* entry) {
@@ -94,7 +95,8 @@ template <int K> struct Powers {
         }
     }
 };
-template <int K> FN void dif_final_radix4(Fr* x, const Powers<K>& powers, const Quad* entry) {
+template <int K>
+FN void dif_final_radix4(Fr* x, const FinalTwiddles<K>& powers, const Quad* entry) {
     powers.apply(x, entry);
     dif_in_registers<2>(x, ANY, PRODUCT);
 }
@@ -105,18 +107,18 @@ template <int K> FN void dit_first_radix4(Fr* x, const Quad* entry) {
     add_subtract(x[0], x[2]);
     int u = BELOW_2R, v = PRODUCT;
     butterfly(x[1], x[3], u, v);
-    Powers<K> powers;
+    FinalTwiddles<K> powers;
     powers.fetch(entry), powers.apply(x, entry);
 }
 
-constexpr int MULTIPLES = 4; // multiples of each factor, except the last step's
+constexpr int MULTIPLES = 4; // multiples of each twiddle, except the last step's
 
-// The blocks before a DIF pass: this thread's block `number` of 2^lg_count, and the factors' table.
-struct Blocks {
+// Twiddles for this thread's block: `number` of the 2^lg_count blocks that a DIF pass begins with.
+struct FusedTwiddleTable {
     const Quad* table;
     uint32_t number, lg_count;
 
-    // The factors of a step, K multiples each, for the block that contains tile index q.
+    // The twiddles of a step, K multiples each, for the block that contains tile index q.
     template <int K> FN const Quad* entry(uint32_t step, uint32_t q, uint32_t lg_block) const {
         const uint32_t size = 1u << (lg_count < 3 ? 3 : lg_count);
         const uint32_t block = number << 2 * step | q >> lg_block;
@@ -124,69 +126,73 @@ struct Blocks {
         return table + (before + 48 * K * (block / 8) + block % 8);
     }
 };
-// LAST: multiples of the factors of a final step that ends in single elements; 0: no such step.
-template <int STEPS, int SHIFT, int LAST>
-FN void dif_fused(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
+// LAST_MULTIPLES: multiples of the twiddles of a final step that ends in single elements; 0: no
+// such step.
+template <int STEPS, int SHIFT, int LAST_MULTIPLES>
+FN void dif_fused(Fr* x, Quad* tile, const FusedTwiddleTable& twiddles, bool unit_twiddles) {
     constexpr uint32_t TOP = 2 * (STEPS - 1), ROW = (1u << (2 * STEPS + SHIFT)) - 1;
     uint32_t first = first_index<2>(threadIdx.x, TOP + SHIFT), at = place(first);
-    const Quad* entry = blocks.entry<MULTIPLES>(0, first & ROW, TOP + 2 + SHIFT);
+    const Quad* entry = twiddles.entry<MULTIPLES>(0, first & ROW, TOP + 2 + SHIFT);
     Twiddle<MULTIPLES> factor;
-    Powers<LAST ? LAST : MULTIPLES> last;
-    if (!plain) factor = load_fused_twiddle<MULTIPLES>(entry, 0);
+    FinalTwiddles<LAST_MULTIPLES ? LAST_MULTIPLES : MULTIPLES> last;
+    if (!unit_twiddles) factor = load_fused_twiddle<MULTIPLES>(entry, 0);
 #pragma unroll
     for (uint32_t step = 0; step < STEPS; step++) {
         const uint32_t o = TOP - 2 * step;
-        if (LAST && o == 0)
+        if (LAST_MULTIPLES && o == 0)
             dif_final_radix4(x, last, entry);
         else
-            dif_radix4_fused(x, factor, entry, plain && step == 0);
+            dif_radix4_fused(x, factor, entry, unit_twiddles && step == 0);
         if (o == 0) return;
-        if (step > 0) __syncthreads(); // all have read what put() stored before
-        put<2>(tile, at, o + SHIFT, 0, x);
+        if (step > 0) __syncthreads(); // all have read what was stored before
+        put_in_tile<2>(tile, at, o + SHIFT, 0, x);
         first = first_index<2>(threadIdx.x, o - 2 + SHIFT), at = place(first);
         // The fetch overlaps the exchange.
-        if (LAST && o == 2) {
-            entry = blocks.entry<LAST>(step + 1, first & ROW, 2);
+        if (LAST_MULTIPLES && o == 2) {
+            entry = twiddles.entry<LAST_MULTIPLES>(step + 1, first & ROW, 2);
             last.fetch(entry);
         } else {
-            entry = blocks.entry<MULTIPLES>(step + 1, first & ROW, o + SHIFT);
+            entry = twiddles.entry<MULTIPLES>(step + 1, first & ROW, o + SHIFT);
             factor = load_fused_twiddle<MULTIPLES>(entry, 0);
         }
         __syncthreads();
-        get<2>(tile, at, o - 2 + SHIFT, 0, x);
+        get_from_tile<2>(tile, at, o - 2 + SHIFT, 0, x);
     }
 }
 
-// MAYBE_PLAIN: for the last step. With LAST, other threads may still be reading the tile.
-template <int STEPS, int SHIFT, int LAST, bool MAYBE_PLAIN>
-FN void dit_fused(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
+// MAYBE_UNIT_TWIDDLES: for the last step. With LAST_MULTIPLES, other threads may still be reading
+// the tile.
+template <int STEPS, int SHIFT, int LAST_MULTIPLES, bool MAYBE_UNIT_TWIDDLES>
+FN void dit_fused(Fr* x, Quad* tile, const FusedTwiddleTable& twiddles, bool unit_twiddles) {
     constexpr uint32_t TOP = 2 * (STEPS - 1), ROW = (1u << (2 * STEPS + SHIFT)) - 1;
     uint32_t first = first_index<2>(threadIdx.x, SHIFT), at = place(first);
-    const Quad* entry = blocks.entry<LAST ? LAST : MULTIPLES>(STEPS - 1, first & ROW, 2 + SHIFT);
-    if constexpr (LAST > 0)
-        dit_first_radix4<LAST>(x, entry);
+    constexpr int FIRST_MULTIPLES = LAST_MULTIPLES ? LAST_MULTIPLES : MULTIPLES;
+    const Quad* entry = twiddles.entry<FIRST_MULTIPLES>(STEPS - 1, first & ROW, 2 + SHIFT);
+    if constexpr (LAST_MULTIPLES > 0)
+        dit_first_radix4<LAST_MULTIPLES>(x, entry);
     else
         dit_radix4_fused<MULTIPLES, false>(x, entry, false);
 #pragma unroll
     for (uint32_t o = 2; o <= TOP; o += 2) {
-        if (o > 2 || LAST) __syncthreads(); // all have read what put() stored before
-        put<2>(tile, at, o - 2 + SHIFT, 0, x);
+        if (o > 2 || LAST_MULTIPLES) __syncthreads(); // all have read what was stored before
+        put_in_tile<2>(tile, at, o - 2 + SHIFT, 0, x);
         first = first_index<2>(threadIdx.x, o + SHIFT), at = place(first);
         __syncthreads();
-        get<2>(tile, at, o + SHIFT, 0, x);
-        entry = blocks.entry<MULTIPLES>((TOP - o) / 2, first & ROW, o + 2 + SHIFT);
+        get_from_tile<2>(tile, at, o + SHIFT, 0, x);
+        entry = twiddles.entry<MULTIPLES>((TOP - o) / 2, first & ROW, o + 2 + SHIFT);
         if (o < TOP)
             dit_radix4_fused<MULTIPLES, false>(x, entry, false);
         else
-            dit_radix4_fused<MULTIPLES, MAYBE_PLAIN>(x, entry, plain);
+            dit_radix4_fused<MULTIPLES, MAYBE_UNIT_TWIDDLES>(x, entry, unit_twiddles);
     }
 }
 
 // Radix 2^R, 2^C columns. B: multiples of the inter-pass twiddles after the pass; 0: none.
 template <int R, int C, int B>
 FN void dif_fused_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
-                               const Quad* outer, uint32_t lg_n, uint32_t lg_block, bool plain) {
-    const Columns columns(lg_block, R, C);
+                          const Quad* inter_pass, uint32_t lg_n, uint32_t lg_block,
+                          bool unit_twiddles) {
+    const TileColumns columns(lg_block, R, C);
     const uint64_t in_transform = (uint64_t(1) << lg_n) - 1;
     Fr x[4];
     const uint64_t from = columns.place(first_index<2>(threadIdx.x, R - 2 + C));
@@ -195,17 +201,17 @@ FN void dif_fused_columns(const Quad* in, Quad* out, Quad* tile, const Quad* tab
         x[e] = load_element(in, from + (e << (R - 2 + columns.lg_s)));
     }
     const uint64_t to = columns.place(first_index<2>(threadIdx.x, C));
-    const Quad* const factors = outer + 2 * B * (to & in_transform);
+    const Quad* const factors = inter_pass + 2 * B * (to & in_transform);
     if (B > 0) {
 #pragma unroll
         for (uint64_t e = 0; e < 4; e++) prefetch(factors + (2 * B * e << columns.lg_s));
     }
     const uint32_t number = uint32_t((columns.block & in_transform) >> lg_block);
-    dif_fused<R / 2, C, 0>(x, tile, {table, number, lg_n - lg_block}, plain);
+    dif_fused<R / 2, C, 0>(x, tile, {table, number, lg_n - lg_block}, unit_twiddles);
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) {
         if constexpr (B > 0) {
-            x[e] = apply_pass_twiddle<B>(x[e], factors + (2 * B * e << columns.lg_s));
+            x[e] = apply_inter_pass_twiddle<B>(x[e], factors + (2 * B * e << columns.lg_s));
         }
         store_element(out, to + (e << columns.lg_s), x[e]);
     }
@@ -214,23 +220,24 @@ FN void dif_fused_columns(const Quad* in, Quad* out, Quad* tile, const Quad* tab
 // The DIT pass. B: multiples of the inter-pass twiddles before the pass; 0: none.
 template <int R, int C, int B>
 FN void dit_fused_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
-                              const Quad* outer, uint32_t lg_n, uint32_t lg_block, bool plain) {
-    const Columns columns(lg_block, R, C);
+                          const Quad* inter_pass, uint32_t lg_n, uint32_t lg_block,
+                          bool unit_twiddles) {
+    const TileColumns columns(lg_block, R, C);
     const uint64_t in_transform = (uint64_t(1) << lg_n) - 1;
     Fr x[4];
     const uint64_t from = columns.place(first_index<2>(threadIdx.x, C));
-    const Quad* const factors = outer + 2 * B * (from & in_transform);
+    const Quad* const factors = inter_pass + 2 * B * (from & in_transform);
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) x[e] = load_element(in, from + (e << columns.lg_s));
     if constexpr (B > 0) {
 #pragma unroll
         for (uint64_t e = 0; e < 4; e++) {
-            x[e] = apply_pass_twiddle<B>(x[e], factors + (2 * B * e << columns.lg_s));
+            x[e] = apply_inter_pass_twiddle<B>(x[e], factors + (2 * B * e << columns.lg_s));
             if (B == 1) trim(x[e]); // below 2 r
         }
     }
     const uint32_t number = uint32_t((columns.block & in_transform) >> lg_block);
-    dit_fused<R / 2, C, 0, true>(x, tile, {table, number, lg_n - lg_block}, plain);
+    dit_fused<R / 2, C, 0, true>(x, tile, {table, number, lg_n - lg_block}, unit_twiddles);
     const uint64_t to = columns.place(first_index<2>(threadIdx.x, R - 2 + C));
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) {

@@ -2,7 +2,7 @@
 // are single elements. There are no inter-pass twiddles, and a coset costs nothing.
 //
 // Tables: as for a columns' pass, except for the last step of a row, whose blocks have four
-// elements: there, factor f of block B is the power f + 1 of a fourth root of its s. That step
+// elements: there, twiddle f of block B is the power f + 1 of a fourth root of its s. That step
 // takes most of the table, three quarters of an entry per element, and so has fewer multiples.
 //
 // Without inter-pass twiddles no table can absorb 1/n, so one step of Montgomery's reduction
@@ -14,25 +14,26 @@
 #include "fused.cuh"
 
 // A thread's row in its transform. DIF tiles to natural order hold other rows than DIT tiles.
-FN uint32_t number_of_row(const Rows& rows, uint32_t flags) {
+FN uint32_t number_of_row(const TileRows& rows, uint32_t flags) {
     const uint32_t c = threadIdx.x >> (rows.lg_r - 2);
     if (rows.spread(flags)) return c << rows.lg_tiles() | rows.tile();
     return (blockIdx.x << rows.lg_c | c) & ((1u << (rows.lg_n - rows.lg_r)) - 1);
 }
 
-// DIF. Radix 2^R, 2^C rows. LAST: multiples of the last step's factors. BIT_REVERSAL: to natural
-// order.
-template <int R, int C, int LAST>
+// DIF. Radix 2^R, 2^C rows. LAST_MULTIPLES: multiples of the last step's twiddles. BIT_REVERSED:
+// to natural order.
+template <int R, int C, int LAST_MULTIPLES>
 FN void dif_fused_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table, uint32_t lg_n,
-                            uint32_t flags) {
-    const Rows rows = {0, lg_n, R, C};
+                       uint32_t flags) {
+    const TileRows rows = {0, lg_n, R, C};
     const uint64_t from = rows.source(first_index<2>(threadIdx.x, R - 2), flags);
     Fr x[4];
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) x[e] = load_element(in, from + (e << (R - 2)));
-    const Blocks blocks = {table, number_of_row(rows, flags), lg_n - R};
-    dif_fused<R / 2, 0, LAST>(x, tile, blocks, R == LG_ALONE && flags & PLAIN);
-    if (flags & DIVIDED) {
+    const FusedTwiddleTable twiddles = {table, number_of_row(rows, flags), lg_n - R};
+    const bool unit_twiddles = R == LG_SINGLE_PASS && flags & UNIT_TWIDDLES;
+    dif_fused<R / 2, 0, LAST_MULTIPLES>(x, tile, twiddles, unit_twiddles);
+    if (flags & DIVIDE_BY_N) {
 #pragma unroll
         for (int e = 0; e < 4; e++) x[e] = divide_by_power_of_two(x[e], lg_n);
     }
@@ -40,19 +41,20 @@ FN void dif_fused_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table,
 }
 
 // DIT, with the same parameters.
-template <int R, int C, int LAST>
+template <int R, int C, int LAST_MULTIPLES>
 FN void dit_fused_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table, uint32_t lg_n,
-                           uint32_t flags) {
-    const Rows rows = {0, lg_n, R, C};
+                       uint32_t flags) {
+    const TileRows rows = {0, lg_n, R, C};
     Fr x[4];
     load_rows<2, true>(x, tile, in, rows, flags);
-    if (flags & DIVIDED) {
+    if (flags & DIVIDE_BY_N) {
 #pragma unroll
         for (int e = 0; e < 4; e++) x[e] = divide_by_power_of_two(x[e], lg_n);
     }
-    const Blocks blocks = {table, number_of_row(rows, 0), lg_n - R};
-    constexpr bool MAYBE_PLAIN = R == LG_ALONE;
-    dit_fused<R / 2, 0, LAST, MAYBE_PLAIN>(x, tile, blocks, flags & PLAIN);
+    const FusedTwiddleTable twiddles = {table, number_of_row(rows, 0), lg_n - R};
+    constexpr bool MAYBE_UNIT_TWIDDLES = R == LG_SINGLE_PASS;
+    dit_fused<R / 2, 0, LAST_MULTIPLES, MAYBE_UNIT_TWIDDLES>(x, tile, twiddles,
+                                                             flags & UNIT_TWIDDLES);
     const uint64_t to = rows.first() + first_index<2>(threadIdx.x, R - 2);
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) {

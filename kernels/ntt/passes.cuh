@@ -3,8 +3,8 @@
 // A transform of n = 2^lg_n elements is split into passes with radices R_1 R_2 ... = n. A pass sees
 // blocks of N consecutive elements, and each as R rows of N / R columns: element p N / R + k is in
 // row p and column k. It transforms every column. Element (p, k) is multiplied by T[p][k] =
-// root_N^(rev(p) k), after that in DIF (downward), before it in DIT (upward): the next pass has
-// blocks of N / R. The pass whose blocks are its rows, N = R, has no such factor; it is the last
+// root_N^(rev(p) k), after that in DIF, before it in DIT: the next pass has
+// blocks of N / R. The pass whose blocks are its rows, N = R, has no such twiddle; it is the last
 // one in DIF, the first in DIT. The blocks of all transforms of a batch are consecutive.
 //
 // A thread block has a tile of R 2^lg_c elements: 2^lg_c adjacent columns, tile index
@@ -26,12 +26,12 @@ FN uint32_t reverse(uint32_t x, uint32_t bits) {
 }
 
 // The columns of a thread block.
-struct Columns {
+struct TileColumns {
     uint64_t block; // the first element of its block
     uint32_t k;     // its first column
     uint32_t lg_s, lg_c;
 
-    FN Columns(uint32_t lg_block, uint32_t lg_r, uint32_t c) : lg_s(lg_block - lg_r), lg_c(c) {
+    FN TileColumns(uint32_t lg_block, uint32_t lg_r, uint32_t c) : lg_s(lg_block - lg_r), lg_c(c) {
         const uint32_t lg_tiles = lg_s - c;
         block = uint64_t(blockIdx.x >> lg_tiles) << lg_block;
         k = (blockIdx.x & ((1u << lg_tiles) - 1)) << c;
@@ -44,10 +44,10 @@ struct Columns {
 
 // DIF, N > R.
 template <int E, int K, int B, int STEPS>
-FN void dif_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddles& outer,
-                        const Columns& columns) {
+FN void dif_columns(const Quad* in, Quad* out, const TileSteps& s,
+                    const InterPassTwiddles& inter_pass, const TileColumns& columns) {
     Fr x[1 << E];
-    const uint32_t top = s.lg_r - E, turn = inverse_mask(s.flags);
+    const uint32_t top = s.lg_r - E, inverse_mask = inverse_mask_of(s.flags);
     const uint64_t from = columns.place(first_index<E>(threadIdx.x, top + s.shift));
 #pragma unroll
     for (uint64_t e = 0; e < 1 << E; e++) {
@@ -55,37 +55,38 @@ FN void dif_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddle
     }
     const uint32_t first = first_index<E>(threadIdx.x, s.shift);
     const uint32_t p = row_of(s, first), k = columns.column(first);
-    prefetch_pass_twiddles<E, B>(outer, p, k); // overlaps the steps
+    prefetch_inter_pass_twiddles<E, B>(inter_pass, p, k); // overlaps the steps
     dif<E, K, STEPS>(x, s);
-    apply_pass_twiddles<E, B>(x, outer, p, k, turn);
+    apply_inter_pass_twiddles<E, B>(x, inter_pass, p, k, inverse_mask);
     const uint64_t to = columns.place(first);
     uint32_t further[1 << E];
-    slots<E>(further, 0, turn);
+    slots<E>(further, 0, inverse_mask);
 #pragma unroll
     for (int e = 0; e < 1 << E; e++) {
         store_element(out, to + (uint64_t(further[e]) << columns.lg_s), x[e]);
     }
 }
-// DIT, N > R. BIT_REVERSAL: to bit-reversed order, in which a column's results are adjacent.
+// DIT, N > R. BIT_REVERSED: to bit-reversed order, in which a column's results are adjacent.
 template <int E, int K, int B, int STEPS>
-FN void dit_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddles& outer,
-                       const Columns& columns) {
+FN void dit_columns(const Quad* in, Quad* out, const TileSteps& s,
+                    const InterPassTwiddles& inter_pass, const TileColumns& columns) {
     Fr x[1 << E];
-    const uint32_t top = s.lg_r - E, turn = inverse_mask(s.flags);
+    const uint32_t top = s.lg_r - E, inverse_mask = inverse_mask_of(s.flags);
     uint32_t first = first_index<E>(threadIdx.x, s.shift);
     const uint64_t from = columns.place(first);
     uint32_t further[1 << E];
-    slots<E>(further, 0, turn);
+    slots<E>(further, 0, inverse_mask);
 #pragma unroll
     for (int e = 0; e < 1 << E; e++) {
         x[e] = load_element(in, from + (uint64_t(further[e]) << columns.lg_s));
     }
-    apply_pass_twiddles<E, B>(x, outer, row_of(s, first), columns.column(first), turn);
+    apply_inter_pass_twiddles<E, B>(x, inter_pass, row_of(s, first), columns.column(first),
+                                    inverse_mask);
     dit<E, K, STEPS>(x, s, true, B > 1 ? PRODUCT : BELOW_2R);
     first = first_index<E>(threadIdx.x, top + s.shift);
     uint64_t to = columns.place(first);
     uint32_t lg_step = top + columns.lg_s;
-    if (s.flags & BIT_REVERSAL) {
+    if (s.flags & BIT_REVERSED) {
         const uint64_t column = reverse(columns.column(first), columns.lg_s);
         to = columns.block + (column << s.lg_r | reverse(row_of(s, first), s.lg_r));
         lg_step = 0;
@@ -93,24 +94,24 @@ FN void dit_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddle
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {
         if (s.flags & CANONICAL) finish(x[e]);
-        const uint64_t row = s.flags & BIT_REVERSAL ? reverse_small(e, E) : e;
+        const uint64_t row = s.flags & BIT_REVERSED ? reverse_small(e, E) : e;
         store_element(out, to + (row << lg_step), x[e]);
     }
 }
 
 // log2 of the row length that has its own kernels if one row is a whole transform.
-constexpr int LG_ALONE = 10;
+constexpr int LG_SINGLE_PASS = 10;
 
 // The blocks of N = R elements of a thread block. `count`: total elements; nothing is read or
 // written beyond them, which can only occur if a row is a whole transform and STEPS is 0.
-struct Rows {
+struct TileRows {
     uint64_t count;
     uint32_t lg_n, lg_r, lg_c;
 
     FN uint64_t first() const { return uint64_t(blockIdx.x) << (lg_r + lg_c); }
     // DIF to natural order: column c is the block with c in its top bits, so that results of the
     // tile's columns are adjacent.
-    FN bool spread(uint32_t flags) const { return flags & BIT_REVERSAL && lg_n > lg_r; }
+    FN bool spread(uint32_t flags) const { return flags & BIT_REVERSED && lg_n > lg_r; }
     FN uint32_t lg_tiles() const { return lg_n - lg_r - lg_c; } // of a transform, if spread
     FN uint64_t transform() const { return uint64_t(blockIdx.x >> lg_tiles()) << lg_n; }
     FN uint32_t tile() const { return blockIdx.x & ((1u << lg_tiles()) - 1); }
@@ -124,7 +125,7 @@ struct Rows {
 
 // The store order of a tile: maps the v-th element in address order to its place in the tile and to
 // its offset from the tile's first address, bit by bit of v.
-struct Stored {
+struct StoreOrder {
     uint32_t lg_r, lg_c;
     bool bit_reversed;
     uint32_t lg_spread; // distance between rows' results of a spread tile; else 0
@@ -149,7 +150,8 @@ struct Stored {
 
 // Stores a tile at `to`, only below `end` unless WHOLE_TILE. Adjacent lanes store adjacent halves.
 template <int E, bool WHOLE_TILE>
-FN void store_tile(Quad* out, const Quad* tile, const Stored& stored, uint64_t to, uint64_t end) {
+FN void store_tile(Quad* out, const Quad* tile, const StoreOrder& stored, uint64_t to,
+                   uint64_t end) {
     to += stored.address(threadIdx.x / 2);
     const uint32_t at = stored.place_of(threadIdx.x / 2) ^ (threadIdx.x & 1 ? HIGH_HALF : 0);
     const uint32_t bit = stored.lg_r + stored.lg_c - E - 1; // set in upper threads
@@ -169,24 +171,24 @@ FN void store_tile(Quad* out, const Quad* tile, const Stored& stored, uint64_t t
 
 // Stores the results of a DIF rows' pass, through the tile so that stores are in address order.
 template <int E, bool WHOLE_TILE>
-FN void store_rows(Quad* out, Quad* tile, const Rows& rows, uint32_t flags, Fr* x) {
+FN void store_rows(Quad* out, Quad* tile, const TileRows& rows, uint32_t flags, Fr* x) {
 #pragma unroll
     for (int e = 0; e < 1 << E; e++) finish(x[e]);
     __syncthreads();
-    put<E>(tile, place(first_index<E>(threadIdx.x, 0)), 0, inverse_mask(flags), x);
+    put_in_tile<E>(tile, place(first_index<E>(threadIdx.x, 0)), 0, inverse_mask_of(flags), x);
     __syncthreads();
     const bool spread = rows.spread(flags);
     const uint32_t lg_r = rows.lg_r, lg_spread = spread ? rows.lg_n - lg_r : 0;
     uint64_t to = rows.first();
     if (spread) to = rows.transform() + (reverse(rows.tile(), rows.lg_tiles()) << rows.lg_c);
-    if (flags & BIT_REVERSAL)
+    if (flags & BIT_REVERSED)
         store_tile<E, WHOLE_TILE>(out, tile, {lg_r, rows.lg_c, true, lg_spread}, to, rows.count);
     else
         store_tile<E, WHOLE_TILE>(out, tile, {lg_r, rows.lg_c, false, 0}, to, rows.count);
 }
-// DIF, N = R. BIT_REVERSAL: to natural order.
+// DIF, N = R. BIT_REVERSED: to natural order.
 template <int E, int K, int STEPS>
-FN void dif_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
+FN void dif_rows(const Quad* in, Quad* out, const TileSteps& s, const TileRows& rows) {
     Fr x[1 << E];
     const uint32_t top = s.lg_r - E;
     const uint64_t from = rows.source(first_index<E>(threadIdx.x, top), s.flags);
@@ -200,7 +202,7 @@ FN void dif_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
 }
 // Loads the input of a DIT rows' pass, through the tile: adjacent lanes load adjacent halves.
 template <int E, bool WHOLE_TILE>
-FN void load_rows(Fr* x, Quad* tile, const Quad* in, const Rows& rows, uint32_t flags) {
+FN void load_rows(Fr* x, Quad* tile, const Quad* in, const TileRows& rows, uint32_t flags) {
     const uint64_t from = 2 * rows.first() + threadIdx.x;
     const uint32_t at = place(threadIdx.x / 2) ^ (threadIdx.x & 1 ? HIGH_HALF : 0);
     const uint32_t bit = rows.lg_r + rows.lg_c - E - 1; // set in upper threads
@@ -214,21 +216,21 @@ FN void load_rows(Fr* x, Quad* tile, const Quad* in, const Rows& rows, uint32_t 
         tile[here] = WHOLE_TILE || half < 2 * rows.count ? in[half] : none;
     }
     __syncthreads();
-    get<E>(tile, place(first_index<E>(threadIdx.x, 0)), 0, inverse_mask(flags), x);
+    get_from_tile<E>(tile, place(first_index<E>(threadIdx.x, 0)), 0, inverse_mask_of(flags), x);
 }
-// DIT, N = R. BIT_REVERSAL: to bit-reversed order, if a row is a whole transform.
+// DIT, N = R. BIT_REVERSED: to bit-reversed order, if a row is a whole transform.
 template <int E, int K, int STEPS>
-FN void dit_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
+FN void dit_rows(const Quad* in, Quad* out, const TileSteps& s, const TileRows& rows) {
     const uint32_t top = s.lg_r - E, row_mask = (1u << s.lg_r) - 1;
     Fr x[1 << E];
     load_rows<E, (STEPS > 0)>(x, s.tile, in, rows, s.flags);
-    dit<E, K, STEPS>(x, s, false, PRODUCT); // input: canonical, or products with `rows`
+    dit<E, K, STEPS>(x, s, false, PRODUCT); // input: canonical, or products with `row_factors`
     const uint32_t first = first_index<E>(threadIdx.x, top);
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {
         if (s.flags & CANONICAL) finish(x[e]);
         uint32_t q = first | e << top;
-        if (s.flags & BIT_REVERSAL) q = (q & ~row_mask) | reverse(q & row_mask, s.lg_r);
+        if (s.flags & BIT_REVERSED) q = (q & ~row_mask) | reverse(q & row_mask, s.lg_r);
         if (STEPS || rows.first() + q < rows.count) store_element(out, rows.first() + q, x[e]);
     }
 }

@@ -1,19 +1,16 @@
 // Elementwise operations on vectors of Fr, which provers need between transforms.
 //
-// A thread computes one element of `out`; for fr_extend_powers, every `have`-th one. Elements are
+// A thread computes one element of `out`; for fr_extend_powers, every `known`-th one. Elements are
 // canonical, in Montgomery form. `out` may be any of the inputs: a thread accesses only its own
 // positions and reads before it writes. No shared memory, no barriers. Launch: blocks of 128, one
-// thread per element (fr_extend_powers: `have` threads; fr_first_powers: one block).
+// thread per element (fr_extend_powers: `known` threads; fr_first_powers: one block).
 //
-// Factors common to all elements are passed as 64-bit parameters: four for the Montgomery form,
-// eight for two precomputed multiples (../field/fr.cuh).
+// Factors common to all elements are passed by value: in Montgomery form, or as precomputed
+// multiples.
+#include "multiples.cuh"
 #include "passes.cuh"
 
 FN uint64_t thread_number() { return uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
-FN Fr element_of(uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3) {
-    return {{uint32_t(w0), uint32_t(w0 >> 32), uint32_t(w1), uint32_t(w1 >> 32), uint32_t(w2),
-             uint32_t(w2 >> 32), uint32_t(w3), uint32_t(w3 >> 32)}};
-}
 // Makes canonical a product with at least one canonical factor, or a lazy sum of such products.
 FN Fr reduced(const Fr& product) { return reduce_once<1>(product); }
 
@@ -30,31 +27,38 @@ POINTWISE(fr_multiply, reduced(mul(x, y)));
 POINTWISE(fr_add, add(x, y));
 POINTWISE(fr_subtract, sub(x, y));
 
+#define POINTWISE_OF_THREE(name, result)                                                      \
+    KERNEL(128) name(const Quad* a, const Quad* b, const Quad* c, Quad* out, uint64_t count) { \
+        const uint64_t i = thread_number();                                                   \
+        if (i >= count) return;                                                               \
+        const Fr x = load_element(a, i), y = load_element(b, i), z = load_element(c, i);      \
+        store_element(out, i, result);                                                        \
+    }                                                                                         \
+    EXPORT_KERNEL(name)
+
+POINTWISE_OF_THREE(fr_multiply_add, add(reduced(mul(x, y)), z));
+POINTWISE_OF_THREE(fr_multiply_subtract, sub(reduced(mul(x, y)), z));
+
+// Copies rows of `length` elements, `count` elements in all, between matrices whose rows begin
+// `from_stride` and `to_stride` elements apart. `to` does not overlap `from`.
+KERNEL(128)
+fr_copy_rows(const Quad* from, Quad* to, uint64_t length, uint64_t from_stride, uint64_t to_stride,
+             uint64_t count) {
+    const uint64_t i = thread_number();
+    if (i >= count) return;
+    const uint64_t row = i / length, column = i - row * length;
+    store_element(to, row * to_stride + column, load_element(from, row * from_stride + column));
+}
+EXPORT_KERNEL(fr_copy_rows);
+
 // out[i] = a[i] w.
 KERNEL(128)
-fr_scale(const Quad* a, Quad* out, uint64_t count, uint64_t w0, uint64_t w1, uint64_t w2,
-         uint64_t w3, uint64_t w4, uint64_t w5, uint64_t w6, uint64_t w7) {
-    const Fr multiples[2] = {element_of(w0, w1, w2, w3), element_of(w4, w5, w6, w7)};
+fr_scale(const Quad* a, Quad* out, uint64_t count, const FactorMultiples w) {
     const uint64_t i = thread_number();
     if (i >= count) return;
-    const Fr x = load_element(a, i);
-    store_element(out, i, reduced(mul_constant<2>(x, PrecomputedMultiples{multiples})));
+    store_element(out, i, reduced(w.times(load_element(a, i))));
 }
 EXPORT_KERNEL(fr_scale);
-
-// out[i] = (a[i] b[i] - c[i]) w.
-KERNEL(128)
-fr_quotient(const Quad* a, const Quad* b, const Quad* c, Quad* out, uint64_t count, uint64_t w0,
-            uint64_t w1, uint64_t w2, uint64_t w3) {
-    const uint64_t i = thread_number();
-    if (i >= count) return;
-    const Fr x = load_element(a, i), y = load_element(b, i), z = load_element(c, i);
-    Fr t = mul(x, y); // below 1.46 r, as x y / R < .453 r
-    sub_words<8>(t.w, t.w, z.w);
-    add_words_if(t.w, multiple<1, Fr>().w, borrow_mask());
-    store_element(out, i, reduced(mul(t, element_of(w0, w1, w2, w3))));
-}
-EXPORT_KERNEL(fr_quotient);
 
 // first base^exponent.
 FN Fr times_power(const Fr& first, const Fr& base, uint32_t exponent) {
@@ -69,37 +73,33 @@ FN Fr times_power(const Fr& first, const Fr& base, uint32_t exponent) {
 
 // out[i] = first base^i, i < count <= 128.
 KERNEL(128)
-fr_first_powers(Quad* out, uint32_t count, uint64_t f0, uint64_t f1, uint64_t f2, uint64_t f3,
-                uint64_t b0, uint64_t b1, uint64_t b2, uint64_t b3) {
+fr_first_powers(Quad* out, uint32_t count, const Fr first, const Fr base) {
     const uint32_t i = threadIdx.x;
     if (i >= count) return;
-    const Fr first = element_of(f0, f1, f2, f3);
-    store_element(out, i, times_power(first, element_of(b0, b1, b2, b3), i));
+    store_element(out, i, times_power(first, base, i));
 }
 EXPORT_KERNEL(fr_first_powers);
 
 // out[i] = b^i, out[128 + i] = c^i, i < 128: the weights of fr_evaluate.
 KERNEL(128)
-fr_evaluation_weights(Quad* out, uint64_t b0, uint64_t b1, uint64_t b2, uint64_t b3, uint64_t c0,
-               uint64_t c1, uint64_t c2, uint64_t c3) {
-    const Fr base = blockIdx.x == 0 ? element_of(b0, b1, b2, b3) : element_of(c0, c1, c2, c3);
+fr_evaluation_weights(Quad* out, const Fr b, const Fr c) {
+    const Fr base = blockIdx.x == 0 ? b : c;
     store_element(out, thread_number(), times_power(Fr::one(), base, threadIdx.x));
 }
 EXPORT_KERNEL(fr_evaluation_weights);
 
-// out[i + k have] = out[i] w^k for i < have, 0 < k < each, below `count`.
+// out[i + k known] = out[i] w^k for i < known, 0 < k < powers_per_thread, below `count`.
 KERNEL(128)
-fr_extend_powers(Quad* out, uint64_t have, uint64_t count, uint32_t each, uint64_t w0, uint64_t w1,
-          uint64_t w2, uint64_t w3, uint64_t w4, uint64_t w5, uint64_t w6, uint64_t w7) {
-    const Fr multiples[2] = {element_of(w0, w1, w2, w3), element_of(w4, w5, w6, w7)};
+fr_extend_powers(Quad* out, uint64_t known, uint64_t count, uint32_t powers_per_thread,
+                 const FactorMultiples w) {
     uint64_t i = thread_number();
-    if (i >= have) return;
+    if (i >= known) return;
     Fr power = load_element(out, i);
 #pragma unroll 1
-    for (uint32_t k = 1; k < each; k++) {
-        i += have;
+    for (uint32_t k = 1; k < powers_per_thread; k++) {
+        i += known;
         if (i >= count) return;
-        power = mul_constant<2>(power, PrecomputedMultiples{multiples});
+        power = w.times(power);
         store_element(out, i, reduced(power));
     }
 }

@@ -10,10 +10,11 @@ use super::{
     segment::Segment,
 };
 
-/// A smaller tail uses no pinned group: copying it once more takes less than 50 us.
+/// A smaller tail uses no pinned group: it is copied once more, in less than 50 us
+/// (`benches/experiments/transport.md`).
 const PINNED_TAIL_MIN: usize = 512 << 10;
 
-/// Threads that wipe one payload; each wipes at least 64 MiB, in about 7 ms.
+/// Threads that wipe one payload, each at least 64 MiB (`benches/experiments/transport.md`).
 const WIPING_THREADS: usize = 4;
 const GROUPS_PER_THREAD_MIN: usize = 4;
 
@@ -70,14 +71,17 @@ pub(super) fn slots(range: Range<u64>) -> impl Iterator<Item = SlotRange> {
 }
 
 impl UnpinnedGroup {
-    /// The segment of a slot, the segment's bytes, and the slot's offset in it.
-    fn slot(&self, slot: usize) -> (&Mutex<Segment>, usize, usize) {
-        if self.bytes == GROUP {
-            let offset = slot / GROUP_SEGMENTS * SLOT;
-            (&self.segments[slot % GROUP_SEGMENTS], SEGMENT_BYTES, offset)
-        } else {
-            (&self.segments[slot], (self.bytes - slot * SLOT).min(SLOT), 0)
-        }
+    fn segment(&self, slot: usize) -> &Mutex<Segment> {
+        &self.segments[slot % self.segments.len()]
+    }
+
+    fn segment_bytes(&self, slot: usize) -> usize {
+        if self.bytes == GROUP { SEGMENT_BYTES } else { (self.bytes - slot * SLOT).min(SLOT) }
+    }
+
+    /// The first byte of a slot in its segment.
+    fn offset(&self, slot: usize) -> usize {
+        slot / self.segments.len() * SLOT
     }
 }
 
@@ -105,8 +109,8 @@ impl SegmentGroup {
     fn write(&self, pool: &PayloadPool, to: SlotRange, bytes: &[u8]) {
         match self {
             Self::Unpinned(group) => {
-                let (segment, segment_bytes, offset) = group.slot(to.slot);
-                segment.lock().write(pool, segment_bytes, offset + to.bytes.start, bytes);
+                let (size, offset) = (group.segment_bytes(to.slot), group.offset(to.slot));
+                group.segment(to.slot).lock().write(pool, size, offset + to.bytes.start, bytes);
             }
             Self::Pinned(group) => group.slots[to.slot].lock()[to.bytes].copy_from_slice(bytes),
         }
@@ -115,8 +119,8 @@ impl SegmentGroup {
     fn read(&self, from: SlotRange, read: &mut impl FnMut(&[u8])) {
         match self {
             Self::Unpinned(group) => {
-                let (segment, _, offset) = group.slot(from.slot);
-                read(segment.lock().bytes(offset + from.bytes.start, from.bytes.len()));
+                let offset = group.offset(from.slot) + from.bytes.start;
+                read(group.segment(from.slot).lock().bytes(offset, from.bytes.len()));
             }
             Self::Pinned(group) => read(&group.slots[from.slot].lock()[from.bytes]),
         }

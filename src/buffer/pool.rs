@@ -12,8 +12,8 @@ use super::Wiper;
 /// Bytes of a slot, the clients' chunk size: a chunk is one copy under one lock.
 pub(super) const SLOT: usize = 256 << 10;
 
-/// Bytes of a segment of a large payload: one huge page. Filling 64 MiB takes 42 ms in fresh small
-/// pages, 20 ms in fresh huge pages, 14 ms in reused memory.
+/// Bytes of a segment of a large payload: one huge page, filled in half the time of small pages
+/// (`benches/experiments/transport.md`).
 pub(super) const SEGMENT_BYTES: usize = 2 << 20;
 
 /// Segments of a group. Slots are assigned to them round-robin, so that writers of adjacent chunks
@@ -46,8 +46,8 @@ struct IdleMemory {
 
 impl PayloadPool {
     /// Memory for payloads of at most `bytes_max` in total. Payloads use `pinned`, which devices
-    /// access directly, first, in groups of 16 MiB; a payload's end of at least 512 KiB takes a
-    /// whole one. Of each slice, a remainder of less than 16 MiB is not used.
+    /// access directly, first, in groups of 16 MiB; the last part of a payload, if at least
+    /// 512 KiB, takes a whole group. Of each slice, a remainder of less than 16 MiB is not used.
     pub fn new(bytes_max: u64, pinned: Vec<&'static mut [u8]>) -> Self {
         let spare_bytes = (bytes_max / SPARE_DIVISOR).max(SPARE_BYTES_MIN);
         let groups = pinned.into_iter().flat_map(|memory| memory.chunks_exact_mut(GROUP));

@@ -1,4 +1,4 @@
-//! A set of disjoint ranges: which bytes of a payload have been received.
+//! A set of disjoint ranges: the received ranges of a payload.
 
 use std::{collections::BTreeMap, ops::Range};
 

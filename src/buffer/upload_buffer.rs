@@ -8,7 +8,6 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::Notify;
 
 use super::{PayloadPool, QuotaPermit, RangeSet, group::PayloadMemory};
 use crate::error::{Error, FieldProblem, Result};
@@ -24,7 +23,6 @@ pub type ProgressListener = dyn Fn() + Send + Sync;
 pub struct UploadBuffer {
     pub(super) memory: PayloadMemory,
     state: Mutex<ReceiveState>,
-    progress: Notify,
 }
 
 #[derive(Default)]
@@ -41,11 +39,7 @@ impl UploadBuffer {
     /// A payload of `len` bytes, none received yet. `permits` are returned once its memory is
     /// wiped.
     pub fn new(pool: &PayloadPool, len: u64, permits: Vec<QuotaPermit>) -> Self {
-        Self {
-            memory: PayloadMemory::new(pool.clone(), len, permits),
-            state: Mutex::default(),
-            progress: Notify::new(),
-        }
+        Self { memory: PayloadMemory::new(pool.clone(), len, permits), state: Mutex::default() }
     }
 
     pub fn from_bytes(pool: &PayloadPool, bytes: &[u8], permits: Vec<QuotaPermit>) -> Self {
@@ -135,11 +129,6 @@ impl UploadBuffer {
         last.map_or(Duration::ZERO, |last| last.saturating_duration_since(begun))
     }
 
-    /// Resolves when bytes are received or the upload fails after this call.
-    pub fn progress(&self) -> impl Future<Output = ()> + '_ {
-        self.progress.notified()
-    }
-
     /// Calls `listener` after each change until its owner drops it.
     pub fn listen(&self, listener: &Arc<ProgressListener>) {
         let mut state = self.state.lock();
@@ -172,7 +161,6 @@ impl UploadBuffer {
     }
 
     fn notify(&self) {
-        self.progress.notify_waiters();
         let mut state = self.state.lock();
         state.listeners.retain(|listener| listener.strong_count() > 0);
         let listeners: Vec<_> = state.listeners.iter().filter_map(Weak::upgrade).collect();

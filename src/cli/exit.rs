@@ -20,7 +20,7 @@ pub enum Exit {
     NoInput = 66,
     Unavailable = 69,
     NoOutput = 73,
-    TryLater = 75,
+    RetryLater = 75,
     Refused = 77,
     Interrupted = 130,
 }
@@ -34,7 +34,7 @@ Exit codes:
   66   the input cannot be read
   69   the server cannot be reached
   73   the output cannot be written
-  75   try again later: the server is full or draining, or the deadline passed
+  75   retry later: the server is full or draining, or the deadline passed
   77   refused: not permitted, or too large for the server's limits
   130  interrupted; the job is also cancelled on the server";
 
@@ -43,8 +43,8 @@ pub struct CliFailure {
     pub exit: Exit,
     /// What happened and what to do, in one line. Empty if there is nothing to print.
     pub message: String,
-    /// The server's reason, such as `NOT_CANONICAL`.
-    pub reason: String,
+    /// The server's reason as sent, such as `NOT_CANONICAL`; empty if it sent none.
+    pub reason_text: String,
     /// The request's invalid field.
     pub field: Option<String>,
     /// Index of the field's first invalid element.
@@ -59,7 +59,8 @@ pub fn fail<T>(exit: Exit, message: impl Into<String>) -> Result<T> {
 
 impl CliFailure {
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), reason: String::new(), field: None, index: None }
+        let (reason_text, field, index) = Default::default();
+        Self { exit, message: message.into(), reason_text, field, index }
     }
 
     /// `file` cannot be read.
@@ -88,7 +89,7 @@ impl CliFailure {
         }
         if as_json {
             let error = json!({
-                "message": self.message, "exit": self.exit as u8, "reason": self.reason,
+                "message": self.message, "exit": self.exit as u8, "reason": self.reason_text,
                 "field": self.field, "index": self.index,
             });
             eprintln!("{}", json!({ "error": error }));
@@ -100,7 +101,9 @@ impl CliFailure {
 
 impl From<ClientError> for CliFailure {
     fn from(error: ClientError) -> Self {
-        let is_about_scalars = error.field().is_some_and(|field| field.starts_with("scalars"));
+        let is_about_scalars = error
+            .field()
+            .is_some_and(|field| field.starts_with("scalars") || field.ends_with(".elements"));
         let message = match &error {
             ClientError::CannotConnect { target, problem } if problem.contains("certificate") => {
                 format!(
@@ -114,7 +117,7 @@ impl From<ClientError> for CliFailure {
             ),
             // The client's deadline or the server's.
             _ if error.reason() == Some(Reason::Deadline) => {
-                "deadline passed: allow more time with --deadline or send less".to_owned()
+                "the deadline passed: allow more time with --deadline, or send less".to_owned()
             }
             _ if error.reason() == Some(Reason::NotCanonical) && is_about_scalars => {
                 format!("{error}: --reduce reduces scalars modulo r")
@@ -124,7 +127,7 @@ impl From<ClientError> for CliFailure {
         Self {
             exit: exit_for(&error),
             message,
-            reason: error.reason_text().to_owned(),
+            reason_text: error.reason_text().to_owned(),
             field: error.field().map(str::to_owned),
             index: error.index(),
         }
@@ -137,8 +140,8 @@ fn exit_for(error: &ClientError) -> Exit {
         ClientError::CannotConnect { .. } | ClientError::ConnectionLost(_) => Exit::Unavailable,
         _ => match error.code() {
             Code::InvalidArgument => Exit::Data,
-            Code::ResourceExhausted | Code::Unavailable if error.is_retryable() => Exit::TryLater,
-            Code::DeadlineExceeded => Exit::TryLater,
+            Code::ResourceExhausted | Code::Unavailable if error.is_retryable() => Exit::RetryLater,
+            Code::DeadlineExceeded => Exit::RetryLater,
             Code::PermissionDenied | Code::Unauthenticated | Code::ResourceExhausted => {
                 Exit::Refused
             }

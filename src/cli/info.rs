@@ -66,7 +66,10 @@ fn plans_text(gpu: &Gpu) -> String {
         let bases = format!("{} 2^{}", group_name(plan), plan.lg_n);
         plans.add_row([&bases, &plan.uses.to_string(), &plan.plan, &bytes_text(plan.table_bytes)]);
     }
-    format!("\nplans for bases resident on gpu {}, if nothing else uses it\n{plans}\n", gpu.index)
+    format!(
+        "\nplans for bases resident on gpu {}, assuming nothing else uses it\n{plans}\n",
+        gpu.index
+    )
 }
 
 fn gpu_details(gpu: &Gpu) -> String {

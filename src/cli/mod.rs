@@ -14,6 +14,7 @@ mod ntt;
 mod output;
 mod progress;
 mod random;
+mod run;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -51,6 +52,8 @@ enum Command {
     Msm(msm::MsmArgs),
     /// Compute number-theoretic transforms of rows of field elements
     Ntt(ntt::NttArgs),
+    /// Run a program: several steps in one call, whose values stay on the server
+    Run(run::RunArgs),
     /// Measure the latency and throughput of a running server
     Bench(bench::BenchArgs),
     /// Shut the server down: it refuses new work and finishes accepted jobs
@@ -92,7 +95,7 @@ pub fn main() -> ExitCode {
 /// Ctrl-C drops the command's future, which cancels its jobs on the server.
 async fn until_interrupted(ui: Ui, cli: &Cli) -> Result<()> {
     tokio::select! {
-        outcome = run(ui, cli) => outcome,
+        outcome = run_command(ui, cli) => outcome,
         interrupt = tokio::signal::ctrl_c() => {
             let message = match interrupt {
                 Ok(()) => "interrupted".to_owned(),
@@ -103,7 +106,7 @@ async fn until_interrupted(ui: Ui, cli: &Cli) -> Result<()> {
     }
 }
 
-async fn run(ui: Ui, cli: &Cli) -> Result<()> {
+async fn run_command(ui: Ui, cli: &Cli) -> Result<()> {
     let connect = async || Ok::<_, CliFailure>(cli.global.client_builder()?.connect().await?);
     match &cli.command {
         #[cfg(feature = "server")]
@@ -112,6 +115,7 @@ async fn run(ui: Ui, cli: &Cli) -> Result<()> {
         Command::Bases(command) => bases::run(ui, &connect().await?, command).await,
         Command::Msm(args) => msm::run(ui, &connect().await?, args).await,
         Command::Ntt(args) => ntt::run(ui, &connect().await?, args).await,
+        Command::Run(args) => run::run(ui, &connect().await?, args).await,
         Command::Bench(args) => bench::run(ui, &connect().await?, args).await,
         Command::Drain { grace } => {
             let jobs = connect().await?.drain(*grace).await?;

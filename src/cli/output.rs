@@ -1,21 +1,23 @@
 //! Output of results, timings and numbers.
 
 use std::{
-    fmt::Display,
     fs,
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use clap::ValueEnum;
 use comfy_table::{LineStyle, Table, TableStyle};
+use serde::Serialize;
 use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
 use super::{
     args::GlobalArgs,
     exit::{CliFailure, Result},
 };
-use crate::client::{Execution, Timing, Verification};
+use crate::client::{Execution, Stage, Timing, Verification};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Ui {
@@ -34,8 +36,14 @@ impl Ui {
         !self.json && !self.quiet && io::stderr().is_terminal()
     }
 
-    pub fn print_json(self, value: &Value) -> Result<()> {
-        self.print(&format!("{value:#}\n"))
+    pub fn print_json(self, value: &impl Serialize) -> Result<()> {
+        // Counted first: a vector that grows leaves copies of secrets behind.
+        let mut count = ByteCount(0);
+        serde_json::to_writer_pretty(&mut count, value).expect("counting does not fail");
+        let mut text = Zeroizing::new(Vec::with_capacity(count.0 + 1));
+        serde_json::to_writer_pretty(&mut *text, value).expect("writing to memory does not fail");
+        text.push(b'\n');
+        OutputTarget::Stdout.write(&text)
     }
 
     pub fn print(self, text: &str) -> Result<()> {
@@ -66,6 +74,20 @@ impl Ui {
                 "{what}: {total} (upload {upload}, queue {queue}, compute {compute})"
             ));
         }
+    }
+}
+
+/// Counts the bytes that are written to it.
+struct ByteCount(usize);
+
+impl Write for ByteCount {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -113,8 +135,9 @@ pub fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     table
 }
 
-fn phases(timing: &Timing) -> [(&'static str, Duration); 8] {
-    [
+/// The phases of a call, which have names and times like stages.
+fn phases(timing: &Timing) -> [Stage; 8] {
+    let phases = [
         ("upload", timing.upload),
         ("receive", timing.receive),
         ("queue", timing.queue),
@@ -123,19 +146,20 @@ fn phases(timing: &Timing) -> [(&'static str, Duration); 8] {
         ("send", timing.send),
         ("download", timing.download),
         ("total", timing.total),
-    ]
+    ];
+    phases.map(|(name, duration)| Stage { name: name.to_owned(), duration })
 }
 
 /// `sort 12 us, accumulate 1.2 ms`.
-pub fn stages_text(stages: &[(impl Display, Duration)]) -> String {
-    let text = |(name, time): &(_, Duration)| format!("{name} {}", time_text(*time));
+pub fn stages_text(stages: &[Stage]) -> String {
+    let text = |Stage { name, duration }: &Stage| format!("{name} {}", time_text(*duration));
     stages.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// Adds the fields `timing`, in microseconds, and `execution` to a report.
 pub fn with_timings(mut report: Value, timing: &Timing, execution: &Execution) -> Value {
-    for (name, time) in phases(timing) {
-        report["timing"][format!("{name}_us")] = microseconds(time);
+    for Stage { name, duration } in phases(timing) {
+        report["timing"][format!("{name}_us")] = microseconds(duration);
     }
     report["execution"] = json!({
         "engine": execution.engine, "device": execution.device,
@@ -145,8 +169,9 @@ pub fn with_timings(mut report: Value, timing: &Timing, execution: &Execution) -
     report
 }
 
-pub fn stages_json(stages: &[(String, Duration)]) -> Value {
-    let one = |(name, time): &(String, _)| json!({ "name": name, "time_us": microseconds(*time) });
+pub fn stages_json(stages: &[Stage]) -> Value {
+    let one =
+        |stage: &Stage| json!({ "name": stage.name, "time_us": microseconds(stage.duration) });
     stages.iter().map(one).collect()
 }
 
@@ -154,12 +179,9 @@ pub fn microseconds(time: Duration) -> Value {
     json!(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
-fn verify_name(verify: Verification) -> &'static str {
-    match verify {
-        Verification::None => "none",
-        Verification::Full => "full",
-        Verification::Probabilistic => "probabilistic",
-    }
+pub fn verify_name(verify: Verification) -> String {
+    let word = verify.to_possible_value();
+    word.map_or_else(|| "none".to_owned(), |word| word.get_name().to_owned())
 }
 
 /// About three digits: `950 us`, `12.3 ms`, `1.50 s`.

@@ -6,10 +6,10 @@ use tokio::runtime::Runtime;
 use zeroize::Zeroizing;
 
 use super::{
-    BasesHandle, BasesId, BasesInfo, Client, ClientBuilder, ClientError, CurvePoint,
+    BasesHandle, BasesId, BasesInfo, Client, ClientBuilder, ClientError, ClientProgram, CurvePoint,
     EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Group, MsmOptions, MsmResult,
-    NttOptions, NttReport, PointEncoding, PutOptions, Result, ScalarEncoding, ScalarInput,
-    UploadKey, VectorInfo,
+    NttOptions, NttReport, NttResult, PointEncoding, ProgramRun, PutOptions, Result, RunEstimate,
+    RunOptions, RunResult, ScalarEncoding, ScalarInput, UploadKey, VectorInfo, Verification,
 };
 
 /// Threads that serve the connections; the caller's thread prepares the chunks.
@@ -88,6 +88,10 @@ blocking! {
         scalars: impl Into<ScalarInput<'a>>, options: MsmOptions
     ) -> EncodedMsmResult;
     ntt[](values: &mut [Fr], options: NttOptions) -> NttReport;
-    ntt_padded[](values: &[Fr], lg_n: u32, options: NttOptions) -> (Vec<Fr>, NttReport);
+    ntt_padded[](values: &[Fr], lg_n: u32, options: NttOptions) -> NttResult;
     ntt_bytes[](encoding: ScalarEncoding, bytes: &[u8], options: NttOptions) -> EncodedNttResult;
+    put_program[](program: &ClientProgram) -> ClientProgram;
+    run[](run: ProgramRun<'_>) -> RunResult;
+    run_with[](run: ProgramRun<'_>, options: RunOptions) -> RunResult;
+    estimate[](run: &ProgramRun<'_>, verify: Verification) -> RunEstimate;
 }

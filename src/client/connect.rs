@@ -15,19 +15,23 @@ use super::{
     call::{CallDeadline, CallFuture},
     connections::{Client, Connections},
     copy_pool::CopyPool,
-    error::{ClientError, Result, innermost},
+    error::{ClientError, Result},
 };
-use crate::wire::v1::{self, admin_client::AdminClient};
+use crate::{
+    error::innermost,
+    wire::v1::{self, admin_client::AdminClient},
+};
 
 const MIB: u32 = 1 << 20;
-/// A frame holds a chunk of 256 KiB and its envelope; larger frames are no faster.
+/// A frame holds a chunk and its envelope; larger ones are no faster
+/// (`benches/experiments/transport.md`). The windows are not tuned.
 const FRAME_BYTES: u32 = MIB / 2;
 const STREAM_WINDOW_BYTES: u32 = 4 * MIB;
 const CONNECTION_WINDOW_BYTES: u32 = 16 * MIB;
 const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Payload bytes of one message if the server denies `GetInfo`.
 const MESSAGE_BYTES_DEFAULT: u64 = 1 << 20;
-/// Payload bytes of one chunk; larger chunks cost memory and are no faster.
+/// Payload bytes of one chunk; larger ones are no faster (`benches/experiments/transport.md`).
 const CHUNK_BYTES: u64 = 256 << 10;
 
 /// Configures a connection. See [`Client::builder`].

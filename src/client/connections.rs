@@ -49,7 +49,7 @@ impl Client {
         CallBudget::new(deadline.or(self.inner.deadline), self.inner.retries)
     }
 
-    fn next_lane(&self) -> usize {
+    pub(crate) fn next_lane(&self) -> usize {
         self.inner.next_lane.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -79,8 +79,8 @@ impl Client {
 
     /// Number of connections for a payload of `bytes`: one per 2 MiB, because below that another
     /// connection costs more than it gains.
-    pub(crate) fn lane_count(&self, bytes: u64) -> usize {
-        let useful = usize::try_from(bytes >> 21).unwrap_or(usize::MAX);
-        useful.clamp(1, self.inner.channels.len())
+    pub(crate) fn lane_count(&self, bytes: u64) -> u32 {
+        let useful = u32::try_from(bytes >> 21).unwrap_or(u32::MAX);
+        useful.clamp(1, self.inner.channels.len() as u32)
     }
 }

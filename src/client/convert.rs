@@ -2,21 +2,23 @@
 
 use std::time::Duration;
 
+use ark_ff::{PrimeField, Zero};
+use rayon::prelude::*;
+
 use super::{
     error::{ClientError, Result},
     types::{
-        BasesId, BasesInfo, Direction, Execution, Order, Timing, UploadKey, VectorInfo,
-        Verification,
+        BasesId, BasesInfo, Direction, Execution, Order, Stage, Timing, UploadKey, VectorInfo,
     },
 };
 use crate::{
-    curve::scalars::ScalarEncoding,
+    curve::{Fr, scalars::ScalarEncoding},
     error::FieldProblem,
+    verify::Verification,
     wire::{enums::counterparts, v1},
 };
 
 counterparts! {
-    Verification, Verify: None, Full, Probabilistic;
     Direction, Direction: Forward, Inverse;
     Order, Order: Natural, BitReversed;
 }
@@ -51,13 +53,26 @@ pub(crate) fn timing(
     Timing { receive, queue, compute, verify, send, upload, download, total }
 }
 
+/// Checks that all values are below r: arithmetic on other limbs would be silently wrong.
+pub(crate) fn check_canonical(values: &mut [Fr]) -> Result<()> {
+    if values.par_iter().all(|value| value.0 < Fr::MODULUS) {
+        return Ok(());
+    }
+    values.fill(Fr::zero());
+    Err(ClientError::invalid_response("an element is not canonical"))
+}
+
+pub(crate) fn verification(claimed: v1::Verify) -> Verification {
+    Verification::try_from(claimed).unwrap_or(Verification::None)
+}
+
 /// Errors: `InvalidResponse` if the server reports less verification than `requested`.
 pub(crate) fn execution(
     execution: Option<v1::Execution>,
     requested: Verification,
 ) -> Result<Execution> {
     let execution = execution.unwrap_or_default();
-    let verified = Verification::try_from(execution.verified()).unwrap_or(Verification::None);
+    let verified = verification(execution.verified());
     let is_enough = match requested {
         Verification::None => true,
         Verification::Probabilistic => verified != Verification::None,
@@ -69,7 +84,10 @@ pub(crate) fn execution(
         return Err(ClientError::invalid_response(problem));
     }
     let v1::Execution { engine, device, stages, .. } = execution;
-    let stage = |stage: v1::Stage| (stage.name, Duration::from_micros(stage.time_us));
+    let stage = |v1::Stage { name, time_us }| {
+        let duration = Duration::from_micros(time_us);
+        Stage { name, duration }
+    };
     Ok(Execution { engine, device, verified, stages: stages.into_iter().map(stage).collect() })
 }
 

@@ -1,4 +1,5 @@
-//! Multi-threaded copies: one thread copies some 7 GB/s, half the rate of several connections.
+//! Multi-threaded copies: one thread copies at half the rate of several connections
+//! (`benches/experiments/transport.md`).
 
 use std::{
     sync::{Arc, OnceLock},
@@ -7,11 +8,12 @@ use std::{
 
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 
-/// Threads that copy. More gain nothing: the connections become the bottleneck.
+/// Threads that copy; with more, the connections are the bottleneck. Figures were not kept.
 const THREADS: usize = 4;
-/// The calling thread copies fewer bytes than this faster by itself.
+/// The calling thread copies fewer bytes than this faster by itself. Figures were not kept.
 const PARALLEL_BYTES_MIN: usize = 512 << 10;
 /// The calling thread wipes fewer bytes than this in the time of handing them to another thread.
+/// Figures were not kept.
 const BACKGROUND_BYTES_MIN: usize = 64 << 10;
 
 /// The threads that copy for a client and its clones. They start with the first large payload.

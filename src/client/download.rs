@@ -52,7 +52,7 @@ impl Client {
         received: &DownloadProgress,
         deadline: CallDeadline,
     ) -> Result<()> {
-        let lanes = self.lane_count(out.len() as u64);
+        let lanes = self.lane_count(out.len() as u64) as usize;
         let elements_per_lane = (out.len() / width).div_ceil(lanes);
         let elements = elements_per_lane.min(PIECE_BYTES / width).max(1);
         let pieces = Mutex::new(out.chunks_mut(elements * width).enumerate());

@@ -5,7 +5,7 @@ use std::{error::Error, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::error::{FieldProblem, Reason};
+use crate::error::{self, FieldProblem, Reason, innermost};
 
 /// `Result` with [`ClientError`].
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;
@@ -38,6 +38,16 @@ pub enum ClientError {
         /// What is wrong with it.
         problem: FieldProblem,
     },
+    /// A program or what a run provides for it is wrong; nothing was sent.
+    #[error("{}: {problem}", indexed(.path, *.index))]
+    InvalidProgram {
+        /// The step or its field, such as `program.steps[7].ntt.input`, or a field of the call.
+        path: String,
+        /// Index of the first bad element, if the field has many.
+        index: Option<u64>,
+        /// What is wrong with it.
+        problem: FieldProblem,
+    },
     /// The server refused the call or failed.
     #[error("{0}")]
     Refused(Box<Refusal>),
@@ -45,7 +55,7 @@ pub enum ClientError {
     #[error("connection lost: {0}: the call is safe to retry")]
     ConnectionLost(String),
     /// The deadline passed.
-    #[error("deadline passed: allow more time or send less")]
+    #[error("the deadline passed: allow more time, or send less")]
     DeadlineExceeded,
     /// The server's response is invalid: it has another version or is another service.
     #[error("invalid response: {0}: is this a capstan server of the same version?")]
@@ -88,7 +98,9 @@ impl ClientError {
     /// The gRPC code that describes the error best.
     pub fn code(&self) -> Code {
         match self {
-            Self::InvalidSetting { .. } | Self::InvalidInput { .. } => Code::InvalidArgument,
+            Self::InvalidSetting { .. }
+            | Self::InvalidInput { .. }
+            | Self::InvalidProgram { .. } => Code::InvalidArgument,
             Self::CannotConnect { .. } | Self::ConnectionLost(_) => Code::Unavailable,
             Self::Refused(refusal) => refusal.code,
             Self::DeadlineExceeded => Code::DeadlineExceeded,
@@ -125,13 +137,23 @@ impl ClientError {
         match self {
             Self::Refused(refusal) => refusal.field.as_deref(),
             Self::InvalidInput { field, .. } => Some(field),
+            Self::InvalidProgram { path, .. } => Some(path),
             _ => None,
         }
     }
 
     /// Index of the field's first invalid element.
     pub fn index(&self) -> Option<u64> {
-        self.refusal()?.index
+        match self {
+            Self::InvalidProgram { index, .. } => *index,
+            _ => self.refusal()?.index,
+        }
+    }
+
+    /// Index of the program's step that is wrong.
+    pub fn step(&self) -> Option<usize> {
+        let (index, _) = self.field()?.strip_prefix("program.steps[")?.split_once(']')?;
+        index.parse().ok()
     }
 
     /// How long to wait before a retry, if the server sent a delay.
@@ -171,6 +193,21 @@ impl ClientError {
     }
 }
 
+impl From<error::Error> for ClientError {
+    /// An error of the checks that client and server share.
+    fn from(error: error::Error) -> Self {
+        match error {
+            error::Error::Invalid { field, index, problem } => {
+                Self::InvalidProgram { path: field.to_owned(), index, problem }
+            }
+            error::Error::Step { field, index, problem } => {
+                Self::InvalidProgram { path: field.to_string(), index, problem }
+            }
+            other => Self::setting("program", other.to_string()),
+        }
+    }
+}
+
 impl From<Status> for ClientError {
     fn from(status: Status) -> Self {
         let details = status.get_error_details();
@@ -188,33 +225,24 @@ impl From<Status> for ClientError {
             }
         }
         let violation = details.bad_request().and_then(|bad| bad.field_violations.first());
-        let (field, index) = violation.map_or((None, None), |v| split_index(&v.field));
+        let path = violation.map(|violation| violation.field.as_str());
+        // An element's path is like `scalars[7]`.
+        let element = path.and_then(|path| path.strip_suffix(']')?.rsplit_once('['));
+        let index = element.and_then(|(_, index)| index.parse().ok());
+        let field = element.filter(|_| index.is_some()).map(|(field, _)| field).or(path);
         Self::Refused(Box::new(Refusal {
             code: status.code(),
             message: status.message().to_owned(),
             reason: Reason::parse(&reason_text),
             reason_text,
-            field,
+            field: field.map(str::to_owned),
             index,
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
         }))
     }
 }
 
-/// The innermost source of an error: the outer ones only say "transport error".
-pub(crate) fn innermost(error: &dyn Error) -> String {
-    let mut inner = error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
-}
-
-/// Splits `scalars[7]` into the field `scalars` and the index 7.
-fn split_index(field: &str) -> (Option<String>, Option<u64>) {
-    let split = field.strip_suffix(']').and_then(|rest| rest.rsplit_once('['));
-    match split.and_then(|(name, index)| Some((name, index.parse().ok()?))) {
-        Some((name, index)) => (Some(name.to_owned()), Some(index)),
-        None => (Some(field.to_owned()), None),
-    }
+/// `scalars[7]`, or `scalars` without an index.
+fn indexed(field: &str, index: Option<u64>) -> String {
+    index.map_or_else(|| field.to_owned(), |index| format!("{field}[{index}]"))
 }

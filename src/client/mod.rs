@@ -17,6 +17,7 @@
 //! - `connect`: targets and TLS. `connections`: the connected client.
 //! - `options`, `types`: parameters and results of calls.
 //! - `bases`, `vectors`: the store. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the server's state.
+//! - `program`: builds programs of several operations. `run`: runs them.
 //! - `blocking`: a client without async.
 //! - `payload`, `upload`, `striped_upload`, `download`: resumable transfers over several
 //!   connections. `release`: releases unfinished uploads.
@@ -37,7 +38,9 @@ mod ntt;
 mod ntt_spec;
 mod options;
 mod payload;
+mod program;
 mod release;
+mod run;
 mod striped_upload;
 mod types;
 mod upload;
@@ -49,10 +52,13 @@ pub use self::{
     connect::ClientBuilder,
     connections::Client,
     error::{ClientError, Refusal, Result},
+    ntt::NttResult,
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
+    program::{ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue},
+    run::{InputElements, ProgramRun, RunEstimate, RunOptions, RunResult, RunStep},
     types::{
         BasesHandle, BasesId, BasesInfo, Direction, EncodedMsmResult, EncodedNttResult, Execution,
-        MsmResult, NttReport, Order, Timing, UploadKey, VectorInfo, Verification,
+        MsmResult, NttReport, Order, Stage, Timing, UploadKey, VectorInfo,
     },
 };
 pub use crate::{
@@ -62,5 +68,6 @@ pub use crate::{
         scalars::ScalarEncoding,
     },
     error::{FieldProblem, Reason},
+    verify::Verification,
     wire::v1::{GetInfoResponse, Gpu, MsmPlan},
 };

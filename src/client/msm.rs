@@ -10,7 +10,8 @@ use super::{
     call::{CallBudget, CallFuture},
     convert,
     error::{ClientError, Result},
-    striped_upload::{PutHeader, UploadLane},
+    options::ScalarPayload,
+    striped_upload::{PutHeader, UploadLane, UploadStripes},
     upload::ChunkQueue,
 };
 use crate::{
@@ -129,20 +130,20 @@ impl Client {
                     let scalars = Scalars::UploadId(id.to_bytes());
                     (self.msm_unary(spec, scalars, &mut call).await?, Some(Duration::ZERO))
                 }
-                Ok((encoding, data)) => {
-                    let count = convert::element_count("scalars", data.len(), encoding.width())?;
+                Ok(ScalarPayload { encoding, bytes }) => {
+                    let count = convert::element_count("scalars", bytes.len(), encoding.width())?;
                     let expected = len.saturating_mul(options.batch.max(1).into());
                     if count != expected {
                         return Err(ClientError::length("scalars", expected, count));
                     }
                     let encoding = convert::scalar_encoding(encoding)?;
-                    if data.len() + inline_bytes <= self.inner.message_bytes {
-                        let data = data.as_single_chunk(&self.inner.copies);
+                    if bytes.len() + inline_bytes <= self.inner.message_bytes {
+                        let data = bytes.as_single_chunk(&self.inner.copies);
                         let scalars = Scalars::Inline(v1::InlineVector { encoding, data });
                         (self.msm_unary(spec, scalars, &mut call).await?, None)
                     } else {
                         let scalars = v1::VectorUpload { encoding, count, ..Default::default() };
-                        let upload = self.chunk_queue(data, options.progress);
+                        let upload = self.chunk_queue(bytes, options.progress);
                         let result = self.msm_streamed(&spec, scalars, &upload, &mut call).await?;
                         (result, Some(upload.elapsed()))
                     }
@@ -184,7 +185,8 @@ impl Client {
                 // Only the first lane has a result; the others matter only if they fail.
                 return future::pending().await;
             }
-            let (upload_id, streams) = (lane.upload_id.to_bytes(), lane.streams);
+            let UploadStripes { id, count } = lane.streams();
+            let (upload_id, streams) = (id.to_bytes(), count);
             let scalars = v1::VectorUpload { upload_id, streams, ..scalars.clone() };
             let header = v1::MsmStreamHeader { spec: Some(spec.clone()), scalars: Some(scalars) };
             let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
@@ -194,7 +196,7 @@ impl Client {
                 async |stream| Ok(compute.msm_stream(deadline.request(stream)).await?.into_inner());
             required_result(upload.stream(header, None, wrap, &mut Vec::new(), job).await?.result)
         };
-        self.upload_over_lanes(UploadKey::random()?, upload, call, run_lane).await
+        self.upload_over_lanes(vec![UploadKey::random()?], &[upload], call, run_lane).await
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::{mem, time::Duration};
 
-use ark_ff::{PrimeField, Zero};
+use ark_ff::Zero;
 use futures_util::FutureExt;
-use rayon::prelude::*;
 use tokio::time::Instant;
 use tonic::Streaming;
 use zeroize::Zeroizing;
@@ -32,6 +31,15 @@ use crate::{
 
 /// Results of at least this size are kept on the server and downloaded over several connections.
 const STRIPED_BYTES: u64 = 8 << 20;
+
+/// Result of an NTT of padded rows.
+#[derive(Debug)]
+pub struct NttResult {
+    /// The rows, one after another.
+    pub values: Vec<Fr>,
+    /// Timing and execution.
+    pub report: NttReport,
+}
 
 enum RowBuffers<'a> {
     InPlace(&'a mut [u8]),
@@ -83,7 +91,7 @@ impl Client {
         }
         let mut rows = RowBuffers::InPlace(fr_as_bytes_mut(values));
         let report = self.run_ntt(spec, &mut rows, options).await?;
-        check_canonical(values)?;
+        convert::check_canonical(values)?;
         Ok(report)
     }
 
@@ -96,7 +104,7 @@ impl Client {
         values: &[Fr],
         lg_n: u32,
         mut options: NttOptions,
-    ) -> Result<(Vec<Fr>, NttReport)> {
+    ) -> Result<NttResult> {
         options.lg_n = Some(lg_n);
         let spec = NttCallSpec::new(values.len(), &options, ScalarEncoding::Montgomery)?;
         // Wipes received values if the call fails or is cancelled.
@@ -104,8 +112,8 @@ impl Client {
         let (input, output) = (fr_as_bytes(values), fr_as_bytes_mut(&mut out));
         let mut rows = RowBuffers::Separate { input, output };
         let report = self.run_ntt(spec, &mut rows, options).await?;
-        check_canonical(&mut out)?;
-        Ok((mem::take(&mut *out), report))
+        convert::check_canonical(&mut out)?;
+        Ok(NttResult { values: mem::take(&mut *out), report })
     }
 
     /// Transforms encoded rows, such as those of a file. The result has the same encoding.
@@ -294,13 +302,4 @@ async fn receive_rows(
         next = responses.message().await?;
     }
     Err(ClientError::invalid_response("the stream ended without a summary"))
-}
-
-/// Checks that all values are below r: arithmetic on other limbs would be silently wrong.
-fn check_canonical(values: &mut [Fr]) -> Result<()> {
-    if values.par_iter().all(|value| value.0 < Fr::MODULUS) {
-        return Ok(());
-    }
-    values.fill(Fr::zero());
-    Err(ClientError::invalid_response("an element is not canonical"))
 }

@@ -7,9 +7,12 @@ use zeroize::Zeroizing;
 
 use super::{
     payload::{OutgoingBytes, owned_fr},
-    types::{Direction, Order, UploadKey, Verification},
+    types::{Direction, Order, UploadKey},
 };
-use crate::curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding};
+use crate::{
+    curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding},
+    verify::Verification,
+};
 
 /// Called with the payload bytes handed to the transport (or received) so far and the total. It
 /// runs between chunks, so it must return quickly.
@@ -138,17 +141,23 @@ pub enum ScalarInput<'a> {
     Upload(UploadKey),
 }
 
+pub(crate) struct ScalarPayload<'a> {
+    pub encoding: ScalarEncoding,
+    pub bytes: OutgoingBytes<'a>,
+}
+
 impl<'a> ScalarInput<'a> {
-    /// The encoding and the bytes; `Err` with the id if the elements are on the server.
-    pub(crate) fn into_payload(self) -> Result<(ScalarEncoding, OutgoingBytes<'a>), UploadKey> {
-        match self {
+    /// `Err` with the id if the elements are on the server.
+    pub(crate) fn into_payload(self) -> Result<ScalarPayload<'a>, UploadKey> {
+        let (encoding, bytes) = match self {
             Self::Fr(scalars) => {
-                Ok((ScalarEncoding::Montgomery, OutgoingBytes::Secret(fr_as_bytes(scalars))))
+                (ScalarEncoding::Montgomery, OutgoingBytes::Secret(fr_as_bytes(scalars)))
             }
-            Self::Bytes { encoding, bytes } => Ok((encoding, OutgoingBytes::Secret(bytes))),
-            Self::Shared { encoding, bytes } => Ok((encoding, OutgoingBytes::Shared(bytes))),
-            Self::Upload(id) => Err(id),
-        }
+            Self::Bytes { encoding, bytes } => (encoding, OutgoingBytes::Secret(bytes)),
+            Self::Shared { encoding, bytes } => (encoding, OutgoingBytes::Shared(bytes)),
+            Self::Upload(id) => return Err(id),
+        };
+        Ok(ScalarPayload { encoding, bytes })
     }
 }
 

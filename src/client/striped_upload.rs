@@ -1,6 +1,6 @@
 //! Uploads over several connections: one stream on each (a lane), resumed if it breaks.
 
-use std::{future, ops::Range, pin::pin, time::Duration};
+use std::{future, iter, ops::Range, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep};
@@ -25,12 +25,35 @@ const CAUSE_WAIT: Duration = Duration::from_millis(200);
 const LANE_RETRIES: u32 = 3;
 const LANE_PAUSE: Duration = Duration::from_millis(20);
 
-/// One of the streams that carry an upload.
-#[derive(Clone, Copy)]
+/// One of the streams that carry the uploads of a call. Lane 0 of upload 0 is the call's own
+/// stream, which can carry all of them.
+#[derive(Clone)]
 pub(crate) struct UploadLane {
+    pub upload: usize,
     pub number: usize,
-    pub upload_id: UploadKey,
-    pub streams: u32,
+    /// Of each upload.
+    pub streams: Arc<[UploadStripes]>,
+}
+
+impl UploadLane {
+    pub fn streams(&self) -> UploadStripes {
+        self.streams[self.upload]
+    }
+}
+
+/// The id of an upload, and the number of streams that carry it.
+#[derive(Clone, Copy)]
+pub(crate) struct UploadStripes {
+    pub id: UploadKey,
+    pub count: u32,
+}
+
+/// One of the uploads of a call.
+struct CallUpload<'a> {
+    queue: &'a ChunkQueue<'a>,
+    streams: UploadStripes,
+    /// If a job is refused, another lane may already have opened the upload.
+    guard: ReleaseOnDrop,
 }
 
 /// The header of an upload, without the fields that [`UploadLane`] has.
@@ -41,13 +64,36 @@ pub(crate) enum PutHeader {
 }
 
 impl PutHeader {
-    fn message(&self, lane: UploadLane) -> v1::PutRequest {
-        let (upload_id, streams) = (lane.upload_id.to_bytes(), lane.streams);
+    fn message(&self, upload: UploadStripes) -> v1::PutRequest {
+        let (upload_id, streams) = (upload.id.to_bytes(), upload.count);
         let message = match self.clone() {
             Self::Bases(put) => Message::Bases(v1::BasesUpload { upload_id, streams, ..put }),
             Self::Vector(put) => Message::Vector(v1::VectorUpload { upload_id, streams, ..put }),
         };
         v1::PutRequest { message: Some(message) }
+    }
+}
+
+impl<'a> CallUpload<'a> {
+    fn new(client: &Client, id: UploadKey, queue: &'a ChunkQueue<'a>) -> Self {
+        let streams = UploadStripes { id, count: client.lane_count(queue.len()) };
+        Self { queue, streams, guard: ReleaseOnDrop::new(client, id) }
+    }
+
+    /// Sends what is `missing`; all of it under a new id if the server does not know the upload.
+    fn resume(&mut self, client: &Client, missing: Option<Vec<Range<u64>>>) -> Result<()> {
+        let Some(missing) = missing else {
+            let id = UploadKey::random()?;
+            self.queue.reset_to(iter::once(0..self.queue.len()).collect());
+            self.streams = UploadStripes { id, count: client.lane_count(self.queue.len()) };
+            self.guard.id = Some(id);
+            return Ok(());
+        };
+        self.queue.reset_to(missing);
+        // The server has counted the streams that ended: of several new ones, one that ends before
+        // another begins would look like the last.
+        self.streams.count = 1;
+        Ok(())
     }
 }
 
@@ -62,51 +108,48 @@ impl Client {
         Box::pin(async move {
             let deadline = call.deadline;
             let run = |lane| self.run_lane(lane, &header, upload, deadline);
-            self.upload_over_lanes(id, upload, call, run).await
+            self.upload_over_lanes(vec![id], &[upload], call, run).await
         })
     }
 
-    /// Runs the streams of an upload until one has the response. A broken upload continues with its
-    /// missing ranges, or restarts under another id if the server has none of it.
+    /// Runs a call's streams until one has the response. A broken upload continues with its missing
+    /// ranges, or restarts under another id if the server has none of it.
     pub(crate) async fn upload_over_lanes<T, F: Future<Output = Result<T>>>(
         &self,
-        mut id: UploadKey,
-        upload: &ChunkQueue<'_>,
+        ids: Vec<UploadKey>,
+        queues: &[&ChunkQueue<'_>],
         call: &mut CallBudget,
         run_lane: impl Fn(UploadLane) -> F,
     ) -> Result<T> {
-        let mut lanes = self.lane_count(upload.len());
-        // If a job is refused, another lane may already have opened the upload.
-        let mut guard = ReleaseOnDrop::new(self, id);
+        let uploads = ids.into_iter().zip(queues);
+        let mut uploads: Vec<_> =
+            uploads.map(|(id, queue)| CallUpload::new(self, id, queue)).collect();
         loop {
-            let streams = u32::try_from(lanes).unwrap_or(u32::MAX);
-            let lane = |number| run_lane(UploadLane { number, upload_id: id, streams });
-            let response = first_response((0..lanes).map(lane).collect());
+            let streams: Arc<[_]> = uploads.iter().map(|upload| upload.streams).collect();
+            let lane =
+                |upload, number| run_lane(UploadLane { upload, number, streams: streams.clone() });
+            let further = streams.iter().enumerate().flat_map(|(upload, streams)| {
+                (1..streams.count as usize).map(move |number| (upload, number))
+            });
+            let further = further.map(|(upload, number)| lane(upload, number));
+            let response = first_response(iter::once(lane(0, 0)).chain(further).collect());
             match call.deadline.until_deadline(response).await {
                 Ok(response) => {
-                    // The upload is complete, or ended with its job.
-                    guard.id = None;
+                    // The uploads are complete, or ended with their job.
+                    uploads.iter_mut().for_each(|upload| upload.guard.id = None);
                     return Ok(response);
                 }
                 Err(error) => call.wait_before_retry(error).await?,
             }
-            let missing = loop {
-                match self.missing_ranges(id, call.deadline).await {
-                    Ok(missing) => break missing,
-                    // The cause of the break may persist.
-                    Err(error) => call.wait_before_retry(error).await?,
-                }
-            };
-            if let Some(missing) = missing {
-                upload.reset_to(missing);
-                // The server has counted the streams that ended: of several new ones, one that ends
-                // before another begins would look like the last.
-                lanes = 1;
-            } else {
-                upload.reset_to(std::iter::once(0..upload.len()).collect());
-                id = UploadKey::random()?;
-                guard.id = Some(id);
-                lanes = self.lane_count(upload.len());
+            for upload in &mut uploads {
+                let missing = loop {
+                    match self.missing_ranges(upload.streams.id, call.deadline).await {
+                        Ok(missing) => break missing,
+                        // The cause of the break may persist.
+                        Err(error) => call.wait_before_retry(error).await?,
+                    }
+                };
+                upload.resume(self, missing)?;
             }
         }
     }
@@ -134,7 +177,7 @@ impl Client {
             let wrap = |chunk| v1::PutRequest { message: Some(Message::Chunk(chunk)) };
             let mut store = self.store_on(lane.number);
             let put = async |stream| Ok(store.put(deadline.request(stream)).await?.into_inner());
-            let header = header.message(lane);
+            let header = header.message(lane.streams());
             let error = match upload.stream(header, first, wrap, &mut taken, put).await {
                 Ok(response) => return Ok(response),
                 Err(error @ ClientError::ConnectionLost(_)) if retries_left > 0 => error,
@@ -142,7 +185,7 @@ impl Client {
             };
             retries_left -= 1;
             sleep(LANE_PAUSE).await;
-            match self.missing_ranges(lane.upload_id, deadline).await {
+            match self.missing_ranges(lane.streams().id, deadline).await {
                 Ok(Some(missing)) => upload.requeue(&mut taken, &missing),
                 // The lane cannot resume by itself; the caller resumes the whole upload.
                 Ok(None) | Err(_) => return Err(error),

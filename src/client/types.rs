@@ -9,7 +9,10 @@ use super::{
     CurvePoint,
     error::{ClientError, Result},
 };
-use crate::curve::{Group, scalars::ScalarEncoding};
+use crate::{
+    curve::{Group, scalars::ScalarEncoding},
+    verify::Verification,
+};
 
 /// Content hash that names bases. Displayed as 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -182,19 +185,6 @@ pub enum Order {
     BitReversed,
 }
 
-/// How the server checks a result before it returns it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Verification {
-    /// No check.
-    #[default]
-    None,
-    /// Recompute the result with arkworks on other threads.
-    Full,
-    /// NTTs: evaluate input and output at a secret random point. MSMs: compute one more over a
-    /// secret random combination of all scalar vectors.
-    Probabilistic,
-}
-
 /// Duration of each phase. Phases of one job may overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
@@ -227,7 +217,16 @@ pub struct Execution {
     /// The check that the result passed.
     pub verified: Verification,
     /// Time of each stage on the device, in order; empty if the engine reports none.
-    pub stages: Vec<(String, Duration)>,
+    pub stages: Vec<Stage>,
+}
+
+/// A stage of a job on the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// Such as `sort`.
+    pub name: String,
+    /// Time by the device's clock, summed over all pieces of the job.
+    pub duration: Duration,
 }
 
 /// Result of an MSM.

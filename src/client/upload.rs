@@ -30,8 +30,8 @@ use crate::wire::v1;
 
 /// Chunks per lane that wait for the transport, so that it never waits for the caller's thread.
 const QUEUED_CHUNKS: usize = 8;
-/// Chunks prepared per wakeup of the caller's thread: one wakeup per chunk took a fifth of an
-/// upload's time.
+/// Chunks prepared per wakeup of the caller's thread: saves up to a fifth of an upload's time
+/// (`benches/experiments/transport.md`).
 const CHUNKS_PER_WAKEUP: usize = QUEUED_CHUNKS / 2;
 /// How long an abandoned stream waits for its reset. The wait ends earlier unless the server
 /// responded early and still reads the stream.
@@ -52,8 +52,9 @@ struct QueueState {
     /// Ranges that no lane has taken, in order.
     pending: VecDeque<Range<u64>>,
     sent: u64,
-    /// When the first and the last chunk were taken.
-    taken_at: Option<(Instant, Instant)>,
+    first_taken: Option<Instant>,
+    /// Time from the first chunk to the last one.
+    elapsed: Duration,
 }
 
 impl Client {
@@ -91,7 +92,7 @@ impl<'a> ChunkQueue<'a> {
 
     /// Time from the first chunk to the last one.
     pub fn elapsed(&self) -> Duration {
-        self.state.lock().taken_at.map_or(Duration::ZERO, |(first, last)| last - first)
+        self.state.lock().elapsed
     }
 
     pub fn reset_to(&self, missing: Vec<Range<u64>>) {
@@ -106,7 +107,7 @@ impl<'a> ChunkQueue<'a> {
         self.next_several(1, taken).pop()
     }
 
-    fn next_several(&self, count: usize, taken: &mut Vec<Range<u64>>) -> Vec<v1::Chunk> {
+    pub fn next_several(&self, count: usize, taken: &mut Vec<Range<u64>>) -> Vec<v1::Chunk> {
         let ranges: Vec<_> = (0..count).map_while(|_| self.take_range()).collect();
         taken.extend_from_slice(&ranges);
         let chunks = self.payload.chunks(ranges.clone(), &self.chunks);
@@ -124,7 +125,7 @@ impl<'a> ChunkQueue<'a> {
         }
         state.sent += range.end - range.start;
         let (sent, now) = (state.sent, Instant::now());
-        state.taken_at.get_or_insert((now, now)).1 = now;
+        state.elapsed = now - *state.first_taken.get_or_insert(now);
         drop(state);
         if range.is_empty() {
             return None;
@@ -149,8 +150,7 @@ impl<'a> ChunkQueue<'a> {
         }
     }
 
-    /// Sends the header, the `first` chunk and the remaining ones, while `call` awaits the response
-    /// to the stream. An early response ends the stream.
+    /// Sends the header, the `first` chunk and the remaining ones, as [`send_messages`] does.
     pub async fn stream<M, T, F: Future<Output = Result<T>>>(
         &self,
         header: M,
@@ -159,32 +159,45 @@ impl<'a> ChunkQueue<'a> {
         taken: &mut Vec<Range<u64>>,
         call: impl FnOnce(MessageStream<M>) -> F,
     ) -> Result<T> {
-        let (sender, messages) = mpsc::channel(QUEUED_CHUNKS);
-        let mut response = pin!(call(MessageStream { messages, abandoned: None }));
-        let feed = async {
-            let sender = sender;
-            // A send fails if the stream has ended; the response says why.
-            let _ = sender.send(Some(header)).await;
-            while let Ok(permits) = sender.reserve_many(CHUNKS_PER_WAKEUP).await {
-                let more = self.next_several(permits.len() - usize::from(first.is_some()), taken);
-                let mut chunks = first.take().into_iter().chain(more);
-                for permit in permits {
-                    let chunk = chunks.next();
-                    let is_end = chunk.is_none();
-                    permit.send(chunk.map(wrap));
-                    if is_end {
-                        return;
-                    }
+        let next = |count| {
+            let more = self.next_several(count - usize::from(first.is_some()), taken);
+            first.take().into_iter().chain(more).map(wrap).collect()
+        };
+        send_messages(header, next, call).await
+    }
+}
+
+/// Sends the header and what `next` returns, while `call` awaits the response to the stream. `next`
+/// is asked for a number of messages until it returns fewer. An early response ends the stream.
+pub(crate) async fn send_messages<M, T, F: Future<Output = Result<T>>>(
+    header: M,
+    mut next: impl FnMut(usize) -> Vec<M>,
+    call: impl FnOnce(MessageStream<M>) -> F,
+) -> Result<T> {
+    let (sender, messages) = mpsc::channel(QUEUED_CHUNKS);
+    let mut response = pin!(call(MessageStream { messages, abandoned: None }));
+    let feed = async {
+        let sender = sender;
+        // A send fails if the stream has ended; the response says why.
+        let _ = sender.send(Some(header)).await;
+        while let Ok(permits) = sender.reserve_many(CHUNKS_PER_WAKEUP).await {
+            let mut messages = next(permits.len()).into_iter();
+            for permit in permits {
+                let message = messages.next();
+                let is_end = message.is_none();
+                permit.send(message);
+                if is_end {
+                    return;
                 }
             }
-        };
-        tokio::select! {
-            biased;
-            early = &mut response => return early,
-            () = feed => {}
         }
-        response.await
+    };
+    tokio::select! {
+        biased;
+        early = &mut response => return early,
+        () = feed => {}
     }
+    response.await
 }
 
 /// The messages of a stream, which only its sender ends. A stream abandoned half-way must not look

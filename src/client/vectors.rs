@@ -8,6 +8,7 @@ use super::{
     convert,
     download::DownloadProgress,
     error::{ClientError, Result},
+    options::ScalarPayload,
     striped_upload::PutHeader,
 };
 use crate::{
@@ -32,16 +33,16 @@ impl Client {
         input: impl Into<ScalarInput<'_>>,
         progress: Option<Progress>,
     ) -> Result<VectorInfo> {
-        let (encoding, payload) = input
+        let ScalarPayload { encoding, bytes } = input
             .into()
             .into_payload()
             .map_err(|_| ClientError::input("input", FieldProblem::OutOfRange))?;
         let header = PutHeader::Vector(v1::VectorUpload {
             encoding: convert::scalar_encoding(encoding)?,
-            count: convert::element_count("input", payload.len(), encoding.width())?,
+            count: convert::element_count("input", bytes.len(), encoding.width())?,
             ..Default::default()
         });
-        let upload = self.chunk_queue(payload, progress);
+        let upload = self.chunk_queue(bytes, progress);
         let put = self.put_payload(header, id, &upload, &mut self.begin_call(None)).await?;
         convert::object_vector(put.object)
     }

@@ -1,17 +1,18 @@
 //! Builds the configuration from parsed values: checks them together and reads certificate files.
 
-use std::{error::Error, fs};
+use std::fs;
 
 use zeroize::Zeroizing;
 
 use super::{ByteSize, Config, ConfigProblem, CudaSettings, EngineChoice, SettingValues, memory};
 use crate::{
+    error::innermost,
     server::{ServerSettings, TlsIdentity},
     telemetry::LogFormat,
 };
 
 const BYTES_IN_FLIGHT_MIN: u64 = 256 << 20;
-/// Divisor of the memory for stored bases, in addition to the half for payloads in flight.
+/// `store_bytes_max` defaults to 1/4 of the memory; payloads in flight may use half.
 const STORE_DIVISOR: u64 = 4;
 /// Divisor of the host's memory for pinned memory, which nothing else can use. At 128 GiB, this is
 /// twice the scalars of the largest MSM.
@@ -66,6 +67,7 @@ fn server_settings(values: &SettingValues, tls: Option<TlsIdentity>) -> ServerSe
             .unwrap_or(bytes_in_flight_max / 2),
         jobs_max: values.integer("jobs_max"),
         connection_jobs_max: values.integer("connection_jobs_max"),
+        program_time_max: values.seconds("program_time_max_s"),
         uploads_max: values.integer("uploads_max"),
         store_bytes_max: values
             .number("store_bytes_max")
@@ -116,7 +118,7 @@ fn check_relations(
         refuse("cuda_devices_min", "must be at most the number of cuda_devices");
     }
     if server.listen.is_none() && server.unix_socket.is_none() {
-        refuse("listen", "unix_socket is none, too: set at least one of them");
+        refuse("listen", "must be an address if unix_socket is none");
     }
     if server.listen.is_none() && values.path("tls_certificate").is_some() {
         refuse("tls_certificate", "requires listen: Unix sockets are not encrypted");
@@ -163,7 +165,18 @@ fn tls(values: &SettingValues, problems: &mut Vec<ConfigProblem>) -> Option<TlsI
     Some(tls)
 }
 
-/// The innermost source of an error: the outer ones only say "transport error".
-fn innermost(error: &dyn Error) -> String {
-    error.source().map_or_else(|| error.to_string(), innermost)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::command;
+
+    #[test]
+    fn limits_follow_the_available_memory() {
+        let flags = command().get_matches_from(["capstand", "--config", "/dev/null"]);
+        let config = SettingValues::read(&flags, []).unwrap().check().unwrap();
+        let memory = memory::available_bytes();
+        assert_eq!(config.server.bytes_in_flight_max, (memory / 2).max(BYTES_IN_FLIGHT_MIN));
+        assert_eq!(config.server.store_bytes_max, memory / 4);
+        assert_eq!(config.cuda.pinned_bytes, memory / 32);
+    }
 }

@@ -14,8 +14,6 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use command::command;
 pub use kind::ByteSize;
-#[cfg(feature = "internals")]
-pub use memory::available_bytes as available_memory_bytes;
 pub use source::ConfigProblem;
 pub use values::SettingValues;
 

@@ -56,12 +56,6 @@ pub fn fr_as_bytes_mut(values: &mut [Fr]) -> &mut [u8] {
     as_bytes_mut(values)
 }
 
-/// Casts `bytes` to elements in Montgomery form, without a check that they are below r. `None` if
-/// `bytes` is not aligned to 8 bytes or its length is not a multiple of 32.
-pub fn fr_from_bytes(bytes: &[u8]) -> Option<&[Fr]> {
-    from_bytes(bytes)
-}
-
 /// The bytes of `points` in [`super::points::PointEncoding::Montgomery`].
 pub fn points_as_bytes<A: LimbLayout>(points: &[A]) -> &[u8] {
     as_bytes(points)

@@ -2,10 +2,12 @@
 
 mod batch;
 pub mod layout;
+mod ntt_plan;
 pub mod points;
 pub mod scalars;
 
 pub use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
+pub use ntt_plan::{Decimation, NttPlan};
 
 /// log2 of the largest power of two that divides r - 1, and so of the largest possible NTT.
 pub const TWO_ADICITY: u32 = 32;

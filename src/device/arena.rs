@@ -7,7 +7,10 @@ use bytemuck::Pod;
 use cudarc::driver::result;
 use parking_lot::Mutex;
 
-use super::{DeviceContext, DeviceFault, Event, LeaseGate, Stream, free_list::FreeList};
+use super::{
+    DeviceContext, DeviceFault, Event, LeaseGate, Stream,
+    free_list::{FreeList, TakenPiece},
+};
 
 /// Leases begin at multiples of this many bytes: the alignment of the driver's own allocations, and
 /// sufficient for every vector load.
@@ -77,7 +80,9 @@ impl DeviceArena {
     pub fn lease(&self, stream: &Stream, bytes: u64) -> Result<DeviceLease, DeviceFault> {
         let rounded = bytes.max(1).checked_next_multiple_of(ALIGN).filter(|_| (self.0.gate)());
         let mut free = self.0.free.lock();
-        let Some((range, zeroings)) = rounded.and_then(|bytes| free.take(bytes)) else {
+        let Some(TakenPiece { range, notes: zeroings }) =
+            rounded.and_then(|bytes| free.take(bytes))
+        else {
             let free_bytes = free.largest();
             drop(free);
             let fault = DeviceFault::OutOfMemory { requested_bytes: bytes, free_bytes };
@@ -122,7 +127,7 @@ impl DeviceArena {
 impl Drop for ArenaInner {
     fn drop(&mut self) {
         // The zeroing of returned leases may still be under way.
-        for zeroed in self.free.get_mut().take(self.bytes).iter().flat_map(|(_, notes)| notes) {
+        for zeroed in self.free.get_mut().take(self.bytes).iter().flat_map(|all| &all.notes) {
             // A fault here was already reported by `DeviceContext::report`.
             let _zeroed = zeroed.synchronize();
         }

@@ -196,6 +196,7 @@ fn identity(
             resident_threads_max: attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
             resident_blocks_max: attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
             l2_bytes: attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
+            clock_khz: attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
         },
         // SAFETY: the device is one of the driver's.
         memory_bytes: unsafe { result::device::total_mem(device) }? as u64,

@@ -1,4 +1,4 @@
-//! Device failures and their consequences for the process.
+//! Device failures, such as those that the driver logs as an Xid, and their consequences.
 //!
 //! Only a short list of errors leaves the device usable. For most others NVIDIA's documentation
 //! requires a restart of the process. Treating an unknown error as harmless could leave a daemon

@@ -10,15 +10,20 @@ struct FreePiece<N> {
     notes: Vec<N>,
 }
 
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TakenPiece<N> {
+    pub range: Range<u64>,
+    pub notes: Vec<N>,
+}
+
 impl<N: Clone> FreeList<N> {
     /// A list in which all of `0..bytes` is free.
     pub fn new(bytes: u64) -> Self {
         Self(BTreeMap::from([(0, FreePiece { bytes, notes: Vec::new() })]))
     }
 
-    /// Takes `bytes` bytes, not 0, from the smallest piece that is large enough; returns where they
-    /// are, and the piece's notes.
-    pub fn take(&mut self, bytes: u64) -> Option<(Range<u64>, Vec<N>)> {
+    /// Takes `bytes` bytes, not 0, from the smallest piece that is large enough.
+    pub fn take(&mut self, bytes: u64) -> Option<TakenPiece<N>> {
         let large_enough = self.0.iter().filter(|(_, piece)| piece.bytes >= bytes);
         let (&offset, _) = large_enough.min_by_key(|(offset, piece)| (piece.bytes, **offset))?;
         let FreePiece { bytes: found, notes } = self.0.remove(&offset)?;
@@ -26,7 +31,7 @@ impl<N: Clone> FreeList<N> {
             let rest = FreePiece { bytes: found - bytes, notes: notes.clone() };
             self.0.insert(offset + bytes, rest);
         }
-        Some((offset..offset + bytes, notes))
+        Some(TakenPiece { range: offset..offset + bytes, notes })
     }
 
     /// Returns a range. Notes of merged neighbours are dropped if `keep` is false.
@@ -93,7 +98,7 @@ mod tests {
                     prop_assert_eq!(list.largest(), runs as u64);
                     let got = list.take(bytes);
                     prop_assert_eq!(got.is_some(), runs as u64 >= bytes);
-                    let Some((range, _)) = got else { continue };
+                    let Some(TakenPiece { range, .. }) = got else { continue };
                     for cell in &mut cells[range.start as usize..range.end as usize] {
                         prop_assert!(!*cell, "taken twice");
                         *cell = true;
@@ -118,14 +123,14 @@ mod tests {
     #[test]
     fn notes_follow_the_bytes() {
         let mut list = FreeList::new(100);
-        assert_eq!(list.take(60), Some((0..60, vec![])));
-        let (second, _) = list.take(40).unwrap();
+        assert_eq!(list.take(60), Some(TakenPiece { range: 0..60, notes: vec![] }));
+        let second = list.take(40).unwrap().range;
         list.release(0..60, vec!["first"], |_| true);
         list.release(second, vec!["second"], |_| true);
-        let (part, mut notes) = list.take(10).unwrap();
+        let TakenPiece { range: part, mut notes } = list.take(10).unwrap();
         notes.sort_unstable();
         assert_eq!((part.clone(), notes), (0..10, vec!["first", "second"]));
         list.release(part, vec!["third"], |note| *note == "first");
-        assert_eq!(list.take(100).unwrap().1, ["third", "first"]);
+        assert_eq!(list.take(100).unwrap().notes, ["third", "first"]);
     }
 }

@@ -13,13 +13,21 @@ struct Aligned<B: ?Sized> {
 mod embedded {
     #[allow(unused_imports)] // a build without nvcc has no image
     use super::Aligned;
+    use super::{KernelImage, MajorMinor};
 
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
-/// A module's name and its image, `None` in a build without nvcc.
-pub(super) fn image(name: &str) -> Option<(&'static str, Option<&'static [u8]>)> {
-    embedded::IMAGES.iter().find(|(known, _)| *known == name).copied()
+/// A module's compiled code.
+#[derive(Clone, Copy)]
+pub(super) struct KernelImage {
+    pub name: &'static str,
+    /// `None` in a build without nvcc.
+    pub code: Option<&'static [u8]>,
+}
+
+pub(super) fn image(name: &str) -> Option<KernelImage> {
+    embedded::IMAGES.iter().find(|image| image.name == name).copied()
 }
 
 /// Architectures that the images hold machine code for, such as "90"; empty in a build without
@@ -30,6 +38,5 @@ pub fn archs() -> &'static [&'static str] {
 
 /// Version of the CUDA toolkit that compiled the images; zeros without nvcc.
 pub(super) fn toolkit() -> MajorMinor {
-    let (major, minor) = embedded::TOOLKIT;
-    MajorMinor { major, minor }
+    embedded::TOOLKIT
 }

@@ -13,7 +13,7 @@ use sys::{CUfunction_attribute as Attribute, CUresult as Code};
 use super::{
     BlockShape, DeviceContext, DeviceFault, GpuUnavailable, MajorMinor, Stream,
     driver::DriverHandle,
-    images,
+    images::{self, KernelImage},
     parameters::{KernelParameters, PARAMETERS_MAX},
 };
 
@@ -47,7 +47,7 @@ impl KernelModule {
     pub fn load(context: &DeviceContext, name: &str) -> Result<Self, GpuUnavailable> {
         let index = context.identity().index;
         let failed = |fault| GpuUnavailable::Device { index, fault };
-        let Some((name, code)) = images::image(name) else {
+        let Some(KernelImage { name, code }) = images::image(name) else {
             return Err(failed(DeviceFault::mismatch(name, "no such module")));
         };
         // The emulated driver contains the kernels.
@@ -133,9 +133,9 @@ impl<P: KernelParameters> Kernel<P> {
         if grid == 0 {
             return Ok(());
         }
-        let mut words = P::pack(arguments, stream)?;
+        let mut packed = P::pack(arguments, stream)?;
         stream.count_launch();
-        let mut pointers = words.each_mut().map(|word| std::ptr::from_mut(word).cast());
+        let mut pointers = packed.addresses();
         let BlockShape { threads, shared_bytes } = self.block;
         if !self.has_pdl {
             // SAFETY: the function is alive; number and sizes of the parameters match (checked on
@@ -192,12 +192,6 @@ impl<P: KernelParameters> Kernel<P> {
         };
         let name = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
         Ok(self.module.0.context.call(name, query)?.unsigned_abs().max(1))
-    }
-
-    /// Registers per thread, for benchmarks.
-    #[cfg(feature = "internals")]
-    pub fn registers(&self) -> Result<u32, DeviceFault> {
-        self.attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)
     }
 
     /// Compares the sizes of the compiled kernel's parameters with `expected`.

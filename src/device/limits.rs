@@ -29,6 +29,8 @@ pub struct DeviceLimits {
     /// Blocks resident on a multiprocessor at a time.
     pub resident_blocks_max: u32,
     pub l2_bytes: u32,
+    /// The maximum clock of the multiprocessors. For models of time: no plan depends on it.
+    pub clock_khz: u32,
 }
 
 impl DeviceLimits {
@@ -41,7 +43,19 @@ impl DeviceLimits {
         resident_threads_max: 2048,
         resident_blocks_max: 32,
         l2_bytes: 60 << 20,
+        clock_khz: 1_980_000,
     };
+
+    /// How many times as long as an H200's a chain of dependent instructions takes.
+    pub fn slower_clock(&self) -> f64 {
+        f64::from(Self::H200.clock_khz) / f64::from(self.clock_khz.max(1))
+    }
+
+    /// How many times as long as on an H200 work takes that occupies all multiprocessors.
+    pub fn slower_throughput(&self) -> f64 {
+        let multiprocessors = f64::from(self.multiprocessors.max(1));
+        self.slower_clock() * f64::from(Self::H200.multiprocessors) / multiprocessors
+    }
 
     /// Whether a block may use that much shared memory.
     pub const fn fits(&self, block: BlockShape) -> bool {

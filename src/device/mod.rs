@@ -1,6 +1,6 @@
 //! NVIDIA GPUs. This is the only module that knows CUDA.
 //!
-//! [`CudaDriver`] finds the driver, [`open`] opens devices. A [`Gpu`] is an open device with an
+//! [`CudaDriver`] finds the driver, [`open`] opens devices. A [`Gpu`] is an open device with a
 //! [`DeviceArena`] of device memory and a [`StagingRing`] of pinned host memory;
 //! [`DeviceContext::pin`] pins more, permanently. [`KernelModule`] and [`Kernel`] are code on a
 //! device, [`Stream`] and [`Event`] order its work.
@@ -16,6 +16,7 @@ mod driver;
 mod fault;
 mod free_list;
 mod images;
+mod job_stream;
 mod kernel;
 mod limits;
 mod nvml;
@@ -34,6 +35,7 @@ pub use context::{DeviceContext, DeviceIdentity};
 pub use driver::CudaDriver;
 pub use fault::{DeviceFault, FaultClass, exit_without_handlers};
 pub use images::archs;
+pub use job_stream::JobStream;
 pub use kernel::{Kernel, KernelModule};
 pub use limits::{BlockShape, DeviceLimits};
 pub use nvml::NvmlMonitor;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    CudaDriver, DeviceArena, DeviceContext, DeviceIdentity, DeviceSelection, GpuUnavailable,
-    OpenOptions, StagingRing, UnusableDevice, self_test,
+    CudaDriver, DeviceArena, DeviceContext, DeviceFault, DeviceIdentity, DeviceSelection,
+    GpuUnavailable, JobStream, OpenOptions, StagingRing, UnusableDevice, job_stream::IdleStreams,
+    self_test,
 };
 
-/// Bytes of a chunk of the ring: copying one (75 us on an H200) takes far longer than launching the
-/// copy (5 us).
+/// Bytes of a chunk of the ring: copying one takes 15 times as long as launching the copy
+/// (`benches/experiments/host-device.md`).
 const CHUNK_BYTES: usize = 4 << 20;
 
 /// Enough to fill some chunks while others are copied.
@@ -36,6 +37,7 @@ pub struct Gpu {
     context: DeviceContext,
     arena: DeviceArena,
     ring: StagingRing,
+    idle_streams: IdleStreams,
     self_test: String,
 }
 
@@ -87,7 +89,7 @@ impl Gpu {
         let (context, arena, ring) =
             allocate().map_err(|fault| GpuUnavailable::Device { index, fault })?;
         let self_test = self_test::run(&context, &arena, &ring)?;
-        Ok(Self { context, arena, ring, self_test })
+        Ok(Self { context, arena, ring, idle_streams: IdleStreams::default(), self_test })
     }
 
     pub fn context(&self) -> &DeviceContext {
@@ -104,6 +106,11 @@ impl Gpu {
 
     pub fn ring(&self) -> &StagingRing {
         &self.ring
+    }
+
+    /// A stream for one job.
+    pub fn job_stream(&self) -> Result<JobStream, DeviceFault> {
+        self.idle_streams.take(&self.context)
     }
 
     /// The outcome of the self-test, in a sentence.

@@ -76,7 +76,8 @@ fn copy(
     started.and(completed)
 }
 
-/// Merges adjacent pieces of an allocation: a call per slot of 256 KiB takes twice the link's time.
+/// Merges adjacent pieces of an allocation: a call per slot takes twice the link's time
+/// (`benches/experiments/host-device.md`).
 fn host_runs(
     slice: DeviceSlice<'_, u8>,
     pieces: impl Iterator<Item = Range<*const u8>>,

@@ -16,9 +16,10 @@ use sys::{CUevent_flags as Flags, CUevent_wait_flags as WaitFlags};
 use super::{DeviceContext, DeviceFault, driver::DriverHandle};
 
 /// For this time, that of an MSM of 2^18, a waiting thread polls without pause. Then it sleeps
-/// between polls, so that a long kernel does not cost a core.
+/// between polls, so that a long kernel does not cost a core (`benches/experiments/msm.md`).
 const SPIN: Duration = Duration::from_millis(2);
-/// A sleep between polls. Sleeps of 50 us took 105 us and delayed results by half of that.
+/// A sleep between polls: a result waits for half of one
+/// (`benches/experiments/host-device.md`).
 const POLL_INTERVAL: Duration = Duration::from_micros(20);
 /// Timer slack, the delay with which a sleep may end; the system's default is 50 us.
 const TIMER_SLACK_NS: libc::c_ulong = 1000;

@@ -7,7 +7,7 @@ use crate::curve::Group;
 pub struct DeviceInfo {
     /// For people: "NVIDIA H200", "2 threads".
     pub name: String,
-    /// `cpu` or `cuda`.
+    /// Short name of the engine: `cpu`, `cuda`.
     pub kind: &'static str,
     /// Number of threads or multiprocessors.
     pub units: u32,
@@ -25,9 +25,9 @@ pub struct GpuInfo {
     /// Compute capability, such as "9.0".
     pub capability: String,
     /// Version of the installed driver, such as "580.65.06".
-    pub driver: Option<String>,
+    pub driver_version: Option<String>,
     /// CUDA version that the driver supports, such as "13.0".
-    pub cuda: String,
+    pub cuda_version: String,
     /// Whether the driver is the project's emulated one, which runs kernels on the CPU.
     pub emulated: bool,
     /// Architectures that the kernels were compiled for, such as "90".

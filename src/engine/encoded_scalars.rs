@@ -7,6 +7,7 @@ use crate::{
     buffer::ByteSource,
     curve::{
         Fr,
+        points::BadElement,
         scalars::{ScalarEncoding, Scalars, decode_fr},
     },
     error::{Error, FieldProblem, Result},
@@ -78,9 +79,9 @@ impl<'a> EncodedScalars<'a> {
             let bytes = &mut buffer[..out.len() * 32];
             self.source.read(first * 32, bytes);
             let bad = decode_fr(self.encoding, bytes, self.reduce, out).err();
-            bad.map(|bad| (first + bad.index, bad.problem))
+            bad.map(|bad| BadElement { index: first + bad.index, ..bad })
         });
-        let first_bad = bad.flatten().min_by_key(|(index, _)| *index);
-        first_bad.map_or(Ok(()), |(index, problem)| Err(self.error_at(index, problem)))
+        let first_bad = bad.flatten().min_by_key(|bad| bad.index);
+        first_bad.map_or(Ok(()), |bad| Err(self.error_at(bad.index, bad.problem)))
     }
 }

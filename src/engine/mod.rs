@@ -1,4 +1,4 @@
-//! The seam between jobs and the engines that compute them. An engine sees no requests and no
+//! The boundary between jobs and the engines that compute them. An engine sees no requests and no
 //! connections. It gets checked points; it checks scalars and elements itself, while it reads them.
 
 mod control;
@@ -8,13 +8,16 @@ pub mod cuda;
 mod device_info;
 mod encoded_scalars;
 mod ntt_rows;
+mod work;
 
+pub use crate::curve::NttPlan;
 pub use control::{CancellationGate, JobControl};
 pub use device_info::{DeviceInfo, GpuInfo, MsmPlan};
 pub use encoded_scalars::{ElementNames, EncodedScalars};
-pub use ntt_rows::NttRows;
+pub use ntt_rows::{NttRows, write_elements};
+pub use work::{EngineWork, VectorWork};
 
-use std::time::Duration;
+use std::{any::Any, time::Duration};
 
 use tracing::Span;
 
@@ -27,21 +30,11 @@ use crate::{
     error::{Error, FieldProblem, Result},
 };
 
+/// One job computes while the host prepares another.
+const JOBS_PER_DEVICE: usize = 2;
+
 /// Elements in a group of short rows: enough to keep all cores busy.
 const NTT_GROUP_ELEMENTS: usize = 1 << 17;
-
-/// An engine's properties, for logs, `GetInfo` and responses.
-#[derive(Debug, Clone)]
-pub struct EngineDescription {
-    /// Short name: `cpu`.
-    pub name: &'static str,
-    /// Its hardware, for people: `2 threads`.
-    pub device: String,
-    /// Number of threads or multiprocessors.
-    pub units: u32,
-    /// Bytes of memory that it can use.
-    pub memory_bytes: u64,
-}
 
 /// The engine and device that computed a result, for responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,25 +80,10 @@ pub fn record_stages(span: &Span, stages: &[StageTime]) {
     }
 }
 
-/// The shape of a transform, common to all rows of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NttPlan {
-    /// log2 of the row's length, at most [`crate::curve::TWO_ADICITY`].
-    pub lg_n: u32,
-    /// From evaluations to coefficients, including the factor 1/n.
-    pub inverse: bool,
-    /// The coset's generator, not zero; `None` for the subgroup itself.
-    pub coset: Option<Fr>,
-    /// The input is in bit-reversed order.
-    pub input_reversed: bool,
-    /// The output is to be in bit-reversed order.
-    pub output_reversed: bool,
-}
-
 /// Computes MSMs and NTTs. Calls block; several worker threads call concurrently.
-pub trait Engine: Send + Sync + 'static {
-    /// The engine's properties.
-    fn description(&self) -> EngineDescription;
+pub trait Engine: Any + Send + Sync {
+    /// All devices that compute, described as one: their names, their units and memory in total.
+    fn description(&self) -> DeviceInfo;
 
     /// Starts an MSM of `batch` scalar vectors, each as long as `bases`.
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>>;
@@ -113,6 +91,17 @@ pub trait Engine: Send + Sync + 'static {
     /// The best number of scalars per call of [`MsmRun::absorb`], for vectors of `n` scalars.
     /// Larger pieces are faster; smaller ones hold less memory and cancel sooner.
     fn msm_piece_len(&self, group: Group, n: usize) -> usize;
+
+    /// The most scalars, over all vectors, of a batch of MSMs over the same bases that ends before
+    /// the last of them would if they ran one after another. 0: no batches.
+    fn msm_batch_scalars_max(&self) -> usize {
+        0
+    }
+
+    /// The number of jobs in progress that keeps all devices busy.
+    fn jobs_at_once(&self) -> usize {
+        JOBS_PER_DEVICE
+    }
 
     /// Transforms rows.
     ///
@@ -159,10 +148,12 @@ pub trait Engine: Send + Sync + 'static {
         (2 * size_of::<Fr>() as u64) << plan.lg_n
     }
 
+    /// The modelled time of work on operands in host memory, if the engine does nothing else.
+    fn modelled_time(&self, work: &EngineWork) -> Duration;
+
     /// The engine's devices with current readings. May take milliseconds.
     fn devices(&self) -> Vec<DeviceInfo> {
-        let EngineDescription { name, device, units, memory_bytes } = self.description();
-        vec![DeviceInfo { name: device, kind: name, units, memory_bytes, gpu: None }]
+        vec![self.description()]
     }
 
     /// Host memory that the devices access directly, for payloads. Only the first call returns it.

@@ -32,7 +32,7 @@ pub struct NttRows<'a> {
     /// Destination of the output, `count * 2^lg_n` elements.
     pub output: &'a dyn ByteSink,
     /// Whether to check each transform at a secret random point, if the engine can:
-    /// [`ExecutedBy::checked`](super::ExecutedBy::checked_on_device) reports it.
+    /// [`ExecutedBy::checked_on_device`](super::ExecutedBy::checked_on_device) reports it.
     pub check_on_device: bool,
 }
 
@@ -53,21 +53,31 @@ impl NttRows<'_> {
         }
         transform(&mut rows)?;
         let rows = rows.par_iter().enumerate();
-        rows.try_for_each(|(row, elements)| self.write(((row as u64) << lg_n) * 32, elements))
-    }
-
-    fn write(&self, start: u64, elements: &[Fr]) -> Result<()> {
-        let pieces = elements.par_chunks(THREAD_WRITE_BYTES / 32).enumerate();
-        pieces.try_for_each_init(Zeroizing::<Vec<u8>>::default, |buffer, (piece, elements)| {
-            let at = start + (piece * THREAD_WRITE_BYTES) as u64;
-            if self.encoding == ScalarEncoding::Montgomery {
-                return self.output.write(at, layout::fr_as_bytes(elements));
-            }
-            buffer.resize(elements.len() * 32, 0);
-            encode_fr(self.encoding, elements, buffer);
-            self.output.write(at, buffer)
+        rows.try_for_each(|(row, elements)| {
+            write_elements(self.encoding, self.output, ((row as u64) << lg_n) * 32, elements)
         })
     }
+}
+
+/// Encodes `elements` and writes them from byte `start` on. Parallel in the current rayon pool.
+///
+/// Shape: `encoding` is not narrow.
+pub fn write_elements(
+    encoding: ScalarEncoding,
+    output: &dyn ByteSink,
+    start: u64,
+    elements: &[Fr],
+) -> Result<()> {
+    let pieces = elements.par_chunks(THREAD_WRITE_BYTES / 32).enumerate();
+    pieces.try_for_each_init(Zeroizing::<Vec<u8>>::default, |buffer, (piece, elements)| {
+        let at = start + (piece * THREAD_WRITE_BYTES) as u64;
+        if encoding == ScalarEncoding::Montgomery {
+            return output.write(at, layout::fr_as_bytes(elements));
+        }
+        buffer.resize(elements.len() * 32, 0);
+        encode_fr(encoding, elements, buffer);
+        output.write(at, buffer)
+    })
 }
 
 /// Rows in memory that are read and then overwritten.

@@ -1,10 +1,12 @@
 //! Why a request failed, in terms of what the caller can do. Independent of gRPC and of devices.
 
+mod limit;
 mod reason;
 
+pub use limit::Limit;
 pub use reason::Reason;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 /// `Result` with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -22,8 +24,28 @@ pub enum Error {
         /// What is wrong with it.
         problem: FieldProblem,
     },
+    /// A step of a program is wrong: a retry fails too.
+    #[error("{field}{at}: {problem}", at = suffix(*.index))]
+    Step {
+        /// The step, or one of its fields.
+        field: StepField,
+        /// Index of the first bad element, if the field has many.
+        index: Option<u64>,
+        /// What is wrong with it.
+        problem: FieldProblem,
+    },
+    /// An input or an output of a program is wrong: a retry fails too.
+    #[error("{field}{at}: {problem}", at = suffix(*.index))]
+    Item {
+        /// The item, or one of its fields.
+        field: ItemField,
+        /// Index of the first bad element, if the field has many.
+        index: Option<u64>,
+        /// What is wrong with it.
+        problem: FieldProblem,
+    },
     /// The id is malformed, unknown or released: callers cannot tell which.
-    #[error("no object or upload has this id: check the id, or put the object again")]
+    #[error("no object, upload or program has this id: check the id, or put it again")]
     NotFound,
     /// The object does not have the kind, group or encoding that the request needs.
     #[error("the object is {held}, but the request needs {needed}")]
@@ -53,11 +75,8 @@ pub enum Error {
     /// The caller's deadline passed.
     #[error("the deadline passed: allow more time, or send less")]
     Deadline,
-    /// A stream or an upload received too little data for this long.
-    #[error(
-        "too little data within {} ms: send faster, or raise idle_timeout_ms or upload_ttl_s",
-        .0.as_millis()
-    )]
+    /// A stream or an unfinished upload received too little data for this long.
+    #[error("too little data within {} ms: send faster, or raise idle_timeout_ms", .0.as_millis())]
     Idle(Duration),
     /// The client disconnected or cancelled, or the upload ended elsewhere.
     #[error("cancelled: the client disconnected, or the upload ended on another stream")]
@@ -80,6 +99,46 @@ pub enum Error {
     /// A bug or a fault of the server; the text is for the log only.
     #[error("internal error: {0}")]
     Internal(String),
+}
+
+/// A step of a program, or one of its fields: `program.steps[7].ntt.input`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepField {
+    /// The step's index.
+    pub step: u32,
+    /// The name of its kind.
+    pub operation: &'static str,
+    /// The field, named as in the proto; `None` for the whole step.
+    pub name: Option<&'static str>,
+}
+
+impl fmt::Display for StepField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { step, operation, name } = self;
+        write!(f, "program.steps[{step}].{operation}")?;
+        name.map_or(Ok(()), |name| write!(f, ".{name}"))
+    }
+}
+
+/// A member of an item of a list, or one of the member's fields: `inputs[2].stored.upload_id`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemField {
+    /// The list, named as in the proto.
+    pub list: &'static str,
+    /// The item's index.
+    pub item: u32,
+    /// The item's member.
+    pub member: &'static str,
+    /// The member's field; `None` for the whole member.
+    pub name: Option<&'static str>,
+}
+
+impl fmt::Display for ItemField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { list, item, member, name } = self;
+        write!(f, "{list}[{item}].{member}")?;
+        name.map_or(Ok(()), |name| write!(f, ".{name}"))
+    }
 }
 
 /// What is wrong with a value.
@@ -123,12 +182,86 @@ pub enum FieldProblem {
         /// The greatest allowed value.
         max: u64,
     },
+    /// The value is too small.
+    #[error("must be at least {min}")]
+    TooSmall {
+        /// The least allowed value.
+        min: u64,
+    },
+    /// A list or a row is too long.
+    #[error("too long: at most {max}, got {got}")]
+    TooLong {
+        /// The greatest allowed number of elements.
+        max: u64,
+        /// The number of elements received.
+        got: u64,
+    },
+    /// There are too many of these.
+    #[error("one too many: at most {max} are allowed")]
+    TooMany {
+        /// The greatest allowed number.
+        max: u64,
+    },
     /// The field does not allow this value.
     #[error("value not allowed here: see the field in the API reference")]
     OutOfRange,
+    /// Not the index of an earlier step.
+    #[error("must be the index of an earlier step")]
+    NotEarlier,
+    /// Not the index of a step.
+    #[error("must be the index of a step of the program")]
+    NoSuchStep,
+    /// The value is not made by an input step.
+    #[error("is not an input of the program")]
+    NotInput,
+    /// The value belongs to another program.
+    #[error("is a value of another program")]
+    OtherProgram,
+    /// A step reads the input as elements of a field, but its encoding is narrow.
+    #[error("must have a 32-byte encoding: not only MSMs read this input")]
+    NarrowEncoding,
+    /// The value is a list of points.
+    #[error("is a list of points, but must be a vector")]
+    IsPoints,
+    /// The value is a vector.
+    #[error("is a vector, but must be a list of points")]
+    IsVector,
+    /// The vector's field is not that of the other inputs.
+    #[error("is a vector over another field")]
+    OtherField,
+    /// The vector has another number of rows.
+    #[error("wrong number of rows: expected {expected}, got {got}")]
+    Rows {
+        /// The right number of rows.
+        expected: u64,
+        /// The number of rows of the value.
+        got: u64,
+    },
+    /// The stored bases are of another group.
+    #[error("the stored bases are of another group")]
+    OtherGroup,
+    /// The program's modelled time is too long; the step takes most of it.
+    #[error(
+        "the program would take {got_s} s by the model, this step most of it: at most {max_s} s \
+         are allowed (program_time_max_s)"
+    )]
+    ProgramTime {
+        /// The server's limit, in seconds.
+        max_s: u64,
+        /// The modelled time of the whole program, in seconds, rounded up.
+        got_s: u64,
+    },
+    /// The id of an object or upload is malformed, unknown or released.
+    #[error("no object or upload has this id: check the id, or put it again")]
+    UnknownId,
 }
 
 impl FieldProblem {
+    /// A list or a row of `got` elements, which may have `max` at most.
+    pub const fn too_long(max: usize, got: usize) -> Self {
+        Self::TooLong { max: max as u64, got: got as u64 }
+    }
+
     /// The reason of requests with this problem.
     pub const fn reason(self) -> Reason {
         match self {
@@ -141,57 +274,22 @@ impl FieldProblem {
             Self::BadInfinity => Reason::BadInfinity,
             Self::BadEncoding => Reason::BadEncoding,
             Self::Zero => Reason::SizeZero,
-            Self::TooLarge { .. } => Reason::SizeTooLarge,
-            Self::OutOfRange => Reason::OutOfRange,
-        }
-    }
-}
-
-/// A limit of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Limit {
-    /// Bytes of payload and working memory, in total.
-    #[error("the server's byte budget (bytes_in_flight_max)")]
-    BytesInFlight,
-    /// Jobs accepted and not yet answered, in total.
-    #[error("the server's job queue (jobs_max)")]
-    Jobs,
-    /// Bytes of payload and working memory of one connection.
-    #[error("the connection's budget (connection_bytes_in_flight_max)")]
-    ConnectionBytes,
-    /// Jobs of one connection.
-    #[error("the connection's job quota (connection_jobs_max)")]
-    ConnectionJobs,
-    /// Uploads in progress and vectors held.
-    #[error("the server's quota of uploads and vectors (uploads_max)")]
-    Uploads,
-    /// Bytes of stored objects.
-    #[error("the server's store (store_bytes_max)")]
-    Store,
-    /// Stored objects.
-    #[error("the server's quota of stored bases (objects_max)")]
-    Objects,
-    /// Connections open at once.
-    #[error("the server's connection quota (connections_max)")]
-    Connections,
-    /// Memory of the devices.
-    #[error("the memory of the server's devices")]
-    DeviceMemory,
-}
-
-impl Limit {
-    /// The reason of requests that the limit refuses.
-    pub const fn reason(self) -> Reason {
-        match self {
-            Self::BytesInFlight => Reason::BytesInFlight,
-            Self::Jobs => Reason::Jobs,
-            Self::ConnectionBytes => Reason::ConnectionBytes,
-            Self::ConnectionJobs => Reason::ConnectionJobs,
-            Self::Uploads => Reason::Uploads,
-            Self::Store => Reason::Store,
-            Self::Objects => Reason::Objects,
-            Self::Connections => Reason::Connections,
-            Self::DeviceMemory => Reason::DeviceMemory,
+            Self::TooLarge { .. } | Self::TooLong { .. } | Self::TooMany { .. } => {
+                Reason::SizeTooLarge
+            }
+            Self::TooSmall { .. }
+            | Self::OutOfRange
+            | Self::NotEarlier
+            | Self::NoSuchStep
+            | Self::NotInput
+            | Self::OtherProgram
+            | Self::NarrowEncoding => Reason::OutOfRange,
+            Self::IsPoints | Self::IsVector | Self::OtherField | Self::Rows { .. } => {
+                Reason::ValueType
+            }
+            Self::OtherGroup => Reason::ObjectKind,
+            Self::ProgramTime { .. } => Reason::ProgramTime,
+            Self::UnknownId => Reason::ObjectUnknown,
         }
     }
 }
@@ -200,7 +298,9 @@ impl Error {
     /// The reason, without its details.
     pub const fn reason(&self) -> Reason {
         match self {
-            Self::Invalid { problem, .. } => problem.reason(),
+            Self::Invalid { problem, .. }
+            | Self::Step { problem, .. }
+            | Self::Item { problem, .. } => problem.reason(),
             Self::NotFound => Reason::ObjectUnknown,
             Self::Mismatch { .. } => Reason::ObjectKind,
             Self::NoDataDir => Reason::NoDataDir,
@@ -223,6 +323,24 @@ impl Error {
         Self::Invalid { field, index: None, problem }
     }
 
+    /// Names the item that a wrong field belongs to. Other errors stay as they are.
+    pub fn of_item(self, list: &'static str, item: usize, member: &'static str) -> Self {
+        let Self::Invalid { field, index, problem } = self else { return self };
+        let field = ItemField { list, item: item as u32, member, name: Some(field) };
+        Self::Item { field, index, problem }
+    }
+
+    /// An error about a member of an item.
+    pub const fn item(
+        list: &'static str,
+        item: usize,
+        member: &'static str,
+        problem: FieldProblem,
+    ) -> Self {
+        let field = ItemField { list, item: item as u32, member, name: None };
+        Self::Item { field, index: None, problem }
+    }
+
     /// An error about element `index` of a field.
     pub const fn element(field: &'static str, index: u64, problem: FieldProblem) -> Self {
         Self::Invalid { field, index: Some(index), problem }
@@ -234,6 +352,12 @@ fn advice(retry_after: Option<Duration>) -> &'static str {
         Some(_) => "is full: retry later",
         None => "is too small for this request: send less, or raise the limit",
     }
+}
+
+/// The innermost source of an error: the outer ones only say "transport error".
+#[cfg(any(feature = "client", feature = "server"))]
+pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
 }
 
 /// `[7]`, or nothing.

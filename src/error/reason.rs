@@ -34,6 +34,7 @@ reasons! {
     SizeZero "SIZE_ZERO",
     SizeTooLarge "SIZE_TOO_LARGE",
     OutOfRange "OUT_OF_RANGE",
+    ValueType "VALUE_TYPE",
     // An object or an upload cannot be used.
     ObjectUnknown "OBJECT_UNKNOWN",
     ObjectKind "OBJECT_KIND",
@@ -50,6 +51,7 @@ reasons! {
     Objects "OBJECTS",
     Connections "CONNECTIONS",
     DeviceMemory "DEVICE_MEMORY",
+    ProgramTime "PROGRAM_TIME",
     // The call ended early.
     Deadline "DEADLINE",
     Idle "IDLE",

@@ -109,7 +109,7 @@ fn detect(
             groups.iter().flat_map(|g| format.encodings().iter().map(move |e| (g, e)))
         {
             match interpret(file, format, group, encoding) {
-                Ok(Some(points)) => candidates.push((format, points)),
+                Ok(Some(points)) => candidates.push(Candidate { format, points }),
                 Ok(None) => {}
                 Err(error) => problem = Some(error),
             }
@@ -117,14 +117,20 @@ fn detect(
     }
     // If the arguments leave one interpretation, the server reports invalid points.
     if formats.len() > 1 || candidates.len() > 1 {
-        candidates.retain(|(_, points)| sample_is_valid(points));
+        candidates.retain(|candidate| sample_is_valid(&candidate.points));
         problem = None;
     }
     match candidates.len() {
         0 => Err(problem.unwrap_or(FormatError::UnknownFormat)),
-        1 => Ok(candidates.remove(0).1),
+        1 => Ok(candidates.remove(0).points),
         _ => Err(FormatError::Ambiguous { candidates: describe(&candidates) }),
     }
+}
+
+/// An interpretation of a file.
+struct Candidate {
+    format: PointFormat,
+    points: PointSet,
 }
 
 /// The file as points of the given encoding; `None` if the first point's flags show another one.
@@ -172,8 +178,8 @@ fn sample_is_valid(set: &PointSet) -> bool {
     })
 }
 
-fn describe(candidates: &[(PointFormat, PointSet)]) -> String {
-    let one = |(format, points): &(PointFormat, PointSet)| {
+fn describe(candidates: &[Candidate]) -> String {
+    let one = |Candidate { format, points }: &Candidate| {
         let encoding = match points.encoding {
             PointEncoding::Compressed => "compressed",
             PointEncoding::Uncompressed => "uncompressed",

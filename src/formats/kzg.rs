@@ -21,9 +21,18 @@ struct SetupJson {
 pub fn parse_json(bytes: &[u8]) -> Result<Vec<PointSet>, FormatError> {
     let json: SetupJson = serde_json::from_slice(bytes)?;
     point_sets([
-        (SetupList::G1Monomial, json.g1_monomial.as_deref().unwrap_or_default()),
-        (SetupList::G1Lagrange, json.g1_lagrange.as_deref().unwrap_or_default()),
-        (SetupList::G2Monomial, json.g2_monomial.as_deref().unwrap_or_default()),
+        HexPoints {
+            list: SetupList::G1Monomial,
+            points: json.g1_monomial.as_deref().unwrap_or_default(),
+        },
+        HexPoints {
+            list: SetupList::G1Lagrange,
+            points: json.g1_lagrange.as_deref().unwrap_or_default(),
+        },
+        HexPoints {
+            list: SetupList::G2Monomial,
+            points: json.g2_monomial.as_deref().unwrap_or_default(),
+        },
     ])
 }
 
@@ -51,21 +60,28 @@ pub fn parse_text(text: &str) -> Result<Vec<PointSet>, FormatError> {
     let (lagrange, rest) = points.split_at(g1);
     let (g2_monomial, g1_monomial) = rest.split_at(g2);
     point_sets([
-        (SetupList::G1Lagrange, lagrange),
-        (SetupList::G2Monomial, g2_monomial),
-        (SetupList::G1Monomial, g1_monomial),
+        HexPoints { list: SetupList::G1Lagrange, points: lagrange },
+        HexPoints { list: SetupList::G2Monomial, points: g2_monomial },
+        HexPoints { list: SetupList::G1Monomial, points: g1_monomial },
     ])
 }
 
+/// Compressed points in hex.
+struct HexPoints<'a, S> {
+    list: SetupList,
+    points: &'a [S],
+}
+
 /// The lists that have points; `Empty` if none has.
-fn point_sets<S: AsRef<str>>(lists: [(SetupList, &[S]); 3]) -> Result<Vec<PointSet>, FormatError> {
-    let lists = lists.into_iter().filter(|(_, points)| !points.is_empty());
-    let sets = lists.map(|(list, points)| compressed_hex(list, points));
+fn point_sets<S: AsRef<str>>(lists: [HexPoints<'_, S>; 3]) -> Result<Vec<PointSet>, FormatError> {
+    let sets = lists.into_iter().filter(|list| !list.points.is_empty()).map(decode_list);
     let sets = sets.collect::<Result<Vec<_>, _>>()?;
     if sets.is_empty() { Err(FormatError::Empty) } else { Ok(sets) }
 }
 
-fn compressed_hex(list: SetupList, points: &[impl AsRef<str>]) -> Result<PointSet, FormatError> {
+fn decode_list<S: AsRef<str>>(
+    HexPoints { list, points }: HexPoints<'_, S>,
+) -> Result<PointSet, FormatError> {
     let encoding = PointEncoding::Compressed;
     let width = encoding.point_bytes(list.group());
     let mut data = vec![0; points.len() * width];

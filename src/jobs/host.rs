@@ -4,9 +4,11 @@ use std::{sync::Arc, thread::available_parallelism};
 
 use rayon::ThreadPool;
 
+use super::waiting_msms::WaitingMsms;
 use crate::{
     engine::Engine,
     error::{Error, Result},
+    exec::{self, Executor, HostExecutor},
 };
 
 /// Up to this many bytes, handing work to the pool costs more than it gains.
@@ -15,6 +17,9 @@ const INLINE_BYTES: usize = 64 << 10;
 pub struct ComputeHost {
     pub engine: Arc<dyn Engine>,
     pub oracle: Arc<dyn Engine>,
+    pub executor: Arc<dyn Executor>,
+    /// Small MSMs, to be computed in batches.
+    pub waiting_msms: Arc<WaitingMsms>,
     pool: ThreadPool,
 }
 
@@ -26,7 +31,9 @@ impl ComputeHost {
             .thread_name(|index| format!("capstan-host-{index}"))
             .build()
             .map_err(|error| Error::Internal(format!("cannot start threads: {error}")))?;
-        Ok(Self { engine, oracle, pool })
+        let host = HostExecutor { engine: engine.clone(), oracle: oracle.clone() };
+        let executor = exec::executor_of(engine.clone(), host);
+        Ok(Self { engine, oracle, executor, waiting_msms: Arc::default(), pool })
     }
 
     /// Runs `work`, which handles `bytes` bytes: on the pool if they are many, else on this thread.

@@ -22,8 +22,9 @@ pub mod tables;
 mod windows;
 
 pub use plan::{
-    BaseMemory, MsmBudget, MsmPass, MsmPassPlan, MsmSize, ResidentPlan, SplitThresholds, TableStage,
+    BaseMemory, MsmBudget, MsmPass, MsmPassPlan, MsmSize, ResidentMsms, ResidentPlan,
+    SplitThresholds, TableStage,
 };
-pub use references::{BasesLocation, align_to_points};
-pub use run::{MsmKernels, StageEvents};
+pub use references::{AlignedPoints, BasesLocation};
+pub use run::{MsmKernels, MsmPassMemory, MsmStageTimes, StageEvents};
 pub use windows::{BITS_MAX, BITS_MIN, FixedWindows, RadixDigits, Recoding, SlidingWindows};

@@ -31,17 +31,23 @@ pub struct SortedReferences<'a> {
     pub starts: DeviceSlice<'a, u32>,
 }
 
-/// The part of `span` from the first address whose offset in the arena is a multiple of a point's
-/// size, and the index of the point there. To hold n points, `span` must have room for n + 1.
-/// `None` if `span` has no such address or an index does not fit a reference.
-pub fn align_to_points(
-    span: DeviceSlice<'_, u8>,
-    group: Group,
-) -> Option<(DeviceSlice<'_, u8>, u32)> {
-    let point = group.affine_bytes() as u64;
-    let first = span.arena_offset().div_ceil(point);
-    let skipped = (first * point - span.arena_offset()) as usize;
-    let aligned = span.slice(skipped, span.len().checked_sub(skipped)?)?;
-    let end = first + aligned.len() as u64 / point;
-    (end > first && end <= REFERENCES_MAX).then_some((aligned, first as u32))
+/// Memory whose points references can name: its offset in the arena is a multiple of their size.
+#[derive(Clone, Copy)]
+pub struct AlignedPoints<'a> {
+    pub span: DeviceSlice<'a, u8>,
+    /// The index of the first point.
+    pub first: u32,
+}
+
+impl<'a> AlignedPoints<'a> {
+    /// The aligned part of `span`, which must have room for n + 1 points to hold n. `None` if it
+    /// has no aligned address or an index does not fit a reference.
+    pub fn of(span: DeviceSlice<'a, u8>, group: Group) -> Option<Self> {
+        let point = group.affine_bytes() as u64;
+        let first = span.arena_offset().div_ceil(point);
+        let skipped = (first * point - span.arena_offset()) as usize;
+        let span = span.slice(skipped, span.len().checked_sub(skipped)?)?;
+        let end = first + span.len() as u64 / point;
+        (end > first && end <= REFERENCES_MAX).then_some(Self { span, first: first as u32 })
+    }
 }

@@ -10,7 +10,7 @@ use super::{
     launch::{kernel_fault, region},
     plan::{MsmPass, MsmPassLayout, MsmPassPlan, PassOutput},
     reduce::{DeviceCurve, Reducer, combine_on_host},
-    references::{BasesLocation, SortedReferences, align_to_points},
+    references::{AlignedPoints, BasesLocation, SortedReferences},
     sort::Sorter,
 };
 use crate::device::{
@@ -26,15 +26,37 @@ pub struct MsmKernels {
 /// Timed events on a pass's stream, at the start and end of each stage.
 pub struct StageEvents([Event; 4]);
 
+pub struct MsmStageTimes {
+    pub sort: Duration,
+    pub accumulate: Duration,
+    pub reduce: Duration,
+}
+
 impl StageEvents {
-    pub fn stages(&self) -> Result<[(&'static str, Duration); 3], DeviceFault> {
+    pub fn times(&self) -> Result<MsmStageTimes, DeviceFault> {
         let [begun, sorted, accumulated, reduced] = &self.0;
-        Ok([
-            ("sort", sorted.elapsed_since(begun)?),
-            ("accumulate", accumulated.elapsed_since(sorted)?),
-            ("reduce", reduced.elapsed_since(accumulated)?),
-        ])
+        Ok(MsmStageTimes {
+            sort: sorted.elapsed_since(begun)?,
+            accumulate: accumulated.elapsed_since(sorted)?,
+            reduce: reduced.elapsed_since(accumulated)?,
+        })
     }
+}
+
+/// The device memory of a pass. All spans begin at multiples of [`ALIGN`], in the arena of the
+/// points that `bases` locates. Before the first pass their contents do not matter. Between passes
+/// other MSMs may use the workspace, but not the other spans.
+#[derive(Clone, Copy)]
+pub struct MsmPassMemory<'a> {
+    /// The scalars of this pass only, canonical, vector after vector.
+    pub scalars: DeviceSlice<'a, [u32; 8]>,
+    pub bases: BasesLocation,
+    /// Has [`MsmPassPlan::bucket_bytes`].
+    pub buckets: DeviceSlice<'a, u8>,
+    /// Has [`MsmPassPlan::workspace_bytes`].
+    pub workspace: DeviceSlice<'a, u8>,
+    /// Has [`MsmPassPlan::output_bytes`].
+    pub out: DeviceSlice<'a, u8>,
 }
 
 impl MsmKernels {
@@ -47,35 +69,25 @@ impl MsmKernels {
     }
 
     /// Launches one pass; the passes of an MSM run on one stream in [`MsmPassPlan::passes`]'s
-    /// order.
-    ///
-    /// Shape: `scalars` are those of the pass only, canonical, vector after vector; `buckets` has
-    /// [`MsmPassPlan::bucket_bytes`], `workspace` [`MsmPassPlan::workspace_bytes`], `out`
-    /// [`MsmPassPlan::output_bytes`]; all begin at multiples of [`ALIGN`], in the arena of the
-    /// points that `bases` locates. Before the first pass their contents do not matter. Between
-    /// passes other MSMs may use the workspace, but not the other spans. With `watch`, returns
-    /// timed events at the start and end of each stage, which costs the host about 10 us.
+    /// order. With `watch`, returns timed events at the start and end of each stage, which makes
+    /// small MSMs slower.
     ///
     /// Errors: `KernelMismatch` if a span is too short; driver errors.
-    #[allow(clippy::too_many_arguments)] // one per stage input and region
     pub fn launch_pass(
         &self,
         stream: &Stream,
         watch: bool,
         plan: &MsmPassPlan,
         pass: &MsmPass,
-        scalars: DeviceSlice<'_, [u32; 8]>,
-        bases: BasesLocation,
-        buckets: DeviceSlice<'_, u8>,
-        workspace: DeviceSlice<'_, u8>,
-        out: DeviceSlice<'_, u8>,
+        memory: MsmPassMemory<'_>,
     ) -> Result<Option<StageEvents>, DeviceFault> {
         let record = || watch.then(|| stream.record_timed()).transpose();
-        let layout = layout(plan, pass)?;
+        let layout = plan.layout(pass).ok_or_else(|| fault("a pass is larger than its plan"))?;
+        let MsmPassMemory { scalars, bases, buckets, workspace, out } = memory;
         let MsmPassLayout { sort, accumulate, reduce, .. } = &layout;
         let bucket_bytes = accumulate.buckets as usize * accumulate.sum_bytes();
-        let buckets = align_to_points(buckets, plan.job().group)
-            .and_then(|(buckets, _)| buckets.slice(0, bucket_bytes))
+        let buckets = AlignedPoints::of(buckets, plan.job().group)
+            .and_then(|buckets| buckets.span.slice(0, bucket_bytes))
             .ok_or_else(|| fault("the buckets' span is too short or too far for references"))?;
         let sorted = sorted_references(&layout, workspace)?;
         let scratch = region(workspace, layout.scratch.clone()).ok_or_else(short)?;
@@ -97,17 +109,6 @@ impl MsmKernels {
         Ok(events.and_then(|events| events.try_into().ok()).map(StageEvents))
     }
 
-    /// The sorted references that a pass left in its workspace, with one start more than buckets.
-    /// Lets benchmarks compare accumulation strategies.
-    #[cfg(feature = "internals")]
-    pub fn sorted_references<'w>(
-        plan: &MsmPassPlan,
-        pass: &MsmPass,
-        workspace: DeviceSlice<'w, u8>,
-    ) -> Result<SortedReferences<'w>, DeviceFault> {
-        sorted_references(&layout(plan, pass)?, workspace)
-    }
-
     /// The sum of each vector, from the [`MsmPassPlan::output_bytes`] bytes that the passes wrote.
     pub fn combine_sums<P: DeviceCurve>(plan: &MsmPassPlan, bytes: &[u8]) -> Vec<Projective<P>> {
         let mut sums = vec![Projective::ZERO; plan.job().vectors as usize];
@@ -125,10 +126,6 @@ impl MsmKernels {
         }
         sums
     }
-}
-
-fn layout(plan: &MsmPassPlan, pass: &MsmPass) -> Result<MsmPassLayout, DeviceFault> {
-    plan.layout(pass).ok_or_else(|| fault("a pass is larger than its plan"))
 }
 
 fn sorted_references<'w>(

@@ -31,7 +31,7 @@ pub struct TableLayout<'a> {
     pub points: u32,
     /// Points from one table's start to the next one's; at least `points`.
     pub stride: usize,
-    /// Table t holds `factor`^t 2^(offsets[t]) times the bases. Offsets start at 0 and never fall.
+    /// Table t holds `factor^t 2^offsets[t]` times the bases. Offsets start at 0 and never fall.
     pub offsets: &'a [u32],
     /// 1 for powers of two. Other factors should be small: after the leading bit, each bit costs a
     /// doubling and each set bit an addition, for each point of each table.
@@ -65,7 +65,7 @@ fn grid(group: Group, points: u32, limits: &DeviceLimits) -> u32 {
     points.div_ceil(block(group).threads).min(blocks(group, limits))
 }
 
-/// Bytes of scratch for tables of `points` points: at most 101 MB on an H200.
+/// Bytes of scratch for tables of `points` points.
 pub fn scratch_bytes(group: Group, points: u32, limits: &DeviceLimits) -> u64 {
     let threads = u64::from(grid(group, points, limits) * block(group).threads);
     threads * CHAIN_MAX as u64 * group.coordinate_bytes() as u64
@@ -91,8 +91,8 @@ impl TableBuilder {
     /// infinity as zeros; the other tables have the same form. With a factor above 1, the points
     /// must be in the subgroup of prime order: the multiples of points of small order may be wrong.
     /// `scratch` has [`TableBuilder::scratch_bytes`], with any contents. Both begin at multiples of
-    /// 16 bytes. Time: about 4 G doublings/s in G1 on an H200; for each point of each table one
-    /// doubling more, and up to 1.5 for an addition; and 32 for each point of each launch.
+    /// 16 bytes. Time (rates: `benches/experiments/msm.md`): the doublings; for each point of each
+    /// table one more, and up to 1.5 for an addition; and 32 for each point of each launch.
     ///
     /// Errors: `KernelMismatch` if a span is too short or the factor is 0; driver errors.
     pub fn run(

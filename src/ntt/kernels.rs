@@ -3,22 +3,26 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
+    elements::{ELEMENT_BYTES, ElementPtr},
     passes::{FUSED_COLUMNS, NttLimits, NttPass, fused_rows},
-    transform::{Decimation, ELEMENT_BYTES, ElementPtr},
 };
-use crate::device::{
-    BlockShape, DeviceContext, DeviceFault, GpuUnavailable, Kernel, KernelModule, KernelParameters,
+use crate::{
+    curve::Decimation,
+    device::{
+        BlockShape, DeviceContext, DeviceFault, GpuUnavailable, Kernel, KernelModule,
+        KernelParameters,
+    },
 };
 
-/// Parameters: in, out, tile twiddles, row factors, inter-pass twiddles, lg_block, lg_r, lg_c,
+/// Parameters: in, out, tile_twiddles, row_factors, inter_pass, lg_block, lg_r, lg_c,
 /// lg_low, flags.
 type ColumnsKernel =
     Kernel<(ElementPtr, ElementPtr, ElementPtr, ElementPtr, ElementPtr, u32, u32, u32, u32, u32)>;
-/// Parameters: in, out, tile twiddles, row factors, lg_n, lg_r, lg_c, flags, count.
+/// Parameters: in, out, tile_twiddles, row_factors, lg_n, lg_r, lg_c, flags, count.
 type RowsKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, ElementPtr, u32, u32, u32, u32, u64)>;
-/// Parameters: in, out, fused twiddles, inter-pass twiddles, lg_n, lg_block, flags.
+/// Parameters: in, out, fused_twiddles, inter_pass, lg_n, lg_block, flags.
 type FusedColumnsKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, ElementPtr, u32, u32, u32)>;
-/// Parameters: in, out, fused twiddles, lg_n, flags.
+/// Parameters: in, out, fused_twiddles, lg_n, flags.
 type FusedRowsKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u32, u32)>;
 /// Parameters: from, to, count.
 type CopyKernel = Kernel<(ElementPtr, ElementPtr, u64)>;
@@ -41,8 +45,14 @@ const LG_TILE_MIN: u32 = 3;
 const THREADS_MAX: u32 = 512;
 pub(super) const COPY_THREADS: u32 = 128;
 
-/// Pairs of lg_e and inter-pass twiddle multiples with columns' kernels.
-const COLUMNS: [(u32, u32); 5] = [(1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
+/// The columns' kernels for passes of any radix.
+const COLUMNS: [NttPass; 5] = [
+    unfused_pass(0, 0, 1, 2),
+    unfused_pass(0, 0, 2, 1),
+    unfused_pass(0, 0, 2, 2),
+    unfused_pass(0, 0, 3, 1),
+    unfused_pass(0, 0, 3, 2),
+];
 /// Values of lg_e with rows' kernels.
 const ROWS: [u32; 2] = [1, 2];
 
@@ -105,9 +115,8 @@ impl KernelChoice {
         }
     }
 
-    /// The kernel's name, and log2 of the elements of its tile and of a thread.
-    fn key(&self) -> (String, u32, u32) {
-        (self.name(), self.pass.lg_tile(), self.pass.lg_e)
+    fn key(&self) -> KernelKey {
+        KernelKey { name: self.name(), lg_tile: self.pass.lg_tile(), lg_e: self.pass.lg_e }
     }
 
     fn is_specialised(&self) -> bool {
@@ -125,6 +134,14 @@ impl KernelChoice {
     }
 }
 
+/// A kernel's name, and log2 of the elements of its tile and of a thread.
+#[derive(PartialEq, Eq, Hash)]
+struct KernelKey {
+    name: String,
+    lg_tile: u32,
+    lg_e: u32,
+}
+
 #[derive(Clone)]
 pub(super) enum PassKernel {
     Columns(Arc<ColumnsKernel>),
@@ -134,8 +151,7 @@ pub(super) enum PassKernel {
 }
 
 pub(super) struct NttKernels {
-    /// By [`KernelChoice::key`].
-    passes: HashMap<(String, u32, u32), PassKernel>,
+    passes: HashMap<KernelKey, PassKernel>,
     pub copy: CopyKernel,
 }
 
@@ -151,7 +167,8 @@ impl NttKernels {
             let module = |suffix| KernelModule::load(context, &format!("ntt/{prefix}{suffix}"));
             let mut loader =
                 KernelLoader { kernels: &mut kernels, module: module("")?, decimation };
-            let columns = COLUMNS.into_iter().flat_map(|(lg_e, m)| tiles(lg_e, m, lg_tile_max));
+            let columns =
+                COLUMNS.iter().flat_map(|pass| tiles(pass.lg_e, pass.multiples, lg_tile_max));
             loader.load(columns, false, PassKernel::Columns).map_err(failed)?;
             let rows = ROWS.into_iter().flat_map(|lg_e| tiles(lg_e, 0, lg_tile_max));
             loader.load(rows, true, PassKernel::Rows).map_err(failed)?;

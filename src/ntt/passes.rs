@@ -1,17 +1,20 @@
 //! Splits a transform into passes. Pure: numbers in, numbers out.
 
-use super::transform::{Decimation, ELEMENT_BYTES, NttTransform};
-use crate::device::{BlockShape, DeviceLimits};
+use super::elements::ELEMENT_BYTES;
+use crate::{
+    curve::{Decimation, NttPlan},
+    device::{BlockShape, DeviceLimits},
+};
 
 /// log2 of the longest row of a pass, whose tile fits in shared memory.
 pub(super) const LG_ROW_MAX: u32 = 10;
 
 /// log2 of the most elements that leave the device partly idle. Latency counts then: two elements
-/// per thread. 2^16 in two passes of radix 2^8 take 17.6 us on an H200.
+/// per thread (`benches/experiments/ntt.md`).
 const LG_LATENCY_BOUND_MAX: u32 = 17;
 
 /// At most this many rows of the longest length use two passes each: a single multiprocessor would
-/// compute each row, in 13.7 us (H200).
+/// compute each row (`benches/experiments/ntt.md`).
 const FEW_ROWS: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +22,8 @@ pub struct NttLimits {
     /// log2 of the most elements per tile.
     pub lg_tile_max: u32,
     /// From 2^`lg_single_multiple` elements on, the first inter-pass table keeps one multiple per
-    /// twiddle, because data and table exceed the L2 cache. On an H200 that is 2^20, where two
-    /// multiples are 3 % slower, and for longer transforms no faster.
+    /// twiddle, because data and table exceed the L2 cache: two multiples are 3 % slower at 2^20 on
+    /// an H200 (`benches/experiments/ntt.md`).
     pub lg_single_multiple: u32,
 }
 
@@ -76,9 +79,8 @@ struct Radix {
 /// log2 of the radices of the passes in DIF order, for a full device. Even ones take four elements
 /// per thread, odd ones eight.
 ///
-/// Prefers four elements per thread and radices with specialised kernels (kernels.rs). Even without
-/// these, 2^24 took 3.06 ms in four passes of radix 2^6 and 3.14 with radix 2^9 and eight elements
-/// per thread (H200).
+/// Prefers radices with specialised kernels (kernels.rs) and four elements per thread, which are
+/// 3 % faster at 2^24 than eight (`benches/experiments/ntt.md`).
 const LG_RADICES: [&[u32]; 20] = [
     &[3, 8], // 2^11
     &[6, 6],
@@ -111,9 +113,9 @@ const FUSED_ROWS: [NttPass; 3] = [fused_pass(8, 1, 2), fused_pass(8, 0, 2), fuse
 /// log2 of the row that may be fused if it is a whole transform.
 const LG_WHOLE_ROW: u32 = 10;
 
-/// log2 of the longest transform whose rows' pass is fused, too, on a full device: 256 of 2^16 are
-/// 3 % faster (H200). The tables take 80 bytes per element, which outweighs the saved products for
-/// a single transform: 2^18 is 10 % slower, 2^20 4 %, 2^22 1 %.
+/// log2 of the longest transform whose rows' pass is fused, too, on a full device: batches are 3 %
+/// faster, single transforms slower, since the tables take 80 bytes per element
+/// (`benches/experiments/ntt.md`).
 const LG_FULLY_FUSED_MAX: u32 = 16;
 
 const fn fused_pass(lg_r: u32, lg_c: u32, multiples: u32) -> NttPass {
@@ -125,11 +127,7 @@ pub(super) fn fused_rows(decimation: Decimation) -> impl Iterator<Item = NttPass
 }
 
 /// The passes of `rows` transforms, in the order they run; none for one element.
-pub fn split_into_passes(
-    transform: &NttTransform,
-    rows: usize,
-    limits: &NttLimits,
-) -> Vec<NttPass> {
+pub fn split_into_passes(transform: &NttPlan, rows: usize, limits: &NttLimits) -> Vec<NttPass> {
     let (lg_n, decimation) = (transform.lg_n, transform.decimation());
     let radices = radices(lg_n, rows);
     let last = radices.len().saturating_sub(1);
@@ -145,7 +143,7 @@ pub fn split_into_passes(
         } else {
             // A bit reversal stores neighbours' results together: at least two, for 64 bytes; not
             // for the longest rows, of which a multiprocessor would hold one tile only. With few
-            // threads it gains nothing: 22.6 us instead of 23.1 for 2^16.
+            // threads it gains nothing (`benches/experiments/ntt.md`).
             let is_dif_reversal = transform.needs_bit_reversal() && decimation == Decimation::Dif;
             let stores_pairs = is_dif_reversal && last > 0 && lg_e > 1 && lg_r < LG_ROW_MAX;
             // A tile may have more rows than there are transforms.

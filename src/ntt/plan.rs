@@ -8,16 +8,16 @@ use std::{
 use ark_ff::{AdditiveGroup, Field};
 
 use super::{
+    elements::{DeviceFr, LG_N_MAX},
     kernels::{COPY_THREADS, KernelChoice, NttKernels, PassKernel, flag},
     passes::{NttLimits, NttPass, in_dif_order, lg_blocks},
     table_budget::choose_passes,
     tables::{TwiddleTable, TwiddleTables},
-    transform::{Decimation, DeviceFr, LG_N_MAX, NttTransform},
     twiddles::{FusedTwiddles, PassTwiddles, pass_twiddles},
     verify::{EvaluationTables, SecretPointEvaluator, TransformEnd},
 };
 use crate::{
-    curve::Fr,
+    curve::{Decimation, Fr, NttPlan},
     device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
     error::{Error, FieldProblem, Result},
 };
@@ -31,7 +31,7 @@ pub struct NttDevice {
 
 /// The passes of a transform and their tables. Any number of threads may run it at a time.
 pub struct NttPassPlan {
-    transform: NttTransform,
+    transform: NttPlan,
     passes: Vec<PlannedPass>,
 }
 
@@ -60,7 +60,7 @@ impl NttDevice {
     ///
     /// Errors: `Invalid` if `lg_n` is above [`LG_N_MAX`] or the coset's generator is zero;
     /// `Exhausted` if there is no memory for the tables; `DeviceLost`.
-    pub fn plan(&self, transform: &NttTransform, rows: usize) -> Result<NttPassPlan> {
+    pub fn plan(&self, transform: &NttPlan, rows: usize) -> Result<NttPassPlan> {
         check_transform(transform)?;
         let table_bytes_max = self.tables.budget().table_bytes_max;
         let passes = choose_passes(transform, rows, table_bytes_max, &self.limits);
@@ -74,7 +74,7 @@ impl NttDevice {
     /// Errors: like [`NttDevice::plan`]; `Internal` if there is no kernel for a pass.
     pub fn plan_with_passes(
         &self,
-        transform: &NttTransform,
+        transform: &NttPlan,
         mut passes: Vec<NttPass>,
     ) -> Result<NttPassPlan> {
         check_transform(transform)?;
@@ -88,7 +88,7 @@ impl NttDevice {
             budget.fit_inter_pass_tables(transform.decimation(), &mut passes);
         }
         let mut plan = NttPassPlan { transform: *transform, passes: Vec::new() };
-        for (choice, twiddles) in pass_contents(transform, &passes) {
+        for PassContents { choice, twiddles } in pass_contents(transform, &passes) {
             let PassTwiddles { lg_block, tile, fused, inter_pass, row_factors } = twiddles;
             plan.passes.push(PlannedPass {
                 pass: choice.pass,
@@ -183,7 +183,7 @@ impl NttDevice {
 
     pub fn evaluation_tables(
         &self,
-        transform: &NttTransform,
+        transform: &NttPlan,
         end: TransformEnd,
     ) -> Result<EvaluationTables> {
         check_transform(transform)?;
@@ -209,15 +209,10 @@ impl NttDevice {
     pub fn evict_tables(&self) {
         self.tables.cache.clear();
     }
-
-    #[cfg(feature = "internals")]
-    pub fn table_bytes(&self) -> u64 {
-        self.tables.cache.bytes()
-    }
 }
 
 impl NttPassPlan {
-    pub fn transform(&self) -> &NttTransform {
+    pub fn transform(&self) -> &NttPlan {
         &self.transform
     }
 
@@ -246,15 +241,17 @@ impl Display for NttPassPlan {
 /// The names of the kernels that these passes of a transform launch.
 ///
 /// Shape: the passes' `lg_r` add up to `lg_n`; the coset's generator is not zero.
-pub fn kernel_names(transform: &NttTransform, passes: &[NttPass]) -> Vec<String> {
-    pass_contents(transform, passes).map(|(choice, _)| choice.name()).collect()
+pub fn kernel_names(transform: &NttPlan, passes: &[NttPass]) -> Vec<String> {
+    pass_contents(transform, passes).map(|pass| pass.choice.name()).collect()
 }
 
-/// Each pass's kernel and the contents of its tables.
-fn pass_contents(
-    transform: &NttTransform,
-    passes: &[NttPass],
-) -> impl Iterator<Item = (KernelChoice, PassTwiddles)> {
+/// A pass's kernel and the contents of its tables.
+struct PassContents {
+    choice: KernelChoice,
+    twiddles: PassTwiddles,
+}
+
+fn pass_contents(transform: &NttPlan, passes: &[NttPass]) -> impl Iterator<Item = PassContents> {
     let last = passes.len().saturating_sub(1);
     let twiddles = pass_twiddles(transform, passes).into_iter();
     passes.iter().zip(twiddles).enumerate().map(move |(i, (pass, twiddles))| {
@@ -279,11 +276,11 @@ fn pass_contents(
             is_rows,
             is_whole_transform: last == 0,
         };
-        (choice, twiddles)
+        PassContents { choice, twiddles }
     })
 }
 
-fn check_transform(transform: &NttTransform) -> Result<()> {
+fn check_transform(transform: &NttPlan) -> Result<()> {
     if transform.lg_n > LG_N_MAX {
         return Err(Error::field("lg_n", FieldProblem::TooLarge { max: LG_N_MAX.into() }));
     }
@@ -294,7 +291,7 @@ fn check_transform(transform: &NttTransform) -> Result<()> {
 }
 
 /// Whether the passes' radices, columns and inter-pass twiddles suit the transform.
-fn passes_fit(transform: &NttTransform, passes: &[NttPass]) -> bool {
+fn passes_fit(transform: &NttPlan, passes: &[NttPass]) -> bool {
     let lg_n = transform.lg_n;
     if passes.iter().map(|pass| pass.lg_r).sum::<u32>() != lg_n {
         return false;

@@ -2,17 +2,19 @@
 //! numbers out.
 
 use super::{
+    elements::ELEMENT_BYTES,
     passes::{NttLimits, NttPass, fuse_twiddles, in_dif_order, lg_blocks, split_into_passes},
-    transform::{Decimation, ELEMENT_BYTES, NttTransform},
     twiddles::coset_is_in_order,
 };
+use crate::curve::{Decimation, NttPlan};
 
-/// The table cache takes 1 / `TABLES_SHARE_DIVISOR` of a device's arena: 20.8 of an H200's 125 GiB,
-/// which hold the first inter-pass twiddle tables of 2^28 whole, for both directions.
+/// The table cache takes 1 / `TABLES_SHARE_DIVISOR` of a device's arena: on an H200, that holds
+/// the first inter-pass twiddle tables of 2^28 whole, in both directions
+/// (`benches/experiments/ntt.md`).
 const TABLES_SHARE_DIVISOR: u64 = 6;
 /// A table takes at most 1 / `TABLE_SHARE_DIVISOR` of the cache; a larger one is built in two
-/// levels. On an H200 the first inter-pass table of 2^28, 8 GiB, stays whole: in two levels it
-/// costs a product per element, 7 % of the transform.
+/// levels, which costs a product per element: 7 % of a transform of 2^28, whose first inter-pass
+/// table stays whole on an H200 (`benches/experiments/ntt.md`).
 const TABLE_SHARE_DIVISOR: u64 = 2;
 
 /// Upper bound on the multiples per element in the tables of a transform with all passes fused.
@@ -29,7 +31,7 @@ pub const fn table_bytes_max(arena_bytes: u64) -> u64 {
 /// The passes of `rows` transforms, in the order they run, if tables may take `table_bytes_max`
 /// bytes.
 pub fn choose_passes(
-    transform: &NttTransform,
+    transform: &NttPlan,
     rows: usize,
     table_bytes_max: u64,
     limits: &NttLimits,
@@ -72,7 +74,7 @@ impl TableBudget {
     /// rows' pass, and then only its neighbour has an inter-pass twiddle table, which is whole.
     ///
     /// Shape: there is at least one pass.
-    pub fn accepts_fused(self, transform: &NttTransform, passes: &[NttPass]) -> bool {
+    pub fn accepts_fused(self, transform: &NttPlan, passes: &[NttPass]) -> bool {
         let passes = in_dif_order(passes, transform.decimation());
         let last = passes.len() - 1;
         let fuses_rows = passes[last].fused;
@@ -92,6 +94,6 @@ impl TableBudget {
 }
 
 /// Whether passes may be fused: in DIT order, fused passes do no bit reversal.
-fn may_fuse(transform: &NttTransform) -> bool {
+fn may_fuse(transform: &NttPlan) -> bool {
     transform.decimation() == Decimation::Dif || !transform.needs_bit_reversal()
 }

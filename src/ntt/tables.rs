@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 
 use super::{
+    elements::{DeviceFr, ELEMENT_BYTES, ElementPtr},
     lru::LruCache,
     passes::LG_ROW_MAX,
     table_budget::TableBudget,
-    transform::{DeviceFr, ELEMENT_BYTES, ElementPtr},
     twiddles::{
         FusedTwiddles, InterPassTwiddles, RowFactors, TileTwiddles, inverse_of_size, root_of_unity,
         square_times,
@@ -22,9 +22,9 @@ use crate::{
     },
 };
 
-/// Parameters: table, powers, multiples, lg_p, lg_k, lg_step, plane, group stride.
+/// Parameters: table, powers, multiples, lg_p, lg_k, lg_step, plane, group_stride.
 type BuildTwiddlesKernel = Kernel<(ElementPtr, ElementPtr, u32, u32, u32, u32, u32, u32)>;
-/// Parameters: weights, scratch, powers and scale, lg_n, lg_each, reversed.
+/// Parameters: weights, scratch, powers_and_scale, lg_n, lg_each, reversed.
 type BuildWeightsKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u32, u32, u32)>;
 
 /// Threads per block, as the kernels are compiled. Not measured: tables are built once and cached.
@@ -105,7 +105,7 @@ struct TablePart {
 }
 
 /// Precomputed (Shoup-style) multiples of twiddles within a tile, by lg_e: more elements per thread
-/// leave no registers for more. Four instead of two are 2 % faster at 2^20.
+/// leave no registers for more. Four are 2 % faster than two (`benches/experiments/ntt.md`).
 const fn tile_multiples(lg_e: u32) -> u32 {
     if lg_e == 2 { 4 } else { 2 }
 }

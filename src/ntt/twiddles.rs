@@ -10,11 +10,8 @@
 
 use ark_ff::{AdditiveGroup, FftField, Field};
 
-use super::{
-    passes::{NttPass, lg_blocks},
-    transform::{Decimation, NttTransform},
-};
-use crate::curve::Fr;
+use super::passes::{NttPass, lg_blocks};
+use crate::curve::{Decimation, Fr, NttPlan};
 
 /// The contents of an inter-pass twiddle table: `scale root^(rev(p) k) column^k row^rev(p)` for row
 /// p and column k, with the root of order 2^lg_block.
@@ -88,8 +85,8 @@ struct ExtraFactors {
 /// The tables of all passes, in the order they run.
 ///
 /// Shape: the radices multiply to 2^lg_n; the coset's generator is not zero.
-pub(super) fn pass_twiddles(transform: &NttTransform, passes: &[NttPass]) -> Vec<PassTwiddles> {
-    let &NttTransform { lg_n, inverse, coset, .. } = transform;
+pub(super) fn pass_twiddles(transform: &NttPlan, passes: &[NttPass]) -> Vec<PassTwiddles> {
+    let &NttPlan { lg_n, inverse, coset, .. } = transform;
     let base = match coset {
         Some(generator) if inverse => generator.inverse().expect("a coset's generator is not zero"),
         Some(generator) => generator,
@@ -112,25 +109,25 @@ pub(super) fn pass_twiddles(transform: &NttTransform, passes: &[NttPass]) -> Vec
 }
 
 /// Whether the coset's powers have rows and columns in natural order.
-fn has_natural_powers(transform: &NttTransform) -> bool {
+fn has_natural_powers(transform: &NttPlan) -> bool {
     (transform.decimation() == Decimation::Dif) != transform.inverse
 }
 
 /// Whether fused twiddles can contain the coset's powers: these have rows and columns in natural
 /// order, or there is no coset.
-pub(super) fn coset_is_in_order(transform: &NttTransform) -> bool {
+pub(super) fn coset_is_in_order(transform: &NttPlan) -> bool {
     transform.coset.is_none() || has_natural_powers(transform)
 }
 
 /// The tables of a pass if no pass is fused. `is_edge`: the pass multiplies by row factors.
 fn unfused_twiddles(
-    transform: &NttTransform,
+    transform: &NttPlan,
     &ExtraFactors { natural, base, scale }: &ExtraFactors,
     &NttPass { lg_r, lg_e, multiples, .. }: &NttPass,
     lg_block: u32,
     is_edge: bool,
 ) -> PassTwiddles {
-    let &NttTransform { lg_n, inverse, coset, .. } = transform;
+    let &NttPlan { lg_n, inverse, coset, .. } = transform;
     let is_whole = lg_block == lg_n;
     let inter_pass = (multiples > 0).then(|| InterPassTwiddles {
         lg_block,
@@ -159,12 +156,12 @@ fn unfused_twiddles(
 /// The tables of a pass if all passes are fused, or all but the rows' pass. Column powers go into
 /// the butterflies' twiddles, row powers into the inter-pass table and the rows' pass.
 fn with_fused_passes(
-    transform: &NttTransform,
+    transform: &NttPlan,
     &ExtraFactors { natural, base, scale }: &ExtraFactors,
     &NttPass { lg_r, lg_e, multiples, fused, .. }: &NttPass,
     lg_block: u32,
 ) -> PassTwiddles {
-    let &NttTransform { lg_n, inverse, coset, .. } = transform;
+    let &NttPlan { lg_n, inverse, coset, .. } = transform;
     let (column, row) = if natural { (base, Fr::ONE) } else { (Fr::ONE, base) };
     let lg_rest = lg_block - lg_r;
     PassTwiddles {

@@ -11,12 +11,12 @@ use ark_ff::Field;
 use zeroize::Zeroizing;
 
 use super::{
+    elements::{DeviceFr, ELEMENT_BYTES, ElementPtr},
     tables::{BarycentricWeights, PowerTable, TwiddleTable, TwiddleTables},
-    transform::{DeviceFr, ELEMENT_BYTES, ElementPtr, NttTransform},
     twiddles::square_times,
 };
 use crate::{
-    curve::{Fr, scalars},
+    curve::{Fr, NttPlan, scalars},
     device::{
         BlockShape, DeviceArena, DeviceContext, DeviceFault, DeviceLease, DeviceSlice,
         GpuUnavailable, Kernel, KernelModule, Stream,
@@ -36,7 +36,7 @@ const LG_CHUNKS: u32 = 9;
 pub(super) struct SecretPointEvaluator {
     /// Parameters: values, low, high, partial, lg_n, lg_low, lg_chunk.
     dot_kernel: Kernel<(ElementPtr, ElementPtr, ElementPtr, ElementPtr, u32, u32, u32)>,
-    /// Parameters: partial, sums, each.
+    /// Parameters: partial, sums, row_chunks.
     sum_kernel: Kernel<(ElementPtr, ElementPtr, u32)>,
     arena: DeviceArena,
     point: Zeroizing<Fr>,
@@ -73,7 +73,7 @@ impl SecretPointEvaluator {
     pub fn plan(
         &self,
         tables: &TwiddleTables,
-        transform: &NttTransform,
+        transform: &NttPlan,
         end: TransformEnd,
     ) -> Result<EvaluationTables, DeviceFault> {
         let lg_n = transform.lg_n;

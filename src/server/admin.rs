@@ -10,7 +10,7 @@ use crate::{
     curve::TWO_ADICITY,
     engine::{DeviceInfo, MsmPlan},
     error::Error,
-    jobs::NttJob,
+    jobs::NttSpec,
     wire::v1::{self, admin_server::Admin},
 };
 
@@ -50,13 +50,13 @@ impl Admin for AdminService {
 
 async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
     let (settings, engine) = (&state.settings, state.compute.engine.clone());
-    let name = engine.description().name;
+    let engine_name = engine.description().kind;
     // NVML takes milliseconds per GPU.
     let devices = spawn_blocking(move || engine.devices()).await;
     let devices = devices.map_err(|_| Error::Internal("querying the devices panicked".into()))?;
     Ok(v1::GetInfoResponse {
         version: env!("CARGO_PKG_VERSION").into(),
-        engine: name.into(),
+        engine: engine_name.into(),
         engine_reason: state.engine_reason.clone(),
         devices: devices.into_iter().map(device).collect(),
         limits: Some(v1::Limits {
@@ -92,8 +92,8 @@ fn device(info: DeviceInfo) -> v1::Device {
         gpu: info.gpu.map(|gpu| v1::Gpu {
             index: gpu.index,
             capability: gpu.capability,
-            driver_version: gpu.driver,
-            cuda_version: gpu.cuda,
+            driver_version: gpu.driver_version,
+            cuda_version: gpu.cuda_version,
             emulated: gpu.emulated,
             kernel_archs: gpu.kernel_archs,
             self_test: gpu.self_test,
@@ -128,9 +128,9 @@ fn ntt_lg_n(state: &ServerState) -> u32 {
     let settings = &state.settings;
     let bytes_max = settings.bytes_in_flight_max.min(settings.connection_bytes_in_flight_max);
     let fits = |lg_n: &u32| {
-        let job = NttJob::forward_unchecked(*lg_n);
-        let result = job.result_bytes()?;
-        let scratch = job.scratch_bytes(state.compute.engine.as_ref())?;
+        let spec = NttSpec::forward_unchecked(*lg_n);
+        let result = spec.result_bytes()?;
+        let scratch = spec.scratch_bytes(state.compute.engine.as_ref())?;
         (result.checked_mul(2)?.checked_add(scratch)? <= bytes_max).then_some(())
     };
     (0..=TWO_ADICITY).rev().find(|lg_n| fits(lg_n).is_some()).unwrap_or(0)

@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::{response::as_micros_u64, status::CallError};
 use crate::{
-    engine::{ExecutedBy, StageTime},
     jobs::{FinishedJob, JobReport},
-    telemetry,
+    telemetry::{self, CallOutcome},
     wire::v1,
 };
 
@@ -24,13 +23,13 @@ impl CallRecord {
 
     pub fn finish(&mut self, failure: Option<&CallError>) {
         self.is_finished = true;
-        let outcome = failure.map_or("ok", CallError::outcome);
+        let outcome = failure.map_or(CallOutcome::Succeeded, CallError::outcome);
         telemetry::count_call(self.op, outcome);
         let elapsed_us = self.begun.elapsed().as_micros() as u64;
         if failure.is_some_and(CallError::is_fault) {
-            tracing::error!(op = self.op, outcome, elapsed_us, "call failed");
+            tracing::error!(op = self.op, outcome = outcome.text(), elapsed_us, "call failed");
         } else {
-            tracing::debug!(op = self.op, outcome, elapsed_us, "call");
+            tracing::debug!(op = self.op, outcome = outcome.text(), elapsed_us, "call");
         }
     }
 }
@@ -38,19 +37,20 @@ impl CallRecord {
 impl Drop for CallRecord {
     fn drop(&mut self) {
         if !self.is_finished {
-            telemetry::count_call(self.op, "client_gone");
-            tracing::debug!(op = self.op, outcome = "client_gone", "call");
+            telemetry::count_call(self.op, CallOutcome::ClientGone);
+            tracing::debug!(op = self.op, outcome = CallOutcome::ClientGone.text(), "call");
         }
     }
 }
 
-/// Records a job whose payload arrived within `receive_time` and describes it for the response.
+/// Records a job whose payload arrived within `receive_time`.
 pub fn job(
     op: &'static str,
-    FinishedJob { output: report, timing }: FinishedJob<JobReport>,
+    finished: &FinishedJob<JobReport>,
     receive_time: Duration,
-) -> (Option<v1::Timing>, Option<v1::Execution>) {
-    let JobReport { lg_n, verify, verify_time, executor } = report;
+) -> v1::Timing {
+    let FinishedJob { output: report, timing } = finished;
+    let verify_time = report.verify_time;
     let timing = v1::Timing {
         receive_us: as_micros_u64(receive_time),
         queue_us: as_micros_u64(timing.queue),
@@ -70,20 +70,13 @@ pub fn job(
     }
     tracing::debug!(
         op,
-        lg_n,
+        lg_n = report.lg_n,
         receive_us = timing.receive_us,
         queue_us = timing.queue_us,
         compute_us = timing.compute_us,
         verify_us = timing.verify_us,
-        engine = executor.engine,
+        engine = report.executor.engine,
         "job done"
     );
-    let ExecutedBy { engine, device, stages, .. } = executor;
-    let stage = |stage: StageTime| v1::Stage {
-        name: stage.name.into(),
-        time_us: as_micros_u64(stage.duration),
-    };
-    let verified = v1::Verify::from(verify).into();
-    let stages = stages.into_iter().map(stage).collect();
-    (Some(timing), Some(v1::Execution { engine: engine.into(), device, verified, stages }))
+    timing
 }

@@ -2,27 +2,28 @@
 
 use std::{sync::Arc, time::Instant};
 
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     call::{self, CallContext},
+    estimate::estimate,
     msm::{self, AdmittedMsm},
     ntt::{self, AdmittedNtt},
-    ntt_stream::NttStreaming,
-    receive::{self, StreamedUpload},
+    receive::{self, StreamedUploads, UploadChunk},
     response,
+    result_stream::ResponseStream,
+    run::AdmittedRun,
     state::ServerState,
 };
 use crate::{
     buffer::UploadBuffer,
     error::{Error, FieldProblem},
-    store::{UploadHeader, UploadUseGuard},
+    store::UploadUseGuard,
     wire::{
         decode::{self, UploadId, VectorUploadHeader, required},
         v1::{
             self, compute_server::Compute, msm_request::Scalars, msm_stream_request,
-            ntt_request::Input, ntt_response::Output, ntt_stream_request,
+            ntt_request::Input, ntt_response::Output, ntt_stream_request, run_request,
         },
     },
 };
@@ -50,11 +51,7 @@ impl UnaryPayload {
         match source {
             UnarySource::Upload(id) => {
                 let upload = call.state.uploads.get(id)?;
-                let UploadHeader::Vector(vector) = upload.header.clone() else {
-                    let (held, needed) =
-                        ("an unfinished upload of bases".into(), "a vector".into());
-                    return Err(Error::Mismatch { held, needed });
-                };
+                let vector = upload.vector()?.clone();
                 let (payload, in_use) = (upload.payload.clone(), Some(upload.begin_use()));
                 Ok(Self { vector, payload, admitted_bytes: 0, _upload_in_use: in_use })
             }
@@ -84,9 +81,9 @@ impl Compute for ComputeService {
                 Scalars::Inline(inline) => UnarySource::Inline(inline),
                 Scalars::UploadId(id) => UnarySource::Upload(decode::upload_id(&id)?),
             };
-            let spec = decode::msm_spec(request.spec)?;
+            let requested = decode::msm_spec(request.spec)?;
             let input = UnaryPayload::open(&call, source)?;
-            let job = AdmittedMsm::admit(&call, spec, &input.vector, input.admitted_bytes)?;
+            let job = AdmittedMsm::admit(&call, requested, &input.vector, input.admitted_bytes)?;
             let finished = job.submit(&call, input.payload.clone()).await?;
             let result = msm::result(finished, input.payload.receive_time_since(call.started));
             Ok(v1::MsmResponse { result: Some(result) })
@@ -105,21 +102,22 @@ impl Compute for ComputeService {
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
-            let spec = decode::msm_spec(header.spec)?;
+            let requested = decode::msm_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.scalars", header.scalars)?)?;
             let bytes = call.unadmitted_payload_bytes(&vector)?;
-            let job = AdmittedMsm::admit(&call, spec, &vector, bytes)?;
-            let mut input = StreamedUpload::open(&call, vector)?;
-            let upload = input.upload.clone();
-            let ticket = job.submit(&call, upload.payload.clone());
-            let chunk_of = |message: v1::MsmStreamRequest| match message.message {
-                Some(Message::Chunk(chunk)) => Some(chunk),
-                _ => None,
+            let job = AdmittedMsm::admit(&call, requested, &vector, bytes)?;
+            let mut input = StreamedUploads::open(&call, [vector])?;
+            let ticket = job.submit(&call, input.payload(0).clone());
+            let chunk_of = |message: v1::MsmStreamRequest| {
+                UploadChunk::of_only_upload(match message.message {
+                    Some(Message::Chunk(chunk)) => Some(chunk),
+                    _ => None,
+                })
             };
-            let chunks = receive::receive_chunks(stream, upload.begin_stream(), idle, chunk_of);
+            let chunks = receive::receive_chunks(stream, input.begin_streams(), idle, chunk_of);
             let finished = receive::receive_during_job(chunks, ticket).await;
             input.end(finished.as_ref().err());
-            let receive_time = upload.payload.receive_time_since(call.started);
+            let receive_time = input.receive_time_since(call.started);
             Ok(v1::MsmStreamResponse { result: Some(msm::result(finished?, receive_time)) })
         })
         .await
@@ -141,10 +139,10 @@ impl Compute for ComputeService {
             if !request.keep && admitted.rows.len() > max {
                 return Err(Error::field("keep", FieldProblem::TooLarge { max }).into());
             }
-            let (rows, encoding) = (admitted.rows.clone(), admitted.job.output_encoding);
+            let (rows, encoding) = (admitted.rows.clone(), admitted.job.spec.output_encoding);
             let finished = admitted.submit(&call, input.payload.clone()).await?;
             let output_ready = Instant::now();
-            let result = ntt::result(finished, input.payload.receive_time_since(call.started));
+            let mut result = ntt::result(finished, input.payload.receive_time_since(call.started));
             let output = if request.keep {
                 Output::Kept(ntt::store_rows(&call, rows, encoding)?)
             } else {
@@ -152,13 +150,13 @@ impl Compute for ComputeService {
                 let encoding = response::scalar_encoding(encoding) as i32;
                 Output::Rows(v1::InlineVector { encoding, data })
             };
-            let result = Some(response::with_send_time(result, output_ready.elapsed()));
-            Ok(v1::NttResponse { result, output: Some(output) })
+            result.timing = response::with_send_time(result.timing, output_ready.elapsed());
+            Ok(v1::NttResponse { result: Some(result), output: Some(output) })
         })
         .await
     }
 
-    type NttStreamStream = ReceiverStream<Result<v1::NttStreamResponse, Status>>;
+    type NttStreamStream = ResponseStream<v1::NttStreamResponse>;
 
     async fn ntt_stream(
         &self,
@@ -175,20 +173,46 @@ impl Compute for ComputeService {
             let vector = decode::vector_upload(required("header.input", header.input)?)?;
             let bytes = call.unadmitted_payload_bytes(&vector)?;
             let job = AdmittedNtt::admit(&call, spec, &vector, bytes)?;
-            let input = StreamedUpload::open(&call, vector)?;
-            let upload = input.upload.clone();
-            let mut streaming = NttStreaming::new(&call, job, input);
-            let chunk_of = |message: v1::NttStreamRequest| match message.message {
-                Some(Message::Chunk(chunk)) => Some(chunk),
-                _ => None,
+            let input = StreamedUploads::open(&call, [vector])?;
+            let chunk_of = |message: v1::NttStreamRequest| {
+                UploadChunk::of_only_upload(match message.message {
+                    Some(Message::Chunk(chunk)) => Some(chunk),
+                    _ => None,
+                })
             };
-            let chunks = receive::receive_chunks(stream, upload.begin_stream(), idle, chunk_of);
-            let begun = receive::receive_during_job(chunks, streaming.wait_for_first_rows()).await;
-            if let Err(error) = begun {
-                streaming.fail(&error);
-                return Err(error);
-            }
-            Ok(streaming.send())
+            let chunks = receive::receive_chunks(stream, input.begin_streams(), idle, chunk_of);
+            ntt::stream_rows(&call, job, input).send_after(chunks).await
+        })
+        .await
+    }
+
+    type RunStream = ResponseStream<v1::RunResponse>;
+
+    async fn run(
+        &self,
+        request: Request<Streaming<v1::RunRequest>>,
+    ) -> Result<Response<Self::RunStream>, Status> {
+        call::run(&self.state, "run", request, async |call, mut stream| {
+            use run_request::Message;
+            let idle = call.state.settings.idle_timeout;
+            let first = receive::next_message(&mut stream, idle).await?;
+            let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
+                return Err(Error::field("header", FieldProblem::Missing).into());
+            };
+            let run = AdmittedRun::admit(&call, decode::run_spec(header)?)?;
+            let (uploads, chunk_of) = (run.begin_streams(), run.chunk_reader());
+            let chunks = receive::receive_chunks(stream, uploads, idle, chunk_of);
+            run.submit(&call).send_after(chunks).await
+        })
+        .await
+    }
+
+    async fn estimate(
+        &self,
+        request: Request<v1::EstimateRequest>,
+    ) -> Result<Response<v1::EstimateResponse>, Status> {
+        call::run(&self.state, "estimate", request, async |call, request| {
+            Ok(estimate(&call, decode::estimate_spec(request)?)?)
         })
         .await
     }

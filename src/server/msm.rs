@@ -2,15 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{call::CallContext, call_record};
+use super::{call::CallContext, call_record, response};
 use crate::{
     buffer::UploadBuffer,
     error::{Error, FieldProblem, Result},
     jobs::{
         AdmissionPermit, FinishedJob, JobBases, JobTicket, MsmJob, MsmOutput, MsmWork, check_count,
     },
+    telemetry,
     wire::{
-        decode::{BasesRef, MsmSpec, VectorUploadHeader},
+        decode::{BasesRef, RequestedMsm, VectorUploadHeader},
         v1,
     },
 };
@@ -27,33 +28,24 @@ impl AdmittedMsm {
     /// Errors: `NotFound`, `Mismatch`, `Invalid`, `Exhausted`, `Draining`.
     pub fn admit(
         call: &CallContext,
-        spec: MsmSpec,
+        RequestedMsm { spec, bases }: RequestedMsm,
         vector: &VectorUploadHeader,
         payload_bytes: u64,
     ) -> Result<Self> {
-        let bases = match spec.bases {
+        let bases = match bases {
             BasesRef::Stored { id, offset, length } => {
                 JobBases::Checked(call.state.bases.points(id, spec.group, offset, length)?)
             }
-            BasesRef::Inline { encoding, data, count } => {
-                JobBases::Inline { group: spec.group, encoding, data, count }
-            }
+            BasesRef::Inline(bases) => JobBases::Unchecked(bases),
         };
         check_count("scalars", vector.count, spec.batch, bases.count() as u64)?;
-        let job = MsmJob {
-            bases,
-            batch: spec.batch,
-            encoding: vector.encoding,
-            reduce: spec.reduce,
-            result_encoding: spec.result_encoding,
-            verify: spec.verify,
-        };
         let max = call.state.settings.message_payload_bytes_max;
-        let sum_bytes = job.result_encoding.point_bytes(spec.group) as u64;
-        if job.batch as u64 * sum_bytes > max {
+        let sum_bytes = spec.result_encoding.point_bytes(spec.group) as u64;
+        if spec.batch as u64 * sum_bytes > max {
             let max = max / sum_bytes;
             return Err(Error::field("spec.batch", FieldProblem::TooLarge { max }));
         }
+        let job = MsmJob { spec, bases, scalar_encoding: vector.encoding };
         let scratch_bytes = job.scratch_bytes(&call.state.compute);
         call.check_fits(scratch_bytes.saturating_add(payload_bytes))?;
         let permit = call.admit(scratch_bytes, 1)?;
@@ -68,8 +60,12 @@ impl AdmittedMsm {
 
 /// Records a job whose scalars arrived within `receive_time`.
 pub fn result(finished: FinishedJob<MsmOutput>, receive_time: Duration) -> v1::MsmResult {
-    let FinishedJob { output: MsmOutput { points, report }, timing } = finished;
+    let FinishedJob { output, mut timing } = finished;
+    let MsmOutput { points, report, batch_jobs, computed_elsewhere } = output;
+    timing.run += computed_elsewhere;
+    telemetry::count_batched_job(batch_jobs);
     let finished = FinishedJob { output: report, timing };
-    let (timing, execution) = call_record::job("msm", finished, receive_time);
-    v1::MsmResult { points: points.into(), timing, execution }
+    let timing = call_record::job("msm", &finished, receive_time);
+    let execution = response::execution(finished.output);
+    v1::MsmResult { points: points.into(), timing: Some(timing), execution: Some(execution) }
 }

@@ -7,6 +7,7 @@ use tonic::{Code, Streaming};
 
 use super::{call::CallContext, state::ServerState, status::CallError};
 use crate::{
+    buffer::UploadBuffer,
     error::{Error, FieldProblem},
     store::{StoredUpload, UploadHeader, UploadStreamGuard, Uploads},
     telemetry,
@@ -24,22 +25,38 @@ pub async fn next_message<M>(
     Ok(timeout(idle, stream.message()).await.map_err(|_| Error::Idle(idle))??)
 }
 
-/// Receives chunks until the stream ends or the payload is complete.
+/// A chunk of one of the uploads that a stream carries.
+pub struct UploadChunk {
+    /// Index of the upload.
+    pub upload: usize,
+    pub chunk: Chunk,
+}
+
+impl UploadChunk {
+    /// A chunk of the only upload of a stream.
+    pub fn of_only_upload(chunk: Option<Chunk>) -> crate::error::Result<Self> {
+        let chunk = chunk.ok_or(Error::field("message", FieldProblem::OutOfRange))?;
+        Ok(Self { upload: 0, chunk })
+    }
+}
+
+/// Receives chunks until the stream ends or the payloads are complete. `guards` has one guard for
+/// each upload.
 ///
-/// Errors: `Idle` for a sender that is silent or too slow; `Invalid` for a chunk outside of the
-/// payload or a message that is not a chunk; the upload's failure; those of the transport.
+/// Errors: `Idle` for a sender that is silent or too slow; `Invalid` for a chunk outside of its
+/// payload; the upload's failure; those of `chunk_of` and of the transport.
 pub async fn receive_chunks<M>(
     mut stream: Streaming<M>,
-    guard: UploadStreamGuard,
+    guards: Vec<UploadStreamGuard>,
     idle: Duration,
-    chunk_of: fn(M) -> Option<Chunk>,
+    chunk_of: impl Fn(M) -> crate::error::Result<UploadChunk>,
 ) -> Result<(), CallError> {
-    let upload = guard.upload().clone();
+    let is_incomplete = |guard: &UploadStreamGuard| !guard.upload().payload.is_complete();
     let (mut timer_start, mut bytes_since_start) = (Instant::now(), 0);
     // One timer per stream, not per message: setting it wakes the thread that waits for sockets.
     let timer = sleep_until(timer_start + idle);
     tokio::pin!(timer);
-    while !upload.payload.is_complete() {
+    while guards.iter().any(is_incomplete) {
         let message = tokio::select! {
             biased;
             message = stream.message() => message?,
@@ -57,14 +74,14 @@ pub async fn receive_chunks<M>(
             tokio::task::yield_now().await;
             break;
         };
-        let chunk = chunk_of(message).ok_or(Error::field("message", FieldProblem::OutOfRange))?;
+        let UploadChunk { upload, chunk } = chunk_of(message)?;
         telemetry::received(chunk.data.len() as u64);
-        bytes_since_start += upload.write(chunk.offset, &chunk.data)?;
+        bytes_since_start += guards[upload].upload().write(chunk.offset, &chunk.data)?;
         if bytes_since_start >= IDLE_MIN_BYTES {
             (timer_start, bytes_since_start) = (Instant::now(), 0);
         }
     }
-    guard.end();
+    guards.into_iter().for_each(UploadStreamGuard::end);
     Ok(())
 }
 
@@ -85,41 +102,72 @@ pub async fn receive_during_job<T>(
     }
 }
 
-/// The upload that a streamed job reads. If it is dropped before [`StreamedUpload::end`], the
-/// upload ends if the deadline has passed, and can be resumed if the caller has gone.
-pub struct StreamedUpload {
-    pub upload: Arc<StoredUpload>,
+/// The uploads that a streamed job reads. If they are dropped before [`StreamedUploads::end`], they
+/// end if the deadline has passed, and can be resumed if the caller has gone.
+pub struct StreamedUploads {
+    uploads: Vec<Arc<StoredUpload>>,
     state: Arc<ServerState>,
     deadline: Option<std::time::Instant>,
     is_ended: bool,
 }
 
-impl StreamedUpload {
-    pub fn open(call: &CallContext, vector: VectorUploadHeader) -> crate::error::Result<Self> {
-        let state = call.state.clone();
-        let admit = |bytes| call.admit(bytes, 0);
-        let upload = state.uploads.open(&UploadHeader::Vector(vector), admit)?;
-        Ok(Self { upload, state, deadline: call.deadline, is_ended: false })
+impl StreamedUploads {
+    pub fn open(
+        call: &CallContext,
+        vectors: impl IntoIterator<Item = VectorUploadHeader>,
+    ) -> crate::error::Result<Self> {
+        let (state, deadline) = (call.state.clone(), call.deadline);
+        let mut opened = Self { uploads: Vec::new(), state, deadline, is_ended: false };
+        for vector in vectors {
+            let admit = |bytes| call.admit(bytes, 0);
+            let upload = opened.state.uploads.open(&UploadHeader::Vector(vector), admit)?;
+            opened.uploads.push(upload);
+        }
+        Ok(opened)
     }
 
-    /// Ends the upload because the job has ended. If the connection broke, the upload is kept for
-    /// the idle timeout, so that it can be resumed.
+    pub fn payload(&self, index: usize) -> &Arc<UploadBuffer> {
+        &self.uploads[index].payload
+    }
+
+    pub fn payloads(&self) -> impl Iterator<Item = &Arc<UploadBuffer>> {
+        self.uploads.iter().map(|upload| &upload.payload)
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.payloads().all(|payload| payload.is_complete())
+    }
+
+    /// Time from `begun` to the last byte that was received.
+    pub fn receive_time_since(&self, begun: std::time::Instant) -> Duration {
+        let times = self.payloads().map(|payload| payload.receive_time_since(begun));
+        times.max().unwrap_or_default()
+    }
+
+    pub fn begin_streams(&self) -> Vec<UploadStreamGuard> {
+        self.uploads.iter().map(StoredUpload::begin_stream).collect()
+    }
+
+    /// Ends the uploads because the job has ended. If the connection broke, they are kept for the
+    /// idle timeout, so that they can be resumed.
     pub fn end(&mut self, failure: Option<&CallError>) {
         self.is_ended = true;
         let is_broken = failure
             .is_some_and(|failure| matches!(failure.code(), Code::Cancelled | Code::Unknown));
-        if is_broken && !self.upload.payload.is_complete() {
+        if is_broken && !self.is_complete() {
             return;
         }
-        self.state.uploads.remove(&self.upload);
-        if failure.is_some() {
-            // Ends the other streams that carry it. The call of the job reports the reason.
-            self.upload.set_outcome(Err(Error::Cancelled));
+        for upload in &self.uploads {
+            self.state.uploads.remove(upload);
+            if failure.is_some() {
+                // Ends the other streams that carry it. The call of the job reports the reason.
+                upload.set_outcome(Err(Error::Cancelled));
+            }
         }
     }
 }
 
-impl Drop for StreamedUpload {
+impl Drop for StreamedUploads {
     fn drop(&mut self) {
         if self.is_ended {
             return;
@@ -127,7 +175,7 @@ impl Drop for StreamedUpload {
         if self.deadline.is_some_and(|deadline| deadline <= std::time::Instant::now()) {
             self.end(Some(&Error::Deadline.into()));
         } else {
-            self.upload.mark_abandoned();
+            self.uploads.iter().for_each(|upload| upload.mark_abandoned());
         }
     }
 }

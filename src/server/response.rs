@@ -7,6 +7,8 @@ use zeroize::Zeroizing;
 
 use crate::{
     curve::scalars::ScalarEncoding,
+    engine::{ExecutedBy, StageTime},
+    jobs::JobReport,
     store::StoredBases,
     wire::{
         decode::{UploadId, VectorUploadHeader},
@@ -14,7 +16,7 @@ use crate::{
     },
 };
 
-/// Bytes of a response chunk: see `benches/experiments/transport.md`.
+/// Bytes of a response chunk; larger ones are no faster (`benches/experiments/transport.md`).
 pub const CHUNK_BYTES: usize = 256 << 10;
 
 pub fn as_micros_u64(time: Duration) -> u64 {
@@ -34,11 +36,19 @@ impl AsRef<[u8]> for ZeroizedBytes {
     }
 }
 
-pub fn with_send_time(mut result: v1::NttResult, spent: Duration) -> v1::NttResult {
-    if let Some(timing) = &mut result.timing {
-        timing.send_us = as_micros_u64(spent);
-    }
-    result
+pub fn execution(report: JobReport) -> v1::Execution {
+    let ExecutedBy { engine, device, stages, .. } = report.executor;
+    let stage = |stage: StageTime| v1::Stage {
+        name: stage.name.into(),
+        time_us: as_micros_u64(stage.duration),
+    };
+    let verified = v1::Verify::from(report.verify).into();
+    let stages = stages.into_iter().map(stage).collect();
+    v1::Execution { engine: engine.into(), device, verified, stages }
+}
+
+pub fn with_send_time(timing: Option<v1::Timing>, spent: Duration) -> Option<v1::Timing> {
+    timing.map(|timing| v1::Timing { send_us: as_micros_u64(spent), ..timing })
 }
 
 pub fn scalar_encoding(encoding: ScalarEncoding) -> v1::ScalarEncoding {

@@ -28,6 +28,8 @@ pub struct ServerSettings {
     pub jobs_max: u32,
     /// Jobs of one connection accepted and not yet answered.
     pub connection_jobs_max: u32,
+    /// Modelled time of a program that is run.
+    pub program_time_max: Duration,
     /// Uploads in progress and vectors held.
     pub uploads_max: u32,
     /// Stored bases, bytes.
@@ -38,7 +40,7 @@ pub struct ServerSettings {
     pub connections_max: u32,
     /// HTTP/2 streams open at once on one connection.
     pub streams_per_connection_max: u32,
-    /// Time without enough data after which the server gives up on a sender.
+    /// Time without enough data after which a sender is cut off, or an unfinished upload dropped.
     pub idle_timeout: Duration,
     /// Time for the TLS handshake and the HTTP/2 preface.
     pub handshake_timeout: Duration,
@@ -46,7 +48,8 @@ pub struct ServerSettings {
     pub upload_ttl: Duration,
     /// Time that accepted jobs have when the server drains.
     pub drain_grace: Duration,
-    /// Jobs computed at the same time; each can use all threads of the engine.
+    /// Jobs computed at the same time; each can use all threads of the engine. 0: two per GPU,
+    /// or two without GPUs.
     pub workers: u32,
     /// Directory of persistent bases; `None` disables persistence.
     pub data_dir: Option<PathBuf>,
@@ -74,6 +77,7 @@ impl Default for ServerSettings {
             connection_bytes_in_flight_max: 2 * GIB,
             jobs_max: 256,
             connection_jobs_max: 64,
+            program_time_max: Duration::from_secs(600),
             uploads_max: 256,
             store_bytes_max: 8 * GIB,
             objects_max: 16_384,
@@ -83,7 +87,7 @@ impl Default for ServerSettings {
             handshake_timeout: Duration::from_secs(5),
             upload_ttl: Duration::from_secs(300),
             drain_grace: Duration::from_secs(30),
-            workers: 2,
+            workers: 0,
             data_dir: None,
             admin_over_tcp: false,
             reflection: true,

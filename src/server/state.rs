@@ -11,7 +11,7 @@ use crate::{
     },
     error::Limit,
     jobs::{Budget, ComputeHost, Scheduler},
-    store::{BasesStore, Uploads},
+    store::{BasesStore, ProgramStore, Uploads},
 };
 
 /// The engines that a server computes with.
@@ -46,6 +46,7 @@ pub struct ServerState {
     /// Holds the payloads of uploads and results.
     pub payloads: PayloadPool,
     pub uploads: Uploads,
+    pub programs: ProgramStore,
     pub connections: Arc<Quota>,
     pub drain: Drain,
     pub started: Instant,
@@ -57,14 +58,19 @@ impl ServerState {
     pub fn new(settings: ServerSettings, engines: Engines) -> Result<Self, ServeError> {
         let (bytes_max, objects_max) = (settings.store_bytes_max, settings.objects_max.into());
         let pinned = engines.engine.take_pinned_memory();
+        let workers = match settings.workers {
+            0 => engines.engine.jobs_at_once(),
+            workers => workers as usize,
+        };
         let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned);
         Ok(Self {
             bases: BasesStore::open(bytes_max, objects_max, settings.data_dir.as_deref())?,
             compute: Arc::new(ComputeHost::new(engines.engine, engines.oracle)?),
-            scheduler: Scheduler::new(settings.workers as usize)?,
+            scheduler: Scheduler::new(workers)?,
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()),
             payloads,
+            programs: ProgramStore::default(),
             connections: Quota::new(Limit::Connections, settings.connections_max.into()),
             drain: Drain::default(),
             started: Instant::now(),

@@ -5,7 +5,10 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::error::{Error, Reason};
+use crate::{
+    error::{Error, Reason},
+    telemetry::CallOutcome,
+};
 
 const DOMAIN: &str = "capstan";
 
@@ -24,10 +27,8 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// The `outcome` label of metrics.
-    pub fn outcome(&self) -> &'static str {
-        // Without a reason: for example, a message above the limit.
-        self.reason().map_or("TRANSPORT", Reason::text)
+    pub(crate) fn outcome(&self) -> CallOutcome {
+        self.reason().map_or(CallOutcome::TransportFailed, CallOutcome::Failed)
     }
 
     /// Whether operators should look into it: a bug, or a result that failed its check.
@@ -97,7 +98,8 @@ const fn code(reason: Reason) -> Code {
         | Reason::Store
         | Reason::Objects
         | Reason::Connections
-        | Reason::DeviceMemory => Code::ResourceExhausted,
+        | Reason::DeviceMemory
+        | Reason::ProgramTime => Code::ResourceExhausted,
         Reason::Unspecified
         | Reason::Missing
         | Reason::LengthMismatch
@@ -108,7 +110,8 @@ const fn code(reason: Reason) -> Code {
         | Reason::BadEncoding
         | Reason::SizeZero
         | Reason::SizeTooLarge
-        | Reason::OutOfRange => Code::InvalidArgument,
+        | Reason::OutOfRange
+        | Reason::ValueType => Code::InvalidArgument,
     }
 }
 
@@ -117,10 +120,16 @@ impl From<Error> for Status {
         let reason = error.reason();
         let mut details = ErrorDetails::new();
         let mut metadata = std::collections::HashMap::new();
-        if let Error::Invalid { field, index, problem } = &error {
+        let violation = match &error {
+            Error::Invalid { field, index, problem } => Some(((*field).to_owned(), index, problem)),
+            Error::Step { field, index, problem } => Some((field.to_string(), index, problem)),
+            Error::Item { field, index, problem } => Some((field.to_string(), index, problem)),
+            _ => None,
+        };
+        if let Some((field, index, problem)) = violation {
             let at = index.map_or(String::new(), |index| format!("[{index}]"));
             details.add_bad_request_violation(format!("{field}{at}"), problem.to_string());
-            metadata.insert("field".to_owned(), (*field).to_owned());
+            metadata.insert("field".to_owned(), field);
             if let Some(index) = index {
                 metadata.insert("index".to_owned(), index.to_string());
             }

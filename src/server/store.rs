@@ -2,17 +2,23 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{call, import, read_object, receive, response, state::ServerState};
+use super::{
+    call, import, read_object,
+    receive::{self, UploadChunk},
+    response,
+    state::ServerState,
+};
 use crate::{
     buffer::UploadBuffer,
     curve::Group,
     error::{Error, FieldProblem},
     store::{StoredBases, UploadHeader, UploadOutcome},
     wire::{
-        decode::{self, required},
+        decode::{self, ProgramName, required},
         v1::{self, store_server::Store},
     },
 };
@@ -69,11 +75,14 @@ impl Store for StoreService {
             }
             let upload = import::open_upload(&call, &header)?;
             let existed = upload.payload.is_complete() && !upload.payload.is_empty();
-            let chunk_of = |message: v1::PutRequest| match message.message {
-                Some(Message::Chunk(chunk)) => Some(chunk),
-                _ => None,
+            let chunk_of = |message: v1::PutRequest| {
+                UploadChunk::of_only_upload(match message.message {
+                    Some(Message::Chunk(chunk)) => Some(chunk),
+                    _ => None,
+                })
             };
-            let chunks = receive::receive_chunks(stream, upload.begin_stream(), idle, chunk_of);
+            let guards = vec![upload.begin_stream()];
+            let chunks = receive::receive_chunks(stream, guards, idle, chunk_of);
             let outcome = receive::receive_during_job(chunks, upload.concluded()).await;
             let outcome = outcome.inspect_err(|failure| {
                 receive::end_unless_resumable(&self.state.uploads, &upload, failure);
@@ -131,6 +140,24 @@ impl Store for StoreService {
             let all = self.state.bases.list();
             let bases = all.iter().filter(|bases| of(bases.points.group()));
             Ok(v1::ListResponse { bases: bases.map(|bases| response::bases(bases)).collect() })
+        })
+        .await
+    }
+
+    async fn put_program(
+        &self,
+        request: Request<v1::PutProgramRequest>,
+    ) -> Result<Response<v1::PutProgramResponse>, Status> {
+        call::run(&self.state, "put_program", request, async |call, request| {
+            let program = required("program", request.program)?;
+            let ProgramName { id, bytes } = ProgramName::of(&program);
+            let programs = &call.state.programs;
+            let existed = programs.get(id).is_ok();
+            if !existed {
+                programs.insert(id, decode::program(program)?, bytes);
+            }
+            let program_id = Bytes::copy_from_slice(&id.0);
+            Ok(v1::PutProgramResponse { program_id, existed })
         })
         .await
     }

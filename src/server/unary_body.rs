@@ -20,8 +20,9 @@ use crate::{
     telemetry,
 };
 
-/// Streaming methods: their handlers time messages themselves, or senders may be silent.
-const STREAMING_METHODS: [&str; 4] = ["/MsmStream", "/NttStream", "/Put", "/ServerReflectionInfo"];
+/// Streaming methods: their handlers time messages, or, for reflection, clients may be idle.
+const STREAMING_METHODS: [&str; 5] =
+    ["/MsmStream", "/NttStream", "/Put", "/Run", "/ServerReflectionInfo"];
 
 /// Bytes of a message that need no budget, so that `GetInfo` works on a full server.
 const UNCOUNTED_BYTES: u64 = 16 << 10;

@@ -1,9 +1,13 @@
-//! Data kept between calls: bases, named by content hash; vectors and uploads, by random id.
+//! Data kept between calls: bases and programs, named by content hash; vectors and uploads, by
+//! random id.
 
 mod bases;
+mod programs;
 mod uploads;
 
 pub use bases::{BasesStore, StoreCharge, StoredBases, unix_time_s};
+pub use programs::ProgramStore;
 pub use uploads::{
-    StoredUpload, UploadHeader, UploadOutcome, UploadStreamGuard, UploadUseGuard, Uploads,
+    KeptVectors, StoredUpload, UploadHeader, UploadOutcome, UploadStreamGuard, UploadUseGuard,
+    Uploads,
 };

@@ -8,6 +8,8 @@ use crate::{
         scalars::ScalarEncoding,
     },
     error::FieldProblem,
+    ops::PointwiseOperation,
+    verify::Verification,
 };
 
 /// Converts between an enum and its counterpart, which has the same variants.
@@ -31,12 +33,16 @@ macro_rules! counterparts {
         }
     )+ };
 }
+#[cfg(feature = "client")]
 pub(crate) use counterparts;
 
 counterparts! {
     Group, Group: G1, G2;
     PointEncoding, PointEncoding: Compressed, Uncompressed, Montgomery;
     SumEncoding, ResultEncoding: Compressed, Uncompressed, Projective;
+    Verification, Verify: None, Full, Probabilistic;
+    PointwiseOperation, PointwiseOperation:
+        Add, Subtract, Multiply, MultiplyAdd, MultiplySubtract, Invert;
 }
 
 const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 12] = [

@@ -5,6 +5,8 @@ pub mod decode;
 pub(crate) mod enums;
 
 /// Generated messages, clients and servers of package `capstan.v1`.
+// Comments of the contract are not written for rustdoc: `a[i]` is no link, `<w>` no HTML.
+#[allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 #[allow(missing_docs, clippy::all, clippy::pedantic)]
 pub mod v1 {
     tonic::include_proto!("capstan.v1");
@@ -15,6 +17,12 @@ pub mod v1 {
 pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capstan.bin"));
 
 use std::fmt;
+
+/// Bytes of a program in a request.
+#[cfg(feature = "client")]
+pub(crate) fn encoded_bytes(program: &v1::Program) -> u64 {
+    prost::Message::encoded_len(program) as u64
+}
 
 // Payloads may be secret witness data: `Debug` prints their sizes only.
 impl fmt::Debug for v1::Chunk {

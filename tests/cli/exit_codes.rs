@@ -157,7 +157,7 @@ impl Drop for KillOnDrop {
 #[cfg(unix)]
 fn ctrl_c_cancels_jobs_on_the_server() {
     let cli = CliFixture::new();
-    let line = ["bench", "--sizes", "14", "--concurrency", "8", "--seconds", "60s"];
+    let line = ["bench", "--sizes", "14", "--concurrency", "8", "--duration", "60s"];
     let mut child = KillOnDrop(command(&cli.server.target, &line).spawn().unwrap());
     let jobs = || cli.json(&["info"])["load"]["jobs"].as_u64().unwrap();
     until("jobs run", || jobs() > 0);

@@ -144,7 +144,7 @@ fn bench_measures_verifies_and_plots() {
         assert!(samples.iter().all(|s| s["p50_us"].as_f64() > Some(0.0)));
         assert!(fs::read_to_string(&plot).unwrap().contains("concurrency 3"));
     }
-    let text = cli.ok(&["bench", "--op", "ntt", "--sizes", "8", "--seconds", "100ms"]).text();
+    let text = cli.ok(&["bench", "--op", "ntt", "--sizes", "8", "--duration", "100ms"]).text();
     for word in ["NTT over Fr", "2^8", "p99", "elements/s", "every result was checked"] {
         assert!(text.contains(word), "no '{word}' in: {text}");
     }

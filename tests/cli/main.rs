@@ -10,6 +10,7 @@ mod demo;
 mod emulated;
 mod exit_codes;
 mod jobs;
+mod programs;
 
 use std::{
     fs,

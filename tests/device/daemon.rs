@@ -1,7 +1,8 @@
 //! The daemon with GPUs, and what it reports if there is none.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -22,8 +23,8 @@ use crate::emulated;
 
 /// Path of the daemon: next to this binary in a bundle of scripts/gpu-bundle, else cargo's.
 fn binary() -> PathBuf {
-    let beside = std::env::current_exe().unwrap().with_file_name("capstand");
-    if beside.exists() { beside } else { env!("CARGO_BIN_EXE_capstand").into() }
+    let bundled = std::env::current_exe().unwrap().with_file_name("capstand");
+    if bundled.exists() { bundled } else { env!("CARGO_BIN_EXE_capstand").into() }
 }
 
 pub fn capstand(flags: &[&str], env: &[(&str, &str)]) -> Command {
@@ -67,6 +68,21 @@ pub fn stop(mut child: Child) {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+pub fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// The value of a metric with its labels; 0 if it was never set.
+pub fn metric(metrics: SocketAddr, name: &str) -> u64 {
+    let mut stream = TcpStream::connect(metrics).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.map_or(0, |value| value.parse().unwrap())
 }
 
 #[test]

@@ -3,7 +3,6 @@
 #![cfg(all(feature = "cuda", feature = "server"))]
 
 mod arena;
-mod cases;
 #[cfg(feature = "cli")]
 #[path = "../../examples/common/mod.rs"]
 mod common;
@@ -13,6 +12,7 @@ mod daemon_jobs;
 mod emulated;
 mod faults;
 mod kernels;
+mod known_msms;
 #[path = "../rig/presets.rs"]
 mod limits;
 mod msm;
@@ -26,5 +26,8 @@ mod points;
 mod rig;
 mod ring;
 mod self_test;
+mod small_msms;
 mod transforms;
 mod unusable;
+#[path = "../common/vec_sink.rs"]
+mod vec_sink;

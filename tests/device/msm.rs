@@ -6,8 +6,8 @@ use capstan::{
 };
 
 use crate::{
-    cases::{MsmCase, engine, engine_with, lease_all_but},
     emulated,
+    known_msms::{MsmCase, engine, engine_with, lease_all_but},
     rig::DeviceRig,
 };
 

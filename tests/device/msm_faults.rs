@@ -18,7 +18,7 @@ use capstan::{
 };
 
 use crate::{
-    cases::{MsmCase, engine, engine_with, is_exhausted, pass_count, splitting_policy},
+    known_msms::{MsmCase, engine, engine_with, is_exhausted, pass_count, splitting_policy},
     rig::{CheckLimit, DeviceRig, control, on_emulated_driver},
     transforms::assert_pinned_memory_is_wiped,
 };

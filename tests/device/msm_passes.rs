@@ -8,8 +8,8 @@ use capstan::{
 };
 
 use crate::{
-    cases::{MsmCase, engine, is_exhausted, lease_all_but, pass_count},
     emulated,
+    known_msms::{MsmCase, engine, is_exhausted, lease_all_but, pass_count},
     rig::{DeviceRig, each_seed},
 };
 

@@ -1,10 +1,7 @@
 //! Transforms of the engine with GPUs that lack memory, hit driver errors, are stopped or compute
 //! wrong results, at every possible point: one job fails, and the next one is right.
 
-use std::sync::Mutex;
-
 use capstan::{
-    buffer::ByteSink,
     client::{self, NttOptions, Verification},
     curve::{Fr, layout::fr_as_bytes, scalars::ScalarEncoding},
     device::DeviceFault,
@@ -18,11 +15,12 @@ use capstan::{
 use tonic::Code;
 
 use crate::{
-    cases::engine_with,
     daemon::{start_with_client, stop},
     emulated,
+    known_msms::engine_with,
     rig::{CheckLimit, DeviceRig, control, on_emulated_driver},
     transforms::{self, PATIENCE, assert_pinned_memory_is_wiped, plan, rows},
+    vec_sink::VecSink,
 };
 
 /// Rows in one vector, their transform, and the right result.
@@ -32,16 +30,6 @@ struct NttCase {
     check: bool,
     given: Vec<Fr>,
     expected: Vec<Fr>,
-}
-
-/// Keeps a result in memory.
-struct VecSink(Mutex<Vec<u8>>);
-
-impl ByteSink for VecSink {
-    fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
-        self.0.lock().unwrap()[at as usize..][..bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
 }
 
 impl NttCase {
@@ -58,12 +46,12 @@ impl NttCase {
         let (encoding, row_length) = (ScalarEncoding::Montgomery, 1 << self.plan.lg_n);
         let given = fr_as_bytes(&self.given);
         let input = EncodedScalars::new(encoding, self.count * row_length, &given);
-        let output = VecSink(Mutex::new(vec![0; given.len()]));
+        let output = VecSink::new(given.len());
         let (count, check) = (self.count, self.check);
         let rows =
             NttRows { input, count, row_length, encoding, output: &output, check_on_device: check };
         let executor = engine.ntt(&self.plan, &rows, control)?;
-        Ok((executor, output.0.into_inner().unwrap() == fr_as_bytes(&self.expected)))
+        Ok((executor, output.into_bytes() == fr_as_bytes(&self.expected)))
     }
 
     /// Runs the transform on the GPU, which must give the right result and check it if asked to.

@@ -281,9 +281,9 @@ fn spans_of_another_thread_are_in_their_job() {
 
 /// Runs the `capstan` next to this binary in a bundle of scripts/gpu-bundle, else cargo's.
 fn capstan(server: &TestServer, line: &[&str]) -> String {
-    let beside = std::env::current_exe().unwrap().with_file_name("capstan");
+    let bundled = std::env::current_exe().unwrap().with_file_name("capstan");
     let built = || PathBuf::from(env!("CARGO_BIN_EXE_capstan"));
-    let binary = if beside.exists() { beside } else { built() };
+    let binary = if bundled.exists() { bundled } else { built() };
     let mut command = Command::new(binary);
     let done = command.args(line).env("CAPSTAN_SERVER", &server.target).output().unwrap();
     assert!(done.status.success(), "{line:?}: {}", String::from_utf8_lossy(&done.stderr));

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use capstan::{
-    curve::{Fr, Group},
+    curve::{Fr, Group, NttPlan},
     device::DeviceLimits,
     engine::cuda::self_test::{EMULATED, ON_A_GPU},
     msm::{
         BaseMemory, MsmBudget, MsmPassPlan, MsmSize, ResidentPlan, SplitThresholds,
         tables::scratch_bytes,
     },
-    ntt::{LG_N_MAX, NttLimits, NttTransform, choose_passes, kernel_names, table_bytes_max},
+    ntt::{LG_N_MAX, NttLimits, choose_passes, kernel_names, table_bytes_max},
 };
 
 use crate::limits::PRESETS;
@@ -55,7 +55,7 @@ fn msm_kernels(limits: DeviceLimits, arena_bytes: u64) -> BTreeSet<String> {
                 names.extend(streamed.kernels());
             }
             let made = Some(stage.plan.windows()).filter(|windows| windows.tables() > 1);
-            let room = MsmBudget { bytes: arena_bytes.saturating_sub(stage.bytes), limits };
+            let room = MsmBudget { bytes: arena_bytes.saturating_sub(stage.table_bytes), limits };
             for vectors in [2, 64, 1000] {
                 let job = MsmSize { group, n, vectors };
                 let windows = job.choose_windows_for_tables(made, &limits);
@@ -77,7 +77,7 @@ fn ntt_kernels(limits: DeviceLimits, arena_bytes: u64) -> BTreeSet<String> {
         for rows in (0..=most).flat_map(|lg_rows| [1 << lg_rows, (5 << lg_rows) / 4]) {
             for bits in 0..16_u32 {
                 let bit = |i: u32| bits >> i & 1 == 1;
-                let transform = NttTransform {
+                let transform = NttPlan {
                     lg_n,
                     inverse: bit(0),
                     coset: bit(1).then_some(Fr::from(7_u64)),

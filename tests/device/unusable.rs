@@ -1,11 +1,6 @@
 //! Unusable devices are left out, and the others are used.
 
-use std::{
-    io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use ark_ec::AffineRepr;
 use capstan::{
@@ -27,7 +22,7 @@ use capstan::{
 };
 
 use crate::{
-    daemon::{capstand, ready, stop},
+    daemon::{capstand, free_address, metric, ready, stop},
     emulated,
     rig::{DeviceRig, control, fault_of_device_0, first_device, on_emulated_driver, options},
 };
@@ -152,7 +147,7 @@ fn a_device_that_fails_its_self_test_is_left_out_and_another_serves() {
         return println!("skipped: faults are not injected into a GPU");
     }
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "unusable::one_of_two_devices", "--nocapture"]);
+    command.args(["--exact", "unusable::serves_with_one_of_two_devices", "--nocapture"]);
     let output = command.env("EMU_DEVICES", "2").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains(ONE_OF_TWO), "{output:?}");
@@ -162,7 +157,7 @@ const ONE_OF_TWO: &str = "device 1 serves";
 
 /// Does nothing except in the process of the test above.
 #[test]
-fn one_of_two_devices() {
+fn serves_with_one_of_two_devices() {
     if std::env::var("EMU_DEVICES").as_deref() != Ok("2") {
         return;
     }
@@ -248,20 +243,8 @@ fn falling_back_to_the_cpu_on_a_gpu_host_is_a_warning() {
     stop(child);
 }
 
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 /// Used and left out GPUs, by the metrics.
-fn counted(metrics: SocketAddr) -> (usize, usize) {
-    let mut stream = TcpStream::connect(metrics).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let devices = |state: &str| {
-        let name = format!(r#"capstan_devices{{state="{state}"}} "#);
-        let line = text.lines().find_map(|line| line.strip_prefix(&name));
-        line.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
-    };
+fn counted(metrics: SocketAddr) -> (u64, u64) {
+    let devices = |state: &str| metric(metrics, &format!(r#"capstan_devices{{state="{state}"}}"#));
     (devices("used"), devices("left_out"))
 }

@@ -68,6 +68,7 @@ fn presets_have_the_attributes_of_their_devices() {
             (39, limits.resident_threads_max as i32),
             (106, limits.resident_blocks_max as i32),
             (38, limits.l2_bytes as i32),
+            (13, limits.clock_khz as i32),
             (12, 65536),
             (82, 65536),
             (10, 32),
@@ -207,10 +208,11 @@ fn programmatic_launches_need_capability_9_and_must_wait() {
     }
 }
 
-/// Runs the test [`settings`] in a new process with these environment variables.
+/// Runs [`child_uses_the_devices_of_its_environment`] in a new process with these variables.
 fn with_settings(variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "presets::settings", "--nocapture", "--test-threads=1"]);
+    let child = "presets::child_uses_the_devices_of_its_environment";
+    command.args(["--exact", child, "--nocapture", "--test-threads=1"]);
     command.env_remove("EMU_DEVICES").env_remove("EMU_TRACE_EARLY").env("EMU_MEMORY_MIB", "64");
     command.envs(variables.iter().copied()).output().unwrap()
 }
@@ -218,7 +220,7 @@ fn with_settings(variables: &[(&str, &str)]) -> Output {
 /// If the environment names devices, prints them, and launches kernels early if `EMU_TRACE_EARLY`
 /// is set. Does nothing in other processes.
 #[test]
-fn settings() {
+fn child_uses_the_devices_of_its_environment() {
     if std::env::var_os("EMU_DEVICE").is_none() {
         return;
     }

@@ -9,8 +9,9 @@ use crate::{
 
 /// `-O1` because optimising instrumented code further takes long.
 const FLAGS: [&str; 3] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1"];
-/// Names the mistake that the test [`mistake`] makes.
+/// Names the mistake that [`a_child_makes_the_mistake_that_its_environment_names`] makes.
 const MISTAKE: &str = "EMULATED_TEST_MISTAKE";
+const CHILD: &str = "sanitizers::a_child_makes_the_mistake_that_its_environment_names";
 
 /// Path of a sanitizer's library; `None` if the compiler has none.
 fn runtime(name: &str) -> Option<PathBuf> {
@@ -42,7 +43,7 @@ fn checked(test: &str, mistake: Option<&str>) -> Option<(bool, String)> {
 
 /// Makes the mistake that the environment asks for, if any.
 #[test]
-fn mistake() {
+fn a_child_makes_the_mistake_that_its_environment_names() {
     let Ok(mistake) = std::env::var(MISTAKE) else { return };
     let gpu = EmulatedGpu::new(1);
     let (stream, words) = (gpu.stream(), gpu.words(16));
@@ -66,7 +67,7 @@ fn mistake() {
 #[test]
 fn stores_out_of_bounds_are_found_with_file_and_line() {
     for (mistake, file) in [("global", "memory.cu:"), ("shared", "threads.cu:")] {
-        let Some((passed, text)) = checked("sanitizers::mistake", Some(mistake)) else { return };
+        let Some((passed, text)) = checked(CHILD, Some(mistake)) else { return };
         assert!(!passed && text.contains("heap-buffer-overflow"), "{text}");
         assert!(text.contains(file), "{text}");
     }
@@ -74,7 +75,7 @@ fn stores_out_of_bounds_are_found_with_file_and_line() {
 
 #[test]
 fn misaligned_vectors_are_found_with_file_and_line() {
-    let Some((passed, text)) = checked("sanitizers::mistake", Some("wide")) else { return };
+    let Some((passed, text)) = checked(CHILD, Some("wide")) else { return };
     assert!(!passed && text.contains("misaligned address"), "{text}");
     assert!(text.contains("memory.cu:"), "{text}");
 }

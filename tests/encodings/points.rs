@@ -128,7 +128,7 @@ fn points_and_elements_are_viewed_as_bytes_in_the_layout_of_arkworks() {
     assert_eq!(&bytes[48..56], &x.c1.0.0[0].to_le_bytes());
     let mut values = vec![Fr::from(5), -Fr::ONE];
     let bytes = layout::fr_as_bytes(&values).to_vec();
-    assert_eq!(layout::fr_from_bytes(layout::fr_as_bytes(&values)).unwrap(), values);
+    assert_eq!(bytes[32..40], values[1].0.0[0].to_le_bytes());
     layout::fr_as_bytes_mut(&mut values).fill(0);
     assert_eq!(values, [Fr::ZERO; 2]);
     layout::fr_as_bytes_mut(&mut values).copy_from_slice(&bytes);

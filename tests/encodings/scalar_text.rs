@@ -17,7 +17,7 @@ fn message(radix: Notation, text: &str) -> String {
 }
 
 #[test]
-fn text_roundtrips() {
+fn written_scalars_parse_to_the_same_values() {
     let mut rng = test_rng();
     let values: Vec<_> =
         [0_u64, 1, 2].map(Fr::from).into_iter().chain([-Fr::from(1), Fr::rand(&mut rng)]).collect();

@@ -12,7 +12,7 @@ use capstan::{
     curve::{Group, points::Bases},
     device::{self, DeviceFault, DevicePolicy, DeviceSelection, OpenOptions},
     engine::{
-        Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows,
+        DeviceInfo, Engine, EngineWork, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows,
         cpu::CpuEngine,
         cuda::{CudaEngine, GpuPolicy},
     },
@@ -40,7 +40,7 @@ impl SeededEngine {
 }
 
 impl Engine for SeededEngine {
-    fn description(&self) -> EngineDescription {
+    fn description(&self) -> DeviceInfo {
         self.0.description()
     }
 
@@ -58,6 +58,10 @@ impl Engine for SeededEngine {
 
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
         self.0.msm_scratch_bytes(group, n)
+    }
+
+    fn modelled_time(&self, work: &EngineWork) -> Duration {
+        self.0.modelled_time(work)
     }
 }
 

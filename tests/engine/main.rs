@@ -10,6 +10,8 @@ mod cuda;
 mod emulated;
 mod msm;
 mod ntt;
+#[path = "../common/vec_sink.rs"]
+mod vec_sink;
 
 /// Sizes that the suite covers.
 #[derive(Clone)]
@@ -45,39 +47,39 @@ macro_rules! test_engine {
             use crate::{msm, ntt};
 
             #[test]
-            fn msm_g1_of_every_small_size() {
+            fn g1_msms_of_every_small_size_match_arkworks() {
                 msm::every_small_size::<G1Affine>(&$engine, $reach.sampling);
             }
 
             #[test]
-            fn msm_g2_of_every_small_size() {
+            fn g2_msms_of_every_small_size_match_arkworks() {
                 msm::every_small_size::<G2Affine>(&$engine, $reach.sampling);
             }
 
             #[test]
-            fn msm_g1_around_powers_of_two() {
+            fn g1_msms_around_powers_of_two_match_arkworks() {
                 msm::around_powers_of_two::<G1Affine>(&$engine, &$reach.g1);
             }
 
             #[test]
-            fn msm_g2_around_powers_of_two() {
+            fn g2_msms_around_powers_of_two_match_arkworks() {
                 msm::around_powers_of_two::<G2Affine>(&$engine, &$reach.g2);
             }
 
             #[test]
-            fn msm_g1_of_every_distribution() {
+            fn g1_msms_of_every_distribution_match_arkworks() {
                 let sizes = [1, 2, 3, 7, 31, 32, 33, 100, 600];
                 msm::every_distribution::<G1Affine>(&$engine, &sizes, $reach.sampling);
             }
 
             #[test]
-            fn msm_g2_of_every_distribution() {
+            fn g2_msms_of_every_distribution_match_arkworks() {
                 let sizes = [1, 2, 33, 70];
                 msm::every_distribution::<G2Affine>(&$engine, &sizes, $reach.sampling);
             }
 
             #[test]
-            fn msm_of_pieces_and_batches() {
+            fn msms_in_pieces_and_batches_match_arkworks() {
                 msm::pieces_and_batches::<G1Affine>(&$engine);
                 msm::pieces_and_batches::<G2Affine>(&$engine);
             }
@@ -108,7 +110,7 @@ macro_rules! test_engine {
             }
 
             #[test]
-            fn ntt_of_batches() {
+            fn ntts_of_batches_match_arkworks() {
                 ntt::batches(&$engine);
             }
 

@@ -1,19 +1,18 @@
 //! NTTs against their definition, and at larger sizes against arkworks.
 
-use std::sync::Mutex;
-
 use ark_ff::{AdditiveGroup, BigInt, BigInteger, FftField, Field, PrimeField, UniformRand};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
-    buffer::ByteSink,
     curve::{
         Fr,
         scalars::{ScalarEncoding, encode_fr},
     },
     engine::{ElementNames, EncodedScalars, Engine, JobControl, NttPlan, NttRows},
-    error::{Error, FieldProblem, Result},
+    error::{Error, FieldProblem},
 };
+
+use crate::vec_sink::VecSink;
 
 fn row(lg_n: u32, seed: u64) -> Vec<Fr> {
     let mut rng = StdRng::seed_from_u64(seed);
@@ -125,16 +124,6 @@ pub fn refuses_invalid_plans(engine: &dyn Engine) {
     assert_eq!(run(&plan, 8, &go), Err(Error::Cancelled));
 }
 
-/// Keeps a result in memory.
-struct VecSink(Mutex<Vec<u8>>);
-
-impl ByteSink for VecSink {
-    fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
-        self.0.lock().unwrap()[at as usize..][..bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-}
-
 /// Rows shorter than the transform, in each encoding, with elements that are not canonical.
 pub fn encodings_are_checked(engine: &dyn Engine) {
     const LG_N: u32 = 5;
@@ -153,7 +142,7 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
                 names,
                 ..EncodedScalars::new(from, ROWS * LENGTH, &bytes)
             };
-            let output = VecSink(Mutex::new(vec![0; (ROWS * 32) << LG_N]));
+            let output = VecSink::new((ROWS * 32) << LG_N);
             let (count, row_length, check) = (ROWS, LENGTH, i % 2 == 0);
             let rows = NttRows {
                 input,
@@ -165,7 +154,7 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
             };
             let executor = engine.ntt(&plan, &rows, &JobControl::default())?;
             assert_eq!(executor.checked_on_device, check && executor.engine == "cuda");
-            Ok(output.0.into_inner().unwrap())
+            Ok(output.into_bytes())
         };
         let mut expected = vec![0; (ROWS * 32) << LG_N];
         for (given, out) in elements.chunks(LENGTH).zip(expected.chunks_mut(32 << LG_N)) {

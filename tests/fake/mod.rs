@@ -1,5 +1,7 @@
 //! A fake Capstan server whose calls fail, hang or stall as configured.
 
+mod run_answer;
+
 use std::{
     pin::Pin,
     sync::{
@@ -13,6 +15,7 @@ use capstan::wire::v1::{
     self, admin_server::Admin, admin_server::AdminServer, compute_server::Compute,
     compute_server::ComputeServer, store_server::Store, store_server::StoreServer,
 };
+pub use run_answer::RunAnswer;
 use tokio::sync::{Notify, Semaphore};
 use tokio_stream::{Stream, wrappers::TcpListenerStream};
 use tonic::{Code, Request, Response, Status, Streaming, transport::Server};
@@ -32,8 +35,10 @@ pub enum FakeMode {
     /// The first stream and the first `Stat` fail with UNAVAILABLE and later ones are served, as if
     /// the server had restarted.
     FailFirst,
-    /// Unary calls return a result that claims this verification.
+    /// Unary calls and runs return a result that claims this verification.
     ClaimVerified(v1::Verify),
+    /// Runs return wrong outputs.
+    Misanswer(RunAnswer),
 }
 
 /// A status in the form that the server sends.
@@ -195,6 +200,7 @@ impl Drop for OpenHandler {
 impl Compute for FakeServer {
     type NttStreamStream =
         Pin<Box<dyn Stream<Item = Result<v1::NttStreamResponse, Status>> + Send>>;
+    type RunStream = Pin<Box<dyn Stream<Item = Result<v1::RunResponse, Status>> + Send>>;
 
     async fn msm(
         &self,
@@ -260,6 +266,34 @@ impl Compute for FakeServer {
     ) -> Result<Response<Self::NttStreamStream>, Status> {
         Err(Status::unimplemented("not faked"))
     }
+
+    /// Answers each output with the elements of the first input.
+    async fn run(
+        &self,
+        request: Request<Streaming<v1::RunRequest>>,
+    ) -> Result<Response<Self::RunStream>, Status> {
+        let header = request.into_inner().message().await?.and_then(|first| first.message);
+        let Some(v1::run_request::Message::Header(header)) = header else {
+            panic!("the first message is a header");
+        };
+        let Some(v1::program_input::Source::Inline(input)) = &header.inputs[0].source else {
+            panic!("the fake takes inline inputs only");
+        };
+        let answer = match &self.inner.mode {
+            FakeMode::ClaimVerified(verified) => RunAnswer::Whole(*verified),
+            FakeMode::Misanswer(answer) => *answer,
+            _ => return Err(Status::unimplemented("not faked")),
+        };
+        let responses = answer.responses(&input.data, header.outputs.len() as u32);
+        Ok(Response::new(Box::pin(tokio_stream::iter(responses.into_iter().map(Ok)))))
+    }
+
+    async fn estimate(
+        &self,
+        _: Request<v1::EstimateRequest>,
+    ) -> Result<Response<v1::EstimateResponse>, Status> {
+        Err(Status::unimplemented("not faked"))
+    }
 }
 
 #[tonic::async_trait]
@@ -311,6 +345,13 @@ impl Store for FakeServer {
         _: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
         Err(refusal(Code::NotFound, "OBJECT_UNKNOWN", None))
+    }
+
+    async fn put_program(
+        &self,
+        _: Request<v1::PutProgramRequest>,
+    ) -> Result<Response<v1::PutProgramResponse>, Status> {
+        Err(Status::unimplemented("not faked"))
     }
 }
 

@@ -19,11 +19,11 @@ use crate::{
     table::{Call, World, assert_status, settings},
 };
 
-type Calls = Vec<JoinHandle<Result<(), Status>>>;
+pub type Calls = Vec<JoinHandle<Result<(), Status>>>;
 
 /// Makes calls and aborts them once the server holds them. Repeats them if the idle timeout ended
 /// one first because this thread was too slow.
-async fn abort_once_held(
+pub async fn abort_once_held(
     world: &World,
     name: &str,
     held: impl Fn(&v1::Load) -> bool,
@@ -100,13 +100,13 @@ async fn a_broken_connection_frees_its_jobs() {
     world.assert_healthy("a broken connection").await;
 }
 
-fn within<T>(time: &'static str, message: T) -> Request<T> {
+pub fn within<T>(time: &'static str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("grpc-timeout", time.parse().unwrap());
     request
 }
 
-fn assert_deadline(name: &str, sent: Result<(), Status>) {
+pub fn assert_deadline(name: &str, sent: Result<(), Status>) {
     let status = sent.expect_err(name);
     assert_status(name, &status, Code::DeadlineExceeded, "DEADLINE");
 }

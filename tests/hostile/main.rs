@@ -17,6 +17,9 @@ mod limits;
 mod messages;
 mod mutations;
 mod points;
+mod program_calls;
+mod programs;
+mod runs;
 mod scalars;
 mod slow_senders;
 mod table;
@@ -27,9 +30,17 @@ use table::World;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_row_of_the_table_gets_the_expected_answer() {
     let world = World::new(table::settings()).await;
-    let rows =
-        [points::rows, scalars::rows, lengths::rows, ids::rows, enums::rows, slow_senders::rows]
-            .map(|rows| rows(&world));
+    let rows = [
+        points::rows,
+        scalars::rows,
+        lengths::rows,
+        ids::rows,
+        enums::rows,
+        slow_senders::rows,
+        programs::rows,
+        runs::rows,
+    ]
+    .map(|rows| rows(&world));
     let mut count = 0;
     for row in rows.into_iter().flatten() {
         world.check(row).await;

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use bytes::{Buf, BufMut, Bytes};
-use capstan::wire::v1;
+use capstan::{curve::G1Affine, wire::v1};
 use futures_util::stream;
 use proptest::prelude::*;
 use prost::Message;
@@ -16,7 +16,7 @@ use tonic::{
 };
 
 use crate::{
-    daemon::{TEST_TIMEOUT, messages, retry_idle},
+    daemon::{TEST_TIMEOUT, messages, programs, retry_idle},
     table::{Call, World, settings},
 };
 
@@ -75,6 +75,23 @@ fn corpus(world: &World) -> Vec<(&'static str, Vec<Bytes>)> {
         encoding: Some(1),
         ..v1::GetRequest::default()
     };
+    let steps = [
+        programs::input(1, 2),
+        programs::input(1, 2),
+        programs::ntt(0, 1),
+        programs::pointwise(v1::PointwiseOperation::Multiply, &[1, 2]),
+        programs::evaluate(3, 5.into()),
+        programs::msm::<G1Affine>(3, &world.g1_id, 1),
+    ];
+    let program = Some(programs::program(steps.clone()));
+    let inputs = vec![programs::new_upload(2), programs::inline_bytes(vec![1; 64])];
+    let kept = programs::keep(3, &messages::id());
+    let outputs = vec![programs::send(4), kept, programs::points(5)];
+    let run = programs::call(steps, inputs, outputs);
+    let run_chunk = vec![programs::chunk(0, 0, vec![1; 64])];
+    let verify = v1::Verify::Full as i32;
+    let reference = run.program.clone();
+    let estimate = v1::EstimateRequest { program: reference, outputs: vec![3, 5], verify };
     let stat = v1::StatRequest { id: Some(v1::stat_request::Id::ObjectId(id)) };
     vec![
         ("/capstan.v1.Compute/Msm", all(vec![messages::msm(slice.clone(), inline())])),
@@ -85,6 +102,9 @@ fn corpus(world: &World) -> Vec<(&'static str, Vec<Bytes>)> {
             "/capstan.v1.Compute/NttStream",
             all(messages::ntt_stream(messages::ntt_spec(1), vector(), chunk())),
         ),
+        ("/capstan.v1.Compute/Run", all(programs::run(run.clone(), run_chunk))),
+        ("/capstan.v1.Compute/Estimate", all(vec![estimate])),
+        ("/capstan.v1.Store/PutProgram", all(vec![v1::PutProgramRequest { program }])),
         ("/capstan.v1.Store/Put", all(messages::put_points(&world.g1[..3]))),
         ("/capstan.v1.Store/Put", all(messages::put_vector(vector(), chunk()))),
         ("/capstan.v1.Store/Get", all(vec![get])),

@@ -13,7 +13,9 @@ use tonic_types::StatusExt;
 use crate::daemon::{
     TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, compute,
     faulty_engine::{FaultDial, faulty_engines},
-    messages, reason, retry_idle, store, until_idle,
+    messages,
+    programs::send_run,
+    reason, retry_idle, store, until_idle,
 };
 
 /// A request to any method.
@@ -22,6 +24,9 @@ pub enum Call {
     MsmStream(Vec<v1::MsmStreamRequest>),
     Ntt(v1::NttRequest),
     NttStream(Vec<v1::NttStreamRequest>),
+    Run(Vec<v1::RunRequest>),
+    Estimate(v1::EstimateRequest),
+    PutProgram(v1::PutProgramRequest),
     Put(Vec<v1::PutRequest>),
     Get(v1::GetRequest),
     Stat(v1::StatRequest),
@@ -54,7 +59,7 @@ impl Call {
         Self::Put(messages::put_bases(bases, chunks))
     }
 
-    /// Sends the request; returns the points, the elements, or nothing.
+    /// Sends the request; returns the points, the elements, an id, or nothing.
     pub async fn send(self, channel: &Channel) -> Result<Bytes, Status> {
         let (mut compute, mut store) = (compute(channel), store(channel));
         let points = |result: Option<v1::MsmResult>| result.expect("a result").points;
@@ -79,6 +84,16 @@ impl Call {
                     }
                 }
             }
+            Self::Run(messages) => {
+                let answer = send_run(channel, messages).await?;
+                let vectors = answer.vectors.into_values().flatten();
+                vectors.chain(answer.result.points.into_iter().flatten()).collect()
+            }
+            Self::Estimate(request) => {
+                compute.estimate(request).await?;
+                Bytes::new()
+            }
+            Self::PutProgram(request) => store.put_program(request).await?.into_inner().program_id,
             Self::Put(messages) => {
                 store.put(stream::iter(messages)).await?;
                 Bytes::new()
@@ -126,6 +141,12 @@ impl Row {
     /// The element that the refusal must name.
     pub fn at(mut self, index: u64) -> Self {
         self.expected = self.expected.map_err(|refusal| Refusal { index: Some(index), ..refusal });
+        self
+    }
+
+    /// The field that the refusal must name.
+    pub fn naming(mut self, field: &'static str) -> Self {
+        self.expected = self.expected.map_err(|refusal| Refusal { field, ..refusal });
         self
     }
 }

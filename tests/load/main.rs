@@ -8,6 +8,9 @@
 #[allow(unused_imports)]
 mod common;
 mod heap;
+#[path = "../common/idle.rs"]
+mod idle;
+mod product;
 mod work;
 
 use std::{
@@ -17,10 +20,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capstan::{
-    client::{Client, GetInfoResponse},
-    server::ServerSettings,
-};
+use capstan::{client::Client, server::ServerSettings};
+use idle::until_idle;
 use rand::{SeedableRng, rngs::StdRng};
 use tokio::{runtime::Runtime, time::sleep};
 use work::{Expected, Outcome, Worker};
@@ -59,25 +60,6 @@ impl Resources {
         self.threads <= before.threads
             && self.descriptors <= before.descriptors
             && self.heap_bytes <= before.heap_bytes + GROWTH_BYTES
-    }
-}
-
-fn is_idle(info: &GetInfoResponse) -> bool {
-    let load = info.load.as_ref().unwrap();
-    load.jobs == 0 && load.bytes_in_flight == 0
-}
-
-/// Waits until the server has no jobs and no bytes in flight, which include uploads.
-async fn settle(client: &Client) {
-    let begun = Instant::now();
-    loop {
-        let info = client.info().await.unwrap();
-        if is_idle(&info) {
-            println!("idle after {} ms", begun.elapsed().as_millis());
-            return;
-        }
-        assert!(begun.elapsed() < SETTLING, "left behind: {:?}", info.load);
-        sleep(Duration::from_millis(50)).await;
     }
 }
 
@@ -166,10 +148,10 @@ fn many_clients_get_correct_results_and_leave_nothing_behind() {
         let observer = Client::builder(&server.target).connections(1).connect().await.unwrap();
         let tally = Arc::new(Tally::default());
         let workers = run(workers, half, &tally).await;
-        settle(&observer).await;
+        until_idle(&observer).await;
         let middle = Resources::now();
         let workers = run(workers, half, &tally).await;
-        settle(&observer).await;
+        until_idle(&observer).await;
         println!("{seconds} s of {CLIENTS} clients: {:?}", tally.0.lock().unwrap());
         assert!(tally.is_complete(), "some outcomes never occurred: {:?}", tally.0.lock().unwrap());
         until_within(middle).await;

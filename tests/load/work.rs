@@ -7,11 +7,15 @@ use ark_ec::{AdditiveGroup, CurveGroup, PrimeGroup, VariableBaseMSM};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::client::{
     BasesHandle, BasesId, Client, ClientError, Code, CurvePoint, Fr, G1Affine, G2Affine, Group,
-    MsmOptions, NttOptions, PointEncoding, PutOptions, ScalarEncoding, ScalarInput, UploadKey,
+    MsmOptions, NttOptions, PointEncoding, ProgramBuilder, ProgramRun, PutOptions, ScalarEncoding,
+    ScalarInput, UploadKey, Verification,
 };
 use rand::{Rng, rngs::StdRng};
 
-use crate::common::{points, scalars};
+use crate::{
+    common::{points, scalars},
+    product::{ProductCase, RunChoice},
+};
 
 /// A batch of MSMs and its sums.
 struct MsmCase<A: CurvePoint> {
@@ -35,6 +39,7 @@ pub struct Expected {
     g1_cases: Vec<MsmCase<G1Affine>>,
     g2_cases: Vec<MsmCase<G2Affine>>,
     ntt_cases: Vec<NttCase>,
+    products: Vec<ProductCase>,
 }
 
 fn msm_case<A: CurvePoint>(
@@ -64,6 +69,8 @@ impl Expected {
             g2_cases: g2_sizes.map(|size| msm_case(&g2, size, G2Projective::msm_unchecked)).into(),
             // The last two are streamed, the last one over two connections.
             ntt_cases: [0, 1, 5, 10, 13, 16, 17].map(ntt_case).into(),
+            // The last one exceeds a message, so its inputs are uploads.
+            products: [1, 100, 1024, 40_000].map(|n| ProductCase::new(n, &g1)).into(),
             g1,
             g2,
         }
@@ -88,6 +95,7 @@ pub struct Worker<'a> {
 pub enum Outcome {
     Msm,
     Ntt,
+    Run,
     Put,
     Refused,
     Cancelled,
@@ -130,7 +138,7 @@ impl<'a> Worker<'a> {
     }
 
     async fn valid_call(&mut self) -> Result<Outcome, ClientError> {
-        match self.rng.random_range(0..20) {
+        match self.rng.random_range(0..24) {
             0..5 => self.msm_g1().await,
             5..8 => self.msm_g2().await,
             8..15 => self.ntt().await,
@@ -138,7 +146,8 @@ impl<'a> Worker<'a> {
                 let case = self.rng.random_range(0..self.known.ntt_cases.len());
                 self.put(case).await
             }
-            _ => self.bases().await,
+            18..20 => self.bases().await,
+            _ => self.run().await,
         }
     }
 
@@ -185,6 +194,18 @@ impl<'a> Worker<'a> {
         Ok(Outcome::Ntt)
     }
 
+    async fn run(&mut self) -> Result<Outcome, ClientError> {
+        let case = &self.known.products[self.rng.random_range(0..self.known.products.len())];
+        let verify = match self.rng.random_range(0..8) {
+            0 => Verification::Full,
+            1 => Verification::Probabilistic,
+            _ => Verification::None,
+        };
+        let choice = RunChoice { verify, stored: self.rng.random(), keep: self.rng.random() };
+        case.run(&self.client, &self.g1, choice).await?;
+        Ok(Outcome::Run)
+    }
+
     /// Uploads, downloads and releases a vector.
     async fn put(&mut self, case: usize) -> Result<Outcome, ClientError> {
         let values = &self.known.ntt_cases[case].values;
@@ -225,7 +246,7 @@ impl<'a> Worker<'a> {
 
     /// Sends an invalid request, which must be refused with the promised code.
     async fn invalid_call(&mut self) {
-        let (code, refused) = match self.rng.random_range(0..3) {
+        let (code, refused) = match self.rng.random_range(0..4) {
             0 => (Code::NotFound, self.client.stat(BasesId([self.number as u8; 32])).await.err()),
             1 => {
                 let bytes = [[1; 32], [0xff; 32]].concat();
@@ -233,6 +254,15 @@ impl<'a> Worker<'a> {
                     ScalarInput::Bytes { encoding: ScalarEncoding::Canonical, bytes: &bytes };
                 let bases = self.g1.slice(0, 2).unwrap();
                 (Code::InvalidArgument, self.client.msm(&bases, scalars).await.err())
+            }
+            2 => {
+                let mut program = ProgramBuilder::new();
+                let input = program.input(1).unwrap();
+                let program = program.build().unwrap();
+                let encoding = ScalarEncoding::Canonical;
+                let elements = ScalarInput::Bytes { encoding, bytes: &[0xff; 32] };
+                let run = ProgramRun::new(&program).input(input, elements).send(input);
+                (Code::InvalidArgument, self.client.run(run).await.err())
             }
             _ => {
                 // Not on the curve: y is 0.

@@ -82,13 +82,13 @@ pub fn check<A: CurvePoint>(
 ) {
     let count = buckets.len();
     let points = points::lease_points::<A>(rig, table.len());
-    let (points, first) = points::aligned_points::<A>(&points, table.len());
-    points::write(rig, points, table);
+    let placed = points::aligned_points::<A>(&points, table.len());
+    points::write(rig, placed.span, table);
     let out = points::lease_points::<A>(rig, count);
-    let (out, _) = points::aligned_points::<A>(&out, count);
+    let out = points::aligned_points::<A>(&out, count).span;
     let mut sums = vec![A::Group::default(); count];
     for (onto, part) in [(false, buckets), (true, more)] {
-        let mut all: Vec<u32> = part.iter().flatten().map(|reference| reference + first).collect();
+        let mut all: Vec<u32> = part.iter().flatten().map(|index| index + placed.first).collect();
         let mut starts = vec![0];
         starts.extend(part.iter().scan(0, |end, own| {
             *end += own.len() as u32;
@@ -210,7 +210,7 @@ fn short_and_misaligned_spans_are_refused() {
         };
         let (references, starts) = (rig.upload(&[0_u32; 10]), rig.upload(&[0_u32; 5]));
         let out = points::lease_points::<G1Affine>(rig, 5);
-        let (out, _) = points::aligned_points::<G1Affine>(&out, 5);
+        let out = points::aligned_points::<G1Affine>(&out, 5).span;
         let part = |points: std::ops::Range<usize>| {
             out.slice(points.start * 96, points.len() * 96).unwrap()
         };

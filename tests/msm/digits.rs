@@ -15,9 +15,17 @@ pub struct SignedDigit {
     pub value: i32,
 }
 
+/// A radix that kernels have for tests only: it has few buckets.
+pub const SMALL_RADIX: RadixDigits = RadixDigits { count: 26, factor: 7, doublings: 7 };
+
+/// Every radix that kernels have.
+pub fn all_radices() -> impl Iterator<Item = RadixDigits> {
+    [SMALL_RADIX].into_iter().chain(RadixDigits::ALL)
+}
+
 /// The digits in a radix with `count` windows, if there is one.
 pub fn radix(count: u32) -> Option<Recoding> {
-    RadixDigits::ALL.into_iter().find(|radix| radix.count == count).map(Recoding::Radix)
+    all_radices().find(|radix| radix.count == count).map(Recoding::Radix)
 }
 
 /// The nonzero digits of `scalar`, lowest first.

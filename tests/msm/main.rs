@@ -16,12 +16,12 @@ mod points;
 mod scalars;
 
 mod accumulate;
+mod complete_msms;
 mod passes;
 mod reduce;
 mod resident;
 mod sort;
 mod tables;
 mod waves;
-mod whole;
 mod window_choice;
 mod windows;

@@ -7,11 +7,11 @@ use ark_ff::AdditiveGroup;
 use capstan::msm::{MsmPass, MsmPassPlan, MsmSize, Recoding, SplitThresholds, reduce::DeviceCurve};
 
 use crate::{
+    complete_msms::{AMPLE, MsmBench, job},
     digits::radix,
     gpu::each_seed,
     points,
     scalars::{DISTRIBUTIONS, edges, rng, uniform},
-    whole::{AMPLE, MsmBench, job},
 };
 
 /// Thresholds so low that a test's few scalars are split as those of large MSMs are.
@@ -90,7 +90,7 @@ fn check_pieces<P: points::TestCurve + DeviceCurve>(
     bench.compare_in(&plan, &passes, scalars);
 }
 
-fn check_arriving<P: points::TestCurve + DeviceCurve>(all: &[Recoding]) {
+fn check_streamed<P: points::TestCurve + DeviceCurve>(all: &[Recoding]) {
     let pieces = [vec![0..1, 1..2, 2..45], vec![0..20, 20..41, 41..45], vec![0..33, 33..45]];
     each_seed(|rig| {
         let bench = MsmBench::<P>::new(rig, 45);
@@ -147,9 +147,9 @@ fn msms_short_of_memory_match_arkworks() {
 }
 
 #[test]
-fn msms_over_arriving_scalars_match_arkworks() {
-    check_arriving::<g1::Config>(&[fixed(6, 1), sliding(5), fixed(8, 32), radix(26).unwrap()]);
-    check_arriving::<g2::Config>(&[fixed(5, 1), sliding(6)]);
+fn msms_over_streamed_scalars_match_arkworks() {
+    check_streamed::<g1::Config>(&[fixed(6, 1), sliding(5), fixed(8, 32), radix(26).unwrap()]);
+    check_streamed::<g2::Config>(&[fixed(5, 1), sliding(6)]);
 }
 
 #[test]

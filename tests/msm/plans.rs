@@ -42,7 +42,7 @@ fn check_size(limits: DeviceLimits, all: u64, group: Group, lg_n: u32) {
     let small = u64::from(n) * group.affine_bytes() as u64 <= all / 8;
     assert!(!stages.is_empty() || !small, "{group:?}, 2^{lg_n}, {limits:?}");
     for stage in stages {
-        let budget = MsmBudget { bytes: all - stage.bytes, limits };
+        let budget = MsmBudget { bytes: all - stage.table_bytes, limits };
         check(&stage.plan, budget);
         let made = Some(stage.plan.windows()).filter(|windows| windows.tables() > 1);
         // Larger batches have thousands of passes, which take long to check.

@@ -11,7 +11,7 @@ use bytemuck::cast_slice;
 use capstan::{
     curve::{Group, layout, points::CurvePoint},
     device::{DeviceLease, DeviceSlice},
-    msm::align_to_points,
+    msm::AlignedPoints,
 };
 
 use crate::{elements::KernelElement, gpu::KernelRig};
@@ -48,18 +48,15 @@ pub fn distinct<P: TestCurve>(rng: &mut impl RngCore, count: usize) -> Vec<Affin
     Projective::normalize_batch(&points.take(count).collect::<Vec<_>>())
 }
 
-/// Leases memory for `count` points plus one, for the alignment that [`numbered`] needs.
+/// Leases memory for `count` points plus one, for the alignment that [`aligned_points`] needs.
 pub fn lease_points<A: CurvePoint>(rig: &KernelRig, count: usize) -> DeviceLease {
     rig.lease::<u8>((count + 1) * A::GROUP.affine_bytes())
 }
 
-/// The aligned part of a lease of [`room`], and the reference number of its first point.
-pub fn aligned_points<A: CurvePoint>(
-    lease: &DeviceLease,
-    count: usize,
-) -> (DeviceSlice<'_, u8>, u32) {
-    let (whole, number) = align_to_points(lease.all(), A::GROUP).unwrap();
-    (whole.slice(0, count * A::GROUP.affine_bytes()).unwrap(), number)
+/// The aligned part of a lease of [`lease_points`].
+pub fn aligned_points<A: CurvePoint>(lease: &DeviceLease, count: usize) -> AlignedPoints<'_> {
+    let AlignedPoints { span, first } = AlignedPoints::of(lease.all(), A::GROUP).unwrap();
+    AlignedPoints { span: span.slice(0, count * A::GROUP.affine_bytes()).unwrap(), first }
 }
 
 /// Copies points to the device.

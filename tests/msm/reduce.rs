@@ -107,7 +107,6 @@ fn tunings() -> Vec<ReduceTuning> {
         slice_points_min,
         lg_part,
         teams_per_multiprocessor: groups,
-        host_step: None,
     };
     vec![
         tuning(u64::MAX, 7, 132, 64),
@@ -132,9 +131,9 @@ fn check_shape<P: TestCurve + reduce::DeviceCurve>(
     let count = vectors as usize * shape.shifts.len() * buckets as usize;
     let given = buckets_of_kind::<P>(rng, turn, count);
     let tuning = tunings()[turn % tunings().len()];
-    let host_step = [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors][turn / 2 % 3];
-    let plan = ReducePlan::new(&shape, &ReduceTuning { host_step: Some(host_step), ..tuning });
-    let found = run(rig, &plan, &given);
+    let plans = ReducePlan::all(&shape, &tuning);
+    let plan = &plans[turn / 2 % plans.len()];
+    let found = run(rig, plan, &given);
     assert!(found == expected(&shape, &given), "turn {turn}: {plan:?}");
 }
 
@@ -176,11 +175,9 @@ fn check_tunings<P: TestCurve + reduce::DeviceCurve>(buckets: u32) {
             let given = buckets_of_kind::<P>(&mut rng, kind, 2 * buckets as usize);
             let expected = expected(&shape, &given);
             for (number, tuning) in tunings().into_iter().enumerate() {
-                let host_step = [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors]
-                    [(kind + number) % 3];
-                let plan =
-                    ReducePlan::new(&shape, &ReduceTuning { host_step: Some(host_step), ..tuning });
-                assert!(run(rig, &plan, &given) == expected, "kind {kind}: {plan:?}");
+                let plans = ReducePlan::all(&shape, &tuning);
+                let plan = &plans[(kind + number) % plans.len()];
+                assert!(run(rig, plan, &given) == expected, "kind {kind}: {plan:?}");
             }
         }
     });

@@ -56,20 +56,20 @@ fn stages_follow_the_uses_of_bases() {
         ResidentPlan::stages(group, 1 << lg_n, DeviceLimits::H200, memory(all))
     };
     let texts = |stages: &[TableStage]| -> Vec<_> {
-        stages.iter().map(|stage| format!("{}: {}", stage.from_use, stage.plan)).collect()
+        stages.iter().map(|stage| format!("{}: {}", stage.uses, stage.plan)).collect()
     };
     let stages = of(Group::G1, 20, 126 << 30);
     let begins = ["1: ", "2: 13 windows of 20 bits, ", "8: sliding windows of 20 bits, "];
     let texts = texts(&stages);
     assert!(texts.iter().map(String::as_str).zip(begins).all(|(t, b)| t.starts_with(b)));
     assert!(texts.len() == 3 && texts[0].ends_with("no tables"), "{texts:?}");
-    assert_eq!(stages[2].bytes, 255 * (G1 << 20));
+    assert_eq!(stages[2].table_bytes, 255 * (G1 << 20));
     // 2^24 bases with 255 tables are 411 GB; 2^26 of G2 are 13 GB, so few tables fit.
     assert_eq!(of(Group::G1, 24, 126 << 30).len(), 2);
     assert_eq!(of(Group::G1, 24, 1 << 30), []);
     for (group, lg_n) in [(Group::G1, 10), (Group::G2, 16), (Group::G2, 24), (Group::G2, 26)] {
         let stages = of(group, lg_n, 126 << 30);
-        assert!(stages.iter().all(|stage| stage.bytes + stage.plan.bytes() <= 126 << 30));
-        assert!(stages.is_sorted_by(|a, b| a.bytes < b.bytes), "{stages:?}");
+        assert!(stages.iter().all(|stage| stage.table_bytes + stage.plan.bytes() <= 126 << 30));
+        assert!(stages.is_sorted_by(|a, b| a.table_bytes < b.table_bytes), "{stages:?}");
     }
 }

@@ -5,14 +5,14 @@ use ark_ff::BigInt;
 use capstan::{
     device::DeviceLimits,
     msm::{
-        BITS_MAX, BITS_MIN, BasesLocation, FixedWindows, RadixDigits, Recoding, SlidingWindows,
+        BITS_MAX, BITS_MIN, BasesLocation, FixedWindows, Recoding, SlidingWindows,
         references::SortedReferences,
         sort::{SortCapacity, SortPath, SortPlan, SortShape, Sorter},
     },
 };
 
 use crate::{
-    digits::{SignedDigit, bucket, digits},
+    digits::{SMALL_RADIX, SignedDigit, all_radices, bucket, digits},
     gpu::{KernelRig, each_seed},
     limits::PRESETS,
     scalars::{DISTRIBUTIONS, edges, of_digits, rng, uniform, words},
@@ -144,14 +144,13 @@ fn all_distributions_are_sorted() {
 fn digits_of_a_small_radix_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        let radix = RadixDigits::ALL[0];
         for (name, scalar) in DISTRIBUTIONS {
             let scalars: Vec<Fr> = (0..400).map(|i| scalar(&mut rng, i)).collect();
-            let shape = SortShape::new(Recoding::Radix(radix), 400, 1).unwrap();
+            let shape = SortShape::new(Recoding::Radix(SMALL_RADIX), 400, 1).unwrap();
             check_shape(rig, &sorter, shape, &scalars, name);
         }
-        let scalars = of_digits(&radix, &mut rng, 3 * 210);
-        let shape = SortShape::new(Recoding::Radix(radix), 210, 3).unwrap();
+        let scalars = of_digits(&SMALL_RADIX, &mut rng, 3 * 210);
+        let shape = SortShape::new(Recoding::Radix(SMALL_RADIX), 210, 3).unwrap();
         check_shape(rig, &sorter, shape, &scalars, "digits");
     });
 }
@@ -161,9 +160,7 @@ fn digits_of_a_small_radix_are_sorted() {
 fn digits_of_every_radix_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        for (case, radix) in
-            RadixDigits::ALL.into_iter().enumerate().filter(|(case, _)| rig.runs_case(*case))
-        {
+        for (case, radix) in all_radices().enumerate().filter(|(case, _)| rig.runs_case(*case)) {
             let mut scalars = edges();
             scalars.extend(of_digits(&radix, &mut rng, 2000));
             let shape = SortShape::new(Recoding::Radix(radix), scalars.len() as u32, 1).unwrap();

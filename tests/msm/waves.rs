@@ -23,7 +23,7 @@ fn shares_of_many_multiprocessors_are_merged() {
         return println!("skipped: the device is emulated");
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "waves::shares_of_an_rtx5090", "--nocapture"]);
+    command.args(["--exact", "waves::merges_the_shares_of_an_rtx5090", "--nocapture"]);
     command.env("EMU_DEVICE", DEVICE).env_remove("EMU_MULTIPROCESSORS");
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -33,7 +33,7 @@ fn shares_of_many_multiprocessors_are_merged() {
 /// Does nothing except in the process of the test above. Every share ends and begins in one bucket,
 /// and small buckets are around it.
 #[test]
-fn shares_of_an_rtx5090() {
+fn merges_the_shares_of_an_rtx5090() {
     if std::env::var("EMU_DEVICE").as_deref() != Ok(DEVICE) {
         return;
     }

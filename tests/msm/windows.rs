@@ -2,10 +2,10 @@
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field};
-use capstan::msm::{BITS_MAX, BITS_MIN, FixedWindows, RadixDigits, Recoding, SlidingWindows};
+use capstan::msm::{BITS_MAX, BITS_MIN, FixedWindows, Recoding, SlidingWindows};
 
 use crate::{
-    digits::{SignedDigit, bucket, digits},
+    digits::{SignedDigit, all_radices, bucket, digits},
     scalars::{edges, of_digits, rng, uniform},
 };
 
@@ -75,9 +75,9 @@ fn digits_add_up_to_their_scalar() {
 #[test]
 fn digits_of_a_radix_add_up_to_their_scalar() {
     let (mut rng, powers) = (rng(), powers());
-    let counts: Vec<u32> = RadixDigits::ALL.iter().map(|radix| radix.count).collect();
+    let counts: Vec<u32> = all_radices().map(|radix| radix.count).collect();
     assert_eq!(counts, [26, 12, 11]);
-    for radix in RadixDigits::ALL {
+    for radix in all_radices() {
         let windows = Recoding::Radix(radix);
         assert_eq!((windows.tables(), windows.sets()), (radix.count, 1));
         assert_eq!(windows.buckets(), radix.radix() / 2);

@@ -3,14 +3,15 @@
 use ark_bls12_381::Fr;
 use ark_ff::AdditiveGroup;
 use capstan::{
+    curve::NttPlan,
     device::{DeviceFault, FaultClass},
     error::{Error, FieldProblem},
-    ntt::{LG_N_MAX, NttPass, NttTransform},
+    ntt::{LG_N_MAX, NttPass},
 };
 
 use crate::rig::{each_seed, edge_elements};
 
-const PLAIN: NttTransform = NttTransform {
+const PLAIN: NttPlan = NttPlan {
     lg_n: 11,
     inverse: false,
     coset: None,
@@ -21,12 +22,12 @@ const PLAIN: NttTransform = NttTransform {
 #[test]
 fn invalid_transforms_and_plans_are_refused() {
     each_seed(1 << 20, |rig, _| {
-        let long = NttTransform { lg_n: LG_N_MAX + 1, ..PLAIN };
+        let long = NttPlan { lg_n: LG_N_MAX + 1, ..PLAIN };
         let max = LG_N_MAX.into();
         let refused = rig.transforms.plan(&long, 1).err();
         assert_eq!(refused, Some(Error::field("lg_n", FieldProblem::TooLarge { max })));
         for lg_n in [0, 3, 11] {
-            let zero = NttTransform { lg_n, coset: Some(Fr::ZERO), ..PLAIN };
+            let zero = NttPlan { lg_n, coset: Some(Fr::ZERO), ..PLAIN };
             let refused = rig.transforms.plan(&zero, 1).err();
             assert_eq!(refused, Some(Error::field("coset", FieldProblem::Zero)));
         }

@@ -10,8 +10,10 @@ mod limits;
 mod rig;
 
 mod checks;
+mod combination;
 mod concurrent;
 mod constants;
+mod division;
 mod errors;
 mod planner;
 mod pointwise;

@@ -4,10 +4,11 @@ use std::fmt;
 
 use ark_bls12_381::Fr;
 use capstan::{
+    curve::{Decimation, NttPlan},
     device::{BlockShape, DeviceLimits},
     ntt::{
-        Decimation, LG_N_MAX, NttLimits, NttPass, NttTransform, choose_passes, fuse_twiddles,
-        split_into_passes, table_bytes_max,
+        LG_N_MAX, NttLimits, NttPass, choose_passes, fuse_twiddles, split_into_passes,
+        table_bytes_max,
     },
 };
 
@@ -22,7 +23,7 @@ fn h200() -> NttLimits {
 
 /// What is planned, and the passes of one device.
 struct Case {
-    transform: NttTransform,
+    transform: NttPlan,
     rows: usize,
     limits: NttLimits,
     passes: Vec<NttPass>,
@@ -67,8 +68,8 @@ fn devices() -> Vec<NttLimits> {
 }
 
 /// A forward transform with these orders.
-fn forward(lg_n: u32, input_reversed: bool, output_reversed: bool) -> NttTransform {
-    NttTransform { lg_n, inverse: false, coset: None, input_reversed, output_reversed }
+fn forward(lg_n: u32, input_reversed: bool, output_reversed: bool) -> NttPlan {
+    NttPlan { lg_n, inverse: false, coset: None, input_reversed, output_reversed }
 }
 
 fn every_case() -> impl Iterator<Item = Case> {
@@ -220,7 +221,7 @@ fn inter_pass_tables_of_2_28_are_whole_on_an_h200() {
     // The tables of both directions fit in the cache, with 2 GiB to spare.
     assert!(2 * (32 << 28) < table_bytes - (2 << 30));
     // On a device with half the memory, the tables have two levels.
-    let on_coset = NttTransform { coset: Some(Fr::from(7_u64)), ..forward(28, false, true) };
+    let on_coset = NttPlan { coset: Some(Fr::from(7_u64)), ..forward(28, false, true) };
     let passes = choose_passes(&on_coset, 1, table_bytes_max(62 << 30), &h200());
     assert!(passes.iter().all(|pass| !pass.fused && pass.multiples != 1), "{passes:?}");
 }
@@ -241,7 +242,7 @@ fn tables_of_chosen_passes_fit_their_limit() {
     }
 }
 
-fn check_tables(transform: &NttTransform, limits: &NttLimits) {
+fn check_tables(transform: &NttPlan, limits: &NttLimits) {
     // Half of 64 << lg_n bytes, the share of one table, holds 2^lg_n elements.
     let lg_n = transform.lg_n;
     let whole = choose_passes(transform, 1 << 20, 64 << lg_n, limits);

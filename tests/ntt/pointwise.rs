@@ -7,9 +7,10 @@ use ark_poly::{
     univariate::DensePolynomial,
 };
 use capstan::{
+    curve::NttPlan,
     device::{DeviceFault, DeviceLease, FaultClass, Stream},
     error::{Error, FieldProblem},
-    ntt::{DeviceVector, NttTransform, VanishingPolynomial, VectorKernels},
+    ntt::{DeviceVector, StridedRows, VanishingPolynomial, VectorKernels},
 };
 
 use crate::{
@@ -17,21 +18,22 @@ use crate::{
     rig::{NttRig, each_seed, edge_elements},
 };
 
-const TABLE_BYTES_MAX: u64 = 64 << 20;
+pub const TABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// Lengths around the sizes of blocks and of the chains of powers and inversions. The emulated
 /// device inverts with 3 blocks of 256 threads on each of 4 multiprocessors.
-const COUNTS: [usize; 12] = [0, 1, 2, 127, 128, 129, 257, 2048, 2049, 3 * 1024 + 1, 6144, 20_011];
+pub const COUNTS: [usize; 12] =
+    [0, 1, 2, 127, 128, 129, 257, 2048, 2049, 3 * 1024 + 1, 6144, 20_011];
 
 /// The operations on a device, with their stream.
-struct PointwiseBench<'a> {
-    rig: &'a NttRig,
-    stream: Stream,
-    pointwise: VectorKernels,
+pub struct PointwiseBench<'a> {
+    pub rig: &'a NttRig,
+    pub stream: Stream,
+    pub pointwise: VectorKernels,
 }
 
 impl<'a> PointwiseBench<'a> {
-    fn new(rig: &'a NttRig) -> Self {
+    pub fn new(rig: &'a NttRig) -> Self {
         Self { rig, stream: rig.stream(), pointwise: VectorKernels::load(&rig.gpu).unwrap() }
     }
 
@@ -48,7 +50,7 @@ impl<'a> PointwiseBench<'a> {
     }
 
     /// Checks the result of `run` out of place and in place of each input.
-    fn check(
+    pub fn check(
         &self,
         given: &[&[Fr]],
         expected: &[Fr],
@@ -98,11 +100,48 @@ fn sums_and_products_match_arkworks() {
             let divisor = Fr::from(7_u64).pow([32]) - Fr::ONE;
             let divided: Vec<_> = a.iter().map(|a| *a / divisor).collect();
             bench.check(&[&a], &divided, |s, out, v| pointwise.divide(s, out, v[0], &vanishing));
-            let product = |((a, b), c): ((&Fr, &Fr), &Fr)| (*a * b - c) / divisor;
-            let quotient: Vec<_> = a.iter().zip(&b).zip(&c).map(product).collect();
-            bench.check(&[&a, &b, &c], &quotient, |s, out, v| {
-                pointwise.quotient(s, out, [v[0], v[1], v[2]], &vanishing)
+            let of_three = |op: fn(Fr, Fr, Fr) -> Fr| -> Vec<Fr> {
+                (0..n).map(|i| op(a[i], b[i], c[i])).collect()
+            };
+            let all: [&[Fr]; 3] = [&a, &b, &c];
+            bench.check(&all, &of_three(|a, b, c| a * b + c), |s, out, v| {
+                pointwise.rows.multiply_add(s, out, [v[0], v[1], v[2]])
             });
+            bench.check(&all, &of_three(|a, b, c| a * b - c), |s, out, v| {
+                pointwise.rows.multiply_subtract(s, out, [v[0], v[1], v[2]])
+            });
+        }
+    });
+}
+
+#[test]
+fn rows_are_copied_between_strides() {
+    each_seed(TABLE_BYTES_MAX, |rig, seed| {
+        let bench = PointwiseBench::new(rig);
+        for (rows, length, from_stride, to_stride) in
+            [(1, 0, 0, 0), (1, 300, 1, 7), (3, 5, 5, 9), (4, 129, 131, 129), (2, 1, 1, 1)]
+        {
+            let len = |stride: usize| (rows - 1) * stride + length;
+            let values = edge_elements(len(from_stride), (length + seed) as u64);
+            let (from, to) = (bench.put(&values), bench.put(&vec![Fr::ONE; len(to_stride)]));
+            let source = StridedRows {
+                vector: from.all().slice(0, values.len()).unwrap(),
+                stride: from_stride,
+            };
+            let target = StridedRows {
+                vector: to.all().slice(0, len(to_stride)).unwrap(),
+                stride: to_stride,
+            };
+            bench.pointwise.rows.copy_rows(&bench.stream, target, source, rows, length).unwrap();
+            let mut expected = vec![Fr::ONE; len(to_stride)];
+            for row in 0..rows {
+                expected[row * to_stride..][..length]
+                    .copy_from_slice(&values[row * from_stride..][..length]);
+            }
+            assert!(bench.get(&to) == expected, "{rows} rows of {length}");
+            let too_many =
+                bench.pointwise.rows.copy_rows(&bench.stream, target, source, rows + 1, length + 1);
+            assert!(too_many.is_err(), "{} rows of {}", rows + 1, length + 1);
         }
     });
 }
@@ -171,22 +210,12 @@ fn quotient(bench: &PointwiseBench<'_>, lg_n: u32, salt: u64) {
     let (expected, rest) = (&(&a * &b) - &c).divide_by_vanishing_poly(domain);
     assert_eq!(rest, DensePolynomial::from_coefficients_vec(vec![]));
 
-    let back = NttTransform {
-        lg_n,
-        inverse: true,
-        coset: None,
-        input_reversed: false,
-        output_reversed: true,
-    };
+    let back =
+        NttPlan { lg_n, inverse: true, coset: None, input_reversed: false, output_reversed: true };
     let coset = Some(generator);
-    let onto = NttTransform {
-        inverse: false,
-        coset,
-        input_reversed: true,
-        output_reversed: false,
-        ..back
-    };
-    let from = NttTransform { coset, output_reversed: false, ..back };
+    let onto =
+        NttPlan { inverse: false, coset, input_reversed: true, output_reversed: false, ..back };
+    let from = NttPlan { coset, output_reversed: false, ..back };
     let data = rig.upload(stream, &values);
     for transform in [back, onto] {
         let plan = rig.transforms.plan(&transform, 3).unwrap();
@@ -198,7 +227,8 @@ fn quotient(bench: &PointwiseBench<'_>, lg_n: u32, salt: u64) {
     let slow_out = slow.all().slice(0, n).unwrap();
     divide_slowly(bench, domain, slow_out, given);
     let vanishing = VanishingPolynomial::on_coset(lg_n, generator).unwrap();
-    pointwise.quotient(stream, given[0], given, &vanishing).unwrap();
+    pointwise.rows.multiply_subtract(stream, given[0], given).unwrap();
+    pointwise.divide(stream, given[0], given[0], &vanishing).unwrap();
     assert!(bench.get(&slow) == rig.download(stream, &data)[..n], "2^{lg_n}: values");
 
     let plan = rig.transforms.plan(&from, 1).unwrap();
@@ -275,7 +305,7 @@ fn coset_transforms_equal_transforms_of_scaled_inputs() {
     each_seed(TABLE_BYTES_MAX, |rig, _| {
         let (bench, lg_n, generator) = (PointwiseBench::new(rig), 11, Fr::from(5_u64));
         let values = edge_elements(1 << lg_n, 3);
-        let plain = NttTransform {
+        let plain = NttPlan {
             lg_n,
             inverse: false,
             coset: None,
@@ -287,7 +317,7 @@ fn coset_transforms_equal_transforms_of_scaled_inputs() {
         bench.pointwise.powers(&bench.stream, powers.all(), Fr::ONE, generator).unwrap();
         let (to, by) = (one.all(), powers.all());
         bench.pointwise.multiply(&bench.stream, to, to, by).unwrap();
-        let on_coset = NttTransform { coset: Some(generator), ..plain };
+        let on_coset = NttPlan { coset: Some(generator), ..plain };
         for (transform, lease) in [(plain, &one), (on_coset, &other)] {
             let plan = rig.transforms.plan(&transform, 1).unwrap();
             rig.transforms.run(&bench.stream, &plan, lease.all(), 1, None).unwrap();

@@ -6,9 +6,9 @@ use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
-    curve::layout,
+    curve::{NttPlan, layout},
     device::{self, DeviceLease, Gpu, Stream},
-    ntt::{DeviceFr, NttDevice, NttPassPlan, NttTransform, table_bytes_max},
+    ntt::{DeviceFr, NttDevice, NttPassPlan, table_bytes_max},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -102,13 +102,13 @@ impl NttRig {
 }
 
 /// Every combination of orders and direction, with and without a coset.
-pub fn every_transform(lg_n: u32) -> impl Iterator<Item = NttTransform> {
+pub fn every_transform(lg_n: u32) -> impl Iterator<Item = NttPlan> {
     (0..16_u32).map(move |bits| {
         let bit = |i: u32| bits >> i & 1 == 1;
         let generator = Fr::from(7_u64).pow([11 + u64::from(bits + lg_n)]);
         let coset = bit(3).then_some(if lg_n % 5 == 4 { -Fr::ONE } else { generator });
         let (input_reversed, output_reversed) = (bit(0), bit(1));
-        NttTransform { lg_n, inverse: bit(2), coset, input_reversed, output_reversed }
+        NttPlan { lg_n, inverse: bit(2), coset, input_reversed, output_reversed }
     })
 }
 
@@ -135,7 +135,7 @@ pub fn edge_elements(count: usize, seed: u64) -> Vec<Fr> {
 }
 
 /// arkworks' transform of every row.
-pub fn expected(transform: &NttTransform, mut values: Vec<Fr>) -> Vec<Fr> {
+pub fn expected(transform: &NttPlan, mut values: Vec<Fr>) -> Vec<Fr> {
     let domain = Radix2EvaluationDomain::<Fr>::new(1 << transform.lg_n).unwrap();
     let domain = match transform.coset {
         Some(generator) => domain.get_coset(generator).unwrap(),

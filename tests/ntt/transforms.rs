@@ -3,8 +3,8 @@
 use ark_bls12_381::Fr;
 use ark_ff::AdditiveGroup;
 use capstan::{
-    curve::layout,
-    ntt::{Decimation, NttLimits, NttPass, NttTransform},
+    curve::{Decimation, NttPlan, layout},
+    ntt::{NttLimits, NttPass},
 };
 use rand::{RngCore, SeedableRng, rngs::StdRng};
 
@@ -257,8 +257,8 @@ fn inverse_of_forward_is_identity_for_2_28() {
 }
 
 /// The inverse of `forward`.
-fn back(forward: &NttTransform) -> NttTransform {
-    NttTransform {
+fn back(forward: &NttPlan) -> NttPlan {
+    NttPlan {
         inverse: true,
         input_reversed: forward.output_reversed,
         output_reversed: forward.input_reversed,

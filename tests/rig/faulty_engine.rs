@@ -17,8 +17,8 @@ use capstan::{
         points::{Bases, MsmSums},
     },
     engine::{
-        ComputedMsm, EncodedScalars, Engine, EngineDescription, ExecutedBy, JobControl, MsmRun,
-        NttPlan, NttRows,
+        ComputedMsm, DeviceInfo, EncodedScalars, Engine, EngineWork, ExecutedBy, JobControl,
+        MsmRun, NttPlan, NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::Result,
@@ -66,7 +66,7 @@ impl FaultDial {
     }
 }
 
-/// The CPU engine, misbehaving as a dial says.
+/// The CPU engine, with faults that [`FaultDial`] selects.
 pub struct FaultyEngine {
     honest: CpuEngine,
     dial: FaultDial,
@@ -81,7 +81,7 @@ pub fn faulty_engines() -> (Engines, FaultDial) {
 }
 
 impl Engine for FaultyEngine {
-    fn description(&self) -> EngineDescription {
+    fn description(&self) -> DeviceInfo {
         self.honest.description()
     }
 
@@ -108,6 +108,10 @@ impl Engine for FaultyEngine {
 
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
         self.honest.msm_scratch_bytes(group, n)
+    }
+
+    fn modelled_time(&self, work: &EngineWork) -> Duration {
+        self.honest.modelled_time(work)
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod faulty_engine;
 pub mod messages;
+pub mod programs;
 
 use std::{fmt::Debug, net::SocketAddr, path::Path, sync::mpsc, thread, time::Duration};
 
@@ -121,7 +122,7 @@ pub async fn unix_channel(path: &Path) -> Channel {
     endpoint.connect_with_connector(connector).await.expect("the server accepts")
 }
 
-/// An HTTP client without deadlines of its own, and the server's origin. tonic's client would
+/// An HTTP client that sets no deadlines, and the server's origin. tonic's client would
 /// answer in the server's place when a deadline passes.
 pub fn client_without_deadlines(
     address: SocketAddr,

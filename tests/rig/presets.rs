@@ -10,23 +10,24 @@ const MIB: u32 = 1 << 20;
 
 /// The names of the presets in `EMU_DEVICE`, and their limits.
 pub const PRESETS: [(&str, DeviceLimits); 8] = [
-    ("a100", limits(108, [163, 164], [2048, 32], 40)),
-    ("h100-pcie", limits(114, [227, 228], [2048, 32], 50)),
-    ("h200", limits(132, [227, 228], [2048, 32], 60)),
-    ("b200", limits(148, [227, 228], [2048, 32], 126)),
-    ("rtx4090", limits(128, [99, 100], [1536, 24], 72)),
-    ("l4", limits(58, [99, 100], [1536, 24], 48)),
-    ("rtx5090", limits(170, [99, 100], [1536, 24], 96)),
-    ("small", limits(4, [48, 64], [1536, 16], 2)),
+    ("a100", limits(108, [163, 164], [2048, 32], 40, 1410)),
+    ("h100-pcie", limits(114, [227, 228], [2048, 32], 50, 1755)),
+    ("h200", limits(132, [227, 228], [2048, 32], 60, 1980)),
+    ("b200", limits(148, [227, 228], [2048, 32], 126, 1965)),
+    ("rtx4090", limits(128, [99, 100], [1536, 24], 72, 2520)),
+    ("l4", limits(58, [99, 100], [1536, 24], 48, 2040)),
+    ("rtx5090", limits(170, [99, 100], [1536, 24], 96, 2407)),
+    ("small", limits(4, [48, 64], [1536, 16], 2, 1500)),
 ];
 
 /// KiB of shared memory per block and per multiprocessor; threads and blocks per multiprocessor;
-/// MiB of L2.
+/// MiB of L2; MHz.
 const fn limits(
     multiprocessors: u32,
     [block_kib, shared_kib]: [u32; 2],
     [threads, blocks]: [u32; 2],
     l2_mib: u32,
+    clock_mhz: u32,
 ) -> DeviceLimits {
     DeviceLimits {
         multiprocessors,
@@ -36,5 +37,6 @@ const fn limits(
         resident_threads_max: threads,
         resident_blocks_max: blocks,
         l2_bytes: l2_mib * MIB,
+        clock_khz: clock_mhz * 1000,
     }
 }

@@ -1,13 +1,19 @@
 //! The whole service, driven by hand-written messages: draining, the Unix socket, restarts,
-//! interrupted and striped uploads, every encoding of an MSM, reflection and `Debug` output.
+//! interrupted and striped uploads, every encoding of an MSM, programs, reflection and `Debug`
+//! output.
 #![cfg(all(feature = "client", feature = "server"))]
 
 #[path = "../rig/mod.rs"]
 mod daemon;
 mod drain;
 mod encodings;
+mod kept_vectors;
 mod persist;
+mod program_checks;
+mod program_inputs;
+mod program_steps;
 mod reflection;
+mod stored_programs;
 mod streamed_rows;
 mod unix;
 mod uploads;

@@ -15,7 +15,7 @@ use tonic_reflection::pb::v1::{
     server_reflection_response::MessageResponse as Answer,
 };
 
-use crate::daemon::{TestServer, messages};
+use crate::daemon::{TestServer, messages, programs};
 
 async fn ask(channel: &Channel, ask: Ask) -> Result<Option<Answer>, Status> {
     let request = ServerReflectionRequest { host: String::new(), message_request: Some(ask) };
@@ -69,6 +69,9 @@ fn debug_outputs(elements: &[Fr]) -> Vec<String> {
     let encoding = ScalarEncoding::Canonical;
     let input = |input: ScalarInput<'_>| format!("{input:?} {input:#?}");
     let rows = v1::ntt_response::Output::Rows(vector());
+    let output = v1::RunOutputChunk { output: 0, chunk: Some(chunk()) };
+    let output = v1::run_response::Message::Chunk(output);
+    let run = programs::call([programs::input(1, 2)], vec![programs::inline(elements)], vec![]);
     let sent = v1::ntt_stream_response::Message::Chunk(chunk());
     vec![
         format!("{:?} {:#?}", chunk(), chunk()),
@@ -80,6 +83,8 @@ fn debug_outputs(elements: &[Fr]) -> Vec<String> {
         format!("{:?}", messages::ntt(messages::ntt_spec(1), vector())),
         format!("{:?}", v1::NttResponse { result: None, output: Some(rows) }),
         format!("{:?}", v1::NttStreamResponse { message: Some(sent) }),
+        format!("{:?}", v1::RunResponse { message: Some(output) }),
+        format!("{:?}", programs::run(run, vec![programs::chunk(0, 7, bytes.clone())])),
         format!("{:?}", v1::GetResponse { chunk: Some(chunk()) }),
         format!("{:?}", messages::put_vector(header, vec![chunk()])),
         format!("{0:?} {0:#?}", UploadBuffer::from_bytes(&pool, &bytes, vec![])),

@@ -176,7 +176,7 @@ fn declared(item: &syn::Item) -> Option<String> {
 }
 
 /// `src/a/b.rs` and `src/a/b/mod.rs` are the module a::b.
-fn module_path(file: &str) -> ModulePath {
+pub fn module_path(file: &str) -> ModulePath {
     let name = file.strip_prefix("src/").unwrap_or(file).trim_end_matches(".rs");
     let name = name.strip_suffix("/mod").unwrap_or(name);
     if name == "lib" { Vec::new() } else { name.split('/').map(str::to_owned).collect() }

@@ -8,6 +8,8 @@ mod types;
 
 use std::collections::BTreeSet;
 
+use capstan::error::Reason;
+
 use source::{File, code_files, functions, has_word, imports, modules, read, text_files};
 
 const LINES_MAX: usize = 400;
@@ -17,7 +19,11 @@ const COLUMNS_MAX: usize = 100;
 /// What each module may import. Adding an edge is a decision: see ARCHITECTURE.md.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("error", &[]),
+    ("field", &[]),
     ("curve", &["error"]),
+    // Programs know the types of values, not what computes them.
+    ("program", &["curve", "error", "field"]),
+    ("ops", &["buffer", "curve", "device", "engine", "error", "field", "ntt", "program", "verify"]),
     // Its self-test compares with arkworks through the layouts that `curve` asserts.
     ("device", &["curve", "error"]),
     ("msm", &["curve", "device", "error"]),
@@ -27,18 +33,32 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("formats", &["curve", "error"]),
     ("engine", &["buffer", "curve", "device", "error", "msm", "ntt"]),
     ("verify", &["buffer", "curve", "engine", "error"]),
-    // Decoding returns the engine's plans; the client's half needs no engine.
-    ("wire", &["curve", "engine", "error", "verify"]),
+    ("exec", &["buffer", "curve", "device", "engine", "error", "ops", "program", "verify"]),
+    // Decoding returns the specs of jobs, and programs; the client's half needs no jobs.
+    ("wire", &["curve", "error", "field", "jobs", "ops", "program", "verify"]),
     // Its gauges show the engine's facts on GPUs.
     ("telemetry", &["engine", "error"]),
-    ("store", &["buffer", "curve", "engine", "error", "telemetry", "verify", "wire"]),
-    ("jobs", &["buffer", "curve", "engine", "error", "telemetry", "verify"]),
+    ("store", &["buffer", "curve", "error", "field", "ops", "program", "telemetry", "wire"]),
+    ("jobs", &["buffer", "curve", "engine", "error", "exec", "telemetry", "verify"]),
     (
         "server",
-        &["buffer", "curve", "engine", "error", "jobs", "store", "telemetry", "verify", "wire"],
+        &[
+            "buffer",
+            "curve",
+            "engine",
+            "error",
+            "exec",
+            "jobs",
+            "ops",
+            "program",
+            "store",
+            "telemetry",
+            "verify",
+            "wire",
+        ],
     ),
     ("config", &["error", "server", "telemetry"]),
-    ("client", &["curve", "error", "wire"]),
+    ("client", &["curve", "error", "field", "ops", "program", "verify", "wire"]),
     // Chooses an engine and starts a server with it.
     ("embedded", &["device", "engine", "error", "server"]),
     ("cli", &["client", "curve", "embedded", "error", "formats"]),
@@ -54,7 +74,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
             "src/store/bases/data_dir.rs",
             "src/device/",
             // Allocators: one searches freed memory for secrets, one counts.
-            "tests/residue.rs",
+            "tests/residue/",
             "tests/load/heap.rs",
         ],
         "memory bugs can only be in these files",
@@ -139,7 +159,8 @@ fn modules_import_downwards_only() {
             complaints.push(format!("{path}: {module} is not in MAY_IMPORT"));
             continue;
         };
-        for import in imports(&source::without_tests(&text)) {
+        let depth = directions::module_path(&path).len();
+        for import in imports(&source::without_tests(&text), depth) {
             if import != module && !allowed.contains(&import.as_str()) {
                 complaints.push(format!("{path}: {module} must not import {import}"));
             }
@@ -255,14 +276,36 @@ fn deployment_notes_name_every_metric() {
     }
 }
 
+/// Callers look reasons up in the contract. Connections are refused before a call has a status.
+#[test]
+fn the_contract_lists_every_reason() {
+    let proto = read("proto/capstan/v1/types.proto");
+    let (_, rest) = proto.split_once("ErrorInfo.reason is:\n").expect("the list of reasons");
+    let (list, _) = rest.split_once("\nsyntax").expect("the end of the comment");
+    let mut listed = BTreeSet::new();
+    for line in list.lines().map(|line| line.strip_prefix("//   ").expect("an indented comment")) {
+        // A line without further indentation begins with the status's code.
+        let code = line.find(' ').expect("a code or an indentation");
+        let words = line[code..].split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        let is_reason = |word: &&str| word.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+        listed.extend(words.filter(|word| !word.is_empty()).filter(is_reason));
+    }
+    let known = Reason::ALL.iter().filter(|reason| **reason != Reason::Connections);
+    assert_eq!(listed, known.map(|reason| reason.text()).collect());
+}
+
 #[test]
 fn checks_find_what_they_look_for() {
     let text = "use crate::{\n    curve::{Fr, Group},\n    error::Result,\n};\n\
                 pub fn long<T>() {\n    x();\n    crate::jobs::go();\n}\n// crate::no::such\n\
                 #[cfg(test)]\nmod tests {\n    use crate::client::Client;\n}\n";
-    let found: Vec<_> = imports(&source::without_tests(text)).into_iter().collect();
+    let found: Vec<_> = imports(&source::without_tests(text), 1).into_iter().collect();
     assert_eq!(found, ["curve", "error", "jobs"]);
     assert_eq!(functions(text), [("long".to_owned(), 5, 4)]);
+    let text = "use super::{super::engine::X, sibling, *};\nfn f(_: super::super::store::Y) {}\n";
+    assert_eq!(imports(text, 2).into_iter().collect::<Vec<_>>(), ["engine", "store"]);
+    let text = "use super::{cli::{a, b}, X};\nfn f(_: super::jobs::Y) {}\n";
+    assert_eq!(imports(text, 1).into_iter().collect::<Vec<_>>(), ["cli", "jobs"]);
     assert!(has_word("unsafe { x }", "unsafe") && has_word("use blst::min_pk;", "blst::"));
     assert!(!has_word("#![deny(unsafe_code)]", "unsafe") && !has_word("// unsafe", "unsafe"));
     assert!(!has_word(r#"let x = "the unsafe";"#, "unsafe"));

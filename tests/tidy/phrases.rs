@@ -19,8 +19,8 @@ const BANNED: &[(&str, &str)] = &[
     (r"\b(is|are) no whole number\b", "is not a multiple of ..., is not a whole number"),
     (r"\bmust be said\b", "must be specified, is required"),
     (r"\bas (many|much) as there (are|is)\b", "name the quantity: all points"),
-    (r"\bof so many\b", "name the quantity: with at least `WATCHED_MIN` scalars"),
-    (r"//[/!] how many there are\.", "the number of ..."),
+    (r"\bso many\b", "name the quantity: with at least `WATCHED_MIN` scalars"),
+    (r"//[/!] how many( there are)?\.", "the number of ..."),
     (r"\bthe (former|latter)\b", "repeat the noun"),
     (r"\b(is|are|was|were) let be\b", "is ignored"),
     (r"\bmend(s|ed|ing)?\b", "fix"),
@@ -28,6 +28,7 @@ const BANNED: &[(&str, &str)] = &[
     (r"\bbur(y|ies|ied|ying)\b", "wipe later"),
     (r"\bcorpses?\b", "dropped buffer"),
     (r"\bdiggers?\b", "wiper"),
+    (r"\balarms?\b", "timeout"),
     (r"\bwhose turn it is\b", "the next GPU"),
     (r"\bfor who\b", "lets benchmarks compare ..."),
     (r"(?-i:\bWho) (asks|comes|gives|looks|stops|wants)\b", "name the subject: the caller"),
@@ -35,7 +36,7 @@ const BANNED: &[(&str, &str)] = &[
     (r"(?-i:\bOf which)\b", "write a sentence or a noun phrase: the curve group"),
     (r"//[/!] (the same|as above|likewise)[.,:;]", "state it, or link: like [`Self::msm`], for G2"),
     (r"\bby then\b", "name the event: before the deadline"),
-    (r"\ban? (\w+ )?\w+ of (its|their|our|your) own\b", "its own thread"),
+    (r"\b(an? (\w+ )?\w+|\w+s) of (its|their|our|your) own\b", "its own thread"),
     (r"\bon its own way\b", "separately"),
     (r"\bwhere there (is|are) (one|none|no|an?)\b", "if there is"),
     (r"\bwhere (it|they) (lies?|landed)\b", "in place"),
@@ -95,6 +96,10 @@ fn phrases_are_found_across_lines_and_in_names() {
         "/// Of which the points are.",
         "/// The same, without a label.",
         "on a thread of its own",
+        "without deadlines\n// of its own",
+        "/// How many.",
+        "a pass of so many scalars",
+        "the alarm",
     ] {
         assert_eq!(count(text), 1, "{text}");
     }

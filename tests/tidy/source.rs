@@ -101,23 +101,33 @@ pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// The top-level modules of this crate that the file imports.
-pub fn imports(text: &str) -> BTreeSet<String> {
+/// The top-level modules of this crate that a file imports, by `crate::` or by `super::` up to the
+/// root. The file's module is `depth` levels below the root.
+pub fn imports(text: &str, depth: usize) -> BTreeSet<String> {
     let code: String = text.lines().map(|line| code_of(line) + "\n").collect();
-    let mut found = BTreeSet::new();
-    for (at, prefix) in code.match_indices("crate::") {
-        let rest = &code[at + prefix.len()..];
-        match rest.strip_prefix('{') {
-            Some(group) => found.extend(first_names(group)),
-            None => found.extend(name(rest)),
-        }
-    }
-    found
+    let absolute = code.match_indices("crate::");
+    let absolute = absolute.flat_map(|(at, prefix)| root_names(&code[at + prefix.len()..], 0));
+    let relative = code.match_indices("super::");
+    let relative = relative.flat_map(|(at, _)| root_names(&code[at..], depth));
+    absolute.chain(relative).collect()
 }
 
-/// The first names in a group of imports: `a::{b, c}, d}` has a and d.
-fn first_names(group: &str) -> Vec<String> {
-    let (mut depth, mut names, mut fresh) = (0, Vec::new(), true);
+/// The names of top-level modules that a path or a group of paths begins with, after `depth` times
+/// `super::`.
+fn root_names(path: &str, depth: usize) -> Vec<String> {
+    if let Some(group) = path.strip_prefix('{') {
+        return paths(group).into_iter().flat_map(|path| root_names(path, depth)).collect();
+    }
+    match (path.strip_prefix("super::"), depth) {
+        (Some(rest), 1..) => root_names(rest, depth - 1),
+        (None, 0) => name(path).into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The beginnings of the paths in a group of imports: `a::{b, c}, d}` has those of a and d.
+fn paths(group: &str) -> Vec<&str> {
+    let (mut depth, mut paths, mut fresh) = (0, Vec::new(), true);
     for (at, letter) in group.char_indices() {
         match letter {
             '{' => depth += 1,
@@ -126,12 +136,12 @@ fn first_names(group: &str) -> Vec<String> {
             ',' if depth == 0 => fresh = true,
             _ if fresh && !letter.is_whitespace() => {
                 fresh = false;
-                names.extend(name(&group[at..]));
+                paths.push(&group[at..]);
             }
             _ => {}
         }
     }
-    names
+    paths
 }
 
 /// The lower-case name that `text` begins with: a module, not an item of the root.

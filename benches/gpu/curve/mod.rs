@@ -25,18 +25,18 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
         let figures = batched::gathered(rig, &points, kernel, &small, size);
         figures.iter().for_each(|figure| record.print_rate(figure));
     }
-    record.record_rate(&xyzz::measure(rig, &points, &small, xyzz::G1));
+    record.record_rate(&xyzz::measure(rig, &points, &small, &xyzz::G1));
     drop(small);
     let size = rig.size(LARGE, 1 << 9);
     let large = points.table(rig, size, 0);
     let mut figures = batched::gathered(rig, &points, &batched::G1, &large, size);
     figures.extend(batched::gathered(rig, &points, &batched::G1_ONCE, &large, size));
     record.record_best(figures);
-    record.print_rate(&xyzz::measure(rig, &points, &large, xyzz::G1));
+    record.print_rate(&xyzz::measure(rig, &points, &large, &xyzz::G1));
     drop(large);
 
     let points = KnownPoints::<G2Projective>::new(rig.size(1 << 19, 1 << 8));
     record.record_best(batched::neighbours(rig, &points, &batched::G2));
     let table = points.table(rig, rig.size(1 << 23, 1 << 9), 0);
-    record.record_rate(&xyzz::measure(rig, &points, &table, xyzz::G2));
+    record.record_rate(&xyzz::measure(rig, &points, &table, &xyzz::G2));
 }

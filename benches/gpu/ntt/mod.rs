@@ -10,13 +10,10 @@ mod variants;
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field};
 use capstan::{
-    curve::layout,
+    curve::{Decimation, layout},
     device::{DeviceLease, DeviceSlice},
     engine::NttPlan,
-    ntt::{
-        Decimation, DeviceFr, NttDevice, NttPass, NttPassPlan, NttTransform, TransformEnd,
-        table_bytes_max,
-    },
+    ntt::{DeviceFr, NttDevice, NttPass, NttPassPlan, TransformEnd, table_bytes_max},
     verify,
 };
 
@@ -58,10 +55,10 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
         if modes.is_none() {
             record.record_time(&bench.evaluations());
         }
-        for (passes, turned) in variants::of(rig, lg_n) {
-            let mode = if turned { &MODES[2] } else { &MODES[0] };
-            for mode in [mode, &MODES[1]].into_iter().take(if turned { 1 } else { 2 }) {
-                record.print_time(&bench.given(mode, passes.clone()));
+        for variant in variants::of(rig, lg_n) {
+            let modes = if variant.has_bit_reversal { &MODES[2..3] } else { &MODES[..2] };
+            for mode in modes {
+                record.print_time(&bench.given(mode, variant.passes.clone()));
             }
         }
     }
@@ -97,10 +94,10 @@ impl<'a> NttBench<'a> {
         Self { rig, transforms, lg_n, rows, given, data, out }
     }
 
-    fn transform(&self, mode: &Mode) -> NttTransform {
+    fn transform(&self, mode: &Mode) -> NttPlan {
         let &(_, inverse, on_coset, input_reversed, output_reversed) = mode;
         let coset = on_coset.then(|| Fr::from(7_u64));
-        NttTransform { lg_n: self.lg_n, inverse, coset, input_reversed, output_reversed }
+        NttPlan { lg_n: self.lg_n, inverse, coset, input_reversed, output_reversed }
     }
 
     /// Measures the planner's choice.
@@ -204,8 +201,8 @@ impl<'a> NttBench<'a> {
     }
 
     /// Checks the first three rows and the last one at a random point.
-    fn check(&self, transform: &NttTransform, found: DeviceSlice<'_, DeviceFr>) {
-        let &NttTransform { lg_n, inverse, coset, input_reversed, output_reversed } = transform;
+    fn check(&self, transform: &NttPlan, found: DeviceSlice<'_, DeviceFr>) {
+        let &NttPlan { lg_n, inverse, coset, input_reversed, output_reversed } = transform;
         let plan = NttPlan { lg_n, inverse, coset, input_reversed, output_reversed };
         let n = 1 << lg_n;
         for row in (0..self.rows).filter(|row| *row < 3 || row + 1 == self.rows) {

@@ -4,6 +4,12 @@ use capstan::ntt::NttPass;
 
 use crate::rig::BenchRig;
 
+/// Passes of a transform to compare with the planner's.
+pub struct PassVariant {
+    pub passes: Vec<NttPass>,
+    pub has_bit_reversal: bool,
+}
+
 /// log2 of sizes, and plans in DIF order: passes as lg_r.lg_e.lg_c.multiples, with m for fused
 /// twiddles.
 const VARIANTS: [(u32, &str); 50] = [
@@ -59,8 +65,8 @@ const VARIANTS: [(u32, &str); 50] = [
     (28, "8.2.2.2/6.2.2.2/6.2.2.2/8.2.0.0"),
 ];
 
-/// Like [`VARIANTS`], for results in natural order.
-const TURNED: [(u32, &str); 8] = [
+/// Like [`VARIANTS`], with bit reversal: for results in natural order.
+const BIT_REVERSAL_VARIANTS: [(u32, &str); 8] = [
     (16, "8.1.1.2/8.1.1.0"),
     (16, "8.2.2.2/8.2.1.0"),
     (18, "6.2.2.2/6.2.2.2/6.2.2.0"),
@@ -71,20 +77,22 @@ const TURNED: [(u32, &str); 8] = [
     (28, "6.2.2.1/6.2.2.2/6.2.2.2/10.2.0.0"),
 ];
 
-/// The plans that the command line asks for, and whether their results are in natural order.
-pub fn of(rig: &BenchRig, lg_n: u32) -> Vec<(Vec<NttPass>, bool)> {
+/// The plans that the command line asks for.
+pub fn of(rig: &BenchRig, lg_n: u32) -> Vec<PassVariant> {
     let mut found = Vec::new();
+    let variant = |text, has_bit_reversal| PassVariant { passes: passes(text), has_bit_reversal };
     if rig.flag("variants") {
-        for (list, turned) in [(&VARIANTS[..], false), (&TURNED[..], true)] {
+        for (list, has_bit_reversal) in [(&VARIANTS[..], false), (&BIT_REVERSAL_VARIANTS[..], true)]
+        {
             let these = list.iter().filter(|(size, _)| *size == lg_n);
-            found.extend(these.map(|(_, text)| (passes(text), turned)));
+            found.extend(these.map(|(_, text)| variant(text, has_bit_reversal)));
         }
     }
     if let Some((size, texts)) =
         rig.argument("plans").as_deref().and_then(|text| text.split_once(':'))
         && size.parse() == Ok(lg_n)
     {
-        found.extend(texts.split(',').map(|text| (passes(text), false)));
+        found.extend(texts.split(',').map(|text| variant(text, false)));
     }
     found
 }

@@ -11,7 +11,7 @@ namespace {
 /// Fills the result of a shuffle from a lane outside the mask.
 constexpr int poison = 0xbd;
 
-bool same_place(const Where& a, const Where& b) {
+bool same_place(const CodeLocation& a, const CodeLocation& b) {
     return a.line() == b.line() && std::strcmp(a.file_name(), b.file_name()) == 0;
 }
 
@@ -26,13 +26,15 @@ Block& here() {
 
 } // namespace
 
-void wait_for_block(Where where) { here().wait_for_block(where); }
+void wait_for_block(CodeLocation where) { here().wait_for_block(where); }
 
-void wait_for_warp(const Request& request, Where where) { here().wait_for_warp(request, where); }
+void wait_for_warp(const ExchangeRequest& request, CodeLocation where) {
+    here().wait_for_warp(request, where);
+}
 
-void Block::wait_for_block(Where where) {
-    Thread& thread = threads_[current_];
-    thread.state = State::waits_for_block, thread.where = where;
+void Block::wait_for_block(CodeLocation where) {
+    EmulatedThread& thread = threads_[current_];
+    thread.state = ThreadState::waits_for_block, thread.where = where;
     at_barrier_++;
     if (at_barrier_ + returned_ == count_) release_block();
     pause();
@@ -40,9 +42,9 @@ void Block::wait_for_block(Where where) {
 
 void Block::release_block() {
     at_barrier_ = 0;
-    const Where* first = nullptr;
+    const CodeLocation* first = nullptr;
     for (uint32_t i = 0; i < count_; i++) {
-        if (threads_[i].state != State::waits_for_block) continue;
+        if (threads_[i].state != ThreadState::waits_for_block) continue;
         if (!first) first = &threads_[i].where;
         // The device may let this pass, but CUDA requires all threads to use the same barrier.
         if (!same_place(*first, threads_[i].where)) {
@@ -51,18 +53,18 @@ void Block::release_block() {
         }
     }
     for (uint32_t i = 0; i < count_; i++) {
-        if (threads_[i].state == State::waits_for_block) make_ready(i);
+        if (threads_[i].state == ThreadState::waits_for_block) make_ready(i);
     }
 }
 
-void Block::wait_for_warp(const Request& request, Where where) {
+void Block::wait_for_warp(const ExchangeRequest& request, CodeLocation where) {
     const uint32_t lane = current_ % 32, first = current_ - lane, mask = request.mask;
     if ((mask >> lane & 1) == 0) {
         fail(719, format("mask %08x at %s:%u does not include the calling lane %u", mask,
                          where.file_name(), where.line(), lane));
     }
-    Thread& thread = threads_[current_];
-    thread.state = State::waits_for_warp;
+    EmulatedThread& thread = threads_[current_];
+    thread.state = ThreadState::waits_for_warp;
     thread.request = request;
     thread.where = where;
     // The device ignores lanes beyond the block's end, too.
@@ -72,8 +74,9 @@ void Block::wait_for_warp(const Request& request, Where where) {
     waiting |= 1u << lane;
     bool complete = (waiting & existing) == existing;
     for (uint32_t left = complete ? existing : 0; left != 0; left &= left - 1) {
-        const Request& other = threads_[first + uint32_t(__builtin_ctz(left))].request;
-        complete &= other.mask == mask && other.what == request.what && other.bytes == request.bytes;
+        const ExchangeRequest& other = threads_[first + uint32_t(__builtin_ctz(left))].request;
+        complete &=
+            other.mask == mask && other.what == request.what && other.bytes == request.bytes;
     }
     if (complete) {
         waiting &= ~existing;
@@ -87,15 +90,15 @@ void Block::release_warp(uint32_t first, uint32_t mask) {
     uint32_t ballot = 0;
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         const auto lane = uint32_t(__builtin_ctz(left));
-        const Request& request = threads_[first + lane].request;
-        if (request.what != Exchange::ballot) break;
+        const ExchangeRequest& request = threads_[first + lane].request;
+        if (request.what != WarpExchange::ballot) break;
         ballot |= uint32_t(*static_cast<const uint32_t*>(request.value) != 0) << lane;
     }
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         const uint32_t thread = first + uint32_t(__builtin_ctz(left));
-        const Request& request = threads_[thread].request;
-        if (request.what == Exchange::ballot) *static_cast<uint32_t*>(request.result) = ballot;
-        if (request.what == Exchange::value) {
+        const ExchangeRequest& request = threads_[thread].request;
+        if (request.what == WarpExchange::ballot) *static_cast<uint32_t*>(request.result) = ballot;
+        if (request.what == WarpExchange::value) {
             const uint32_t source = request.source % 32;
             if (mask >> source & 1) {
                 std::memcpy(request.result, threads_[first + source].request.value, request.bytes);
@@ -112,23 +115,27 @@ std::string Block::deadlock() const {
     const uint3 b = index_;
     std::string text = format("kernel %s, block (%u, %u, %u): deadlock:",
                               grid_->kernel->name.c_str(), b.x, b.y, b.z);
-    auto same = [&](const Thread& x, const Thread& y) {
+    auto same = [&](const EmulatedThread& x, const EmulatedThread& y) {
         if (x.state != y.state) return false;
-        if (x.state == State::returned || x.state == State::ready) return true;
-        if (x.state == State::waits_for_warp && x.request.mask != y.request.mask) return false;
+        if (x.state == ThreadState::returned || x.state == ThreadState::ready) return true;
+        if (x.state == ThreadState::waits_for_warp && x.request.mask != y.request.mask) {
+            return false;
+        }
         return same_place(x.where, y.where);
     };
     for (uint32_t from = 0, runs = 0; from < count_; runs++) {
         uint32_t to = from + 1;
         while (to < count_ && same(threads_[from], threads_[to])) to++;
         if (runs == 16) return text + "; ...";
-        const Thread& t = threads_[from];
+        const EmulatedThread& t = threads_[from];
         text += format("%s threads %u to %u ", runs ? ";" : "", from, to - 1);
-        if (t.state == State::returned) text += "returned";
-        if (t.state == State::ready) text += "run";
-        if (t.state == State::waits_for_block) text += "wait for the block";
-        if (t.state == State::waits_for_warp) text += format("wait for lanes %08x", t.request.mask);
-        if (t.state == State::waits_for_block || t.state == State::waits_for_warp) {
+        if (t.state == ThreadState::returned) text += "returned";
+        if (t.state == ThreadState::ready) text += "run";
+        if (t.state == ThreadState::waits_for_block) text += "wait for the block";
+        if (t.state == ThreadState::waits_for_warp) {
+            text += format("wait for lanes %08x", t.request.mask);
+        }
+        if (t.state == ThreadState::waits_for_block || t.state == ThreadState::waits_for_warp) {
             text += format(" at %s:%u", t.where.file_name(), t.where.line());
         }
         from = to;

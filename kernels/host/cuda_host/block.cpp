@@ -12,15 +12,17 @@ constinit thread_local Block* running = nullptr;
 
 Block* Block::here() { return running; }
 
-Failure Block::run(const Grid& grid, uint3 index, uint64_t number) {
+Failure Block::run(const KernelLaunch& grid, uint3 index, uint64_t number) {
     grid_ = &grid, index_ = index;
     count_ = grid.block.x * grid.block.y * grid.block.z;
     returned_ = at_barrier_ = static_bytes_ = 0;
     epoch_++;
     failure_ = {};
     random_ = {mix(grid.seed, number)};
-    order_ = Order::natural;
-    if (grid.seed != 0) order_ = random_.below(3) == 0 ? Order::newest_first : Order::random;
+    order_ = ThreadOrder::natural;
+    if (grid.seed != 0) {
+        order_ = random_.below(3) == 0 ? ThreadOrder::newest_first : ThreadOrder::random;
+    }
     running = this;
     blockIdx = index, blockDim = grid.block, gridDim = grid.grid;
     poison_dynamic();
@@ -37,9 +39,9 @@ void Block::prepare_threads() {
     next_ = threads_max;
     waiting_.fill(0);
     for (uint32_t i = 0; i < count_; i++) {
-        Thread& thread = threads_[i];
+        EmulatedThread& thread = threads_[i];
         thread.index = {i % dim.x, i / dim.x % dim.y, i / (dim.x * dim.y)};
-        thread.state = State::ready;
+        thread.state = ThreadState::ready;
         thread.groups = 0;
         thread.awaited = false;
         thread.copies.clear();
@@ -59,12 +61,12 @@ void Block::schedule() {
 uint32_t Block::pick() {
     const auto waiting = uint32_t(ready_.size() - ready_from_);
     uint32_t at = 0;
-    if (order_ == Order::natural) {
+    if (order_ == ThreadOrder::natural) {
         const uint32_t thread = ready_[ready_from_++];
         if (ready_from_ == ready_.size()) ready_.clear(), ready_from_ = 0;
         return thread;
     }
-    if (order_ == Order::newest_first && random_.below(8) != 0) at = waiting - 1;
+    if (order_ == ThreadOrder::newest_first && random_.below(8) != 0) at = waiting - 1;
     else at = random_.below(waiting);
     std::swap(ready_[ready_from_ + at], ready_.back());
     const uint32_t thread = ready_.back();
@@ -73,9 +75,9 @@ uint32_t Block::pick() {
 }
 
 void Block::resume(uint32_t index) {
-    Thread& thread = threads_[index];
+    EmulatedThread& thread = threads_[index];
     if (!thread.stack) {
-        if (stacks_.empty()) stacks_.push_back(std::make_unique<Stack>());
+        if (stacks_.empty()) stacks_.push_back(std::make_unique<FiberStack>());
         thread.stack = std::move(stacks_.back());
         stacks_.pop_back();
         prepare(thread.context, *thread.stack, &Block::enter);
@@ -84,8 +86,8 @@ void Block::resume(uint32_t index) {
     threadIdx = thread.index;
     switch_context(scheduler_, thread.context);
     // Other threads may have run since. A returned one passes its warm stack on.
-    Thread& last = threads_[current_];
-    if (last.state != State::returned) return;
+    EmulatedThread& last = threads_[current_];
+    if (last.state != ThreadState::returned) return;
     last.stack->forget(4096);
     stacks_.push_back(std::move(last.stack));
 }
@@ -94,12 +96,12 @@ void Block::enter() {
     Block& block = *running;
     arrived(block.scheduler_);
     block.grid_->kernel->call(block.grid_->arguments);
-    Thread& thread = block.threads_[block.current_];
+    EmulatedThread& thread = block.threads_[block.current_];
     if (block.grid_->early && !thread.awaited) {
             block.fail(710, "was launched to start early but did not call await_predecessor");
     }
-    block.land(thread, 0);
-    thread.state = State::returned;
+    block.complete_copies(thread, 0);
+    thread.state = ThreadState::returned;
     block.returned_++;
     // Returned threads no longer count for barriers.
     if (block.at_barrier_ != 0 && block.at_barrier_ + block.returned_ == block.count_) {
@@ -110,13 +112,13 @@ void Block::enter() {
 }
 
 void Block::make_ready(uint32_t thread) {
-    threads_[thread].state = State::ready;
+    threads_[thread].state = ThreadState::ready;
     ready_.push_back(thread);
 }
 
 /// Switches to another thread: directly if it has started, else through the scheduler.
 void Block::pause() {
-    Context& own = threads_[current_].context;
+    FiberContext& own = threads_[current_].context;
     if (failure_.code == 0 && has_ready()) {
         const uint32_t next = pick();
         if (next == current_) return;
@@ -134,7 +136,7 @@ void Block::pause() {
 void Block::abandon() {
     for (uint32_t i = 0; i < count_; i++) {
         if (!threads_[i].stack) continue;
-        threads_[i].stack->forget(Stack::bytes);
+        threads_[i].stack->forget(FiberStack::bytes);
         stacks_.push_back(std::move(threads_[i].stack));
     }
 }
@@ -164,7 +166,7 @@ void await_predecessor() {
     if (Block* block = Block::here()) block->await_predecessor();
 }
 
-void assertion_failed(const char* condition, Where where) {
+void assertion_failed(const char* condition, CodeLocation where) {
     auto text = format("assertion %s failed at %s:%u", condition, where.file_name(), where.line());
     if (Block* block = Block::here()) block->fail(710, std::move(text));
     std::fprintf(stderr, "%s\n", text.c_str());

@@ -21,7 +21,7 @@ struct Failure {
 };
 
 /// One launch of a kernel.
-struct Grid {
+struct KernelLaunch {
     const Kernel* kernel;
     dim3 grid, block;
     uint32_t dynamic_shared_bytes;
@@ -32,7 +32,7 @@ struct Grid {
 };
 
 /// Runs all blocks, several at a time; returns the first failure.
-Failure run_grid(const Grid& grid);
+Failure run_grid(const KernelLaunch& grid);
 
 /// Formats like printf.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
@@ -45,10 +45,10 @@ public:
     static Block* here();
 
     /// Runs block `index` of the grid to its end or its first failure.
-    Failure run(const Grid& grid, uint3 index, uint64_t number);
+    Failure run(const KernelLaunch& grid, uint3 index, uint64_t number);
 
-    void wait_for_block(Where where);
-    void wait_for_warp(const Request& request, Where where);
+    void wait_for_block(CodeLocation where);
+    void wait_for_warp(const ExchangeRequest& request, CodeLocation where);
     void await_predecessor() { threads_[current_].awaited = true; }
     [[noreturn]] void fail(int code, std::string text);
 
@@ -60,29 +60,29 @@ public:
     void wait_copies(uint32_t groups);
 
 private:
-    enum class State : uint8_t { ready, waits_for_block, waits_for_warp, returned };
-    struct Copy {
+    enum class ThreadState : uint8_t { ready, waits_for_block, waits_for_warp, returned };
+    struct PendingCopy {
         void* to;
         const void* from;
         uint32_t bytes, group;
     };
-    struct Thread {
-        Context context;
+    struct EmulatedThread {
+        FiberContext context;
         uint3 index;
-        State state;
-        Request request; // while waiting for its warp
-        Where where;
-        std::unique_ptr<Stack> stack;
-        std::vector<Copy> copies;
+        ThreadState state;
+        ExchangeRequest request; // while waiting for its warp
+        CodeLocation where;
+        std::unique_ptr<FiberStack> stack;
+        std::vector<PendingCopy> copies;
         uint32_t groups;
         bool awaited; // await_predecessor was called
     };
-    struct Site {
+    struct SharedSiteMemory {
         std::unique_ptr<char, void (*)(void*)> memory{nullptr, nullptr};
         size_t bytes = 0;
         uint64_t used_in = 0;
     };
-    enum class Order : uint8_t { natural, random, newest_first };
+    enum class ThreadOrder : uint8_t { natural, random, newest_first };
 
     static void enter();
     void prepare_threads();
@@ -98,24 +98,24 @@ private:
     std::string deadlock() const;
     std::string name(uint32_t thread) const;
     void poison_dynamic();
-    void land(Thread& thread, uint32_t groups_left);
+    void complete_copies(EmulatedThread& thread, uint32_t groups_left);
 
-    const Grid* grid_ = nullptr;
+    const KernelLaunch* grid_ = nullptr;
     uint3 index_{};
     uint32_t count_ = 0, current_ = 0, returned_ = 0, at_barrier_ = 0;
     uint64_t epoch_ = 0; // counts blocks, so that static shared memory detects a new one
     uint32_t static_bytes_ = 0;
-    Random random_{0};
-    Order order_ = Order::natural;
+    SplitMix64 random_{0};
+    ThreadOrder order_ = ThreadOrder::natural;
     Failure failure_;
-    Context scheduler_;
-    std::vector<Thread> threads_ = std::vector<Thread>(threads_max);
-    std::vector<std::unique_ptr<Stack>> stacks_; // unused
+    FiberContext scheduler_;
+    std::vector<EmulatedThread> threads_ = std::vector<EmulatedThread>(threads_max);
+    std::vector<std::unique_ptr<FiberStack>> stacks_; // unused
     std::vector<uint32_t> ready_;
     size_t ready_from_ = 0;
     uint32_t next_ = threads_max; // already picked, if below threads_max
     std::array<uint32_t, threads_max / 32> waiting_{}; // lanes waiting for their warp
-    std::vector<Site> sites_;
+    std::vector<SharedSiteMemory> sites_;
     std::unique_ptr<char, void (*)(void*)> dynamic_{nullptr, nullptr};
     size_t dynamic_bytes_ = 0;
 };

@@ -78,7 +78,7 @@ extern "C" void cuda_host_switch(void** save, void* load);
 
 namespace cuda_host {
 
-Stack::Stack() {
+FiberStack::FiberStack() {
     const size_t page = size_t(sysconf(_SC_PAGESIZE));
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void* at = mmap(nullptr, page + bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
@@ -90,26 +90,26 @@ Stack::Stack() {
     base_ = mapped_ + page;
 }
 
-Stack::~Stack() { munmap(mapped_, size_t(base_ - mapped_) + bytes); }
+FiberStack::~FiberStack() { munmap(mapped_, size_t(base_ - mapped_) + bytes); }
 
-void Stack::forget([[maybe_unused]] size_t upper) const {
+void FiberStack::forget([[maybe_unused]] size_t upper) const {
 #if CUDA_HOST_ASAN
     ASAN_UNPOISON_MEMORY_REGION(base_ + bytes - upper, upper);
 #endif
 }
 
-void prepare(Context& context, const Stack& stack, void (*entry)()) {
+void prepare(FiberContext& context, const FiberStack& stack, void (*entry)()) {
 #if CUDA_HOST_ASAN
-    context.fake_stack = nullptr, context.bottom = stack.bottom(), context.size = Stack::bytes;
+    context.fake_stack = nullptr, context.bottom = stack.bottom(), context.size = FiberStack::bytes;
 #endif
 #if CUDA_HOST_UCONTEXT
     getcontext(&context.state);
     context.state.uc_stack.ss_sp = stack.bottom();
-    context.state.uc_stack.ss_size = Stack::bytes;
+    context.state.uc_stack.ss_size = FiberStack::bytes;
     context.state.uc_link = nullptr;
     makecontext(&context.state, entry, 0);
 #else
-    auto* top = reinterpret_cast<void**>(stack.bottom() + Stack::bytes);
+    auto* top = reinterpret_cast<void**>(stack.bottom() + FiberStack::bytes);
 #if defined(__x86_64__)
     // One word above the return address, as after a call: the ABI requires rsp = 8 mod 16 on entry.
     *--top = nullptr;
@@ -124,7 +124,7 @@ void prepare(Context& context, const Stack& stack, void (*entry)()) {
 #endif
 }
 
-void switch_context(Context& from, Context& to, [[maybe_unused]] bool last) {
+void switch_context(FiberContext& from, FiberContext& to, [[maybe_unused]] bool last) {
 #if CUDA_HOST_ASAN
     __sanitizer_start_switch_fiber(last ? nullptr : &from.fake_stack, to.bottom, to.size);
 #endif
@@ -138,7 +138,7 @@ void switch_context(Context& from, Context& to, [[maybe_unused]] bool last) {
 #endif
 }
 
-void arrived([[maybe_unused]] Context& from) {
+void arrived([[maybe_unused]] FiberContext& from) {
 #if CUDA_HOST_ASAN
     // The first fiber to run on an OS thread records that thread's own stack.
     __sanitizer_finish_switch_fiber(nullptr, &from.bottom, &from.size);

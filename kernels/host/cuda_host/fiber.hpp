@@ -21,15 +21,15 @@
 namespace cuda_host {
 
 /// A stack with a guard page below it.
-class Stack {
+class FiberStack {
 public:
     // The sanitizer's red zones make frames several times larger.
     static constexpr size_t bytes = CUDA_HOST_ASAN ? 1 << 20 : 128 << 10;
 
-    Stack();
-    ~Stack();
-    Stack(const Stack&) = delete;
-    Stack& operator=(const Stack&) = delete;
+    FiberStack();
+    ~FiberStack();
+    FiberStack(const FiberStack&) = delete;
+    FiberStack& operator=(const FiberStack&) = delete;
 
     char* bottom() const { return base_; }
 
@@ -43,7 +43,7 @@ private:
 };
 
 /// A saved execution state: a fiber's, or the scheduler's on its OS thread's own stack.
-struct Context {
+struct FiberContext {
 #if CUDA_HOST_UCONTEXT
     ucontext_t state;
 #else
@@ -57,12 +57,12 @@ struct Context {
 };
 
 /// Prepares `context` to run `entry` on the stack. `entry` calls `arrived` first and never returns.
-void prepare(Context& context, const Stack& stack, void (*entry)());
+void prepare(FiberContext& context, const FiberStack& stack, void (*entry)());
 
 /// Switches from `from` to `to`; returns when `from` is resumed. `last`: `from` never resumes.
-void switch_context(Context& from, Context& to, bool last = false);
+void switch_context(FiberContext& from, FiberContext& to, bool last = false);
 
 /// Must be called first on a new fiber; `from` is the context that switched to it.
-void arrived(Context& from);
+void arrived(FiberContext& from);
 
 } // namespace cuda_host

@@ -15,7 +15,7 @@ class Permutation {
 public:
     Permutation(uint64_t count, uint64_t seed) : count_(count), seed_(seed) {
         while (mask_ < count - 1) mask_ = mask_ << 1 | 1;
-        Random random{seed};
+        SplitMix64 random{seed};
         factor_ = random.next() | 1, offset_ = random.next();
     }
     /// The number of steps; a step outside the range yields no block.
@@ -29,8 +29,8 @@ private:
     uint64_t count_, seed_, mask_ = 0, factor_, offset_;
 };
 
-struct Job {
-    const Grid& grid;
+struct GridJob {
+    const KernelLaunch& grid;
     Permutation order;
     std::atomic<uint64_t> next{0};
     std::atomic<bool> failed{false};
@@ -38,7 +38,7 @@ struct Job {
     Failure failure;
 };
 
-void work(Job& job, Block& block) {
+void work(GridJob& job, Block& block) {
     const dim3 dim = job.grid.grid;
     for (;;) {
         const uint64_t step = job.next++;
@@ -55,13 +55,13 @@ void work(Job& job, Block& block) {
 }
 
 /// OS threads that help run grids. They live as long as the process.
-class Helpers {
+class HelperThreads {
 public:
-    explicit Helpers(unsigned count) : count_(count) {
+    explicit HelperThreads(unsigned count) : count_(count) {
         for (unsigned i = 0; i < count; i++) std::thread([this] { serve(); }).detach();
     }
 
-    void run(Job& job, Block& own) {
+    void run(GridJob& job, Block& own) {
         if (count_ == 0) return work(job, own);
         {
             std::lock_guard guard(lock_);
@@ -82,7 +82,7 @@ private:
         for (;;) {
             wake_.wait(guard, [&] { return round_ != seen; });
             seen = round_;
-            Job& job = *job_;
+            GridJob& job = *job_;
             guard.unlock();
             work(job, *block);
             guard.lock();
@@ -92,7 +92,7 @@ private:
 
     unsigned count_, busy_ = 0;
     uint64_t round_ = 0;
-    Job* job_ = nullptr;
+    GridJob* job_ = nullptr;
     std::mutex lock_;
     std::condition_variable wake_, done_;
 };
@@ -104,14 +104,14 @@ unsigned threads() {
 
 } // namespace
 
-Failure run_grid(const Grid& grid) {
+Failure run_grid(const KernelLaunch& grid) {
     // Never destroyed: helper threads may still wait while the process exits.
-    static auto* helpers = new Helpers(threads() - 1);
+    static auto* helpers = new HelperThreads(threads() - 1);
     static auto* own = new Block;
     static std::mutex one_at_a_time;
     std::lock_guard guard(one_at_a_time);
     const uint64_t blocks = uint64_t(grid.grid.x) * grid.grid.y * grid.grid.z;
-    Job job{.grid = grid, .order = {blocks, grid.seed}, .lock = {}, .failure = {}};
+    GridJob job{.grid = grid, .order = {blocks, grid.seed}, .lock = {}, .failure = {}};
     if (blocks == 1) work(job, *own);
     else helpers->run(job, *own);
     return job.failure;

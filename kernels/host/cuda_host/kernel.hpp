@@ -26,8 +26,8 @@ struct PointerArgument {
 /// A kernel and its parameters. Launches copy the arguments, as the driver does.
 struct Kernel {
     std::string module, name;
-    uint32_t threads_max;          // from the launch bounds
-    uint32_t blocks_min;           // from the launch bounds; 0 if not specified
+    uint32_t threads_max;          // from `__launch_bounds__`
+    uint32_t blocks_min;           // from `__launch_bounds__`; 0 if not specified
     size_t argument_bytes;         // of the packed arguments
     uint64_t shared_bytes_max = 0; // static shared memory per block, as far as known
     void (*pack)(void** arguments, void* packed);
@@ -36,7 +36,7 @@ struct Kernel {
     std::vector<size_t> sizes; // of the arguments, in order
 };
 
-/// Records the launch bounds of the kernel that is exported next.
+/// Records the `__launch_bounds__` of the kernel that is exported next.
 bool declare_kernel(const char* module, std::initializer_list<uint32_t> bounds);
 bool export_kernel(Kernel kernel);
 
@@ -90,7 +90,7 @@ template <auto F> bool export_function(const char* module, const char* name) {
 #define __launch_bounds__(...)
 
 #define FN inline
-#define RARE [[gnu::noinline]] inline
+#define NOINLINE [[gnu::noinline]] inline
 #define CONSTANT static constexpr
 
 #ifndef CUDA_HOST_MODULE
@@ -113,4 +113,4 @@ template <auto F> bool export_function(const char* module, const char* name) {
 /// States an invariant; compiles to nothing on the device.
 #define ASSERT_RANGE(condition)                                                                    \
     ((condition) ? void() : ::cuda_host::assertion_failed(#condition,                              \
-                                                          ::cuda_host::Where::current()))
+                                                          ::cuda_host::CodeLocation::current()))

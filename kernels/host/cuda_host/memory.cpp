@@ -31,7 +31,7 @@ void* dynamic_shared() { return Block::here()->dynamic_shared(); }
 
 void* Block::static_shared(uint32_t number, size_t bytes, size_t align) {
     if (number >= sites_.size()) sites_.resize(number + 1);
-    Site& site = sites_[number];
+    SharedSiteMemory& site = sites_[number];
     if (site.used_in == epoch_) return site.memory.get();
     if (!site.memory) site.memory = allocate(bytes, align), site.bytes = bytes;
     site.used_in = epoch_;
@@ -72,7 +72,7 @@ void Block::copy_async(void* to, const void* from, uint32_t bytes) {
         fail(716, format("asynchronous copy of %u bytes from %p to %p is not aligned", bytes, from,
                          to));
     }
-    Thread& thread = threads_[current_];
+    EmulatedThread& thread = threads_[current_];
     // An early copy exposes a buffer still in use, a late copy a missing wait.
     if (grid_->seed != 0 && random_.below(2) == 0) std::memcpy(to, from, bytes);
     else thread.copies.push_back({to, from, bytes, thread.groups});
@@ -80,10 +80,10 @@ void Block::copy_async(void* to, const void* from, uint32_t bytes) {
 
 void Block::commit_copies() { threads_[current_].groups++; }
 
-void Block::wait_copies(uint32_t groups) { land(threads_[current_], groups); }
+void Block::wait_copies(uint32_t groups) { complete_copies(threads_[current_], groups); }
 
 /// Completes the copies of all closed groups except the newest `groups_left`.
-void Block::land(Thread& thread, uint32_t groups_left) {
+void Block::complete_copies(EmulatedThread& thread, uint32_t groups_left) {
     auto& copies = thread.copies;
     size_t done = 0;
     while (done < copies.size() && copies[done].group + groups_left < thread.groups) {

@@ -6,7 +6,7 @@
 namespace cuda_host {
 
 /// SplitMix64: <https://prng.di.unimi.it/splitmix64.c>.
-struct Random {
+struct SplitMix64 {
     uint64_t state;
 
     uint64_t next() {
@@ -20,6 +20,6 @@ struct Random {
 };
 
 /// Combines two values into a seed.
-inline uint64_t mix(uint64_t a, uint64_t b) { return Random{a ^ Random{b}.next()}.next(); }
+inline uint64_t mix(uint64_t a, uint64_t b) { return SplitMix64{a ^ SplitMix64{b}.next()}.next(); }
 
 } // namespace cuda_host

@@ -10,14 +10,14 @@ namespace cuda_host {
 
 namespace {
 
-struct Declared {
+struct DeclaredKernel {
     std::string module;
     std::vector<uint32_t> bounds;
 };
 
 // Created on first use: kernels register before main, in no particular order of files.
-std::deque<Declared>& declared() {
-    static auto* queue = new std::deque<Declared>;
+std::deque<DeclaredKernel>& declared() {
+    static auto* queue = new std::deque<DeclaredKernel>;
     return *queue;
 }
 

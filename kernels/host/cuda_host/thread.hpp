@@ -18,7 +18,7 @@ constexpr int warpSize = 32;
 
 namespace cuda_host {
 
-using Where = std::source_location;
+using CodeLocation = std::source_location;
 
 /// Index of the running thread in its block, x fastest: lane = index % 32.
 inline uint32_t thread_index() {
@@ -26,35 +26,36 @@ inline uint32_t thread_index() {
 }
 
 /// Waits for all threads of the block that have not returned.
-void wait_for_block(Where where);
+void wait_for_block(CodeLocation where);
 
-enum class Exchange : uint8_t { none, value, ballot };
+enum class WarpExchange : uint8_t { none, value, ballot };
 
 /// A lane's part in an exchange with the lanes of `mask`: it asks for nothing, for the value of
 /// lane `source`, or for the lanes with a nonzero word. Both pointers are to the lane's own stack.
-struct Request {
-    Exchange what = Exchange::none;
+struct ExchangeRequest {
+    WarpExchange what = WarpExchange::none;
     uint32_t mask, source = 0, bytes = 0;
     const void* value = nullptr;
     void* result = nullptr;
 };
 
 /// Waits for the lanes of the mask, then gives each its result.
-void wait_for_warp(const Request& request, Where where);
+void wait_for_warp(const ExchangeRequest& request, CodeLocation where);
 
 /// Programmatic dependent launch: records that the thread waits for the preceding work.
 void await_predecessor();
 
 /// Fails the launch with `CUDA_ERROR_ASSERT`; outside a kernel, aborts the process.
-[[noreturn]] void assertion_failed(const char* condition, Where where);
+[[noreturn]] void assertion_failed(const char* condition, CodeLocation where);
 
 } // namespace cuda_host
 
-inline void __syncthreads(cuda_host::Where where = cuda_host::Where::current()) {
+inline void __syncthreads(cuda_host::CodeLocation where = cuda_host::CodeLocation::current()) {
     cuda_host::wait_for_block(where);
 }
 
-inline void __syncwarp(uint32_t mask = ~0u, cuda_host::Where where = cuda_host::Where::current()) {
+inline void __syncwarp(uint32_t mask = ~0u,
+                       cuda_host::CodeLocation where = cuda_host::CodeLocation::current()) {
     cuda_host::wait_for_warp({.mask = mask}, where);
 }
 

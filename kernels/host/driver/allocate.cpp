@@ -14,7 +14,7 @@ bool idle(const Device& device) {
 }
 
 /// Allocates; if memory is short, runs queued work first, as the device would: it may free some.
-int allocate_with_room(Api& api, size_t bytes, bool live, Address& out) {
+int allocate_with_room(ApiCall& api, size_t bytes, bool live, Address& out) {
     const int first = allocate(*api.device, bytes, live, out);
     if (first != out_of_memory) return first;
     while (!idle(*api.device) && (state().running || step(api.lock))) {
@@ -27,7 +27,7 @@ int allocate_with_room(Api& api, size_t bytes, bool live, Address& out) {
 } // namespace
 
 EMULATED_API cuMemAlloc_v2(Address* out, size_t bytes) {
-    return call("cuMemAlloc", "allocation", false, nullptr, [&](Api& api) -> int {
+    return call("cuMemAlloc", "allocation", false, nullptr, [&](ApiCall& api) -> int {
         if (bytes == 0) return invalid_value;
         if (int refused = refuse_while_capturing()) return refused;
         return allocate_with_room(api, bytes, true, *out);
@@ -35,7 +35,7 @@ EMULATED_API cuMemAlloc_v2(Address* out, size_t bytes) {
 }
 
 EMULATED_API cuMemFree_v2(Address start) {
-    return call("cuMemFree", [&](Api&) -> int {
+    return call("cuMemFree", [&](ApiCall&) -> int {
         if (start == 0) return success;
         if (int refused = refuse_while_capturing()) return refused;
         Allocation* found = find_allocation(start, 0);
@@ -47,13 +47,13 @@ EMULATED_API cuMemFree_v2(Address start) {
 }
 
 EMULATED_API cuMemAllocAsync(Address* out, size_t bytes, void* handle) {
-    return call("cuMemAllocAsync", "allocation", false, nullptr, [&](Api& api) -> int {
+    return call("cuMemAllocAsync", "allocation", false, nullptr, [&](ApiCall& api) -> int {
         const auto stream = find_stream(api, handle);
         if (!stream) return invalid_handle;
         if (stream->capture) return capture_unsupported;
         if (bytes == 0) return *out = 0, success;
         if (int code = allocate_with_room(api, bytes, false, *out)) return code;
-        Op op;
+        StreamOp op;
         op.run = [start = *out]() -> Failure {
             Lock lock(state().lock);
             if (Allocation* found = find_allocation(start, 0)) found->live = true;
@@ -68,7 +68,7 @@ EMULATED_API cuMemAllocFromPoolAsync(Address* out, size_t bytes, void*, void* st
 }
 
 EMULATED_API cuMemFreeAsync(Address start, void* handle) {
-    return call("cuMemFreeAsync", [&](Api& api) -> int {
+    return call("cuMemFreeAsync", [&](ApiCall& api) -> int {
         const auto stream = find_stream(api, handle);
         if (!stream) return invalid_handle;
         if (stream->capture) return capture_unsupported;
@@ -76,7 +76,7 @@ EMULATED_API cuMemFreeAsync(Address start, void* handle) {
         Allocation* found = find_allocation(start, 0);
         if (!found || found->start != start || found->free_queued) return invalid_value;
         found->free_queued = true;
-        Op op;
+        StreamOp op;
         op.run = [start]() -> Failure {
             Lock lock(state().lock);
             if (Allocation* found = find_allocation(start, 0)) release(*found);
@@ -87,7 +87,7 @@ EMULATED_API cuMemFreeAsync(Address start, void* handle) {
 }
 
 EMULATED_API cuMemGetInfo_v2(size_t* free, size_t* total) {
-    return call("cuMemGetInfo", [&](Api& api) -> int {
+    return call("cuMemGetInfo", [&](ApiCall& api) -> int {
         *total = api.device->bytes_total;
         *free = api.device->bytes_total - api.device->bytes_used;
         return success;
@@ -97,7 +97,7 @@ EMULATED_API cuMemGetInfo_v2(size_t* free, size_t* total) {
 // Every device has only its default pool, which caches no memory.
 
 EMULATED_API cuDeviceGetDefaultMemPool(void** pool, int device) {
-    return call("cuDeviceGetDefaultMemPool", [&](Api&) -> int {
+    return call("cuDeviceGetDefaultMemPool", [&](ApiCall&) -> int {
         if (device < 0 || size_t(device) >= state().devices.size()) return invalid_device;
         *pool = &state().devices[size_t(device)];
         return success;
@@ -109,15 +109,15 @@ EMULATED_API cuDeviceGetMemPool(void** pool, int device) {
 }
 
 EMULATED_API cuMemPoolTrimTo(void*, size_t) {
-    return call("cuMemPoolTrimTo", [&](Api&) -> int { return success; });
+    return call("cuMemPoolTrimTo", [&](ApiCall&) -> int { return success; });
 }
 
 EMULATED_API cuMemPoolSetAttribute(void*, int, void*) {
-    return call("cuMemPoolSetAttribute", [&](Api&) -> int { return success; });
+    return call("cuMemPoolSetAttribute", [&](ApiCall&) -> int { return success; });
 }
 
 EMULATED_API cuMemPoolGetAttribute(void* pool, int attribute, void* out) {
-    return call("cuMemPoolGetAttribute", [&](Api&) -> int {
+    return call("cuMemPoolGetAttribute", [&](ApiCall&) -> int {
         const auto* device = static_cast<const Device*>(pool);
         // 5 to 8: bytes reserved and used, current and maximum; 1 to 3: 32-bit flags; 4: the
         // release threshold.

@@ -53,7 +53,7 @@ void set_faults(const char* specification);
 /// Aborts the process: the call has no output to corrupt.
 [[noreturn]] void refuse_flip();
 
-struct Api {
+struct ApiCall {
     Lock lock;
     Device* device;
     Injection injected; // for calls that queue work: takes effect when the work runs
@@ -63,12 +63,12 @@ struct Api {
 Device* current_device();
 
 /// Waits until the device is reset, like a call that hangs.
-int hang(Api& api);
+int hang(ApiCall& api);
 
 /// Wraps a call. `later`: `body` handles injected sticky faults and hangs.
 template <typename Body>
 int call(const char* name, const char* group, bool later, const char* kernel, Body body) {
-    Api api{Lock(state().lock), nullptr, {}};
+    ApiCall api{Lock(state().lock), nullptr, {}};
     if (!state().initialised) return not_initialised;
     api.device = current_device();
     if (!api.device) return invalid_context;
@@ -92,18 +92,18 @@ template <typename Body> int call(const char* name, Body body) {
 /// Wraps a call that queues work; under a seed, runs some queued work before it returns.
 template <typename Body>
 int queue_call(const char* name, const char* group, Body body, const char* kernel = nullptr) {
-    return call(name, group, true, kernel, [&](Api& api) -> int {
+    return call(name, group, true, kernel, [&](ApiCall& api) -> int {
         const int code = body(api);
-        if (code == success) go_on(api.lock);
+        if (code == success) run_some_work(api.lock);
         return code;
     });
 }
 
 /// Applies an injected fault to `op`. `written` returns the address that an argument points to.
-void apply(const Injection& injected, Op& op,
+void apply(const Injection& injected, StreamOp& op,
            const std::function<uint8_t*(int)>& written = nullptr);
 
 /// The stream of a handle in this context, or null.
-std::shared_ptr<Stream> find_stream(Api& api, void* handle);
+std::shared_ptr<Stream> find_stream(ApiCall& api, void* handle);
 
 } // namespace emulated

@@ -10,14 +10,14 @@ using namespace emulated;
 namespace {
 
 /// One side of a copy.
-struct Side {
+struct CopySide {
     Address device = 0; // 0 for host memory
     void* host = nullptr;
     bool pinned = false;
     std::shared_ptr<std::string> staged; // contents of pageable memory at the call
 };
 
-Failure check(int device, const Side& side, size_t bytes, const char* what) {
+Failure check(int device, const CopySide& side, size_t bytes, const char* what) {
     if (side.device) return check_range(device, side.device, bytes, what);
     if (side.pinned && !is_pinned(side.host, bytes)) {
         return {illegal_address, format("%s: pinned memory was freed before the copy", what)};
@@ -25,20 +25,21 @@ Failure check(int device, const Side& side, size_t bytes, const char* what) {
     return {};
 }
 
-void* pointer(const Side& side) {
+void* pointer(const CopySide& side) {
     if (side.device) return reinterpret_cast<void*>(side.device);
     return side.staged ? side.staged->data() : side.host;
 }
 
-Side host_side(const void* at, size_t bytes) {
+CopySide host_side(const void* at, size_t bytes) {
     return {0, const_cast<void*>(at), is_pinned(at, bytes), nullptr};
 }
 
-int copy(Api& api, const char* what, Side to, Side from, size_t bytes, void* handle, bool waits) {
+int copy(ApiCall& api, const char* what, CopySide to, CopySide from, size_t bytes, void* handle,
+         bool waits) {
     const auto stream = find_stream(api, handle);
     if (!stream) return invalid_handle;
     if (bytes == 0) return success;
-    for (const Side* side : {&to, &from}) {
+    for (const CopySide* side : {&to, &from}) {
         const bool known = side->device ? find_allocation(side->device, bytes) : side->host;
         if (!known) return invalid_value;
     }
@@ -47,11 +48,11 @@ int copy(Api& api, const char* what, Side to, Side from, size_t bytes, void* han
     if (pageable_from && !stream->capture) {
         from.staged = std::make_shared<std::string>(static_cast<const char*>(from.host), bytes);
     }
-    Op op;
+    StreamOp op;
     op.run = [=, device = stream->device]() -> Failure {
         {
             Lock lock(state().lock);
-            for (const Side* side : {&to, &from}) {
+            for (const CopySide* side : {&to, &from}) {
                 if (Failure failure = check(device, *side, bytes, what); failure.code) {
                     return failure;
                 }
@@ -68,12 +69,12 @@ int copy(Api& api, const char* what, Side to, Side from, size_t bytes, void* han
 }
 
 template <typename T> int fill(const char* what, Address at, T value, size_t count, void* handle) {
-    return queue_call(what, "memset", [&](Api& api) -> int {
+    return queue_call(what, "memset", [&](ApiCall& api) -> int {
         const auto stream = find_stream(api, handle);
         if (!stream) return invalid_handle;
         if (count == 0) return success;
         if (at % sizeof(T) != 0 || !find_allocation(at, count * sizeof(T))) return invalid_value;
-        Op op;
+        StreamOp op;
         op.run = [=, device = stream->device]() -> Failure {
             {
                 Lock lock(state().lock);
@@ -91,21 +92,21 @@ template <typename T> int fill(const char* what, Address at, T value, size_t cou
 
 int copy_in(const char* what, Address to, const void* from, size_t bytes, void* stream,
             bool waits) {
-    return queue_call(what, "copy", [&](Api& api) {
+    return queue_call(what, "copy", [&](ApiCall& api) {
         return copy(api, what, {to, nullptr, false, nullptr}, host_side(from, bytes), bytes, stream,
                     waits);
     });
 }
 
 int copy_out(const char* what, void* to, Address from, size_t bytes, void* stream, bool waits) {
-    return queue_call(what, "copy", [&](Api& api) {
+    return queue_call(what, "copy", [&](ApiCall& api) {
         return copy(api, what, host_side(to, bytes), {from, nullptr, false, nullptr}, bytes, stream,
                     waits);
     });
 }
 
 int copy_within(const char* what, Address to, Address from, size_t bytes, void* stream) {
-    return queue_call(what, "copy", [&](Api& api) {
+    return queue_call(what, "copy", [&](ApiCall& api) {
         return copy(api, what, {to, nullptr, false, nullptr}, {from, nullptr, false, nullptr},
                     bytes, stream, false);
     });
@@ -134,7 +135,7 @@ EMULATED_API cuMemcpyDtoD_v2(Address to, Address from, size_t bytes) {
 
 EMULATED_API cuMemcpyPeerAsync(Address to, void* to_context, Address from, void* from_context,
                                size_t bytes, void* stream) {
-    return queue_call("cuMemcpyPeerAsync", "copy", [&](Api& api) -> int {
+    return queue_call("cuMemcpyPeerAsync", "copy", [&](ApiCall& api) -> int {
         // Needs no peer access: the driver copies through the host if necessary.
         const auto* target = static_cast<const Device*>(to_context);
         const auto* source = static_cast<const Device*>(from_context);
@@ -145,7 +146,7 @@ EMULATED_API cuMemcpyPeerAsync(Address to, void* to_context, Address from, void*
         }
         const auto queue = find_stream(api, stream);
         if (!queue) return invalid_handle;
-        Op op;
+        StreamOp op;
         op.run = [=]() -> Failure {
             {
                 Lock lock(state().lock);

@@ -17,8 +17,8 @@ namespace {
 
 constinit thread_local Device* current = nullptr;
 
-State* make_state() {
-    auto* made = new State;
+DriverState* make_state() {
+    auto* made = new DriverState;
     const char* named = std::getenv("EMU_DEVICE");
     const std::string names = named ? named : "";
     made->devices.resize(setting("EMU_DEVICES", std::max<uint64_t>(1, count_presets(names))));
@@ -35,8 +35,8 @@ State* make_state() {
 
 } // namespace
 
-State& state() {
-    static State* made = make_state();
+DriverState& state() {
+    static DriverState* made = make_state();
     return *made;
 }
 
@@ -86,10 +86,10 @@ EMULATED_API cuInit(unsigned flags) {
     if (flags) return invalid_value;
     if (const int code = inject("cuInit", nullptr).code) return code;
     if (!cuda_host::registry_is_sound()) {
-        for (const auto& error : cuda_host::registry_errors()) say(error);
+        for (const auto& error : cuda_host::registry_errors()) print_line(error);
         return not_initialised;
     }
-    if (!state().unusable.empty()) return say(state().unusable), not_initialised;
+    if (!state().unusable.empty()) return print_line(state().unusable), not_initialised;
     if (state().devices.empty()) return no_device;
     state().initialised = true;
     return success;
@@ -190,17 +190,18 @@ EMULATED_API cuCtxSetCurrent(void* context) {
 }
 
 EMULATED_API cuCtxGetDevice(int* device) {
-    return call("cuCtxGetDevice", [&](Api& api) { return *device = api.device->index, success; });
+    return call("cuCtxGetDevice",
+                [&](ApiCall& api) { return *device = api.device->index, success; });
 }
 
 EMULATED_API cuCtxSetFlags(unsigned flags) {
-    return call("cuCtxSetFlags", [&](Api& api) {
+    return call("cuCtxSetFlags", [&](ApiCall& api) {
         return api.device->context_flags = flags, success;
     });
 }
 
 EMULATED_API cuCtxGetLimit(size_t* value, int limit) {
-    return call("cuCtxGetLimit", [&](Api&) -> int {
+    return call("cuCtxGetLimit", [&](ApiCall&) -> int {
         // Stack per thread, printf buffer, heap: the values of a new context.
         constexpr size_t limits[] = {1024, 1 << 20, 8 << 20};
         if (limit < 0 || limit > 2) return invalid_value;
@@ -210,17 +211,18 @@ EMULATED_API cuCtxGetLimit(size_t* value, int limit) {
 }
 
 EMULATED_API cuCtxSetLimit(int limit, size_t) {
-    return call("cuCtxSetLimit", [&](Api&) -> int { return limit < 0 ? invalid_value : success; });
+    return call("cuCtxSetLimit",
+                [&](ApiCall&) -> int { return limit < 0 ? invalid_value : success; });
 }
 
 EMULATED_API cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-    return call("cuCtxGetStreamPriorityRange", [&](Api&) {
+    return call("cuCtxGetStreamPriorityRange", [&](ApiCall&) {
         return *least = 0, *greatest = 0, success;
     });
 }
 
 EMULATED_API cuCtxSynchronize() {
-    return call("cuCtxSynchronize", [&](Api& api) -> int {
+    return call("cuCtxSynchronize", [&](ApiCall& api) -> int {
         if (int refused = refuse_while_capturing()) return refused;
         std::vector<std::pair<std::shared_ptr<Stream>, uint64_t>> targets;
         for (const auto& stream : api.device->streams) {
@@ -244,7 +246,7 @@ EMULATED_API cuDeviceCanAccessPeer(int* can, int device, int peer) {
 }
 
 EMULATED_API cuCtxEnablePeerAccess(void* context, unsigned flags) {
-    return call("cuCtxEnablePeerAccess", [&](Api& api) -> int {
+    return call("cuCtxEnablePeerAccess", [&](ApiCall& api) -> int {
         const auto* peer = static_cast<const Device*>(context);
         if (!peer || peer == api.device || flags) return invalid_value;
         if (api.device->peers >> peer->index & 1) return peer_already_enabled;
@@ -254,7 +256,7 @@ EMULATED_API cuCtxEnablePeerAccess(void* context, unsigned flags) {
 }
 
 EMULATED_API cuCtxDisablePeerAccess(void* context) {
-    return call("cuCtxDisablePeerAccess", [&](Api& api) -> int {
+    return call("cuCtxDisablePeerAccess", [&](ApiCall& api) -> int {
         const auto* peer = static_cast<const Device*>(context);
         if (!peer || (api.device->peers >> peer->index & 1) == 0) return peer_not_enabled;
         api.device->peers &= ~(1u << peer->index);

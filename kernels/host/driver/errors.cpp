@@ -3,13 +3,13 @@
 
 namespace {
 
-struct Name {
+struct ErrorName {
     int code;
     const char* name;
     const char* text;
 };
 
-constexpr Name names[] = {
+constexpr ErrorName names[] = {
     {0, "CUDA_SUCCESS", "no error"},
     {1, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
@@ -48,8 +48,8 @@ constexpr Name names[] = {
     {908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "the capture began in another thread"},
 };
 
-const Name* find(int code) {
-    for (const Name& name : names) {
+const ErrorName* find(int code) {
+    for (const ErrorName& name : names) {
         if (name.code == code) return &name;
     }
     return nullptr;
@@ -60,13 +60,13 @@ const Name* find(int code) {
 using namespace emulated;
 
 EMULATED_API cuGetErrorName(int code, const char** out) {
-    const Name* found = find(code);
+    const ErrorName* found = find(code);
     *out = found ? found->name : "CUDA_ERROR_UNKNOWN";
     return success;
 }
 
 EMULATED_API cuGetErrorString(int code, const char** out) {
-    const Name* found = find(code);
+    const ErrorName* found = find(code);
     *out = found ? found->text : "error without a description in the emulated driver";
     return success;
 }

@@ -12,7 +12,7 @@ namespace emulated {
 namespace {
 
 /// The `nth` call of `target` fails with `code`, hangs, or has a bit of its output flipped.
-struct Planned {
+struct PlannedFault {
     std::string target;
     long nth;
     int code;
@@ -21,8 +21,8 @@ struct Planned {
     long calls = 0;
 };
 
-std::vector<Planned>& planned() {
-    static auto* faults = new std::vector<Planned>;
+std::vector<PlannedFault>& planned() {
+    static auto* faults = new std::vector<PlannedFault>;
     return *faults;
 }
 
@@ -36,12 +36,12 @@ void plan(const std::string& entry) {
     char* code_end = nullptr;
     const bool flips = code.rfind("flip", 0) == 0;
     if (flips) code.erase(0, 4);
-    const Planned fault{target, std::strtol(nth.c_str(), &nth_end, 10),
+    const PlannedFault fault{target, std::strtol(nth.c_str(), &nth_end, 10),
                         flips ? 0 : int(std::strtol(code.c_str(), &code_end, 10)), code == "hang",
                         flips ? int(std::strtol(code.c_str(), &code_end, 10)) : -1};
     const bool ends = fault.hangs || ((flips || fault.code > 0) && *code_end == 0);
     if (target.empty() || fault.nth < 1 || *nth_end || !ends) {
-        say("fault \"" + entry + "\" is not of the form <call>:<nth>:<code, hang or flip>");
+        print_line("fault \"" + entry + "\" is not of the form <call>:<nth>:<code, hang or flip>");
         std::abort(); // otherwise a test that injects nothing would pass
     }
     planned().push_back(fault);
@@ -49,7 +49,9 @@ void plan(const std::string& entry) {
 
 } // namespace
 
-void say(const std::string& text) { std::fprintf(stderr, "emulated driver: %s\n", text.c_str()); }
+void print_line(const std::string& text) {
+    std::fprintf(stderr, "emulated driver: %s\n", text.c_str());
+}
 
 uint64_t this_thread() { return std::hash<std::thread::id>{}(std::this_thread::get_id()); }
 
@@ -69,7 +71,7 @@ void set_faults(const char* specification) {
 
 Injection inject(const char* name, const char* group, const char* kernel) {
     Injection injected;
-    for (Planned& fault : planned()) {
+    for (PlannedFault& fault : planned()) {
         const bool matches = fault.target == name || (group && fault.target == group) ||
                              (kernel && fault.target == kernel);
         if (!matches || ++fault.calls != fault.nth) continue;
@@ -79,11 +81,11 @@ Injection inject(const char* name, const char* group, const char* kernel) {
 }
 
 void refuse_flip() {
-    say("cannot inject \"flip\" into a call that writes nothing");
+    print_line("cannot inject \"flip\" into a call that writes nothing");
     std::abort(); // as for a fault that cannot be parsed
 }
 
-void apply(const Injection& injected, Op& op, const std::function<uint8_t*(int)>& written) {
+void apply(const Injection& injected, StreamOp& op, const std::function<uint8_t*(int)>& written) {
     op.hangs |= injected.hangs;
     if (injected.flips >= 0) {
         uint8_t* at = written ? written(injected.flips) : nullptr;
@@ -97,7 +99,7 @@ void apply(const Injection& injected, Op& op, const std::function<uint8_t*(int)>
     if (const int code = injected.code) op.run = [code] { return Failure{code, "injected fault"}; };
 }
 
-int hang(Api& api) {
+int hang(ApiCall& api) {
     return drive(api.lock, *api.device, [] { return false; });
 }
 
@@ -124,7 +126,7 @@ __attribute__((visibility("default"))) int capstan_emulated_device(const char* n
     for (auto& device : state().devices) reset(lock, device);
     set_faults(nullptr);
     const std::string why = set_presets(state(), names);
-    if (!why.empty()) say(why);
+    if (!why.empty()) print_line(why);
     return why.empty();
 }
 

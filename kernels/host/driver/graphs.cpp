@@ -21,13 +21,13 @@ void mark_before(const Graph& graph, size_t node, std::vector<bool>& marked) {
 }
 
 /// Whether the capture's origin depends on every node.
-bool is_joined(const Capture& capture) {
+bool is_joined(const StreamCapture& capture) {
     std::vector<bool> joined(capture.graph->nodes.size());
     for (size_t node : capture.origin->tails) mark_before(*capture.graph, node, joined);
     return std::all_of(joined.begin(), joined.end(), [](bool j) { return j; });
 }
 
-void end(const std::shared_ptr<Capture>& capture) {
+void end(const std::shared_ptr<StreamCapture>& capture) {
     for (const auto& stream : capture->streams) stream->capture = nullptr, stream->tails.clear();
     capture->streams.clear();
     state().captures.erase(capture);
@@ -35,8 +35,8 @@ void end(const std::shared_ptr<Capture>& capture) {
 
 } // namespace
 
-int capture_node(Stream& stream, Node node) {
-    Capture& capture = *stream.capture;
+int capture_node(Stream& stream, GraphNode node) {
+    StreamCapture& capture = *stream.capture;
     if (capture.broken) return capture_invalidated;
     node.after = stream.tails;
     capture.graph->nodes.push_back(std::move(node));
@@ -69,12 +69,12 @@ void leave_capture(Stream& stream) {
 using namespace emulated;
 
 EMULATED_API cuStreamBeginCapture_v2(void* handle, int mode) {
-    return call("cuStreamBeginCapture", [&](Api& api) -> int {
+    return call("cuStreamBeginCapture", [&](ApiCall& api) -> int {
         const auto stream = find_stream(api, handle);
         if (!stream) return invalid_handle;
         if (stream == api.device->legacy) return capture_unsupported;
         if (stream->capture) return illegal_state;
-        auto capture = std::make_shared<Capture>();
+        auto capture = std::make_shared<StreamCapture>();
         capture->origin = stream.get(), capture->mode = mode, capture->thread = this_thread();
         capture->graph->device = stream->device;
         capture->streams.insert(stream);
@@ -85,7 +85,7 @@ EMULATED_API cuStreamBeginCapture_v2(void* handle, int mode) {
 }
 
 EMULATED_API cuStreamEndCapture(void* handle, void** out) {
-    return call("cuStreamEndCapture", [&](Api& api) -> int {
+    return call("cuStreamEndCapture", [&](ApiCall& api) -> int {
         *out = nullptr;
         const auto stream = find_stream(api, handle);
         if (!stream) return invalid_handle;
@@ -105,7 +105,7 @@ EMULATED_API cuStreamEndCapture(void* handle, void** out) {
 }
 
 EMULATED_API cuStreamIsCapturing(void* handle, int* status) {
-    return call("cuStreamIsCapturing", [&](Api& api) -> int {
+    return call("cuStreamIsCapturing", [&](ApiCall& api) -> int {
         const auto stream = find_stream(api, handle);
         if (!stream) return invalid_handle;
         *status = !stream->capture ? 0 : stream->capture->broken ? 2 : 1;
@@ -114,7 +114,7 @@ EMULATED_API cuStreamIsCapturing(void* handle, int* status) {
 }
 
 EMULATED_API cuGraphInstantiateWithFlags(void** out, void* handle, unsigned long long flags) {
-    return call("cuGraphInstantiate", "graph", false, nullptr, [&](Api&) -> int {
+    return call("cuGraphInstantiate", "graph", false, nullptr, [&](ApiCall&) -> int {
         const auto graph = state().graphs.find(reinterpret_cast<Handle>(handle));
         // 1: free on launch, 8: node priorities. Launches from the device are not emulated.
         if (graph == state().graphs.end() || (flags & ~9ull)) return invalid_value;
@@ -127,44 +127,44 @@ EMULATED_API cuGraphInstantiateWithFlags(void** out, void* handle, unsigned long
 }
 
 EMULATED_API cuGraphUpload(void* exec, void*) {
-    return call("cuGraphUpload", [&](Api&) -> int {
+    return call("cuGraphUpload", [&](ApiCall&) -> int {
         return state().execs.contains(reinterpret_cast<Handle>(exec)) ? success : invalid_value;
     });
 }
 
 EMULATED_API cuGraphLaunch(void* handle, void* stream_handle) {
-    return queue_call("cuGraphLaunch", "launch", [&](Api& api) -> int {
+    return queue_call("cuGraphLaunch", "launch", [&](ApiCall& api) -> int {
         const auto stream = find_stream(api, stream_handle);
         const auto exec = state().execs.find(reinterpret_cast<Handle>(handle));
         if (!stream) return invalid_handle;
         if (exec == state().execs.end()) return invalid_value;
-        Op op;
+        StreamOp op;
         if (api.injected.code || api.injected.hangs) {
             apply(api.injected, op);
         } else {
             const size_t nodes = exec->second->graph->nodes.size();
-            op.kind = Op::Kind::graph;
-            op.graph = std::make_shared<GraphRun>(
-                GraphRun{exec->second, std::vector<bool>(nodes), nodes});
+            op.kind = StreamOp::Kind::graph;
+            op.graph = std::make_shared<GraphLaunch>(
+                GraphLaunch{exec->second, std::vector<bool>(nodes), nodes});
         }
         return submit(*stream, std::move(op));
     });
 }
 
 EMULATED_API cuGraphExecDestroy(void* exec) {
-    return call("cuGraphExecDestroy", [&](Api&) -> int {
+    return call("cuGraphExecDestroy", [&](ApiCall&) -> int {
         return state().execs.erase(reinterpret_cast<Handle>(exec)) ? success : invalid_value;
     });
 }
 
 EMULATED_API cuGraphDestroy(void* graph) {
-    return call("cuGraphDestroy", [&](Api&) -> int {
+    return call("cuGraphDestroy", [&](ApiCall&) -> int {
         return state().graphs.erase(reinterpret_cast<Handle>(graph)) ? success : invalid_value;
     });
 }
 
 EMULATED_API cuGraphGetNodes(void* handle, void** nodes, size_t* count) {
-    return call("cuGraphGetNodes", [&](Api&) -> int {
+    return call("cuGraphGetNodes", [&](ApiCall&) -> int {
         const auto graph = state().graphs.find(reinterpret_cast<Handle>(handle));
         if (graph == state().graphs.end() || nodes) return invalid_value; // only counts
         *count = graph->second->nodes.size();

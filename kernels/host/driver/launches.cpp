@@ -15,14 +15,14 @@ namespace {
 /// The first compute capability with programmatic dependent launch.
 constexpr int capability_early = 9;
 
-struct Shape {
+struct LaunchShape {
     dim3 grid, block;
     unsigned shared;
     bool early = false; // may start before the previous work in its stream has ended
 };
 
 /// Why the device would refuse the launch, or an empty string.
-std::string refusal(const Function& f, const Shape& shape) {
+std::string refusal(const ModuleFunction& f, const LaunchShape& shape) {
     const auto& [grid, block, shared, early] = shape;
     const uint64_t threads = uint64_t(block.x) * block.y * block.z;
     const bool empty = !grid.x || !grid.y || !grid.z;
@@ -72,11 +72,11 @@ Failure check_after(const cuda_host::Kernel& kernel, const void* packed) {
     return {};
 }
 
-Run kernel_run(const Function& f, const Shape& shape, void** arguments, int device) {
-    using Packed = std::vector<std::max_align_t>;
+DeviceWork kernel_run(const ModuleFunction& f, const LaunchShape& shape, void** arguments,
+                      int device) {
     const auto* kernel = f.kernel;
     const size_t words = kernel->argument_bytes / sizeof(std::max_align_t) + 1;
-    auto packed = std::make_shared<Packed>(words);
+    auto packed = std::make_shared<std::vector<std::max_align_t>>(words);
     kernel->pack(arguments, packed->data());
     // Static shared memory of called functions is known only at run time; default limit 48 KiB.
     const auto allowed = uint32_t(f.opted_in < 0 ? shared_default : f.preset().shared_block);
@@ -89,8 +89,8 @@ Run kernel_run(const Function& f, const Shape& shape, void** arguments, int devi
             const uint64_t number = ++state().launches;
             seed = state().seed ? cuda_host::mix(state().seed, number) | 1 : 0;
         }
-        const cuda_host::Grid grid{kernel,  shape.grid,     shape.block, shape.shared,
-                                   allowed, packed->data(), seed,        shape.early};
+        const cuda_host::KernelLaunch grid{kernel,  shape.grid,     shape.block, shape.shared,
+                                           allowed, packed->data(), seed,        shape.early};
         Failure failure = cuda_host::run_grid(grid);
         if (failure.code) return failure;
         Lock lock(state().lock);
@@ -116,26 +116,27 @@ void trace_early(const std::string& kernel) {
     std::FILE* file = std::fopen(path, "a");
     // A missing line would pass for a kernel that is not launched early.
     if (!file || std::fprintf(file, "%s\n", kernel.c_str()) < 0 || std::fclose(file) != 0) {
-        say(format("EMU_TRACE_EARLY: cannot write %s", path));
+        print_line(format("EMU_TRACE_EARLY: cannot write %s", path));
         std::abort();
     }
 }
 
-int launch(Api& api, void* function, const Shape& shape, void* stream_handle, void** arguments) {
-    const Function* f = find_function(api, function);
+int launch(ApiCall& api, void* function, const LaunchShape& shape, void* stream_handle,
+           void** arguments) {
+    const ModuleFunction* f = find_function(api, function);
     const auto stream = find_stream(api, stream_handle);
     if (!f || !stream) return invalid_handle;
     if (shape.early && f->preset().major < capability_early) {
-        say("cuLaunchKernelEx of " + f->kernel->name +
-            ": the device has no programmatic dependent launch");
+        print_line("cuLaunchKernelEx of " + f->kernel->name +
+                   ": the device has no programmatic dependent launch");
         return not_supported;
     }
     if (const auto why = refusal(*f, shape); !why.empty()) {
-        say("cuLaunchKernel of " + f->kernel->name + ": " + why);
+        print_line("cuLaunchKernel of " + f->kernel->name + ": " + why);
         return invalid_value;
     }
     if (shape.early) trace_early(f->kernel->name);
-    Op op;
+    StreamOp op;
     op.run = kernel_run(*f, shape, arguments, api.device->index);
     apply(api.injected, op,
           [&](int argument) { return pointer_argument(*f->kernel, arguments, argument); });
@@ -150,7 +151,7 @@ using namespace emulated;
 
 namespace {
 
-int launch_kernel(void* function, const Shape& shape, void* stream, void** arguments,
+int launch_kernel(void* function, const LaunchShape& shape, void* stream, void** arguments,
                   void** extra) {
     const char* name = nullptr;
     {
@@ -159,7 +160,7 @@ int launch_kernel(void* function, const Shape& shape, void* stream, void** argum
     }
     return queue_call(
         "cuLaunchKernel", "launch",
-        [&](Api& api) -> int {
+        [&](ApiCall& api) -> int {
             if (extra) return not_supported;
             return launch(api, function, shape, stream, arguments);
         },
@@ -167,7 +168,7 @@ int launch_kernel(void* function, const Shape& shape, void* stream, void** argum
 }
 
 /// Memory layout of `CUlaunchConfig` and `CUlaunchAttribute` of the driver API.
-struct Attribute {
+struct LaunchAttribute {
     unsigned id;
     char pad[4];
     union {
@@ -175,10 +176,10 @@ struct Attribute {
         int allowed;
     } value;
 };
-struct Config {
+struct LaunchConfig {
     unsigned grid[3], block[3], shared;
     void* stream;
-    const Attribute* attributes;
+    const LaunchAttribute* attributes;
     unsigned attribute_count;
 };
 constexpr unsigned stream_serialization = 6; // programmatic
@@ -188,19 +189,19 @@ constexpr unsigned stream_serialization = 6; // programmatic
 EMULATED_API cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                             void* stream, void** arguments, void** extra) {
-    const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared};
+    const LaunchShape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared};
     return launch_kernel(function, shape, stream, arguments, extra);
 }
 
 /// Injected faults treat it as cuLaunchKernel. It never starts early, but checks that threads wait.
-EMULATED_API cuLaunchKernelEx(const Config* config, void* function, void** arguments,
+EMULATED_API cuLaunchKernelEx(const LaunchConfig* config, void* function, void** arguments,
                               void** extra) {
     if (!config || (config->attribute_count && !config->attributes)) return invalid_value;
     const auto& [x, y, z] = config->grid;
     const auto& [block_x, block_y, block_z] = config->block;
-    Shape shape{{x, y, z}, {block_x, block_y, block_z}, config->shared};
+    LaunchShape shape{{x, y, z}, {block_x, block_y, block_z}, config->shared};
     for (unsigned i = 0; i < config->attribute_count; i++) {
-        const Attribute& attribute = config->attributes[i];
+        const LaunchAttribute& attribute = config->attributes[i];
         if (attribute.id != stream_serialization) return not_supported;
         shape.early = attribute.value.allowed != 0;
     }

@@ -169,7 +169,7 @@ Failure check_edges(const Allocation& a) {
 using namespace emulated;
 
 EMULATED_API cuMemHostAlloc(void** out, size_t bytes, unsigned) {
-    return call("cuMemHostAlloc", "pinned", false, nullptr, [&](Api&) -> int {
+    return call("cuMemHostAlloc", "pinned", false, nullptr, [&](ApiCall&) -> int {
         if (bytes == 0) return invalid_value;
         if (posix_memalign(out, 4096, bytes) != 0) return out_of_memory;
         std::memset(*out, fresh, bytes);
@@ -181,7 +181,7 @@ EMULATED_API cuMemHostAlloc(void** out, size_t bytes, unsigned) {
 EMULATED_API cuMemAllocHost_v2(void** out, size_t bytes) { return cuMemHostAlloc(out, bytes, 0); }
 
 EMULATED_API cuMemFreeHost(void* start) {
-    return call("cuMemFreeHost", [&](Api&) -> int {
+    return call("cuMemFreeHost", [&](ApiCall&) -> int {
         if (pinned().erase(reinterpret_cast<uintptr_t>(start)) == 0) return invalid_value;
         std::free(start);
         return success;
@@ -189,7 +189,7 @@ EMULATED_API cuMemFreeHost(void* start) {
 }
 
 EMULATED_API cuMemHostRegister_v2(void* start, size_t bytes, unsigned) {
-    return call("cuMemHostRegister", "pinned", false, nullptr, [&](Api&) -> int {
+    return call("cuMemHostRegister", "pinned", false, nullptr, [&](ApiCall&) -> int {
         if (bytes == 0) return invalid_value;
         const bool fresh_range = pinned().emplace(reinterpret_cast<uintptr_t>(start), bytes).second;
         return fresh_range ? success : 712; // already registered
@@ -197,14 +197,14 @@ EMULATED_API cuMemHostRegister_v2(void* start, size_t bytes, unsigned) {
 }
 
 EMULATED_API cuMemHostUnregister(void* start) {
-    return call("cuMemHostUnregister", [&](Api&) -> int {
+    return call("cuMemHostUnregister", [&](ApiCall&) -> int {
         const bool known = pinned().erase(reinterpret_cast<uintptr_t>(start)) != 0;
         return known ? success : 713; // not registered
     });
 }
 
 EMULATED_API cuMemHostGetDevicePointer_v2(Address* out, void* start, unsigned) {
-    return call("cuMemHostGetDevicePointer", [&](Api&) -> int {
+    return call("cuMemHostGetDevicePointer", [&](ApiCall&) -> int {
         *out = reinterpret_cast<Address>(start);
         return is_pinned(start, 1) ? success : invalid_value;
     });

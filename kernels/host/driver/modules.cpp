@@ -16,8 +16,8 @@ std::map<Handle, Module>& modules() {
     static auto* map = new std::map<Handle, Module>;
     return *map;
 }
-std::map<Handle, Function>& functions() {
-    static auto* map = new std::map<Handle, Function>;
+std::map<Handle, ModuleFunction>& functions() {
+    static auto* map = new std::map<Handle, ModuleFunction>;
     return *map;
 }
 
@@ -26,13 +26,13 @@ bool is_module(const std::string& name) {
     return std::any_of(all.begin(), all.end(), [&](auto& k) { return k.second.module == name; });
 }
 
-int load(Api& api, void** out, const void* image) {
+int load(ApiCall& api, void** out, const void* image) {
     constexpr char prefix[] = "emulated:";
     constexpr uint32_t fatbin = 0xba55ed50;
     std::string name;
     if (std::strncmp(static_cast<const char*>(image), prefix, sizeof prefix - 1) == 0) {
         name = static_cast<const char*>(image) + sizeof prefix - 1;
-        if (!is_module(name)) return say("no module \"" + name + "\""), no_binary;
+        if (!is_module(name)) return print_line("no module \"" + name + "\""), no_binary;
     } else if (std::memcmp(image, &fatbin, sizeof fatbin) != 0) {
         return 200; // invalid image
     }
@@ -44,7 +44,7 @@ int load(Api& api, void** out, const void* image) {
 
 } // namespace
 
-Function* find_function(const Api& api, void* handle) {
+ModuleFunction* find_function(const ApiCall& api, void* handle) {
     const auto found = functions().find(reinterpret_cast<Handle>(handle));
     const bool ours = found != functions().end() && found->second.device == api.device->index;
     return ours ? &found->second : nullptr;
@@ -62,17 +62,17 @@ void forget_modules(int device) {
 
 namespace {
 
-/// Registers per thread: the most that the launch bounds allow, since the compiler may use all.
+/// Registers per thread: the most that `__launch_bounds__` allows, since the compiler may use all.
 /// The blocks in the bounds are limited to those that a multiprocessor holds.
-int registers(const Function& f) {
+int registers(const ModuleFunction& f) {
     const auto threads = int(f.kernel->threads_max);
     const int holds = f.preset().threads / threads;
     const int blocks = std::max(1, std::min(int(f.kernel->blocks_min), holds));
     return std::min(255, registers_multiprocessor / (threads * blocks) / 8 * 8);
 }
 
-int resident_blocks(const Function& f, int block, size_t shared) {
-    const Preset& preset = f.preset();
+int resident_blocks(const ModuleFunction& f, int block, size_t shared) {
+    const DevicePreset& preset = f.preset();
     const auto known = size_t(f.shared_static());
     if (block > threads_block || shared + known > size_t(preset.shared_block)) return 0;
     const int warps = (block + warp_threads - 1) / warp_threads;
@@ -90,7 +90,7 @@ int resident_blocks(const Function& f, int block, size_t shared) {
 using namespace emulated;
 
 EMULATED_API cuModuleLoadData(void** out, const void* image) {
-    return call("cuModuleLoadData", "module", false, nullptr, [&](Api& api) -> int {
+    return call("cuModuleLoadData", "module", false, nullptr, [&](ApiCall& api) -> int {
         if (!image) return invalid_value;
         return load(api, out, image);
     });
@@ -101,7 +101,7 @@ EMULATED_API cuModuleLoadDataEx(void** out, const void* image, unsigned, void*, 
 }
 
 EMULATED_API cuModuleUnload(void* module) {
-    return call("cuModuleUnload", [&](Api&) -> int {
+    return call("cuModuleUnload", [&](ApiCall&) -> int {
         const auto handle = reinterpret_cast<Handle>(module);
         std::erase_if(functions(), [&](const auto& f) { return f.second.module == handle; });
         return modules().erase(handle) ? success : invalid_handle;
@@ -109,7 +109,7 @@ EMULATED_API cuModuleUnload(void* module) {
 }
 
 EMULATED_API cuModuleGetFunction(void** out, void* module, const char* name) {
-    return call("cuModuleGetFunction", [&](Api& api) -> int {
+    return call("cuModuleGetFunction", [&](ApiCall& api) -> int {
         const auto from = modules().find(reinterpret_cast<Handle>(module));
         if (from == modules().end()) return invalid_handle;
         const auto kernel = cuda_host::kernels().find(name);
@@ -124,8 +124,8 @@ EMULATED_API cuModuleGetFunction(void** out, void* module, const char* name) {
 }
 
 EMULATED_API cuFuncGetAttribute(int* value, int attribute, void* function) {
-    return call("cuFuncGetAttribute", [&](Api& api) -> int {
-        const Function* f = find_function(api, function);
+    return call("cuFuncGetAttribute", [&](ApiCall& api) -> int {
+        const ModuleFunction* f = find_function(api, function);
         if (!f) return invalid_handle;
         const int capability = 10 * f->preset().major + f->preset().minor;
         switch (attribute) {
@@ -142,8 +142,8 @@ EMULATED_API cuFuncGetAttribute(int* value, int attribute, void* function) {
 }
 
 EMULATED_API cuFuncGetParamInfo(void* function, size_t index, size_t* offset, size_t* bytes) {
-    return call("cuFuncGetParamInfo", [&](Api& api) -> int {
-        const Function* f = find_function(api, function);
+    return call("cuFuncGetParamInfo", [&](ApiCall& api) -> int {
+        const ModuleFunction* f = find_function(api, function);
         if (!f) return invalid_handle;
         const auto& sizes = f->kernel->sizes;
         if (index >= sizes.size()) return invalid_value;
@@ -158,8 +158,8 @@ EMULATED_API cuFuncGetParamInfo(void* function, size_t index, size_t* offset, si
 }
 
 EMULATED_API cuFuncSetAttribute(void* function, int attribute, int value) {
-    return call("cuFuncSetAttribute", [&](Api& api) -> int {
-        Function* f = find_function(api, function);
+    return call("cuFuncSetAttribute", [&](ApiCall& api) -> int {
+        ModuleFunction* f = find_function(api, function);
         if (!f) return invalid_handle;
         if (attribute == 9) return value >= -1 && value <= 100 ? success : invalid_value;
         const int most = f->preset().shared_block - f->shared_static();
@@ -170,15 +170,15 @@ EMULATED_API cuFuncSetAttribute(void* function, int attribute, int value) {
 }
 
 EMULATED_API cuFuncSetCacheConfig(void* function, int) {
-    return call("cuFuncSetCacheConfig", [&](Api& api) {
+    return call("cuFuncSetCacheConfig", [&](ApiCall& api) {
         return find_function(api, function) ? success : invalid_handle;
     });
 }
 
 EMULATED_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function, int block,
                                                          size_t shared) {
-    return call("cuOccupancyMaxActiveBlocksPerMultiprocessor", [&](Api& api) -> int {
-        const Function* f = find_function(api, function);
+    return call("cuOccupancyMaxActiveBlocksPerMultiprocessor", [&](ApiCall& api) -> int {
+        const ModuleFunction* f = find_function(api, function);
         if (!f) return invalid_handle;
         if (block <= 0) return invalid_value;
         *blocks = resident_blocks(*f, block, shared);

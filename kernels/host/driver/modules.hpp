@@ -8,7 +8,7 @@
 
 namespace emulated {
 
-struct Function {
+struct ModuleFunction {
     int device;
     Handle module;
     const cuda_host::Kernel* kernel;
@@ -21,11 +21,11 @@ struct Function {
     int dynamic_shared_max() const {
         return opted_in < 0 ? std::max(0, shared_default - shared_static()) : opted_in;
     }
-    const Preset& preset() const { return *state().devices[size_t(device)].preset; }
+    const DevicePreset& preset() const { return *state().devices[size_t(device)].preset; }
 };
 
 /// The function of a handle in the current context, or null.
-Function* find_function(const Api& api, void* handle);
+ModuleFunction* find_function(const ApiCall& api, void* handle);
 
 /// The kernel's name, for functions of any device, or null.
 const char* name_of_function(void* handle);

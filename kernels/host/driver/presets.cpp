@@ -15,7 +15,7 @@ constexpr int ki = 1 << 10, mi = 1 << 20;
 
 /// From NVIDIA's tables of compute capabilities and data sheets; the H200's from its driver.
 /// `small` is not a product: its limits are at most those of any of these devices.
-constexpr Preset presets[] = {
+constexpr DevicePreset presets[] = {
     {"a100", "NVIDIA A100 80GB PCIe", 8, 0, 108, 2048, 32, 164 * ki, 163 * ki, 40 * mi, 1410000,
      1512000, 5120, 80 * ki},
     {"h100-pcie", "NVIDIA H100 PCIe", 9, 0, 114, 2048, 32, 228 * ki, 227 * ki, 50 * mi, 1755000,
@@ -40,24 +40,24 @@ std::vector<std::string> split(const std::string& names) {
     return found;
 }
 
-const Preset* find_preset(const std::string& name) {
-    const auto* found = std::find_if(std::begin(presets), std::end(presets),
-                                     [&](const Preset& preset) { return name == preset.name; });
+const DevicePreset* find_preset(const std::string& name) {
+    const auto is_named = [&](const DevicePreset& preset) { return name == preset.name; };
+    const auto* found = std::find_if(std::begin(presets), std::end(presets), is_named);
     return found == std::end(presets) ? nullptr : found;
 }
 
-void apply_preset(Device& device, const Preset& preset) {
+void apply_preset(Device& device, const DevicePreset& preset) {
     device.preset = &preset;
     device.bytes_total = std::min(setting("EMU_MEMORY_MIB", 1024), preset.memory_mib) << 20;
     device.multiprocessors = int(setting("EMU_MULTIPROCESSORS", uint64_t(preset.multiprocessors)));
 }
 
-struct Attribute {
+struct DeviceAttribute {
     int number, value;
 };
 
 /// CUdevice_attribute values common to all presets.
-constexpr Attribute attributes[] = {
+constexpr DeviceAttribute attributes[] = {
     {1, threads_block}, {2, 1024}, {3, 1024}, {4, 64}, // block
     {5, 2147483647}, {6, 65535}, {7, 65535},           // grid
     {8, shared_default}, {111, shared_reserved},       // shared memory
@@ -73,8 +73,8 @@ constexpr Attribute attributes[] = {
 } // namespace
 
 // An H100 with few multiprocessors, whose memory is EMU_MEMORY_MIB.
-const Preset preset_default = {"", "device", 9, 0, 4, 2048, 32, 228 * ki, 227 * ki, 1 * mi, 1000000,
-                               1000000, 512, UINT64_MAX >> 20};
+const DevicePreset preset_default = {"", "device", 9, 0, 4, 2048, 32, 228 * ki, 227 * ki, 1 * mi,
+                                     1000000, 1000000, 512, UINT64_MAX >> 20};
 
 uint64_t setting(const char* name, uint64_t otherwise) {
     const char* text = std::getenv(name);
@@ -83,16 +83,16 @@ uint64_t setting(const char* name, uint64_t otherwise) {
 
 size_t count_presets(const std::string& names) { return split(names).size(); }
 
-std::string set_presets(State& state, const std::string& names) {
+std::string set_presets(DriverState& state, const std::string& names) {
     if (setting("EMU_MULTIPROCESSORS", 1) < 1 || setting("EMU_MULTIPROCESSORS", 1) > 65535) {
         return "EMU_MULTIPROCESSORS is not a number from 1 to 65535";
     }
-    std::vector<const Preset*> wanted;
+    std::vector<const DevicePreset*> wanted;
     for (const auto& name : split(names)) {
         wanted.push_back(find_preset(name));
         if (wanted.back()) continue;
         std::string known;
-        for (const Preset& preset : presets) known += std::string(" ") + preset.name;
+        for (const DevicePreset& preset : presets) known += std::string(" ") + preset.name;
         return "unknown device \"" + name + "\" in EMU_DEVICE; known devices:" + known;
     }
     if (wanted.empty()) wanted.push_back(&preset_default);
@@ -103,7 +103,7 @@ std::string set_presets(State& state, const std::string& names) {
 }
 
 int attribute_of(const Device& device, int number) {
-    const Preset& preset = *device.preset;
+    const DevicePreset& preset = *device.preset;
     switch (number) {
     case 13: return preset.clock_khz;
     case 16: return device.multiprocessors;
@@ -119,7 +119,7 @@ int attribute_of(const Device& device, int number) {
     case 106: return preset.blocks;
     default: break;
     }
-    for (const Attribute& known : attributes) {
+    for (const DeviceAttribute& known : attributes) {
         if (known.number == number) return known.value;
     }
     return 0;

@@ -7,10 +7,10 @@
 namespace emulated {
 
 struct Device;
-struct State;
+struct DriverState;
 
 /// The properties of one kind of device.
-struct Preset {
+struct DevicePreset {
     const char* name; // in EMU_DEVICE
     const char* title;
     int major, minor; // compute capability
@@ -30,11 +30,11 @@ constexpr int threads_block = 1024;
 constexpr int warp_threads = 32;
 
 /// The preset of devices without a setting.
-extern const Preset preset_default;
+extern const DevicePreset preset_default;
 
 /// Applies the presets in `names`, separated by commas, to the devices; the last name repeats, and
 /// without names all devices are default. Returns an error message, or an empty string on success.
-std::string set_presets(State& state, const std::string& names);
+std::string set_presets(DriverState& state, const std::string& names);
 
 /// The number of presets in a list; 0 for an empty list.
 size_t count_presets(const std::string& names);

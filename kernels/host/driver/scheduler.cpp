@@ -23,18 +23,18 @@ bool legacy_order_holds(const Device& device, const Stream& stream, uint64_t seq
     return !stream.blocking || !older(*device.legacy);
 }
 
-bool node_is_ready(const GraphRun& run, size_t index) {
-    const Node& node = run.exec->graph->nodes[index];
+bool node_is_ready(const GraphLaunch& run, size_t index) {
+    const GraphNode& node = run.exec->graph->nodes[index];
     if (run.done[index] || node.hangs) return false;
     return std::all_of(node.after.begin(), node.after.end(), [&](size_t n) { return run.done[n]; });
 }
 
 bool is_ready(const Device& device, const Stream& stream) {
     if (stream.queue.empty()) return false;
-    const Op& op = stream.queue.front();
+    const StreamOp& op = stream.queue.front();
     if (op.hangs || !legacy_order_holds(device, stream, op.sequence)) return false;
-    if (op.kind == Op::Kind::wait) return op.marker->done;
-    if (op.kind != Op::Kind::graph) return true;
+    if (op.kind == StreamOp::Kind::wait) return op.marker->done;
+    if (op.kind != StreamOp::Kind::graph) return true;
     if (op.graph->exec->launches.front() != op.sequence) return false;
     if (op.graph->left == 0) return true;
     for (size_t i = 0; i < op.graph->done.size(); i++) {
@@ -46,7 +46,7 @@ bool is_ready(const Device& device, const Stream& stream) {
 /// The stream whose head runs next: the one with the oldest head, or under a seed the most urgent.
 /// Urgency changes only occasionally, so a stream may starve for long, as on a device.
 std::shared_ptr<Stream> pick() {
-    State& s = state();
+    DriverState& s = state();
     std::vector<std::shared_ptr<Stream>> ready;
     for (auto& device : s.devices) {
         for (auto& stream : device.streams) {
@@ -64,7 +64,7 @@ std::shared_ptr<Stream> pick() {
                              [&](auto& a, auto& b) { return rank(a) < rank(b); });
 }
 
-size_t pick_node(const GraphRun& run) {
+size_t pick_node(const GraphLaunch& run) {
     std::vector<size_t> ready;
     for (size_t i = 0; i < run.done.size(); i++) {
         if (node_is_ready(run, i)) ready.push_back(i);
@@ -73,11 +73,11 @@ size_t pick_node(const GraphRun& run) {
 }
 
 void finish_head(Stream& stream) {
-    Op& op = stream.queue.front();
-    if (op.kind == Op::Kind::record) {
+    StreamOp& op = stream.queue.front();
+    if (op.kind == StreamOp::Kind::record) {
         op.marker->done = true, op.marker->at = std::chrono::steady_clock::now();
     }
-    if (op.kind == Op::Kind::graph) op.graph->exec->launches.pop_front();
+    if (op.kind == StreamOp::Kind::graph) op.graph->exec->launches.pop_front();
     stream.queue.pop_front();
     stream.finished++;
 }
@@ -102,13 +102,13 @@ void watch_host_functions() {
 bool step(Lock& lock) {
     const auto stream = pick();
     if (!stream) return false;
-    Op& op = stream->queue.front();
+    StreamOp& op = stream->queue.front();
     const uint64_t sequence = op.sequence;
-    Run run;
+    DeviceWork run;
     size_t node = 0;
     const auto graph = op.graph;
-    if (op.kind == Op::Kind::work) run = std::move(op.run);
-    if (op.kind == Op::Kind::graph && graph->left > 0) {
+    if (op.kind == StreamOp::Kind::work) run = std::move(op.run);
+    if (op.kind == StreamOp::Kind::graph && graph->left > 0) {
         node = pick_node(*graph);
         run = graph->exec->graph->nodes[node].run;
     }
@@ -135,17 +135,17 @@ bool step(Lock& lock) {
     return true;
 }
 
-void go_on(Lock& lock) {
-    State& s = state();
+void run_some_work(Lock& lock) {
+    DriverState& s = state();
     if (s.seed == 0 || s.running || s.random.below(4) != 0) return;
     for (uint32_t pieces = s.random.below(4); pieces > 0 && !s.running; pieces--) step(lock);
 }
 
-int submit(Stream& stream, Op op) {
-    State& s = state();
+int submit(Stream& stream, StreamOp op) {
+    DriverState& s = state();
     Device& device = s.devices[size_t(stream.device)];
     if (stream.capture) {
-        if (op.kind == Op::Kind::graph) return capture_unsupported;
+        if (op.kind == StreamOp::Kind::graph) return capture_unsupported;
         return capture_node(stream, {std::move(op.run), {}, op.hangs});
     }
     if (&stream == device.legacy.get()) {
@@ -189,7 +189,7 @@ void drop_work(Device& device) {
 }
 
 void lose(Device& device, int code, const std::string& why) {
-    say(format("device %d is lost with error %d: ", device.index, code) + why);
+    print_line(format("device %d is lost with error %d: ", device.index, code) + why);
     if (device.sticky == 0) device.sticky = code;
     drop_work(device);
 }

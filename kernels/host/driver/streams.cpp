@@ -17,7 +17,7 @@ std::shared_ptr<Stream> make_stream(Device& device, Handle handle, bool blocking
 
 } // namespace
 
-std::shared_ptr<Stream> find_stream(Api& api, void* handle) {
+std::shared_ptr<Stream> find_stream(ApiCall& api, void* handle) {
     const auto value = reinterpret_cast<Handle>(handle);
     Device& device = *api.device;
     if (!device.legacy) device.legacy = make_stream(device, 0, false);
@@ -40,12 +40,12 @@ std::shared_ptr<Event> find_event(void* handle) {
 }
 
 /// Under a seed, a poll makes progress only sometimes.
-void poll(Api& api) {
-    State& s = state();
+void poll(ApiCall& api) {
+    DriverState& s = state();
     if (!s.running && (s.seed == 0 || s.random.below(2) == 0)) step(api.lock);
 }
 
-int record(Api& api, void* event_handle, void* stream_handle) {
+int record(ApiCall& api, void* event_handle, void* stream_handle) {
     const auto event = find_event(event_handle);
     const auto stream = find_stream(api, stream_handle);
     if (!event || !stream || event->device != stream->device) return invalid_handle;
@@ -54,9 +54,9 @@ int record(Api& api, void* event_handle, void* stream_handle) {
         return success;
     }
     event->capture = nullptr;
-    event->latest = std::make_shared<Marker>();
-    Op op;
-    op.kind = Op::Kind::record, op.marker = event->latest;
+    event->latest = std::make_shared<StreamMarker>();
+    StreamOp op;
+    op.kind = StreamOp::Kind::record, op.marker = event->latest;
     return submit(*stream, std::move(op));
 }
 
@@ -84,7 +84,7 @@ int wait_captured(const std::shared_ptr<Stream>& stream, const Event& event) {
 using namespace emulated;
 
 EMULATED_API cuStreamCreate(void** out, unsigned flags) {
-    return call("cuStreamCreate", [&](Api& api) -> int {
+    return call("cuStreamCreate", [&](ApiCall& api) -> int {
         if (flags > 1) return invalid_value;
         find_stream(api, nullptr); // the legacy stream comes first
         const Handle handle = state().next_handle++;
@@ -99,7 +99,7 @@ EMULATED_API cuStreamCreateWithPriority(void** out, unsigned flags, int) {
 }
 
 EMULATED_API cuStreamDestroy_v2(void* handle) {
-    return call("cuStreamDestroy", [&](Api& api) -> int {
+    return call("cuStreamDestroy", [&](ApiCall& api) -> int {
         const auto stream = find_stream(api, handle);
         if (!stream || stream->handle == 0) return invalid_handle;
         leave_capture(*stream);
@@ -111,7 +111,7 @@ EMULATED_API cuStreamDestroy_v2(void* handle) {
 }
 
 EMULATED_API cuStreamSynchronize(void* handle) {
-    return call("cuStreamSynchronize", [&](Api& api) -> int {
+    return call("cuStreamSynchronize", [&](ApiCall& api) -> int {
         const auto stream = find_stream(api, handle);
         if (!stream) return invalid_handle;
         if (stream->capture) return stream->capture->broken = true, capture_unsupported;
@@ -121,7 +121,7 @@ EMULATED_API cuStreamSynchronize(void* handle) {
 }
 
 EMULATED_API cuStreamQuery(void* handle) {
-    return call("cuStreamQuery", [&](Api& api) -> int {
+    return call("cuStreamQuery", [&](ApiCall& api) -> int {
         const auto stream = find_stream(api, handle);
         if (!stream) return invalid_handle;
         if (stream->capture) return stream->capture->broken = true, capture_unsupported;
@@ -132,24 +132,24 @@ EMULATED_API cuStreamQuery(void* handle) {
 }
 
 EMULATED_API cuStreamWaitEvent(void* stream_handle, void* event_handle, unsigned) {
-    return call("cuStreamWaitEvent", [&](Api& api) -> int {
+    return call("cuStreamWaitEvent", [&](ApiCall& api) -> int {
         const auto stream = find_stream(api, stream_handle);
         const auto event = find_event(event_handle);
         if (!stream || !event) return invalid_handle;
         if (event->capture) return wait_captured(stream, *event);
         if (!event->latest) return success;
         if (stream->capture) return stream->capture->broken = true, capture_isolation;
-        Op op;
-        op.kind = Op::Kind::wait, op.marker = event->latest;
+        StreamOp op;
+        op.kind = StreamOp::Kind::wait, op.marker = event->latest;
         return submit(*stream, std::move(op));
     });
 }
 
 EMULATED_API cuLaunchHostFunc(void* handle, void (*function)(void*), void* argument) {
-    return queue_call("cuLaunchHostFunc", nullptr, [&](Api& api) -> int {
+    return queue_call("cuLaunchHostFunc", nullptr, [&](ApiCall& api) -> int {
         const auto stream = find_stream(api, handle);
         if (!stream) return invalid_handle;
-        Op op;
+        StreamOp op;
         op.calls_host = true;
         op.run = [=]() -> Failure { return function(argument), Failure{}; };
         apply(api.injected, op);
@@ -158,7 +158,7 @@ EMULATED_API cuLaunchHostFunc(void* handle, void (*function)(void*), void* argum
 }
 
 EMULATED_API cuEventCreate(void** out, unsigned flags) {
-    return call("cuEventCreate", [&](Api& api) -> int {
+    return call("cuEventCreate", [&](ApiCall& api) -> int {
         const Handle handle = state().next_handle++;
         auto event = std::make_shared<Event>();
         event->device = api.device->index, event->flags = flags;
@@ -169,14 +169,14 @@ EMULATED_API cuEventCreate(void** out, unsigned flags) {
 }
 
 EMULATED_API cuEventDestroy_v2(void* event) {
-    return call("cuEventDestroy", [&](Api&) -> int {
+    return call("cuEventDestroy", [&](ApiCall&) -> int {
         return state().events.erase(reinterpret_cast<Handle>(event)) ? success : invalid_handle;
     });
 }
 
 EMULATED_API cuEventRecord(void* event, void* stream) {
     return queue_call("cuEventRecord", nullptr,
-                      [&](Api& api) { return record(api, event, stream); });
+                      [&](ApiCall& api) { return record(api, event, stream); });
 }
 
 EMULATED_API cuEventRecordWithFlags(void* event, void* stream, unsigned) {
@@ -184,7 +184,7 @@ EMULATED_API cuEventRecordWithFlags(void* event, void* stream, unsigned) {
 }
 
 EMULATED_API cuEventQuery(void* handle) {
-    return call("cuEventQuery", [&](Api& api) -> int {
+    return call("cuEventQuery", [&](ApiCall& api) -> int {
         const auto event = find_event(handle);
         if (!event) return invalid_handle;
         if (event->capture) return event->capture->broken = true, captured_event;
@@ -197,7 +197,7 @@ EMULATED_API cuEventQuery(void* handle) {
 }
 
 EMULATED_API cuEventSynchronize(void* handle) {
-    return call("cuEventSynchronize", [&](Api& api) -> int {
+    return call("cuEventSynchronize", [&](ApiCall& api) -> int {
         const auto event = find_event(handle);
         if (!event) return invalid_handle;
         if (event->capture) return event->capture->broken = true, captured_event;
@@ -209,7 +209,7 @@ EMULATED_API cuEventSynchronize(void* handle) {
 }
 
 EMULATED_API cuEventElapsedTime_v2(float* milliseconds, void* start, void* end) {
-    return call("cuEventElapsedTime", [&](Api&) -> int {
+    return call("cuEventElapsedTime", [&](ApiCall&) -> int {
         const auto a = find_event(start), b = find_event(end);
         const unsigned untimed = 2; // CU_EVENT_DISABLE_TIMING
         if (!a || !b || ((a->flags | b->flags) & untimed) || !a->latest || !b->latest) {

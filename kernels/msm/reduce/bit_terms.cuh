@@ -9,8 +9,8 @@
 #include "team_sum.cuh"
 
 // The elements that a part of a term sums.
-struct Marginal {
-    uint32_t array_at, elements; // rows or columns of the array
+struct TermPart {
+    uint32_t set_at, elements; // rows or columns of the set
     uint32_t first, count;       // among the elements with the bit; count 0: the part is empty
     uint32_t bit;                // NO_BIT: all elements
 };
@@ -26,31 +26,31 @@ FN uint32_t with_bit(uint32_t k, uint32_t bit) {
 // log2 rounded up; count is at least 1.
 FN uint32_t lg_ceil(uint32_t count) { return count > 1 ? 32 - leading_zeros(count - 1) : 0; }
 
-// The input sums, array after array: the rows of each, then from columns_at on the columns of each.
+// The input sums, set after set: the rows of each, then from columns_at on the columns of each.
 // A term is 2^lg_parts partial sums. The number of elements is rounded up to a power of two;
 // missing ones are infinity.
-struct Terms {
-    uint32_t arrays, rows, columns, columns_at, lg_parts;
+struct BitTerms {
+    uint32_t set_count, rows, columns, columns_at, lg_parts;
 
-    FN uint32_t of_array() const { return lg_ceil(rows) + lg_ceil(columns) + 1; }
-    FN uint32_t sums() const { return arrays * of_array() << lg_parts; }
-    FN Marginal at(uint32_t sum) const {
-        const uint32_t part = sum & ((1u << lg_parts) - 1), term = (sum >> lg_parts) % of_array();
-        const uint32_t array = (sum >> lg_parts) / of_array(), lg_columns = lg_ceil(columns);
+    FN uint32_t of_set() const { return lg_ceil(rows) + lg_ceil(columns) + 1; }
+    FN uint32_t sums() const { return set_count * of_set() << lg_parts; }
+    FN TermPart at(uint32_t sum) const {
+        const uint32_t part = sum & ((1u << lg_parts) - 1), term = (sum >> lg_parts) % of_set();
+        const uint32_t set = (sum >> lg_parts) / of_set(), lg_columns = lg_ceil(columns);
         const bool is_row = term > lg_columns;
-        const uint32_t array_at = is_row ? array * rows : columns_at + array * columns;
+        const uint32_t set_at = is_row ? set * rows : columns_at + set * columns;
         const uint32_t lg = is_row ? lg_ceil(rows) : lg_columns;
         const uint32_t counting = 1u << (term == 0 ? lg : lg - 1);
         const uint32_t share = counting >> lg_parts > 0 ? counting >> lg_parts : 1;
         const uint32_t bit = term == 0 ? NO_BIT : is_row ? term - 1 - lg_columns : term - 1;
-        return {array_at, is_row ? rows : columns, part * share,
+        return {set_at, is_row ? rows : columns, part * share,
                 part * share < counting ? share : 0, bit};
     }
 };
 
 // How often a point is doubled before it is added: points come in periods, and each has 2^width
 // times the factor of the one before, or 2^(width - 1) times if the one before is narrow.
-struct Ladder {
+struct PeriodicDoublings {
     uint32_t period, width;
     uint64_t narrow;
 

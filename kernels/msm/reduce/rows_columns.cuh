@@ -9,16 +9,16 @@
 #include "../../carry.cuh"
 
 // Sets of `buckets` >= 1 buckets, and how they are split.
-struct Halves {
-    uint32_t arrays, buckets, lg_columns, row_parts, column_parts;
+struct BucketMatrix {
+    uint32_t set_count, buckets, lg_columns, row_parts, column_parts;
 
     // Per set.
     FN uint32_t rows() const { return ((buckets - 1) >> lg_columns) + 1; }
     FN uint32_t columns() const { return 1u << lg_columns; }
-    FN uint32_t row_slices() const { return arrays * rows() * row_parts; }
-    FN uint32_t slices() const { return row_slices() + arrays * column_parts * columns(); }
+    FN uint32_t row_slices() const { return set_count * rows() * row_parts; }
+    FN uint32_t slices() const { return row_slices() + set_count * column_parts * columns(); }
     // Every row and column as one slice: the final sums.
-    FN Halves whole() const { return {arrays, buckets, lg_columns, 1, 1}; }
+    FN BucketMatrix unsplit() const { return {set_count, buckets, lg_columns, 1, 1}; }
 };
 
 // The points first + k stride, 0 <= k < count, without those beyond the end of the set.
@@ -26,27 +26,27 @@ struct Slice {
     uint32_t first, stride, count;
 };
 // Slice `s` of the buckets: adjacent elements of a row, or every column_parts-th of a column.
-FN Slice slice_of(const Halves& work, uint32_t s) {
-    const uint32_t columns = work.columns(), buckets = work.buckets;
-    if (s < work.row_slices()) {
-        const uint32_t row = s / work.row_parts, part = s % work.row_parts;
-        const uint32_t length = (columns - 1) / work.row_parts + 1;
-        const uint32_t array = row / work.rows(), inside = row % work.rows() * columns;
+FN Slice slice_of(const BucketMatrix& matrix, uint32_t s) {
+    const uint32_t columns = matrix.columns(), buckets = matrix.buckets;
+    if (s < matrix.row_slices()) {
+        const uint32_t row = s / matrix.row_parts, part = s % matrix.row_parts;
+        const uint32_t length = (columns - 1) / matrix.row_parts + 1;
+        const uint32_t set = row / matrix.rows(), inside = row % matrix.rows() * columns;
         const uint32_t begin = inside + part * length, full = begin + length;
         const uint32_t row_end = inside + columns < buckets ? inside + columns : buckets;
         const uint32_t end = full < row_end ? full : row_end;
-        return {array * buckets + begin, 1, begin < end ? end - begin : 0};
+        return {set * buckets + begin, 1, begin < end ? end - begin : 0};
     }
-    const uint32_t at = s - work.row_slices(), stride = work.column_parts * columns;
-    const uint32_t array = at / stride, inside = at % stride;
+    const uint32_t at = s - matrix.row_slices(), stride = matrix.column_parts * columns;
+    const uint32_t set = at / stride, inside = at % stride;
     const uint32_t count = inside < buckets ? (buckets - 1 - inside) / stride + 1 : 0;
-    return {array * buckets + inside, stride, count};
+    return {set * buckets + inside, stride, count};
 }
 // The slices of row or column `s`.
-FN Slice slices_of(const Halves& work, uint32_t s) {
-    const uint32_t rows = work.arrays * work.rows();
-    if (s < rows) return {s * work.row_parts, 1, work.row_parts};
-    const uint32_t array = (s - rows) >> work.lg_columns, column = (s - rows) % work.columns();
-    return {work.row_slices() + array * work.column_parts * work.columns() + column,
-            work.columns(), work.column_parts};
+FN Slice slices_of(const BucketMatrix& matrix, uint32_t s) {
+    const uint32_t rows = matrix.set_count * matrix.rows();
+    if (s < rows) return {s * matrix.row_parts, 1, matrix.row_parts};
+    const uint32_t set = (s - rows) >> matrix.lg_columns, column = (s - rows) % matrix.columns();
+    return {matrix.row_slices() + set * matrix.column_parts * matrix.columns() + column,
+            matrix.columns(), matrix.column_parts};
 }

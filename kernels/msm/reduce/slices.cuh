@@ -9,37 +9,38 @@ template <class F> FN Xyzz<F> load_xyzz(const Xyzz<F>* p) {
 
 // out[s] = the sum of slice s of the buckets. The next point is fetched during the addition, as in
 // accumulate_buckets.
-template <class F, uint32_t T, class Cell>
-FN void sum_slices(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* points,
-                   const Halves& work) {
-    const uint32_t s = blockIdx.x * T + threadIdx.x;
-    if (s >= work.slices()) return;
-    const Slice slice = slice_of(work, s);
-    Making<F, Cell>& sum = bucket.sum;
+template <class F, uint32_t THREADS, class Cell>
+FN void sum_slices(Xyzz<F>* out, BucketAccumulator<F, THREADS, Cell> bucket,
+                   const Affine<F>* points, const BucketMatrix& matrix) {
+    const uint32_t s = blockIdx.x * THREADS + threadIdx.x;
+    if (s >= matrix.slices()) return;
+    const Slice slice = slice_of(matrix, s);
+    XyzzAccumulator<F, Cell>& sum = bucket.sum;
     const Affine<F>* next = points + slice.first;
-    const auto travel = [&] {
+    const auto fetch_point = [&] {
         bucket.x.fetch_from(&next->x);
         bucket.y.fetch_from(&next->y);
         copies_commit();
         next += slice.stride;
     };
     sum.x = zero<F>(), sum.y = zero<F>(), sum.zz = zero<F>(), sum.zzz = zero<F>();
-    if (slice.count > 0) travel();
+    if (slice.count > 0) fetch_point();
 #pragma unroll 1
     for (uint32_t left = slice.count; left > 0; left--) {
-        const auto read = [&] {
-            if constexpr (APART<F, Cell>) {
-                if (left > 1) travel();
+        const auto on_point_read = [&] {
+            if constexpr (HAS_SUMMAND_COLUMNS<F, Cell>) {
+                if (left > 1) fetch_point();
             }
         };
-        const auto waited = [&] {
-            if constexpr (!APART<F, Cell>) {
-                if (left > 1) travel();
+        const auto on_cells_free = [&] {
+            if constexpr (!HAS_SUMMAND_COLUMNS<F, Cell>) {
+                if (left > 1) fetch_point();
             }
         };
         copies_wait<0>();
         accumulate_from(
-            sum, [&] { return F(bucket.x); }, [&] { return F(bucket.y); }, read, waited);
+            sum, [&] { return F(bucket.x); }, [&] { return F(bucket.y); }, on_point_read,
+            on_cells_free);
     }
     store(&out[s].x, F(sum.x));
     store(&out[s].y, F(sum.y));
@@ -48,10 +49,10 @@ FN void sum_slices(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* poi
 }
 // Like sum_slices, for few points in XYZZ coordinates.
 template <class F>
-FN void sum_slices_xyzz(Xyzz<F>* out, const Xyzz<F>* points, const Halves& work) {
+FN void sum_slices_xyzz(Xyzz<F>* out, const Xyzz<F>* points, const BucketMatrix& matrix) {
     const uint32_t s = blockIdx.x * blockDim.x + threadIdx.x;
-    if (s >= work.slices()) return;
-    const Slice slice = slice_of(work, s);
+    if (s >= matrix.slices()) return;
+    const Slice slice = slice_of(matrix, s);
     const Xyzz<F>* next = points + slice.first;
     Xyzz<F> sum = {zero<F>(), zero<F>(), zero<F>(), zero<F>()};
     if (slice.count > 0) sum = load_xyzz(next);

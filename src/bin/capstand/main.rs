@@ -103,8 +103,8 @@ fn engines(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<Engine
         info!(kind = device.kind, name = device.name, self_test, "device");
     }
     let about = engine.description();
-    info!(engine = about.name, device = about.device, reason, "engine chosen");
-    telemetry::set_build_info(about.name, &about.device);
+    info!(engine = about.kind, device = about.name, reason, "engine chosen");
+    telemetry::set_build_info(about.kind, &about.name);
     Ok(Engines { engine, oracle: Arc::new(oracle), reason })
 }
 

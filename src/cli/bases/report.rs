@@ -15,7 +15,7 @@ use crate::{
 /// Prints full ids, so that they can be copied.
 pub fn print_list(ui: Ui, all: &[BasesInfo]) -> Result<()> {
     if ui.json {
-        return ui.print_json(&all.iter().map(as_json).collect());
+        return ui.print_json(&all.iter().map(as_json).collect::<Value>());
     }
     if all.is_empty() {
         ui.note("no bases: import some with `capstan bases import`");

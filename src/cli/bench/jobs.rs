@@ -29,7 +29,7 @@ pub enum BenchData {
     Ntt,
 }
 
-/// Points of [`Walk`] on the server.
+/// Points of [`PointProgression`] on the server.
 pub struct KnownBases<A> {
     handle: BasesHandle<A>,
     /// Whether this run put the bases and must release them.
@@ -59,7 +59,7 @@ pub struct BenchMsm<A: CurvePoint> {
 /// Generates 2^lg_n bases and puts them on the server; smaller sizes use the first of them.
 pub async fn put_bases<A: CurvePoint>(ui: Ui, client: &Client, lg_n: u32) -> Result<KnownBases<A>> {
     let bar = TerminalProgress::spinner(ui, format!("generating 2^{lg_n} bases"));
-    let points = blocking(move || Walk::new().points::<A>(1 << lg_n)).await;
+    let points = blocking(move || PointProgression::new().points::<A>(1 << lg_n)).await;
     let is_new = client.stat(BasesId(content_hash(&points))).await.is_err();
     drop(bar);
     let bar = TerminalProgress::bytes(ui, "sending bases", 0);
@@ -100,10 +100,11 @@ impl BenchData {
 
 impl<A: CurvePoint> KnownBases<A> {
     async fn msm(&self, lg_n: u32) -> BenchMsm<A> {
-        let bases = self.handle.slice(0, 1 << lg_n).expect("the walk has the largest size");
+        let bases = self.handle.slice(0, 1 << lg_n).expect("the bases have the largest size");
         blocking(move || {
             let scalars = random(&format!("scalars {lg_n}"), 1 << lg_n);
-            let expected = A::Group::generator() * Walk::new().logarithm_of_sum(&scalars);
+            let expected =
+                A::Group::generator() * PointProgression::new().logarithm_of_sum(&scalars);
             BenchMsm { bases, scalars, expected }
         })
         .await
@@ -120,7 +121,7 @@ impl BenchJob {
 
     /// Runs the job once with a filled buffer. The latency excludes the comparison of the result.
     ///
-    /// Errors: those of the call; `Failed` if the result is wrong.
+    /// Errors: those of the call; `Exit::Failed` if the result is wrong.
     pub async fn run(&self, client: &Client, buffer: &mut Vec<Fr>) -> Result<Measurement> {
         match self {
             Self::MsmG1(msm) => msm.run(client).await,
@@ -163,12 +164,12 @@ fn wrong(what: &str, length: usize) -> CliFailure {
 }
 
 /// Points with known discrete logarithms: point i is `(first + i * step) * generator`.
-struct Walk {
+struct PointProgression {
     first: Fr,
     step: Fr,
 }
 
-impl Walk {
+impl PointProgression {
     fn new() -> Self {
         let elements = random("walk", 2);
         Self { first: elements[0], step: elements[1] }
@@ -211,11 +212,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn walk_has_the_expected_logarithms() {
-        let walk = Walk::new();
-        let points = walk.points::<G1Affine>(5);
+    fn points_have_the_expected_logarithms() {
+        let progression = PointProgression::new();
+        let points = progression.points::<G1Affine>(5);
         for (index, point) in points.iter().enumerate() {
-            let logarithm = walk.first + walk.step * Fr::from(index as u64);
+            let logarithm = progression.first + progression.step * Fr::from(index as u64);
             assert_eq!(*point, (G1Affine::generator() * logarithm).into_affine());
         }
     }

@@ -11,7 +11,7 @@ use tokio::{sync::Barrier, task::JoinSet};
 use super::jobs::{BenchJob, Measurement};
 use crate::{
     cli::exit::{CliFailure, Exit, Result},
-    client::{Client, Execution, Fr, Timing},
+    client::{Client, Execution, Fr, Reason, Timing},
 };
 
 /// Longer latencies are recorded as this value.
@@ -68,10 +68,10 @@ impl Sample {
     /// Adds stages by name, because jobs may have different stages.
     fn add_stages(&mut self, execution: Execution) {
         let mut stages = std::mem::take(&mut self.execution.stages);
-        for (name, time) in &execution.stages {
-            match stages.iter_mut().find(|(known, _)| known == name) {
-                Some((_, sum)) => *sum += *time,
-                None => stages.push((name.clone(), *time)),
+        for stage in execution.stages {
+            match stages.iter_mut().find(|known| known.name == stage.name) {
+                Some(sum) => sum.duration += stage.duration,
+                None => stages.push(stage),
             }
         }
         self.execution = Execution { stages, ..execution };
@@ -94,7 +94,7 @@ impl Sample {
     /// Engine, device, and the mean time of each stage on the device.
     pub fn execution(&self) -> Execution {
         let mut execution = self.execution.clone();
-        execution.stages.iter_mut().for_each(|(_, sum)| *sum /= self.divisor());
+        execution.stages.iter_mut().for_each(|stage| stage.duration /= self.divisor());
         execution
     }
 
@@ -195,7 +195,7 @@ impl BenchRun {
                     return Ok(());
                 }
                 // A full server is counted as a result; a draining one is a failure.
-                Err(failure) if failure.exit == Exit::TryLater && is_full(&failure) => {
+                Err(failure) if failure.exit == Exit::RetryLater && is_full(&failure) => {
                     sample.refused += 1;
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
@@ -206,12 +206,14 @@ impl BenchRun {
 }
 
 fn is_full(failure: &CliFailure) -> bool {
-    !matches!(failure.reason.as_str(), "" | "DRAINING" | "DEADLINE" | "IDLE")
+    let reason = Reason::parse(&failure.reason_text);
+    !matches!(reason, None | Some(Reason::Draining | Reason::Deadline | Reason::Idle))
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::client::Stage;
 
     /// A sample of jobs with the given latencies.
     pub fn sample(lg_n: u32, concurrency: u16, latencies_us: &[u64]) -> Sample {
@@ -220,7 +222,7 @@ pub mod tests {
         for &us in latencies_us {
             let latency = Duration::from_micros(us);
             let timing = Timing { compute: latency / 2, ..Timing::default() };
-            let stages = vec![("sort".to_owned(), latency / 4)];
+            let stages = vec![Stage { name: "sort".to_owned(), duration: latency / 4 }];
             let execution = Execution { stages, ..Execution::default() };
             sample.record(Measurement { latency, timing, execution });
             sample.end += latency / u32::from(concurrency);
@@ -253,7 +255,7 @@ pub mod tests {
         all.add(sample(10, 2, &[3000, 5000]));
         assert_eq!(all.jobs(), 3);
         assert_eq!(all.phase_means()[3], Duration::from_micros(1500));
-        let [(name, time)] = &all.execution().stages[..] else { panic!("one stage") };
-        assert_eq!((name.as_str(), *time), ("sort", Duration::from_micros(750)));
+        let mean = Stage { name: "sort".to_owned(), duration: Duration::from_micros(750) };
+        assert_eq!(all.execution().stages, [mean]);
     }
 }

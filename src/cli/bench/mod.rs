@@ -39,9 +39,9 @@ pub struct BenchArgs {
     /// Time to measure each size and concurrency
     #[arg(long, default_value = "2s", value_name = "TIME",
           value_parser = humantime::parse_duration)]
-    seconds: Duration,
+    duration: Duration,
     /// Number of jobs per concurrent worker, instead of a time
-    #[arg(long, value_name = "N", conflicts_with = "seconds",
+    #[arg(long, value_name = "N", conflicts_with = "duration",
           value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
     /// Number of jobs per concurrent worker before the measurement
@@ -137,7 +137,7 @@ async fn measure_all(
 ) -> Result<Vec<Sample>> {
     let stop_after = match args.repeats {
         Some(repeats) => StopAfter::Repeats(repeats),
-        None => StopAfter::Time(args.seconds),
+        None => StopAfter::Time(args.duration),
     };
     let mut samples = Vec::new();
     let steps = args.sizes.0.len() * args.concurrency.len();

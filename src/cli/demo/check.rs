@@ -53,7 +53,7 @@ fn named<T>(name: &'static str, values: Vec<T>) -> NamedResults<T> {
     NamedResults { name, values }
 }
 
-/// Errors: `Failed` with the index of the first difference.
+/// Errors: `Exit::Failed` with the index of the first difference.
 pub fn all(results: &DemoResults) -> Result<Vec<PassedCheck>> {
     let lagrange = decode::<G1Affine>(&results.lagrange);
     let monomial = decode::<G1Affine>(&results.monomial);

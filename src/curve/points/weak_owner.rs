@@ -7,8 +7,10 @@ use crate::curve::{G1Affine, G2Affine, layout::points_as_bytes};
 
 /// A weak reference to the owner of points, to recognise its points later. While it exists, no
 /// other owner can be mistaken for this one.
+#[derive(Clone)]
 pub struct WeakOwner(WeakPoints);
 
+#[derive(Clone)]
 enum WeakPoints {
     G1(Weak<dyn AsRef<[G1Affine]> + Send + Sync>),
     G2(Weak<dyn AsRef<[G2Affine]> + Send + Sync>),

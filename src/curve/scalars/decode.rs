@@ -54,13 +54,6 @@ impl Scalars {
         Ok(Self { width, magnitudes: bytes, signs: negative_signs })
     }
 
-    /// Converts elements of Fr to scalars. Runs in parallel on the current rayon pool.
-    pub fn from_fr(values: &[Fr]) -> Self {
-        let mut magnitudes = Zeroizing::new(vec![0; values.len() * 32]);
-        encode_fr(ScalarEncoding::Canonical, values, &mut magnitudes);
-        Self { width: 32, magnitudes, signs: None }
-    }
-
     /// Returns the buffer given to [`Scalars::decode`] for reuse. It still holds the magnitudes.
     pub fn into_bytes(self) -> Zeroizing<Vec<u8>> {
         self.magnitudes

@@ -172,7 +172,7 @@ impl ChunkGuard<'_> {
     }
 
     pub fn wipe(&mut self) {
-        // Wiping by words is eight times as fast as by bytes.
+        // By words: bytes take eight times as long (`benches/experiments/host-device.md`).
         let (head, words, tail) =
             bytemuck::pod_align_to_mut::<u8, u64>(self.bytes(self.chunk.used));
         head.zeroize();

@@ -6,13 +6,13 @@ use ark_ec::{
 };
 use ark_ff::{AdditiveGroup, Field};
 
-use super::bench::{COUNT, SelfTestBench};
+use super::test_device::{COUNT, SelfTestDevice};
 use crate::{
     curve::{layout::points_as_bytes, points::CurvePoint},
     device::{BlockShape, DeviceFault, DevicePtr, Kernel, KernelModule},
 };
 
-/// Threads per block, a launch bound of the kernels.
+/// Threads per block, as in `__launch_bounds__` of the kernels.
 const THREADS: u32 = 64;
 
 /// out, a, b, z, n, op.
@@ -23,7 +23,7 @@ type PointOperation<P> = fn(Projective<P>, &Projective<P>) -> Projective<P>;
 
 /// Tests every operation on points of one group. `scale` maps integers to coordinates.
 pub(super) fn test<P>(
-    bench: &SelfTestBench<'_>,
+    device: &SelfTestDevice<'_>,
     module: &KernelModule,
     scale: impl Fn(u64) -> P::BaseField,
 ) -> Result<(), DeviceFault>
@@ -33,15 +33,15 @@ where
 {
     let name = format!("{}_selftest_points", <Affine<P> as CurvePoint>::GROUP);
     let kernel: PointsKernel = module.kernel(&name, BlockShape::threads(THREADS))?;
-    let (a, b) = operands::<P>();
+    let PointOperands { a, b } = operands::<P>();
     let affine = |points: &[Projective<P>]| Projective::normalize_batch(points);
-    let upload = |points: &[Affine<P>]| bench.upload(points_as_bytes(points));
+    let upload = |points: &[Affine<P>]| device.upload(points_as_bytes(points));
     // Two adjacent coordinates have the same layout as a point.
     let scales = (0..COUNT as u64 / 2)
         .map(|i| Affine::<P>::new_unchecked(scale(4 * i + 3).square(), scale(4 * i + 5)))
         .collect::<Vec<_>>();
     let (left, right, scales) = (upload(&affine(&a))?, upload(&affine(&b))?, upload(&scales)?);
-    let out = bench.lease(COUNT * size_of::<Affine<P>>())?;
+    let out = device.lease(COUNT * size_of::<Affine<P>>())?;
     let add = |a, b: &_| a + b;
     let double = |a: Projective<P>, _: &_| a.double();
     let negate = |a: Projective<P>, _: &_| -a;
@@ -50,17 +50,23 @@ where
         [add, add, double, negate, add, add, double, negate, negate];
     for (op, operation) in operations.into_iter().enumerate() {
         let arguments = (out.all(), left.all(), right.all(), scales.all(), COUNT as u32, op as u32);
-        kernel.launch(&bench.stream, COUNT as u32 / THREADS, arguments)?;
+        kernel.launch(&device.stream, COUNT as u32 / THREADS, arguments)?;
         let expected = a.iter().zip(&b).map(|(a, b)| operation(*a, b)).collect::<Vec<_>>();
         let expected = affine(&expected);
-        bench.compare(&out, points_as_bytes(&expected), &format!("{name} {op}"))?;
+        device.compare(&out, points_as_bytes(&expected), &format!("{name} {op}"))?;
     }
     Ok(())
 }
 
+/// The points `a[i]` and `b[i]` are the operands of one operation.
+struct PointOperands<P: SWCurveConfig> {
+    a: Vec<Projective<P>>,
+    b: Vec<Projective<P>>,
+}
+
 /// Pairs of points that include every exceptional case: infinity on either side and on both, equal
 /// points, opposite points.
-fn operands<P: SWCurveConfig>() -> (Vec<Projective<P>>, Vec<Projective<P>>) {
+fn operands<P: SWCurveConfig>() -> PointOperands<P> {
     let generator = Projective::<P>::generator();
     let mut power = generator;
     // Skip small multiples, whose coordinates may be special.
@@ -81,5 +87,5 @@ fn operands<P: SWCurveConfig>() -> (Vec<Projective<P>>, Vec<Projective<P>>) {
             (a[i], b[i]) = pair;
         }
     }
-    (a, b)
+    PointOperands { a, b }
 }

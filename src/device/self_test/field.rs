@@ -2,7 +2,7 @@
 
 use ark_ff::{Field, PrimeField};
 
-use super::bench::{COUNT, SelfTestBench};
+use super::test_device::{COUNT, SelfTestDevice};
 use crate::device::{BlockShape, DeviceFault, DevicePtr, Kernel, KernelModule};
 
 /// Threads per block: one per element.
@@ -12,34 +12,41 @@ const THREADS: u32 = COUNT as u32;
 type FieldKernel =
     Kernel<(u32, u32, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>)>;
 
-/// The kernel's code of an operation, and the same on the host.
-type FieldOperation<F> = (u32, fn(&[F; 4]) -> F);
+pub(super) struct FieldOperation<F> {
+    /// Selects the operation in the kernels.
+    code: u32,
+    on_host: fn(&[F; 4]) -> F,
+}
+
+fn operation<F>(code: u32, on_host: fn(&[F; 4]) -> F) -> FieldOperation<F> {
+    FieldOperation { code, on_host }
+}
 
 /// The operations of every field.
 fn operations<F: Field>() -> [FieldOperation<F>; 10] {
     [
-        (0, |[a, b, ..]| *a + b),
-        (1, |[a, b, ..]| *a - b),
-        (2, |[a, ..]| -*a),
-        (3, |[a, ..]| a.double()),
-        (4, |[a, b, ..]| *a * b),
-        (5, |[a, ..]| a.square()),
-        (6, |[a, ..]| a.inverse().unwrap_or(F::ZERO)),
-        (13, |[a, b, ..]| *a - b),
-        (14, |[a, ..]| -*a),
-        (15, |[a, b, ..]| *a + b),
+        operation(0, |[a, b, ..]| *a + b),
+        operation(1, |[a, b, ..]| *a - b),
+        operation(2, |[a, ..]| -*a),
+        operation(3, |[a, ..]| a.double()),
+        operation(4, |[a, b, ..]| *a * b),
+        operation(5, |[a, ..]| a.square()),
+        operation(6, |[a, ..]| a.inverse().unwrap_or(F::ZERO)),
+        operation(13, |[a, b, ..]| *a - b),
+        operation(14, |[a, ..]| -*a),
+        operation(15, |[a, b, ..]| *a + b),
     ]
 }
 
 /// The sum and the difference of two products, with a single reduction in fields that support it.
 pub(super) fn sums_of_products<F: Field>() -> [FieldOperation<F>; 2] {
-    [(7, |[a, b, c, d]| *a * b + *c * d), (8, |[a, b, c, d]| *a * b - *c * d)]
+    [operation(7, |[a, b, c, d]| *a * b + *c * d), operation(8, |[a, b, c, d]| *a * b - *c * d)]
 }
 
 /// Tests the operations of every field and the `extra` ones with the kernel `name`. `element` maps
 /// integers to elements.
 pub(super) fn test<F: Field>(
-    bench: &SelfTestBench<'_>,
+    device: &SelfTestDevice<'_>,
     module: &KernelModule,
     name: &str,
     element: impl Fn(u64) -> F,
@@ -49,15 +56,15 @@ pub(super) fn test<F: Field>(
     let inputs: Vec<[F; 4]> = (0..COUNT as u64).map(|i| input(i, &element)).collect();
     let column = |index: usize| {
         let values: Vec<_> = inputs.iter().map(|row| row[index]).collect();
-        bench.upload(&bytes(&values))
+        device.upload(&bytes(&values))
     };
     let (a, b, c, d) = (column(0)?, column(1)?, column(2)?, column(3)?);
-    let out = bench.lease(a.bytes() as usize)?;
-    for &(code, on_host) in operations().iter().chain(extra) {
+    let out = device.lease(a.bytes() as usize)?;
+    for &FieldOperation { code, on_host } in operations().iter().chain(extra) {
         let arguments = (code, THREADS, a.all(), b.all(), c.all(), d.all(), out.all());
-        kernel.launch(&bench.stream, 1, arguments)?;
+        kernel.launch(&device.stream, 1, arguments)?;
         let expected: Vec<F> = inputs.iter().map(on_host).collect();
-        bench.compare(&out, &bytes(&expected), &format!("{name} {code}"))?;
+        device.compare(&out, &bytes(&expected), &format!("{name} {code}"))?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! The power-on self-test: compares operations on the device with arkworks and plain integers on
 //! the host. A device that fails it is not used.
 
-mod bench;
 mod curve;
 mod field;
+mod test_device;
 mod words;
 
 use std::time::Instant;
@@ -11,7 +11,7 @@ use std::time::Instant;
 use ark_bls12_381::{Fq, Fq2, Fr, g1, g2};
 use ark_ff::Field;
 
-use self::bench::SelfTestBench;
+use self::test_device::SelfTestDevice;
 use super::{DeviceArena, DeviceContext, GpuUnavailable, KernelModule, StagingRing, Stream};
 
 /// Tests a device and returns a summary; `WrongResult` if a result differs from the host's.
@@ -25,13 +25,13 @@ pub(super) fn run(
     let field = KernelModule::load(context, "selftest")?;
     let curve = KernelModule::load(context, "selftest_curve")?;
     let test = || {
-        let bench = SelfTestBench { arena, ring, stream: Stream::new(context)? };
-        words::test(&bench, &field)?;
-        field::test(&bench, &field, "selftest_fr", Fr::from, &[])?;
-        field::test(&bench, &field, "selftest_fp", Fq::from, &field::sums_of_products())?;
-        field::test(&bench, &field, "selftest_fp2", fq2, &field::sums_of_products()[1..])?;
-        curve::test::<g1::Config>(&bench, &curve, Fq::from)?;
-        curve::test::<g2::Config>(&bench, &curve, fq2)
+        let device = SelfTestDevice { arena, ring, stream: Stream::new(context)? };
+        words::test(&device, &field)?;
+        field::test(&device, &field, "selftest_fr", Fr::from, &[])?;
+        field::test(&device, &field, "selftest_fp", Fq::from, &field::sums_of_products())?;
+        field::test(&device, &field, "selftest_fp2", fq2, &field::sums_of_products()[1..])?;
+        curve::test::<g1::Config>(&device, &curve, Fq::from)?;
+        curve::test::<g2::Config>(&device, &curve, fq2)
     };
     let tested = test().map_err(|fault| context.report(fault));
     tested.map_err(|fault| GpuUnavailable::Device { index, fault })?;

@@ -1,9 +1,9 @@
 //! Tests the 32-bit carry primitives of all arithmetic: `selftest_words` of `kernels/selftest.cu`.
 
-use super::bench::SelfTestBench;
+use super::test_device::SelfTestDevice;
 use crate::device::{BlockShape, DeviceFault, DevicePtr, Kernel, KernelModule};
 
-/// Threads per block, the kernel's launch bound.
+/// Threads per block, as in `__launch_bounds__` of the kernel.
 const THREADS: u32 = 128;
 
 /// The low 32 bits.
@@ -17,10 +17,10 @@ type WordsKernel =
     Kernel<(u32, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>)>;
 
 /// Tests every primitive on every triple of edge values.
-pub(super) fn test(bench: &SelfTestBench<'_>, module: &KernelModule) -> Result<(), DeviceFault> {
+pub(super) fn test(device: &SelfTestDevice<'_>, module: &KernelModule) -> Result<(), DeviceFault> {
     let kernel: WordsKernel = module.kernel("selftest_words", BlockShape::threads(THREADS))?;
     let n = EDGES.len().pow(3);
-    let column = |f: &dyn Fn(usize) -> u32| bench.upload(&(0..n).map(f).collect::<Vec<_>>());
+    let column = |f: &dyn Fn(usize) -> u32| device.upload(&(0..n).map(f).collect::<Vec<_>>());
     let edge = |i: usize, operand: u32| EDGES[i / EDGES.len().pow(operand) % EDGES.len()];
     let [a, b, c] = [0, 1, 2].map(|operand| column(&|i| edge(i, operand)));
     let (a, b, c, shifts) = (a?, b?, c?, column(&|i| i as u32 % 32)?);
@@ -30,10 +30,10 @@ pub(super) fn test(bench: &SelfTestBench<'_>, module: &KernelModule) -> Result<(
             words(a, b, c, i as u32 % 32)
         })
         .collect();
-    let out = bench.lease(size_of_val(expected.as_slice()))?;
+    let out = device.lease(size_of_val(expected.as_slice()))?;
     let arguments = (n as u32, a.all(), b.all(), c.all(), shifts.all(), out.all());
-    kernel.launch(&bench.stream, (n as u32).div_ceil(THREADS), arguments)?;
-    bench.compare(&out, bytemuck::cast_slice(&expected), "selftest_words")
+    kernel.launch(&device.stream, (n as u32).div_ceil(THREADS), arguments)?;
+    device.compare(&out, bytemuck::cast_slice(&expected), "selftest_words")
 }
 
 /// The 24 words that the kernel must write for one element.

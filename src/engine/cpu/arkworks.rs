@@ -17,6 +17,15 @@ pub(super) fn scratch_bytes(group: Group, n: usize, _threads: usize) -> u64 {
     (n * (32 + 8 + group.affine_bytes() + 32 + 64 * 8)) as u64
 }
 
+/// Thread time of adding a point to a bucket, with the windows that the other engine would choose:
+/// by the ratio of whole MSMs (`benches/experiments/cpu-engine.md`).
+pub(super) const fn addition_ns(group: Group) -> f64 {
+    match group {
+        Group::G1 => 430.0,
+        Group::G2 => 1400.0,
+    }
+}
+
 pub(super) fn sum<A: CurvePoint>(
     bases: &[A],
     scalars: &Scalars,

@@ -2,23 +2,24 @@
 
 mod arkworks;
 mod blst;
+mod model;
 mod msm;
 mod msm_plan;
 mod msm_run;
 mod ntt;
 mod pool;
 
+use std::time::Duration;
+
 use self::{msm_run::CpuMsmRun, pool::EnginePool};
-use super::{Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows};
+use super::{DeviceInfo, Engine, EngineWork, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows};
 use crate::{
     curve::{Fr, Group, points::Bases},
     error::Result,
 };
 
-/// MSM by blst's inner loop and NTT by arkworks, both on its own pool.
-///
-/// On the same pool, blst takes 0.69 to 0.85 of the thread time of arkworks' MSM in G1 and 0.66 to
-/// 0.69 in G2, at every size measured.
+/// MSM by blst's inner loop and NTT by arkworks, both on its own pool. The loop takes 15 to 34 %
+/// less thread time than arkworks' MSM (`benches/experiments/cpu-engine.md`).
 pub struct CpuEngine(EnginePool);
 
 /// MSM and NTT by arkworks on its own pool, to check other engines against.
@@ -45,7 +46,7 @@ macro_rules! pool_engine {
         }
 
         impl Engine for $engine {
-            fn description(&self) -> EngineDescription {
+            fn description(&self) -> DeviceInfo {
                 self.0.description()
             }
 
@@ -85,6 +86,11 @@ macro_rules! pool_engine {
 
             fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
                 self.0.ntt_scratch_bytes(plan)
+            }
+
+            fn modelled_time(&self, work: &EngineWork) -> Duration {
+                let threads = self.0.threads.current_num_threads();
+                model::modelled_time(work, threads, $msm::addition_ns)
             }
         }
     };

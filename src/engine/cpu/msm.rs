@@ -32,6 +32,14 @@ pub(super) fn scratch_bytes(group: Group, n: usize, threads: usize) -> u64 {
     (copies + buckets) as u64
 }
 
+/// Thread time of adding a point to a bucket (`benches/experiments/cpu-engine.md`).
+pub(super) const fn addition_ns(group: Group) -> f64 {
+    match group {
+        Group::G1 => 330.0,
+        Group::G2 => 920.0,
+    }
+}
+
 /// `sum of scalars[i] * bases[i]`, on the current pool. Shape: equal lengths.
 pub(super) fn sum<A: BlstTiles>(
     bases: &[A],
@@ -102,7 +110,7 @@ fn negated<A: CurvePoint>(
 }
 
 /// True if enough elements are small negative numbers, such as the -1 of a witness, to copy all
-/// points and negate some: adding a point costs about twenty times as much as copying it.
+/// points and negate some: an addition costs twenty copies (`benches/experiments/cpu-engine.md`).
 fn is_mixed(elements: &[[u8; 32]]) -> bool {
     let negative = elements.par_iter().with_min_len(4096).filter(|e| below_zero(e).is_some());
     negative.count() * 16 > elements.len()
@@ -194,7 +202,10 @@ mod tests {
     use ark_ec::{CurveGroup, VariableBaseMSM};
 
     use super::*;
-    use crate::curve::{G1Affine, G1Projective, scalars::ScalarEncoding};
+    use crate::curve::{
+        G1Affine, G1Projective,
+        scalars::{ScalarEncoding, encode_fr},
+    };
 
     #[test]
     fn signs_stay_with_their_points_across_copies() {
@@ -206,7 +217,10 @@ mod tests {
         let right = G1Projective::msm(&bases, &values).expect("equal lengths");
         let bytes = integers.iter().flat_map(|i| i.to_le_bytes()).collect();
         let narrow = Scalars::decode(ScalarEncoding::Signed(8), Zeroizing::new(bytes), false);
-        for scalars in [narrow.expect("any bytes are integers"), Scalars::from_fr(&values)] {
+        let mut bytes = Zeroizing::new(vec![0; 32 * values.len()]);
+        encode_fr(ScalarEncoding::Canonical, &values, &mut bytes);
+        let full = Scalars::decode(ScalarEncoding::Canonical, bytes, false);
+        for scalars in [narrow, full].map(|scalars| scalars.expect("encoded integers")) {
             for step in [1, 2, 7, 49, 50, 51] {
                 let sum = sum_copying::<G1Affine>(&bases, &scalars, step, &JobControl::default());
                 assert_eq!(sum, Ok(right));

@@ -20,13 +20,12 @@ pub(super) struct CpuMsmPlan {
     pub(super) tiles: Vec<MsmTile>,
 }
 
-/// Cost of summing a bucket, in additions of a point to a bucket. Counting products suggests 2.8
-/// (two additions of 14 against one of 10); 2.5 selects the windows measured best from 2^14 on, in
-/// G1 on a 2.6 GHz Xeon: 11 bits at 2^14, 13 at 2^16, 15 at 2^18, 16 at 2^20.
+/// Cost of summing a bucket, in additions of a point to a bucket: 2.5 instead of 2.9 saves 8 % of
+/// an MSM of 2^18 (`benches/experiments/cpu-engine.md`).
 const BUCKET_COST: f64 = 2.5;
 
-/// Most points in a tile. A tile delays cancellation by its duration, about 0.3 s on a 2.6 GHz
-/// Xeon: a point costs 0.4 us in G1 and 1 us in G2.
+/// Most points in a tile. A tile delays cancellation by its duration, about 0.3 s
+/// (`benches/experiments/cpu-engine.md`).
 pub(super) const fn tile_points_max(group: Group) -> usize {
     match group {
         Group::G1 => 1 << 19,
@@ -38,18 +37,38 @@ pub(super) const fn tile_points_max(group: Group) -> usize {
 ///
 /// Shape: n at least 2, bits at least 1.
 pub(super) fn plan(group: Group, n: usize, bits: usize, threads: usize) -> CpuMsmPlan {
-    let mut best = (f64::INFINITY, 1, RowSplit { whole: 0, parts: 1, parts_whole: 1 });
+    let CheapestSplit { window_bits, split, .. } = cheapest_split(group, n, bits, threads);
+    CpuMsmPlan { window_bits, tiles: tiles(n, window_count(bits, window_bits), window_bits, split) }
+}
+
+/// The modelled duration of an MSM of `n` full scalars, in additions of a point to a bucket.
+///
+/// Shape: n at least 2.
+pub(super) fn modelled_additions(group: Group, n: usize, threads: usize) -> f64 {
+    cheapest_split(group, n, 255, threads).cost
+}
+
+/// The windows and their split of the least duration.
+struct CheapestSplit {
+    /// In additions of a point to a bucket.
+    cost: f64,
+    window_bits: usize,
+    split: RowSplit,
+}
+
+fn cheapest_split(group: Group, n: usize, bits: usize, threads: usize) -> CheapestSplit {
+    let split = RowSplit { whole: 0, parts: 1, parts_whole: 1 };
+    let mut best = CheapestSplit { cost: f64::INFINITY, window_bits: 1, split };
     for window_bits in 1..=WINDOW_BITS_MAX.min(bits + 1) {
         let rows = window_count(bits, window_bits);
         for split in candidate_splits(group, n, rows, threads) {
             let cost = makespan(n, bits, window_bits, split, threads);
-            if cost < best.0 {
-                best = (cost, window_bits, split);
+            if cost < best.cost {
+                best = CheapestSplit { cost, window_bits, split };
             }
         }
     }
-    let (_, window_bits, split) = best;
-    CpuMsmPlan { window_bits, tiles: tiles(n, window_count(bits, window_bits), window_bits, split) }
+    best
 }
 
 /// Buckets that `threads` threads hold together in an MSM of `n` full scalars.

@@ -13,8 +13,13 @@ use crate::{
 };
 
 /// Up to this size each thread transforms its own row. A longer row occupies all threads alone, and
-/// several would only evict each other from the caches.
+/// several would only evict each other from the caches. Figures were not kept.
 const ROW_PER_THREAD_LG_N: u32 = 13;
+
+/// Whether each thread transforms its own row of 2^`lg_n` elements.
+pub(super) const fn is_row_per_thread(lg_n: u32) -> bool {
+    lg_n <= ROW_PER_THREAD_LG_N
+}
 
 /// Transforms each row in place, on the current pool.
 pub(super) fn transform(plan: &NttPlan, rows: &mut [Vec<Fr>], control: &JobControl) -> Result<()> {
@@ -37,7 +42,7 @@ pub(super) fn transform(plan: &NttPlan, rows: &mut [Vec<Fr>], control: &JobContr
         }
         Ok(())
     };
-    if plan.lg_n <= ROW_PER_THREAD_LG_N {
+    if is_row_per_thread(plan.lg_n) {
         rows.par_iter_mut().try_for_each(one)
     } else {
         rows.iter_mut().try_for_each(one)
@@ -63,7 +68,7 @@ fn domain(plan: &NttPlan) -> Result<Radix2EvaluationDomain<Fr>> {
 /// Bytes that a transform needs in addition to its rows: roots of unity, and a copy for bit
 /// reversal.
 pub(super) fn scratch_bytes(plan: &NttPlan, threads: usize) -> u64 {
-    let rows = if plan.lg_n <= ROW_PER_THREAD_LG_N { threads as u64 } else { 1 };
+    let rows = if is_row_per_thread(plan.lg_n) { threads as u64 } else { 1 };
     (rows * 2 * size_of::<Fr>() as u64) << plan.lg_n
 }
 

@@ -7,12 +7,12 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use super::ntt;
 use crate::{
     curve::{Fr, Group},
-    engine::{EngineDescription, ExecutedBy, JobControl, NttPlan, NttRows},
+    engine::{DeviceInfo, ExecutedBy, JobControl, NttPlan, NttRows},
     error::{Error, Result},
 };
 
-/// Scalars in one piece of a long MSM. In G1 on a 2.6 GHz Xeon, pieces of 2^18 take 9 % and pieces
-/// of 2^16 take 14 % more thread time per scalar than pieces of 2^20.
+/// Scalars in one piece of a long MSM: in pieces of a quarter, a scalar takes 9 % longer
+/// (`benches/experiments/cpu-engine.md`).
 pub(super) const fn msm_piece_len(group: Group) -> usize {
     match group {
         Group::G1 => 1 << 20,
@@ -37,13 +37,14 @@ impl EnginePool {
         Ok(Self { engine, threads: Arc::new(threads) })
     }
 
-    pub fn description(&self) -> EngineDescription {
+    pub fn description(&self) -> DeviceInfo {
         let threads = self.threads.current_num_threads();
-        EngineDescription {
-            name: self.engine,
-            device: format!("{threads} threads"),
+        DeviceInfo {
+            name: format!("{threads} threads"),
+            kind: self.engine,
             units: threads as u32,
             memory_bytes: memory_bytes(),
+            gpu: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The engine of hosts with GPUs: GPUs check points and compute MSMs and NTTs. Small jobs, and NTTs
 //! for which no GPU has memory, go to the CPU engine that this one contains.
 
+mod model;
 mod msm;
 mod ntt;
 mod payload_copy;
@@ -10,6 +11,7 @@ mod resident;
 mod scalar_codec;
 pub mod self_test;
 mod serving_gpu;
+mod vectors;
 
 use std::{
     mem,
@@ -17,7 +19,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -25,8 +27,8 @@ use tracing::{debug, info, warn};
 
 use self::{payload_copy::PayloadCopier, policy::ENGINE, serving_gpu::ServingGpu};
 use super::{
-    DeviceInfo, Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows,
-    PointChecker, cpu::CpuEngine,
+    DeviceInfo, Engine, EngineWork, ExecutedBy, JOBS_PER_DEVICE, JobControl, MsmRun, NttPlan,
+    NttRows, PointChecker, cpu::CpuEngine,
 };
 use crate::{
     curve::{
@@ -39,14 +41,20 @@ use crate::{
 };
 
 pub use self::policy::GpuPolicy;
+pub(crate) use self::vectors::{GpuVector, GpuVectors, RefusedElement, elapsed};
 pub use crate::device::{
     DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuUnavailable, MajorMinor,
     OpenOptions, UnusableDevice, exit_without_handlers, open,
 };
 
-/// Most scalars in one piece of an MSM: 16 MiB, a third of a millisecond on the link, enough to
-/// outweigh waking the threads that copy them.
+/// Most scalars in one piece of an MSM: long enough on the link to outweigh waking the threads that
+/// copy them (`benches/experiments/host-device.md`).
 const MSM_PIECE: usize = 1 << 19;
+
+/// Up to this many scalars, an MSM takes less than twice as long as one of half its size
+/// (`benches/RESULTS.md`), so a batch of two ends before the second of two MSMs that run one after
+/// the other.
+const MSM_BATCH_SCALARS_MAX: usize = 1 << 18;
 
 /// Elements in one piece of a batch of NTTs: 32 MiB, several groups, so that their copies overlap.
 const NTT_PIECE: usize = 1 << 20;
@@ -140,9 +148,26 @@ impl CudaEngine {
         info!(bytes = pinned, ms, "pinned memory for payloads");
     }
 
-    /// Whether a GPU holds the object that `bases` are part of.
+    /// The modelled time of work on operands in a GPU's memory. The first GPU stands for all.
+    pub fn modelled_time_on_device(&self, work: &EngineWork) -> Duration {
+        model::on_device(&self.gpus[0].gpu, work)
+    }
+
+    /// The most bytes that a job can lease on a GPU.
+    pub fn device_bytes(&self) -> u64 {
+        self.gpus.iter().map(|gpu| gpu.gpu.arena().bytes()).max().unwrap_or(0)
+    }
+
+    /// Whether a GPU holds the object that `bases` are part of, for tests of eviction.
+    #[cfg(feature = "internals")]
     pub fn has_resident(&self, bases: &Bases) -> bool {
         self.gpus.iter().any(|gpu| gpu.msm.resident().contains(bases))
+    }
+
+    /// The index of the GPU that holds the first of `bases` that is resident, else of the next one.
+    fn gpu_for(&self, bases: &[Bases]) -> usize {
+        let holds = |bases| self.gpus.iter().position(|gpu| gpu.msm.resident().contains(bases));
+        bases.iter().find_map(holds).unwrap_or_else(|| self.next_gpu(&self.next_job))
     }
 
     fn next_gpu(&self, next: &AtomicUsize) -> usize {
@@ -151,14 +176,15 @@ impl CudaEngine {
 }
 
 impl Engine for CudaEngine {
-    fn description(&self) -> EngineDescription {
+    fn description(&self) -> DeviceInfo {
         let identities: Vec<_> = self.gpus.iter().map(|gpu| gpu.gpu.identity()).collect();
         let names: Vec<_> = identities.iter().map(|identity| identity.name.as_str()).collect();
-        EngineDescription {
-            name: ENGINE,
-            device: names.join(", "),
+        DeviceInfo {
+            name: names.join(", "),
+            kind: ENGINE,
             units: identities.iter().map(|identity| identity.limits.multiprocessors).sum(),
             memory_bytes: identities.iter().map(|identity| identity.memory_bytes).sum(),
+            gpu: None,
         }
     }
 
@@ -167,14 +193,20 @@ impl Engine for CudaEngine {
         if scalars == 0 || scalars < self.policy.msm_scalars_min {
             return self.cpu.msm(bases, batch);
         }
-        // The GPU that holds the bases, else the next one.
-        let gpu = self.gpus.iter().find(|gpu| gpu.msm.resident().contains(&bases));
-        let gpu = gpu.unwrap_or_else(|| &self.gpus[self.next_gpu(&self.next_job)]);
+        let gpu = &self.gpus[self.gpu_for(std::slice::from_ref(&bases))];
         Ok(gpu.msm.run(bases, batch, self.policy.split))
     }
 
     fn msm_piece_len(&self, _: Group, n: usize) -> usize {
         n.min(MSM_PIECE)
+    }
+
+    fn msm_batch_scalars_max(&self) -> usize {
+        MSM_BATCH_SCALARS_MAX
+    }
+
+    fn jobs_at_once(&self) -> usize {
+        JOBS_PER_DEVICE * self.gpus.len()
     }
 
     fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
@@ -204,6 +236,30 @@ impl Engine for CudaEngine {
     fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
         // A GPU uses its pinned memory, but the CPU takes over if no GPU has memory.
         self.cpu.ntt_scratch_bytes(plan)
+    }
+
+    fn modelled_time(&self, work: &EngineWork) -> Duration {
+        let on_device = |elements| self.modelled_time_on_device(work) + model::transfer(elements);
+        match *work {
+            EngineWork::Msm { n, vectors, .. } => {
+                let scalars = n.saturating_mul(vectors.into());
+                match scalars >= self.policy.msm_scalars_min {
+                    true => on_device(scalars),
+                    false => self.cpu.modelled_time(work),
+                }
+            }
+            EngineWork::Ntt { lg_n, rows } => {
+                let elements = u64::from(rows) << lg_n;
+                let fits = lg_n <= LG_N_MAX && 32 << lg_n <= self.device_bytes();
+                match fits && elements >= self.policy.ntt_elements_min {
+                    // Copied in both directions.
+                    true => on_device(2 * elements),
+                    false => self.cpu.modelled_time(work),
+                }
+            }
+            // Programs whose values are in host memory compute these there.
+            EngineWork::Vectors(_) | EngineWork::Transfer { .. } => self.cpu.modelled_time(work),
+        }
     }
 
     fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {

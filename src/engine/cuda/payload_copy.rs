@@ -1,5 +1,6 @@
 //! Copies between a job's payload and a device: directly if the payload is in pinned memory, else
-//! through the ring. Many threads fill it, since one copies only 10 GB/s, a fifth of a link.
+//! through the ring. Many threads fill it: one copies at a fifth of the link's rate
+//! (`benches/experiments/host-device.md`).
 
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! Checks points from outside on the GPUs: `kernels/check/points.cu`.
 
-use parking_lot::Mutex;
-
 use crate::{
     curve::{
         Group, layout,
@@ -9,18 +7,18 @@ use crate::{
     },
     device::{
         ALIGN, BlockShape, DeviceFault, DevicePtr, Gpu, GpuUnavailable, Kernel, KernelModule,
-        Stream,
     },
     error::{Error, FieldProblem, Result},
 };
 
-/// The host checks fewer points sooner: a single point takes a GPU thread a millisecond.
+/// The host checks fewer points sooner: a GPU thread takes a millisecond for one
+/// (`benches/experiments/gpu-arithmetic.md`).
 const COUNT_MIN: usize = 4096;
 
 /// Points per call: enough to fill a large GPU a few times over, some megabytes.
 const PIECE_POINTS: usize = 1 << 16;
 
-/// Threads per block, launch bounds of the kernels.
+/// Threads per block, as in `__launch_bounds__` of the kernels.
 const THREADS_G1: u32 = 128;
 const THREADS_G2: u32 = 64;
 
@@ -31,7 +29,6 @@ pub struct DevicePointChecker {
     gpu: Gpu,
     g1: CheckPointsKernel,
     g2: CheckPointsKernel,
-    idle_streams: Mutex<Vec<Stream>>,
 }
 
 pub fn piece_len(encoding: PointEncoding, count: usize) -> Option<usize> {
@@ -47,7 +44,7 @@ impl DevicePointChecker {
             |name, threads| module.kernel(name, BlockShape::threads(threads)).map_err(failed);
         let g1 = kernel("g1_check_points", THREADS_G1)?;
         let g2 = kernel("g2_check_points", THREADS_G2)?;
-        Ok(Self { gpu: gpu.clone(), g1, g2, idle_streams: Mutex::default() })
+        Ok(Self { gpu: gpu.clone(), g1, g2 })
     }
 
     pub fn check<A: CurvePoint>(
@@ -62,8 +59,7 @@ impl DevicePointChecker {
             Group::G2 => (&self.g2, THREADS_G2),
         };
         let form = u32::from(encoding != PointEncoding::Montgomery);
-        let idle = self.idle_streams.lock().pop();
-        let stream = idle.map_or_else(|| Stream::new(gpu.context()), Ok)?;
+        let stream = gpu.job_stream()?;
         let lease = gpu.arena().lease(&stream, ALIGN + bytes.len() as u64)?;
         let all = lease.all::<u8>();
         // The word for the first bad point, then the points, each aligned for vector loads.
@@ -96,7 +92,6 @@ impl DevicePointChecker {
                 })?;
             }
         }
-        self.idle_streams.lock().push(stream.clone());
         if found == u64::MAX { Ok(Ok(())) } else { Ok(Err(decode_problem(found)?)) }
     }
 }

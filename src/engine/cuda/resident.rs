@@ -18,7 +18,7 @@ use crate::{
     engine::JobControl,
     error::{Error, Result},
     msm::{
-        BaseMemory, BasesLocation, Recoding, ResidentPlan, align_to_points, tables,
+        AlignedPoints, BaseMemory, BasesLocation, Recoding, ResidentPlan, tables,
         tables::TableBuilder,
     },
 };
@@ -58,6 +58,7 @@ pub struct ResidentCache {
     is_serving: AtomicBool,
 }
 
+#[derive(Clone)]
 struct CacheEntry {
     owner: WeakOwner,
     resident: Arc<ResidentBases>,
@@ -99,22 +100,22 @@ impl ResidentCache {
     ) -> Result<Arc<ResidentBases>> {
         let whole = bases.all_of_owner();
         let found = self.find(&whole, 1);
-        if let Some((resident, uses)) = &found
-            && self.better_windows(&whole, resident, *uses).is_none()
+        if let Some(entry) = &found
+            && self.better_windows(&whole, entry).is_none()
         {
-            return Ok(resident.clone());
+            return Ok(entry.resident.clone());
         }
         let _alone = self.load_lock.lock();
         // Another job may have loaded it while this one waited for the lock.
         let found = self.find(&whole, u64::from(found.is_none()));
         let (uses, resident) = match found {
-            Some((resident, uses)) => {
-                let windows = self.better_windows(&whole, &resident, uses);
-                let Some(windows) = windows else { return Ok(resident) };
+            Some(entry) => {
+                let windows = self.better_windows(&whole, &entry);
+                let Some(windows) = windows else { return Ok(entry.resident) };
                 match self.make_resident(stream, &whole, Some(windows), control) {
                     // Other jobs use the memory; the next job tries again.
-                    Err(Error::Exhausted { .. }) => return Ok(resident),
-                    with_tables => (uses, with_tables?),
+                    Err(Error::Exhausted { .. }) => return Ok(entry.resident),
+                    with_tables => (entry.uses, with_tables?),
                 }
             }
             None => (1, self.make_resident(stream, &whole, None, control)?),
@@ -178,16 +179,15 @@ impl ResidentCache {
         self.workspace.try_lock().is_some_and(|mut workspace| workspace.take().is_some())
     }
 
-    /// Finds an object, makes it the most recently used and adds `uses` to its uses. Returns them.
-    fn find(&self, whole: &Bases, uses: u64) -> Option<(Arc<ResidentBases>, u64)> {
+    /// Finds an object, makes it the most recently used and adds `uses` to its uses.
+    fn find(&self, whole: &Bases, uses: u64) -> Option<CacheEntry> {
         let mut entries = self.entries.lock();
         entries.retain(|entry| entry.owner.is_alive());
         let index = entries.iter().position(|entry| entry.owner.owns(whole))?;
         let mut entry = entries.remove(index);
         entry.uses += uses;
-        let found = (entry.resident.clone(), entry.uses);
-        entries.push(entry);
-        Some(found)
+        entries.push(entry.clone());
+        Some(entry)
     }
 
     /// Evicts the least recently used bases that no job uses. False if there are none.
@@ -202,12 +202,7 @@ impl ResidentCache {
 
     /// The windows to make tables for. `None` if the resident tables are the best for the object's
     /// uses and the free memory.
-    fn better_windows(
-        &self,
-        whole: &Bases,
-        resident: &ResidentBases,
-        uses: u64,
-    ) -> Option<Recoding> {
+    fn better_windows(&self, whole: &Bases, entry: &CacheEntry) -> Option<Recoding> {
         let (group, n) = (whole.group(), u32::try_from(whole.len()).ok()?);
         let (arena, scratch) = (self.gpu.arena(), self.tables.scratch_bytes(group, n));
         let memory = BaseMemory {
@@ -216,7 +211,8 @@ impl ResidentCache {
             table_scratch: scratch,
         };
         let limits = self.gpu.identity().limits;
-        ResidentPlan { group, n, uses, limits }.better(resident.windows(), memory)
+        let plan = ResidentPlan { group, n, uses: entry.uses, limits };
+        plan.better(entry.resident.windows(), memory)
     }
 
     fn make_resident(
@@ -240,7 +236,7 @@ impl ResidentCache {
         let is_sliding = windows.is_some_and(|windows| windows.is_sliding());
         if windows.is_some() && !is_sliding {
             // Tables are never moved. If placed behind the current workspace, they would split the
-            // free memory: MSMs of 2^26 on an H200 had 36 of 50 GB left in one piece.
+            // free memory (`benches/experiments/msm.md`).
             self.drop_workspace();
         }
         let lease = |bytes| {
@@ -248,7 +244,8 @@ impl ResidentCache {
             if is_sliding { arena.lease(stream, bytes) } else { self.lease(stream, bytes) }
         };
         let memory = lease((layout.bytes() + group.affine_bytes()) as u64)?;
-        let (span, first) = align_to_points(memory.all(), group).ok_or_else(too_many)?;
+        let AlignedPoints { span, first } =
+            AlignedPoints::of(memory.all(), group).ok_or_else(too_many)?;
         let mut upload = self.gpu.ring().upload(stream, span);
         for bytes in bytes.chunks(CHECK_BYTES) {
             control.check()?;

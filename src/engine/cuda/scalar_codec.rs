@@ -9,8 +9,8 @@ use crate::{
     ntt::DeviceFr,
 };
 
-/// Threads per block, a launch bound of the kernels. Not tuned: the memory traffic of 64 bytes an
-/// element takes a fortieth of the element's time on the link.
+/// Threads per block, `__launch_bounds__` of the kernels. Not tuned: the memory traffic of 64 bytes
+/// an element takes a fortieth of the element's time on the link.
 const THREADS: u32 = 128;
 
 /// Flags of the kernel.
@@ -61,7 +61,7 @@ impl ScalarCodec {
     /// Decodes all elements of `from` to `to`, which may be `from` if the encoding has 32 bytes.
     ///
     /// Shape: `to` has 32 bytes for each element.
-    /// Errors: `Kernel` if it has fewer; driver faults.
+    /// Errors: `KernelMismatch` if it has fewer; driver faults.
     pub fn decode(
         &self,
         stream: &Stream,

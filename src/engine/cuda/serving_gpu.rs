@@ -8,6 +8,7 @@ use super::{
     ntt::GpuNtt,
     payload_copy::PayloadCopier,
     point_check::DevicePointChecker,
+    scalar_codec::ScalarCodec,
     self_test::{self, EMULATED, ON_A_GPU},
 };
 use crate::{
@@ -15,6 +16,7 @@ use crate::{
     device::{Gpu, GpuUnavailable, NvmlMonitor, archs},
     engine::{DeviceInfo, GpuInfo, MsmPlan},
     msm::{BaseMemory, ResidentPlan, TableStage, tables::scratch_bytes},
+    ntt::VectorKernels,
 };
 
 pub struct ServingGpu {
@@ -22,6 +24,10 @@ pub struct ServingGpu {
     pub msm: GpuMsm,
     pub ntt: GpuNtt,
     pub points: DevicePointChecker,
+    pub vectors: VectorKernels,
+    pub codec: ScalarCodec,
+    pub copier: PayloadCopier,
+    pub policy: Arc<GpuPolicy>,
     /// The outcome of the self-test, in a sentence.
     self_test: String,
     msm_plans: Vec<MsmPlan>,
@@ -36,13 +42,15 @@ impl ServingGpu {
         let msm = GpuMsm::load(&gpu, copier.clone(), policy.clone())?;
         let ntt = GpuNtt::load(&gpu, &msm, copier.clone(), policy.clone())?;
         let points = DevicePointChecker::load(&gpu)?;
+        let (vectors, codec) = (VectorKernels::load(&gpu)?, ScalarCodec::load(&gpu)?);
+        let (copier, policy) = (copier.clone(), policy.clone());
         let emulated = gpu.context().driver().is_emulated();
         let sizes = policy.self_test.unwrap_or(if emulated { EMULATED } else { ON_A_GPU });
         let tested = self_test::run(&gpu, &sizes, &msm, &ntt, &points)?;
         msm.resident().start_serving();
         let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
         let msm_plans = msm_plans(&gpu);
-        Ok(Self { gpu, msm, ntt, points, self_test, msm_plans })
+        Ok(Self { gpu, msm, ntt, points, vectors, codec, copier, policy, self_test, msm_plans })
     }
 
     pub fn info(&self, monitor: &NvmlMonitor) -> DeviceInfo {
@@ -56,8 +64,8 @@ impl ServingGpu {
             gpu: Some(GpuInfo {
                 index: identity.index,
                 capability: identity.capability.to_string(),
-                driver: monitor.driver_version(),
-                cuda: driver.version().to_string(),
+                driver_version: monitor.driver_version(),
+                cuda_version: driver.version().to_string(),
                 emulated: driver.is_emulated(),
                 kernel_archs: archs().iter().map(|arch| (*arch).to_owned()).collect(),
                 self_test: self.self_test.clone(),
@@ -82,20 +90,20 @@ const PLAN_SIZES: [u32; 4] = [10, 16, 20, 24];
 /// Plans for both groups over bases resident on `gpu`, assuming nothing else uses it.
 fn msm_plans(gpu: &Gpu) -> Vec<MsmPlan> {
     let (all, limits) = (gpu.arena().bytes(), gpu.identity().limits);
-    let of_size = |(group, lg_n): (Group, u32)| {
+    let of_size = |group: Group, lg_n: u32| {
         let memory = BaseMemory {
             total: all,
             free: all,
             table_scratch: scratch_bytes(group, 1 << lg_n, &limits),
         };
         let stages = ResidentPlan::stages(group, 1 << lg_n, limits, memory);
-        stages.into_iter().map(move |TableStage { from_use: uses, plan, bytes: table_bytes }| {
+        stages.into_iter().map(move |TableStage { uses, plan, table_bytes }| {
             let windows = plan.windows();
             let (window_bits, tables) = (windows.bits(), windows.tables());
             let plan = plan.to_string();
             MsmPlan { group, lg_n, uses, plan, window_bits, tables, table_bytes }
         })
     };
-    let sizes = |group| PLAN_SIZES.map(|lg_n| (group, lg_n));
-    [Group::G1, Group::G2].into_iter().flat_map(sizes).flat_map(of_size).collect()
+    let of_group = |group| PLAN_SIZES.into_iter().flat_map(move |lg_n| of_size(group, lg_n));
+    [Group::G1, Group::G2].into_iter().flat_map(of_group).collect()
 }

@@ -1,5 +1,9 @@
 //! The MSM job: passes the scalars to the engine in pieces, checks the sums on request.
 
+mod spec;
+
+pub use spec::{JobBases, MsmJob, MsmSpec, UncheckedBases, check_count};
+
 use std::{
     ops::Range,
     sync::Arc,
@@ -7,105 +11,49 @@ use std::{
 };
 
 use super::{
-    ComputeHost, JobReport, JobWaker, JobWork, msm_check::RandomCombination, payload::JobPayload,
+    ComputeHost, JobReport, JobWaker, JobWork,
+    msm_payload::MsmPayload,
+    payload::JobPayload,
+    waiting_msms::{BatchedMsm, PickedMsm, WaitingMsm, may_share},
 };
 use crate::{
-    buffer::{PayloadView, UploadBuffer},
+    buffer::UploadBuffer,
     curve::{
         G1Affine, G2Affine, Group, layout,
-        points::{
-            self, BadElement, Bases, CurvePoint, MsmSums, PointEncoding, PointSlice, SumEncoding,
-        },
+        points::{self, BadElement, Bases, CurvePoint, MsmSums, PointSlice},
         scalars::ScalarEncoding,
     },
-    engine::{ComputedMsm, ElementNames, EncodedScalars, Engine, ExecutedBy, JobControl, MsmRun},
-    error::{Error, FieldProblem, Result},
-    verify::VerifyMode,
+    engine::{ComputedMsm, EncodedScalars, Engine, ExecutedBy, JobControl, MsmRun},
+    error::{Error, Result},
+    verify::{RandomCombination, Verification},
 };
-use bytes::Bytes;
 use tracing::{Span, debug_span, field::Empty};
-
-pub enum JobBases {
-    Checked(Bases),
-    /// Bases that the job must check.
-    Inline {
-        group: Group,
-        encoding: PointEncoding,
-        data: Bytes,
-        count: usize,
-    },
-}
-
-impl JobBases {
-    fn group(&self) -> Group {
-        match self {
-            Self::Checked(bases) => bases.group(),
-            Self::Inline { group, .. } => *group,
-        }
-    }
-
-    pub fn count(&self) -> usize {
-        match self {
-            Self::Checked(bases) => bases.len(),
-            Self::Inline { count, .. } => *count,
-        }
-    }
-}
-
-pub struct MsmJob {
-    pub bases: JobBases,
-    /// Number of scalar vectors, each as long as the bases, concatenated in the payload.
-    pub batch: usize,
-    pub encoding: ScalarEncoding,
-    pub reduce: bool,
-    pub result_encoding: SumEncoding,
-    pub verify: VerifyMode,
-}
-
-impl MsmJob {
-    /// Bytes of working memory in addition to the payload.
-    pub fn scratch_bytes(&self, host: &ComputeHost) -> u64 {
-        let (group, n) = (self.bases.group(), self.bases.count());
-        let inline = match &self.bases {
-            JobBases::Checked(_) => 0,
-            JobBases::Inline { .. } => (n * group.affine_bytes()) as u64,
-        };
-        let result = (self.batch * (3 * group.coordinate_bytes())) as u64;
-        let (engine, oracle) = (host.engine.as_ref(), host.oracle.as_ref());
-        let run = match self.verify {
-            VerifyMode::None => self.run_bytes(engine, 33),
-            // The oracle runs after the engine.
-            VerifyMode::Full => self.run_bytes(engine, 33).max(self.run_bytes(oracle, 33)),
-            // 64 more bytes per scalar, for the combination.
-            VerifyMode::Probabilistic => self.run_bytes(engine, 33 + 64),
-        };
-        run + inline + result
-    }
-
-    /// Bytes that a run of `engine` uses, with `scalar_bytes` per scalar of a piece.
-    fn run_bytes(&self, engine: &dyn Engine, scalar_bytes: u64) -> u64 {
-        let (group, n) = (self.bases.group(), self.bases.count());
-        let piece = engine.msm_piece_len(group, n).clamp(1, n.max(1)) as u64;
-        piece * scalar_bytes + engine.msm_scratch_bytes(group, n)
-    }
-}
 
 pub struct MsmOutput {
     /// The encoded sums, concatenated.
     pub points: Vec<u8>,
     pub report: JobReport,
+    /// The number of jobs computed in one batch with this one, itself included.
+    pub batch_jobs: usize,
+    /// How long that batch took on another job's worker; zero if this job's worker computed it.
+    pub computed_elsewhere: Duration,
 }
 
 pub struct MsmWork {
     host: Arc<ComputeHost>,
     job: MsmJob,
     payload: JobPayload,
+    scalars: MsmPayload,
     phase: MsmPhase,
     executor: ExecutedBy,
     verify_time: Duration,
+    batch_jobs: usize,
+    computed_elsewhere: Duration,
 }
 
 enum MsmPhase {
+    /// May be computed by another job.
+    Waiting(WaitingMsm),
     /// Inline bases are still to be checked.
     Prepare,
     Absorb {
@@ -131,27 +79,40 @@ impl MsmWork {
         payload: Arc<UploadBuffer>,
         waker: JobWaker,
     ) -> Self {
+        let (encoding, reduce) = (job.scalar_encoding, job.spec.reduce);
+        let scalars = MsmPayload { upload: payload.clone(), encoding, reduce };
+        let (all, vectors) = (&host.waiting_msms, job.spec.batch);
+        let phase = match &job.bases {
+            JobBases::Checked(bases) if may_share(&*host.engine, bases.len(), vectors) => {
+                let (bases, scalars) = (bases.clone(), scalars.clone());
+                MsmPhase::Waiting(WaitingMsm::new(all, bases, scalars, vectors, waker.clone()))
+            }
+            _ => MsmPhase::Prepare,
+        };
         Self {
             host,
             job,
             payload: JobPayload::new(payload, waker),
-            phase: MsmPhase::Prepare,
+            scalars,
+            phase,
             executor: ExecutedBy::default(),
             verify_time: Duration::ZERO,
+            batch_jobs: 1,
+            computed_elsewhere: Duration::ZERO,
         }
     }
 
     fn bases(&mut self) -> Result<Bases> {
-        let (group, encoding, data) = match &self.job.bases {
+        let unchecked = match &self.job.bases {
             JobBases::Checked(bases) => return Ok(bases.clone()),
-            JobBases::Inline { group, encoding, data, .. } => (group, *encoding, data),
+            JobBases::Unchecked(bases) => bases,
         };
-        let decode = || match group {
-            Group::G1 => decode_bases::<G1Affine>(encoding, data),
-            Group::G2 => decode_bases::<G2Affine>(encoding, data),
+        let decode = || match self.job.spec.group {
+            Group::G1 => decode_bases::<G1Affine>(unchecked),
+            Group::G2 => decode_bases::<G2Affine>(unchecked),
         };
         // Decoding a point takes far longer than its bytes suggest.
-        let bases = self.host.run_sized(data.len() << 8, decode);
+        let bases = self.host.run_sized(unchecked.data.len() << 8, decode);
         let bases = bases
             .map_err(|bad| Error::element("spec.bases.inline.data", bad.index, bad.problem))?;
         self.job.bases = JobBases::Checked(bases.clone());
@@ -159,7 +120,7 @@ impl MsmWork {
     }
 
     fn scalar_count(&self) -> usize {
-        self.job.batch * self.job.bases.count()
+        self.job.spec.batch * self.job.bases.count()
     }
 
     /// The piece of one vector that begins with scalar `next`.
@@ -169,22 +130,10 @@ impl MsmWork {
             return 0..0;
         }
         let remaining = n - next % n;
-        let best_len = engine.msm_piece_len(self.job.bases.group(), n).max(1);
+        let best_len = engine.msm_piece_len(self.job.spec.group, n).max(1);
         // Equal pieces: two halves rather than a full piece and a small rest.
         let pieces = remaining.div_ceil(best_len);
         next..(next + remaining.div_ceil(pieces)).min(self.scalar_count())
-    }
-
-    fn payload_range(&self, piece: &Range<usize>) -> Range<u64> {
-        let width = self.job.encoding.width() as u64;
-        piece.start as u64 * width..piece.end as u64 * width
-    }
-
-    /// Scalars `piece`, indexed across all vectors; `source` holds exactly these.
-    fn scalars<'a>(&self, source: &'a PayloadView<'a>, piece: &Range<usize>) -> EncodedScalars<'a> {
-        let MsmJob { encoding, reduce, .. } = self.job;
-        let names = ElementNames { field: "scalars", first: piece.start as u64 };
-        EncodedScalars { encoding, reduce, count: piece.len(), names, source }
     }
 
     /// Passes a piece to `run` and returns the index after it; `None` if it has not arrived yet.
@@ -196,13 +145,36 @@ impl MsmWork {
         control: &JobControl,
     ) -> Result<Option<usize>> {
         let piece = self.piece(next, engine);
-        let Some(source) = self.payload.range(self.payload_range(&piece))? else { return Ok(None) };
+        let Some(source) = self.payload.range(self.scalars.byte_range(&piece))? else {
+            return Ok(None);
+        };
         if !piece.is_empty() {
             let n = self.job.bases.count();
             let (vector, first) = (piece.start / n, piece.start % n);
-            run.absorb(vector, first, &self.scalars(&source, &piece), control)?;
+            run.absorb(vector, first, &self.scalars.scalars(&source, &piece), control)?;
         }
         Ok(Some(piece.end))
+    }
+
+    /// Computes the job with others that wait, or takes its sums from another job's batch.
+    fn pick(&mut self, waiting: WaitingMsm, control: &JobControl) -> Result<Option<MsmSums>> {
+        match waiting.pick(&*self.host.engine) {
+            PickedMsm::Taken => {
+                self.phase = MsmPhase::Waiting(waiting);
+                Ok(None)
+            }
+            PickedMsm::Computed(BatchedMsm { computed, jobs, elsewhere }) => {
+                (self.batch_jobs, self.computed_elsewhere) = (jobs, elsewhere);
+                self.begin_check(computed)
+            }
+            PickedMsm::Alone => self.compute_alone(control),
+        }
+    }
+
+    fn compute_alone(&mut self, control: &JobControl) -> Result<Option<MsmSums>> {
+        let bases = self.bases()?;
+        let run = self.host.engine.msm(bases, self.job.spec.batch)?;
+        self.compute(run, 0, control)
     }
 
     /// Passes a piece to the engine. After the last piece, returns the sums or begins the check.
@@ -218,13 +190,20 @@ impl MsmWork {
             self.phase = MsmPhase::Absorb { run, next_scalar: end.unwrap_or(next) };
             return Ok(None);
         }
-        let ComputedMsm { sums, executor } = run.finish()?;
+        let computed = run.finish()?;
+        self.begin_check(computed)
+    }
+
+    /// Returns the sums, or begins their check if the request asks for it.
+    fn begin_check(&mut self, computed: ComputedMsm) -> Result<Option<MsmSums>> {
+        let host = self.host.clone();
+        let ComputedMsm { sums, executor } = computed;
         self.executor = executor;
-        let (factors, run) = match self.job.verify {
-            VerifyMode::None => return Ok(Some(sums)),
-            VerifyMode::Full => (None, host.oracle.msm(self.bases()?, self.job.batch)?),
-            VerifyMode::Probabilistic => {
-                let factors = RandomCombination::draw(self.job.batch)?;
+        let (factors, run) = match self.job.spec.verify {
+            Verification::None => return Ok(Some(sums)),
+            Verification::Full => (None, host.oracle.msm(self.bases()?, self.job.spec.batch)?),
+            Verification::Probabilistic => {
+                let factors = RandomCombination::draw(self.job.spec.batch)?;
                 (Some(factors), host.engine.msm(self.bases()?, 1)?)
             }
         };
@@ -268,16 +247,16 @@ impl MsmWork {
         control.check()?;
         let n = self.job.bases.count();
         let piece = self.piece(next, self.host.engine.as_ref());
-        let sources = (0..self.job.batch).map(|vector| {
+        let sources = (0..self.job.spec.batch).map(|vector| {
             let piece = piece.start + vector * n..piece.end + vector * n;
-            let source = self.payload.range(self.payload_range(&piece))?;
+            let source = self.payload.range(self.scalars.byte_range(&piece))?;
             let source = source.ok_or_else(|| Error::Internal("scalars are missing".into()))?;
             Ok((source, piece))
         });
         let sources = sources.collect::<Result<Vec<_>>>()?;
         let pieces: Vec<_> =
-            sources.iter().map(|(source, piece)| self.scalars(source, piece)).collect();
-        let bytes = piece.len() * self.job.batch * 32;
+            sources.iter().map(|(source, piece)| self.scalars.scalars(source, piece)).collect();
+        let bytes = piece.len() * self.job.spec.batch * 32;
         let combined = self.host.run_sized(bytes, || factors.scalars(&pieces))?;
         let combined = layout::fr_as_bytes(&combined);
         if !piece.is_empty() {
@@ -288,17 +267,18 @@ impl MsmWork {
     }
 
     fn output(&self, sums: &MsmSums) -> MsmOutput {
-        let encoding = self.job.result_encoding;
+        let encoding = self.job.spec.result_encoding;
         let points = self.host.run_sized(sums.len() << 10, || points::encode_sums(encoding, sums));
         let lg_n = self.job.bases.count().checked_ilog2().unwrap_or(0);
-        let (verify, verify_time) = (self.job.verify, self.verify_time);
+        let (verify, verify_time) = (self.job.spec.verify, self.verify_time);
         let report = JobReport { lg_n, verify, verify_time, executor: self.executor.clone() };
-        MsmOutput { points, report }
+        let &Self { batch_jobs, computed_elsewhere, .. } = self;
+        MsmOutput { points, report, batch_jobs, computed_elsewhere }
     }
 }
 
-fn decode_bases<A: CurvePoint>(encoding: PointEncoding, data: &[u8]) -> Result<Bases, BadElement> {
-    points::decode::<A>(encoding, data)
+fn decode_bases<A: CurvePoint>(bases: &UncheckedBases) -> Result<Bases, BadElement> {
+    points::decode::<A>(bases.encoding, &bases.data)
         .map(|points| A::into_bases(PointSlice::new(Arc::new(points))))
 }
 
@@ -306,16 +286,20 @@ impl JobWork for MsmWork {
     type Output = MsmOutput;
 
     fn span(&self, id: u64) -> Span {
-        let (op, group, n) = ("msm", self.job.bases.group().name(), self.job.bases.count());
-        let batch = self.job.batch;
+        let (op, group, n) = ("msm", self.job.spec.group.name(), self.job.bases.count());
+        let batch = self.job.spec.batch;
         debug_span!("job", id, op, group, n, batch, queue_us = Empty, run_us = Empty)
     }
 
     fn is_ready(&self) -> bool {
         match &self.phase {
+            MsmPhase::Waiting(waiting) => {
+                let all = self.scalars.byte_range(&(0..self.scalar_count()));
+                waiting.is_ready() && self.payload.is_ready(all)
+            }
             MsmPhase::Absorb { next_scalar, .. } => {
                 let piece = self.piece(*next_scalar, self.host.engine.as_ref());
-                self.payload.is_ready(self.payload_range(&piece))
+                self.payload.is_ready(self.scalars.byte_range(&piece))
             }
             // The whole payload has arrived before the check begins.
             MsmPhase::Prepare | MsmPhase::Check(_) | MsmPhase::Failed => true,
@@ -327,11 +311,8 @@ impl JobWork for MsmWork {
             MsmPhase::Failed => {
                 return Err(Error::Internal("the job was stepped after its end".into()));
             }
-            MsmPhase::Prepare => {
-                let bases = self.bases()?;
-                let run = self.host.engine.msm(bases, self.job.batch)?;
-                self.compute(run, 0, control)?
-            }
+            MsmPhase::Waiting(waiting) => self.pick(waiting, control)?,
+            MsmPhase::Prepare => self.compute_alone(control)?,
             MsmPhase::Absorb { run, next_scalar } => self.compute(run, next_scalar, control)?,
             MsmPhase::Check(check) => {
                 let begun = Instant::now();
@@ -342,19 +323,6 @@ impl JobWork for MsmWork {
         };
         Ok(sums.map(|sums| self.output(&sums)))
     }
-}
-
-/// Checks that a payload of `count` elements holds `batch` vectors of `n`.
-///
-/// Errors: `Invalid` if it does not, or if the product overflows.
-pub fn check_count(field: &'static str, count: u64, batch: usize, n: u64) -> Result<()> {
-    let expected = (batch as u64)
-        .checked_mul(n)
-        .ok_or(Error::field(field, FieldProblem::TooLarge { max: u64::MAX }))?;
-    if count != expected {
-        return Err(Error::field(field, FieldProblem::Length { expected, got: count }));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

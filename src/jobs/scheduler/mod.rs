@@ -20,7 +20,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tracing::Span;
 
-use self::queue::{JobQueue, JobTiming, RunnableJob, ScheduledJob};
+use self::queue::{JobQueue, JobTiming, PickedJob, RunnableJob, ScheduledJob};
 use crate::{
     buffer::Wiper,
     engine::JobControl,
@@ -177,7 +177,7 @@ impl SchedulerShared {
     fn run_worker(&self) {
         let mut state = self.state.lock();
         while !state.is_closed {
-            let Some((mut job, picked_by)) = state.queue.pick(Instant::now()) else {
+            let Some(PickedJob { mut job, by }) = state.queue.pick(Instant::now()) else {
                 self.job_is_ready.wait(&mut state);
                 continue;
             };
@@ -189,7 +189,7 @@ impl SchedulerShared {
             let run = job.state_entered - begun;
             job.timing.run += run;
             state = self.state.lock();
-            state.queue.add_worker_time(picked_by, run);
+            state.queue.add_worker_time(by, run);
             // Checked under the lock: a later cancellation finds the job where it was placed.
             if !is_done && let Err(error) = job.control.check() {
                 job.job.fail(error);
@@ -203,7 +203,8 @@ impl SchedulerShared {
         }
     }
 
-    /// Reschedules a waiting job: its data may have arrived, or it may be cancelled.
+    /// Reschedules a waiting job: its data may have arrived, or it may be cancelled, or another job
+    /// may do its work.
     fn wake(&self, number: u64) {
         let mut state = self.state.lock();
         if let Some(mut job) = state.queue.remove_stopped(number) {
@@ -216,6 +217,8 @@ impl SchedulerShared {
             if is_ready {
                 self.job_is_ready.notify_one();
             }
+        } else {
+            state.queue.park_unready(number, Instant::now());
         }
     }
 }
@@ -227,7 +230,7 @@ pub struct JobWaker {
 }
 
 impl JobWaker {
-    /// Makes the scheduler check the job again. Does nothing if the job has ended.
+    /// Makes the scheduler check again whether the job is ready. Does nothing if it has ended.
     pub fn wake(&self) {
         if let Some(shared) = self.shared.upgrade() {
             shared.wake(self.number);

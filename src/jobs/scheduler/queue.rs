@@ -59,6 +59,12 @@ pub struct ScheduledJob {
     pub timing: JobTiming,
 }
 
+/// A job for a worker.
+pub struct PickedJob {
+    pub job: ScheduledJob,
+    pub by: PickedBy,
+}
+
 /// A job that sends its own answer.
 pub trait RunnableJob: Send {
     fn is_ready(&self) -> bool;
@@ -87,7 +93,7 @@ impl JobQueue {
         is_ready
     }
 
-    pub fn pick(&mut self, now: Instant) -> Option<(ScheduledJob, PickedBy)> {
+    pub fn pick(&mut self, now: Instant) -> Option<PickedJob> {
         let (_, urgent) = *self.by_urgency.first()?;
         let (waiting_since, senior) = *self.by_seniority.first()?;
         // The urgent time that is in proportion to the senior time.
@@ -96,11 +102,11 @@ impl JobQueue {
             // Without a senior job, no claim accumulates.
             self.urgent_time = self.urgent_time.min(urgent_share);
         }
-        let (number, picked_by) = match urgent_share < self.urgent_time {
+        let (number, by) = match urgent_share < self.urgent_time {
             true => (senior, PickedBy::Seniority),
             false => (urgent, PickedBy::Urgency),
         };
-        Some((self.take_ready(number)?, picked_by))
+        Some(PickedJob { job: self.take_ready(number)?, by })
     }
 
     pub fn add_worker_time(&mut self, picked_by: PickedBy, time: Duration) {
@@ -115,6 +121,17 @@ impl JobQueue {
         self.by_urgency.remove(&(urgency, number));
         self.by_seniority.remove(&(seniority, number));
         Some(job)
+    }
+
+    /// Parks a job that was ready and is not any more.
+    pub fn park_unready(&mut self, number: u64, now: Instant) {
+        if self.ready.get(&number).is_some_and(|ready| !ready.job.job.is_ready())
+            && let Some(mut job) = self.take_ready(number)
+        {
+            job.timing.queue += now - job.state_entered;
+            job.state_entered = now;
+            self.parked.insert(number, job);
+        }
     }
 
     /// Removes a waiting job if it is cancelled or past its deadline.

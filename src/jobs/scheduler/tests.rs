@@ -78,6 +78,32 @@ async fn a_parked_job_runs_when_woken() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_not_ready_any_more_leaves_the_queue() {
+    let (scheduler, log) = (Scheduler::new(1).unwrap(), Arc::new(JobLog::default()));
+    // Keeps the worker busy until the log is open.
+    let busy = scheduler.submit(JobControl::default(), |_| log.job('a', 1));
+    let fixture = Fixture::new(true);
+    let mut wake = None;
+    let ticket = scheduler.submit(JobControl::default(), |handle| {
+        wake = Some(handle);
+        fixture.countdown(1)
+    });
+    while scheduler.queued() > 1 {
+        tokio::task::yield_now().await;
+    }
+    let wake = wake.unwrap();
+    fixture.open.store(false, Ordering::SeqCst);
+    wake.wake();
+    assert_eq!(scheduler.queued(), 0);
+    fixture.open.store(true, Ordering::SeqCst);
+    wake.wake();
+    assert_eq!(scheduler.queued(), 1);
+    log.is_open.store(true, Ordering::SeqCst);
+    busy.await.unwrap();
+    assert_eq!(ticket.await.unwrap().output, "done");
+}
+
+#[tokio::test]
 async fn a_panic_fails_one_job_and_the_next_one_runs() {
     let (scheduler, fixture) = (Scheduler::new(1).unwrap(), Fixture::new(true));
     let bad = scheduler.submit(JobControl::default(), |_| fixture.countdown(0));
@@ -101,10 +127,30 @@ async fn dropping_the_ticket_or_passing_the_deadline_frees_a_parked_job() {
     fixture.freed(2).await;
 }
 
-/// Logs its name at each piece; spins in the first one until the flag is set.
-struct Scribe(char, usize, Arc<(Mutex<String>, AtomicBool)>);
+/// Logs its name at each piece; spins in the first one until the log is open.
+struct LoggedJob {
+    name: char,
+    pieces: usize,
+    log: Arc<JobLog>,
+}
 
-impl JobWork for Scribe {
+#[derive(Default)]
+struct JobLog {
+    names: Mutex<String>,
+    is_open: AtomicBool,
+}
+
+impl JobLog {
+    fn open() -> Arc<Self> {
+        Arc::new(Self { is_open: AtomicBool::new(true), ..Self::default() })
+    }
+
+    fn job(self: &Arc<Self>, name: char, pieces: usize) -> LoggedJob {
+        LoggedJob { name, pieces, log: self.clone() }
+    }
+}
+
+impl JobWork for LoggedJob {
     type Output = ();
 
     fn is_ready(&self) -> bool {
@@ -112,12 +158,12 @@ impl JobWork for Scribe {
     }
 
     fn step(&mut self, _: &JobControl) -> Result<Option<()>> {
-        while !self.2.1.load(Ordering::SeqCst) {
+        while !self.log.is_open.load(Ordering::SeqCst) {
             thread::yield_now();
         }
-        self.2.0.lock().push(self.0);
-        self.1 -= 1;
-        Ok((self.1 == 0).then_some(()))
+        self.log.names.lock().push(self.name);
+        self.pieces -= 1;
+        Ok((self.pieces == 0).then_some(()))
     }
 
     fn span(&self, _: u64) -> Span {
@@ -128,14 +174,13 @@ impl JobWork for Scribe {
 #[tokio::test]
 async fn jobs_take_turns() {
     let scheduler = Scheduler::new(1).unwrap();
-    let log = Arc::new((Mutex::new(String::new()), AtomicBool::new(false)));
-    let jobs = [('a', 3), ('b', 3)]
-        .map(|(name, n)| scheduler.submit(JobControl::default(), |_| Scribe(name, n, log.clone())));
-    log.1.store(true, Ordering::SeqCst);
+    let log = Arc::new(JobLog::default());
+    let jobs = ['a', 'b'].map(|name| scheduler.submit(JobControl::default(), |_| log.job(name, 3)));
+    log.is_open.store(true, Ordering::SeqCst);
     for ticket in jobs {
         ticket.await.unwrap();
     }
-    assert_eq!(*log.0.lock(), "ababab");
+    assert_eq!(*log.names.lock(), "ababab");
 }
 
 /// Deadlines are hours away, so that none passes if the test stalls.
@@ -143,20 +188,20 @@ async fn jobs_take_turns() {
 fn runs_an_early_deadline_first_and_a_late_one_in_turn() {
     let hour = Duration::from_secs(3600);
     let later = Instant::now() + hour;
-    let log = Arc::new((Mutex::new(String::new()), AtomicBool::new(true)));
+    let log = JobLog::open();
     let mut queue = JobQueue::default();
     let jobs = [('a', None), ('b', Some(later)), ('c', None), ('d', Some(later + hour))];
     for (number, (name, deadline)) in (0..).zip(jobs) {
-        let job = job(number, Scribe(name, 1, log.clone()), deadline, later);
+        let job = job(number, log.job(name, 1), deadline, later);
         assert!(queue.enqueue(job, later));
     }
-    while let Some((mut job, _)) = queue.pick(later) {
+    while let Some(PickedJob { mut job, .. }) = queue.pick(later) {
         assert!(job.job.step(&job.control, job.timing), "the job has one piece");
     }
-    assert_eq!(*log.0.lock(), "bacd");
+    assert_eq!(*log.names.lock(), "bacd");
 }
 
-fn job(number: u64, work: Scribe, deadline: Option<Instant>, since: Instant) -> ScheduledJob {
+fn job(number: u64, work: LoggedJob, deadline: Option<Instant>, since: Instant) -> ScheduledJob {
     ScheduledJob {
         number,
         job: Box::new(JobWithReply {
@@ -175,7 +220,7 @@ fn job(number: u64, work: Scribe, deadline: Option<Instant>, since: Instant) -> 
 /// with a short deadline are queued at all times.
 struct Simulation {
     queue: JobQueue,
-    log: Arc<(Mutex<String>, AtomicBool)>,
+    log: Arc<JobLog>,
     clock: Instant,
     submitted: u64,
 }
@@ -188,13 +233,12 @@ impl Simulation {
     /// Begins an hour from now, so that no deadline passes if the test stalls.
     fn new() -> Self {
         let clock = Instant::now() + Duration::from_secs(3600);
-        let log = Arc::new((Mutex::default(), AtomicBool::new(true)));
-        Self { queue: JobQueue::default(), log, clock, submitted: 0 }
+        Self { queue: JobQueue::default(), log: JobLog::open(), clock, submitted: 0 }
     }
 
     fn submit(&mut self, name: char, pieces: usize, deadline: Option<Duration>) {
         let deadline = deadline.map(|deadline| self.clock + deadline);
-        let work = Scribe(name, pieces, self.log.clone());
+        let work = self.log.job(name, pieces);
         self.submitted += 1;
         assert!(self.queue.enqueue(job(self.submitted, work, deadline, self.clock), self.clock));
     }
@@ -206,17 +250,18 @@ impl Simulation {
             for _ in self.queue.ready.values().filter(short).count()..FLOOD {
                 self.submit('s', 1, Some(SHORT));
             }
-            let (mut job, picked_by) = self.queue.pick(self.clock).expect("a flood is queued");
+            let picked = self.queue.pick(self.clock);
+            let PickedJob { mut job, by } = picked.expect("a flood is queued");
             job.timing.queue += self.clock - job.state_entered;
             let done = job.job.step(&job.control, job.timing);
             self.clock += PIECE;
-            self.queue.add_worker_time(picked_by, PIECE);
+            self.queue.add_worker_time(by, PIECE);
             job.state_entered = self.clock;
             if !done {
                 self.queue.enqueue(job, self.clock);
             }
         }
-        std::mem::take(&mut *self.log.0.lock())
+        std::mem::take(&mut *self.log.names.lock())
     }
 }
 

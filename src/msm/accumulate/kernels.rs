@@ -11,13 +11,13 @@ use crate::{
 
 pub(super) const KERNEL: &str = "accumulation";
 
-/// Threads per block, as the kernels are compiled. Planning and copying take 3 % of the bucket
-/// accumulation at 2^20 and 2 % at 2^24 on an H200. Other sizes were not measured.
+/// Threads per block, as the kernels are compiled. Not tuned: planning and copying take at most 3 %
+/// of the bucket accumulation (`benches/experiments/msm.md`).
 pub(super) const LIST_THREADS: u32 = 256;
-pub(super) const PLACE_THREADS: u32 = 256;
+pub(super) const LEVEL_THREADS: u32 = 256;
 pub(super) const SCAN_THREADS: u32 = 1024;
 pub(super) const COPY_THREADS: u32 = 256;
-pub(super) const COLLECT_THREADS: u32 = 128;
+pub(super) const TO_AFFINE_THREADS: u32 = 128;
 /// Lanes per sum in `team_sums.cuh` and `merge_shares.cuh`, and threads of their blocks.
 pub(super) const TEAM_LANES: u32 = 4;
 pub(super) const TEAM_BLOCK_THREADS: u32 = 128;
@@ -26,12 +26,12 @@ pub(super) const FIRST_LEVEL: PerGroup<&str> = PerGroup { g1: "tree_first", g2: 
 
 /// Parameters: totals, starts, buckets, held, levels.
 type CountKernel = Kernel<(DevicePtr<u32>, DevicePtr<u32>, u32, u32, u32)>;
-/// Parameters: result, totals, tiles, levels, additions_min, largest_max.
+/// Parameters: tree_levels, totals, tiles, levels, additions_min, largest_max.
 type ScanKernel = Kernel<(DevicePtr<u32>, DevicePtr<u32>, u32, u32, u32, u32)>;
-/// Parameters: rows, result, totals, starts, buckets, held, width, levels.
-type PlaceKernel =
+/// Parameters: rows, tree_levels, totals, starts, buckets, held, width, levels.
+type LevelRowsKernel =
     Kernel<(DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, u32, u32, u32, u32)>;
-/// Parameters: list, result, rows, references, starts, buckets, held, width, levels, sums.
+/// Parameters: list, tree_levels, rows, references, starts, buckets, held, width, levels, sums.
 #[rustfmt::skip]
 type ListKernel = Kernel<(
     DevicePtr<u64>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, u32, u32,
@@ -77,7 +77,7 @@ type WriteBucketsKernel = Kernel<(
 pub struct AccumulateKernels {
     pub count: CountKernel,
     pub scan: ScanKernel,
-    pub place: PlaceKernel,
+    pub rows: LevelRowsKernel,
     pub list: ListKernel,
     /// Resident blocks of `list` per multiprocessor.
     pub list_blocks: u32,
@@ -93,12 +93,12 @@ pub struct GroupKernels {
     pub join: JoinKernel,
     pub merge: MergeKernel,
     pub copy: WriteBucketsKernel,
-    pub collect: WriteBucketsKernel,
-    pub spread: WriteBucketsKernel,
-    /// Resident blocks of `copy`, `collect` and `spread` per multiprocessor.
+    pub to_affine: WriteBucketsKernel,
+    pub to_xyzz: WriteBucketsKernel,
+    /// Resident blocks of `copy`, `to_affine` and `to_xyzz` per multiprocessor.
     pub copy_blocks: u32,
-    pub collect_blocks: u32,
-    pub spread_blocks: u32,
+    pub to_affine_blocks: u32,
+    pub to_xyzz_blocks: u32,
 }
 
 pub struct TreeKernels {
@@ -127,9 +127,9 @@ impl AccumulateKernels {
         let sums = |group| GroupKernels::load(tree, balanced, group, limits, is_pdl);
         let list: ListKernel = load_kernel(levels, is_pdl, "msm_levels_list", block(LIST_THREADS))?;
         Ok(Self {
-            count: load_kernel(levels, is_pdl, "msm_levels_count", block(PLACE_THREADS))?,
+            count: load_kernel(levels, is_pdl, "msm_levels_count", block(LEVEL_THREADS))?,
             scan: load_kernel(levels, is_pdl, "msm_levels_scan", block(SCAN_THREADS))?,
-            place: load_kernel(levels, is_pdl, "msm_levels_rows", block(PLACE_THREADS))?,
+            rows: load_kernel(levels, is_pdl, "msm_levels_rows", block(LEVEL_THREADS))?,
             list_blocks: list.resident_blocks()?,
             list,
             sums: PerGroup::load(sums)?,
@@ -152,8 +152,8 @@ impl GroupKernels {
             load_kernel(balanced, is_pdl, &named(stage), block(threads))
         };
         let copy = load_buckets("copy", COPY_THREADS)?;
-        let collect = load_buckets("to_affine", COLLECT_THREADS)?;
-        let spread = load_buckets("to_xyzz", COPY_THREADS)?;
+        let to_affine = load_buckets("to_affine", TO_AFFINE_THREADS)?;
+        let to_xyzz = load_buckets("to_xyzz", COPY_THREADS)?;
         Ok(Self {
             tree: TreeKernels::load(tree, group, limits)?,
             share: load_kernel(balanced, is_pdl, &named("share"), share)?,
@@ -162,11 +162,11 @@ impl GroupKernels {
             join: load_kernel(balanced, is_pdl, &named("join"), team)?,
             merge: load_kernel(balanced, is_pdl, &named("merge"), team)?,
             copy_blocks: copy.resident_blocks()?,
-            collect_blocks: collect.resident_blocks()?,
-            spread_blocks: spread.resident_blocks()?,
+            to_affine_blocks: to_affine.resident_blocks()?,
+            to_xyzz_blocks: to_xyzz.resident_blocks()?,
             copy,
-            collect,
-            spread,
+            to_affine,
+            to_xyzz,
         })
     }
 }

@@ -10,11 +10,11 @@ use crate::{device::DeviceLimits, msm::launch::RegionPlanner};
 
 /// Buckets of a tile in `kernels/msm/levels.cu`.
 const TILE_BUCKETS: u32 = 2048;
-/// The fewest and most additions per batch inversion: inversions cost more than 4 % below 128 and
-/// less than 2 % from 256 on (H200).
+/// The fewest and most additions per batch inversion: with the most, inversions cost less than 2 %
+/// (`benches/experiments/msm.md`).
 const BATCH_ADDITIONS_MIN: u64 = 32;
 const BATCH_ADDITIONS_MAX: u64 = 256;
-/// Bytes of the kernels' `struct Levels`.
+/// Bytes of the kernels' `struct TreeLevels`.
 const LEVELS_BYTES: u64 = 4 * (LEVELS_MAX as u64 + 6);
 
 /// The launches of the tree and of the shares, and the regions of their workspace.

@@ -1,10 +1,10 @@
 //! Bucket accumulation: from sorted references to one sum per bucket.
 //!
-//! Teams of lanes sum few references (`whole_buckets`). Of many, a tree sums most: each level adds
-//! neighbours within all buckets as affine points, with batch inversion. The rest, or everything if
-//! levels would be too small, is split into equal shares that threads sum in XYZZ coordinates:
-//! load-balanced accumulation. The distribution of references over buckets does not change the
-//! cost. The device finds the number of references and the levels that pay.
+//! Teams of lanes sum few references (`whole_buckets`). Of many, an addition tree sums most: each
+//! level adds neighbours within all buckets as affine points, with batch inversion. The rest, or
+//! everything if levels would be too small, is split into equal shares that threads sum in XYZZ
+//! coordinates: load-balanced accumulation. The distribution of references over buckets does not
+//! change the cost. The device finds the number of references and the levels that pay.
 //!
 //! Kernels: `kernels/msm/{bucket_teams,levels,tree,load_balanced}.cu`.
 
@@ -20,8 +20,8 @@ pub use shape::{AccumulateShape, AccumulateTuning, WHOLE_BUCKET_REFERENCES_MAX};
 use self::{
     blocks::TreeBlocks,
     kernels::{
-        AccumulateKernels, COLLECT_THREADS, COPY_THREADS, GroupKernels, KERNEL, LIST_THREADS,
-        TEAM_BLOCK_THREADS, TEAM_LANES,
+        AccumulateKernels, COPY_THREADS, GroupKernels, KERNEL, LIST_THREADS, TEAM_BLOCK_THREADS,
+        TEAM_LANES, TO_AFFINE_THREADS,
     },
     layout::AccumulateLayout,
     method::AccumulateMethod,
@@ -29,7 +29,7 @@ use self::{
 };
 use super::{
     launch::{kernel_fault, region},
-    references::{SortedReferences, align_to_points},
+    references::{AlignedPoints, SortedReferences},
 };
 use crate::{
     curve::Group,
@@ -45,19 +45,19 @@ pub fn has_tree(group: Group, limits: &DeviceLimits) -> bool {
 }
 
 /// Buckets per thread from which on another block per multiprocessor pays: each thread may have to
-/// invert, which costs as much as four buckets, and blocks share the multiplier.
-const COLLECT_BUCKETS_PER_THREAD: u32 = 4;
+/// invert, which costs as much as four buckets, and blocks share the multiplier. Not tuned.
+const TO_AFFINE_BUCKETS_PER_THREAD: u32 = 4;
 /// The most elements of the largest bucket per member of its team: a few large buckets finish with
-/// the others, but one that holds everything does not.
+/// the others, but one that holds everything does not. Figures were not kept.
 const TEAM_ELEMENTS: u32 = 20;
 /// The value of `held` if buckets hold no sums yet: see `kernels/msm/levels.cuh`.
-const NOTHING_HELD: u32 = u32::MAX;
+const NO_HELD_SUMS: u32 = u32::MAX;
 
 pub struct Accumulator {
     limits: DeviceLimits,
     /// Kernels with programmatic dependent launch (PDL), used without a tree, when launches are
-    /// short. With a tree, whose blocks each need a whole multiprocessor, PDL cost up to 4 % on an
-    /// H200, and at times as much as a level.
+    /// short. With a tree, whose blocks each need a whole multiprocessor, PDL costs 4 % and more
+    /// (`benches/experiments/msm.md`).
     pdl_kernels: AccumulateKernels,
     plain_kernels: AccumulateKernels,
     whole_bucket_kernels: WholeBucketKernels,
@@ -86,7 +86,7 @@ impl Accumulator {
     ///
     /// Shape: `sorted` has [`AccumulateShape::references_max`] references; `buckets` has
     /// [`AccumulateShape::buckets`] points; if sums are added onto it, it starts at the index of a
-    /// point ([`align_to_points`]). `workspace` has [`AccumulateShape::bytes`], with any contents,
+    /// point ([`AlignedPoints`]). `workspace` has [`AccumulateShape::bytes`], with any contents,
     /// in the arena of the points that references name. Points are affine in Montgomery form, x
     /// canonical, y below 2p, infinity as zeros (y = p or 2p also counts as zero); with
     /// [`AccumulateShape::xyzz`] sums are x, y, zz and zzz below 2p, and infinity has zz = 0.
@@ -109,15 +109,15 @@ impl Accumulator {
         };
         let kernels = self.kernels(&layout).sums.get(shape.group);
         let regions = AccumulateRegions::split(shape, &layout, workspace).ok_or_else(short)?;
-        let AccumulateRegions { header, rows, sums, first_sum, .. } = regions;
+        let AccumulateRegions { tree_levels, rows, sums, first_sum, .. } = regions;
         let SortedReferences { references, starts } = sorted;
         let (width, tail_row) = (layout.width, layout.level_count);
         kernels.launch_tree_and_shares(stream, shape, &layout, &regions)?;
         if let Some(team) = layout.team {
             #[rustfmt::skip]
             let given = (
-                sums, header, rows, references, starts, count, held, width, tail_row, first_sum,
-                team,
+                sums, tree_levels, rows, references, starts, count, held, width, tail_row,
+                first_sum, team,
             );
             let lanes = u64::from(count) * u64::from(team * TEAM_LANES);
             let grid = lanes.div_ceil(TEAM_BLOCK_THREADS.into()) as u32;
@@ -125,21 +125,22 @@ impl Accumulator {
         }
         #[rustfmt::skip]
         let given = (
-            buckets, sums, header, rows, references, starts, count, held, width, tail_row,
+            buckets, sums, tree_levels, rows, references, starts, count, held, width, tail_row,
             first_sum,
         );
         let multiprocessors = self.limits.multiprocessors;
         if shape.xyzz {
-            let resident = multiprocessors * kernels.spread_blocks;
+            let resident = multiprocessors * kernels.to_xyzz_blocks;
             let grid = (count * TEAM_LANES).div_ceil(COPY_THREADS).min(resident);
-            return kernels.spread.launch(stream, grid, given);
+            return kernels.to_xyzz.launch(stream, grid, given);
         }
         let resident = multiprocessors * kernels.copy_blocks;
         kernels.copy.launch(stream, count.div_ceil(COPY_THREADS).min(resident), given)?;
-        let wave = multiprocessors * COLLECT_THREADS;
-        let blocks = (count / (wave * COLLECT_BUCKETS_PER_THREAD)).clamp(1, kernels.collect_blocks);
-        let grid = count.div_ceil(COLLECT_THREADS).min(multiprocessors * blocks);
-        kernels.collect.launch(stream, grid, given)
+        let wave = multiprocessors * TO_AFFINE_THREADS;
+        let blocks =
+            (count / (wave * TO_AFFINE_BUCKETS_PER_THREAD)).clamp(1, kernels.to_affine_blocks);
+        let grid = count.div_ceil(TO_AFFINE_THREADS).min(multiprocessors * blocks);
+        kernels.to_affine.launch(stream, grid, given)
     }
 
     /// The first part of [`Accumulator::run`]: lists the additions by prefix sums over buckets,
@@ -161,19 +162,20 @@ impl Accumulator {
         let method = AccumulateMethod::of(shape, &self.limits);
         let AccumulateMethod::TreeAndShares(layout) = method else { return Ok(()) };
         let kernels = self.kernels(&layout);
-        let AccumulateRegions { header, totals, rows, list, first_sum, .. } =
+        let AccumulateRegions { tree_levels, totals, rows, list, first_sum, .. } =
             AccumulateRegions::split(shape, &layout, workspace).ok_or_else(short)?;
         let AccumulateLayout { level_count: levels, tiles, width, .. } = layout;
         kernels.count.launch(stream, tiles, (totals, starts, count, held, levels))?;
         let additions_min = shape.balance.level_additions_min.max(1);
         let largest_max = layout.team.map_or(0, |team| team * TEAM_ELEMENTS);
-        let given = (header, totals, tiles, levels, additions_min, largest_max);
+        let given = (tree_levels, totals, tiles, levels, additions_min, largest_max);
         kernels.scan.launch(stream, 1, given)?;
-        let given = (rows, header, totals, starts, count, held, width, levels);
-        kernels.place.launch(stream, tiles, given)?;
+        let given = (rows, tree_levels, totals, starts, count, held, width, levels);
+        kernels.rows.launch(stream, tiles, given)?;
         let blocks = shape.elements().div_ceil(LIST_THREADS.into());
         let resident = u64::from(self.limits.multiprocessors * kernels.list_blocks);
-        let given = (list, header, rows, references, starts, count, held, width, levels, first_sum);
+        let given =
+            (list, tree_levels, rows, references, starts, count, held, width, levels, first_sum);
         kernels.list.launch(stream, blocks.clamp(1, resident) as u32, given)
     }
 }
@@ -186,26 +188,27 @@ impl GroupKernels {
         layout: &AccumulateLayout,
         regions: &AccumulateRegions<'_>,
     ) -> Result<(), DeviceFault> {
-        let &AccumulateRegions { header, list, sums, first_sum, .. } = regions;
+        let &AccumulateRegions { tree_levels, list, sums, first_sum, .. } = regions;
         let &AccumulateRegions { scratch, heads, tails, states, .. } = regions;
         // Without a tree the layout has no levels.
         if let Some(tree) = &self.tree {
             for level in 1..=layout.level_count {
                 let kernel = if level == 1 { &tree.first } else { &tree.level };
                 let batch = layout.batch_additions;
-                let given = (sums, scratch, header, list, first_sum, level, batch);
+                let given = (sums, scratch, tree_levels, list, first_sum, level, batch);
                 kernel.launch(stream, tree.batch.blocks, given)?;
             }
         }
         let (shares, share_min) = (layout.units[0], shape.balance.share_references_min.max(1));
-        let given = (sums, heads, tails, states, header, list, first_sum, shares, share_min);
+        let given = (sums, heads, tails, states, tree_levels, list, first_sum, shares, share_min);
         self.share.launch(stream, shares.div_ceil(self.share_threads), given)?;
-        let given = (sums, heads, tails, states, header, list, shares, share_min);
+        let given = (sums, heads, tails, states, tree_levels, list, shares, share_min);
         self.join.launch(stream, (shares * TEAM_LANES).div_ceil(TEAM_BLOCK_THREADS), given)?;
         let mut from = 0;
         for (round, units) in (0..).zip(layout.units.windows(2)) {
             let to = from + units[0];
-            let given = (sums, heads, tails, states, header, from, to, round, shares, share_min);
+            let given =
+                (sums, heads, tails, states, tree_levels, from, to, round, shares, share_min);
             self.merge.launch(stream, units[1], given)?;
             from = to;
         }
@@ -214,7 +217,7 @@ impl GroupKernels {
 }
 
 struct AccumulateRegions<'a> {
-    header: DeviceSlice<'a, u32>,
+    tree_levels: DeviceSlice<'a, u32>,
     totals: DeviceSlice<'a, u32>,
     rows: DeviceSlice<'a, u32>,
     list: DeviceSlice<'a, u64>,
@@ -233,10 +236,10 @@ impl<'a> AccumulateRegions<'a> {
         layout: &AccumulateLayout,
         workspace: DeviceSlice<'a, u8>,
     ) -> Option<Self> {
-        let (sums, first_sum) =
-            align_to_points(region(workspace, layout.sums.clone())?, shape.group)?;
+        let sums = region(workspace, layout.sums.clone())?;
+        let AlignedPoints { span: sums, first: first_sum } = AlignedPoints::of(sums, shape.group)?;
         Some(Self {
-            header: region(workspace, layout.levels.clone())?,
+            tree_levels: region(workspace, layout.levels.clone())?,
             totals: region(workspace, layout.totals.clone())?,
             rows: region(workspace, layout.rows.clone())?,
             list: region(workspace, layout.list.clone())?,
@@ -250,19 +253,19 @@ impl<'a> AccumulateRegions<'a> {
     }
 }
 
-/// The index of the first bucket's sum, or `NOTHING_HELD`.
+/// The index of the first bucket's sum, or `NO_HELD_SUMS`.
 fn held_index(shape: &AccumulateShape, buckets: DeviceSlice<'_, u8>) -> Result<u32, DeviceFault> {
     if buckets.len() / shape.sum_bytes() < shape.buckets as usize {
         return Err(fault("the buckets' span is too short"));
     }
     if !shape.accumulate {
-        return Ok(NOTHING_HELD);
+        return Ok(NO_HELD_SUMS);
     }
     if shape.xyzz {
         return Err(fault("sums cannot be added onto XYZZ buckets"));
     }
-    match align_to_points(buckets, shape.group) {
-        Some((aligned, index)) if aligned.len() == buckets.len() => Ok(index),
+    match AlignedPoints::of(buckets, shape.group) {
+        Some(aligned) if aligned.span.len() == buckets.len() => Ok(aligned.first),
         _ => Err(fault("references cannot name the buckets at this address")),
     }
 }

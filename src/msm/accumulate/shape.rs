@@ -7,14 +7,14 @@ use crate::{curve::Group, device::DeviceLimits, msm::launch::PerGroup};
 pub(super) const LEVELS_MAX: u32 = 16;
 pub(super) const LANES: u32 = 32;
 /// Members of all teams on an H200, four lanes each; in proportion on devices with other numbers of
-/// multiprocessors.
+/// multiprocessors. Not tuned.
 const TEAM_MEMBERS: u32 = 1 << 14;
 const TEAM_MAX: u32 = 32;
-/// With more buckets, most teams would be idle after the levels.
+/// With more buckets, most teams would be idle after the levels. Figures were not kept.
 const TEAM_BUCKETS_MAX: u32 = 1 << 17;
 
-/// The most references for which teams sum whole buckets. At 2^13 scalars this is 6 % faster than
-/// load-balanced accumulation, at 2^14 21 % slower (H200).
+/// The most references for which teams sum whole buckets: 6 % faster at 2^13 scalars, slower from
+/// 2^14 on (`benches/experiments/msm.md`).
 pub const WHOLE_BUCKET_REFERENCES_MAX: u32 = 3 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +46,9 @@ pub struct AccumulateTuning {
 }
 
 impl AccumulateTuning {
-    /// Tuned on an H200 for at most `digits` references. A level costs an inversion, 35 us, so it
-    /// pays only with many additions. G1: 1 M references take 0.60 ms with shares alone and 0.63
-    /// with levels from 2^18 on, 4 M take 1.80 and 1.57; a low threshold that leaves nothing to
-    /// shares saves 3 % at 13.2 M references of sliding windows. G2: 1 M take 1.55 with shares
-    /// alone and 1.35 with levels from 2^16 on, 4 M are 3 % faster from 2^18 on, 13.6 M 3 % from
-    /// 2^16 on.
+    /// Tuned on an H200 for at most `digits` references. A level costs an inversion, so it pays
+    /// only with many additions: it saves 13 % at 4 M references in G1
+    /// (`benches/experiments/msm.md`).
     pub const fn of(group: Group, digits: u32) -> Self {
         let level_additions_min = match (group, digits) {
             (Group::G1, 0..0x20_0000) => u32::MAX,
@@ -60,7 +57,7 @@ impl AccumulateTuning {
             (Group::G2, 0x20_0000..0x80_0000) => 1 << 18,
             (Group::G2, _) => 1 << 16,
         };
-        // With teams after levels, an MSM of 1 M references in G2 takes 1.80 instead of 1.61 ms.
+        // With teams after levels, MSMs in G2 take 12 % longer (`benches/experiments/msm.md`).
         let team_elements_max = PerGroup { g1: 4, g2: 0 }.of(group);
         Self {
             level_additions_min,

@@ -12,7 +12,7 @@ use crate::{
     },
     msm::{
         launch::{PerGroup, kernel_fault, region},
-        references::{SortedReferences, align_to_points},
+        references::{AlignedPoints, SortedReferences},
     },
 };
 
@@ -20,18 +20,18 @@ use crate::{
 const DIGITS_MAX: u32 = 1 << 22;
 /// Groups of four lanes per block, and cells that a block joins.
 const GROUPS: u32 = 32;
-/// Bytes of the kernels' `struct Mark`.
+/// Bytes of the kernels' `struct FirstPiece`.
 const MARK_BYTES: u64 = 8;
 /// A bucket is large from mean + `LARGE_DEVIATIONS` sqrt(mean) references on, and from `LARGE_MIN`.
-/// Top digits are not uniform: with a spread of 4, uniform scalars have large buckets, too, and
-/// 2^10 scalars took 0.078 ms instead of 0.062 (H200).
+/// Top digits are not uniform: with 4 deviations, uniform scalars have large buckets, too, and 2^10
+/// scalars take a quarter longer (`benches/experiments/msm.md`).
 const LARGE_DEVIATIONS: u32 = 8;
 const LARGE_MIN: u32 = 32;
 /// The largest bucket that is not large, whatever the mean: 16 references for each of a team's 32
 /// groups.
 const LARGE_MAX: u32 = 512;
-/// The fewest references of a piece per group of lanes: 2^10 equal scalars took 0.086 ms with 4,
-/// 0.082 with 3 and 0.105 with 6 (H200).
+/// The fewest references of a piece per group of lanes: with 6, 2^10 equal scalars take a fifth
+/// longer (`benches/experiments/msm.md`).
 const GROUP_REFERENCES_MIN: u32 = 4;
 
 /// Parameters: out, parts, references, starts, buckets, parts_index, team, large_min,
@@ -44,7 +44,12 @@ type WholeSumsKernel = Kernel<(
 /// Parameters: out, parts, cells, blocks.
 type WholeJoinKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, u32, u32)>;
 
-pub struct WholeBucketKernels(PerGroup<(WholeSumsKernel, WholeJoinKernel)>);
+pub struct WholeBucketKernels(PerGroup<BucketTeamKernels>);
+
+struct BucketTeamKernels {
+    sums: WholeSumsKernel,
+    join: WholeJoinKernel,
+}
 
 /// How large buckets are split: see `kernels/msm/bucket_teams.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +102,7 @@ impl WholeBucketKernels {
             let name = |stage: &str| format!("{}_bucket_team_{stage}", group.name());
             let sums: WholeSumsKernel = module.kernel(&name("sums"), block)?;
             let join: WholeJoinKernel = module.kernel(&name("join"), block)?;
-            Ok((sums.with_pdl(), join.with_pdl()))
+            Ok(BucketTeamKernels { sums: sums.with_pdl(), join: join.with_pdl() })
         });
         kernels.map(Self).map_err(failed)
     }
@@ -112,18 +117,18 @@ impl WholeBucketKernels {
         buckets: DeviceSlice<'_, u8>,
         workspace: DeviceSlice<'_, u8>,
     ) -> Result<(), DeviceFault> {
-        let (parts, parts_index) = region(workspace, 0..plan.bytes(shape.group))
-            .and_then(|parts| align_to_points(parts, shape.group))
+        let AlignedPoints { span: parts, first } = region(workspace, 0..plan.bytes(shape.group))
+            .and_then(|parts| AlignedPoints::of(parts, shape.group))
             .ok_or_else(short)?;
         let &WholeBucketPlan { team, large_min, cells, join_blocks, .. } = plan;
         let (cell_references, per_group) = (plan.cell_references, plan.references_per_group);
         let count = shape.buckets;
         #[rustfmt::skip]
         let given = (
-            buckets, parts, references, starts, count, parts_index, team, large_min,
+            buckets, parts, references, starts, count, first, team, large_min,
             cell_references, per_group, cells,
         );
-        let (sums, join) = self.0.get(shape.group);
+        let BucketTeamKernels { sums, join } = self.0.get(shape.group);
         let team_blocks = (u64::from(count) * u64::from(team)).div_ceil(GROUPS.into()) as u32;
         sums.launch(stream, team_blocks + cells, given)?;
         // Without cells no bucket has pieces, and this launches no blocks.

@@ -1,12 +1,14 @@
 //! Splits an MSM into passes. Pure: numbers in, numbers out.
 
 mod display;
+mod duration;
 mod kernels;
 mod resident;
 mod streaming;
 mod thresholds;
 mod window_choice;
 
+pub use duration::ResidentMsms;
 pub use resident::{BaseMemory, ResidentPlan, TableStage};
 pub use thresholds::SplitThresholds;
 pub use window_choice::MsmSize;
@@ -28,9 +30,8 @@ use crate::{
 
 /// A reference can name 2^31 points, and a pass may create a sum for every digit.
 const DIGITS_MAX: u64 = 1 << 30;
-/// At most this many G1 buckets stay in XYZZ coordinates until the bucket reduction: an inversion
-/// costs more than its longer additions. 9 % faster at 2^16 scalars and 4 % at 2^18 on an H200;
-/// more buckets were not measured.
+/// At most this many G1 buckets stay in XYZZ coordinates until the bucket reduction: that saves an
+/// inversion, 9 % of the bucket accumulation at 2^16 scalars (`benches/experiments/msm.md`).
 const XYZZ_BUCKETS_MAX: u64 = 1 << 16;
 /// At most this many G2 buckets stay in XYZZ coordinates: slices in XYZZ would need too many
 /// registers, so buckets must be few enough to need no slices. References must be few, too.
@@ -233,7 +234,7 @@ impl MsmPassPlan {
     }
 
     /// The stages of a pass and the regions of its workspace. `None` if the pass is too large.
-    pub(super) fn layout(&self, pass: &MsmPass) -> Option<MsmPassLayout> {
+    pub fn layout(&self, pass: &MsmPass) -> Option<MsmPassLayout> {
         let sort = self.sort(pass)?;
         let digits = sort.shape.digits_max();
         let (accumulate, reduce) = (self.accumulate(pass, digits), self.reduce(pass));
@@ -291,7 +292,7 @@ pub(super) struct PassOutput {
 }
 
 /// A pass's stages, and the regions of its workspace.
-pub(super) struct MsmPassLayout {
+pub struct MsmPassLayout {
     pub sort: SortPlan,
     pub accumulate: AccumulateShape,
     pub reduce: ReducePlan,

@@ -10,12 +10,12 @@ use crate::{
 /// Tables leave 1 / `WORK_SHARE_DIVISOR` of the memory to the jobs that use them.
 const WORK_SHARE_DIVISOR: u64 = 5;
 /// The use on which bases get one table per power of two, for sliding windows. Building them costs
-/// as much as about 1500 MSMs save, 0.15 s for 2^20 points on an H200: bases used this often are
-/// assumed to be used much more.
+/// what 1500 MSMs save (`benches/experiments/msm.md`): bases used this often are assumed to be
+/// used much more.
 const SLIDING_USES: u64 = 8;
 /// The tables of one object for sliding windows take at most 1 / `SLIDING_SHARE_DIVISOR` of the
-/// memory, and nothing is evicted for them: they save 2 to 10 % of an MSM and tables for fixed
-/// windows a fifth, while uploading evicted bases again costs several MSMs.
+/// memory, and nothing is evicted for them: they save at most a tenth of an MSM
+/// (`benches/experiments/msm.md`), and uploading evicted bases again costs several MSMs.
 const SLIDING_SHARE_DIVISOR: u64 = 4;
 /// The most tables for windows that do not slide.
 const FIXED_TABLES: u64 = 64;
@@ -45,10 +45,11 @@ pub struct BaseMemory {
 /// The plan of MSMs from a given use of their bases on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableStage {
-    pub from_use: u64,
+    /// The plan applies from this use on.
+    pub uses: u64,
     /// The plan of an MSM of one vector over all of the bases.
     pub plan: MsmPassPlan,
-    pub bytes: u64,
+    pub table_bytes: u64,
 }
 
 impl ResidentPlan {
@@ -88,20 +89,20 @@ impl ResidentPlan {
     ) -> Vec<TableStage> {
         let (job, mut present, mut stages) = (MsmSize { group, n, vectors: 1 }, None, Vec::new());
         // Bytes of the bases and tables, once they are on the device.
-        let mut resident = 0;
+        let mut table_bytes = 0;
         for uses in [1, FIXED_TABLE_USES, SLIDING_USES] {
             let bases = Self { group, n, uses, limits };
-            let free = memory.total.saturating_sub(resident);
+            let free = memory.total.saturating_sub(table_bytes);
             let better = bases.better(present.as_ref(), BaseMemory { free, ..memory });
             if uses > 1 && better.is_none() {
                 continue;
             }
             present = better;
             let windows = job.choose_windows_for_tables(present.as_ref(), &limits);
-            resident = bases.table_bytes() * u64::from(present.map_or(1, |own| own.tables()));
-            let budget = MsmBudget { bytes: memory.total.saturating_sub(resident), limits };
+            table_bytes = bases.table_bytes() * u64::from(present.map_or(1, |own| own.tables()));
+            let budget = MsmBudget { bytes: memory.total.saturating_sub(table_bytes), limits };
             let plan = MsmPassPlan::new(job, windows, budget);
-            stages.extend(plan.map(|plan| TableStage { from_use: uses, plan, bytes: resident }));
+            stages.extend(plan.map(|plan| TableStage { uses, plan, table_bytes }));
         }
         stages
     }

@@ -2,12 +2,10 @@
 
 use crate::msm::accumulate;
 
-/// The most buckets of a pass. Several sets at a time keep the device busy; more buckets than this
-/// take memory without being faster.
+/// The most buckets of a pass: enough sets at a time to keep the device busy. Not tuned.
 pub(super) const BUCKETS_MAX: u64 = 1 << 24;
-/// MSMs of at least this many scalars are computed while scalars are received. A link carries 2^20
-/// scalars in 0.6 ms, so one more pass pays only if the sender is slower
-/// (`benches/experiments/msm.md`).
+/// MSMs of at least this many scalars are computed while scalars are received: a link carries fewer
+/// in less time than one more pass costs (`benches/experiments/msm.md`).
 pub(super) const STREAMED_SCALARS_MIN: u32 = 1 << 20;
 /// Launch overhead would dominate smaller passes.
 const POINTS_MIN: u32 = 1 << 12;

@@ -21,14 +21,13 @@ pub struct MsmSize {
 }
 
 /// Costs in nanoseconds on an H200, to compare windows, fitted to MSMs of 2^10 to 2^26 scalars with
-/// several window sizes (`benches/experiments/msm.md`). Throughput costs scale with the number of
-/// multiprocessors; the latency of a step does not.
+/// several window sizes; the fits were not kept (`benches/experiments/msm.md`). Throughput costs
+/// scale with the number of multiprocessors; the latency of a step does not.
 struct WindowCosts {
     /// Sorting and adding a digit; zero digits of fixed windows count.
     digit: f64,
-    /// A digit of sliding windows, in an MSM of fewer digits than `TREE_DIGITS_MIN` and of more:
-    /// each scalar is shifted, and some buckets are fuller than others.
-    sliding: [f64; 2],
+    /// A digit of sliding windows: each scalar is shifted, and some buckets are fuller than others.
+    sliding: SlidingCosts,
     bucket: f64,
     /// One more addition per bucket if scalars are enough to arrive in several passes.
     extra_pass: f64,
@@ -39,20 +38,30 @@ struct WindowCosts {
     sequential_step: f64,
 }
 
+struct SlidingCosts {
+    /// In an MSM of fewer digits than `TREE_DIGITS_MIN`.
+    few_digits: f64,
+    many_digits: f64,
+}
+
 impl WindowCosts {
     fn of(group: Group, limits: &DeviceLimits) -> Self {
-        let (digit, sliding, bucket, share_merge) =
-            match (group, accumulate::has_tree(group, limits)) {
-                (Group::G1, true) => (0.26, [0.285, 0.275], 0.80, 0.09),
-                (Group::G1, false) => (0.44, [0.47, 0.455], 1.3, 0.0),
-                (Group::G2, true) => (0.67, [0.74, 0.72], 1.6, 0.0),
-                (Group::G2, false) => (1.42, [1.52, 1.48], 2.5, 0.0),
-            };
         let slower = f64::from(DeviceLimits::H200.multiprocessors)
             / f64::from(limits.multiprocessors.max(1));
+        let sliding = |few: f64, many: f64| SlidingCosts {
+            few_digits: few * slower,
+            many_digits: many * slower,
+        };
+        let (digit, sliding, bucket, share_merge) =
+            match (group, accumulate::has_tree(group, limits)) {
+                (Group::G1, true) => (0.26, sliding(0.285, 0.275), 0.80, 0.09),
+                (Group::G1, false) => (0.44, sliding(0.47, 0.455), 1.3, 0.0),
+                (Group::G2, true) => (0.67, sliding(0.74, 0.72), 1.6, 0.0),
+                (Group::G2, false) => (1.42, sliding(1.52, 1.48), 2.5, 0.0),
+            };
         Self {
             digit: digit * slower,
-            sliding: sliding.map(|cost| cost * slower),
+            sliding,
             bucket: bucket * slower,
             extra_pass: PerGroup { g1: 0.30, g2: 0.0 }.of(group) * slower,
             share_merge: share_merge * slower,
@@ -65,8 +74,6 @@ impl WindowCosts {
 /// not by the tree; below `SHARE_DIGITS_MIN` teams sum whole buckets.
 const TREE_DIGITS_MIN: f64 = (1 << 21) as f64;
 const SHARE_DIGITS_MIN: f64 = WHOLE_BUCKET_REFERENCES_MAX as f64;
-/// Radices with more windows are for tests.
-const RADIX_WINDOWS_MAX: u32 = 12;
 /// Two buckets per share.
 const MERGED_BUCKETS_MAX: f64 = (1 << 16) as f64;
 const STEP_BUCKETS_MIN: f64 = (1 << 7) as f64;
@@ -81,9 +88,9 @@ impl MsmSize {
         };
         let sliding = |bits| Recoding::sliding(bits).filter(|_| tables >= SlidingWindows::TABLES);
         let kinds = |bits| [fixed(bits), sliding(bits)];
-        let is_allowed = |radix: &RadixDigits| radix.count <= RADIX_WINDOWS_MAX.min(tables);
-        let radix = RadixDigits::ALL.into_iter().filter(is_allowed).map(Recoding::Radix);
-        let all = (BITS_MIN..=BITS_MAX).flat_map(kinds).flatten().chain(radix);
+        let radices = RadixDigits::ALL.into_iter().filter(|radix| radix.count <= tables);
+        let radices = radices.map(Recoding::Radix);
+        let all = (BITS_MIN..=BITS_MAX).flat_map(kinds).flatten().chain(radices);
         let cheapest = self.cheapest(all, limits);
         cheapest.expect("windows of BITS_MIN bits, a set each, fit every MSM")
     }
@@ -123,7 +130,8 @@ impl MsmSize {
         let (digits, set_buckets) = (n * windows.digits_mean(), f64::from(windows.buckets()));
         let all_digits = vectors * digits;
         if windows.is_sliding() {
-            digit = costs.sliding[usize::from(all_digits >= TREE_DIGITS_MIN)];
+            let SlidingCosts { few_digits, many_digits } = costs.sliding;
+            digit = if all_digits < TREE_DIGITS_MIN { few_digits } else { many_digits };
         }
         // Without tables, the costs were fitted with all scalars resident.
         if windows.sets() == 1 {

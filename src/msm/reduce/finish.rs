@@ -63,8 +63,7 @@ fn from_xyzz<P: DeviceCurve>(bytes: &[u8]) -> Projective<P> {
 /// The sum of each vector, from the [`ReducePlan::output_bytes`] bytes that [`super::Reducer::run`]
 /// wrote for the plan's group.
 ///
-/// Time: 0.4 us per doubling and 1.1 us per point in G1, three times as much in G2; the plan keeps
-/// both few.
+/// Time: that of the plan's last doublings and points on one core; `takeover.rs` keeps both few.
 pub fn combine_on_host<P: DeviceCurve>(plan: &ReducePlan, bytes: &[u8]) -> Vec<Projective<P>> {
     let points = weighted_points(plan);
     let width = 4 * P::GROUP.coordinate_bytes();
@@ -73,9 +72,14 @@ pub fn combine_on_host<P: DeviceCurve>(plan: &ReducePlan, bytes: &[u8]) -> Vec<P
     vectors.map(|vector| horner(&points, vector, width)).collect()
 }
 
-/// The points of a vector by index, and how often each is doubled before all are added; those with
-/// the most doublings first.
-fn weighted_points(plan: &ReducePlan) -> Vec<(usize, u32)> {
+/// A point of a vector, to be doubled before all points are added.
+struct WeightedPoint {
+    index: usize,
+    doublings: u32,
+}
+
+/// The points with the most doublings first.
+fn weighted_points(plan: &ReducePlan) -> Vec<WeightedPoint> {
     let shape = &plan.shape;
     let of_set = |shift| (0..shape.terms()).map(move |term| shift + shape.term_exponent(term));
     let doublings: Vec<u32> = match plan.host_step {
@@ -83,17 +87,18 @@ fn weighted_points(plan: &ReducePlan) -> Vec<(usize, u32)> {
         HostTakeover::Sets => shape.shifts.clone(),
         HostTakeover::Vectors => vec![0],
     };
-    let mut points: Vec<_> = doublings.into_iter().enumerate().collect();
-    points.sort_by_key(|(_, doublings)| Reverse(*doublings));
+    let point = |(index, doublings)| WeightedPoint { index, doublings };
+    let mut points: Vec<_> = doublings.into_iter().enumerate().map(point).collect();
+    points.sort_by_key(|point| Reverse(point.doublings));
     points
 }
 
 /// The sum of 2^doublings times each point, by Horner's rule.
-fn horner<P: DeviceCurve>(points: &[(usize, u32)], bytes: &[u8], width: usize) -> Projective<P> {
-    let after = points.iter().skip(1).map(|(_, doublings)| *doublings).chain([0]);
-    points.iter().zip(after).fold(Projective::ZERO, |mut sum, (&(index, doublings), after)| {
-        sum += from_xyzz::<P>(&bytes[index * width..][..width]);
-        for _ in after..doublings {
+fn horner<P: DeviceCurve>(points: &[WeightedPoint], bytes: &[u8], width: usize) -> Projective<P> {
+    let after = points.iter().skip(1).map(|point| point.doublings).chain([0]);
+    points.iter().zip(after).fold(Projective::ZERO, |mut sum, (point, after)| {
+        sum += from_xyzz::<P>(&bytes[point.index * width..][..width]);
+        for _ in after..point.doublings {
             sum.double_in_place();
         }
         sum

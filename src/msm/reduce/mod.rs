@@ -14,7 +14,7 @@ pub use plan::ReducePlan;
 #[cfg(feature = "internals")]
 pub use shape::HostTakeover;
 pub use shape::{BucketWeights, ReduceShape, ReduceTuning};
-pub use step::{PeriodicDoublings, ReduceStep, ReduceTerms, RowsAndColumns};
+pub use step::{BitTerms, BucketMatrix, PeriodicDoublings, ReduceStep};
 
 use self::shape::SUM_GROUPS;
 use super::launch::{PerGroup, SerialSumBlocks};
@@ -29,11 +29,11 @@ use crate::{
 /// Threads per block, as in `kernels/msm/reduce.cu`.
 const SUM_THREADS: u32 = 128;
 
-/// Parameters: out, points, arrays, buckets, lg_columns, row_parts, column_parts.
+/// Parameters: out, points, set_count, buckets, lg_columns, row_parts, column_parts.
 type SlicesKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, u32, u32, u32, u32, u32)>;
-/// Parameters: out, points, affine, arrays, buckets, lg_columns, row_parts, column_parts, team.
+/// Parameters: out, points, affine, set_count, buckets, lg_columns, row_parts, column_parts, team.
 type SumsKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
-/// Parameters: out, points, affine, arrays, rows, columns, columns_offset, lg_parts, team.
+/// Parameters: out, points, affine, set_count, rows, columns, columns_at, lg_parts, team.
 type TermsKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
 /// Parameters: out, points, sums, count, team, period, width, narrow.
 type CombineKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, u32, u32, u32, u32, u32, u64)>;
@@ -76,30 +76,30 @@ impl ReduceKernels {
         let blocks =
             |sums: u64, team: u32| (sums * u64::from(team)).div_ceil(SUM_GROUPS.into()) as u32;
         match *step {
-            ReduceStep::Slices { halves, affine } => {
-                let RowsAndColumns { arrays, buckets, lg_columns, row_parts, column_parts } =
-                    halves;
-                let grid = halves.slices().div_ceil(self.slice_threads.into()) as u32;
-                let given = (out, points, arrays, buckets, lg_columns, row_parts, column_parts);
+            ReduceStep::Slices { matrix, affine } => {
+                let BucketMatrix { set_count, buckets, lg_columns, row_parts, column_parts } =
+                    matrix;
+                let grid = matrix.slices().div_ceil(self.slice_threads.into()) as u32;
+                let given = (out, points, set_count, buckets, lg_columns, row_parts, column_parts);
                 let xyzz = self.slices_xyzz.as_ref().filter(|_| !affine);
                 xyzz.unwrap_or(&self.slices).launch(stream, grid, given)
             }
-            ReduceStep::Sums { halves, sliced, affine, team } => {
-                let RowsAndColumns { arrays, buckets, lg_columns, .. } = halves;
+            ReduceStep::Sums { matrix, sliced, affine, team } => {
+                let BucketMatrix { set_count, buckets, lg_columns, .. } = matrix;
                 let (row_parts, column_parts) =
-                    if sliced { (halves.row_parts, halves.column_parts) } else { (0, 0) };
+                    if sliced { (matrix.row_parts, matrix.column_parts) } else { (0, 0) };
                 #[rustfmt::skip]
                 let given = (
-                    out, points, affine.into(), arrays, buckets, lg_columns, row_parts,
+                    out, points, affine.into(), set_count, buckets, lg_columns, row_parts,
                     column_parts, team,
                 );
-                self.sums.launch(stream, blocks(halves.sums(), team), given)
+                self.sums.launch(stream, blocks(matrix.sums(), team), given)
             }
             ReduceStep::Terms { terms, affine, team } => {
-                let ReduceTerms { arrays, rows, columns, columns_offset, lg_parts } = terms;
+                let BitTerms { set_count, rows, columns, columns_at, lg_parts } = terms;
                 #[rustfmt::skip]
                 let given = (
-                    out, points, affine.into(), arrays, rows, columns, columns_offset, lg_parts,
+                    out, points, affine.into(), set_count, rows, columns, columns_at, lg_parts,
                     team,
                 );
                 self.terms.launch(stream, blocks(step.points_out(), team), given)

@@ -2,7 +2,7 @@
 
 use super::{
     shape::{HostTakeover, ReduceShape, ReduceTuning},
-    step::{PeriodicDoublings, ReduceStep, ReduceTerms, RowsAndColumns},
+    step::{BitTerms, BucketMatrix, PeriodicDoublings, ReduceStep},
     takeover,
 };
 use crate::{curve::Group, device::ALIGN};
@@ -27,7 +27,16 @@ pub struct ReducePlan {
 
 impl ReducePlan {
     pub fn new(shape: &ReduceShape, tuning: &ReduceTuning) -> Self {
-        let host_step = takeover::choose(shape, tuning);
+        Self::until(takeover::choose(shape), shape, tuning)
+    }
+
+    /// One plan for each step at which the host can take over, for tests and benchmarks.
+    #[cfg(feature = "internals")]
+    pub fn all(shape: &ReduceShape, tuning: &ReduceTuning) -> Vec<Self> {
+        takeover::possible(shape).map(|step| Self::until(step, shape, tuning)).collect()
+    }
+
+    fn until(host_step: HostTakeover, shape: &ReduceShape, tuning: &ReduceTuning) -> Self {
         let mut steps = Vec::new();
         let terms = add_rows_and_columns(shape, tuning, &mut steps);
         add_terms(shape, tuning, host_step, terms, &mut steps);
@@ -52,7 +61,8 @@ impl ReducePlan {
         self.steps.last().map_or(0, ReduceStep::points_out)
     }
 
-    /// Bytes of these points, which [`super::Reducer::run`] writes and [`super::finish`] reads.
+    /// Bytes of these points, which [`super::Reducer::run`] writes and
+    /// [`super::combine_on_host`] reads.
     pub fn output_bytes(&self) -> u64 {
         self.steps.last().map_or(0, |step| step.bytes_out(self.shape.group))
     }
@@ -63,54 +73,54 @@ fn add_rows_and_columns(
     shape: &ReduceShape,
     tuning: &ReduceTuning,
     steps: &mut Vec<ReduceStep>,
-) -> ReduceTerms {
+) -> BitTerms {
     let lg_buckets = shape.lg_buckets();
     if lg_buckets <= LG_BUCKETS_SMALL {
-        return ReduceTerms::of_buckets(shape);
+        return BitTerms::of_buckets(shape);
     }
-    let mut halves = RowsAndColumns::unsliced(shape, lg_buckets / 2);
+    let mut matrix = BucketMatrix::unsliced(shape, lg_buckets / 2);
     let mut affine = !shape.xyzz;
     let points = 2 * u64::from(shape.set_count()) * u64::from(shape.buckets);
     let sliced = (affine || shape.group == Group::G1) && points >= tuning.slice_points_min;
     if sliced {
-        halves = slices(shape, tuning, points);
-        steps.push(ReduceStep::Slices { halves, affine });
+        matrix = slices(shape, tuning, points);
+        steps.push(ReduceStep::Slices { matrix, affine });
         affine = false;
     }
-    if !(sliced && halves.is_whole()) {
-        let parts = halves.row_parts.max(halves.column_parts);
-        let count = if sliced { parts } else { halves.longest() };
-        let team = tuning.team_size(halves.sums(), count);
-        steps.push(ReduceStep::Sums { halves, sliced, affine, team });
+    if !(sliced && matrix.is_whole()) {
+        let parts = matrix.row_parts.max(matrix.column_parts);
+        let count = if sliced { parts } else { matrix.longest() };
+        let team = tuning.team_size(matrix.sums(), count);
+        steps.push(ReduceStep::Sums { matrix, sliced, affine, team });
     }
-    ReduceTerms::of_sums(&halves)
+    BitTerms::of_sums(&matrix)
 }
 
 /// Splits rows and columns into slices, one per thread.
 ///
 /// A power of two of buckets uses the tuned lengths, powers of two themselves. Other counts use the
 /// split with the least time: the longest slice times the number of waves of threads.
-fn slices(shape: &ReduceShape, tuning: &ReduceTuning, points: u64) -> RowsAndColumns {
+fn slices(shape: &ReduceShape, tuning: &ReduceTuning, points: u64) -> BucketMatrix {
     let (lg_buckets, threads) = (shape.lg_buckets(), tuning.slice_threads);
     if shape.buckets.is_power_of_two() {
         let lg_length = points.ilog2().saturating_sub(threads.ilog2()).max(LG_SLICE_MIN);
-        return RowsAndColumns::in_slices(shape, lg_buckets / 2, 1 << lg_length);
+        return BucketMatrix::in_slices(shape, lg_buckets / 2, 1 << lg_length);
     }
     let length_min = ((points / threads) as u32).max(1 << LG_SLICE_MIN);
     let splits = |lg_columns| {
-        let unsliced = RowsAndColumns::unsliced(shape, lg_columns);
+        let unsliced = BucketMatrix::unsliced(shape, lg_columns);
         let lengths =
             |all: u32| (1..=(all / length_min).max(1)).map(move |parts| all.div_ceil(parts));
         let lengths = lengths(unsliced.columns()).chain(lengths(unsliced.rows()));
-        lengths.map(move |length| RowsAndColumns::in_slices(shape, lg_columns, length))
+        lengths.map(move |length| BucketMatrix::in_slices(shape, lg_columns, length))
     };
-    let time = |halves: &RowsAndColumns| {
-        let waves = halves.slices().div_ceil(threads);
-        (waves * u64::from(halves.longest()), halves.slices())
+    let time = |matrix: &BucketMatrix| {
+        let waves = matrix.slices().div_ceil(threads);
+        (waves * u64::from(matrix.longest()), matrix.slices())
     };
     let all = splits(lg_buckets / 2).chain(splits(lg_buckets.div_ceil(2)));
     all.min_by_key(time)
-        .unwrap_or_else(|| RowsAndColumns::in_slices(shape, lg_buckets / 2, length_min))
+        .unwrap_or_else(|| BucketMatrix::in_slices(shape, lg_buckets / 2, length_min))
 }
 
 /// Adds the steps from the sums of rows and columns to the step at which the host takes over.
@@ -118,7 +128,7 @@ fn add_terms(
     shape: &ReduceShape,
     tuning: &ReduceTuning,
     host_step: HostTakeover,
-    mut terms: ReduceTerms,
+    mut terms: BitTerms,
     steps: &mut Vec<ReduceStep>,
 ) {
     let affine = steps.is_empty() && !shape.xyzz;
@@ -160,19 +170,19 @@ mod tests {
         let all = u64::from(shape.set_count()) * u64::from(shape.buckets);
         for (i, step) in plan.steps.iter().enumerate() {
             match *step {
-                ReduceStep::Slices { halves, .. } => {
-                    assert!(i == 0 && all < 1 << 31 && halves.slices() < 1 << 31, "{plan:?}");
+                ReduceStep::Slices { matrix, .. } => {
+                    assert!(i == 0 && all < 1 << 31 && matrix.slices() < 1 << 31, "{plan:?}");
                     let within = |all: u32, parts: u32| (1..=all).contains(&parts);
-                    assert!(within(halves.columns(), halves.row_parts), "{plan:?}");
-                    assert!(within(halves.rows(), halves.column_parts), "{plan:?}");
+                    assert!(within(matrix.columns(), matrix.row_parts), "{plan:?}");
+                    assert!(within(matrix.rows(), matrix.column_parts), "{plan:?}");
                 }
-                ReduceStep::Sums { halves, sliced, .. } => {
-                    assert_eq!(left, if sliced { halves.slices() } else { 0 }, "{plan:?}");
-                    assert!(!(sliced && halves.is_whole()), "{plan:?}");
+                ReduceStep::Sums { matrix, sliced, .. } => {
+                    assert_eq!(left, if sliced { matrix.slices() } else { 0 }, "{plan:?}");
+                    assert!(!(sliced && matrix.is_whole()), "{plan:?}");
                 }
                 ReduceStep::Terms { terms, .. } => {
-                    let rows = u64::from(terms.arrays) * u64::from(terms.rows);
-                    let columns = u64::from(terms.arrays) * u64::from(terms.columns);
+                    let rows = u64::from(terms.set_count) * u64::from(terms.rows);
+                    let columns = u64::from(terms.set_count) * u64::from(terms.columns);
                     let given = if i == 0 { columns } else { rows + columns };
                     assert_eq!(given, if i == 0 { all } else { left }, "{plan:?}");
                     let lg_terms = terms.lg_rows() + terms.lg_columns();
@@ -193,10 +203,10 @@ mod tests {
                 assert!(step.bytes_out(shape.group) <= plan.areas[i % 2], "{plan:?}");
             }
         }
-        let arrays = u64::from(shape.vectors) * u64::from(shape.sets());
+        let set_count = u64::from(shape.vectors) * u64::from(shape.sets());
         let expected = match plan.host_step {
-            HostTakeover::Terms => arrays * u64::from(shape.lg_buckets() + 1),
-            HostTakeover::Sets => arrays,
+            HostTakeover::Terms => set_count * u64::from(shape.lg_buckets() + 1),
+            HostTakeover::Sets => set_count,
             HostTakeover::Vectors => shape.vectors.into(),
         };
         assert_eq!(left, expected, "{plan:?}");
@@ -221,26 +231,23 @@ mod tests {
                     let shape = ReduceShape { group, vectors, shifts, buckets, weights, xyzz };
                     for multiprocessors in [1, 40, 132] {
                         let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
-                        let mut tuning = ReduceTuning::for_limits(&limits, group);
-                        let steps =
-                            [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors];
-                        for host_step in steps.map(Some).into_iter().chain([None]) {
-                            tuning.host_step = host_step;
-                            check(&ReducePlan::new(&shape, &tuning));
-                        }
+                        let tuning = ReduceTuning::for_limits(&limits, group);
+                        let plans = ReducePlan::all(&shape, &tuning);
+                        plans.iter().for_each(check);
+                        assert!(plans.contains(&ReducePlan::new(&shape, &tuning)));
                     }
                 }
             }
         }
     }
 
-    fn sliced(buckets: u32, sets: u32, multiprocessors: u32) -> Option<RowsAndColumns> {
+    fn sliced(buckets: u32, sets: u32, multiprocessors: u32) -> Option<BucketMatrix> {
         let group = Group::G1;
         let (shifts, weights) = ((0..sets).collect(), BucketWeights::Consecutive);
         let shape = ReduceShape { group, vectors: 1, shifts, buckets, weights, xyzz: false };
         let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
         match ReducePlan::new(&shape, &ReduceTuning::for_limits(&limits, group)).steps[0] {
-            ReduceStep::Slices { halves, .. } => Some(halves),
+            ReduceStep::Slices { matrix, .. } => Some(matrix),
             _ => None,
         }
     }
@@ -255,18 +262,18 @@ mod tests {
             (1 << 21, (8, 16), 128, 32768),
             (1 << 17, (32, 64), 8, 32768),
         ] {
-            let halves = sliced(buckets, 1, 132).expect("many buckets");
-            assert_eq!((halves.row_parts, halves.column_parts), parts, "{halves:?}");
-            assert_eq!((halves.longest(), halves.slices()), (longest, slices), "{halves:?}");
+            let matrix = sliced(buckets, 1, 132).expect("many buckets");
+            assert_eq!((matrix.row_parts, matrix.column_parts), parts, "{matrix:?}");
+            assert_eq!((matrix.longest(), matrix.slices()), (longest, slices), "{matrix:?}");
         }
         for units in [66, 108, 132] {
             let between = |&buckets: &u32| !buckets.is_power_of_two() && buckets < 1 << 23;
             for buckets in counts().filter(|buckets| *buckets > 1 << 17).filter(between) {
-                let halves = sliced(buckets, 1, units).expect("many buckets");
+                let matrix = sliced(buckets, 1, units).expect("many buckets");
                 let threads = u64::from(units) * 256;
-                assert!(halves.slices() <= threads, "{halves:?}");
-                let taken = threads * u64::from(halves.longest());
-                assert!(16 * u64::from(buckets) >= 7 * taken, "over 1/8 is idle: {halves:?}");
+                assert!(matrix.slices() <= threads, "{matrix:?}");
+                let taken = threads * u64::from(matrix.longest());
+                assert!(16 * u64::from(buckets) >= 7 * taken, "over 1/8 is idle: {matrix:?}");
             }
         }
     }

@@ -83,20 +83,17 @@ pub struct ReduceTuning {
     pub multiprocessors: u32,
     /// Threads that fill the device with slices.
     pub slice_threads: u64,
-    /// The fewest points that threads sum in slices; teams of four lanes sum fewer.
+    /// The fewest points that threads sum in slices; teams sum fewer.
     pub slice_points_min: u64,
     /// Terms of more than 2^lg_part points are split into parts of that many.
     pub lg_part: u32,
-    /// Groups of four lanes per multiprocessor in teams; at most as many as are resident. By count,
-    /// three warps per scheduler add 2.2 times as many points as one.
+    /// Groups of four lanes per multiprocessor in teams; at most as many as are resident: three
+    /// warps per scheduler add twice as many points as one (`benches/experiments/msm.md`).
     pub teams_per_multiprocessor: u32,
-    /// The step at which the host takes over; `None` leaves it to the cost model.
-    pub host_step: Option<HostTakeover>,
 }
 
 impl ReduceTuning {
-    /// On an H200, G1: 2^15 buckets take 0.119 ms with slices and 0.162 without, 2^13 take 0.092
-    /// and 0.081; parts of 2^6 and 2^8 points are within 5 % of parts of 2^7.
+    /// Slices save 27 % of the reduction of 2^15 buckets (`benches/experiments/msm.md`).
     pub fn for_limits(limits: &DeviceLimits, group: Group) -> Self {
         let blocks_by_registers = PerGroup { g1: 3, g2: 2 }.of(group);
         let slice_threads = SerialSumBlocks::of(group).resident_threads(limits).into();
@@ -106,7 +103,6 @@ impl ReduceTuning {
             slice_points_min: slice_threads,
             lg_part: 7,
             teams_per_multiprocessor: blocks_by_registers * SUM_GROUPS,
-            host_step: None,
         }
     }
 

@@ -6,18 +6,18 @@ use crate::{curve::Group, msm::launch::lg_ceil};
 /// The rows and columns of sets of buckets, and the slices that each is split into: see
 /// `kernels/msm/reduce/rows_columns.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RowsAndColumns {
-    pub(super) arrays: u32,
+pub struct BucketMatrix {
+    pub(super) set_count: u32,
     pub(super) buckets: u32,
     pub(super) lg_columns: u32,
     pub(super) row_parts: u32,
     pub(super) column_parts: u32,
 }
 
-impl RowsAndColumns {
+impl BucketMatrix {
     pub(super) fn unsliced(shape: &ReduceShape, lg_columns: u32) -> Self {
-        let (arrays, buckets) = (shape.set_count(), shape.buckets);
-        Self { arrays, buckets, lg_columns, row_parts: 1, column_parts: 1 }
+        let (set_count, buckets) = (shape.set_count(), shape.buckets);
+        Self { set_count, buckets, lg_columns, row_parts: 1, column_parts: 1 }
     }
 
     /// The fewest slices of at most `length` buckets.
@@ -36,13 +36,13 @@ impl RowsAndColumns {
     }
 
     pub(super) fn sums(&self) -> u64 {
-        u64::from(self.arrays) * (u64::from(self.rows()) + u64::from(self.columns()))
+        u64::from(self.set_count) * (u64::from(self.rows()) + u64::from(self.columns()))
     }
 
     pub(super) fn slices(&self) -> u64 {
         let of_rows = u64::from(self.rows()) * u64::from(self.row_parts);
         let of_columns = u64::from(self.columns()) * u64::from(self.column_parts);
-        u64::from(self.arrays) * (of_rows + of_columns)
+        u64::from(self.set_count) * (of_rows + of_columns)
     }
 
     pub(super) fn longest(&self) -> u32 {
@@ -57,25 +57,25 @@ impl RowsAndColumns {
 
 /// The sums that terms are made of: see `kernels/msm/reduce/bit_terms.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReduceTerms {
-    pub(super) arrays: u32,
+pub struct BitTerms {
+    pub(super) set_count: u32,
     pub(super) rows: u32,
     pub(super) columns: u32,
     /// Points before the first column.
-    pub(super) columns_offset: u32,
+    pub(super) columns_at: u32,
     pub(super) lg_parts: u32,
 }
 
-impl ReduceTerms {
-    pub(super) fn of_sums(halves: &RowsAndColumns) -> Self {
-        let (arrays, rows, columns) = (halves.arrays, halves.rows(), halves.columns());
-        Self { arrays, rows, columns, columns_offset: arrays * rows, lg_parts: 0 }
+impl BitTerms {
+    pub(super) fn of_sums(matrix: &BucketMatrix) -> Self {
+        let (set_count, rows, columns) = (matrix.set_count, matrix.rows(), matrix.columns());
+        Self { set_count, rows, columns, columns_at: set_count * rows, lg_parts: 0 }
     }
 
     /// Terms of the buckets themselves: a set is one row.
     pub(super) fn of_buckets(shape: &ReduceShape) -> Self {
-        let (arrays, columns) = (shape.set_count(), shape.buckets);
-        Self { arrays, rows: 1, columns, columns_offset: 0, lg_parts: 0 }
+        let (set_count, columns) = (shape.set_count(), shape.buckets);
+        Self { set_count, rows: 1, columns, columns_at: 0, lg_parts: 0 }
     }
 
     pub(super) fn lg_rows(&self) -> u32 {
@@ -88,7 +88,7 @@ impl ReduceTerms {
 
     /// Terms of all sets, before they are split into parts.
     pub(super) fn terms(&self) -> u64 {
-        u64::from(self.arrays) * u64::from(self.lg_rows() + self.lg_columns() + 1)
+        u64::from(self.set_count) * u64::from(self.lg_rows() + self.lg_columns() + 1)
     }
 }
 
@@ -132,18 +132,18 @@ impl PeriodicDoublings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReduceStep {
     Slices {
-        halves: RowsAndColumns,
+        matrix: BucketMatrix,
         affine: bool,
     },
     /// Sums of the buckets themselves if `sliced` is false.
     Sums {
-        halves: RowsAndColumns,
+        matrix: BucketMatrix,
         sliced: bool,
         affine: bool,
         team: u32,
     },
     Terms {
-        terms: ReduceTerms,
+        terms: BitTerms,
         affine: bool,
         team: u32,
     },
@@ -158,8 +158,8 @@ pub enum ReduceStep {
 impl ReduceStep {
     pub(super) fn points_out(&self) -> u64 {
         match self {
-            Self::Slices { halves, .. } => halves.slices(),
-            Self::Sums { halves, .. } => halves.sums(),
+            Self::Slices { matrix, .. } => matrix.slices(),
+            Self::Sums { matrix, .. } => matrix.sums(),
             Self::Terms { terms, .. } => terms.terms() << terms.lg_parts,
             Self::Combine { sums, .. } => u64::from(*sums),
         }

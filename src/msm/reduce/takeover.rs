@@ -2,23 +2,23 @@
 //! fast on the host, many independent chains are the opposite.
 
 use super::{
-    shape::{HostTakeover, ReduceShape, ReduceTuning},
+    shape::{HostTakeover, ReduceShape},
     step::PeriodicDoublings,
 };
 use crate::msm::launch::{PerGroup, lg_ceil};
 
-/// Nanoseconds per operation on an H200 and its host, by benchmark `reduce`: differences between
-/// runs with many and few doublings, sets and launches.
+/// Nanoseconds per operation on an H200 and its host, by `benches/gpu/reduce.rs`: differences
+/// between runs with many and few doublings, sets and launches (`benches/experiments/msm.md`).
 struct TakeoverCosts {
     /// arkworks on one core, including reading the point.
     host_double: u64,
     host_add: u64,
-    /// A dependent chain of operations on a team of four lanes.
+    /// A dependent chain of operations on a group of four lanes.
     device_double: u64,
     device_add: u64,
 }
 
-/// Nanoseconds of a dependent launch.
+/// Nanoseconds of a dependent launch, by the same benchmark.
 const LAUNCH_NS: u64 = 2_200;
 
 #[rustfmt::skip]
@@ -31,14 +31,15 @@ const COSTS: PerGroup<TakeoverCosts> = PerGroup {
     },
 };
 
-/// The tuning's choice if kernels can do it, otherwise the fastest possible step by these costs.
-pub(super) fn choose(shape: &ReduceShape, tuning: &ReduceTuning) -> HostTakeover {
-    let is_possible = |step: &HostTakeover| {
-        *step != HostTakeover::Vectors || PeriodicDoublings::of_sets(shape).is_some()
-    };
-    let all = [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors];
-    let fastest = || all.into_iter().filter(is_possible).min_by_key(|step| time(shape, *step));
-    tuning.host_step.filter(is_possible).or_else(fastest).unwrap_or(HostTakeover::Terms)
+/// The steps at which the host can take over.
+pub(super) fn possible(shape: &ReduceShape) -> impl Iterator<Item = HostTakeover> {
+    let on_device = PeriodicDoublings::of_sets(shape).map(|_| HostTakeover::Vectors);
+    [HostTakeover::Terms, HostTakeover::Sets].into_iter().chain(on_device)
+}
+
+/// The fastest possible step by these costs.
+pub(super) fn choose(shape: &ReduceShape) -> HostTakeover {
+    possible(shape).min_by_key(|step| time(shape, *step)).unwrap_or(HostTakeover::Terms)
 }
 
 fn time(shape: &ReduceShape, host_step: HostTakeover) -> u64 {

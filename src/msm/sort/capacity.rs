@@ -47,8 +47,8 @@ pub struct SortCapacity {
 
 impl SortCapacity {
     /// The tiles and blocks with the most resident threads; of equals the largest, since larger
-    /// tiles write longer runs. 1024 partitioning threads are enough: on an H200 they were faster
-    /// with 111 KiB per block from 2^22 on than 1536 threads with 73 KiB.
+    /// tiles write longer runs. 1024 partitioning threads are enough: 1536 with less memory each
+    /// take 6 % longer at 2^24 (`benches/experiments/msm.md`).
     pub fn of(limits: &DeviceLimits) -> Self {
         let resident = |block: BlockShape| limits.resident_blocks(block) * block.threads;
         // Of several maxima, `max_by_key` takes the last.

@@ -170,9 +170,10 @@ impl SortPlan {
 }
 
 fn path(shape: &SortShape, capacity: &SortCapacity) -> SortPath {
-    // Each block of a direct sort reads all digits of its vector, one after the other.
+    // Each block of a direct sort reads all digits of its vector, one after the other. The figures
+    // behind these thresholds were not kept.
     const DIRECT_DIGITS: u64 = 3 << 14;
-    // Many vectors fill the device with one block each, which reads no digit twice.
+    // Many vectors fill the device with one block per vector; each digit is read once.
     const MANY_VECTORS: u32 = 64;
     const MANY_VECTORS_DIGITS: u64 = 1 << 17;
     let (buckets, digits) = (shape.vector_buckets(), shape.vector_digits());
@@ -187,9 +188,8 @@ fn path(shape: &SortShape, capacity: &SortCapacity) -> SortPath {
 }
 
 /// Bins of a single tile skip a kernel. That pays until there are too many bins, since every tile
-/// of scalars writes a run to each bin. Tuned on an H200: 2^16 scalars take 0.029 ms with 2^7 bins
-/// and 0.040 with 2^6, 2^20 take 0.224 with 2^8 and 0.247 with 2^10, 2^24 take 3.47 with 2^10 and
-/// 4.10 with 2^11.
+/// of scalars writes a run to each: 2^8 instead of 2^10 bins save 9 % at 2^20
+/// (`benches/experiments/msm.md`).
 fn low_bits(shape: &SortShape, capacity: &SortCapacity) -> u32 {
     const SINGLE_BINS_MAX: u64 = 1 << 8;
     // A tile then has eight digits per bucket, which are written together.
@@ -209,10 +209,9 @@ fn low_bits(shape: &SortShape, capacity: &SortCapacity) -> u32 {
     low_bits.min(capacity.low_bits_max)
 }
 
-/// Scalars per tile: more give longer runs, fewer give more blocks. Tuned on an H200: 2^24 scalars
-/// take 2.65 ms in tiles of 1024 and 3.57 in tiles of 512; 2^16 want tiles of 256, 2^18 of 512,
-/// 2^20 of 768. Large sorts use the largest tiles of which two blocks fit a multiprocessor: with 12
-/// windows, 2^22 scalars are 7 % faster in tiles of 1232 than of 960, 2^24 2 % faster than of 1120.
+/// Scalars per tile: more give longer runs, fewer give more blocks. Large sorts use the largest
+/// tiles of which two blocks fit a multiprocessor: 7 % less time at 2^22
+/// (`benches/experiments/msm.md`).
 fn tile_scalars(shape: &SortShape, capacity: &SortCapacity, bins: u64) -> u32 {
     let shared = u64::from(capacity.partition_shared_max).saturating_sub(8 * bins);
     let staged_max = (shared / 6) as u32;

@@ -1,4 +1,4 @@
-//! Sorts references to points by the buckets of the scalars' signed digits: `kernels/msm/sort.cu`.
+//! Counting sort of references to points by the buckets of signed digits: `kernels/msm/sort.cu`.
 
 mod capacity;
 mod layout;
@@ -20,8 +20,8 @@ use crate::device::{
 
 const MODULE: &str = "msm/sort";
 
-/// Threads of the counting blocks. Other sizes were not measured; the whole sort is 5 % of an MSM
-/// of 2^20 or 2^22 scalars on an H200.
+/// Threads of the counting blocks. Not tuned: the sort is 5 % of an MSM
+/// (`benches/experiments/msm.md`).
 const COUNT_THREADS: u32 = 512;
 const CLEAR_THREADS: u32 = 256;
 const DIRECT_THREADS: u32 = 1024;
@@ -33,17 +33,17 @@ type CountBinsKernel = Kernel<(
     DevicePtr<[u32; 8]>, DevicePtr<u32>, DevicePtr<u16>, DevicePtr<u32>, u64, u64, u32, u32,
     u32, u32, u32,
 )>;
-/// Parameters: scalars, histogram, state, keys, unsorted references, bucket cursors, shape, narrow,
+/// Parameters: scalars, histogram, state, keys, unsorted_references, bucket_cursors, shape, narrow,
 /// n, tile_scalars, vector_bins, bases.
 #[rustfmt::skip]
 type PartitionKernel = Kernel<(
     DevicePtr<[u32; 8]>, DevicePtr<u16>, DevicePtr<u32>, DevicePtr<u16>, DevicePtr<u32>,
     DevicePtr<u32>, u64, u64, u32, u32, u32, u64,
 )>;
-/// Parameters: keys, state, bucket cursors, starts, shape, vectors, vector_bins, lg_tile.
+/// Parameters: keys, state, bucket_cursors, starts, shape, vectors, vector_bins, lg_tile.
 type CountBucketsKernel =
     Kernel<(DevicePtr<u16>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, u64, u32, u32, u32)>;
-/// Parameters: keys, unsorted references, state, bucket cursors, starts, references, shape,
+/// Parameters: keys, unsorted_references, state, bucket_cursors, starts, references, shape,
 /// vectors, vector_bins.
 #[rustfmt::skip]
 type SortTilesKernel = Kernel<(

@@ -15,10 +15,9 @@ pub struct RadixDigits {
 }
 
 impl RadixDigits {
-    /// The radices whose constants the kernels have (`kernels/params/radices.cuh`, by
-    /// `scripts/kernel-params`). The first is for tests: it has few buckets.
-    pub const ALL: [Self; 3] = [
-        Self { count: 26, factor: 7, doublings: 7 },
+    /// The radices that an MSM may use. `kernels/params/radices.cuh` has their constants, by
+    /// `scripts/kernel-params`.
+    pub const ALL: [Self; 2] = [
         Self { count: 12, factor: 5, doublings: 19 },
         Self { count: 11, factor: 9, doublings: 20 },
     ];

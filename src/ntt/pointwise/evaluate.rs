@@ -9,18 +9,18 @@ use std::ops::RangeInclusive;
 
 use ark_ff::Field;
 
-use super::{DeviceVector, ElementPtr, THREADS, grid, kernel_fault, montgomery};
+use super::{DeviceVector, ElementPtr, THREADS, grid, kernel_fault, montgomery, row_length};
 use crate::{
     curve::Fr,
     device::{
         BlockShape, DeviceArena, DeviceFault, Gpu, GpuUnavailable, Kernel, KernelModule, Stream,
     },
-    ntt::transform::ELEMENT_BYTES,
+    ntt::elements::{DeviceFr, ELEMENT_BYTES},
 };
 
-/// Parameters: out, two bases of four words each.
-type PowersPairKernel = Kernel<(ElementPtr, u64, u64, u64, u64, u64, u64, u64, u64)>;
-/// Parameters: coefficients, weights, sums, length, chunks, coefficients per thread.
+/// Parameters: out, two bases.
+type PowersPairKernel = Kernel<(ElementPtr, DeviceFr, DeviceFr)>;
+/// Parameters: coefficients, weights, sums, length, chunks, coefficients_per_thread.
 type EvaluateKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u64, u32, u32)>;
 
 /// Bounds on the coefficients per thread: no more than there are weights, and enough to amortise
@@ -71,10 +71,7 @@ impl PolynomialEvaluator {
         point: Fr,
     ) -> Result<(), DeviceFault> {
         let rows = out.len();
-        let length = coefficients.len().checked_div(rows).unwrap_or(0);
-        if rows * length != coefficients.len() {
-            return Err(kernel_fault("coefficients are not whole rows"));
-        }
+        let length = row_length(coefficients, rows)?;
         if overlap(&out, &coefficients) {
             return Err(kernel_fault("values overlap their coefficients"));
         }
@@ -96,8 +93,7 @@ impl PolynomialEvaluator {
             let &EvaluationLevel { length, per_thread, chunks } = level;
             let weights = take(WEIGHTS);
             let high_base = point.pow([THREADS.into()]);
-            let ([b0, b1, b2, b3], [c0, c1, c2, c3]) = (montgomery(point), montgomery(high_base));
-            let arguments = (weights, b0, b1, b2, b3, c0, c1, c2, c3);
+            let arguments = (weights, montgomery(point), montgomery(high_base));
             self.powers_pair.launch(stream, 2, arguments)?;
             let to = if i == last { out } else { take(sums(level)) };
             let arguments = (from, weights, to, length, chunks as u32, per_thread as u32);

@@ -1,10 +1,16 @@
 //! Element-wise arithmetic.
 
-use ark_ff::{AdditiveGroup, Field, PrimeField};
+use ark_ff::Field;
 
 use super::{
-    DeviceVector, ElementPtr, THREADS, evaluate::PolynomialEvaluator, grid, kernel_fault,
-    montgomery,
+    DeviceVector, ElementPtr, THREADS,
+    combination::{LinearCombiner, LinearTerm},
+    common_length,
+    division::LinearDivider,
+    element_grid,
+    evaluate::PolynomialEvaluator,
+    fused::RowKernels,
+    grid, montgomery, shoup_multiples,
 };
 use crate::{
     curve::Fr,
@@ -13,31 +19,31 @@ use crate::{
         KernelModule, Stream,
     },
     error::{Error, FieldProblem, Result},
-    ntt::{transform::ELEMENT_BYTES, twiddles::square_times},
+    ntt::{
+        elements::{DeviceFr, ELEMENT_BYTES},
+        twiddles::square_times,
+    },
 };
 
 /// Parameters: a, b, out, count.
 type BinaryKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u64)>;
-/// Parameters: a, out, count, two precomputed multiples of four words each.
-type ScaleKernel = Kernel<(ElementPtr, ElementPtr, u64, u64, u64, u64, u64, u64, u64, u64, u64)>;
-/// Parameters: a, b, c, out, count, factor in four words.
-type QuotientKernel =
-    Kernel<(ElementPtr, ElementPtr, ElementPtr, ElementPtr, u64, u64, u64, u64, u64)>;
-/// Parameters: out, count, first and base in four words each.
-type FirstPowersKernel = Kernel<(ElementPtr, u32, u64, u64, u64, u64, u64, u64, u64, u64)>;
-/// Parameters: out, known, count, powers per thread, two precomputed multiples of four words each.
-type PowersKernel = Kernel<(ElementPtr, u64, u64, u32, u64, u64, u64, u64, u64, u64, u64, u64)>;
-/// Parameters: in, out, prefixes, count, elements per thread.
+/// Parameters: a, out, count, two precomputed multiples.
+type ScaleKernel = Kernel<(ElementPtr, ElementPtr, u64, [DeviceFr; 2])>;
+/// Parameters: out, count, first, base.
+type FirstPowersKernel = Kernel<(ElementPtr, u32, DeviceFr, DeviceFr)>;
+/// Parameters: out, known, count, powers_per_thread, two precomputed multiples.
+type PowersKernel = Kernel<(ElementPtr, u64, u64, u32, [DeviceFr; 2])>;
+/// Parameters: in, out, prefixes, count, elements_per_thread.
 type InvertKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u64, u32)>;
 
-/// The growth of the powers per launch: each thread computes a chain of this many products. 2^24
-/// take 0.27 ms on an H200, of which the products are 0.23; other lengths were not measured.
+/// The growth of the powers per launch: each thread computes a chain of this many products, which
+/// take 85 % of the time (`benches/experiments/vectors.md`).
 const POWERS_PER_THREAD: u32 = 16;
 /// Threads of a block that shares an inversion.
 const INVERT_THREADS: u32 = 256;
 /// The most elements per thread, to amortise the block's tree and inversion: three products per
 /// element, plus 9 divided by their number. Fewer if that lets blocks compute while others wait for
-/// their inversion. 2^24 elements reach 983 GB/s on an H200; other values were not measured.
+/// their inversion. Within a tenth of the counted time (`benches/experiments/vectors.md`).
 const INVERT_PER_THREAD_MAX: u64 = 32;
 
 pub struct VectorKernels {
@@ -45,11 +51,13 @@ pub struct VectorKernels {
     add: BinaryKernel,
     subtract: BinaryKernel,
     scale: ScaleKernel,
-    quotient: QuotientKernel,
     first_powers: FirstPowersKernel,
     powers: PowersKernel,
     invert: InvertKernel,
     evaluate: PolynomialEvaluator,
+    divide: LinearDivider,
+    combine: LinearCombiner,
+    pub rows: RowKernels,
     arena: DeviceArena,
     /// Resident blocks.
     invert_blocks: u64,
@@ -89,11 +97,13 @@ impl VectorKernels {
             add: module.kernel("fr_add", block).map_err(failed)?,
             subtract: module.kernel("fr_subtract", block).map_err(failed)?,
             scale: module.kernel("fr_scale", block).map_err(failed)?,
-            quotient: module.kernel("fr_quotient", block).map_err(failed)?,
             first_powers: module.kernel("fr_first_powers", block).map_err(failed)?,
             powers: module.kernel("fr_extend_powers", block).map_err(failed)?,
             invert,
             evaluate: PolynomialEvaluator::load(gpu, &module)?,
+            divide: LinearDivider::load(gpu)?,
+            combine: LinearCombiner::load(gpu)?,
+            rows: RowKernels::load(&module).map_err(failed)?,
             arena: gpu.arena().clone(),
             invert_blocks: u64::from(identity.limits.multiprocessors * resident),
         })
@@ -143,11 +153,8 @@ impl VectorKernels {
         a: DeviceVector<'_>,
         factor: Fr,
     ) -> Result<(), DeviceFault> {
-        check_lengths(out, &[a])?;
-        let [w0, w1, w2, w3, w4, w5, w6, w7] = shoup_multiples(factor);
-        let count = out.len() as u64;
-        let arguments = (a, out, count, w0, w1, w2, w3, w4, w5, w6, w7);
-        self.scale.launch(stream, element_grid(count)?, arguments)
+        let count = common_length(out, &[a])?;
+        self.scale.launch(stream, element_grid(count)?, (a, out, count, shoup_multiples(factor)))
     }
 
     /// out\[i\] = a\[i\] divided by the vanishing polynomial, for values `a` on its coset in any
@@ -162,23 +169,6 @@ impl VectorKernels {
         self.scale(stream, out, a, vanishing.inverse)
     }
 
-    /// out\[i\] = (a\[i\] b\[i\] - c\[i\]) divided by the vanishing polynomial, for values on its
-    /// coset in the same order: the quotient of Groth16. Shape and errors: like
-    /// [`VectorKernels::multiply`].
-    pub fn quotient(
-        &self,
-        stream: &Stream,
-        out: DeviceVector<'_>,
-        [a, b, c]: [DeviceVector<'_>; 3],
-        vanishing: &VanishingPolynomial,
-    ) -> Result<(), DeviceFault> {
-        check_lengths(out, &[a, b, c])?;
-        let [w0, w1, w2, w3] = montgomery(vanishing.inverse);
-        let count = out.len() as u64;
-        let arguments = (a, b, c, out, count, w0, w1, w2, w3);
-        self.quotient.launch(stream, element_grid(count)?, arguments)
-    }
-
     /// out\[i\] = first base^i.
     pub fn powers(
         &self,
@@ -189,12 +179,11 @@ impl VectorKernels {
     ) -> Result<(), DeviceFault> {
         let count = out.len() as u64;
         let mut known = count.min(THREADS.into());
-        let ([f0, f1, f2, f3], [b0, b1, b2, b3]) = (montgomery(first), montgomery(base));
-        let arguments = (out, known as u32, f0, f1, f2, f3, b0, b1, b2, b3);
+        let arguments = (out, known as u32, montgomery(first), montgomery(base));
         self.first_powers.launch(stream, element_grid(known)?, arguments)?;
         while known < count {
-            let [w0, w1, w2, w3, w4, w5, w6, w7] = shoup_multiples(base.pow([known]));
-            let arguments = (out, known, count, POWERS_PER_THREAD, w0, w1, w2, w3, w4, w5, w6, w7);
+            let multiples = shoup_multiples(base.pow([known]));
+            let arguments = (out, known, count, POWERS_PER_THREAD, multiples);
             self.powers.launch(stream, element_grid(known)?, arguments)?;
             known = count.min(known * u64::from(POWERS_PER_THREAD));
         }
@@ -212,8 +201,7 @@ impl VectorKernels {
         out: DeviceVector<'_>,
         a: DeviceVector<'_>,
     ) -> Result<(), DeviceFault> {
-        check_lengths(out, &[a])?;
-        let count = out.len() as u64;
+        let count = common_length(out, &[a])?;
         // Every wave of blocks fills the device.
         let wave = u64::from(INVERT_THREADS) * self.invert_blocks;
         let waves = count.div_ceil(wave * INVERT_PER_THREAD_MAX).max(1);
@@ -242,6 +230,37 @@ impl VectorKernels {
     ) -> Result<(), DeviceFault> {
         self.evaluate.run(stream, out, coefficients, point)
     }
+
+    /// Divides polynomials, one per row of coefficients in natural order, by X - point and drops
+    /// the remainder: out\[i\] = coefficients\[i + 1\] + point out\[i + 1\], and 0 at a row's end.
+    /// It leases memory for an element per 4 to 64 coefficients, and for at least 128 per row,
+    /// which is zeroed and returned at once.
+    ///
+    /// Shape: like [`VectorKernels::multiply`], and whole rows.
+    /// Errors: `OutOfMemory`; like [`VectorKernels::multiply`].
+    pub fn divide_by_linear(
+        &self,
+        stream: &Stream,
+        out: DeviceVector<'_>,
+        coefficients: DeviceVector<'_>,
+        rows: usize,
+        point: Fr,
+    ) -> Result<(), DeviceFault> {
+        self.divide.run(stream, out, coefficients, rows, point)
+    }
+
+    /// out\[i\] = the sum over `terms` of factor vector\[i\]: zeros without terms. More than eight
+    /// distinct vectors take several passes over `out`.
+    ///
+    /// Shape and errors: like [`VectorKernels::multiply`].
+    pub fn linear_combination(
+        &self,
+        stream: &Stream,
+        out: DeviceVector<'_>,
+        terms: &[LinearTerm<'_>],
+    ) -> Result<(), DeviceFault> {
+        self.combine.run(stream, out, terms)
+    }
 }
 
 fn binary(
@@ -251,33 +270,6 @@ fn binary(
     a: DeviceVector<'_>,
     b: DeviceVector<'_>,
 ) -> Result<(), DeviceFault> {
-    check_lengths(out, &[a, b])?;
-    let count = out.len() as u64;
+    let count = common_length(out, &[a, b])?;
     kernel.launch(stream, element_grid(count)?, (a, b, out, count))
-}
-
-/// The number of blocks with one element per thread.
-fn element_grid(count: u64) -> Result<u32, DeviceFault> {
-    grid(count.div_ceil(THREADS.into()))
-}
-
-/// Checks that all vectors have the same length, and that each is `out` or does not overlap it.
-fn check_lengths(out: DeviceVector<'_>, inputs: &[DeviceVector<'_>]) -> Result<(), DeviceFault> {
-    let bytes = out.len() as u64 * ELEMENT_BYTES;
-    for input in inputs {
-        if input.len() != out.len() {
-            return Err(kernel_fault("vectors have different lengths"));
-        }
-        let distance = input.arena_offset().abs_diff(out.arena_offset());
-        if distance != 0 && distance < bytes {
-            return Err(kernel_fault("vectors overlap in part"));
-        }
-    }
-    Ok(())
-}
-
-/// The precomputed multiples factor 2^(32 (5 + 4 k)): see `kernels/field/fr.cuh`.
-fn shoup_multiples(factor: Fr) -> [u64; 8] {
-    let multiple = |k: u64| (factor * Fr::ONE.double().pow([32 * (5 + 4 * k)])).into_bigint().0;
-    bytemuck::cast([multiple(0), multiple(1)])
 }

@@ -3,6 +3,10 @@
 //! An upload exists from its first header on. Any number of streams can carry chunks of it, one
 //! after another or concurrently. It ends when it is used, released, failed or idle for too long.
 
+mod kept;
+
+pub use kept::KeptVectors;
+
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::Arc,
@@ -106,6 +110,19 @@ impl StoredUpload {
         };
         upload.conclude_if_complete();
         upload
+    }
+
+    /// The header of a vector.
+    ///
+    /// Errors: `Mismatch` if the upload is of bases.
+    pub fn vector(&self) -> Result<&VectorUploadHeader> {
+        match &self.header {
+            UploadHeader::Vector(vector) => Ok(vector),
+            UploadHeader::Bases(_) => {
+                let held = "an unfinished upload of bases".into();
+                Err(Error::Mismatch { held, needed: "a vector".into() })
+            }
+        }
     }
 
     pub fn begin_stream(self: &Arc<Self>) -> UploadStreamGuard {

@@ -2,19 +2,23 @@
 //! checks; payload bytes are checked later, when they are decoded.
 
 mod ntt;
+mod program;
+mod run;
 
-use bytes::Bytes;
-
-pub use self::ntt::{NttSpec, ntt_spec};
-use super::{enums::counterparts, v1};
-use crate::{
-    curve::{
-        Group,
-        points::{PointEncoding, SumEncoding},
-        scalars::ScalarEncoding,
+pub use self::{
+    ntt::ntt_spec,
+    program::{ProgramId, ProgramName, program},
+    run::{
+        EstimateSpec, InputSource, OutputDelivery, ProgramRef, RunInput, RunOutput, RunSpec,
+        estimate_spec, run_spec,
     },
+};
+use super::v1;
+use crate::{
+    curve::{Group, points::PointEncoding, scalars::ScalarEncoding},
     error::{Error, FieldProblem, Result},
-    verify::VerifyMode,
+    jobs::{MsmSpec, UncheckedBases},
+    verify::Verification,
 };
 
 /// Most scalar vectors or rows in one request.
@@ -25,10 +29,6 @@ pub const STREAMS_MAX: u32 = 64;
 
 /// Longest label of bases, in bytes.
 const LABEL_BYTES_MAX: u64 = 128;
-
-counterparts! {
-    VerifyMode, Verify: None, Full, Probabilistic;
-}
 
 /// The random id that a client gave an upload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,20 +63,15 @@ impl std::fmt::Debug for ObjectId {
 pub enum BasesRef {
     /// A range of stored bases; to their end without a `length`.
     Stored { id: ObjectId, offset: usize, length: Option<usize> },
-    /// Points in the request, which are not checked yet.
-    Inline { encoding: PointEncoding, data: Bytes, count: usize },
+    /// Points in the request.
+    Inline(UncheckedBases),
 }
 
+/// An MSM that a request specifies.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MsmSpec {
-    pub group: Group,
+pub struct RequestedMsm {
+    pub spec: MsmSpec,
     pub bases: BasesRef,
-    /// Scalar vectors over the same bases.
-    pub batch: usize,
-    /// Reduce scalars modulo r.
-    pub reduce: bool,
-    pub result_encoding: SumEncoding,
-    pub verify: VerifyMode,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,11 +122,11 @@ pub fn required<T>(field: &'static str, value: Option<T>) -> Result<T> {
     value.ok_or(Error::field(field, FieldProblem::Missing))
 }
 
-/// Decodes an enum; its zero value is `Unspecified`, an unknown one is `OutOfRange`.
-fn specified<W: TryFrom<i32> + Default + PartialEq>(field: &'static str, value: i32) -> Result<W> {
-    let value = W::try_from(value).map_err(|_| Error::field(field, FieldProblem::OutOfRange))?;
+/// A decoded enum. Its zero value is `Unspecified`, an unknown one is `OutOfRange`.
+fn specified<W: TryFrom<i32> + Default + PartialEq>(value: i32) -> Result<W, FieldProblem> {
+    let value = W::try_from(value).map_err(|_| FieldProblem::OutOfRange)?;
     let is_specified = value != W::default();
-    is_specified.then_some(value).ok_or(Error::field(field, FieldProblem::Unspecified))
+    is_specified.then_some(value).ok_or(FieldProblem::Unspecified)
 }
 
 fn decode_enum<W, T>(field: &'static str, value: i32) -> Result<T>
@@ -139,7 +134,8 @@ where
     W: TryFrom<i32> + Default + PartialEq,
     T: TryFrom<W, Error = FieldProblem>,
 {
-    T::try_from(specified(field, value)?).map_err(|problem| Error::field(field, problem))
+    let value = specified(value).and_then(T::try_from);
+    value.map_err(|problem| Error::field(field, problem))
 }
 
 /// Decodes an id of `N` bytes. An id of another length is `NotFound`, like an unknown one.
@@ -191,8 +187,8 @@ fn full_width_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding
     encoding.is_full().then_some(encoding).ok_or(Error::field(field, FieldProblem::OutOfRange))
 }
 
-fn verify(value: i32) -> Result<VerifyMode> {
-    decode_enum::<v1::Verify, _>("spec.verify", value)
+fn verify(field: &'static str, value: i32) -> Result<Verification> {
+    decode_enum::<v1::Verify, _>(field, value)
 }
 
 fn at_most(field: &'static str, value: u64, max: u64) -> Result<()> {
@@ -210,7 +206,7 @@ fn streams(value: u32) -> Result<u32> {
 }
 
 /// Errors: `Invalid`; `NotFound` for a malformed object id.
-pub fn msm_spec(spec: Option<v1::MsmSpec>) -> Result<MsmSpec> {
+pub fn msm_spec(spec: Option<v1::MsmSpec>) -> Result<RequestedMsm> {
     let spec = required("spec", spec)?;
     let group = group("spec.group", spec.group)?;
     let bases = match required("spec.bases", spec.bases)? {
@@ -226,20 +222,20 @@ pub fn msm_spec(spec: Option<v1::MsmSpec>) -> Result<MsmSpec> {
             let encoding = point_encoding("spec.bases.inline.encoding", inline.encoding)?;
             let width = encoding.point_bytes(group);
             let count = element_count("spec.bases.inline.data", inline.data.len(), width)?;
-            BasesRef::Inline { encoding, data: inline.data, count }
+            BasesRef::Inline(UncheckedBases { encoding, data: inline.data, count })
         }
     };
-    Ok(MsmSpec {
+    let spec = MsmSpec {
         group,
-        bases,
         batch: batch(spec.batch)?,
         reduce: spec.reduce,
         result_encoding: decode_enum::<v1::ResultEncoding, _>(
             "spec.result_encoding",
             spec.result_encoding,
         )?,
-        verify: verify(spec.verify)?,
-    })
+        verify: verify("spec.verify", spec.verify)?,
+    };
+    Ok(RequestedMsm { spec, bases })
 }
 
 fn index(field: &'static str, value: u64) -> Result<usize> {

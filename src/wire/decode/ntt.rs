@@ -2,26 +2,13 @@
 
 use ark_ff::{BigInt, PrimeField, Zero};
 
-use super::{at_most, batch, exact_bytes, full_width_encoding, required, specified, verify};
+use super::{at_most, batch, full_width_encoding, required, specified, verify};
 use crate::{
-    curve::{Fr, TWO_ADICITY, scalars::ScalarEncoding},
-    engine::NttPlan,
+    curve::{Fr, NttPlan, TWO_ADICITY},
     error::{Error, FieldProblem, Result},
-    verify::VerifyMode,
+    jobs::NttSpec,
     wire::v1,
 };
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct NttSpec {
-    pub plan: NttPlan,
-    pub rows: usize,
-    /// Elements of a row as sent, at most 2^lg_n.
-    pub row_length: u64,
-    pub output_encoding: ScalarEncoding,
-    /// Reduce elements modulo r.
-    pub reduce: bool,
-    pub verify: VerifyMode,
-}
 
 pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<NttSpec> {
     let spec = required("spec", spec)?;
@@ -29,36 +16,44 @@ pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<NttSpec> {
     let n = 1u64 << spec.lg_n;
     let row_length = spec.row_length.unwrap_or(n);
     at_most("spec.row_length", row_length, n)?;
-    let reversed = |field, value| {
-        specified::<v1::Order>(field, value).map(|order| order == v1::Order::BitReversed)
-    };
-    let direction = specified::<v1::Direction>("spec.direction", spec.direction)?;
+    let named = |field| move |problem| Error::field(field, problem);
     Ok(NttSpec {
         plan: NttPlan {
             lg_n: spec.lg_n,
-            inverse: direction == v1::Direction::Inverse,
-            coset: coset(&spec.coset_generator)?,
-            input_reversed: reversed("spec.input_order", spec.input_order)?,
-            output_reversed: reversed("spec.output_order", spec.output_order)?,
+            inverse: is_inverse(spec.direction).map_err(named("spec.direction"))?,
+            coset: coset(&spec.coset_generator).map_err(named("spec.coset_generator"))?,
+            input_reversed: is_reversed(spec.input_order).map_err(named("spec.input_order"))?,
+            output_reversed: is_reversed(spec.output_order).map_err(named("spec.output_order"))?,
         },
-        rows: batch(spec.batch)?,
+        batch: batch(spec.batch)?,
         row_length,
-        output_encoding: full_width_encoding("spec.output_encoding", spec.output_encoding)?,
         reduce: spec.reduce,
-        verify: verify(spec.verify)?,
+        output_encoding: full_width_encoding("spec.output_encoding", spec.output_encoding)?,
+        verify: verify("spec.verify", spec.verify)?,
     })
 }
 
-fn coset(bytes: &[u8]) -> Result<Option<Fr>> {
-    const FIELD: &str = "spec.coset_generator";
-    if bytes.is_empty() {
-        return Ok(None);
+pub(super) fn is_inverse(direction: i32) -> Result<bool, FieldProblem> {
+    specified::<v1::Direction>(direction).map(|direction| direction == v1::Direction::Inverse)
+}
+
+pub(super) fn is_reversed(order: i32) -> Result<bool, FieldProblem> {
+    specified::<v1::Order>(order).map(|order| order == v1::Order::BitReversed)
+}
+
+/// A generator, which is not zero; `None` if it is empty.
+pub(super) fn coset(bytes: &[u8]) -> Result<Option<Fr>, FieldProblem> {
+    match (bytes, element(bytes)) {
+        ([], _) => Ok(None),
+        (_, Ok(zero)) if zero.is_zero() => Err(FieldProblem::Zero),
+        (_, generator) => generator.map(Some),
     }
-    let bytes: [u8; 32] = exact_bytes(FIELD, bytes)?;
+}
+
+/// An element of Fr: 32 bytes, canonical, little-endian.
+pub(super) fn element(bytes: &[u8]) -> Result<Fr, FieldProblem> {
+    let length = FieldProblem::Length { expected: 32, got: bytes.len() as u64 };
+    let bytes: [u8; 32] = bytes.try_into().map_err(|_| length)?;
     let limbs = bytemuck::cast::<_, [[u8; 8]; 4]>(bytes).map(u64::from_le_bytes);
-    match Fr::from_bigint(BigInt(limbs)) {
-        None => Err(Error::field(FIELD, FieldProblem::NotCanonical)),
-        Some(zero) if zero.is_zero() => Err(Error::field(FIELD, FieldProblem::Zero)),
-        generator => Ok(generator),
-    }
+    Fr::from_bigint(BigInt(limbs)).ok_or(FieldProblem::NotCanonical)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::pass_schedule::PassSchedule;
 use crate::{
-    device::{ALIGN, CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, Stream},
+    device::{ALIGN, CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, JobStream},
     engine::{
         ElementNames, StageTime, add_stages,
         cuda::{
@@ -13,7 +13,7 @@ use crate::{
         },
     },
     error::{Error, Result},
-    msm::{BasesLocation, MsmPassPlan, StageEvents},
+    msm::{BasesLocation, MsmPassPlan, MsmStageTimes, StageEvents},
 };
 
 pub struct MsmDeviceState {
@@ -35,7 +35,7 @@ pub struct MsmDeviceState {
     pub scalars: DeviceLease,
     pub buckets: DeviceLease,
     pub out: DeviceLease,
-    pub stream: Stream,
+    pub stream: JobStream,
     pub _resident: Arc<ResidentBases>,
     /// Taken to wipe its chunks early.
     pub session: Option<CopySession>,
@@ -80,7 +80,10 @@ impl MsmDeviceState {
     pub fn stages(&self) -> Result<Vec<StageTime>, DeviceFault> {
         let mut all = Vec::new();
         for events in &self.stage_events {
-            let of_pass = events.stages()?.map(|(name, duration)| StageTime { name, duration });
+            let MsmStageTimes { sort, accumulate, reduce } = events.times()?;
+            let stage = |name, duration| StageTime { name, duration };
+            let of_pass =
+                [stage("sort", sort), stage("accumulate", accumulate), stage("reduce", reduce)];
             add_stages(&mut all, &of_pass);
         }
         Ok(all)

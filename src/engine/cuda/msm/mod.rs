@@ -1,13 +1,13 @@
 //! MSMs on one GPU. Scalars are uploaded piece by piece, and passes over them are launched while
-//! later pieces are still arriving.
+//! later pieces are received.
 
-mod arrival_schedule;
 mod device_state;
 mod pass_schedule;
+mod receive_schedule;
+mod resident_scalars;
 
 use std::{mem, sync::Arc, time::Instant};
 
-use parking_lot::Mutex;
 use tracing::{debug, debug_span, field, field::Empty};
 use zeroize::Zeroizing;
 
@@ -30,10 +30,11 @@ use crate::{
         ComputedMsm, ElementNames, EncodedScalars, ExecutedBy, JobControl, MsmRun, record_stages,
     },
     error::{Error, FieldProblem, Result},
-    msm::{MsmBudget, MsmKernels, MsmPass, MsmPassPlan, MsmSize, SplitThresholds},
+    msm::{MsmBudget, MsmKernels, MsmPass, MsmPassMemory, MsmPassPlan, MsmSize, SplitThresholds},
 };
 
-/// Time the stages of passes with at least this many scalars: timing costs a small MSM a tenth.
+/// Time the stages of passes with at least this many scalars: timing costs a small MSM a tenth
+/// (`benches/experiments/msm.md`).
 const TIMED_SCALARS_MIN: u64 = 1 << 17;
 
 #[derive(Clone)]
@@ -48,8 +49,6 @@ struct GpuMsmInner {
     policy: Arc<GpuPolicy>,
     /// Runs all passes of all jobs in order: each pass fills the device.
     compute: Stream,
-    /// Streams for copies of later jobs.
-    idle_streams: Mutex<Vec<Stream>>,
     /// Wipes staged scalars.
     wiper: Wiper,
 }
@@ -70,7 +69,6 @@ impl GpuMsm {
             cache: ResidentCache::load(gpu)?,
             policy,
             compute: Stream::new(context).map_err(failed)?,
-            idle_streams: Mutex::default(),
             wiper: Wiper::default(),
         })))
     }
@@ -105,8 +103,7 @@ impl GpuMsmInner {
         state.decoded = Some(self.compute.record()?);
         let (first, count) = (pass.first_scalar(n) as usize, pass.scalars() as usize);
         let scalars = state.scalars.all().slice(first, count).ok_or_else(too_many_scalars)?;
-        let (buckets, out) = (state.buckets.all(), state.out.all());
-        let (plan, bases, stream) = (&state.plan, state.points, &self.compute);
+        let (plan, stream) = (&state.plan, &self.compute);
         let span = debug_span!(
             "msm_pass",
             first = pass.points.start,
@@ -125,9 +122,14 @@ impl GpuMsmInner {
         let stage_events = self.cache.with_workspace(stream, bytes, |workspace| {
             // No other pass is launched concurrently.
             let launches = stream.launches();
-            let events = self.kernels.launch_pass(
-                stream, is_timed, plan, pass, scalars, bases, buckets, workspace, out,
-            )?;
+            let memory = MsmPassMemory {
+                scalars,
+                bases: state.points,
+                buckets: state.buckets.all(),
+                workspace,
+                out: state.out.all(),
+            };
+            let events = self.kernels.launch_pass(stream, is_timed, plan, pass, memory)?;
             span.record("launches", stream.launches() - launches);
             Ok(events)
         })?;
@@ -186,7 +188,7 @@ struct GpuMsmRun {
     device_state: Option<MsmDeviceState>,
     /// Scalars sent to the device, numbered across all vectors.
     received: RangeSet,
-    /// When scalars began to arrive, or slightly earlier.
+    /// When the first scalars were received, or slightly earlier.
     begun: Instant,
 }
 
@@ -206,8 +208,7 @@ impl GpuMsmRun {
         let span = span.entered();
         // The time to upload bases must not count as the sender's.
         let waited = self.begun.elapsed();
-        let idle = self.gpu_msm.idle_streams.lock().pop();
-        let stream = idle.map_or_else(|| Stream::new(gpu.context()), Ok)?;
+        let stream = gpu.job_stream()?;
         let resident = cache.get(&stream, &self.bases, control)?;
         let too_large = |_| Error::Internal("the MSM has more than 2^32 scalars".to_owned());
         let n = u32::try_from(self.bases.len()).map_err(too_large)?;
@@ -321,7 +322,6 @@ impl MsmRun for GpuMsmRun {
             Bases::G1(_) => MsmSums::G1(MsmKernels::combine_sums(&state.plan, &bytes)),
             Bases::G2(_) => MsmSums::G2(MsmKernels::combine_sums(&state.plan, &bytes)),
         };
-        gpu_msm.idle_streams.lock().push(state.stream.clone());
         let mut device = format!("{}, {}", gpu_msm.gpu.identity().name, state.plan);
         if state.plan.is_streaming() && state.launched > 1 {
             device.push_str(&format!(", {} passes", state.launched));

@@ -1,9 +1,9 @@
 //! Schedules the passes of an MSM. Passes over a single vector can be split anywhere: a slow
-//! sender's scalars are computed as they arrive, a fast sender's in two passes.
+//! sender's scalars are computed as they are received, a fast sender's in two passes.
 
 use std::time::{Duration, Instant};
 
-use super::arrival_schedule::ArrivalProgress;
+use super::receive_schedule::ReceiveProgress;
 use crate::{
     buffer::RangeSet,
     curve::Group,
@@ -11,8 +11,8 @@ use crate::{
     msm::{MsmPass, MsmPassPlan},
 };
 
-/// Overhead of one more pass on an H200, plus the cost per bucket that it adds to. Fitted to 0.6,
-/// 0.85 and 1.5 ms for 2^18, 2^19 and 1.5 * 2^20 buckets in G1; scaled by the cost of sums for G2.
+/// Overhead of one more pass on an H200, plus the cost per bucket that it adds to: fitted in G1
+/// (`benches/experiments/msm.md`), scaled by the cost of sums for G2.
 const PASS_NS: f64 = 500e3;
 const fn bucket_ns(group: Group) -> f64 {
     match group {
@@ -26,16 +26,16 @@ pub enum PassSchedule {
     /// Passes as planned, the last one first.
     Planned(Vec<MsmPass>),
     /// Passes over the scalars received so far.
-    Arriving(ArrivingPasses),
+    Received(ReceivedPasses),
 }
 
-/// The passes over a vector that is still arriving.
-pub struct ArrivingPasses {
+/// The passes over a vector of which more is received.
+pub struct ReceivedPasses {
     /// Points in passes.
     launched: u32,
     /// End of the points received without a gap, at the last call.
     received: u32,
-    /// When scalars began to arrive, and in how many pieces they did.
+    /// When the first scalars were received, and in how many pieces all were.
     begun: Instant,
     pieces: u32,
     /// When the device will have finished the passes launched, by the planner's model.
@@ -64,12 +64,12 @@ impl PendingPasses {
 }
 
 impl PassSchedule {
-    /// All passes of `plan`. It may become a plan for scalars that are still arriving, the first of
-    /// which arrived at `begun`.
+    /// All passes of `plan`. It may become a plan for scalars of which more are received, the first
+    /// at `begun`.
     pub fn new(plan: &mut MsmPassPlan, begun: Instant) -> Self {
         if plan.enable_streaming() {
             let (launched, received, pieces, busy_until) = (0, 0, 0, begun);
-            return Self::Arriving(ArrivingPasses {
+            return Self::Received(ReceivedPasses {
                 launched,
                 received,
                 begun,
@@ -97,19 +97,19 @@ impl PassSchedule {
                 let first = last.first_scalar(plan.job().n);
                 received.contains(&(first..first + last.scalars())).then(|| passes.pop()).flatten()
             }
-            Self::Arriving(arriving) => arriving.next(plan, received, now, pending),
+            Self::Received(passes) => passes.next(plan, received, now, pending),
         }
     }
 
     pub fn is_empty(&self, plan: &MsmPassPlan) -> bool {
         match self {
             Self::Planned(passes) => passes.is_empty(),
-            Self::Arriving(arriving) => arriving.launched == plan.job().n,
+            Self::Received(passes) => passes.launched == plan.job().n,
         }
     }
 }
 
-impl ArrivingPasses {
+impl ReceivedPasses {
     fn next(
         &mut self,
         plan: &MsmPassPlan,
@@ -135,7 +135,7 @@ impl ArrivingPasses {
             PendingPasses::One | PendingPasses::Several => self.busy_until.max(now),
         };
         let buckets = f64::from(windows.sets()) * f64::from(windows.buckets());
-        let progress = ArrivalProgress {
+        let progress = ReceiveProgress {
             n,
             launched: self.launched,
             received: end,
@@ -163,6 +163,8 @@ fn ns(time: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
     use crate::{
         device::DeviceLimits,
@@ -183,7 +185,7 @@ mod tests {
         .expect("enough memory")
     }
 
-    /// An MSM whose scalars begin to arrive now.
+    /// An MSM whose first scalars are received now.
     struct ScheduleCase {
         plan: MsmPassPlan,
         passes: PassSchedule,
@@ -208,31 +210,32 @@ mod tests {
         }
     }
 
-    fn taken(pass: Option<MsmPass>) -> Option<(u32, u32)> {
+    /// The eighths of the scalars that a pass takes.
+    fn taken(pass: Option<MsmPass>) -> Option<Range<u32>> {
         pass.map(|MsmPass { points, accumulate, reduces, .. }| {
             assert_eq!((accumulate, reduces), (points.start > 0, points.end == N));
-            (8 * points.start / N, 8 * points.len() as u32 / N)
+            8 * points.start / N..8 * points.end / N
         })
     }
 
     #[test]
-    fn launches_passes_as_a_slow_senders_scalars_arrive() {
+    fn launches_passes_as_a_slow_senders_scalars_are_received() {
         use PendingPasses::{Idle, One, Several};
         let mut case = ScheduleCase::new(N, 1);
         assert_eq!(taken(case.receive(&[], 1, Idle)), None, "nothing received");
         assert_eq!(taken(case.receive(&[0], 4, Idle)), None, "too little");
-        assert_eq!(taken(case.receive(&[1], 8, Idle)), Some((0, 2)));
+        assert_eq!(taken(case.receive(&[1], 8, Idle)), Some(0..2));
         assert_eq!(taken(case.receive(&[2], 8, One)), None, "the device is busy");
         assert_eq!(taken(case.receive(&[3], 8, One)), None);
         // After a gap.
         assert_eq!(taken(case.receive(&[6, 7], 8, One)), None);
         assert_eq!(taken(case.receive(&[], 50, Several)), None, "two passes are pending");
-        assert_eq!(taken(case.receive(&[], 50, Idle)), Some((2, 2)));
+        assert_eq!(taken(case.receive(&[], 50, Idle)), Some(2..4));
         assert_eq!(taken(case.receive(&[], 99, Idle)), None, "nothing new");
         assert!(!case.passes.is_empty(&case.plan));
         assert_eq!(
             taken(case.receive(&[4, 5], 100, Several)),
-            Some((4, 4)),
+            Some(4..8),
             "the last pass may wait"
         );
         assert!(case.passes.is_empty(&case.plan));
@@ -242,10 +245,10 @@ mod tests {
     /// Also if the model expects the device to be busy.
     #[test]
     fn an_idle_device_gets_its_next_pass_at_once() {
-        for (pending, second) in [(PendingPasses::One, None), (PendingPasses::Idle, Some((2, 2)))] {
+        for (pending, second) in [(PendingPasses::One, None), (PendingPasses::Idle, Some(2..4))] {
             let mut case = ScheduleCase::new(N, 1);
             assert_eq!(taken(case.receive(&[0], 4, PendingPasses::Idle)), None);
-            assert_eq!(taken(case.receive(&[1], 8, PendingPasses::Idle)), Some((0, 2)));
+            assert_eq!(taken(case.receive(&[1], 8, PendingPasses::Idle)), Some(0..2));
             assert_eq!(taken(case.receive(&[2, 3], 8, pending)), second);
         }
     }
@@ -254,11 +257,11 @@ mod tests {
     fn a_fast_senders_scalars_take_two_passes() {
         let mut case = ScheduleCase::new(N, 1);
         case.begun += Duration::from_micros(300);
-        assert_eq!(taken(case.receive(&[0], 0, PendingPasses::Idle)), Some((0, 1)));
+        assert_eq!(taken(case.receive(&[0], 0, PendingPasses::Idle)), Some(0..1));
         for eighth in 1..7 {
             assert_eq!(taken(case.receive(&[eighth], 1, PendingPasses::One)), None);
         }
-        assert_eq!(taken(case.receive(&[7], 2, PendingPasses::One)), Some((1, 7)));
+        assert_eq!(taken(case.receive(&[7], 2, PendingPasses::One)), Some(1..8));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::{
 use tracing::{Span, debug_span, field::Empty};
 use zeroize::Zeroizing;
 
-use super::group_memory::{GroupBuffers, NttStreamsGuard, too_small};
+use super::group_memory::{GroupBuffers, NttStreams, too_small};
 use crate::{
     buffer::ByteSource,
     curve::scalars::ScalarEncoding,
@@ -42,7 +42,7 @@ pub struct GpuNttJob<'a> {
     control: JobControl,
     plan: NttPassPlan,
     rows: &'a NttRows<'a>,
-    streams: NttStreamsGuard<'a>,
+    streams: NttStreams,
     session: CopySession,
     /// Evaluations of the input and the output, if the rows are to be checked.
     evaluations: Option<[EvaluationTables; 2]>,
@@ -75,7 +75,7 @@ impl<'a> GpuNttJob<'a> {
         rows: &'a NttRows<'a>,
         plan: NttPassPlan,
         evaluations: Option<[EvaluationTables; 2]>,
-        streams: NttStreamsGuard<'a>,
+        streams: NttStreams,
         control: JobControl,
     ) -> Self {
         let session = resources.gpu.ring().session();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tracing::{debug, debug_span, field, field::Empty};
 
 use self::{
-    group_memory::{GroupBuffers, IdleNttStreams, NttStreams},
+    group_memory::{GroupBuffers, NttStreams},
     job::{GpuNttJob, NttResources},
 };
 use super::{
@@ -19,10 +19,7 @@ use crate::{
     device::{DeviceFault, DeviceLease, Gpu, GpuUnavailable, Stream},
     engine::{ExecutedBy, JobControl, NttPlan, NttRows, record_stages},
     error::{Error, Result},
-    ntt::{
-        DeviceFr, EvaluationTables, NttDevice, NttPassPlan, NttTransform, TransformEnd,
-        table_bytes_max,
-    },
+    ntt::{DeviceFr, EvaluationTables, NttDevice, NttPassPlan, TransformEnd, table_bytes_max},
 };
 
 pub use self::group_memory::group_rows;
@@ -39,7 +36,6 @@ pub struct GpuNtt {
     /// Evicts bases or the workspace if a transform needs memory.
     gpu_msm: GpuMsm,
     policy: Arc<GpuPolicy>,
-    idle_streams: IdleNttStreams,
 }
 
 impl GpuNtt {
@@ -55,8 +51,8 @@ impl GpuNtt {
             codec: ScalarCodec::load(gpu)?,
             copier,
         };
-        let (gpu_msm, idle_streams) = (gpu_msm.clone(), IdleNttStreams::default());
-        Ok(Self { resources, gpu_msm, policy, idle_streams })
+        let gpu_msm = gpu_msm.clone();
+        Ok(Self { resources, gpu_msm, policy })
     }
 
     /// Transforms rows, with the passes that are best for groups of `planned` rows, and returns the
@@ -91,11 +87,8 @@ impl GpuNtt {
         }
         let group = group_rows(plan.lg_n, rows.count);
         let groups = rows.count.div_ceil(group);
-        let &NttPlan { lg_n, inverse, coset, input_reversed, output_reversed } = plan;
-        let transform = NttTransform { lg_n, inverse, coset, input_reversed, output_reversed };
-        let plan = self.if_memory_suffices(|transforms| transforms.plan(&transform, planned))?;
-        let Some(plan) = plan else { return Ok(None) };
-        let streams = self.idle_streams.take(&self.resources.gpu)?;
+        let Some(plan) = self.plan(plan, planned)? else { return Ok(None) };
+        let streams = NttStreams::take(&self.resources.gpu)?;
         let slots = self.lease_groups(&streams, (group * row_bytes) as u64, groups, &plan)?;
         if slots.is_empty() {
             return Ok(None);
@@ -117,6 +110,15 @@ impl GpuNtt {
         let stages = job.stages();
         record_stages(&span, &stages);
         Ok(Some(ExecutedBy { engine: ENGINE, device, stages, checked_on_device }))
+    }
+
+    pub fn transforms(&self) -> &NttDevice {
+        &self.resources.transforms
+    }
+
+    /// A plan for `rows` rows, with its tables; `None` if there is no memory for them.
+    pub fn plan(&self, plan: &NttPlan, rows: usize) -> Result<Option<NttPassPlan>> {
+        self.if_memory_suffices(|transforms| transforms.plan(plan, rows))
     }
 
     /// Frees the tables that no job uses.

@@ -7,7 +7,7 @@ use ark_ff::{FftField, Field};
 
 use super::{
     super::msm::GpuMsm,
-    sizes::{MSM_STEPS, MsmStep},
+    sizes::{MSM_TRIALS, MsmTrial},
     verdict::SelfTestVerdict,
 };
 use crate::{
@@ -30,7 +30,7 @@ pub fn test<A: CurvePoint>(
     count: usize,
 ) -> Result<(), DeviceFault> {
     let points = Arc::new(multiples::<A>(count));
-    let vectors_max = MSM_STEPS.iter().map(|step| step.vectors).max().unwrap_or(1);
+    let vectors_max = MSM_TRIALS.iter().map(|step| step.vectors).max().unwrap_or(1);
     let scalars = numbers(vectors_max * count);
     let total = |vector: &[Fr]| -> Fr {
         (1..=DISTINCT_MAX as u64)
@@ -46,7 +46,7 @@ pub fn test<A: CurvePoint>(
     let equal = vec![scalars[0]; vectors_max * count];
     let expected_of_equal = sums_of(&equal);
     let mut bases = A::into_bases(PointSlice::new(points.clone()));
-    for step in MSM_STEPS {
+    for step in MSM_TRIALS {
         if step.new_bases {
             bases = A::into_bases(PointSlice::new(Arc::new(points.to_vec())));
         }
@@ -66,7 +66,7 @@ pub fn test<A: CurvePoint>(
 fn sums<A: CurvePoint>(
     gpu_msm: &GpuMsm,
     bases: &Bases,
-    step: &MsmStep,
+    step: &MsmTrial,
     scalars: &[Fr],
 ) -> Result<Option<Vec<A::Group>>> {
     let (count, control) = (scalars.len() / step.vectors, JobControl::default());

@@ -14,7 +14,6 @@ use crate::{
     device::DeviceFault,
     engine::{EncodedScalars, JobControl, NttPlan, NttRows, ntt_rows::RowsInPlace},
     error::{Error, Limit, Result},
-    ntt::NttTransform,
 };
 
 /// A polynomial's coefficients and values, which the host computes in linear time: with
@@ -45,7 +44,7 @@ impl Polynomial {
         Ok(Self { coefficients: powers(Fr::ONE, a), values })
     }
 
-    fn input_and_output(&self, transform: &NttTransform) -> [Vec<Fr>; 2] {
+    fn input_and_output(&self, transform: &NttPlan) -> [Vec<Fr>; 2] {
         let mut rows = [self.coefficients.clone(), self.values.clone()];
         if transform.inverse {
             rows.reverse();
@@ -74,7 +73,7 @@ pub fn test(
 ) -> Result<(), DeviceFault> {
     let mut by_coset: HashMap<Option<Fr>, Vec<Polynomial>> = HashMap::new();
     for transform in transforms(batch.lg_n) {
-        let NttTransform { lg_n, inverse, coset, input_reversed, output_reversed } = transform;
+        let NttPlan { lg_n, inverse, coset, input_reversed, output_reversed } = transform;
         let job = || {
             let kind = if inverse { "an inverse NTT" } else { "an NTT" };
             let on = if coset.is_some() { " on a coset" } else { "" };
@@ -103,10 +102,10 @@ const LG_CANONICAL_MAX: u32 = 10;
 fn is_right(
     gpu_ntt: &GpuNtt,
     batch: &NttBatch,
-    transform: &NttTransform,
+    transform: &NttPlan,
     polynomials: &[Polynomial],
 ) -> Result<bool> {
-    let &NttTransform { lg_n, inverse, coset, input_reversed, output_reversed } = transform;
+    let &NttPlan { lg_n, inverse, .. } = transform;
     let is_canonical = inverse && lg_n <= LG_CANONICAL_MAX;
     let encoding =
         if is_canonical { ScalarEncoding::Canonical } else { ScalarEncoding::Montgomery };
@@ -121,14 +120,13 @@ fn is_right(
         rows.push(input);
         expected.push(output);
     }
-    let plan = NttPlan { lg_n, inverse, coset, input_reversed, output_reversed };
     let in_place = RowsInPlace::new(&mut rows);
     let (count, row_length) = (batch.rows, 1 << lg_n);
     let input = EncodedScalars::new(encoding, count * row_length, &in_place);
     let rows_in_place =
         NttRows { input, count, row_length, encoding, output: &in_place, check_on_device: true };
     let (planned, control) = (batch.planned_rows(), JobControl::default());
-    match gpu_ntt.run(planned, &plan, &rows_in_place, &control)? {
+    match gpu_ntt.run(planned, transform, &rows_in_place, &control)? {
         // Without memory for its tables, the check is left out.
         Some(executor) if executor.checked_on_device => Ok(rows == expected),
         _ => Err(Error::Exhausted { limit: Limit::DeviceMemory, retry_after: None }),

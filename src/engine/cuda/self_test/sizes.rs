@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use ark_ff::FftField;
 
 use crate::{
-    curve::{Fr, Group},
+    curve::{Fr, Group, NttPlan},
     device::DeviceLimits,
     engine::cuda::ntt::group_rows,
     msm::{
         BaseMemory, MsmBudget, MsmPassPlan, MsmSize, ResidentPlan, SplitThresholds,
         tables::scratch_bytes,
     },
-    ntt::{NttLimits, NttTransform, choose_passes, kernel_names, table_bytes_max},
+    ntt::{NttLimits, choose_passes, kernel_names, table_bytes_max},
 };
 
 /// The sizes of a self-test's jobs.
@@ -87,11 +87,11 @@ pub const EMULATED: SelfTestSizes = SelfTestSizes {
 };
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct MsmStep {
+pub(super) struct MsmTrial {
     pub how: &'static str,
     pub thresholds: SplitThresholds,
     pub vectors: usize,
-    /// The number of pieces in which the scalars arrive.
+    /// The number of pieces in which the scalars are received.
     pub pieces: usize,
     /// Whether all scalars are equal, so that few buckets get most digits.
     pub equal_scalars: bool,
@@ -108,31 +108,31 @@ const LEVELS: SplitThresholds = SplitThresholds { level_additions_min: Some(1 <<
 /// Load-balanced accumulation only.
 const SHARES: SplitThresholds = SplitThresholds { level_additions_min: Some(u32::MAX), ..TREE };
 /// Passes start before all scalars are received, and add to the buckets of previous passes.
-const ARRIVING: SplitThresholds = SplitThresholds { streamed_scalars_min: 1, ..SHARES };
+const STREAMED: SplitThresholds = SplitThresholds { streamed_scalars_min: 1, ..SHARES };
 
-const fn step(how: &'static str, thresholds: SplitThresholds) -> MsmStep {
-    MsmStep { how, thresholds, vectors: 1, pieces: 1, equal_scalars: false, new_bases: false }
+const fn step(how: &'static str, thresholds: SplitThresholds) -> MsmTrial {
+    MsmTrial { how, thresholds, vectors: 1, pieces: 1, equal_scalars: false, new_bases: false }
 }
 
 /// The MSMs over each number of points. Bases get tables on their second use, and tables for
 /// sliding windows on their eighth.
-pub(super) const MSM_STEPS: [MsmStep; 12] = [
-    MsmStep { pieces: 2, new_bases: true, ..step("as scalars arrive", ARRIVING) },
-    MsmStep { new_bases: true, ..step("without tables", USUAL) },
+pub(super) const MSM_TRIALS: [MsmTrial; 12] = [
+    MsmTrial { pieces: 2, new_bases: true, ..step("as scalars arrive", STREAMED) },
+    MsmTrial { new_bases: true, ..step("without tables", USUAL) },
     step("with tables", USUAL),
     step("by a tree", TREE),
     step("by levels", LEVELS),
     step("by equal shares", SHARES),
-    MsmStep { pieces: 2, ..step("as scalars arrive, with tables", ARRIVING) },
-    MsmStep { vectors: 2, ..step("of two vectors", USUAL) },
+    MsmTrial { pieces: 2, ..step("as scalars arrive, with tables", STREAMED) },
+    MsmTrial { vectors: 2, ..step("of two vectors", USUAL) },
     step("with sliding windows", USUAL),
     step("with sliding windows, by a tree", TREE),
     step("with sliding windows, by equal shares", SHARES),
-    MsmStep { equal_scalars: true, ..step("of equal scalars", USUAL) },
+    MsmTrial { equal_scalars: true, ..step("of equal scalars", USUAL) },
 ];
 
 /// The transforms of each batch: every order, both directions, with and without a coset.
-pub(super) fn transforms(lg_n: u32) -> impl Iterator<Item = NttTransform> {
+pub(super) fn transforms(lg_n: u32) -> impl Iterator<Item = NttPlan> {
     let coset = Some(Fr::GENERATOR);
     let all = [
         (false, None, false, true),
@@ -142,7 +142,7 @@ pub(super) fn transforms(lg_n: u32) -> impl Iterator<Item = NttTransform> {
         (true, coset, true, false),
         (false, coset, true, true),
     ];
-    all.into_iter().map(move |(inverse, coset, input_reversed, output_reversed)| NttTransform {
+    all.into_iter().map(move |(inverse, coset, input_reversed, output_reversed)| NttPlan {
         lg_n,
         inverse,
         coset,
@@ -159,7 +159,7 @@ impl NttBatch {
 
 impl SelfTestSizes {
     /// The names of the kernels that these jobs reach on a device with these limits and an arena
-    /// of that size, as [`MsmPassPlan::kernels`] and [`kernel_names`] give them.
+    /// of that size, as their plans give them.
     pub fn kernels(&self, limits: DeviceLimits, arena_bytes: u64) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for bases in self.points {
@@ -183,12 +183,12 @@ fn msm_kernels(bases: &SelfTestBases, limits: DeviceLimits, arena_bytes: u64) ->
     let memory = BaseMemory { total: arena_bytes, free: arena_bytes, table_scratch: scratch };
     let stages = ResidentPlan::stages(group, n, limits, memory);
     let (mut names, mut uses) = (BTreeSet::new(), 0);
-    for MsmStep { thresholds, vectors, new_bases, .. } in MSM_STEPS {
+    for MsmTrial { thresholds, vectors, new_bases, .. } in MSM_TRIALS {
         uses = if new_bases { 1 } else { uses + 1 };
-        let Some(stage) = stages.iter().rfind(|stage| stage.from_use <= uses) else { continue };
+        let Some(stage) = stages.iter().rfind(|stage| stage.uses <= uses) else { continue };
         let tables = Some(stage.plan.windows()).filter(|windows| windows.tables() > 1);
         let job = MsmSize { group, n, vectors: vectors as u32 };
-        let budget = MsmBudget { bytes: arena_bytes.saturating_sub(stage.bytes), limits };
+        let budget = MsmBudget { bytes: arena_bytes.saturating_sub(stage.table_bytes), limits };
         let windows = job.choose_windows_for_tables(tables, &limits);
         let Some(mut plan) = MsmPassPlan::with_thresholds(job, windows, budget, thresholds) else {
             continue;

@@ -1,0 +1,256 @@
+//! Reads a program from JSON, in which values have names.
+
+use std::{collections::HashMap, fmt, slice};
+
+use ark_ff::PrimeField;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, Visitor},
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    client::{Direction, Fr, Order},
+    formats::scalars::{self, Notation},
+};
+
+/// Help for the file.
+pub const FORMAT: &str = "\
+The program is JSON: a list of steps, each with the name of the value that it makes, and the names
+of the values to return.
+
+  {\"steps\": [
+     {\"name\": \"f\", \"input\": {}},
+     {\"name\": \"y\", \"evaluate\": {\"input\": \"f\", \"point\": \"0x1f\"}},
+     {\"name\": \"q\", \"divide_by_linear\": {\"input\": \"f\", \"point\": \"0x1f\"}},
+     {\"name\": \"proof\", \"msm\": {\"bases\": \"g1_monomial\", \"input\": \"q\"}}],
+   \"outputs\": [\"y\", \"proof\"]}
+
+Steps and their fields; fields in brackets can be left out:
+  input                [length], [rows]: by default one row, as long as its file
+  constant             elements
+  powers               base, length, [first]: first, first * base, first * base^2, ...
+  ntt                  input, [lg_n], [direction], [coset_generator], [input_order],
+                       [output_order]: forward or inverse; natural or bit-reversed
+  add, subtract, multiply, multiply_add, multiply_subtract, invert
+                       inputs: a + b, a - b, a b, a b + c, a b - c, 1 / a
+  scale                input, factor
+  linear_combination   inputs, factors
+  slice                input, offset, length
+  concat               inputs
+  pad                  input, length
+  evaluate             input, point
+  divide_by_linear     input, point
+  divide_by_vanishing  input, lg_n, coset_generator
+  msm                  input, bases, [offset]: bases by id, prefix of an id, or label
+Field elements are numbers, or strings in hex with 0x, or in decimal.";
+
+/// A program as people write it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramFile {
+    pub steps: Vec<NamedStep>,
+    pub outputs: Vec<String>,
+}
+
+/// A step, and the name of the value that it makes.
+#[derive(Debug)]
+pub struct NamedStep {
+    pub name: String,
+    /// The only key except `name`, such as `ntt`.
+    pub kind: String,
+    pub text: StepText,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[rustfmt::skip]
+pub enum StepText {
+    Input { length: Option<u64>, #[serde(default = "one")] rows: u32 },
+    Constant { elements: Vec<FrText> },
+    Powers { base: FrText, length: u64, first: Option<FrText> },
+    Ntt {
+        input: String, lg_n: Option<u32>, coset_generator: Option<FrText>,
+        #[serde(default, with = "DirectionText")] direction: Direction,
+        #[serde(default, with = "OrderText")] input_order: Order,
+        #[serde(default, with = "OrderText")] output_order: Order,
+    },
+    Add { inputs: [String; 2] },
+    Subtract { inputs: [String; 2] },
+    Multiply { inputs: [String; 2] },
+    MultiplyAdd { inputs: [String; 3] },
+    MultiplySubtract { inputs: [String; 3] },
+    Invert { inputs: [String; 1] },
+    Scale { input: String, factor: FrText },
+    LinearCombination { inputs: Vec<String>, factors: Vec<FrText> },
+    Slice { input: String, offset: u64, length: u64 },
+    Concat { inputs: Vec<String> },
+    Pad { input: String, length: u64 },
+    Evaluate { input: String, point: FrText },
+    DivideByLinear { input: String, point: FrText },
+    DivideByVanishing { input: String, lg_n: u32, coset_generator: FrText },
+    Msm { input: String, bases: String, #[serde(default)] offset: u64 },
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Direction", rename_all = "kebab-case")]
+enum DirectionText {
+    Forward,
+    Inverse,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Order", rename_all = "kebab-case")]
+enum OrderText {
+    Natural,
+    BitReversed,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A field element: a number, or a string in hex or decimal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrText(pub Fr);
+
+impl<'de> Deserialize<'de> for FrText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(FrVisitor)
+    }
+}
+
+struct FrVisitor;
+
+impl Visitor<'_> for FrVisitor {
+    type Value = FrText;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field element: a number, or a string in hex with 0x, or in decimal")
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<FrText, E> {
+        Ok(FrText(value.into()))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<FrText, E> {
+        Ok(FrText(value.into()))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<FrText, E> {
+        let notation = if text.starts_with("0x") { Notation::Hex } else { Notation::Decimal };
+        match scalars::parse(notation, text, false) {
+            Ok(bytes) if bytes.len() == scalars::SCALAR_BYTES => {
+                Ok(FrText(Fr::from_le_bytes_mod_order(&bytes)))
+            }
+            _ => Err(E::custom(format!("{text:?} is not a field element below r"))),
+        }
+    }
+}
+
+impl StepText {
+    /// The names of the values that the step reads.
+    pub fn inputs(&self) -> &[String] {
+        match self {
+            Self::Input { .. } | Self::Constant { .. } | Self::Powers { .. } => &[],
+            Self::Add { inputs } | Self::Subtract { inputs } | Self::Multiply { inputs } => inputs,
+            Self::MultiplyAdd { inputs } | Self::MultiplySubtract { inputs } => inputs,
+            Self::Invert { inputs } => inputs,
+            Self::LinearCombination { inputs, .. } | Self::Concat { inputs } => inputs,
+            Self::Ntt { input, .. }
+            | Self::Scale { input, .. }
+            | Self::Slice { input, .. }
+            | Self::Pad { input, .. }
+            | Self::Evaluate { input, .. }
+            | Self::DivideByLinear { input, .. }
+            | Self::DivideByVanishing { input, .. }
+            | Self::Msm { input, .. } => slice::from_ref(input),
+        }
+    }
+}
+
+impl NamedStep {
+    pub fn is_input(&self) -> bool {
+        matches!(self.text, StepText::Input { .. })
+    }
+}
+
+impl ProgramFile {
+    /// Errors: a message for people; it names the step if a step is wrong.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        let file: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let mut names = HashMap::new();
+        for (index, NamedStep { name, .. }) in file.steps.iter().enumerate() {
+            if let Some(first) = names.insert(name, index) {
+                return Err(format!("steps[{first}] and steps[{index}] have the name '{name}'"));
+            }
+        }
+        let unknown = file.outputs.iter().find(|name| !names.contains_key(name));
+        match unknown {
+            Some(name) => Err(format!("outputs: no step has the name '{name}'")),
+            None => Ok(file),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for NamedStep {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut fields = Map::deserialize(from)?;
+        let Some(Value::String(name)) = fields.remove("name") else {
+            return Err(D::Error::custom("a step has no \"name\", which must be a string"));
+        };
+        let kinds: Vec<_> = fields.keys().cloned().collect();
+        let [kind] = kinds.as_slice() else {
+            let keys = kinds.join(", ");
+            let problem = "needs one more key, the kind of step";
+            return Err(D::Error::custom(format!("step '{name}' {problem}: it has [{keys}]")));
+        };
+        let text = StepText::deserialize(Value::Object(fields));
+        let text = text.map_err(|error| D::Error::custom(format!("step '{name}': {error}")))?;
+        Ok(Self { name, kind: kind.clone(), text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        ProgramFile::parse(text.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn reads_steps_and_field_elements() {
+        let text = r#"{"steps": [
+            {"name": "a", "constant": {"elements": [7, "0x1F", "-1", "12", -2]}},
+            {"ntt": {"input": "a", "direction": "inverse", "output_order": "bit-reversed"},
+             "name": "b"}], "outputs": ["b"]}"#;
+        let file = ProgramFile::parse(text.as_bytes()).unwrap();
+        let StepText::Constant { elements } = &file.steps[0].text else { panic!("a constant") };
+        let expected = [7, 31, -1, 12, -2].map(|value: i64| FrText(value.into()));
+        assert_eq!(*elements, expected);
+        assert_eq!((file.steps[1].kind.as_str(), file.steps[1].name.as_str()), ("ntt", "b"));
+        assert_eq!(file.steps[1].text.inputs(), ["a"]);
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know_and_names_the_step() {
+        let step = |step: &str| refused(&format!(r#"{{"steps": [{step}], "outputs": []}}"#));
+        let unknown = step(r#"{"name": "x", "nttt": {"input": "a"}}"#);
+        assert!(unknown.contains("step 'x': unknown variant `nttt`"), "{unknown}");
+        let field = step(r#"{"name": "x", "slice": {"input": "a", "length": 1, "offest": 2}}"#);
+        assert!(field.contains("step 'x': unknown field `offest`"), "{field}");
+        let number = step(r#"{"name": "x", "evaluate": {"input": "a", "point": "0xzz"}}"#);
+        assert!(number.contains("step 'x': \"0xzz\" is not a field element below r"), "{number}");
+        let arity = step(r#"{"name": "x", "add": {"inputs": ["a"]}}"#);
+        assert!(arity.contains("step 'x': invalid length 1"), "{arity}");
+        let two = step(r#"{"name": "x", "pad": {}, "slice": {}}"#);
+        assert!(two.contains("it has [pad, slice]"), "{two}");
+        assert!(step(r#"{"pad": {}}"#).contains("a step has no \"name\""));
+        assert!(refused(r#"{"steps": [], "outputs": [], "output": []}"#).contains("`output`"));
+        assert!(refused(r#"{"steps": [], "outputs": ["q"]}"#).contains("'q'"));
+        let input = r#"{"name": "f", "input": {}}"#;
+        let twice = step(&format!("{input}, {input}"));
+        assert!(twice.contains("steps[0] and steps[1] have the name 'f'"), "{twice}");
+    }
+}

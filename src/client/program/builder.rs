@@ -1,0 +1,322 @@
+//! Builds a program step by step; each step is checked when it is added.
+
+use std::marker::PhantomData;
+
+use super::{
+    built::ClientProgram,
+    value::{PointsValue, ProgramTag, VectorValue},
+};
+use crate::{
+    client::{
+        BasesHandle, CurvePoint,
+        error::{ClientError, Result},
+        types::{Direction, Order},
+    },
+    curve::{Fr, NttPlan},
+    error::FieldProblem,
+    field::FieldId,
+    ops::{
+        ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
+        InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, PadStep, PointwiseOperation,
+        PointwiseStep, PowersStep, SliceStep,
+    },
+    program::{StepKind, StepProblem, ValueId, ValueType},
+};
+
+/// A transform of a program's vectors. The default is forward, in natural order, without a coset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NttTransform {
+    /// log2 of the transform's size; by default that of the row length, which must be a power of
+    /// two. Shorter rows are padded with zeros.
+    pub lg_n: Option<u32>,
+    /// Forward or inverse.
+    pub direction: Direction,
+    /// The coset's generator, not zero; `None` for no coset.
+    pub coset: Option<Fr>,
+    /// Element order of each input row.
+    pub input_order: Order,
+    /// Element order of each output row.
+    pub output_order: Order,
+}
+
+impl NttTransform {
+    /// Coefficients to evaluations.
+    pub fn forward() -> Self {
+        Self::default()
+    }
+
+    /// Evaluations to coefficients.
+    pub fn inverse() -> Self {
+        Self { direction: Direction::Inverse, ..Self::default() }
+    }
+}
+
+/// Builds a [`ClientProgram`]: several operations in one call, whose intermediate values stay on
+/// the server.
+///
+/// Each method adds a step and returns a handle to the value that the step makes. A step reads
+/// earlier values of the same builder; vectors and points have handles of different types. A
+/// program holds no secrets: constants, points and factors may be challenges or parameters, but
+/// never part of a witness.
+///
+/// Errors: each method returns `InvalidProgram` if the step is wrong, with the path of the field,
+/// such as `program.steps[7].ntt.input`. Nothing has been sent.
+///
+/// ```no_run
+/// # async fn lesson(srs: Vec<capstan::curve::G1Affine>, polynomial: Vec<capstan::curve::Fr>)
+/// # -> Result<(), capstan::client::ClientError> {
+/// use capstan::client::{Client, Fr, ProgramBuilder, ProgramRun};
+///
+/// let client = Client::connect("http://127.0.0.1:7654").await?;
+/// let bases = client.put_bases(&srs).await?;
+///
+/// // Opens a KZG commitment at the point 5.
+/// let mut program = ProgramBuilder::new();
+/// let f = program.input(polynomial.len() as u64)?;
+/// let value = program.evaluate(f, Fr::from(5))?;
+/// let quotient = program.divide_by_linear(f, Fr::from(5))?;
+/// let proof = program.msm(&bases, quotient)?;
+/// let program = program.build()?;
+///
+/// let run = ProgramRun::new(&program).input(f, &polynomial).send(value).send_points(proof);
+/// let opened = client.run(run).await?;
+/// println!("{} with proof {}", opened.vector(value)?[0], opened.points(proof)?[0]);
+/// # Ok(()) }
+/// ```
+///
+/// The compiler refuses points as the input of a step:
+///
+/// ```compile_fail
+/// # use capstan::client::{BasesHandle, ClientError, G1Affine, NttTransform, ProgramBuilder};
+/// # fn wrong(bases: &BasesHandle<G1Affine>) -> Result<(), ClientError> {
+/// let mut program = ProgramBuilder::new();
+/// let f = program.input(8)?;
+/// let sum = program.msm(bases, f)?;
+/// program.ntt(sum, NttTransform::forward())?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct ProgramBuilder {
+    tag: ProgramTag,
+    steps: Vec<Operation>,
+}
+
+impl Default for ProgramBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ProgramBuilder {
+    /// A program without steps.
+    pub fn new() -> Self {
+        Self { tag: ProgramTag::next(), steps: Vec::new() }
+    }
+
+    /// Adds a row of `length` elements that each run provides.
+    pub fn input(&mut self, length: u64) -> Result<VectorValue> {
+        self.input_rows(1, length)
+    }
+
+    /// Adds a vector of `rows` rows, 1 to 65536, of `length` elements that each run provides.
+    pub fn input_rows(&mut self, rows: u32, length: u64) -> Result<VectorValue> {
+        self.vector(&[], InputStep { field: FieldId::Bls12381Fr, rows, length })
+    }
+
+    /// Adds a row of at most 1024 elements that are part of the program.
+    pub fn constant(&mut self, elements: &[Fr]) -> Result<VectorValue> {
+        self.vector(&[], ConstantStep { elements: elements.to_vec() })
+    }
+
+    /// Adds the row `first`, `first * base`, `first * base^2`, and so on.
+    pub fn powers(&mut self, first: Fr, base: Fr, length: u64) -> Result<VectorValue> {
+        self.vector(&[], PowersStep { base, first, length })
+    }
+
+    /// Transforms each row.
+    pub fn ntt(&mut self, input: VectorValue, transform: NttTransform) -> Result<VectorValue> {
+        let length = input.length();
+        let lg_n = match transform.lg_n {
+            Some(lg_n) => lg_n,
+            None if length.is_power_of_two() => length.ilog2(),
+            None => {
+                let (expected, got) = (length.max(1).next_power_of_two(), length);
+                let problem = FieldProblem::Length { expected, got };
+                return Err(self.step_error(StepProblem::field("input", problem), "ntt"));
+            }
+        };
+        let plan = NttPlan {
+            lg_n,
+            inverse: transform.direction == Direction::Inverse,
+            coset: transform.coset,
+            input_reversed: transform.input_order == Order::BitReversed,
+            output_reversed: transform.output_order == Order::BitReversed,
+        };
+        self.vector(&[input], NttStep { input: input.id, plan })
+    }
+
+    /// Adds two vectors of the same shape, element by element: a + b.
+    pub fn add(&mut self, a: VectorValue, b: VectorValue) -> Result<VectorValue> {
+        self.pointwise(PointwiseOperation::Add, &[a, b])
+    }
+
+    /// Subtracts vectors of the same shape, element by element: a - b.
+    pub fn subtract(&mut self, a: VectorValue, b: VectorValue) -> Result<VectorValue> {
+        self.pointwise(PointwiseOperation::Subtract, &[a, b])
+    }
+
+    /// Multiplies vectors of the same shape, element by element: a b.
+    pub fn multiply(&mut self, a: VectorValue, b: VectorValue) -> Result<VectorValue> {
+        self.pointwise(PointwiseOperation::Multiply, &[a, b])
+    }
+
+    /// Computes a b + c, element by element, of vectors of the same shape.
+    pub fn multiply_add(
+        &mut self,
+        a: VectorValue,
+        b: VectorValue,
+        c: VectorValue,
+    ) -> Result<VectorValue> {
+        self.pointwise(PointwiseOperation::MultiplyAdd, &[a, b, c])
+    }
+
+    /// Computes a b - c, element by element, of vectors of the same shape.
+    pub fn multiply_subtract(
+        &mut self,
+        a: VectorValue,
+        b: VectorValue,
+        c: VectorValue,
+    ) -> Result<VectorValue> {
+        self.pointwise(PointwiseOperation::MultiplySubtract, &[a, b, c])
+    }
+
+    /// Inverts each element; 0 stays 0.
+    pub fn invert(&mut self, input: VectorValue) -> Result<VectorValue> {
+        self.pointwise(PointwiseOperation::Invert, &[input])
+    }
+
+    /// Multiplies each element by `factor`.
+    pub fn scale(&mut self, input: VectorValue, factor: Fr) -> Result<VectorValue> {
+        self.linear_combination(&[input], &[factor])
+    }
+
+    /// Adds multiples of 1 to 256 vectors of the same shape, with one factor per vector.
+    pub fn linear_combination(
+        &mut self,
+        inputs: &[VectorValue],
+        factors: &[Fr],
+    ) -> Result<VectorValue> {
+        let step = LinearCombinationStep { inputs: ids(inputs), factors: factors.to_vec() };
+        self.vector(inputs, step)
+    }
+
+    /// Takes elements `offset` to `offset + length - 1` of each row.
+    pub fn slice(&mut self, input: VectorValue, offset: u64, length: u64) -> Result<VectorValue> {
+        self.vector(&[input], SliceStep { input: input.id, offset, length })
+    }
+
+    /// Appends 1 to 256 vectors with the same number of rows, row by row.
+    pub fn concat(&mut self, inputs: &[VectorValue]) -> Result<VectorValue> {
+        self.vector(inputs, ConcatStep { inputs: ids(inputs) })
+    }
+
+    /// Appends zeros to each row, up to `length` elements.
+    pub fn pad(&mut self, input: VectorValue, length: u64) -> Result<VectorValue> {
+        self.vector(&[input], PadStep { input: input.id, length })
+    }
+
+    /// Evaluates each row, the coefficients of a polynomial, at `point`. Makes rows of one element.
+    pub fn evaluate(&mut self, input: VectorValue, point: Fr) -> Result<VectorValue> {
+        self.vector(&[input], EvaluateStep { input: input.id, point })
+    }
+
+    /// Divides each row, the coefficients of a polynomial f: (f - f(point)) / (X - point). The
+    /// row's length stays the same, so the last coefficient is 0.
+    pub fn divide_by_linear(&mut self, input: VectorValue, point: Fr) -> Result<VectorValue> {
+        self.vector(&[input], DivideByLinearStep { input: input.id, point })
+    }
+
+    /// Divides evaluations on a coset, in any order, by the vanishing polynomial X^n - 1 of the
+    /// domain of n = 2^lg_n elements.
+    pub fn divide_by_vanishing(
+        &mut self,
+        input: VectorValue,
+        lg_n: u32,
+        coset_generator: Fr,
+    ) -> Result<VectorValue> {
+        let input_id = input.id;
+        self.vector(&[input], DivideByVanishingStep { input: input_id, lg_n, coset_generator })
+    }
+
+    /// Computes the sum of `scalars[i] * bases[i]` for each row of scalars, which may be shorter
+    /// than the bases.
+    pub fn msm<A: CurvePoint>(
+        &mut self,
+        bases: &BasesHandle<A>,
+        scalars: VectorValue,
+    ) -> Result<PointsValue<A>> {
+        let (max, got) = (bases.len(), scalars.length());
+        if got > max {
+            let problem = StepProblem::field("input", FieldProblem::TooLong { max, got });
+            return Err(self.step_error(problem, "msm"));
+        }
+        let (object_id, offset) = (bases.id().0, bases.offset);
+        let step = MsmStep { input: scalars.id, group: A::GROUP, object_id, offset };
+        self.add_step(&[scalars], step.into())?;
+        let (program, id, count) = (self.tag, self.last(), scalars.rows());
+        Ok(PointsValue { program, id, count, group: PhantomData })
+    }
+
+    /// Checks the program as a whole.
+    ///
+    /// Errors: `InvalidProgram` if the program has no steps, more than 1024 steps, or more than 256
+    /// inputs.
+    pub fn build(self) -> Result<ClientProgram> {
+        ClientProgram::new(self.tag, self.steps)
+    }
+
+    fn pointwise(
+        &mut self,
+        operation: PointwiseOperation,
+        inputs: &[VectorValue],
+    ) -> Result<VectorValue> {
+        self.vector(inputs, PointwiseStep { operation, inputs: ids(inputs) })
+    }
+
+    fn vector(
+        &mut self,
+        inputs: &[VectorValue],
+        step: impl Into<Operation>,
+    ) -> Result<VectorValue> {
+        match self.add_step(inputs, step.into())? {
+            ValueType::Vector(shape) => {
+                Ok(VectorValue { program: self.tag, id: self.last(), shape })
+            }
+            ValueType::Points(_) => unreachable!("only MSMs make points"),
+        }
+    }
+
+    fn add_step(&mut self, inputs: &[VectorValue], step: Operation) -> Result<ValueType> {
+        let types: Vec<_> = inputs.iter().map(|input| ValueType::Vector(input.shape)).collect();
+        let inferred = match inputs.iter().position(|input| input.program != self.tag) {
+            Some(position) => Err(step.inputs().problem(position, FieldProblem::OtherProgram)),
+            None => step.infer(&types),
+        };
+        let value_type = inferred.map_err(|problem| self.step_error(problem, step.name()))?;
+        self.steps.push(step);
+        Ok(value_type)
+    }
+
+    /// The error of the step that would be added next.
+    fn step_error(&self, problem: StepProblem, operation: &'static str) -> ClientError {
+        problem.of_step(self.steps.len(), operation).into()
+    }
+
+    fn last(&self) -> ValueId {
+        ValueId(self.steps.len() as u32 - 1)
+    }
+}
+
+fn ids(values: &[VectorValue]) -> Vec<ValueId> {
+    values.iter().map(|value| value.id).collect()
+}

@@ -1,0 +1,105 @@
+//! The messages of steps.
+
+use ark_ff::{BigInteger, PrimeField};
+use bytes::Bytes;
+
+use crate::{
+    client::types::{Direction, Order},
+    curve::{Fr, NttPlan},
+    field::FieldId,
+    ops::{self, Operation},
+    program::ValueId,
+    wire::v1::{self, step::Operation as Message},
+};
+
+pub fn program(steps: &[Operation]) -> v1::Program {
+    let message = |step| v1::Step { operation: Some(message(step)) };
+    v1::Program { steps: steps.iter().map(message).collect() }
+}
+
+fn message(step: &Operation) -> Message {
+    match step {
+        Operation::Input(ops::InputStep { field, rows, length }) => {
+            Message::Input(v1::InputStep { field: field_id(*field), rows: *rows, length: *length })
+        }
+        Operation::Constant(ops::ConstantStep { elements }) => {
+            let (field, elements) = (field_id(FieldId::Bls12381Fr), canonical(elements));
+            Message::Constant(v1::ConstantStep { field, elements })
+        }
+        Operation::Powers(ops::PowersStep { base, first, length }) => {
+            let (base, first) = (canonical(&[*base]), canonical(&[*first]));
+            let field = field_id(FieldId::Bls12381Fr);
+            Message::Powers(v1::PowersStep { field, base, first, length: *length })
+        }
+        Operation::Ntt(ops::NttStep { input, plan }) => Message::Ntt(ntt(*input, plan)),
+        Operation::Pointwise(ops::PointwiseStep { operation, inputs }) => {
+            let operation = v1::PointwiseOperation::from(*operation).into();
+            Message::Pointwise(v1::PointwiseStep { operation, inputs: indices(inputs) })
+        }
+        Operation::LinearCombination(ops::LinearCombinationStep { inputs, factors }) => {
+            let (inputs, factors) = (indices(inputs), canonical(factors));
+            Message::LinearCombination(v1::LinearCombinationStep { inputs, factors })
+        }
+        Operation::Slice(ops::SliceStep { input, offset, length }) => {
+            let (input, offset, length) = (input.0, *offset, *length);
+            Message::Slice(v1::SliceStep { input, offset, length })
+        }
+        Operation::Concat(ops::ConcatStep { inputs }) => {
+            Message::Concat(v1::ConcatStep { inputs: indices(inputs) })
+        }
+        Operation::Pad(ops::PadStep { input, length }) => {
+            Message::Pad(v1::PadStep { input: input.0, length: *length })
+        }
+        Operation::Evaluate(ops::EvaluateStep { input, point }) => {
+            Message::Evaluate(v1::EvaluateStep { input: input.0, point: canonical(&[*point]) })
+        }
+        Operation::DivideByLinear(ops::DivideByLinearStep { input, point }) => {
+            let (input, point) = (input.0, canonical(&[*point]));
+            Message::DivideByLinear(v1::DivideByLinearStep { input, point })
+        }
+        Operation::DivideByVanishing(step) => {
+            let ops::DivideByVanishingStep { input, lg_n, coset_generator } = step;
+            let (input, lg_n, generator) = (input.0, *lg_n, canonical(&[*coset_generator]));
+            let step = v1::DivideByVanishingStep { input, lg_n, coset_generator: generator };
+            Message::DivideByVanishing(step)
+        }
+        Operation::Msm(ops::MsmStep { input, group, object_id, offset }) => {
+            Message::Msm(v1::MsmStep {
+                input: input.0,
+                group: v1::Group::from(*group).into(),
+                object_id: Bytes::copy_from_slice(object_id),
+                offset: *offset,
+            })
+        }
+    }
+}
+
+fn ntt(input: ValueId, plan: &NttPlan) -> v1::NttStep {
+    let direction = if plan.inverse { Direction::Inverse } else { Direction::Forward };
+    let order = |is_reversed| match is_reversed {
+        true => v1::Order::from(Order::BitReversed).into(),
+        false => v1::Order::from(Order::Natural).into(),
+    };
+    v1::NttStep {
+        input: input.0,
+        lg_n: plan.lg_n,
+        direction: v1::Direction::from(direction).into(),
+        coset_generator: plan.coset.map_or_else(Bytes::new, |generator| canonical(&[generator])),
+        input_order: order(plan.input_reversed),
+        output_order: order(plan.output_reversed),
+    }
+}
+
+fn field_id(field: FieldId) -> i32 {
+    match field {
+        FieldId::Bls12381Fr => v1::Field::Bls12381Fr.into(),
+    }
+}
+
+fn indices(values: &[ValueId]) -> Vec<u32> {
+    values.iter().map(|value| value.0).collect()
+}
+
+fn canonical(elements: &[Fr]) -> Bytes {
+    elements.iter().flat_map(|element| element.into_bigint().to_bytes_le()).collect()
+}

@@ -1,0 +1,12 @@
+//! Programs: several operations in one call. `builder` checks each step, `built` is what a run
+//! refers to, `value` has the handles to values, and `message` writes the steps as messages.
+
+mod builder;
+mod built;
+mod message;
+mod value;
+
+pub use builder::{NttTransform, ProgramBuilder};
+pub use built::ClientProgram;
+pub(crate) use value::ProgramTag;
+pub use value::{PointsValue, VectorValue};

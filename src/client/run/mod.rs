@@ -1,0 +1,199 @@
+//! Runs programs. `request` says what a run takes and wants, `plan` checks it, `transfer` sends and
+//! receives, and `result` has what a run returns.
+
+mod plan;
+mod request;
+mod result;
+mod transfer;
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+pub use request::{InputElements, ProgramRun, RunOptions};
+pub use result::{RunEstimate, RunResult, RunStep};
+
+use self::{
+    plan::{PlannedDelivery, RunPlan},
+    result::{OutputContent, ReturnedValue},
+    transfer::{RunReply, RunTransfer},
+};
+use super::{
+    Client, VectorInfo, Verification,
+    call::{CallBudget, CallFuture},
+    convert,
+    download::DownloadProgress,
+    error::{ClientError, Result},
+    program::ClientProgram,
+    release::ReleaseOnDrop,
+};
+use crate::{
+    curve::layout::fr_as_bytes_mut,
+    wire::v1::{self, program_ref},
+};
+
+impl Client {
+    /// Stores a program, so that runs send its id instead of its steps. Returns the same program,
+    /// with its id; a run puts it again if the server has dropped it.
+    ///
+    /// Errors: `Refused`.
+    pub async fn put_program(&self, program: &ClientProgram) -> Result<ClientProgram> {
+        let mut call = self.begin_call(None);
+        let put = self.put_steps(program, &mut call).await?;
+        let id = put.program_id.as_ref().try_into();
+        let id = id.map_err(|_| ClientError::invalid_response("the id is not 32 bytes long"))?;
+        Ok(program.stored_as(id))
+    }
+
+    /// Runs a program in one call. Its inputs are sent like those of other calls: small ones in the
+    /// first message, large ones in chunks, over all connections if they are very large.
+    ///
+    /// Errors: `InvalidProgram` if inputs or outputs do not suit the program, with the path of the
+    /// field; `Refused`.
+    pub async fn run(&self, run: ProgramRun<'_>) -> Result<RunResult> {
+        self.run_with(run, RunOptions::default()).await
+    }
+
+    /// Like [`Self::run`], with a check of the steps, a deadline or progress.
+    ///
+    /// Errors: those of [`Self::run`]; `DeadlineExceeded`; `InvalidResponse` if the result was
+    /// verified less than requested.
+    pub async fn run_with(&self, run: ProgramRun<'_>, options: RunOptions) -> Result<RunResult> {
+        self.run_boxed(run, options).await
+    }
+
+    /// Returns what a run would take, without running it. Its inputs need not be provided; without
+    /// outputs, the values that no step reads are wanted.
+    ///
+    /// Errors: `InvalidProgram` if a value is of another program; `Refused`.
+    pub async fn estimate(
+        &self,
+        run: &ProgramRun<'_>,
+        verify: Verification,
+    ) -> Result<RunEstimate> {
+        plan::check_values(run)?;
+        let program = program_ref::Program::Inline(run.program.message().clone());
+        let request = v1::EstimateRequest {
+            program: Some(v1::ProgramRef { program: Some(program) }),
+            outputs: run.outputs.iter().map(|output| output.value.0).collect(),
+            verify: v1::Verify::from(verify).into(),
+        };
+        self.estimate_boxed(request).await
+    }
+
+    fn estimate_boxed(&self, request: v1::EstimateRequest) -> CallFuture<'_, RunEstimate> {
+        Box::pin(async move {
+            let send = |request| async move { self.compute().estimate(request).await };
+            let estimate = self.begin_call(None).unary(request, send).await?;
+            let v1::EstimateResponse { engine, device, jobs_ahead, .. } = estimate;
+            Ok(RunEstimate {
+                input_bytes: estimate.input_bytes,
+                output_bytes: estimate.output_bytes,
+                value_bytes: estimate.value_bytes,
+                scratch_bytes: estimate.scratch_bytes,
+                engine,
+                device,
+                jobs_ahead,
+                modelled_time: Duration::from_micros(estimate.modelled_time_us),
+            })
+        })
+    }
+
+    fn put_steps<'a>(
+        &'a self,
+        program: &'a ClientProgram,
+        call: &'a mut CallBudget,
+    ) -> CallFuture<'a, v1::PutProgramResponse> {
+        Box::pin(async move {
+            let send = |request| async move { self.store().put_program(request).await };
+            let program = Some(program.message().clone());
+            call.unary(v1::PutProgramRequest { program }, send).await
+        })
+    }
+
+    fn run_boxed<'a>(
+        &'a self,
+        run: ProgramRun<'a>,
+        options: RunOptions,
+    ) -> CallFuture<'a, RunResult> {
+        Box::pin(async move {
+            let mut call = self.begin_call(options.deadline);
+            let plan = RunPlan::new(&run, self.inner.channels.len() > 1)?;
+            // Releases what a failed call may have kept.
+            let (mut kept, mut downloads) = (Vec::new(), Vec::new());
+            for output in &plan.outputs {
+                match output.delivery {
+                    PlannedDelivery::Keep(vector) => kept.push(self.guard(vector)),
+                    PlannedDelivery::Download(vector) => downloads.push(self.guard(vector)),
+                    PlannedDelivery::Send { .. } | PlannedDelivery::Points(_) => {}
+                }
+            }
+            let transfer = RunTransfer::new(self, &plan, &options);
+            let reply = match transfer.run(&mut call).await {
+                // The server has dropped the program; other missing objects have a field.
+                Err(error) if error.is_not_found() && error.field().is_none() => {
+                    self.put_steps(&plan.program, &mut call).await?;
+                    transfer.run(&mut call).await?
+                }
+                reply => reply?,
+            };
+            let result = self.finish(&plan, reply, &options, &transfer.received, &call).await?;
+            kept.iter_mut().for_each(|guard| guard.id = None);
+            for guard in downloads {
+                guard.release().await;
+            }
+            Ok(result)
+        })
+    }
+
+    fn guard(&self, vector: VectorInfo) -> ReleaseOnDrop {
+        ReleaseOnDrop::new(self, vector.id)
+    }
+
+    /// Downloads large outputs, and checks and decodes all of them.
+    async fn finish(
+        &self,
+        plan: &RunPlan<'_>,
+        reply: RunReply,
+        options: &RunOptions,
+        received: &DownloadProgress,
+        call: &CallBudget,
+    ) -> Result<RunResult> {
+        let RunReply { result, vectors, upload, download } = reply;
+        let started = Instant::now();
+        let mut outputs = Vec::with_capacity(plan.outputs.len());
+        let replied = vectors.into_iter().zip(&result.points);
+        for (output, (mut elements, points)) in plan.outputs.iter().zip(replied) {
+            if let PlannedDelivery::Download(vector) = &output.delivery {
+                elements = transfer::zeros(vector.count);
+                let bytes = fr_as_bytes_mut(&mut elements);
+                self.read_vector(vector, bytes, received, call.deadline).await?;
+            }
+            convert::check_canonical(&mut elements)?;
+            let content = match output.delivery {
+                PlannedDelivery::Send { .. } | PlannedDelivery::Download(_) => {
+                    OutputContent::Vector(elements)
+                }
+                PlannedDelivery::Keep(vector) => OutputContent::Kept(vector),
+                PlannedDelivery::Points(shape) => {
+                    OutputContent::Points(plan::decode_points(shape, points)?)
+                }
+            };
+            outputs.push(ReturnedValue { value: output.value, content });
+        }
+        let (download, total) = (download + started.elapsed(), call.deadline.elapsed());
+        Ok(RunResult {
+            program: plan.program.tag(),
+            outputs,
+            timing: convert::timing(result.timing, upload, download, total),
+            execution: convert::execution(result.execution, options.verify)?,
+            steps: result.steps.into_iter().map(run_step).collect(),
+        })
+    }
+}
+
+fn run_step(step: v1::StepReport) -> RunStep {
+    let verified = convert::verification(step.verified());
+    let v1::StepReport { operation, time_us, method, .. } = step;
+    RunStep { operation, time: Duration::from_micros(time_us), method, verified }
+}

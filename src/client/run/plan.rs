@@ -1,0 +1,217 @@
+//! Checks a run before anything is sent.
+
+use super::request::{Delivery, InputElements, ProgramRun, WantedOutput};
+use crate::{
+    client::{
+        UploadKey, VectorInfo, convert,
+        error::{ClientError, Result},
+        options::ScalarPayload,
+        payload::OutgoingBytes,
+        program::ClientProgram,
+    },
+    curve::{
+        G1Affine, G2Affine, Group,
+        points::{MsmSums, SumEncoding, decode_sums},
+        scalars::ScalarEncoding,
+    },
+    error::{Error, FieldProblem},
+    program::{
+        self, ExternalOperand, InputSpec, Liveness, OutputKind, OutputSpec, PointsShape,
+        ResultMemory, StepProblem, ValueId, ValueType,
+    },
+    wire::v1::{self, program_output},
+};
+
+/// Vectors of at least this size are kept on the server and downloaded over several connections.
+const STRIPED_BYTES: u64 = 8 << 20;
+
+/// Encoding of vectors that are sent or kept: needs no conversion.
+const ENCODING: ScalarEncoding = ScalarEncoding::Montgomery;
+/// Encoding of points: the cheapest for the server.
+const POINTS: SumEncoding = SumEncoding::Projective;
+
+/// A run whose inputs and outputs suit its program.
+pub(super) struct RunPlan<'a> {
+    pub program: ClientProgram,
+    /// One for each input of the program, in order.
+    pub inputs: Vec<PlannedInput<'a>>,
+    pub outputs: Vec<PlannedOutput>,
+}
+
+pub(super) struct PlannedInput<'a> {
+    /// Of a stored vector, what the program needs.
+    pub spec: InputSpec,
+    pub source: ElementSource<'a>,
+    pub reduce: bool,
+}
+
+pub(super) enum ElementSource<'a> {
+    Local(OutgoingBytes<'a>),
+    Stored(v1::StoredVector),
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct PlannedOutput {
+    pub value: ValueId,
+    pub delivery: PlannedDelivery,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum PlannedDelivery {
+    Send {
+        elements: u64,
+    },
+    Keep(VectorInfo),
+    /// Kept, downloaded over several connections, and released.
+    Download(VectorInfo),
+    Points(PointsShape),
+}
+
+impl<'a> RunPlan<'a> {
+    /// Errors: `InvalidProgram` for inputs or outputs that do not suit the program.
+    pub fn new(run: &ProgramRun<'a>, has_several_connections: bool) -> Result<Self> {
+        let program = run.program.program();
+        check_values(run)?;
+        let wanted: Vec<_> = run.outputs.iter().map(output_spec).collect();
+        let values: Vec<_> = wanted.iter().map(|output| output.value).collect();
+        let liveness = Liveness::new(program, &values, ResultMemory::Reused)?;
+        let inputs = program.operands(ExternalOperand::Input);
+        let inputs: Vec<_> = inputs.map(|value| plan_input(run, value)).collect::<Result<_>>()?;
+        let given: Vec<_> = inputs.iter().map(|input| input.spec).collect();
+        program::check_call(program, &liveness, &given, &wanted)?;
+        let outputs = run.outputs.iter();
+        let outputs = outputs.map(|output| plan_output(run, output, has_several_connections));
+        let outputs = outputs.collect::<Result<_>>()?;
+        Ok(Self { program: run.program.clone(), inputs, outputs })
+    }
+
+    /// Bytes of the inputs that are sent.
+    pub fn sent_bytes(&self) -> u64 {
+        self.inputs.iter().map(|input| input.bytes().map_or(0, OutgoingBytes::len)).sum()
+    }
+
+    /// Bytes of the vectors that are received.
+    pub fn received_bytes(&self) -> u64 {
+        let elements = self.outputs.iter().map(|output| match output.delivery {
+            PlannedDelivery::Send { elements } => elements,
+            PlannedDelivery::Download(vector) => vector.count,
+            PlannedDelivery::Keep(_) | PlannedDelivery::Points(_) => 0,
+        });
+        elements.sum::<u64>() * ENCODING.width() as u64
+    }
+}
+
+impl<'a> PlannedInput<'a> {
+    pub fn bytes(&self) -> Option<&OutgoingBytes<'a>> {
+        match &self.source {
+            ElementSource::Local(bytes) => Some(bytes),
+            ElementSource::Stored(_) => None,
+        }
+    }
+}
+
+impl PlannedOutput {
+    pub fn message(self) -> Result<v1::ProgramOutput> {
+        use program_output::Delivery as Message;
+        let encoding = convert::scalar_encoding(ENCODING)?;
+        let delivery = match self.delivery {
+            PlannedDelivery::Send { .. } => Message::Send(v1::SendVector { encoding }),
+            PlannedDelivery::Keep(vector) | PlannedDelivery::Download(vector) => {
+                Message::Keep(v1::KeepVector { upload_id: vector.id.to_bytes(), encoding })
+            }
+            PlannedDelivery::Points(_) => {
+                let encoding = v1::ResultEncoding::from(POINTS).into();
+                Message::Points(v1::SendPoints { encoding })
+            }
+        };
+        Ok(v1::ProgramOutput { value: self.value.0, delivery: Some(delivery) })
+    }
+}
+
+/// Checks that the run's handles belong to its program.
+pub(super) fn check_values(run: &ProgramRun<'_>) -> Result<()> {
+    let (tag, program) = (run.program.tag(), run.program.program());
+    let refused = |field, index, problem| Err(Error::element(field, index as u64, problem).into());
+    for (index, given) in run.inputs.iter().enumerate() {
+        if given.program != tag {
+            return refused("inputs", index, FieldProblem::OtherProgram);
+        }
+        if !program.operands(ExternalOperand::Input).any(|input| input == given.value) {
+            let problem = StepProblem::step(FieldProblem::NotInput);
+            return Err(program.step_error(given.value, problem).into());
+        }
+    }
+    match run.outputs.iter().position(|output| output.program != tag) {
+        Some(index) => refused("outputs", index, FieldProblem::OtherProgram),
+        None => Ok(()),
+    }
+}
+
+/// The elements of the input step that makes `value`.
+fn plan_input<'a>(run: &ProgramRun<'a>, value: ValueId) -> Result<PlannedInput<'a>> {
+    let given = run.inputs.iter().rev().find(|given| given.value == value);
+    let given = given.ok_or_else(|| {
+        run.program.program().step_error(value, StepProblem::step(FieldProblem::Missing))
+    })?;
+    let InputElements { elements, offset, reduce } = given.input.clone();
+    let (spec, source) = match elements.into_payload() {
+        Ok(ScalarPayload { encoding, bytes }) => {
+            let count = convert::element_count("inputs", bytes.len(), encoding.width())?;
+            (InputSpec { encoding, count }, ElementSource::Local(bytes))
+        }
+        Err(id) => {
+            // The server checks the length and the encoding.
+            let (encoding, count) = (ENCODING, elements_of(run, value));
+            let stored = v1::StoredVector { upload_id: id.to_bytes(), offset };
+            (InputSpec { encoding, count }, ElementSource::Stored(stored))
+        }
+    };
+    Ok(PlannedInput { spec, source, reduce })
+}
+
+fn plan_output(
+    run: &ProgramRun<'_>,
+    output: &WantedOutput,
+    has_several_connections: bool,
+) -> Result<PlannedOutput> {
+    let count = elements_of(run, output.value);
+    let keep =
+        || Ok::<_, ClientError>(VectorInfo { id: UploadKey::random()?, encoding: ENCODING, count });
+    let is_large = count * ENCODING.width() as u64 >= STRIPED_BYTES;
+    let delivery = match output.delivery {
+        Delivery::Send if is_large && has_several_connections => PlannedDelivery::Download(keep()?),
+        Delivery::Send => PlannedDelivery::Send { elements: count },
+        Delivery::Keep => PlannedDelivery::Keep(keep()?),
+        Delivery::Points(shape) => PlannedDelivery::Points(shape),
+    };
+    Ok(PlannedOutput { value: output.value, delivery })
+}
+
+fn output_spec(output: &WantedOutput) -> OutputSpec {
+    let kind = match output.delivery {
+        Delivery::Send | Delivery::Keep => OutputKind::Elements,
+        Delivery::Points(_) => OutputKind::Points,
+    };
+    OutputSpec { value: output.value, kind }
+}
+
+/// Elements of all rows of a vector; 0 for points.
+fn elements_of(run: &ProgramRun<'_>, value: ValueId) -> u64 {
+    match run.program.program().value_type(value) {
+        Some(ValueType::Vector(shape)) => shape.elements(),
+        _ => 0,
+    }
+}
+
+/// Decodes the points of an MSM, and checks them.
+pub(super) fn decode_points(shape: PointsShape, bytes: &[u8]) -> Result<MsmSums> {
+    let sums = match shape.group {
+        Group::G1 => decode_sums::<G1Affine>(POINTS, bytes).map(MsmSums::G1),
+        Group::G2 => decode_sums::<G2Affine>(POINTS, bytes).map(MsmSums::G2),
+    };
+    let sums = sums.map_err(|bad| {
+        ClientError::invalid_response(format!("point {} is {}", bad.index, bad.problem))
+    })?;
+    let is_whole = sums.len() == shape.count as usize;
+    is_whole.then_some(sums).ok_or(ClientError::invalid_response("wrong number of points"))
+}

@@ -1,0 +1,132 @@
+//! What one run of a program takes and wants.
+
+use std::{fmt, time::Duration};
+
+use crate::{
+    client::{
+        CurvePoint, Progress, ScalarInput, UploadKey, Verification,
+        program::{ClientProgram, PointsValue, ProgramTag, VectorValue},
+    },
+    program::{PointsShape, ValueId},
+};
+
+/// Options of a run.
+#[derive(Clone, Default)]
+pub struct RunOptions {
+    /// How the server checks the steps.
+    pub verify: Verification,
+    /// Time limit of the whole call, retries included; defaults to the client's.
+    pub deadline: Option<Duration>,
+    /// Called as bytes are sent, then received; both count toward one total.
+    pub progress: Option<Progress>,
+}
+
+/// The elements of one input of a run: any [`ScalarInput`], or a part of a vector on the server.
+///
+/// Narrow encodings are for inputs that only MSMs read.
+#[derive(Debug, Clone)]
+pub struct InputElements<'a> {
+    pub(crate) elements: ScalarInput<'a>,
+    pub(crate) offset: u64,
+    pub(crate) reduce: bool,
+}
+
+impl InputElements<'_> {
+    /// Elements of a vector on the server from index `offset` on, as many as the input has.
+    pub fn stored(vector: UploadKey, offset: u64) -> Self {
+        Self { offset, ..vector.into() }
+    }
+
+    /// Reduce 32-byte elements modulo r; otherwise the server refuses elements that are not below
+    /// r.
+    #[must_use]
+    pub fn reduced(self) -> Self {
+        Self { reduce: true, ..self }
+    }
+}
+
+impl<'a, T: Into<ScalarInput<'a>>> From<T> for InputElements<'a> {
+    fn from(elements: T) -> Self {
+        Self { elements: elements.into(), offset: 0, reduce: false }
+    }
+}
+
+/// One run of a program: the elements of its inputs, and the values that it returns or keeps.
+///
+/// Steps that no wanted value needs are not computed.
+#[derive(Clone)]
+pub struct ProgramRun<'a> {
+    pub(crate) program: ClientProgram,
+    pub(crate) inputs: Vec<GivenInput<'a>>,
+    pub(crate) outputs: Vec<WantedOutput>,
+}
+
+#[derive(Clone)]
+pub(crate) struct GivenInput<'a> {
+    pub program: ProgramTag,
+    pub value: ValueId,
+    pub input: InputElements<'a>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct WantedOutput {
+    pub program: ProgramTag,
+    pub value: ValueId,
+    pub delivery: Delivery,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    Send,
+    Keep,
+    Points(PointsShape),
+}
+
+impl<'a> ProgramRun<'a> {
+    /// A run without inputs and outputs.
+    pub fn new(program: &ClientProgram) -> Self {
+        Self { program: program.clone(), inputs: Vec::new(), outputs: Vec::new() }
+    }
+
+    /// Provides the elements of an input: its rows, one after another.
+    #[must_use]
+    pub fn input(mut self, value: VectorValue, elements: impl Into<InputElements<'a>>) -> Self {
+        let input = elements.into();
+        self.inputs.push(GivenInput { program: value.program, value: value.id, input });
+        self
+    }
+
+    /// Returns a vector; read it with [`RunResult::vector`](super::RunResult::vector).
+    #[must_use]
+    pub fn send(self, value: VectorValue) -> Self {
+        self.want(value.program, value.id, Delivery::Send)
+    }
+
+    /// Returns the points of an MSM; read them with
+    /// [`RunResult::points`](super::RunResult::points).
+    #[must_use]
+    pub fn send_points<A: CurvePoint>(self, value: PointsValue<A>) -> Self {
+        let shape = PointsShape { group: A::GROUP, count: value.count };
+        self.want(value.program, value.id, Delivery::Points(shape))
+    }
+
+    /// Keeps a vector on the server, where it can be an input of other calls;
+    /// [`RunResult::kept`](super::RunResult::kept) describes it. The server keeps it until it is
+    /// released or unused for longer than `upload_ttl_s`.
+    #[must_use]
+    pub fn keep(self, value: VectorValue) -> Self {
+        self.want(value.program, value.id, Delivery::Keep)
+    }
+
+    fn want(mut self, program: ProgramTag, value: ValueId, delivery: Delivery) -> Self {
+        self.outputs.push(WantedOutput { program, value, delivery });
+        self
+    }
+}
+
+impl fmt::Debug for ProgramRun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (inputs, outputs) = (self.inputs.len(), self.outputs.len());
+        write!(f, "ProgramRun({:?}, {inputs} inputs, {outputs} outputs)", self.program)
+    }
+}

@@ -1,0 +1,133 @@
+//! What a run returns.
+
+use std::time::Duration;
+
+use zeroize::Zeroizing;
+
+use crate::{
+    client::{
+        CurvePoint, Execution, Timing, VectorInfo, Verification,
+        error::{ClientError, Result},
+        program::{PointsValue, ProgramTag, VectorValue},
+    },
+    curve::{Fr, points::MsmSums},
+    error::FieldProblem,
+    program::ValueId,
+};
+
+/// Result of a run: the wanted values, and how they were computed.
+#[derive(Debug)]
+pub struct RunResult {
+    pub(crate) program: ProgramTag,
+    pub(crate) outputs: Vec<ReturnedValue>,
+    /// Duration of each phase.
+    pub timing: Timing,
+    /// Engine, device and stages.
+    pub execution: Execution,
+    /// One for each step of the program, in order.
+    pub steps: Vec<RunStep>,
+}
+
+/// What one step took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunStep {
+    /// The kind of step, such as `ntt`.
+    pub operation: String,
+    /// Time to compute the value, without its check; zero if no output needs the step.
+    pub time: Duration,
+    /// How the engine computed it, such as the plan of an MSM; may be empty.
+    pub method: String,
+    /// The check that the value passed.
+    pub verified: Verification,
+}
+
+/// What a run would take. The server admits a run if the sum of these bytes is free.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunEstimate {
+    /// Bytes of all inputs.
+    pub input_bytes: u64,
+    /// Bytes of the vectors that are sent or kept.
+    pub output_bytes: u64,
+    /// Bytes of the largest set of values that are needed at the same time.
+    pub value_bytes: u64,
+    /// Bytes of working memory.
+    pub scratch_bytes: u64,
+    /// Engine that would compute it, such as `cuda`.
+    pub engine: String,
+    /// Device that would compute it, such as `NVIDIA H200`.
+    pub device: String,
+    /// Jobs that the server has accepted and not yet answered.
+    pub jobs_ahead: u32,
+    /// Modelled time of steps, checks and copies, without waiting for other jobs. A server refuses
+    /// runs whose modelled time is too long ([`Reason::ProgramTime`](crate::client::Reason)).
+    pub modelled_time: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct ReturnedValue {
+    pub value: ValueId,
+    pub content: OutputContent,
+}
+
+pub(crate) enum OutputContent {
+    Vector(Zeroizing<Vec<Fr>>),
+    Points(MsmSums),
+    Kept(VectorInfo),
+}
+
+// Elements may be secret witness data: only their number is printed.
+impl std::fmt::Debug for OutputContent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Vector(elements) => write!(f, "{} Fr", elements.len()),
+            Self::Points(points) => write!(f, "{} points", points.len()),
+            Self::Kept(vector) => write!(f, "{vector:?}"),
+        }
+    }
+}
+
+impl RunResult {
+    /// The elements of a vector that the run returned: its rows, one after another. They are wiped
+    /// when the result is dropped.
+    ///
+    /// Errors: `InvalidInput` if the run did not send this value.
+    pub fn vector(&self, value: VectorValue) -> Result<&[Fr]> {
+        self.find(value.program, value.id, |content| match content {
+            OutputContent::Vector(elements) => Some(elements.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// The points of an MSM, one for each row of its scalars.
+    ///
+    /// Errors: `InvalidInput` if the run did not send this value.
+    pub fn points<A: CurvePoint>(&self, value: PointsValue<A>) -> Result<Vec<A::Group>> {
+        self.find(value.program, value.id, |content| match content {
+            OutputContent::Points(points) => A::from_sums(points.clone()),
+            _ => None,
+        })
+    }
+
+    /// The vector that the server keeps: an input of other calls, to be released with
+    /// [`Client::release_vector`](crate::client::Client::release_vector).
+    ///
+    /// Errors: `InvalidInput` if the run did not keep this value.
+    pub fn kept(&self, value: VectorValue) -> Result<VectorInfo> {
+        self.find(value.program, value.id, |content| match content {
+            OutputContent::Kept(vector) => Some(*vector),
+            _ => None,
+        })
+    }
+
+    fn find<'a, T>(
+        &'a self,
+        program: ProgramTag,
+        value: ValueId,
+        read: impl Fn(&'a OutputContent) -> Option<T>,
+    ) -> Result<T> {
+        let outputs = self.outputs.iter().filter(|output| output.value == value);
+        let found = outputs.map(|output| &output.content).find_map(read);
+        let found = found.filter(|_| program == self.program);
+        found.ok_or(ClientError::input("value", FieldProblem::Missing))
+    }
+}

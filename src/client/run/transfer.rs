@@ -1,0 +1,236 @@
+//! Sends the inputs of a run and receives its outputs.
+
+use std::{future, sync::Arc, time::Duration};
+
+use ark_ff::Zero;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tonic::Streaming;
+use zeroize::Zeroizing;
+
+use super::{
+    plan::{ElementSource, PlannedDelivery, RunPlan},
+    request::RunOptions,
+};
+use crate::{
+    client::{
+        Client, Progress, UploadKey,
+        call::{CallBudget, CallDeadline},
+        convert,
+        download::{DownloadProgress, copy_chunk},
+        error::{ClientError, Result},
+        striped_upload::{PutHeader, UploadLane},
+        upload::{self, ChunkQueue},
+    },
+    curve::{Fr, layout::fr_as_bytes_mut},
+    wire::v1::{
+        self, program_input::Source, run_request::Message, run_response::Message as Answer,
+    },
+};
+
+/// The inputs of a run on their way to the server.
+pub(super) struct RunTransfer<'a> {
+    client: &'a Client,
+    plan: &'a RunPlan<'a>,
+    verify: v1::Verify,
+    progress: Option<Progress>,
+    /// Bytes to send and to receive.
+    total: u64,
+    pub received: DownloadProgress,
+}
+
+struct PreparedRun<'a> {
+    header: v1::RunHeader,
+    uploads: Vec<InputUpload<'a>>,
+}
+
+/// An input that is sent in chunks.
+struct InputUpload<'a> {
+    /// Its index among the inputs.
+    input: usize,
+    vector: v1::VectorUpload,
+    queue: ChunkQueue<'a>,
+}
+
+/// An output of which some bytes have arrived.
+struct PartialOutput {
+    elements: Zeroizing<Vec<Fr>>,
+    bytes: usize,
+}
+
+/// What the server replied to a run.
+pub(super) struct RunReply {
+    pub result: v1::RunResult,
+    /// The elements of each output that was sent; empty for the others.
+    pub vectors: Vec<Zeroizing<Vec<Fr>>>,
+    /// `None` if all inputs were in the first message.
+    pub upload: Option<Duration>,
+    pub download: Duration,
+}
+
+impl<'a> RunTransfer<'a> {
+    pub fn new(client: &'a Client, plan: &'a RunPlan<'a>, options: &RunOptions) -> Self {
+        let (sent, progress) = (plan.sent_bytes(), options.progress.clone());
+        let total = sent + plan.received_bytes();
+        let received = DownloadProgress::new(progress.clone(), sent, total);
+        Self { client, plan, verify: options.verify.into(), progress, total, received }
+    }
+
+    /// Runs the program; resumes what a broken connection has left.
+    pub async fn run(&self, call: &mut CallBudget) -> Result<RunReply> {
+        let deadline = call.deadline;
+        let PreparedRun { header, uploads } = &self.prepare()?;
+        let run_lane = |lane: UploadLane| async move {
+            if lane.number > 0 {
+                let InputUpload { vector, queue, .. } = &uploads[lane.upload];
+                let header = PutHeader::Vector(vector.clone());
+                self.client.run_lane(lane, &header, queue, deadline).await?;
+                // Only the call's own stream has a result; the others matter only if they fail.
+                return future::pending().await;
+            }
+            let mut header = header.clone();
+            for (upload, streams) in uploads.iter().zip(&*lane.streams) {
+                let (upload_id, streams) = (streams.id.to_bytes(), streams.count);
+                let vector = v1::VectorUpload { upload_id, streams, ..upload.vector.clone() };
+                header.inputs[upload.input].source = Some(Source::Upload(vector));
+            }
+            self.run_stream(header, uploads, deadline).await
+        };
+        let ids = uploads.iter().map(|_| UploadKey::random()).collect::<Result<_>>()?;
+        let queues: Vec<_> = uploads.iter().map(|upload| &upload.queue).collect();
+        self.client.upload_over_lanes(ids, &queues, call, run_lane).await
+    }
+
+    /// The header, without the ids of uploads. Inputs are sent in it while they fit into a message.
+    fn prepare(&self) -> Result<PreparedRun<'a>> {
+        let (client, plan) = (self.client, self.plan);
+        let mut room = client.inner.message_bytes.saturating_sub(plan.program.message_bytes());
+        let (mut inputs, mut uploads) = (Vec::new(), Vec::new());
+        // What each upload has sent, and what the header sends.
+        let sent = Arc::new(Mutex::new(vec![0; plan.inputs.len()]));
+        for (number, input) in plan.inputs.iter().enumerate() {
+            let encoding = convert::scalar_encoding(input.spec.encoding)?;
+            let source = match &input.source {
+                ElementSource::Stored(stored) => Some(Source::Stored(stored.clone())),
+                ElementSource::Local(bytes) if bytes.len() <= room => {
+                    room -= bytes.len();
+                    sent.lock()[number] = bytes.len();
+                    let data = bytes.as_single_chunk(&client.inner.copies);
+                    Some(Source::Inline(v1::InlineVector { encoding, data }))
+                }
+                ElementSource::Local(bytes) => {
+                    let count = input.spec.count;
+                    let vector = v1::VectorUpload { encoding, count, ..Default::default() };
+                    let queue = client.chunk_queue(bytes.clone(), self.share(number, &sent));
+                    uploads.push(InputUpload { input: number, vector, queue });
+                    None
+                }
+            };
+            inputs.push(v1::ProgramInput { source, reduce: input.reduce });
+        }
+        let outputs = plan.outputs.iter().map(|output| output.message()).collect::<Result<_>>()?;
+        let program = Some(plan.program.reference());
+        let header = v1::RunHeader { program, inputs, outputs, verify: self.verify.into() };
+        Ok(PreparedRun { header, uploads })
+    }
+
+    /// A callback for the upload of an input, which reports what all inputs have sent.
+    fn share(&self, input: usize, sent: &Arc<Mutex<Vec<u64>>>) -> Option<Progress> {
+        let (progress, total, sent) = (self.progress.clone()?, self.total, sent.clone());
+        Some(Arc::new(move |done, _| {
+            let mut sent = sent.lock();
+            sent[input] = done;
+            progress(sent.iter().sum(), total);
+        }))
+    }
+
+    /// Runs the call's own stream, which carries chunks of all uploads.
+    async fn run_stream(
+        &self,
+        header: v1::RunHeader,
+        uploads: &[InputUpload<'_>],
+        deadline: CallDeadline,
+    ) -> Result<RunReply> {
+        let header = v1::RunRequest { message: Some(Message::Header(header)) };
+        // Stripes use the connections from the second one on.
+        let mut compute = self.client.compute_on(match uploads {
+            [] => self.client.next_lane(),
+            _ => 0,
+        });
+        // The response begins after all inputs were sent.
+        let job = async |stream| {
+            let mut responses = compute.run(deadline.request(stream)).await?.into_inner();
+            Ok((responses.message().await?, responses))
+        };
+        let next = |count| next_chunks(uploads, count);
+        let (first, responses) = upload::send_messages(header, next, job).await?;
+        let started = Instant::now();
+        let reply = self.receive(first, responses).await?;
+        let upload = uploads.iter().map(|upload| upload.queue.elapsed()).max();
+        Ok(RunReply { upload, download: started.elapsed(), ..reply })
+    }
+
+    async fn receive(
+        &self,
+        first: Option<v1::RunResponse>,
+        mut responses: Streaming<v1::RunResponse>,
+    ) -> Result<RunReply> {
+        let lengths = self.plan.outputs.iter().map(|output| match output.delivery {
+            PlannedDelivery::Send { elements } => elements,
+            _ => 0,
+        });
+        // Wiped if the call fails or is cancelled.
+        let mut outputs: Vec<_> =
+            lengths.map(|elements| PartialOutput { elements: zeros(elements), bytes: 0 }).collect();
+        let mut next = first;
+        while let Some(message) = next {
+            match message.message {
+                Some(Answer::Chunk(v1::RunOutputChunk { output, chunk: Some(chunk) })) => {
+                    let output = outputs.get_mut(output as usize);
+                    let output = output.ok_or_else(wrong_outputs)?;
+                    let bytes = fr_as_bytes_mut(&mut output.elements);
+                    output.bytes = copy_chunk(&chunk, bytes, output.bytes)?;
+                    self.received.add(chunk.data.len() as u64);
+                }
+                Some(Answer::Result(result)) => {
+                    let is_whole =
+                        |output: &PartialOutput| output.bytes == 32 * output.elements.len();
+                    if result.points.len() != outputs.len() || !outputs.iter().all(is_whole) {
+                        return Err(wrong_outputs());
+                    }
+                    let vectors = outputs.into_iter().map(|output| output.elements).collect();
+                    return Ok(RunReply {
+                        result,
+                        vectors,
+                        upload: None,
+                        download: Duration::ZERO,
+                    });
+                }
+                _ => return Err(wrong_outputs()),
+            }
+            next = responses.message().await?;
+        }
+        Err(ClientError::invalid_response("the stream ended without a result"))
+    }
+}
+
+/// The next chunks of the first uploads that have some.
+fn next_chunks(uploads: &[InputUpload<'_>], count: usize) -> Vec<v1::RunRequest> {
+    let mut messages = Vec::with_capacity(count);
+    for InputUpload { input, queue, .. } in uploads {
+        let chunks = queue.next_several(count - messages.len(), &mut Vec::new());
+        messages.extend(chunks.into_iter().map(|chunk| {
+            let chunk = v1::RunInputChunk { input: *input as u32, chunk: Some(chunk) };
+            v1::RunRequest { message: Some(Message::Chunk(chunk)) }
+        }));
+    }
+    messages
+}
+
+pub(super) fn zeros(count: u64) -> Zeroizing<Vec<Fr>> {
+    Zeroizing::new(vec![Fr::zero(); count as usize])
+}
+
+fn wrong_outputs() -> ClientError {
+    ClientError::invalid_response("the outputs have the wrong number or length")
+}

@@ -1,0 +1,45 @@
+//! The modelled time of work on the host's threads, with the costs of the machine and the sizes in
+//! `benches/experiments/cpu-engine.md`.
+
+use std::time::Duration;
+
+use super::{msm_plan, ntt, pool::msm_piece_len};
+use crate::{
+    curve::Group,
+    engine::{EngineWork, VectorWork},
+};
+
+/// Thread time of a butterfly of a transform.
+const BUTTERFLY_NS: f64 = 43.0;
+const PRODUCT_NS: f64 = 26.0;
+/// Thread time to read or write a byte of a vector, which hides behind products or hides them.
+const BYTE_NS: f64 = 0.1;
+
+/// `addition_ns` is the thread time of adding a point of the MSM's group to a bucket.
+pub(super) fn modelled_time(
+    work: &EngineWork,
+    threads: usize,
+    addition_ns: impl Fn(Group) -> f64,
+) -> Duration {
+    let whole = threads.max(1) as f64;
+    let ns = match *work {
+        EngineWork::Msm { n: 0, .. } => 0.0,
+        EngineWork::Msm { group, n, vectors } => {
+            let pieces = n.div_ceil(msm_piece_len(group) as u64);
+            let piece = n.div_ceil(pieces).max(2) as usize;
+            let additions = msm_plan::modelled_additions(group, piece, threads.max(1));
+            f64::from(vectors) * pieces as f64 * additions * addition_ns(group)
+        }
+        EngineWork::Ntt { lg_n, rows } => {
+            let butterflies = f64::from(lg_n) / 2.0 * 2f64.powi(lg_n as i32) * f64::from(rows);
+            let busy = if ntt::is_row_per_thread(lg_n) { whole.min(rows.into()) } else { whole };
+            butterflies * BUTTERFLY_NS / busy
+        }
+        EngineWork::Vectors(VectorWork { products, bytes, .. }) => {
+            (products as f64 * PRODUCT_NS).max(bytes as f64 * BYTE_NS) / whole
+        }
+        // A product takes an element into Montgomery form.
+        EngineWork::Transfer { elements } => elements as f64 * PRODUCT_NS / whole,
+    };
+    Duration::from_nanos(ns as u64)
+}

@@ -1,0 +1,279 @@
+//! Vectors of field elements on one GPU, between the steps of a program.
+
+use std::{sync::Arc, time::Duration};
+
+use zeroize::Zeroizing;
+
+use super::{
+    CudaEngine,
+    payload_copy::CopyLane,
+    scalar_codec::{DecodeRule, RefusedWord, first_refused},
+    serving_gpu::ServingGpu,
+};
+use crate::{
+    buffer::{ByteSink, ByteSource},
+    curve::{Fr, NttPlan, layout, points::Bases},
+    device::{CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, JobStream},
+    engine::{EncodedScalars, Engine, JobControl, MsmRun},
+    error::{Error, Limit, Result},
+    ntt::{DeviceFr, StridedRows, TransformEnd, VectorKernels},
+};
+
+/// Rows of canonical elements in Montgomery form, one after another.
+pub struct GpuVector {
+    memory: DeviceLease,
+    pub rows: usize,
+    pub row_length: usize,
+}
+
+impl GpuVector {
+    pub fn elements(&self) -> DeviceSlice<'_, DeviceFr> {
+        let all = self.memory.all();
+        all.slice(0, self.rows * self.row_length).expect("the lease holds all rows")
+    }
+
+    pub fn row(&self, row: usize) -> DeviceSlice<'_, DeviceFr> {
+        let first = row * self.row_length;
+        self.elements().slice(first, self.row_length).expect("the vector has that row")
+    }
+
+    /// The rows from element `first` of each on.
+    pub fn strided_from(&self, first: usize) -> StridedRows<'_> {
+        let all = self.elements();
+        let first = first.min(all.len());
+        let vector = all.slice(first, all.len() - first).expect("begins inside");
+        StridedRows { vector, stride: self.row_length }
+    }
+}
+
+/// An element that is not canonical.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedElement {
+    /// The number of the upload.
+    pub upload: usize,
+    /// The element's index in it.
+    pub index: u64,
+}
+
+/// The work of one job with vectors on a GPU, in order on one stream.
+pub struct GpuVectors {
+    engine: Arc<CudaEngine>,
+    /// The GPU's index among the engine's.
+    gpu: usize,
+    control: JobControl,
+    /// For each upload, the word that reports refused elements.
+    refused_words: Vec<DeviceLease>,
+    bytes_copied: u64,
+    /// Dropped after the vectors of the job, so that chunks are wiped after their copies.
+    copies: CopySession,
+    pub stream: JobStream,
+}
+
+impl GpuVectors {
+    /// Work on the GPU that holds the first of `bases` that is resident, else on the next GPU.
+    pub fn new(engine: Arc<CudaEngine>, bases: &[Bases], control: &JobControl) -> Result<Self> {
+        let index = engine.gpu_for(bases);
+        let gpu = &engine.gpus[index];
+        let control = control.behind(&gpu.policy.cancellation_gate);
+        let (stream, copies) = (gpu.gpu.job_stream()?, gpu.gpu.ring().session());
+        Ok(Self {
+            engine,
+            gpu: index,
+            control,
+            refused_words: Vec::new(),
+            bytes_copied: 0,
+            copies,
+            stream,
+        })
+    }
+
+    fn gpu(&self) -> &ServingGpu {
+        &self.engine.gpus[self.gpu]
+    }
+
+    pub fn kernels(&self) -> &VectorKernels {
+        &self.gpu().vectors
+    }
+
+    pub fn device_name(&self) -> String {
+        self.gpu().gpu.identity().name.clone()
+    }
+
+    /// The point in the stream that is reached now, with a time.
+    pub fn mark(&self) -> Result<Event> {
+        self.control.check()?;
+        Ok(self.stream.record_timed()?)
+    }
+
+    /// A vector of zeros. Evicts idle bases if there is too little memory.
+    ///
+    /// Errors: `Exhausted` if there is no memory.
+    pub fn zeros(&self, rows: usize, row_length: usize) -> Result<GpuVector> {
+        let count = rows.checked_mul(row_length).filter(|count| u32::try_from(*count).is_ok());
+        let bytes = 32 * count.ok_or_else(no_memory)? as u64;
+        let memory = self.gpu().msm.resident().lease(&self.stream, bytes)?;
+        Ok(GpuVector { memory, rows, row_length })
+    }
+
+    /// A copy of `vector` whose rows have `row_length` elements: cut, or padded with zeros.
+    pub fn with_row_length(&self, vector: &GpuVector, row_length: usize) -> Result<GpuVector> {
+        let out = self.zeros(vector.rows, row_length)?;
+        self.copy_rows(&out, 0, vector, 0, row_length.min(vector.row_length))?;
+        Ok(out)
+    }
+
+    /// Copies elements `first..first + length` of each row of `from` to `to`, from element `at` of
+    /// each row on.
+    pub fn copy_rows(
+        &self,
+        to: &GpuVector,
+        at: usize,
+        from: &GpuVector,
+        first: usize,
+        length: usize,
+    ) -> Result<()> {
+        let (rows, to, from) = (from.rows, to.strided_from(at), from.strided_from(first));
+        Ok(self.kernels().rows.copy_rows(&self.stream, to, from, rows, length)?)
+    }
+
+    /// Uploads and decodes an input, which becomes the next upload of
+    /// [`GpuVectors::first_refused`].
+    ///
+    /// Errors: `Internal` for a narrow encoding; `Exhausted`; those of the job's control.
+    pub fn upload(
+        &mut self,
+        input: &EncodedScalars<'_>,
+        rows: usize,
+        row_length: usize,
+    ) -> Result<GpuVector> {
+        if !input.encoding.is_full() || input.count != rows * row_length {
+            return Err(Error::Internal("an input does not match its vector".into()));
+        }
+        let vector = self.zeros(rows, row_length)?;
+        let word = self.gpu().msm.resident().lease(&self.stream, 8)?;
+        self.copy_in(&vector, input.source)?;
+        let (encoding, reduce) = (input.encoding, input.reduce);
+        let rule = DecodeRule { encoding, reduce, into_montgomery: true };
+        let refused = RefusedWord { word: word.all(), first: 0 };
+        let bytes = vector.elements().cast::<u8>().ok_or_else(misaligned)?;
+        self.gpu().codec.decode(&self.stream, rule, bytes, bytes, refused)?;
+        self.refused_words.push(word);
+        Ok(vector)
+    }
+
+    /// One row of elements from the host.
+    pub fn constant(&mut self, elements: &[Fr]) -> Result<GpuVector> {
+        let vector = self.zeros(1, elements.len())?;
+        self.copy_in(&vector, &layout::fr_as_bytes(elements))?;
+        Ok(vector)
+    }
+
+    fn copy_in(&mut self, to: &GpuVector, from: &dyn ByteSource) -> Result<()> {
+        let bytes = to.elements().cast::<u8>().ok_or_else(misaligned)?;
+        self.bytes_copied += bytes.len() as u64;
+        let lane = CopyLane { session: &self.copies, stream: &self.stream };
+        self.gpu().copier.upload(lane, bytes, from, 0, &self.control)
+    }
+
+    /// The first refused element of all uploads. Waits for their decoding.
+    pub fn first_refused(&self) -> Result<Option<RefusedElement>> {
+        for (upload, word) in self.refused_words.iter().enumerate() {
+            let word = self.read(word.all())?.as_slice().try_into().map(u64::from_le_bytes);
+            if let Some(index) = first_refused(word.unwrap_or_default()) {
+                return Ok(Some(RefusedElement { upload, index }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Converts the elements to canonical integers, for [`GpuVectors::copy_out`] only.
+    pub fn encode(&self, vector: &GpuVector) -> Result<()> {
+        Ok(self.gpu().codec.encode(&self.stream, vector.elements())?)
+    }
+
+    /// Writes the bytes of a vector to `out`, after all earlier work.
+    pub fn copy_out(&mut self, vector: &GpuVector, out: &dyn ByteSink) -> Result<()> {
+        let bytes = vector.elements().cast::<u8>().ok_or_else(misaligned)?;
+        self.bytes_copied += bytes.len() as u64;
+        let lane = CopyLane { session: &self.copies, stream: &self.stream };
+        self.gpu().copier.download(lane, bytes, out, 0, &self.control)
+    }
+
+    /// Transforms rows of 2^lg_n elements. Returns the result and how it was computed. With
+    /// `is_checked`, compares evaluations of input and output at a secret point.
+    ///
+    /// Errors: `Corrupt` if the check fails; `Exhausted`.
+    pub fn transform(
+        &self,
+        plan: &NttPlan,
+        vector: GpuVector,
+        is_checked: bool,
+    ) -> Result<(GpuVector, String)> {
+        let (ntt, stream) = (&self.gpu().ntt, &self.stream);
+        let (transforms, rows) = (ntt.transforms(), vector.rows);
+        let planned = ntt.plan(plan, rows)?.ok_or_else(no_memory)?;
+        let evaluate = |end, vector: &GpuVector| -> Result<Option<DeviceLease>> {
+            if !is_checked {
+                return Ok(None);
+            }
+            let tables = transforms.evaluation_tables(plan, end)?;
+            Ok(Some(transforms.evaluate(stream, &tables, vector.elements())?))
+        };
+        let before = evaluate(TransformEnd::Input, &vector)?;
+        let out = planned
+            .needs_output_buffer()
+            .then(|| self.zeros(rows, vector.row_length))
+            .transpose()?;
+        let to = out.as_ref().map(GpuVector::elements);
+        transforms.run(stream, &planned, vector.elements(), rows, to)?;
+        let done = out.unwrap_or(vector);
+        let after = evaluate(TransformEnd::Output, &done)?;
+        if let (Some(before), Some(after)) = (before, after)
+            && self.read(before.all())? != self.read(after.all())?
+        {
+            ntt.evict_tables();
+            return Err(Error::Corrupt);
+        }
+        Ok((done, planned.to_string()))
+    }
+
+    /// Launches one MSM per row over the same bases; [`MsmRun::finish`] waits for the sums.
+    pub fn launch_msm(&self, bases: &Bases, vector: &GpuVector) -> Result<Box<dyn MsmRun>> {
+        let (bases, rows) = (bases.clone(), vector.rows);
+        if bases.is_empty() {
+            return self.engine.msm(bases, rows);
+        }
+        self.gpu().msm.launch_resident(bases, rows, vector.elements(), &self.stream, &self.control)
+    }
+
+    fn read(&self, from: DeviceSlice<'_, u8>) -> Result<Zeroizing<Vec<u8>>> {
+        let mut all = Zeroizing::new(Vec::with_capacity(from.len()));
+        self.copies.download(&self.stream, from, |pieces| {
+            pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));
+            Ok::<_, Error>(())
+        })?;
+        Ok(all)
+    }
+}
+
+impl Drop for GpuVectors {
+    fn drop(&mut self) {
+        // If the job has failed, copies may be under way; chunks are wiped after them.
+        let _waited = self.stream.synchronize();
+        self.gpu().copier.wipe(self.gpu().gpu.ring(), self.bytes_copied);
+    }
+}
+
+/// The device's time from one mark to the next.
+pub fn elapsed(begun: &Event, done: &Event) -> Result<Duration, DeviceFault> {
+    done.synchronize()?;
+    done.elapsed_since(begun)
+}
+
+fn no_memory() -> Error {
+    Error::Exhausted { limit: Limit::DeviceMemory, retry_after: None }
+}
+
+fn misaligned() -> Error {
+    Error::Internal("a vector on a device is misaligned".into())
+}

@@ -1,0 +1,42 @@
+//! Amounts of work, for models of its time.
+
+use crate::curve::Group;
+
+/// Work that an engine's model knows, by its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineWork {
+    /// MSMs over the same bases. The scalars are taken as uniform: small ones take less time.
+    Msm {
+        /// The curve group.
+        group: Group,
+        /// The number of bases, and of scalars of each vector.
+        n: u64,
+        /// The number of vectors.
+        vectors: u32,
+    },
+    /// Transforms of rows.
+    Ntt {
+        /// log2 of the elements of a row.
+        lg_n: u32,
+        /// The number of rows.
+        rows: u32,
+    },
+    /// Arithmetic on vectors.
+    Vectors(VectorWork),
+    /// Elements that are copied and decoded, or encoded, between a payload and the engine's memory.
+    Transfer {
+        /// The number of elements, of 32 bytes each.
+        elements: u64,
+    },
+}
+
+/// Arithmetic on the elements of vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VectorWork {
+    /// Products of two elements.
+    pub products: u64,
+    /// Bytes of elements read and written.
+    pub bytes: u64,
+    /// Whether results depend on all elements before them, which takes a GPU several launches.
+    pub is_scan: bool,
+}

@@ -1,0 +1,52 @@
+//! The limits of a server.
+
+use super::Reason;
+
+/// A limit of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Limit {
+    /// Bytes of payload and working memory, in total.
+    #[error("the server's byte budget (bytes_in_flight_max)")]
+    BytesInFlight,
+    /// Jobs accepted and not yet answered, in total.
+    #[error("the server's job queue (jobs_max)")]
+    Jobs,
+    /// Bytes of payload and working memory of one connection.
+    #[error("the connection's budget (connection_bytes_in_flight_max)")]
+    ConnectionBytes,
+    /// Jobs of one connection.
+    #[error("the connection's job quota (connection_jobs_max)")]
+    ConnectionJobs,
+    /// Uploads in progress and vectors held.
+    #[error("the server's quota of uploads and vectors (uploads_max)")]
+    Uploads,
+    /// Bytes of stored objects.
+    #[error("the server's store (store_bytes_max)")]
+    Store,
+    /// Stored objects.
+    #[error("the server's quota of stored bases (objects_max)")]
+    Objects,
+    /// Connections open at once.
+    #[error("the server's connection quota (connections_max)")]
+    Connections,
+    /// Memory of the devices.
+    #[error("the memory of the server's devices")]
+    DeviceMemory,
+}
+
+impl Limit {
+    /// The reason of requests that the limit refuses.
+    pub const fn reason(self) -> Reason {
+        match self {
+            Self::BytesInFlight => Reason::BytesInFlight,
+            Self::Jobs => Reason::Jobs,
+            Self::ConnectionBytes => Reason::ConnectionBytes,
+            Self::ConnectionJobs => Reason::ConnectionJobs,
+            Self::Uploads => Reason::Uploads,
+            Self::Store => Reason::Store,
+            Self::Objects => Reason::Objects,
+            Self::Connections => Reason::Connections,
+            Self::DeviceMemory => Reason::DeviceMemory,
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A checked call: which steps it runs, and what each of them reads.
+
+use std::{iter, sync::Arc, time::Duration};
+
+use super::{ModelledTime, RunOperands, RunReport, StepReport};
+use crate::{
+    curve::points::Bases,
+    engine::{ElementNames, EncodedScalars, EngineWork, ExecutedBy},
+    error::{Error, Result},
+    ops::{
+        OperationProgram,
+        host::{self, EncodedRows, HostArgument, HostStep, HostValue, StepTypes},
+    },
+    program::{
+        ExternalOperand, InputSpec, Liveness, OutputSpec, ResultMemory, StepKind, StepProblem,
+        ValueId, ValueType, VectorShape, check_call,
+    },
+    verify::Verification,
+};
+
+pub struct RunCall {
+    pub program: Arc<OperationProgram>,
+    pub liveness: Liveness,
+    pub verify: Verification,
+    /// The steps that take an input of the call, in the order of the inputs.
+    inputs: Vec<ValueId>,
+    /// The steps that take stored bases, in the order of the bases.
+    bases: Vec<ValueId>,
+    /// For each value, the numbers of the outputs that want it.
+    wanted: Vec<Vec<usize>>,
+}
+
+impl RunCall {
+    pub fn new(
+        program: Arc<OperationProgram>,
+        inputs: &[InputSpec],
+        outputs: &[OutputSpec],
+        verify: Verification,
+    ) -> Result<Self> {
+        let memory = match verify {
+            Verification::None => ResultMemory::Reused,
+            Verification::Probabilistic => ResultMemory::New,
+            Verification::Full => ResultMemory::Twice,
+        };
+        let values: Vec<_> = outputs.iter().map(|output| output.value).collect();
+        let liveness = Liveness::new(&program, &values, memory)?;
+        check_call(&program, &liveness, inputs, outputs)?;
+        let [inputs, bases] = [ExternalOperand::Input, ExternalOperand::Bases]
+            .map(|operand| program.operands(operand).collect());
+        let mut wanted = vec![Vec::new(); program.steps().len()];
+        for (number, value) in values.iter().enumerate() {
+            wanted[value.index()].push(number);
+        }
+        Ok(Self { program, liveness, verify, inputs, bases, wanted })
+    }
+
+    /// The report before the first step.
+    pub fn new_report(&self, engine: &'static str, device: String) -> RunReport {
+        let points = self.wanted.iter().flatten().map(|_| None).collect();
+        let steps = self.program.steps().iter().map(|step| StepReport::not_run(step.name()));
+        let executor = ExecutedBy { engine, device, ..ExecutedBy::default() };
+        RunReport { points, steps: steps.collect(), executor }
+    }
+
+    pub fn value_type(&self, id: ValueId) -> Result<ValueType> {
+        let known = self.program.value_type(id);
+        known.ok_or_else(|| Error::Internal("no such step".into()))
+    }
+
+    /// The first step from `start` on that makes a value.
+    pub fn next_from(&self, start: usize) -> Option<ValueId> {
+        let rest = self.program.ids().skip(start);
+        let mut needed = rest.filter(|id| self.liveness.is_needed(*id));
+        needed.find(|id| !self.liveness.stays_encoded(*id))
+    }
+
+    pub fn step(&self, id: ValueId) -> &dyn HostStep {
+        self.program.steps()[id.index()].on_host()
+    }
+
+    /// The values that the step reads.
+    pub fn inputs_of(&self, id: ValueId) -> &[ValueId] {
+        self.program.steps()[id.index()].inputs().ids()
+    }
+
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// The numbers of the outputs that want a value.
+    pub fn outputs_of(&self, id: ValueId) -> &[usize] {
+        &self.wanted[id.index()]
+    }
+
+    pub fn is_output(&self, id: ValueId) -> bool {
+        !self.outputs_of(id).is_empty()
+    }
+
+    /// Whether step `id` makes a vector of one of the call's inputs.
+    pub fn is_input(&self, id: ValueId) -> bool {
+        self.inputs.binary_search(&id).is_ok()
+    }
+
+    /// Whether step `id` reads an input of the call that no step decodes.
+    pub fn reads_encoded(&self, id: ValueId) -> bool {
+        self.inputs_of(id).iter().any(|input| self.liveness.stays_encoded(*input))
+    }
+
+    /// The input step whose elements step `id` decodes: itself, or one that stays encoded.
+    fn decoded_by(&self, id: ValueId) -> Option<ValueId> {
+        let mut inputs = self.inputs_of(id).iter().copied();
+        let encoded = || inputs.find(|input| self.liveness.stays_encoded(*input));
+        self.is_input(id).then_some(id).or_else(encoded)
+    }
+
+    /// The number of the call's input that step `id` decodes.
+    pub fn input_number(&self, id: ValueId) -> Option<usize> {
+        self.inputs.binary_search(&self.decoded_by(id)?).ok()
+    }
+
+    /// The elements that step `id` decodes, numbered within their input.
+    pub fn elements<'a>(
+        &self,
+        id: ValueId,
+        operands: &RunOperands<'a>,
+    ) -> Option<EncodedScalars<'a>> {
+        let elements = operands.inputs.get(self.input_number(id)?)?;
+        let names = ElementNames { field: "elements", first: 0 };
+        Some(EncodedScalars { names, ..*elements })
+    }
+
+    pub fn bases<'a>(&self, id: ValueId, operands: &RunOperands<'a>) -> Option<&'a Bases> {
+        operands.bases.get(self.bases.binary_search(&id).ok()?)
+    }
+
+    /// What step `id` reads. `overwritten` is the value that it may overwrite.
+    pub fn arguments<'a>(
+        &self,
+        id: ValueId,
+        operands: &RunOperands<'a>,
+        values: &'a [Option<HostValue>],
+        mut overwritten: Option<HostValue>,
+    ) -> Result<Vec<HostArgument<'a>>> {
+        let missing = || Error::Internal("a value is missing".into());
+        let argument = |input: &ValueId| {
+            if self.liveness.stays_encoded(*input) {
+                let elements = self.elements(id, operands).ok_or_else(missing)?;
+                let shape = self.shape(*input).ok_or_else(missing)?;
+                let (rows, length) = (shape.rows() as usize, shape.length() as usize);
+                return Ok(HostArgument::Encoded(EncodedRows { elements, rows, length }));
+            }
+            match &values[input.index()] {
+                Some(HostValue::Vector(rows)) => Ok(HostArgument::Borrowed(rows)),
+                Some(HostValue::Points(_)) => Err(missing()),
+                None => match overwritten.take() {
+                    Some(HostValue::Vector(rows)) => Ok(HostArgument::Owned(rows)),
+                    _ => Err(missing()),
+                },
+            }
+        };
+        self.inputs_of(id).iter().map(argument).collect()
+    }
+
+    fn shape(&self, id: ValueId) -> Option<VectorShape> {
+        match self.program.value_type(id)? {
+            ValueType::Vector(shape) => Some(shape),
+            ValueType::Points(_) => None,
+        }
+    }
+
+    /// Adds the input step to an error about an element that step `id` decodes.
+    pub fn name_element(&self, id: ValueId, error: Error) -> Error {
+        match (error, self.decoded_by(id)) {
+            (Error::Invalid { index: Some(index), problem, .. }, Some(input)) => {
+                let problem = StepProblem::element("elements", index as usize, problem);
+                self.program.step_error(input, problem)
+            }
+            (error, _) => error,
+        }
+    }
+
+    /// The steps that a run computes, in order.
+    pub fn ids_to_run(&self) -> impl Iterator<Item = ValueId> {
+        iter::successors(self.next_from(0), |id| self.next_from(id.index() + 1))
+    }
+
+    /// The types of the values that the step reads.
+    pub fn input_types(&self, id: ValueId) -> Vec<ValueType> {
+        let inputs = self.inputs_of(id).iter();
+        inputs.filter_map(|input| self.program.value_type(*input)).collect()
+    }
+
+    /// The modelled time of the run, from that of its work.
+    pub fn modelled_time(&self, time: impl Fn(&EngineWork) -> Duration) -> ModelledTime {
+        let of_step = |id| {
+            let times = self.work(id).into_iter().map(|work| time(&work));
+            (id, times.fold(Duration::ZERO, Duration::saturating_add))
+        };
+        ModelledTime::of_steps(self.ids_to_run().map(of_step))
+    }
+
+    /// The work of step `id`, of its check, and of copies from and to the caller.
+    fn work(&self, id: ValueId) -> Vec<EngineWork> {
+        let Some(value) = self.program.value_type(id) else { return Vec::new() };
+        let inputs = self.input_types(id);
+        let own = self.step(id).work(&StepTypes { inputs: &inputs, value });
+        let mut all = vec![own];
+        if self.verify == Verification::Probabilistic {
+            all.extend(host::check_work(own));
+        }
+        if self.reads_encoded(id) {
+            let elements = inputs.iter().copied().map(host::elements).sum();
+            all.push(EngineWork::Transfer { elements });
+        }
+        let sent = self.outputs_of(id).iter().map(|_| host::elements(value));
+        all.extend(sent.map(|elements| EngineWork::Transfer { elements }));
+        all
+    }
+}

@@ -1,0 +1,209 @@
+//! A program whose steps are launched on a GPU one after another. Its outputs are delivered at the
+//! end, when the inputs have been checked and all sums have been computed.
+
+use std::{mem, sync::Arc, time::Duration};
+
+use crate::{
+    curve::scalars::ScalarEncoding,
+    device::Event,
+    engine::{
+        ComputedMsm, Engine, JobControl, add_stages,
+        cuda::{CudaEngine, GpuVector, GpuVectors, RefusedElement, elapsed},
+    },
+    error::{Error, FieldProblem, Result},
+    exec::{ElementSink, RunOperands, RunReport, call::RunCall},
+    ops::{
+        gpu::{GpuContext, GpuValue, LaunchedStep, PendingSums},
+        host::{HostContext, HostResult, HostValue},
+    },
+    program::ValueId,
+    verify::Verification,
+};
+
+pub struct LaunchedRun {
+    engine: Arc<CudaEngine>,
+    call: Arc<RunCall>,
+    next: Option<ValueId>,
+    /// Values that later steps or the end of the run read.
+    values: Vec<Option<GpuValue>>,
+    timed: Vec<TimedStep>,
+    /// The input steps, in the order of their uploads.
+    uploaded: Vec<ValueId>,
+    report: RunReport,
+    /// Dropped after the values, whose work it waits for.
+    gpu: GpuVectors,
+}
+
+/// When the device starts and finishes a step.
+struct TimedStep {
+    id: ValueId,
+    begun: Event,
+    done: Event,
+}
+
+impl LaunchedRun {
+    pub fn new(
+        engine: Arc<CudaEngine>,
+        call: Arc<RunCall>,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<Box<Self>> {
+        let gpu = GpuVectors::new(engine.clone(), operands.bases, control)?;
+        let report = call.new_report(engine.description().kind, gpu.device_name());
+        let (next, values) = (call.next_from(0), call.program.ids().map(|_| None).collect());
+        let (timed, uploaded) = Default::default();
+        Ok(Box::new(Self { engine, call, next, values, timed, uploaded, report, gpu }))
+    }
+
+    /// Launches the next step. False if there is none.
+    pub fn launch_next(
+        &mut self,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<bool> {
+        let Some(id) = self.next else { return Ok(false) };
+        let begun = self.gpu.mark()?;
+        let launched = match self.call.reads_encoded(id) {
+            true => self.sum_on_engine(id, operands, control),
+            false => self.launch(id, operands),
+        };
+        let LaunchedStep { value, method, is_checked } =
+            launched.map_err(|error| self.call.name_element(id, error))?;
+        self.timed.push(TimedStep { id, begun, done: self.gpu.mark()? });
+        let step = &mut self.report.steps[id.index()];
+        step.method = method;
+        if is_checked {
+            step.verified = Verification::Probabilistic;
+        }
+        self.values[id.index()] = Some(value);
+        for value in self.call.liveness.last_uses(id) {
+            if !self.call.is_output(*value) {
+                self.values[value.index()] = None;
+            }
+        }
+        self.next = self.call.next_from(id.index() + 1);
+        Ok(true)
+    }
+
+    fn launch(&mut self, id: ValueId, operands: &RunOperands<'_>) -> Result<LaunchedStep> {
+        let (call, values) = (&self.call, &mut self.values);
+        let missing = || Error::Internal("a value is missing".into());
+        let mut inputs = Vec::new();
+        for input in call.inputs_of(id) {
+            match &values[input.index()] {
+                Some(GpuValue::Vector(vector)) => inputs.push(vector.clone()),
+                _ => return Err(missing()),
+            }
+        }
+        // A step may overwrite a value that only it holds.
+        for value in call.liveness.last_uses(id) {
+            if !call.is_output(*value) {
+                values[value.index()] = None;
+            }
+        }
+        if call.is_input(id) {
+            self.uploaded.push(id);
+        }
+        let context = GpuContext {
+            gpu: &mut self.gpu,
+            value_type: call.value_type(id)?,
+            input: call.elements(id, operands),
+            bases: call.bases(id, operands),
+            is_checked: call.verify == Verification::Probabilistic,
+        };
+        call.program.steps()[id.index()].on_gpu().launch(inputs, context)
+    }
+
+    /// Computes an MSM of an input that no step decodes, like an MSM call.
+    fn sum_on_engine(
+        &self,
+        id: ValueId,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<LaunchedStep> {
+        let call = &self.call;
+        let context = HostContext {
+            engine: &*self.engine,
+            control,
+            value_type: call.value_type(id)?,
+            input: None,
+            bases: call.bases(id, operands),
+        };
+        let arguments = || call.arguments(id, operands, &[], None);
+        let HostResult { value, executor } = call.step(id).run(arguments()?, &context)?;
+        let mut is_checked = false;
+        if call.verify == Verification::Probabilistic {
+            match call.step(id).check(&arguments()?, &value, &context)? {
+                Some(false) => return Err(Error::Corrupt),
+                checked => is_checked = checked.is_some(),
+            }
+        }
+        let HostValue::Points(sums) = value else {
+            return Err(Error::Internal("the step makes no points".into()));
+        };
+        let executor = executor.unwrap_or_default();
+        let value = GpuValue::Sums(PendingSums::Done(ComputedMsm { sums, executor }));
+        Ok(LaunchedStep { value, method: String::new(), is_checked })
+    }
+
+    /// Waits for all steps and delivers the outputs.
+    ///
+    /// Errors: `Step` for an element of an input that is not canonical; `Corrupt` if a check fails.
+    pub fn finish(mut self: Box<Self>, operands: &RunOperands<'_>) -> Result<RunReport> {
+        if let Some(RefusedElement { upload, index }) = self.gpu.first_refused()? {
+            let id = self.uploaded[upload];
+            let error = Error::element("elements", index, FieldProblem::NotCanonical);
+            return Err(self.call.name_element(id, error));
+        }
+        for TimedStep { id, begun, done } in &self.timed {
+            self.report.steps[id.index()].duration = elapsed(begun, done)?;
+        }
+        let ids: Vec<_> = self.call.program.ids().collect();
+        for (id, value) in ids.into_iter().zip(mem::take(&mut self.values)) {
+            match value {
+                Some(GpuValue::Sums(sums)) => self.deliver_sums(id, sums)?,
+                Some(GpuValue::Vector(vector)) => self.deliver_vector(id, &vector, operands)?,
+                None => {}
+            }
+        }
+        Ok(mem::take(&mut self.report))
+    }
+
+    fn deliver_sums(&mut self, id: ValueId, pending: PendingSums) -> Result<()> {
+        let ComputedMsm { sums, executor } = pending.finish()?;
+        let step = &mut self.report.steps[id.index()];
+        step.duration += executor.stages.iter().map(|stage| stage.duration).sum::<Duration>();
+        step.method = executor.device;
+        add_stages(&mut self.report.executor.stages, &executor.stages);
+        for &number in self.call.outputs_of(id) {
+            self.report.points[number] = Some(sums.clone());
+        }
+        Ok(())
+    }
+
+    fn deliver_vector(
+        &mut self,
+        id: ValueId,
+        vector: &GpuVector,
+        operands: &RunOperands<'_>,
+    ) -> Result<()> {
+        let sinks = self.call.outputs_of(id).iter().map(|at| operands.sinks.get(*at)?.as_ref());
+        let sinks: Option<Vec<&ElementSink<'_>>> = sinks.collect();
+        let sinks = sinks.ok_or_else(|| Error::Internal("an output has no sink".into()))?;
+        // Elements become canonical in place, so those in Montgomery form go first.
+        let is_montgomery = |sink: &&ElementSink<'_>| sink.encoding == ScalarEncoding::Montgomery;
+        type Sinks<'a> = Vec<&'a ElementSink<'a>>;
+        let (montgomery, canonical): (Sinks<'_>, Sinks<'_>) =
+            sinks.into_iter().partition(is_montgomery);
+        for sink in montgomery {
+            self.gpu.copy_out(vector, sink.sink)?;
+        }
+        if !canonical.is_empty() {
+            self.gpu.encode(vector)?;
+        }
+        for sink in canonical {
+            self.gpu.copy_out(vector, sink.sink)?;
+        }
+        Ok(())
+    }
+}

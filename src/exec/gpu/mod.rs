@@ -1,0 +1,112 @@
+//! Programs on a GPU. It starts when all inputs have arrived, so that slow senders hold no device
+//! memory. Programs that a GPU has no memory for run on the host.
+
+mod launched;
+
+use std::{mem, sync::Arc};
+
+use tracing::debug;
+
+use self::launched::LaunchedRun;
+use super::{
+    Executor, HostExecutor, ModelledTime, RunInProgress, RunOperands, RunReport, call::RunCall,
+};
+use crate::{
+    engine::{JobControl, cuda::CudaEngine},
+    error::{Error, Limit, Result},
+    verify::Verification,
+};
+
+/// Runs each program on one of an engine's GPUs.
+#[derive(Clone)]
+pub struct GpuExecutor {
+    pub engine: Arc<CudaEngine>,
+    /// Runs programs that are checked in full, and those that a GPU has no memory for.
+    pub host: HostExecutor,
+}
+
+struct GpuRun {
+    engine: Arc<CudaEngine>,
+    call: Arc<RunCall>,
+    /// Takes over if the GPU has no memory.
+    on_host: Box<dyn RunInProgress>,
+    modelled: ModelledTime,
+    phase: GpuPhase,
+}
+
+enum GpuPhase {
+    /// For the input of this number; all before it have arrived.
+    Waiting(usize),
+    Launching(Box<LaunchedRun>),
+    OnHost,
+}
+
+impl Executor for GpuExecutor {
+    fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
+        let on_host = self.host.prepare(call.clone());
+        if call.verify == Verification::Full {
+            return on_host;
+        }
+        let engine = self.engine.clone();
+        let modelled = match call.liveness.peak_bytes() <= engine.device_bytes() {
+            true => call.modelled_time(|work| engine.modelled_time_on_device(work)),
+            false => on_host.modelled_time(),
+        };
+        Box::new(GpuRun { engine, call, on_host, modelled, phase: GpuPhase::Waiting(0) })
+    }
+}
+
+impl RunInProgress for GpuRun {
+    fn memory_bytes(&self) -> u64 {
+        self.on_host.memory_bytes()
+    }
+
+    fn value_bytes(&self) -> u64 {
+        self.on_host.value_bytes()
+    }
+
+    /// On a GPU, if it holds all values; the host may still take over if the GPU is busy.
+    fn modelled_time(&self) -> ModelledTime {
+        self.modelled
+    }
+
+    fn next_input(&self) -> Option<usize> {
+        match &self.phase {
+            GpuPhase::Waiting(next) => Some(*next).filter(|next| *next < self.call.input_count()),
+            GpuPhase::Launching(_) => None,
+            GpuPhase::OnHost => self.on_host.next_input(),
+        }
+    }
+
+    fn step(
+        &mut self,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<Option<RunReport>> {
+        control.check()?;
+        let advanced = match mem::replace(&mut self.phase, GpuPhase::OnHost) {
+            GpuPhase::OnHost => return self.on_host.step(operands, control),
+            GpuPhase::Waiting(next) if next < self.call.input_count() => {
+                self.phase = GpuPhase::Waiting(next + 1);
+                return Ok(None);
+            }
+            GpuPhase::Waiting(_) => {
+                LaunchedRun::new(self.engine.clone(), self.call.clone(), operands, control)
+            }
+            GpuPhase::Launching(mut run) => match run.launch_next(operands, control) {
+                Ok(true) => Ok(run),
+                Ok(false) => return run.finish(operands).map(Some),
+                Err(error) => Err(error),
+            },
+        };
+        match advanced {
+            Ok(run) => self.phase = GpuPhase::Launching(run),
+            // Nothing has been delivered yet.
+            Err(Error::Exhausted { limit: Limit::DeviceMemory, .. }) => {
+                debug!("no GPU has memory for the program");
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,168 @@
+//! A program in progress on the host.
+
+use std::{mem, sync::Arc, time::Instant};
+
+use crate::{
+    engine::{DeviceInfo, Engine, ExecutedBy, JobControl, add_stages},
+    error::{Error, Result},
+    exec::{ModelledTime, RunInProgress, RunOperands, RunReport, call::RunCall},
+    ops::host::{HostContext, HostResult, HostValue},
+    program::ValueId,
+    verify::Verification,
+};
+
+pub struct HostRun {
+    engine: Arc<dyn Engine>,
+    oracle: Arc<dyn Engine>,
+    call: Arc<RunCall>,
+    /// The values that later steps read.
+    values: Vec<Option<HostValue>>,
+    /// The next step; `None` after the last one, or after an error.
+    next: Option<ValueId>,
+    report: RunReport,
+}
+
+impl RunInProgress for HostRun {
+    fn memory_bytes(&self) -> u64 {
+        let verify = self.call.verify;
+        let scratch = self.call.ids_to_run().map(|id| {
+            let (step, types) = (self.call.step(id), self.call.input_types(id));
+            let on = |engine: &dyn Engine| step.scratch_bytes(&types, engine, verify);
+            match verify {
+                Verification::Full => on(&*self.engine).max(on(&*self.oracle)),
+                Verification::None | Verification::Probabilistic => on(&*self.engine),
+            }
+        });
+        self.value_bytes().saturating_add(scratch.max().unwrap_or(0))
+    }
+
+    fn value_bytes(&self) -> u64 {
+        self.call.liveness.peak_bytes()
+    }
+
+    fn modelled_time(&self) -> ModelledTime {
+        self.call.modelled_time(|work| {
+            let time = self.engine.modelled_time(work);
+            match self.call.verify {
+                Verification::Full => time.saturating_add(self.oracle.modelled_time(work)),
+                Verification::None | Verification::Probabilistic => time,
+            }
+        })
+    }
+
+    fn next_input(&self) -> Option<usize> {
+        self.call.input_number(self.next?)
+    }
+
+    fn step(
+        &mut self,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<Option<RunReport>> {
+        let id = self.next.take();
+        let id = id.ok_or_else(|| Error::Internal("the run was stepped after its end".into()))?;
+        control.check()?;
+        let value = self.compute(id, operands, control)?;
+        self.deliver(id, &value, operands)?;
+        self.values[id.index()] = Some(value);
+        for value in self.call.liveness.last_uses(id) {
+            self.values[value.index()] = None;
+        }
+        self.next = self.call.next_from(id.index() + 1);
+        Ok(self.next.is_none().then(|| mem::take(&mut self.report)))
+    }
+}
+
+impl HostRun {
+    pub(super) fn new(
+        engine: Arc<dyn Engine>,
+        oracle: Arc<dyn Engine>,
+        call: Arc<RunCall>,
+    ) -> Self {
+        let values = call.program.ids().map(|_| None).collect();
+        let DeviceInfo { kind, name, .. } = engine.description();
+        let report = call.new_report(kind, name);
+        let next = call.next_from(0);
+        Self { engine, oracle, call, values, next, report }
+    }
+
+    fn compute(
+        &mut self,
+        id: ValueId,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<HostValue> {
+        let call = &self.call;
+        let context = HostContext {
+            engine: &*self.engine,
+            control,
+            value_type: call.value_type(id)?,
+            input: call.elements(id, operands),
+            bases: call.bases(id, operands),
+        };
+        let position = call.liveness.in_place(id);
+        let overwritten =
+            position.and_then(|at| self.values[call.inputs_of(id)[at].index()].take());
+        let arguments = call.arguments(id, operands, &self.values, overwritten)?;
+        let begun = Instant::now();
+        let HostResult { value, executor } =
+            call.step(id).run(arguments, &context).map_err(|error| call.name_element(id, error))?;
+        let duration = begun.elapsed();
+        let verified = self.check(id, &value, operands, &context)?;
+        let step = &mut self.report.steps[id.index()];
+        (step.duration, step.verified) = (duration, verified);
+        if verified != Verification::None {
+            step.verify_time = begun.elapsed().saturating_sub(duration);
+        }
+        if let Some(ExecutedBy { device, stages, .. }) = executor {
+            add_stages(&mut self.report.executor.stages, &stages);
+            step.method = device;
+        }
+        Ok(value)
+    }
+
+    /// How the value was checked.
+    ///
+    /// Errors: `Corrupt` if it is wrong.
+    fn check(
+        &self,
+        id: ValueId,
+        value: &HostValue,
+        operands: &RunOperands<'_>,
+        context: &HostContext<'_>,
+    ) -> Result<Verification> {
+        let arguments = || self.call.arguments(id, operands, &self.values, None);
+        let is_right = match self.call.verify {
+            Verification::None => None,
+            // All earlier values have passed, so this is the program on the oracle.
+            Verification::Full => {
+                let context = HostContext { engine: &*self.oracle, ..*context };
+                Some(self.call.step(id).run(arguments()?, &context)?.value == *value)
+            }
+            Verification::Probabilistic => {
+                self.call.step(id).check(&arguments()?, value, context)?
+            }
+        };
+        match is_right {
+            None => Ok(Verification::None),
+            Some(true) => Ok(self.call.verify),
+            Some(false) => Err(Error::Corrupt),
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        id: ValueId,
+        value: &HostValue,
+        operands: &RunOperands<'_>,
+    ) -> Result<()> {
+        for &number in self.call.outputs_of(id) {
+            match (value, operands.sinks.get(number).copied().flatten()) {
+                (HostValue::Points(sums), None) => self.report.points[number] = Some(sums.clone()),
+                (HostValue::Vector(rows), Some(sink)) => sink.write(rows)?,
+                _ => return Err(Error::Internal(format!("output {number} has no sink"))),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! The modelled time of whole MSMs.
+
+use std::time::Duration;
+
+use super::{BaseMemory, MsmSize, ResidentPlan};
+use crate::{
+    curve::Group,
+    device::DeviceLimits,
+    msm::{Recoding, launch::PerGroup, tables},
+};
+
+/// The most scalars of a vector of an MSM; longer ones are taken as several.
+const SCALARS_MAX: u64 = 1 << 26;
+/// Launches and the steps between stages, which no choice of windows changes: of an MSM of at most
+/// 2^`LG_SMALL` scalars, and of each doubling (`benches/experiments/msm.md`).
+const LATENCY_NS: PerGroup<f64> = PerGroup { g1: 150e3, g2: 300e3 };
+const DOUBLING_NS: PerGroup<f64> = PerGroup { g1: 36e3, g2: 100e3 };
+const LG_SMALL: f64 = 10.0;
+
+impl MsmSize {
+    /// The modelled time with these windows, if bases and scalars are on the device.
+    pub fn modelled_time(&self, windows: &Recoding, limits: &DeviceLimits) -> Duration {
+        let scalars = f64::from(self.n) * f64::from(self.vectors);
+        let doublings = (scalars.max(1.0).log2() - LG_SMALL).max(0.0);
+        let latency = LATENCY_NS.get(self.group) + doublings * DOUBLING_NS.get(self.group);
+        let ns = (self.model_ns(windows, limits) + latency) * limits.slower_clock();
+        Duration::from_nanos(ns as u64)
+    }
+}
+
+/// MSMs over bases that have been used often.
+#[derive(Debug, Clone, Copy)]
+pub struct ResidentMsms {
+    pub group: Group,
+    /// The number of bases, and of scalars of each vector.
+    pub n: u64,
+    pub vectors: u32,
+}
+
+impl ResidentMsms {
+    /// The modelled time if bases, their tables and the scalars are on a device with `bytes` of
+    /// memory for bases and jobs.
+    pub fn modelled_time(&self, bytes: u64, limits: &DeviceLimits) -> Duration {
+        let &Self { group, n, vectors } = self;
+        if n == 0 {
+            return Duration::ZERO;
+        }
+        let parts = n.div_ceil(SCALARS_MAX);
+        let n = n.div_ceil(parts) as u32;
+        let table_scratch = tables::scratch_bytes(group, n, limits);
+        let memory = BaseMemory { total: bytes, free: bytes, table_scratch };
+        let bases = ResidentPlan { group, n, uses: u64::MAX, limits: *limits };
+        let size = MsmSize { group, n, vectors };
+        let windows = size.choose_windows_for_tables(bases.better(None, memory).as_ref(), limits);
+        size.modelled_time(&windows, limits).mul_f64(parts as f64)
+    }
+}

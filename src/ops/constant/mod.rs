@@ -1,0 +1,39 @@
+//! Makes one row of elements that are part of the program.
+
+#[cfg(feature = "server")]
+mod cpu;
+#[cfg(feature = "cuda")]
+mod gpu;
+
+use crate::{
+    curve::Fr,
+    error::FieldProblem,
+    field::FieldId,
+    program::{StepInputs, StepKind, StepProblem, ValueType, VectorShape},
+};
+
+const ELEMENTS_MAX: usize = 1024;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConstantStep {
+    pub elements: Vec<Fr>,
+}
+
+impl StepKind for ConstantStep {
+    fn name(&self) -> &'static str {
+        "constant"
+    }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        StepInputs::None
+    }
+
+    fn infer(&self, _: &[ValueType]) -> Result<ValueType, StepProblem> {
+        let length = self.elements.len();
+        let shape = match length > ELEMENTS_MAX {
+            true => Err(FieldProblem::too_long(ELEMENTS_MAX, length)),
+            false => VectorShape::row(FieldId::Bls12381Fr, length as u64),
+        };
+        shape.map(ValueType::Vector).map_err(|problem| StepProblem::field("elements", problem))
+    }
+}

@@ -1,0 +1,49 @@
+//! Synthetic division: from the highest coefficient down, each quotient's coefficient is the value
+//! so far of Horner's rule. Pieces of a row start from the value of the coefficients above them.
+
+use ark_ff::{AdditiveGroup, Field};
+use rayon::prelude::*;
+use zeroize::Zeroizing;
+
+use super::DivideByLinearStep;
+use crate::{
+    curve::Fr,
+    engine::EngineWork,
+    error::Result,
+    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+};
+
+/// Coefficients of a piece.
+const PIECE: usize = 4096;
+
+impl HostStep for DivideByLinearStep {
+    fn run(&self, inputs: Vec<HostArgument<'_>>, _: &HostContext<'_>) -> Result<HostResult> {
+        let mut rows = host::only(inputs)?.into_rows()?;
+        rows.par_iter_mut().for_each(|row| divide(row, self.point));
+        Ok(rows.into())
+    }
+
+    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
+        // Values, quotient, and on a GPU the scan of the values.
+        types.scan(3)
+    }
+}
+
+fn divide(row: &mut [Fr], point: Fr) {
+    let pieces = row.par_chunks(PIECE).map(|piece| host::horner(piece, point));
+    let mut above = Zeroizing::new(pieces.collect::<Vec<_>>());
+    let step = point.pow([PIECE as u64]);
+    let mut value = Fr::ZERO;
+    // Replaces the value of each piece by that of all coefficients above it.
+    for piece in above.iter_mut().rev() {
+        let own = std::mem::replace(piece, value);
+        value = own + step * value;
+    }
+    row.par_chunks_mut(PIECE).zip(above.par_iter()).for_each(|(piece, above)| {
+        let mut value = *above;
+        for coefficient in piece.iter_mut().rev() {
+            let own = std::mem::replace(coefficient, value);
+            value = own + point * value;
+        }
+    });
+}

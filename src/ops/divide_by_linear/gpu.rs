@@ -1,0 +1,19 @@
+//! A scan of Horner values, in place if the input is not read again.
+
+use std::sync::Arc;
+
+use super::DivideByLinearStep;
+use crate::{
+    engine::cuda::GpuVector,
+    error::Result,
+    ops::gpu::{GpuContext, GpuStep, LaunchedStep},
+};
+
+impl GpuStep for DivideByLinearStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        context.in_place(&inputs, |gpu, vectors, out| {
+            let rows = inputs[0].rows;
+            gpu.kernels().divide_by_linear(&gpu.stream, out, vectors[0], rows, self.point)
+        })
+    }
+}

@@ -1,0 +1,23 @@
+//! Multiplies by the inverse of the polynomial's value, the same for all elements.
+
+use ark_ff::Field;
+
+use super::DivideByVanishingStep;
+use crate::{
+    engine::EngineWork,
+    error::{Error, Result},
+    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+};
+
+impl HostStep for DivideByVanishingStep {
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+        let inverse = self.divisor().inverse();
+        let inverse = inverse.ok_or_else(|| Error::Internal("the divisor is zero".into()))?;
+        let rows = host::map_elements(context.shape()?, inputs, |at| at.of(0) * inverse);
+        Ok(rows?.into())
+    }
+
+    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
+        types.pass(1)
+    }
+}

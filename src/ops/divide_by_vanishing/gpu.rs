@@ -1,0 +1,20 @@
+//! A product with one factor, in place if the input is not read again.
+
+use std::sync::Arc;
+
+use super::DivideByVanishingStep;
+use crate::{
+    engine::cuda::GpuVector,
+    error::Result,
+    ntt::VanishingPolynomial,
+    ops::gpu::{GpuContext, GpuStep, LaunchedStep},
+};
+
+impl GpuStep for DivideByVanishingStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let vanishing = VanishingPolynomial::on_coset(self.lg_n, self.coset_generator)?;
+        context.in_place(&inputs, |gpu, inputs, out| {
+            gpu.kernels().divide(&gpu.stream, out, inputs[0], &vanishing)
+        })
+    }
+}

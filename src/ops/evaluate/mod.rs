@@ -1,0 +1,33 @@
+//! Evaluates each row, the coefficients of a polynomial, at a point.
+
+#[cfg(feature = "server")]
+mod cpu;
+#[cfg(feature = "cuda")]
+mod gpu;
+
+use super::shapes;
+use crate::{
+    curve::Fr,
+    program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
+};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct EvaluateStep {
+    pub input: ValueId,
+    pub point: Fr,
+}
+
+impl StepKind for EvaluateStep {
+    fn name(&self) -> &'static str {
+        "evaluate"
+    }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        StepInputs::One(&self.input)
+    }
+
+    fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
+        let shape = shapes::vector(inputs)?.with_length(1);
+        shape.map(ValueType::Vector).map_err(|problem| StepProblem::field("input", problem))
+    }
+}

@@ -1,0 +1,38 @@
+//! Sums that a GPU is computing.
+
+use crate::{
+    engine::{ComputedMsm, MsmRun},
+    error::{Error, Result},
+    verify::RandomCombination,
+};
+
+/// Sums that a GPU is computing, and their check.
+pub enum PendingSums {
+    Running { sums: Box<dyn MsmRun>, check: Option<PendingCheck> },
+    Done(ComputedMsm),
+}
+
+/// An MSM that the sums must agree with.
+pub struct PendingCheck {
+    pub factors: RandomCombination,
+    /// The MSM of the combination of all rows.
+    pub combined: Box<dyn MsmRun>,
+}
+
+impl PendingSums {
+    /// Waits for the sums.
+    ///
+    /// Errors: `Corrupt` if the check fails; `DeviceLost`.
+    pub fn finish(self) -> Result<ComputedMsm> {
+        let (sums, check) = match self {
+            Self::Running { sums, check } => (sums.finish()?, check),
+            Self::Done(sums) => (sums, None),
+        };
+        if let Some(PendingCheck { factors, combined }) = check
+            && !factors.verifies(&sums.sums, &combined.finish()?.sums)
+        {
+            return Err(Error::Corrupt);
+        }
+        Ok(sums)
+    }
+}

@@ -1,0 +1,58 @@
+//! Steps that compute each element from those at the same index.
+
+use super::{
+    argument::HostArgument,
+    rows::{HostRows, RowPiece, for_each_piece, zeros},
+};
+use crate::{curve::Fr, error::Result, program::VectorShape};
+
+/// The elements of all inputs at one index.
+pub struct ElementsAt<'a> {
+    /// A piece of each input; `None` for the input that is being overwritten.
+    inputs: &'a [Option<&'a [Fr]>],
+    index: usize,
+    overwritten: Fr,
+}
+
+impl ElementsAt<'_> {
+    /// The element of input number `input`.
+    pub fn of(&self, input: usize) -> Fr {
+        self.inputs[input].map_or(self.overwritten, |piece| piece[self.index])
+    }
+
+    /// The elements of all inputs.
+    pub fn iter(&self) -> impl Iterator<Item = Fr> {
+        (0..self.inputs.len()).map(|input| self.of(input))
+    }
+}
+
+/// Makes rows of `shape`, which all inputs have: each element is `element` of those of the inputs
+/// at its index. Overwrites the input that is owned, if there is one.
+pub fn map_elements(
+    shape: VectorShape,
+    inputs: Vec<HostArgument<'_>>,
+    element: impl Fn(ElementsAt<'_>) -> Fr + Sync,
+) -> Result<HostRows> {
+    let (mut out, mut borrowed) = (None, Vec::with_capacity(inputs.len()));
+    for input in inputs {
+        borrowed.push(match input {
+            HostArgument::Owned(rows) if out.is_none() => {
+                out = Some(rows);
+                None
+            }
+            input => Some(input),
+        });
+    }
+    let mut out = out.unwrap_or_else(|| zeros(shape));
+    let inputs = borrowed.iter().map(|input| input.as_ref().map(HostArgument::rows).transpose());
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    for_each_piece(&mut out, |RowPiece { row, first }, out| {
+        let range = first..first + out.len();
+        let pieces = inputs.iter().map(|rows| rows.map(|rows| &rows[row][range.clone()]));
+        let inputs: Vec<_> = pieces.collect();
+        for (index, out) in out.iter_mut().enumerate() {
+            *out = element(ElementsAt { inputs: &inputs, index, overwritten: *out });
+        }
+    });
+    Ok(out)
+}

@@ -1,0 +1,101 @@
+//! What steps compute with on the host: values in memory, and an engine for NTTs and MSMs.
+
+mod argument;
+mod elements;
+mod polynomial;
+mod rows;
+mod work;
+
+pub use argument::{EncodedRows, HostArgument};
+pub use elements::map_elements;
+pub use polynomial::{evaluate, horner};
+pub use rows::{HostRows, for_each_piece, padded, zeros};
+pub use work::{StepTypes, check_work, elements};
+
+use crate::{
+    curve::points::{Bases, MsmSums},
+    engine::{EncodedScalars, Engine, EngineWork, ExecutedBy, JobControl},
+    error::{Error, Result},
+    program::{ValueType, VectorShape},
+    verify::Verification,
+};
+
+#[derive(PartialEq)]
+pub enum HostValue {
+    Vector(HostRows),
+    Points(MsmSums),
+}
+
+/// What a step computes with, in addition to values.
+pub struct HostContext<'a> {
+    pub engine: &'a dyn Engine,
+    pub control: &'a JobControl,
+    /// The type of the value to make.
+    pub value_type: ValueType,
+    /// The elements of an input step.
+    pub input: Option<EncodedScalars<'a>>,
+    /// The bases of a step that uses bases.
+    pub bases: Option<&'a Bases>,
+}
+
+/// A value, and what computed it if that was the engine.
+pub struct HostResult {
+    pub value: HostValue,
+    pub executor: Option<ExecutedBy>,
+}
+
+/// A kind of step that is computed on the host. Everything except the engine's work runs on the
+/// current rayon pool.
+pub trait HostStep {
+    /// Makes the value. At most one input is owned: the value may take its memory.
+    ///
+    /// Errors: `Invalid` for an element that is not canonical; those of the engine.
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult>;
+
+    /// How much the step computes, for models of its time on the host and on a GPU.
+    fn work(&self, types: &StepTypes<'_>) -> EngineWork;
+
+    /// Whether the value is right, at less than the cost of making it again; `None` if the kind has
+    /// no such check.
+    fn check(
+        &self,
+        _inputs: &[HostArgument<'_>],
+        _value: &HostValue,
+        _context: &HostContext<'_>,
+    ) -> Result<Option<bool>> {
+        Ok(None)
+    }
+
+    /// Bytes of working memory on `engine` for a step with inputs of these types, in addition to
+    /// values.
+    fn scratch_bytes(&self, _inputs: &[ValueType], _engine: &dyn Engine, _: Verification) -> u64 {
+        0
+    }
+}
+
+impl HostContext<'_> {
+    /// The shape of the vector to make.
+    pub fn shape(&self) -> Result<VectorShape> {
+        match self.value_type {
+            ValueType::Vector(shape) => Ok(shape),
+            ValueType::Points(_) => Err(Error::Internal("the step makes points".into())),
+        }
+    }
+
+    pub fn bases(&self) -> Result<&Bases> {
+        self.bases.ok_or_else(|| Error::Internal("the step's bases are missing".into()))
+    }
+}
+
+impl From<HostRows> for HostResult {
+    fn from(rows: HostRows) -> Self {
+        Self { value: HostValue::Vector(rows), executor: None }
+    }
+}
+
+/// The only input of a step.
+pub fn only(inputs: Vec<HostArgument<'_>>) -> Result<HostArgument<'_>> {
+    let [input] = <[_; 1]>::try_from(inputs)
+        .map_err(|_| Error::Internal("the step needs one input".into()))?;
+    Ok(input)
+}

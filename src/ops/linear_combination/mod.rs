@@ -1,0 +1,43 @@
+//! Adds multiples of vectors of the same shape.
+
+#[cfg(feature = "server")]
+mod cpu;
+#[cfg(feature = "cuda")]
+mod gpu;
+
+use super::shapes;
+use crate::{
+    curve::Fr,
+    error::FieldProblem,
+    program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
+};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinearCombinationStep {
+    pub inputs: Vec<ValueId>,
+    /// One factor per input.
+    pub factors: Vec<Fr>,
+}
+
+impl StepKind for LinearCombinationStep {
+    fn name(&self) -> &'static str {
+        "linear_combination"
+    }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        StepInputs::List(&self.inputs)
+    }
+
+    fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
+        let shape = shapes::vectors(inputs, true)?[0];
+        if self.factors.len() != inputs.len() {
+            let (expected, got) = (inputs.len() as u64, self.factors.len() as u64);
+            return Err(StepProblem::field("factors", FieldProblem::Length { expected, got }));
+        }
+        Ok(ValueType::Vector(shape))
+    }
+
+    fn can_overwrite(&self, _: usize) -> bool {
+        true
+    }
+}

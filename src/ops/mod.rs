@@ -1,0 +1,105 @@
+//! The kinds of steps: one folder each, with its specification and the type of its value, and with
+//! one way to compute it per executor. A new kind is a folder and a row of the table.
+
+mod concat;
+mod constant;
+mod divide_by_linear;
+mod divide_by_vanishing;
+mod evaluate;
+#[cfg(feature = "cuda")]
+pub mod gpu;
+#[cfg(feature = "server")]
+pub mod host;
+mod input;
+mod linear_combination;
+mod msm;
+mod ntt;
+mod pad;
+mod pointwise;
+mod powers;
+mod shapes;
+mod slice;
+
+pub use pointwise::PointwiseOperation;
+
+use crate::program::{ExternalOperand, Program, StepInputs, StepKind, StepProblem, ValueType};
+
+/// A program of these operations.
+pub type OperationProgram = Program<Operation>;
+
+/// Declares [`Operation`] and finds what a step's kind can do.
+macro_rules! operations {
+    ($($variant:ident $module:ident::$step:ident,)+) => {
+        $(pub use $module::$step;)+
+
+        /// A step of any kind.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Operation { $($variant($step)),+ }
+
+        impl Operation {
+            fn kind(&self) -> &dyn StepKind {
+                match self { $(Self::$variant(step) => step),+ }
+            }
+
+            /// How the host computes the step.
+            #[cfg(feature = "server")]
+            pub fn on_host(&self) -> &dyn host::HostStep {
+                match self { $(Self::$variant(step) => step),+ }
+            }
+
+            /// How a GPU computes the step.
+            #[cfg(feature = "cuda")]
+            pub fn on_gpu(&self) -> &dyn gpu::GpuStep {
+                match self { $(Self::$variant(step) => step),+ }
+            }
+        }
+
+        $(impl From<$step> for Operation {
+            fn from(step: $step) -> Self {
+                Self::$variant(step)
+            }
+        })+
+    };
+}
+
+operations! {
+    Input input::InputStep,
+    Constant constant::ConstantStep,
+    Powers powers::PowersStep,
+    Ntt ntt::NttStep,
+    Pointwise pointwise::PointwiseStep,
+    LinearCombination linear_combination::LinearCombinationStep,
+    Slice slice::SliceStep,
+    Concat concat::ConcatStep,
+    Pad pad::PadStep,
+    Evaluate evaluate::EvaluateStep,
+    DivideByLinear divide_by_linear::DivideByLinearStep,
+    DivideByVanishing divide_by_vanishing::DivideByVanishingStep,
+    Msm msm::MsmStep,
+}
+
+impl StepKind for Operation {
+    fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        self.kind().inputs()
+    }
+
+    fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
+        self.kind().infer(inputs)
+    }
+
+    fn can_overwrite(&self, position: usize) -> bool {
+        self.kind().can_overwrite(position)
+    }
+
+    fn reads_any_encoding(&self) -> bool {
+        self.kind().reads_any_encoding()
+    }
+
+    fn operand(&self) -> Option<ExternalOperand> {
+        self.kind().operand()
+    }
+}

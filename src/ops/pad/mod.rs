@@ -1,0 +1,38 @@
+//! Appends zeros to each row.
+
+#[cfg(feature = "server")]
+mod cpu;
+#[cfg(feature = "cuda")]
+mod gpu;
+
+use super::shapes;
+use crate::{
+    error::FieldProblem,
+    program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
+};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct PadStep {
+    pub input: ValueId,
+    /// Elements of each row of the result.
+    pub length: u64,
+}
+
+impl StepKind for PadStep {
+    fn name(&self) -> &'static str {
+        "pad"
+    }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        StepInputs::One(&self.input)
+    }
+
+    fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
+        let shape = shapes::vector(inputs)?;
+        let padded = match self.length < shape.length() {
+            true => Err(FieldProblem::TooSmall { min: shape.length() }),
+            false => shape.with_length(self.length),
+        };
+        padded.map(ValueType::Vector).map_err(|problem| StepProblem::field("length", problem))
+    }
+}

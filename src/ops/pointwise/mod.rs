@@ -1,0 +1,69 @@
+//! Computes each element from the elements at the same index of vectors of the same shape.
+
+#[cfg(feature = "server")]
+mod cpu;
+#[cfg(feature = "cuda")]
+mod gpu;
+
+use super::shapes;
+use crate::{
+    error::FieldProblem,
+    program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PointwiseOperation {
+    /// a + b
+    Add,
+    /// a - b
+    Subtract,
+    /// a b
+    Multiply,
+    /// a b + c
+    MultiplyAdd,
+    /// a b - c
+    MultiplySubtract,
+    /// 1 / a, and 0 for 0
+    Invert,
+}
+
+impl PointwiseOperation {
+    /// The number of inputs.
+    pub const fn arity(self) -> usize {
+        match self {
+            Self::Invert => 1,
+            Self::Add | Self::Subtract | Self::Multiply => 2,
+            Self::MultiplyAdd | Self::MultiplySubtract => 3,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct PointwiseStep {
+    pub operation: PointwiseOperation,
+    /// As many values as the operation has inputs.
+    pub inputs: Vec<ValueId>,
+}
+
+impl StepKind for PointwiseStep {
+    fn name(&self) -> &'static str {
+        "pointwise"
+    }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        StepInputs::List(&self.inputs)
+    }
+
+    fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
+        let expected = self.operation.arity();
+        if inputs.len() != expected {
+            let (expected, got) = (expected as u64, inputs.len() as u64);
+            return Err(StepProblem::field("inputs", FieldProblem::Length { expected, got }));
+        }
+        Ok(ValueType::Vector(shapes::vectors(inputs, true)?[0]))
+    }
+
+    fn can_overwrite(&self, _: usize) -> bool {
+        true
+    }
+}

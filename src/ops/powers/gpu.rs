@@ -1,0 +1,19 @@
+//! Each launch multiplies the powers that are known.
+
+use std::sync::Arc;
+
+use super::PowersStep;
+use crate::{
+    engine::cuda::GpuVector,
+    error::Result,
+    ops::gpu::{GpuContext, GpuStep, LaunchedStep},
+};
+
+impl GpuStep for PowersStep {
+    fn launch(&self, _: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let out = context.zeros()?;
+        let (kernels, stream) = (context.gpu.kernels(), &context.gpu.stream);
+        kernels.powers(stream, out.elements(), self.first, self.base)?;
+        Ok(out.into())
+    }
+}

@@ -1,0 +1,52 @@
+//! The shapes that steps ask of their inputs.
+
+use crate::{
+    error::FieldProblem,
+    program::{StepProblem, ValueType, VectorShape},
+};
+
+/// Inputs of a step that takes a list.
+pub(super) const LIST_INPUTS_MAX: usize = 256;
+
+/// The shape of the only input, which must be a vector.
+pub(super) fn vector(inputs: &[ValueType]) -> Result<VectorShape, StepProblem> {
+    match inputs {
+        [ValueType::Vector(shape)] => Ok(*shape),
+        [ValueType::Points(_)] => Err(StepProblem::field("input", FieldProblem::IsPoints)),
+        _ => Err(StepProblem::field("input", FieldProblem::Missing)),
+    }
+}
+
+/// The shapes of a list of vectors that agree with the first one: in the field, in the number of
+/// rows and, with `same_length`, in the length. The list is neither empty nor too long.
+pub(super) fn vectors(
+    inputs: &[ValueType],
+    same_length: bool,
+) -> Result<Vec<VectorShape>, StepProblem> {
+    if inputs.len() > LIST_INPUTS_MAX {
+        let problem = FieldProblem::too_long(LIST_INPUTS_MAX, inputs.len());
+        return Err(StepProblem::field("inputs", problem));
+    }
+    let mut shapes = Vec::with_capacity(inputs.len());
+    for (position, input) in inputs.iter().enumerate() {
+        let refused = |problem| Err(StepProblem::element("inputs", position, problem));
+        let ValueType::Vector(shape) = *input else { return refused(FieldProblem::IsPoints) };
+        shapes.push(shape);
+        let first = shapes[0];
+        if shape.field() != first.field() {
+            return refused(FieldProblem::OtherField);
+        }
+        if shape.rows() != first.rows() {
+            let (expected, got) = (first.rows().into(), shape.rows().into());
+            return refused(FieldProblem::Rows { expected, got });
+        }
+        if same_length && shape.length() != first.length() {
+            let (expected, got) = (first.length(), shape.length());
+            return refused(FieldProblem::Length { expected, got });
+        }
+    }
+    match shapes.is_empty() {
+        true => Err(StepProblem::field("inputs", FieldProblem::Missing)),
+        false => Ok(shapes),
+    }
+}

@@ -1,0 +1,148 @@
+//! Which values a run holds at which step.
+
+use super::{ExternalOperand, OUTPUTS_MAX, Program, StepKind, ValueId};
+use crate::error::{Error, FieldProblem, Result};
+
+/// The memory that a step's result takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultMemory {
+    /// A step may overwrite a value that it reads last.
+    Reused,
+    /// Each step makes its result in new memory, so that a check can read what the step read.
+    New,
+    /// Like `New`, and an oracle makes the result of one step at a time again.
+    Twice,
+}
+
+/// When a run needs which values, given its outputs. A run delivers an output when the output has
+/// been made, and drops each value after the last step that reads it. Steps that no output needs
+/// are not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Liveness {
+    steps: Vec<StepLiveness>,
+    peak_bytes: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct StepLiveness {
+    is_needed: bool,
+    stays_encoded: bool,
+    in_place: Option<usize>,
+    last_uses: Vec<ValueId>,
+}
+
+impl Liveness {
+    /// Errors: `Invalid` if `outputs` is empty, is too long, or names a value that no step makes.
+    pub fn new<K: StepKind>(
+        program: &Program<K>,
+        outputs: &[ValueId],
+        memory: ResultMemory,
+    ) -> Result<Self> {
+        check_outputs(program, outputs)?;
+        let mut steps = vec![StepLiveness::default(); program.steps().len()];
+        for output in outputs {
+            steps[output.index()].is_needed = true;
+        }
+        for (index, step) in program.steps().iter().enumerate() {
+            let is_input = step.operand() == Some(ExternalOperand::Input);
+            steps[index].stays_encoded = is_input && !steps[index].is_needed;
+        }
+        let mut last_uses = vec![None; steps.len()];
+        for (index, step) in program.steps().iter().enumerate().rev() {
+            // All readers have been seen.
+            if !steps[index].is_needed {
+                continue;
+            }
+            let last_use = *last_uses[index].get_or_insert(index);
+            steps[last_use].last_uses.push(ValueId(index as u32));
+            for id in step.inputs().ids() {
+                let input = &mut steps[id.index()];
+                input.is_needed = true;
+                input.stays_encoded &= step.reads_any_encoding();
+                last_uses[id.index()].get_or_insert(index);
+            }
+        }
+        let mut liveness = Self { steps, peak_bytes: 0 };
+        if memory == ResultMemory::Reused {
+            for index in 0..liveness.steps.len() {
+                liveness.steps[index].in_place = liveness.overwritten(program, index);
+            }
+        }
+        liveness.peak_bytes = liveness.peak(program, memory);
+        Ok(liveness)
+    }
+
+    /// Whether an output needs the step.
+    pub fn is_needed(&self, step: ValueId) -> bool {
+        self.steps[step.index()].is_needed
+    }
+
+    /// Whether the value is an input that only steps that take any encoding read. It is passed to
+    /// them as it is in the call.
+    pub fn stays_encoded(&self, value: ValueId) -> bool {
+        self.steps[value.index()].stays_encoded
+    }
+
+    /// The position among the step's inputs of the value in whose memory the step makes its own.
+    pub fn in_place(&self, step: ValueId) -> Option<usize> {
+        self.steps[step.index()].in_place
+    }
+
+    /// The values that no step after `step` reads, among them its own if none reads it.
+    pub fn last_uses(&self, step: ValueId) -> &[ValueId] {
+        &self.steps[step.index()].last_uses
+    }
+
+    /// The most bytes of values that are held at once. Inputs that stay encoded take none.
+    pub const fn peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
+    fn overwritten<K: StepKind>(&self, program: &Program<K>, index: usize) -> Option<usize> {
+        let StepLiveness { is_needed, last_uses, .. } = &self.steps[index];
+        let step = &program.steps()[index];
+        let ids = step.inputs().ids();
+        ids.iter().enumerate().filter(|_| *is_needed).position(|(position, id)| {
+            step.can_overwrite(position)
+                && last_uses.contains(id)
+                && !self.stays_encoded(*id)
+                && program.types[id.index()] == program.types[index]
+                && ids.iter().filter(|other| *other == id).count() == 1
+        })
+    }
+
+    fn peak<K: StepKind>(&self, program: &Program<K>, memory: ResultMemory) -> u64 {
+        let bytes = |id: ValueId| match self.stays_encoded(id) {
+            true => 0,
+            false => program.types[id.index()].bytes(),
+        };
+        let (mut held, mut peak) = (0, 0);
+        for (index, step) in self.steps.iter().enumerate().filter(|(_, step)| step.is_needed) {
+            let made = bytes(ValueId(index as u32));
+            held += made;
+            let now = match (memory, step.in_place) {
+                (ResultMemory::Twice, _) => held + made,
+                // The overwritten value has the same size.
+                (_, Some(_)) => held - made,
+                _ => held,
+            };
+            peak = peak.max(now);
+            held -= step.last_uses.iter().map(|id| bytes(*id)).sum::<u64>();
+        }
+        peak
+    }
+}
+
+fn check_outputs<K: StepKind>(program: &Program<K>, outputs: &[ValueId]) -> Result<()> {
+    let refused = |problem| Err(Error::field("outputs", problem));
+    if outputs.is_empty() {
+        return refused(FieldProblem::Missing);
+    }
+    if outputs.len() > OUTPUTS_MAX {
+        return refused(FieldProblem::too_long(OUTPUTS_MAX, outputs.len()));
+    }
+    match outputs.iter().position(|output| output.index() >= program.steps().len()) {
+        Some(index) => Err(Error::element("outputs", index as u64, FieldProblem::NoSuchStep)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,104 @@
+//! What a program knows of its steps.
+
+use std::slice;
+
+use super::{ValueId, ValueType};
+use crate::error::{Error, FieldProblem, StepField};
+
+/// A kind of step: what it reads and makes.
+pub trait StepKind {
+    /// The name of its message's field in the contract, such as `ntt`.
+    fn name(&self) -> &'static str;
+
+    /// The values that it reads.
+    fn inputs(&self) -> StepInputs<'_>;
+
+    /// The type of the value that it makes from values of these types, one per input.
+    fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem>;
+
+    /// Whether the step can make its value in the memory of its input at this position, if both
+    /// have the same type.
+    fn can_overwrite(&self, _position: usize) -> bool {
+        false
+    }
+
+    /// Whether the step reads inputs of the call in any encoding; other steps read 32-byte
+    /// elements.
+    fn reads_any_encoding(&self) -> bool {
+        false
+    }
+
+    /// What the step takes from the call, in addition to values.
+    fn operand(&self) -> Option<ExternalOperand> {
+        None
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExternalOperand {
+    /// The elements of an input.
+    Input,
+    /// Stored bases.
+    Bases,
+}
+
+/// The values that a step reads, named `input` or `inputs` in the contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepInputs<'a> {
+    None,
+    One(&'a ValueId),
+    List(&'a [ValueId]),
+}
+
+impl<'a> StepInputs<'a> {
+    pub fn ids(self) -> &'a [ValueId] {
+        match self {
+            Self::None => &[],
+            Self::One(id) => slice::from_ref(id),
+            Self::List(ids) => ids,
+        }
+    }
+
+    /// A problem of the input at `position`.
+    pub fn problem(self, position: usize, problem: FieldProblem) -> StepProblem {
+        match self {
+            Self::List(_) => StepProblem::element("inputs", position, problem),
+            Self::None | Self::One(_) => StepProblem::field("input", problem),
+        }
+    }
+}
+
+/// What is wrong with a step, and with which of its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepProblem {
+    /// `None` for the whole step.
+    field: Option<&'static str>,
+    index: Option<u64>,
+    problem: FieldProblem,
+}
+
+impl StepProblem {
+    /// A problem of the whole step.
+    pub const fn step(problem: FieldProblem) -> Self {
+        Self { field: None, index: None, problem }
+    }
+
+    pub const fn field(field: &'static str, problem: FieldProblem) -> Self {
+        Self { field: Some(field), index: None, problem }
+    }
+
+    /// A problem of element `index` of a field.
+    pub const fn element(field: &'static str, index: usize, problem: FieldProblem) -> Self {
+        Self { field: Some(field), index: Some(index as u64), problem }
+    }
+
+    /// The error of step number `step`, whose kind has the name `operation`.
+    pub const fn of_step(self, step: usize, operation: &'static str) -> Error {
+        let Self { field, index, problem } = self;
+        Error::Step {
+            field: StepField { step: step as u32, operation, name: field },
+            index,
+            problem,
+        }
+    }
+}

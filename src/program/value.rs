@@ -1,0 +1,112 @@
+//! Values and their types.
+
+use crate::{curve::Group, error::FieldProblem, field::FieldId};
+
+pub const ROWS_MAX: u32 = 65_536;
+
+/// Elements of all rows of a vector. Bytes of all values of a program stay below 2^56.
+pub const VALUE_ELEMENTS_MAX: u64 = 1 << 40;
+
+/// The index of the step that makes a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub u32);
+
+impl ValueId {
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ValueType {
+    Vector(VectorShape),
+    Points(PointsShape),
+}
+
+/// Rows of the same length: at least one row, at most [`VALUE_ELEMENTS_MAX`] elements in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct VectorShape {
+    field: FieldId,
+    rows: u32,
+    length: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PointsShape {
+    pub group: Group,
+    pub count: u32,
+}
+
+impl ValueType {
+    /// Bytes in memory.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Vector(shape) => shape.bytes(),
+            // Three coordinates each.
+            Self::Points(PointsShape { group, count }) => {
+                count as u64 * 3 * group.coordinate_bytes() as u64
+            }
+        }
+    }
+}
+
+impl VectorShape {
+    /// One row.
+    ///
+    /// Errors: `TooLarge` for the length.
+    pub fn row(field: FieldId, length: u64) -> Result<Self, FieldProblem> {
+        Self { field, rows: 1, length: 0 }.with_length(length)
+    }
+
+    /// The same row several times.
+    ///
+    /// Errors: `Zero` or `TooLarge` for the number of rows.
+    pub fn with_rows(self, rows: u32) -> Result<Self, FieldProblem> {
+        let max = ROWS_MAX.into();
+        let max = VALUE_ELEMENTS_MAX.checked_div(self.length).map_or(max, |rows| rows.min(max));
+        match rows {
+            0 => Err(FieldProblem::Zero),
+            rows if u64::from(rows) > max => Err(FieldProblem::TooLarge { max }),
+            rows => Ok(Self { rows, ..self }),
+        }
+    }
+
+    /// The same number of rows of another length.
+    ///
+    /// Errors: `TooLarge` for the length.
+    pub fn with_length(self, length: u64) -> Result<Self, FieldProblem> {
+        let max = self.length_max();
+        if length > max {
+            return Err(FieldProblem::TooLarge { max });
+        }
+        Ok(Self { length, ..self })
+    }
+
+    /// The greatest length of this number of rows.
+    pub const fn length_max(self) -> u64 {
+        VALUE_ELEMENTS_MAX / self.rows as u64
+    }
+
+    pub const fn field(self) -> FieldId {
+        self.field
+    }
+
+    pub const fn rows(self) -> u32 {
+        self.rows
+    }
+
+    /// Elements of a row.
+    pub const fn length(self) -> u64 {
+        self.length
+    }
+
+    /// Elements of all rows.
+    pub const fn elements(self) -> u64 {
+        self.rows as u64 * self.length
+    }
+
+    /// Bytes in memory.
+    pub const fn bytes(self) -> u64 {
+        self.elements() * self.field.element_bytes()
+    }
+}

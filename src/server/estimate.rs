@@ -1,0 +1,61 @@
+//! What a call of a program would take.
+
+use std::collections::HashSet;
+
+use super::{
+    call::CallContext,
+    program_call::{self, find_program},
+    response::as_micros_u64,
+};
+use crate::{
+    curve::scalars::ScalarEncoding,
+    engine::DeviceInfo,
+    error::Result,
+    ops::OperationProgram,
+    program::{ExternalOperand, InputSpec, OutputKind, OutputSpec, StepKind, ValueId, VectorShape},
+    wire::{decode::EstimateSpec, v1},
+};
+
+/// Errors: `NotFound` for the program; `Invalid` for an output that no step makes.
+pub fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateResponse> {
+    let EstimateSpec { program, outputs, verify } = spec;
+    let state = &call.state;
+    let program = find_program(state, program)?;
+    let outputs = if outputs.is_empty() { unread(&program) } else { outputs };
+    let bytes =
+        |value: &ValueId| program_call::shape(&program, *value).map_or(0, VectorShape::bytes);
+    let output_bytes = outputs.iter().map(bytes).sum();
+    let input_bytes = program.operands(ExternalOperand::Input).map(|input| bytes(&input)).sum();
+    let inputs = program.operands(ExternalOperand::Input).map(|input| InputSpec {
+        encoding: ScalarEncoding::Montgomery,
+        count: program_call::shape(&program, input).map_or(0, VectorShape::elements),
+    });
+    let inputs: Vec<_> = inputs.collect();
+    let wanted = |value: &ValueId| OutputSpec {
+        value: *value,
+        kind: match program_call::shape(&program, *value) {
+            Some(_) => OutputKind::Elements,
+            None => OutputKind::Points,
+        },
+    };
+    let wanted = outputs.iter().map(wanted).collect();
+    let run = state.compute.executor.start(program.clone(), &inputs, wanted, verify)?;
+    let value_bytes = run.value_bytes();
+    let DeviceInfo { name, kind, .. } = state.compute.engine.description();
+    Ok(v1::EstimateResponse {
+        input_bytes,
+        output_bytes,
+        value_bytes,
+        scratch_bytes: run.memory_bytes() - value_bytes,
+        engine: kind.into(),
+        device: name,
+        jobs_ahead: state.budget.jobs.used() as u32,
+        modelled_time_us: as_micros_u64(run.modelled_time().total),
+    })
+}
+
+/// The values that no step reads.
+fn unread(program: &OperationProgram) -> Vec<ValueId> {
+    let read: HashSet<_> = program.steps().iter().flat_map(|step| step.inputs().ids()).collect();
+    program.ids().filter(|value| !read.contains(value)).collect()
+}

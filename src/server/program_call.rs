@@ -1,0 +1,125 @@
+//! Finds what a call of a program names: the program, its bases, its inputs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{call::CallContext, state::ServerState};
+use crate::{
+    curve::points::Bases,
+    error::{Error, FieldProblem, Result},
+    ops::{Operation, OperationProgram},
+    program::{ExternalOperand, InputSpec, StepProblem, ValueId, ValueType, VectorShape},
+    store::UploadUseGuard,
+    wire::decode::{InputSource, ObjectId, ProgramRef, RunInput, UploadId, VectorUploadHeader},
+};
+
+pub struct FoundInput {
+    pub source: FoundSource,
+    pub reduce: bool,
+}
+
+pub enum FoundSource {
+    Inline {
+        spec: InputSpec,
+        data: Bytes,
+    },
+    /// The elements of a vector from element `offset` on.
+    Stored {
+        spec: InputSpec,
+        upload: UploadUseGuard,
+        offset: u64,
+    },
+    Upload(VectorUploadHeader),
+}
+
+impl FoundInput {
+    pub fn spec(&self) -> InputSpec {
+        match &self.source {
+            FoundSource::Inline { spec, .. } | FoundSource::Stored { spec, .. } => *spec,
+            FoundSource::Upload(VectorUploadHeader { encoding, count, .. }) => {
+                InputSpec { encoding: *encoding, count: *count }
+            }
+        }
+    }
+
+    /// Payload bytes that the input must be admitted for.
+    pub fn unadmitted_bytes(&self, call: &CallContext) -> Result<u64> {
+        match &self.source {
+            FoundSource::Inline { data, .. } => Ok(data.len() as u64),
+            FoundSource::Stored { .. } => Ok(0),
+            FoundSource::Upload(vector) => call.unadmitted_payload_bytes(vector),
+        }
+    }
+}
+
+/// Errors: `NotFound`.
+pub fn find_program(state: &ServerState, program: ProgramRef) -> Result<Arc<OperationProgram>> {
+    match program {
+        ProgramRef::Inline(program) => Ok(Arc::new(program)),
+        ProgramRef::Stored(id) => state.programs.get(id),
+    }
+}
+
+/// The bases of each MSM step.
+///
+/// Errors: `Step` if they are unknown, too few, or of another group.
+pub fn find_bases(state: &ServerState, program: &OperationProgram) -> Result<Vec<Bases>> {
+    let steps = program.operands(ExternalOperand::Bases).map(|value| {
+        let Operation::Msm(step) = &program.steps()[value.index()] else {
+            return Err(Error::Internal("a step other than an MSM uses bases".into()));
+        };
+        let refused = |problem| program.step_error(value, problem);
+        let unknown = |_| refused(StepProblem::field("object_id", FieldProblem::UnknownId));
+        let stored = state.bases.get(ObjectId(step.object_id)).map_err(unknown)?;
+        let length = shape(program, step.input).map_or(0, VectorShape::length);
+        step.bases(&stored.points, length).map_err(refused)
+    });
+    steps.collect()
+}
+
+/// Errors: `Item` if a vector is unknown or too short; `Mismatch` for an upload of bases.
+pub fn find_inputs(
+    state: &ServerState,
+    program: &OperationProgram,
+    inputs: Vec<RunInput>,
+) -> Result<Vec<FoundInput>> {
+    let mut steps = program.operands(ExternalOperand::Input);
+    let found = inputs.into_iter().enumerate().map(|(index, RunInput { source, reduce })| {
+        let shape = steps.next().and_then(|value| shape(program, value));
+        let source = match source {
+            InputSource::Inline { encoding, count, data } => {
+                FoundSource::Inline { spec: InputSpec { encoding, count }, data }
+            }
+            InputSource::Upload(vector) => FoundSource::Upload(vector),
+            InputSource::Stored { id, offset } => {
+                let count = shape.map_or(0, VectorShape::elements);
+                find_vector(state, id, offset, count)
+                    .map_err(|error| error.of_item("inputs", index, "stored"))?
+            }
+        };
+        Ok(FoundInput { source, reduce })
+    });
+    found.collect()
+}
+
+fn find_vector(state: &ServerState, id: UploadId, offset: u64, count: u64) -> Result<FoundSource> {
+    let unknown = |_| Error::field("upload_id", FieldProblem::UnknownId);
+    let upload = state.uploads.get(id).map_err(unknown)?;
+    let &VectorUploadHeader { encoding, count: held, .. } = upload.vector()?;
+    let too_short = FieldProblem::Length { expected: count, got: held };
+    let max = held.checked_sub(count).ok_or(Error::field("upload_id", too_short))?;
+    if offset > max {
+        return Err(Error::field("offset", FieldProblem::TooLarge { max }));
+    }
+    let spec = InputSpec { encoding, count };
+    Ok(FoundSource::Stored { spec, upload: upload.begin_use(), offset })
+}
+
+/// The shape of a value; `None` for points, and if no step makes the value.
+pub fn shape(program: &OperationProgram, value: ValueId) -> Option<VectorShape> {
+    match program.value_type(value)? {
+        ValueType::Vector(shape) => Some(shape),
+        ValueType::Points(_) => None,
+    }
+}

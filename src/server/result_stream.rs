@@ -1,0 +1,233 @@
+//! Sends the vectors that a job computes to the client, while later ones are still computed.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    sync::{Notify, mpsc},
+    time::timeout,
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use super::{
+    call::CallContext,
+    call_record::CallRecord,
+    receive::{self, StreamedUploads},
+    response::{self, CHUNK_BYTES},
+    status::CallError,
+};
+use crate::{
+    buffer::{ProgressListener, UploadBuffer},
+    error::{Error, Result},
+    jobs::{FinishedJob, JobTicket},
+    telemetry,
+    verify::Verification,
+    wire::v1,
+};
+
+/// Chunks that wait for a slow reader: more would use more memory for it.
+const CHUNKS_AHEAD: usize = 8;
+
+/// What a call answers with: chunks of vectors, then a summary.
+pub trait StreamedResult: Send + 'static {
+    type JobOutput: Send + 'static;
+    type Response: Send + 'static;
+
+    /// The name of the call in metrics.
+    const OP: &'static str;
+
+    /// Called once when the job has succeeded, before the summary is sent.
+    fn conclude(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// A chunk of the vector that is output number `output`.
+    fn chunk(&self, output: u32, chunk: v1::Chunk) -> Self::Response;
+
+    fn summary(&self, finished: FinishedJob<Self::JobOutput>, times: StreamTimes)
+    -> Self::Response;
+}
+
+/// A vector to send.
+pub struct SentVector {
+    /// Index among the outputs of the call.
+    pub output: u32,
+    pub payload: Arc<UploadBuffer>,
+}
+
+pub struct StreamTimes {
+    /// From the start of the call to the last input byte.
+    pub receive: Duration,
+    /// From the first chunk to the summary.
+    pub send: Duration,
+}
+
+/// A job whose results are sent. Dropping it cancels the job.
+pub struct ResultStream<R: StreamedResult> {
+    result: R,
+    job: JobState<R::JobOutput>,
+    input: StreamedUploads,
+    vectors: Vec<SentVector>,
+    call_started: Instant,
+    idle_timeout: Duration,
+    /// Send chunks as they are computed; false if they are checked, which needs all of them first.
+    sends_early: bool,
+    /// Notified when bytes of inputs or results arrive.
+    progress: Arc<Notify>,
+    _listener: Arc<ProgressListener>,
+}
+
+enum JobState<T> {
+    Running(JobTicket<T>),
+    /// `None` once its summary is sent.
+    Done(Option<FinishedJob<T>>),
+}
+
+pub type ResponseStream<M> = ReceiverStream<std::result::Result<M, Status>>;
+
+type ResponseSender<M> = mpsc::Sender<std::result::Result<M, Status>>;
+
+impl<R: StreamedResult> ResultStream<R> {
+    pub fn new(
+        call: &CallContext,
+        result: R,
+        verify: Verification,
+        vectors: Vec<SentVector>,
+        input: StreamedUploads,
+        job: JobTicket<R::JobOutput>,
+    ) -> Self {
+        let progress = Arc::new(Notify::new());
+        let notified = progress.clone();
+        let listener: Arc<ProgressListener> = Arc::new(move || notified.notify_one());
+        let payloads = vectors.iter().map(|vector| &vector.payload);
+        payloads.chain(input.payloads()).for_each(|payload| payload.listen(&listener));
+        Self {
+            result,
+            job: JobState::Running(job),
+            input,
+            vectors,
+            call_started: call.started,
+            idle_timeout: call.state.settings.idle_timeout,
+            sends_early: verify == Verification::None,
+            progress,
+            _listener: listener,
+        }
+    }
+
+    /// Receives `chunks` of the input until the job has a result to send, then begins to send.
+    ///
+    /// Errors: those of the job and of `chunks`.
+    pub async fn send_after(
+        mut self,
+        chunks: impl Future<Output = std::result::Result<(), CallError>>,
+    ) -> std::result::Result<ResponseStream<R::Response>, CallError> {
+        let begun = receive::receive_during_job(chunks, self.wait_for_first_chunk()).await;
+        if let Err(error) = begun {
+            self.input.end(Some(&error));
+            return Err(error);
+        }
+        Ok(self.send())
+    }
+
+    /// Waits until all input has arrived and the first chunk is computed, or until the job is done.
+    async fn wait_for_first_chunk(&mut self) -> Result<()> {
+        let first = self.vectors.first().filter(|_| self.sends_early);
+        let first = first.map(|vector| vector.payload.clone());
+        loop {
+            let can_send = self.input.is_complete()
+                && first.as_ref().is_some_and(|payload| {
+                    payload.has_received(0..payload.len().min(CHUNK_BYTES as u64))
+                });
+            if can_send || matches!(self.job, JobState::Done(_)) {
+                return Ok(());
+            }
+            self.wait_for_job_or_progress().await?;
+        }
+    }
+
+    /// Waits until the first `end` bytes of a vector are computed.
+    async fn wait_for_bytes(&mut self, payload: &UploadBuffer, end: u64) -> Result<()> {
+        while !payload.has_received(0..end) {
+            if let JobState::Done(_) = self.job {
+                return Err(Error::Internal("the job left out elements".into()));
+            }
+            self.wait_for_job_or_progress().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of the job or for progress.
+    async fn wait_for_job_or_progress(&mut self) -> Result<()> {
+        let progress = self.progress.clone();
+        tokio::select! {
+            biased;
+            concluded = self.wait_for_job() => concluded,
+            () = progress.notified() => Ok(()),
+        }
+    }
+
+    /// Waits for the end of the job, which ends its input.
+    async fn wait_for_job(&mut self) -> Result<()> {
+        if let JobState::Running(job) = &mut self.job {
+            let finished = job.await?;
+            self.result.conclude()?;
+            self.job = JobState::Done(Some(finished));
+            self.input.end(None);
+        }
+        Ok(())
+    }
+
+    /// Sends the vectors in chunks, then the summary. Gives up on a reader that accepts nothing for
+    /// the idle timeout.
+    fn send(mut self) -> ResponseStream<R::Response> {
+        let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+        tokio::spawn(async move {
+            let sent = tokio::select! {
+                biased;
+                sent = self.send_all(&sender) => sent,
+                () = sender.closed() => Err(Error::Cancelled),
+            };
+            let Err(error) = sent else { return };
+            let error = CallError::from(error);
+            if let JobState::Running(_) = self.job {
+                self.input.end(Some(&error));
+                // The call was counted as successful when the response began.
+                CallRecord::new(R::OP).finish(Some(&error));
+            }
+            let _gone = timeout(self.idle_timeout, sender.send(Err(error.into()))).await;
+        });
+        ReceiverStream::new(receiver)
+    }
+
+    /// Errors: those of the job; `Cancelled` if the reader has gone.
+    async fn send_all(&mut self, sender: &ResponseSender<R::Response>) -> Result<()> {
+        let (send_started, idle) = (Instant::now(), self.idle_timeout);
+        let send = async |response| {
+            let sent = timeout(idle, sender.send(Ok(response))).await;
+            sent.ok().and_then(|sent| sent.ok()).ok_or(Error::Cancelled)
+        };
+        for SentVector { output, payload } in std::mem::take(&mut self.vectors) {
+            let len = payload.len();
+            for offset in (0..len).step_by(CHUNK_BYTES) {
+                let bytes = (len - offset).min(CHUNK_BYTES as u64);
+                self.wait_for_bytes(&payload, offset + bytes).await?;
+                let data = response::zeroized_bytes(payload.copy(offset, bytes as usize));
+                send(self.result.chunk(output, v1::Chunk { offset, data })).await?;
+                telemetry::sent(bytes);
+            }
+        }
+        self.wait_for_job().await?;
+        if let JobState::Done(finished) = &mut self.job
+            && let Some(finished) = finished.take()
+        {
+            let receive = self.input.receive_time_since(self.call_started);
+            let times = StreamTimes { receive, send: send_started.elapsed() };
+            // If the reader has gone, only the summary is lost.
+            let _gone = send(self.result.summary(finished, times)).await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! Run calls: turns a header into a job.
+
+use std::sync::Arc;
+
+use super::{
+    call::CallContext,
+    program_call::{self, FoundInput, FoundSource, find_bases, find_inputs, find_program},
+    receive::{StreamedUploads, UploadChunk},
+    result_stream::{ResultStream, SentVector},
+    run_outputs::{CallOutputs, StreamedOutputs, check_points, output_spec, vector_bytes},
+};
+use crate::{
+    buffer::UploadBuffer,
+    error::{Error, FieldProblem, Result},
+    exec::ModelledTime,
+    jobs::{AdmissionPermit, ProgramJob, ProgramJobInput, ProgramWork},
+    ops::OperationProgram,
+    program::{InputSpec, StepProblem, VectorShape},
+    store::{UploadStreamGuard, UploadUseGuard},
+    telemetry,
+    wire::{
+        decode::{RunOutput, RunSpec},
+        v1::{self, run_request::Message},
+    },
+};
+
+/// A call of a program with its memory.
+pub struct AdmittedRun {
+    job: ProgramJob,
+    permit: AdmissionPermit,
+    uploads: StreamedUploads,
+    /// For each input, its index among the uploads.
+    upload_of_input: Vec<Option<usize>>,
+    sent: Vec<SentVector>,
+    result: StreamedOutputs,
+}
+
+impl AdmittedRun {
+    /// Finds what the call names, checks it against the program, admits all bytes, and opens the
+    /// uploads.
+    ///
+    /// Errors: `NotFound`, `Step` (also if the modelled time is too long), `Item`, `Invalid`,
+    /// `Mismatch`, `UploadConflict`, `Exhausted`, `Draining`.
+    pub fn admit(call: &CallContext, spec: RunSpec) -> Result<Self> {
+        let (state, verify) = (&call.state, spec.verify);
+        let program = find_program(state, spec.program)?;
+        let bases = find_bases(state, &program)?;
+        let inputs = find_inputs(state, &program, spec.inputs)?;
+        let given: Vec<_> = inputs.iter().map(FoundInput::spec).collect();
+        let wanted = spec.outputs.iter().map(output_spec).collect();
+        let run = state.compute.executor.start(program.clone(), &given, wanted, verify)?;
+        check_points(call, &program, &spec.outputs)?;
+        let working_bytes = run.memory_bytes();
+        check_fits(call, working_bytes, &program, &inputs, &spec.outputs)?;
+        let modelled = run.modelled_time();
+        check_time(call, &program, modelled)?;
+        let permit = call.admit(working_bytes, 1)?;
+        let outputs = CallOutputs::admit(call, &program, &spec.outputs)?;
+        let uploads = inputs.iter().filter_map(|input| match &input.source {
+            FoundSource::Upload(vector) => Some(vector.clone()),
+            FoundSource::Inline { .. } | FoundSource::Stored { .. } => None,
+        });
+        let uploads = StreamedUploads::open(call, uploads)?;
+        let mut opened = OpenedInputs::default();
+        for input in inputs {
+            opened.open(call, &uploads, input)?;
+        }
+        let lengths = program.ids().filter_map(|value| program_call::shape(&program, value));
+        let longest = lengths.map(VectorShape::length).max().unwrap_or(0);
+        let job = ProgramJob {
+            run,
+            inputs: opened.job,
+            bases,
+            outputs: outputs.job,
+            verify,
+            steps: program.steps().len(),
+            lg_n: longest.checked_ilog2().unwrap_or(0),
+        };
+        let result = StreamedOutputs {
+            state: state.clone(),
+            modelled_time: modelled.total,
+            kept: outputs.kept,
+            _inputs_in_use: opened.in_use,
+        };
+        let (upload_of_input, sent) = (opened.upload_of_input, outputs.sent);
+        Ok(Self { job, permit, uploads, upload_of_input, sent, result })
+    }
+
+    pub fn begin_streams(&self) -> Vec<UploadStreamGuard> {
+        self.uploads.begin_streams()
+    }
+
+    /// Finds the upload that the chunk in a message belongs to.
+    pub fn chunk_reader(&self) -> impl Fn(v1::RunRequest) -> Result<UploadChunk> + use<> {
+        let upload_of_input = self.upload_of_input.clone();
+        move |request| {
+            let Some(Message::Chunk(chunk)) = request.message else {
+                return Err(Error::field("message", FieldProblem::OutOfRange));
+            };
+            let upload = upload_of_input.get(chunk.input as usize).copied().flatten();
+            Ok(UploadChunk {
+                upload: upload.ok_or(Error::field("chunk.input", FieldProblem::OutOfRange))?,
+                chunk: chunk.chunk.ok_or(Error::field("chunk.chunk", FieldProblem::Missing))?,
+            })
+        }
+    }
+
+    /// Queues the job at once.
+    pub fn submit(self, call: &CallContext) -> ResultStream<StreamedOutputs> {
+        let Self { job, permit, uploads, sent, result, .. } = self;
+        let verify = job.verify;
+        let ticket = call.submit(permit, |waker| ProgramWork::new(job, waker));
+        ResultStream::new(call, result, verify, sent, uploads, ticket)
+    }
+}
+
+/// Refuses a program whose modelled time is above the limit, with its longest step.
+fn check_time(
+    call: &CallContext,
+    program: &OperationProgram,
+    modelled: ModelledTime,
+) -> Result<()> {
+    let max = call.state.settings.program_time_max;
+    if modelled.total <= max {
+        return Ok(());
+    }
+    let (max_s, got_s) = (max.as_secs(), modelled.total.as_secs_f64().ceil() as u64);
+    let problem = StepProblem::step(FieldProblem::ProgramTime { max_s, got_s });
+    let refused = program.step_error(modelled.longest, problem);
+    telemetry::count_refusal(&refused);
+    Err(refused)
+}
+
+fn check_fits(
+    call: &CallContext,
+    working_bytes: u64,
+    program: &OperationProgram,
+    inputs: &[FoundInput],
+    outputs: &[RunOutput],
+) -> Result<()> {
+    let mut bytes = working_bytes;
+    for input in inputs {
+        bytes = bytes.saturating_add(input.unadmitted_bytes(call)?);
+    }
+    for output in outputs {
+        bytes = bytes.saturating_add(vector_bytes(program, output));
+    }
+    call.check_fits(bytes)
+}
+
+#[derive(Default)]
+struct OpenedInputs {
+    job: Vec<ProgramJobInput>,
+    upload_of_input: Vec<Option<usize>>,
+    /// The number of uploads so far.
+    uploads: usize,
+    in_use: Vec<UploadUseGuard>,
+}
+
+impl OpenedInputs {
+    fn open(
+        &mut self,
+        call: &CallContext,
+        uploads: &StreamedUploads,
+        input: FoundInput,
+    ) -> Result<()> {
+        let InputSpec { encoding, count } = input.spec();
+        let FoundInput { source, reduce } = input;
+        let (mut first, mut upload_index) = (0, None);
+        let payload = match source {
+            FoundSource::Inline { data, .. } => {
+                let permit = call.admit(data.len() as u64, 0)?;
+                Arc::new(UploadBuffer::from_bytes(&call.state.payloads, &data, permit))
+            }
+            FoundSource::Stored { upload, offset, .. } => {
+                first = offset;
+                let payload = upload.upload().payload.clone();
+                self.in_use.push(upload);
+                payload
+            }
+            FoundSource::Upload(_) => {
+                upload_index = Some(self.uploads);
+                self.uploads += 1;
+                uploads.payload(self.uploads - 1).clone()
+            }
+        };
+        self.upload_of_input.push(upload_index);
+        self.job.push(ProgramJobInput { payload, encoding, reduce, first, count });
+        Ok(())
+    }
+}

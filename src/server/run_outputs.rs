@@ -1,0 +1,165 @@
+//! The outputs of Run calls: memory for them, and the messages that carry them.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    call::CallContext,
+    call_record, program_call,
+    response::{self, as_micros_u64},
+    result_stream::{SentVector, StreamTimes, StreamedResult},
+    state::ServerState,
+};
+use crate::{
+    buffer::UploadBuffer,
+    error::{Error, FieldProblem, Result},
+    exec::StepReport,
+    jobs::{FinishedJob, ProgramJobOutput, ProgramOutput},
+    ops::OperationProgram,
+    program::{OutputKind, OutputSpec, ValueType, VectorShape},
+    store::{KeptVectors, UploadUseGuard},
+    telemetry,
+    wire::{
+        decode::{OutputDelivery, RunOutput, VectorUploadHeader},
+        v1::{self, run_response::Message},
+    },
+};
+
+/// The outputs of a program.
+pub struct CallOutputs {
+    pub job: Vec<ProgramJobOutput>,
+    pub sent: Vec<SentVector>,
+    pub kept: Option<KeptOutputs>,
+}
+
+pub struct KeptOutputs {
+    vectors: KeptVectors,
+    payloads: Vec<Arc<UploadBuffer>>,
+}
+
+pub fn output_spec(output: &RunOutput) -> OutputSpec {
+    let kind = match output.delivery {
+        OutputDelivery::Points(_) => OutputKind::Points,
+        OutputDelivery::Send(_) | OutputDelivery::Keep { .. } => OutputKind::Elements,
+    };
+    OutputSpec { value: output.value, kind }
+}
+
+/// Bytes of a vector to send or to keep; 0 for points.
+pub fn vector_bytes(program: &OperationProgram, output: &RunOutput) -> u64 {
+    let elements = program_call::shape(program, output.value).map_or(0, VectorShape::elements);
+    match output.delivery {
+        OutputDelivery::Send(encoding) | OutputDelivery::Keep { encoding, .. } => {
+            elements * encoding.width() as u64
+        }
+        OutputDelivery::Points(_) => 0,
+    }
+}
+
+/// Checks that the points fit in the message with the result.
+pub fn check_points(
+    call: &CallContext,
+    program: &OperationProgram,
+    outputs: &[RunOutput],
+) -> Result<()> {
+    let bytes = outputs.iter().map(|output| match program.value_type(output.value) {
+        Some(ValueType::Points(points)) => match output.delivery {
+            OutputDelivery::Points(encoding) => {
+                u64::from(points.count) * encoding.point_bytes(points.group) as u64
+            }
+            OutputDelivery::Send(_) | OutputDelivery::Keep { .. } => 0,
+        },
+        _ => 0,
+    });
+    let max = call.state.settings.message_payload_bytes_max;
+    match bytes.sum::<u64>() > max {
+        true => Err(Error::field("outputs", FieldProblem::TooLarge { max })),
+        false => Ok(()),
+    }
+}
+
+impl CallOutputs {
+    pub fn admit(
+        call: &CallContext,
+        program: &OperationProgram,
+        outputs: &[RunOutput],
+    ) -> Result<Self> {
+        let (mut job, mut sent) = (Vec::new(), Vec::new());
+        let (mut vectors, mut payloads) = (Vec::new(), Vec::new());
+        for (index, output) in outputs.iter().enumerate() {
+            let bytes = vector_bytes(program, output);
+            let payload = || {
+                let payload = |permit| UploadBuffer::new(&call.state.payloads, bytes, permit);
+                call.admit(bytes, 0).map(payload).map(Arc::new)
+            };
+            job.push(match output.delivery {
+                OutputDelivery::Points(encoding) => ProgramJobOutput::Points(encoding),
+                OutputDelivery::Send(encoding) => {
+                    let payload = payload()?;
+                    sent.push(SentVector { output: index as u32, payload: payload.clone() });
+                    ProgramJobOutput::Elements { encoding, payload }
+                }
+                OutputDelivery::Keep { id, encoding } => {
+                    let payload = payload()?;
+                    let count = bytes / encoding.width() as u64;
+                    vectors.push(VectorUploadHeader { id, encoding, count, streams: 1 });
+                    payloads.push(payload.clone());
+                    ProgramJobOutput::Elements { encoding, payload }
+                }
+            });
+        }
+        let kept = match vectors.is_empty() {
+            true => None,
+            false => Some(KeptOutputs { vectors: call.state.uploads.reserve(vectors)?, payloads }),
+        };
+        Ok(Self { job, sent, kept })
+    }
+}
+
+/// The outputs of a program, sent as they are computed.
+pub struct StreamedOutputs {
+    pub state: Arc<ServerState>,
+    pub modelled_time: Duration,
+    pub kept: Option<KeptOutputs>,
+    pub _inputs_in_use: Vec<UploadUseGuard>,
+}
+
+impl StreamedResult for StreamedOutputs {
+    type JobOutput = ProgramOutput;
+    type Response = v1::RunResponse;
+
+    const OP: &'static str = "run";
+
+    fn conclude(&mut self) -> Result<()> {
+        match self.kept.take() {
+            Some(kept) => self.state.uploads.keep(kept.vectors, kept.payloads),
+            None => Ok(()),
+        }
+    }
+
+    fn chunk(&self, output: u32, chunk: v1::Chunk) -> v1::RunResponse {
+        let chunk = v1::RunOutputChunk { output, chunk: Some(chunk) };
+        v1::RunResponse { message: Some(Message::Chunk(chunk)) }
+    }
+
+    fn summary(&self, finished: FinishedJob<ProgramOutput>, times: StreamTimes) -> v1::RunResponse {
+        let FinishedJob { output: ProgramOutput { points, steps, report }, timing } = finished;
+        telemetry::record_model_error(report.executor.engine, self.modelled_time, timing.run);
+        let finished = FinishedJob { output: report, timing };
+        let timing = call_record::job("run", &finished, times.receive);
+        let timing = response::with_send_time(Some(timing), times.send);
+        let execution = Some(response::execution(finished.output));
+        let points = points.into_iter().map(Into::into).collect();
+        let steps = steps.into_iter().map(step_report).collect();
+        let result = v1::RunResult { points, timing, execution, steps };
+        v1::RunResponse { message: Some(Message::Result(result)) }
+    }
+}
+
+fn step_report(step: StepReport) -> v1::StepReport {
+    v1::StepReport {
+        operation: step.operation.into(),
+        time_us: as_micros_u64(step.duration),
+        method: step.method,
+        verified: v1::Verify::from(step.verified).into(),
+    }
+}

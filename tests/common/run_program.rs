@@ -1,0 +1,33 @@
+//! Runs a program to its end, as a job does.
+
+use std::sync::Arc;
+
+use capstan::{
+    engine::{EncodedScalars, JobControl},
+    error::Result,
+    exec::{Executor, RunOperands, RunReport},
+    ops::OperationProgram,
+    program::{InputSpec, OutputSpec},
+    verify::Verification,
+};
+
+pub fn run_program(
+    executor: &dyn Executor,
+    program: Arc<OperationProgram>,
+    outputs: Vec<OutputSpec>,
+    operands: &RunOperands<'_>,
+    verify: Verification,
+    control: &JobControl,
+) -> Result<RunReport> {
+    let spec = |input: &EncodedScalars<'_>| {
+        let &EncodedScalars { encoding, count, .. } = input;
+        InputSpec { encoding, count: count as u64 }
+    };
+    let inputs: Vec<_> = operands.inputs.iter().map(spec).collect();
+    let mut run = executor.start(program, &inputs, outputs, verify)?;
+    loop {
+        if let Some(report) = run.step(operands, control)? {
+            return Ok(report);
+        }
+    }
+}

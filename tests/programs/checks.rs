@@ -1,0 +1,158 @@
+//! Wrong results are found, and runs stop between steps.
+
+use capstan::{
+    buffer::ByteSink,
+    curve::{Fr, G1Affine, Group, scalars::ScalarEncoding},
+    engine::{EncodedScalars, JobControl},
+    error::{Error, Result},
+    exec::{ElementSink, Executor, HostExecutor, RunOperands},
+    ops::{EvaluateStep, MsmStep, NttStep, PadStep},
+    program::{InputSpec, OutputKind, OutputSpec, ValueId},
+    verify::Verification,
+};
+
+use crate::{
+    faulty_engine::{EngineMode, FaultDial, faulty_engines},
+    rig::{Answer, Call, CallInput, EXECUTOR, bases, natural, random, random_rows},
+    run_program::run_program,
+};
+
+/// An executor whose engine misbehaves as the dial says.
+fn faulty_executor() -> (HostExecutor, FaultDial) {
+    let (engines, dial) = faulty_engines();
+    (HostExecutor { engine: engines.engine, oracle: engines.oracle }, dial)
+}
+
+fn transform() -> Call {
+    let mut call = Call::default();
+    let input = call.input(&random_rows(2, 6, 1));
+    let input = call.push(NttStep { input, plan: natural(3, false, None) });
+    call.outputs = vec![call.push(EvaluateStep { input, point: random(2) })];
+    call
+}
+
+fn sum() -> Call {
+    let mut call = Call::default();
+    let input = call.input(&random_rows(3, 2, 3));
+    let points: Vec<G1Affine> = vec![ark_ec::AffineRepr::generator(); 2];
+    call.bases = vec![bases(points)];
+    let (group, object_id) = (Group::G1, [0; 32]);
+    call.outputs = vec![call.push(MsmStep { input, group, object_id, offset: 0 })];
+    call
+}
+
+#[test]
+fn wrong_results_of_the_engine_are_found_by_either_check() {
+    let (executor, dial) = faulty_executor();
+    let run = |call: &Call, verify| -> Result<Answer> {
+        call.run(&executor, verify, &JobControl::default())
+    };
+    for call in [transform(), sum()] {
+        let right = run(&call, Verification::None).expect("succeeds").outputs;
+        for verify in [Verification::Full, Verification::Probabilistic] {
+            assert!(run(&call, verify).expect("succeeds").outputs == right);
+        }
+        dial.set(EngineMode::WrongResults);
+        assert!(run(&call, Verification::None).expect("succeeds").outputs != right);
+        for verify in [Verification::Full, Verification::Probabilistic] {
+            assert_eq!(run(&call, verify).err(), Some(Error::Corrupt), "{verify:?}");
+        }
+        dial.set(EngineMode::Honest);
+    }
+}
+
+/// The probabilistic check covers transforms and MSMs, and says so.
+#[test]
+fn reports_say_which_steps_were_checked() {
+    let verified = |call: Call, verify| -> Vec<Verification> {
+        let answer = call.run(&*EXECUTOR, verify, &JobControl::default()).expect("succeeds");
+        let steps = answer.report.steps.into_iter();
+        steps.map(|step| step.verified).collect()
+    };
+    use Verification::{Full, None, Probabilistic};
+    assert_eq!(verified(transform(), None), [None; 3]);
+    assert_eq!(verified(transform(), Probabilistic), [None, Probabilistic, None]);
+    assert_eq!(verified(transform(), Full), [Full; 3]);
+    // The input is read by the MSM only, and not decoded before it.
+    assert_eq!(verified(sum(), Probabilistic), [None, Probabilistic]);
+    let answer = sum().run(&*EXECUTOR, None, &JobControl::default()).expect("succeeds");
+    let methods: Vec<_> = answer.report.steps.iter().map(|step| step.method.as_str()).collect();
+    assert_eq!(methods, ["", "2 threads, blst"]);
+}
+
+/// Cancels the run when it gets its elements.
+struct CancellingSink(JobControl);
+
+impl ByteSink for CancellingSink {
+    fn write(&self, _: u64, _: &[u8]) -> Result<()> {
+        self.0.cancel();
+        Ok(())
+    }
+}
+
+/// Fails the test when it gets elements.
+struct UnreachedSink;
+
+impl ByteSink for UnreachedSink {
+    fn write(&self, _: u64, _: &[u8]) -> Result<()> {
+        panic!("the run was cancelled before this step");
+    }
+}
+
+#[test]
+fn a_cancelled_run_stops_before_its_next_step() {
+    let mut call = Call::default();
+    let input = call.input_step(1, 2);
+    let first = call.push(PadStep { input, length: 3 });
+    let second = call.push(PadStep { input: first, length: 4 });
+    let control = JobControl::default();
+    let (cancelling, unreached) = (CancellingSink(control.clone()), UnreachedSink);
+    let encoding = ScalarEncoding::Montgomery;
+    let CallInput { bytes, .. } = CallInput::canonical(&vec![vec![Fr::from(1), Fr::from(2)]]);
+    let source = &bytes[..];
+    let operands = RunOperands {
+        inputs: &[EncodedScalars::new(ScalarEncoding::Canonical, 2, &source)],
+        bases: &[],
+        sinks: &[
+            Some(ElementSink { encoding, sink: &cancelling }),
+            Some(ElementSink { encoding, sink: &unreached }),
+        ],
+    };
+    let output = |value: ValueId| OutputSpec { value, kind: OutputKind::Elements };
+    let outputs = vec![output(first), output(second)];
+    let program = call.program().expect("allowed");
+    let run = run_program(&*EXECUTOR, program, outputs, &operands, Verification::None, &control);
+    assert_eq!(run.err(), Some(Error::Cancelled));
+}
+
+#[test]
+fn engines_stop_within_a_step() {
+    let (executor, dial) = faulty_executor();
+    dial.set(EngineMode::Hangs);
+    for call in [transform(), sum()] {
+        let soon = std::time::Instant::now() + std::time::Duration::from_millis(50);
+        let control = JobControl::new(Some(soon));
+        let stopped = call.run(&executor, Verification::None, &control);
+        assert_eq!(stopped.err(), Some(Error::Deadline));
+    }
+}
+
+/// Bytes of values, and of the engine's working memory in the largest step.
+#[test]
+fn memory_is_known_before_the_run() {
+    let engine = &EXECUTOR.engine;
+    let scratch = engine.ntt_scratch_bytes(&natural(3, false, None));
+    let mut call = transform();
+    call.steps.truncate(2);
+    let memory = |verify| {
+        let (encoding, count) = (ScalarEncoding::Canonical, 12);
+        let output = OutputSpec { value: ValueId(1), kind: OutputKind::Elements };
+        let program = call.program().expect("allowed");
+        let run = EXECUTOR.start(program, &[InputSpec { encoding, count }], vec![output], verify);
+        run.expect("allowed").memory_bytes()
+    };
+    // Two rows of 6 elements become two of 8: longer rows are never made in place.
+    assert_eq!(memory(Verification::None), 32 * (12 + 16) + scratch);
+    assert_eq!(memory(Verification::Probabilistic), 32 * (12 + 16) + scratch);
+    assert!(memory(Verification::Full) >= 32 * (12 + 16 + 16) + scratch);
+}

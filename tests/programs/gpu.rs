@@ -1,0 +1,50 @@
+//! The executor of GPUs: on the machine's GPU, else on the emulated driver.
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use capstan::{
+    device::{self, DeviceFault, DevicePolicy, DeviceSelection, OpenOptions},
+    engine::{
+        cpu::{ArkworksEngine, CpuEngine},
+        cuda::{CudaEngine, GpuPolicy},
+    },
+    exec::{GpuExecutor, HostExecutor},
+};
+
+use crate::emulated::{self, SEEDS};
+
+/// An executor on a new engine, whose arena has `memory_percent` of the device's memory.
+pub fn open(memory_percent: u64) -> GpuExecutor {
+    let wanted = DeviceSelection { driver: emulated::driver(), devices: vec![0] };
+    let options = OpenOptions {
+        memory_percent,
+        timeout: Duration::from_secs(300),
+        on_fault: Arc::new(|fault: &DeviceFault| eprintln!("{fault}")),
+        policy: DevicePolicy {
+            shared_bytes_max: emulated::shared_bytes_max(),
+            ..DevicePolicy::default()
+        },
+    };
+    let opened = device::open(&wanted, &options).expect("a GPU");
+    let cpu = CpuEngine::new(1).expect("threads");
+    let engine = Arc::new(CudaEngine::new(cpu, opened, GpuPolicy::default()).expect("a GPU"));
+    let oracle = Arc::new(ArkworksEngine::new(1).expect("threads"));
+    GpuExecutor { engine: engine.clone(), host: HostExecutor { engine, oracle } }
+}
+
+/// The executor of all tests, which use it concurrently; each call changes the emulated driver's
+/// seed.
+pub fn executor() -> &'static GpuExecutor {
+    static EXECUTOR: OnceLock<GpuExecutor> = OnceLock::new();
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    if emulated::driver().is_some() {
+        emulated::seed(SEEDS[CALLS.fetch_add(1, Ordering::Relaxed) % SEEDS.len()]);
+    }
+    EXECUTOR.get_or_init(|| open(if emulated::driver().is_some() { 60 } else { 10 }))
+}

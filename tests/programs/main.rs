@@ -1,0 +1,23 @@
+//! Programs over values: every kind of step against arkworks, refusals with their messages, whole
+//! programs of provers, memory, and checks of results.
+#![cfg(feature = "server")]
+
+mod calls;
+mod checks;
+#[cfg(feature = "cuda")]
+#[path = "../common/emulated.rs"]
+mod emulated;
+#[path = "../rig/faulty_engine.rs"]
+#[allow(dead_code)] // not every mode is used here
+mod faulty_engine;
+#[cfg(feature = "cuda")]
+mod gpu;
+mod liveness;
+mod model;
+mod msm;
+mod provers;
+mod refusals;
+mod rig;
+#[path = "../common/run_program.rs"]
+mod run_program;
+mod vectors;

@@ -1,0 +1,366 @@
+//! No secret remains in freed memory: an allocator searches every freed block for a marker scalar
+//! while jobs end in every possible way. The buffers of tonic, h2 and TLS are not wiped
+//! (SECURITY.md), so this test drives the layers below them.
+#![cfg(feature = "server")]
+
+#[path = "../rig/faulty_engine.rs"]
+#[allow(dead_code)] // not every mode is used here
+mod faulty_engine;
+mod programs;
+#[path = "../common/run_program.rs"]
+mod run_program;
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    backtrace::Backtrace,
+    cell::Cell,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+
+use ark_ff::{FftField, Field};
+use capstan::{
+    buffer::{PayloadPool, Quota, UploadBuffer},
+    curve::{
+        Fr, G1Affine, Group,
+        layout::fr_as_bytes,
+        points::{CurvePoint, PointSlice, SumEncoding},
+        scalars::{ScalarEncoding, encode_fr},
+    },
+    engine::{JobControl, NttPlan},
+    error::{Error, FieldProblem, Limit, Result},
+    jobs::{
+        ComputeHost, JobBases, JobWork, MsmJob, MsmSpec, MsmWork, NttJob, NttSpec, NttWork,
+        Scheduler,
+    },
+    store::Uploads,
+    verify::Verification,
+    wire::decode::{UploadId, VectorUploadHeader},
+};
+use faulty_engine::{EngineMode, FaultDial, faulty_engines};
+use zeroize::Zeroizing;
+
+static ARMED: AtomicBool = AtomicBool::new(false);
+static MARKERS: OnceLock<[[u64; 4]; 3]> = OnceLock::new();
+static FOUND: Mutex<Option<String>> = Mutex::new(None);
+
+thread_local! {
+    static REPORTING: Cell<bool> = const { Cell::new(false) };
+}
+
+struct SearchingAllocator;
+
+// SAFETY: `System` allocates; a block is read before it is freed, within its layout.
+unsafe impl GlobalAlloc for SearchingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if layout.size() >= 32 && block.cast::<u64>().is_aligned() && ARMED.load(Ordering::Relaxed)
+        {
+            // SAFETY: the block is live until `System.dealloc`, aligned to words, and of this size.
+            // Reads are volatile, because they include words that were never written.
+            search(layout.size(), |word| unsafe { block.cast::<u64>().add(word).read_volatile() });
+        }
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static SNIFFER: SearchingAllocator = SearchingAllocator;
+
+fn search(bytes: usize, word: impl Fn(usize) -> u64) {
+    let Some(markers) = MARKERS.get() else { return };
+    let found = (0..=bytes / 8 - 4).find(|at| {
+        let first = word(*at);
+        markers.iter().any(|m| m[0] == first && (1..4).all(|i| word(at + i) == m[i]))
+    });
+    let Some(at) = found else { return };
+    let reporting = REPORTING.try_with(|reporting| reporting.replace(true)).unwrap_or(true);
+    if !reporting {
+        let mut first = FOUND.lock().unwrap_or_else(|poison| poison.into_inner());
+        first.get_or_insert_with(|| {
+            format!("word {at} of {bytes} bytes\n{}", Backtrace::force_capture())
+        });
+        drop(first);
+        REPORTING.with(|reporting| reporting.set(false));
+    }
+}
+
+/// A value that nothing else holds: its words differ from each other and from common patterns.
+fn marker() -> Fr {
+    Fr::from(0x9e37_79b9_7f4a_7c15u64).pow([11])
+}
+
+fn words(bytes: &[u8]) -> [u64; 4] {
+    std::array::from_fn(|i| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("eight")))
+}
+
+struct JobRunner {
+    scheduler: Scheduler,
+    host: Arc<ComputeHost>,
+    dial: FaultDial,
+    pool: PayloadPool,
+    bases: Vec<G1Affine>,
+}
+
+const N: usize = 700;
+
+/// `N` elements as bytes; every ninth is the marker.
+fn payload(encoding: ScalarEncoding) -> Zeroizing<Vec<u8>> {
+    let value = |i| if i % 9 == 0 { marker() } else { Fr::from(i) };
+    let values: Zeroizing<Vec<Fr>> = Zeroizing::new((0..N as u64).map(value).collect());
+    let mut bytes = Zeroizing::new(vec![0; 32 * N]);
+    encode_fr(encoding, &values, &mut bytes);
+    bytes
+}
+
+/// A job of one piece that does nothing.
+struct EmptyJob;
+
+impl JobWork for EmptyJob {
+    type Output = ();
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, _: &JobControl) -> Result<Option<()>> {
+        Ok(Some(()))
+    }
+
+    fn span(&self, _: u64) -> tracing::Span {
+        tracing::Span::none()
+    }
+}
+
+impl JobRunner {
+    fn new() -> Self {
+        let (engines, dial) = faulty_engines();
+        let host = Arc::new(ComputeHost::new(engines.engine, engines.oracle).expect("threads"));
+        let bases = vec![<G1Affine as ark_ec::AffineRepr>::generator(); N];
+        let pool = PayloadPool::new(0, vec![]);
+        Self { scheduler: Scheduler::new(1).expect("threads"), host, dial, pool, bases }
+    }
+
+    /// Runs `work`; no block that is freed meanwhile may hold the marker.
+    fn assert_wiped(&self, name: &str, work: impl FnOnce(&Arc<Quota>)) {
+        let counter = Quota::new(Limit::BytesInFlight, 1000);
+        ARMED.store(true, Ordering::SeqCst);
+        work(&counter);
+        self.wait_until_freed();
+        assert_eq!(counter.used(), 0, "{name}: a payload is still counted");
+        ARMED.store(false, Ordering::SeqCst);
+        let found = FOUND.lock().expect("no panic").take();
+        assert!(found.is_none(), "{name}: a secret was left in {}", found.unwrap_or_default());
+    }
+
+    /// An upload of `bytes`, counted by `counter`.
+    fn upload(&self, bytes: &[u8], counter: &Arc<Quota>) -> Arc<UploadBuffer> {
+        let permit = counter.acquire(1).expect("within the limit");
+        Arc::new(UploadBuffer::from_bytes(&self.pool, bytes, vec![permit]))
+    }
+
+    /// Waits until background threads have dropped their values: the only worker has finished a job
+    /// when it runs the next one, and the wiping thread drops values in order.
+    fn wait_until_freed(&self) {
+        block_on(self.scheduler.submit(JobControl::default(), |_| EmptyJob)).expect("a worker");
+        let (sender, receiver) = mpsc::channel::<()>();
+        self.pool.wiper().drop_later(sender);
+        receiver.recv().expect_err("the sender is dropped");
+    }
+
+    fn msm(
+        &self,
+        encoding: ScalarEncoding,
+        upload: Arc<UploadBuffer>,
+        control: JobControl,
+    ) -> Result<()> {
+        let points = PointSlice::new(Arc::new(self.bases.clone()));
+        let batch = N * 32 / encoding.width() / N;
+        let job = MsmJob {
+            spec: MsmSpec {
+                group: Group::G1,
+                batch,
+                reduce: false,
+                result_encoding: SumEncoding::Compressed,
+                verify: [Verification::None, Verification::Probabilistic][batch % 2],
+            },
+            bases: JobBases::Checked(G1Affine::into_bases(points)),
+            scalar_encoding: encoding,
+        };
+        let host = self.host.clone();
+        let ticket = self.scheduler.submit(control, |wake| MsmWork::new(host, job, upload, wake));
+        block_on(ticket).map(drop)
+    }
+
+    fn ntt(&self, upload: Arc<UploadBuffer>, bits: u32, verify: Verification) -> Result<()> {
+        let encoding = [ScalarEncoding::Canonical, ScalarEncoding::Montgomery];
+        let spec = NttSpec {
+            plan: NttPlan {
+                lg_n: 9,
+                inverse: bits & 1 != 0,
+                coset: (bits & 2 != 0).then_some(Fr::GENERATOR),
+                input_reversed: bits & 4 != 0,
+                output_reversed: bits & 8 != 0,
+            },
+            batch: 2,
+            row_length: 350,
+            reduce: false,
+            output_encoding: encoding[bits as usize & 1],
+            verify,
+        };
+        let (host, result) = (self.host.clone(), spec.result_buffer(&self.pool, vec![])?);
+        let job = NttJob { spec, input_encoding: encoding[0] };
+        let ticket = self
+            .scheduler
+            .submit(JobControl::default(), |wake| NttWork::new(host, job, upload, result, wake));
+        block_on(ticket).map(drop)
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(future)
+}
+
+#[test]
+fn no_freed_block_holds_a_secret() {
+    let mut canonical = [0; 32];
+    encode_fr(ScalarEncoding::Canonical, &[marker()], &mut canonical);
+    let decimal = words(&marker().to_string().as_bytes()[..32]);
+    let markers = [words(&canonical), words(fr_as_bytes(&[marker()])), decimal];
+    MARKERS.set(markers).expect("set once");
+    finds_an_unwiped_block(&canonical);
+    let bench = JobRunner::new();
+    msms(&bench);
+    ntts(&bench);
+    programs::run(&bench);
+    failures(&bench);
+    uploads(&bench);
+    #[cfg(feature = "formats")]
+    text(&bench, &canonical);
+}
+
+/// The allocator finds a block that was freed without wiping.
+fn finds_an_unwiped_block(canonical: &[u8]) {
+    ARMED.store(true, Ordering::SeqCst);
+    // Large enough to be unmapped: a smaller block would be found again in its next allocation.
+    drop(std::hint::black_box(canonical.repeat(1 << 16)));
+    ARMED.store(false, Ordering::SeqCst);
+    assert!(FOUND.lock().expect("no panic").take().is_some(), "the allocator finds nothing");
+}
+
+fn msms(bench: &JobRunner) {
+    use ScalarEncoding::{Canonical, Montgomery, Signed, Unsigned};
+    for encoding in [Canonical, Montgomery, Unsigned(8), Signed(8), Signed(1)] {
+        let full = if encoding == Montgomery { Montgomery } else { Canonical };
+        let bytes = payload(full);
+        bench.assert_wiped(&format!("msm of {encoding:?}"), |counter| {
+            bench
+                .msm(encoding, bench.upload(&bytes, counter), JobControl::default())
+                .expect("succeeds");
+        });
+    }
+}
+
+fn ntts(bench: &JobRunner) {
+    let bytes = payload(ScalarEncoding::Canonical);
+    // The marker followed by zeros: every element of the transform is the marker.
+    let mut constant = Zeroizing::new(vec![0; 32 * N]);
+    constant[..32].copy_from_slice(&bytes[..32]);
+    for bits in 0..16 {
+        for verify in [Verification::None, Verification::Full, Verification::Probabilistic] {
+            bench.assert_wiped(&format!("ntt {bits:04b}, {verify:?}"), |counter| {
+                bench.ntt(bench.upload(&bytes, counter), bits, verify).expect("succeeds");
+                bench.ntt(bench.upload(&constant, counter), bits, verify).expect("succeeds");
+            });
+        }
+    }
+}
+
+fn failures(bench: &JobRunner) {
+    let encoding = ScalarEncoding::Canonical;
+    let bytes = payload(encoding);
+    let mut bad = bytes.clone();
+    bad[32 * N - 32..].fill(0xff);
+    bench.assert_wiped("a bad scalar", |counter| {
+        let failed = bench.msm(encoding, bench.upload(&bad, counter), JobControl::default());
+        assert_eq!(
+            failed,
+            Err(Error::element("scalars", N as u64 - 1, FieldProblem::NotCanonical))
+        );
+        let failed = bench.ntt(bench.upload(&bad, counter), 0, Verification::Full);
+        assert_eq!(failed, Err(Error::element("input", N as u64 - 1, FieldProblem::NotCanonical)));
+    });
+    bench.assert_wiped("a panic", |counter| {
+        bench.dial.set(EngineMode::Panics);
+        let panicked = Err(Error::Internal("a job panicked".into()));
+        let failed = bench.msm(encoding, bench.upload(&bytes, counter), JobControl::default());
+        assert_eq!(failed, panicked);
+        assert_eq!(bench.ntt(bench.upload(&bytes, counter), 0, Verification::Full), panicked);
+        bench.dial.set(EngineMode::Honest);
+    });
+    bench.assert_wiped("a deadline", |counter| {
+        bench.dial.set(EngineMode::Hangs);
+        let soon = JobControl::new(Some(Instant::now() + Duration::from_millis(50)));
+        let failed = bench.msm(encoding, bench.upload(&bytes, counter), soon);
+        assert_eq!(failed, Err(Error::Deadline));
+        bench.dial.set(EngineMode::Honest);
+    });
+    bench.assert_wiped("a wrong result", |counter| {
+        bench.dial.set(EngineMode::WrongResults);
+        let failed = bench.ntt(bench.upload(&bytes, counter), 0, Verification::Full);
+        assert_eq!(failed, Err(Error::Corrupt));
+        bench.dial.set(EngineMode::Honest);
+    });
+    bench.assert_wiped("cancelled during the upload", |counter| {
+        let held = vec![counter.acquire(1).expect("within the limit")];
+        let half = Arc::new(UploadBuffer::new(&bench.pool, bytes.len() as u64, held));
+        half.write(0, &bytes[..bytes.len() / 2]).expect("fits");
+        half.fail(Error::Cancelled);
+        assert_eq!(bench.msm(encoding, half, JobControl::default()), Err(Error::Cancelled));
+    });
+}
+
+fn uploads(bench: &JobRunner) {
+    let bytes = payload(ScalarEncoding::Canonical);
+    let vector = |id| VectorUploadHeader {
+        id: UploadId([id; 16]),
+        encoding: ScalarEncoding::Canonical,
+        count: N as u64,
+        streams: 1,
+    };
+    bench.assert_wiped("vectors released and expired", |counter| {
+        let uploads = Uploads::new(8, bench.pool.clone());
+        for id in 1..=3 {
+            let held = vec![counter.acquire(1).expect("within the limit")];
+            let vector_payload = UploadBuffer::from_bytes(&bench.pool, &bytes, held);
+            uploads.insert(vector(id), Arc::new(vector_payload)).expect("within the limit");
+        }
+        uploads.release(UploadId([1; 16])).expect("is stored");
+        assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO), 2);
+    });
+}
+
+#[cfg(feature = "formats")]
+fn text(bench: &JobRunner, canonical: &[u8]) {
+    use capstan::formats::scalars::{Notation, to_text};
+    bench.assert_wiped("text", |_| {
+        for radix in [Notation::Hex, Notation::Decimal] {
+            drop(to_text(radix, canonical));
+        }
+    });
+}
