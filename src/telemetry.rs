@@ -38,8 +38,8 @@ metrics! {
         "MSMs computed in one batch with others over the same bases",
     PHASE_SECONDS Histogram "capstan_phase_seconds"
         "time in each phase of a job, by operation and phase",
-    MODEL_ERROR Histogram "capstan_model_error"
-        "modelled time of a program by the time it took, by engine",
+    MODELLED_TIME_RATIO Histogram "capstan_modelled_time_ratio"
+        "modelled time of a program divided by the time that it took, by engine",
     RECEIVED_BYTES_TOTAL Counter "capstan_received_bytes_total" "payload bytes received",
     SENT_BYTES_TOTAL Counter "capstan_sent_bytes_total" "payload bytes sent",
     QUEUED_JOBS Gauge "capstan_queued_jobs" "jobs that wait for a worker",
@@ -66,7 +66,8 @@ const PHASE_BUCKETS_S: [f64; 14] =
     [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
 
 /// A model within 20 % falls between 0.8 and 1.2.
-const MODEL_ERROR_BUCKETS: [f64; 11] = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0, 4.0, 10.0];
+const MODELLED_TIME_RATIO_BUCKETS: [f64; 11] =
+    [0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0, 4.0, 10.0];
 
 /// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,11 +159,11 @@ where
 /// Errors: `Metrics` if the address cannot be bound, or on a second call.
 pub fn install_metrics(address: SocketAddr) -> Result<(), TelemetryError> {
     let phases = Matcher::Full(PHASE_SECONDS.to_owned());
-    let errors = Matcher::Full(MODEL_ERROR.to_owned());
+    let errors = Matcher::Full(MODELLED_TIME_RATIO.to_owned());
     PrometheusBuilder::new()
         .with_http_listener(address)
         .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
-        .and_then(|builder| builder.set_buckets_for_metric(errors, &MODEL_ERROR_BUCKETS))
+        .and_then(|builder| builder.set_buckets_for_metric(errors, &MODELLED_TIME_RATIO_BUCKETS))
         .and_then(PrometheusBuilder::install)
         .map_err(|error| TelemetryError::Metrics(address, error))?;
     for &Metric { name, kind, help } in METRICS {
@@ -207,10 +208,14 @@ pub(crate) fn record_phase(op: &'static str, phase: &'static str, spent: Duratio
 }
 
 /// Records how a program's modelled time compares with the time that it took.
-pub(crate) fn record_model_error(engine: &'static str, modelled: Duration, measured: Duration) {
+pub(crate) fn record_modelled_time_ratio(
+    engine: &'static str,
+    modelled: Duration,
+    measured: Duration,
+) {
     if !measured.is_zero() {
-        let error = modelled.as_secs_f64() / measured.as_secs_f64();
-        histogram!(MODEL_ERROR, "engine" => engine).record(error);
+        let ratio = modelled.as_secs_f64() / measured.as_secs_f64();
+        histogram!(MODELLED_TIME_RATIO, "engine" => engine).record(ratio);
     }
 }
 
@@ -347,7 +352,7 @@ mod tests {
         count_batched_job(1);
         count_batched_job(3);
         record_phase("test", "compute", Duration::from_millis(20));
-        record_model_error("cpu", Duration::from_millis(9), Duration::from_millis(10));
+        record_modelled_time_ratio("cpu", Duration::from_millis(9), Duration::from_millis(10));
         received(5);
         sent(6);
         set_queued_jobs(1);
@@ -377,8 +382,8 @@ mod tests {
             r#"capstan_jobs_total{op="test",outcome="OK"} 1"#,
             r#"capstan_rejected_total{limit="JOBS"} "#,
             r#"capstan_phase_seconds_bucket{op="test",phase="compute",le="0.03"} 1"#,
-            r#"capstan_model_error_bucket{engine="cpu",le="0.8"} 0"#,
-            r#"capstan_model_error_bucket{engine="cpu",le="1"} 1"#,
+            r#"capstan_modelled_time_ratio_bucket{engine="cpu",le="0.8"} 0"#,
+            r#"capstan_modelled_time_ratio_bucket{engine="cpu",le="1"} 1"#,
             r#"capstan_devices{state="used"} 2"#,
             r#"capstan_devices{state="left_out"} 1"#,
             "capstan_batched_jobs_total 1",

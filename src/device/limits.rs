@@ -46,9 +46,13 @@ impl DeviceLimits {
         clock_khz: 1_980_000,
     };
 
-    /// How many times as long as an H200's a chain of dependent instructions takes.
+    /// How many times as long as on an H200 a chain of dependent instructions takes: 1 if the
+    /// driver reports no clock.
     pub fn slower_clock(&self) -> f64 {
-        f64::from(Self::H200.clock_khz) / f64::from(self.clock_khz.max(1))
+        match self.clock_khz {
+            0 => 1.0,
+            clock_khz => f64::from(Self::H200.clock_khz) / f64::from(clock_khz),
+        }
     }
 
     /// How many times as long as on an H200 work takes that occupies all multiprocessors.

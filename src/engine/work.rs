@@ -1,8 +1,8 @@
-//! Amounts of work, for models of its time.
+//! What an engine is to compute, by size, for models of its time.
 
 use crate::curve::Group;
 
-/// Work that an engine's model knows, by its size.
+/// Work whose time each engine models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineWork {
     /// MSMs over the same bases. The scalars are taken as uniform: small ones take less time.

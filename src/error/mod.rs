@@ -240,10 +240,10 @@ pub enum FieldProblem {
     /// The stored bases are of another group.
     #[error("the stored bases are of another group")]
     OtherGroup,
-    /// The program's modelled time is too long; the step takes most of it.
+    /// The program's modelled time is too long; no step takes longer than this one.
     #[error(
-        "the program would take {got_s} s by the model, this step most of it: at most {max_s} s \
-         are allowed (program_time_max_s)"
+        "the program would take {got_s} s by the server's model, this step the longest: at most \
+         {max_s} s are allowed (program_time_max_s)"
     )]
     ProgramTime {
         /// The server's limit, in seconds.

@@ -96,6 +96,13 @@ impl RunCall {
         !self.outputs_of(id).is_empty()
     }
 
+    /// The bytes of the vectors that are outputs, each counted once.
+    pub fn output_bytes(&self) -> u64 {
+        let outputs = self.program.ids().filter(|id| self.is_output(*id));
+        let shapes = outputs.filter_map(|id| self.shape(id));
+        shapes.map(VectorShape::bytes).fold(0, u64::saturating_add)
+    }
+
     /// Whether step `id` makes a vector of one of the call's inputs.
     pub fn is_input(&self, id: ValueId) -> bool {
         self.inputs.binary_search(&id).is_ok()

@@ -1,6 +1,6 @@
 //! The seam between jobs and what runs their programs.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{ModelledTime, RunOperands, RunReport, call::RunCall};
 use crate::{
@@ -38,9 +38,13 @@ pub trait RunInProgress: Send {
     /// The part of [`Self::memory_bytes`] that values take.
     fn value_bytes(&self) -> u64;
 
-    /// The modelled time of all steps, their checks, and copies from and to the caller. Stored
-    /// bases are taken as resident on the device, scalars as uniform.
+    /// The modelled time of all steps, their checks, and copies from and to the caller, if scalars
+    /// are uniform and stored bases are on the device. Changes if the run moves to the host.
     fn modelled_time(&self) -> ModelledTime;
+
+    /// Fails a run that would move from a GPU to the host, if its modelled time there is above
+    /// `max`.
+    fn limit_time_on_host(&mut self, _max: Duration) {}
 
     /// The number of the call's input that the next step decodes.
     fn next_input(&self) -> Option<usize>;

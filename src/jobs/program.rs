@@ -1,6 +1,6 @@
 //! The job of a program: runs it step by step, each step once the input that it reads has arrived.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use tracing::{Span, debug_span, field::Empty};
 
@@ -55,6 +55,8 @@ pub struct ProgramOutput {
     /// One per output: its points, encoded; empty for a vector.
     pub points: Vec<Vec<u8>>,
     pub steps: Vec<StepReport>,
+    /// The modelled time of the run, on what ran it.
+    pub modelled_time: Duration,
     pub report: JobReport,
 }
 
@@ -133,6 +135,7 @@ impl ProgramWork {
         ProgramOutput {
             points: points.collect(),
             steps: report.steps,
+            modelled_time: self.job.run.modelled_time().total,
             report: JobReport { lg_n, verify, verify_time, executor: report.executor },
         }
     }

@@ -48,12 +48,13 @@ impl AdmittedRun {
         let inputs = find_inputs(state, &program, spec.inputs)?;
         let given: Vec<_> = inputs.iter().map(FoundInput::spec).collect();
         let wanted = spec.outputs.iter().map(output_spec).collect();
-        let run = state.compute.executor.start(program.clone(), &given, wanted, verify)?;
+        let mut run = state.compute.executor.start(program.clone(), &given, wanted, verify)?;
         check_points(call, &program, &spec.outputs)?;
         let working_bytes = run.memory_bytes();
         check_fits(call, working_bytes, &program, &inputs, &spec.outputs)?;
         let modelled = run.modelled_time();
         check_time(call, &program, modelled)?;
+        run.limit_time_on_host(state.settings.program_time_max);
         let permit = call.admit(working_bytes, 1)?;
         let outputs = CallOutputs::admit(call, &program, &spec.outputs)?;
         let uploads = inputs.iter().filter_map(|input| match &input.source {
@@ -78,7 +79,6 @@ impl AdmittedRun {
         };
         let result = StreamedOutputs {
             state: state.clone(),
-            modelled_time: modelled.total,
             kept: outputs.kept,
             _inputs_in_use: opened.in_use,
         };

@@ -1,6 +1,6 @@
 //! The outputs of Run calls: memory for them, and the messages that carry them.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::{
     call::CallContext,
@@ -118,7 +118,6 @@ impl CallOutputs {
 /// The outputs of a program, sent as they are computed.
 pub struct StreamedOutputs {
     pub state: Arc<ServerState>,
-    pub modelled_time: Duration,
     pub kept: Option<KeptOutputs>,
     pub _inputs_in_use: Vec<UploadUseGuard>,
 }
@@ -142,8 +141,9 @@ impl StreamedResult for StreamedOutputs {
     }
 
     fn summary(&self, finished: FinishedJob<ProgramOutput>, times: StreamTimes) -> v1::RunResponse {
-        let FinishedJob { output: ProgramOutput { points, steps, report }, timing } = finished;
-        telemetry::record_model_error(report.executor.engine, self.modelled_time, timing.run);
+        let FinishedJob { output, timing } = finished;
+        let ProgramOutput { points, steps, modelled_time, report } = output;
+        telemetry::record_modelled_time_ratio(report.executor.engine, modelled_time, timing.run);
         let finished = FinishedJob { output: report, timing };
         let timing = call_record::job("run", &finished, times.receive);
         let timing = response::with_send_time(Some(timing), times.send);

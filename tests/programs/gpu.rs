@@ -9,7 +9,7 @@ use std::{
 };
 
 use capstan::{
-    device::{self, DeviceFault, DevicePolicy, DeviceSelection, OpenOptions},
+    device::{self, DeviceFault, DevicePolicy, DeviceSelection, LeaseGate, OpenOptions},
     engine::{
         cpu::{ArkworksEngine, CpuEngine},
         cuda::{CudaEngine, GpuPolicy},
@@ -19,17 +19,15 @@ use capstan::{
 
 use crate::emulated::{self, SEEDS};
 
-/// An executor on a new engine, whose arena has `memory_percent` of the device's memory.
-pub fn open(memory_percent: u64) -> GpuExecutor {
+/// An executor on a new engine, whose arena has `memory_percent` of the device's memory and
+/// consults `lease_gate`.
+pub fn open(memory_percent: u64, lease_gate: LeaseGate) -> GpuExecutor {
     let wanted = DeviceSelection { driver: emulated::driver(), devices: vec![0] };
     let options = OpenOptions {
         memory_percent,
         timeout: Duration::from_secs(300),
         on_fault: Arc::new(|fault: &DeviceFault| eprintln!("{fault}")),
-        policy: DevicePolicy {
-            shared_bytes_max: emulated::shared_bytes_max(),
-            ..DevicePolicy::default()
-        },
+        policy: DevicePolicy { shared_bytes_max: emulated::shared_bytes_max(), lease_gate },
     };
     let opened = device::open(&wanted, &options).expect("a GPU");
     let cpu = CpuEngine::new(1).expect("threads");
@@ -46,5 +44,6 @@ pub fn executor() -> &'static GpuExecutor {
     if emulated::driver().is_some() {
         emulated::seed(SEEDS[CALLS.fetch_add(1, Ordering::Relaxed) % SEEDS.len()]);
     }
-    EXECUTOR.get_or_init(|| open(if emulated::driver().is_some() { 60 } else { 10 }))
+    let memory_percent = if emulated::driver().is_some() { 60 } else { 10 };
+    EXECUTOR.get_or_init(|| open(memory_percent, Arc::new(|| true)))
 }

@@ -14,10 +14,15 @@ mod faulty_engine;
 mod gpu;
 mod liveness;
 mod model;
+#[cfg(feature = "cuda")]
+mod moves_to_host;
 mod msm;
 mod provers;
 mod refusals;
 mod rig;
 #[path = "../common/run_program.rs"]
 mod run_program;
+#[cfg(feature = "cuda")]
+#[path = "../common/vec_sink.rs"]
+mod vec_sink;
 mod vectors;

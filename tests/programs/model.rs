@@ -129,6 +129,25 @@ fn threads_share_the_work_of_the_cpu() {
     assert_eq!(one.modelled_time(&nothing), Duration::ZERO);
 }
 
+/// Against medians in `benches/RESULTS.md`, on two threads.
+#[test]
+fn the_cpus_time_is_within_20_percent() {
+    let engine = CpuEngine::new(2).unwrap();
+    let msm = |lg_n: u32| EngineWork::Msm { group: Group::G1, n: 1 << lg_n, vectors: 1 };
+    let ntt = |lg_n| EngineWork::Ntt { lg_n, rows: 1 };
+    for (work, measured_ms) in [
+        (msm(10), 6.9),
+        (msm(14), 76.9),
+        (msm(18), 907.0),
+        (msm(20), 3460.0),
+        (ntt(16), 9.8),
+        (ntt(20), 212.0),
+    ] {
+        let ratio = engine.modelled_time(&work).as_secs_f64() * 1e3 / measured_ms;
+        assert!((0.8..=1.2).contains(&ratio), "{work:?}: {ratio:.2} of {measured_ms} ms");
+    }
+}
+
 #[cfg(feature = "cuda")]
 mod h200 {
     //! Against `benches/results/h200.jsonl`.

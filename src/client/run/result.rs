@@ -58,8 +58,8 @@ pub struct RunEstimate {
     pub device: String,
     /// Jobs that the server has accepted and not yet answered.
     pub jobs_ahead: u32,
-    /// Modelled time of steps, checks and copies, without waiting for other jobs. A server refuses
-    /// runs whose modelled time is too long ([`Reason::ProgramTime`](crate::client::Reason)).
+    /// Modelled time of steps, checks and copies, if no other job runs. Servers refuse programs
+    /// whose modelled time is above their limit ([`Reason::ProgramTime`](crate::client::Reason)).
     pub modelled_time: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! The modelled time of work on the host's threads, with the costs of the machine and the sizes in
-//! `benches/experiments/cpu-engine.md`.
+//! The modelled time of work on the host's threads. `benches/experiments/cpu-engine.md` says on
+//! which machine and sizes the costs were measured.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
 /// Thread time of a butterfly of a transform.
 const BUTTERFLY_NS: f64 = 43.0;
 const PRODUCT_NS: f64 = 26.0;
-/// Thread time to read or write a byte of a vector, which hides behind products or hides them.
+/// Thread time to read or write a byte of a vector. Products and memory accesses overlap.
 const BYTE_NS: f64 = 0.1;
 
 /// `addition_ns` is the thread time of adding a point of the MSM's group to a bucket.
@@ -26,7 +26,7 @@ pub(super) fn modelled_time(
         EngineWork::Msm { n: 0, .. } => 0.0,
         EngineWork::Msm { group, n, vectors } => {
             let pieces = n.div_ceil(msm_piece_len(group) as u64);
-            let piece = n.div_ceil(pieces).max(2) as usize;
+            let piece = n.div_ceil(pieces) as usize;
             let additions = msm_plan::modelled_additions(group, piece, threads.max(1));
             f64::from(vectors) * pieces as f64 * additions * addition_ns(group)
         }
@@ -38,7 +38,7 @@ pub(super) fn modelled_time(
         EngineWork::Vectors(VectorWork { products, bytes, .. }) => {
             (products as f64 * PRODUCT_NS).max(bytes as f64 * BYTE_NS) / whole
         }
-        // A product takes an element into Montgomery form.
+        // One product converts an element to Montgomery form, or back.
         EngineWork::Transfer { elements } => elements as f64 * PRODUCT_NS / whole,
     };
     Duration::from_nanos(ns as u64)

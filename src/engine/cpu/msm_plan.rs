@@ -37,38 +37,31 @@ pub(super) const fn tile_points_max(group: Group) -> usize {
 ///
 /// Shape: n at least 2, bits at least 1.
 pub(super) fn plan(group: Group, n: usize, bits: usize, threads: usize) -> CpuMsmPlan {
-    let CheapestSplit { window_bits, split, .. } = cheapest_split(group, n, bits, threads);
-    CpuMsmPlan { window_bits, tiles: tiles(n, window_count(bits, window_bits), window_bits, split) }
-}
-
-/// The modelled duration of an MSM of `n` full scalars, in additions of a point to a bucket.
-///
-/// Shape: n at least 2.
-pub(super) fn modelled_additions(group: Group, n: usize, threads: usize) -> f64 {
-    cheapest_split(group, n, 255, threads).cost
-}
-
-/// The windows and their split of the least duration.
-struct CheapestSplit {
-    /// In additions of a point to a bucket.
-    cost: f64,
-    window_bits: usize,
-    split: RowSplit,
-}
-
-fn cheapest_split(group: Group, n: usize, bits: usize, threads: usize) -> CheapestSplit {
-    let split = RowSplit { whole: 0, parts: 1, parts_whole: 1 };
-    let mut best = CheapestSplit { cost: f64::INFINITY, window_bits: 1, split };
+    let mut best = (f64::INFINITY, 1, RowSplit { whole: 0, parts: 1, parts_whole: 1 });
     for window_bits in 1..=WINDOW_BITS_MAX.min(bits + 1) {
         let rows = window_count(bits, window_bits);
         for split in candidate_splits(group, n, rows, threads) {
             let cost = makespan(n, bits, window_bits, split, threads);
-            if cost < best.cost {
-                best = CheapestSplit { cost, window_bits, split };
+            if cost < best.0 {
+                best = (cost, window_bits, split);
             }
         }
     }
-    best
+    let (_, window_bits, split) = best;
+    CpuMsmPlan { window_bits, tiles: tiles(n, window_count(bits, window_bits), window_bits, split) }
+}
+
+/// The modelled duration of an MSM of `n` full scalars, in additions of a point to a bucket. Takes
+/// all threads as busy to the end, so that no split is searched.
+pub(super) fn modelled_additions(group: Group, n: usize, threads: usize) -> f64 {
+    let (n, threads, parts) = (n as f64, threads as f64, n.div_ceil(tile_points_max(group)) as f64);
+    let cost = |window_bits| {
+        let rows = window_count(255, window_bits) as f64;
+        let bucket_sets = (rows * parts / threads).max(1.0);
+        let buckets = bucket_sets * (1u64 << (window_bits - 1)) as f64;
+        rows * n / threads + BUCKET_COST * buckets
+    };
+    (1..=WINDOW_BITS_MAX).map(cost).fold(f64::INFINITY, f64::min)
 }
 
 /// Buckets that `threads` threads hold together in an MSM of `n` full scalars.

@@ -12,11 +12,11 @@ use crate::{
 /// Copying an element of 32 bytes between host and device at 53.7 GB/s
 /// (`benches/experiments/host-device.md`).
 const TRANSFER_NS: f64 = 32.0 / 53.7;
-/// The time until the host notices the end of a copy, and launches it.
+/// The time to launch a copy, and until the host notices its end.
 const TRANSFER_LATENCY_NS: f64 = 10e3;
 
-/// The time of work on operands in `gpu`'s memory. MSMs find their bases there, with the tables of
-/// bases that are used often.
+/// The time of work on operands in `gpu`'s memory. The bases of MSMs are there as well, with the
+/// tables that bases get if they are used often.
 pub fn on_device(gpu: &Gpu, work: &EngineWork) -> Duration {
     let limits = &gpu.identity().limits;
     match *work {

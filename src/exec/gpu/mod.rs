@@ -3,7 +3,7 @@
 
 mod launched;
 
-use std::{mem, sync::Arc};
+use std::{mem, sync::Arc, time::Duration};
 
 use tracing::debug;
 
@@ -31,6 +31,7 @@ struct GpuRun {
     /// Takes over if the GPU has no memory.
     on_host: Box<dyn RunInProgress>,
     modelled: ModelledTime,
+    time_on_host_max: Duration,
     phase: GpuPhase,
 }
 
@@ -48,11 +49,14 @@ impl Executor for GpuExecutor {
             return on_host;
         }
         let engine = self.engine.clone();
-        let modelled = match call.liveness.peak_bytes() <= engine.device_bytes() {
+        // Outputs stay on the device until the end.
+        let bytes = call.liveness.peak_bytes().saturating_add(call.output_bytes());
+        let modelled = match bytes <= engine.device_bytes() {
             true => call.modelled_time(|work| engine.modelled_time_on_device(work)),
             false => on_host.modelled_time(),
         };
-        Box::new(GpuRun { engine, call, on_host, modelled, phase: GpuPhase::Waiting(0) })
+        let (time_on_host_max, phase) = (Duration::MAX, GpuPhase::Waiting(0));
+        Box::new(GpuRun { engine, call, on_host, modelled, time_on_host_max, phase })
     }
 }
 
@@ -65,9 +69,13 @@ impl RunInProgress for GpuRun {
         self.on_host.value_bytes()
     }
 
-    /// On a GPU, if it holds all values; the host may still take over if the GPU is busy.
+    /// On a GPU, if it holds all values, until the host takes over because the GPU is busy.
     fn modelled_time(&self) -> ModelledTime {
         self.modelled
+    }
+
+    fn limit_time_on_host(&mut self, max: Duration) {
+        self.time_on_host_max = max;
     }
 
     fn next_input(&self) -> Option<usize> {
@@ -102,7 +110,11 @@ impl RunInProgress for GpuRun {
         match advanced {
             Ok(run) => self.phase = GpuPhase::Launching(run),
             // Nothing has been delivered yet.
-            Err(Error::Exhausted { limit: Limit::DeviceMemory, .. }) => {
+            Err(error @ Error::Exhausted { limit: Limit::DeviceMemory, .. }) => {
+                self.modelled = self.on_host.modelled_time();
+                if self.modelled.total > self.time_on_host_max {
+                    return Err(error);
+                }
                 debug!("no GPU has memory for the program");
             }
             Err(error) => return Err(error),

@@ -9,12 +9,13 @@ use crate::{
     msm::{Recoding, launch::PerGroup, tables},
 };
 
-/// The most scalars of a vector of an MSM; longer ones are taken as several.
+/// The most scalars of a vector in one MSM; longer vectors are modelled as several MSMs.
 const SCALARS_MAX: u64 = 1 << 26;
-/// Launches and the steps between stages, which no choice of windows changes: of an MSM of at most
-/// 2^`LG_SMALL` scalars, and of each doubling (`benches/experiments/msm.md`).
+/// The time of launches and of the steps between stages, whatever the windows, of an MSM of at most
+/// 2^`LG_SMALL` scalars (`benches/experiments/msm.md`).
 const LATENCY_NS: PerGroup<f64> = PerGroup { g1: 150e3, g2: 300e3 };
-const DOUBLING_NS: PerGroup<f64> = PerGroup { g1: 36e3, g2: 100e3 };
+/// What this time grows by if the number of scalars doubles.
+const SIZE_DOUBLING_NS: PerGroup<f64> = PerGroup { g1: 36e3, g2: 100e3 };
 const LG_SMALL: f64 = 10.0;
 
 impl MsmSize {
@@ -22,7 +23,7 @@ impl MsmSize {
     pub fn modelled_time(&self, windows: &Recoding, limits: &DeviceLimits) -> Duration {
         let scalars = f64::from(self.n) * f64::from(self.vectors);
         let doublings = (scalars.max(1.0).log2() - LG_SMALL).max(0.0);
-        let latency = LATENCY_NS.get(self.group) + doublings * DOUBLING_NS.get(self.group);
+        let latency = LATENCY_NS.get(self.group) + doublings * SIZE_DOUBLING_NS.get(self.group);
         let ns = (self.model_ns(windows, limits) + latency) * limits.slower_clock();
         Duration::from_nanos(ns as u64)
     }

@@ -13,12 +13,12 @@ pub struct StepTypes<'a> {
 }
 
 impl StepTypes<'_> {
-    /// A pass that computes `products` products for each element, at the same index or of a copy.
+    /// A pass in which each result depends on few elements, and takes `products` products.
     pub fn pass(&self, products: u64) -> EngineWork {
         EngineWork::Vectors(self.vector_work(products))
     }
 
-    /// Like [`Self::pass`], for results that depend on all elements before them.
+    /// Like [`Self::pass`], but each result depends on all elements before it.
     pub fn scan(&self, products: u64) -> EngineWork {
         EngineWork::Vectors(VectorWork { is_scan: true, ..self.vector_work(products) })
     }
@@ -44,7 +44,7 @@ pub fn elements(value: ValueType) -> u64 {
     }
 }
 
-/// What the check of a value costs that was made by this work, on the engine or the device.
+/// The work of checking a value that `work` made.
 pub fn check_work(work: EngineWork) -> Vec<EngineWork> {
     match work {
         // The input and the output are evaluated at a point.
