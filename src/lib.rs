@@ -42,6 +42,8 @@ mod ops;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 #[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
 mod program;
+#[cfg(all(feature = "wire", not(feature = "internals")))]
+mod region;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod store;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
@@ -77,6 +79,9 @@ pub mod ops;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod program;
+#[cfg(all(feature = "wire", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod region;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod store;

@@ -46,6 +46,7 @@ metrics! {
     IN_FLIGHT_BYTES Gauge "capstan_in_flight_bytes" "bytes reserved for jobs and uploads",
     SPARE_MEMORY_BYTES Gauge "capstan_spare_memory_bytes"
         "bytes of payload memory kept for later payloads",
+    REGION_BYTES Gauge "capstan_region_bytes" "bytes of memory shared with local clients",
     STORE_BYTES Gauge "capstan_store_bytes" "bytes of stored bases",
     STORE_OBJECTS Gauge "capstan_store_objects" "stored bases",
     CONNECTIONS Gauge "capstan_connections" "open connections",
@@ -231,9 +232,10 @@ pub(crate) fn set_queued_jobs(jobs: u64) {
     gauge!(QUEUED_JOBS).set(jobs as f64);
 }
 
-/// Sets the bytes reserved for jobs and uploads, and those kept for later payloads.
-pub(crate) fn payload_memory(in_flight: u64, spare: u64) {
+/// Sets the bytes reserved for jobs and uploads, those kept for later payloads, and those shared.
+pub(crate) fn payload_memory(in_flight: u64, spare: u64, shared: u64) {
     gauge!(IN_FLIGHT_BYTES).set(in_flight as f64);
+    gauge!(REGION_BYTES).set(shared as f64);
     gauge!(SPARE_MEMORY_BYTES).set(spare as f64);
 }
 
@@ -356,7 +358,7 @@ mod tests {
         received(5);
         sent(6);
         set_queued_jobs(1);
-        payload_memory(2, 1);
+        payload_memory(2, 1, 3);
         stored(3, 1);
         connections(4);
         devices(2, 1);

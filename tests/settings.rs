@@ -43,6 +43,7 @@ fn defaults_equal_the_servers_defaults() {
     let expected = ServerSettings {
         bytes_in_flight_max: config.server.bytes_in_flight_max,
         connection_bytes_in_flight_max: config.server.bytes_in_flight_max / 2,
+        region_bytes_max: config.server.region_bytes_max,
         store_bytes_max: config.server.store_bytes_max,
         ..ServerSettings::default()
     };

@@ -5,7 +5,7 @@ use std::{mem, ops::Range, sync::OnceLock, thread};
 use parking_lot::Mutex;
 
 use super::{
-    PayloadPool, QuotaPermit,
+    PayloadPool, QuotaPermit, RegionSlice,
     pool::{GROUP, GROUP_SEGMENTS, PinnedSlot, SEGMENT_BYTES, SLOT, wipe},
     segment::Segment,
 };
@@ -25,6 +25,8 @@ const GROUPS_PER_THREAD_MIN: usize = 4;
 pub(super) struct PayloadMemory {
     pub len: u64,
     pub pool: PayloadPool,
+    /// Where the payload lies, if not in groups.
+    pub region: Option<RegionSlice>,
     groups: Box<[OnceLock<SegmentGroup>]>,
     /// Returned after the groups.
     _permits: Vec<QuotaPermit>,
@@ -131,7 +133,15 @@ impl PayloadMemory {
     /// For a payload of `len` bytes. `permits` are returned once its memory is wiped.
     pub fn new(pool: PayloadPool, len: u64, permits: Vec<QuotaPermit>) -> Self {
         let groups = (0..len.div_ceil(GROUP as u64)).map(|_| OnceLock::new()).collect();
-        Self { len, pool, groups, _permits: permits }
+        Self { len, pool, region: None, groups, _permits: permits }
+    }
+
+    /// A payload in memory shared with a client, which is not wiped.
+    pub fn in_region(pool: PayloadPool, region: RegionSlice) -> Self {
+        let mut memory = Self::new(pool, 0, Vec::new());
+        memory.len = region.len();
+        memory.region = Some(region);
+        memory
     }
 
     /// The pinned memory of `slot`, if it has some. If `allocate` is set, allocates memory that
@@ -153,6 +163,9 @@ impl PayloadMemory {
 
     /// Writes `bytes`, starting at byte number `start`.
     pub fn write(&self, start: u64, bytes: &[u8]) {
+        if let Some(region) = &self.region {
+            return region.write(start, bytes);
+        }
         let mut rest = bytes;
         for slot in slots(start..start + bytes.len() as u64) {
             let (piece, later) = rest.split_at(slot.bytes.len());
@@ -161,7 +174,20 @@ impl PayloadMemory {
         }
     }
 
-    /// Passes the bytes of `range` to `read` in pieces, skipping unallocated memory.
+    /// Copies `out.len()` bytes from `start` on. They must have been written.
+    pub fn read(&self, start: u64, out: &mut [u8]) {
+        if let Some(region) = &self.region {
+            return region.read(start, out);
+        }
+        let mut copied = 0;
+        self.for_each_piece(start..start + out.len() as u64, |piece| {
+            out[copied..copied + piece.len()].copy_from_slice(piece);
+            copied += piece.len();
+        });
+    }
+
+    /// Passes the bytes of `range`, not in a region, to `read` in pieces, skipping unallocated
+    /// memory.
     pub fn for_each_piece(&self, range: Range<u64>, mut read: impl FnMut(&[u8])) {
         for slot in slots(range) {
             if let Some(group) = self.groups[slot.group].get() {

@@ -7,35 +7,54 @@ use parking_lot::{MappedMutexGuard, MutexGuard};
 use super::{UploadBuffer, group::slots};
 use crate::error::Result;
 
-/// Payload bytes, locked in place until this is dropped.
-pub struct PinnedRead<'a>(Vec<LockedSlot<'a>>);
+/// Payload bytes, in place until this is dropped.
+pub enum PinnedRead<'a> {
+    /// Locked against writers.
+    Slots(Vec<LockedSlot<'a>>),
+    /// In memory shared with a client. Only devices may read them.
+    Region(&'a [u8]),
+}
 
 /// Claimed memory for payload bytes to come; they count as received after [`PinnedWrite::commit`].
 pub struct PinnedWrite<'a> {
     upload: &'a UploadBuffer,
     start: u64,
-    slots: Vec<LockedSlot<'a>>,
+    memory: ClaimedMemory<'a>,
+}
+
+enum ClaimedMemory<'a> {
+    Slots(Vec<LockedSlot<'a>>),
+    Region(&'a mut [u8]),
 }
 
 /// A range of a slot, which is locked against other readers and writers.
-type LockedSlot<'a> = MappedMutexGuard<'a, [u8]>;
+pub type LockedSlot<'a> = MappedMutexGuard<'a, [u8]>;
 
 impl UploadBuffer {
     /// Locks the longest prefix of `range` that lies in pinned memory; `None` if that is empty. All
     /// of `range` must have been received.
     pub fn lock_pinned(&self, range: Range<u64>) -> Option<PinnedRead<'_>> {
         debug_assert!(self.has_received(range.clone()), "locks received bytes");
+        if let Some(region) = &self.memory.region {
+            return region.device_source(&range).map(PinnedRead::Region);
+        }
         let slots = self.lock_slots(range, false);
-        (!slots.is_empty()).then_some(PinnedRead(slots))
+        (!slots.is_empty()).then_some(PinnedRead::Slots(slots))
     }
 
     /// Claims and locks the longest prefix of `range` that can lie in pinned memory. `None` if that
     /// is empty or if part of it already has a writer.
     pub fn claim_pinned(&self, range: Range<u64>) -> Result<Option<PinnedWrite<'_>>> {
         let start = range.start;
-        let slots = self.lock_slots(range, true);
-        let claimed = self.claim(start..start + bytes(&slots))?;
-        Ok(claimed.then_some(PinnedWrite { upload: self, start, slots }))
+        let memory = match &self.memory.region {
+            Some(region) => match region.device_destination(&range) {
+                Some(memory) => ClaimedMemory::Region(memory),
+                None => return Ok(None),
+            },
+            None => ClaimedMemory::Slots(self.lock_slots(range, true)),
+        };
+        let write = PinnedWrite { upload: self, start, memory };
+        Ok(self.claim(start..start + write.bytes())?.then_some(write))
     }
 
     /// If `allocate` is set, allocates memory that does not exist yet.
@@ -55,28 +74,40 @@ fn bytes(slots: &[LockedSlot<'_>]) -> u64 {
 
 impl PinnedRead<'_> {
     pub fn bytes(&self) -> u64 {
-        bytes(&self.0)
+        match self {
+            Self::Slots(slots) => bytes(slots),
+            Self::Region(memory) => memory.len() as u64,
+        }
     }
 
-    /// The locked bytes, in the order of the payload.
+    /// The bytes, in the order of the payload.
     pub fn pieces(&self) -> Vec<&[u8]> {
-        self.0.iter().map(|slot| &**slot).collect()
+        match self {
+            Self::Slots(slots) => slots.iter().map(|slot| &**slot).collect(),
+            Self::Region(memory) => vec![memory],
+        }
     }
 }
 
 impl PinnedWrite<'_> {
     pub fn bytes(&self) -> u64 {
-        bytes(&self.slots)
+        match &self.memory {
+            ClaimedMemory::Slots(slots) => bytes(slots),
+            ClaimedMemory::Region(memory) => memory.len() as u64,
+        }
     }
 
-    /// The memory to write to, in order.
+    /// The memory to write to, in order. Of a region, only devices may write there.
     pub fn pieces(&mut self) -> Vec<&mut [u8]> {
-        self.slots.iter_mut().map(|slot| &mut **slot).collect()
+        match &mut self.memory {
+            ClaimedMemory::Slots(slots) => slots.iter_mut().map(|slot| &mut **slot).collect(),
+            ClaimedMemory::Region(memory) => vec![&mut **memory],
+        }
     }
 
     pub fn commit(self) {
         let received = self.start..self.start + self.bytes();
-        drop(self.slots);
+        drop(self.memory);
         self.upload.mark_received(&[received]);
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{PayloadPool, QuotaPermit, RangeSet, group::PayloadMemory};
+use super::{PayloadPool, QuotaPermit, RangeSet, RegionSlice, group::PayloadMemory};
 use crate::error::{Error, FieldProblem, Result};
 
 /// More fragments than the stripes of an honest sender leave.
@@ -48,6 +48,18 @@ impl UploadBuffer {
         upload
     }
 
+    /// A payload in memory shared with a client, with bytes that the client has written.
+    pub fn in_region(pool: &PayloadPool, region: RegionSlice) -> Self {
+        let upload = Self::to_region(pool, region);
+        upload.mark_received(&[0..upload.len()]);
+        upload
+    }
+
+    /// A payload in memory shared with a client, to be written.
+    pub fn to_region(pool: &PayloadPool, region: RegionSlice) -> Self {
+        Self { memory: PayloadMemory::in_region(pool.clone(), region), state: Mutex::default() }
+    }
+
     pub fn len(&self) -> u64 {
         self.memory.len
     }
@@ -81,14 +93,10 @@ impl UploadBuffer {
     /// Copies `out.len()` bytes from `start` on. They must have been received.
     pub fn read(&self, start: u64, out: &mut [u8]) {
         debug_assert!(self.has_received(start..start + out.len() as u64), "reads received bytes");
-        let mut copied = 0;
-        self.memory.for_each_piece(start..start + out.len() as u64, |piece| {
-            out[copied..copied + piece.len()].copy_from_slice(piece);
-            copied += piece.len();
-        });
+        self.memory.read(start, out);
     }
 
-    /// A copy of `len` bytes from `start` on. They must have been received.
+    /// A copy of `len` bytes from `start` on, not in a region. They must have been received.
     pub fn copy(&self, start: u64, len: usize) -> Vec<u8> {
         debug_assert!(self.has_received(start..start + len as u64), "copies received bytes");
         let mut bytes = Vec::with_capacity(len);

@@ -33,8 +33,9 @@ fn as_json(info: &GetInfoResponse) -> Value {
     report["devices"] = devices.collect();
     report["limits"] = fields!(limits; message_payload_bytes, bytes_in_flight,
         connection_bytes_in_flight, jobs, connection_jobs, store_bytes, ntt_lg_n, idle_timeout_ms,
-        connections, objects);
-    report["load"] = fields!(load; bytes_in_flight, jobs, store_bytes, connections, objects);
+        connections, objects, region_bytes, program_time_s);
+    report["load"] =
+        fields!(load; bytes_in_flight, jobs, store_bytes, connections, objects, region_bytes);
     report
 }
 
@@ -123,6 +124,7 @@ fn as_text(info: &GetInfoResponse) -> String {
     add_row("bytes in flight", in_flight, in_flight_max, connection_bytes);
     add_row("jobs", count(load.jobs), count(limits.jobs), count(limits.connection_jobs));
     add_row("store", bytes(load.store_bytes), bytes(limits.store_bytes), none());
+    add_row("shared memory", bytes(load.region_bytes), bytes(limits.region_bytes), none());
     add_row("objects", count(load.objects), count(limits.objects), none());
     add_row("connections", count(load.connections), count(limits.connections), none());
     text += &format!("\n{devices}\n");

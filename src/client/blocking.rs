@@ -9,7 +9,8 @@ use super::{
     BasesHandle, BasesId, BasesInfo, Client, ClientBuilder, ClientError, ClientProgram, CurvePoint,
     EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Group, MsmOptions, MsmResult,
     NttOptions, NttReport, NttResult, PointEncoding, ProgramRun, PutOptions, Result, RunEstimate,
-    RunOptions, RunResult, ScalarEncoding, ScalarInput, UploadKey, VectorInfo, Verification,
+    RunOptions, RunResult, ScalarEncoding, ScalarInput, SharedVector, UploadKey, VectorInfo,
+    Verification,
 };
 
 /// Threads that serve the connections; the caller's thread prepares the chunks.
@@ -90,6 +91,7 @@ blocking! {
     ntt[](values: &mut [Fr], options: NttOptions) -> NttReport;
     ntt_padded[](values: &[Fr], lg_n: u32, options: NttOptions) -> NttResult;
     ntt_bytes[](encoding: ScalarEncoding, bytes: &[u8], options: NttOptions) -> EncodedNttResult;
+    alloc_vector[](len: usize) -> SharedVector;
     put_program[](program: &ClientProgram) -> ClientProgram;
     run[](run: ProgramRun<'_>) -> RunResult;
     run_with[](run: ProgramRun<'_>, options: RunOptions) -> RunResult;

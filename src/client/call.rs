@@ -72,6 +72,11 @@ impl CallBudget {
         Self { deadline, retries_left: retries, backoff: BACKOFF_FIRST }
     }
 
+    /// For calls that are not idempotent.
+    pub fn forbid_retries(&mut self) {
+        self.retries_left = 0;
+    }
+
     /// Sends `message`, again after errors that may be temporary.
     pub async fn unary<M: Clone, T, F: Future<Output = Result<Response<T>, Status>>>(
         &mut self,

@@ -17,7 +17,8 @@
 //! - `connect`: targets and TLS. `connections`: the connected client.
 //! - `options`, `types`: parameters and results of calls.
 //! - `bases`, `vectors`: the store. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the server's state.
-//! - `program`: builds programs of several operations. `run`: runs them.
+//! - `program`: builds programs of several operations. `run`: runs them. `shared_vector`: vectors
+//!   that a server on the same host reads and writes in place.
 //! - `blocking`: a client without async.
 //! - `payload`, `upload`, `striped_upload`, `download`: resumable transfers over several
 //!   connections. `release`: releases unfinished uploads.
@@ -41,6 +42,7 @@ mod payload;
 mod program;
 mod release;
 mod run;
+mod shared_vector;
 mod striped_upload;
 mod types;
 mod upload;
@@ -56,6 +58,7 @@ pub use self::{
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
     program::{ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue},
     run::{InputElements, ProgramRun, RunEstimate, RunOptions, RunResult, RunStep},
+    shared_vector::SharedVector,
     types::{
         BasesHandle, BasesId, BasesInfo, Direction, EncodedMsmResult, EncodedNttResult, Execution,
         MsmResult, NttReport, Order, Stage, Timing, UploadKey, VectorInfo,

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use zeroize::Zeroizing;
 
 use super::{
+    SharedVector,
     payload::{OutgoingBytes, owned_fr},
     types::{Direction, Order, UploadKey},
 };
@@ -137,6 +138,8 @@ pub enum ScalarInput<'a> {
         /// The elements, one after another.
         bytes: Bytes,
     },
+    /// Borrowed elements that runs read in place, if the vector is shared. Other calls send them.
+    SharedVector(&'a SharedVector),
     /// A vector on the server, complete or still being uploaded.
     Upload(UploadKey),
 }
@@ -152,6 +155,9 @@ impl<'a> ScalarInput<'a> {
         let (encoding, bytes) = match self {
             Self::Fr(scalars) => {
                 (ScalarEncoding::Montgomery, OutgoingBytes::Secret(fr_as_bytes(scalars)))
+            }
+            Self::SharedVector(vector) => {
+                (ScalarEncoding::Montgomery, OutgoingBytes::Secret(fr_as_bytes(vector)))
             }
             Self::Bytes { encoding, bytes } => (encoding, OutgoingBytes::Secret(bytes)),
             Self::Shared { encoding, bytes } => (encoding, OutgoingBytes::Shared(bytes)),
@@ -194,6 +200,12 @@ impl From<Arc<[Fr]>> for ScalarInput<'_> {
     }
 }
 
+impl<'a> From<&'a SharedVector> for ScalarInput<'a> {
+    fn from(vector: &'a SharedVector) -> Self {
+        Self::SharedVector(vector)
+    }
+}
+
 impl From<UploadKey> for ScalarInput<'_> {
     fn from(id: UploadKey) -> Self {
         Self::Upload(id)
@@ -211,6 +223,7 @@ impl std::fmt::Debug for ScalarInput<'_> {
             Self::Shared { encoding, bytes } => {
                 write!(f, "ScalarInput({encoding:?}, {} bytes)", bytes.len())
             }
+            Self::SharedVector(vector) => write!(f, "ScalarInput({vector:?})"),
             Self::Upload(_) => f.write_str("ScalarInput(upload)"),
         }
     }

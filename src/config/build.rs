@@ -14,6 +14,8 @@ use crate::{
 const BYTES_IN_FLIGHT_MIN: u64 = 256 << 20;
 /// `store_bytes_max` defaults to 1/4 of the memory; payloads in flight may use half.
 const STORE_DIVISOR: u64 = 4;
+/// `region_bytes_max` defaults to 1/16 of the memory.
+const REGION_DIVISOR: u64 = 16;
 /// Divisor of the host's memory for pinned memory, which nothing else can use. At 128 GiB, this is
 /// twice the scalars of the largest MSM.
 const PINNED_DIVISOR: u64 = 32;
@@ -69,6 +71,9 @@ fn server_settings(values: &SettingValues, tls: Option<TlsIdentity>) -> ServerSe
         connection_jobs_max: values.integer("connection_jobs_max"),
         program_time_max: values.seconds("program_time_max_s"),
         uploads_max: values.integer("uploads_max"),
+        region_bytes_max: values
+            .number("region_bytes_max")
+            .unwrap_or_else(|| memory::available_bytes() / REGION_DIVISOR),
         store_bytes_max: values
             .number("store_bytes_max")
             .unwrap_or_else(|| memory::available_bytes() / STORE_DIVISOR),

@@ -100,6 +100,8 @@ pub const TABLE: &[Setting] = &[
     setting("connection_bytes_in_flight_max",
         bytes_or_auto(MIB, "half of bytes_in_flight_max"), "auto",
         "Limit on the payload and working memory of one connection's jobs and uploads."),
+    setting("region_bytes_max", bytes_or_auto(0, "1/16 of the memory"), "auto",
+        "Limit on the memory that clients on the Unix socket share with the daemon; 0 for none."),
     setting("store_bytes_max", bytes_or_auto(MIB, "a quarter of the memory"), "auto",
         "Limit on the size of stored bases, in memory or mapped from data_dir."),
     // One List response holds all of them: 3.5 MB by default, below gRPC's default limit, and 57 MB

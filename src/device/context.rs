@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -147,6 +148,35 @@ impl DeviceContext {
         // SAFETY: the allocation has this length and no other user yet.
         unsafe { base.write_bytes(0, bytes) };
         Ok(base)
+    }
+
+    /// Pins host memory that all devices can access. If the driver refuses, the device stays
+    /// usable.
+    pub(super) fn register_host(&self, addresses: Range<usize>) -> Result<(), DeviceFault> {
+        let (start, bytes) = (addresses.start as *mut _, addresses.len());
+        let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
+        // SAFETY: the caller keeps the memory mapped until it unpins it.
+        self.try_call("cuMemHostRegister", || unsafe {
+            sys::cuMemHostRegister_v2(start, bytes, flags).result()
+        })
+    }
+
+    /// Unpins host memory, with which no copy is under way.
+    pub(super) fn unregister_host(&self, start: usize) -> Result<(), DeviceFault> {
+        // SAFETY: as above; the driver refuses addresses that are not pinned.
+        self.try_call("cuMemHostUnregister", || unsafe {
+            sys::cuMemHostUnregister(start as *mut _).result()
+        })
+    }
+
+    /// Like [`Self::call`], but the errors of the call itself have no consequences.
+    fn try_call<T>(
+        &self,
+        name: &'static str,
+        call: impl FnOnce() -> Result<T, DriverError>,
+    ) -> Result<T, DeviceFault> {
+        let result = self.call(name, || Ok(call()))?;
+        result.map_err(|error| DeviceFault::from_driver(name, error))
     }
 
     /// Bytes of device memory that no process uses.

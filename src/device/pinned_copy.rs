@@ -1,11 +1,12 @@
 //! Pinned host memory that other modules fill and read, copied to and from a device without the
-//! ring. It is never freed, so it cannot be freed during a copy.
+//! ring. Memory of the driver is never freed, and shared memory is unpinned after all copies.
 
-use std::{ops::Range, slice};
+use std::{ops::Range, slice, sync::Arc};
 
 use parking_lot::RwLock;
 
 use super::{DeviceContext, DeviceFault, DeviceSlice, Stream};
+use crate::region::SharedMemory;
 
 struct PinnedMemory {
     addresses: Range<usize>,
@@ -14,6 +15,12 @@ struct PinnedMemory {
 }
 
 static PINNED: RwLock<Vec<PinnedMemory>> = RwLock::new(Vec::new());
+
+/// Shared memory that all devices can access until this is dropped.
+pub struct PinnedShare {
+    memory: Arc<SharedMemory>,
+    context: DeviceContext,
+}
 
 impl DeviceContext {
     /// Pins `bytes` bytes of zeroed host memory, at least 1, for the life of the process; all
@@ -25,21 +32,43 @@ impl DeviceContext {
         // SAFETY: the allocation has this length and no other user.
         Ok(unsafe { slice::from_raw_parts_mut(base, bytes) })
     }
+
+    /// Pins shared memory; all devices can access it.
+    pub fn pin_shared(&self, memory: Arc<SharedMemory>) -> Result<PinnedShare, DeviceFault> {
+        let addresses = addresses(&memory);
+        self.register_host(addresses.clone())?;
+        PINNED.write().push(PinnedMemory { addresses, _context: self.clone() });
+        Ok(PinnedShare { memory, context: self.clone() })
+    }
 }
 
-/// Copies the pieces `from`, which must be memory from [`DeviceContext::pin`], to the device one
-/// after the other, after all earlier work on `stream`. Blocks until done.
+impl Drop for PinnedShare {
+    fn drop(&mut self) {
+        let addresses = addresses(&self.memory);
+        PINNED.write().retain(|pinned| pinned.addresses != addresses);
+        // After an error, the driver keeps the pages until the process ends.
+        let _unpinned = self.context.unregister_host(addresses.start);
+    }
+}
+
+fn addresses(memory: &SharedMemory) -> Range<usize> {
+    let Range { start, end } = memory.device_source(0, memory.len()).as_ptr_range();
+    start as usize..end as usize
+}
+
+/// Copies the pieces `from`, which must be in pinned memory, to the device one after the other,
+/// after all earlier work on `stream`. Blocks until done.
 ///
 /// Errors: `KernelMismatch` if a piece is not pinned or the lengths differ; driver faults.
 pub fn send(stream: &Stream, to: DeviceSlice<'_, u8>, from: &[&[u8]]) -> Result<(), DeviceFault> {
     let pieces = from.iter().map(|piece| piece.as_ptr_range());
-    // SAFETY: pinned memory is never freed and stays borrowed until `copy` returns, after the
-    // copies have completed; `copy` checks that the slice is as long as all pieces.
+    // SAFETY: pinned memory stays borrowed until `copy` returns, after the copies have completed;
+    // `copy` checks that the slice is as long as all pieces.
     copy(stream, to, pieces, |at, from, bytes| unsafe { stream.copy_in(at, from, bytes) })
 }
 
-/// Copies the bytes of `from` to the pieces `to`, which must be memory from [`DeviceContext::pin`],
-/// one after the other, after all earlier work on `stream`. Blocks until done.
+/// Copies the bytes of `from` to the pieces `to`, which must be in pinned memory, one after the
+/// other, after all earlier work on `stream`. Blocks until done.
 ///
 /// Errors: those of [`send`].
 pub fn receive(

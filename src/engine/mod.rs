@@ -17,7 +17,7 @@ pub use encoded_scalars::{ElementNames, EncodedScalars};
 pub use ntt_rows::{NttRows, write_elements};
 pub use work::{EngineWork, VectorWork};
 
-use std::{any::Any, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use tracing::Span;
 
@@ -28,6 +28,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     error::{Error, FieldProblem, Result},
+    region::SharedMemory,
 };
 
 /// One job computes while the host prepares another.
@@ -159,6 +160,12 @@ pub trait Engine: Any + Send + Sync {
     /// Host memory that the devices access directly, for payloads. Only the first call returns it.
     fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
         Vec::new()
+    }
+
+    /// Lets the devices access shared memory directly until the value is dropped; `None` if they
+    /// cannot.
+    fn pin_memory(&self, _memory: &Arc<SharedMemory>) -> Option<Box<dyn Any + Send + Sync>> {
+        None
     }
 
     /// The checker for points from outside, if it is not the host's own threads.

@@ -29,6 +29,9 @@ pub enum Limit {
     /// Connections open at once.
     #[error("the server's connection quota (connections_max)")]
     Connections,
+    /// Bytes of regions.
+    #[error("the server's limit on shared memory (region_bytes_max)")]
+    Regions,
     /// Memory of the devices.
     #[error("the memory of the server's devices")]
     DeviceMemory,
@@ -46,6 +49,7 @@ impl Limit {
             Self::Store => Reason::Store,
             Self::Objects => Reason::Objects,
             Self::Connections => Reason::Connections,
+            Self::Regions => Reason::Regions,
             Self::DeviceMemory => Reason::DeviceMemory,
         }
     }

@@ -87,6 +87,9 @@ pub enum Error {
     /// The call is reserved for operators.
     #[error("not allowed over TCP: use the server's Unix socket, or configure admin_over_tcp")]
     AdminOnly,
+    /// The call is for clients on the server's host.
+    #[error("shared memory needs a connection over the server's Unix socket")]
+    LocalOnly,
     /// A device failed; the server restarts and keeps only persisted bases.
     #[error(
         "a device of the server failed and the server restarts: retry later, and put vectors and \
@@ -254,6 +257,12 @@ pub enum FieldProblem {
     /// The id of an object or upload is malformed, unknown or released.
     #[error("no object or upload has this id: check the id, or put it again")]
     UnknownId,
+    /// The id of a region is malformed, unknown, released, or of another user.
+    #[error("no region has this id: check the id, or open a region")]
+    UnknownRegion,
+    /// The output would overwrite another output, or an input too early.
+    #[error("overlaps another output, or an input that a later step reads")]
+    Overlap,
 }
 
 impl FieldProblem {
@@ -283,13 +292,14 @@ impl FieldProblem {
             | Self::NoSuchStep
             | Self::NotInput
             | Self::OtherProgram
-            | Self::NarrowEncoding => Reason::OutOfRange,
+            | Self::NarrowEncoding
+            | Self::Overlap => Reason::OutOfRange,
             Self::IsPoints | Self::IsVector | Self::OtherField | Self::Rows { .. } => {
                 Reason::ValueType
             }
             Self::OtherGroup => Reason::ObjectKind,
             Self::ProgramTime { .. } => Reason::ProgramTime,
-            Self::UnknownId => Reason::ObjectUnknown,
+            Self::UnknownId | Self::UnknownRegion => Reason::ObjectUnknown,
         }
     }
 }
@@ -312,6 +322,7 @@ impl Error {
             Self::Cancelled => Reason::Cancelled,
             Self::Draining => Reason::Draining,
             Self::AdminOnly => Reason::AdminOnly,
+            Self::LocalOnly => Reason::LocalOnly,
             Self::DeviceLost => Reason::DeviceLost,
             Self::Corrupt => Reason::VerifyFailed,
             Self::Internal(_) => Reason::Internal,

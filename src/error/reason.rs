@@ -50,6 +50,7 @@ reasons! {
     Store "STORE",
     Objects "OBJECTS",
     Connections "CONNECTIONS",
+    Regions "REGIONS",
     DeviceMemory "DEVICE_MEMORY",
     ProgramTime "PROGRAM_TIME",
     // The call ended early.
@@ -59,6 +60,7 @@ reasons! {
     Draining "DRAINING",
     DeviceLost "DEVICE_LOST",
     AdminOnly "ADMIN_ONLY",
+    LocalOnly "LOCAL_ONLY",
     VerifyFailed "VERIFY_FAILED",
     Internal "INTERNAL",
 }

@@ -3,6 +3,7 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use tracing::{Span, debug_span, field::Empty};
+use zeroize::Zeroizing;
 
 use super::{JobReport, JobWaker, JobWork};
 use crate::{
@@ -16,6 +17,9 @@ use crate::{
     exec::{ElementSink, RunInProgress, RunOperands, RunReport, StepReport},
     verify::Verification,
 };
+
+/// Bytes of a region that are copied at a time.
+const COPIED_BYTES: usize = 256 << 10;
 
 pub struct ProgramJob {
     pub run: Box<dyn RunInProgress>,
@@ -35,6 +39,9 @@ pub struct ProgramJob {
 /// The elements of an input: a part of a payload.
 pub struct ProgramJobInput {
     pub payload: Arc<UploadBuffer>,
+    /// Memory for a copy of a payload in a region: the checks of a call read its inputs again, when
+    /// the client may have changed them.
+    pub copy: Option<Arc<UploadBuffer>>,
     pub encoding: ScalarEncoding,
     pub reduce: bool,
     /// Index of the first element.
@@ -74,6 +81,20 @@ impl ProgramJobInput {
 
     fn has_arrived(&self) -> bool {
         self.payload.has_received(self.byte_range())
+    }
+
+    /// Reads the copy from now on, if there is to be one.
+    fn make_copy(&mut self, control: &JobControl) -> Result<()> {
+        let Some(copy) = self.copy.take() else { return Ok(()) };
+        let mut bytes = Zeroizing::new(vec![0; COPIED_BYTES.min(copy.len() as usize)]);
+        for start in (0..copy.len()).step_by(COPIED_BYTES) {
+            control.check()?;
+            let len = (copy.len() - start).min(COPIED_BYTES as u64) as usize;
+            self.payload.read(start, &mut bytes[..len]);
+            copy.write(start, &bytes[..len])?;
+        }
+        self.payload = copy;
+        Ok(())
     }
 
     /// The elements, which `source` holds. Errors name them after the program's step.
@@ -160,6 +181,7 @@ impl JobWork for ProgramWork {
         if !self.has_next_input() {
             return Ok(None);
         }
+        self.job.inputs.iter_mut().try_for_each(|input| input.make_copy(control))?;
         let ProgramJob { run, inputs, bases, outputs, .. } = &mut self.job;
         let sources = inputs
             .iter()

@@ -34,7 +34,7 @@ impl Admin for AdminService {
     ) -> Result<Response<v1::DrainResponse>, Status> {
         call::run(&self.state, "drain", request, async |call, request| {
             let state = &call.state;
-            if !call.peer.is_local && !state.settings.admin_over_tcp {
+            if call.peer.local_user.is_none() && !state.settings.admin_over_tcp {
                 return Err(Error::AdminOnly.into());
             }
             let grace = match request.grace_ms {
@@ -70,6 +70,11 @@ async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
             idle_timeout_ms: settings.idle_timeout.as_millis() as u64,
             connections: settings.connections_max,
             objects: settings.objects_max,
+            region_bytes: match settings.unix_socket {
+                Some(_) => settings.region_bytes_max,
+                None => 0,
+            },
+            program_time_s: settings.program_time_max.as_secs(),
         }),
         load: Some(v1::Load {
             bytes_in_flight: state.budget.bytes.used(),
@@ -77,6 +82,7 @@ async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
             store_bytes: state.bases.budget().used(),
             connections: state.connections.used() as u32,
             objects: state.bases.slots().used() as u32,
+            region_bytes: state.regions.bytes().used(),
         }),
         uptime_s: state.started.elapsed().as_secs(),
         draining: state.drain.is_draining(),

@@ -21,8 +21,8 @@ use crate::{buffer::QuotaPermit, jobs::Budget};
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub budget: Budget,
-    /// True if connected over the Unix socket.
-    pub is_local: bool,
+    /// The user who connected over the Unix socket; `None` for TCP.
+    pub local_user: Option<u32>,
 }
 
 impl Peer {

@@ -26,8 +26,13 @@ pub async fn run(state: Arc<ServerState>) {
         if swept > 0 {
             tracing::info!(swept, "dropped idle uploads");
         }
+        let unused = state.regions.drop_idle(settings.upload_ttl);
+        if unused > 0 {
+            tracing::info!(unused, "closed unused regions");
+        }
         telemetry::set_queued_jobs(state.scheduler.queued() as u64);
-        telemetry::payload_memory(state.budget.bytes.used(), state.payloads.spare_bytes());
+        let (in_flight, spare) = (state.budget.bytes.used(), state.payloads.spare_bytes());
+        telemetry::payload_memory(in_flight, spare, state.regions.bytes().used());
         telemetry::stored(state.bases.budget().used(), state.bases.slots().used());
         telemetry::connections(state.connections.used());
     }

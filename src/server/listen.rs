@@ -17,7 +17,7 @@ use super::{
     connection::{LimitedConnection, Peer},
     state::ServerState,
 };
-use crate::{jobs::Budget, telemetry};
+use crate::{buffer::QuotaPermit, jobs::Budget, region, telemetry};
 
 /// Pause after a failed accept (no file descriptors, for example): the loop must not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -26,6 +26,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Listeners {
     pub tcp: Option<Arc<TcpListener>>,
     pub unix: Option<Arc<UnixSocket>>,
+    /// Hands out the descriptors of regions.
+    pub regions: Option<Arc<UnixSocket>>,
 }
 
 impl Listeners {
@@ -38,10 +40,15 @@ impl Listeners {
             let bound = TcpListener::bind(address).await;
             listeners.tcp = Some(Arc::new(bound.map_err(with_address(address.to_string()))?));
         }
-        if let Some(path) = &settings.unix_socket {
+        let bind = async |path: &Path| {
             let bound = UnixSocket::bind(path, settings.unix_mode).await;
-            let bound = bound.map_err(with_address(path.display().to_string()))?;
-            listeners.unix = Some(Arc::new(bound));
+            bound.map(Arc::new).map_err(with_address(path.display().to_string()))
+        };
+        if let Some(path) = &settings.unix_socket {
+            listeners.unix = Some(bind(path).await?);
+            if settings.region_bytes_max > 0 {
+                listeners.regions = Some(bind(&region::socket_path(path)).await?);
+            }
         }
         Ok(listeners)
     }
@@ -68,6 +75,17 @@ impl UnixSocket {
     }
 }
 
+impl UnixSocket {
+    /// The next connection.
+    pub async fn accept(&self) -> UnixStream {
+        loop {
+            if let Some((socket, _)) = accepted_or_pause(self.listener.accept().await).await {
+                return socket;
+            }
+        }
+    }
+}
+
 impl Drop for UnixSocket {
     fn drop(&mut self) {
         // Ignored: the file may be gone already.
@@ -76,16 +94,26 @@ impl Drop for UnixSocket {
 }
 
 /// A connection with its own limits; `None` if too many are open.
-fn limit<S>(state: &ServerState, socket: S, is_local: bool) -> Option<LimitedConnection<S>> {
+fn limit<S>(
+    state: &ServerState,
+    socket: S,
+    local_user: Option<u32>,
+) -> Option<LimitedConnection<S>> {
+    let permit = admit_connection(state)?;
+    let settings = &state.settings;
+    let (bytes_max, jobs_max) =
+        (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
+    let peer = Peer { budget: Budget::connection(bytes_max, jobs_max), local_user };
+    Some(LimitedConnection::new(socket, peer, permit, settings.handshake_timeout))
+}
+
+/// `None` if too many connections are open.
+pub fn admit_connection(state: &ServerState) -> Option<QuotaPermit> {
     let permit = state.connections.acquire(1).inspect_err(telemetry::count_refusal).ok();
     if permit.is_none() {
         tracing::warn!(max = state.connections.max(), "connection refused: too many are open");
     }
-    let settings = &state.settings;
-    let (bytes_max, jobs_max) =
-        (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
-    let peer = Peer { budget: Budget::connection(bytes_max, jobs_max), is_local };
-    Some(LimitedConnection::new(socket, peer, permit?, settings.handshake_timeout))
+    permit
 }
 
 pub fn tcp(
@@ -98,7 +126,7 @@ pub fn tcp(
             let Some((socket, _)) = accepted_or_pause(accepted).await else { continue };
             // With Nagle's algorithm, small frames wait for the peer's delayed acknowledgements.
             let nodelay = socket.set_nodelay(true);
-            if let (Ok(()), Some(connection)) = (nodelay, limit(&state, socket, false)) {
+            if let (Ok(()), Some(connection)) = (nodelay, limit(&state, socket, None)) {
                 return Some((Ok(connection), (listener, state)));
             }
         }
@@ -111,9 +139,9 @@ pub fn unix(
 ) -> impl Stream<Item = io::Result<LimitedConnection<UnixStream>>> {
     stream::unfold((socket, state), |(unix, state)| async {
         loop {
-            let accepted = unix.listener.accept().await;
-            let Some((socket, _)) = accepted_or_pause(accepted).await else { continue };
-            if let Some(connection) = limit(&state, socket, true) {
+            let socket = unix.accept().await;
+            let Ok(peer) = socket.peer_cred() else { continue };
+            if let Some(connection) = limit(&state, socket, Some(peer.uid())) {
                 return Some((Ok(connection), (unix, state)));
             }
         }
@@ -140,9 +168,9 @@ mod tests {
     async fn counts_refused_connections() {
         let settings = ServerSettings { connections_max: 1, ..ServerSettings::default() };
         let state = ServerState::new(settings, Engines::cpu(1, "a test").unwrap()).unwrap();
-        let first = limit(&state, (), false).expect("the limit is one connection");
+        let first = limit(&state, (), None).expect("the limit is one connection");
         let text = telemetry::metrics_of(|| {
-            assert!(limit(&state, (), false).is_none() && limit(&state, (), true).is_none());
+            assert!(limit(&state, (), None).is_none() && limit(&state, (), Some(0)).is_none());
         });
         drop(first);
         assert!(text.contains(r#"capstan_rejected_total{limit="CONNECTIONS"} 2"#), "{text}");

@@ -16,6 +16,7 @@ mod ntt;
 mod program_call;
 mod read_object;
 mod receive;
+mod regions;
 mod response;
 mod result_stream;
 mod routes;
@@ -112,6 +113,8 @@ impl Server {
             let draining = transport.clone().max_connection_age(DRAINING_CONNECTION_AGE);
             let serving = servers.start(transport, listeners.clone())?;
             let housekeeping = tokio::spawn(housekeeping::run(state.clone()));
+            let regions = listeners.regions.clone();
+            let regions = regions.map(|socket| tokio::spawn(regions::serve(socket, state.clone())));
             let ended = tokio::select! {
                 grace = state.drain.wait_until_begun() => {
                     routes::report(&health, ServingStatus::NotServing).await;
@@ -133,6 +136,7 @@ impl Server {
             })
             .await;
             housekeeping.abort();
+            regions.inspect(tokio::task::JoinHandle::abort);
             Ok(ended?)
         })
     }

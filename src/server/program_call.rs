@@ -6,12 +6,16 @@ use bytes::Bytes;
 
 use super::{call::CallContext, state::ServerState};
 use crate::{
+    buffer::RegionSlice,
     curve::points::Bases,
     error::{Error, FieldProblem, Result},
     ops::{Operation, OperationProgram},
     program::{ExternalOperand, InputSpec, StepProblem, ValueId, ValueType, VectorShape},
     store::UploadUseGuard,
-    wire::decode::{InputSource, ObjectId, ProgramRef, RunInput, UploadId, VectorUploadHeader},
+    verify::Verification,
+    wire::decode::{
+        InputSource, ObjectId, ProgramRef, RegionVector, RunInput, UploadId, VectorUploadHeader,
+    },
 };
 
 pub struct FoundInput {
@@ -31,23 +35,33 @@ pub enum FoundSource {
         offset: u64,
     },
     Upload(VectorUploadHeader),
+    Region {
+        spec: InputSpec,
+        slice: RegionSlice,
+    },
 }
 
 impl FoundInput {
     pub fn spec(&self) -> InputSpec {
         match &self.source {
-            FoundSource::Inline { spec, .. } | FoundSource::Stored { spec, .. } => *spec,
+            FoundSource::Inline { spec, .. }
+            | FoundSource::Stored { spec, .. }
+            | FoundSource::Region { spec, .. } => *spec,
             FoundSource::Upload(VectorUploadHeader { encoding, count, .. }) => {
                 InputSpec { encoding: *encoding, count: *count }
             }
         }
     }
 
-    /// Payload bytes that the input must be admitted for.
-    pub fn unadmitted_bytes(&self, call: &CallContext) -> Result<u64> {
+    /// Payload bytes that the input must be admitted for. A checked call copies vectors in regions.
+    pub fn unadmitted_bytes(&self, call: &CallContext, verify: Verification) -> Result<u64> {
         match &self.source {
             FoundSource::Inline { data, .. } => Ok(data.len() as u64),
             FoundSource::Stored { .. } => Ok(0),
+            FoundSource::Region { slice, .. } => match verify {
+                Verification::None => Ok(0),
+                Verification::Full | Verification::Probabilistic => Ok(slice.len()),
+            },
             FoundSource::Upload(vector) => call.unadmitted_payload_bytes(vector),
         }
     }
@@ -80,22 +94,26 @@ pub fn find_bases(state: &ServerState, program: &OperationProgram) -> Result<Vec
 
 /// Errors: `Item` if a vector is unknown or too short; `Mismatch` for an upload of bases.
 pub fn find_inputs(
-    state: &ServerState,
+    call: &CallContext,
     program: &OperationProgram,
     inputs: Vec<RunInput>,
 ) -> Result<Vec<FoundInput>> {
+    let state = &call.state;
     let mut steps = program.operands(ExternalOperand::Input);
     let found = inputs.into_iter().enumerate().map(|(index, RunInput { source, reduce })| {
         let shape = steps.next().and_then(|value| shape(program, value));
+        let count = shape.map_or(0, VectorShape::elements);
         let source = match source {
             InputSource::Inline { encoding, count, data } => {
                 FoundSource::Inline { spec: InputSpec { encoding, count }, data }
             }
             InputSource::Upload(vector) => FoundSource::Upload(vector),
-            InputSource::Stored { id, offset } => {
-                let count = shape.map_or(0, VectorShape::elements);
-                find_vector(state, id, offset, count)
-                    .map_err(|error| error.of_item("inputs", index, "stored"))?
+            InputSource::Stored { id, offset } => find_vector(state, id, offset, count)
+                .map_err(|error| error.of_item("inputs", index, "stored"))?,
+            InputSource::Region(region) => {
+                let slice = find_slice(call, region, count);
+                let slice = slice.map_err(|error| error.of_item("inputs", index, "region"))?;
+                FoundSource::Region { spec: InputSpec { encoding: region.encoding, count }, slice }
             }
         };
         Ok(FoundInput { source, reduce })
@@ -114,6 +132,24 @@ fn find_vector(state: &ServerState, id: UploadId, offset: u64, count: u64) -> Re
     }
     let spec = InputSpec { encoding, count };
     Ok(FoundSource::Stored { spec, upload: upload.begin_use(), offset })
+}
+
+/// The part of a region that holds `count` elements.
+///
+/// Errors: `LocalOnly`; `Invalid` for an unknown region or a part beyond its end.
+pub fn find_slice(call: &CallContext, vector: RegionVector, count: u64) -> Result<RegionSlice> {
+    let RegionVector { id, offset, encoding } = vector;
+    let user = call.peer.local_user.ok_or(Error::LocalOnly)?;
+    let unknown = |_| Error::field("region_id", FieldProblem::UnknownRegion);
+    let region = call.state.regions.get(id, user).map_err(unknown)?;
+    let (held, bytes) = (region.memory().len() as u64, count * encoding.width() as u64);
+    let Some(max) = held.checked_sub(bytes) else {
+        let got = held / encoding.width() as u64;
+        let too_short = FieldProblem::Length { expected: count, got };
+        return Err(Error::field("region_id", too_short));
+    };
+    let beyond = || Error::field("offset", FieldProblem::TooLarge { max });
+    RegionSlice::new(region, offset, bytes).ok_or_else(beyond)
 }
 
 /// The shape of a value; `None` for points, and if no step makes the value.

@@ -7,7 +7,9 @@ use super::{
     program_call::{self, FoundInput, FoundSource, find_bases, find_inputs, find_program},
     receive::{StreamedUploads, UploadChunk},
     result_stream::{ResultStream, SentVector},
-    run_outputs::{CallOutputs, StreamedOutputs, check_points, output_spec, vector_bytes},
+    run_outputs::{
+        CallOutputs, ReadSlice, StreamedOutputs, check_points, output_spec, vector_bytes,
+    },
 };
 use crate::{
     buffer::UploadBuffer,
@@ -15,9 +17,13 @@ use crate::{
     exec::ModelledTime,
     jobs::{AdmissionPermit, ProgramJob, ProgramJobInput, ProgramWork},
     ops::OperationProgram,
-    program::{InputSpec, StepProblem, VectorShape},
+    program::{
+        ExternalOperand, InputSpec, Liveness, ResultMemory, StepKind, StepProblem, ValueId,
+        VectorShape,
+    },
     store::{UploadStreamGuard, UploadUseGuard},
     telemetry,
+    verify::Verification,
     wire::{
         decode::{RunOutput, RunSpec},
         v1::{self, run_request::Message},
@@ -45,26 +51,27 @@ impl AdmittedRun {
         let (state, verify) = (&call.state, spec.verify);
         let program = find_program(state, spec.program)?;
         let bases = find_bases(state, &program)?;
-        let inputs = find_inputs(state, &program, spec.inputs)?;
+        let inputs = find_inputs(call, &program, spec.inputs)?;
         let given: Vec<_> = inputs.iter().map(FoundInput::spec).collect();
         let wanted = spec.outputs.iter().map(output_spec).collect();
         let mut run = state.compute.executor.start(program.clone(), &given, wanted, verify)?;
         check_points(call, &program, &spec.outputs)?;
         let working_bytes = run.memory_bytes();
-        check_fits(call, working_bytes, &program, &inputs, &spec.outputs)?;
+        check_fits(call, (working_bytes, verify), &program, &inputs, &spec.outputs)?;
         let modelled = run.modelled_time();
         check_time(call, &program, modelled)?;
         run.limit_time_on_host(state.settings.program_time_max);
         let permit = call.admit(working_bytes, 1)?;
-        let outputs = CallOutputs::admit(call, &program, &spec.outputs)?;
+        let in_regions = read_slices(&program, &inputs, &spec.outputs)?;
+        let outputs = CallOutputs::admit(call, &program, &in_regions, &spec.outputs)?;
         let uploads = inputs.iter().filter_map(|input| match &input.source {
             FoundSource::Upload(vector) => Some(vector.clone()),
-            FoundSource::Inline { .. } | FoundSource::Stored { .. } => None,
+            _ => None,
         });
         let uploads = StreamedUploads::open(call, uploads)?;
         let mut opened = OpenedInputs::default();
         for input in inputs {
-            opened.open(call, &uploads, input)?;
+            opened.open(call, verify, &uploads, input)?;
         }
         let lengths = program.ids().filter_map(|value| program_call::shape(&program, value));
         let longest = lengths.map(VectorShape::length).max().unwrap_or(0);
@@ -131,16 +138,36 @@ fn check_time(
     Err(refused)
 }
 
+/// The inputs in regions.
+fn read_slices(
+    program: &OperationProgram,
+    inputs: &[FoundInput],
+    outputs: &[RunOutput],
+) -> Result<Vec<ReadSlice>> {
+    let wanted: Vec<_> = outputs.iter().map(|output| output.value).collect();
+    let liveness = Liveness::new(program, &wanted, ResultMemory::Reused)?;
+    let reads = |id: ValueId, input| {
+        liveness.is_needed(id) && program.steps()[id.index()].inputs().ids().contains(&input)
+    };
+    let values = program.operands(ExternalOperand::Input).zip(inputs);
+    let slices = values.filter_map(|(value, input)| {
+        let FoundSource::Region { slice, .. } = &input.source else { return None };
+        let last_read = program.ids().filter(|id| reads(*id, value)).last().unwrap_or(value);
+        Some(ReadSlice { slice: slice.clone(), last_read })
+    });
+    Ok(slices.collect())
+}
+
 fn check_fits(
     call: &CallContext,
-    working_bytes: u64,
+    (working_bytes, verify): (u64, Verification),
     program: &OperationProgram,
     inputs: &[FoundInput],
     outputs: &[RunOutput],
 ) -> Result<()> {
     let mut bytes = working_bytes;
     for input in inputs {
-        bytes = bytes.saturating_add(input.unadmitted_bytes(call)?);
+        bytes = bytes.saturating_add(input.unadmitted_bytes(call, verify)?);
     }
     for output in outputs {
         bytes = bytes.saturating_add(vector_bytes(program, output));
@@ -161,16 +188,26 @@ impl OpenedInputs {
     fn open(
         &mut self,
         call: &CallContext,
+        verify: Verification,
         uploads: &StreamedUploads,
         input: FoundInput,
     ) -> Result<()> {
         let InputSpec { encoding, count } = input.spec();
+        let unadmitted = input.unadmitted_bytes(call, verify)?;
         let FoundInput { source, reduce } = input;
-        let (mut first, mut upload_index) = (0, None);
+        let (mut first, mut upload_index, mut copy) = (0, None, None);
+        let pool = &call.state.payloads;
         let payload = match source {
             FoundSource::Inline { data, .. } => {
-                let permit = call.admit(data.len() as u64, 0)?;
-                Arc::new(UploadBuffer::from_bytes(&call.state.payloads, &data, permit))
+                let permit = call.admit(unadmitted, 0)?;
+                Arc::new(UploadBuffer::from_bytes(pool, &data, permit))
+            }
+            FoundSource::Region { slice, .. } => {
+                if verify != Verification::None {
+                    let permit = call.admit(unadmitted, 0)?;
+                    copy = Some(Arc::new(UploadBuffer::new(pool, slice.len(), permit)));
+                }
+                Arc::new(UploadBuffer::in_region(pool, slice))
             }
             FoundSource::Stored { upload, offset, .. } => {
                 first = offset;
@@ -185,7 +222,7 @@ impl OpenedInputs {
             }
         };
         self.upload_of_input.push(upload_index);
-        self.job.push(ProgramJobInput { payload, encoding, reduce, first, count });
+        self.job.push(ProgramJobInput { payload, copy, encoding, reduce, first, count });
         Ok(())
     }
 }

@@ -10,12 +10,12 @@ use super::{
     state::ServerState,
 };
 use crate::{
-    buffer::UploadBuffer,
+    buffer::{RegionSlice, UploadBuffer},
     error::{Error, FieldProblem, Result},
     exec::StepReport,
     jobs::{FinishedJob, ProgramJobOutput, ProgramOutput},
     ops::OperationProgram,
-    program::{OutputKind, OutputSpec, ValueType, VectorShape},
+    program::{OutputKind, OutputSpec, ValueId, ValueType, VectorShape},
     store::{KeptVectors, UploadUseGuard},
     telemetry,
     wire::{
@@ -31,6 +31,13 @@ pub struct CallOutputs {
     pub kept: Option<KeptOutputs>,
 }
 
+/// An input in a region.
+pub struct ReadSlice {
+    pub slice: RegionSlice,
+    /// The last step that reads it.
+    pub last_read: ValueId,
+}
+
 pub struct KeptOutputs {
     vectors: KeptVectors,
     payloads: Vec<Arc<UploadBuffer>>,
@@ -39,19 +46,21 @@ pub struct KeptOutputs {
 pub fn output_spec(output: &RunOutput) -> OutputSpec {
     let kind = match output.delivery {
         OutputDelivery::Points(_) => OutputKind::Points,
-        OutputDelivery::Send(_) | OutputDelivery::Keep { .. } => OutputKind::Elements,
+        OutputDelivery::Send(_) | OutputDelivery::Keep { .. } | OutputDelivery::Region(_) => {
+            OutputKind::Elements
+        }
     };
     OutputSpec { value: output.value, kind }
 }
 
-/// Bytes of a vector to send or to keep; 0 for points.
+/// Bytes of a vector to send or to keep; 0 for points, and in a region.
 pub fn vector_bytes(program: &OperationProgram, output: &RunOutput) -> u64 {
     let elements = program_call::shape(program, output.value).map_or(0, VectorShape::elements);
     match output.delivery {
         OutputDelivery::Send(encoding) | OutputDelivery::Keep { encoding, .. } => {
             elements * encoding.width() as u64
         }
-        OutputDelivery::Points(_) => 0,
+        OutputDelivery::Points(_) | OutputDelivery::Region(_) => 0,
     }
 }
 
@@ -66,7 +75,7 @@ pub fn check_points(
             OutputDelivery::Points(encoding) => {
                 u64::from(points.count) * encoding.point_bytes(points.group) as u64
             }
-            OutputDelivery::Send(_) | OutputDelivery::Keep { .. } => 0,
+            _ => 0,
         },
         _ => 0,
     });
@@ -78,11 +87,14 @@ pub fn check_points(
 }
 
 impl CallOutputs {
+    /// `inputs` are those in regions.
     pub fn admit(
         call: &CallContext,
         program: &OperationProgram,
+        inputs: &[ReadSlice],
         outputs: &[RunOutput],
     ) -> Result<Self> {
+        let mut written = Vec::new();
         let (mut job, mut sent) = (Vec::new(), Vec::new());
         let (mut vectors, mut payloads) = (Vec::new(), Vec::new());
         for (index, output) in outputs.iter().enumerate() {
@@ -93,6 +105,23 @@ impl CallOutputs {
             };
             job.push(match output.delivery {
                 OutputDelivery::Points(encoding) => ProgramJobOutput::Points(encoding),
+                OutputDelivery::Region(vector) => {
+                    let of_item = |error: Error| error.of_item("outputs", index, "region");
+                    let count = program_call::shape(program, output.value);
+                    let count = count.map_or(0, VectorShape::elements);
+                    let slice = program_call::find_slice(call, vector, count).map_err(of_item)?;
+                    let is_read = |input: &ReadSlice| {
+                        input.last_read > output.value && slice.overlaps(&input.slice)
+                    };
+                    if inputs.iter().any(is_read) || written.iter().any(|s| slice.overlaps(s)) {
+                        let overlap = Error::field("offset", FieldProblem::Overlap);
+                        return Err(of_item(overlap));
+                    }
+                    written.push(slice.clone());
+                    let payload = UploadBuffer::to_region(&call.state.payloads, slice);
+                    let (encoding, payload) = (vector.encoding, Arc::new(payload));
+                    ProgramJobOutput::Elements { encoding, payload }
+                }
                 OutputDelivery::Send(encoding) => {
                     let payload = payload()?;
                     sent.push(SentVector { output: index as u32, payload: payload.clone() });

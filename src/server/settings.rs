@@ -32,6 +32,8 @@ pub struct ServerSettings {
     pub program_time_max: Duration,
     /// Uploads in progress and vectors held.
     pub uploads_max: u32,
+    /// Memory shared with clients over the Unix socket, bytes; 0 disables it.
+    pub region_bytes_max: u64,
     /// Stored bases, bytes.
     pub store_bytes_max: u64,
     /// Stored bases, objects.
@@ -79,6 +81,7 @@ impl Default for ServerSettings {
             connection_jobs_max: 64,
             program_time_max: Duration::from_secs(600),
             uploads_max: 256,
+            region_bytes_max: GIB,
             store_bytes_max: 8 * GIB,
             objects_max: 16_384,
             connections_max: 1024,

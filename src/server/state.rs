@@ -11,7 +11,7 @@ use crate::{
     },
     error::Limit,
     jobs::{Budget, ComputeHost, Scheduler},
-    store::{BasesStore, ProgramStore, Uploads},
+    store::{BasesStore, ProgramStore, Regions, Uploads},
 };
 
 /// The engines that a server computes with.
@@ -47,6 +47,7 @@ pub struct ServerState {
     pub payloads: PayloadPool,
     pub uploads: Uploads,
     pub programs: ProgramStore,
+    pub regions: Regions,
     pub connections: Arc<Quota>,
     pub drain: Drain,
     pub started: Instant,
@@ -69,6 +70,7 @@ impl ServerState {
             scheduler: Scheduler::new(workers)?,
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()),
+            regions: Regions::new(settings.region_bytes_max, payloads.wiper().clone()),
             payloads,
             programs: ProgramStore::default(),
             connections: Quota::new(Limit::Connections, settings.connections_max.into()),

@@ -87,7 +87,7 @@ const fn code(reason: Reason) -> Code {
         Reason::Deadline | Reason::Idle => Code::DeadlineExceeded,
         Reason::Cancelled => Code::Cancelled,
         Reason::Draining | Reason::DeviceLost => Code::Unavailable,
-        Reason::AdminOnly => Code::PermissionDenied,
+        Reason::AdminOnly | Reason::LocalOnly => Code::PermissionDenied,
         Reason::VerifyFailed => Code::DataLoss,
         Reason::Internal => Code::Internal,
         Reason::BytesInFlight
@@ -98,6 +98,7 @@ const fn code(reason: Reason) -> Code {
         | Reason::Store
         | Reason::Objects
         | Reason::Connections
+        | Reason::Regions
         | Reason::DeviceMemory
         | Reason::ProgramTime => Code::ResourceExhausted,
         Reason::Unspecified

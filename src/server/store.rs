@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     call, import, read_object,
     receive::{self, UploadChunk},
-    response,
+    regions, response,
     state::ServerState,
 };
 use crate::{
@@ -158,6 +158,16 @@ impl Store for StoreService {
             }
             let program_id = Bytes::copy_from_slice(&id.0);
             Ok(v1::PutProgramResponse { program_id, existed })
+        })
+        .await
+    }
+
+    async fn open_region(
+        &self,
+        request: Request<v1::OpenRegionRequest>,
+    ) -> Result<Response<v1::OpenRegionResponse>, Status> {
+        call::run(&self.state, "open_region", request, async |call, request| {
+            Ok(regions::open(&call, request.bytes).await?)
         })
         .await
     }

@@ -5,12 +5,13 @@ use std::fs;
 use ark_bls12_381::{Fr, G1Affine};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use ark_serialize::CanonicalSerialize;
+use capstan::server::ServerSettings;
 use serde_json::Value;
 
 use crate::{
     CliFixture, canonical,
-    common::{points, scalars},
-    msm,
+    common::{points, scalars, serve},
+    msm, run,
 };
 
 #[test]
@@ -116,6 +117,21 @@ fn ntts_equal_arkworks() {
     cli.fails(&["ntt", "/nonexistent", "--json"], 2, &["--out"]);
     let report = cli.json(&["ntt", &file, "--out", &out, "--verify=full"]);
     assert_eq!((&report["lg_n"], &report["execution"]["verified"]), (&6.into(), &"full".into()));
+}
+
+#[test]
+fn bench_keeps_vectors_in_shared_memory() {
+    let files = tempfile::tempdir().unwrap();
+    let socket = files.path().join("capstan.sock");
+    let target = format!("unix:{}", socket.display());
+    let settings = ServerSettings { unix_socket: Some(socket), ..ServerSettings::default() };
+    let cli = CliFixture::with(serve(settings));
+    for op in ["msm", "ntt"] {
+        let line = ["bench", "--shared", "--op", op, "--sizes", "3,8", "--repeats", "2"];
+        let done = run(&target, &line, &[]);
+        assert_eq!(done.code, 0, "{}", done.err);
+    }
+    cli.fails(&["bench", "--shared", "--sizes", "3"], 2, &["no memory", "--server unix:"]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod large;
 #[path = "../proxy/mod.rs"]
 mod proxy;
 mod runs;
+mod shared_vectors;
 
 use ark_ec::VariableBaseMSM;
 use capstan::client::{BasesHandle, Client, ClientError, Fr, G1Affine, G1Projective};

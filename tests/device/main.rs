@@ -23,6 +23,7 @@ mod ntt_faults;
 mod observability;
 mod pinned;
 mod points;
+mod regions;
 mod rig;
 mod ring;
 mod self_test;

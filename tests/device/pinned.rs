@@ -1,12 +1,13 @@
 //! Direct copies from and to pinned memory; other memory is refused.
 
-use std::{iter, time::Duration};
+use std::{iter, sync::Arc, time::Duration};
 
 use capstan::{
     buffer::{ByteSource, PayloadPool, PayloadView, UploadBuffer},
     curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
     device::{FaultClass, receive, send},
     engine::{EncodedScalars, Engine, JobControl, NttRows, cpu::ArkworksEngine},
+    region::SharedMemory,
 };
 
 use crate::{
@@ -37,6 +38,45 @@ fn pieces_are_copied_in_order() {
         receive(&stream, lease.all(), &mut pieces).unwrap();
         let back: Vec<u8> = to.chunks(1024).step_by(2).flatten().copied().collect();
         assert!(back == sent);
+    });
+}
+
+/// Devices read and write memory that another process has mapped, until it is unpinned.
+#[test]
+fn shared_memory_is_copied_directly_while_it_is_pinned() {
+    let rig = DeviceRig::new();
+    let memory = Arc::new(SharedMemory::create(2 << 20).unwrap());
+    for _ in 0..2 {
+        let pinned = rig.gpu.context().pin_shared(memory.clone()).unwrap();
+        each_seed(&rig, |rig| {
+            let (stream, sent) = (rig.stream(), noise(7, 1 << 20));
+            memory.write(100, &sent);
+            let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
+            send(&stream, lease.all(), &[memory.device_source(100, 1 << 20)]).unwrap();
+            assert!(rig.download(&stream, &lease) == sent);
+            memory.write(100, &vec![0; 1 << 20]);
+            receive(&stream, lease.all(), &mut [memory.device_destination(99, 1 << 20)]).unwrap();
+            let mut received = vec![0; 1 << 20];
+            memory.read(99, &mut received);
+            assert!(received == sent);
+        });
+        drop(pinned);
+        let stream = rig.stream();
+        let lease = rig.gpu.arena().lease(&stream, 4096).unwrap();
+        let refused = send(&stream, lease.all(), &[memory.device_source(0, 4096)]).unwrap_err();
+        assert!(refused.to_string().contains("not pinned"), "{refused}");
+    }
+}
+
+/// If the driver pins no shared memory, the device stays usable.
+#[test]
+fn a_refused_pin_harms_nothing() {
+    on_emulated_driver(PATIENCE, |rig| {
+        let memory = Arc::new(SharedMemory::create(2 << 20).unwrap());
+        control::fault("cuMemHostRegister:1:999");
+        assert!(rig.gpu.context().pin_shared(memory.clone()).is_err());
+        assert!(rig.gpu.context().is_alive());
+        drop(rig.gpu.context().pin_shared(memory).unwrap());
     });
 }
 

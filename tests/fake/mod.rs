@@ -353,6 +353,13 @@ impl Store for FakeServer {
     ) -> Result<Response<v1::PutProgramResponse>, Status> {
         Err(Status::unimplemented("not faked"))
     }
+
+    async fn open_region(
+        &self,
+        _: Request<v1::OpenRegionRequest>,
+    ) -> Result<Response<v1::OpenRegionResponse>, Status> {
+        Err(Status::unimplemented("not faked"))
+    }
 }
 
 #[tonic::async_trait]

@@ -19,6 +19,7 @@ mod mutations;
 mod points;
 mod program_calls;
 mod programs;
+mod regions;
 mod runs;
 mod scalars;
 mod slow_senders;

@@ -5,6 +5,7 @@
 pub mod faulty_engine;
 pub mod messages;
 pub mod programs;
+pub mod regions;
 
 use std::{fmt::Debug, net::SocketAddr, path::Path, sync::mpsc, thread, time::Duration};
 

@@ -126,6 +126,10 @@ pub fn new_upload(count: u64) -> v1::ProgramInput {
     upload(messages::new_vector(v1::ScalarEncoding::Canonical, count))
 }
 
+pub fn in_region(vector: v1::RegionVector) -> v1::ProgramInput {
+    given(v1::program_input::Source::Region(vector))
+}
+
 fn wanted(value: u32, delivery: v1::program_output::Delivery) -> v1::ProgramOutput {
     v1::ProgramOutput { value, delivery: Some(delivery) }
 }
@@ -138,6 +142,10 @@ pub fn send(value: u32) -> v1::ProgramOutput {
 pub fn keep(value: u32, id: &Bytes) -> v1::ProgramOutput {
     let (upload_id, encoding) = (id.clone(), v1::ScalarEncoding::Canonical as i32);
     wanted(value, v1::program_output::Delivery::Keep(v1::KeepVector { upload_id, encoding }))
+}
+
+pub fn to_region(value: u32, vector: v1::RegionVector) -> v1::ProgramOutput {
+    wanted(value, v1::program_output::Delivery::Region(vector))
 }
 
 pub fn points(value: u32) -> v1::ProgramOutput {

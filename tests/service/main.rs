@@ -1,6 +1,6 @@
 //! The whole service, driven by hand-written messages: draining, the Unix socket, restarts,
-//! interrupted and striped uploads, every encoding of an MSM, programs, reflection and `Debug`
-//! output.
+//! interrupted and striped uploads, every encoding of an MSM, programs, regions, reflection and
+//! `Debug` output.
 #![cfg(all(feature = "client", feature = "server"))]
 
 #[path = "../rig/mod.rs"]
@@ -13,6 +13,7 @@ mod program_checks;
 mod program_inputs;
 mod program_steps;
 mod reflection;
+mod regions;
 mod stored_programs;
 mod streamed_rows;
 mod unix;

@@ -20,25 +20,29 @@ const COLUMNS_MAX: usize = 100;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("field", &[]),
+    ("region", &[]),
     ("curve", &["error"]),
     // Programs know the types of values, not what computes them.
     ("program", &["curve", "error", "field"]),
     ("ops", &["buffer", "curve", "device", "engine", "error", "field", "ntt", "program", "verify"]),
     // Its self-test compares with arkworks through the layouts that `curve` asserts.
-    ("device", &["curve", "error"]),
+    ("device", &["curve", "error", "region"]),
     ("msm", &["curve", "device", "error"]),
-    ("buffer", &["curve", "error"]),
+    ("buffer", &["curve", "error", "region"]),
     // Transforms of data in device memory, independent of jobs and engines.
     ("ntt", &["curve", "device", "error"]),
     ("formats", &["curve", "error"]),
-    ("engine", &["buffer", "curve", "device", "error", "msm", "ntt"]),
+    ("engine", &["buffer", "curve", "device", "error", "msm", "ntt", "region"]),
     ("verify", &["buffer", "curve", "engine", "error"]),
     ("exec", &["buffer", "curve", "device", "engine", "error", "ops", "program", "verify"]),
     // Decoding returns the specs of jobs, and programs; the client's half needs no jobs.
     ("wire", &["curve", "error", "field", "jobs", "ops", "program", "verify"]),
     // Its gauges show the engine's facts on GPUs.
     ("telemetry", &["engine", "error"]),
-    ("store", &["buffer", "curve", "error", "field", "ops", "program", "telemetry", "wire"]),
+    (
+        "store",
+        &["buffer", "curve", "error", "field", "ops", "program", "region", "telemetry", "wire"],
+    ),
     ("jobs", &["buffer", "curve", "engine", "error", "exec", "telemetry", "verify"]),
     (
         "server",
@@ -51,6 +55,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "jobs",
             "ops",
             "program",
+            "region",
             "store",
             "telemetry",
             "verify",
@@ -58,7 +63,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("config", &["error", "server", "telemetry"]),
-    ("client", &["curve", "error", "field", "ops", "program", "verify", "wire"]),
+    ("client", &["curve", "error", "field", "ops", "program", "region", "verify", "wire"]),
     // Chooses an engine and starts a server with it.
     ("embedded", &["device", "engine", "error", "server"]),
     ("cli", &["client", "curve", "embedded", "error", "formats"]),
@@ -71,6 +76,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
         &[
             "src/curve/layout.rs",
             "src/engine/cpu/blst.rs",
+            "src/region/memory.rs",
             "src/store/bases/data_dir.rs",
             "src/device/",
             // Allocators: one searches freed memory for secrets, one counts.

@@ -1,13 +1,14 @@
 //! Random jobs with known results.
 
-use std::{
-    ops::AddAssign,
-    time::{Duration, Instant},
-};
+use std::{ops::AddAssign, time::Instant};
 
 use ark_ec::{CurveGroup, PrimeGroup};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 
+use super::{
+    measurement::Measurement,
+    shared::{self, WorkerVector},
+};
 use crate::{
     cli::{
         exit::{CliFailure, Exit, Result},
@@ -16,8 +17,8 @@ use crate::{
         random::{blocking, random},
     },
     client::{
-        BasesHandle, BasesId, Client, CurvePoint, Execution, Fr, G1Affine, G2Affine, MsmOptions,
-        NttOptions, PutOptions, Timing,
+        BasesHandle, BasesId, Client, CurvePoint, Fr, G1Affine, G2Affine, MsmOptions, MsmResult,
+        NttOptions, NttReport, PutOptions,
     },
     curve::points::content_hash,
 };
@@ -34,13 +35,6 @@ pub struct KnownBases<A> {
     handle: BasesHandle<A>,
     /// Whether this run put the bases and must release them.
     is_new: bool,
-}
-
-pub struct Measurement {
-    /// Time of the whole call.
-    pub latency: Duration,
-    pub timing: Timing,
-    pub execution: Execution,
 }
 
 /// A job that can be repeated.
@@ -119,43 +113,83 @@ impl BenchJob {
         Self::Ntt { row, expected }
     }
 
-    /// Runs the job once with a filled buffer. The latency excludes the comparison of the result.
+    /// Runs the job once with a filled vector. The latency excludes the comparison of the result.
     ///
     /// Errors: those of the call; `Exit::Failed` if the result is wrong.
-    pub async fn run(&self, client: &Client, buffer: &mut Vec<Fr>) -> Result<Measurement> {
+    pub async fn run(&self, client: &Client, vector: &mut WorkerVector) -> Result<Measurement> {
         match self {
-            Self::MsmG1(msm) => msm.run(client).await,
-            Self::MsmG2(msm) => msm.run(client).await,
+            Self::MsmG1(msm) => msm.run(client, vector).await,
+            Self::MsmG2(msm) => msm.run(client, vector).await,
             Self::Ntt { row, expected } => {
-                let begin = Instant::now();
-                let report = client.ntt(buffer, NttOptions::default()).await?;
-                let latency = begin.elapsed();
-                if buffer != expected {
-                    return Err(wrong("transform", row.len()));
-                }
-                Ok(Measurement { latency, timing: report.timing, execution: report.execution })
+                let (is_right, measurement) = match vector {
+                    WorkerVector::Sent(values) => {
+                        let begin = Instant::now();
+                        let report = client.ntt(values, NttOptions::default()).await?;
+                        let (latency, NttReport { timing, execution }) = (begin.elapsed(), report);
+                        (values == expected, Measurement { latency, timing, execution })
+                    }
+                    WorkerVector::Shared(values) => {
+                        let input = values.take().ok_or_else(not_filled)?;
+                        let (output, measurement) = shared::ntt(client, input).await?;
+                        let output = values.insert(output);
+                        (output[..] == expected[..], measurement)
+                    }
+                };
+                if is_right { Ok(measurement) } else { Err(wrong("transform", row.len())) }
             }
         }
     }
 
-    /// Fills the buffer with the input. Not measured.
-    pub fn fill(&self, buffer: &mut Vec<Fr>) {
-        if let Self::Ntt { row, .. } = self {
-            buffer.clone_from(row);
+    /// Fills the vector with the input. Not measured.
+    pub async fn fill(&self, client: &Client, vector: &mut WorkerVector) -> Result<()> {
+        let input = match self {
+            Self::MsmG1(BenchMsm { scalars, .. }) | Self::MsmG2(BenchMsm { scalars, .. }) => {
+                scalars
+            }
+            Self::Ntt { row, .. } => row,
+        };
+        match (vector, self) {
+            (WorkerVector::Sent(values), Self::Ntt { .. }) => values.clone_from(input),
+            // MSMs send the scalars of the job, and leave shared ones as they are.
+            (WorkerVector::Sent(_), _)
+            | (WorkerVector::Shared(Some(_)), Self::MsmG1(_) | Self::MsmG2(_)) => {}
+            (WorkerVector::Shared(values), _) => {
+                let values = match values {
+                    Some(values) => values,
+                    None => values.insert(shared::allocate(client, input.len()).await?),
+                };
+                values.copy_from_slice(input);
+            }
         }
+        Ok(())
     }
 }
 
 impl<A: CurvePoint> BenchMsm<A> {
-    async fn run(&self, client: &Client) -> Result<Measurement> {
-        let begin = Instant::now();
-        let sums = client.msm_with(&self.bases, &self.scalars, MsmOptions::default()).await?;
-        let latency = begin.elapsed();
-        if sums.points != [self.expected] {
+    async fn run(&self, client: &Client, vector: &WorkerVector) -> Result<Measurement> {
+        let (points, measurement) = match vector {
+            WorkerVector::Sent(_) => {
+                let begin = Instant::now();
+                let options = MsmOptions::default();
+                let sums = client.msm_with(&self.bases, &self.scalars, options).await?;
+                let (latency, MsmResult { points, timing, execution }) = (begin.elapsed(), sums);
+                (points, Measurement { latency, timing, execution })
+            }
+            WorkerVector::Shared(scalars) => {
+                let scalars = scalars.as_ref().ok_or_else(not_filled)?;
+                shared::msm(client, &self.bases, scalars).await?
+            }
+        };
+        if points != [self.expected] {
             return Err(wrong("sum", self.scalars.len()));
         }
-        Ok(Measurement { latency, timing: sums.timing, execution: sums.execution })
+        Ok(measurement)
     }
+}
+
+/// After a failed run, which drops its vector.
+fn not_filled() -> CliFailure {
+    CliFailure::new(Exit::Failed, "a vector was not filled")
 }
 
 fn wrong(what: &str, length: usize) -> CliFailure {

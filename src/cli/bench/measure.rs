@@ -8,10 +8,10 @@ use std::{
 use hdrhistogram::Histogram;
 use tokio::{sync::Barrier, task::JoinSet};
 
-use super::jobs::{BenchJob, Measurement};
+use super::{jobs::BenchJob, measurement::Measurement, shared::WorkerVector};
 use crate::{
     cli::exit::{CliFailure, Exit, Result},
-    client::{Client, Execution, Fr, Reason, Timing},
+    client::{Client, Execution, Reason, Timing},
 };
 
 /// Longer latencies are recorded as this value.
@@ -139,6 +139,8 @@ pub struct BenchRun {
     pub concurrency: u16,
     /// Number of jobs per worker before the measurement.
     pub warm_up: u32,
+    /// Whether vectors are in memory that the server shares.
+    pub is_shared: bool,
     pub stop_after: StopAfter,
 }
 
@@ -165,15 +167,18 @@ impl BenchRun {
 
     async fn run_worker(&self, start: &Barrier) -> Result<Sample> {
         let new_sample = || Sample::new(self.lg_n, self.concurrency);
-        let mut buffer = Vec::new();
+        let mut vector = match self.is_shared {
+            true => WorkerVector::Shared(None),
+            false => WorkerVector::Sent(Vec::new()),
+        };
         for _ in 0..self.warm_up {
-            self.run_until_accepted(&mut buffer, &mut new_sample()).await?;
+            self.run_until_accepted(&mut vector, &mut new_sample()).await?;
         }
         let mut sample = new_sample();
         start.wait().await;
         sample.begin = Instant::now();
         loop {
-            self.run_until_accepted(&mut buffer, &mut sample).await?;
+            self.run_until_accepted(&mut vector, &mut sample).await?;
             let is_done = match self.stop_after {
                 StopAfter::Time(time) => sample.begin.elapsed() >= time,
                 StopAfter::Repeats(repeats) => sample.jobs() >= repeats.into(),
@@ -186,10 +191,14 @@ impl BenchRun {
     }
 
     /// Runs the job once; retries it while the server is full.
-    async fn run_until_accepted(&self, buffer: &mut Vec<Fr>, sample: &mut Sample) -> Result<()> {
+    async fn run_until_accepted(
+        &self,
+        vector: &mut WorkerVector,
+        sample: &mut Sample,
+    ) -> Result<()> {
         loop {
-            self.job.fill(buffer);
-            match self.job.run(&self.client, buffer).await {
+            self.job.fill(&self.client, vector).await?;
+            match self.job.run(&self.client, vector).await {
                 Ok(measurement) => {
                     sample.record(measurement);
                     return Ok(());

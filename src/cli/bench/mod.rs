@@ -2,8 +2,10 @@
 
 mod jobs;
 mod measure;
+mod measurement;
 mod plot;
 mod report;
+mod shared;
 
 use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
@@ -47,6 +49,9 @@ pub struct BenchArgs {
     /// Number of jobs per concurrent worker before the measurement
     #[arg(long, default_value_t = 1, value_name = "N")]
     warm_up: u32,
+    /// Keep the vectors in memory that the server shares, which needs its Unix socket
+    #[arg(long)]
+    shared: bool,
     /// Print engine, plan and stage times on the device for each size
     #[arg(long)]
     explain: bool,
@@ -139,6 +144,7 @@ async fn measure_all(
         Some(repeats) => StopAfter::Repeats(repeats),
         None => StopAfter::Time(args.duration),
     };
+    let (warm_up, is_shared) = (args.warm_up, args.shared);
     let mut samples = Vec::new();
     let steps = args.sizes.0.len() * args.concurrency.len();
     let bar = TerminalProgress::steps(ui, "", steps as u64);
@@ -148,8 +154,7 @@ async fn measure_all(
         for &concurrency in &args.concurrency {
             bar.set_message(format!("2^{lg_n}, concurrency {concurrency}"));
             let (client, job) = (client.clone(), job.clone());
-            let run =
-                BenchRun { client, job, lg_n, concurrency, warm_up: args.warm_up, stop_after };
+            let run = BenchRun { client, job, lg_n, concurrency, warm_up, is_shared, stop_after };
             samples.push(run.run().await?);
             bar.add(1);
         }

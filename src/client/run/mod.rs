@@ -117,33 +117,43 @@ impl Client {
         options: RunOptions,
     ) -> CallFuture<'a, RunResult> {
         Box::pin(async move {
-            let mut call = self.begin_call(options.deadline);
-            let plan = RunPlan::new(&run, self.inner.channels.len() > 1)?;
-            // Releases what a failed call may have kept.
-            let (mut kept, mut downloads) = (Vec::new(), Vec::new());
-            for output in &plan.outputs {
-                match output.delivery {
-                    PlannedDelivery::Keep(vector) => kept.push(self.guard(vector)),
-                    PlannedDelivery::Download(vector) => downloads.push(self.guard(vector)),
-                    PlannedDelivery::Send { .. } | PlannedDelivery::Points(_) => {}
-                }
-            }
-            let transfer = RunTransfer::new(self, &plan, &options);
-            let reply = match transfer.run(&mut call).await {
-                // The server has dropped the program; other missing objects have a field.
-                Err(error) if error.is_not_found() && error.field().is_none() => {
-                    self.put_steps(&plan.program, &mut call).await?;
-                    transfer.run(&mut call).await?
-                }
-                reply => reply?,
-            };
-            let result = self.finish(&plan, reply, &options, &transfer.received, &call).await?;
-            kept.iter_mut().for_each(|guard| guard.id = None);
-            for guard in downloads {
-                guard.release().await;
-            }
+            let mut result = self.run_borrowed(&run, &options).await?;
+            result.return_vectors(run);
             Ok(result)
         })
+    }
+
+    /// Runs a program; the result lacks the vectors that the run owns.
+    async fn run_borrowed(&self, run: &ProgramRun<'_>, options: &RunOptions) -> Result<RunResult> {
+        let mut call = self.begin_call(options.deadline);
+        if run.is_in_place() {
+            call.forbid_retries();
+        }
+        let plan = RunPlan::new(run, self.inner.channels.len() > 1)?;
+        // Releases what a failed call may have kept.
+        let (mut kept, mut downloads) = (Vec::new(), Vec::new());
+        for output in &plan.outputs {
+            match output.delivery {
+                PlannedDelivery::Keep(vector) => kept.push(self.guard(vector)),
+                PlannedDelivery::Download(vector) => downloads.push(self.guard(vector)),
+                _ => {}
+            }
+        }
+        let transfer = RunTransfer::new(self, &plan, options);
+        let reply = match transfer.run(&mut call).await {
+            // The server has dropped the program; other missing objects have a field.
+            Err(error) if error.is_not_found() && error.field().is_none() => {
+                self.put_steps(&plan.program, &mut call).await?;
+                transfer.run(&mut call).await?
+            }
+            reply => reply?,
+        };
+        let result = self.finish(&plan, reply, options, &transfer.received, &call).await?;
+        kept.iter_mut().for_each(|guard| guard.id = None);
+        for guard in downloads {
+            guard.release().await;
+        }
+        Ok(result)
     }
 
     fn guard(&self, vector: VectorInfo) -> ReleaseOnDrop {
@@ -178,6 +188,7 @@ impl Client {
                 PlannedDelivery::Points(shape) => {
                     OutputContent::Points(plan::decode_points(shape, points)?)
                 }
+                PlannedDelivery::Region(_) => OutputContent::InRegion,
             };
             outputs.push(ReturnedValue { value: output.value, content });
         }

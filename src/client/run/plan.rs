@@ -1,9 +1,11 @@
 //! Checks a run before anything is sent.
 
-use super::request::{Delivery, InputElements, ProgramRun, WantedOutput};
+use bytes::Bytes;
+
+use super::request::{Delivery, GivenElements, InputElements, ProgramRun, WantedOutput};
 use crate::{
     client::{
-        UploadKey, VectorInfo, convert,
+        ScalarInput, UploadKey, VectorInfo, convert,
         error::{ClientError, Result},
         options::ScalarPayload,
         payload::OutgoingBytes,
@@ -48,6 +50,8 @@ pub(super) struct PlannedInput<'a> {
 pub(super) enum ElementSource<'a> {
     Local(OutgoingBytes<'a>),
     Stored(v1::StoredVector),
+    /// Begins with the region of this id.
+    Region([u8; 16]),
 }
 
 #[derive(Clone, Copy)]
@@ -65,11 +69,13 @@ pub(super) enum PlannedDelivery {
     /// Kept, downloaded over several connections, and released.
     Download(VectorInfo),
     Points(PointsShape),
+    /// Written to the beginning of the region with this id.
+    Region([u8; 16]),
 }
 
 impl<'a> RunPlan<'a> {
     /// Errors: `InvalidProgram` for inputs or outputs that do not suit the program.
-    pub fn new(run: &ProgramRun<'a>, has_several_connections: bool) -> Result<Self> {
+    pub fn new(run: &'a ProgramRun<'_>, has_several_connections: bool) -> Result<Self> {
         let program = run.program.program();
         check_values(run)?;
         let wanted: Vec<_> = run.outputs.iter().map(output_spec).collect();
@@ -95,7 +101,7 @@ impl<'a> RunPlan<'a> {
         let elements = self.outputs.iter().map(|output| match output.delivery {
             PlannedDelivery::Send { elements } => elements,
             PlannedDelivery::Download(vector) => vector.count,
-            PlannedDelivery::Keep(_) | PlannedDelivery::Points(_) => 0,
+            PlannedDelivery::Keep(_) | PlannedDelivery::Points(_) | PlannedDelivery::Region(_) => 0,
         });
         elements.sum::<u64>() * ENCODING.width() as u64
     }
@@ -105,7 +111,7 @@ impl<'a> PlannedInput<'a> {
     pub fn bytes(&self) -> Option<&OutgoingBytes<'a>> {
         match &self.source {
             ElementSource::Local(bytes) => Some(bytes),
-            ElementSource::Stored(_) => None,
+            ElementSource::Stored(_) | ElementSource::Region(_) => None,
         }
     }
 }
@@ -123,9 +129,15 @@ impl PlannedOutput {
                 let encoding = v1::ResultEncoding::from(POINTS).into();
                 Message::Points(v1::SendPoints { encoding })
             }
+            PlannedDelivery::Region(id) => Message::Region(region_vector(id, encoding)),
         };
         Ok(v1::ProgramOutput { value: self.value.0, delivery: Some(delivery) })
     }
+}
+
+/// A vector at the beginning of a region.
+pub(super) fn region_vector(id: [u8; 16], encoding: i32) -> v1::RegionVector {
+    v1::RegionVector { region_id: Bytes::copy_from_slice(&id), offset: 0, encoding }
 }
 
 /// Checks that the run's handles belong to its program.
@@ -148,12 +160,21 @@ pub(super) fn check_values(run: &ProgramRun<'_>) -> Result<()> {
 }
 
 /// The elements of the input step that makes `value`.
-fn plan_input<'a>(run: &ProgramRun<'a>, value: ValueId) -> Result<PlannedInput<'a>> {
+fn plan_input<'a>(run: &'a ProgramRun<'_>, value: ValueId) -> Result<PlannedInput<'a>> {
     let given = run.inputs.iter().rev().find(|given| given.value == value);
     let given = given.ok_or_else(|| {
         run.program.program().step_error(value, StepProblem::step(FieldProblem::Missing))
     })?;
-    let InputElements { elements, offset, reduce } = given.input.clone();
+    let InputElements { elements, offset, reduce } = match &given.input {
+        GivenElements::Elements(elements) => elements.clone(),
+        GivenElements::OfVector(number) => (&run.vectors[*number]).into(),
+    };
+    if let ScalarInput::SharedVector(vector) = elements
+        && let Some(id) = vector.region_id()
+    {
+        let spec = InputSpec { encoding: ENCODING, count: vector.len() as u64 };
+        return Ok(PlannedInput { spec, source: ElementSource::Region(id), reduce });
+    }
     let (spec, source) = match elements.into_payload() {
         Ok(ScalarPayload { encoding, bytes }) => {
             let count = convert::element_count("inputs", bytes.len(), encoding.width())?;
@@ -175,12 +196,25 @@ fn plan_output(
     has_several_connections: bool,
 ) -> Result<PlannedOutput> {
     let count = elements_of(run, output.value);
+    let region = match output.delivery {
+        Delivery::ToVector(number) => {
+            let vector = &run.vectors[number];
+            if vector.len() as u64 != count {
+                return Err(ClientError::length("vector", count, vector.len() as u64));
+            }
+            vector.region_id()
+        }
+        _ => None,
+    };
     let keep =
         || Ok::<_, ClientError>(VectorInfo { id: UploadKey::random()?, encoding: ENCODING, count });
     let is_large = count * ENCODING.width() as u64 >= STRIPED_BYTES;
     let delivery = match output.delivery {
-        Delivery::Send if is_large && has_several_connections => PlannedDelivery::Download(keep()?),
-        Delivery::Send => PlannedDelivery::Send { elements: count },
+        Delivery::Send | Delivery::ToVector(_) => match region {
+            Some(id) => PlannedDelivery::Region(id),
+            None if is_large && has_several_connections => PlannedDelivery::Download(keep()?),
+            None => PlannedDelivery::Send { elements: count },
+        },
         Delivery::Keep => PlannedDelivery::Keep(keep()?),
         Delivery::Points(shape) => PlannedDelivery::Points(shape),
     };
@@ -189,7 +223,7 @@ fn plan_output(
 
 fn output_spec(output: &WantedOutput) -> OutputSpec {
     let kind = match output.delivery {
-        Delivery::Send | Delivery::Keep => OutputKind::Elements,
+        Delivery::Send | Delivery::Keep | Delivery::ToVector(_) => OutputKind::Elements,
         Delivery::Points(_) => OutputKind::Points,
     };
     OutputSpec { value: output.value, kind }

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::{
     client::{
-        CurvePoint, Progress, ScalarInput, UploadKey, Verification,
+        CurvePoint, Progress, ScalarInput, SharedVector, UploadKey, Verification,
         program::{ClientProgram, PointsValue, ProgramTag, VectorValue},
     },
     program::{PointsShape, ValueId},
@@ -54,18 +54,24 @@ impl<'a, T: Into<ScalarInput<'a>>> From<T> for InputElements<'a> {
 /// One run of a program: the elements of its inputs, and the values that it returns or keeps.
 ///
 /// Steps that no wanted value needs are not computed.
-#[derive(Clone)]
 pub struct ProgramRun<'a> {
     pub(crate) program: ClientProgram,
     pub(crate) inputs: Vec<GivenInput<'a>>,
     pub(crate) outputs: Vec<WantedOutput>,
+    /// Those that the run writes to.
+    pub(crate) vectors: Vec<SharedVector>,
 }
 
-#[derive(Clone)]
 pub(crate) struct GivenInput<'a> {
     pub program: ProgramTag,
     pub value: ValueId,
-    pub input: InputElements<'a>,
+    pub input: GivenElements<'a>,
+}
+
+pub(crate) enum GivenElements<'a> {
+    Elements(InputElements<'a>),
+    /// The elements of the run's vector with this number.
+    OfVector(usize),
 }
 
 #[derive(Clone, Copy)]
@@ -80,19 +86,21 @@ pub(crate) enum Delivery {
     Send,
     Keep,
     Points(PointsShape),
+    /// To the run's vector with this number.
+    ToVector(usize),
 }
 
 impl<'a> ProgramRun<'a> {
     /// A run without inputs and outputs.
     pub fn new(program: &ClientProgram) -> Self {
-        Self { program: program.clone(), inputs: Vec::new(), outputs: Vec::new() }
+        let (inputs, outputs, vectors) = Default::default();
+        Self { program: program.clone(), inputs, outputs, vectors }
     }
 
     /// Provides the elements of an input: its rows, one after another.
     #[must_use]
     pub fn input(mut self, value: VectorValue, elements: impl Into<InputElements<'a>>) -> Self {
-        let input = elements.into();
-        self.inputs.push(GivenInput { program: value.program, value: value.id, input });
+        self.give(value, GivenElements::Elements(elements.into()));
         self
     }
 
@@ -116,6 +124,38 @@ impl<'a> ProgramRun<'a> {
     #[must_use]
     pub fn keep(self, value: VectorValue) -> Self {
         self.want(value.program, value.id, Delivery::Keep)
+    }
+
+    /// Writes a vector to `vector`, as long as all rows of the value;
+    /// [`RunResult::take_vector`](super::RunResult::take_vector) returns it. If the run fails or is
+    /// cancelled, `vector` is dropped.
+    #[must_use]
+    pub fn write_to(mut self, value: VectorValue, vector: SharedVector) -> Self {
+        self.vectors.push(vector);
+        let number = self.vectors.len() - 1;
+        self.want(value.program, value.id, Delivery::ToVector(number))
+    }
+
+    /// Takes the elements of `input` from `vector`, and writes `output` to it, like
+    /// [`Self::write_to`]. No later step may read `input`. The run is not retried.
+    #[must_use]
+    pub fn in_place(
+        mut self,
+        input: VectorValue,
+        output: VectorValue,
+        vector: SharedVector,
+    ) -> Self {
+        self.give(input, GivenElements::OfVector(self.vectors.len()));
+        self.write_to(output, vector)
+    }
+
+    /// Whether an output overwrites an input.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.inputs.iter().any(|given| matches!(given.input, GivenElements::OfVector(_)))
+    }
+
+    fn give(&mut self, value: VectorValue, input: GivenElements<'a>) {
+        self.inputs.push(GivenInput { program: value.program, value: value.id, input });
     }
 
     fn want(mut self, program: ProgramTag, value: ValueId, delivery: Delivery) -> Self {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
+use super::request::Delivery;
 use crate::{
     client::{
-        CurvePoint, Execution, Timing, VectorInfo, Verification,
+        CurvePoint, Execution, ProgramRun, SharedVector, Timing, VectorInfo, Verification,
         error::{ClientError, Result},
         program::{PointsValue, ProgramTag, VectorValue},
     },
@@ -73,6 +74,10 @@ pub(crate) enum OutputContent {
     Vector(Zeroizing<Vec<Fr>>),
     Points(MsmSums),
     Kept(VectorInfo),
+    /// Written to a region.
+    InRegion,
+    /// `None` once it is taken.
+    Shared(Option<SharedVector>),
 }
 
 // Elements may be secret witness data: only their number is printed.
@@ -82,6 +87,8 @@ impl std::fmt::Debug for OutputContent {
             Self::Vector(elements) => write!(f, "{} Fr", elements.len()),
             Self::Points(points) => write!(f, "{} points", points.len()),
             Self::Kept(vector) => write!(f, "{vector:?}"),
+            Self::InRegion => f.write_str("in a region"),
+            Self::Shared(vector) => write!(f, "{vector:?}"),
         }
     }
 }
@@ -117,6 +124,39 @@ impl RunResult {
             OutputContent::Kept(vector) => Some(*vector),
             _ => None,
         })
+    }
+
+    /// The vector that [`ProgramRun::write_to`] or [`ProgramRun::in_place`] got for the value, with
+    /// its elements.
+    ///
+    /// Errors: `InvalidInput` if the run wrote this value to no vector, or if it has been taken.
+    pub fn take_vector(&mut self, value: VectorValue) -> Result<SharedVector> {
+        let is_own = value.program == self.program;
+        let mut outputs =
+            self.outputs.iter_mut().filter(|output| is_own && output.value == value.id);
+        let taken = outputs.find_map(|output| match &mut output.content {
+            OutputContent::Shared(vector) => vector.take(),
+            _ => None,
+        });
+        taken.ok_or(ClientError::input("value", FieldProblem::Missing))
+    }
+
+    /// Returns the vectors of the run, which get elements that have been sent.
+    pub(crate) fn return_vectors(&mut self, run: ProgramRun<'_>) {
+        // Outputs got their vectors in order.
+        let mut vectors = run.vectors.into_iter();
+        for (wanted, returned) in run.outputs.iter().zip(&mut self.outputs) {
+            if !matches!(wanted.delivery, Delivery::ToVector(_)) {
+                continue;
+            }
+            let vector = vectors.next().map(|mut vector| {
+                if let OutputContent::Vector(elements) = &returned.content {
+                    vector.copy_from_slice(elements);
+                }
+                vector
+            });
+            returned.content = OutputContent::Shared(vector);
+        }
     }
 
     fn find<'a, T>(

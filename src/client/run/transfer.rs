@@ -9,7 +9,7 @@ use tonic::Streaming;
 use zeroize::Zeroizing;
 
 use super::{
-    plan::{ElementSource, PlannedDelivery, RunPlan},
+    plan::{self, ElementSource, PlannedDelivery, RunPlan},
     request::RunOptions,
 };
 use crate::{
@@ -112,6 +112,9 @@ impl<'a> RunTransfer<'a> {
             let encoding = convert::scalar_encoding(input.spec.encoding)?;
             let source = match &input.source {
                 ElementSource::Stored(stored) => Some(Source::Stored(stored.clone())),
+                ElementSource::Region(id) => {
+                    Some(Source::Region(plan::region_vector(*id, encoding)))
+                }
                 ElementSource::Local(bytes) if bytes.len() <= room => {
                     room -= bytes.len();
                     sent.lock()[number] = bytes.len();

@@ -14,6 +14,7 @@ mod serving_gpu;
 mod vectors;
 
 use std::{
+    any::Any,
     mem,
     sync::{
         Arc,
@@ -38,6 +39,7 @@ use crate::{
     device::{NvmlMonitor, OpenDevices},
     error::Result,
     ntt::LG_N_MAX,
+    region::SharedMemory,
 };
 
 pub use self::policy::GpuPolicy;
@@ -264,6 +266,13 @@ impl Engine for CudaEngine {
 
     fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
         mem::take(&mut self.pinned.lock())
+    }
+
+    fn pin_memory(&self, memory: &Arc<SharedMemory>) -> Option<Box<dyn Any + Send + Sync>> {
+        let pinned = self.gpus.first()?.gpu.context().pin_shared(memory.clone());
+        // Without it, the copies are staged.
+        let pinned = pinned.inspect_err(|fault| tracing::warn!(%fault, "cannot pin a region"));
+        Some(Box::new(pinned.ok()?))
     }
 
     fn devices(&self) -> Vec<DeviceInfo> {

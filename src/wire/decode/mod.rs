@@ -9,8 +9,8 @@ pub use self::{
     ntt::ntt_spec,
     program::{ProgramId, ProgramName, program},
     run::{
-        EstimateSpec, InputSource, OutputDelivery, ProgramRef, RunInput, RunOutput, RunSpec,
-        estimate_spec, run_spec,
+        EstimateSpec, InputSource, OutputDelivery, ProgramRef, RegionVector, RunInput, RunOutput,
+        RunSpec, estimate_spec, run_spec,
     },
 };
 use super::v1;
@@ -33,6 +33,10 @@ const LABEL_BYTES_MAX: u64 = 128;
 /// The random id that a client gave an upload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UploadId(pub [u8; 16]);
+
+/// The random id that the server gave a region.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RegionId(pub [u8; 16]);
 
 /// The content hash that names bases.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

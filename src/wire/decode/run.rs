@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 
 use super::{
-    ProgramId, UploadId, VectorUploadHeader, decode_enum, decode_id, element_count,
+    ProgramId, RegionId, UploadId, VectorUploadHeader, decode_enum, decode_id, element_count,
     full_width_encoding, new_upload_id,
     program::{program, values},
     required, scalar_encoding, vector_upload, verify,
@@ -49,6 +49,15 @@ pub enum InputSource {
         offset: u64,
     },
     Upload(VectorUploadHeader),
+    Region(RegionVector),
+}
+
+/// Elements in a region, from byte `offset` on.
+#[derive(Clone, Copy)]
+pub struct RegionVector {
+    pub id: RegionId,
+    pub offset: u64,
+    pub encoding: ScalarEncoding,
 }
 
 pub struct RunOutput {
@@ -60,6 +69,7 @@ pub enum OutputDelivery {
     Send(ScalarEncoding),
     Keep { id: UploadId, encoding: ScalarEncoding },
     Points(SumEncoding),
+    Region(RegionVector),
 }
 
 pub struct EstimateSpec {
@@ -108,12 +118,12 @@ impl RunSpec {
                 InputSource::Stored { id, .. } => {
                     read.insert(*id);
                 }
-                InputSource::Inline { .. } => {}
+                InputSource::Inline { .. } | InputSource::Region(_) => {}
             }
         }
         let is_free = |output: &RunOutput| match output.delivery {
             OutputDelivery::Keep { id, .. } => read.insert(id),
-            OutputDelivery::Send(_) | OutputDelivery::Points(_) => true,
+            OutputDelivery::Send(_) | OutputDelivery::Points(_) | OutputDelivery::Region(_) => true,
         };
         self.outputs.iter().all(is_free).then_some(()).ok_or(Error::UploadConflict)
     }
@@ -150,6 +160,9 @@ fn input(index: usize, input: v1::ProgramInput) -> Result<RunInput> {
             InputSource::Stored { id: UploadId(id), offset: stored.offset }
         }
         Source::Upload(upload) => InputSource::Upload(vector_upload(upload).map_err(of("upload"))?),
+        Source::Region(region) => {
+            InputSource::Region(region_vector(region, scalar_encoding).map_err(of("region"))?)
+        }
     };
     Ok(RunInput { source, reduce: input.reduce })
 }
@@ -158,6 +171,16 @@ fn inline_vector(inline: v1::InlineVector) -> Result<InputSource> {
     let encoding = scalar_encoding("encoding", inline.encoding)?;
     let count = element_count("data", inline.data.len(), encoding.width())? as u64;
     Ok(InputSource::Inline { encoding, count, data: inline.data })
+}
+
+fn region_vector(
+    region: v1::RegionVector,
+    decode_encoding: fn(&'static str, i32) -> Result<ScalarEncoding>,
+) -> Result<RegionVector> {
+    let unknown = |_| Error::field("region_id", FieldProblem::UnknownRegion);
+    let id = RegionId(decode_id(&region.region_id).map_err(unknown)?);
+    let encoding = decode_encoding("encoding", region.encoding)?;
+    Ok(RegionVector { id, offset: region.offset, encoding })
 }
 
 fn output(index: usize, output: v1::ProgramOutput) -> Result<RunOutput> {
@@ -176,6 +199,10 @@ fn output(index: usize, output: v1::ProgramOutput) -> Result<RunOutput> {
         Delivery::Points(points) => {
             let encoding = decode_enum::<v1::ResultEncoding, _>("encoding", points.encoding);
             OutputDelivery::Points(encoding.map_err(of("points"))?)
+        }
+        Delivery::Region(region) => {
+            let region = region_vector(region, full_width_encoding).map_err(of("region"))?;
+            OutputDelivery::Region(region)
         }
     };
     Ok(RunOutput { value: ValueId(output.value), delivery })

@@ -1,0 +1,177 @@
+//! A sealed file in memory, mapped by both processes.
+#![allow(unsafe_code)]
+
+use std::{io, os::fd::OwnedFd, slice};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{self, SealFlags};
+
+/// Memory of which another process has a mapping, too, and may change any byte at any time. Only
+/// copies of it can be checked.
+pub struct SharedMemory {
+    file: OwnedFd,
+    map: MmapRaw,
+    /// Wipes the memory when it is dropped.
+    is_owner: bool,
+}
+
+impl SharedMemory {
+    /// Zeroed memory, whose pages exist. No process can change its size. Wiped on drop.
+    ///
+    /// Shape: `bytes` is a positive multiple of the page size.
+    #[cfg(feature = "server")]
+    pub fn create(bytes: usize) -> io::Result<Self> {
+        use rustix::fs::MemfdFlags;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = fs::memfd_create("capstan-region", flags)?;
+        fs::ftruncate(&file, bytes as u64)?;
+        fs::fcntl_add_seals(&file, SIZE_SEALS)?;
+        let map = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
+        Ok(Self { file, map, is_owner: true })
+    }
+
+    /// Maps the memory that a server has created.
+    ///
+    /// Fails if it has another size, or if another process could change its size.
+    #[cfg(feature = "client")]
+    pub fn map(file: OwnedFd, bytes: usize) -> io::Result<Self> {
+        let is_sealed = fs::fcntl_get_seals(&file)?.contains(SIZE_SEALS);
+        if !is_sealed || fs::fstat(&file)?.st_size != bytes as i64 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let map = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
+        Ok(Self { file, map, is_owner: false })
+    }
+
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    #[cfg(feature = "server")]
+    pub fn file(&self) -> &OwnedFd {
+        &self.file
+    }
+
+    /// Copies `out.len()` bytes from `start` on. If the other process writes meanwhile, the copy
+    /// may mix old and new bytes.
+    ///
+    /// Shape: the range lies in the memory.
+    #[cfg(feature = "server")]
+    pub fn read(&self, start: usize, out: &mut [u8]) {
+        let from = self.address(start, out.len());
+        // SAFETY: the range is mapped, and no reference of this process points into it.
+        unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) }
+    }
+
+    /// Writes `bytes`, starting at byte number `start`.
+    ///
+    /// Shape: the range lies in the memory.
+    #[cfg(feature = "server")]
+    pub fn write(&self, start: usize, bytes: &[u8]) {
+        let to = self.address(start, bytes.len());
+        // SAFETY: as in `read`.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+    }
+
+    /// The range as a source of copies by a device. Only its address and length may be used.
+    ///
+    /// Shape: the range lies in the memory.
+    #[cfg(feature = "server")]
+    pub fn device_source(&self, start: usize, len: usize) -> &[u8] {
+        // SAFETY: mapped while `self` is borrowed; nothing reads through the slice.
+        unsafe { slice::from_raw_parts(self.address(start, len), len) }
+    }
+
+    /// The range as a destination of copies by a device. Only its address and length may be used.
+    ///
+    /// Shape: the range lies in the memory.
+    #[cfg(feature = "server")]
+    #[allow(clippy::mut_from_ref)] // Other processes write there, too.
+    pub fn device_destination(&self, start: usize, len: usize) -> &mut [u8] {
+        // SAFETY: mapped while `self` is borrowed; nothing reads or writes through the slice.
+        unsafe { slice::from_raw_parts_mut(self.address(start, len), len) }
+    }
+
+    /// The bytes, which the server does not write except during runs that own `self`.
+    #[cfg(feature = "client")]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: mapped while `self` is borrowed.
+        unsafe { slice::from_raw_parts(self.map.as_ptr(), self.len()) }
+    }
+
+    /// See [`Self::bytes`].
+    #[cfg(feature = "client")]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: mapped while `self` is borrowed, which is exclusive in this process.
+        unsafe { slice::from_raw_parts_mut(self.map.as_mut_ptr(), self.map.len()) }
+    }
+
+    #[cfg(feature = "server")]
+    fn address(&self, start: usize, len: usize) -> *mut u8 {
+        let is_inside = start.checked_add(len).is_some_and(|end| end <= self.len());
+        assert!(is_inside, "bytes {start} to {start} + {len} of {}", self.len());
+        // SAFETY: inside the mapping.
+        unsafe { self.map.as_mut_ptr().add(start) }
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        if !self.is_owner {
+            return;
+        }
+        // SAFETY: mapped, and no reference points into it.
+        unsafe { std::ptr::write_bytes(self.map.as_mut_ptr(), 0, self.len()) };
+        // A client that still maps the pages must not keep them.
+        let mode = fs::FallocateFlags::PUNCH_HOLE | fs::FallocateFlags::KEEP_SIZE;
+        let _kept_on_error = fs::fallocate(&self.file, mode, 0, self.len() as u64);
+    }
+}
+
+/// Without them, another process could shrink the file, and access to the rest would be fatal.
+const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+#[cfg(all(test, feature = "server", feature = "client"))]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    const BYTES: usize = 2 << 20;
+
+    #[test]
+    fn both_sides_see_the_same_bytes() {
+        let server = SharedMemory::create(BYTES).unwrap();
+        let mut client = SharedMemory::map(server.file().try_clone().unwrap(), BYTES).unwrap();
+        assert!(client.bytes().iter().all(|byte| *byte == 0));
+        client.bytes_mut()[BYTES - 3..].copy_from_slice(&[1, 2, 3]);
+        let mut out = [0; 3];
+        server.read(BYTES - 3, &mut out);
+        assert_eq!(out, [1, 2, 3]);
+        server.write(5, &[7, 8]);
+        assert_eq!(client.bytes()[4..8], [0, 7, 8, 0]);
+        drop(server);
+        assert!(client.bytes().iter().all(|byte| *byte == 0), "not wiped");
+    }
+
+    #[test]
+    fn the_size_is_sealed() {
+        let server = SharedMemory::create(BYTES).unwrap();
+        let file = server.file();
+        for bytes in [0, BYTES / 2, 2 * BYTES] {
+            assert_eq!(fs::ftruncate(file, bytes as u64), Err(Errno::PERM));
+        }
+        assert_eq!(fs::fcntl_add_seals(file, SealFlags::WRITE), Err(Errno::PERM));
+        let refused = SharedMemory::map(file.try_clone().unwrap(), BYTES / 2);
+        assert_eq!(refused.err().unwrap().kind(), io::ErrorKind::InvalidData);
+        let unsealed = fs::memfd_create("unsealed", fs::MemfdFlags::ALLOW_SEALING).unwrap();
+        fs::ftruncate(&unsealed, BYTES as u64).unwrap();
+        assert!(SharedMemory::map(unsealed, BYTES).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes 2097151")]
+    fn ranges_outside_panic() {
+        SharedMemory::create(BYTES).unwrap().write(BYTES - 1, &[0, 0]);
+    }
+}

@@ -1,0 +1,26 @@
+//! Memory that a server shares with a client on the same host, and how the client gets it.
+
+mod descriptor;
+mod memory;
+
+#[cfg(feature = "client")]
+pub use descriptor::receive_descriptor;
+#[cfg(feature = "server")]
+pub use descriptor::send_descriptor;
+pub use memory::SharedMemory;
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+/// Regions are multiples of this, so that few of them fit in their limit.
+#[cfg(feature = "server")]
+pub const REGION_ALIGNMENT: u64 = 2 << 20;
+
+/// The socket that hands out regions, for a server on the Unix socket `server`.
+pub fn socket_path(server: &Path) -> PathBuf {
+    let mut path = OsString::from(server);
+    path.push(".regions");
+    path.into()
+}

@@ -1,0 +1,145 @@
+//! Vectors in memory that the server shares.
+
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+use capstan::{
+    client::{
+        Client, ClientProgram, Fr, MsmOptions, NttTransform, ProgramBuilder, ProgramRun,
+        RunOptions, SharedVector, VectorValue, Verification, blocking::BlockingClient,
+    },
+    server::ServerSettings,
+};
+use tempfile::TempDir;
+
+use crate::{
+    common::{TestServer, points, scalars, serve, server},
+    message,
+};
+
+const N: usize = 1 << 10;
+
+/// A server on a Unix socket, and the target for clients.
+fn local(settings: ServerSettings) -> (TestServer, TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("capstan.sock");
+    let target = format!("unix:{}", socket.display());
+    let server = serve(ServerSettings { unix_socket: Some(socket), ..settings });
+    (server, folder, target)
+}
+
+/// A transform, and the product of its input and its output.
+struct Transform {
+    input: VectorValue,
+    transformed: VectorValue,
+    product: VectorValue,
+    program: ClientProgram,
+}
+
+impl Transform {
+    fn new() -> Self {
+        let mut program = ProgramBuilder::new();
+        let input = program.input(N as u64).unwrap();
+        let transformed = program.ntt(input, NttTransform::forward()).unwrap();
+        let product = program.multiply(input, transformed).unwrap();
+        Self { input, transformed, product, program: program.build().unwrap() }
+    }
+}
+
+async fn shared(client: &Client, values: &[Fr]) -> SharedVector {
+    let mut vector = client.alloc_vector(values.len()).await.unwrap();
+    assert!(vector.iter().all(|element| *element == Fr::default()));
+    vector.copy_from_slice(values);
+    vector
+}
+
+async fn runs_agree(client: &Client, is_shared: bool) {
+    let Transform { input, transformed, product, program } = Transform::new();
+    let values = scalars(N);
+    let fft = Radix2EvaluationDomain::<Fr>::new(N).unwrap().fft(&values);
+    let products: Vec<_> = values.iter().zip(&fft).map(|(a, b)| *a * b).collect();
+    let (mut a, mut b) = (shared(client, &values).await, client.alloc_vector(N).await.unwrap());
+    assert_eq!((a.is_shared(), b.is_shared()), (is_shared, is_shared));
+    for verify in [Verification::None, Verification::Probabilistic, Verification::Full] {
+        let options = || RunOptions { verify, ..RunOptions::default() };
+        let run = ProgramRun::new(&program).input(input, &a).send(product).write_to(transformed, b);
+        let mut result = client.run_with(run, options()).await.unwrap();
+        b = result.take_vector(transformed).unwrap();
+        assert!(b[..] == fft && result.vector(product).unwrap() == products, "{verify:?}");
+        assert!(message(result.take_vector(transformed)).contains("is required"), "taken twice");
+        assert!(a[..] == values, "the input has changed");
+
+        let run = ProgramRun::new(&program).in_place(input, transformed, a);
+        a = client.run_with(run, options()).await.unwrap().take_vector(transformed).unwrap();
+        assert!(a[..] == fft, "{verify:?}");
+        a.copy_from_slice(&values);
+        b.fill(Fr::from(1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_use_shared_memory_over_a_unix_socket() {
+    let (_server, _folder, target) = local(ServerSettings::default());
+    let client = Client::connect(&target).await.unwrap();
+    runs_agree(&client, true).await;
+    // Dropped vectors are released.
+    while client.info().await.unwrap().load.unwrap().region_bytes > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_send_the_elements_where_no_memory_is_shared() {
+    let tcp = server();
+    runs_agree(&Client::connect(&tcp.target).await.unwrap(), false).await;
+    let settings = ServerSettings { region_bytes_max: 0, ..ServerSettings::default() };
+    let (_server, _folder, target) = local(settings);
+    runs_agree(&Client::connect(&target).await.unwrap(), false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_calls_take_shared_vectors_as_well() {
+    let (_server, _folder, target) = local(ServerSettings::default());
+    let client = Client::connect(&target).await.unwrap();
+    let points = points::<capstan::client::G1Affine>(64);
+    let bases = client.put_bases(&points).await.unwrap();
+    let values = scalars(64);
+    let vector = shared(&client, &values).await;
+    let expected = client.msm(&bases, &values).await.unwrap();
+    assert_eq!(client.msm(&bases, &vector).await.unwrap(), expected);
+    let stored = client.put_vector(&vector).await.unwrap();
+    let options = MsmOptions::default();
+    let sum = client.msm_with(&bases, stored.id, options).await.unwrap();
+    assert_eq!(sum.points, [expected]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vectors_of_another_length_and_outputs_read_later_are_refused() {
+    let (_server, _folder, target) = local(ServerSettings::default());
+    let client = Client::connect(&target).await.unwrap();
+    let Transform { input, transformed, product, program } = Transform::new();
+    let values = scalars(N);
+    let long = client.alloc_vector(N + 1).await.unwrap();
+    let run = ProgramRun::new(&program).input(input, &values).write_to(transformed, long);
+    assert!(message(client.run(run).await).starts_with("vector: wrong length: expected 1024"));
+    let long = client.alloc_vector(N + 1).await.unwrap();
+    let run = ProgramRun::new(&program).input(input, &long).send(transformed);
+    assert!(message(client.run(run).await).contains("wrong length"));
+    // The product reads the input after the transform.
+    let vector = shared(&client, &values).await;
+    let run = ProgramRun::new(&program).in_place(input, transformed, vector).send(product);
+    assert!(message(client.run(run).await).contains("a later step reads"));
+}
+
+#[test]
+fn the_blocking_client_allocates_vectors() {
+    let (_server, _folder, target) = local(ServerSettings::default());
+    let client = BlockingClient::connect(&target).unwrap();
+    let Transform { input, product, program, .. } = Transform::new();
+    let mut vector = client.alloc_vector(N).unwrap();
+    vector.fill(Fr::from(2));
+    let run = ProgramRun::new(&program).in_place(input, product, vector);
+    let product_of_transform = client.run(run).unwrap().take_vector(product).unwrap();
+    assert_eq!(product_of_transform[0], Fr::from(4 * N as u64));
+    assert!(format!("{product_of_transform:?}").contains("1024 Fr, shared"));
+    let empty = client.alloc_vector(0).unwrap();
+    assert!(empty.is_empty());
+}
