@@ -35,7 +35,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Payloads are slices of the receive buffer: no copy on decode.
         .bytes(".")
         // Payloads may be secret witnesses: `wire` prints them redacted.
-        .skip_debug(["capstan.v1.Chunk", "capstan.v1.InlineVector"])
+        .skip_debug([
+            "capstan.v1.Chunk",
+            "capstan.v1.InlineVector",
+            "capstan.v1.OpenRegionResponse",
+        ])
         .compile_fds(compiler.file_descriptor_set())?;
     // The descriptors for server reflection.
     let set = PathBuf::from(env::var("OUT_DIR")?).join("capstan.bin");

@@ -42,7 +42,7 @@ mod ops;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 #[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
 mod program;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg(all(any(feature = "client", feature = "server"), not(feature = "internals")))]
 mod region;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod store;
@@ -79,7 +79,7 @@ pub mod ops;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod program;
-#[cfg(all(feature = "wire", feature = "internals"))]
+#[cfg(all(any(feature = "client", feature = "server"), feature = "internals"))]
 #[allow(missing_docs)]
 pub mod region;
 #[cfg(all(feature = "server", feature = "internals"))]

@@ -97,7 +97,7 @@ impl PinnedWrite<'_> {
         }
     }
 
-    /// The memory to write to, in order. Of a region, only devices may write there.
+    /// The memory to write to, in order. Only devices may write to memory of a region.
     pub fn pieces(&mut self) -> Vec<&mut [u8]> {
         match &mut self.memory {
             ClaimedMemory::Slots(slots) => slots.iter_mut().map(|slot| &mut **slot).collect(),

@@ -2,29 +2,51 @@
 
 use std::{any::Any, ops::Range, sync::Arc};
 
-use super::QuotaPermit;
+use super::{QuotaPermit, Wiper};
 use crate::region::SharedMemory;
 
 /// Memory shared with a client, which devices may access directly.
 pub struct SharedRegion {
-    memory: Arc<SharedMemory>,
+    /// `None` during drop.
+    parts: Option<RegionParts>,
+    wiper: Wiper,
+}
+
+struct RegionParts {
     /// Lets devices access the memory until it is dropped.
     pinning: Option<Box<dyn Any + Send + Sync>>,
+    memory: Arc<SharedMemory>,
     /// Returned after the memory is wiped.
-    _permit: QuotaPermit,
+    _permits: [QuotaPermit; 2],
 }
 
 impl SharedRegion {
+    /// `wiper` drops the memory, which wipes it.
     pub fn new(
         memory: Arc<SharedMemory>,
         pinning: Option<Box<dyn Any + Send + Sync>>,
-        permit: QuotaPermit,
+        permits: [QuotaPermit; 2],
+        wiper: Wiper,
     ) -> Self {
-        Self { memory, pinning, _permit: permit }
+        Self { parts: Some(RegionParts { pinning, memory, _permits: permits }), wiper }
     }
 
     pub fn memory(&self) -> &SharedMemory {
-        &self.memory
+        &self.parts().memory
+    }
+
+    fn parts(&self) -> &RegionParts {
+        self.parts.as_ref().expect("taken by drop only")
+    }
+
+    fn is_pinned(&self) -> bool {
+        self.parts().pinning.is_some()
+    }
+}
+
+impl Drop for SharedRegion {
+    fn drop(&mut self) {
+        self.wiper.drop_later(self.parts.take());
     }
 }
 
@@ -39,7 +61,7 @@ pub struct RegionSlice {
 impl RegionSlice {
     /// `None` if the region is shorter.
     pub fn new(region: Arc<SharedRegion>, start: u64, len: u64) -> Option<Self> {
-        let is_inside = start.checked_add(len)? <= region.memory.len() as u64;
+        let is_inside = start.checked_add(len)? <= region.memory().len() as u64;
         is_inside.then_some(Self { region, start, len })
     }
 
@@ -54,24 +76,24 @@ impl RegionSlice {
     }
 
     pub(super) fn read(&self, start: u64, out: &mut [u8]) {
-        self.region.memory.read((self.start + start) as usize, out);
+        self.region.memory().read((self.start + start) as usize, out);
     }
 
     pub(super) fn write(&self, start: u64, bytes: &[u8]) {
-        self.region.memory.write((self.start + start) as usize, bytes);
+        self.region.memory().write((self.start + start) as usize, bytes);
     }
 
     /// Where devices read `range`; `None` if they cannot.
     pub(super) fn device_source(&self, range: &Range<u64>) -> Option<&[u8]> {
-        self.region.pinning.as_ref()?;
-        let start = (self.start + range.start) as usize;
-        Some(self.region.memory.device_source(start, (range.end - range.start) as usize))
+        let (start, len) = (self.start + range.start, range.end - range.start);
+        let memory = self.region.is_pinned().then(|| self.region.memory())?;
+        Some(memory.device_source(start as usize, len as usize))
     }
 
     /// Where devices write `range`; `None` if they cannot.
     pub(super) fn device_destination(&self, range: &Range<u64>) -> Option<&mut [u8]> {
-        self.region.pinning.as_ref()?;
-        let start = (self.start + range.start) as usize;
-        Some(self.region.memory.device_destination(start, (range.end - range.start) as usize))
+        let (start, len) = (self.start + range.start, range.end - range.start);
+        let memory = self.region.is_pinned().then(|| self.region.memory())?;
+        Some(memory.device_destination(start as usize, len as usize))
     }
 }

@@ -96,9 +96,11 @@ impl UploadBuffer {
         self.memory.read(start, out);
     }
 
-    /// A copy of `len` bytes from `start` on, not in a region. They must have been received.
+    /// A copy of `len` bytes from `start` on. They must have been received. Not for payloads in
+    /// regions.
     pub fn copy(&self, start: u64, len: usize) -> Vec<u8> {
         debug_assert!(self.has_received(start..start + len as u64), "copies received bytes");
+        debug_assert!(self.memory.region.is_none(), "copies no region");
         let mut bytes = Vec::with_capacity(len);
         let range = start..start + len as u64;
         self.memory.for_each_piece(range, |piece| bytes.extend_from_slice(piece));

@@ -25,6 +25,7 @@ pub(crate) struct CallDeadline {
 pub(crate) struct CallBudget {
     pub deadline: CallDeadline,
     retries_left: u32,
+    refusals_only: bool,
     backoff: Duration,
 }
 
@@ -69,12 +70,13 @@ impl CallDeadline {
 impl CallBudget {
     pub fn new(limit: Option<Duration>, retries: u32) -> Self {
         let deadline = CallDeadline::new(limit);
-        Self { deadline, retries_left: retries, backoff: BACKOFF_FIRST }
+        Self { deadline, retries_left: retries, refusals_only: false, backoff: BACKOFF_FIRST }
     }
 
-    /// For calls that are not idempotent.
-    pub fn forbid_retries(&mut self) {
-        self.retries_left = 0;
+    /// For a call of which a lost attempt may go on and harm the next one: only retries if the
+    /// server has refused to start it.
+    pub fn retry_refusals_only(&mut self) {
+        self.refusals_only = true;
     }
 
     /// Sends `message`, again after errors that may be temporary.
@@ -95,7 +97,8 @@ impl CallBudget {
     /// Waits before a retry. Returns `error` if it is permanent, no retries are left, or the
     /// deadline would pass during the wait.
     pub async fn wait_before_retry(&mut self, error: ClientError) -> Result<()> {
-        if !error.is_retryable() || self.retries_left == 0 {
+        let may_repeat = !self.refusals_only || error.is_before_start();
+        if !error.is_retryable() || !may_repeat || self.retries_left == 0 {
             return Err(error);
         }
         self.retries_left -= 1;
@@ -123,9 +126,10 @@ fn jitter() -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{collections::HashMap, time::Duration};
 
-    use tonic::Status;
+    use tonic::{Code, Status};
+    use tonic_types::{ErrorDetails, StatusExt};
 
     use super::{CallBudget, ClientError};
 
@@ -146,6 +150,21 @@ mod tests {
         let mut call = CallBudget::new(None, 2);
         assert!(call.wait_before_retry(Status::invalid_argument("no").into()).await.is_err());
         assert!(call.wait_before_retry(Status::resource_exhausted("never").into()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn repeats_only_refused_calls_if_told_so() {
+        let mut call = CallBudget::new(None, 2);
+        call.retry_refusals_only();
+        assert!(call.wait_before_retry(unavailable()).await.is_err());
+        let refused = |reason| {
+            let mut details = ErrorDetails::new();
+            details.set_error_info(reason, "capstan", HashMap::new());
+            details.set_retry_info(Some(Duration::ZERO));
+            Status::with_error_details(Code::ResourceExhausted, "full", details)
+        };
+        assert!(call.wait_before_retry(refused("DEVICE_MEMORY").into()).await.is_err());
+        assert!(call.wait_before_retry(refused("JOBS").into()).await.is_ok());
     }
 
     #[tokio::test]

@@ -171,6 +171,19 @@ impl ClientError {
         }
     }
 
+    /// Whether the server refused the call before it began to compute.
+    pub(crate) fn is_before_start(&self) -> bool {
+        let refused = [
+            Reason::BytesInFlight,
+            Reason::ConnectionBytes,
+            Reason::Jobs,
+            Reason::ConnectionJobs,
+            Reason::Uploads,
+            Reason::Draining,
+        ];
+        self.reason().is_some_and(|reason| refused.contains(&reason))
+    }
+
     /// Whether the server does not have the named object.
     pub fn is_not_found(&self) -> bool {
         self.code() == Code::NotFound

@@ -1,7 +1,7 @@
 //! Vectors in memory that a server on the same host reads and writes.
 
 use std::{
-    fmt,
+    fmt, io,
     ops::{Deref, DerefMut},
     path::{Path, PathBuf},
     time::Duration,
@@ -11,6 +11,7 @@ use ark_ff::Zero;
 use tokio::{
     io::{AsyncWriteExt, Interest},
     net::UnixStream,
+    task::spawn_blocking,
     time::timeout,
 };
 use tonic::Code;
@@ -18,11 +19,12 @@ use zeroize::Zeroizing;
 
 use super::{
     Client, Fr,
-    call::CallFuture,
+    call::{CallBudget, CallFuture},
     error::{ClientError, Result},
 };
 use crate::{
     curve::layout::{fr_from_bytes, fr_from_bytes_mut},
+    error::FieldProblem,
     region::{self, SharedMemory},
     wire::v1,
 };
@@ -33,7 +35,8 @@ const HANDOUT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A vector that runs of programs read and write in place, if the server is on the same host: its
 /// elements are not copied into messages. Dereferences to its elements.
 ///
-/// A run that writes to it owns it, and returns it in its result. It is wiped when it is dropped.
+/// A run that writes to it owns it, and returns it in its result. It is wiped when it is dropped,
+/// and when the server ends.
 pub struct SharedVector {
     len: usize,
     memory: VectorMemory,
@@ -55,10 +58,15 @@ struct ClientRegion {
 impl Client {
     /// Allocates a vector of `len` zeros, in memory that the server shares if it is reached over
     /// its Unix socket and has some left, and in ordinary memory otherwise. Allocate a vector once
-    /// and use it for many runs: sharing takes some 80 us per MiB.
+    /// and use it for many runs: sharing takes some 80 us per MiB, at least 2 MiB and a connection.
     ///
-    /// Errors: `Refused`; `CannotConnect` if the server does not hand out the memory.
+    /// Errors: `InvalidInput` for a vector that fits no memory; `Refused`; `CannotConnect` if the
+    /// server does not hand out the memory.
     pub async fn alloc_vector(&self, len: usize) -> Result<SharedVector> {
+        let max = isize::MAX as usize / size_of::<Fr>();
+        if len > max {
+            return Err(ClientError::input("len", FieldProblem::TooLarge { max: max as u64 }));
+        }
         let memory = match self.open_region(len).await? {
             Some(region) => VectorMemory::Region(region),
             None => VectorMemory::Own(Zeroizing::new(vec![Fr::zero(); len])),
@@ -70,17 +78,22 @@ impl Client {
     fn open_region(&self, len: usize) -> CallFuture<'_, Option<ClientRegion>> {
         Box::pin(async move {
             let Some(socket) = unix_socket(&self.inner.target) else { return Ok(None) };
-            let request = v1::OpenRegionRequest { bytes: (size_of::<Fr>() * len.max(1)) as u64 };
+            let bytes = (size_of::<Fr>() * len.max(1)) as u64;
+            let request = v1::OpenRegionRequest { bytes };
             let send = |request| async move { self.store().open_region(request).await };
-            let opened = match self.begin_call(None).unary(request, send).await {
+            // Without retries: ordinary memory will do.
+            let mut call = CallBudget::new(self.inner.deadline, 0);
+            let opened = match call.unary(request, send).await {
                 Ok(opened) => opened,
                 Err(error) if shares_nothing(&error) => return Ok(None),
                 Err(error) => return Err(error),
             };
             let path = region::socket_path(&socket);
-            let mapped = timeout(HANDOUT_TIMEOUT, map_region(&path, &opened)).await;
+            let mapped = timeout(HANDOUT_TIMEOUT, map_region(&path, &opened, bytes)).await;
             let problem = match mapped {
                 Ok(Ok(region)) => return Ok(Some(region)),
+                // Only the server's own socket is in this container.
+                Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => format!("no response within {} ms", HANDOUT_TIMEOUT.as_millis()),
             };
@@ -101,14 +114,23 @@ fn unix_socket(target: &str) -> Option<PathBuf> {
     Some(path.strip_prefix("//").unwrap_or(path).into())
 }
 
-async fn map_region(path: &Path, opened: &v1::OpenRegionResponse) -> std::io::Result<ClientRegion> {
-    let invalid = |_| std::io::Error::from(std::io::ErrorKind::InvalidData);
-    let id = opened.region_id.as_ref().try_into().map_err(invalid)?;
+/// Maps a region of at least `bytes`.
+async fn map_region(
+    path: &Path,
+    opened: &v1::OpenRegionResponse,
+    bytes: u64,
+) -> io::Result<ClientRegion> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+    let id = opened.region_id.as_ref().try_into().map_err(|_| invalid())?;
     let mut open = UnixStream::connect(path).await?;
     open.write_all(&[&opened.region_id[..], &opened.token].concat()).await?;
     let receive = || region::receive_descriptor(&open);
     let file = open.async_io(Interest::READABLE, receive).await?;
-    let memory = SharedMemory::map(file, opened.bytes as usize)?;
+    let len = usize::try_from(opened.bytes).ok().filter(|_| opened.bytes >= bytes);
+    let len = len.ok_or_else(invalid)?;
+    // Touches all pages.
+    let memory = spawn_blocking(move || SharedMemory::map(file, len)).await;
+    let memory = memory.map_err(io::Error::other)??;
     Ok(ClientRegion { memory, id, _open: open })
 }
 

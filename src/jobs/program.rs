@@ -83,7 +83,7 @@ impl ProgramJobInput {
         self.payload.has_received(self.byte_range())
     }
 
-    /// Reads the copy from now on, if there is to be one.
+    /// If the input has memory for a copy, fills it and reads it from now on.
     fn make_copy(&mut self, control: &JobControl) -> Result<()> {
         let Some(copy) = self.copy.take() else { return Ok(()) };
         let mut bytes = Zeroizing::new(vec![0; COPIED_BYTES.min(copy.len() as usize)]);

@@ -1,4 +1,4 @@
-//! Passes a file descriptor over a Unix socket, beside one byte.
+//! Passes a file descriptor over a Unix socket, together with one byte.
 
 use std::{
     io,
@@ -8,7 +8,7 @@ use std::{
 
 use rustix::net;
 
-/// The byte beside the descriptor.
+/// The byte that is sent with the descriptor.
 const GRANTED: u8 = 1;
 
 /// Sends `file`; fails like a write to the socket.

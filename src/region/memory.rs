@@ -6,8 +6,8 @@ use std::{io, os::fd::OwnedFd, slice};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{self, SealFlags};
 
-/// Memory of which another process has a mapping, too, and may change any byte at any time. Only
-/// copies of it can be checked.
+/// Memory that another process also maps and can change at any time. Check a copy, never the memory
+/// itself.
 pub struct SharedMemory {
     file: OwnedFd,
     map: MmapRaw,
@@ -23,8 +23,12 @@ impl SharedMemory {
     pub fn create(bytes: usize) -> io::Result<Self> {
         use rustix::fs::MemfdFlags;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = fs::memfd_create("capstan-region", flags)?;
+        let create = |flags| fs::memfd_create("capstan-region", flags);
+        // Linux before 6.3 does not know the flag.
+        let file = create(flags | MemfdFlags::NOEXEC_SEAL).or_else(|_| create(flags))?;
         fs::ftruncate(&file, bytes as u64)?;
+        // Fails if the system has too little memory; a page that is missing later would be fatal.
+        fs::fallocate(&file, fs::FallocateFlags::empty(), 0, bytes as u64)?;
         fs::fcntl_add_seals(&file, SIZE_SEALS)?;
         let map = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
         Ok(Self { file, map, is_owner: true })
@@ -59,7 +63,7 @@ impl SharedMemory {
     #[cfg(feature = "server")]
     pub fn read(&self, start: usize, out: &mut [u8]) {
         let from = self.address(start, out.len());
-        // SAFETY: the range is mapped, and no reference of this process points into it.
+        // SAFETY: the range is mapped, and this process reads and writes it through pointers only.
         unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) }
     }
 
@@ -92,7 +96,7 @@ impl SharedMemory {
         unsafe { slice::from_raw_parts_mut(self.address(start, len), len) }
     }
 
-    /// The bytes, which the server does not write except during runs that own `self`.
+    /// The bytes, which the server writes only during runs that own `self`, and zeroes when it ends.
     #[cfg(feature = "client")]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: mapped while `self` is borrowed.

@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Regions are multiples of this, so that few of them fit in their limit.
+/// Sizes are multiples of this: a huge page.
 #[cfg(feature = "server")]
 pub const REGION_ALIGNMENT: u64 = 2 << 20;
 

@@ -82,7 +82,7 @@ async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
             store_bytes: state.bases.budget().used(),
             connections: state.connections.used() as u32,
             objects: state.bases.slots().used() as u32,
-            region_bytes: state.regions.bytes().used(),
+            region_bytes: state.regions.bytes(),
         }),
         uptime_s: state.started.elapsed().as_secs(),
         draining: state.drain.is_draining(),

@@ -1,4 +1,4 @@
-//! Periodic work: drops idle uploads and sets gauges.
+//! Periodic work: drops idle uploads and unmapped regions, and sets gauges.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,13 +26,10 @@ pub async fn run(state: Arc<ServerState>) {
         if swept > 0 {
             tracing::info!(swept, "dropped idle uploads");
         }
-        let unused = state.regions.drop_idle(settings.upload_ttl);
-        if unused > 0 {
-            tracing::info!(unused, "closed unused regions");
-        }
+        state.regions.drop_unmapped();
         telemetry::set_queued_jobs(state.scheduler.queued() as u64);
         let (in_flight, spare) = (state.budget.bytes.used(), state.payloads.spare_bytes());
-        telemetry::payload_memory(in_flight, spare, state.regions.bytes().used());
+        telemetry::payload_memory(in_flight, spare, state.regions.bytes());
         telemetry::stored(state.bases.budget().used(), state.bases.slots().used());
         telemetry::connections(state.connections.used());
     }

@@ -17,7 +17,7 @@ use super::{
     connection::{LimitedConnection, Peer},
     state::ServerState,
 };
-use crate::{buffer::QuotaPermit, jobs::Budget, region, telemetry};
+use crate::{jobs::Budget, region, telemetry};
 
 /// Pause after a failed accept (no file descriptors, for example): the loop must not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -99,21 +99,15 @@ fn limit<S>(
     socket: S,
     local_user: Option<u32>,
 ) -> Option<LimitedConnection<S>> {
-    let permit = admit_connection(state)?;
-    let settings = &state.settings;
-    let (bytes_max, jobs_max) =
-        (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
-    let peer = Peer { budget: Budget::connection(bytes_max, jobs_max), local_user };
-    Some(LimitedConnection::new(socket, peer, permit, settings.handshake_timeout))
-}
-
-/// `None` if too many connections are open.
-pub fn admit_connection(state: &ServerState) -> Option<QuotaPermit> {
     let permit = state.connections.acquire(1).inspect_err(telemetry::count_refusal).ok();
     if permit.is_none() {
         tracing::warn!(max = state.connections.max(), "connection refused: too many are open");
     }
-    permit
+    let settings = &state.settings;
+    let (bytes_max, jobs_max) =
+        (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
+    let peer = Peer { budget: Budget::connection(bytes_max, jobs_max), local_user };
+    Some(LimitedConnection::new(socket, peer, permit?, settings.handshake_timeout))
 }
 
 pub fn tcp(

@@ -1,5 +1,5 @@
-//! Regions: memory shared with clients on the server's host. A call opens a region; a connection to
-//! the socket beside the server's hands out its descriptor, and holds the region open.
+//! Regions: memory shared with clients on the server's host. A call opens a region. A second socket
+//! hands out its descriptor; the connection to it holds the region open.
 
 use std::{io, sync::Arc};
 
@@ -7,23 +7,23 @@ use bytes::Bytes;
 use tokio::{
     io::{AsyncReadExt, Interest},
     net::UnixStream,
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::{JoinSet, spawn_blocking},
     time::timeout,
 };
 
-use super::{
-    call::CallContext,
-    listen::{UnixSocket, admit_connection},
-    state::ServerState,
-};
+use super::{call::CallContext, listen::UnixSocket, state::ServerState};
 use crate::{
     buffer::SharedRegion,
     error::{Error, FieldProblem, Result},
     region::{REGION_ALIGNMENT, SharedMemory, send_descriptor},
-    store::{GrantedRegion, RegionToken},
+    store::RegionToken,
     telemetry,
     wire::{decode::RegionId, v1},
 };
+
+/// Connections that have not sent a token. Others wait.
+const PENDING_MAX: usize = 64;
 
 /// Errors: `LocalOnly` over TCP; `Invalid`; `Exhausted`; `Draining`.
 pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionResponse> {
@@ -32,16 +32,15 @@ pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionRespon
         return Err(Error::field("bytes", FieldProblem::Zero));
     }
     call.admit(0, 0)?;
-    // Too large for the limit, too, if it cannot be rounded.
+    // A size that cannot be rounded up exceeds every limit.
     let bytes = bytes.checked_next_multiple_of(REGION_ALIGNMENT).unwrap_or(u64::MAX);
-    let permit = call.state.regions.bytes().acquire(bytes);
-    let permit = permit.inspect_err(telemetry::count_refusal)?;
-    let engine = call.state.compute.engine.clone();
+    let permits = call.state.regions.admit(bytes).inspect_err(telemetry::count_refusal)?;
+    let (engine, wiper) = (call.state.compute.engine.clone(), call.state.region_wiper.clone());
     // Touches and pins every page.
     let region = spawn_blocking(move || {
         let memory = Arc::new(SharedMemory::create(bytes as usize)?);
         let pinning = engine.pin_memory(&memory);
-        Ok::<_, io::Error>(SharedRegion::new(memory, pinning, permit))
+        Ok::<_, io::Error>(SharedRegion::new(memory, pinning, permits, wiper))
     });
     let region = region.await.map_err(|_| Error::Internal("opening a region panicked".into()))?;
     let failed = |error| Error::Internal(format!("cannot create shared memory: {error}"));
@@ -52,24 +51,28 @@ pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionRespon
 
 /// Hands out the descriptors of regions.
 pub async fn serve(socket: Arc<UnixSocket>, state: Arc<ServerState>) {
+    let pending = Arc::new(Semaphore::new(PENDING_MAX));
     let mut connections = JoinSet::new();
     loop {
+        // Never closed.
+        let Ok(permit) = pending.clone().acquire_owned().await else { return };
         let connection = socket.accept().await;
         while connections.try_join_next().is_some() {}
-        if let Some(permit) = admit_connection(&state) {
-            let state = state.clone();
-            connections.spawn(async move {
-                if let Err(error) = hold_open(connection, &state).await {
-                    tracing::debug!(%error, "a region was not handed out");
-                }
-                drop(permit);
-            });
-        }
+        let state = state.clone();
+        connections.spawn(async move {
+            if let Err(error) = hold_open(connection, &state, permit).await {
+                tracing::debug!(%error, "a region was not handed out");
+            }
+        });
     }
 }
 
 /// Hands out the region that the client asks for, and closes it with the connection.
-async fn hold_open(mut connection: UnixStream, state: &ServerState) -> io::Result<()> {
+async fn hold_open(
+    mut connection: UnixStream,
+    state: &ServerState,
+    pending: OwnedSemaphorePermit,
+) -> io::Result<()> {
     let (mut id, mut token) = (RegionId([0; 16]), RegionToken::default());
     let asked = async {
         connection.read_exact(&mut id.0).await?;
@@ -77,20 +80,16 @@ async fn hold_open(mut connection: UnixStream, state: &ServerState) -> io::Resul
     };
     timeout(state.settings.handshake_timeout, asked).await??;
     let user = connection.peer_cred()?.uid();
-    let granted = state.regions.grant(id, &token, user);
-    let Some(GrantedRegion { region, mut is_open }) = granted else {
+    let Some(region) = state.regions.grant(id, &token, user) else {
         return Err(io::ErrorKind::PermissionDenied.into());
     };
-    let sent = connection
-        .async_io(Interest::WRITABLE, || send_descriptor(&connection, region.memory().file()))
-        .await;
+    drop(pending);
+    let send = || send_descriptor(&connection, region.memory().file());
+    let sent = connection.async_io(Interest::WRITABLE, send).await;
+    drop(region);
     if sent.is_ok() {
-        tokio::select! {
-            // Closed, or more bytes than the protocol has.
-            _ended = connection.read_u8() => {}
-            // Fails when the region is dropped, which is the signal.
-            _dropped = is_open.changed() => {}
-        }
+        // The client closes the connection, or sends bytes after the token.
+        let _ended = connection.read_u8().await;
     }
     state.regions.close(id);
     sent

@@ -144,6 +144,9 @@ fn read_slices(
     inputs: &[FoundInput],
     outputs: &[RunOutput],
 ) -> Result<Vec<ReadSlice>> {
+    if !inputs.iter().any(|input| matches!(input.source, FoundSource::Region { .. })) {
+        return Ok(Vec::new());
+    }
     let wanted: Vec<_> = outputs.iter().map(|output| output.value).collect();
     let liveness = Liveness::new(program, &wanted, ResultMemory::Reused)?;
     let reads = |id: ValueId, input| {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use super::{ServeError, ServerSettings, drain::Drain};
 use crate::{
-    buffer::{PayloadPool, Quota},
+    buffer::{PayloadPool, Quota, Wiper},
     engine::{
         Engine,
         cpu::{ArkworksEngine, CpuEngine},
@@ -48,6 +48,8 @@ pub struct ServerState {
     pub uploads: Uploads,
     pub programs: ProgramStore,
     pub regions: Regions,
+    /// Not that of payloads, which wait for no region.
+    pub region_wiper: Wiper,
     pub connections: Arc<Quota>,
     pub drain: Drain,
     pub started: Instant,
@@ -70,7 +72,8 @@ impl ServerState {
             scheduler: Scheduler::new(workers)?,
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()),
-            regions: Regions::new(settings.region_bytes_max, payloads.wiper().clone()),
+            regions: Regions::new(settings.region_bytes_max),
+            region_wiper: Wiper::default(),
             payloads,
             programs: ProgramStore::default(),
             connections: Quota::new(Limit::Connections, settings.connections_max.into()),

@@ -8,7 +8,7 @@ mod uploads;
 
 pub use bases::{BasesStore, StoreCharge, StoredBases, unix_time_s};
 pub use programs::ProgramStore;
-pub use regions::{GrantedRegion, RegionToken, Regions};
+pub use regions::{RegionToken, Regions};
 pub use uploads::{
     KeptVectors, StoredUpload, UploadHeader, UploadOutcome, UploadStreamGuard, UploadUseGuard,
     Uploads,

@@ -7,13 +7,15 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use crate::{
-    buffer::{Quota, SharedRegion, Wiper},
+    buffer::{Quota, QuotaPermit, SharedRegion},
     error::{Error, Limit, Result},
     wire::decode::RegionId,
 };
+
+/// Most regions: each has two open files, its memory and the connection that holds it open.
+const REGIONS_MAX: u64 = 256;
 
 /// How long a region waits for its client to map it.
 const UNMAPPED_TTL: Duration = Duration::from_secs(10);
@@ -25,36 +27,35 @@ pub type RegionToken = [u8; 16];
 pub struct Regions {
     open: Mutex<HashMap<RegionId, OpenRegion>>,
     bytes: Arc<Quota>,
-    wiper: Wiper,
+    slots: Arc<Quota>,
 }
 
 struct OpenRegion {
-    region: Option<Arc<SharedRegion>>,
+    region: Arc<SharedRegion>,
     user: u32,
     /// `None` once it is used.
     token: Option<RegionToken>,
-    used: Instant,
-    /// Dropped with the region: tells the connection that holds it.
-    _open: watch::Sender<()>,
-    is_open: watch::Receiver<()>,
-    wiper: Wiper,
-}
-
-/// What a client gets for a token.
-pub struct GrantedRegion {
-    pub region: Arc<SharedRegion>,
-    /// Closes when the region is dropped.
-    pub is_open: watch::Receiver<()>,
+    opened: Instant,
 }
 
 impl Regions {
-    /// Regions of `bytes_max` in total; their memory is wiped on the wiper's thread.
-    pub fn new(bytes_max: u64, wiper: Wiper) -> Self {
-        Self { open: Mutex::default(), bytes: Quota::new(Limit::Regions, bytes_max), wiper }
+    /// Regions of `bytes_max` in total.
+    pub fn new(bytes_max: u64) -> Self {
+        let slots_max = if bytes_max > 0 { REGIONS_MAX } else { 0 };
+        let [bytes, slots] = [bytes_max, slots_max].map(|max| Quota::new(Limit::Regions, max));
+        Self { open: Mutex::default(), bytes, slots }
     }
 
-    pub fn bytes(&self) -> &Arc<Quota> {
-        &self.bytes
+    /// Bytes of regions, among them those that are still being wiped.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.used()
+    }
+
+    /// Permits for one more region.
+    ///
+    /// Errors: `Exhausted`.
+    pub fn admit(&self, bytes: u64) -> Result<[QuotaPermit; 2]> {
+        Ok([self.bytes.acquire(bytes)?, self.slots.acquire(1)?])
     }
 
     /// Adds a region of `user`. Returns its id, and the token for its descriptor.
@@ -62,36 +63,26 @@ impl Regions {
     /// Errors: `Internal` if the system has no randomness.
     pub fn add(&self, region: SharedRegion, user: u32) -> Result<(RegionId, RegionToken)> {
         let (id, token) = (RegionId(random()?), random()?);
-        let (open, is_open) = watch::channel(());
-        let region = OpenRegion {
-            region: Some(Arc::new(region)),
-            user,
-            token: Some(token),
-            used: Instant::now(),
-            _open: open,
-            is_open,
-            wiper: self.wiper.clone(),
-        };
+        let (region, opened) = (Arc::new(region), Instant::now());
+        let region = OpenRegion { region, user, token: Some(token), opened };
         self.open.lock().insert(id, region);
         Ok((id, token))
     }
 
-    /// A region for the descriptor's token, which is used up; `None` if anything is wrong.
-    pub fn grant(&self, id: RegionId, token: &RegionToken, user: u32) -> Option<GrantedRegion> {
+    /// A region for its token, which is used up; `None` if anything is wrong.
+    pub fn grant(&self, id: RegionId, token: &RegionToken, user: u32) -> Option<Arc<SharedRegion>> {
         let mut open = self.open.lock();
         let region = open.get_mut(&id).filter(|region| region.user == user)?;
         region.token.take_if(|known| known == token)?;
-        region.used = Instant::now();
-        Some(GrantedRegion { region: region.region.clone()?, is_open: region.is_open.clone() })
+        Some(region.region.clone())
     }
 
     /// Errors: `NotFound`, also for a region of another user or one that is not mapped.
     pub fn get(&self, id: RegionId, user: u32) -> Result<Arc<SharedRegion>> {
-        let mut open = self.open.lock();
-        let is_mapped = |region: &&mut OpenRegion| region.user == user && region.token.is_none();
-        let region = open.get_mut(&id).filter(is_mapped).ok_or(Error::NotFound)?;
-        region.used = Instant::now();
-        region.region.clone().ok_or(Error::NotFound)
+        let open = self.open.lock();
+        let is_mapped = |region: &&OpenRegion| region.user == user && region.token.is_none();
+        let region = open.get(&id).filter(is_mapped).ok_or(Error::NotFound)?;
+        Ok(region.region.clone())
     }
 
     /// Drops a region. Jobs that use it keep its memory.
@@ -99,28 +90,10 @@ impl Regions {
         self.open.lock().remove(&id);
     }
 
-    /// Drops regions that no call has used for `ttl`, and those that were never mapped. Returns how
-    /// many.
-    pub fn drop_idle(&self, ttl: Duration) -> usize {
-        let mut open = self.open.lock();
-        let before = open.len();
-        open.retain(|_, region| {
-            // The connection that holds the region has a reference, and each job.
-            let holders = region.region.as_ref().map_or(0, Arc::strong_count);
-            match region.token {
-                Some(_) => region.used.elapsed() < UNMAPPED_TTL,
-                None => holders > 2 || region.used.elapsed() < ttl,
-            }
-        });
-        before - open.len()
-    }
-}
-
-impl Drop for OpenRegion {
-    fn drop(&mut self) {
-        if let Some(region) = self.region.take() {
-            self.wiper.drop_later(region);
-        }
+    /// Drops regions that were never mapped.
+    pub fn drop_unmapped(&self) {
+        let is_awaited = |region: &OpenRegion| region.opened.elapsed() < UNMAPPED_TTL;
+        self.open.lock().retain(|_, region| region.token.is_none() || is_awaited(region));
     }
 }
 
@@ -134,18 +107,21 @@ fn random() -> Result<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::region::{REGION_ALIGNMENT, SharedMemory};
+    use crate::{
+        buffer::Wiper,
+        region::{REGION_ALIGNMENT, SharedMemory},
+    };
 
     const USER: u32 = 7;
 
     fn add(regions: &Regions) -> (RegionId, RegionToken) {
-        let permit = regions.bytes().acquire(REGION_ALIGNMENT).unwrap();
+        let permits = regions.admit(REGION_ALIGNMENT).unwrap();
         let memory = Arc::new(SharedMemory::create(REGION_ALIGNMENT as usize).unwrap());
-        regions.add(SharedRegion::new(memory, None, permit), USER).unwrap()
+        regions.add(SharedRegion::new(memory, None, permits, Wiper::default()), USER).unwrap()
     }
 
     fn regions() -> Regions {
-        Regions::new(2 * REGION_ALIGNMENT, Wiper::default())
+        Regions::new(2 * REGION_ALIGNMENT)
     }
 
     #[test]
@@ -164,26 +140,32 @@ mod tests {
     }
 
     #[test]
-    fn closed_and_idle_regions_are_dropped_and_no_longer_counted() {
+    fn a_closed_region_counts_until_its_last_job_has_ended() {
         let regions = regions();
-        let (first, second) = (add(&regions), add(&regions));
-        assert!(regions.bytes().acquire(1).is_err());
-        let granted = [first, second].map(|(id, token)| regions.grant(id, &token, USER).unwrap());
-        let [first_granted, second_granted] = granted;
-        let job = regions.get(second.0, USER).unwrap();
-        regions.close(first.0);
-        assert!(first_granted.is_open.has_changed().is_err(), "its connection is not told");
-        assert_eq!(regions.drop_idle(Duration::ZERO), 0, "a job uses the other one");
+        let ((first, token), _second) = (add(&regions), add(&regions));
+        assert!(regions.admit(1).is_err());
+        let job = regions.grant(first, &token, USER).unwrap();
+        regions.close(first);
+        assert!(regions.get(first, USER).is_err());
+        assert_eq!(regions.bytes(), 2 * REGION_ALIGNMENT);
         drop(job);
-        assert_eq!(regions.drop_idle(Duration::from_secs(60)), 0);
-        assert_eq!(regions.drop_idle(Duration::ZERO), 1);
-        assert!(regions.get(second.0, USER).is_err());
-        drop((first_granted, second_granted));
         // Wiped on another thread.
         let begun = Instant::now();
-        while regions.bytes().used() > 0 && begun.elapsed() < Duration::from_secs(10) {
+        while regions.bytes() > REGION_ALIGNMENT && begun.elapsed() < Duration::from_secs(10) {
             std::thread::yield_now();
         }
-        assert_eq!(regions.bytes().used(), 0);
+        assert_eq!(regions.bytes(), REGION_ALIGNMENT);
+    }
+
+    #[test]
+    fn only_unmapped_regions_expire() {
+        let regions = regions();
+        let ((mapped, token), (unmapped, _)) = (add(&regions), add(&regions));
+        regions.grant(mapped, &token, USER).unwrap();
+        let long_ago = Instant::now().checked_sub(2 * UNMAPPED_TTL).unwrap();
+        regions.open.lock().values_mut().for_each(|region| region.opened = long_ago);
+        regions.drop_unmapped();
+        assert!(regions.get(mapped, USER).is_ok());
+        assert!(!regions.open.lock().contains_key(&unmapped));
     }
 }

@@ -31,6 +31,13 @@ impl fmt::Debug for v1::Chunk {
     }
 }
 
+impl fmt::Debug for v1::OpenRegionResponse {
+    /// Without the token, which is a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenRegionResponse {{ bytes: {} }}", self.bytes)
+    }
+}
+
 impl fmt::Debug for v1::InlineVector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "InlineVector {{ encoding: {}, data: {} bytes }}", self.encoding, self.data.len())

@@ -1,5 +1,7 @@
 //! Vectors in memory that the server shares.
 
+use std::time::Duration;
+
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
     client::{
@@ -81,9 +83,12 @@ async fn runs_use_shared_memory_over_a_unix_socket() {
     let client = Client::connect(&target).await.unwrap();
     runs_agree(&client, true).await;
     // Dropped vectors are released.
-    while client.info().await.unwrap().load.unwrap().region_bytes > 0 {
-        tokio::task::yield_now().await;
-    }
+    let released = async {
+        while client.info().await.unwrap().load.unwrap().region_bytes > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), released).await.expect("released");
 }
 
 #[tokio::test(flavor = "multi_thread")]

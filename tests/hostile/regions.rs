@@ -193,7 +193,7 @@ async fn a_client_that_writes_during_its_call_harms_no_one() {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let writer = thread::spawn(move || {
-        for round in (0..0x74_u8).cycle() {
+        for round in (0..0x80_u8).cycle() {
             // Bytes up to 0x73 make canonical elements.
             written.bytes_mut()[..32 * N as usize].fill(round);
             if stopped.load(Ordering::Acquire) {

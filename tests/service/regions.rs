@@ -1,6 +1,6 @@
 //! Memory that the server shares with clients on its host.
 
-use std::{io::Read, path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use capstan::{
@@ -117,16 +117,6 @@ async fn a_region_ends_with_its_connection() {
     assert!(refused.message().starts_with("inputs[0].region.region_id: "), "{refused}");
     let third = regions::mapped(&server.channel, &server.socket, 1).await;
     assert_eq!(third.memory.len() as u64, REGION);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unused_region_is_closed() {
-    let upload_ttl = Duration::from_secs(1);
-    let server = LocalServer::new(ServerSettings { upload_ttl, ..Default::default() }).await;
-    let region = server.region().await;
-    until_load(&server.channel, "the region is closed", |load| load.region_bytes == 0).await;
-    let mut connection = &region.connection;
-    assert_eq!(connection.read(&mut [0]).unwrap(), 0, "the client is not told");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

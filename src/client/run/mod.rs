@@ -19,7 +19,7 @@ use self::{
     transfer::{RunReply, RunTransfer},
 };
 use super::{
-    Client, VectorInfo, Verification,
+    Client, SharedVector, VectorInfo, Verification,
     call::{CallBudget, CallFuture},
     convert,
     download::DownloadProgress,
@@ -126,8 +126,8 @@ impl Client {
     /// Runs a program; the result lacks the vectors that the run owns.
     async fn run_borrowed(&self, run: &ProgramRun<'_>, options: &RunOptions) -> Result<RunResult> {
         let mut call = self.begin_call(options.deadline);
-        if run.is_in_place() {
-            call.forbid_retries();
+        if run.vectors.iter().any(SharedVector::is_shared) {
+            call.retry_refusals_only();
         }
         let plan = RunPlan::new(run, self.inner.channels.len() > 1)?;
         // Releases what a failed call may have kept.

@@ -128,7 +128,8 @@ impl<'a> ProgramRun<'a> {
 
     /// Writes a vector to `vector`, as long as all rows of the value;
     /// [`RunResult::take_vector`](super::RunResult::take_vector) returns it. If the run fails or is
-    /// cancelled, `vector` is dropped.
+    /// cancelled, `vector` is dropped. If its memory is shared, the run is retried only if the
+    /// server refused to start it.
     #[must_use]
     pub fn write_to(mut self, value: VectorValue, vector: SharedVector) -> Self {
         self.vectors.push(vector);
@@ -137,7 +138,7 @@ impl<'a> ProgramRun<'a> {
     }
 
     /// Takes the elements of `input` from `vector`, and writes `output` to it, like
-    /// [`Self::write_to`]. No later step may read `input`. The run is not retried.
+    /// [`Self::write_to`]. No later step may read `input`.
     #[must_use]
     pub fn in_place(
         mut self,
@@ -147,11 +148,6 @@ impl<'a> ProgramRun<'a> {
     ) -> Self {
         self.give(input, GivenElements::OfVector(self.vectors.len()));
         self.write_to(output, vector)
-    }
-
-    /// Whether an output overwrites an input.
-    pub(crate) fn is_in_place(&self) -> bool {
-        self.inputs.iter().any(|given| matches!(given.input, GivenElements::OfVector(_)))
     }
 
     fn give(&mut self, value: VectorValue, input: GivenElements<'a>) {

@@ -143,18 +143,15 @@ impl RunResult {
 
     /// Returns the vectors of the run, which get elements that have been sent.
     pub(crate) fn return_vectors(&mut self, run: ProgramRun<'_>) {
-        // Outputs got their vectors in order.
-        let mut vectors = run.vectors.into_iter();
+        let mut vectors: Vec<_> = run.vectors.into_iter().map(Some).collect();
         for (wanted, returned) in run.outputs.iter().zip(&mut self.outputs) {
-            if !matches!(wanted.delivery, Delivery::ToVector(_)) {
-                continue;
+            let Delivery::ToVector(number) = wanted.delivery else { continue };
+            let mut vector = vectors[number].take();
+            if let (Some(vector), OutputContent::Vector(elements)) =
+                (&mut vector, &returned.content)
+            {
+                vector.copy_from_slice(elements);
             }
-            let vector = vectors.next().map(|mut vector| {
-                if let OutputContent::Vector(elements) = &returned.content {
-                    vector.copy_from_slice(elements);
-                }
-                vector
-            });
             returned.content = OutputContent::Shared(vector);
         }
     }
