@@ -96,7 +96,8 @@ impl SharedMemory {
         unsafe { slice::from_raw_parts_mut(self.address(start, len), len) }
     }
 
-    /// The bytes, which the server writes only during runs that own `self`, and zeroes when it ends.
+    /// The bytes. The server writes them only during runs that own `self`, and zeroes them when it
+    /// ends.
     #[cfg(feature = "client")]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: mapped while `self` is borrowed.

@@ -34,8 +34,8 @@ const SOFTWARE: u8 = 70;
 const CONFIG: u8 = 78;
 /// Stopped by a second signal.
 const INTERRUPTED: i32 = 130;
-/// Open files other than connections: listeners, the runtime's, bases while they are mapped, and two
-/// for each of 256 regions.
+/// Open files other than connections: listeners, the runtime's, bases while they are mapped, and
+/// two for each of 256 regions.
 const OTHER_FILES: u64 = 64 + 2 * 256;
 
 fn main() -> ExitCode {
