@@ -139,7 +139,7 @@ impl PayloadMemory {
     /// A payload in memory shared with a client, which is not wiped.
     pub fn in_region(pool: PayloadPool, region: RegionSlice) -> Self {
         let mut memory = Self::new(pool, 0, Vec::new());
-        memory.len = region.len();
+        memory.len = region.size();
         memory.region = Some(region);
         memory
     }

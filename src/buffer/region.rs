@@ -61,11 +61,12 @@ pub struct RegionSlice {
 impl RegionSlice {
     /// `None` if the region is shorter.
     pub fn new(region: Arc<SharedRegion>, start: u64, len: u64) -> Option<Self> {
-        let is_inside = start.checked_add(len)? <= region.memory().len() as u64;
+        let is_inside = start.checked_add(len)? <= region.memory().size() as u64;
         is_inside.then_some(Self { region, start, len })
     }
 
-    pub fn len(&self) -> u64 {
+    /// Bytes.
+    pub fn size(&self) -> u64 {
         self.len
     }
 

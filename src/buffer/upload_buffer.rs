@@ -51,7 +51,7 @@ impl UploadBuffer {
     /// A payload in memory shared with a client, with bytes that the client has written.
     pub fn in_region(pool: &PayloadPool, region: RegionSlice) -> Self {
         let upload = Self::to_region(pool, region);
-        upload.mark_received(&[0..upload.len()]);
+        upload.mark_received(std::slice::from_ref(&(0..upload.len())));
         upload
     }
 

@@ -35,8 +35,8 @@ const HANDOUT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A vector that runs of programs read and write in place, if the server is on the same host: its
 /// elements are not copied into messages. Dereferences to its elements.
 ///
-/// A run that writes to it owns it, and returns it in its result. It is wiped when it is dropped,
-/// and when the server ends.
+/// A run that writes to it owns it, and returns it in its result. The server wipes it after it is
+/// dropped. If the server ends first, the elements stay, but runs fail: allocate a new vector.
 pub struct SharedVector {
     len: usize,
     memory: VectorMemory,
@@ -57,19 +57,26 @@ struct ClientRegion {
 
 impl Client {
     /// Allocates a vector of `len` zeros, in memory that the server shares if it is reached over
-    /// its Unix socket and has some left, and in ordinary memory otherwise. Allocate a vector once
-    /// and use it for many runs: sharing takes some 80 us per MiB, at least 2 MiB and a connection.
+    /// its Unix socket and has some left, and in ordinary memory otherwise. Sharing is slow, since
+    /// both processes touch every page, and takes at least 2 MiB and a connection: use a vector for
+    /// many runs.
     ///
-    /// Errors: `InvalidInput` for a vector that fits no memory; `Refused`; `CannotConnect` if the
-    /// server does not hand out the memory.
+    /// Errors: `InvalidInput` if there is no memory for so many elements; `Refused`;
+    /// `CannotConnect` if the server does not hand out the memory.
     pub async fn alloc_vector(&self, len: usize) -> Result<SharedVector> {
         let max = isize::MAX as usize / size_of::<Fr>();
+        let no_memory = || ClientError::input("len", FieldProblem::TooLarge { max: max as u64 });
         if len > max {
-            return Err(ClientError::input("len", FieldProblem::TooLarge { max: max as u64 }));
+            return Err(no_memory());
         }
         let memory = match self.open_region(len).await? {
             Some(region) => VectorMemory::Region(region),
-            None => VectorMemory::Own(Zeroizing::new(vec![Fr::zero(); len])),
+            None => {
+                let mut elements = Zeroizing::new(Vec::new());
+                elements.try_reserve_exact(len).map_err(|_| no_memory())?;
+                elements.resize(len, Fr::zero());
+                VectorMemory::Own(elements)
+            }
         };
         Ok(SharedVector { len, memory })
     }
@@ -81,24 +88,23 @@ impl Client {
             let bytes = (size_of::<Fr>() * len.max(1)) as u64;
             let request = v1::OpenRegionRequest { bytes };
             let send = |request| async move { self.store().open_region(request).await };
-            // Without retries: ordinary memory will do.
-            let mut call = CallBudget::new(self.inner.deadline, 0);
+            // One retry, for a region that is being released: ordinary memory will do.
+            let mut call = CallBudget::new(self.inner.deadline, 1);
             let opened = match call.unary(request, send).await {
                 Ok(opened) => opened,
                 Err(error) if shares_nothing(&error) => return Ok(None),
                 Err(error) => return Err(error),
             };
             let path = region::socket_path(&socket);
-            let mapped = timeout(HANDOUT_TIMEOUT, map_region(&path, &opened, bytes)).await;
-            let problem = match mapped {
-                Ok(Ok(region)) => return Ok(Some(region)),
+            match map_region(&path, &opened, bytes).await {
+                Ok(region) => Ok(Some(region)),
                 // Only the server's own socket is in this container.
-                Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("no response within {} ms", HANDOUT_TIMEOUT.as_millis()),
-            };
-            let target = format!("unix:{}", path.display());
-            Err(ClientError::CannotConnect { target, problem })
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(ClientError::CannotConnect {
+                    target: format!("unix:{}", path.display()),
+                    problem: error.to_string(),
+                }),
+            }
         })
     }
 }
@@ -122,10 +128,14 @@ async fn map_region(
 ) -> io::Result<ClientRegion> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let id = opened.region_id.as_ref().try_into().map_err(|_| invalid())?;
-    let mut open = UnixStream::connect(path).await?;
-    open.write_all(&[&opened.region_id[..], &opened.token].concat()).await?;
-    let receive = || region::receive_descriptor(&open);
-    let file = open.async_io(Interest::READABLE, receive).await?;
+    let ask = async {
+        let mut open = UnixStream::connect(path).await?;
+        open.write_all(&[&opened.region_id[..], &opened.token].concat()).await?;
+        let receive = || region::receive_descriptor(&open);
+        let file = open.async_io(Interest::READABLE, receive).await?;
+        Ok::<_, io::Error>((open, file))
+    };
+    let (open, file) = timeout(HANDOUT_TIMEOUT, ask).await??;
     let len = usize::try_from(opened.bytes).ok().filter(|_| opened.bytes >= bytes);
     let len = len.ok_or_else(invalid)?;
     // Touches all pages.

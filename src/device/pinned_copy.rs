@@ -52,7 +52,7 @@ impl Drop for PinnedShare {
 }
 
 fn addresses(memory: &SharedMemory) -> Range<usize> {
-    let Range { start, end } = memory.device_source(0, memory.len()).as_ptr_range();
+    let Range { start, end } = memory.device_source(0, memory.size()).as_ptr_range();
     start as usize..end as usize
 }
 

@@ -29,8 +29,8 @@ pub enum Limit {
     /// Connections open at once.
     #[error("the server's connection quota (connections_max)")]
     Connections,
-    /// Bytes of regions.
-    #[error("the server's limit on shared memory (region_bytes_max)")]
+    /// Bytes or number of regions.
+    #[error("the server's limit on shared memory (region_bytes_max, or 256 regions)")]
     Regions,
     /// Memory of the devices.
     #[error("the memory of the server's devices")]

@@ -1,7 +1,12 @@
 //! A sealed file in memory, mapped by both processes.
 #![allow(unsafe_code)]
 
-use std::{io, os::fd::OwnedFd, slice};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    slice,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{self, SealFlags};
@@ -11,12 +16,12 @@ use rustix::fs::{self, SealFlags};
 pub struct SharedMemory {
     file: OwnedFd,
     map: MmapRaw,
-    /// Wipes the memory when it is dropped.
-    is_owner: bool,
+    /// Whether to wipe the memory when it is dropped.
+    is_released: AtomicBool,
 }
 
 impl SharedMemory {
-    /// Zeroed memory, whose pages exist. No process can change its size. Wiped on drop.
+    /// Zeroed memory, whose pages exist. No process can change its size.
     ///
     /// Shape: `bytes` is a positive multiple of the page size.
     #[cfg(feature = "server")]
@@ -31,7 +36,7 @@ impl SharedMemory {
         fs::fallocate(&file, fs::FallocateFlags::empty(), 0, bytes as u64)?;
         fs::fcntl_add_seals(&file, SIZE_SEALS)?;
         let map = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
-        Ok(Self { file, map, is_owner: true })
+        Ok(Self { file, map, is_released: false.into() })
     }
 
     /// Maps the memory that a server has created.
@@ -44,16 +49,24 @@ impl SharedMemory {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let map = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
-        Ok(Self { file, map, is_owner: false })
+        Ok(Self { file, map, is_released: false.into() })
     }
 
-    pub fn len(&self) -> usize {
+    /// Bytes.
+    pub fn size(&self) -> usize {
         self.map.len()
     }
 
     #[cfg(feature = "server")]
     pub fn file(&self) -> &OwnedFd {
         &self.file
+    }
+
+    /// Wipes the memory when it is dropped: the other process has released it. Otherwise that process
+    /// keeps the pages, and the kernel clears them after it.
+    #[cfg(feature = "server")]
+    pub fn release(&self) {
+        self.is_released.store(true, Ordering::Release);
     }
 
     /// Copies `out.len()` bytes from `start` on. If the other process writes meanwhile, the copy
@@ -96,12 +109,11 @@ impl SharedMemory {
         unsafe { slice::from_raw_parts_mut(self.address(start, len), len) }
     }
 
-    /// The bytes. The server writes them only during runs that own `self`, and zeroes them when it
-    /// ends.
+    /// The bytes, which the server writes only during runs that own `self`.
     #[cfg(feature = "client")]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: mapped while `self` is borrowed.
-        unsafe { slice::from_raw_parts(self.map.as_ptr(), self.len()) }
+        unsafe { slice::from_raw_parts(self.map.as_ptr(), self.size()) }
     }
 
     /// See [`Self::bytes`].
@@ -113,8 +125,8 @@ impl SharedMemory {
 
     #[cfg(feature = "server")]
     fn address(&self, start: usize, len: usize) -> *mut u8 {
-        let is_inside = start.checked_add(len).is_some_and(|end| end <= self.len());
-        assert!(is_inside, "bytes {start} to {start} + {len} of {}", self.len());
+        let is_inside = start.checked_add(len).is_some_and(|end| end <= self.size());
+        assert!(is_inside, "bytes {start} to {start} + {len} of {}", self.size());
         // SAFETY: inside the mapping.
         unsafe { self.map.as_mut_ptr().add(start) }
     }
@@ -122,14 +134,14 @@ impl SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        if !self.is_owner {
+        if !*self.is_released.get_mut() {
             return;
         }
         // SAFETY: mapped, and no reference points into it.
-        unsafe { std::ptr::write_bytes(self.map.as_mut_ptr(), 0, self.len()) };
+        unsafe { std::ptr::write_bytes(self.map.as_mut_ptr(), 0, self.size()) };
         // A client that still maps the pages must not keep them.
         let mode = fs::FallocateFlags::PUNCH_HOLE | fs::FallocateFlags::KEEP_SIZE;
-        let _kept_on_error = fs::fallocate(&self.file, mode, 0, self.len() as u64);
+        let _kept_on_error = fs::fallocate(&self.file, mode, 0, self.size() as u64);
     }
 }
 
@@ -155,8 +167,19 @@ mod tests {
         assert_eq!(out, [1, 2, 3]);
         server.write(5, &[7, 8]);
         assert_eq!(client.bytes()[4..8], [0, 7, 8, 0]);
+        server.release();
         drop(server);
         assert!(client.bytes().iter().all(|byte| *byte == 0), "not wiped");
+    }
+
+    /// A server may end while the client uses the memory.
+    #[test]
+    fn the_other_side_keeps_memory_that_it_has_not_released() {
+        let server = SharedMemory::create(BYTES).unwrap();
+        let client = SharedMemory::map(server.file().try_clone().unwrap(), BYTES).unwrap();
+        server.write(BYTES - 1, &[9]);
+        drop(server);
+        assert_eq!(client.bytes()[BYTES - 1], 9);
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl FoundInput {
             FoundSource::Stored { .. } => Ok(0),
             FoundSource::Region { slice, .. } => match verify {
                 Verification::None => Ok(0),
-                Verification::Full | Verification::Probabilistic => Ok(slice.len()),
+                Verification::Full | Verification::Probabilistic => Ok(slice.size()),
             },
             FoundSource::Upload(vector) => call.unadmitted_payload_bytes(vector),
         }
@@ -142,7 +142,7 @@ pub fn find_slice(call: &CallContext, vector: RegionVector, count: u64) -> Resul
     let user = call.peer.local_user.ok_or(Error::LocalOnly)?;
     let unknown = |_| Error::field("region_id", FieldProblem::UnknownRegion);
     let region = call.state.regions.get(id, user).map_err(unknown)?;
-    let (held, bytes) = (region.memory().len() as u64, count * encoding.width() as u64);
+    let (held, bytes) = (region.memory().size() as u64, count * encoding.width() as u64);
     let Some(max) = held.checked_sub(bytes) else {
         let got = held / encoding.width() as u64;
         let too_short = FieldProblem::Length { expected: count, got };

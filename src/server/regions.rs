@@ -1,7 +1,7 @@
 //! Regions: memory shared with clients on the server's host. A call opens a region. A second socket
 //! hands out its descriptor; the connection to it holds the region open.
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::{
@@ -22,8 +22,10 @@ use crate::{
     wire::{decode::RegionId, v1},
 };
 
-/// Connections that have not sent a token. Others wait.
+/// Connections that have not sent a token. Others wait, shorter than a client does.
 const PENDING_MAX: usize = 64;
+/// Time for a client to send its token.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Errors: `LocalOnly` over TCP; `Invalid`; `Exhausted`; `Draining`.
 pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionResponse> {
@@ -78,7 +80,7 @@ async fn hold_open(
         connection.read_exact(&mut id.0).await?;
         connection.read_exact(&mut token).await
     };
-    timeout(state.settings.handshake_timeout, asked).await??;
+    timeout(TOKEN_TIMEOUT, asked).await??;
     let user = connection.peer_cred()?.uid();
     let Some(region) = state.regions.grant(id, &token, user) else {
         return Err(io::ErrorKind::PermissionDenied.into());

@@ -208,7 +208,7 @@ impl OpenedInputs {
             FoundSource::Region { slice, .. } => {
                 if verify != Verification::None {
                     let permit = call.admit(unadmitted, 0)?;
-                    copy = Some(Arc::new(UploadBuffer::new(pool, slice.len(), permit)));
+                    copy = Some(Arc::new(UploadBuffer::new(pool, slice.size(), permit)));
                 }
                 Arc::new(UploadBuffer::in_region(pool, slice))
             }

@@ -48,7 +48,7 @@ pub struct ServerState {
     pub uploads: Uploads,
     pub programs: ProgramStore,
     pub regions: Regions,
-    /// Not that of payloads, which wait for no region.
+    /// Separate from the wiper of payloads, which must not wait for regions.
     pub region_wiper: Wiper,
     pub connections: Arc<Quota>,
     pub drain: Drain,

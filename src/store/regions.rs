@@ -14,7 +14,7 @@ use crate::{
     wire::decode::RegionId,
 };
 
-/// Most regions: each has two open files, its memory and the connection that holds it open.
+/// The maximum number of regions. Each uses two descriptors: its memory and its connection.
 const REGIONS_MAX: u64 = 256;
 
 /// How long a region waits for its client to map it.
@@ -39,7 +39,7 @@ struct OpenRegion {
 }
 
 impl Regions {
-    /// Regions of `bytes_max` in total.
+    /// Allows regions of `bytes_max` bytes in total.
     pub fn new(bytes_max: u64) -> Self {
         let slots_max = if bytes_max > 0 { REGIONS_MAX } else { 0 };
         let [bytes, slots] = [bytes_max, slots_max].map(|max| Quota::new(Limit::Regions, max));
@@ -85,9 +85,11 @@ impl Regions {
         Ok(region.region.clone())
     }
 
-    /// Drops a region. Jobs that use it keep its memory.
+    /// Drops a region that its client has released. Jobs that use it keep its memory.
     pub fn close(&self, id: RegionId) {
-        self.open.lock().remove(&id);
+        if let Some(region) = self.open.lock().remove(&id) {
+            region.region.memory().release();
+        }
     }
 
     /// Drops regions that were never mapped.

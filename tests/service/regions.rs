@@ -116,7 +116,7 @@ async fn a_region_ends_with_its_connection() {
     assert_eq!((refused.code(), &*reason(&refused)), (Code::NotFound, "OBJECT_UNKNOWN"));
     assert!(refused.message().starts_with("inputs[0].region.region_id: "), "{refused}");
     let third = regions::mapped(&server.channel, &server.socket, 1).await;
-    assert_eq!(third.memory.len() as u64, REGION);
+    assert_eq!(third.memory.size() as u64, REGION);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -34,9 +34,9 @@ const SOFTWARE: u8 = 70;
 const CONFIG: u8 = 78;
 /// Stopped by a second signal.
 const INTERRUPTED: i32 = 130;
-/// Open files other than connections: listeners, the runtime's, bases while they are mapped, and
-/// two for each of 256 regions.
-const OTHER_FILES: u64 = 64 + 2 * 256;
+/// Open files other than connections: listeners, the runtime's, bases while they are mapped, two
+/// for each of 256 regions, and 64 connections that ask for regions.
+const OTHER_FILES: u64 = 64 + 2 * 256 + 64;
 
 fn main() -> ExitCode {
     let flags = match config::command().try_get_matches() {

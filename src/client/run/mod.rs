@@ -45,11 +45,12 @@ impl Client {
         Ok(program.stored_as(id))
     }
 
-    /// Runs a program in one call. Its inputs are sent like those of other calls: small ones in the
-    /// first message, large ones in chunks, over all connections if they are very large.
+    /// Runs a program in one call. Its inputs, except those in shared memory, are sent like those of
+    /// other calls: small ones in the first message, large ones in chunks, over all connections if
+    /// they are very large.
     ///
     /// Errors: `InvalidProgram` if inputs or outputs do not suit the program, with the path of the
-    /// field; `Refused`.
+    /// field; `InvalidInput` for a vector of another length than the value; `Refused`.
     pub async fn run(&self, run: ProgramRun<'_>) -> Result<RunResult> {
         self.run_with(run, RunOptions::default()).await
     }
@@ -62,8 +63,8 @@ impl Client {
         self.run_boxed(run, options).await
     }
 
-    /// Returns what a run would take, without running it. Its inputs need not be provided; without
-    /// outputs, the values that no step reads are wanted.
+    /// Estimates a run without starting it. Inputs may be missing. Without outputs, the server assumes
+    /// all values that no step reads.
     ///
     /// Errors: `InvalidProgram` if a value is of another program; `Refused`.
     pub async fn estimate(

@@ -1,4 +1,4 @@
-//! What one run of a program takes and wants.
+//! The inputs and outputs of one run of a program.
 
 use std::{fmt, time::Duration};
 
@@ -58,7 +58,7 @@ pub struct ProgramRun<'a> {
     pub(crate) program: ClientProgram,
     pub(crate) inputs: Vec<GivenInput<'a>>,
     pub(crate) outputs: Vec<WantedOutput>,
-    /// Those that the run writes to.
+    /// The vectors that outputs are written to.
     pub(crate) vectors: Vec<SharedVector>,
 }
 
@@ -126,7 +126,7 @@ impl<'a> ProgramRun<'a> {
         self.want(value.program, value.id, Delivery::Keep)
     }
 
-    /// Writes a vector to `vector`, as long as all rows of the value;
+    /// Writes a vector to `vector`, which must have as many elements as all rows of the value;
     /// [`RunResult::take_vector`](super::RunResult::take_vector) returns it. If the run fails or is
     /// cancelled, `vector` is dropped. If its memory is shared, the run is retried only if the
     /// server refused to start it.
@@ -138,7 +138,7 @@ impl<'a> ProgramRun<'a> {
     }
 
     /// Takes the elements of `input` from `vector`, and writes `output` to it, like
-    /// [`Self::write_to`]. No later step may read `input`.
+    /// [`Self::write_to`]. No step after `output` may read `input`.
     #[must_use]
     pub fn in_place(
         mut self,

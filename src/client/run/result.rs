@@ -141,7 +141,7 @@ impl RunResult {
         taken.ok_or(ClientError::input("value", FieldProblem::Missing))
     }
 
-    /// Returns the vectors of the run, which get elements that have been sent.
+    /// Moves the run's vectors into the result, and copies received elements into them.
     pub(crate) fn return_vectors(&mut self, run: ProgramRun<'_>) {
         let mut vectors: Vec<_> = run.vectors.into_iter().map(Some).collect();
         for (wanted, returned) in run.outputs.iter().zip(&mut self.outputs) {

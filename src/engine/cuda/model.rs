@@ -12,7 +12,7 @@ use crate::{
 /// Copying an element of 32 bytes between host and device at 53.7 GB/s
 /// (`benches/experiments/host-device.md`).
 const TRANSFER_NS: f64 = 32.0 / 53.7;
-/// The time to launch a copy, and until the host notices its end.
+/// The fixed cost of a copy: its launch, and the wait until the host sees its end.
 const TRANSFER_LATENCY_NS: f64 = 10e3;
 
 /// The time of work on operands in `gpu`'s memory. The bases of MSMs are there as well, with the

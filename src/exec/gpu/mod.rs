@@ -1,5 +1,5 @@
-//! Programs on a GPU. It starts when all inputs have arrived, so that slow senders hold no device
-//! memory. Programs that a GPU has no memory for run on the host.
+//! Programs on a GPU. A program starts when all inputs have arrived, so that slow senders hold no
+//! device memory. If no GPU has memory for it, the host runs it, unless that takes too long.
 
 mod launched;
 
@@ -69,7 +69,8 @@ impl RunInProgress for GpuRun {
         self.on_host.value_bytes()
     }
 
-    /// On a GPU, if it holds all values, until the host takes over because the GPU is busy.
+    /// The time on a GPU, if its memory can hold all values; otherwise, and after the host has taken
+    /// over, the time on the host.
     fn modelled_time(&self) -> ModelledTime {
         self.modelled
     }
