@@ -83,6 +83,13 @@ impl Store for CopyingStore {
     ) -> Result<Response<PutProgramResponse>, Status> {
         Err(Status::unimplemented("raw"))
     }
+
+    async fn open_region(
+        &self,
+        _: Request<OpenRegionRequest>,
+    ) -> Result<Response<OpenRegionResponse>, Status> {
+        Err(Status::unimplemented("raw"))
+    }
 }
 
 fn router(settings: &ServerSettings, sink: CopyingStore) -> Router {
