@@ -11,9 +11,9 @@ use bytes::Bytes;
 use capstan::{
     server::ServerSettings,
     wire::v1::{
-        Chunk, GetRequest, GetResponse, ListRequest, ListResponse, PutProgramRequest,
-        PutProgramResponse, PutRequest, PutResponse, ReleaseRequest, ReleaseResponse, StatRequest,
-        StatResponse,
+        Chunk, GetRequest, GetResponse, ListRequest, ListResponse, OpenRegionRequest,
+        OpenRegionResponse, PutProgramRequest, PutProgramResponse, PutRequest, PutResponse,
+        ReleaseRequest, ReleaseResponse, StatRequest, StatResponse,
         put_request::Message,
         store_client::StoreClient,
         store_server::{Store, StoreServer},
