@@ -61,7 +61,7 @@ impl Client {
     /// both processes touch every page, and takes at least 2 MiB and a connection: use a vector for
     /// many runs.
     ///
-    /// Errors: `InvalidInput` if there is no memory for so many elements; `Refused`;
+    /// Errors: `InvalidInput` if there is no memory for `len` elements; `Refused`;
     /// `CannotConnect` if the server does not hand out the memory.
     pub async fn alloc_vector(&self, len: usize) -> Result<SharedVector> {
         let max = isize::MAX as usize / size_of::<Fr>();

@@ -62,8 +62,8 @@ impl SharedMemory {
         &self.file
     }
 
-    /// Wipes the memory when it is dropped: the other process has released it. Otherwise that process
-    /// keeps the pages, and the kernel clears them after it.
+    /// Wipes the memory when it is dropped: the other process has released it. Otherwise that
+    /// process keeps the pages, and the kernel clears them after it.
     #[cfg(feature = "server")]
     pub fn release(&self) {
         self.is_released.store(true, Ordering::Release);

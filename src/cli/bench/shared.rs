@@ -25,8 +25,8 @@ pub async fn allocate(client: &Client, len: usize) -> Result<SharedVector> {
     if vector.is_shared() {
         return Ok(vector);
     }
-    let message = "the server shares no memory: connect with --server unix:PATH, raise the server's \
-                   region_bytes_max, or omit --shared";
+    let message = "the server shares no memory: connect with --server unix:PATH, raise the \
+                   server's region_bytes_max, or omit --shared";
     Err(CliFailure::new(Exit::Usage, message))
 }
 

@@ -45,9 +45,9 @@ impl Client {
         Ok(program.stored_as(id))
     }
 
-    /// Runs a program in one call. Its inputs, except those in shared memory, are sent like those of
-    /// other calls: small ones in the first message, large ones in chunks, over all connections if
-    /// they are very large.
+    /// Runs a program in one call. Its inputs, except those in shared memory, are sent like those
+    /// of other calls: small ones in the first message, large ones in chunks, over all connections
+    /// if they are very large.
     ///
     /// Errors: `InvalidProgram` if inputs or outputs do not suit the program, with the path of the
     /// field; `InvalidInput` for a vector of another length than the value; `Refused`.
@@ -63,8 +63,8 @@ impl Client {
         self.run_boxed(run, options).await
     }
 
-    /// Estimates a run without starting it. Inputs may be missing. Without outputs, the server assumes
-    /// all values that no step reads.
+    /// Estimates a run without starting it. Inputs may be missing. Without outputs, the server
+    /// assumes all values that no step reads.
     ///
     /// Errors: `InvalidProgram` if a value is of another program; `Refused`.
     pub async fn estimate(

@@ -69,8 +69,8 @@ impl RunInProgress for GpuRun {
         self.on_host.value_bytes()
     }
 
-    /// The time on a GPU, if its memory can hold all values; otherwise, and after the host has taken
-    /// over, the time on the host.
+    /// The time on a GPU, if its memory can hold all values; otherwise, and after the host has
+    /// taken over, the time on the host.
     fn modelled_time(&self) -> ModelledTime {
         self.modelled
     }
