@@ -1,12 +1,7 @@
 //! A sealed file in memory, mapped by both processes.
 #![allow(unsafe_code)]
 
-use std::{
-    io,
-    os::fd::OwnedFd,
-    slice,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::{io, os::fd::OwnedFd, slice, sync::atomic::AtomicBool};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{self, SealFlags};
@@ -66,7 +61,7 @@ impl SharedMemory {
     /// process keeps the pages, and the kernel clears them after it.
     #[cfg(feature = "server")]
     pub fn release(&self) {
-        self.is_released.store(true, Ordering::Release);
+        self.is_released.store(true, std::sync::atomic::Ordering::Release);
     }
 
     /// Copies `out.len()` bytes from `start` on. If the other process writes meanwhile, the copy
