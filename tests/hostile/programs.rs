@@ -7,7 +7,7 @@ use capstan::{
 };
 use tonic::Code;
 
-use super::runs::{run_call, with_input};
+use super::runs::{KIND, LARGE, LENGTH, RANGE, run_call, with_input};
 use crate::{
     daemon::{
         messages,
@@ -18,11 +18,6 @@ use crate::{
     },
     table::{Row, World, invalid, refused},
 };
-
-const LENGTH: &str = "LENGTH_MISMATCH";
-const LARGE: &str = "SIZE_TOO_LARGE";
-const RANGE: &str = "OUT_OF_RANGE";
-const KIND: &str = "VALUE_TYPE";
 
 pub fn rows(world: &World) -> Vec<Row> {
     let mut rows = Vec::new();

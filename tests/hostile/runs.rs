@@ -19,10 +19,10 @@ use crate::{
     table::{Call, Row, World, good, invalid, refused},
 };
 
-const LENGTH: &str = "LENGTH_MISMATCH";
-const LARGE: &str = "SIZE_TOO_LARGE";
-const RANGE: &str = "OUT_OF_RANGE";
-const KIND: &str = "VALUE_TYPE";
+pub const LENGTH: &str = "LENGTH_MISMATCH";
+pub const LARGE: &str = "SIZE_TOO_LARGE";
+pub const RANGE: &str = "OUT_OF_RANGE";
+pub const KIND: &str = "VALUE_TYPE";
 
 pub fn rows(world: &World) -> Vec<Row> {
     let mut rows = Vec::new();

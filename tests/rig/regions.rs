@@ -28,7 +28,7 @@ pub async fn open(channel: &Channel, bytes: u64) -> Result<v1::OpenRegionRespons
     opened.map(tonic::Response::into_inner)
 }
 
-/// Sends `request` to the socket beside the server's, and receives a descriptor.
+/// Sends `request` to the socket that hands out regions, and receives a descriptor.
 pub fn ask(server: &Path, request: &[u8]) -> io::Result<(UnixStream, OwnedFd)> {
     let mut connection = UnixStream::connect(socket_path(server))?;
     connection.write_all(request)?;

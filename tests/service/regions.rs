@@ -64,7 +64,7 @@ async fn programs_read_and_write_regions_with_every_check() {
     let transformed = messages::canonical(&transform(&a, Fr::from(1)));
     let steps = || [programs::input(1, N as u64), programs::ntt(0, LG_N)];
     for verify in [Verify::None, Verify::Probabilistic, Verify::Full] {
-        // Beside the input, at an odd place, and over it.
+        // The output is next to the input, at an odd place, over the input, and far from it.
         for (from, to) in [(0, 256), (3, 777), (512, 512), (REGION - 256, 5)] {
             region.put(from as usize, &messages::canonical(&a));
             let inputs = vec![programs::in_region(canonical(&region, from))];
