@@ -21,7 +21,7 @@ use capstan::{
         points::{CurvePoint, PointSlice},
         scalars::{ScalarEncoding, encode_fr},
     },
-    engine::{EncodedScalars, Engine, JobControl, NttPlan, cpu::CpuEngine},
+    engine::{EncodedScalars, JobControl, MsmNttEngine, NttPlan, cpu::CpuEngine},
 };
 use criterion::Criterion;
 

@@ -81,7 +81,7 @@ mod gpu {
     ///
     /// Errors: why no GPU can be used.
     pub fn engines(report: fn(&str)) -> Result<Engines, Box<dyn std::error::Error>> {
-        let oracle = Arc::new(ArkworksEngine::new(0)?);
+        let oracle = ArkworksEngine::new(0)?;
         // A GPU that fails before it serves is left out.
         let is_serving = Arc::new(AtomicBool::new(false));
         let is_watched = is_serving.clone();
@@ -96,7 +96,7 @@ mod gpu {
         let reasons = engine.left_out().iter().map(|device| device.reason.to_string());
         let reason = [engine.summary()].into_iter().chain(reasons).collect::<Vec<_>>().join("; ");
         is_serving.store(true, Ordering::Release);
-        Ok(Engines { engine: Arc::new(engine), oracle, reason })
+        Ok(Engines::on_gpus(engine, oracle, reason))
     }
 
     /// After a fatal fault the driver may hang at exit, so the process ends without it.

@@ -14,7 +14,7 @@ use capstan::{
     curve::{layout, scalars::ScalarEncoding},
     device::{DeviceFault, Stream},
     engine::{
-        EncodedScalars, Engine, JobControl, NttPlan, NttRows,
+        EncodedScalars, JobControl, MsmNttEngine, NttPlan, NttRows,
         cpu::CpuEngine,
         cuda::{CudaEngine, GpuPolicy},
     },

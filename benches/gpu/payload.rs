@@ -16,7 +16,7 @@ use capstan::{
         scalars::ScalarEncoding,
     },
     engine::{
-        ComputedMsm, EncodedScalars, Engine, JobControl,
+        ComputedMsm, EncodedScalars, JobControl, MsmNttEngine,
         cpu::CpuEngine,
         cuda::{CudaEngine, GpuPolicy},
     },

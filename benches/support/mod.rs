@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    sync::{Arc, mpsc},
+    sync::mpsc,
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -16,7 +16,7 @@ use capstan::{
         points::{Bases, MsmSums},
     },
     engine::{
-        ComputedMsm, DeviceInfo, EncodedScalars, Engine, EngineWork, ExecutedBy, JobControl,
+        ComputedMsm, DeviceInfo, EncodedScalars, EngineWork, ExecutedBy, JobControl, MsmNttEngine,
         MsmRun, NttPlan, NttRows,
     },
     error::Result,
@@ -77,10 +77,10 @@ pub fn serve(engines: Engines, settings: ServerSettings) -> BenchServer {
 pub struct IdleEngine;
 
 pub fn idle_engines() -> Engines {
-    Engines { engine: Arc::new(IdleEngine), oracle: Arc::new(IdleEngine), reason: "a bench".into() }
+    Engines::on_host(IdleEngine, IdleEngine, "a bench")
 }
 
-impl Engine for IdleEngine {
+impl MsmNttEngine for IdleEngine {
     fn description(&self) -> DeviceInfo {
         DeviceInfo { name: "none".into(), kind: "none", units: 1, memory_bytes: 0, gpu: None }
     }

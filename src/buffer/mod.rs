@@ -16,6 +16,6 @@ pub use pool::PayloadPool;
 pub use quota::{Quota, QuotaPermit};
 pub use range_set::RangeSet;
 pub use region::{RegionSlice, SharedRegion};
-pub use source_sink::{ByteSink, ByteSource, PayloadView};
+pub use source_sink::{ByteSink, ByteSource, PayloadView, Shifted};
 pub use upload_buffer::{ProgressListener, UploadBuffer};
 pub use wiper::Wiper;

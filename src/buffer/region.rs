@@ -76,6 +76,12 @@ impl RegionSlice {
             && other.start < self.start + self.len
     }
 
+    /// Whether both are the same bytes, or have none in common.
+    pub fn is_same_or_apart(&self, other: &Self) -> bool {
+        let is_same = self.start == other.start && self.len == other.len;
+        is_same || !self.overlaps(other)
+    }
+
     pub(super) fn read(&self, start: u64, out: &mut [u8]) {
         self.region.memory().read((self.start + start) as usize, out);
     }

@@ -16,7 +16,8 @@ pub trait ByteSource: Sync {
     }
 }
 
-pub trait ByteSink: Sync {
+/// A sink can read what has been written.
+pub trait ByteSink: ByteSource {
     /// Writes `bytes`, starting at byte number `start`. Each byte is written once.
     fn write(&self, start: u64, bytes: &[u8]) -> Result<()>;
 
@@ -68,6 +69,39 @@ impl ByteSink for PayloadView<'_> {
 
     fn claim_pinned(&self, range: Range<u64>) -> Result<Option<PinnedWrite<'_>>> {
         self.upload.claim_pinned(self.in_payload(range))
+    }
+}
+
+/// A source or a sink from byte `start` on.
+#[derive(Clone, Copy)]
+pub struct Shifted<T> {
+    pub all: T,
+    pub start: u64,
+}
+
+impl<T> Shifted<T> {
+    fn range(&self, range: Range<u64>) -> Range<u64> {
+        self.start + range.start..self.start + range.end
+    }
+}
+
+impl<T: ByteSource + ?Sized> ByteSource for Shifted<&T> {
+    fn read(&self, start: u64, out: &mut [u8]) {
+        self.all.read(self.start + start, out);
+    }
+
+    fn lock_pinned(&self, range: Range<u64>) -> Option<PinnedRead<'_>> {
+        self.all.lock_pinned(self.range(range))
+    }
+}
+
+impl<T: ByteSink + ?Sized> ByteSink for Shifted<&T> {
+    fn write(&self, start: u64, bytes: &[u8]) -> Result<()> {
+        self.all.write(self.start + start, bytes)
+    }
+
+    fn claim_pinned(&self, range: Range<u64>) -> Result<Option<PinnedWrite<'_>>> {
+        self.all.claim_pinned(self.range(range))
     }
 }
 

@@ -1,5 +1,5 @@
-//! The boundary between jobs and the engines that compute them. An engine sees no requests and no
-//! connections. It gets checked points; it checks scalars and elements itself, while it reads them.
+//! Engines compute MSMs and NTTs of operands in host memory, for the executors in `exec`. An engine
+//! gets checked points; it checks scalars and elements itself, while it reads them.
 
 mod control;
 pub mod cpu;
@@ -17,7 +17,7 @@ pub use encoded_scalars::{ElementNames, EncodedScalars};
 pub use ntt_rows::{NttRows, write_elements};
 pub use work::{EngineWork, VectorWork};
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use tracing::Span;
 
@@ -28,11 +28,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     error::{Error, FieldProblem, Result},
-    region::SharedMemory,
 };
-
-/// One job computes while the host prepares another.
-const JOBS_PER_DEVICE: usize = 2;
 
 /// Elements in a group of short rows: enough to keep all cores busy.
 const NTT_GROUP_ELEMENTS: usize = 1 << 17;
@@ -82,7 +78,7 @@ pub fn record_stages(span: &Span, stages: &[StageTime]) {
 }
 
 /// Computes MSMs and NTTs. Calls block; several worker threads call concurrently.
-pub trait Engine: Any + Send + Sync {
+pub trait MsmNttEngine: Send + Sync {
     /// All devices that compute, described as one: their names, their units and memory in total.
     fn description(&self) -> DeviceInfo;
 
@@ -93,26 +89,15 @@ pub trait Engine: Any + Send + Sync {
     /// Larger pieces are faster; smaller ones hold less memory and cancel sooner.
     fn msm_piece_len(&self, group: Group, n: usize) -> usize;
 
-    /// The most scalars, over all vectors, of a batch of MSMs over the same bases that ends before
-    /// the last of them would if they ran one after another. 0: no batches.
-    fn msm_batch_scalars_max(&self) -> usize {
-        0
-    }
-
-    /// The number of jobs in progress that keeps all devices busy.
-    fn jobs_at_once(&self) -> usize {
-        JOBS_PER_DEVICE
-    }
-
     /// Transforms rows.
     ///
     /// Errors: `Invalid` if an element is not canonical; `Corrupt` if a check fails; `Cancelled`,
     /// `Deadline` from `control`. The output is unspecified after an error.
     fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy>;
 
-    /// Like [`Engine::ntt`], for elements in memory, in place. Every row has 2^lg_n elements.
+    /// Like [`MsmNttEngine::ntt`], for elements in memory, in place. Every row has 2^lg_n elements.
     ///
-    /// Errors: those of [`Engine::ntt`]; `Internal` for rows of another length.
+    /// Errors: those of [`MsmNttEngine::ntt`]; `Internal` for rows of another length.
     fn ntt_in_place(
         &self,
         plan: &NttPlan,
@@ -134,7 +119,7 @@ pub trait Engine: Any + Send + Sync {
         self.ntt(plan, &rows, control)
     }
 
-    /// The best number of rows per call of [`Engine::ntt`]. More rows keep all of an engine busy;
+    /// The best number of rows per call of [`MsmNttEngine::ntt`]. More rows keep all of an engine busy;
     /// fewer hold less memory and cancel sooner.
     fn ntt_group_rows(&self, plan: &NttPlan) -> usize {
         NTT_GROUP_ELEMENTS.checked_shr(plan.lg_n).unwrap_or(0).max(1)
@@ -151,27 +136,6 @@ pub trait Engine: Any + Send + Sync {
 
     /// The modelled time of work on operands in host memory, if the engine does nothing else.
     fn modelled_time(&self, work: &EngineWork) -> Duration;
-
-    /// The engine's devices with current readings. May take milliseconds.
-    fn devices(&self) -> Vec<DeviceInfo> {
-        vec![self.description()]
-    }
-
-    /// Host memory that the devices access directly, for payloads. Only the first call returns it.
-    fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
-        Vec::new()
-    }
-
-    /// Lets the devices access shared memory directly until the value is dropped; `None` if they
-    /// cannot.
-    fn pin_memory(&self, _memory: &Arc<SharedMemory>) -> Option<Box<dyn Any + Send + Sync>> {
-        None
-    }
-
-    /// The checker for points from outside, if it is not the host's own threads.
-    fn point_checker(&self) -> Option<&dyn PointChecker> {
-        None
-    }
 }
 
 /// Checks points from outside faster than the host's threads.

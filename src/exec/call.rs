@@ -2,7 +2,7 @@
 
 use std::{iter, sync::Arc, time::Duration};
 
-use super::{ModelledTime, RunOperands, RunReport, StepReport};
+use super::{AwaitedElements, ModelledTime, RunOperands, RunReport, StepReport};
 use crate::{
     curve::points::Bases,
     engine::{ElementNames, EncodedScalars, EngineWork, ExecutedBy},
@@ -87,6 +87,25 @@ impl RunCall {
         self.inputs.len()
     }
 
+    /// All elements of the input of this number; `None` if there are fewer inputs.
+    pub fn whole_input(&self, number: usize) -> Option<AwaitedElements> {
+        let shape = self.shape(*self.inputs.get(number)?)?;
+        Some(AwaitedElements { input: number, elements: 0..shape.elements() })
+    }
+
+    /// The step that makes the only output, and the shape of what it reads, if that is the only
+    /// input and no other step is needed.
+    pub fn only_step(&self) -> Option<(ValueId, VectorShape)> {
+        let &[input] = self.inputs.as_slice() else { return None };
+        let mut needed = self.program.ids().filter(|id| self.liveness.is_needed(*id));
+        let (Some(first), Some(id), None) = (needed.next(), needed.next(), needed.next()) else {
+            return None;
+        };
+        let is_only = first == input && self.inputs_of(id) == [input] && !self.is_output(input);
+        let shape = self.shape(input).filter(|_| is_only && self.outputs_of(id).len() == 1)?;
+        Some((id, shape))
+    }
+
     /// The numbers of the outputs that want a value.
     pub fn outputs_of(&self, id: ValueId) -> &[usize] {
         &self.wanted[id.index()]
@@ -136,8 +155,9 @@ impl RunCall {
         Some(EncodedScalars { names, ..*elements })
     }
 
-    pub fn bases<'a>(&self, id: ValueId, operands: &RunOperands<'a>) -> Option<&'a Bases> {
-        operands.bases.get(self.bases.binary_search(&id).ok()?)
+    /// The bases that step `id` uses, of those of all steps.
+    pub fn bases<'a>(&self, id: ValueId, all: &'a [Bases]) -> Option<&'a Bases> {
+        all.get(self.bases.binary_search(&id).ok()?)
     }
 
     /// What step `id` reads. `overwritten` is the value that it may overwrite.

@@ -1,18 +1,52 @@
 //! The seam between jobs and what runs their programs.
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, ops::Range, sync::Arc, time::Duration};
 
 use super::{ModelledTime, RunOperands, RunReport, call::RunCall};
 use crate::{
-    engine::JobControl,
+    curve::points::Bases,
+    engine::{DeviceInfo, JobControl, PointChecker},
     error::Result,
     ops::OperationProgram,
     program::{InputSpec, OutputSpec},
+    region::SharedMemory,
     verify::Verification,
 };
 
-/// Runs programs.
+/// One job computes while the host prepares another.
+pub(super) const JOBS_PER_DEVICE: usize = 2;
+
+/// Runs programs on its devices.
 pub trait Executor: Send + Sync {
+    /// All devices that compute, described as one: their names, their units and memory in total.
+    fn description(&self) -> DeviceInfo;
+
+    /// The devices with current readings. May take milliseconds.
+    fn devices(&self) -> Vec<DeviceInfo> {
+        vec![self.description()]
+    }
+
+    /// The number of jobs in progress that keeps all devices busy.
+    fn jobs_at_once(&self) -> usize {
+        JOBS_PER_DEVICE
+    }
+
+    /// Host memory that the devices access directly, for payloads. Only the first call returns it.
+    fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
+        Vec::new()
+    }
+
+    /// Lets the devices access shared memory directly until the value is dropped; `None` if they
+    /// cannot.
+    fn pin_memory(&self, _memory: &Arc<SharedMemory>) -> Option<Box<dyn Any + Send + Sync>> {
+        None
+    }
+
+    /// The checker for points from outside, if it is not the host's own threads.
+    fn point_checker(&self) -> Option<&dyn PointChecker> {
+        None
+    }
+
     /// Checks the call and prepares a run.
     ///
     /// Errors: `Invalid` for the first input or output that the program does not allow.
@@ -28,6 +62,21 @@ pub trait Executor: Send + Sync {
 
     /// Prepares the run of a checked call.
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress>;
+
+    /// The most scalars, over all rows, of an MSM that ends before the last of the MSMs of its rows
+    /// would if they ran one after another. 0: such MSMs gain nothing.
+    fn msm_batch_scalars_max(&self) -> usize {
+        0
+    }
+}
+
+/// Elements of an input that a run needs next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwaitedElements {
+    /// The number of the call's input.
+    pub input: usize,
+    /// Numbered within the input.
+    pub elements: Range<u64>,
 }
 
 /// A program in progress, run step by step. Values are wiped when they are dropped.
@@ -46,11 +95,26 @@ pub trait RunInProgress: Send {
     /// `max`.
     fn limit_time_on_host(&mut self, _max: Duration) {}
 
-    /// The number of the call's input that the next step decodes.
-    fn next_input(&self) -> Option<usize>;
+    /// The number of scalar vectors, if all of the run is one MSM of an input.
+    fn msm_vectors(&self) -> Option<usize> {
+        None
+    }
 
-    /// Runs the next step, checks and delivers what it makes. Returns the report after the last
-    /// step.
+    /// Whether the run may write to an output before it has read all of its inputs.
+    fn writes_early(&self) -> bool {
+        false
+    }
+
+    /// Called once, before the first step. `bases` has one element per MSM step.
+    fn begin(&mut self, _bases: &[Bases]) -> Result<()> {
+        Ok(())
+    }
+
+    /// The elements that [`Self::step`] reads next; it may be called when they have arrived.
+    fn awaited(&self) -> Option<AwaitedElements>;
+
+    /// Runs the next step, or the next piece of the only step; checks and delivers what it makes.
+    /// Returns the report after the last one.
     ///
     /// Errors: `Step` for an element of an input that is not canonical; `Corrupt` if a check fails;
     /// `Cancelled`, `Deadline` from `control`; those of the engine. An error ends the run.

@@ -39,7 +39,7 @@ pub struct StepReport {
     pub verify_time: Duration,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RunReport {
     /// One per output; `None` for vectors.
     pub points: Vec<Option<MsmSums>>,

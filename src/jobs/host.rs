@@ -1,4 +1,4 @@
-//! The engines and threads that jobs use.
+//! The executor and the threads that jobs use.
 
 use std::{sync::Arc, thread::available_parallelism};
 
@@ -6,17 +6,14 @@ use rayon::ThreadPool;
 
 use super::waiting_msms::WaitingMsms;
 use crate::{
-    engine::Engine,
     error::{Error, Result},
-    exec::{self, Executor, HostExecutor},
+    exec::Executor,
 };
 
 /// Up to this many bytes, handing work to the pool costs more than it gains.
 const INLINE_BYTES: usize = 64 << 10;
 
 pub struct ComputeHost {
-    pub engine: Arc<dyn Engine>,
-    pub oracle: Arc<dyn Engine>,
     pub executor: Arc<dyn Executor>,
     /// Small MSMs, to be computed in batches.
     pub waiting_msms: Arc<WaitingMsms>,
@@ -24,16 +21,14 @@ pub struct ComputeHost {
 }
 
 impl ComputeHost {
-    pub fn new(engine: Arc<dyn Engine>, oracle: Arc<dyn Engine>) -> Result<Self> {
+    pub fn new(executor: Arc<dyn Executor>) -> Result<Self> {
         let threads = available_parallelism().map_or(1, usize::from);
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|index| format!("capstan-host-{index}"))
             .build()
             .map_err(|error| Error::Internal(format!("cannot start threads: {error}")))?;
-        let host = HostExecutor { engine: engine.clone(), oracle: oracle.clone() };
-        let executor = exec::executor_of(engine.clone(), host);
-        Ok(Self { engine, oracle, executor, waiting_msms: Arc::default(), pool })
+        Ok(Self { executor, waiting_msms: Arc::default(), pool })
     }
 
     /// Runs `work`, which handles `bytes` bytes: on the pool if they are many, else on this thread.

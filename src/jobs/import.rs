@@ -53,7 +53,7 @@ impl<A: CurvePoint> ImportJob<A> {
     /// The points that the engine's checker checks in one step; `None` if the host checks them.
     fn checker_piece_points(&self) -> Option<usize> {
         let BasesImport { encoding, point_count, .. } = self.import;
-        self.host.engine.point_checker()?.piece_len(A::GROUP, encoding, point_count)
+        self.host.executor.point_checker()?.piece_len(A::GROUP, encoding, point_count)
     }
 
     /// The bytes of the next step.
@@ -80,7 +80,7 @@ impl<A: CurvePoint> ImportJob<A> {
         let encoding = self.import.encoding;
         let count = bytes.len() / encoding.point_bytes(A::GROUP);
         self.grow(count);
-        let checker = self.host.engine.point_checker();
+        let checker = self.host.executor.point_checker();
         let Some(checker) = checker.filter(|_| self.checker_piece_points().is_some()) else {
             // Decoding a point takes far longer than its bytes suggest.
             let decode = || points::decode::<A>(encoding, bytes);
@@ -137,6 +137,7 @@ mod tests {
         buffer::PayloadPool,
         curve::G1Affine,
         engine::cpu::{ArkworksEngine, CpuEngine},
+        exec::HostExecutor,
         jobs::Scheduler,
     };
 
@@ -144,7 +145,8 @@ mod tests {
     fn allocates_for_points_that_arrived_not_for_points_that_were_announced() {
         let engine = Arc::new(CpuEngine::new(1).unwrap());
         let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
-        let host = Arc::new(ComputeHost::new(engine, oracle).unwrap());
+        let executor = HostExecutor { engine, oracle };
+        let host = Arc::new(ComputeHost::new(Arc::new(executor)).unwrap());
         let one = points::encode(PointEncoding::Montgomery, &[G1Affine::identity()]);
         let (scheduler, mut capacities) = (Scheduler::new(1).unwrap(), Vec::new());
         let pool = PayloadPool::new(0, vec![]);

@@ -1,23 +1,21 @@
-//! Jobs: admission, scheduling, cancellation, and the work of MSMs, NTTs, programs and imports of
-//! bases.
+//! Jobs: admission, scheduling, cancellation, and the work of programs and of imports of bases.
 
 mod admission;
+mod bases;
 mod host;
 mod import;
-mod msm;
-mod msm_payload;
-mod ntt;
 mod payload;
 mod program;
+mod program_input;
 mod report;
 mod scheduler;
 mod waiting_msms;
 
 pub use admission::{AdmissionPermit, AdmittedJob, Budget, admit};
+pub use bases::{JobBases, UncheckedBases};
 pub use host::ComputeHost;
 pub use import::{BasesImport, ImportJob, ImportedBases};
-pub use msm::{JobBases, MsmJob, MsmOutput, MsmSpec, MsmWork, UncheckedBases, check_count};
-pub use ntt::{NttJob, NttSpec, NttWork};
-pub use program::{ProgramJob, ProgramJobInput, ProgramJobOutput, ProgramOutput, ProgramWork};
+pub use program::{ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork};
+pub use program_input::ProgramJobInput;
 pub use report::JobReport;
 pub use scheduler::{FinishedJob, JobTicket, JobWaker, JobWork, Scheduler};

@@ -1,52 +1,45 @@
-//! The job of a program: runs it step by step, each step once the input that it reads has arrived.
+//! The job of a program: runs it step by step, each step once the elements that it reads have
+//! arrived. A small MSM may be computed with others that wait.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use tracing::{Span, debug_span, field::Empty};
-use zeroize::Zeroizing;
 
-use super::{JobReport, JobWaker, JobWork};
+use super::{
+    ComputeHost, JobBases, JobReport, JobWaker, JobWork, ProgramJobInput,
+    waiting_msms::{BatchKey, BatchedMsm, PickedMsm, WaitingMsm, may_share},
+};
 use crate::{
     buffer::{PayloadView, ProgressListener, UploadBuffer},
     curve::{
         points::{self, Bases, SumEncoding},
         scalars::ScalarEncoding,
     },
-    engine::{ElementNames, EncodedScalars, JobControl},
+    engine::JobControl,
     error::{Error, Result},
     exec::{ElementSink, RunInProgress, RunOperands, RunReport, StepReport},
     verify::Verification,
 };
 
-/// Bytes of a region that are copied at a time.
-const COPIED_BYTES: usize = 256 << 10;
-
 pub struct ProgramJob {
+    /// The name of the call, for logs.
+    pub call: &'static str,
     pub run: Box<dyn RunInProgress>,
     /// One per input step.
     pub inputs: Vec<ProgramJobInput>,
+    /// The call's field for its only input; `None` if errors name the step of the input.
+    pub input_field: Option<&'static str>,
     /// One per MSM step.
-    pub bases: Vec<Bases>,
+    pub bases: Vec<JobBases>,
     /// One per output of the run.
     pub outputs: Vec<ProgramJobOutput>,
     pub verify: Verification,
+    /// Whether the output states the modelled time, which is planned for each job.
+    pub states_modelled_time: bool,
     /// Number of steps, for logs.
     pub steps: usize,
-    /// log2 of the longest row, rounded down.
-    pub lg_n: u32,
-}
-
-/// The elements of an input: a part of a payload.
-pub struct ProgramJobInput {
-    pub payload: Arc<UploadBuffer>,
-    /// Memory for a copy of a payload in a region: the checks of a call read its inputs again, when
-    /// the client may have changed them.
-    pub copy: Option<Arc<UploadBuffer>>,
-    pub encoding: ScalarEncoding,
-    pub reduce: bool,
-    /// Index of the first element.
-    pub first: u64,
-    pub count: u64,
+    /// Elements of the longest row.
+    pub row_length: u64,
 }
 
 pub enum ProgramJobOutput {
@@ -62,47 +55,29 @@ pub struct ProgramOutput {
     /// One per output: its points, encoded; empty for a vector.
     pub points: Vec<Vec<u8>>,
     pub steps: Vec<StepReport>,
-    /// The modelled time of the run, on what ran it.
-    pub modelled_time: Duration,
+    /// The modelled time of the run, on what ran it, if the job states it.
+    pub modelled_time: Option<Duration>,
     pub report: JobReport,
+    /// The number of jobs computed in one batch with this one, itself included.
+    pub batch_jobs: usize,
+    /// How long that batch took on another job's worker; zero if this job's worker computed it.
+    pub computed_elsewhere: Duration,
 }
 
 pub struct ProgramWork {
+    host: Arc<ComputeHost>,
     job: ProgramJob,
+    phase: ProgramPhase,
     /// Wakes the job when bytes of an input arrive or its upload fails.
     _listener: Arc<ProgressListener>,
 }
 
-impl ProgramJobInput {
-    fn byte_range(&self) -> Range<u64> {
-        let width = self.encoding.width() as u64;
-        self.first * width..(self.first + self.count) * width
-    }
-
-    fn has_arrived(&self) -> bool {
-        self.payload.has_received(self.byte_range())
-    }
-
-    /// If the input has memory for a copy, fills it and reads it from now on.
-    fn make_copy(&mut self, control: &JobControl) -> Result<()> {
-        let Some(copy) = self.copy.take() else { return Ok(()) };
-        let mut bytes = Zeroizing::new(vec![0; COPIED_BYTES.min(copy.len() as usize)]);
-        for start in (0..copy.len()).step_by(COPIED_BYTES) {
-            control.check()?;
-            let len = (copy.len() - start).min(COPIED_BYTES as u64) as usize;
-            self.payload.read(start, &mut bytes[..len]);
-            copy.write(start, &bytes[..len])?;
-        }
-        self.payload = copy;
-        Ok(())
-    }
-
-    /// The elements, which `source` holds. Errors name them after the program's step.
-    fn elements<'a>(&self, source: &'a PayloadView<'a>) -> EncodedScalars<'a> {
-        let &Self { encoding, reduce, count, .. } = self;
-        let names = ElementNames { field: "elements", first: 0 };
-        EncodedScalars { encoding, reduce, count: count as usize, names, source }
-    }
+enum ProgramPhase {
+    /// May be computed by another job.
+    Waiting(WaitingMsm),
+    NotBegun,
+    /// With the bases of each MSM step.
+    Running(Vec<Bases>),
 }
 
 impl ProgramJobOutput {
@@ -125,10 +100,32 @@ impl ProgramJobOutput {
 }
 
 impl ProgramWork {
-    pub fn new(job: ProgramJob, waker: JobWaker) -> Self {
-        let listener: Arc<ProgressListener> = Arc::new(move || waker.wake());
+    pub fn new(host: Arc<ComputeHost>, job: ProgramJob, waker: JobWaker) -> Self {
+        let woken = waker.clone();
+        let listener: Arc<ProgressListener> = Arc::new(move || woken.wake());
         job.inputs.iter().for_each(|input| input.payload.listen(&listener));
-        Self { job, _listener: listener }
+        let phase = match Self::waiting(&host, &job, waker) {
+            Some(waiting) => ProgramPhase::Waiting(waiting),
+            None => ProgramPhase::NotBegun,
+        };
+        Self { host, job, phase, _listener: listener }
+    }
+
+    /// The job among those that wait for a batch, if it is a small MSM.
+    fn waiting(host: &ComputeHost, job: &ProgramJob, waker: JobWaker) -> Option<WaitingMsm> {
+        let vectors = job.run.msm_vectors()?;
+        let ([JobBases::Checked(bases)], [input]) = (job.bases.as_slice(), job.inputs.as_slice())
+        else {
+            return None;
+        };
+        let is_small = may_share(&*host.executor, bases.len(), vectors);
+        // Copies in memory of the job are its own.
+        let can_wait = is_small && input.copy.is_none();
+        can_wait.then(|| {
+            let key = BatchKey::new(bases, input, job.verify);
+            let input = input.clone();
+            WaitingMsm::new(&host.waiting_msms, key, bases.clone(), input, vectors, waker)
+        })
     }
 
     /// The failure of an input that has not arrived.
@@ -137,52 +134,34 @@ impl ProgramWork {
         awaited.find_map(|input| input.payload.failure())
     }
 
-    /// Whether the input that the next step reads has arrived.
-    fn has_next_input(&self) -> bool {
-        self.job.run.next_input().is_none_or(|number| self.job.inputs[number].has_arrived())
+    fn has_arrived(&self) -> bool {
+        self.job.inputs.iter().all(ProgramJobInput::has_arrived)
     }
 
-    fn output(&self, report: RunReport) -> ProgramOutput {
-        let verify_time = report.steps.iter().map(|step| step.verify_time).sum();
-        let points = self.job.outputs.iter().zip(&report.points).map(|(output, sums)| {
-            match (output, sums) {
-                (ProgramJobOutput::Points(encoding), Some(sums)) => {
-                    points::encode_sums(*encoding, sums)
-                }
-                _ => Vec::new(),
-            }
-        });
-        let ProgramJob { lg_n, verify, .. } = self.job;
-        ProgramOutput {
-            points: points.collect(),
-            steps: report.steps,
-            modelled_time: self.job.run.modelled_time().total,
-            report: JobReport { lg_n, verify, verify_time, executor: report.executor },
-        }
-    }
-}
-
-impl JobWork for ProgramWork {
-    type Output = ProgramOutput;
-
-    fn span(&self, id: u64) -> Span {
-        let steps = self.job.steps;
-        debug_span!("job", id, op = "run", steps, queue_us = Empty, run_us = Empty)
+    /// Whether the elements that the next step reads have arrived.
+    fn has_next_elements(&self) -> bool {
+        let awaited = self.job.run.awaited();
+        awaited.is_none_or(|next| self.job.inputs[next.input].has_received(&next.elements))
     }
 
-    fn is_ready(&self) -> bool {
-        self.has_next_input() || self.failure().is_some()
+    /// Checks the bases of the request, and lets the run prepare for its inputs.
+    fn begin(&mut self) -> Result<Vec<Bases>> {
+        let bases = mem::take(&mut self.job.bases).into_iter();
+        let bases: Vec<_> = bases.map(|bases| bases.check(&self.host)).collect::<Result<_>>()?;
+        self.job.run.begin(&bases)?;
+        Ok(bases)
     }
 
-    fn step(&mut self, control: &JobControl) -> Result<Option<ProgramOutput>> {
+    /// Runs a step if what it reads has arrived.
+    fn run_step(&mut self, bases: &[Bases], control: &JobControl) -> Result<Option<RunReport>> {
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
-        if !self.has_next_input() {
+        if !self.has_next_elements() {
             return Ok(None);
         }
         self.job.inputs.iter_mut().try_for_each(|input| input.make_copy(control))?;
-        let ProgramJob { run, inputs, bases, outputs, .. } = &mut self.job;
+        let ProgramJob { run, inputs, outputs, input_field, .. } = &mut self.job;
         let sources = inputs
             .iter()
             .map(|input| PayloadView::starting_at(&input.payload, input.byte_range().start));
@@ -193,7 +172,76 @@ impl JobWork for ProgramWork {
         let (elements, sinks) = (elements.collect::<Vec<_>>(), sinks.collect::<Vec<_>>());
         // Not on a rayon pool: while it waits for another pool, as an engine does, its thread would
         // run another program's step on top of this one, which may wait for the same device.
-        let report = run.step(&RunOperands { inputs: &elements, bases, sinks: &sinks }, control)?;
+        let report = run.step(&RunOperands { inputs: &elements, bases, sinks: &sinks }, control);
+        report.map_err(|error| match (*input_field, error) {
+            (Some(field), Error::Step { index: Some(index), problem, .. }) => {
+                Error::element(field, index, problem)
+            }
+            (_, error) => error,
+        })
+    }
+
+    fn output(&self, report: RunReport) -> ProgramOutput {
+        let verify_time = report.steps.iter().map(|step| step.verify_time).sum();
+        let points = self.job.outputs.iter().zip(&report.points).map(|(output, sums)| {
+            match (output, sums) {
+                (ProgramJobOutput::Points(encoding), Some(sums)) => {
+                    let encode = || points::encode_sums(*encoding, sums);
+                    self.host.run_sized(sums.len() << 10, encode)
+                }
+                _ => Vec::new(),
+            }
+        });
+        let ProgramJob { row_length, verify, states_modelled_time, .. } = self.job;
+        let lg_n = row_length.checked_ilog2().unwrap_or(0);
+        ProgramOutput {
+            points: points.collect(),
+            steps: report.steps,
+            modelled_time: states_modelled_time.then(|| self.job.run.modelled_time().total),
+            report: JobReport { lg_n, verify, verify_time, executor: report.executor },
+            batch_jobs: 1,
+            computed_elsewhere: Duration::ZERO,
+        }
+    }
+}
+
+impl JobWork for ProgramWork {
+    type Output = ProgramOutput;
+
+    fn span(&self, id: u64) -> Span {
+        let ProgramJob { call: op, row_length: n, steps, .. } = self.job;
+        debug_span!("job", id, op, n, steps, queue_us = Empty, run_us = Empty)
+    }
+
+    fn is_ready(&self) -> bool {
+        match &self.phase {
+            ProgramPhase::Waiting(waiting) => {
+                waiting.is_ready() && (self.has_arrived() || self.failure().is_some())
+            }
+            ProgramPhase::NotBegun => true,
+            ProgramPhase::Running(_) => self.has_next_elements() || self.failure().is_some(),
+        }
+    }
+
+    fn step(&mut self, control: &JobControl) -> Result<Option<ProgramOutput>> {
+        let bases = match mem::replace(&mut self.phase, ProgramPhase::NotBegun) {
+            ProgramPhase::Waiting(waiting) => match waiting.pick(&*self.host.executor) {
+                PickedMsm::Taken => {
+                    self.phase = ProgramPhase::Waiting(waiting);
+                    return Ok(None);
+                }
+                PickedMsm::Computed(BatchedMsm { report, jobs, elsewhere }) => {
+                    let output = self.output(report);
+                    let (batch_jobs, computed_elsewhere) = (jobs, elsewhere);
+                    return Ok(Some(ProgramOutput { batch_jobs, computed_elsewhere, ..output }));
+                }
+                PickedMsm::Alone => self.begin()?,
+            },
+            ProgramPhase::NotBegun => self.begin()?,
+            ProgramPhase::Running(bases) => bases,
+        };
+        let report = self.run_step(&bases, control)?;
+        self.phase = ProgramPhase::Running(bases);
         Ok(report.map(|report| self.output(report)))
     }
 }

@@ -18,9 +18,13 @@ mod pad;
 mod pointwise;
 mod powers;
 mod shapes;
+#[cfg(feature = "server")]
+mod single;
 mod slice;
 
 pub use pointwise::PointwiseOperation;
+#[cfg(feature = "server")]
+pub use single::{SINGLE_STEP, single_msm, single_ntt};
 
 use crate::program::{ExternalOperand, Program, StepInputs, StepKind, StepProblem, ValueType};
 

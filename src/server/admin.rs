@@ -5,12 +5,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::spawn_blocking;
 use tonic::{Request, Response, Status};
 
-use super::{call, state::ServerState};
+use super::{call, ntt, state::ServerState};
 use crate::{
     curve::TWO_ADICITY,
     engine::{DeviceInfo, MsmPlan},
     error::Error,
-    jobs::NttSpec,
     wire::v1::{self, admin_server::Admin},
 };
 
@@ -49,10 +48,10 @@ impl Admin for AdminService {
 }
 
 async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
-    let (settings, engine) = (&state.settings, state.compute.engine.clone());
-    let engine_name = engine.description().kind;
+    let (settings, executor) = (&state.settings, state.compute.executor.clone());
+    let engine_name = executor.description().kind;
     // NVML takes milliseconds per GPU.
-    let devices = spawn_blocking(move || engine.devices()).await;
+    let devices = spawn_blocking(move || executor.devices()).await;
     let devices = devices.map_err(|_| Error::Internal("querying the devices panicked".into()))?;
     Ok(v1::GetInfoResponse {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -133,11 +132,7 @@ fn msm_plan(plan: MsmPlan) -> v1::MsmPlan {
 fn ntt_lg_n(state: &ServerState) -> u32 {
     let settings = &state.settings;
     let bytes_max = settings.bytes_in_flight_max.min(settings.connection_bytes_in_flight_max);
-    let fits = |lg_n: &u32| {
-        let spec = NttSpec::forward_unchecked(*lg_n);
-        let result = spec.result_bytes()?;
-        let scratch = spec.scratch_bytes(state.compute.engine.as_ref())?;
-        (result.checked_mul(2)?.checked_add(scratch)? <= bytes_max).then_some(())
-    };
-    (0..=TWO_ADICITY).rev().find(|lg_n| fits(lg_n).is_some()).unwrap_or(0)
+    let fits =
+        |lg_n: &u32| ntt::bytes_of_row(&state.compute, *lg_n).is_ok_and(|bytes| bytes <= bytes_max);
+    (0..=TWO_ADICITY).rev().find(fits).unwrap_or(0)
 }

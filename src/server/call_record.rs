@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{response::as_micros_u64, status::CallError};
 use crate::{
-    jobs::{FinishedJob, JobReport},
+    jobs::{FinishedJob, ProgramOutput},
     telemetry::{self, CallOutcome},
     wire::v1,
 };
@@ -43,18 +43,20 @@ impl Drop for CallRecord {
     }
 }
 
-/// Records a job whose payload arrived within `receive_time`.
+/// Records the job of a call whose input arrived within `receive_time`.
 pub fn job(
     op: &'static str,
-    finished: &FinishedJob<JobReport>,
+    finished: &FinishedJob<ProgramOutput>,
     receive_time: Duration,
 ) -> v1::Timing {
-    let FinishedJob { output: report, timing } = finished;
+    let FinishedJob { output, timing } = finished;
+    let (report, run_time) = (&output.report, timing.run + output.computed_elsewhere);
+    telemetry::count_batched_job(output.batch_jobs);
     let verify_time = report.verify_time;
     let timing = v1::Timing {
         receive_us: as_micros_u64(receive_time),
         queue_us: as_micros_u64(timing.queue),
-        compute_us: as_micros_u64(timing.run.saturating_sub(verify_time)),
+        compute_us: as_micros_u64(run_time.saturating_sub(verify_time)),
         verify_us: as_micros_u64(verify_time),
         send_us: 0,
     };

@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     call::{self, CallContext},
     estimate::estimate,
-    msm::{self, AdmittedMsm},
+    msm,
     ntt::{self, AdmittedNtt},
     receive::{self, StreamedUploads, UploadChunk},
     response,
@@ -83,7 +83,7 @@ impl Compute for ComputeService {
             };
             let requested = decode::msm_spec(request.spec)?;
             let input = UnaryPayload::open(&call, source)?;
-            let job = AdmittedMsm::admit(&call, requested, &input.vector, input.admitted_bytes)?;
+            let job = msm::admit(&call, requested, &input.vector, input.admitted_bytes)?;
             let finished = job.submit(&call, input.payload.clone()).await?;
             let result = msm::result(finished, input.payload.receive_time_since(call.started));
             Ok(v1::MsmResponse { result: Some(result) })
@@ -105,7 +105,7 @@ impl Compute for ComputeService {
             let requested = decode::msm_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.scalars", header.scalars)?)?;
             let bytes = call.unadmitted_payload_bytes(&vector)?;
-            let job = AdmittedMsm::admit(&call, requested, &vector, bytes)?;
+            let job = msm::admit(&call, requested, &vector, bytes)?;
             let mut input = StreamedUploads::open(&call, [vector])?;
             let ticket = job.submit(&call, input.payload(0).clone());
             let chunk_of = |message: v1::MsmStreamRequest| {
@@ -139,8 +139,8 @@ impl Compute for ComputeService {
             if !request.keep && admitted.rows.len() > max {
                 return Err(Error::field("keep", FieldProblem::TooLarge { max }).into());
             }
-            let (rows, encoding) = (admitted.rows.clone(), admitted.job.spec.output_encoding);
-            let finished = admitted.submit(&call, input.payload.clone()).await?;
+            let AdmittedNtt { job, encoding, rows } = admitted;
+            let finished = job.submit(&call, input.payload.clone()).await?;
             let output_ready = Instant::now();
             let mut result = ntt::result(finished, input.payload.receive_time_since(call.started));
             let output = if request.keep {

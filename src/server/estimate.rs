@@ -41,7 +41,7 @@ pub fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRe
     let wanted = outputs.iter().map(wanted).collect();
     let run = state.compute.executor.start(program.clone(), &inputs, wanted, verify)?;
     let value_bytes = run.value_bytes();
-    let DeviceInfo { name, kind, .. } = state.compute.engine.description();
+    let DeviceInfo { name, kind, .. } = state.compute.executor.description();
     Ok(v1::EstimateResponse {
         input_bytes,
         output_bytes,

@@ -15,9 +15,9 @@ pub async fn run(state: Arc<ServerState>) {
     for ticks in 0_u32.. {
         interval.tick().await;
         if ticks.is_multiple_of(DEVICE_GAUGE_TICKS) {
-            let engine = state.compute.engine.clone();
+            let executor = state.compute.executor.clone();
             tokio::task::spawn_blocking(move || {
-                let gpus = engine.devices().into_iter().filter_map(|device| device.gpu);
+                let gpus = executor.devices().into_iter().filter_map(|device| device.gpu);
                 gpus.for_each(|gpu| telemetry::device(&gpu));
             });
         }

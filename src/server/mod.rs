@@ -24,6 +24,7 @@ mod run;
 mod run_outputs;
 mod serve_error;
 mod settings;
+mod single_step;
 mod state;
 mod status;
 mod store;

@@ -8,23 +8,25 @@ use super::{
     receive::StreamedUploads,
     response,
     result_stream::{ResultStream, SentVector, StreamTimes, StreamedResult},
+    single_step::{self, SingleStepJob, check_count},
 };
 use crate::{
     buffer::UploadBuffer,
-    curve::scalars::ScalarEncoding,
-    error::{Error, FieldProblem, Limit, Result},
-    jobs::{
-        AdmissionPermit, FinishedJob, JobReport, JobTicket, NttJob, NttSpec, NttWork, check_count,
-    },
+    curve::{NttPlan, scalars::ScalarEncoding},
+    error::{Error, FieldProblem, Result},
+    jobs::{ComputeHost, FinishedJob, ProgramJobOutput, ProgramOutput},
+    ops::{SINGLE_STEP, single_ntt},
+    program::{InputSpec, OutputKind, OutputSpec},
+    verify::Verification,
     wire::{
-        decode::{UploadId, VectorUploadHeader},
+        decode::{RequestedNtt, UploadId, VectorUploadHeader},
         v1::{self, ntt_stream_response::Message},
     },
 };
 
 pub struct AdmittedNtt {
-    pub job: NttJob,
-    permit: AdmissionPermit,
+    pub job: SingleStepJob,
+    pub encoding: ScalarEncoding,
     /// Receives the encoded rows, concatenated. Holds the permit for their bytes.
     pub rows: Arc<UploadBuffer>,
 }
@@ -36,37 +38,63 @@ impl AdmittedNtt {
     /// Errors: `Invalid`, `Exhausted`, `Draining`.
     pub fn admit(
         call: &CallContext,
-        spec: NttSpec,
+        requested: RequestedNtt,
         vector: &VectorUploadHeader,
         payload_bytes: u64,
     ) -> Result<Self> {
+        let RequestedNtt { plan, batch, row_length, reduce, output_encoding, verify } = requested;
         if !vector.encoding.is_full() {
             return Err(Error::field("encoding", FieldProblem::OutOfRange));
         }
-        check_count("input", vector.count, spec.batch, spec.row_length)?;
-        // A size that overflows exceeds any budget.
-        let never = Error::Exhausted { limit: Limit::BytesInFlight, retry_after: None };
-        let result_bytes = spec.result_bytes().ok_or(never.clone())?;
-        let scratch_bytes = spec.scratch_bytes(call.state.compute.engine.as_ref()).ok_or(never)?;
-        call.check_fits(scratch_bytes.saturating_add(result_bytes).saturating_add(payload_bytes))?;
+        check_count("input", vector.count, batch, row_length)?;
+        let result_bytes = ((batch as u64) << plan.lg_n) * 32;
+        let payload_bytes = result_bytes.saturating_add(payload_bytes);
+        // Before the program, which has a limit of its own for vectors.
+        call.check_fits(payload_bytes)?;
+        let program = single_ntt(plan, batch, row_length)?;
+        let run = single_step::start(call, program, vector, OutputKind::Elements, verify)?;
+        let working_bytes = run.memory_bytes();
+        call.check_fits(working_bytes.saturating_add(payload_bytes))?;
         let result_permit = call.admit(result_bytes, 0)?;
-        let permit = call.admit(scratch_bytes, 1)?;
-        let rows = spec.result_buffer(&call.state.payloads, result_permit)?;
-        let job = NttJob { spec, input_encoding: vector.encoding };
-        Ok(Self { job, permit, rows })
-    }
-
-    pub fn submit(self, call: &CallContext, payload: Arc<UploadBuffer>) -> JobTicket<JobReport> {
-        let Self { job, permit, rows } = self;
-        let host = call.state.compute.clone();
-        call.submit(permit, |waker| NttWork::new(host, job, payload, rows, waker))
+        let permit = call.admit(working_bytes, 1)?;
+        let rows = UploadBuffer::new(&call.state.payloads, result_bytes, result_permit);
+        let (rows, encoding) = (Arc::new(rows), output_encoding);
+        let job = SingleStepJob {
+            call: "ntt",
+            input_field: "input",
+            run,
+            encoding: vector.encoding,
+            reduce,
+            count: vector.count,
+            bases: Vec::new(),
+            output: ProgramJobOutput::Elements { encoding, payload: rows.clone() },
+            verify,
+            row_length: 1 << plan.lg_n,
+            permit,
+        };
+        Ok(Self { job, encoding, rows })
     }
 }
 
+/// Bytes that a forward NTT of one row of 2^lg_n elements takes, with its input and its result.
+///
+/// Errors: `Step` if the row is too long.
+pub fn bytes_of_row(compute: &ComputeHost, lg_n: u32) -> Result<u64> {
+    let (inverse, coset, input_reversed, output_reversed) = Default::default();
+    let plan = NttPlan { lg_n, inverse, coset, input_reversed, output_reversed };
+    let program = Arc::new(single_ntt(plan, 1, 1 << lg_n)?);
+    let input = InputSpec { encoding: ScalarEncoding::Montgomery, count: 1 << lg_n };
+    let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Elements };
+    let run = compute.executor.start(program, &[input], vec![output], Verification::None)?;
+    // Input and result.
+    Ok(run.memory_bytes().saturating_add(64 << lg_n))
+}
+
 /// Records a job whose input arrived within `receive_time`.
-pub fn result(finished: FinishedJob<JobReport>, receive_time: Duration) -> v1::NttResult {
+pub fn result(finished: FinishedJob<ProgramOutput>, receive_time: Duration) -> v1::NttResult {
     let timing = call_record::job("ntt", &finished, receive_time);
-    v1::NttResult { timing: Some(timing), execution: Some(response::execution(finished.output)) }
+    let execution = response::execution(finished.output.report);
+    v1::NttResult { timing: Some(timing), execution: Some(execution) }
 }
 
 /// Stores the rows as a vector under a new random id.
@@ -89,17 +117,16 @@ pub struct StreamedRows;
 /// Queues `job` at once. `input` has one upload.
 pub fn stream_rows(
     call: &CallContext,
-    job: AdmittedNtt,
+    AdmittedNtt { job, rows, .. }: AdmittedNtt,
     input: StreamedUploads,
 ) -> ResultStream<StreamedRows> {
-    let vectors = vec![SentVector { output: 0, payload: job.rows.clone() }];
-    let verify = job.job.spec.verify;
+    let (vectors, verify) = (vec![SentVector { output: 0, payload: rows }], job.verify);
     let ticket = job.submit(call, input.payload(0).clone());
     ResultStream::new(call, StreamedRows, verify, vectors, input, ticket)
 }
 
 impl StreamedResult for StreamedRows {
-    type JobOutput = JobReport;
+    type JobOutput = ProgramOutput;
     type Response = v1::NttStreamResponse;
 
     const OP: &'static str = "ntt_stream";
@@ -110,7 +137,7 @@ impl StreamedResult for StreamedRows {
 
     fn summary(
         &self,
-        finished: FinishedJob<JobReport>,
+        finished: FinishedJob<ProgramOutput>,
         times: StreamTimes,
     ) -> v1::NttStreamResponse {
         let mut result = result(finished, times.receive);

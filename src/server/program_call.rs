@@ -12,7 +12,6 @@ use crate::{
     ops::{Operation, OperationProgram},
     program::{ExternalOperand, InputSpec, StepProblem, ValueId, ValueType, VectorShape},
     store::UploadUseGuard,
-    verify::Verification,
     wire::decode::{
         InputSource, ObjectId, ProgramRef, RegionVector, RunInput, UploadId, VectorUploadHeader,
     },
@@ -21,6 +20,8 @@ use crate::{
 pub struct FoundInput {
     pub source: FoundSource,
     pub reduce: bool,
+    /// Whether the job reads a copy of the part of a region.
+    pub is_copied: bool,
 }
 
 pub enum FoundSource {
@@ -53,15 +54,12 @@ impl FoundInput {
         }
     }
 
-    /// Payload bytes that the input must be admitted for. A checked call copies vectors in regions.
-    pub fn unadmitted_bytes(&self, call: &CallContext, verify: Verification) -> Result<u64> {
+    /// Payload bytes that the input must be admitted for.
+    pub fn unadmitted_bytes(&self, call: &CallContext) -> Result<u64> {
         match &self.source {
             FoundSource::Inline { data, .. } => Ok(data.len() as u64),
             FoundSource::Stored { .. } => Ok(0),
-            FoundSource::Region { slice, .. } => match verify {
-                Verification::None => Ok(0),
-                Verification::Full | Verification::Probabilistic => Ok(slice.size()),
-            },
+            FoundSource::Region { slice, .. } => Ok(if self.is_copied { slice.size() } else { 0 }),
             FoundSource::Upload(vector) => call.unadmitted_payload_bytes(vector),
         }
     }
@@ -116,7 +114,7 @@ pub fn find_inputs(
                 FoundSource::Region { spec: InputSpec { encoding: region.encoding, count }, slice }
             }
         };
-        Ok(FoundInput { source, reduce })
+        Ok(FoundInput { source, reduce, is_copied: false })
     });
     found.collect()
 }

@@ -37,11 +37,11 @@ pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionRespon
     // A size that cannot be rounded up exceeds every limit.
     let bytes = bytes.checked_next_multiple_of(REGION_ALIGNMENT).unwrap_or(u64::MAX);
     let permits = call.state.regions.admit(bytes).inspect_err(telemetry::count_refusal)?;
-    let (engine, wiper) = (call.state.compute.engine.clone(), call.state.region_wiper.clone());
+    let (executor, wiper) = (call.state.compute.executor.clone(), call.state.region_wiper.clone());
     // Touches and pins every page.
     let region = spawn_blocking(move || {
         let memory = Arc::new(SharedMemory::create(bytes as usize)?);
-        let pinning = engine.pin_memory(&memory);
+        let pinning = executor.pin_memory(&memory);
         Ok::<_, io::Error>(SharedRegion::new(memory, pinning, permits, wiper))
     });
     let region = region.await.map_err(|_| Error::Internal("opening a region panicked".into()))?;

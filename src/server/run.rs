@@ -12,10 +12,10 @@ use super::{
     },
 };
 use crate::{
-    buffer::UploadBuffer,
+    buffer::{RegionSlice, UploadBuffer},
     error::{Error, FieldProblem, Result},
     exec::ModelledTime,
-    jobs::{AdmissionPermit, ProgramJob, ProgramJobInput, ProgramWork},
+    jobs::{AdmissionPermit, JobBases, ProgramJob, ProgramJobInput, ProgramWork},
     ops::OperationProgram,
     program::{
         ExternalOperand, InputSpec, Liveness, ResultMemory, StepKind, StepProblem, ValueId,
@@ -25,7 +25,7 @@ use crate::{
     telemetry,
     verify::Verification,
     wire::{
-        decode::{RunOutput, RunSpec},
+        decode::{OutputDelivery, RunOutput, RunSpec},
         v1::{self, run_request::Message},
     },
 };
@@ -51,13 +51,15 @@ impl AdmittedRun {
         let (state, verify) = (&call.state, spec.verify);
         let program = find_program(state, spec.program)?;
         let bases = find_bases(state, &program)?;
-        let inputs = find_inputs(call, &program, spec.inputs)?;
+        let mut inputs = find_inputs(call, &program, spec.inputs)?;
         let given: Vec<_> = inputs.iter().map(FoundInput::spec).collect();
         let wanted = spec.outputs.iter().map(output_spec).collect();
         let mut run = state.compute.executor.start(program.clone(), &given, wanted, verify)?;
         check_points(call, &program, &spec.outputs)?;
         let working_bytes = run.memory_bytes();
-        check_fits(call, (working_bytes, verify), &program, &inputs, &spec.outputs)?;
+        let written = written_slices(call, &program, &spec.outputs);
+        mark_copies(&mut inputs, &written, verify, run.writes_early());
+        check_fits(call, working_bytes, &program, &inputs, &spec.outputs)?;
         let modelled = run.modelled_time();
         check_time(call, &program, modelled)?;
         run.limit_time_on_host(state.settings.program_time_max);
@@ -71,18 +73,20 @@ impl AdmittedRun {
         let uploads = StreamedUploads::open(call, uploads)?;
         let mut opened = OpenedInputs::default();
         for input in inputs {
-            opened.open(call, verify, &uploads, input)?;
+            opened.open(call, &uploads, input)?;
         }
         let lengths = program.ids().filter_map(|value| program_call::shape(&program, value));
-        let longest = lengths.map(VectorShape::length).max().unwrap_or(0);
         let job = ProgramJob {
+            call: "run",
             run,
             inputs: opened.job,
-            bases,
+            input_field: None,
+            bases: bases.into_iter().map(JobBases::Checked).collect(),
             outputs: outputs.job,
             verify,
+            states_modelled_time: true,
             steps: program.steps().len(),
-            lg_n: longest.checked_ilog2().unwrap_or(0),
+            row_length: lengths.map(VectorShape::length).max().unwrap_or(0),
         };
         let result = StreamedOutputs {
             state: state.clone(),
@@ -116,7 +120,8 @@ impl AdmittedRun {
     pub fn submit(self, call: &CallContext) -> ResultStream<StreamedOutputs> {
         let Self { job, permit, uploads, sent, result, .. } = self;
         let verify = job.verify;
-        let ticket = call.submit(permit, |waker| ProgramWork::new(job, waker));
+        let host = call.state.compute.clone();
+        let ticket = call.submit(permit, |waker| ProgramWork::new(host, job, waker));
         ResultStream::new(call, result, verify, sent, uploads, ticket)
     }
 }
@@ -161,16 +166,45 @@ fn read_slices(
     Ok(slices.collect())
 }
 
+/// The parts of regions that outputs are written to. Those that do not exist are refused later.
+fn written_slices(
+    call: &CallContext,
+    program: &OperationProgram,
+    outputs: &[RunOutput],
+) -> Vec<RegionSlice> {
+    let slices = outputs.iter().filter_map(|output| {
+        let OutputDelivery::Region(vector) = output.delivery else { return None };
+        let count = program_call::shape(program, output.value)?.elements();
+        program_call::find_slice(call, vector, count).ok()
+    });
+    slices.collect()
+}
+
+/// Decides which inputs in regions the job copies: those of a checked call, which are read again
+/// when the client may have changed them, and those that an early write would spoil.
+fn mark_copies(
+    inputs: &mut [FoundInput],
+    written: &[RegionSlice],
+    verify: Verification,
+    writes_early: bool,
+) {
+    for input in inputs {
+        let FoundSource::Region { slice, .. } = &input.source else { continue };
+        let is_safe = || written.iter().all(|written| written.is_same_or_apart(slice));
+        input.is_copied = verify != Verification::None || (writes_early && !is_safe());
+    }
+}
+
 fn check_fits(
     call: &CallContext,
-    (working_bytes, verify): (u64, Verification),
+    working_bytes: u64,
     program: &OperationProgram,
     inputs: &[FoundInput],
     outputs: &[RunOutput],
 ) -> Result<()> {
     let mut bytes = working_bytes;
     for input in inputs {
-        bytes = bytes.saturating_add(input.unadmitted_bytes(call, verify)?);
+        bytes = bytes.saturating_add(input.unadmitted_bytes(call)?);
     }
     for output in outputs {
         bytes = bytes.saturating_add(vector_bytes(program, output));
@@ -191,13 +225,12 @@ impl OpenedInputs {
     fn open(
         &mut self,
         call: &CallContext,
-        verify: Verification,
         uploads: &StreamedUploads,
         input: FoundInput,
     ) -> Result<()> {
         let InputSpec { encoding, count } = input.spec();
-        let unadmitted = input.unadmitted_bytes(call, verify)?;
-        let FoundInput { source, reduce } = input;
+        let unadmitted = input.unadmitted_bytes(call)?;
+        let FoundInput { source, reduce, is_copied } = input;
         let (mut first, mut upload_index, mut copy) = (0, None, None);
         let pool = &call.state.payloads;
         let payload = match source {
@@ -206,7 +239,7 @@ impl OpenedInputs {
                 Arc::new(UploadBuffer::from_bytes(pool, &data, permit))
             }
             FoundSource::Region { slice, .. } => {
-                if verify != Verification::None {
+                if is_copied {
                     let permit = call.admit(unadmitted, 0)?;
                     copy = Some(Arc::new(UploadBuffer::new(pool, slice.size(), permit)));
                 }

@@ -170,13 +170,16 @@ impl StreamedResult for StreamedOutputs {
     }
 
     fn summary(&self, finished: FinishedJob<ProgramOutput>, times: StreamTimes) -> v1::RunResponse {
-        let FinishedJob { output, timing } = finished;
-        let ProgramOutput { points, steps, modelled_time, report } = output;
-        telemetry::record_modelled_time_ratio(report.executor.engine, modelled_time, timing.run);
-        let finished = FinishedJob { output: report, timing };
         let timing = call_record::job("run", &finished, times.receive);
         let timing = response::with_send_time(Some(timing), times.send);
-        let execution = Some(response::execution(finished.output));
+        let FinishedJob { output, timing: job_timing } = finished;
+        let ProgramOutput { points, steps, modelled_time, report, batch_jobs, .. } = output;
+        // A batch takes longer than the model of one of its jobs.
+        if let (Some(modelled), 1) = (modelled_time, batch_jobs) {
+            let engine = report.executor.engine;
+            telemetry::record_modelled_time_ratio(engine, modelled, job_timing.run);
+        }
+        let execution = Some(response::execution(report));
         let points = points.into_iter().map(Into::into).collect();
         let steps = steps.into_iter().map(step_report).collect();
         let result = v1::RunResult { points, timing, execution, steps };

@@ -13,7 +13,7 @@ pub use combination::RandomCombination;
 pub use ntt::verify_ntt;
 
 /// How the server checks a result before it returns it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Verification {
     /// No check.
     #[default]

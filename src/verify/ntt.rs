@@ -70,7 +70,7 @@ mod tests {
     use ark_std::rand::{Rng, SeedableRng, rngs::StdRng};
 
     use super::*;
-    use crate::engine::{Engine, JobControl, cpu::ArkworksEngine};
+    use crate::engine::{JobControl, MsmNttEngine, cpu::ArkworksEngine};
 
     fn plans(lg_n: u32) -> impl Iterator<Item = NttPlan> {
         (0..16).map(move |bits| NttPlan {

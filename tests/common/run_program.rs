@@ -25,6 +25,7 @@ pub fn run_program(
     };
     let inputs: Vec<_> = operands.inputs.iter().map(spec).collect();
     let mut run = executor.start(program, &inputs, outputs, verify)?;
+    run.begin(operands.bases)?;
     loop {
         if let Some(report) = run.step(operands, control)? {
             return Ok(report);

@@ -2,7 +2,10 @@
 
 use std::sync::Mutex;
 
-use capstan::{buffer::ByteSink, error::Result};
+use capstan::{
+    buffer::{ByteSink, ByteSource},
+    error::Result,
+};
 
 pub struct VecSink(Mutex<Vec<u8>>);
 
@@ -13,6 +16,12 @@ impl VecSink {
 
     pub fn into_bytes(self) -> Vec<u8> {
         self.0.into_inner().unwrap()
+    }
+}
+
+impl ByteSource for VecSink {
+    fn read(&self, at: u64, out: &mut [u8]) {
+        out.copy_from_slice(&self.0.lock().unwrap()[at as usize..][..out.len()]);
     }
 }
 

@@ -13,7 +13,7 @@ use capstan::{
     },
     device::DeviceLease,
     engine::{
-        ComputedMsm, EncodedScalars, Engine as _, JobControl, MsmRun,
+        ComputedMsm, EncodedScalars, JobControl, MsmNttEngine as _, MsmRun,
         cpu::CpuEngine,
         cuda::{CudaEngine, GpuPolicy},
     },

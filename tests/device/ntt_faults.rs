@@ -6,7 +6,7 @@ use capstan::{
     curve::{Fr, layout::fr_as_bytes, scalars::ScalarEncoding},
     device::DeviceFault,
     engine::{
-        EncodedScalars, Engine, ExecutedBy, JobControl, NttPlan, NttRows,
+        EncodedScalars, ExecutedBy, JobControl, MsmNttEngine, NttPlan, NttRows,
         cpu::ArkworksEngine,
         cuda::{CudaEngine, GpuPolicy, self_test::SelfTestSizes},
     },

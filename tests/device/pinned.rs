@@ -6,7 +6,7 @@ use capstan::{
     buffer::{ByteSource, PayloadPool, PayloadView, UploadBuffer},
     curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
     device::{FaultClass, receive, send},
-    engine::{EncodedScalars, Engine, JobControl, NttRows, cpu::ArkworksEngine},
+    engine::{EncodedScalars, JobControl, MsmNttEngine, NttRows, cpu::ArkworksEngine},
     region::SharedMemory,
 };
 

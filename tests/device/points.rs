@@ -9,7 +9,7 @@ use capstan::{
         points::{self, CurvePoint, PointEncoding},
     },
     engine::{
-        Engine,
+        PointChecker,
         cpu::CpuEngine,
         cuda::{CudaEngine, GpuPolicy},
     },
@@ -25,8 +25,7 @@ const ENCODINGS: [PointEncoding; 2] = [PointEncoding::Montgomery, PointEncoding:
 fn check<A: CurvePoint>(engine: &CudaEngine, encoding: PointEncoding, bytes: &[u8]) {
     let expected = points::decode::<A>(encoding, bytes);
     let mut found = vec![A::zero(); bytes.len() / encoding.point_bytes(A::GROUP)];
-    let checker = engine.point_checker().unwrap();
-    let verdict = checker.check(encoding, bytes, A::points_mut(&mut found)).unwrap();
+    let verdict = engine.check(encoding, bytes, A::points_mut(&mut found)).unwrap();
     assert_eq!(verdict.map(|()| found), expected);
 }
 

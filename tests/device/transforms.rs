@@ -18,7 +18,7 @@ use capstan::{
     device::OpenDevices,
     device::{DeviceFault, FaultClass},
     engine::{
-        EncodedScalars, Engine, JobControl, NttPlan,
+        EncodedScalars, JobControl, MsmNttEngine, NttPlan,
         cpu::{ArkworksEngine, CpuEngine},
         cuda::{CudaEngine, GpuPolicy},
     },
@@ -59,7 +59,7 @@ pub fn plan(lg_n: u32, bits: u32) -> NttPlan {
 }
 
 /// Transforms, compares with arkworks, and returns the name of the engine that ran.
-fn check(engine: &dyn Engine, plan: &NttPlan, rows: &[Vec<Fr>]) -> &'static str {
+fn check(engine: &dyn MsmNttEngine, plan: &NttPlan, rows: &[Vec<Fr>]) -> &'static str {
     let (mut found, mut expected) = (rows.to_vec(), rows.to_vec());
     let executor = engine.ntt_in_place(plan, &mut found, &JobControl::default()).unwrap();
     let oracle = ArkworksEngine::new(1).unwrap();

@@ -12,7 +12,7 @@ use capstan::{
     },
     device::{self, DeviceFault, DeviceSelection, GpuUnavailable, UnusableDevice},
     engine::{
-        ComputedMsm, EncodedScalars, Engine, JobControl,
+        ComputedMsm, EncodedScalars, JobControl, MsmNttEngine,
         cpu::CpuEngine,
         cuda::{
             CudaEngine, GpuPolicy,

@@ -12,7 +12,7 @@ use capstan::{
     curve::{Group, points::Bases},
     device::{self, DeviceFault, DevicePolicy, DeviceSelection, OpenOptions},
     engine::{
-        DeviceInfo, Engine, EngineWork, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows,
+        DeviceInfo, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan, NttRows,
         cpu::CpuEngine,
         cuda::{CudaEngine, GpuPolicy},
     },
@@ -39,7 +39,7 @@ impl SeededEngine {
     }
 }
 
-impl Engine for SeededEngine {
+impl MsmNttEngine for SeededEngine {
     fn description(&self) -> DeviceInfo {
         self.0.description()
     }

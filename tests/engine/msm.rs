@@ -14,7 +14,7 @@ use capstan::{
         points::{CurvePoint, PointSlice},
         scalars::{ScalarEncoding, encode_fr},
     },
-    engine::{ElementNames, EncodedScalars, Engine, JobControl, MsmRun},
+    engine::{ElementNames, EncodedScalars, JobControl, MsmNttEngine, MsmRun},
     error::{Error, FieldProblem, Result},
 };
 
@@ -194,14 +194,14 @@ fn narrow_scalars(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> Scala
 }
 
 /// Runs an MSM of one vector in one piece.
-fn run<A: CurvePoint>(engine: &dyn Engine, points: &[A], values: &ScalarVector) -> A::Group {
+fn run<A: CurvePoint>(engine: &dyn MsmNttEngine, points: &[A], values: &ScalarVector) -> A::Group {
     let points = PointSlice::new(Arc::new(points.to_vec()));
     let mut run = engine.msm(A::into_bases(points), 1).unwrap();
     values.absorb(run.as_mut(), 0, 0, values.values.len()).unwrap();
     A::from_sums(run.finish().unwrap().sums).unwrap()[0]
 }
 
-fn check<A: CurvePoint>(engine: &dyn Engine, shape: &str, distribution: &str, n: usize) {
+fn check<A: CurvePoint>(engine: &dyn MsmNttEngine, shape: &str, distribution: &str, n: usize) {
     let bases = KnownBases::<A>::shaped(shape, n);
     let values = values(distribution, n);
     let sum = run(engine, &bases.points, &values);
@@ -210,7 +210,7 @@ fn check<A: CurvePoint>(engine: &dyn Engine, shape: &str, distribution: &str, n:
 
 /// Every size up to 130: with uniform scalars and with another distribution, or one of the two if
 /// `every` is above 1.
-pub fn every_small_size<A: CurvePoint>(engine: &dyn Engine, every: usize) {
+pub fn every_small_size<A: CurvePoint>(engine: &dyn MsmNttEngine, every: usize) {
     for n in 0..=130 {
         if n % every == 0 {
             check::<A>(engine, "distinct", "uniform", n);
@@ -228,7 +228,7 @@ pub fn around_powers(lg_n: std::ops::RangeInclusive<u32>) -> Vec<usize> {
     lg_n.flat_map(|lg_n| [(1 << lg_n) - 1, 1 << lg_n, (1 << lg_n) + 1]).collect()
 }
 
-pub fn around_powers_of_two<A: CurvePoint>(engine: &dyn Engine, sizes: &[usize]) {
+pub fn around_powers_of_two<A: CurvePoint>(engine: &dyn MsmNttEngine, sizes: &[usize]) {
     assert!(!sizes.is_empty());
     for &n in sizes {
         check::<A>(engine, "distinct", "uniform", n);
@@ -236,7 +236,7 @@ pub fn around_powers_of_two<A: CurvePoint>(engine: &dyn Engine, sizes: &[usize])
 }
 
 /// Every distribution and every shape at every size; if `every` is above 1, at some sizes.
-pub fn every_distribution<A: CurvePoint>(engine: &dyn Engine, sizes: &[usize], every: usize) {
+pub fn every_distribution<A: CurvePoint>(engine: &dyn MsmNttEngine, sizes: &[usize], every: usize) {
     for &n in sizes {
         let chosen = |&(i, _): &(usize, _)| (i + n) % every == 0;
         for (i, distribution) in DISTRIBUTIONS.iter().enumerate().filter(chosen) {
@@ -249,7 +249,7 @@ pub fn every_distribution<A: CurvePoint>(engine: &dyn Engine, sizes: &[usize], e
     }
 }
 
-pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
+pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn MsmNttEngine) {
     const N: usize = 150;
     let bases = KnownBases::<A>::shaped("distinct", N + 9);
     let slice = PointSlice::new(Arc::new(bases.points.clone())).slice(9, N).unwrap();
@@ -271,7 +271,7 @@ pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
     assert_eq!(A::from_sums(none.finish().unwrap().sums).unwrap(), vec![A::Group::ZERO; 2]);
 }
 
-pub fn stops_on_cancellation_and_deadline(engine: &dyn Engine) {
+pub fn stops_on_cancellation_and_deadline(engine: &dyn MsmNttEngine) {
     let bases = KnownBases::<G1Affine>::shaped("distinct", 200);
     let points = PointSlice::new(Arc::new(bases.points));
     let values = values("uniform", 200);
@@ -286,7 +286,7 @@ pub fn stops_on_cancellation_and_deadline(engine: &dyn Engine) {
 
 /// Each encoding gives the sum of the values that it encodes. A scalar that is not canonical is
 /// reduced if that was asked for, else refused with its index, by `absorb` or `finish`.
-pub fn encodings_are_checked(engine: &dyn Engine) {
+pub fn encodings_are_checked(engine: &dyn MsmNttEngine) {
     const N: usize = 70;
     let bases = KnownBases::<G1Affine>::shaped("distinct", N);
     let points = PointSlice::new(Arc::new(bases.points.clone()));

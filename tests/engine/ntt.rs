@@ -8,7 +8,7 @@ use capstan::{
         Fr,
         scalars::{ScalarEncoding, encode_fr},
     },
-    engine::{ElementNames, EncodedScalars, Engine, JobControl, NttPlan, NttRows},
+    engine::{ElementNames, EncodedScalars, JobControl, MsmNttEngine, NttPlan, NttRows},
     error::{Error, FieldProblem},
 };
 
@@ -52,13 +52,13 @@ fn by_arkworks(plan: &NttPlan, row: &[Fr]) -> Vec<Fr> {
     ordered(plan, row, |row| if plan.inverse { domain.ifft(row) } else { domain.fft(row) })
 }
 
-fn transform(engine: &dyn Engine, plan: &NttPlan, row: &[Fr]) -> Vec<Fr> {
+fn transform(engine: &dyn MsmNttEngine, plan: &NttPlan, row: &[Fr]) -> Vec<Fr> {
     let mut rows = [row.to_vec()];
     engine.ntt_in_place(plan, &mut rows, &JobControl::default()).unwrap();
     rows.into_iter().next().unwrap()
 }
 
-pub fn every_size_order_and_coset(engine: &dyn Engine, lg_n_max: u32) {
+pub fn every_size_order_and_coset(engine: &dyn MsmNttEngine, lg_n_max: u32) {
     for lg_n in 0..=lg_n_max {
         let input = row(lg_n, lg_n.into());
         for plan in plans(lg_n) {
@@ -68,7 +68,7 @@ pub fn every_size_order_and_coset(engine: &dyn Engine, lg_n_max: u32) {
 }
 
 /// output[j] = sum of input[i] * (shift * root^j)^i, and the inverse transform inverts this.
-pub fn matches_the_definition(engine: &dyn Engine) {
+pub fn matches_the_definition(engine: &dyn MsmNttEngine) {
     for lg_n in 0..=5 {
         let input = row(lg_n, 99);
         let root = Fr::get_root_of_unity(1 << lg_n).unwrap();
@@ -95,7 +95,7 @@ pub fn matches_the_definition(engine: &dyn Engine) {
     }
 }
 
-pub fn batches(engine: &dyn Engine) {
+pub fn batches(engine: &dyn MsmNttEngine) {
     for (lg_n, batch) in [(0, 5), (1, 3), (6, 70), (11, 9), (15, 3), (4, 0)] {
         let input: Vec<Vec<Fr>> = (0..batch).map(|seed| row(lg_n, seed)).collect();
         for plan in plans(lg_n).filter(|plan| plan.coset != Some(Fr::ONE)) {
@@ -108,7 +108,7 @@ pub fn batches(engine: &dyn Engine) {
     }
 }
 
-pub fn refuses_invalid_plans(engine: &dyn Engine) {
+pub fn refuses_invalid_plans(engine: &dyn MsmNttEngine) {
     let plan = plans(3).next().unwrap();
     let run = |plan: &NttPlan, len: usize, control: &JobControl| {
         engine.ntt_in_place(plan, &mut [vec![Fr::ONE; len]], control)
@@ -125,7 +125,7 @@ pub fn refuses_invalid_plans(engine: &dyn Engine) {
 }
 
 /// Rows shorter than the transform, in each encoding, with elements that are not canonical.
-pub fn encodings_are_checked(engine: &dyn Engine) {
+pub fn encodings_are_checked(engine: &dyn MsmNttEngine) {
     const LG_N: u32 = 5;
     const ROWS: usize = 3;
     const LENGTH: usize = 19;

@@ -4,7 +4,7 @@ use capstan::{
     curve::{Group, scalars::ScalarEncoding},
     engine::JobControl,
     error::{Error, Result},
-    exec::{Executor, RunInProgress},
+    exec::{AwaitedElements, Executor, RunInProgress},
     ops::{ConstantStep, EvaluateStep, MsmStep, PadStep},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
     verify::Verification,
@@ -143,11 +143,12 @@ fn reports_name_every_step_and_skip_those_that_no_output_needs() {
 #[test]
 fn a_run_says_which_input_it_reads_next() {
     let mut run = start(&[(NARROW, 6), (FULL, 4)], &[(3, OutputKind::Elements)]).expect("allowed");
-    assert_eq!(run.next_input(), Some(1));
+    let awaited = |input, count| Some(AwaitedElements { input, elements: 0..count });
+    assert_eq!(run.awaited(), awaited(1, 4));
     let empty = capstan::exec::RunOperands { inputs: &[], bases: &[], sinks: &[] };
     let missing = run.step(&empty, &JobControl::default());
     assert!(matches!(missing, Err(Error::Internal(_))), "the call gives no elements");
     assert!(run.step(&empty, &JobControl::default()).is_err(), "an error ends the run");
     let run = start(&[(NARROW, 6), (FULL, 4)], &[(2, OutputKind::Points)]).expect("allowed");
-    assert_eq!(run.next_input(), Some(0), "the MSM reads the input");
+    assert_eq!(run.awaited(), awaited(0, 6), "the MSM reads the input");
 }

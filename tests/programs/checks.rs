@@ -1,27 +1,21 @@
 //! Wrong results are found, and runs stop between steps.
 
 use capstan::{
-    buffer::ByteSink,
+    buffer::{ByteSink, ByteSource},
     curve::{Fr, G1Affine, Group, scalars::ScalarEncoding},
     engine::{EncodedScalars, JobControl},
     error::{Error, Result},
-    exec::{ElementSink, Executor, HostExecutor, RunOperands},
+    exec::{ElementSink, Executor, RunOperands},
     ops::{EvaluateStep, MsmStep, NttStep, PadStep},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
     verify::Verification,
 };
 
 use crate::{
-    faulty_engine::{EngineMode, FaultDial, faulty_engines},
+    faulty_engine::{EngineMode, faulty_executor},
     rig::{Answer, Call, CallInput, EXECUTOR, bases, natural, random, random_rows},
     run_program::run_program,
 };
-
-/// An executor whose engine misbehaves as the dial says.
-fn faulty_executor() -> (HostExecutor, FaultDial) {
-    let (engines, dial) = faulty_engines();
-    (HostExecutor { engine: engines.engine, oracle: engines.oracle }, dial)
-}
 
 fn transform() -> Call {
     let mut call = Call::default();
@@ -83,6 +77,10 @@ fn reports_say_which_steps_were_checked() {
 /// Cancels the run when it gets its elements.
 struct CancellingSink(JobControl);
 
+impl ByteSource for CancellingSink {
+    fn read(&self, _: u64, _: &mut [u8]) {}
+}
+
 impl ByteSink for CancellingSink {
     fn write(&self, _: u64, _: &[u8]) -> Result<()> {
         self.0.cancel();
@@ -92,6 +90,10 @@ impl ByteSink for CancellingSink {
 
 /// Fails the test when it gets elements.
 struct UnreachedSink;
+
+impl ByteSource for UnreachedSink {
+    fn read(&self, _: u64, _: &mut [u8]) {}
+}
 
 impl ByteSink for UnreachedSink {
     fn write(&self, _: u64, _: &[u8]) -> Result<()> {
@@ -142,17 +144,19 @@ fn engines_stop_within_a_step() {
 fn memory_is_known_before_the_run() {
     let engine = &EXECUTOR.engine;
     let scratch = engine.ntt_scratch_bytes(&natural(3, false, None));
-    let mut call = transform();
-    call.steps.truncate(2);
-    let memory = |verify| {
+    let call = transform();
+    let memory = |value, verify| {
         let (encoding, count) = (ScalarEncoding::Canonical, 12);
-        let output = OutputSpec { value: ValueId(1), kind: OutputKind::Elements };
+        let output = OutputSpec { value: ValueId(value), kind: OutputKind::Elements };
         let program = call.program().expect("allowed");
         let run = EXECUTOR.start(program, &[InputSpec { encoding, count }], vec![output], verify);
         run.expect("allowed").memory_bytes()
     };
     // Two rows of 6 elements become two of 8: longer rows are never made in place.
-    assert_eq!(memory(Verification::None), 32 * (12 + 16) + scratch);
-    assert_eq!(memory(Verification::Probabilistic), 32 * (12 + 16) + scratch);
-    assert!(memory(Verification::Full) >= 32 * (12 + 16 + 16) + scratch);
+    assert_eq!(memory(2, Verification::None), 32 * (12 + 16) + scratch);
+    assert_eq!(memory(2, Verification::Probabilistic), 32 * (12 + 16) + scratch);
+    assert!(memory(2, Verification::Full) >= 32 * (12 + 16 + 16) + scratch);
+    // The transform alone keeps no values: two copies of the rows at once, three with a check.
+    assert_eq!(memory(1, Verification::None), 32 * 2 * 16 + scratch);
+    assert_eq!(memory(1, Verification::Probabilistic), 32 * 3 * 16 + scratch);
 }

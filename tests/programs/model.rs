@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use capstan::{
     curve::{Fr, Group, scalars::ScalarEncoding},
-    engine::{Engine, EngineWork, VectorWork, cpu::CpuEngine},
+    engine::{EngineWork, MsmNttEngine, VectorWork, cpu::CpuEngine},
     exec::{Executor, ModelledTime},
     ops::{
         DivideByLinearStep, EvaluateStep, MsmStep, NttStep, Operation, PointwiseOperation,

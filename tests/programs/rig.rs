@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use ark_ff::UniformRand;
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
-    buffer::ByteSink,
+    buffer::{ByteSink, ByteSource},
     curve::{
         Fr,
         points::{Bases, CurvePoint, MsmSums, PointSlice},
@@ -219,6 +219,12 @@ impl MemorySink {
             elements
         };
         (0..shape.rows() as usize).map(row).collect()
+    }
+}
+
+impl ByteSource for MemorySink {
+    fn read(&self, at: u64, out: &mut [u8]) {
+        out.copy_from_slice(&self.bytes.lock().expect("no panic")[at as usize..][..out.len()]);
     }
 }
 

@@ -34,14 +34,16 @@ use capstan::{
     engine::{JobControl, NttPlan},
     error::{Error, FieldProblem, Limit, Result},
     jobs::{
-        ComputeHost, JobBases, JobWork, MsmJob, MsmSpec, MsmWork, NttJob, NttSpec, NttWork,
+        ComputeHost, JobBases, JobWork, ProgramJob, ProgramJobInput, ProgramJobOutput, ProgramWork,
         Scheduler,
     },
+    ops::{OperationProgram, SINGLE_STEP, single_msm, single_ntt},
+    program::{InputSpec, OutputKind, OutputSpec},
     store::Uploads,
     verify::Verification,
     wire::decode::{UploadId, VectorUploadHeader},
 };
-use faulty_engine::{EngineMode, FaultDial, faulty_engines};
+use faulty_engine::{EngineMode, FaultDial, faulty_executor};
 use zeroize::Zeroizing;
 
 static ARMED: AtomicBool = AtomicBool::new(false);
@@ -148,8 +150,8 @@ impl JobWork for EmptyJob {
 
 impl JobRunner {
     fn new() -> Self {
-        let (engines, dial) = faulty_engines();
-        let host = Arc::new(ComputeHost::new(engines.engine, engines.oracle).expect("threads"));
+        let (executor, dial) = faulty_executor();
+        let host = Arc::new(ComputeHost::new(Arc::new(executor)).expect("threads"));
         let bases = vec![<G1Affine as ark_ec::AffineRepr>::generator(); N];
         let pool = PayloadPool::new(0, vec![]);
         Self { scheduler: Scheduler::new(1).expect("threads"), host, dial, pool, bases }
@@ -189,46 +191,78 @@ impl JobRunner {
         control: JobControl,
     ) -> Result<()> {
         let points = PointSlice::new(Arc::new(self.bases.clone()));
-        let batch = N * 32 / encoding.width() / N;
-        let job = MsmJob {
-            spec: MsmSpec {
-                group: Group::G1,
-                batch,
-                reduce: false,
-                result_encoding: SumEncoding::Compressed,
-                verify: [Verification::None, Verification::Probabilistic][batch % 2],
-            },
-            bases: JobBases::Checked(G1Affine::into_bases(points)),
-            scalar_encoding: encoding,
-        };
-        let host = self.host.clone();
-        let ticket = self.scheduler.submit(control, |wake| MsmWork::new(host, job, upload, wake));
-        block_on(ticket).map(drop)
+        let rows = N * 32 / encoding.width() / N;
+        let verify = [Verification::None, Verification::Probabilistic][rows % 2];
+        self.run(SingleStep {
+            program: single_msm(Group::G1, rows, N)?,
+            input: InputSpec { encoding, count: (rows * N) as u64 },
+            kind: OutputKind::Points,
+            bases: vec![JobBases::Checked(G1Affine::into_bases(points))],
+            payload: upload,
+            output: ProgramJobOutput::Points(SumEncoding::Compressed),
+            verify,
+            control,
+        })
     }
 
     fn ntt(&self, upload: Arc<UploadBuffer>, bits: u32, verify: Verification) -> Result<()> {
-        let encoding = [ScalarEncoding::Canonical, ScalarEncoding::Montgomery];
-        let spec = NttSpec {
-            plan: NttPlan {
-                lg_n: 9,
-                inverse: bits & 1 != 0,
-                coset: (bits & 2 != 0).then_some(Fr::GENERATOR),
-                input_reversed: bits & 4 != 0,
-                output_reversed: bits & 8 != 0,
-            },
-            batch: 2,
-            row_length: 350,
-            reduce: false,
-            output_encoding: encoding[bits as usize & 1],
-            verify,
+        let encodings = [ScalarEncoding::Canonical, ScalarEncoding::Montgomery];
+        let plan = NttPlan {
+            lg_n: 9,
+            inverse: bits & 1 != 0,
+            coset: (bits & 2 != 0).then_some(Fr::GENERATOR),
+            input_reversed: bits & 4 != 0,
+            output_reversed: bits & 8 != 0,
         };
-        let (host, result) = (self.host.clone(), spec.result_buffer(&self.pool, vec![])?);
-        let job = NttJob { spec, input_encoding: encoding[0] };
-        let ticket = self
-            .scheduler
-            .submit(JobControl::default(), |wake| NttWork::new(host, job, upload, result, wake));
+        let result = Arc::new(UploadBuffer::new(&self.pool, 2 * 32 << 9, vec![]));
+        let (encoding, payload) = (encodings[bits as usize & 1], result);
+        self.run(SingleStep {
+            program: single_ntt(plan, 2, 350)?,
+            input: InputSpec { encoding: encodings[0], count: 700 },
+            kind: OutputKind::Elements,
+            bases: vec![],
+            payload: upload,
+            output: ProgramJobOutput::Elements { encoding, payload },
+            verify,
+            control: JobControl::default(),
+        })
+    }
+
+    fn run(&self, step: SingleStep) -> Result<()> {
+        let SingleStep { input: InputSpec { encoding, count }, payload, verify, .. } = step;
+        let output = OutputSpec { value: SINGLE_STEP, kind: step.kind };
+        let program = Arc::new(step.program);
+        let run = self.host.executor.start(program, &[step.input], vec![output], verify)?;
+        let input =
+            ProgramJobInput { payload, copy: None, encoding, reduce: false, first: 0, count };
+        let job = ProgramJob {
+            call: "test",
+            run,
+            inputs: vec![input],
+            input_field: Some("scalars"),
+            bases: step.bases,
+            outputs: vec![step.output],
+            verify,
+            states_modelled_time: false,
+            steps: 1,
+            row_length: count,
+        };
+        let host = self.host.clone();
+        let ticket = self.scheduler.submit(step.control, |wake| ProgramWork::new(host, job, wake));
         block_on(ticket).map(drop)
     }
+}
+
+/// A job of one step.
+struct SingleStep {
+    program: OperationProgram,
+    input: InputSpec,
+    kind: OutputKind,
+    bases: Vec<JobBases>,
+    payload: Arc<UploadBuffer>,
+    output: ProgramJobOutput,
+    verify: Verification,
+    control: JobControl,
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

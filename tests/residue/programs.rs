@@ -11,7 +11,7 @@ use capstan::{
     },
     engine::{EncodedScalars, JobControl, NttPlan},
     error::Error,
-    exec::{ElementSink, HostExecutor, RunOperands},
+    exec::{ElementSink, RunOperands},
     field::FieldId,
     ops::{
         ConcatStep, DivideByLinearStep, EvaluateStep, InputStep, LinearCombinationStep, MsmStep,
@@ -52,8 +52,6 @@ fn program() -> OperationProgram {
 /// Runs the program with each check, and with an element that is not canonical.
 pub fn run(bench: &JobRunner) {
     let program = Arc::new(program());
-    let (engine, oracle) = (bench.host.engine.clone(), bench.host.oracle.clone());
-    let executor = HostExecutor { engine, oracle };
     let bases = [G1Affine::into_bases(PointSlice::new(Arc::new(bench.bases.clone())))];
     let (encoding, control) = (ScalarEncoding::Canonical, JobControl::default());
     let run = |bytes: &[u8], verify| {
@@ -74,7 +72,8 @@ pub fn run(bench: &JobRunner) {
             bases: &bases,
             sinks: &sinks,
         };
-        run_program(&executor, program.clone(), outputs, &operands, verify, &control).map(drop)
+        run_program(&*bench.host.executor, program.clone(), outputs, &operands, verify, &control)
+            .map(drop)
     };
     let bytes = payload(encoding);
     let mut bad = bytes.clone();

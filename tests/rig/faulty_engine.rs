@@ -11,17 +11,18 @@ use std::{
 
 use ark_ec::PrimeGroup;
 use capstan::{
-    buffer::ByteSink,
+    buffer::{ByteSink, ByteSource},
     curve::{
         G1Projective, G2Projective, Group,
         points::{Bases, MsmSums},
     },
     engine::{
-        ComputedMsm, DeviceInfo, EncodedScalars, Engine, EngineWork, ExecutedBy, JobControl,
+        ComputedMsm, DeviceInfo, EncodedScalars, EngineWork, ExecutedBy, JobControl, MsmNttEngine,
         MsmRun, NttPlan, NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::Result,
+    exec::HostExecutor,
     server::Engines,
 };
 
@@ -72,15 +73,30 @@ pub struct FaultyEngine {
     dial: FaultDial,
 }
 
-/// Engines for a server, and the dial that controls them.
-pub fn faulty_engines() -> (Engines, FaultDial) {
-    let dial = FaultDial::default();
-    let engine = FaultyEngine { honest: CpuEngine::new(2).expect("threads"), dial: dial.clone() };
-    let oracle = Arc::new(ArkworksEngine::new(1).expect("threads"));
-    (Engines { engine: Arc::new(engine), oracle, reason: "a test".into() }, dial)
+impl FaultyEngine {
+    pub fn new(dial: FaultDial) -> Self {
+        Self { honest: CpuEngine::new(2).expect("threads"), dial }
+    }
 }
 
-impl Engine for FaultyEngine {
+/// Engines for a server, and the dial that controls them.
+#[allow(dead_code)] // some tests run programs without a server
+pub fn faulty_engines() -> (Engines, FaultDial) {
+    let dial = FaultDial::default();
+    let oracle = ArkworksEngine::new(1).expect("threads");
+    (Engines::on_host(FaultyEngine::new(dial.clone()), oracle, "a test"), dial)
+}
+
+/// An executor on a faulty engine, and the dial that controls it.
+#[allow(dead_code)] // some tests run a server
+pub fn faulty_executor() -> (HostExecutor, FaultDial) {
+    let dial = FaultDial::default();
+    let oracle = Arc::new(ArkworksEngine::new(1).expect("threads"));
+    let engine = Arc::new(FaultyEngine::new(dial.clone()));
+    (HostExecutor { engine, oracle }, dial)
+}
+
+impl MsmNttEngine for FaultyEngine {
     fn description(&self) -> DeviceInfo {
         self.honest.description()
     }
@@ -117,6 +133,12 @@ impl Engine for FaultyEngine {
 
 /// Forwards everything, with the first bit flipped.
 struct FlipFirstBit<'a>(&'a dyn ByteSink);
+
+impl ByteSource for FlipFirstBit<'_> {
+    fn read(&self, at: u64, out: &mut [u8]) {
+        self.0.read(at, out);
+    }
+}
 
 impl ByteSink for FlipFirstBit<'_> {
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use capstan::{
     curve::Fr,
-    engine::{Engine, JobControl, NttPlan, cpu::ArkworksEngine},
+    engine::{JobControl, MsmNttEngine, NttPlan, cpu::ArkworksEngine},
     server::ServerSettings,
     wire::v1::{self, NttStreamResponse as Answer, ntt_stream_response::Message},
 };

@@ -34,16 +34,23 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("formats", &["curve", "error"]),
     ("engine", &["buffer", "curve", "device", "error", "msm", "ntt", "region"]),
     ("verify", &["buffer", "curve", "engine", "error"]),
-    ("exec", &["buffer", "curve", "device", "engine", "error", "ops", "program", "verify"]),
-    // Decoding returns the specs of jobs, and programs; the client's half needs no jobs.
-    ("wire", &["curve", "error", "field", "jobs", "ops", "program", "verify"]),
+    (
+        "exec",
+        &["buffer", "curve", "device", "engine", "error", "ops", "program", "region", "verify"],
+    ),
+    // Decoding returns programs.
+    ("wire", &["curve", "error", "field", "ops", "program", "verify"]),
     // Its gauges show the engine's facts on GPUs.
     ("telemetry", &["engine", "error"]),
     (
         "store",
         &["buffer", "curve", "error", "field", "ops", "program", "region", "telemetry", "wire"],
     ),
-    ("jobs", &["buffer", "curve", "engine", "error", "exec", "telemetry", "verify"]),
+    // Batches of MSMs are programs that jobs make.
+    (
+        "jobs",
+        &["buffer", "curve", "engine", "error", "exec", "ops", "program", "telemetry", "verify"],
+    ),
     (
         "server",
         &[

@@ -7,38 +7,33 @@ use std::sync::{
 
 use capstan::{
     config::{Config, EngineChoice},
-    engine::{Engine, cpu::CpuEngine},
-    server::Drainer,
+    engine::cpu::{ArkworksEngine, CpuEngine},
+    server::{Drainer, Engines},
 };
 
 use tracing::warn;
 
 use super::{SOFTWARE, UNAVAILABLE, log_and_exit};
 
-/// An engine, and why it was chosen.
-pub struct ChosenEngine {
-    pub engine: Arc<dyn Engine>,
-    pub reason: String,
-}
-
 /// Errors: the exit code; the cause is logged.
-pub fn choose(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<ChosenEngine, u8> {
+pub fn choose(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<Engines, u8> {
     let cpu = || CpuEngine::new(config.threads).map_err(log_and_exit(SOFTWARE));
+    let oracle = ArkworksEngine::new(config.verify_threads).map_err(log_and_exit(SOFTWARE))?;
     if config.engine == EngineChoice::Cpu {
-        let reason = "set by the configuration".into();
-        return Ok(ChosenEngine { engine: Arc::new(cpu()?), reason });
+        return Ok(Engines::on_host(cpu()?, oracle, "set by the configuration"));
     }
-    cuda::open(config, cpu()?, loss_handler).or_else(
-        |NoGpu { reason, is_required, host_has_gpus }| {
+    match cuda::open(config, cpu()?, loss_handler) {
+        Ok(gpus) => Ok(cuda::engines(gpus, oracle)),
+        Err(NoGpu { reason, is_required, host_has_gpus }) => {
             if is_required || config.engine == EngineChoice::Cuda {
                 return Err(log_and_exit(UNAVAILABLE)(reason));
             }
             if host_has_gpus {
                 warn!(reason, "no GPU of this host is used: all work runs on the CPU");
             }
-            Ok(ChosenEngine { engine: Arc::new(cpu()?), reason })
-        },
-    )
+            Ok(Engines::on_host(cpu()?, oracle, reason))
+        }
+    }
 }
 
 struct NoGpu {
@@ -86,7 +81,9 @@ mod cuda {
     };
     use tracing::{error, warn};
 
-    use super::{Arc, ChosenEngine, Config, CpuEngine, GpuLossHandler, NoGpu, Ordering, SOFTWARE};
+    use super::{
+        Arc, ArkworksEngine, Config, CpuEngine, Engines, GpuLossHandler, NoGpu, Ordering, SOFTWARE,
+    };
 
     /// Time to send responses; the GPU's work is lost.
     const FAULT_DRAIN_GRACE: Duration = Duration::from_millis(500);
@@ -95,7 +92,7 @@ mod cuda {
         config: &Config,
         cpu: CpuEngine,
         loss_handler: &Arc<GpuLossHandler>,
-    ) -> Result<ChosenEngine, NoGpu> {
+    ) -> Result<CudaEngine, NoGpu> {
         let cuda = &config.cuda;
         let refuse = |unavailable: GpuUnavailable| {
             report(0, unavailable.left_out());
@@ -112,7 +109,12 @@ mod cuda {
             return Err(NoGpu { reason, is_required: true, host_has_gpus: true });
         }
         engine.pin(cuda.pinned_bytes);
-        Ok(ChosenEngine { reason: engine.summary(), engine: Arc::new(engine) })
+        Ok(engine)
+    }
+
+    pub fn engines(gpus: CudaEngine, oracle: ArkworksEngine) -> Engines {
+        let reason = gpus.summary();
+        Engines::on_gpus(gpus, oracle, reason)
     }
 
     /// Logs the GPUs that are left out, and counts them and the `used` ones.
@@ -172,16 +174,22 @@ mod cuda {
 
 #[cfg(not(feature = "cuda"))]
 mod cuda {
-    use super::{Arc, ChosenEngine, Config, CpuEngine, GpuLossHandler, NoGpu};
+    use std::convert::Infallible;
+
+    use super::{Arc, ArkworksEngine, Config, CpuEngine, Engines, GpuLossHandler, NoGpu};
 
     /// Errors: always; this build has no GPU support.
     pub fn open(
         config: &Config,
         _: CpuEngine,
         _: &Arc<GpuLossHandler>,
-    ) -> Result<ChosenEngine, NoGpu> {
+    ) -> Result<Infallible, NoGpu> {
         let is_required = config.cuda.devices_min > 0;
         let reason = "this build has no GPU support".into();
         Err(NoGpu { reason, is_required, host_has_gpus: false })
+    }
+
+    pub fn engines(never: Infallible, _: ArkworksEngine) -> Engines {
+        match never {}
     }
 }

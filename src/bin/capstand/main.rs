@@ -12,11 +12,10 @@ use std::{
 
 use capstan::{
     config::{self, ByteSize, Config, ConfigProblem, SettingValues},
-    engine::cpu::ArkworksEngine,
     server::{Drainer, Engines, ServeError, Server, ServerSettings},
     telemetry,
 };
-use engine::{ChosenEngine, GpuLossHandler};
+use engine::GpuLossHandler;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use tokio::{
     runtime::Runtime,
@@ -97,16 +96,15 @@ fn run(config: Config) -> Result<(), u8> {
 
 /// Creates the engines and logs which ones and why.
 fn engines(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<Engines, u8> {
-    let ChosenEngine { engine, reason } = engine::choose(config, loss_handler)?;
-    let oracle = ArkworksEngine::new(config.verify_threads).map_err(log_and_exit(SOFTWARE))?;
-    for device in engine.devices() {
+    let engines = engine::choose(config, loss_handler)?;
+    for device in engines.devices() {
         let self_test = device.gpu.map(|gpu| gpu.self_test);
         info!(kind = device.kind, name = device.name, self_test, "device");
     }
-    let about = engine.description();
-    info!(engine = about.kind, device = about.name, reason, "engine chosen");
+    let about = engines.description();
+    info!(engine = about.kind, device = about.name, reason = engines.reason(), "engine chosen");
     telemetry::set_build_info(about.kind, &about.name);
-    Ok(Engines { engine, oracle: Arc::new(oracle), reason })
+    Ok(engines)
 }
 
 async fn serve(

@@ -12,7 +12,9 @@ mod pool;
 use std::time::Duration;
 
 use self::{msm_run::CpuMsmRun, pool::EnginePool};
-use super::{DeviceInfo, Engine, EngineWork, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows};
+use super::{
+    DeviceInfo, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan, NttRows,
+};
 use crate::{
     curve::{Fr, Group, points::Bases},
     error::Result,
@@ -45,7 +47,7 @@ macro_rules! pool_engine {
             }
         }
 
-        impl Engine for $engine {
+        impl MsmNttEngine for $engine {
             fn description(&self) -> DeviceInfo {
                 self.0.description()
             }

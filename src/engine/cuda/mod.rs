@@ -28,8 +28,8 @@ use tracing::{debug, info, warn};
 
 use self::{payload_copy::PayloadCopier, policy::ENGINE, serving_gpu::ServingGpu};
 use super::{
-    DeviceInfo, Engine, EngineWork, ExecutedBy, JOBS_PER_DEVICE, JobControl, MsmRun, NttPlan,
-    NttRows, PointChecker, cpu::CpuEngine,
+    DeviceInfo, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan, NttRows,
+    PointChecker, cpu::CpuEngine,
 };
 use crate::{
     curve::{
@@ -52,11 +52,6 @@ pub use crate::device::{
 /// Most scalars in one piece of an MSM: long enough on the link to outweigh waking the threads that
 /// copy them (`benches/experiments/host-device.md`).
 const MSM_PIECE: usize = 1 << 19;
-
-/// Up to this many scalars, an MSM takes less than twice as long as one of half its size
-/// (`benches/RESULTS.md`), so a batch of two ends before the second of two MSMs that run one after
-/// the other.
-const MSM_BATCH_SCALARS_MAX: usize = 1 << 18;
 
 /// Elements in one piece of a batch of NTTs: 32 MiB, several groups, so that their copies overlap.
 const NTT_PIECE: usize = 1 << 20;
@@ -150,6 +145,29 @@ impl CudaEngine {
         info!(bytes = pinned, ms, "pinned memory for payloads");
     }
 
+    /// The pinned memory; only the first call returns it.
+    pub fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
+        mem::take(&mut self.pinned.lock())
+    }
+
+    /// Lets all GPUs access shared memory directly until the value is dropped; `None` if they
+    /// cannot.
+    pub(crate) fn pin_memory(
+        &self,
+        memory: &Arc<SharedMemory>,
+    ) -> Option<Box<dyn Any + Send + Sync>> {
+        let pinned = self.gpus.first()?.gpu.context().pin_shared(memory.clone());
+        // Without it, the copies are staged.
+        let pinned = pinned.inspect_err(|fault| warn!(%fault, "cannot pin a region"));
+        Some(Box::new(pinned.ok()?))
+    }
+
+    /// The CPU and the GPUs, with current readings. May take milliseconds.
+    pub fn devices(&self) -> Vec<DeviceInfo> {
+        let cpu = [self.cpu.description()];
+        cpu.into_iter().chain(self.gpus.iter().map(|gpu| gpu.info(&self.monitor))).collect()
+    }
+
     /// The modelled time of work on operands in a GPU's memory. The first GPU stands for all.
     pub fn modelled_time_on_device(&self, work: &EngineWork) -> Duration {
         model::on_device(&self.gpus[0].gpu, work)
@@ -177,7 +195,7 @@ impl CudaEngine {
     }
 }
 
-impl Engine for CudaEngine {
+impl MsmNttEngine for CudaEngine {
     fn description(&self) -> DeviceInfo {
         let identities: Vec<_> = self.gpus.iter().map(|gpu| gpu.gpu.identity()).collect();
         let names: Vec<_> = identities.iter().map(|identity| identity.name.as_str()).collect();
@@ -201,14 +219,6 @@ impl Engine for CudaEngine {
 
     fn msm_piece_len(&self, _: Group, n: usize) -> usize {
         n.min(MSM_PIECE)
-    }
-
-    fn msm_batch_scalars_max(&self) -> usize {
-        MSM_BATCH_SCALARS_MAX
-    }
-
-    fn jobs_at_once(&self) -> usize {
-        JOBS_PER_DEVICE * self.gpus.len()
     }
 
     fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
@@ -262,27 +272,6 @@ impl Engine for CudaEngine {
             // Programs whose values are in host memory compute these there.
             EngineWork::Vectors(_) | EngineWork::Transfer { .. } => self.cpu.modelled_time(work),
         }
-    }
-
-    fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
-        mem::take(&mut self.pinned.lock())
-    }
-
-    fn pin_memory(&self, memory: &Arc<SharedMemory>) -> Option<Box<dyn Any + Send + Sync>> {
-        let pinned = self.gpus.first()?.gpu.context().pin_shared(memory.clone());
-        // Without it, the copies are staged.
-        let pinned = pinned.inspect_err(|fault| tracing::warn!(%fault, "cannot pin a region"));
-        Some(Box::new(pinned.ok()?))
-    }
-
-    fn devices(&self) -> Vec<DeviceInfo> {
-        let mut devices = self.cpu.devices();
-        devices.extend(self.gpus.iter().map(|gpu| gpu.info(&self.monitor)));
-        devices
-    }
-
-    fn point_checker(&self) -> Option<&dyn PointChecker> {
-        Some(self)
     }
 }
 

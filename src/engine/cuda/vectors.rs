@@ -14,7 +14,7 @@ use crate::{
     buffer::{ByteSink, ByteSource},
     curve::{Fr, NttPlan, layout, points::Bases},
     device::{CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, JobStream},
-    engine::{EncodedScalars, Engine, JobControl, MsmRun},
+    engine::{EncodedScalars, JobControl, MsmNttEngine, MsmRun},
     error::{Error, Limit, Result},
     ntt::{DeviceFr, StridedRows, TransformEnd, VectorKernels},
 };

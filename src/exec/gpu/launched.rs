@@ -7,7 +7,7 @@ use crate::{
     curve::scalars::ScalarEncoding,
     device::Event,
     engine::{
-        ComputedMsm, Engine, JobControl, add_stages,
+        ComputedMsm, JobControl, MsmNttEngine, add_stages,
         cuda::{CudaEngine, GpuVector, GpuVectors, RefusedElement, elapsed},
     },
     error::{Error, FieldProblem, Result},
@@ -108,7 +108,7 @@ impl LaunchedRun {
             gpu: &mut self.gpu,
             value_type: call.value_type(id)?,
             input: call.elements(id, operands),
-            bases: call.bases(id, operands),
+            bases: call.bases(id, operands.bases),
             is_checked: call.verify == Verification::Probabilistic,
         };
         call.program.steps()[id.index()].on_gpu().launch(inputs, context)
@@ -127,7 +127,7 @@ impl LaunchedRun {
             control,
             value_type: call.value_type(id)?,
             input: None,
-            bases: call.bases(id, operands),
+            bases: call.bases(id, operands.bases),
         };
         let arguments = || call.arguments(id, operands, &[], None);
         let HostResult { value, executor } = call.step(id).run(arguments()?, &context)?;

@@ -3,24 +3,31 @@
 
 mod launched;
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{any::Any, mem, sync::Arc, time::Duration};
 
 use tracing::debug;
 
 use self::launched::LaunchedRun;
 use super::{
-    Executor, HostExecutor, ModelledTime, RunInProgress, RunOperands, RunReport, call::RunCall,
+    AwaitedElements, Executor, HostExecutor, ModelledTime, RunInProgress, RunOperands, RunReport,
+    call::RunCall, executor::JOBS_PER_DEVICE, in_pieces::RunInPieces,
 };
 use crate::{
-    engine::{JobControl, cuda::CudaEngine},
+    engine::{DeviceInfo, JobControl, MsmNttEngine, PointChecker, cuda::CudaEngine},
     error::{Error, Limit, Result},
+    region::SharedMemory,
     verify::Verification,
 };
+
+/// Up to this many scalars, an MSM takes less than twice as long as one of half its size
+/// (`benches/RESULTS.md`), so a batch of two ends before the second of two MSMs that run one after
+/// the other.
+const MSM_BATCH_SCALARS_MAX: usize = 1 << 18;
 
 /// Runs each program on one of an engine's GPUs.
 #[derive(Clone)]
 pub struct GpuExecutor {
-    pub engine: Arc<CudaEngine>,
+    engine: Arc<CudaEngine>,
     /// Runs programs that are checked in full, and those that a GPU has no memory for.
     pub host: HostExecutor,
 }
@@ -42,8 +49,42 @@ enum GpuPhase {
     OnHost,
 }
 
+impl GpuExecutor {
+    /// `oracle` repeats steps for full checks.
+    pub fn new(engine: Arc<CudaEngine>, oracle: Arc<dyn MsmNttEngine>) -> Self {
+        Self { engine: engine.clone(), host: HostExecutor { engine, oracle } }
+    }
+}
+
 impl Executor for GpuExecutor {
+    fn description(&self) -> DeviceInfo {
+        self.engine.description()
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        self.engine.devices()
+    }
+
+    fn jobs_at_once(&self) -> usize {
+        JOBS_PER_DEVICE * self.engine.gpu_count()
+    }
+
+    fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
+        self.engine.take_pinned_memory()
+    }
+
+    fn pin_memory(&self, memory: &Arc<SharedMemory>) -> Option<Box<dyn Any + Send + Sync>> {
+        self.engine.pin_memory(memory)
+    }
+
+    fn point_checker(&self) -> Option<&dyn PointChecker> {
+        Some(&*self.engine)
+    }
+
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
+        if let Some(run) = RunInPieces::new(&self.host, &call) {
+            return Box::new(run);
+        }
         let on_host = self.host.prepare(call.clone());
         if call.verify == Verification::Full {
             return on_host;
@@ -57,6 +98,10 @@ impl Executor for GpuExecutor {
         };
         let (time_on_host_max, phase) = (Duration::MAX, GpuPhase::Waiting(0));
         Box::new(GpuRun { engine, call, on_host, modelled, time_on_host_max, phase })
+    }
+
+    fn msm_batch_scalars_max(&self) -> usize {
+        MSM_BATCH_SCALARS_MAX
     }
 }
 
@@ -79,11 +124,11 @@ impl RunInProgress for GpuRun {
         self.time_on_host_max = max;
     }
 
-    fn next_input(&self) -> Option<usize> {
+    fn awaited(&self) -> Option<AwaitedElements> {
         match &self.phase {
-            GpuPhase::Waiting(next) => Some(*next).filter(|next| *next < self.call.input_count()),
+            GpuPhase::Waiting(next) => self.call.whole_input(*next),
             GpuPhase::Launching(_) => None,
-            GpuPhase::OnHost => self.on_host.next_input(),
+            GpuPhase::OnHost => self.on_host.awaited(),
         }
     }
 

@@ -3,17 +3,17 @@
 use std::{mem, sync::Arc, time::Instant};
 
 use crate::{
-    engine::{DeviceInfo, Engine, ExecutedBy, JobControl, add_stages},
+    engine::{DeviceInfo, ExecutedBy, JobControl, MsmNttEngine, add_stages},
     error::{Error, Result},
-    exec::{ModelledTime, RunInProgress, RunOperands, RunReport, call::RunCall},
+    exec::{AwaitedElements, ModelledTime, RunInProgress, RunOperands, RunReport, call::RunCall},
     ops::host::{HostContext, HostResult, HostValue},
     program::ValueId,
     verify::Verification,
 };
 
 pub struct HostRun {
-    engine: Arc<dyn Engine>,
-    oracle: Arc<dyn Engine>,
+    engine: Arc<dyn MsmNttEngine>,
+    oracle: Arc<dyn MsmNttEngine>,
     call: Arc<RunCall>,
     /// The values that later steps read.
     values: Vec<Option<HostValue>>,
@@ -27,7 +27,7 @@ impl RunInProgress for HostRun {
         let verify = self.call.verify;
         let scratch = self.call.ids_to_run().map(|id| {
             let (step, types) = (self.call.step(id), self.call.input_types(id));
-            let on = |engine: &dyn Engine| step.scratch_bytes(&types, engine, verify);
+            let on = |engine: &dyn MsmNttEngine| step.scratch_bytes(&types, engine, verify);
             match verify {
                 Verification::Full => on(&*self.engine).max(on(&*self.oracle)),
                 Verification::None | Verification::Probabilistic => on(&*self.engine),
@@ -50,8 +50,8 @@ impl RunInProgress for HostRun {
         })
     }
 
-    fn next_input(&self) -> Option<usize> {
-        self.call.input_number(self.next?)
+    fn awaited(&self) -> Option<AwaitedElements> {
+        self.call.whole_input(self.call.input_number(self.next?)?)
     }
 
     fn step(
@@ -75,8 +75,8 @@ impl RunInProgress for HostRun {
 
 impl HostRun {
     pub(super) fn new(
-        engine: Arc<dyn Engine>,
-        oracle: Arc<dyn Engine>,
+        engine: Arc<dyn MsmNttEngine>,
+        oracle: Arc<dyn MsmNttEngine>,
         call: Arc<RunCall>,
     ) -> Self {
         let values = call.program.ids().map(|_| None).collect();
@@ -98,7 +98,7 @@ impl HostRun {
             control,
             value_type: call.value_type(id)?,
             input: call.elements(id, operands),
-            bases: call.bases(id, operands),
+            bases: call.bases(id, operands.bases),
         };
         let position = call.liveness.in_place(id);
         let overwritten =

@@ -1,6 +1,8 @@
 //! Small MSMs over the same bases that wait for a worker. The worker that picks one of them
 //! computes others with it, as one batch: a GPU takes little longer for many small MSMs than for
-//! one.
+//! one. A batch is checked as a whole, like each of its jobs asks for.
+
+mod member;
 
 use std::{
     collections::HashMap,
@@ -12,62 +14,48 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{JobWaker, msm_payload::MsmPayload};
+pub use self::member::BatchedMsm;
+use self::member::{BatchMember, MemberState, TakenMembers};
+use super::{JobWaker, ProgramJobInput};
 use crate::{
     curve::{
         Group,
         points::{Bases, MsmSums},
+        scalars::ScalarEncoding,
     },
-    engine::{ComputedMsm, ElementNames, EncodedScalars, Engine, JobControl},
+    engine::{ElementNames, EncodedScalars, JobControl},
     error::{Error, Result},
+    exec::{Executor, RunOperands, RunReport},
+    ops::{SINGLE_STEP, single_msm},
+    program::{InputSpec, OutputKind, OutputSpec},
+    verify::Verification,
 };
 
 /// The most vectors of a batch: passing one to a GPU takes some 10 us of a worker's time, and a
 /// batch is one piece of work.
 const BATCH_VECTORS_MAX: usize = 1 << 11;
 
-/// The MSMs that another job may compute, by their bases.
+/// The MSMs that another job may compute, by what a batch has in common.
 #[derive(Default)]
-pub struct WaitingMsms(Mutex<HashMap<BasesKey, Vec<Arc<BatchMember>>>>);
+pub struct WaitingMsms(Mutex<HashMap<BatchKey, Vec<Arc<BatchMember>>>>);
 
-/// Identifies bases by their place in memory. A waiting job keeps its bases alive, so no others
-/// have their address.
+/// What the jobs of a batch have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct BasesKey {
+pub struct BatchKey {
     group: Group,
+    /// Identifies bases by their place in memory. A waiting job keeps its bases alive, so no others
+    /// have their address.
     address: usize,
     count: usize,
-}
-
-struct BatchMember {
-    payload: MsmPayload,
-    /// Number of scalar vectors.
-    vectors: usize,
-    waker: JobWaker,
-    state: Mutex<MemberState>,
-}
-
-enum MemberState {
-    Waiting,
-    /// In another job's batch.
-    Taken,
-    Computed(BatchedMsm),
-    /// Computes its own sums: its batch failed, or a worker has picked this job.
-    Alone,
-}
-
-/// The sums of one member of a batch.
-pub struct BatchedMsm {
-    pub computed: ComputedMsm,
-    /// The number of jobs in the batch.
-    pub jobs: usize,
-    /// How long the batch took on another job's worker; zero for the job that was picked.
-    pub elsewhere: Duration,
+    encoding: ScalarEncoding,
+    reduce: bool,
+    verify: Verification,
 }
 
 /// A job among [`WaitingMsms`], until it is dropped.
 pub struct WaitingMsm {
     all: Arc<WaitingMsms>,
+    key: BatchKey,
     bases: Bases,
     member: Arc<BatchMember>,
 }
@@ -81,39 +69,38 @@ pub enum PickedMsm {
     Alone,
 }
 
-/// The jobs that a worker has taken. Those that get no sums compute their own.
-struct TakenMembers(Vec<Arc<BatchMember>>);
-
 /// Whether a batch has room for a job of `vectors` vectors of `n` scalars and another of its size.
-pub fn may_share(engine: &dyn Engine, n: usize, vectors: usize) -> bool {
-    n > 0 && vectors > 0 && vectors <= vectors_max(engine, n) / 2
+pub fn may_share(executor: &dyn Executor, n: usize, vectors: usize) -> bool {
+    n > 0 && vectors > 0 && vectors <= vectors_max(executor, n) / 2
 }
 
 /// The most vectors of `n` scalars in a batch.
-fn vectors_max(engine: &dyn Engine, n: usize) -> usize {
-    (engine.msm_batch_scalars_max() / n).min(BATCH_VECTORS_MAX)
+fn vectors_max(executor: &dyn Executor, n: usize) -> usize {
+    (executor.msm_batch_scalars_max() / n).min(BATCH_VECTORS_MAX)
 }
 
-impl BasesKey {
-    fn of(bases: &Bases) -> Self {
+impl BatchKey {
+    pub fn new(bases: &Bases, input: &ProgramJobInput, verify: Verification) -> Self {
+        let (group, count) = (bases.group(), bases.len());
         let address = bases.as_bytes().as_ptr() as usize;
-        Self { group: bases.group(), address, count: bases.len() }
+        let &ProgramJobInput { encoding, reduce, .. } = input;
+        Self { group, address, count, encoding, reduce, verify }
     }
 }
 
 impl WaitingMsm {
     pub fn new(
         all: &Arc<WaitingMsms>,
+        key: BatchKey,
         bases: Bases,
-        payload: MsmPayload,
+        input: ProgramJobInput,
         vectors: usize,
         waker: JobWaker,
     ) -> Self {
         let state = Mutex::new(MemberState::Waiting);
-        let member = Arc::new(BatchMember { payload, vectors, waker, state });
-        let key = BasesKey::of(&bases);
+        let member = Arc::new(BatchMember { input, vectors, waker, state });
         all.0.lock().entry(key).or_default().push(member.clone());
-        Self { all: all.clone(), bases, member }
+        Self { all: all.clone(), key, bases, member }
     }
 
     /// False while another worker computes the job.
@@ -121,9 +108,9 @@ impl WaitingMsm {
         !matches!(*self.member.state.lock(), MemberState::Taken)
     }
 
-    /// Computes the job together with others that wait, up to the size at which `engine` gains. If
-    /// the batch fails, each job is computed alone and gets its own error.
-    pub fn pick(&self, engine: &dyn Engine) -> PickedMsm {
+    /// Computes the job together with others that wait, up to the size at which `executor` gains.
+    /// If the batch fails, each job is computed alone and gets its own error.
+    pub fn pick(&self, executor: &dyn Executor) -> PickedMsm {
         let mut taken = {
             // States change from `Waiting` under this lock only.
             let mut all = self.all.0.lock();
@@ -138,10 +125,10 @@ impl WaitingMsm {
                 MemberState::Alone => return PickedMsm::Alone,
             }
             drop(state);
-            let waiting = all.entry(BasesKey::of(&self.bases)).or_default();
+            let waiting = all.entry(self.key).or_default();
             waiting.retain(|member| !Arc::ptr_eq(member, &self.member));
-            let vectors_max = match self.member.payload.upload.is_complete() {
-                true => vectors_max(engine, self.bases.len()),
+            let vectors_max = match self.member.input.has_arrived() {
+                true => vectors_max(executor, self.bases.len()),
                 // Its upload has failed.
                 false => 0,
             };
@@ -153,21 +140,21 @@ impl WaitingMsm {
         // Parks them: the batch must not count as time in the queue.
         taken.0.iter().for_each(|member| member.waker.wake());
         taken.0.insert(0, self.member.clone());
-        self.compute(taken, engine)
+        self.compute(taken, executor)
     }
 
     /// Computes the jobs, this one among them, again without the first that is refused.
-    fn compute(&self, mut taken: TakenMembers, engine: &dyn Engine) -> PickedMsm {
+    fn compute(&self, mut taken: TakenMembers, executor: &dyn Executor) -> PickedMsm {
         let begun = Instant::now();
         for _ in 0..2 {
-            let sums = AssertUnwindSafe(|| self.sums(&taken.0, engine));
-            let error = match catch_unwind(sums) {
-                Ok(Ok(computed)) => return self.deliver(taken, computed, begun.elapsed()),
+            let report = AssertUnwindSafe(|| self.report(&taken, executor));
+            let error = match catch_unwind(report) {
+                Ok(Ok(report)) => return self.deliver(taken, report, begun.elapsed()),
                 Ok(Err(error)) => error,
                 Err(_) => Error::Internal("a batch panicked".into()),
             };
             tracing::debug!(%error, jobs = taken.0.len(), "a batch failed");
-            let Error::Invalid { index: Some(index), .. } = error else { break };
+            let Error::Step { index: Some(index), .. } = error else { break };
             let vector = index as usize / self.bases.len();
             let Some(refused) = taken.remove_vector(vector) else { break };
             refused.set(MemberState::Alone);
@@ -178,27 +165,31 @@ impl WaitingMsm {
         PickedMsm::Alone
     }
 
-    /// The sums of all vectors. Errors number the scalars across them.
-    fn sums(&self, members: &[Arc<BatchMember>], engine: &dyn Engine) -> Result<ComputedMsm> {
-        let vectors = members.iter().map(|member| member.vectors).sum();
-        let mut run = engine.msm(self.bases.clone(), vectors)?;
+    /// The report of all vectors, as rows of one input. Errors number the scalars across them.
+    fn report(&self, members: &TakenMembers, executor: &dyn Executor) -> Result<RunReport> {
+        let BatchKey { group, encoding, reduce, verify, .. } = self.key;
+        let (vectors, n) = (members.vectors(), self.bases.len());
+        let program = Arc::new(single_msm(group, vectors, n)?);
+        let count = vectors * n;
+        let input = InputSpec { encoding, count: count as u64 };
+        let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
+        let mut run = executor.start(program, &[input], vec![output], verify)?;
+        let bases = [self.bases.clone()];
+        run.begin(&bases)?;
+        let source = &members.source();
+        let names = ElementNames { field: "elements", first: 0 };
+        let elements = EncodedScalars { encoding, reduce, count, names, source };
+        let operands = RunOperands { inputs: &[elements], bases: &bases, sinks: &[None] };
         // A caller that goes away must not spoil the sums of the others.
         let control = JobControl::default();
-        let (n, mut next) = (self.bases.len(), 0);
-        for member in members {
-            for vector in 0..member.vectors {
-                let scalars = vector * n..(vector + 1) * n;
-                let source = member.payload.view(&scalars);
-                let scalars = member.payload.scalars(&source, &scalars);
-                let names = ElementNames { first: (next * n) as u64, ..scalars.names };
-                run.absorb(next, 0, &EncodedScalars { names, ..scalars }, &control)?;
-                next += 1;
+        let report = loop {
+            if let Some(report) = run.step(&operands, &control)? {
+                break report;
             }
-        }
-        let computed = run.finish()?;
-        match computed.sums.len() == vectors {
-            true => Ok(computed),
-            false => Err(Error::Internal("a batch lacks sums".into())),
+        };
+        match report.points.as_slice() {
+            [Some(sums)] if sums.len() == vectors => Ok(report),
+            _ => Err(Error::Internal("a batch lacks sums".into())),
         }
     }
 
@@ -206,18 +197,18 @@ impl WaitingMsm {
     fn deliver(
         &self,
         mut taken: TakenMembers,
-        computed: ComputedMsm,
+        mut report: RunReport,
         duration: Duration,
     ) -> PickedMsm {
-        let ComputedMsm { mut sums, executor } = computed;
         let (jobs, mut own) = (taken.0.len(), PickedMsm::Alone);
+        let Some(Some(mut sums)) = report.points.pop() else { return own };
         while let Some(member) = taken.0.pop() {
-            let sums = split_last(&mut sums, member.vectors);
-            let computed = ComputedMsm { sums, executor: executor.clone() };
+            let points = vec![Some(split_last(&mut sums, member.vectors))];
+            let report = RunReport { points, ..report.clone() };
             if Arc::ptr_eq(&member, &self.member) {
-                own = PickedMsm::Computed(BatchedMsm { computed, jobs, elsewhere: Duration::ZERO });
+                own = PickedMsm::Computed(BatchedMsm { report, jobs, elsewhere: Duration::ZERO });
             } else {
-                let batched = BatchedMsm { computed, jobs, elsewhere: duration };
+                let batched = BatchedMsm { report, jobs, elsewhere: duration };
                 member.set(MemberState::Computed(batched));
             }
         }
@@ -228,38 +219,12 @@ impl WaitingMsm {
 impl Drop for WaitingMsm {
     fn drop(&mut self) {
         let mut all = self.all.0.lock();
-        let key = BasesKey::of(&self.bases);
-        if let Some(waiting) = all.get_mut(&key) {
+        if let Some(waiting) = all.get_mut(&self.key) {
             waiting.retain(|member| !Arc::ptr_eq(member, &self.member));
             if waiting.is_empty() {
-                all.remove(&key);
+                all.remove(&self.key);
             }
         }
-    }
-}
-
-impl BatchMember {
-    fn set(&self, state: MemberState) {
-        *self.state.lock() = state;
-        self.waker.wake();
-    }
-}
-
-impl TakenMembers {
-    /// Removes the job that vector number `vector` of the batch belongs to.
-    fn remove_vector(&mut self, vector: usize) -> Option<Arc<BatchMember>> {
-        let mut end = 0;
-        let at = self.0.iter().position(|member| {
-            end += member.vectors;
-            vector < end
-        });
-        at.map(|at| self.0.remove(at))
-    }
-}
-
-impl Drop for TakenMembers {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|member| member.set(MemberState::Alone));
     }
 }
 
@@ -267,7 +232,7 @@ impl Drop for TakenMembers {
 fn take(waiting: &mut Vec<Arc<BatchMember>>, vectors_max: usize) -> TakenMembers {
     let mut left = vectors_max;
     let fits = |member: &mut Arc<BatchMember>| {
-        let fits = member.vectors <= left && member.payload.upload.is_complete();
+        let fits = member.vectors <= left && member.input.has_arrived();
         if fits {
             left -= member.vectors;
             *member.state.lock() = MemberState::Taken;

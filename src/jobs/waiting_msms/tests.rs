@@ -14,12 +14,15 @@ use crate::{
         scalars::ScalarEncoding,
     },
     engine::{
-        DeviceInfo, EngineWork, ExecutedBy, MsmRun, NttRows,
+        DeviceInfo, EngineWork, ExecutedBy, MsmNttEngine, MsmRun, NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::{Error, FieldProblem},
-    jobs::{ComputeHost, JobBases, JobTicket, MsmJob, MsmOutput, MsmSpec, MsmWork, Scheduler},
-    verify::Verification,
+    exec::{HostExecutor, RunCall, RunInProgress},
+    jobs::{
+        ComputeHost, JobBases, JobTicket, ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork,
+        Scheduler,
+    },
 };
 
 const N: usize = 5;
@@ -34,7 +37,7 @@ struct NotingEngine {
     stops_on_batches: AtomicBool,
 }
 
-impl Engine for NotingEngine {
+impl MsmNttEngine for NotingEngine {
     fn description(&self) -> DeviceInfo {
         self.cpu.description()
     }
@@ -53,10 +56,6 @@ impl Engine for NotingEngine {
         self.cpu.msm_piece_len(group, n)
     }
 
-    fn msm_batch_scalars_max(&self) -> usize {
-        BATCH_SCALARS_MAX
-    }
-
     fn modelled_time(&self, work: &EngineWork) -> Duration {
         self.cpu.modelled_time(work)
     }
@@ -70,6 +69,23 @@ impl Engine for NotingEngine {
     }
 }
 
+/// An executor for which batches gain.
+struct BatchingExecutor(HostExecutor);
+
+impl Executor for BatchingExecutor {
+    fn description(&self) -> DeviceInfo {
+        self.0.description()
+    }
+
+    fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
+        self.0.prepare(call)
+    }
+
+    fn msm_batch_scalars_max(&self) -> usize {
+        BATCH_SCALARS_MAX
+    }
+}
+
 /// A scheduler with one worker, which is busy until [`Workplace::open`].
 struct Workplace {
     engine: Arc<NotingEngine>,
@@ -77,7 +93,7 @@ struct Workplace {
     scheduler: Scheduler,
     pool: PayloadPool,
     rng: StdRng,
-    first: Option<JobTicket<MsmOutput>>,
+    first: Option<JobTicket<ProgramOutput>>,
 }
 
 struct TestPoints {
@@ -108,7 +124,8 @@ impl Workplace {
             stops_on_batches: AtomicBool::new(false),
         });
         let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
-        let host = Arc::new(ComputeHost::new(engine.clone(), oracle).unwrap());
+        let executor = BatchingExecutor(HostExecutor { engine: engine.clone(), oracle });
+        let host = Arc::new(ComputeHost::new(Arc::new(executor)).unwrap());
         let (scheduler, pool) = (Scheduler::new(1).unwrap(), PayloadPool::new(0, Vec::new()));
         let rng = StdRng::seed_from_u64(7);
         let mut workplace = Self { engine, host, scheduler, pool, rng, first: None };
@@ -124,7 +141,7 @@ impl Workplace {
         (0..vectors * N).map(|_| Fr::rand(&mut self.rng)).collect()
     }
 
-    fn submit(&self, points: &TestPoints, scalars: &[Fr]) -> JobTicket<MsmOutput> {
+    fn submit(&self, points: &TestPoints, scalars: &[Fr]) -> JobTicket<ProgramOutput> {
         let bytes = layout::fr_as_bytes(scalars);
         let payload = Arc::new(UploadBuffer::from_bytes(&self.pool, bytes, Vec::new()));
         self.submit_payload(points, payload, scalars.len() / N)
@@ -135,19 +152,29 @@ impl Workplace {
         points: &TestPoints,
         payload: Arc<UploadBuffer>,
         batch: usize,
-    ) -> JobTicket<MsmOutput> {
-        let spec = MsmSpec {
-            group: Group::G1,
-            batch,
-            reduce: false,
-            result_encoding: SumEncoding::Compressed,
-            verify: Verification::Probabilistic,
+    ) -> JobTicket<ProgramOutput> {
+        let (encoding, verify) = (ScalarEncoding::Montgomery, Verification::Probabilistic);
+        let program = Arc::new(single_msm(Group::G1, batch, N).unwrap());
+        let count = (batch * N) as u64;
+        let input = InputSpec { encoding, count };
+        let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
+        let run = self.host.executor.start(program, &[input], vec![output], verify).unwrap();
+        let input =
+            ProgramJobInput { payload, copy: None, encoding, reduce: false, first: 0, count };
+        let job = ProgramJob {
+            call: "msm",
+            run,
+            inputs: vec![input],
+            input_field: Some("scalars"),
+            bases: vec![JobBases::Checked(points.bases.clone())],
+            outputs: vec![ProgramJobOutput::Points(SumEncoding::Compressed)],
+            verify,
+            states_modelled_time: false,
+            steps: 1,
+            row_length: N as u64,
         };
-        let bases = JobBases::Checked(points.bases.clone());
-        let job = MsmJob { spec, bases, scalar_encoding: ScalarEncoding::Montgomery };
         let host = self.host.clone();
-        self.scheduler
-            .submit(JobControl::default(), |waker| MsmWork::new(host, job, payload, waker))
+        self.scheduler.submit(JobControl::default(), |waker| ProgramWork::new(host, job, waker))
     }
 
     /// Forgets the MSMs noted so far, and lets the worker go on.
@@ -196,11 +223,11 @@ async fn jobs_over_the_same_bases_become_one_batch() {
     let done = join_all(tickets).await;
     for (done, scalars) in done.into_iter().zip(&all) {
         let output = done.unwrap().output;
-        assert_eq!(output.points, encoded(points.sums(scalars)));
+        assert_eq!(output.points, [encoded(points.sums(scalars))]);
         assert!(output.batch_jobs > 1);
     }
     let output = apart_ticket.await.unwrap().output;
-    assert_eq!((output.points, output.batch_jobs), (encoded(others.sums(&apart)), 1));
+    assert_eq!((output.points, output.batch_jobs), (vec![encoded(others.sums(&apart))], 1));
     assert_eq!(workplace.batches(), [8, 2]);
     workplace.first.take().unwrap().await.unwrap();
     assert!(workplace.is_nothing_waiting());
@@ -219,7 +246,7 @@ async fn a_refused_scalar_refuses_its_own_job_only() {
     let last = workplace.submit(&points, &good);
     workplace.open();
     for ticket in [first, last] {
-        assert_eq!(ticket.await.unwrap().output.points, encoded(points.sums(&good)));
+        assert_eq!(ticket.await.unwrap().output.points, [encoded(points.sums(&good))]);
     }
     let expected = Error::element("scalars", 3, FieldProblem::NotCanonical);
     assert_eq!(refused.await.err(), Some(expected));
@@ -235,7 +262,7 @@ async fn a_panicking_batch_is_computed_one_by_one() {
     workplace.engine.panics_on_batches.store(true, Ordering::SeqCst);
     workplace.open();
     for done in join_all(tickets).await {
-        assert_eq!(done.unwrap().output.points, encoded(points.sums(&scalars)));
+        assert_eq!(done.unwrap().output.points, [encoded(points.sums(&scalars))]);
     }
     assert_eq!(workplace.batches(), [3]);
 }
@@ -255,7 +282,7 @@ async fn jobs_that_are_cancelled_in_a_batch_do_not_spoil_it() {
     workplace.engine.stops_on_batches.store(false, Ordering::SeqCst);
     for done in join_all(tickets).await {
         let output = done.unwrap().output;
-        assert_eq!((output.points, output.batch_jobs), (encoded(points.sums(&scalars)), 4));
+        assert_eq!((output.points, output.batch_jobs), (vec![encoded(points.sums(&scalars))], 4));
     }
     workplace.until(Workplace::is_nothing_waiting).await;
 }
@@ -275,11 +302,11 @@ async fn jobs_that_are_cancelled_or_lack_scalars_are_left_out() {
     workplace.until(|workplace| waiting(workplace) == 3).await;
     workplace.open();
     for done in join_all(tickets).await {
-        assert_eq!(done.unwrap().output.points, encoded(points.sums(&scalars)));
+        assert_eq!(done.unwrap().output.points, [encoded(points.sums(&scalars))]);
     }
     assert_eq!(workplace.batches(), [2]);
     payload.write(0, layout::fr_as_bytes(&scalars)).unwrap();
     let output = incomplete.await.unwrap().output;
-    assert_eq!((output.points, output.batch_jobs), (encoded(points.sums(&scalars)), 1));
+    assert_eq!((output.points, output.batch_jobs), (vec![encoded(points.sums(&scalars))], 1));
     assert!(workplace.is_nothing_waiting());
 }

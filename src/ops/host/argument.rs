@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::rows::HostRows;
 use crate::{
-    buffer::{ByteSource, PinnedRead},
+    buffer::{ByteSource, PinnedRead, Shifted},
     curve::{Fr, layout, scalars::ScalarEncoding},
     engine::{ElementNames, EncodedScalars},
     error::{Error, Result},
@@ -42,11 +42,7 @@ pub struct RowRange<'a> {
 
 enum RowSource<'a> {
     Decoded(&'a [u8]),
-    /// Bytes of `source` from `start` on.
-    Encoded {
-        source: &'a dyn ByteSource,
-        start: u64,
-    },
+    Encoded(Shifted<&'a dyn ByteSource>),
 }
 
 impl HostArgument<'_> {
@@ -89,7 +85,7 @@ impl HostArgument<'_> {
                     reduce: elements.reduce,
                     count: range.len(),
                     names: names(first),
-                    source: RowSource::Encoded { source: elements.source, start },
+                    source: RowSource::Encoded(Shifted { all: elements.source, start }),
                 };
             }
         };
@@ -114,16 +110,14 @@ impl ByteSource for RowSource<'_> {
     fn read(&self, at: u64, out: &mut [u8]) {
         match self {
             Self::Decoded(bytes) => bytes.read(at, out),
-            Self::Encoded { source, start } => source.read(start + at, out),
+            Self::Encoded(source) => source.read(at, out),
         }
     }
 
     fn lock_pinned(&self, range: Range<u64>) -> Option<PinnedRead<'_>> {
         match self {
             Self::Decoded(_) => None,
-            Self::Encoded { source, start } => {
-                source.lock_pinned(start + range.start..start + range.end)
-            }
+            Self::Encoded(source) => source.lock_pinned(range),
         }
     }
 }

@@ -2,19 +2,23 @@
 
 mod argument;
 mod elements;
+mod pieces;
 mod polynomial;
 mod rows;
+mod sink;
 mod work;
 
 pub use argument::{EncodedRows, HostArgument};
 pub use elements::map_elements;
+pub use pieces::{PieceContext, PiecesDone, PiecesSpec, StepInPieces};
 pub use polynomial::{evaluate, horner};
 pub use rows::{HostRows, for_each_piece, padded, zeros};
+pub use sink::ElementSink;
 pub use work::{StepTypes, check_work, elements};
 
 use crate::{
     curve::points::{Bases, MsmSums},
-    engine::{EncodedScalars, Engine, EngineWork, ExecutedBy, JobControl},
+    engine::{EncodedScalars, EngineWork, ExecutedBy, JobControl, MsmNttEngine},
     error::{Error, Result},
     program::{ValueType, VectorShape},
     verify::Verification,
@@ -28,7 +32,7 @@ pub enum HostValue {
 
 /// What a step computes with, in addition to values.
 pub struct HostContext<'a> {
-    pub engine: &'a dyn Engine,
+    pub engine: &'a dyn MsmNttEngine,
     pub control: &'a JobControl,
     /// The type of the value to make.
     pub value_type: ValueType,
@@ -68,8 +72,19 @@ pub trait HostStep {
 
     /// Bytes of working memory on `engine` for a step with inputs of these types, in addition to
     /// values.
-    fn scratch_bytes(&self, _inputs: &[ValueType], _engine: &dyn Engine, _: Verification) -> u64 {
+    fn scratch_bytes(
+        &self,
+        _inputs: &[ValueType],
+        _engine: &dyn MsmNttEngine,
+        _: Verification,
+    ) -> u64 {
         0
+    }
+
+    /// The step, computed piece by piece from an input of the call that nothing else reads; `None`
+    /// if the kind needs the whole input at once.
+    fn in_pieces(&self, _: PiecesSpec) -> Option<Box<dyn StepInPieces>> {
+        None
     }
 }
 

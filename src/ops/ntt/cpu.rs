@@ -1,10 +1,13 @@
 //! Transforms on the engine, a group of rows at a time.
 
-use super::NttStep;
+use super::{NttStep, pieces::NttInPieces};
 use crate::{
-    engine::{Engine, EngineWork, ExecutedBy, add_stages},
+    engine::{EngineWork, ExecutedBy, MsmNttEngine, add_stages},
     error::Result,
-    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, HostValue, StepTypes},
+    ops::host::{
+        self, HostArgument, HostContext, HostResult, HostStep, HostValue, PiecesSpec, StepInPieces,
+        StepTypes,
+    },
     program::ValueType,
     verify::{Verification, verify_ntt},
 };
@@ -52,7 +55,11 @@ impl HostStep for NttStep {
         })))
     }
 
-    fn scratch_bytes(&self, _: &[ValueType], engine: &dyn Engine, _: Verification) -> u64 {
+    fn scratch_bytes(&self, _: &[ValueType], engine: &dyn MsmNttEngine, _: Verification) -> u64 {
         engine.ntt_scratch_bytes(&self.plan)
+    }
+
+    fn in_pieces(&self, spec: PiecesSpec) -> Option<Box<dyn StepInPieces>> {
+        Some(Box::new(NttInPieces::new(self.plan, spec)))
     }
 }

@@ -4,6 +4,8 @@
 mod cpu;
 #[cfg(feature = "cuda")]
 mod gpu;
+#[cfg(feature = "server")]
+mod pieces;
 
 use ark_ff::Zero;
 

@@ -6,18 +6,23 @@ mod program;
 mod run;
 
 pub use self::{
-    ntt::ntt_spec,
+    ntt::{RequestedNtt, ntt_spec},
     program::{ProgramId, ProgramName, program},
     run::{
         EstimateSpec, InputSource, OutputDelivery, ProgramRef, RegionVector, RunInput, RunOutput,
         RunSpec, estimate_spec, run_spec,
     },
 };
+use bytes::Bytes;
+
 use super::v1;
 use crate::{
-    curve::{Group, points::PointEncoding, scalars::ScalarEncoding},
+    curve::{
+        Group,
+        points::{PointEncoding, SumEncoding},
+        scalars::ScalarEncoding,
+    },
     error::{Error, FieldProblem, Result},
-    jobs::{MsmSpec, UncheckedBases},
     verify::Verification,
 };
 
@@ -67,15 +72,21 @@ impl std::fmt::Debug for ObjectId {
 pub enum BasesRef {
     /// A range of stored bases; to their end without a `length`.
     Stored { id: ObjectId, offset: usize, length: Option<usize> },
-    /// Points in the request.
-    Inline(UncheckedBases),
+    /// Points in the request, not checked yet.
+    Inline { encoding: PointEncoding, data: Bytes, count: usize },
 }
 
 /// An MSM that a request specifies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestedMsm {
-    pub spec: MsmSpec,
+    pub group: Group,
     pub bases: BasesRef,
+    /// Number of scalar vectors, each as long as the bases, one after another in the payload.
+    pub batch: usize,
+    /// Reduce scalars modulo r.
+    pub reduce: bool,
+    pub result_encoding: SumEncoding,
+    pub verify: Verification,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -226,11 +237,12 @@ pub fn msm_spec(spec: Option<v1::MsmSpec>) -> Result<RequestedMsm> {
             let encoding = point_encoding("spec.bases.inline.encoding", inline.encoding)?;
             let width = encoding.point_bytes(group);
             let count = element_count("spec.bases.inline.data", inline.data.len(), width)?;
-            BasesRef::Inline(UncheckedBases { encoding, data: inline.data, count })
+            BasesRef::Inline { encoding, data: inline.data, count }
         }
     };
-    let spec = MsmSpec {
+    Ok(RequestedMsm {
         group,
+        bases,
         batch: batch(spec.batch)?,
         reduce: spec.reduce,
         result_encoding: decode_enum::<v1::ResultEncoding, _>(
@@ -238,8 +250,7 @@ pub fn msm_spec(spec: Option<v1::MsmSpec>) -> Result<RequestedMsm> {
             spec.result_encoding,
         )?,
         verify: verify("spec.verify", spec.verify)?,
-    };
-    Ok(RequestedMsm { spec, bases })
+    })
 }
 
 fn index(field: &'static str, value: u64) -> Result<usize> {

@@ -4,20 +4,34 @@ use ark_ff::{BigInt, PrimeField, Zero};
 
 use super::{at_most, batch, full_width_encoding, required, specified, verify};
 use crate::{
-    curve::{Fr, NttPlan, TWO_ADICITY},
+    curve::{Fr, NttPlan, TWO_ADICITY, scalars::ScalarEncoding},
     error::{Error, FieldProblem, Result},
-    jobs::NttSpec,
+    verify::Verification,
     wire::v1,
 };
 
-pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<NttSpec> {
+/// An NTT that a request specifies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestedNtt {
+    pub plan: NttPlan,
+    /// Number of rows.
+    pub batch: usize,
+    /// Elements of a row in the input; zeros fill the row up to 2^lg_n.
+    pub row_length: u64,
+    /// Reduce elements modulo r.
+    pub reduce: bool,
+    pub output_encoding: ScalarEncoding,
+    pub verify: Verification,
+}
+
+pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<RequestedNtt> {
     let spec = required("spec", spec)?;
     at_most("spec.lg_n", spec.lg_n.into(), TWO_ADICITY.into())?;
     let n = 1u64 << spec.lg_n;
     let row_length = spec.row_length.unwrap_or(n);
     at_most("spec.row_length", row_length, n)?;
     let named = |field| move |problem| Error::field(field, problem);
-    Ok(NttSpec {
+    Ok(RequestedNtt {
         plan: NttPlan {
             lg_n: spec.lg_n,
             inverse: is_inverse(spec.direction).map_err(named("spec.direction"))?,

@@ -1,0 +1,116 @@
+//! Calls of one step, computed piece by piece: MSM and NTT calls, and programs like them.
+
+use std::{
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    AwaitedElements, HostExecutor, ModelledTime, RunInProgress, RunOperands, RunReport,
+    call::RunCall,
+};
+use crate::{
+    curve::points::Bases,
+    engine::{DeviceInfo, EngineWork, JobControl, MsmNttEngine},
+    error::{Error, Result},
+    ops::{
+        Operation,
+        host::{PieceContext, PiecesDone, PiecesSpec, StepInPieces},
+    },
+    program::ValueId,
+};
+
+pub struct RunInPieces {
+    engine: Arc<dyn MsmNttEngine>,
+    call: Arc<RunCall>,
+    /// The only step, apart from that of the input.
+    id: ValueId,
+    step: Box<dyn StepInPieces>,
+    compute_time: Duration,
+}
+
+impl RunInPieces {
+    /// `None` if the call has several steps, or if its step needs the whole input at once.
+    pub fn new(executor: &HostExecutor, call: &Arc<RunCall>) -> Option<Self> {
+        let (id, input) = call.only_step()?;
+        let step = call.step(id).in_pieces(PiecesSpec {
+            input,
+            verify: call.verify,
+            engine: executor.engine.clone(),
+            oracle: executor.oracle.clone(),
+        })?;
+        let (engine, call) = (executor.engine.clone(), call.clone());
+        Some(Self { engine, call, id, step, compute_time: Duration::ZERO })
+    }
+
+    fn report(&self, done: PiecesDone) -> RunReport {
+        let DeviceInfo { kind, name, .. } = self.engine.description();
+        let PiecesDone { points, executor, verify_time } = done;
+        let mut report = self.call.new_report(kind, name);
+        let step = &mut report.steps[self.id.index()];
+        step.duration = self.compute_time.saturating_sub(verify_time);
+        step.method.clone_from(&executor.device);
+        (step.verified, step.verify_time) = (self.call.verify, verify_time);
+        report.points = vec![points];
+        report.executor = executor;
+        report
+    }
+}
+
+impl RunInProgress for RunInPieces {
+    fn memory_bytes(&self) -> u64 {
+        self.step.memory_bytes()
+    }
+
+    fn value_bytes(&self) -> u64 {
+        0
+    }
+
+    fn modelled_time(&self) -> ModelledTime {
+        self.call.modelled_time(|work| match work {
+            // The engine's time for the step includes copies.
+            EngineWork::Transfer { .. } => Duration::ZERO,
+            work => self.engine.modelled_time(work),
+        })
+    }
+
+    fn msm_vectors(&self) -> Option<usize> {
+        let Operation::Msm(_) = &self.call.program.steps()[self.id.index()] else { return None };
+        self.call.only_step().map(|(_, input)| input.rows() as usize)
+    }
+
+    fn writes_early(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, bases: &[Bases]) -> Result<()> {
+        self.step.begin(self.call.bases(self.id, bases))
+    }
+
+    fn awaited(&self) -> Option<AwaitedElements> {
+        let Range { start, end } = self.step.next_elements();
+        Some(AwaitedElements { input: 0, elements: start as u64..end as u64 })
+    }
+
+    fn step(
+        &mut self,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<Option<RunReport>> {
+        let (id, call) = (self.id, &self.call);
+        let missing = || Error::Internal("the call has no input".into());
+        let input = *call.inputs_of(id).first().ok_or_else(missing)?;
+        let context = PieceContext {
+            control,
+            bases: call.bases(id, operands.bases),
+            input: call.elements(input, operands).ok_or_else(missing)?,
+            sink: operands.sinks.first().copied().flatten(),
+        };
+        let begun = Instant::now();
+        let done = self.step.compute(&context);
+        let done = done.map_err(|error| call.name_element(input, error))?;
+        self.compute_time += begun.elapsed();
+        Ok(done.map(|done| self.report(done)))
+    }
+}

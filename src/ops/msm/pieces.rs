@@ -1,0 +1,151 @@
+//! MSMs of an input whose scalars are summed while later ones arrive.
+
+use std::{
+    mem,
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::cpu::{CombinedSums, RowSums, scratch_bytes};
+use crate::{
+    curve::{
+        Group,
+        points::{Bases, MsmSums},
+    },
+    engine::{ComputedMsm, MsmNttEngine},
+    error::{Error, Result},
+    ops::host::{EncodedRows, HostArgument, PieceContext, PiecesDone, PiecesSpec, StepInPieces},
+    program::{PointsShape, ValueType, VectorShape},
+    verify::Verification,
+};
+
+pub(super) struct MsmInPieces {
+    group: Group,
+    input: VectorShape,
+    verify: Verification,
+    engine: Arc<dyn MsmNttEngine>,
+    oracle: Arc<dyn MsmNttEngine>,
+    phase: MsmPhase,
+    verify_time: Duration,
+}
+
+enum MsmPhase {
+    /// Not begun, or ended by an error.
+    Idle,
+    Sum(RowSums),
+    Check(MsmCheck, ComputedMsm),
+}
+
+enum MsmCheck {
+    /// The oracle sums the same rows.
+    Full(RowSums),
+    Probabilistic(CombinedSums),
+}
+
+impl MsmInPieces {
+    pub fn new(group: Group, spec: PiecesSpec) -> Self {
+        let PiecesSpec { input, verify, engine, oracle } = spec;
+        let (phase, verify_time) = (MsmPhase::Idle, Duration::ZERO);
+        Self { group, input, verify, engine, oracle, phase, verify_time }
+    }
+
+    fn rows(&self) -> usize {
+        self.input.rows() as usize
+    }
+
+    /// Begins the check of sums; without one, they are the outcome.
+    fn begin_check(&mut self, computed: ComputedMsm, bases: &Bases) -> Result<Option<PiecesDone>> {
+        let rows = self.rows();
+        let check = match self.verify {
+            Verification::None => return Ok(Some(self.done(computed))),
+            Verification::Full => MsmCheck::Full(RowSums::new(&*self.oracle, bases, rows)?),
+            Verification::Probabilistic => {
+                MsmCheck::Probabilistic(CombinedSums::new(&*self.engine, bases, rows)?)
+            }
+        };
+        self.phase = MsmPhase::Check(check, computed);
+        Ok(None)
+    }
+
+    fn done(&self, ComputedMsm { sums, executor }: ComputedMsm) -> PiecesDone {
+        PiecesDone { points: Some(sums), executor, verify_time: self.verify_time }
+    }
+}
+
+impl MsmCheck {
+    fn absorb_next(
+        &mut self,
+        input: &HostArgument<'_>,
+        context: &PieceContext<'_>,
+    ) -> Result<bool> {
+        match self {
+            Self::Full(sums) => sums.absorb_next(input, context.control),
+            Self::Probabilistic(combined) => combined.absorb_next(input, context.control),
+        }
+    }
+
+    fn verifies(self, sums: &MsmSums) -> Result<bool> {
+        match self {
+            Self::Full(again) => Ok(again.finish()?.sums == *sums),
+            Self::Probabilistic(combined) => combined.verifies(sums),
+        }
+    }
+}
+
+impl StepInPieces for MsmInPieces {
+    fn begin(&mut self, bases: Option<&Bases>) -> Result<()> {
+        let bases = bases.ok_or_else(|| Error::Internal("the step's bases are missing".into()))?;
+        self.phase = MsmPhase::Sum(RowSums::new(&*self.engine, bases, self.rows())?);
+        Ok(())
+    }
+
+    fn next_elements(&self) -> Range<usize> {
+        match &self.phase {
+            MsmPhase::Sum(sums) => sums.next_elements(),
+            // All have arrived before the check begins.
+            MsmPhase::Check(..) | MsmPhase::Idle => 0..0,
+        }
+    }
+
+    fn compute(&mut self, context: &PieceContext<'_>) -> Result<Option<PiecesDone>> {
+        let bases = context.bases;
+        let bases = bases.ok_or_else(|| Error::Internal("the step's bases are missing".into()))?;
+        let (rows, length) = (self.rows(), self.input.length() as usize);
+        let input = HostArgument::Encoded(EncodedRows { elements: context.input, rows, length });
+        match mem::replace(&mut self.phase, MsmPhase::Idle) {
+            MsmPhase::Idle => Err(Error::Internal("the MSM was not begun".into())),
+            MsmPhase::Sum(mut sums) => {
+                if sums.absorb_next(&input, context.control)? {
+                    self.phase = MsmPhase::Sum(sums);
+                    return Ok(None);
+                }
+                self.begin_check(sums.finish()?, bases)
+            }
+            MsmPhase::Check(mut check, computed) => {
+                let begun = Instant::now();
+                if check.absorb_next(&input, context)? {
+                    self.phase = MsmPhase::Check(check, computed);
+                    self.verify_time += begun.elapsed();
+                    return Ok(None);
+                }
+                let is_right = check.verifies(&computed.sums)?;
+                self.verify_time += begun.elapsed();
+                if is_right { Ok(Some(self.done(computed))) } else { Err(Error::Corrupt) }
+            }
+        }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let (group, count) = (self.group, self.input.rows());
+        let on = |engine: &dyn MsmNttEngine| {
+            scratch_bytes(group, self.input.length() as usize, engine, self.verify)
+        };
+        let work = match self.verify {
+            Verification::None | Verification::Probabilistic => on(&*self.engine),
+            // The oracle runs after the engine.
+            Verification::Full => on(&*self.engine).max(on(&*self.oracle)),
+        };
+        work + ValueType::Points(PointsShape { group, count }).bytes()
+    }
+}

@@ -1,0 +1,135 @@
+//! Transforms of an input whose rows are transformed and sent while later ones arrive.
+
+use std::{
+    mem,
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use zeroize::Zeroizing;
+
+use crate::{
+    buffer::Shifted,
+    curve::Fr,
+    engine::{
+        CHECK_STAGE, ElementNames, EncodedScalars, JobControl, MsmNttEngine, NttPlan, NttRows,
+        StageTime, add_stages,
+    },
+    error::{Error, Result},
+    ops::host::{ElementSink, PieceContext, PiecesDone, PiecesSpec, StepInPieces},
+    program::VectorShape,
+    verify::{Verification, verify_ntt},
+};
+
+pub(super) struct NttInPieces {
+    plan: NttPlan,
+    input: VectorShape,
+    verify: Verification,
+    engine: Arc<dyn MsmNttEngine>,
+    oracle: Arc<dyn MsmNttEngine>,
+    rows_done: usize,
+    /// Device time by stage for these rows.
+    stages: Vec<StageTime>,
+    verify_time: Duration,
+}
+
+impl NttInPieces {
+    pub fn new(plan: NttPlan, spec: PiecesSpec) -> Self {
+        let PiecesSpec { input, verify, engine, oracle } = spec;
+        let (rows_done, stages, verify_time) = Default::default();
+        Self { plan, input, verify, engine, oracle, rows_done, stages, verify_time }
+    }
+
+    fn rows_at_once(&self) -> usize {
+        self.engine.ntt_group_rows(&self.plan).clamp(1, self.input.rows() as usize)
+    }
+
+    /// The rows of the next group.
+    fn next_rows(&self) -> Range<usize> {
+        let end = (self.rows_done + self.rows_at_once()).min(self.input.rows() as usize);
+        self.rows_done..end
+    }
+
+    fn row_length(&self) -> usize {
+        self.input.length() as usize
+    }
+
+    /// Whether rows were transformed correctly. Reads them and their transforms.
+    fn check(&self, rows: &NttRows<'_>, control: &JobControl) -> Result<bool> {
+        let n = 1 << self.plan.lg_n;
+        let mut input = decode_rows(&rows.input, rows.count, rows.row_length, n)?;
+        let output = EncodedScalars::new(rows.encoding, rows.count * n, rows.output);
+        let output = decode_rows(&output, rows.count, n, n)?;
+        if self.verify == Verification::Full {
+            self.oracle.ntt_in_place(&self.plan, &mut input, control)?;
+            return Ok(input == output);
+        }
+        let mut pairs = input.iter().zip(output.iter());
+        Ok(pairs.all(|(input, output)| verify_ntt(&self.plan, input, output)))
+    }
+}
+
+/// Decodes `count` rows of `length` elements and pads each with zeros to `n`.
+fn decode_rows(
+    given: &EncodedScalars<'_>,
+    count: usize,
+    length: usize,
+    n: usize,
+) -> Result<Zeroizing<Vec<Vec<Fr>>>> {
+    let mut rows = Zeroizing::new(Vec::with_capacity(count));
+    for row in 0..count {
+        rows.push(vec![Fr::default(); n]);
+        given.decode_elements(row * length, &mut rows[row][..length])?;
+    }
+    Ok(rows)
+}
+
+impl StepInPieces for NttInPieces {
+    fn next_elements(&self) -> Range<usize> {
+        let Range { start, end } = self.next_rows();
+        start * self.row_length()..end * self.row_length()
+    }
+
+    /// A group of rows is written before it is checked.
+    fn compute(&mut self, context: &PieceContext<'_>) -> Result<Option<PiecesDone>> {
+        let ElementSink { encoding, sink } =
+            context.sink.ok_or_else(|| Error::Internal("the step has no sink".into()))?;
+        let (rows, elements, input) = (self.next_rows(), self.next_elements(), context.input);
+        let start = (elements.start * input.encoding.width()) as u64;
+        let source = Shifted { all: input.source, start };
+        let first = input.names.first + elements.start as u64;
+        let names = ElementNames { first, ..input.names };
+        let input = EncodedScalars { count: elements.len(), names, source: &source, ..input };
+        let output = Shifted { all: sink, start: ((rows.start as u64) << self.plan.lg_n) * 32 };
+        let (count, row_length) = (rows.len(), self.row_length());
+        let check_on_device = self.verify == Verification::Probabilistic;
+        let rows_of_piece =
+            NttRows { input, count, row_length, encoding, output: &output, check_on_device };
+        let mut executor = self.engine.ntt(&self.plan, &rows_of_piece, context.control)?;
+        add_stages(&mut self.stages, &executor.stages);
+        if executor.checked_on_device {
+            let checks = executor.stages.iter().filter(|stage| stage.name == CHECK_STAGE);
+            self.verify_time += checks.map(|stage| stage.duration).sum::<Duration>();
+        } else if self.verify != Verification::None {
+            let begun = Instant::now();
+            let is_right = self.check(&rows_of_piece, context.control)?;
+            self.verify_time += begun.elapsed();
+            if !is_right {
+                return Err(Error::Corrupt);
+            }
+        }
+        self.rows_done = rows.end;
+        if self.rows_done < self.input.rows() as usize {
+            return Ok(None);
+        }
+        executor.stages = mem::take(&mut self.stages);
+        Ok(Some(PiecesDone { points: None, executor, verify_time: self.verify_time }))
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let copies = if self.verify == Verification::None { 2 } else { 3 };
+        let group = ((self.rows_at_once() as u64) << self.plan.lg_n) * 32;
+        group * copies + self.engine.ntt_scratch_bytes(&self.plan)
+    }
+}

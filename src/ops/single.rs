@@ -1,0 +1,34 @@
+//! Programs of one step that reads an input: what MSM and NTT calls are.
+
+use super::{InputStep, MsmStep, NttStep, OperationProgram};
+use crate::{
+    curve::{Group, NttPlan},
+    error::Result,
+    field::FieldId,
+    program::{Program, ValueId},
+};
+
+/// The value of the step.
+pub const SINGLE_STEP: ValueId = ValueId(1);
+
+/// An MSM of `rows` scalar vectors of `length` scalars each, over bases that the run is given.
+///
+/// Errors: `Step` for a number of rows or scalars that is too large.
+pub fn single_msm(group: Group, rows: usize, length: usize) -> Result<OperationProgram> {
+    let (object_id, offset) = ([0; 32], 0);
+    let step = MsmStep { input: ValueId(0), group, object_id, offset };
+    Program::new(vec![input(rows, length as u64).into(), step.into()])
+}
+
+/// An NTT of `rows` rows of `length` elements each.
+///
+/// Errors: `Step` for a number of rows or elements that is too large.
+pub fn single_ntt(plan: NttPlan, rows: usize, length: u64) -> Result<OperationProgram> {
+    let step = NttStep { input: ValueId(0), plan };
+    Program::new(vec![input(rows, length).into(), step.into()])
+}
+
+fn input(rows: usize, length: u64) -> InputStep {
+    let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+    InputStep { field: FieldId::Bls12381Fr, rows, length }
+}
