@@ -53,6 +53,8 @@ async fn msm_equals_arkworks<A: CurvePoint>(n: usize) {
     assert_eq!(client.msm(&middle, &scalars[1..n - 1]).await.unwrap(), expected, "slice");
     let vector = client.put_vector(&scalars).await.unwrap();
     assert_eq!(client.msm(&bases, vector.id).await.unwrap(), sum, "vector");
+    let part = ScalarInput::UploadFrom { id: vector.id, first: 1 };
+    assert_eq!(client.msm(&middle, part).await.unwrap(), expected, "part of a vector");
     client.release_vector(vector.id).await.unwrap();
     let gone = client.msm(&bases, vector.id).await.unwrap_err();
     assert!(gone.is_not_found(), "{gone}");

@@ -10,7 +10,7 @@ use super::{
     call::{CallBudget, CallFuture},
     convert,
     error::{ClientError, Result},
-    options::ScalarPayload,
+    options::{ScalarPayload, UploadedScalars},
     striped_upload::{PutHeader, UploadLane, UploadStripes},
     upload::ChunkQueue,
 };
@@ -126,8 +126,12 @@ impl Client {
                 verify: v1::Verify::from(options.verify).into(),
             };
             let (result, upload_time) = match scalars.into_payload() {
-                Err(id) => {
-                    let scalars = Scalars::UploadId(id.to_bytes());
+                Err(UploadedScalars { id, first }) => {
+                    let upload_id = id.to_bytes();
+                    let scalars = match first {
+                        None => Scalars::UploadId(upload_id),
+                        Some(offset) => Scalars::Stored(v1::StoredVector { upload_id, offset }),
+                    };
                     (self.msm_unary(spec, scalars, &mut call).await?, Some(Duration::ZERO))
                 }
                 Ok(ScalarPayload { encoding, bytes }) => {

@@ -142,6 +142,20 @@ pub enum ScalarInput<'a> {
     SharedVector(&'a SharedVector),
     /// A vector on the server, complete or still being uploaded.
     Upload(UploadKey),
+    /// Elements of such a vector, from one on: as many as the call needs.
+    UploadFrom {
+        /// The vector.
+        id: UploadKey,
+        /// Index of the first element.
+        first: u64,
+    },
+}
+
+/// A vector on the server.
+pub(crate) struct UploadedScalars {
+    pub id: UploadKey,
+    /// Index of the first element; `None` for all of the vector.
+    pub first: Option<u64>,
 }
 
 pub(crate) struct ScalarPayload<'a> {
@@ -150,8 +164,8 @@ pub(crate) struct ScalarPayload<'a> {
 }
 
 impl<'a> ScalarInput<'a> {
-    /// `Err` with the id if the elements are on the server.
-    pub(crate) fn into_payload(self) -> Result<ScalarPayload<'a>, UploadKey> {
+    /// `Err` if the elements are on the server.
+    pub(crate) fn into_payload(self) -> Result<ScalarPayload<'a>, UploadedScalars> {
         let (encoding, bytes) = match self {
             Self::Fr(scalars) => {
                 (ScalarEncoding::Montgomery, OutgoingBytes::Secret(fr_as_bytes(scalars)))
@@ -161,7 +175,10 @@ impl<'a> ScalarInput<'a> {
             }
             Self::Bytes { encoding, bytes } => (encoding, OutgoingBytes::Secret(bytes)),
             Self::Shared { encoding, bytes } => (encoding, OutgoingBytes::Shared(bytes)),
-            Self::Upload(id) => return Err(id),
+            Self::Upload(id) => return Err(UploadedScalars { id, first: None }),
+            Self::UploadFrom { id, first } => {
+                return Err(UploadedScalars { id, first: Some(first) });
+            }
         };
         Ok(ScalarPayload { encoding, bytes })
     }
@@ -224,7 +241,7 @@ impl std::fmt::Debug for ScalarInput<'_> {
                 write!(f, "ScalarInput({encoding:?}, {} bytes)", bytes.len())
             }
             Self::SharedVector(vector) => write!(f, "ScalarInput({vector:?})"),
-            Self::Upload(_) => f.write_str("ScalarInput(upload)"),
+            Self::Upload(_) | Self::UploadFrom { .. } => f.write_str("ScalarInput(upload)"),
         }
     }
 }

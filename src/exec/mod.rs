@@ -10,6 +10,7 @@ mod in_pieces;
 mod operands;
 mod report;
 
+#[cfg(test)]
 pub use call::RunCall;
 pub use executor::{AwaitedElements, Executor, RunInProgress};
 #[cfg(feature = "cuda")]

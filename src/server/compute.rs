@@ -13,6 +13,7 @@ use super::{
     response,
     result_stream::ResponseStream,
     run::AdmittedRun,
+    single_step::GivenVector,
     state::ServerState,
 };
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     error::{Error, FieldProblem},
     store::UploadUseGuard,
     wire::{
-        decode::{self, UploadId, VectorUploadHeader, required},
+        decode::{self, UploadId, required},
         v1::{
             self, compute_server::Compute, msm_request::Scalars, msm_stream_request,
             ntt_request::Input, ntt_response::Output, ntt_stream_request, run_request,
@@ -34,12 +35,21 @@ pub struct ComputeService {
 
 enum UnarySource {
     Inline(v1::InlineVector),
-    /// The id of a vector or of an upload in progress.
-    Upload(UploadId),
+    /// A vector or an upload in progress.
+    Upload {
+        id: UploadId,
+        offset: Option<u64>,
+    },
+}
+
+impl UnarySource {
+    fn of_upload(id: &[u8], offset: Option<u64>) -> Result<Self, Error> {
+        Ok(Self::Upload { id: decode::upload_id(id)?, offset })
+    }
 }
 
 struct UnaryPayload {
-    vector: VectorUploadHeader,
+    vector: GivenVector,
     payload: Arc<UploadBuffer>,
     admitted_bytes: u64,
     _upload_in_use: Option<UploadUseGuard>,
@@ -49,9 +59,9 @@ impl UnaryPayload {
     /// Finds the upload, or copies the scalars in the request.
     fn open(call: &CallContext, source: UnarySource) -> Result<Self, Error> {
         match source {
-            UnarySource::Upload(id) => {
+            UnarySource::Upload { id, offset } => {
                 let upload = call.state.uploads.get(id)?;
-                let vector = upload.vector()?.clone();
+                let vector = GivenVector { offset, ..GivenVector::whole(upload.vector()?) };
                 let (payload, in_use) = (upload.payload.clone(), Some(upload.begin_use()));
                 Ok(Self { vector, payload, admitted_bytes: 0, _upload_in_use: in_use })
             }
@@ -60,8 +70,7 @@ impl UnaryPayload {
                 let (len, width) = (inline.data.len(), encoding.width());
                 let count = decode::element_count("inline.data", len, width)? as u64;
                 let permit = call.admit(len as u64, 0)?;
-                let id = UploadId([0; 16]);
-                let vector = VectorUploadHeader { id, encoding, count, streams: 1 };
+                let vector = GivenVector { encoding, count, offset: None };
                 let payload =
                     Arc::new(UploadBuffer::from_bytes(&call.state.payloads, &inline.data, permit));
                 Ok(Self { vector, payload, admitted_bytes: len as u64, _upload_in_use: None })
@@ -79,11 +88,14 @@ impl Compute for ComputeService {
         call::run(&self.state, "msm", request, async |call, request| {
             let source = match required("scalars", request.scalars)? {
                 Scalars::Inline(inline) => UnarySource::Inline(inline),
-                Scalars::UploadId(id) => UnarySource::Upload(decode::upload_id(&id)?),
+                Scalars::UploadId(id) => UnarySource::of_upload(&id, None)?,
+                Scalars::Stored(part) => {
+                    UnarySource::of_upload(&part.upload_id, Some(part.offset))?
+                }
             };
             let requested = decode::msm_spec(request.spec)?;
             let input = UnaryPayload::open(&call, source)?;
-            let job = msm::admit(&call, requested, &input.vector, input.admitted_bytes)?;
+            let job = msm::admit(&call, requested, input.vector, input.admitted_bytes)?;
             let finished = job.submit(&call, input.payload.clone()).await?;
             let result = msm::result(finished, input.payload.receive_time_since(call.started));
             Ok(v1::MsmResponse { result: Some(result) })
@@ -105,7 +117,7 @@ impl Compute for ComputeService {
             let requested = decode::msm_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.scalars", header.scalars)?)?;
             let bytes = call.unadmitted_payload_bytes(&vector)?;
-            let job = msm::admit(&call, requested, &vector, bytes)?;
+            let job = msm::admit(&call, requested, GivenVector::whole(&vector), bytes)?;
             let mut input = StreamedUploads::open(&call, [vector])?;
             let ticket = job.submit(&call, input.payload(0).clone());
             let chunk_of = |message: v1::MsmStreamRequest| {
@@ -130,11 +142,12 @@ impl Compute for ComputeService {
         call::run(&self.state, "ntt", request, async |call, request| {
             let source = match required("input", request.input)? {
                 Input::Inline(inline) => UnarySource::Inline(inline),
-                Input::UploadId(id) => UnarySource::Upload(decode::upload_id(&id)?),
+                Input::UploadId(id) => UnarySource::of_upload(&id, None)?,
+                Input::Stored(part) => UnarySource::of_upload(&part.upload_id, Some(part.offset))?,
             };
             let spec = decode::ntt_spec(request.spec)?;
             let input = UnaryPayload::open(&call, source)?;
-            let admitted = AdmittedNtt::admit(&call, spec, &input.vector, input.admitted_bytes)?;
+            let admitted = AdmittedNtt::admit(&call, spec, input.vector, input.admitted_bytes)?;
             let max = call.state.settings.message_payload_bytes_max;
             if !request.keep && admitted.rows.len() > max {
                 return Err(Error::field("keep", FieldProblem::TooLarge { max }).into());
@@ -172,7 +185,7 @@ impl Compute for ComputeService {
             let spec = decode::ntt_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.input", header.input)?)?;
             let bytes = call.unadmitted_payload_bytes(&vector)?;
-            let job = AdmittedNtt::admit(&call, spec, &vector, bytes)?;
+            let job = AdmittedNtt::admit(&call, spec, GivenVector::whole(&vector), bytes)?;
             let input = StreamedUploads::open(&call, [vector])?;
             let chunk_of = |message: v1::NttStreamRequest| {
                 UploadChunk::of_only_upload(match message.message {

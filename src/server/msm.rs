@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     call::CallContext,
     call_record, response,
-    single_step::{self, SingleStepJob, check_count},
+    single_step::{self, GivenVector, SingleStepJob},
 };
 use crate::{
     error::{Error, FieldProblem, Result},
@@ -13,7 +13,7 @@ use crate::{
     ops::single_msm,
     program::OutputKind,
     wire::{
-        decode::{BasesRef, RequestedMsm, VectorUploadHeader},
+        decode::{BasesRef, RequestedMsm},
         v1,
     },
 };
@@ -25,7 +25,7 @@ use crate::{
 pub fn admit(
     call: &CallContext,
     requested: RequestedMsm,
-    vector: &VectorUploadHeader,
+    scalars: GivenVector,
     payload_bytes: u64,
 ) -> Result<SingleStepJob> {
     let RequestedMsm { group, bases, batch, reduce, result_encoding, verify } = requested;
@@ -38,7 +38,7 @@ pub fn admit(
         }
     };
     let n = bases.count();
-    check_count("scalars", vector.count, batch, n as u64)?;
+    let elements = scalars.rows("scalars", batch, n as u64)?;
     let max = call.state.settings.message_payload_bytes_max;
     let sum_bytes = result_encoding.point_bytes(group) as u64;
     if batch as u64 * sum_bytes > max {
@@ -48,16 +48,15 @@ pub fn admit(
     // Before the program, which has a limit of its own for vectors.
     call.check_fits(payload_bytes)?;
     let program = single_msm(group, batch, n)?;
-    let run = single_step::start(call, program, vector, OutputKind::Points, verify)?;
+    let run = single_step::start(call, program, elements, OutputKind::Points, verify)?;
     let working_bytes = run.memory_bytes().saturating_add(bases.bytes());
     call.check_fits(working_bytes.saturating_add(payload_bytes))?;
     Ok(SingleStepJob {
         call: "msm",
         input_field: "scalars",
         run,
-        encoding: vector.encoding,
+        elements,
         reduce,
-        count: vector.count,
         bases: vec![bases],
         output: ProgramJobOutput::Points(result_encoding),
         verify,

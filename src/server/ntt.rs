@@ -8,7 +8,7 @@ use super::{
     receive::StreamedUploads,
     response,
     result_stream::{ResultStream, SentVector, StreamTimes, StreamedResult},
-    single_step::{self, SingleStepJob, check_count},
+    single_step::{self, GivenVector, SingleStepJob},
 };
 use crate::{
     buffer::UploadBuffer,
@@ -39,20 +39,20 @@ impl AdmittedNtt {
     pub fn admit(
         call: &CallContext,
         requested: RequestedNtt,
-        vector: &VectorUploadHeader,
+        input: GivenVector,
         payload_bytes: u64,
     ) -> Result<Self> {
         let RequestedNtt { plan, batch, row_length, reduce, output_encoding, verify } = requested;
-        if !vector.encoding.is_full() {
+        if !input.encoding.is_full() {
             return Err(Error::field("encoding", FieldProblem::OutOfRange));
         }
-        check_count("input", vector.count, batch, row_length)?;
+        let elements = input.rows("input", batch, row_length)?;
         let result_bytes = ((batch as u64) << plan.lg_n) * 32;
         let payload_bytes = result_bytes.saturating_add(payload_bytes);
         // Before the program, which has a limit of its own for vectors.
         call.check_fits(payload_bytes)?;
         let program = single_ntt(plan, batch, row_length)?;
-        let run = single_step::start(call, program, vector, OutputKind::Elements, verify)?;
+        let run = single_step::start(call, program, elements, OutputKind::Elements, verify)?;
         let working_bytes = run.memory_bytes();
         call.check_fits(working_bytes.saturating_add(payload_bytes))?;
         let result_permit = call.admit(result_bytes, 0)?;
@@ -63,9 +63,8 @@ impl AdmittedNtt {
             call: "ntt",
             input_field: "input",
             run,
-            encoding: vector.encoding,
+            elements,
             reduce,
-            count: vector.count,
             bases: Vec::new(),
             output: ProgramJobOutput::Elements { encoding, payload: rows.clone() },
             verify,

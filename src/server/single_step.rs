@@ -24,10 +24,8 @@ pub struct SingleStepJob {
     /// The call's field for its input.
     pub input_field: &'static str,
     pub run: Box<dyn RunInProgress>,
-    pub encoding: ScalarEncoding,
+    pub elements: VectorRange,
     pub reduce: bool,
-    /// Elements of the input.
-    pub count: u64,
     pub bases: Vec<JobBases>,
     pub output: ProgramJobOutput,
     pub verify: Verification,
@@ -40,11 +38,11 @@ pub struct SingleStepJob {
 pub fn start(
     call: &CallContext,
     program: OperationProgram,
-    vector: &VectorUploadHeader,
+    elements: VectorRange,
     kind: OutputKind,
     verify: Verification,
 ) -> Result<Box<dyn RunInProgress>> {
-    let &VectorUploadHeader { encoding, count, .. } = vector;
+    let VectorRange { encoding, count, .. } = elements;
     let output = OutputSpec { value: SINGLE_STEP, kind };
     let executor = &call.state.compute.executor;
     executor.start(Arc::new(program), &[InputSpec { encoding, count }], vec![output], verify)
@@ -57,8 +55,9 @@ impl SingleStepJob {
         call: &CallContext,
         payload: Arc<UploadBuffer>,
     ) -> JobTicket<ProgramOutput> {
-        let Self { encoding, reduce, count, verify, permit, .. } = self;
-        let input = ProgramJobInput { payload, copy: None, encoding, reduce, first: 0, count };
+        let Self { elements, reduce, verify, permit, .. } = self;
+        let VectorRange { encoding, first, count } = elements;
+        let input = ProgramJobInput { payload, copy: None, encoding, reduce, first, count };
         let job = ProgramJob {
             call: self.call,
             run: self.run,
@@ -76,15 +75,47 @@ impl SingleStepJob {
     }
 }
 
-/// Checks that a payload of `count` elements holds `batch` vectors of `n`.
-///
-/// Errors: `Invalid` if it does not, or if the product overflows.
-pub fn check_count(field: &'static str, count: u64, batch: usize, n: u64) -> Result<()> {
-    let expected = (batch as u64)
-        .checked_mul(n)
-        .ok_or(Error::field(field, FieldProblem::TooLarge { max: u64::MAX }))?;
-    if count != expected {
-        return Err(Error::field(field, FieldProblem::Length { expected, got: count }));
+/// The vector that a call reads, or reads a part of.
+#[derive(Debug, Clone, Copy)]
+pub struct GivenVector {
+    pub encoding: ScalarEncoding,
+    /// Elements that the vector has.
+    pub count: u64,
+    /// Index of the first element to read; `None` if the call reads all of them.
+    pub offset: Option<u64>,
+}
+
+impl GivenVector {
+    pub fn whole(vector: &VectorUploadHeader) -> Self {
+        Self { encoding: vector.encoding, count: vector.count, offset: None }
     }
-    Ok(())
+
+    /// `batch` rows of `n` elements.
+    ///
+    /// Errors: `Invalid` if there are fewer, or if all must be read and there are more.
+    pub fn rows(self, field: &'static str, batch: usize, n: u64) -> Result<VectorRange> {
+        let Self { encoding, count: held, offset } = self;
+        let count = (batch as u64)
+            .checked_mul(n)
+            .ok_or(Error::field(field, FieldProblem::TooLarge { max: u64::MAX }))?;
+        let wrong = Error::field(field, FieldProblem::Length { expected: count, got: held });
+        let first = match (offset, held.checked_sub(count)) {
+            (None, Some(0)) => 0,
+            (None, _) | (Some(_), None) => return Err(wrong),
+            (Some(offset), Some(max)) if offset > max => {
+                return Err(Error::field("stored.offset", FieldProblem::TooLarge { max }));
+            }
+            (Some(offset), Some(_)) => offset,
+        };
+        Ok(VectorRange { encoding, first, count })
+    }
+}
+
+/// The elements that a call reads.
+#[derive(Debug, Clone, Copy)]
+pub struct VectorRange {
+    pub encoding: ScalarEncoding,
+    /// Index of the first one in the vector.
+    pub first: u64,
+    pub count: u64,
 }

@@ -117,3 +117,40 @@ async fn a_run_that_fails_keeps_nothing() {
     assert_eq!(unknown.code(), Code::NotFound);
     until_idle(&channel, "a failed run").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_read_parts_of_vectors() {
+    let daemon = TestServer::start(ServerSettings::default());
+    let channel = daemon.channel().await;
+    let (a, id) = (messages::random(3 * N), messages::id());
+    run(&channel, keep_multiples(&a, Fr::from(1), &id)).await;
+    let part = |offset| v1::StoredVector { upload_id: id.clone(), offset };
+    let bases = messages::points::<G1Affine>(N);
+    let spec = messages::spec(v1::Group::G1 as i32, messages::inline(&bases));
+    let msm = |batch, offset| v1::MsmRequest {
+        spec: Some(v1::MsmSpec { batch, ..spec.clone() }),
+        scalars: Some(v1::msm_request::Scalars::Stored(part(offset))),
+    };
+    let answer = compute(&channel).msm(msm(2, 5)).await.unwrap().into_inner();
+    let sums = [&a[5..][..N], &a[5 + N..][..N]]
+        .map(|scalars| messages::compressed::<G1Affine>(messages::sum(&bases, scalars)));
+    assert_eq!(answer.result.unwrap().points, sums.concat());
+    let ntt = |batch, offset| v1::NttRequest {
+        spec: Some(v1::NttSpec { batch, ..messages::ntt_spec(LG_N) }),
+        input: Some(v1::ntt_request::Input::Stored(part(offset))),
+        keep: false,
+    };
+    let answer = compute(&channel).ntt(ntt(1, 7)).await.unwrap().into_inner();
+    let Some(v1::ntt_response::Output::Rows(rows)) = answer.output else { panic!("no rows") };
+    assert!(rows.data == messages::canonical(&transform(&a[7..][..N], Fr::from(1))));
+    for (batch, offset, refusal) in [(2, 9, "SIZE_TOO_LARGE"), (4, 0, "LENGTH_MISMATCH")] {
+        let msm = compute(&channel).msm(msm(batch, offset)).await.map(|_| ());
+        let ntt = compute(&channel).ntt(ntt(batch, offset)).await.map(|_| ());
+        for refused in [msm, ntt] {
+            let status = refused.expect_err("is beyond the end");
+            assert_eq!((status.code(), reason(&status)), (Code::InvalidArgument, refusal.into()));
+        }
+    }
+    release(&channel, &id).await;
+    until_idle(&channel, "a vector").await;
+}

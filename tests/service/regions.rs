@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use capstan::{
     curve::{Fr, G1Affine},
-    server::ServerSettings,
+    server::{Engines, ServerSettings},
     wire::v1::{self, ScalarEncoding, Verify},
 };
 use tempfile::TempDir;
@@ -13,7 +13,9 @@ use tonic::{Code, transport::Channel};
 
 use super::program_steps::{put_bases, transform};
 use crate::daemon::{
-    TestServer, load, messages,
+    TestServer,
+    faulty_engine::faulty_engines,
+    load, messages,
     programs::{self, RunAnswer},
     reason,
     regions::{self, TestRegion},
@@ -34,10 +36,14 @@ pub struct LocalServer {
 
 impl LocalServer {
     pub async fn new(settings: ServerSettings) -> Self {
+        Self::with_engines(settings, Engines::cpu(2, "asked for").unwrap()).await
+    }
+
+    pub async fn with_engines(settings: ServerSettings, engines: Engines) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("capstan.sock");
         let settings = ServerSettings { unix_socket: Some(socket.clone()), ..settings };
-        let server = TestServer::start(settings);
+        let server = TestServer::with_engines(settings, engines);
         let channel = unix_channel(&socket).await;
         Self { _server: server, _folder: folder, socket, channel }
     }
@@ -77,6 +83,29 @@ async fn programs_read_and_write_regions_with_every_check() {
             let written = region.bytes(to as usize, 32 * N);
             assert!(written == &transformed[..], "{verify:?}: {from} to {to}");
         }
+    }
+    until_idle(&server.channel, "nothing is left").await;
+}
+
+/// Rows are transformed and written one by one, over rows that are still to be read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_may_be_written_over_later_rows_of_the_input() {
+    let engines = faulty_engines().0;
+    let server = LocalServer::with_engines(ServerSettings::default(), engines).await;
+    let mut region = server.region().await;
+    const ROWS: usize = 4;
+    for (length, from, to) in [(N, 0, 0), (N, 0, 32), (N, 0, 32 * N as u64), (N - 3, 7, 7)] {
+        let a = messages::random(ROWS * length);
+        let padded = |row: &[Fr]| [row, &vec![Fr::from(0); N - length]].concat();
+        let rows = a.chunks(length).map(|row| transform(&padded(row), Fr::from(1)));
+        let transformed = messages::canonical(&rows.collect::<Vec<_>>().concat());
+        region.put(from as usize, &messages::canonical(&a));
+        let steps = [programs::input(ROWS as u32, length as u64), programs::ntt(0, LG_N)];
+        let inputs = vec![programs::in_region(canonical(&region, from))];
+        let outputs = vec![programs::to_region(1, canonical(&region, to))];
+        server.run(programs::call(steps, inputs, outputs)).await;
+        let written = region.bytes(to as usize, 32 * ROWS * N);
+        assert!(written == &transformed[..], "rows of {length}: {from} to {to}");
     }
     until_idle(&server.channel, "nothing is left").await;
 }

@@ -7,7 +7,7 @@ use crate::{
     client::{
         ScalarInput, UploadKey, VectorInfo, convert,
         error::{ClientError, Result},
-        options::ScalarPayload,
+        options::{ScalarPayload, UploadedScalars},
         payload::OutgoingBytes,
         program::ClientProgram,
     },
@@ -180,7 +180,8 @@ fn plan_input<'a>(run: &'a ProgramRun<'_>, value: ValueId) -> Result<PlannedInpu
             let count = convert::element_count("inputs", bytes.len(), encoding.width())?;
             (InputSpec { encoding, count }, ElementSource::Local(bytes))
         }
-        Err(id) => {
+        Err(UploadedScalars { id, first }) => {
+            let offset = offset.saturating_add(first.unwrap_or(0));
             // The server checks the length and the encoding.
             let (encoding, count) = (ENCODING, elements_of(run, value));
             let stored = v1::StoredVector { upload_id: id.to_bytes(), offset };
