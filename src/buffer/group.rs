@@ -1,8 +1,13 @@
 //! A payload's memory: slots behind locks, organised in groups.
 
-use std::{mem, ops::Range, sync::OnceLock, thread};
+use std::{
+    mem,
+    ops::Range,
+    sync::{Arc, OnceLock},
+    thread,
+};
 
-use parking_lot::Mutex;
+use parking_lot::{ArcRwLockReadGuard, RawRwLock, RwLock};
 
 use super::{
     PayloadPool, QuotaPermit, RegionSlice,
@@ -40,7 +45,7 @@ enum SegmentGroup {
 
 /// A full group has segments of 2 MiB, a tail one per slot, the last one as long as its bytes.
 struct UnpinnedGroup {
-    segments: Box<[Mutex<Segment>]>,
+    segments: Box<[Arc<RwLock<Segment>>]>,
     bytes: usize,
 }
 
@@ -50,6 +55,12 @@ struct PinnedGroup {
     /// The number of leading slots that the payload uses; drop wipes them.
     used: usize,
     pool: PayloadPool,
+}
+
+/// Bytes of one slot, locked against writers.
+pub(super) enum LockedBytes {
+    Segment(ArcRwLockReadGuard<RawRwLock, Segment>, Range<usize>),
+    Pinned(ArcRwLockReadGuard<RawRwLock, &'static mut [u8]>, Range<usize>),
 }
 
 /// A range of bytes in one slot.
@@ -73,7 +84,7 @@ pub(super) fn slots(range: Range<u64>) -> impl Iterator<Item = SlotRange> {
 }
 
 impl UnpinnedGroup {
-    fn segment(&self, slot: usize) -> &Mutex<Segment> {
+    fn segment(&self, slot: usize) -> &Arc<RwLock<Segment>> {
         &self.segments[slot % self.segments.len()]
     }
 
@@ -89,7 +100,7 @@ impl UnpinnedGroup {
 
 impl Drop for PinnedGroup {
     fn drop(&mut self) {
-        self.slots[..self.used].iter_mut().for_each(|slot| wipe(slot.get_mut()));
+        self.slots[..self.used].iter_mut().for_each(|slot| wipe(&mut slot.write()));
         self.pool.return_pinned(mem::take(&mut self.slots));
     }
 }
@@ -104,7 +115,7 @@ impl SegmentGroup {
             return Self::Pinned(PinnedGroup { slots, used, pool: pool.clone() });
         }
         let segments = if bytes == GROUP { GROUP_SEGMENTS } else { used };
-        let segments = (0..segments).map(|_| Mutex::default()).collect();
+        let segments = (0..segments).map(|_| Arc::default()).collect();
         Self::Unpinned(UnpinnedGroup { segments, bytes })
     }
 
@@ -112,9 +123,9 @@ impl SegmentGroup {
         match self {
             Self::Unpinned(group) => {
                 let (size, offset) = (group.segment_bytes(to.slot), group.offset(to.slot));
-                group.segment(to.slot).lock().write(pool, size, offset + to.bytes.start, bytes);
+                group.segment(to.slot).write().write(pool, size, offset + to.bytes.start, bytes);
             }
-            Self::Pinned(group) => group.slots[to.slot].lock()[to.bytes].copy_from_slice(bytes),
+            Self::Pinned(group) => group.slots[to.slot].write()[to.bytes].copy_from_slice(bytes),
         }
     }
 
@@ -122,9 +133,18 @@ impl SegmentGroup {
         match self {
             Self::Unpinned(group) => {
                 let offset = group.offset(from.slot) + from.bytes.start;
-                read(group.segment(from.slot).lock().bytes(offset, from.bytes.len()));
+                read(group.segment(from.slot).read().bytes(offset, from.bytes.len()));
             }
-            Self::Pinned(group) => read(&group.slots[from.slot].lock()[from.bytes]),
+            Self::Pinned(group) => read(&group.slots[from.slot].read()[from.bytes]),
+        }
+    }
+}
+
+impl LockedBytes {
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Segment(segment, bytes) => segment.bytes(bytes.start, bytes.len()),
+            Self::Pinned(slot, bytes) => &slot[bytes.clone()],
         }
     }
 }
@@ -159,6 +179,24 @@ impl PayloadMemory {
             let bytes = self.len - (slot.group * GROUP) as u64;
             SegmentGroup::new(&self.pool, bytes.min(GROUP as u64) as usize)
         })
+    }
+
+    /// The bytes of `range`, if they are in one slot. Locks no memory that is still to be written.
+    /// They must have been written; `is_complete` says whether all of the payload has been.
+    pub fn lock(&self, range: Range<u64>, is_complete: bool) -> Option<LockedBytes> {
+        let mut slots = slots(range);
+        let (Some(slot), None) = (slots.next(), slots.next()) else { return None };
+        match self.groups.get(slot.group)?.get()? {
+            SegmentGroup::Pinned(group) => {
+                Some(LockedBytes::Pinned(group.slots[slot.slot].read_arc(), slot.bytes))
+            }
+            SegmentGroup::Unpinned(group) if is_complete => {
+                let offset = group.offset(slot.slot);
+                let bytes = offset + slot.bytes.start..offset + slot.bytes.end;
+                Some(LockedBytes::Segment(group.segment(slot.slot).read_arc(), bytes))
+            }
+            SegmentGroup::Unpinned(_) => None,
+        }
     }
 
     /// Writes `bytes`, starting at byte number `start`.

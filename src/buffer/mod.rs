@@ -1,6 +1,7 @@
 //! Payload memory: budgeted, filled out of order, limited in fragments, zeroed on release.
 
 mod group;
+mod outgoing;
 mod pinned;
 mod pool;
 mod quota;
