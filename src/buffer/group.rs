@@ -1,13 +1,8 @@
 //! A payload's memory: slots behind locks, organised in groups.
 
-use std::{
-    mem,
-    ops::Range,
-    sync::{Arc, OnceLock},
-    thread,
-};
+use std::{mem, ops::Range, sync::OnceLock, thread};
 
-use parking_lot::{ArcRwLockReadGuard, RawRwLock, RwLock};
+use parking_lot::Mutex;
 
 use super::{
     PayloadPool, QuotaPermit, RegionSlice,
@@ -45,7 +40,7 @@ enum SegmentGroup {
 
 /// A full group has segments of 2 MiB, a tail one per slot, the last one as long as its bytes.
 struct UnpinnedGroup {
-    segments: Box<[Arc<RwLock<Segment>>]>,
+    segments: Box<[Mutex<Segment>]>,
     bytes: usize,
 }
 
@@ -55,12 +50,6 @@ struct PinnedGroup {
     /// The number of leading slots that the payload uses; drop wipes them.
     used: usize,
     pool: PayloadPool,
-}
-
-/// Bytes of one slot, locked against writers.
-pub(super) enum LockedBytes {
-    Segment(ArcRwLockReadGuard<RawRwLock, Segment>, Range<usize>),
-    Pinned(ArcRwLockReadGuard<RawRwLock, &'static mut [u8]>, Range<usize>),
 }
 
 /// A range of bytes in one slot.
@@ -84,7 +73,7 @@ pub(super) fn slots(range: Range<u64>) -> impl Iterator<Item = SlotRange> {
 }
 
 impl UnpinnedGroup {
-    fn segment(&self, slot: usize) -> &Arc<RwLock<Segment>> {
+    fn segment(&self, slot: usize) -> &Mutex<Segment> {
         &self.segments[slot % self.segments.len()]
     }
 
@@ -100,7 +89,7 @@ impl UnpinnedGroup {
 
 impl Drop for PinnedGroup {
     fn drop(&mut self) {
-        self.slots[..self.used].iter_mut().for_each(|slot| wipe(&mut slot.write()));
+        self.slots[..self.used].iter_mut().for_each(|slot| wipe(slot.get_mut()));
         self.pool.return_pinned(mem::take(&mut self.slots));
     }
 }
@@ -115,7 +104,7 @@ impl SegmentGroup {
             return Self::Pinned(PinnedGroup { slots, used, pool: pool.clone() });
         }
         let segments = if bytes == GROUP { GROUP_SEGMENTS } else { used };
-        let segments = (0..segments).map(|_| Arc::default()).collect();
+        let segments = (0..segments).map(|_| Mutex::default()).collect();
         Self::Unpinned(UnpinnedGroup { segments, bytes })
     }
 
@@ -123,9 +112,9 @@ impl SegmentGroup {
         match self {
             Self::Unpinned(group) => {
                 let (size, offset) = (group.segment_bytes(to.slot), group.offset(to.slot));
-                group.segment(to.slot).write().write(pool, size, offset + to.bytes.start, bytes);
+                group.segment(to.slot).lock().write(pool, size, offset + to.bytes.start, bytes);
             }
-            Self::Pinned(group) => group.slots[to.slot].write()[to.bytes].copy_from_slice(bytes),
+            Self::Pinned(group) => group.slots[to.slot].lock()[to.bytes].copy_from_slice(bytes),
         }
     }
 
@@ -133,18 +122,9 @@ impl SegmentGroup {
         match self {
             Self::Unpinned(group) => {
                 let offset = group.offset(from.slot) + from.bytes.start;
-                read(group.segment(from.slot).read().bytes(offset, from.bytes.len()));
+                read(group.segment(from.slot).lock().bytes(offset, from.bytes.len()));
             }
-            Self::Pinned(group) => read(&group.slots[from.slot].read()[from.bytes]),
-        }
-    }
-}
-
-impl LockedBytes {
-    pub fn as_slice(&self) -> &[u8] {
-        match self {
-            Self::Segment(segment, bytes) => segment.bytes(bytes.start, bytes.len()),
-            Self::Pinned(slot, bytes) => &slot[bytes.clone()],
+            Self::Pinned(group) => read(&group.slots[from.slot].lock()[from.bytes]),
         }
     }
 }
@@ -179,24 +159,6 @@ impl PayloadMemory {
             let bytes = self.len - (slot.group * GROUP) as u64;
             SegmentGroup::new(&self.pool, bytes.min(GROUP as u64) as usize)
         })
-    }
-
-    /// The bytes of `range`, if they are in one slot. Locks no memory that is still to be written.
-    /// They must have been written; `is_complete` says whether all of the payload has been.
-    pub fn lock(&self, range: Range<u64>, is_complete: bool) -> Option<LockedBytes> {
-        let mut slots = slots(range);
-        let (Some(slot), None) = (slots.next(), slots.next()) else { return None };
-        match self.groups.get(slot.group)?.get()? {
-            SegmentGroup::Pinned(group) => {
-                Some(LockedBytes::Pinned(group.slots[slot.slot].read_arc(), slot.bytes))
-            }
-            SegmentGroup::Unpinned(group) if is_complete => {
-                let offset = group.offset(slot.slot);
-                let bytes = offset + slot.bytes.start..offset + slot.bytes.end;
-                Some(LockedBytes::Segment(group.segment(slot.slot).read_arc(), bytes))
-            }
-            SegmentGroup::Unpinned(_) => None,
-        }
     }
 
     /// Writes `bytes`, starting at byte number `start`.

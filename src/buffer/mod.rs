@@ -1,7 +1,6 @@
 //! Payload memory: budgeted, filled out of order, limited in fragments, zeroed on release.
 
 mod group;
-mod outgoing;
 mod pinned;
 mod pool;
 mod quota;

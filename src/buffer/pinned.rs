@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use parking_lot::{
-    MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLockReadGuard, RwLockWriteGuard,
-};
+use parking_lot::{MappedMutexGuard, MutexGuard};
 
 use super::{UploadBuffer, group::slots};
 use crate::error::Result;
@@ -12,7 +10,7 @@ use crate::error::Result;
 /// Payload bytes, in place until this is dropped.
 pub enum PinnedRead<'a> {
     /// Locked against writers.
-    Slots(Vec<MappedRwLockReadGuard<'a, [u8]>>),
+    Slots(Vec<LockedSlot<'a>>),
     /// In memory shared with a client. Only devices may read them.
     Region(&'a [u8]),
 }
@@ -25,10 +23,12 @@ pub struct PinnedWrite<'a> {
 }
 
 enum ClaimedMemory<'a> {
-    /// Locked against readers and writers.
-    Slots(Vec<MappedRwLockWriteGuard<'a, [u8]>>),
+    Slots(Vec<LockedSlot<'a>>),
     Region(&'a mut [u8]),
 }
+
+/// A range of a slot, which is locked against other readers and writers.
+pub type LockedSlot<'a> = MappedMutexGuard<'a, [u8]>;
 
 impl UploadBuffer {
     /// Locks the longest prefix of `range` that lies in pinned memory; `None` if that is empty. All
@@ -38,12 +38,7 @@ impl UploadBuffer {
         if let Some(region) = &self.memory.region {
             return region.device_source(&range).map(PinnedRead::Region);
         }
-        // Always in ascending order, to avoid deadlock.
-        let slots = slots(range).map_while(|slot| {
-            let memory = self.memory.pinned_slot(&slot, false)?.read();
-            Some(RwLockReadGuard::map(memory, |memory| &memory[slot.bytes]))
-        });
-        let slots: Vec<_> = slots.collect();
+        let slots = self.lock_slots(range, false);
         (!slots.is_empty()).then_some(PinnedRead::Slots(slots))
     }
 
@@ -56,30 +51,31 @@ impl UploadBuffer {
                 Some(memory) => ClaimedMemory::Region(memory),
                 None => return Ok(None),
             },
-            None => ClaimedMemory::Slots(self.lock_for_write(range)),
+            None => ClaimedMemory::Slots(self.lock_slots(range, true)),
         };
         let write = PinnedWrite { upload: self, start, memory };
         Ok(self.claim(start..start + write.bytes())?.then_some(write))
     }
 
-    /// Allocates memory that does not exist yet.
-    fn lock_for_write(&self, range: Range<u64>) -> Vec<MappedRwLockWriteGuard<'_, [u8]>> {
+    /// If `allocate` is set, allocates memory that does not exist yet.
+    fn lock_slots(&self, range: Range<u64>, allocate: bool) -> Vec<LockedSlot<'_>> {
+        // Always in ascending order, to avoid deadlock.
         let slots = slots(range).map_while(|slot| {
-            let memory = self.memory.pinned_slot(&slot, true)?.write();
-            Some(RwLockWriteGuard::map(memory, |memory| &mut memory[slot.bytes]))
+            let memory = self.memory.pinned_slot(&slot, allocate)?.lock();
+            Some(MutexGuard::map(memory, |memory| &mut memory[slot.bytes]))
         });
         slots.collect()
     }
 }
 
-fn bytes<'a>(slots: impl Iterator<Item = &'a [u8]>) -> u64 {
-    slots.map(|slot| slot.len() as u64).sum()
+fn bytes(slots: &[LockedSlot<'_>]) -> u64 {
+    slots.iter().map(|slot| slot.len() as u64).sum()
 }
 
 impl PinnedRead<'_> {
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Slots(slots) => bytes(slots.iter().map(|slot| &**slot)),
+            Self::Slots(slots) => bytes(slots),
             Self::Region(memory) => memory.len() as u64,
         }
     }
@@ -96,7 +92,7 @@ impl PinnedRead<'_> {
 impl PinnedWrite<'_> {
     pub fn bytes(&self) -> u64 {
         match &self.memory {
-            ClaimedMemory::Slots(slots) => bytes(slots.iter().map(|slot| &**slot)),
+            ClaimedMemory::Slots(slots) => bytes(slots),
             ClaimedMemory::Region(memory) => memory.len() as u64,
         }
     }

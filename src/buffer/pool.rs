@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use memmap2::{Advice, MmapMut};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use zeroize::Zeroize;
 
 use super::Wiper;
@@ -28,7 +28,7 @@ const SPARE_DIVISOR: u64 = 64;
 const SPARE_BYTES_MIN: u64 = 64 << 20;
 
 /// A slot of memory that devices can access.
-pub(super) type PinnedSlot = Arc<RwLock<&'static mut [u8]>>;
+pub(super) type PinnedSlot = Mutex<&'static mut [u8]>;
 
 /// The memory of a server's payloads. Clones share it.
 #[derive(Clone)]
@@ -51,8 +51,7 @@ impl PayloadPool {
     pub fn new(bytes_max: u64, pinned: Vec<&'static mut [u8]>) -> Self {
         let spare_bytes = (bytes_max / SPARE_DIVISOR).max(SPARE_BYTES_MIN);
         let groups = pinned.into_iter().flat_map(|memory| memory.chunks_exact_mut(GROUP));
-        let slot = |memory| Arc::new(RwLock::new(memory));
-        let groups = groups.map(|group| group.chunks_exact_mut(SLOT).map(slot).collect());
+        let groups = groups.map(|group| group.chunks_exact_mut(SLOT).map(Mutex::new).collect());
         Self(Arc::new(IdleMemory {
             spare: Mutex::default(),
             spare_max: (spare_bytes / SEGMENT_BYTES as u64) as usize,

@@ -7,7 +7,10 @@ use tokio::{sync::mpsc, task::spawn_blocking, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::{call::CallContext, response::CHUNK_BYTES};
+use super::{
+    call::CallContext,
+    response::{self, CHUNK_BYTES},
+};
 use crate::{
     curve::points::{self, Bases, PointEncoding},
     error::{Error, FieldProblem, Result},
@@ -82,10 +85,8 @@ impl GetSource {
         match self {
             Self::Vector(used, range) => {
                 let start = range.start + offset;
-                // Ends at a multiple of a chunk, where slots of memory end, too.
-                let len = CHUNK_BYTES - start as usize % CHUNK_BYTES;
-                let len = len.min((range.end - start) as usize);
-                used.upload().payload.bytes(start, len)
+                let len = CHUNK_BYTES.min((range.end - start) as usize);
+                response::zeroized_bytes(used.upload().payload.copy(start, len))
             }
             Self::Bases(bases, encoding) => {
                 let width = encoding.point_bytes(bases.group());

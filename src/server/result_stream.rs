@@ -16,7 +16,7 @@ use super::{
     call::CallContext,
     call_record::CallRecord,
     receive::{self, StreamedUploads},
-    response::CHUNK_BYTES,
+    response::{self, CHUNK_BYTES},
     status::CallError,
 };
 use crate::{
@@ -214,7 +214,7 @@ impl<R: StreamedResult> ResultStream<R> {
             for offset in (0..len).step_by(CHUNK_BYTES) {
                 let bytes = (len - offset).min(CHUNK_BYTES as u64);
                 self.wait_for_bytes(&payload, offset + bytes).await?;
-                let data = payload.bytes(offset, bytes as usize);
+                let data = response::zeroized_bytes(payload.copy(offset, bytes as usize));
                 send(self.result.chunk(output, v1::Chunk { offset, data })).await?;
                 telemetry::sent(bytes);
             }
