@@ -142,7 +142,7 @@ pub enum ScalarInput<'a> {
     SharedVector(&'a SharedVector),
     /// A vector on the server, complete or still being uploaded.
     Upload(UploadKey),
-    /// Elements of such a vector, from one on: as many as the call needs.
+    /// A part of a vector on the server: as many elements as the call needs.
     UploadFrom {
         /// The vector.
         id: UploadKey,

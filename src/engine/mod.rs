@@ -119,8 +119,8 @@ pub trait MsmNttEngine: Send + Sync {
         self.ntt(plan, &rows, control)
     }
 
-    /// The best number of rows per call of [`MsmNttEngine::ntt`]. More rows keep all of an engine busy;
-    /// fewer hold less memory and cancel sooner.
+    /// The best number of rows per call of [`MsmNttEngine::ntt`]. More rows keep all of an engine
+    /// busy; fewer hold less memory and cancel sooner.
     fn ntt_group_rows(&self, plan: &NttPlan) -> usize {
         NTT_GROUP_ELEMENTS.checked_shr(plan.lg_n).unwrap_or(0).max(1)
     }

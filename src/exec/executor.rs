@@ -1,8 +1,8 @@
 //! The seam between jobs and what runs their programs.
 
-use std::{any::Any, ops::Range, sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
-use super::{ModelledTime, RunOperands, RunReport, call::RunCall};
+use super::{AwaitedElements, ModelledTime, RunOperands, RunReport, call::RunCall};
 use crate::{
     curve::points::Bases,
     engine::{DeviceInfo, JobControl, PointChecker},
@@ -63,20 +63,10 @@ pub trait Executor: Send + Sync {
     /// Prepares the run of a checked call.
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress>;
 
-    /// The most scalars, over all rows, of an MSM that ends before the last of the MSMs of its rows
-    /// would if they ran one after another. 0: such MSMs gain nothing.
+    /// MSMs over the same bases are faster as one batch, up to this many scalars in total; 0: never.
     fn msm_batch_scalars_max(&self) -> usize {
         0
     }
-}
-
-/// Elements of an input that a run needs next.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AwaitedElements {
-    /// The number of the call's input.
-    pub input: usize,
-    /// Numbered within the input.
-    pub elements: Range<u64>,
 }
 
 /// A program in progress, run step by step. Values are wiped when they are dropped.

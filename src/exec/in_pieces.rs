@@ -6,23 +6,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    AwaitedElements, HostExecutor, ModelledTime, RunInProgress, RunOperands, RunReport,
-    call::RunCall,
-};
+use super::{AwaitedElements, ModelledTime, RunInProgress, RunOperands, RunReport, call::RunCall};
 use crate::{
     curve::points::Bases,
-    engine::{DeviceInfo, EngineWork, JobControl, MsmNttEngine},
+    engine::{DeviceInfo, JobControl, MsmNttEngine},
     error::{Error, Result},
     ops::{
         Operation,
         host::{PieceContext, PiecesDone, PiecesSpec, StepInPieces},
     },
     program::ValueId,
+    verify::Verification,
 };
 
 pub struct RunInPieces {
     engine: Arc<dyn MsmNttEngine>,
+    oracle: Arc<dyn MsmNttEngine>,
     call: Arc<RunCall>,
     /// The only step, apart from that of the input.
     id: ValueId,
@@ -32,16 +31,20 @@ pub struct RunInPieces {
 
 impl RunInPieces {
     /// `None` if the call has several steps, or if its step needs the whole input at once.
-    pub fn new(executor: &HostExecutor, call: &Arc<RunCall>) -> Option<Self> {
+    pub fn new(
+        engine: &Arc<dyn MsmNttEngine>,
+        oracle: &Arc<dyn MsmNttEngine>,
+        call: &Arc<RunCall>,
+    ) -> Option<Self> {
         let (id, input) = call.only_step()?;
         let step = call.step(id).in_pieces(PiecesSpec {
             input,
             verify: call.verify,
-            engine: executor.engine.clone(),
-            oracle: executor.oracle.clone(),
+            engine: engine.clone(),
+            oracle: oracle.clone(),
         })?;
-        let (engine, call) = (executor.engine.clone(), call.clone());
-        Some(Self { engine, call, id, step, compute_time: Duration::ZERO })
+        let (engine, oracle, call) = (engine.clone(), oracle.clone(), call.clone());
+        Some(Self { engine, oracle, call, id, step, compute_time: Duration::ZERO })
     }
 
     fn report(&self, done: PiecesDone) -> RunReport {
@@ -68,15 +71,20 @@ impl RunInProgress for RunInPieces {
     }
 
     fn modelled_time(&self) -> ModelledTime {
-        self.call.modelled_time(|work| match work {
-            // The engine's time for the step includes copies.
-            EngineWork::Transfer { .. } => Duration::ZERO,
-            work => self.engine.modelled_time(work),
+        self.call.modelled_time(|work| {
+            let time = self.engine.modelled_time(work);
+            match self.call.verify {
+                Verification::Full => time.saturating_add(self.oracle.modelled_time(work)),
+                Verification::None | Verification::Probabilistic => time,
+            }
         })
     }
 
     fn msm_vectors(&self) -> Option<usize> {
-        let Operation::Msm(_) = &self.call.program.steps()[self.id.index()] else { return None };
+        // A batch reports two steps.
+        let [Operation::Input(_), Operation::Msm(_)] = self.call.program.steps() else {
+            return None;
+        };
         self.call.only_step().map(|(_, input)| input.rows() as usize)
     }
 

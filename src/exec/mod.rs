@@ -12,11 +12,11 @@ mod report;
 
 #[cfg(test)]
 pub use call::RunCall;
-pub use executor::{AwaitedElements, Executor, RunInProgress};
+pub use executor::{Executor, RunInProgress};
 #[cfg(feature = "cuda")]
 pub use gpu::GpuExecutor;
 pub use host::HostExecutor;
-pub use operands::RunOperands;
+pub use operands::{AwaitedElements, RunOperands};
 pub use report::{ModelledTime, RunReport, StepReport};
 
 pub use crate::ops::host::ElementSink;

@@ -1,5 +1,7 @@
 //! The data of a call.
 
+use std::ops::Range;
+
 use crate::{curve::points::Bases, engine::EncodedScalars, ops::host::ElementSink};
 
 /// The data of a call. Every step of a run gets the same.
@@ -11,4 +13,13 @@ pub struct RunOperands<'a> {
     pub bases: &'a [Bases],
     /// One per output; `None` for points.
     pub sinks: &'a [Option<ElementSink<'a>>],
+}
+
+/// Elements of an input that a run needs next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwaitedElements {
+    /// The number of the call's input.
+    pub input: usize,
+    /// Numbered within the input.
+    pub elements: Range<u64>,
 }

@@ -34,7 +34,7 @@ pub struct ProgramJob {
     /// One per output of the run.
     pub outputs: Vec<ProgramJobOutput>,
     pub verify: Verification,
-    /// Whether the output states the modelled time, which is planned for each job.
+    /// Whether the output states the modelled time. Computing it takes as long as planning the job.
     pub states_modelled_time: bool,
     /// Number of steps, for logs.
     pub steps: usize,
@@ -119,8 +119,9 @@ impl ProgramWork {
             return None;
         };
         let is_small = may_share(&*host.executor, bases.len(), vectors);
-        // Copies in memory of the job are its own.
-        let can_wait = is_small && input.copy.is_none();
+        // The oracle gains nothing from batches, and would check one in one piece.
+        let is_suitable = input.copy.is_none() && job.verify != Verification::Full;
+        let can_wait = is_small && is_suitable;
         can_wait.then(|| {
             let key = BatchKey::new(bases, input, job.verify);
             let input = input.clone();

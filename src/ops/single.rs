@@ -1,4 +1,4 @@
-//! Programs of one step that reads an input: what MSM and NTT calls are.
+//! Programs of one step that reads an input. MSM and NTT calls run such programs.
 
 use super::{InputStep, MsmStep, NttStep, OperationProgram};
 use crate::{

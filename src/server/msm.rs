@@ -45,7 +45,7 @@ pub fn admit(
         let max = max / sum_bytes;
         return Err(Error::field("spec.batch", FieldProblem::TooLarge { max }));
     }
-    // Before the program, which has a limit of its own for vectors.
+    // Before the program is made, which refuses vectors that fit no memory with another error.
     call.check_fits(payload_bytes)?;
     let program = single_msm(group, batch, n)?;
     let run = single_step::start(call, program, elements, OutputKind::Points, verify)?;

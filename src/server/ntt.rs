@@ -49,7 +49,7 @@ impl AdmittedNtt {
         let elements = input.rows("input", batch, row_length)?;
         let result_bytes = ((batch as u64) << plan.lg_n) * 32;
         let payload_bytes = result_bytes.saturating_add(payload_bytes);
-        // Before the program, which has a limit of its own for vectors.
+        // Before the program is made, which refuses vectors that fit no memory with another error.
         call.check_fits(payload_bytes)?;
         let program = single_ntt(plan, batch, row_length)?;
         let run = single_step::start(call, program, elements, OutputKind::Elements, verify)?;

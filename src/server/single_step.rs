@@ -18,6 +18,9 @@ use crate::{
     wire::decode::VectorUploadHeader,
 };
 
+/// The input and the step that reads it.
+const SINGLE_STEPS: usize = 2;
+
 /// An admitted job whose payload is still to be found or opened.
 pub struct SingleStepJob {
     pub call: &'static str,
@@ -67,7 +70,7 @@ impl SingleStepJob {
             outputs: vec![self.output],
             verify,
             states_modelled_time: false,
-            steps: 1,
+            steps: SINGLE_STEPS,
             row_length: self.row_length,
         };
         let host = call.state.compute.clone();
@@ -90,9 +93,10 @@ impl GivenVector {
         Self { encoding: vector.encoding, count: vector.count, offset: None }
     }
 
-    /// `batch` rows of `n` elements.
+    /// The part that holds `batch` rows of `n` elements.
     ///
-    /// Errors: `Invalid` if there are fewer, or if all must be read and there are more.
+    /// Errors: `Invalid` if the vector is too short or the offset too large, or if all of the vector
+    /// must be read and it is longer.
     pub fn rows(self, field: &'static str, batch: usize, n: u64) -> Result<VectorRange> {
         let Self { encoding, count: held, offset } = self;
         let count = (batch as u64)

@@ -230,7 +230,7 @@ fn spans_describe_jobs_and_never_scalars() {
         client.ntt(&mut values.clone(), options).unwrap();
     });
     let job = spans(&ntt, "call/job", &["id", "op", "n", "steps", "run_us", "queue_us"])[0];
-    assert_eq!((number(job, "n"), number(job, "steps")), (1 << 10, 1));
+    assert_eq!((number(job, "n"), number(job, "steps")), (1 << 10, 2));
     let names = ["lg_n", "rows", "group", "slots", "plan", "transform_us", "check_us"];
     let whole = spans(&ntt, "call/job/ntt", &names)[0];
     assert_eq!((number(whole, "lg_n"), number(whole, "rows")), (10, 5));

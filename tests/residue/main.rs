@@ -239,12 +239,12 @@ impl JobRunner {
             call: "test",
             run,
             inputs: vec![input],
-            input_field: Some("scalars"),
+            input_field: Some(if step.bases.is_empty() { "input" } else { "scalars" }),
             bases: step.bases,
             outputs: vec![step.output],
             verify,
             states_modelled_time: false,
-            steps: 1,
+            steps: 2,
             row_length: count,
         };
         let host = self.host.clone();

@@ -265,7 +265,7 @@ impl MsmNttEngine for CudaEngine {
                 let fits = lg_n <= LG_N_MAX && 32 << lg_n <= self.device_bytes();
                 match fits && elements >= self.policy.ntt_elements_min {
                     // Copied in both directions.
-                    true => on_device(2 * elements),
+                    true => on_device(elements) + model::transfer(elements),
                     false => self.cpu.modelled_time(work),
                 }
             }

@@ -1,5 +1,5 @@
-//! Programs on a GPU. A program starts when all inputs have arrived, so that slow senders hold no
-//! device memory. If no GPU has memory for it, the host runs it, unless that takes too long.
+//! Programs on a GPU. A program of several steps starts when all inputs have arrived, so that slow
+//! senders hold no device memory. If no GPU has memory for it, the host runs it, unless that takes too long.
 
 mod launched;
 
@@ -82,7 +82,7 @@ impl Executor for GpuExecutor {
     }
 
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
-        if let Some(run) = RunInPieces::new(&self.host, &call) {
+        if let Some(run) = RunInPieces::new(&self.host.engine, &self.host.oracle, &call) {
             return Box::new(run);
         }
         let on_host = self.host.prepare(call.clone());

@@ -22,7 +22,7 @@ impl Executor for HostExecutor {
     }
 
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
-        match RunInPieces::new(self, &call) {
+        match RunInPieces::new(&self.engine, &self.oracle, &call) {
             Some(run) => Box::new(run),
             None => Box::new(HostRun::new(self.engine.clone(), self.oracle.clone(), call)),
         }

@@ -29,7 +29,7 @@ pub(super) enum MemberState {
 
 /// The sums of one member of a batch.
 pub struct BatchedMsm {
-    /// That of the batch, with the sums of this job only.
+    /// The batch's report, with the sums of this job only.
     pub report: RunReport,
     /// The number of jobs in the batch.
     pub jobs: usize,

@@ -1,6 +1,6 @@
 //! Small MSMs over the same bases that wait for a worker. The worker that picks one of them
 //! computes others with it, as one batch: a GPU takes little longer for many small MSMs than for
-//! one. A batch is checked as a whole, like each of its jobs asks for.
+//! one. One check, that its jobs ask for, covers a batch.
 
 mod member;
 

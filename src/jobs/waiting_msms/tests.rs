@@ -170,7 +170,7 @@ impl Workplace {
             outputs: vec![ProgramJobOutput::Points(SumEncoding::Compressed)],
             verify,
             states_modelled_time: false,
-            steps: 1,
+            steps: 2,
             row_length: N as u64,
         };
         let host = self.host.clone();

@@ -42,7 +42,7 @@ pub struct PiecesDone {
 
 /// A step in progress.
 pub trait StepInPieces: Send {
-    /// Called once, before the first piece has arrived.
+    /// Called once, before the first piece is computed. It may not have arrived yet.
     fn begin(&mut self, _bases: Option<&Bases>) -> Result<()> {
         Ok(())
     }

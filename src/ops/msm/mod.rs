@@ -6,6 +6,8 @@ mod cpu;
 mod gpu;
 #[cfg(feature = "server")]
 mod pieces;
+#[cfg(feature = "server")]
+mod sums;
 
 use super::shapes;
 use crate::{

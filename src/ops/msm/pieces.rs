@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::cpu::{CombinedSums, RowSums, scratch_bytes};
+use super::sums::{CombinedSums, RowSums, scratch_bytes};
 use crate::{
     curve::{
         Group,

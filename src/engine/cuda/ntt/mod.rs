@@ -59,8 +59,8 @@ impl GpuNtt {
     /// executor. `None` if the device has no memory for them; then nothing has been written.
     ///
     /// Shape: `plan.lg_n` is at most [`crate::ntt::LG_N_MAX`]; elements of 32 bytes.
-    /// Errors: those of [`crate::engine::MsmNttEngine::ntt`]; `Exhausted` if the driver has no memory;
-    /// `DeviceLost`.
+    /// Errors: those of [`crate::engine::MsmNttEngine::ntt`]; `Exhausted` if the driver has no
+    /// memory; `DeviceLost`.
     pub fn run(
         &self,
         planned: usize,
