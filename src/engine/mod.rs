@@ -136,6 +136,11 @@ pub trait MsmNttEngine: Send + Sync {
 
     /// The modelled time of work on operands in host memory, if the engine does nothing else.
     fn modelled_time(&self, work: &EngineWork) -> Duration;
+
+    /// Whether the modelled times of MSMs and NTTs include copies of their operands.
+    fn models_copies(&self) -> bool {
+        false
+    }
 }
 
 /// Checks points from outside faster than the host's threads.

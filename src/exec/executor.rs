@@ -63,7 +63,7 @@ pub trait Executor: Send + Sync {
     /// Prepares the run of a checked call.
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress>;
 
-    /// MSMs over the same bases are faster as one batch, up to this many scalars in total; 0: never.
+    /// MSMs over the same bases are faster as one batch, up to this many scalars in all; 0: never.
     fn msm_batch_scalars_max(&self) -> usize {
         0
     }

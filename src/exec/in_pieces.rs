@@ -9,7 +9,7 @@ use std::{
 use super::{AwaitedElements, ModelledTime, RunInProgress, RunOperands, RunReport, call::RunCall};
 use crate::{
     curve::points::Bases,
-    engine::{DeviceInfo, JobControl, MsmNttEngine},
+    engine::{DeviceInfo, EngineWork, JobControl, MsmNttEngine},
     error::{Error, Result},
     ops::{
         Operation,
@@ -72,7 +72,10 @@ impl RunInProgress for RunInPieces {
 
     fn modelled_time(&self) -> ModelledTime {
         self.call.modelled_time(|work| {
-            let time = self.engine.modelled_time(work);
+            let time = match work {
+                EngineWork::Transfer { .. } if self.engine.models_copies() => Duration::ZERO,
+                work => self.engine.modelled_time(work),
+            };
             match self.call.verify {
                 Verification::Full => time.saturating_add(self.oracle.modelled_time(work)),
                 Verification::None | Verification::Probabilistic => time,

@@ -95,8 +95,8 @@ impl GivenVector {
 
     /// The part that holds `batch` rows of `n` elements.
     ///
-    /// Errors: `Invalid` if the vector is too short or the offset too large, or if all of the vector
-    /// must be read and it is longer.
+    /// Errors: `Invalid` if the vector is too short or the offset too large, or if all of the
+    /// vector must be read and it is longer.
     pub fn rows(self, field: &'static str, batch: usize, n: u64) -> Result<VectorRange> {
         let Self { encoding, count: held, offset } = self;
         let count = (batch as u64)

@@ -214,7 +214,7 @@ impl JobRunner {
             input_reversed: bits & 4 != 0,
             output_reversed: bits & 8 != 0,
         };
-        let result = Arc::new(UploadBuffer::new(&self.pool, 2 * 32 << 9, vec![]));
+        let result = Arc::new(UploadBuffer::new(&self.pool, 64 << 9, vec![]));
         let (encoding, payload) = (encodings[bits as usize & 1], result);
         self.run(SingleStep {
             program: single_ntt(plan, 2, 350)?,

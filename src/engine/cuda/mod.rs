@@ -250,6 +250,10 @@ impl MsmNttEngine for CudaEngine {
         self.cpu.ntt_scratch_bytes(plan)
     }
 
+    fn models_copies(&self) -> bool {
+        true
+    }
+
     fn modelled_time(&self, work: &EngineWork) -> Duration {
         let on_device = |elements| self.modelled_time_on_device(work) + model::transfer(elements);
         match *work {

@@ -1,5 +1,6 @@
-//! Programs on a GPU. A program of several steps starts when all inputs have arrived, so that slow
-//! senders hold no device memory. If no GPU has memory for it, the host runs it, unless that takes too long.
+//! Programs on a GPU. One of several steps starts when all inputs have arrived, so that slow
+//! senders hold no device memory. If no GPU has memory for it, the host runs it, unless that takes
+//! too long.
 
 mod launched;
 
