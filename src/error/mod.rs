@@ -182,27 +182,27 @@ pub enum FieldProblem {
     /// The value is too large.
     #[error("must be at most {max}")]
     TooLarge {
-        /// The greatest allowed value.
+        /// The maximum.
         max: u64,
     },
     /// The value is too small.
     #[error("must be at least {min}")]
     TooSmall {
-        /// The least allowed value.
+        /// The minimum.
         min: u64,
     },
     /// A list or a row is too long.
     #[error("too long: at most {max}, got {got}")]
     TooLong {
-        /// The greatest allowed number of elements.
+        /// The maximum number of elements.
         max: u64,
         /// The number of elements received.
         got: u64,
     },
-    /// There are too many of these.
+    /// The element is one more than the list may have of its kind.
     #[error("one too many: at most {max} are allowed")]
     TooMany {
-        /// The greatest allowed number.
+        /// The maximum number of such elements.
         max: u64,
     },
     /// The field does not allow this value.
@@ -245,8 +245,8 @@ pub enum FieldProblem {
     OtherGroup,
     /// The program's modelled time is too long; no step takes longer than this one.
     #[error(
-        "the program would take {got_s} s by the server's model, this step the longest: at most \
-         {max_s} s are allowed (program_time_max_s)"
+        "the program would take {got_s} s by the server's model, and this step takes longest: at \
+         most {max_s} s are allowed (program_time_max_s)"
     )]
     ProgramTime {
         /// The server's limit, in seconds.

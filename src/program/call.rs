@@ -1,4 +1,4 @@
-//! What a call gives to a program's inputs and wants of its values.
+//! The inputs that a call provides to a program, and the values that it requests.
 
 use super::{ExternalOperand, Liveness, Program, StepKind, ValueId, ValueType};
 use crate::{
@@ -27,7 +27,7 @@ pub enum OutputKind {
     Points,
 }
 
-/// Checks what a call gives and wants. `inputs` has one element per input step; `liveness` is that
+/// Checks a call's inputs and outputs. `inputs` has one element per input step; `liveness` is that
 /// of `outputs`.
 ///
 /// Errors: `Invalid` for the first of `inputs` or `outputs` that the program does not allow.

@@ -58,7 +58,7 @@ impl VectorShape {
         Self { field, rows: 1, length: 0 }.with_length(length)
     }
 
-    /// The same row several times.
+    /// This type, with this number of rows.
     ///
     /// Errors: `Zero` or `TooLarge` for the number of rows.
     pub fn with_rows(self, rows: u32) -> Result<Self, FieldProblem> {
@@ -71,7 +71,7 @@ impl VectorShape {
         }
     }
 
-    /// The same number of rows of another length.
+    /// This type, with rows of this length.
     ///
     /// Errors: `TooLarge` for the length.
     pub fn with_length(self, length: u64) -> Result<Self, FieldProblem> {
@@ -82,7 +82,7 @@ impl VectorShape {
         Ok(Self { length, ..self })
     }
 
-    /// The greatest length of this number of rows.
+    /// The maximum length of a row, given the number of rows.
     pub const fn length_max(self) -> u64 {
         VALUE_ELEMENTS_MAX / self.rows as u64
     }

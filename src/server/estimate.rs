@@ -1,4 +1,4 @@
-//! What a call of a program would take.
+//! Estimates the memory and the time that a call of a program needs.
 
 use std::collections::HashSet;
 

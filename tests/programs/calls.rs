@@ -1,4 +1,4 @@
-//! What a call may give to a program's inputs and want of its values.
+//! The inputs that a call may provide to a program, and the values that it may request.
 
 use capstan::{
     curve::{Group, scalars::ScalarEncoding},

@@ -31,11 +31,11 @@ use crate::{
     verify::Verification,
 };
 
-/// The most vectors of a batch: passing one to a GPU takes some 10 us of a worker's time, and a
-/// batch is one piece of work.
+/// The maximum number of vectors in a batch. A batch is one piece of work, and passing its vectors
+/// to a GPU takes the worker's time.
 const BATCH_VECTORS_MAX: usize = 1 << 11;
 
-/// The MSMs that another job may compute, by what a batch has in common.
+/// The waiting MSMs, grouped by what the jobs of a batch have in common.
 #[derive(Default)]
 pub struct WaitingMsms(Mutex<HashMap<BatchKey, Vec<Arc<BatchMember>>>>);
 
@@ -69,12 +69,12 @@ pub enum PickedMsm {
     Alone,
 }
 
-/// Whether a batch has room for a job of `vectors` vectors of `n` scalars and another of its size.
+/// Whether two jobs of `vectors` vectors of `n` scalars fit into one batch.
 pub fn may_share(executor: &dyn Executor, n: usize, vectors: usize) -> bool {
     n > 0 && vectors > 0 && vectors <= vectors_max(executor, n) / 2
 }
 
-/// The most vectors of `n` scalars in a batch.
+/// The maximum number of vectors of `n` scalars in a batch.
 fn vectors_max(executor: &dyn Executor, n: usize) -> usize {
     (executor.msm_batch_scalars_max() / n).min(BATCH_VECTORS_MAX)
 }
@@ -108,7 +108,8 @@ impl WaitingMsm {
         !matches!(*self.member.state.lock(), MemberState::Taken)
     }
 
-    /// Computes the job together with others that wait, up to the size at which `executor` gains.
+    /// Computes the job together with others that wait, as long as `executor` gains from larger
+    /// batches.
     /// If the batch fails, each job is computed alone and gets its own error.
     pub fn pick(&self, executor: &dyn Executor) -> PickedMsm {
         let mut taken = {

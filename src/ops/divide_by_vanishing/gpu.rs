@@ -1,4 +1,4 @@
-//! A product with one factor, in place if the input is not read again.
+//! Multiplies all elements by one factor, in place if the input is not read again.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use crate::{
 /// The destination of an output vector: its rows, concatenated.
 #[derive(Clone, Copy)]
 pub struct ElementSink<'a> {
-    /// Not narrow.
+    /// An encoding that holds every element: not a narrow one.
     pub encoding: ScalarEncoding,
     pub sink: &'a dyn ByteSink,
 }

@@ -1,4 +1,4 @@
-//! Each launch multiplies the powers that are known.
+//! Each launch computes further powers from those that earlier launches computed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Decodes what a call gives to a program and wants of it.
+//! Decodes the inputs and outputs of a call of a program.
 
 use std::collections::HashSet;
 
