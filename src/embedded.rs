@@ -96,7 +96,7 @@ mod gpu {
         let reasons = engine.left_out().iter().map(|device| device.reason.to_string());
         let reason = [engine.summary()].into_iter().chain(reasons).collect::<Vec<_>>().join("; ");
         is_serving.store(true, Ordering::Release);
-        Ok(Engines::on_gpus(engine, oracle, reason))
+        Ok(Engines::on_gpus(engine, oracle, reason, 0))
     }
 
     /// After a fatal fault the driver may hang at exit, so the process ends without it.

@@ -45,7 +45,7 @@ metrics! {
     QUEUED_JOBS Gauge "capstan_queued_jobs" "jobs that wait for a worker",
     IN_FLIGHT_BYTES Gauge "capstan_in_flight_bytes" "bytes reserved for jobs and uploads",
     SPARE_MEMORY_BYTES Gauge "capstan_spare_memory_bytes"
-        "bytes of payload memory kept for later payloads",
+        "bytes of wiped payload memory kept for later payloads, pinned memory aside",
     REGION_BYTES Gauge "capstan_region_bytes" "bytes of memory shared with local clients",
     STORE_BYTES Gauge "capstan_store_bytes" "bytes of stored bases",
     STORE_OBJECTS Gauge "capstan_store_objects" "stored bases",

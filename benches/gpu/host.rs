@@ -22,6 +22,7 @@ use capstan::{
 };
 
 use crate::{
+    pool,
     record::{Record, TimeFigure},
     rig::{BenchRig, Random},
 };
@@ -37,9 +38,6 @@ const MODES: [(&str, bool, bool, bool); 3] = [
     ("host_to_host_inv", true, true, false),
 ];
 
-/// The limit of a server with 128 GiB of memory.
-const BYTES_IN_FLIGHT_MAX: u64 = 64 << 30;
-
 /// Bytes of a group of rows, as in the engine.
 const GROUP_BYTES: usize = 8 << 20;
 
@@ -48,12 +46,13 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
     let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
     let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), GpuPolicy::default())
         .unwrap_or_else(|e| panic!("{e}"));
+    let mut pinned_bytes = 0;
     if rig.argument("pinned").as_deref() != Some("no") {
         // Input and output of the largest batch, twice, and results that are being wiped.
         let largest = batches(rig).into_iter().map(|(lg_n, batch)| batch << (lg_n + 5)).max();
-        engine.pin(5 * largest.unwrap_or_default() as u64);
+        pinned_bytes = 5 * largest.unwrap_or_default();
     }
-    let pool = PayloadPool::new(BYTES_IN_FLIGHT_MAX, engine.take_pinned_memory());
+    let pool = pool::payload_pool(&engine, pinned_bytes);
     for (lg_n, batch) in batches(rig) {
         let rows = rows(lg_n, batch);
         record.print_time(&copies(rig, lg_n, batch));

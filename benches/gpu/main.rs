@@ -25,6 +25,7 @@ mod paper;
 mod payload;
 mod points;
 mod pointwise;
+mod pool;
 mod record;
 mod reduce;
 mod rig;

@@ -26,14 +26,13 @@ use capstan::{
 use crate::{
     msm::{MsmBench, scalars, uniform},
     points::BenchGroup,
+    pool,
     record::{Record, TimeFigure},
     rig::BenchRig,
 };
 
 const G1_SIZES: [u32; 10] = [10, 12, 16, 18, 20, 21, 22, 23, 24, 26];
 const G2_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
-/// The limit of a server with 128 GiB of memory.
-const BYTES_IN_FLIGHT_MAX: u64 = 64 << 30;
 /// Bases get their last tables at the eighth use.
 const USES: usize = 8;
 
@@ -43,12 +42,13 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
     let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
     let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), GpuPolicy::default())
         .unwrap_or_else(|why| panic!("{why}"));
+    let mut pinned_bytes = 0;
     if rig.argument("pinned").as_deref() != Some("no") {
         let largest = rig.sizes(&G1_SIZES, &[9]).into_iter().max().unwrap_or_default();
         // The largest payload, while its predecessor is being wiped.
-        engine.pin((2 * size_of::<Fr>() as u64) << largest);
+        pinned_bytes = (2 * size_of::<Fr>()) << largest;
     }
-    let pool = PayloadPool::new(BYTES_IN_FLIGHT_MAX, engine.take_pinned_memory());
+    let pool = pool::payload_pool(&engine, pinned_bytes);
     if groups.contains("g1") {
         group::<G1Affine>(rig, record, &engine, &pool, &G1_SIZES);
     }

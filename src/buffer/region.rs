@@ -1,6 +1,6 @@
 //! Payloads that lie in memory shared with a client.
 
-use std::{any::Any, ops::Range, sync::Arc};
+use std::{any::Any, sync::Arc};
 
 use super::{QuotaPermit, Wiper};
 use crate::region::SharedMemory;
@@ -14,7 +14,7 @@ pub struct SharedRegion {
 
 struct RegionParts {
     /// Lets devices access the memory until it is dropped.
-    pinning: Option<Box<dyn Any + Send + Sync>>,
+    _pinning: Option<Box<dyn Any + Send + Sync>>,
     memory: Arc<SharedMemory>,
     /// Returned after the memory is wiped.
     _permits: [QuotaPermit; 2],
@@ -28,19 +28,11 @@ impl SharedRegion {
         permits: [QuotaPermit; 2],
         wiper: Wiper,
     ) -> Self {
-        Self { parts: Some(RegionParts { pinning, memory, _permits: permits }), wiper }
+        Self { parts: Some(RegionParts { _pinning: pinning, memory, _permits: permits }), wiper }
     }
 
     pub fn memory(&self) -> &SharedMemory {
-        &self.parts().memory
-    }
-
-    fn parts(&self) -> &RegionParts {
-        self.parts.as_ref().expect("taken by drop only")
-    }
-
-    fn is_pinned(&self) -> bool {
-        self.parts().pinning.is_some()
+        &self.parts.as_ref().expect("taken by drop only").memory
     }
 }
 
@@ -82,25 +74,12 @@ impl RegionSlice {
         is_same || !self.overlaps(other)
     }
 
-    pub(super) fn read(&self, start: u64, out: &mut [u8]) {
-        self.region.memory().read((self.start + start) as usize, out);
+    pub(super) fn memory(&self) -> &SharedMemory {
+        self.region.memory()
     }
 
-    pub(super) fn write(&self, start: u64, bytes: &[u8]) {
-        self.region.memory().write((self.start + start) as usize, bytes);
-    }
-
-    /// Where devices read `range`; `None` if they cannot.
-    pub(super) fn device_source(&self, range: &Range<u64>) -> Option<&[u8]> {
-        let (start, len) = (self.start + range.start, range.end - range.start);
-        let memory = self.region.is_pinned().then(|| self.region.memory())?;
-        Some(memory.device_source(start as usize, len as usize))
-    }
-
-    /// Where devices write `range`; `None` if they cannot.
-    pub(super) fn device_destination(&self, range: &Range<u64>) -> Option<&mut [u8]> {
-        let (start, len) = (self.start + range.start, range.end - range.start);
-        let memory = self.region.is_pinned().then(|| self.region.memory())?;
-        Some(memory.device_destination(start as usize, len as usize))
+    /// The first byte's number in the memory.
+    pub(super) fn start(&self) -> u64 {
+        self.start
     }
 }

@@ -1,17 +1,23 @@
-//! Byte sources and sinks with random access from several threads.
+//! Byte sources and sinks with random access from several threads, and direct access to their
+//! memory by devices and other processes.
 
 use std::ops::Range;
 
-use super::{PinnedRead, PinnedWrite, UploadBuffer};
 use crate::error::Result;
 
 pub trait ByteSource: Sync {
     /// Copies `out.len()` bytes, starting with byte number `start`. They must have been received.
     fn read(&self, start: u64, out: &mut [u8]);
 
-    /// Locks the longest prefix of `range` that devices can copy from directly; `None` if that is
-    /// empty. The bytes must have been received.
-    fn lock_pinned(&self, _range: Range<u64>) -> Option<PinnedRead<'_>> {
+    /// The longest prefix of `range` that devices can copy from directly; `None` if that is empty.
+    /// The bytes must have been received.
+    fn device_source(&self, _range: Range<u64>) -> Option<SourceSlices<'_>> {
+        None
+    }
+
+    /// Where the bytes of `range` lie in shared memory, in order; adjacent pieces are merged.
+    /// `None` if they do not lie there. The bytes must have been received.
+    fn shared_pieces(&self, _range: Range<u64>) -> Option<Vec<SharedPiece>> {
         None
     }
 }
@@ -22,53 +28,71 @@ pub trait ByteSink: ByteSource {
     fn write(&self, start: u64, bytes: &[u8]) -> Result<()>;
 
     /// Claims the longest prefix of `range` that devices can copy to directly; `None` if that is
-    /// empty.
-    fn claim_pinned(&self, _range: Range<u64>) -> Result<Option<PinnedWrite<'_>>> {
+    /// empty, or if part of it already has a writer.
+    fn device_destination(&self, _range: Range<u64>) -> Result<Option<DestinationSlices<'_>>> {
         Ok(None)
     }
+
+    /// Where to write the bytes of `range` in shared memory, in order; adjacent pieces are merged.
+    /// Allocates the memory if there is none and claims nothing, so that another call returns the
+    /// same. `None` if the bytes do not lie in shared memory.
+    fn place(&self, _range: Range<u64>) -> Result<Option<Vec<SharedPiece>>> {
+        Ok(None)
+    }
+
+    /// The bytes of `range`, which have memory, were written there directly, by another process for
+    /// example. They count as received from now on.
+    fn mark_written(&self, _range: Range<u64>) {}
 }
 
-/// A payload from some byte on: an upload to read, or a result to write.
-#[derive(Debug, Clone, Copy)]
-pub struct PayloadView<'a> {
-    upload: &'a UploadBuffer,
-    start: u64,
+/// Payload bytes in memory that devices copy from. Only addresses and lengths may be used.
+pub struct SourceSlices<'a>(pub Vec<&'a [u8]>);
+
+/// Claimed memory that devices copy payload bytes to; they count as received after
+/// [`DestinationSlices::commit`]. Only addresses and lengths may be used.
+pub struct DestinationSlices<'a> {
+    /// In the payload's order.
+    pub slices: Vec<&'a mut [u8]>,
+    pub sink: &'a dyn ByteSink,
+    /// The first byte's number in the sink.
+    pub start: u64,
 }
 
-impl<'a> PayloadView<'a> {
-    pub fn starting_at(upload: &'a UploadBuffer, start: u64) -> Self {
-        Self { upload, start }
-    }
-
-    /// The payload from `range.start` on; `None` if part of `range` has not been received.
-    pub fn received(upload: &'a UploadBuffer, range: Range<u64>) -> Option<Self> {
-        let start = range.start;
-        upload.has_received(range).then_some(Self { upload, start })
-    }
-
-    /// A range of the view as a range of the payload.
-    fn in_payload(&self, range: Range<u64>) -> Range<u64> {
-        self.start + range.start..self.start + range.end
-    }
+/// A range of shared memory that holds payload bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedPiece {
+    /// [`crate::region::SharedMemory::id`].
+    pub memory: u64,
+    pub start: u64,
+    pub len: u64,
 }
 
-impl ByteSource for PayloadView<'_> {
-    fn read(&self, start: u64, out: &mut [u8]) {
-        self.upload.read(self.start + start, out);
-    }
-
-    fn lock_pinned(&self, range: Range<u64>) -> Option<PinnedRead<'_>> {
-        self.upload.lock_pinned(self.in_payload(range))
+impl SourceSlices<'_> {
+    pub fn bytes(&self) -> u64 {
+        self.0.iter().map(|slice| slice.len() as u64).sum()
     }
 }
 
-impl ByteSink for PayloadView<'_> {
-    fn write(&self, start: u64, bytes: &[u8]) -> Result<()> {
-        self.upload.write(self.start + start, bytes).map(|_| ())
+impl DestinationSlices<'_> {
+    pub fn bytes(&self) -> u64 {
+        self.slices.iter().map(|slice| slice.len() as u64).sum()
     }
 
-    fn claim_pinned(&self, range: Range<u64>) -> Result<Option<PinnedWrite<'_>>> {
-        self.upload.claim_pinned(self.in_payload(range))
+    /// All bytes have been written.
+    pub fn commit(self) {
+        self.sink.mark_written(self.start..self.start + self.bytes());
+    }
+}
+
+impl SharedPiece {
+    /// Appends the piece, merged with the last one of `pieces` if it is adjacent.
+    pub fn add_to(self, pieces: &mut Vec<Self>) {
+        match pieces.last_mut() {
+            Some(last) if last.memory == self.memory && last.start + last.len == self.start => {
+                last.len += self.len;
+            }
+            _ => pieces.push(self),
+        }
     }
 }
 
@@ -90,8 +114,12 @@ impl<T: ByteSource + ?Sized> ByteSource for Shifted<&T> {
         self.all.read(self.start + start, out);
     }
 
-    fn lock_pinned(&self, range: Range<u64>) -> Option<PinnedRead<'_>> {
-        self.all.lock_pinned(self.range(range))
+    fn device_source(&self, range: Range<u64>) -> Option<SourceSlices<'_>> {
+        self.all.device_source(self.range(range))
+    }
+
+    fn shared_pieces(&self, range: Range<u64>) -> Option<Vec<SharedPiece>> {
+        self.all.shared_pieces(self.range(range))
     }
 }
 
@@ -100,8 +128,16 @@ impl<T: ByteSink + ?Sized> ByteSink for Shifted<&T> {
         self.all.write(self.start + start, bytes)
     }
 
-    fn claim_pinned(&self, range: Range<u64>) -> Result<Option<PinnedWrite<'_>>> {
-        self.all.claim_pinned(self.range(range))
+    fn device_destination(&self, range: Range<u64>) -> Result<Option<DestinationSlices<'_>>> {
+        self.all.device_destination(self.range(range))
+    }
+
+    fn place(&self, range: Range<u64>) -> Result<Option<Vec<SharedPiece>>> {
+        self.all.place(self.range(range))
+    }
+
+    fn mark_written(&self, range: Range<u64>) {
+        self.all.mark_written(self.range(range));
     }
 }
 

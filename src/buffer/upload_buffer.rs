@@ -9,7 +9,9 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{PayloadPool, QuotaPermit, RangeSet, RegionSlice, group::PayloadMemory};
+use super::{
+    PayloadPool, QuotaPermit, RangeSet, RegionSlice, SharedPiece, payload_memory::PayloadMemory,
+};
 use crate::error::{Error, FieldProblem, Result};
 
 /// More fragments than the stripes of an honest sender leave.
@@ -21,7 +23,7 @@ pub type ProgressListener = dyn Fn() + Send + Sync;
 /// A payload of known length. Each byte is written once; later copies of it are ignored. Zeroed on
 /// drop; `Debug` prints no content.
 pub struct UploadBuffer {
-    pub(super) memory: PayloadMemory,
+    memory: PayloadMemory,
     state: Mutex<ReceiveState>,
 }
 
@@ -29,6 +31,8 @@ pub struct UploadBuffer {
 struct ReceiveState {
     /// Ranges that a writer has claimed, so that no byte has two writers.
     claimed: RangeSet,
+    /// Ranges that another process may write.
+    placed: RangeSet,
     received: RangeSet,
     failure: Option<Error>,
     last_received: Option<Instant>,
@@ -42,10 +46,13 @@ impl UploadBuffer {
         Self { memory: PayloadMemory::new(pool.clone(), len, permits), state: Mutex::default() }
     }
 
-    pub fn from_bytes(pool: &PayloadPool, bytes: &[u8], permits: Vec<QuotaPermit>) -> Self {
+    /// A payload of received bytes.
+    ///
+    /// Errors: `Exhausted`.
+    pub fn from_bytes(pool: &PayloadPool, bytes: &[u8], permits: Vec<QuotaPermit>) -> Result<Self> {
         let upload = Self::new(pool, bytes.len() as u64, permits);
-        upload.write(0, bytes).expect("a new payload accepts all of its bytes");
-        upload
+        upload.write(0, bytes)?;
+        Ok(upload)
     }
 
     /// A payload in memory shared with a client, with bytes that the client has written.
@@ -70,8 +77,8 @@ impl UploadBuffer {
 
     /// Writes received bytes at `offset` and returns how many of them were new.
     ///
-    /// Errors: `Invalid` if they exceed the payload or it has too many fragments; the upload's
-    /// failure.
+    /// Errors: `Invalid` if they exceed the payload or it has too many fragments; `Exhausted` if
+    /// there is no memory; the upload's failure.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
         let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= self.len());
         let end = end.ok_or(Error::field("chunk", FieldProblem::TooLarge { max: self.len() }))?;
@@ -80,6 +87,7 @@ impl UploadBuffer {
             if state.claimed.fragments() >= FRAGMENTS_MAX {
                 return Err(Error::field("chunk.offset", FieldProblem::OutOfRange));
             }
+            self.memory.allocate(&(offset..end))?;
             state.claimed.insert(offset..end)
         };
         for range in &fresh {
@@ -96,15 +104,66 @@ impl UploadBuffer {
         self.memory.read(start, out);
     }
 
-    /// A copy of `len` bytes from `start` on. They must have been received. Not for payloads in
-    /// regions.
+    /// A copy of `len` bytes from `start` on. They must have been received.
     pub fn copy(&self, start: u64, len: usize) -> Vec<u8> {
-        debug_assert!(self.has_received(start..start + len as u64), "copies received bytes");
-        debug_assert!(self.memory.region.is_none(), "copies no region");
-        let mut bytes = Vec::with_capacity(len);
         let range = start..start + len as u64;
-        self.memory.for_each_piece(range, |piece| bytes.extend_from_slice(piece));
-        bytes
+        debug_assert!(self.has_received(range.clone()), "copies received bytes");
+        self.memory.copy(range)
+    }
+
+    /// Where the bytes of `range`, which must have been received, lie.
+    pub fn shared_pieces(&self, range: Range<u64>) -> Vec<SharedPiece> {
+        debug_assert!(self.has_received(range.clone()), "locates received bytes");
+        self.memory.pieces(range)
+    }
+
+    /// Allocates memory for the bytes of `range` that have none, and returns where all of them lie.
+    ///
+    /// Errors: `Exhausted`; the upload's failure.
+    pub fn place(&self, range: Range<u64>) -> Result<Vec<SharedPiece>> {
+        let mut state = self.state_unless_failed()?;
+        self.memory.allocate(&range)?;
+        state.placed.insert(range.clone());
+        drop(state);
+        Ok(self.memory.pieces(range))
+    }
+
+    /// The bytes of `range` were written where [`Self::place`] says: they count as received.
+    pub fn mark_written(&self, range: Range<u64>) {
+        self.state.lock().claimed.insert(range.clone());
+        self.mark_received(&[range]);
+    }
+
+    /// The longest prefix of `range` that lies in pinned memory; `None` if that is empty. All of
+    /// `range` must have been received.
+    pub(super) fn device_source(&self, range: Range<u64>) -> Option<Vec<&[u8]>> {
+        debug_assert!(self.has_received(range.clone()), "devices read received bytes");
+        let (parts, shared) = (self.memory.pinned_parts(range), self.memory.shared());
+        let slice = |part: Range<usize>| shared.device_source(part.start, part.len());
+        (!parts.is_empty()).then(|| parts.into_iter().map(slice).collect())
+    }
+
+    /// Claims the longest prefix of `range` that can lie in pinned memory. `None` if that is empty
+    /// or if part of it already has a writer. [`Self::mark_written`] follows.
+    ///
+    /// Errors: `Exhausted`; the upload's failure.
+    pub(super) fn claim_device_destination(
+        &self,
+        range: Range<u64>,
+    ) -> Result<Option<Vec<&mut [u8]>>> {
+        let mut state = self.state_unless_failed()?;
+        self.memory.allocate(&range)?;
+        let parts = self.memory.pinned_parts(range.clone());
+        let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        let pinned = range.start..range.start + bytes;
+        if bytes == 0 || !state.claimed.parts(&pinned).is_empty() {
+            return Ok(None);
+        }
+        state.claimed.insert(pinned);
+        drop(state);
+        let shared = self.memory.shared();
+        let slice = |part: Range<usize>| shared.device_destination(part.start, part.len());
+        Ok(Some(parts.into_iter().map(slice).collect()))
     }
 
     pub fn has_received(&self, range: Range<u64>) -> bool {
@@ -147,17 +206,7 @@ impl UploadBuffer {
         state.listeners.push(Arc::downgrade(listener));
     }
 
-    /// Claims `range` for a single writer. False if part of it is claimed already or it is empty.
-    pub(super) fn claim(&self, range: Range<u64>) -> Result<bool> {
-        let mut state = self.state_unless_failed()?;
-        let is_free = state.claimed.gaps(&range) == [range.clone()];
-        if is_free {
-            state.claimed.insert(range);
-        }
-        Ok(is_free)
-    }
-
-    pub(super) fn mark_received(&self, ranges: &[Range<u64>]) {
+    fn mark_received(&self, ranges: &[Range<u64>]) {
         if ranges.is_empty() {
             return;
         }
@@ -186,6 +235,12 @@ impl UploadBuffer {
 
 impl Drop for UploadBuffer {
     fn drop(&mut self) {
+        let state = self.state.get_mut();
+        let mut used = mem::take(&mut state.claimed);
+        for placed in state.placed.parts(&(0..self.memory.len)) {
+            used.insert(placed);
+        }
+        self.memory.used = used;
         let pool = self.memory.pool.clone();
         let empty = PayloadMemory::new(pool.clone(), 0, Vec::new());
         pool.wiper().drop_later(mem::replace(&mut self.memory, empty));
@@ -202,39 +257,53 @@ impl fmt::Debug for UploadBuffer {
 mod tests {
     use std::{sync::mpsc::channel, thread};
 
-    use super::{
-        super::pool::{GROUP, SEGMENT_BYTES, SLOT},
-        *,
-    };
+    use super::{super::pool::BLOCK, *};
 
     fn pool() -> PayloadPool {
-        PayloadPool::new(0, vec![])
+        PayloadPool::new(0, 0).unwrap()
+    }
+
+    /// Bytes of the pages that the pool's memory has.
+    fn resident(pool: &PayloadPool) -> u64 {
+        rustix::fs::fstat(pool.memory().file()).unwrap().st_blocks as u64 * 512
     }
 
     #[test]
-    fn segments_are_wiped_and_used_again() {
+    fn blocks_are_wiped_and_used_again() {
         let pool = pool();
-        let bytes = vec![7; GROUP];
-        let upload = UploadBuffer::from_bytes(&pool, &bytes, vec![]);
-        assert_eq!((pool.spare_bytes(), upload.copy(0, GROUP)), (0, bytes));
+        let bytes = vec![7; BLOCK as usize];
+        let upload = UploadBuffer::from_bytes(&pool, &bytes, vec![]).unwrap();
+        assert_eq!((pool.spare_bytes(), upload.copy(0, bytes.len())), (0, bytes));
+        let place = upload.shared_pieces(0..BLOCK);
         drop(upload);
         // Dropped after the payload.
         let (sender, receiver) = channel::<()>();
         pool.wiper().drop_later(sender);
         assert!(receiver.recv().is_err());
-        assert_eq!(pool.spare_bytes(), GROUP as u64);
-        let next = UploadBuffer::new(&pool, GROUP as u64, vec![]);
+        assert_eq!(pool.spare_bytes(), BLOCK);
+        let next = UploadBuffer::new(&pool, BLOCK, vec![]);
         next.write(3, &[1]).unwrap();
-        assert_eq!(pool.spare_bytes(), (GROUP - SEGMENT_BYTES) as u64);
-        let mut segment = Vec::new();
-        next.memory.for_each_piece(0..SLOT as u64, |piece| segment.extend_from_slice(piece));
-        assert_eq!((segment[3], segment.iter().map(|byte| u64::from(*byte)).sum()), (1, 1_u64));
+        assert_eq!((pool.spare_bytes(), next.place(0..BLOCK).unwrap()), (0, place));
+        let bytes = next.memory.copy(0..BLOCK);
+        assert_eq!((bytes[3], bytes.iter().map(|byte| u64::from(*byte)).sum()), (1, 1_u64));
+    }
+
+    #[test]
+    fn memory_is_taken_as_bytes_are_received() {
+        let pool = pool();
+        let upload = UploadBuffer::new(&pool, 4 * BLOCK, vec![]);
+        assert_eq!(resident(&pool), 0, "a header takes no memory");
+        assert!(upload.memory.region.is_none());
+        upload.write(2 * BLOCK + 5, &[1; 10_000]).unwrap();
+        assert!(resident(&pool) <= 2 << 20, "whole pages only");
+        assert_eq!(pool.take_block(BLOCK).unwrap().start, BLOCK, "one block is taken");
     }
 
     #[test]
     fn overlapping_pieces_from_several_writers_give_the_payload() {
-        // A group of segments and some slots.
-        let len = (16 << 20) + 3 * SLOT + 7;
+        const CHUNK: usize = 256 << 10;
+        // A full block and a tail.
+        let len = BLOCK as usize + 3 * CHUNK + 7;
         let payload: Vec<u8> = (0..len).map(|i| (i * 31 % 251) as u8).collect();
         let upload = UploadBuffer::new(&pool(), payload.len() as u64, vec![]);
         thread::scope(|scope| {
@@ -253,7 +322,7 @@ mod tests {
         });
         assert!(upload.is_complete());
         assert_eq!(upload.copy(0, payload.len()), payload);
-        for boundary in [SLOT, 8 * SLOT, 16 << 20] {
+        for boundary in [CHUNK, 8 * CHUNK, BLOCK as usize] {
             let mut middle = vec![0; 100];
             upload.read(boundary as u64 - 50, &mut middle);
             assert_eq!(middle, payload[boundary - 50..boundary + 50]);
@@ -273,7 +342,7 @@ mod tests {
 
     #[test]
     fn dropped_listeners_of_a_complete_payload_are_removed() {
-        let upload = UploadBuffer::from_bytes(&pool(), &[1], vec![]);
+        let upload = UploadBuffer::from_bytes(&pool(), &[1], vec![]).unwrap();
         let stays: Arc<ProgressListener> = Arc::new(|| ());
         upload.listen(&stays);
         for _ in 0..100 {

@@ -80,7 +80,7 @@ pub const TABLE: &[Setting] = &[
     setting("cuda_memory_percent", count("percent of a GPU's free memory", 1, 100), "90",
         "Device memory reserved at startup and leased to jobs."),
     setting("cuda_pinned_bytes", bytes_or_auto(0, "1/32 of the memory"), "auto",
-        "Host memory pinned at startup, where GPUs access large payloads directly; 0 for none."),
+        "Payload memory pinned at startup, which GPUs access directly; 0 for none."),
     setting("cuda_timeout_ms", count("milliseconds", 100, HOUR_MS), "20000",
         "Time limit for one piece of work on a GPU; the daemon exits if it is exceeded."),
     setting("cuda_msm_min", count("scalars", 0, 1 << 32), "64",

@@ -1,59 +1,66 @@
 //! Pinned host memory that other modules fill and read, copied to and from a device without the
-//! ring. Memory of the driver is never freed, and shared memory is unpinned after all copies.
+//! ring. It is unpinned after all copies.
 
-use std::{ops::Range, slice, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use parking_lot::RwLock;
+use tracing::warn;
 
 use super::{DeviceContext, DeviceFault, DeviceSlice, Stream};
 use crate::region::SharedMemory;
 
-struct PinnedMemory {
-    addresses: Range<usize>,
-    /// Keeps the memory alive.
-    _context: DeviceContext,
-}
+/// Bytes pinned per call: several smaller calls may succeed when a large one fails.
+const PINNED_AT_ONCE: usize = 256 << 20;
 
-static PINNED: RwLock<Vec<PinnedMemory>> = RwLock::new(Vec::new());
+/// The addresses of each call that pinned memory.
+static PINNED: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
 
-/// Shared memory that all devices can access until this is dropped.
+/// Shared memory whose first bytes all devices can access until this is dropped.
 pub struct PinnedShare {
     memory: Arc<SharedMemory>,
     context: DeviceContext,
+    /// Pinned by one call each.
+    parts: Vec<Range<usize>>,
 }
 
 impl DeviceContext {
-    /// Pins `bytes` bytes of zeroed host memory, at least 1, for the life of the process; all
-    /// devices can access it.
-    pub fn pin(&self, bytes: usize) -> Result<&'static mut [u8], DeviceFault> {
-        let base = self.allocate_host(bytes)?;
-        let addresses = base as usize..base as usize + bytes;
-        PINNED.write().push(PinnedMemory { addresses, _context: self.clone() });
-        // SAFETY: the allocation has this length and no other user.
-        Ok(unsafe { slice::from_raw_parts_mut(base, bytes) })
-    }
-
-    /// Pins shared memory; all devices can access it.
-    pub fn pin_shared(&self, memory: Arc<SharedMemory>) -> Result<PinnedShare, DeviceFault> {
-        let addresses = addresses(&memory);
-        self.register_host(addresses.clone())?;
-        PINNED.write().push(PinnedMemory { addresses, _context: self.clone() });
-        Ok(PinnedShare { memory, context: self.clone() })
+    /// Pins the first `bytes` bytes of shared memory, or as many as the driver grants. All devices
+    /// can access them.
+    ///
+    /// Errors: the driver's, if it grants none.
+    pub fn pin_shared(
+        &self,
+        memory: Arc<SharedMemory>,
+        bytes: usize,
+    ) -> Result<PinnedShare, DeviceFault> {
+        let base = memory.device_source(0, bytes).as_ptr() as usize;
+        let mut share = PinnedShare { memory, context: self.clone(), parts: Vec::new() };
+        for start in (0..bytes).step_by(PINNED_AT_ONCE) {
+            let part = base + start..base + bytes.min(start + PINNED_AT_ONCE);
+            match self.register_host(part.clone()) {
+                Ok(()) => share.parts.push(part),
+                Err(fault) if start == 0 => return Err(fault),
+                Err(fault) => {
+                    warn!(%fault, bytes = start, "cannot pin more memory");
+                    break;
+                }
+            }
+        }
+        PINNED.write().extend(share.parts.iter().cloned());
+        share.memory.set_pinned_bytes(share.parts.iter().map(Range::len).sum());
+        Ok(share)
     }
 }
 
 impl Drop for PinnedShare {
     fn drop(&mut self) {
-        let addresses = addresses(&self.memory);
-        PINNED.write().retain(|pinned| pinned.addresses != addresses);
-        // After an error, the driver keeps the pages until the process ends.
-        let _unpinned = self.context.unregister_host(addresses.start);
+        self.memory.set_pinned_bytes(0);
+        PINNED.write().retain(|pinned| !self.parts.contains(pinned));
+        for part in &self.parts {
+            // After an error, the driver keeps the pages until the process ends.
+            let _unpinned = self.context.unregister_host(part.start);
+        }
     }
-}
-
-fn addresses(memory: &SharedMemory) -> Range<usize> {
-    let Range { start, end } = memory.device_source(0, memory.size()).as_ptr_range();
-    start as usize..end as usize
 }
 
 /// Copies the pieces `from`, which must be in pinned memory, to the device one after the other,
@@ -105,27 +112,29 @@ fn copy(
     started.and(completed)
 }
 
-/// Merges adjacent pieces of an allocation: a call per slot takes twice the link's time
-/// (`benches/experiments/host-device.md`).
+/// Merges adjacent pieces, since a call per piece takes twice the link's time
+/// (`benches/experiments/host-device.md`), and splits them between memory that different calls have
+/// pinned.
 fn host_runs(
     slice: DeviceSlice<'_, u8>,
     pieces: impl Iterator<Item = Range<*const u8>>,
 ) -> Result<Vec<Range<*const u8>>, DeviceFault> {
     let pinned = PINNED.read();
     let (mut runs, mut bytes, mut end_of_last) = (Vec::<Range<_>>::new(), 0, None);
-    for piece in pieces {
-        let (start, end) = (piece.start as usize, piece.end as usize);
-        // One allocation contains the whole run: it contains each piece, and none overlap.
-        let allocation = pinned
-            .iter()
-            .position(|memory| memory.addresses.start <= start && end <= memory.addresses.end)
-            .ok_or_else(|| DeviceFault::mismatch("copy", "memory that is not pinned"))?;
-        bytes += end - start;
-        match runs.last_mut().filter(|_| end_of_last == Some((start, allocation))) {
-            Some(run) => run.end = piece.end,
-            None => runs.push(piece),
+    for Range { mut start, end } in pieces {
+        bytes += end as usize - start as usize;
+        while start < end {
+            let part = pinned.iter().position(|part| part.contains(&(start as usize)));
+            let part = part.ok_or_else(|| DeviceFault::mismatch("copy", NOT_PINNED))?;
+            let run_bytes = end.min(pinned[part].end as *const u8) as usize - start as usize;
+            let run = start..start.wrapping_add(run_bytes);
+            start = run.end;
+            match runs.last_mut().filter(|_| end_of_last == Some((run.start, part))) {
+                Some(last) => last.end = run.end,
+                None => runs.push(run),
+            }
+            end_of_last = Some((start, part));
         }
-        end_of_last = Some((end, allocation));
     }
     if bytes == slice.len() {
         return Ok(runs);
@@ -133,3 +142,5 @@ fn host_runs(
     let problem = format!("{bytes} bytes on the host, {} on the device", slice.len());
     Err(DeviceFault::mismatch("copy", problem))
 }
+
+const NOT_PINNED: &str = "memory that is not pinned";

@@ -31,14 +31,13 @@ pub trait Executor: Send + Sync {
         JOBS_PER_DEVICE
     }
 
-    /// Host memory that the devices access directly, for payloads. Only the first call returns it.
-    fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
-        Vec::new()
-    }
-
-    /// Lets the devices access shared memory directly until the value is dropped; `None` if they
-    /// cannot.
-    fn pin_memory(&self, _memory: &Arc<SharedMemory>) -> Option<Box<dyn Any + Send + Sync>> {
+    /// Lets the devices access the first `bytes` bytes of shared memory directly until the value is
+    /// dropped, or as many as can be pinned; `None` if that is none.
+    fn pin_memory(
+        &self,
+        _memory: &Arc<SharedMemory>,
+        _bytes: usize,
+    ) -> Option<Box<dyn Any + Send + Sync>> {
         None
     }
 

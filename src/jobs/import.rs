@@ -149,7 +149,7 @@ mod tests {
         let host = Arc::new(ComputeHost::new(Arc::new(executor)).unwrap());
         let one = points::encode(PointEncoding::Montgomery, &[G1Affine::identity()]);
         let (scheduler, mut capacities) = (Scheduler::new(1).unwrap(), Vec::new());
-        let pool = PayloadPool::new(0, vec![]);
+        let pool = PayloadPool::new(0, 0).unwrap();
         for count in [1 << 40, 5] {
             let (host, payload) = (host.clone(), Arc::new(UploadBuffer::new(&pool, 96, vec![])));
             let (encoding, expected_hash) = (PointEncoding::Montgomery, None);

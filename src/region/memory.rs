@@ -1,7 +1,12 @@
 //! A sealed file in memory, mapped by both processes.
 #![allow(unsafe_code)]
 
-use std::{io, os::fd::OwnedFd, slice, sync::atomic::AtomicBool};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    slice,
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{self, SealFlags};
@@ -11,9 +16,14 @@ use rustix::fs::{self, SealFlags};
 pub struct SharedMemory {
     file: OwnedFd,
     map: MmapRaw,
+    id: u64,
+    /// The number of leading bytes that devices access directly.
+    pinned: AtomicUsize,
     /// Whether to wipe the memory when it is dropped.
     is_released: AtomicBool,
 }
+
+static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
 impl SharedMemory {
     /// Zeroed memory, whose pages exist. No process can change its size.
@@ -21,17 +31,29 @@ impl SharedMemory {
     /// Shape: `bytes` is a positive multiple of the page size.
     #[cfg(feature = "server")]
     pub fn create(bytes: usize) -> io::Result<Self> {
-        use rustix::fs::MemfdFlags;
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let create = |flags| fs::memfd_create("capstan-region", flags);
-        // Linux before 6.3 does not know the flag.
-        let file = create(flags | MemfdFlags::NOEXEC_SEAL).or_else(|_| create(flags))?;
-        fs::ftruncate(&file, bytes as u64)?;
+        let file = create_file("capstan-region", bytes)?;
         // Fails if the system has too little memory; a page that is missing later would be fatal.
         fs::fallocate(&file, fs::FallocateFlags::empty(), 0, bytes as u64)?;
-        fs::fcntl_add_seals(&file, SIZE_SEALS)?;
         let map = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
-        Ok(Self { file, map, is_released: false.into() })
+        Ok(Self::new(file, map))
+    }
+
+    /// Zeroed memory, of which the first `touched` bytes have pages. The other pages exist once
+    /// they are written. No process can change its size.
+    ///
+    /// Shape: `bytes` is a positive multiple of the page size, and `touched` at most `bytes`.
+    #[cfg(feature = "server")]
+    pub fn create_sparse(bytes: usize, touched: usize) -> io::Result<Self> {
+        use memmap2::Advice;
+        let file = create_file("capstan-payloads", bytes)?;
+        let map = MmapOptions::new().len(bytes).map_raw(&file)?;
+        // Without huge pages, small pages work too.
+        let _small = map.advise(Advice::HugePage);
+        // Linux before 5.14 does not know the advice, and maps the pages when they are used.
+        if touched > 0 && map.advise_range(Advice::PopulateWrite, 0, touched).is_err() {
+            fs::fallocate(&file, fs::FallocateFlags::empty(), 0, touched as u64)?;
+        }
+        Ok(Self::new(file, map))
     }
 
     /// Maps the memory that a server has created.
@@ -44,7 +66,18 @@ impl SharedMemory {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let map = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
-        Ok(Self { file, map, is_released: false.into() })
+        Ok(Self::new(file, map))
+    }
+
+    fn new(file: OwnedFd, map: MmapRaw) -> Self {
+        let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
+        Self { file, map, id, pinned: 0.into(), is_released: false.into() }
+    }
+
+    /// Identifies the mapping in this process.
+    #[cfg(feature = "server")]
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// Bytes.
@@ -61,7 +94,20 @@ impl SharedMemory {
     /// process keeps the pages, and the kernel clears them after it.
     #[cfg(feature = "server")]
     pub fn release(&self) {
-        self.is_released.store(true, std::sync::atomic::Ordering::Release);
+        self.is_released.store(true, Ordering::Release);
+    }
+
+    /// The number of leading bytes that devices access directly.
+    #[cfg(feature = "server")]
+    pub fn pinned_bytes(&self) -> usize {
+        self.pinned.load(Ordering::Acquire)
+    }
+
+    /// For the code that pins and unpins the memory.
+    #[cfg(feature = "server")]
+    pub fn set_pinned_bytes(&self, bytes: usize) {
+        assert!(bytes <= self.size(), "{bytes} bytes pinned of {}", self.size());
+        self.pinned.store(bytes, Ordering::Release);
     }
 
     /// Copies `out.len()` bytes from `start` on. If the other process writes meanwhile, the copy
@@ -75,6 +121,20 @@ impl SharedMemory {
         unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) }
     }
 
+    /// Appends a copy of `len` bytes from `start` on to `out`, like [`Self::read`].
+    ///
+    /// Shape: the range lies in the memory.
+    #[cfg(feature = "server")]
+    pub fn append_to(&self, out: &mut Vec<u8>, start: usize, len: usize) {
+        let (from, end) = (self.address(start, len), out.len());
+        out.reserve(len);
+        // SAFETY: as in `read`; `out` has room for `len` more bytes, which the copy initialises.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, out.as_mut_ptr().add(end), len);
+            out.set_len(end + len);
+        }
+    }
+
     /// Writes `bytes`, starting at byte number `start`.
     ///
     /// Shape: the range lies in the memory.
@@ -83,6 +143,29 @@ impl SharedMemory {
         let to = self.address(start, bytes.len());
         // SAFETY: as in `read`.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+    }
+
+    /// Zeroes a range.
+    ///
+    /// Shape: the range lies in the memory.
+    #[cfg(feature = "server")]
+    pub fn wipe(&self, start: usize, len: usize) {
+        let to = self.address(start, len);
+        // SAFETY: as in `read`.
+        unsafe { std::ptr::write_bytes(to, 0, len) }
+    }
+
+    /// Returns the pages of a range to the system; its bytes are 0 from now on. Not for pinned
+    /// pages, which devices would still access.
+    ///
+    /// Fails if the system cannot do that; nothing has changed then.
+    ///
+    /// Shape: the range lies in the memory, and consists of whole pages.
+    #[cfg(feature = "server")]
+    pub fn discard(&self, start: usize, len: usize) -> io::Result<()> {
+        self.address(start, len);
+        debug_assert!(start >= self.pinned_bytes(), "discards pinned pages");
+        Ok(fs::fallocate(&self.file, PUNCH_HOLE, start as u64, len as u64)?)
     }
 
     /// The range as a source of copies by a device. Only its address and length may be used.
@@ -135,9 +218,24 @@ impl Drop for SharedMemory {
         // SAFETY: mapped, and no reference points into it.
         unsafe { std::ptr::write_bytes(self.map.as_mut_ptr(), 0, self.size()) };
         // A client that still maps the pages must not keep them.
-        let mode = fs::FallocateFlags::PUNCH_HOLE | fs::FallocateFlags::KEEP_SIZE;
-        let _kept_on_error = fs::fallocate(&self.file, mode, 0, self.size() as u64);
+        let _kept_on_error = fs::fallocate(&self.file, PUNCH_HOLE, 0, self.size() as u64);
     }
+}
+
+const PUNCH_HOLE: fs::FallocateFlags =
+    fs::FallocateFlags::PUNCH_HOLE.union(fs::FallocateFlags::KEEP_SIZE);
+
+/// A sparse file in memory whose size is sealed.
+#[cfg(feature = "server")]
+fn create_file(name: &str, bytes: usize) -> io::Result<OwnedFd> {
+    use rustix::fs::MemfdFlags;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let create = |flags| fs::memfd_create(name, flags);
+    // Linux before 6.3 does not know the flag.
+    let file = create(flags | MemfdFlags::NOEXEC_SEAL).or_else(|_| create(flags))?;
+    fs::ftruncate(&file, bytes as u64)?;
+    fs::fcntl_add_seals(&file, SIZE_SEALS)?;
+    Ok(file)
 }
 
 /// Without them, another process could shrink the file, and access to the rest would be fatal.
@@ -165,6 +263,36 @@ mod tests {
         server.release();
         drop(server);
         assert!(client.bytes().iter().all(|byte| *byte == 0), "not wiped");
+    }
+
+    /// The blocks that the system holds for the file, in bytes.
+    fn resident(memory: &SharedMemory) -> usize {
+        fs::fstat(memory.file()).unwrap().st_blocks as usize * 512
+    }
+
+    #[test]
+    fn sparse_memory_takes_pages_when_it_is_written_and_gives_them_back() {
+        const SPARSE: usize = 64 << 20;
+        let memory = SharedMemory::create_sparse(SPARSE, BYTES).unwrap();
+        assert!((BYTES..SPARSE).contains(&resident(&memory)));
+        let before = resident(&memory);
+        memory.write(SPARSE - BYTES, &vec![5; BYTES]);
+        assert_eq!(resident(&memory), before + BYTES);
+        memory.wipe(SPARSE - BYTES, 3);
+        let mut out = vec![1];
+        memory.append_to(&mut out, SPARSE - BYTES, 4);
+        assert_eq!(out, [1, 0, 0, 0, 5]);
+        memory.discard(SPARSE - BYTES, BYTES).unwrap();
+        assert_eq!(resident(&memory), before);
+        memory.read(SPARSE - BYTES, &mut out);
+        assert!(out.iter().all(|byte| *byte == 0), "not zeroed");
+    }
+
+    #[test]
+    fn each_mapping_has_its_id() {
+        let server = SharedMemory::create(BYTES).unwrap();
+        let client = SharedMemory::map(server.file().try_clone().unwrap(), BYTES).unwrap();
+        assert_ne!(server.id(), client.id());
     }
 
     /// A server may end while the client uses the memory.

@@ -236,7 +236,7 @@ impl OpenedInputs {
         let payload = match source {
             FoundSource::Inline { data, .. } => {
                 let permit = call.admit(unadmitted, 0)?;
-                Arc::new(UploadBuffer::from_bytes(pool, &data, permit))
+                Arc::new(UploadBuffer::from_bytes(pool, &data, permit)?)
             }
             FoundSource::Region { slice, .. } => {
                 if is_copied {

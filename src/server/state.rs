@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Instant};
 
+use tracing::info;
+
 use super::{ServeError, ServerSettings, drain::Drain};
 use crate::{
     buffer::{PayloadPool, Quota, Wiper},
@@ -22,6 +24,8 @@ pub struct Engines {
     executor: Arc<dyn Executor>,
     /// Why these engines were chosen, in a sentence.
     reason: String,
+    /// Bytes of payload memory that the engines access directly.
+    pinned_bytes: u64,
 }
 
 impl Engines {
@@ -40,18 +44,21 @@ impl Engines {
         reason: impl Into<String>,
     ) -> Self {
         let (engine, oracle) = (Arc::new(engine), Arc::new(oracle));
-        Self { executor: Arc::new(HostExecutor { engine, oracle }), reason: reason.into() }
+        let executor = Arc::new(HostExecutor { engine, oracle });
+        Self { executor, reason: reason.into(), pinned_bytes: 0 }
     }
 
-    /// Programs run on the GPUs of `engine`. `oracle` repeats steps for full checks.
+    /// Programs run on the GPUs of `engine`. `oracle` repeats steps for full checks. The server
+    /// pins `pinned_bytes` bytes of its payload memory, or as many as the driver grants.
     #[cfg(feature = "cuda")]
     pub fn on_gpus(
         engine: CudaEngine,
         oracle: impl MsmNttEngine + 'static,
         reason: impl Into<String>,
+        pinned_bytes: u64,
     ) -> Self {
         let executor = GpuExecutor::new(engine.into(), Arc::new(oracle));
-        Self { executor: Arc::new(executor), reason: reason.into() }
+        Self { executor: Arc::new(executor), reason: reason.into(), pinned_bytes }
     }
 
     /// All devices that compute, described as one.
@@ -93,13 +100,13 @@ impl ServerState {
     /// Opens the data directory and starts the workers.
     pub fn new(settings: ServerSettings, engines: Engines) -> Result<Self, ServeError> {
         let (bytes_max, objects_max) = (settings.store_bytes_max, settings.objects_max.into());
-        let Engines { executor, reason } = engines;
-        let pinned = executor.take_pinned_memory();
+        let Engines { executor, reason, pinned_bytes } = engines;
         let workers = match settings.workers {
             0 => executor.jobs_at_once(),
             workers => workers as usize,
         };
-        let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned);
+        let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;
+        pin(&payloads, &*executor, pinned_bytes as usize);
         Ok(Self {
             bases: BasesStore::open(bytes_max, objects_max, settings.data_dir.as_deref())?,
             compute: Arc::new(ComputeHost::new(executor)?),
@@ -117,4 +124,17 @@ impl ServerState {
             settings,
         })
     }
+}
+
+/// Lets the devices of `executor` access the first `bytes` bytes of payload memory directly.
+fn pin(payloads: &PayloadPool, executor: &dyn Executor, bytes: usize) {
+    if bytes == 0 {
+        return;
+    }
+    let (begun, memory) = (Instant::now(), payloads.memory());
+    if let Some(pinning) = executor.pin_memory(memory, bytes) {
+        payloads.hold_pinning(pinning);
+    }
+    let ms = begun.elapsed().as_millis() as u64;
+    info!(bytes = memory.pinned_bytes(), ms, "pinned memory for payloads");
 }

@@ -43,7 +43,7 @@ const N: usize = 300;
 
 fn served(rig: &DeviceRig) -> TestServer {
     let oracle = ArkworksEngine::new(1).unwrap();
-    let engines = Engines::on_gpus(engine(rig), oracle, "a test");
+    let engines = Engines::on_gpus(engine(rig), oracle, "a test", 0);
     serve_with(ServerSettings::default(), engines)
 }
 

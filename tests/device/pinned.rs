@@ -18,26 +18,63 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Memory that is pinned until the second value is dropped.
+fn pinned(rig: &DeviceRig, bytes: usize) -> (Arc<SharedMemory>, impl Sized) {
+    let memory = Arc::new(SharedMemory::create(bytes).unwrap());
+    let pinning = rig.gpu.context().pin_shared(memory.clone(), bytes).unwrap();
+    assert_eq!(memory.pinned_bytes(), bytes);
+    (memory, pinning)
+}
+
 #[test]
 fn pieces_are_copied_in_order() {
     let rig = DeviceRig::new();
-    let memory = rig.gpu.context().pin(3 << 20).unwrap();
-    assert!(memory.iter().all(|byte| *byte == 0));
+    let (memory, _pinning) = pinned(&rig, 3 << 20);
     each_seed(&rig, |rig| {
         let stream = rig.stream();
         let sent = noise(5, 1 << 20);
-        let (from, to) = memory.split_at_mut(1 << 20);
-        from.copy_from_slice(&sent);
+        memory.write(0, &sent);
         let cuts = [0, 1, 4096, 70_000, 70_000, 1 << 20];
-        let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &from[cut[0]..cut[1]]).collect();
+        let cuts = cuts.windows(2);
+        let pieces: Vec<_> =
+            cuts.map(|cut| memory.device_source(cut[0], cut[1] - cut[0])).collect();
         let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
         send(&stream, lease.all(), &pieces).unwrap();
         assert!(rig.download(&stream, &lease) == sent);
         // Receive into every other KiB.
-        let mut pieces: Vec<_> = to.chunks_mut(1024).step_by(2).collect();
+        let starts = ((1 << 20)..(3 << 20)).step_by(2048);
+        let mut pieces: Vec<_> =
+            starts.clone().map(|start| memory.device_destination(start, 1024)).collect();
         receive(&stream, lease.all(), &mut pieces).unwrap();
-        let back: Vec<u8> = to.chunks(1024).step_by(2).flatten().copied().collect();
+        let mut back = Vec::new();
+        starts.for_each(|start| memory.append_to(&mut back, start, 1024));
         assert!(back == sent);
+    });
+}
+
+/// One call of the driver pins at most 256 MiB.
+#[test]
+fn a_piece_may_span_memory_that_two_calls_have_pinned() {
+    const BORDER: usize = 256 << 20;
+    on_emulated_driver(PATIENCE, |rig| {
+        let memory = Arc::new(SharedMemory::create_sparse(2 * BORDER, 0).unwrap());
+        let context = rig.gpu.context();
+        let pinning = context.pin_shared(memory.clone(), 2 * BORDER).unwrap();
+        assert_eq!(memory.pinned_bytes(), 2 * BORDER);
+        let (stream, sent) = (rig.stream(), noise(8, 1 << 20));
+        let start = BORDER - 70_000;
+        memory.write(start, &sent);
+        let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
+        send(&stream, lease.all(), &[memory.device_source(start, 1 << 20)]).unwrap();
+        assert!(rig.download(&stream, &lease) == sent);
+        drop(pinning);
+        assert_eq!(memory.pinned_bytes(), 0);
+        // The driver refuses the second call.
+        control::fault("cuMemHostRegister:2:2");
+        let _pinning = context.pin_shared(memory.clone(), 2 * BORDER).unwrap();
+        assert_eq!(memory.pinned_bytes(), BORDER);
+        let beyond = send(&stream, lease.all(), &[memory.device_source(start, 1 << 20)]);
+        assert!(beyond.unwrap_err().to_string().contains("not pinned"));
     });
 }
 
@@ -47,7 +84,7 @@ fn shared_memory_is_copied_directly_while_it_is_pinned() {
     let rig = DeviceRig::new();
     let memory = Arc::new(SharedMemory::create(2 << 20).unwrap());
     for _ in 0..2 {
-        let pinned = rig.gpu.context().pin_shared(memory.clone()).unwrap();
+        let pinned = rig.gpu.context().pin_shared(memory.clone(), 2 << 20).unwrap();
         each_seed(&rig, |rig| {
             let (stream, sent) = (rig.stream(), noise(7, 1 << 20));
             memory.write(100, &sent);
@@ -74,9 +111,9 @@ fn a_refused_pin_harms_nothing() {
     on_emulated_driver(PATIENCE, |rig| {
         let memory = Arc::new(SharedMemory::create(2 << 20).unwrap());
         control::fault("cuMemHostRegister:1:999");
-        assert!(rig.gpu.context().pin_shared(memory.clone()).is_err());
+        assert!(rig.gpu.context().pin_shared(memory.clone(), 2 << 20).is_err());
         assert!(rig.gpu.context().is_alive());
-        drop(rig.gpu.context().pin_shared(memory).unwrap());
+        drop(rig.gpu.context().pin_shared(memory, 2 << 20).unwrap());
     });
 }
 
@@ -84,14 +121,14 @@ fn a_refused_pin_harms_nothing() {
 #[test]
 fn a_send_waits_for_its_copies_if_it_gets_no_event() {
     on_emulated_driver(PATIENCE, |rig| {
-        let memory = rig.gpu.context().pin(1 << 20).unwrap();
+        let (memory, _pinning) = pinned(rig, 1 << 20);
         let (stream, sent) = (rig.stream(), noise(6, 1 << 20));
         let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
-        memory.copy_from_slice(&sent);
+        memory.write(0, &sent);
         control::fault("cuEventCreate:1:2");
-        let error = send(&stream, lease.all(), &[memory]).unwrap_err();
+        let error = send(&stream, lease.all(), &[memory.device_source(0, 1 << 20)]).unwrap_err();
         assert_eq!(error.class(), FaultClass::Exhausted, "{error}");
-        memory.fill(0);
+        memory.wipe(0, 1 << 20);
         assert!(
             rig.download(&stream, &lease) == sent,
             "the copy read bytes written after the send"
@@ -103,12 +140,12 @@ fn a_send_waits_for_its_copies_if_it_gets_no_event() {
 fn unpinned_memory_and_wrong_lengths_are_refused() {
     let rig = DeviceRig::new();
     let stream = rig.stream();
-    let memory = rig.gpu.context().pin(4096).unwrap();
+    let (memory, _pinning) = pinned(&rig, 4096);
     let lease = rig.gpu.arena().lease(&stream, 4096).unwrap();
     let mut heap = vec![0; 4096];
     for (error, why) in [
-        (send(&stream, lease.all(), &[&memory[..4095], &heap[..1]]), "not pinned"),
-        (send(&stream, lease.all(), &[&memory[1..]]), "4095 bytes"),
+        (send(&stream, lease.all(), &[memory.device_source(0, 4095), &heap[..1]]), "not pinned"),
+        (send(&stream, lease.all(), &[memory.device_source(1, 4095)]), "4095 bytes"),
         (receive(&stream, lease.all(), &mut [&mut heap]), "not pinned"),
         (receive(&stream, lease.all(), &mut []), "0 bytes"),
     ] {
@@ -116,31 +153,35 @@ fn unpinned_memory_and_wrong_lengths_are_refused() {
         assert_eq!(error.class(), FaultClass::Misuse);
         assert!(error.to_string().contains(why), "{error}");
     }
-    send(&stream, lease.all(), &[memory]).unwrap();
+    send(&stream, lease.all(), &[memory.device_source(0, 4096)]).unwrap();
 }
 
-/// The payload's end is not in pinned memory. Rows do not start at segment boundaries.
+/// The payloads' ends are not in pinned memory. Rows do not start at the borders of blocks.
 #[test]
 fn transforms_read_and_write_partly_pinned_payloads() {
     const LG_N: u32 = 12;
     const COUNT: usize = 130;
+    /// One and a half blocks.
+    const PINNED: usize = 24 << 20;
     let rig = DeviceRig::new();
     let engine = transforms::engine(&rig);
-    engine.pin(48 << 20);
-    let pool = PayloadPool::new(0, engine.take_pinned_memory());
+    let pool = PayloadPool::new(0, PINNED as u64).unwrap();
+    pool.hold_pinning(engine.pin_memory(pool.memory(), PINNED).unwrap());
     let mut rows = transforms::rows(LG_N, COUNT);
     let bytes = (COUNT as u64) << (LG_N + 5);
     let (input, output) = (
         UploadBuffer::new(&pool, bytes + 96, vec![]),
         UploadBuffer::new(&pool, bytes + 32, vec![]),
     );
+    // The first block, all of which is pinned.
+    output.place(0..1).unwrap();
     let from = PayloadView::starting_at(&input, 96);
     for (row, at) in iter::zip(&mut rows, (96..).step_by(32 << LG_N)) {
         input.write(at, fr_as_bytes_mut(row)).unwrap();
     }
     input.write(0, &[0; 96]).unwrap();
-    let held = from.lock_pinned(0..bytes).map(|held| held.bytes());
-    assert_eq!(held, Some((16 << 20) - 96), "one segment is in pinned memory");
+    let direct = from.device_source(0..bytes).map(|slices| slices.bytes());
+    assert_eq!(direct, Some((8 << 20) - 96), "half of the input's first block is pinned");
     let plan = transforms::plan(LG_N, 0b0110);
     let encoding = ScalarEncoding::Montgomery;
     let given = NttRows {

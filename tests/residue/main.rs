@@ -120,6 +120,9 @@ struct JobRunner {
 
 const N: usize = 700;
 
+/// More than the payloads of a test take, from the beginning of the memory on.
+const PAYLOADS_BYTES: usize = 16 << 20;
+
 /// `N` elements as bytes; every ninth is the marker.
 fn payload(encoding: ScalarEncoding) -> Zeroizing<Vec<u8>> {
     let value = |i| if i % 9 == 0 { marker() } else { Fr::from(i) };
@@ -153,17 +156,21 @@ impl JobRunner {
         let (executor, dial) = faulty_executor();
         let host = Arc::new(ComputeHost::new(Arc::new(executor)).expect("threads"));
         let bases = vec![<G1Affine as ark_ec::AffineRepr>::generator(); N];
-        let pool = PayloadPool::new(0, vec![]);
+        let pool = PayloadPool::new(0, 0).expect("memory");
         Self { scheduler: Scheduler::new(1).expect("threads"), host, dial, pool, bases }
     }
 
-    /// Runs `work`; no block that is freed meanwhile may hold the marker.
+    /// Runs `work`; no block that is freed meanwhile may hold the marker, nor may payload memory
+    /// afterwards.
     fn assert_wiped(&self, name: &str, work: impl FnOnce(&Arc<Quota>)) {
         let counter = Quota::new(Limit::BytesInFlight, 1000);
         ARMED.store(true, Ordering::SeqCst);
         work(&counter);
         self.wait_until_freed();
         assert_eq!(counter.used(), 0, "{name}: a payload is still counted");
+        let mut payloads = Vec::new();
+        self.pool.memory().append_to(&mut payloads, 0, PAYLOADS_BYTES);
+        drop(payloads);
         ARMED.store(false, Ordering::SeqCst);
         let found = FOUND.lock().expect("no panic").take();
         assert!(found.is_none(), "{name}: a secret was left in {}", found.unwrap_or_default());
@@ -172,7 +179,7 @@ impl JobRunner {
     /// An upload of `bytes`, counted by `counter`.
     fn upload(&self, bytes: &[u8], counter: &Arc<Quota>) -> Arc<UploadBuffer> {
         let permit = counter.acquire(1).expect("within the limit");
-        Arc::new(UploadBuffer::from_bytes(&self.pool, bytes, vec![permit]))
+        Arc::new(UploadBuffer::from_bytes(&self.pool, bytes, vec![permit]).expect("memory"))
     }
 
     /// Waits until background threads have dropped their values: the only worker has finished a job
@@ -381,7 +388,8 @@ fn uploads(bench: &JobRunner) {
         let uploads = Uploads::new(8, bench.pool.clone());
         for id in 1..=3 {
             let held = vec![counter.acquire(1).expect("within the limit")];
-            let vector_payload = UploadBuffer::from_bytes(&bench.pool, &bytes, held);
+            let vector_payload =
+                UploadBuffer::from_bytes(&bench.pool, &bytes, held).expect("memory");
             uploads.insert(vector(id), Arc::new(vector_payload)).expect("within the limit");
         }
         uploads.release(UploadId([1; 16])).expect("is stored");

@@ -61,7 +61,7 @@ async fn reflection_can_be_disabled() {
 
 /// The `Debug` output of everything that holds elements.
 fn debug_outputs(elements: &[Fr]) -> Vec<String> {
-    let (bytes, pool) = (messages::canonical(elements), PayloadPool::new(0, vec![]));
+    let (bytes, pool) = (messages::canonical(elements), PayloadPool::new(0, 0).unwrap());
     let vector = || messages::scalars(v1::ScalarEncoding::Canonical, bytes.clone());
     let chunk = || messages::chunk(7, bytes.clone());
     let header =
@@ -87,7 +87,7 @@ fn debug_outputs(elements: &[Fr]) -> Vec<String> {
         format!("{:?}", programs::run(run, vec![programs::chunk(0, 7, bytes.clone())])),
         format!("{:?}", v1::GetResponse { chunk: Some(chunk()) }),
         format!("{:?}", messages::put_vector(header, vec![chunk()])),
-        format!("{0:?} {0:#?}", UploadBuffer::from_bytes(&pool, &bytes, vec![])),
+        format!("{0:?} {0:#?}", UploadBuffer::from_bytes(&pool, &bytes, vec![]).unwrap()),
         input(elements.into()),
         input(elements.to_vec().into()),
         input(ScalarInput::Bytes { encoding, bytes: &bytes }),

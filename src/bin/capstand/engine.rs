@@ -23,7 +23,7 @@ pub fn choose(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<Eng
         return Ok(Engines::on_host(cpu()?, oracle, "set by the configuration"));
     }
     match cuda::open(config, cpu()?, loss_handler) {
-        Ok(gpus) => Ok(cuda::engines(gpus, oracle)),
+        Ok(gpus) => Ok(cuda::engines(gpus, oracle, config.cuda.pinned_bytes)),
         Err(NoGpu { reason, is_required, host_has_gpus }) => {
             if is_required || config.engine == EngineChoice::Cuda {
                 return Err(log_and_exit(UNAVAILABLE)(reason));
@@ -108,13 +108,12 @@ mod cuda {
             let reason = format!("{}; cuda_devices_min is {}", engine.summary(), cuda.devices_min);
             return Err(NoGpu { reason, is_required: true, host_has_gpus: true });
         }
-        engine.pin(cuda.pinned_bytes);
         Ok(engine)
     }
 
-    pub fn engines(gpus: CudaEngine, oracle: ArkworksEngine) -> Engines {
+    pub fn engines(gpus: CudaEngine, oracle: ArkworksEngine, pinned_bytes: u64) -> Engines {
         let reason = gpus.summary();
-        Engines::on_gpus(gpus, oracle, reason)
+        Engines::on_gpus(gpus, oracle, reason, pinned_bytes)
     }
 
     /// Logs the GPUs that are left out, and counts them and the `used` ones.
@@ -189,7 +188,7 @@ mod cuda {
         Err(NoGpu { reason, is_required, host_has_gpus: false })
     }
 
-    pub fn engines(never: Infallible, _: ArkworksEngine) -> Engines {
+    pub fn engines(never: Infallible, _: ArkworksEngine, _: u64) -> Engines {
         match never {}
     }
 }

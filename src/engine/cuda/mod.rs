@@ -15,16 +15,14 @@ mod vectors;
 
 use std::{
     any::Any,
-    mem,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use parking_lot::Mutex;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use self::{payload_copy::PayloadCopier, policy::ENGINE, serving_gpu::ServingGpu};
 use super::{
@@ -56,9 +54,6 @@ const MSM_PIECE: usize = 1 << 19;
 /// Elements in one piece of a batch of NTTs: 32 MiB, several groups, so that their copies overlap.
 const NTT_PIECE: usize = 1 << 20;
 
-/// Bytes pinned per call: several smaller calls may succeed when a large one fails.
-const PINNED_AT_ONCE: u64 = 256 << 20;
-
 /// GPUs and the CPU.
 pub struct CudaEngine {
     cpu: CpuEngine,
@@ -69,8 +64,6 @@ pub struct CudaEngine {
     next_check: AtomicUsize,
     monitor: NvmlMonitor,
     left_out: Vec<UnusableDevice>,
-    /// Pinned host memory that nothing uses yet.
-    pinned: Mutex<Vec<&'static mut [u8]>>,
 }
 
 impl CudaEngine {
@@ -97,9 +90,9 @@ impl CudaEngine {
         if gpus.is_empty() {
             return Err(GpuUnavailable::AllLeftOut(left_out));
         }
-        let (next_job, next_check, pinned) = Default::default();
+        let (next_job, next_check) = Default::default();
         let monitor = NvmlMonitor::open();
-        Ok(Self { cpu, gpus, policy, next_job, next_check, monitor, left_out, pinned })
+        Ok(Self { cpu, gpus, policy, next_job, next_check, monitor, left_out })
     }
 
     /// Number of GPUs in use.
@@ -124,41 +117,16 @@ impl CudaEngine {
         }
     }
 
-    /// Pins up to `bytes` bytes of host memory for large payloads, as much as the driver grants.
-    /// Devices copy from it without a CPU thread's help.
-    pub fn pin(&self, bytes: u64) {
-        let begun = Instant::now();
-        let mut pinned = 0;
-        while let left @ 1.. = bytes - pinned {
-            match self.gpus[0].gpu.context().pin(left.min(PINNED_AT_ONCE) as usize) {
-                Ok(memory) => {
-                    pinned += memory.len() as u64;
-                    self.pinned.lock().push(memory);
-                }
-                Err(fault) => {
-                    warn!(%fault, "cannot pin more memory");
-                    break;
-                }
-            }
-        }
-        let ms = begun.elapsed().as_millis() as u64;
-        info!(bytes = pinned, ms, "pinned memory for payloads");
-    }
-
-    /// The pinned memory; only the first call returns it.
-    pub fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
-        mem::take(&mut self.pinned.lock())
-    }
-
-    /// Lets all GPUs access shared memory directly until the value is dropped; `None` if they
-    /// cannot.
-    pub(crate) fn pin_memory(
+    /// Lets all GPUs access the first `bytes` bytes of shared memory directly until the value is
+    /// dropped, or as many as the driver grants; `None` if that is none.
+    pub fn pin_memory(
         &self,
         memory: &Arc<SharedMemory>,
+        bytes: usize,
     ) -> Option<Box<dyn Any + Send + Sync>> {
-        let pinned = self.gpus.first()?.gpu.context().pin_shared(memory.clone());
+        let pinned = self.gpus.first()?.gpu.context().pin_shared(memory.clone(), bytes);
         // Without it, the copies are staged.
-        let pinned = pinned.inspect_err(|fault| warn!(%fault, "cannot pin a region"));
+        let pinned = pinned.inspect_err(|fault| warn!(%fault, "cannot pin memory"));
         Some(Box::new(pinned.ok()?))
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::{
-    buffer::{ByteSink, ByteSource},
+    buffer::{ByteSink, ByteSource, SourceSlices},
     device::{self, CopySession, DeviceSlice, StagingRing, Stream},
     engine::JobControl,
     error::{Error, Result},
@@ -23,7 +23,7 @@ pub struct CopyLane<'a> {
     pub stream: &'a Stream,
 }
 
-/// Bytes that one thread copies at a time: a slot of a payload.
+/// Bytes that one thread copies at a time: the clients' chunk size.
 const THREAD_COPY_BYTES: usize = 256 << 10;
 
 /// Threads that wipe the ring, one per chunk.
@@ -54,11 +54,11 @@ impl PayloadCopier {
             control.check()?;
             let mut offset = offset + done as u64;
             let step = DIRECT_COPY_BYTES_MAX.min(to.len() - done);
-            let held = from.lock_pinned(offset..offset + step as u64);
-            let bytes = held.as_ref().map_or(step, |held| held.bytes() as usize);
+            let direct = from.device_source(offset..offset + step as u64);
+            let bytes = direct.as_ref().map_or(step, |direct| direct.bytes() as usize);
             let part = to.slice(done, bytes).ok_or_else(exceeds_span)?;
-            match held {
-                Some(held) => device::send(lane.stream, part, &held.pieces())?,
+            match direct {
+                Some(SourceSlices(slices)) => device::send(lane.stream, part, &slices)?,
                 None => {
                     lane.session.upload(lane.stream, part).fill_idle_chunks(bytes, |chunks| {
                         control.check()?;
@@ -94,13 +94,13 @@ impl PayloadCopier {
             control.check()?;
             let mut offset = offset + done as u64;
             let step = DIRECT_COPY_BYTES_MAX.min(from.len() - done);
-            let reserved = to.claim_pinned(offset..offset + step as u64)?;
-            let bytes = reserved.as_ref().map_or(step, |reserved| reserved.bytes() as usize);
+            let direct = to.device_destination(offset..offset + step as u64)?;
+            let bytes = direct.as_ref().map_or(step, |direct| direct.bytes() as usize);
             let part = from.slice(done, bytes).ok_or_else(exceeds_span)?;
-            match reserved {
-                Some(mut reserved) => {
-                    device::receive(lane.stream, part, &mut reserved.pieces())?;
-                    reserved.commit();
+            match direct {
+                Some(mut direct) => {
+                    device::receive(lane.stream, part, &mut direct.slices)?;
+                    direct.commit();
                 }
                 None => {
                     lane.session.download(lane.stream, part, |pieces| {

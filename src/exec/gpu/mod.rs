@@ -70,12 +70,12 @@ impl Executor for GpuExecutor {
         JOBS_PER_DEVICE * self.engine.gpu_count()
     }
 
-    fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
-        self.engine.take_pinned_memory()
-    }
-
-    fn pin_memory(&self, memory: &Arc<SharedMemory>) -> Option<Box<dyn Any + Send + Sync>> {
-        self.engine.pin_memory(memory)
+    fn pin_memory(
+        &self,
+        memory: &Arc<SharedMemory>,
+        bytes: usize,
+    ) -> Option<Box<dyn Any + Send + Sync>> {
+        self.engine.pin_memory(memory, bytes)
     }
 
     fn point_checker(&self) -> Option<&dyn PointChecker> {

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 
 use crate::{
-    buffer::{ByteSource, PayloadView, PinnedRead},
+    buffer::{ByteSource, PayloadView, SharedPiece, SourceSlices},
     exec::RunReport,
     jobs::{JobWaker, ProgramJobInput},
 };
@@ -110,9 +110,22 @@ impl ByteSource for BatchSource<'_> {
         }
     }
 
-    fn lock_pinned(&self, range: Range<u64>) -> Option<PinnedRead<'_>> {
+    fn device_source(&self, range: Range<u64>) -> Option<SourceSlices<'_>> {
         let part = self.part_of(range.start);
         let end = range.end.min(part.range.end);
-        part.view.lock_pinned(range.start - part.range.start..end - part.range.start)
+        part.view.device_source(range.start - part.range.start..end - part.range.start)
+    }
+
+    fn shared_pieces(&self, range: Range<u64>) -> Option<Vec<SharedPiece>> {
+        let (mut pieces, mut at) = (Vec::new(), range.start);
+        while at < range.end {
+            let SourcePart { range: Range { start, end }, view } = self.part_of(at);
+            let end = range.end.min(*end);
+            for piece in view.shared_pieces(at - start..end - start)? {
+                piece.add_to(&mut pieces);
+            }
+            at = end;
+        }
+        Some(pieces)
     }
 }

@@ -126,7 +126,7 @@ impl Workplace {
         let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
         let executor = BatchingExecutor(HostExecutor { engine: engine.clone(), oracle });
         let host = Arc::new(ComputeHost::new(Arc::new(executor)).unwrap());
-        let (scheduler, pool) = (Scheduler::new(1).unwrap(), PayloadPool::new(0, Vec::new()));
+        let (scheduler, pool) = (Scheduler::new(1).unwrap(), PayloadPool::new(0, 0).unwrap());
         let rng = StdRng::seed_from_u64(7);
         let mut workplace = Self { engine, host, scheduler, pool, rng, first: None };
         let others = TestPoints::new(&mut workplace.rng);
@@ -143,7 +143,7 @@ impl Workplace {
 
     fn submit(&self, points: &TestPoints, scalars: &[Fr]) -> JobTicket<ProgramOutput> {
         let bytes = layout::fr_as_bytes(scalars);
-        let payload = Arc::new(UploadBuffer::from_bytes(&self.pool, bytes, Vec::new()));
+        let payload = Arc::new(UploadBuffer::from_bytes(&self.pool, bytes, Vec::new()).unwrap());
         self.submit_payload(points, payload, scalars.len() / N)
     }
 
@@ -240,7 +240,7 @@ async fn a_refused_scalar_refuses_its_own_job_only() {
     let good = workplace.scalars(1);
     let mut bytes = layout::fr_as_bytes(&good).to_vec();
     bytes[3 * 32..4 * 32].fill(0xff);
-    let bad = Arc::new(UploadBuffer::from_bytes(&workplace.pool, &bytes, Vec::new()));
+    let bad = Arc::new(UploadBuffer::from_bytes(&workplace.pool, &bytes, Vec::new()).unwrap());
     let first = workplace.submit(&points, &good);
     let refused = workplace.submit_payload(&points, bad, 1);
     let last = workplace.submit(&points, &good);

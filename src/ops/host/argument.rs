@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::rows::HostRows;
 use crate::{
-    buffer::{ByteSource, PinnedRead, Shifted},
+    buffer::{ByteSource, SharedPiece, Shifted, SourceSlices},
     curve::{Fr, layout, scalars::ScalarEncoding},
     engine::{ElementNames, EncodedScalars},
     error::{Error, Result},
@@ -114,10 +114,17 @@ impl ByteSource for RowSource<'_> {
         }
     }
 
-    fn lock_pinned(&self, range: Range<u64>) -> Option<PinnedRead<'_>> {
+    fn device_source(&self, range: Range<u64>) -> Option<SourceSlices<'_>> {
         match self {
             Self::Decoded(_) => None,
-            Self::Encoded(source) => source.lock_pinned(range),
+            Self::Encoded(source) => source.device_source(range),
+        }
+    }
+
+    fn shared_pieces(&self, range: Range<u64>) -> Option<Vec<SharedPiece>> {
+        match self {
+            Self::Decoded(_) => None,
+            Self::Encoded(source) => source.shared_pieces(range),
         }
     }
 }

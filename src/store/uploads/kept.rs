@@ -68,9 +68,10 @@ mod tests {
 
     #[test]
     fn replaces_equal_vectors_and_refuses_ids_that_are_in_use_otherwise() {
-        let pool = PayloadPool::new(0, vec![]);
+        let pool = PayloadPool::new(0, 0).unwrap();
         let uploads = Uploads::new(4, pool.clone());
-        let payload = |byte| Arc::new(UploadBuffer::from_bytes(&pool, &[byte; 32], vec![]));
+        let payload =
+            |byte| Arc::new(UploadBuffer::from_bytes(&pool, &[byte; 32], vec![]).unwrap());
         let held = || uploads.get(UploadId([1; 16])).unwrap().payload.copy(0, 1);
         let first = uploads.reserve(vec![vector(1, 1)]).unwrap();
         uploads.keep(first, vec![payload(1)]).unwrap();

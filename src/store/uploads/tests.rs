@@ -7,7 +7,7 @@ fn header(id: u8, count: u64, streams: u32) -> UploadHeader {
 }
 
 fn uploads(uploads_max: u64) -> Uploads {
-    Uploads::new(uploads_max, PayloadPool::new(0, vec![]))
+    Uploads::new(uploads_max, PayloadPool::new(0, 0).unwrap())
 }
 
 fn open(uploads: &Uploads, header: &UploadHeader) -> Result<Arc<StoredUpload>> {
