@@ -32,7 +32,7 @@ pub trait Executor: Send + Sync {
     }
 
     /// Lets the devices access the first `bytes` bytes of shared memory directly until the value is
-    /// dropped, or as many as can be pinned; `None` if that is none.
+    /// dropped, or as many as can be pinned; `None` if no byte can.
     fn pin_memory(
         &self,
         _memory: &Arc<SharedMemory>,

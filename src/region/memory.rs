@@ -16,8 +16,10 @@ use rustix::fs::{self, SealFlags};
 pub struct SharedMemory {
     file: OwnedFd,
     map: MmapRaw,
+    #[cfg_attr(not(feature = "server"), allow(dead_code))]
     id: u64,
     /// The number of leading bytes that devices access directly.
+    #[cfg_attr(not(feature = "server"), allow(dead_code))]
     pinned: AtomicUsize,
     /// Whether to wipe the memory when it is dropped.
     is_released: AtomicBool,
@@ -104,7 +106,7 @@ impl SharedMemory {
     }
 
     /// For the code that pins and unpins the memory.
-    #[cfg(feature = "server")]
+    #[cfg(any(feature = "cuda", all(feature = "server", test)))]
     pub fn set_pinned_bytes(&self, bytes: usize) {
         assert!(bytes <= self.size(), "{bytes} bytes pinned of {}", self.size());
         self.pinned.store(bytes, Ordering::Release);
@@ -267,7 +269,7 @@ mod tests {
 
     /// The blocks that the system holds for the file, in bytes.
     fn resident(memory: &SharedMemory) -> usize {
-        fs::fstat(memory.file()).unwrap().st_blocks as usize * 512
+        fs::fstat(memory.file()).expect("an open file").st_blocks as usize * 512
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl CudaEngine {
     }
 
     /// Lets all GPUs access the first `bytes` bytes of shared memory directly until the value is
-    /// dropped, or as many as the driver grants; `None` if that is none.
+    /// dropped, or as many as the driver grants; `None` if it grants no byte.
     pub fn pin_memory(
         &self,
         memory: &Arc<SharedMemory>,
