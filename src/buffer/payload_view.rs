@@ -34,6 +34,10 @@ impl ByteSource for PayloadView<'_> {
         self.upload.read(self.start + start, out);
     }
 
+    fn has_received(&self, range: Range<u64>) -> bool {
+        self.upload.has_received(self.in_payload(range))
+    }
+
     fn device_source(&self, range: Range<u64>) -> Option<SourceSlices<'_>> {
         self.upload.device_source(self.in_payload(range)).map(SourceSlices)
     }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use cudarc::driver::DriverError;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Limit};
 
@@ -57,7 +58,7 @@ pub enum DeviceFault {
 }
 
 /// The consequence of a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FaultClass {
     /// Memory or launch resources ran out: one job fails, the device stays usable.
     Exhausted,

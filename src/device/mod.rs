@@ -2,7 +2,7 @@
 //!
 //! [`CudaDriver`] finds the driver, [`open`] opens devices. A [`Gpu`] is an open device with a
 //! [`DeviceArena`] of device memory and a [`StagingRing`] of pinned host memory;
-//! [`DeviceContext::pin`] pins more, permanently. [`KernelModule`] and [`Kernel`] are code on a
+//! [`DeviceContext::pin_shared`] pins shared memory. [`KernelModule`] and [`Kernel`] are code on a
 //! device, [`Stream`] and [`Event`] order its work.
 //!
 //! Failures are [`DeviceFault`]s; their [`FaultClass`] tells whether the device is still usable.

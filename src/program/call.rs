@@ -1,5 +1,7 @@
 //! The inputs that a call provides to a program, and the values that it requests.
 
+use serde::{Deserialize, Serialize};
+
 use super::{ExternalOperand, Liveness, Program, StepKind, ValueId, ValueType};
 use crate::{
     curve::scalars::ScalarEncoding,
@@ -7,7 +9,7 @@ use crate::{
 };
 
 /// The elements that a call gives for an input step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputSpec {
     pub encoding: ScalarEncoding,
     /// Number of elements of all rows.
@@ -15,13 +17,13 @@ pub struct InputSpec {
 }
 
 /// A value that a call wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputSpec {
     pub value: ValueId,
     pub kind: OutputKind,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutputKind {
     Elements,
     Points,

@@ -1,5 +1,7 @@
 //! Values and their types.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{curve::Group, error::FieldProblem, field::FieldId};
 
 pub const ROWS_MAX: u32 = 65_536;
@@ -8,7 +10,7 @@ pub const ROWS_MAX: u32 = 65_536;
 pub const VALUE_ELEMENTS_MAX: u64 = 1 << 40;
 
 /// The index of the step that makes a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ValueId(pub u32);
 
 impl ValueId {

@@ -52,7 +52,7 @@ impl SharedMemory {
         // Without huge pages, small pages work too.
         let _small = map.advise(Advice::HugePage);
         // Linux before 5.14 does not know the advice, and maps the pages when they are used.
-        if touched > 0 && map.advise_range(Advice::PopulateWrite, 0, touched).is_err() {
+        if touched > 0 && !populate(&map, touched) {
             fs::fallocate(&file, fs::FallocateFlags::empty(), 0, touched as u64)?;
         }
         Ok(Self::new(file, map))
@@ -68,6 +68,19 @@ impl SharedMemory {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let map = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
+        Ok(Self::new(file, map))
+    }
+
+    /// Maps memory whose pages may not exist yet, for another process of the server. They exist
+    /// once they are read or written.
+    ///
+    /// Fails if the memory is shorter.
+    #[cfg(feature = "cuda")]
+    pub fn map_sparse(file: OwnedFd, bytes: usize) -> io::Result<Self> {
+        if fs::fstat(&file)?.st_size < bytes as i64 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let map = MmapOptions::new().len(bytes).map_raw(&file)?;
         Ok(Self::new(file, map))
     }
 
@@ -239,6 +252,26 @@ fn create_file(name: &str, bytes: usize) -> io::Result<OwnedFd> {
     fs::fcntl_add_seals(&file, SIZE_SEALS)?;
     Ok(file)
 }
+
+/// Makes pages for the first `bytes` bytes, on several threads, since zeroing them takes longest.
+#[cfg(feature = "server")]
+fn populate(map: &MmapRaw, bytes: usize) -> bool {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let step = bytes.div_ceil(threads).next_multiple_of(POPULATED_BYTES_MIN);
+    std::thread::scope(|scope| {
+        let parts = (0..bytes).step_by(step).map(|start| {
+            let len = step.min(bytes - start);
+            scope.spawn(move || map.advise_range(memmap2::Advice::PopulateWrite, start, len))
+        });
+        // All threads run before the first is waited for.
+        let parts: Vec<_> = parts.collect();
+        parts.into_iter().all(|part| part.join().is_ok_and(|populated| populated.is_ok()))
+    })
+}
+
+/// Less is not worth a thread.
+#[cfg(feature = "server")]
+const POPULATED_BYTES_MIN: usize = 64 << 20;
 
 /// Without them, another process could shrink the file, and access to the rest would be fatal.
 const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);

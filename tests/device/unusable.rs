@@ -22,7 +22,7 @@ use capstan::{
 };
 
 use crate::{
-    daemon::{capstand, free_address, metric, ready, stop},
+    daemon::{capstand, free_address, metric, ready, start, stop},
     emulated,
     rig::{DeviceRig, control, fault_of_device_0, first_device, on_emulated_driver, options},
 };
@@ -203,7 +203,9 @@ fn an_unusable_device_is_left_out_and_the_others_serve() {
         let library = emulated::driver().unwrap();
         let library = library.to_str().unwrap();
         let memory = ["--cuda-memory-percent", "10"];
-        let flags = [&own, &[library][..], &memory, flags].concat();
+        // In one process, the first device alone has the fault.
+        let here = ["--gpu-isolation", "none"];
+        let flags = [&own, &[library][..], &memory, &here, flags].concat();
         capstand(&flags, &[("EMU_DEVICES", "2"), FIRST_FAILS])
     };
     let metrics = free_address();
@@ -218,6 +220,15 @@ fn an_unusable_device_is_left_out_and_the_others_serve() {
     let log = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(69), "{log}");
     assert!(log.contains("1 cannot be used; cuda_devices_min is 2"), "{log}");
+}
+
+#[test]
+fn a_device_whose_worker_cannot_serve_is_left_out() {
+    let metrics = free_address();
+    let flags = ["--engine", "cuda", "--metrics-listen", &metrics.to_string()];
+    let (child, _) = start(&[&flags[..], &["--cuda-devices", "0,77"]].concat(), &[]);
+    assert_eq!(counted(metrics), (1, 1));
+    stop(child);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod decode;
 
 #[cfg(feature = "server")]
 use ark_ff::{AdditiveGroup, Field, PrimeField};
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 pub use decode::{decode_fr, encode_fr};
@@ -12,7 +13,7 @@ pub use decode::{decode_fr, encode_fr};
 use crate::curve::{Fr, TWO_ADICITY};
 
 /// Encodings of scalars. See `proto/capstan/v1/types.proto` for each layout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ScalarEncoding {
     /// 32 bytes little-endian, less than r.
     Canonical,

@@ -8,6 +8,7 @@ mod gpu;
 mod pieces;
 
 use ark_ff::Zero;
+use serde::{Deserialize, Serialize};
 
 use super::shapes;
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
 };
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NttStep {
     pub input: ValueId,
     pub plan: NttPlan,

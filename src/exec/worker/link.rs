@@ -1,0 +1,127 @@
+//! The control socket of a worker process, and the process's end.
+
+use std::{
+    fmt::Display,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Signal, pidfd_send_signal},
+};
+use tracing::{error, warn};
+
+use super::{
+    message::{ControlReply, ControlRequest},
+    socket,
+};
+
+/// A killed process takes a third of a second to release its GPU. Operators are warned at this
+/// interval of one that takes longer.
+const END_WARNING: Duration = Duration::from_secs(60);
+
+/// The worker's process has ended: what it computed is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerLost;
+
+/// A process, which ends when its socket is closed.
+pub struct WorkerLink {
+    device: u32,
+    process: OwnedFd,
+    socket: Mutex<UnixStream>,
+    is_lost: AtomicBool,
+}
+
+impl WorkerLink {
+    pub fn new(device: u32, process: OwnedFd, socket: UnixStream) -> Self {
+        Self { device, process, socket: Mutex::new(socket), is_lost: AtomicBool::new(false) }
+    }
+
+    /// Sends a request, and waits for the answer; the inner result has the reason if the worker
+    /// could not do it.
+    pub fn control(
+        &self,
+        request: &ControlRequest,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<Result<ControlReply, String>, WorkerLost> {
+        if self.is_lost() {
+            return Err(WorkerLost);
+        }
+        let socket = self.socket.lock();
+        let answered = socket::send(&socket, request, file).and_then(|()| socket::receive(&socket));
+        match answered.map_err(|error| self.lose(&error))?.message {
+            ControlReply::Failed(reason) => Ok(Err(reason)),
+            reply => Ok(Ok(reply)),
+        }
+    }
+
+    /// Kills the worker unless it answers within this time.
+    pub fn ping(&self, timeout: Duration) -> Result<(), WorkerLost> {
+        // Its own timeout may be longer.
+        let answered = {
+            let socket = self.socket.lock();
+            let usual = socket.read_timeout();
+            socket
+                .set_read_timeout(Some(timeout.max(Duration::from_millis(1))))
+                .and_then(|()| socket::send(&socket, &ControlRequest::Ping, None))
+                .and_then(|()| socket::receive::<ControlReply>(&socket))
+                .and_then(|_| socket.set_read_timeout(usual?))
+        };
+        answered.map_err(|error| self.lose(&format_args!("it does not answer: {error}")))
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// Kills the worker, which has ended or does not do what it should, and waits for its end:
+    /// until then, its device may write to the memory that it has mapped.
+    pub fn lose(&self, reason: &dyn Display) -> WorkerLost {
+        if !self.is_lost.swap(true, Ordering::AcqRel) {
+            warn!(device = self.device, %reason, "a worker is lost");
+            kill(self.process.as_fd());
+        }
+        while !has_ended(self.process.as_fd(), END_WARNING) {
+            // The job waits and keeps its memory. Jobs on other devices go on.
+            error!(device = self.device, "a worker does not end although it was killed");
+        }
+        WorkerLost
+    }
+
+    /// Notes that the process has ended.
+    pub fn mark_lost(&self) {
+        self.is_lost.store(true, Ordering::Release);
+    }
+
+    /// Ends the process: it is not needed any more.
+    pub fn end(&self) {
+        self.mark_lost();
+        kill(self.process.as_fd());
+    }
+}
+
+/// Waits until the process has ended. False if it has not within `timeout`.
+fn has_ended(process: BorrowedFd<'_>, timeout: Duration) -> bool {
+    let end = Instant::now() + timeout;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).unwrap_or_default();
+        // The descriptor of a process is readable once the process has ended.
+        let polled = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&left));
+        if polled != Err(Errno::INTR) {
+            return polled.is_ok_and(|ended| ended > 0);
+        }
+    }
+}
+
+pub fn kill(process: BorrowedFd<'_>) {
+    // Fails if it has ended.
+    let _ended = pidfd_send_signal(process, Signal::KILL);
+}
