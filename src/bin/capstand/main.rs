@@ -35,9 +35,9 @@ const SOFTWARE: u8 = 70;
 const CONFIG: u8 = 78;
 /// Stopped by a second signal.
 const INTERRUPTED: i32 = 130;
-/// Open files other than connections: listeners, the runtime's, bases while they are mapped, two
-/// for each of 256 regions, and 64 connections that ask for regions.
-const OTHER_FILES: u64 = 64 + 2 * 256 + 64;
+/// Open files other than connections and stored bases: listeners, the runtime's, the sockets of
+/// workers, two for each of 256 regions, and 64 connections that ask for regions.
+const OTHER_FILES: u64 = 256 + 2 * 256 + 64;
 
 fn main() -> ExitCode {
     #[cfg(feature = "cuda")]
@@ -86,7 +86,7 @@ fn run(config: Config) -> Result<(), u8> {
     })?;
     panic::set_hook(Box::new(log_panic));
     disable_core_dumps();
-    raise_file_limit(config.server.connections_max);
+    raise_file_limit(&config.server);
     if let Some(address) = config.metrics_listen {
         // On a separate thread, so that metrics are served even if the runtime hangs.
         telemetry::install_metrics(address).map_err(log_and_exit(UNAVAILABLE))?;
@@ -196,15 +196,19 @@ fn disable_core_dumps() {
     }
 }
 
-fn raise_file_limit(connections_max: u32) {
+fn raise_file_limit(settings: &ServerSettings) {
     let files = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: files.maximum, maximum: files.maximum };
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
         warn!(%error, "cannot raise the limit on open files");
     }
-    let wanted = u64::from(connections_max) + OTHER_FILES;
+    let ServerSettings { connections_max, objects_max, .. } = settings;
+    let wanted = u64::from(*connections_max) + u64::from(*objects_max) + OTHER_FILES;
     if files.maximum.is_some_and(|max| max < wanted) {
-        warn!(files_max = files.maximum, wanted, "connections_max exceeds the limit on open files");
+        warn!(
+            files_max = files.maximum,
+            wanted, "connections_max and objects_max exceed the limit on open files"
+        );
     }
 }
 

@@ -27,6 +27,9 @@ use crate::{engine::JobControl, telemetry};
 /// The interval at which a waiting job looks at its cancellation.
 const CANCEL_CHECK: Duration = Duration::from_millis(5);
 
+/// The worker does not know a run yet that it is about to begin, so it is told again.
+const CANCEL_AGAIN: Duration = Duration::from_millis(100);
+
 /// Time for answers on the control socket: its requests do not wait for the GPU.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -126,16 +129,16 @@ impl LiveWorker {
         let patience = self.piece_timeout.saturating_add(expected);
         let mut heard = Instant::now();
         socket::send(&lane, request, None).map_err(|error| self.link.lose(&error))?;
-        let mut is_cancelled = run.is_none();
+        let mut cancelled_at: Option<Instant> = None;
         let reply: LaneReply = loop {
             match socket::receive(&lane) {
                 Ok(received) => break received.message,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(self.link.lose(&error)),
             }
-            if !is_cancelled && control.check().is_err() {
-                is_cancelled = true;
-                let run = run.unwrap_or_default();
+            let may_cancel = cancelled_at.is_none_or(|at| at.elapsed() > CANCEL_AGAIN);
+            if let Some(run) = run.filter(|_| may_cancel && control.check().is_err()) {
+                cancelled_at = Some(Instant::now());
                 let _done = self.link.control(&ControlRequest::Cancel(run), None)?;
             }
             if heard.elapsed() > patience {

@@ -1,10 +1,14 @@
 //! A run in a worker, which the server advances piece by piece.
 
 use std::{
+    collections::HashMap,
     ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use super::{
     failure::WorkerFailure,
@@ -15,7 +19,7 @@ use super::{
     },
 };
 use crate::{
-    curve::points::Bases,
+    curve::{points::Bases, scalars::ScalarEncoding},
     engine::{ElementNames, EncodedScalars, JobControl},
     error::{Error, Result},
     exec::{
@@ -45,7 +49,7 @@ struct RunningInput {
 }
 
 struct RunningOutput {
-    encoding: crate::curve::scalars::ScalarEncoding,
+    encoding: ScalarEncoding,
     sink: MappedOutput,
 }
 
@@ -174,7 +178,7 @@ impl RunningCall {
 
 /// The runs that are in progress, by the server's number.
 #[derive(Default)]
-pub struct Runs(parking_lot::Mutex<std::collections::HashMap<u64, RunSlot>>);
+pub struct Runs(Mutex<HashMap<u64, RunSlot>>);
 
 struct RunSlot {
     control: JobControl,
@@ -205,7 +209,9 @@ impl Runs {
                 runs.get_mut(&number).and_then(|slot| slot.call.take()).ok_or_else(missing)?
             }
         };
-        let advanced = advance(&mut call);
+        // A run that panics must not stay in the table.
+        let advanced = catch_unwind(AssertUnwindSafe(|| advance(&mut call)))
+            .unwrap_or_else(|_| Err(Error::Internal("a job panicked".into())));
         let is_over = !matches!(&advanced, Ok(Advanced { state: RunState::Awaits(_), .. }));
         let mut runs = self.0.lock();
         match runs.get_mut(&number) {
