@@ -84,7 +84,7 @@ pub const TABLE: &[Setting] = &[
     setting("cuda_pinned_bytes", bytes_or_auto(0, "1/32 of the memory"), "auto",
         "Payload memory pinned at startup, which GPUs access directly; 0 for none."),
     setting("cuda_timeout_ms", count("milliseconds", 100, HOUR_MS), "20000",
-        "Time limit for one piece of work on a GPU; the daemon exits if it is exceeded."),
+        "Time limit for one piece of work on a GPU; its worker is replaced if it is exceeded."),
     setting("cuda_msm_min", count("scalars", 0, 1 << 32), "64",
         "MSMs with fewer scalars, all vectors together, run on the CPU."),
     setting("cuda_ntt_min", count("elements", 0, 1 << 32), "256",

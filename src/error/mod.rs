@@ -100,7 +100,9 @@ pub enum Error {
     )]
     DeviceLost,
     /// Devices failed twice while they ran the job.
-    #[error("devices of the server failed twice during this job: report it, and do not retry")]
+    #[error(
+        "devices of the server failed twice during this job: tell its operator, and do not retry"
+    )]
     LostTwice,
     /// The result was wrong and was discarded.
     #[error("the result failed its check and was discarded: retry, and check the hardware")]

@@ -14,7 +14,7 @@ use crate::{
     verify::Verification,
 };
 
-/// What a run takes.
+/// The memory and time that a run needs.
 #[derive(Debug, Clone)]
 pub struct ProgramPlan {
     /// The most bytes of the host's memory that values and one step's work take at once.
@@ -34,7 +34,7 @@ pub struct ProgramPlan {
 #[derive(Clone, Copy)]
 pub struct HostModels<'a> {
     pub engine: &'a dyn EngineModel,
-    /// Makes values again for full checks.
+    /// Recomputes values for full checks.
     pub oracle: &'a dyn EngineModel,
 }
 

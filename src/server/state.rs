@@ -166,7 +166,7 @@ fn pin(payloads: &PayloadPool, executor: &dyn Executor, bytes: usize) {
         payloads.hold_pinning(pinning);
     }
     let ms = begun.elapsed().as_millis() as u64;
-    // Workers pin it, and say so, if the devices are theirs.
+    // If GPUs are in workers, the workers pin the memory and log that.
     if memory.pinned_bytes() > 0 {
         info!(bytes = memory.pinned_bytes(), ms, "pinned memory for payloads");
     }

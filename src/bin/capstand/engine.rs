@@ -118,13 +118,8 @@ mod cuda {
     ) -> Result<Engines, NoGpu> {
         let cuda = &config.cuda;
         let is_required = cuda.devices_min > 0;
-        let command = worker::command(config).map_err(|error| NoGpu {
-            reason: format!("the daemon's program cannot be found: {error}"),
-            is_required,
-            host_has_gpus: true,
-        })?;
         let settings = WorkerPoolSettings {
-            command,
+            command: worker::command(config),
             driver: cuda.driver.clone(),
             devices: cuda.devices.clone(),
             memory_percent: cuda.memory_percent,

@@ -32,16 +32,17 @@ pub fn arguments() -> Option<[String; 2]> {
 }
 
 /// How to start workers of this daemon.
-pub fn command(config: &Config) -> std::io::Result<WorkerCommand> {
+pub fn command(config: &Config) -> WorkerCommand {
     let format = match config.log_format {
         LogFormat::Human => "human",
         LogFormat::Json => JSON,
     };
     let arguments = [NAME, format, &config.log_level];
-    Ok(WorkerCommand {
-        program: env::current_exe()?,
+    WorkerCommand {
+        // This very program, even if the file has been replaced by an upgrade.
+        program: "/proc/self/exe".into(),
         arguments: arguments.map(OsString::from).into(),
-    })
+    }
 }
 
 pub fn run([format, level]: [String; 2]) -> ExitCode {

@@ -1,4 +1,4 @@
-//! What the engine of GPUs takes for its work. It needs no GPU: a process without CUDA makes it
+//! Models the memory and time of the GPU engine. It needs no GPU: a process without CUDA makes it
 //! from the facts that the process with the GPU reports.
 
 use std::{sync::Arc, time::Duration};

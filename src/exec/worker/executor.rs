@@ -5,13 +5,12 @@ use std::{any::Any, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 
 use super::{
-    link::WorkerLost,
     message::{
         ControlReply, ControlRequest, DeviceReading, LaneOutcome, LaneReply, LaneRequest,
         PointsRequest,
     },
     pool::WorkerPool,
-    process::LiveWorker,
+    process::{LiveWorker, RequestFailure},
     run::WorkerRun,
     shares::MemoryShare,
 };
@@ -35,7 +34,7 @@ use crate::{
     region::{REGION_ALIGNMENT, SharedMemory},
 };
 
-/// After this many workers were lost with some points, the host checks them.
+/// If this many workers are lost while they check the same points, the host checks the points.
 const ATTEMPTS: u32 = 2;
 
 /// Runs each program on one of the workers.
@@ -65,7 +64,10 @@ impl WorkerExecutor {
         if let Some(at) = idle.iter().position(|exchange| exchange.memory.size() >= bytes) {
             return Ok(idle.swap_remove(at));
         }
+        // Those that are left are too small.
+        let too_small = std::mem::take(&mut *idle);
         drop(idle);
+        drop(too_small);
         let bytes = bytes.next_multiple_of(REGION_ALIGNMENT as usize);
         let memory = SharedMemory::create(bytes)
             .map_err(|error| Error::Internal(format!("no memory to check points: {error}")))?;
@@ -97,7 +99,8 @@ impl WorkerExecutor {
             let LaneReply { outcome, .. } =
                 match worker.request(&request, None, &control, Duration::ZERO) {
                     Ok(reply) => reply,
-                    Err(WorkerLost) => continue,
+                    Err(RequestFailure::NotSent(error)) => return Err(error),
+                    Err(RequestFailure::LostBefore | RequestFailure::LostMeanwhile) => continue,
                 };
             match outcome {
                 LaneOutcome::Checked(checked) => {
@@ -132,6 +135,10 @@ impl Executor for WorkerExecutor {
     fn devices(&self) -> Vec<DeviceInfo> {
         let cpu = [self.host.engine.description()];
         let live = self.pool.live();
+        for worker in &live {
+            // A lost worker has no bases any more.
+            let _lost = worker.bases.unmap_dropped(&worker.link);
+        }
         cpu.into_iter().chain(live.iter().filter_map(|worker| describe(worker))).collect()
     }
 

@@ -10,13 +10,13 @@ use crate::{
     program::{StepProblem, ValueId},
 };
 
-/// The field of steps whose elements are checked while a run reads them.
+/// The name of the field whose elements a run checks as it reads them.
 const ELEMENTS: &str = "elements";
 
 /// Why a worker did not do what it was asked to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkerFailure {
-    /// An element that a step reads.
+    /// An element that a step reads is invalid.
     Element {
         step: u32,
         index: u64,

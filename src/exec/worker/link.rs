@@ -7,6 +7,7 @@ use std::{
         unix::net::UnixStream,
     },
     sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -23,11 +24,14 @@ use super::{
     socket,
 };
 
-/// A killed process takes a third of a second to release its GPU. Operators are warned at this
-/// interval of one that takes longer.
+/// While a killed process has not ended, an error is logged at this interval. Releasing a GPU
+/// usually takes a third of a second.
 const END_WARNING: Duration = Duration::from_secs(60);
 
-/// The worker's process has ended: what it computed is lost.
+/// Time for answers on the control socket: its requests do not wait for the GPU.
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The worker has been killed, or has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerLost;
 
@@ -51,48 +55,54 @@ impl WorkerLink {
         request: &ControlRequest,
         file: Option<BorrowedFd<'_>>,
     ) -> Result<Result<ControlReply, String>, WorkerLost> {
+        self.control_within(CONTROL_TIMEOUT, request, file)
+    }
+
+    /// Like [`Self::control`], with a time limit for the answer. A worker that exceeds it is killed.
+    pub fn control_within(
+        &self,
+        timeout: Duration,
+        request: &ControlRequest,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<Result<ControlReply, String>, WorkerLost> {
         if self.is_lost() {
             return Err(WorkerLost);
         }
-        let socket = self.socket.lock();
-        let answered = socket::send(&socket, request, file).and_then(|()| socket::receive(&socket));
+        let answered = {
+            let socket = self.socket.lock();
+            let timeout = Some(timeout.max(Duration::from_millis(1)));
+            socket
+                .set_read_timeout(timeout)
+                .and_then(|()| socket.set_write_timeout(timeout))
+                .and_then(|()| socket::send(&socket, request, file))
+                .and_then(|()| socket::receive(&socket))
+        };
         match answered.map_err(|error| self.lose(&error))?.message {
             ControlReply::Failed(reason) => Ok(Err(reason)),
             reply => Ok(Ok(reply)),
         }
     }
 
-    /// Kills the worker unless it answers within this time.
-    pub fn ping(&self, timeout: Duration) -> Result<(), WorkerLost> {
-        // Its own timeout may be longer.
-        let answered = {
-            let socket = self.socket.lock();
-            let usual = socket.read_timeout();
-            socket
-                .set_read_timeout(Some(timeout.max(Duration::from_millis(1))))
-                .and_then(|()| socket::send(&socket, &ControlRequest::Ping, None))
-                .and_then(|()| socket::receive::<ControlReply>(&socket))
-                .and_then(|_| socket.set_read_timeout(usual?))
-        };
-        answered.map_err(|error| self.lose(&format_args!("it does not answer: {error}")))
-    }
-
     pub fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// Kills the worker, which has ended or does not do what it should, and waits for its end:
-    /// until then, its device may write to the memory that it has mapped.
+    /// Kills the worker, which has ended or does not do what it should.
     pub fn lose(&self, reason: &dyn Display) -> WorkerLost {
         if !self.is_lost.swap(true, Ordering::AcqRel) {
             warn!(device = self.device, %reason, "a worker is lost");
             kill(self.process.as_fd());
         }
+        WorkerLost
+    }
+
+    /// Waits for the end of a lost worker: until then, its device may write to the memory of the
+    /// request that it had.
+    pub fn wait_for_end(&self) {
         while !has_ended(self.process.as_fd(), END_WARNING) {
             // The job waits and keeps its memory. Jobs on other devices go on.
             error!(device = self.device, "a worker does not end although it was killed");
         }
-        WorkerLost
     }
 
     /// Notes that the process has ended.
@@ -115,8 +125,13 @@ fn has_ended(process: BorrowedFd<'_>, timeout: Duration) -> bool {
         let left = Timespec::try_from(left).unwrap_or_default();
         // The descriptor of a process is readable once the process has ended.
         let polled = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&left));
-        if polled != Err(Errno::INTR) {
-            return polled.is_ok_and(|ended| ended > 0);
+        match polled {
+            Err(Errno::INTR) => {}
+            Ok(ended) => return ended > 0,
+            Err(_) => {
+                thread::sleep(timeout);
+                return false;
+            }
         }
     }
 }

@@ -32,7 +32,7 @@ pub struct MappedBytes {
     pieces: Vec<PlacedPiece>,
 }
 
-/// An output, and which of its bytes were written since the server was told.
+/// An output, and which of its bytes were written since the last report to the server.
 pub struct MappedOutput {
     bytes: MappedBytes,
     written: Mutex<Vec<Range<u64>>>,

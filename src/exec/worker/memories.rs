@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     os::fd::AsFd,
     sync::{Arc, Weak},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -15,6 +16,10 @@ use super::{
     process::LiveWorker,
 };
 use crate::region::SharedMemory;
+
+/// Time for a worker to map memory, and for each GiB to pin: twenty times what it takes.
+const MAP_TIMEOUT: Duration = Duration::from_secs(20);
+const PIN_TIMEOUT_PER_GIB: Duration = Duration::from_secs(1);
 
 /// The shared memory, by its id.
 #[derive(Default)]
@@ -52,9 +57,13 @@ impl SharedMemories {
         memories.insert(memory.id(), added);
     }
 
-    /// Removes memory, which these workers unmap.
-    pub fn remove(&self, id: u64, live: Vec<Arc<LiveWorker>>) {
-        self.0.lock().remove(&id);
+    /// Removes memory, which the workers that `live` returns unmap.
+    pub fn remove(&self, id: u64, live: impl FnOnce() -> Vec<Arc<LiveWorker>>) {
+        let mut memories = self.0.lock();
+        memories.remove(&id);
+        // Under the lock, so that no worker that maps all memory meanwhile is missed.
+        let live = live();
+        drop(memories);
         for worker in live {
             if let Ok(Err(reason)) = worker.link.control(&ControlRequest::Unmap(id), None) {
                 warn!(reason, "a worker keeps memory that was released");
@@ -68,7 +77,8 @@ impl MemoryToMap {
         let Some(memory) = self.memory.upgrade() else { return Ok(()) };
         let (bytes, pinned_bytes) = (memory.size() as u64, self.pinned_bytes);
         let request = ControlRequest::Map(MapRequest { memory: id, bytes, pinned_bytes });
-        let mapped = link.control(&request, Some(memory.file().as_fd()))?;
+        let timeout = MAP_TIMEOUT + PIN_TIMEOUT_PER_GIB * (pinned_bytes >> 30) as u32;
+        let mapped = link.control_within(timeout, &request, Some(memory.file().as_fd()))?;
         mapped.map(drop).map_err(|reason| link.lose(&format_args!("cannot map memory: {reason}")))
     }
 }

@@ -23,6 +23,9 @@ use crate::{
     verify::Verification,
 };
 
+/// The exit code of a worker after a fatal fault of its GPU.
+pub const LOST_GPU: i32 = 70;
+
 /// How a worker opens its GPU.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkerSettings {

@@ -22,16 +22,35 @@ use super::{
     sent_bases::SentBases,
     socket,
 };
-use crate::{engine::JobControl, telemetry};
+use crate::{engine::JobControl, error::Error, telemetry};
+
+/// The name of workers in lists of processes.
+const PROCESS_NAME: &str = "capstand";
 
 /// The interval at which a waiting job looks at its cancellation.
 const CANCEL_CHECK: Duration = Duration::from_millis(5);
 
-/// The worker does not know a run yet that it is about to begin, so it is told again.
+/// A cancellation is repeated at this interval: the worker ignores one for a run that it has not
+/// registered.
 const CANCEL_AGAIN: Duration = Duration::from_millis(100);
 
-/// Time for answers on the control socket: its requests do not wait for the GPU.
-const CONTROL_TIMEOUT: Duration = Duration::from_secs(20);
+/// A worker that answers pings, but not the request, is lost after this many times the time that it
+/// was expected to take.
+const PATIENCE_TIMES: u32 = 10;
+
+/// Time for a worker to take a request from its socket.
+const SEND_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub enum RequestFailure {
+    /// The worker was lost before the request was sent.
+    LostBefore,
+    /// The worker was lost while it had the request. Its process has ended.
+    LostMeanwhile,
+    /// The server could not send it.
+    NotSent(Error),
+}
 
 /// How worker processes are started.
 #[derive(Debug, Clone)]
@@ -71,17 +90,24 @@ impl StartedWorker {
     /// Starts a process for `task`. Its standard input is the control socket.
     pub fn start(command: &WorkerCommand, task: &WorkerTask) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
-        let child = Command::new(&command.program)
+        let mut child = Command::new(&command.program)
+            .arg0(PROCESS_NAME)
             .args(&command.arguments)
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             // Signals from a terminal are for the server, which drains.
             .process_group(0)
             .spawn()?;
-        let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-        let worker = Self { child, process, socket };
-        socket::send(&worker.socket, task, None)?;
-        Ok(worker)
+        let started = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+            .map_err(io::Error::from)
+            .and_then(|process| socket::send(&socket, task, None).map(|()| process));
+        match started {
+            Ok(process) => Ok(Self { child, process, socket }),
+            Err(error) => {
+                let _ended = child.kill().and_then(|()| child.wait());
+                Err(error)
+            }
+        }
     }
 
     /// Waits for the worker's first message.
@@ -95,12 +121,7 @@ impl StartedWorker {
     }
 
     /// The worker, which has said that it is ready, and its process.
-    pub fn into_live(
-        self,
-        gpu: ReadyGpu,
-        piece_timeout: Duration,
-    ) -> io::Result<(LiveWorker, Child)> {
-        self.socket.set_read_timeout(Some(CONTROL_TIMEOUT))?;
+    pub fn into_live(self, gpu: ReadyGpu, piece_timeout: Duration) -> (LiveWorker, Child) {
         let worker = LiveWorker {
             link: WorkerLink::new(gpu.facts.index, self.process, self.socket),
             gpu,
@@ -109,51 +130,71 @@ impl StartedWorker {
             piece_timeout,
             backlog_us: AtomicU64::new(0),
         };
-        Ok((worker, self.child))
+        (worker, self.child)
     }
 }
 
 impl LiveWorker {
     /// Sends a request on a lane and waits for the answer. When `control` stops the job, cancels
     /// `run` and goes on waiting: the worker stops at its next check. A worker that takes longer
-    /// than `expected` and the time limit of one piece of work must answer on its control socket;
-    /// the limit on pieces, which the worker watches itself, does the rest.
+    /// than `expected` plus the time limit of one piece of work must answer on its control socket.
+    /// The worker itself enforces the limit on a piece.
     pub fn request(
         &self,
         request: &LaneRequest,
         run: Option<u64>,
         control: &JobControl,
         expected: Duration,
-    ) -> Result<LaneReply, WorkerLost> {
+    ) -> Result<LaneReply, RequestFailure> {
         let lane = self.take_lane()?;
         let patience = self.piece_timeout.saturating_add(expected);
+        let reply = self.answer(&lane, request, run, control, patience).map_err(|WorkerLost| {
+            self.link.wait_for_end();
+            RequestFailure::LostMeanwhile
+        })?;
+        reply.faults.iter().for_each(|class| telemetry::count_device_fault(class.name()));
+        self.idle_lanes.lock().push(lane);
+        Ok(reply)
+    }
+
+    fn answer(
+        &self,
+        lane: &UnixStream,
+        request: &LaneRequest,
+        run: Option<u64>,
+        control: &JobControl,
+        patience: Duration,
+    ) -> Result<LaneReply, WorkerLost> {
+        let sent = Instant::now();
+        socket::send(lane, request, None).map_err(|error| self.link.lose(&error))?;
         let mut heard = Instant::now();
-        socket::send(&lane, request, None).map_err(|error| self.link.lose(&error))?;
         let mut cancelled_at: Option<Instant> = None;
-        let reply: LaneReply = loop {
-            match socket::receive(&lane) {
-                Ok(received) => break received.message,
+        loop {
+            match socket::receive(lane) {
+                Ok(received) => return Ok(received.message),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(self.link.lose(&error)),
             }
             let may_cancel = cancelled_at.is_none_or(|at| at.elapsed() > CANCEL_AGAIN);
             if let Some(run) = run.filter(|_| may_cancel && control.check().is_err()) {
                 cancelled_at = Some(Instant::now());
-                let _done = self.link.control(&ControlRequest::Cancel(run), None)?;
+                // If the worker is lost, its end closes the lane, too.
+                let _cancelled = self.link.control(&ControlRequest::Cancel(run), None);
             }
             if heard.elapsed() > patience {
-                self.link.ping(self.piece_timeout)?;
+                let ping = ControlRequest::Ping;
+                let _answered = self.link.control_within(self.piece_timeout, &ping, None)?;
                 heard = Instant::now();
             }
-        };
-        reply.faults.iter().for_each(|class| telemetry::count_device_fault(class.name()));
-        self.idle_lanes.lock().push(lane);
-        Ok(reply)
+            if sent.elapsed() > PATIENCE_TIMES * patience {
+                return Err(self.link.lose(&"it answers pings only"));
+            }
+        }
     }
 
-    fn take_lane(&self) -> Result<UnixStream, WorkerLost> {
+    fn take_lane(&self) -> Result<UnixStream, RequestFailure> {
         if self.link.is_lost() {
-            return Err(WorkerLost);
+            return Err(RequestFailure::LostBefore);
         }
         if let Some(lane) = self.idle_lanes.lock().pop() {
             return Ok(lane);
@@ -161,12 +202,17 @@ impl LiveWorker {
         let open = || -> io::Result<[UnixStream; 2]> {
             let (lane, theirs) = UnixStream::pair()?;
             lane.set_read_timeout(Some(CANCEL_CHECK))?;
+            lane.set_write_timeout(Some(SEND_TIMEOUT))?;
             Ok([lane, theirs])
         };
-        let [lane, theirs] = open().map_err(|error| self.link.lose(&error))?;
-        match self.link.control(&ControlRequest::OpenLane, Some(theirs.as_fd()))? {
+        let failed = |reason: String| {
+            RequestFailure::NotSent(Error::Internal(format!("no lane to a worker: {reason}")))
+        };
+        let [lane, theirs] = open().map_err(|error| failed(error.to_string()))?;
+        let opened = self.link.control(&ControlRequest::OpenLane, Some(theirs.as_fd()));
+        match opened.map_err(|WorkerLost| RequestFailure::LostBefore)? {
             Ok(_) => Ok(lane),
-            Err(reason) => Err(self.link.lose(&reason)),
+            Err(reason) => Err(failed(reason)),
         }
     }
 

@@ -10,6 +10,7 @@ use std::{
 use tracing::{debug, warn};
 
 use super::{
+    failure::WorkerFailure,
     link::WorkerLost,
     message::{
         AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlRequest,
@@ -18,7 +19,7 @@ use super::{
     },
     names::static_name,
     pool::WorkerPool,
-    process::{BacklogShare, LiveWorker},
+    process::{BacklogShare, LiveWorker, RequestFailure},
 };
 use crate::{
     buffer::{ByteSink, SharedPiece},
@@ -32,10 +33,10 @@ use crate::{
     telemetry,
 };
 
-/// A run that this many workers computed when they were lost is not repeated.
+/// A run is refused once this many workers were lost while they computed it.
 const LOSSES_MAX: u32 = 2;
 
-/// After this many times the modelled time of all that a worker has, it must show that it lives.
+/// A worker whose answer takes longer than this multiple of its backlog must answer a ping.
 const MODEL_TIMES: u32 = 20;
 
 pub struct WorkerRun {
@@ -158,21 +159,23 @@ impl WorkerRun {
         control: &JobControl,
     ) -> Result<Option<RunReport>> {
         let worker = run.worker.clone();
-        if worker.link.is_lost() {
-            // The run only waited there, so it is not the cause.
-            return self.begin_again(run.is_in_place).map(|()| None);
-        }
         let share: BacklogShare<'_> = worker.add_to_backlog(self.plan.modelled.total);
-        let expected = MODEL_TIMES * worker.backlog();
+        let (expected, is_first) = (MODEL_TIMES * worker.backlog(), request.begin.is_some());
         let request = LaneRequest::Advance(request);
         let reply = worker.request(&request, Some(run.number), control, expected);
         drop(share);
         let outcome = match reply {
             Ok(LaneReply { outcome, .. }) => outcome,
-            Err(WorkerLost) => {
+            // A run that only waits there is not the cause.
+            Err(RequestFailure::LostBefore) => {
+                let may_have_written = run.is_in_place && !is_first;
+                return self.begin_again(may_have_written).map(|()| None);
+            }
+            Err(RequestFailure::LostMeanwhile) => {
                 self.count_loss()?;
                 return self.begin_again(run.is_in_place).map(|()| None);
             }
+            Err(RequestFailure::NotSent(error)) => return Err(error),
         };
         run.is_over = true;
         match outcome {
@@ -196,7 +199,13 @@ impl WorkerRun {
                     RunState::Done(finished) => Ok(Some(self.report(*finished))),
                 }
             }
-            LaneOutcome::Failed(failure) => Err(failure.into_error(&self.call.program)),
+            LaneOutcome::Failed(failure) => {
+                if failure == WorkerFailure::Cancelled {
+                    // The deadline may be the reason.
+                    control.check()?;
+                }
+                Err(failure.into_error(&self.call.program))
+            }
             LaneOutcome::Checked(_) => Err(Error::Internal("a worker checked points".into())),
         }
     }
@@ -209,7 +218,7 @@ impl WorkerRun {
         if self.losses >= LOSSES_MAX {
             let names = self.call.program.steps().iter().map(crate::program::StepKind::name);
             let steps: Vec<_> = names.take(8).collect();
-            warn!(?steps, "a call was on two workers when they were lost: it is refused");
+            warn!(?steps, "two workers were lost while they computed a call: the call is refused");
             return Err(Error::LostTwice);
         }
         Ok(())
@@ -292,7 +301,7 @@ impl RunInProgress for WorkerRun {
         self.time_on_host_max = max;
     }
 
-    /// Nothing before the run has begun: the worker says what it reads first.
+    /// `None` until the run has begun, since the worker decides what it reads first.
     fn awaited(&self) -> Option<AwaitedElements> {
         match &self.phase {
             WorkerRunPhase::OnWorker(run) => run.awaited.clone(),
@@ -319,7 +328,10 @@ impl RunInProgress for WorkerRun {
             WorkerRunPhase::NotBegun => match self.begin(operands, control)? {
                 Begun::OnWorker(run, request) => (run, request),
                 Begun::OnHost => return Ok(None),
-                Begun::Lost => return self.begin_again(false).map(|()| None),
+                Begun::Lost => {
+                    self.count_loss()?;
+                    return self.begin_again(false).map(|()| None);
+                }
             },
             WorkerRunPhase::OnWorker(mut run) => {
                 let mut arrived = Vec::new();

@@ -19,6 +19,7 @@ use super::{
     },
 };
 use crate::{
+    buffer::Wiper,
     curve::{points::Bases, scalars::ScalarEncoding},
     engine::{ElementNames, EncodedScalars, JobControl},
     error::{Error, Result},
@@ -178,7 +179,11 @@ impl RunningCall {
 
 /// The runs that are in progress, by the server's number.
 #[derive(Default)]
-pub struct Runs(Mutex<HashMap<u64, RunSlot>>);
+pub struct Runs {
+    slots: Mutex<HashMap<u64, RunSlot>>,
+    /// Drops runs that the server has given up: that waits for the device.
+    dropper: Wiper,
+}
 
 struct RunSlot {
     control: JobControl,
@@ -201,11 +206,11 @@ impl Runs {
                 let call = Box::new(begin()?);
                 let control = call.control();
                 let slot = RunSlot { control, call: None, is_dropped: false };
-                self.0.lock().insert(number, slot);
+                self.slots.lock().insert(number, slot);
                 call
             }
             None => {
-                let mut runs = self.0.lock();
+                let mut runs = self.slots.lock();
                 runs.get_mut(&number).and_then(|slot| slot.call.take()).ok_or_else(missing)?
             }
         };
@@ -213,7 +218,7 @@ impl Runs {
         let advanced = catch_unwind(AssertUnwindSafe(|| advance(&mut call)))
             .unwrap_or_else(|_| Err(Error::Internal("a job panicked".into())));
         let is_over = !matches!(&advanced, Ok(Advanced { state: RunState::Awaits(_), .. }));
-        let mut runs = self.0.lock();
+        let mut runs = self.slots.lock();
         match runs.get_mut(&number) {
             Some(slot) if !is_over && !slot.is_dropped => slot.call = Some(call),
             _ => {
@@ -225,14 +230,14 @@ impl Runs {
     }
 
     pub fn cancel(&self, number: u64) {
-        if let Some(slot) = self.0.lock().get(&number) {
+        if let Some(slot) = self.slots.lock().get(&number) {
             slot.control.cancel();
         }
     }
 
-    /// Drops a run, at once or when its lane returns it.
+    /// Lets a run be dropped, soon or when its lane returns it.
     pub fn drop_run(&self, number: u64) {
-        let mut runs = self.0.lock();
+        let mut runs = self.slots.lock();
         let Some(slot) = runs.get_mut(&number) else { return };
         slot.control.cancel();
         slot.is_dropped = true;
@@ -241,6 +246,6 @@ impl Runs {
             runs.remove(&number);
         }
         drop(runs);
-        drop(call);
+        self.dropper.drop_later(call);
     }
 }

@@ -1,12 +1,12 @@
-//! What a worker gives up once its GPU is open: it needs no network, starts no programs, and looks
-//! into no other process.
+//! What a worker gives up once its GPU is open: it needs no network, starts no programs, and does
+//! not inspect other processes.
 
 use std::collections::BTreeMap;
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter_all_threads};
 
 /// System calls that fail with EPERM from now on.
-const DENIED: [libc::c_long; 15] = [
+const DENIED: [libc::c_long; 27] = [
     libc::SYS_socket,
     libc::SYS_connect,
     libc::SYS_bind,
@@ -22,10 +22,22 @@ const DENIED: [libc::c_long; 15] = [
     libc::SYS_setns,
     libc::SYS_unshare,
     libc::SYS_bpf,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
 ];
 
-/// Denies them for all threads of this process, and what they start, for good. New privileges are
-/// denied, too.
+/// Denies them for all threads of this process and their future threads, permanently. The process
+/// can gain no privileges either.
 ///
 /// Errors: the system has no seccomp, or does not let this process use it.
 pub fn enter() -> Result<(), seccompiler::Error> {

@@ -37,16 +37,17 @@ impl SentBases {
         sent.is_some_and(|sent| sent.objects.iter().any(|object| object.owner.owns(bases)))
     }
 
+    /// Lets the worker unmap the objects that have been dropped.
+    pub fn unmap_dropped(&self, link: &WorkerLink) -> Result<(), WorkerLost> {
+        self.0.lock().unmap_dropped(link)
+    }
+
     /// The name of `bases` in the worker, which maps their object if it has not. Objects that have
     /// been dropped since are unmapped.
     pub fn name(&self, link: &WorkerLink, bases: &Bases) -> Result<Result<NamedBases>, WorkerLost> {
         // Single flight: the lock is held while the worker maps an object.
         let mut sent = self.0.lock();
-        let dropped: Vec<_> =
-            sent.objects.extract_if(.., |object| !object.owner.is_alive()).collect();
-        for SentObject { number, .. } in dropped {
-            let _unmapped = link.control(&ControlRequest::DropBases(number), None)?;
-        }
+        sent.unmap_dropped(link)?;
         let known = sent.objects.iter().find(|object| object.owner.owns(bases));
         let object = match known {
             Some(object) => object.number,
@@ -62,6 +63,17 @@ impl SentBases {
         };
         let (start, len) = (bases.offset_in_owner() as u64, bases.len() as u64);
         Ok(Ok(NamedBases { object, start, len }))
+    }
+}
+
+impl SentObjects {
+    fn unmap_dropped(&mut self, link: &WorkerLink) -> Result<(), WorkerLost> {
+        let dropped: Vec<_> =
+            self.objects.extract_if(.., |object| !object.owner.is_alive()).collect();
+        for SentObject { number, .. } in dropped {
+            let _unmapped = link.control(&ControlRequest::DropBases(number), None)?;
+        }
+        Ok(())
     }
 }
 

@@ -20,9 +20,9 @@ use super::{
     failure::WorkerFailure,
     mapped::MappedMemory,
     message::{
-        AdvanceRequest, Advanced, ControlReply, ControlRequest, DeviceReading, LaneOutcome,
-        LaneReply, LaneRequest, MapBasesRequest, MapRequest, NamedBases, PointsRequest, ReadyGpu,
-        WorkerHello, WorkerSettings, WorkerTask,
+        AdvanceRequest, Advanced, ControlReply, ControlRequest, DeviceReading, LOST_GPU,
+        LaneOutcome, LaneReply, LaneRequest, MapBasesRequest, MapRequest, NamedBases,
+        PointsRequest, ReadyGpu, WorkerHello, WorkerSettings, WorkerTask,
     },
     running::{RunningCall, Runs},
     sandbox,
@@ -48,9 +48,6 @@ use crate::{
     region::{PointsFile, SharedMemory},
 };
 
-/// The exit code after a fault of the GPU.
-const LOST_GPU: i32 = 70;
-
 struct Worker {
     engine: Arc<CudaEngine>,
     executor: GpuExecutor,
@@ -60,7 +57,7 @@ struct Worker {
     faults: Arc<SeenFaults>,
 }
 
-/// The faults that the device has reported since the server was told.
+/// The faults that the device has reported since the last report to the server.
 #[derive(Default)]
 struct SeenFaults {
     classes: Mutex<Vec<FaultClass>>,
@@ -86,22 +83,25 @@ pub fn serve(socket: &UnixStream) -> io::Result<()> {
         Ok(worker) => Arc::new(worker),
         Err(hello) => return socket::send(socket, &hello, None),
     };
-    sandbox::enter().unwrap_or_else(|error| warn!(%error, "the worker keeps its rights"));
+    sandbox::enter()
+        .unwrap_or_else(|error| warn!(%error, "system calls of this worker are not restricted"));
     socket::send(socket, &worker.hello(), None)?;
     loop {
         let Received { message, file } = match socket::receive(socket) {
-            // Lanes may be computing, and nobody waits for what they do.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => exit_without_handlers(0),
-            received => received?,
+            Ok(received) => received,
+            // The server has gone. Lanes may be computing, and nobody waits for what they do.
+            Err(_) => exit_without_handlers(0),
         };
         let reply = worker.control(message, file).unwrap_or_else(ControlReply::Failed);
-        socket::send(socket, &reply, None)?;
+        if socket::send(socket, &reply, None).is_err() {
+            exit_without_handlers(0);
+        }
     }
 }
 
 fn unusable(unavailable: GpuUnavailable) -> WorkerHello {
     let is_on_a_gpu_host = unavailable.is_on_a_gpu_host();
-    // The server says which device it is about.
+    // The server adds the device's number.
     let reason = match unavailable.left_out() {
         [only] => only.reason.to_string(),
         _ => unavailable.to_string(),

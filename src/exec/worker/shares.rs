@@ -21,6 +21,6 @@ impl MemoryShare {
 
 impl Drop for MemoryShare {
     fn drop(&mut self) {
-        self.pool.memories().remove(self.id, self.pool.live());
+        self.pool.memories().remove(self.id, || self.pool.live());
     }
 }

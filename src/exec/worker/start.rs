@@ -34,7 +34,7 @@ impl StartFailure {
     fn of(hello: WorkerHello) -> Self {
         match hello {
             WorkerHello::Unusable { reason, is_on_a_gpu_host } => Self { reason, is_on_a_gpu_host },
-            _ => "the worker answered something else".to_owned().into(),
+            _ => "the worker's first message was unexpected".to_owned().into(),
         }
     }
 }
@@ -72,7 +72,7 @@ pub fn start_worker(
         });
     match ready {
         Ok(Ok(gpu)) => {
-            let (worker, child) = started.into_live(*gpu, settings.timeout).map_err(failed)?;
+            let (worker, child) = started.into_live(*gpu, settings.timeout);
             Ok(ReadyWorker { worker, child })
         }
         not_ready => {

@@ -10,11 +10,12 @@ use std::{
 use tracing::{error, info, warn};
 
 use super::{
+    message::LOST_GPU,
     pool::{SlotState, WorkerPool},
     settings::WorkerPoolSettings,
     start::{StartFailure, start_worker, wanted_devices},
 };
-use crate::telemetry;
+use crate::{engine::cuda::FaultClass, telemetry};
 
 /// A device that has lost more workers in a row than this is put into quarantine.
 const LOSSES_MAX: u32 = 5;
@@ -22,11 +23,12 @@ const LOSSES_MAX: u32 = 5;
 /// A worker that has served for this long ends a row of losses.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
 
-/// How long a device is in quarantine: at first, doubled for each further loss, and at most.
+/// The first quarantine. Each further loss doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest quarantine.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The interval at which a pausing supervisor looks whether the pool is closed.
+/// The interval at which a pausing supervisor checks whether the pool is closed.
 const CLOSE_CHECK: Duration = Duration::from_millis(200);
 
 /// Why no worker serves.
@@ -118,6 +120,10 @@ impl Supervisor {
                 let status = child.wait();
                 let Some(pool) = self.open_pool() else { return };
                 let device = pool.gpus()[self.slot].index;
+                if status.as_ref().is_ok_and(|status| status.code() == Some(LOST_GPU)) {
+                    // The worker ended before it could report it.
+                    telemetry::count_device_fault(FaultClass::Fatal.name());
+                }
                 let status = status.map_or_else(|error| error.to_string(), |s| s.to_string());
                 error!(device, status, "a worker ended: it is replaced, and its jobs run again");
                 telemetry::count_worker_restart();
@@ -170,7 +176,7 @@ impl Supervisor {
             pool.set(self.slot, SlotState::Quarantined);
         }
         while let Some(left) = end.checked_duration_since(Instant::now()) {
-            // Without the pool in between, so that it can be dropped.
+            // Gives up its reference after each interval, so that the pool can be dropped.
             let Some(pool) = self.open_pool() else { return false };
             pool.wait_while_open(left.min(CLOSE_CHECK));
         }
