@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Time that a run waits for a worker that is being replaced, before the host takes over.
-const REPLACEMENT_WAIT: Duration = Duration::from_secs(10);
+const REPLACEMENT_WAIT: Duration = Duration::from_secs(30);
 
 /// The interval at which a waiting run looks at its cancellation.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
