@@ -74,7 +74,7 @@ const LEVEL_MINS: [u32; 9] =
 const QUICK_LEVEL_MINS: [u32; 2] = [100, 1];
 /// Sums are also measured in XYZZ coordinates up to this number of buckets.
 const XYZZ_BUCKETS_MAX: usize = 1 << 17;
-/// Values of `AccumulateTuning::share_references_min` to compare: the fewest references of a share.
+/// Values of `AccumulateTuning::share_references_min` to compare: the least references of a share.
 const SHARE_MINS: [u32; 4] = [1, 2, 8, 16];
 
 /// `lg=16,18` selects sizes, `groups=g1` groups.

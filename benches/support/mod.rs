@@ -16,8 +16,8 @@ use capstan::{
         points::{Bases, MsmSums},
     },
     engine::{
-        ComputedMsm, DeviceInfo, EncodedScalars, EngineWork, ExecutedBy, JobControl, MsmNttEngine,
-        MsmRun, NttPlan, NttRows,
+        ComputedMsm, DeviceInfo, EncodedScalars, EngineModel, EngineWork, ExecutedBy, JobControl,
+        MsmNttEngine, MsmRun, NttPlan, NttRows,
     },
     error::Result,
     server::{Drainer, Engines, Server, ServerSettings},
@@ -80,21 +80,13 @@ pub fn idle_engines() -> Engines {
     Engines::on_host(IdleEngine, IdleEngine, "a bench")
 }
 
-impl MsmNttEngine for IdleEngine {
+impl EngineModel for IdleEngine {
     fn description(&self) -> DeviceInfo {
         DeviceInfo { name: "none".into(), kind: "none", units: 1, memory_bytes: 0, gpu: None }
     }
 
-    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
-        Ok(Box::new(IdleRun { group: bases.group(), batch, taken: Vec::new() }))
-    }
-
     fn msm_piece_len(&self, _: Group, n: usize) -> usize {
         n
-    }
-
-    fn ntt(&self, _: &NttPlan, _: &NttRows<'_>, _: &JobControl) -> Result<ExecutedBy> {
-        Ok(ExecutedBy::default())
     }
 
     fn msm_scratch_bytes(&self, _: Group, _: usize) -> u64 {
@@ -103,6 +95,16 @@ impl MsmNttEngine for IdleEngine {
 
     fn modelled_time(&self, _: &EngineWork) -> Duration {
         Duration::ZERO
+    }
+}
+
+impl MsmNttEngine for IdleEngine {
+    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
+        Ok(Box::new(IdleRun { group: bases.group(), batch, taken: Vec::new() }))
+    }
+
+    fn ntt(&self, _: &NttPlan, _: &NttRows<'_>, _: &JobControl) -> Result<ExecutedBy> {
+        Ok(ExecutedBy::default())
     }
 }
 

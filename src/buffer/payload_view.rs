@@ -34,6 +34,10 @@ impl ByteSource for PayloadView<'_> {
         self.upload.read(self.start + start, out);
     }
 
+    fn has_received(&self, range: Range<u64>) -> bool {
+        self.upload.has_received(self.in_payload(range))
+    }
+
     fn device_source(&self, range: Range<u64>) -> Option<SourceSlices<'_>> {
         self.upload.device_source(self.in_payload(range)).map(SourceSlices)
     }
@@ -114,8 +118,14 @@ mod tests {
 
     #[test]
     fn devices_access_the_prefix_that_is_pinned() {
-        let pinned = 2 * BLOCK - 8192;
-        let (pool, bytes) = (pool(pinned), bytes(LEN));
+        const PINNED: u64 = 2 * BLOCK - 5000;
+        let (pool, bytes) = (pool(PINNED / 4096 * 4096), bytes(LEN));
+        let pinned = pool.memory().pinned_bytes() as u64;
+        let upload = UploadBuffer::new(&pool, LEN, vec![]);
+        let view = PayloadView::starting_at(&upload, 0);
+        assert!(view.device_destination(LEN - 10..LEN).unwrap().is_none(), "not pinned");
+        drop(upload);
+        wait_for_wiper(&pool);
         let upload = UploadBuffer::new(&pool, LEN, vec![]);
         let view = PayloadView::starting_at(&upload, 0);
         for (start, end) in [(0, 5_000_000), (5_000_000, 17_000_001), (17_000_001, LEN)] {

@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Result;
 
 pub trait ByteSource: Sync {
@@ -13,6 +15,11 @@ pub trait ByteSource: Sync {
     /// The bytes must have been received.
     fn device_source(&self, _range: Range<u64>) -> Option<SourceSlices<'_>> {
         None
+    }
+
+    /// Whether the bytes of `range` have been received.
+    fn has_received(&self, _range: Range<u64>) -> bool {
+        true
     }
 
     /// Where the bytes of `range` lie in shared memory, in order; adjacent pieces are merged.
@@ -59,7 +66,7 @@ pub struct DestinationSlices<'a> {
 }
 
 /// A range of shared memory that holds payload bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedPiece {
     /// [`crate::region::SharedMemory::id`].
     pub memory: u64,
@@ -85,6 +92,13 @@ impl DestinationSlices<'_> {
 }
 
 impl SharedPiece {
+    /// Whether the pieces have a byte in common.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.memory == other.memory
+            && self.start < other.start + other.len
+            && other.start < self.start + self.len
+    }
+
     /// Appends the piece, merged with the last one of `pieces` if it is adjacent.
     pub fn add_to(self, pieces: &mut Vec<Self>) {
         match pieces.last_mut() {
@@ -110,6 +124,10 @@ impl<T> Shifted<T> {
 }
 
 impl<T: ByteSource + ?Sized> ByteSource for Shifted<&T> {
+    fn has_received(&self, range: Range<u64>) -> bool {
+        self.all.has_received(self.range(range))
+    }
+
     fn read(&self, start: u64, out: &mut [u8]) {
         self.all.read(self.start + start, out);
     }

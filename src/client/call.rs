@@ -73,8 +73,8 @@ impl CallBudget {
         Self { deadline, retries_left: retries, refusals_only: false, backoff: BACKOFF_FIRST }
     }
 
-    /// For calls whose lost attempts may still run and interfere with a retry: retries only if the
-    /// server refused to start the call.
+    /// For a call of which a lost attempt may go on and harm the next one: only retries if the
+    /// server has refused to start it.
     pub fn retry_refusals_only(&mut self) {
         self.refusals_only = true;
     }

@@ -53,7 +53,7 @@ impl<'a> OutgoingBytes<'a> {
 }
 
 /// Pool of chunk buffers, wiped when the payload and its chunks are dropped: wiping each chunk
-/// takes as long as copying it. Buffers consist of words, since wiping single bytes takes longer
+/// takes as long as copying it. In words: single bytes take half as long again
 /// (`benches/experiments/transport.md`).
 pub(crate) struct ChunkPool {
     idle: Mutex<Vec<Zeroizing<Vec<u64>>>>,

@@ -31,7 +31,7 @@ const LANE_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct UploadLane {
     pub upload: usize,
     pub number: usize,
-    /// Id and number of streams of each upload of the call.
+    /// Of each upload.
     pub streams: Arc<[UploadStripes]>,
 }
 
@@ -158,7 +158,7 @@ impl Client {
     /// reopened while the other lanes continue.
     ///
     /// Except for the first, a lane opens its stream only with a chunk in hand: the upload cannot
-    /// complete without that chunk, so no late stream can restart the upload. A lane without a
+    /// complete without that chunk, so no late stream can begin the upload anew. A lane without a
     /// chunk stays pending.
     pub(crate) async fn run_lane(
         &self,

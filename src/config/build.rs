@@ -4,7 +4,10 @@ use std::fs;
 
 use zeroize::Zeroizing;
 
-use super::{ByteSize, Config, ConfigProblem, CudaSettings, EngineChoice, SettingValues, memory};
+use super::{
+    ByteSize, Config, ConfigProblem, CudaSettings, EngineChoice, GpuIsolation, SettingValues,
+    memory,
+};
 use crate::{
     error::innermost,
     server::{ServerSettings, TlsIdentity},
@@ -98,6 +101,10 @@ fn cuda_settings(values: &SettingValues) -> CudaSettings {
     CudaSettings {
         driver: values.path("cuda_driver"),
         devices: values.devices("cuda_devices").unwrap_or_default(),
+        isolation: match values.text("gpu_isolation") {
+            "none" => GpuIsolation::None,
+            _ => GpuIsolation::Process,
+        },
         devices_min: values.integer("cuda_devices_min"),
         memory_percent: values.integer("cuda_memory_percent"),
         pinned_bytes: values

@@ -51,6 +51,15 @@ pub enum EngineChoice {
     Cuda,
 }
 
+/// Where GPUs are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuIsolation {
+    /// Each GPU is in a worker process. If that is lost, its jobs run again elsewhere.
+    Process,
+    /// All GPUs are in the daemon's process, which ends if one is lost.
+    None,
+}
+
 /// GPU settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CudaSettings {
@@ -58,6 +67,8 @@ pub struct CudaSettings {
     pub driver: Option<PathBuf>,
     /// Device numbers; empty for all.
     pub devices: Vec<u32>,
+    /// Whether each GPU is in a worker process.
+    pub isolation: GpuIsolation,
     /// Number of usable GPUs required to start.
     pub devices_min: u32,
     /// Percentage of the free device memory to take, 1 to 100.

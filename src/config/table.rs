@@ -75,6 +75,9 @@ pub const TABLE: &[Setting] = &[
         "Path of the CUDA driver library, libcuda.so; none uses the system's."),
     setting("cuda_devices", SettingKind::Devices, "all",
         "GPUs to use, as numbered by the driver; unusable GPUs are left out."),
+    setting("gpu_isolation", SettingKind::Choice(&["process", "none"]), "process",
+        "process: each GPU is used by a worker process, which is replaced if its GPU fails; none: \
+         the daemon uses the GPUs itself, and exits if one fails."),
     setting("cuda_devices_min", count("GPUs", 0, 1024), "0",
         "GPUs that must pass their self-test for the daemon to start."),
     setting("cuda_memory_percent", count("percent of a GPU's free memory", 1, 100), "90",

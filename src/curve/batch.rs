@@ -2,10 +2,12 @@
 
 use rayon::prelude::*;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::FieldProblem;
 
 /// The first bad element of a batch, by its index in that batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("[{index}]: {problem}")]
 pub struct BadElement {
     /// The element's index.

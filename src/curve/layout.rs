@@ -9,10 +9,10 @@ use std::{
 };
 
 use ark_bls12_381::{Fq, Fq2, g1, g2};
-use ark_ec::short_weierstrass::Affine;
+use ark_ec::short_weierstrass::{Affine, Projective};
 use ark_ff::BigInt;
 
-use super::{Fr, G1Affine, G2Affine};
+use super::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
 
 // arkworks' types are not `repr(C)`, so this checks what the casts rely on: no padding, a field
 // element is its limbs only, x before y, c0 before c1, and no infinity flag.
@@ -29,6 +29,8 @@ const _: () = {
     assert!(offset_of!(G1Affine, x) == 0 && offset_of!(G1Affine, y) == 48);
     assert!(size_of::<G2Affine>() == 192 && align_of::<G2Affine>() == align_of::<u64>());
     assert!(offset_of!(G2Affine, x) == 0 && offset_of!(G2Affine, y) == 96);
+    assert!(size_of::<G1Projective>() == 144 && align_of::<G1Projective>() == align_of::<u64>());
+    assert!(size_of::<G2Projective>() == 288 && align_of::<G2Projective>() == align_of::<u64>());
 };
 
 /// Types that consist of u64 limbs only.
@@ -44,6 +46,10 @@ unsafe impl LimbLayout for Fr {}
 unsafe impl LimbLayout for Affine<g1::Config> {}
 // SAFETY: asserted above.
 unsafe impl LimbLayout for Affine<g2::Config> {}
+// SAFETY: three coordinates of limbs, and the size asserted above leaves no room for padding.
+unsafe impl LimbLayout for Projective<g1::Config> {}
+// SAFETY: as for G1.
+unsafe impl LimbLayout for Projective<g2::Config> {}
 
 /// The Montgomery limbs of `values`, 32 bytes each.
 pub fn fr_as_bytes(values: &[Fr]) -> &[u8] {
@@ -86,6 +92,23 @@ pub fn points_as_bytes_mut<A: LimbLayout>(points: &mut [A]) -> &mut [u8] {
 /// points. `None` if `bytes` is not aligned to 8 bytes or is not a whole number of points.
 pub fn points_from_bytes<A: LimbLayout>(bytes: &[u8]) -> Option<&[A]> {
     from_bytes(bytes)
+}
+
+/// The limbs of sums as they are in memory, for another process of the same binary.
+#[cfg(feature = "cuda")]
+pub fn sums_as_bytes<S: LimbLayout>(sums: &[S]) -> &[u8] {
+    as_bytes(sums)
+}
+
+/// A copy of the sums whose limbs [`sums_as_bytes`] returned; `None` if it is not a whole number.
+#[cfg(feature = "cuda")]
+pub fn sums_from_bytes<S: LimbLayout + Default>(bytes: &[u8]) -> Option<Vec<S>> {
+    if !bytes.len().is_multiple_of(size_of::<S>()) {
+        return None;
+    }
+    let mut sums = vec![S::default(); bytes.len() / size_of::<S>()];
+    as_bytes_mut(&mut sums).copy_from_slice(bytes);
+    Some(sums)
 }
 
 fn as_bytes<T: LimbLayout>(values: &[T]) -> &[u8] {

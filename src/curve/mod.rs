@@ -1,10 +1,13 @@
 //! BLS12-381 as host and kernels share it: groups, sizes, memory layouts, encodings.
 
+use serde::{Deserialize, Serialize};
+
 mod batch;
 pub mod layout;
 mod ntt_plan;
 pub mod points;
 pub mod scalars;
+pub(crate) mod serialized;
 
 pub use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
 pub use ntt_plan::{Decimation, NttPlan};
@@ -20,7 +23,7 @@ pub const fn reverse_bits(index: usize, lg_n: u32) -> usize {
 }
 
 /// A group of order r on BLS12-381.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Group {
     /// The subgroup of E(Fp).
     G1,

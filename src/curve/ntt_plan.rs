@@ -1,6 +1,8 @@
 //! The parameters of a number-theoretic transform.
 
-use super::Fr;
+use serde::{Deserialize, Serialize};
+
+use super::{Fr, serialized};
 
 /// The decimation order of a transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -12,13 +14,14 @@ pub enum Decimation {
 }
 
 /// The parameters of a transform, common to all rows of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NttPlan {
     /// log2 of a row's length, at most [`TWO_ADICITY`](super::TWO_ADICITY).
     pub lg_n: u32,
     /// Whether evaluations become coefficients, including the factor 1/n.
     pub inverse: bool,
     /// The coset's generator, not zero; `None` for the subgroup itself.
+    #[serde(with = "serialized::optional_fr")]
     pub coset: Option<Fr>,
     /// Whether the input is in bit-reversed order.
     pub input_reversed: bool,

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use cudarc::driver::DriverError;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Limit};
 
 /// When to retry after device memory ran out: other jobs have probably finished a piece.
@@ -57,7 +59,7 @@ pub enum DeviceFault {
 }
 
 /// The consequence of a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FaultClass {
     /// Memory or launch resources ran out: one job fails, the device stays usable.
     Exhausted,

@@ -1,6 +1,8 @@
 //! Limits of a device for kernels. Plans depend on nothing else of a device, so they can be made
 //! and tested without one.
 
+use serde::{Deserialize, Serialize};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockShape {
     pub threads: u32,
@@ -15,7 +17,7 @@ impl BlockShape {
 }
 
 /// A device's resources for kernels, as the driver reports them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceLimits {
     pub multiprocessors: u32,
     /// Bytes of shared memory that one block can use.

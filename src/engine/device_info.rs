@@ -1,5 +1,7 @@
 //! Descriptions of the devices that engines compute on.
 
+use serde::{Deserialize, Serialize};
+
 use crate::curve::Group;
 
 /// A device that an engine computes on.
@@ -18,7 +20,7 @@ pub struct DeviceInfo {
 }
 
 /// Facts about a GPU. `None` if NVIDIA's management library does not report a value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuInfo {
     /// Device number in the driver's order.
     pub index: u32,
@@ -57,7 +59,7 @@ pub struct GpuInfo {
 }
 
 /// The plan of an MSM of one vector over all bases of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MsmPlan {
     /// The curve group.
     pub group: Group,

@@ -77,17 +77,44 @@ pub fn record_stages(span: &Span, stages: &[StageTime]) {
     }
 }
 
-/// Computes MSMs and NTTs. Calls block; several worker threads call concurrently.
-pub trait MsmNttEngine: Send + Sync {
+/// What an engine takes for its work: pieces, memory and time. It needs no device, so a process
+/// without the engine can ask its model.
+pub trait EngineModel: Send + Sync {
     /// All devices that compute, described as one: their names, their units and memory in total.
     fn description(&self) -> DeviceInfo;
-
-    /// Starts an MSM of `batch` scalar vectors, each as long as `bases`.
-    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>>;
 
     /// The best number of scalars per call of [`MsmRun::absorb`], for vectors of `n` scalars.
     /// Larger pieces are faster; smaller ones hold less memory and cancel sooner.
     fn msm_piece_len(&self, group: Group, n: usize) -> usize;
+
+    /// The best number of rows per call of [`MsmNttEngine::ntt`]. More rows keep all of an engine
+    /// busy; fewer hold less memory and cancel sooner.
+    fn ntt_group_rows(&self, plan: &NttPlan) -> usize {
+        NTT_GROUP_ELEMENTS.checked_shr(plan.lg_n).unwrap_or(0).max(1)
+    }
+
+    /// Bytes of working memory for one piece of an MSM, in addition to payload and result.
+    fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64;
+
+    /// Bytes of working memory for an NTT of any number of rows, in addition to the rows.
+    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+        // Roots of unity and a copy of one row.
+        (2 * size_of::<Fr>() as u64) << plan.lg_n
+    }
+
+    /// The modelled time of work on operands in host memory, if the engine does nothing else.
+    fn modelled_time(&self, work: &EngineWork) -> Duration;
+
+    /// Whether the modelled times of MSMs and NTTs include copies of their operands.
+    fn models_copies(&self) -> bool {
+        false
+    }
+}
+
+/// Computes MSMs and NTTs. Calls block; several worker threads call concurrently.
+pub trait MsmNttEngine: EngineModel {
+    /// Starts an MSM of `batch` scalar vectors, each as long as `bases`.
+    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>>;
 
     /// Transforms rows.
     ///
@@ -117,29 +144,6 @@ pub trait MsmNttEngine: Send + Sync {
         let output = &in_place;
         let rows = NttRows { input, count, row_length, encoding, output, check_on_device: false };
         self.ntt(plan, &rows, control)
-    }
-
-    /// The best number of rows per call of [`MsmNttEngine::ntt`]. More rows keep all of an engine
-    /// busy; fewer hold less memory and cancel sooner.
-    fn ntt_group_rows(&self, plan: &NttPlan) -> usize {
-        NTT_GROUP_ELEMENTS.checked_shr(plan.lg_n).unwrap_or(0).max(1)
-    }
-
-    /// Bytes of working memory for one piece of an MSM, in addition to payload and result.
-    fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64;
-
-    /// Bytes of working memory for an NTT of any number of rows, in addition to the rows.
-    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
-        // Roots of unity and a copy of one row.
-        (2 * size_of::<Fr>() as u64) << plan.lg_n
-    }
-
-    /// The modelled time of work on operands in host memory, if the engine does nothing else.
-    fn modelled_time(&self, work: &EngineWork) -> Duration;
-
-    /// Whether the modelled times of MSMs and NTTs include copies of their operands.
-    fn models_copies(&self) -> bool {
-        false
     }
 }
 

@@ -1,9 +1,11 @@
 //! The limits of a server.
 
+use serde::{Deserialize, Serialize};
+
 use super::Reason;
 
 /// A limit of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum Limit {
     /// Bytes of payload and working memory, in total.
     #[error("the server's byte budget (bytes_in_flight_max)")]

@@ -1,5 +1,7 @@
 //! Why a request failed, in terms of what the caller can do. Independent of gRPC and of devices.
 
+use serde::{Deserialize, Serialize};
+
 mod limit;
 mod reason;
 
@@ -90,12 +92,16 @@ pub enum Error {
     /// The call is for clients on the server's host.
     #[error("shared memory needs a connection over the server's Unix socket")]
     LocalOnly,
-    /// A device failed; the server restarts and keeps only persisted bases.
+    /// A device failed. A server whose GPUs are in its own process restarts, and keeps only
+    /// persisted bases.
     #[error(
-        "a device of the server failed and the server restarts: retry later, and put vectors and \
+        "a device of the server failed: retry later; if the server has restarted, put vectors and \
          unpersisted bases again"
     )]
     DeviceLost,
+    /// Devices failed twice while they ran the job.
+    #[error("devices of the server failed twice during this job: report it, and do not retry")]
+    LostTwice,
     /// The result was wrong and was discarded.
     #[error("the result failed its check and was discarded: retry, and check the hardware")]
     Corrupt,
@@ -145,7 +151,7 @@ impl fmt::Display for ItemField {
 }
 
 /// What is wrong with a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum FieldProblem {
     /// An enum was left at its zero value.
     #[error("must be specified: the zero value is not allowed")]
@@ -182,27 +188,27 @@ pub enum FieldProblem {
     /// The value is too large.
     #[error("must be at most {max}")]
     TooLarge {
-        /// The maximum.
+        /// The greatest allowed value.
         max: u64,
     },
     /// The value is too small.
     #[error("must be at least {min}")]
     TooSmall {
-        /// The minimum.
+        /// The least allowed value.
         min: u64,
     },
     /// A list or a row is too long.
     #[error("too long: at most {max}, got {got}")]
     TooLong {
-        /// The maximum number of elements.
+        /// The greatest allowed number of elements.
         max: u64,
         /// The number of elements received.
         got: u64,
     },
-    /// The element is one more than the list may have of its kind.
+    /// There are too many of these.
     #[error("one too many: at most {max} are allowed")]
     TooMany {
-        /// The maximum number of such elements.
+        /// The greatest allowed number.
         max: u64,
     },
     /// The field does not allow this value.
@@ -245,8 +251,8 @@ pub enum FieldProblem {
     OtherGroup,
     /// The program's modelled time is too long; no step takes longer than this one.
     #[error(
-        "the program would take {got_s} s by the server's model, and this step takes longest: at \
-         most {max_s} s are allowed (program_time_max_s)"
+        "the program would take {got_s} s by the server's model, this step the longest: at most \
+         {max_s} s are allowed (program_time_max_s)"
     )]
     ProgramTime {
         /// The server's limit, in seconds.
@@ -324,6 +330,7 @@ impl Error {
             Self::AdminOnly => Reason::AdminOnly,
             Self::LocalOnly => Reason::LocalOnly,
             Self::DeviceLost => Reason::DeviceLost,
+            Self::LostTwice => Reason::LostTwice,
             Self::Corrupt => Reason::VerifyFailed,
             Self::Internal(_) => Reason::Internal,
         }

@@ -59,6 +59,7 @@ reasons! {
     Cancelled "CANCELLED",
     Draining "DRAINING",
     DeviceLost "DEVICE_LOST",
+    LostTwice "LOST_TWICE",
     AdminOnly "ADMIN_ONLY",
     LocalOnly "LOCAL_ONLY",
     VerifyFailed "VERIFY_FAILED",

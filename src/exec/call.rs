@@ -22,6 +22,10 @@ pub struct RunCall {
     pub program: Arc<OperationProgram>,
     pub liveness: Liveness,
     pub verify: Verification,
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    input_specs: Vec<InputSpec>,
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    output_specs: Vec<OutputSpec>,
     /// The steps that take an input of the call, in the order of the inputs.
     inputs: Vec<ValueId>,
     /// The steps that take stored bases, in the order of the bases.
@@ -33,7 +37,7 @@ pub struct RunCall {
 impl RunCall {
     pub fn new(
         program: Arc<OperationProgram>,
-        inputs: &[InputSpec],
+        given: &[InputSpec],
         outputs: &[OutputSpec],
         verify: Verification,
     ) -> Result<Self> {
@@ -44,14 +48,33 @@ impl RunCall {
         };
         let values: Vec<_> = outputs.iter().map(|output| output.value).collect();
         let liveness = Liveness::new(&program, &values, memory)?;
-        check_call(&program, &liveness, inputs, outputs)?;
+        check_call(&program, &liveness, given, outputs)?;
         let [inputs, bases] = [ExternalOperand::Input, ExternalOperand::Bases]
             .map(|operand| program.operands(operand).collect());
         let mut wanted = vec![Vec::new(); program.steps().len()];
         for (number, value) in values.iter().enumerate() {
             wanted[value.index()].push(number);
         }
-        Ok(Self { program, liveness, verify, inputs, bases, wanted })
+        let (input_specs, output_specs) = (given.to_vec(), outputs.to_vec());
+        Ok(Self { program, liveness, verify, input_specs, output_specs, inputs, bases, wanted })
+    }
+
+    /// What the call gives for each input.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    pub fn input_specs(&self) -> &[InputSpec] {
+        &self.input_specs
+    }
+
+    /// What the call wants.
+    #[cfg(feature = "cuda")]
+    pub fn output_specs(&self) -> &[OutputSpec] {
+        &self.output_specs
+    }
+
+    /// The elements of a vector, of all rows; 0 for points.
+    #[cfg(feature = "cuda")]
+    pub fn elements_of(&self, id: ValueId) -> u64 {
+        self.shape(id).map_or(0, VectorShape::elements)
     }
 
     /// The report before the first step.

@@ -2,7 +2,7 @@
 
 use std::{any::Any, sync::Arc, time::Duration};
 
-use super::{AwaitedElements, ModelledTime, RunOperands, RunReport, call::RunCall};
+use super::{AwaitedElements, ProgramPlan, RunOperands, RunReport, call::RunCall};
 use crate::{
     curve::points::Bases,
     engine::{DeviceInfo, JobControl, PointChecker},
@@ -15,6 +15,12 @@ use crate::{
 
 /// One job computes while the host prepares another.
 pub(super) const JOBS_PER_DEVICE: usize = 2;
+
+/// Up to this many scalars, an MSM takes less than twice as long as one of half its size
+/// (`benches/RESULTS.md`), so a batch of two ends before the second of two MSMs that run one after
+/// the other.
+#[cfg(feature = "cuda")]
+pub(super) const MSM_BATCH_SCALARS_MAX: usize = 1 << 18;
 
 /// Runs programs on its devices.
 pub trait Executor: Send + Sync {
@@ -70,29 +76,11 @@ pub trait Executor: Send + Sync {
 
 /// A program in progress, run step by step. Values are wiped when they are dropped.
 pub trait RunInProgress: Send {
-    /// The most bytes of the host's memory that values and one step's work take at once.
-    fn memory_bytes(&self) -> u64;
-
-    /// The part of [`Self::memory_bytes`] that values take.
-    fn value_bytes(&self) -> u64;
-
-    /// The modelled time of all steps, their checks, and copies from and to the caller, if scalars
-    /// are uniform and stored bases are on the device. Changes if the run moves to the host.
-    fn modelled_time(&self) -> ModelledTime;
+    fn plan(&self) -> &ProgramPlan;
 
     /// Fails a run that would move from a GPU to the host, if its modelled time there is above
     /// `max`.
     fn limit_time_on_host(&mut self, _max: Duration) {}
-
-    /// The number of scalar vectors, if all of the run is one MSM of an input.
-    fn msm_vectors(&self) -> Option<usize> {
-        None
-    }
-
-    /// Whether the run may write to an output before it has read all of its inputs.
-    fn writes_early(&self) -> bool {
-        false
-    }
 
     /// Called once, before the first step. `bases` has one element per MSM step.
     fn begin(&mut self, _bases: &[Bases]) -> Result<()> {

@@ -6,23 +6,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{AwaitedElements, ModelledTime, RunInProgress, RunOperands, RunReport, call::RunCall};
+use super::{
+    AwaitedElements, HostModels, ProgramPlan, RunInProgress, RunOperands, RunReport, call::RunCall,
+};
 use crate::{
     curve::points::Bases,
-    engine::{DeviceInfo, EngineWork, JobControl, MsmNttEngine},
+    engine::{DeviceInfo, JobControl, MsmNttEngine},
     error::{Error, Result},
-    ops::{
-        Operation,
-        host::{PieceContext, PiecesDone, PiecesSpec, StepInPieces},
-    },
+    ops::host::{PieceContext, PiecesDone, PiecesSpec, StepInPieces},
     program::ValueId,
-    verify::Verification,
 };
 
 pub struct RunInPieces {
     engine: Arc<dyn MsmNttEngine>,
-    oracle: Arc<dyn MsmNttEngine>,
     call: Arc<RunCall>,
+    plan: ProgramPlan,
     /// The only step, apart from that of the input.
     id: ValueId,
     step: Box<dyn StepInPieces>,
@@ -43,8 +41,10 @@ impl RunInPieces {
             engine: engine.clone(),
             oracle: oracle.clone(),
         })?;
-        let (engine, oracle, call) = (engine.clone(), oracle.clone(), call.clone());
-        Some(Self { engine, oracle, call, id, step, compute_time: Duration::ZERO })
+        let plan =
+            ProgramPlan::in_pieces(call, HostModels { engine: &**engine, oracle: &**oracle })?;
+        let (engine, call) = (engine.clone(), call.clone());
+        Some(Self { engine, call, plan, id, step, compute_time: Duration::ZERO })
     }
 
     fn report(&self, done: PiecesDone) -> RunReport {
@@ -62,37 +62,8 @@ impl RunInPieces {
 }
 
 impl RunInProgress for RunInPieces {
-    fn memory_bytes(&self) -> u64 {
-        self.step.memory_bytes()
-    }
-
-    fn value_bytes(&self) -> u64 {
-        0
-    }
-
-    fn modelled_time(&self) -> ModelledTime {
-        self.call.modelled_time(|work| {
-            let time = match work {
-                EngineWork::Transfer { .. } if self.engine.models_copies() => Duration::ZERO,
-                work => self.engine.modelled_time(work),
-            };
-            match self.call.verify {
-                Verification::Full => time.saturating_add(self.oracle.modelled_time(work)),
-                Verification::None | Verification::Probabilistic => time,
-            }
-        })
-    }
-
-    fn msm_vectors(&self) -> Option<usize> {
-        // A batch reports two steps.
-        let [Operation::Input(_), Operation::Msm(_)] = self.call.program.steps() else {
-            return None;
-        };
-        self.call.only_step().map(|(_, input)| input.rows() as usize)
-    }
-
-    fn writes_early(&self) -> bool {
-        true
+    fn plan(&self) -> &ProgramPlan {
+        &self.plan
     }
 
     fn begin(&mut self, bases: &[Bases]) -> Result<()> {

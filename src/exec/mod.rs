@@ -8,7 +8,10 @@ mod gpu;
 mod host;
 mod in_pieces;
 mod operands;
+mod plan;
 mod report;
+#[cfg(feature = "cuda")]
+pub mod worker;
 
 #[cfg(test)]
 pub use call::RunCall;
@@ -17,6 +20,7 @@ pub use executor::{Executor, RunInProgress};
 pub use gpu::GpuExecutor;
 pub use host::HostExecutor;
 pub use operands::{AwaitedElements, RunOperands};
+pub use plan::{HostModels, ProgramPlan};
 pub use report::{ModelledTime, RunReport, StepReport};
 
 pub use crate::ops::host::ElementSink;

@@ -1,7 +1,9 @@
 //! The fields that vectors are over. Code that depends on a field takes it from the value.
 
+use serde::{Deserialize, Serialize};
+
 /// The field of a vector's elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FieldId {
     /// The scalar field of BLS12-381, of order r.
     Bls12381Fr,

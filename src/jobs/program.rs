@@ -113,7 +113,7 @@ impl ProgramWork {
 
     /// The job among those that wait for a batch, if it is a small MSM.
     fn waiting(host: &ComputeHost, job: &ProgramJob, waker: JobWaker) -> Option<WaitingMsm> {
-        let vectors = job.run.msm_vectors()?;
+        let vectors = job.run.plan().msm_vectors?;
         let ([JobBases::Checked(bases)], [input]) = (job.bases.as_slice(), job.inputs.as_slice())
         else {
             return None;
@@ -198,7 +198,7 @@ impl ProgramWork {
         ProgramOutput {
             points: points.collect(),
             steps: report.steps,
-            modelled_time: states_modelled_time.then(|| self.job.run.modelled_time().total),
+            modelled_time: states_modelled_time.then(|| self.job.run.plan().modelled.total),
             report: JobReport { lg_n, verify, verify_time, executor: report.executor },
             batch_jobs: 1,
             computed_elsewhere: Duration::ZERO,

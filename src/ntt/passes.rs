@@ -179,7 +179,8 @@ pub(super) fn lg_blocks(passes: &[NttPass], decimation: Decimation) -> Vec<u32> 
 /// `fuse_rows`, also fuses the rows' pass if possible; otherwise one inter-pass table for the whole
 /// transform remains.
 ///
-/// Saves 2 to 5 % of the limb products (`benches/experiments/ntt.md`).
+/// Limb products per element: 968 instead of 1020 for 2^24, 803 instead of 826 for 2^20; 602
+/// instead of 615 for 2^16, with the rows' pass only.
 pub fn fuse_twiddles(
     passes: &[NttPass],
     decimation: Decimation,

@@ -26,6 +26,8 @@ pub use pointwise::PointwiseOperation;
 #[cfg(feature = "server")]
 pub use single::{SINGLE_STEP, single_msm, single_ntt};
 
+use serde::{Deserialize, Serialize};
+
 use crate::program::{ExternalOperand, Program, StepInputs, StepKind, StepProblem, ValueType};
 
 /// A program of these operations.
@@ -37,7 +39,7 @@ macro_rules! operations {
         $(pub use $module::$step;)+
 
         /// A step of any kind.
-        #[derive(Debug, Clone, PartialEq)]
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         pub enum Operation { $($variant($step)),+ }
 
         impl Operation {

@@ -1,4 +1,6 @@
-//! The inputs that a call provides to a program, and the values that it requests.
+//! What a call gives to a program's inputs and wants of its values.
+
+use serde::{Deserialize, Serialize};
 
 use super::{ExternalOperand, Liveness, Program, StepKind, ValueId, ValueType};
 use crate::{
@@ -7,7 +9,7 @@ use crate::{
 };
 
 /// The elements that a call gives for an input step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputSpec {
     pub encoding: ScalarEncoding,
     /// Number of elements of all rows.
@@ -15,19 +17,19 @@ pub struct InputSpec {
 }
 
 /// A value that a call wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputSpec {
     pub value: ValueId,
     pub kind: OutputKind,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutputKind {
     Elements,
     Points,
 }
 
-/// Checks a call's inputs and outputs. `inputs` has one element per input step; `liveness` is that
+/// Checks what a call gives and wants. `inputs` has one element per input step; `liveness` is that
 /// of `outputs`.
 ///
 /// Errors: `Invalid` for the first of `inputs` or `outputs` that the program does not allow.

@@ -6,11 +6,11 @@ use crate::error::{Error, FieldProblem, Result};
 /// The memory that a step's result takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultMemory {
-    /// A step may overwrite a value that no later step reads.
+    /// A step may overwrite a value that it reads last.
     Reused,
     /// Each step makes its result in new memory, so that a check can read what the step read.
     New,
-    /// Like `New`; in addition, an oracle recomputes the result of one step at a time.
+    /// Like `New`, and an oracle makes the result of one step at a time again.
     Twice,
 }
 
@@ -77,26 +77,23 @@ impl Liveness {
         self.steps[step.index()].is_needed
     }
 
-    /// Whether the value is an input of the call that is passed on without decoding: all steps that
-    /// read it accept any encoding.
+    /// Whether the value is an input that only steps that take any encoding read. It is passed to
+    /// them as it is in the call.
     pub fn stays_encoded(&self, value: ValueId) -> bool {
         self.steps[value.index()].stays_encoded
     }
 
-    /// The position of the input that the step overwrites with its result; `None` if it overwrites
-    /// none of them.
+    /// The position among the step's inputs of the value in whose memory the step makes its own.
     pub fn in_place(&self, step: ValueId) -> Option<usize> {
         self.steps[step.index()].in_place
     }
 
-    /// The values to drop after `step`: no later step reads them. This includes the value of `step`
-    /// itself if no step reads it.
+    /// The values that no step after `step` reads, among them its own if none reads it.
     pub fn last_uses(&self, step: ValueId) -> &[ValueId] {
         &self.steps[step.index()].last_uses
     }
 
-    /// The peak of the bytes of all values held at the same time. Inputs that stay encoded count as
-    /// zero.
+    /// The most bytes of values that are held at once. Inputs that stay encoded take none.
     pub const fn peak_bytes(&self) -> u64 {
         self.peak_bytes
     }

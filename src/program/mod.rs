@@ -63,8 +63,7 @@ impl<K: StepKind> Program<K> {
         self.types.get(value.index()).copied()
     }
 
-    /// The steps that take this kind of operand from the call, in order: the n-th step of these
-    /// takes the n-th operand.
+    /// The steps that take something from the call, in order: the n-th takes the n-th of its kind.
     pub fn operands(&self, operand: ExternalOperand) -> impl Iterator<Item = ValueId> {
         self.ids().filter(move |id| self.steps[id.index()].operand() == Some(operand))
     }

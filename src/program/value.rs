@@ -1,5 +1,7 @@
 //! Values and their types.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{curve::Group, error::FieldProblem, field::FieldId};
 
 pub const ROWS_MAX: u32 = 65_536;
@@ -8,7 +10,7 @@ pub const ROWS_MAX: u32 = 65_536;
 pub const VALUE_ELEMENTS_MAX: u64 = 1 << 40;
 
 /// The index of the step that makes a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ValueId(pub u32);
 
 impl ValueId {
@@ -58,7 +60,7 @@ impl VectorShape {
         Self { field, rows: 1, length: 0 }.with_length(length)
     }
 
-    /// This type, with this number of rows.
+    /// The same row several times.
     ///
     /// Errors: `Zero` or `TooLarge` for the number of rows.
     pub fn with_rows(self, rows: u32) -> Result<Self, FieldProblem> {
@@ -71,7 +73,7 @@ impl VectorShape {
         }
     }
 
-    /// This type, with rows of this length.
+    /// The same number of rows of another length.
     ///
     /// Errors: `TooLarge` for the length.
     pub fn with_length(self, length: u64) -> Result<Self, FieldProblem> {
@@ -82,7 +84,7 @@ impl VectorShape {
         Ok(Self { length, ..self })
     }
 
-    /// The maximum length of a row, given the number of rows.
+    /// The greatest length of this number of rows.
     pub const fn length_max(self) -> u64 {
         VALUE_ELEMENTS_MAX / self.rows as u64
     }

@@ -16,10 +16,8 @@ use rustix::fs::{self, SealFlags};
 pub struct SharedMemory {
     file: OwnedFd,
     map: MmapRaw,
-    #[cfg_attr(not(feature = "server"), allow(dead_code))]
     id: u64,
     /// The number of leading bytes that devices access directly.
-    #[cfg_attr(not(feature = "server"), allow(dead_code))]
     pinned: AtomicUsize,
     /// Whether to wipe the memory when it is dropped.
     is_released: AtomicBool,
@@ -71,6 +69,19 @@ impl SharedMemory {
         Ok(Self::new(file, map))
     }
 
+    /// Maps memory whose pages may not exist yet, for another process of the server. They exist
+    /// once they are read or written.
+    ///
+    /// Fails if the memory is shorter.
+    #[cfg(feature = "cuda")]
+    pub fn map_sparse(file: OwnedFd, bytes: usize) -> io::Result<Self> {
+        if fs::fstat(&file)?.st_size < bytes as i64 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let map = MmapOptions::new().len(bytes).map_raw(&file)?;
+        Ok(Self::new(file, map))
+    }
+
     fn new(file: OwnedFd, map: MmapRaw) -> Self {
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
         Self { file, map, id, pinned: 0.into(), is_released: false.into() }
@@ -106,7 +117,7 @@ impl SharedMemory {
     }
 
     /// For the code that pins and unpins the memory.
-    #[cfg(any(feature = "cuda", all(feature = "server", test)))]
+    #[cfg(feature = "server")]
     pub fn set_pinned_bytes(&self, bytes: usize) {
         assert!(bytes <= self.size(), "{bytes} bytes pinned of {}", self.size());
         self.pinned.store(bytes, Ordering::Release);
@@ -269,7 +280,7 @@ mod tests {
 
     /// The blocks that the system holds for the file, in bytes.
     fn resident(memory: &SharedMemory) -> usize {
-        fs::fstat(memory.file()).expect("an open file").st_blocks as usize * 512
+        fs::fstat(memory.file()).unwrap().st_blocks as usize * 512
     }
 
     #[test]

@@ -2,12 +2,16 @@
 
 mod descriptor;
 mod memory;
+#[cfg(feature = "server")]
+mod points_file;
 
 #[cfg(feature = "client")]
 pub use descriptor::receive_descriptor;
 #[cfg(feature = "server")]
 pub use descriptor::send_descriptor;
 pub use memory::SharedMemory;
+#[cfg(feature = "server")]
+pub use points_file::{PointsFile, SealedPoints, SharedBases};
 
 use std::{
     ffi::OsString,

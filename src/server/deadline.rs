@@ -20,7 +20,7 @@ use tower::Service;
 use super::{call::Deadline, drain::TrackedBody, state::ServerState, unary_body};
 use crate::error::Error;
 
-/// The maximum time by which a handler's deadline precedes tonic's.
+/// The most by which a handler's deadline precedes tonic's.
 const DEADLINE_MARGIN: Duration = Duration::from_millis(5);
 
 /// Path prefix of the calls that a drain waits for: others, such as watching health, may never end.

@@ -1,4 +1,4 @@
-//! Estimates the memory and the time that a call of a program needs.
+//! What a call of a program would take.
 
 use std::collections::HashSet;
 
@@ -40,17 +40,17 @@ pub fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRe
     };
     let wanted = outputs.iter().map(wanted).collect();
     let run = state.compute.executor.start(program.clone(), &inputs, wanted, verify)?;
-    let value_bytes = run.value_bytes();
+    let plan = run.plan();
     let DeviceInfo { name, kind, .. } = state.compute.executor.description();
     Ok(v1::EstimateResponse {
         input_bytes,
         output_bytes,
-        value_bytes,
-        scratch_bytes: run.memory_bytes() - value_bytes,
+        value_bytes: plan.value_bytes,
+        scratch_bytes: plan.memory_bytes - plan.value_bytes,
         engine: kind.into(),
         device: name,
         jobs_ahead: state.budget.jobs.used() as u32,
-        modelled_time_us: as_micros_u64(run.modelled_time().total),
+        modelled_time_us: as_micros_u64(plan.modelled.total),
     })
 }
 

@@ -33,6 +33,10 @@ mod unary_body;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+#[cfg(feature = "cuda")]
+pub use crate::exec::worker::{
+    NoWorkers, WorkerCommand, WorkerPoolSettings, serve as serve_worker,
+};
 use futures_util::future::BoxFuture;
 pub use serve_error::ServeError;
 pub use settings::ServerSettings;

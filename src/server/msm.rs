@@ -49,7 +49,7 @@ pub fn admit(
     call.check_fits(payload_bytes)?;
     let program = single_msm(group, batch, n)?;
     let run = single_step::start(call, program, elements, OutputKind::Points, verify)?;
-    let working_bytes = run.memory_bytes().saturating_add(bases.bytes());
+    let working_bytes = run.plan().memory_bytes.saturating_add(bases.bytes());
     call.check_fits(working_bytes.saturating_add(payload_bytes))?;
     Ok(SingleStepJob {
         call: "msm",

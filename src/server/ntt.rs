@@ -53,7 +53,7 @@ impl AdmittedNtt {
         call.check_fits(payload_bytes)?;
         let program = single_ntt(plan, batch, row_length)?;
         let run = single_step::start(call, program, elements, OutputKind::Elements, verify)?;
-        let working_bytes = run.memory_bytes();
+        let working_bytes = run.plan().memory_bytes;
         call.check_fits(working_bytes.saturating_add(payload_bytes))?;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit(working_bytes, 1)?;
@@ -86,7 +86,7 @@ pub fn bytes_of_row(compute: &ComputeHost, lg_n: u32) -> Result<u64> {
     let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Elements };
     let run = compute.executor.start(program, &[input], vec![output], Verification::None)?;
     // Input and result.
-    Ok(run.memory_bytes().saturating_add(64 << lg_n))
+    Ok(run.plan().memory_bytes.saturating_add(64 << lg_n))
 }
 
 /// Records a job whose input arrived within `receive_time`.

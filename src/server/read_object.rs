@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// Maximum number of chunks queued for a slow reader.
+/// Chunks that wait for a slow reader.
 const SEND_AHEAD: usize = 4;
 
 pub enum GetSource {

@@ -28,7 +28,7 @@ use crate::{
     wire::v1,
 };
 
-/// Maximum number of chunks queued for a slow reader; it bounds the memory that the reader holds.
+/// Chunks that wait for a slow reader: more would use more memory for it.
 const CHUNKS_AHEAD: usize = 8;
 
 /// What a call answers with: chunks of vectors, then a summary.

@@ -25,7 +25,7 @@ use crate::wire::{
 /// Bytes allowed for framing and header in addition to a message's payload.
 const MESSAGE_OVERHEAD_BYTES: u64 = 64 << 10;
 
-/// Maximum size of a request's metadata, in bytes; h2's default is 16 MiB.
+/// Greatest metadata of one request; h2's default is 16 MiB.
 const HEADER_LIST_BYTES: u32 = 16 << 10;
 
 /// Interval of pings, and time to answer one before the connection is closed.

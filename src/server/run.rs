@@ -56,11 +56,11 @@ impl AdmittedRun {
         let wanted = spec.outputs.iter().map(output_spec).collect();
         let mut run = state.compute.executor.start(program.clone(), &given, wanted, verify)?;
         check_points(call, &program, &spec.outputs)?;
-        let working_bytes = run.memory_bytes();
+        let plan = run.plan();
+        let (working_bytes, modelled) = (plan.memory_bytes, plan.modelled);
         let written = written_slices(call, &program, &spec.outputs);
-        mark_copies(&mut inputs, &written, verify, run.writes_early());
+        mark_copies(&mut inputs, &written, verify, plan.writes_early);
         check_fits(call, working_bytes, &program, &inputs, &spec.outputs)?;
-        let modelled = run.modelled_time();
         check_time(call, &program, modelled)?;
         run.limit_time_on_host(state.settings.program_time_max);
         let permit = call.admit(working_bytes, 1)?;

@@ -18,7 +18,7 @@ pub struct ServerSettings {
     pub unix_mode: u32,
     /// Certificate and key of the TCP listener; `None` means plain text.
     pub tls: Option<TlsIdentity>,
-    /// Maximum payload of one message, bytes.
+    /// Greatest payload of one message, bytes.
     pub message_payload_bytes_max: u64,
     /// Payload and working memory of all jobs and uploads in flight, bytes.
     pub bytes_in_flight_max: u64,
@@ -63,7 +63,7 @@ pub struct ServerSettings {
     pub http2_stream_window_bytes: u32,
     /// HTTP/2 flow-control window of a connection, bytes.
     pub http2_connection_window_bytes: u32,
-    /// Maximum HTTP/2 frame accepted, bytes.
+    /// Greatest HTTP/2 frame accepted, bytes.
     pub http2_frame_bytes_max: u32,
 }
 

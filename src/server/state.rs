@@ -17,7 +17,13 @@ use crate::{
     store::{BasesStore, ProgramStore, Regions, Uploads},
 };
 #[cfg(feature = "cuda")]
-use crate::{engine::cuda::CudaEngine, exec::GpuExecutor};
+use crate::{
+    engine::cuda::{CudaEngine, CudaModel},
+    exec::{
+        GpuExecutor,
+        worker::{NoWorkers, WorkerExecutor, WorkerPoolSettings, start_pool},
+    },
+};
 
 /// What a server computes with.
 pub struct Engines {
@@ -59,6 +65,33 @@ impl Engines {
     ) -> Self {
         let executor = GpuExecutor::new(engine.into(), Arc::new(oracle));
         Self { executor: Arc::new(executor), reason: reason.into(), pinned_bytes }
+    }
+
+    /// Programs run on GPUs in worker processes; on the host, by `cpu`, while no GPU serves.
+    /// `oracle` repeats steps for full checks there. The workers pin `pinned_bytes` bytes of the
+    /// server's payload memory, or as many as the driver grants.
+    ///
+    /// Errors: no worker can be started, or no GPU can be used.
+    #[cfg(feature = "cuda")]
+    pub fn on_workers(
+        settings: WorkerPoolSettings,
+        cpu: CpuEngine,
+        oracle: impl MsmNttEngine + 'static,
+        pinned_bytes: u64,
+    ) -> Result<Self, NoWorkers> {
+        let (cpu, oracle) = (Arc::new(cpu), Arc::new(oracle));
+        let (msm_scalars_min, ntt_elements_min) =
+            (settings.msm_scalars_min, settings.ntt_elements_min);
+        let pool = start_pool(settings)?;
+        let model = CudaModel {
+            cpu: cpu.clone(),
+            gpus: pool.gpus().to_vec(),
+            msm_scalars_min,
+            ntt_elements_min,
+        };
+        let reason = pool.summary();
+        let executor = WorkerExecutor::new(pool, model, HostExecutor { engine: cpu, oracle });
+        Ok(Self { executor: Arc::new(executor), reason, pinned_bytes })
     }
 
     /// All devices that compute, described as one.
@@ -128,9 +161,6 @@ impl ServerState {
 
 /// Lets the devices of `executor` access the first `bytes` bytes of payload memory directly.
 fn pin(payloads: &PayloadPool, executor: &dyn Executor, bytes: usize) {
-    if bytes == 0 {
-        return;
-    }
     let (begun, memory) = (Instant::now(), payloads.memory());
     if let Some(pinning) = executor.pin_memory(memory, bytes) {
         payloads.hold_pinning(pinning);

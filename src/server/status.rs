@@ -33,7 +33,7 @@ impl CallError {
 
     /// Whether operators should look into it: a bug, or a result that failed its check.
     pub fn is_fault(&self) -> bool {
-        matches!(self.reason(), Some(Reason::Internal | Reason::VerifyFailed))
+        matches!(self.reason(), Some(Reason::Internal | Reason::LostTwice | Reason::VerifyFailed))
     }
 
     fn reason(&self) -> Option<Reason> {
@@ -89,7 +89,7 @@ const fn code(reason: Reason) -> Code {
         Reason::Draining | Reason::DeviceLost => Code::Unavailable,
         Reason::AdminOnly | Reason::LocalOnly => Code::PermissionDenied,
         Reason::VerifyFailed => Code::DataLoss,
-        Reason::Internal => Code::Internal,
+        Reason::Internal | Reason::LostTwice => Code::Internal,
         Reason::BytesInFlight
         | Reason::Jobs
         | Reason::ConnectionBytes

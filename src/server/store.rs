@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// Maximum number of missing ranges in a response of `Stat`.
+/// Most missing ranges in the answer of `Stat`.
 const MISSING_MAX: usize = 1024;
 
 pub struct StoreService {

@@ -15,7 +15,7 @@ const PROGRAMS_MAX: usize = 1024;
 
 const BYTES_MAX: usize = 64 << 20;
 
-/// An LRU cache of programs: new ones evict the least recently used ones.
+/// Stored programs. Those that have not been used for the longest time make room for new ones.
 #[derive(Default)]
 pub struct ProgramStore(Mutex<ProgramCache>);
 

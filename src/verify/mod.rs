@@ -1,5 +1,7 @@
 //! How results are checked, and checks that cost less than recomputing the result.
 
+use serde::{Deserialize, Serialize};
+
 #[cfg(feature = "server")]
 mod combination;
 #[cfg(feature = "server")]
@@ -13,7 +15,7 @@ pub use combination::RandomCombination;
 pub use ntt::verify_ntt;
 
 /// How the server checks a result before it returns it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Verification {
     /// No check.
     #[default]

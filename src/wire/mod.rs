@@ -5,7 +5,7 @@ pub mod decode;
 pub(crate) mod enums;
 
 /// Generated messages, clients and servers of package `capstan.v1`.
-// Comments of the contract are not written for rustdoc: `a[i]` is not a link, `<w>` is not HTML.
+// Comments of the contract are not written for rustdoc: `a[i]` is no link, `<w>` no HTML.
 #[allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 #[allow(missing_docs, clippy::all, clippy::pedantic)]
 pub mod v1 {

@@ -185,13 +185,15 @@ fn transforms_run_on_the_gpu() {
 }
 
 #[test]
-fn a_lost_gpu_ends_the_daemon() {
+fn a_lost_gpu_ends_a_daemon_without_workers() {
     if emulated::driver().is_none() {
         println!("skipped: faults are not injected into a GPU");
         return;
     }
     // The self-test launches it twice.
-    let (mut child, client) = start_with_client(&[("EMU_FAULT", "g1_check_points:3:700")]);
+    let env = [("EMU_FAULT", "g1_check_points:3:700")];
+    let (mut child, address) = start(&["--engine", "cuda", "--gpu-isolation", "none"], &env);
+    let client = BlockingClient::connect(address).unwrap();
     let bytes = points::encode(PointEncoding::Montgomery, &points_for_the_gpu());
     let options = PutOptions { deadline: Some(Duration::from_secs(10)), ..PutOptions::default() };
     let put = client.put_encoded(Group::G1, PointEncoding::Montgomery, &bytes, options);

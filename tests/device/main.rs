@@ -32,3 +32,4 @@ mod transforms;
 mod unusable;
 #[path = "../common/vec_sink.rs"]
 mod vec_sink;
+mod workers;

@@ -192,7 +192,7 @@ fn a_refused_lease_fails_at_most_one_job() {
 fn a_refused_driver_call_fails_at_most_one_job() {
     on_emulated_driver(PATIENCE, |rig| {
         let take_faults = || std::mem::take(&mut *rig.faults.lock().unwrap());
-        // The fewest calls of a job whose tables exist: launches of decoding and two passes; copies
+        // The least calls of a job whose tables exist: launches of decoding and two passes; copies
         // to the device and back; an event for each stream and two for timing; three leases.
         let calls = [
             ("cuLaunchKernel:K:701", 3),

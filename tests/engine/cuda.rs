@@ -12,7 +12,8 @@ use capstan::{
     curve::{Group, points::Bases},
     device::{self, DeviceFault, DevicePolicy, DeviceSelection, OpenOptions},
     engine::{
-        DeviceInfo, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan, NttRows,
+        DeviceInfo, EngineModel, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan,
+        NttRows,
         cpu::CpuEngine,
         cuda::{CudaEngine, GpuPolicy},
     },
@@ -39,21 +40,13 @@ impl SeededEngine {
     }
 }
 
-impl MsmNttEngine for SeededEngine {
+impl EngineModel for SeededEngine {
     fn description(&self) -> DeviceInfo {
         self.0.description()
     }
 
-    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
-        self.next().msm(bases, batch)
-    }
-
     fn msm_piece_len(&self, group: Group, n: usize) -> usize {
         self.0.msm_piece_len(group, n)
-    }
-
-    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
-        self.next().ntt(plan, rows, control)
     }
 
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
@@ -62,6 +55,16 @@ impl MsmNttEngine for SeededEngine {
 
     fn modelled_time(&self, work: &EngineWork) -> Duration {
         self.0.modelled_time(work)
+    }
+}
+
+impl MsmNttEngine for SeededEngine {
+    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
+        self.next().msm(bases, batch)
+    }
+
+    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
+        self.next().ntt(plan, rows, control)
     }
 }
 

@@ -24,7 +24,7 @@ fn width(windows: &FixedWindows, j: u32) -> u32 {
     windows.offset(j + 1) - windows.offset(j)
 }
 
-/// Scalars whose digits have the largest value without a carry or the smallest one with a carry.
+/// Scalars whose digits are at the greatest value without a carry or at the least one with a carry.
 fn carries(windows: &FixedWindows) -> Vec<Fr> {
     let at = |j| Fr::from(2).pow([u64::from(windows.offset(j))]);
     let half = |j| at(j) * Fr::from(1_u64 << (width(windows, j) - 1));

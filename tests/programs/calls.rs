@@ -1,4 +1,4 @@
-//! The inputs that a call may provide to a program, and the values that it may request.
+//! What a call may give to a program's inputs and want of its values.
 
 use capstan::{
     curve::{Group, scalars::ScalarEncoding},

@@ -150,7 +150,7 @@ fn memory_is_known_before_the_run() {
         let output = OutputSpec { value: ValueId(value), kind: OutputKind::Elements };
         let program = call.program().expect("allowed");
         let run = EXECUTOR.start(program, &[InputSpec { encoding, count }], vec![output], verify);
-        run.expect("allowed").memory_bytes()
+        run.expect("allowed").plan().memory_bytes
     };
     // Two rows of 6 elements become two of 8: longer rows are never made in place.
     assert_eq!(memory(2, Verification::None), 32 * (12 + 16) + scratch);

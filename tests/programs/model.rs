@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use capstan::{
     curve::{Fr, Group, scalars::ScalarEncoding},
-    engine::{EngineWork, MsmNttEngine, VectorWork, cpu::CpuEngine},
+    engine::{EngineModel, EngineWork, VectorWork, cpu::CpuEngine},
     exec::{Executor, ModelledTime},
     ops::{
         DivideByLinearStep, EvaluateStep, MsmStep, NttStep, Operation, PointwiseOperation,
@@ -49,7 +49,7 @@ fn modelled(executor: &dyn Executor, call: &Call, verify: Verification) -> Model
         },
     });
     let outputs = outputs.collect();
-    executor.start(program, &inputs, outputs, verify).unwrap().modelled_time()
+    executor.start(program, &inputs, outputs, verify).unwrap().plan().modelled
 }
 
 fn executors() -> Vec<&'static dyn Executor> {

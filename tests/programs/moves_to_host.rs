@@ -42,13 +42,13 @@ fn run(executor: &GpuExecutor, time_on_host_max: Option<Duration>) -> Result<Mov
     if let Some(max) = time_on_host_max {
         run.limit_time_on_host(max);
     }
-    let before = run.modelled_time().total;
+    let before = run.plan().modelled.total;
     let encoding = ScalarEncoding::Montgomery;
     let sink = VecSink::new(32 * LENGTH);
     let sinks = [Some(ElementSink { encoding, sink: &sink })];
     let operands = RunOperands { inputs: &[], bases: &[], sinks: &sinks };
     while run.step(&operands, &JobControl::default())?.is_none() {}
-    let modelled = [before, run.modelled_time().total];
+    let modelled = [before, run.plan().modelled.total];
     let mut elements = vec![Fr::default(); LENGTH];
     decode_fr(encoding, &sink.into_bytes(), false, &mut elements).expect("canonical");
     Ok(Moved { elements, modelled })

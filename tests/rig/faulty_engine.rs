@@ -17,8 +17,8 @@ use capstan::{
         points::{Bases, MsmSums},
     },
     engine::{
-        ComputedMsm, DeviceInfo, EncodedScalars, EngineWork, ExecutedBy, JobControl, MsmNttEngine,
-        MsmRun, NttPlan, NttRows,
+        ComputedMsm, DeviceInfo, EncodedScalars, EngineModel, EngineWork, ExecutedBy, JobControl,
+        MsmNttEngine, MsmRun, NttPlan, NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::Result,
@@ -96,25 +96,13 @@ pub fn faulty_executor() -> (HostExecutor, FaultDial) {
     (HostExecutor { engine, oracle }, dial)
 }
 
-impl MsmNttEngine for FaultyEngine {
+impl EngineModel for FaultyEngine {
     fn description(&self) -> DeviceInfo {
         self.honest.description()
     }
 
-    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
-        let run = self.honest.msm(bases, batch)?;
-        Ok(Box::new(FaultyRun { run, dial: self.dial.clone() }))
-    }
-
     fn msm_piece_len(&self, group: Group, n: usize) -> usize {
         self.honest.msm_piece_len(group, n)
-    }
-
-    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
-        self.dial.work(control)?;
-        let output = &FlipFirstBit(rows.output);
-        let lies = self.dial.is(EngineMode::WrongResults);
-        self.honest.ntt(plan, &if lies { NttRows { output, ..*rows } } else { *rows }, control)
     }
 
     /// One row per group, so that a transform can stop after every row.
@@ -128,6 +116,20 @@ impl MsmNttEngine for FaultyEngine {
 
     fn modelled_time(&self, work: &EngineWork) -> Duration {
         self.honest.modelled_time(work)
+    }
+}
+
+impl MsmNttEngine for FaultyEngine {
+    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
+        let run = self.honest.msm(bases, batch)?;
+        Ok(Box::new(FaultyRun { run, dial: self.dial.clone() }))
+    }
+
+    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
+        self.dial.work(control)?;
+        let output = &FlipFirstBit(rows.output);
+        let lies = self.dial.is(EngineMode::WrongResults);
+        self.honest.ntt(plan, &if lies { NttRows { output, ..*rows } } else { *rows }, control)
     }
 }
 

@@ -18,12 +18,12 @@ use super::{SOFTWARE, UNAVAILABLE, log_and_exit};
 /// Errors: the exit code; the cause is logged.
 pub fn choose(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<Engines, u8> {
     let cpu = || CpuEngine::new(config.threads).map_err(log_and_exit(SOFTWARE));
-    let oracle = ArkworksEngine::new(config.verify_threads).map_err(log_and_exit(SOFTWARE))?;
+    let oracle = || ArkworksEngine::new(config.verify_threads).map_err(log_and_exit(SOFTWARE));
     if config.engine == EngineChoice::Cpu {
-        return Ok(Engines::on_host(cpu()?, oracle, "set by the configuration"));
+        return Ok(Engines::on_host(cpu()?, oracle()?, "set by the configuration"));
     }
-    match cuda::open(config, cpu()?, loss_handler) {
-        Ok(gpus) => Ok(cuda::engines(gpus, oracle, config.cuda.pinned_bytes)),
+    match cuda::engines(config, cpu()?, oracle()?, loss_handler) {
+        Ok(engines) => Ok(engines),
         Err(NoGpu { reason, is_required, host_has_gpus }) => {
             if is_required || config.engine == EngineChoice::Cuda {
                 return Err(log_and_exit(UNAVAILABLE)(reason));
@@ -31,7 +31,7 @@ pub fn choose(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<Eng
             if host_has_gpus {
                 warn!(reason, "no GPU of this host is used: all work runs on the CPU");
             }
-            Ok(Engines::on_host(cpu()?, oracle, reason))
+            Ok(Engines::on_host(cpu()?, oracle()?, reason))
         }
     }
 }
@@ -71,29 +71,82 @@ mod cuda {
     use std::{thread, time::Duration};
 
     use capstan::{
-        config::CudaSettings,
+        config::{CudaSettings, GpuIsolation},
         engine::cuda::{
             CudaEngine, DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuPolicy,
             GpuUnavailable, OpenOptions, UnusableDevice, exit_without_handlers,
             open as open_devices,
         },
+        server::WorkerPoolSettings,
         telemetry,
     };
     use tracing::{error, warn};
 
     use super::{
-        Arc, ArkworksEngine, Config, CpuEngine, Engines, GpuLossHandler, NoGpu, Ordering, SOFTWARE,
+        super::worker, Arc, ArkworksEngine, Config, CpuEngine, Engines, GpuLossHandler, NoGpu,
+        Ordering, SOFTWARE,
     };
 
     /// Time to send responses; the GPU's work is lost.
     const FAULT_DRAIN_GRACE: Duration = Duration::from_millis(500);
 
-    pub fn open(
+    /// Errors: no GPU can be used, or fewer than the configuration requires.
+    pub fn engines(
         config: &Config,
         cpu: CpuEngine,
+        oracle: ArkworksEngine,
         loss_handler: &Arc<GpuLossHandler>,
-    ) -> Result<CudaEngine, NoGpu> {
+    ) -> Result<Engines, NoGpu> {
         let cuda = &config.cuda;
+        let engines = match cuda.isolation {
+            GpuIsolation::Process => on_workers(config, cpu, oracle)?,
+            GpuIsolation::None => in_this_process(cuda, cpu, oracle, loss_handler)?,
+        };
+        let used = engines.devices().iter().filter(|device| device.gpu.is_some()).count();
+        if (used as u32) < cuda.devices_min {
+            let (reason, min) = (engines.reason(), cuda.devices_min);
+            let reason = format!("{reason}; cuda_devices_min is {min}");
+            return Err(NoGpu { reason, is_required: true, host_has_gpus: true });
+        }
+        Ok(engines)
+    }
+
+    fn on_workers(
+        config: &Config,
+        cpu: CpuEngine,
+        oracle: ArkworksEngine,
+    ) -> Result<Engines, NoGpu> {
+        let cuda = &config.cuda;
+        let is_required = cuda.devices_min > 0;
+        let command = worker::command(config).map_err(|error| NoGpu {
+            reason: format!("the daemon's program cannot be found: {error}"),
+            is_required,
+            host_has_gpus: true,
+        })?;
+        let settings = WorkerPoolSettings {
+            command,
+            driver: cuda.driver.clone(),
+            devices: cuda.devices.clone(),
+            memory_percent: cuda.memory_percent,
+            timeout: cuda.timeout,
+            msm_scalars_min: cuda.msm_min,
+            ntt_elements_min: cuda.ntt_min,
+            threads: config.threads,
+            verify_threads: config.verify_threads,
+        };
+        Engines::on_workers(settings, cpu, oracle, cuda.pinned_bytes).map_err(|none| NoGpu {
+            reason: none.reason,
+            is_required,
+            host_has_gpus: none.is_on_a_gpu_host,
+        })
+    }
+
+    fn in_this_process(
+        cuda: &CudaSettings,
+        cpu: CpuEngine,
+        oracle: ArkworksEngine,
+        loss_handler: &Arc<GpuLossHandler>,
+    ) -> Result<Engines, NoGpu> {
         let refuse = |unavailable: GpuUnavailable| {
             report(0, unavailable.left_out());
             NoGpu {
@@ -104,16 +157,8 @@ mod cuda {
         };
         let engine = open_engine(cuda, cpu, loss_handler).map_err(refuse)?;
         report(engine.gpu_count(), engine.left_out());
-        if (engine.gpu_count() as u32) < cuda.devices_min {
-            let reason = format!("{}; cuda_devices_min is {}", engine.summary(), cuda.devices_min);
-            return Err(NoGpu { reason, is_required: true, host_has_gpus: true });
-        }
-        Ok(engine)
-    }
-
-    pub fn engines(gpus: CudaEngine, oracle: ArkworksEngine, pinned_bytes: u64) -> Engines {
-        let reason = gpus.summary();
-        Engines::on_gpus(gpus, oracle, reason, pinned_bytes)
+        let reason = engine.summary();
+        Ok(Engines::on_gpus(engine, oracle, reason, cuda.pinned_bytes))
     }
 
     /// Logs the GPUs that are left out, and counts them and the `used` ones.
@@ -124,7 +169,7 @@ mod cuda {
                 warn!(device = index, %reason, "a GPU is left out");
             }
         }
-        telemetry::devices(used, left_out.len());
+        telemetry::devices(used, 0, left_out.len());
     }
 
     fn open_engine(
@@ -173,22 +218,17 @@ mod cuda {
 
 #[cfg(not(feature = "cuda"))]
 mod cuda {
-    use std::convert::Infallible;
-
     use super::{Arc, ArkworksEngine, Config, CpuEngine, Engines, GpuLossHandler, NoGpu};
 
     /// Errors: always; this build has no GPU support.
-    pub fn open(
+    pub fn engines(
         config: &Config,
         _: CpuEngine,
+        _: ArkworksEngine,
         _: &Arc<GpuLossHandler>,
-    ) -> Result<Infallible, NoGpu> {
+    ) -> Result<Engines, NoGpu> {
         let is_required = config.cuda.devices_min > 0;
         let reason = "this build has no GPU support".into();
         Err(NoGpu { reason, is_required, host_has_gpus: false })
-    }
-
-    pub fn engines(never: Infallible, _: ArkworksEngine, _: u64) -> Engines {
-        match never {}
     }
 }

@@ -2,6 +2,8 @@
 #![deny(unsafe_code, clippy::unwrap_used)]
 
 mod engine;
+#[cfg(feature = "cuda")]
+mod worker;
 
 use std::{
     io,
@@ -38,6 +40,10 @@ const INTERRUPTED: i32 = 130;
 const OTHER_FILES: u64 = 64 + 2 * 256 + 64;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "cuda")]
+    if let Some(arguments) = worker::arguments() {
+        return worker::run(arguments);
+    }
     let flags = match config::command().try_get_matches() {
         Ok(flags) => flags,
         Err(error) => {
@@ -79,7 +85,8 @@ fn run(config: Config) -> Result<(), u8> {
         CONFIG
     })?;
     panic::set_hook(Box::new(log_panic));
-    set_process_limits(config.server.connections_max);
+    disable_core_dumps();
+    raise_file_limit(config.server.connections_max);
     if let Some(address) = config.metrics_listen {
         // On a separate thread, so that metrics are served even if the runtime hangs.
         telemetry::install_metrics(address).map_err(log_and_exit(UNAVAILABLE))?;
@@ -179,14 +186,17 @@ async fn handle_signals(mut signals: StopSignals, drainer: Drainer) {
     std::process::exit(INTERRUPTED);
 }
 
-/// Disables core dumps, because memory holds witness data, and raises the limit on open files.
-fn set_process_limits(connections_max: u32) {
+/// Disables core dumps, because memory holds witness data.
+fn disable_core_dumps() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let dumps = rustix::process::setrlimit(Resource::Core, none)
         .and_then(|()| rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable));
     if let Err(error) = dumps {
         warn!(%error, "cannot disable core dumps");
     }
+}
+
+fn raise_file_limit(connections_max: u32) {
     let files = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: files.maximum, maximum: files.maximum };
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {

@@ -187,7 +187,7 @@ impl<A: CurvePoint> BenchMsm<A> {
     }
 }
 
-/// The error if there is no vector, because an earlier run failed and dropped it.
+/// After a failed run, which drops its vector.
 fn not_filled() -> CliFailure {
     CliFailure::new(Exit::Failed, "a vector was not filled")
 }

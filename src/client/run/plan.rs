@@ -41,7 +41,7 @@ pub(super) struct RunPlan<'a> {
 }
 
 pub(super) struct PlannedInput<'a> {
-    /// Encoding and number of elements. For a stored vector, those that the program needs.
+    /// Of a stored vector, what the program needs.
     pub spec: InputSpec,
     pub source: ElementSource<'a>,
     pub reduce: bool,

@@ -86,7 +86,7 @@ pub(crate) enum Delivery {
     Send,
     Keep,
     Points(PointsShape),
-    /// Written to the run's vector with this number.
+    /// To the run's vector with this number.
     ToVector(usize),
 }
 

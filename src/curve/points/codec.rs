@@ -7,11 +7,13 @@ use ark_ec::{
 };
 use ark_ff::{Field, Zero};
 
+use serde::{Deserialize, Serialize};
+
 use super::coordinate::EncodedCoordinate;
 use crate::{curve::Group, error::FieldProblem};
 
 /// Encodings of points. See `proto/capstan/v1/types.proto` for each layout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PointEncoding {
     /// x with flags, Zcash's format.
     Compressed,

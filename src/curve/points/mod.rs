@@ -6,7 +6,7 @@ mod encoding;
 mod sums;
 mod weak_owner;
 
-use std::{ops::Deref, sync::Arc};
+use std::{ops::Deref, os::fd::BorrowedFd, sync::Arc};
 
 use ark_bls12_381::{g1, g2};
 use ark_ec::{
@@ -92,18 +92,44 @@ pub fn content_hash<A: CurvePoint>(points: &[A]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
+/// Holds points that jobs share.
+pub trait PointOwner<A>: Send + Sync {
+    /// All points.
+    fn points(&self) -> &[A];
+
+    /// The file that they are mapped from, if there is one.
+    fn file(&self) -> Option<FileOfPoints<'_>> {
+        None
+    }
+}
+
+/// A file that nobody changes, which holds points as Montgomery limbs.
+#[derive(Debug, Clone, Copy)]
+pub struct FileOfPoints<'a> {
+    /// The open file.
+    pub file: BorrowedFd<'a>,
+    /// The first byte of the points.
+    pub offset: u64,
+}
+
+impl<A: Send + Sync> PointOwner<A> for Vec<A> {
+    fn points(&self) -> &[A] {
+        self
+    }
+}
+
 /// A range of checked points that jobs share: a vector, or a file mapped into memory.
 #[derive(Clone)]
 pub struct PointSlice<A> {
-    owner: Arc<dyn AsRef<[A]> + Send + Sync>,
+    owner: Arc<dyn PointOwner<A>>,
     start: usize,
     len: usize,
 }
 
 impl<A> PointSlice<A> {
     /// All points of `owner`.
-    pub fn new(owner: Arc<dyn AsRef<[A]> + Send + Sync>) -> Self {
-        let len = (*owner).as_ref().len();
+    pub fn new(owner: Arc<dyn PointOwner<A>>) -> Self {
+        let len = owner.points().len();
         Self { owner, start: 0, len }
     }
 
@@ -115,13 +141,19 @@ impl<A> PointSlice<A> {
             len,
         })
     }
+
+    /// The file that the points are mapped from, if there is one.
+    pub fn file(&self) -> Option<FileOfPoints<'_>> {
+        let FileOfPoints { file, offset } = self.owner.file()?;
+        Some(FileOfPoints { file, offset: offset + (self.start * size_of::<A>()) as u64 })
+    }
 }
 
 impl<A> Deref for PointSlice<A> {
     type Target = [A];
 
     fn deref(&self) -> &[A] {
-        &(*self.owner).as_ref()[self.start..self.start + self.len]
+        &self.owner.points()[self.start..self.start + self.len]
     }
 }
 

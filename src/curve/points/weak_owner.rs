@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{Bases, PointSlice};
+use super::{Bases, FileOfPoints, PointOwner, PointSlice};
 use crate::curve::{G1Affine, G2Affine, layout::points_as_bytes};
 
 /// A weak reference to the owner of points, to recognise its points later. While it exists, no
@@ -12,8 +12,8 @@ pub struct WeakOwner(WeakPoints);
 
 #[derive(Clone)]
 enum WeakPoints {
-    G1(Weak<dyn AsRef<[G1Affine]> + Send + Sync>),
-    G2(Weak<dyn AsRef<[G2Affine]> + Send + Sync>),
+    G1(Weak<dyn PointOwner<G1Affine>>),
+    G2(Weak<dyn PointOwner<G2Affine>>),
 }
 
 impl WeakOwner {
@@ -57,6 +57,14 @@ impl Bases {
         match self {
             Self::G1(points) => points.start,
             Self::G2(points) => points.start,
+        }
+    }
+
+    /// The file that all points of the owner are mapped from, if there is one.
+    pub fn file(&self) -> Option<FileOfPoints<'_>> {
+        match self {
+            Self::G1(points) => points.owner.file(),
+            Self::G2(points) => points.owner.file(),
         }
     }
 

@@ -9,10 +9,12 @@ use zeroize::Zeroizing;
 pub use decode::{decode_fr, encode_fr};
 
 #[cfg(feature = "server")]
+use serde::{Deserialize, Serialize};
+
 use crate::curve::{Fr, TWO_ADICITY};
 
 /// Encodings of scalars. See `proto/capstan/v1/types.proto` for each layout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ScalarEncoding {
     /// 32 bytes little-endian, less than r.
     Canonical,

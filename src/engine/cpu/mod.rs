@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use self::{msm_run::CpuMsmRun, pool::EnginePool};
 use super::{
-    DeviceInfo, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan, NttRows,
+    DeviceInfo, EngineModel, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan,
+    NttRows,
 };
 use crate::{
     curve::{Fr, Group, points::Bases},
@@ -47,20 +48,36 @@ macro_rules! pool_engine {
             }
         }
 
-        impl MsmNttEngine for $engine {
+        impl EngineModel for $engine {
             fn description(&self) -> DeviceInfo {
                 self.0.description()
             }
 
+            fn msm_piece_len(&self, group: Group, n: usize) -> usize {
+                n.min(pool::msm_piece_len(group))
+            }
+
+            fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
+                let threads = self.0.threads.current_num_threads();
+                $msm::scratch_bytes(group, self.msm_piece_len(group, n), threads)
+            }
+
+            fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+                self.0.ntt_scratch_bytes(plan)
+            }
+
+            fn modelled_time(&self, work: &EngineWork) -> Duration {
+                let threads = self.0.threads.current_num_threads();
+                model::modelled_time(work, threads, $msm::addition_ns)
+            }
+        }
+
+        impl MsmNttEngine for $engine {
             fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
                 Ok(match bases {
                     Bases::G1(all) => CpuMsmRun::start(&self.0, $library, $msm::sum, all, batch),
                     Bases::G2(all) => CpuMsmRun::start(&self.0, $library, $msm::sum, all, batch),
                 })
-            }
-
-            fn msm_piece_len(&self, group: Group, n: usize) -> usize {
-                n.min(pool::msm_piece_len(group))
             }
 
             fn ntt(
@@ -79,20 +96,6 @@ macro_rules! pool_engine {
                 control: &JobControl,
             ) -> Result<ExecutedBy> {
                 self.0.ntt_in_place(plan, rows, control)
-            }
-
-            fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
-                let threads = self.0.threads.current_num_threads();
-                $msm::scratch_bytes(group, self.msm_piece_len(group, n), threads)
-            }
-
-            fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
-                self.0.ntt_scratch_bytes(plan)
-            }
-
-            fn modelled_time(&self, work: &EngineWork) -> Duration {
-                let threads = self.0.threads.current_num_threads();
-                model::modelled_time(work, threads, $msm::addition_ns)
             }
         }
     };

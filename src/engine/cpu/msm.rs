@@ -16,7 +16,7 @@ use crate::{
     error::Result,
 };
 
-/// Maximum bytes copied at a time to handle negative scalars.
+/// Most bytes copied at a time to handle negative scalars.
 const COPY_BYTES_MAX: usize = 32 << 20;
 
 /// Number of scalars whose points and magnitudes are copied at a time.

@@ -24,7 +24,7 @@ pub(super) struct CpuMsmPlan {
 /// an MSM of 2^18 (`benches/experiments/cpu-engine.md`).
 const BUCKET_COST: f64 = 2.5;
 
-/// Maximum points in a tile. A tile delays cancellation by its duration, about 0.3 s
+/// Most points in a tile. A tile delays cancellation by its duration, about 0.3 s
 /// (`benches/experiments/cpu-engine.md`).
 pub(super) const fn tile_points_max(group: Group) -> usize {
     match group {

@@ -24,10 +24,10 @@ use std::{
 
 use tracing::{debug, warn};
 
-use self::{payload_copy::PayloadCopier, policy::ENGINE, serving_gpu::ServingGpu};
+use self::{payload_copy::PayloadCopier, serving_gpu::ServingGpu};
 use super::{
-    DeviceInfo, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan, NttRows,
-    PointChecker, cpu::CpuEngine,
+    DeviceInfo, EngineModel, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan,
+    NttRows, PointChecker, cpu::CpuEngine,
 };
 use crate::{
     curve::{
@@ -40,6 +40,8 @@ use crate::{
     region::SharedMemory,
 };
 
+pub(crate) use self::model::{CudaModel, GpuFacts};
+pub(crate) use self::point_check::piece_len as checked_piece_len;
 pub use self::policy::GpuPolicy;
 pub(crate) use self::vectors::{GpuVector, GpuVectors, RefusedElement, elapsed};
 pub use crate::device::{
@@ -47,17 +49,11 @@ pub use crate::device::{
     OpenOptions, UnusableDevice, exit_without_handlers, open,
 };
 
-/// Most scalars in one piece of an MSM: long enough on the link to outweigh waking the threads that
-/// copy them (`benches/experiments/host-device.md`).
-const MSM_PIECE: usize = 1 << 19;
-
-/// Elements in one piece of a batch of NTTs: 32 MiB, several groups, so that their copies overlap.
-const NTT_PIECE: usize = 1 << 20;
-
 /// GPUs and the CPU.
 pub struct CudaEngine {
-    cpu: CpuEngine,
+    cpu: Arc<CpuEngine>,
     gpus: Vec<ServingGpu>,
+    model: CudaModel,
     policy: Arc<GpuPolicy>,
     /// Jobs and point checks are dealt out round-robin.
     next_job: AtomicUsize,
@@ -91,8 +87,14 @@ impl CudaEngine {
             return Err(GpuUnavailable::AllLeftOut(left_out));
         }
         let (next_job, next_check) = Default::default();
-        let monitor = NvmlMonitor::open();
-        Ok(Self { cpu, gpus, policy, next_job, next_check, monitor, left_out })
+        let (cpu, monitor) = (Arc::new(cpu), NvmlMonitor::open());
+        let model = CudaModel {
+            cpu: cpu.clone(),
+            gpus: gpus.iter().map(ServingGpu::facts).collect(),
+            msm_scalars_min: policy.msm_scalars_min,
+            ntt_elements_min: policy.ntt_elements_min,
+        };
+        Ok(Self { cpu, gpus, model, policy, next_job, next_check, monitor, left_out })
     }
 
     /// Number of GPUs in use.
@@ -107,14 +109,7 @@ impl CudaEngine {
 
     /// How many GPUs are used and left out, in a sentence for the operator.
     pub fn summary(&self) -> String {
-        let used = match self.gpu_count() {
-            1 => "1 GPU passed its self-test".to_owned(),
-            n => format!("{n} GPUs passed their self-test"),
-        };
-        match self.left_out.len() {
-            0 => used,
-            n => format!("{used}; {n} cannot be used"),
-        }
+        used_and_left_out(self.gpu_count(), self.left_out.len())
     }
 
     /// Lets all GPUs access the first `bytes` bytes of shared memory directly until the value is
@@ -136,14 +131,9 @@ impl CudaEngine {
         cpu.into_iter().chain(self.gpus.iter().map(|gpu| gpu.info(&self.monitor))).collect()
     }
 
-    /// The modelled time of work on operands in a GPU's memory. The first GPU stands for all.
-    pub fn modelled_time_on_device(&self, work: &EngineWork) -> Duration {
-        model::on_device(&self.gpus[0].gpu, work)
-    }
-
-    /// The most bytes that a job can lease on a GPU.
-    pub fn device_bytes(&self) -> u64 {
-        self.gpus.iter().map(|gpu| gpu.gpu.arena().bytes()).max().unwrap_or(0)
+    /// What the engine takes for its work.
+    pub(crate) fn model(&self) -> &CudaModel {
+        &self.model
     }
 
     /// Whether a GPU holds the object that `bases` are part of, for tests of eviction.
@@ -163,19 +153,49 @@ impl CudaEngine {
     }
 }
 
-impl MsmNttEngine for CudaEngine {
+/// How many GPUs are used and left out, in a sentence.
+pub(crate) fn used_and_left_out(used: usize, left_out: usize) -> String {
+    let used = match used {
+        1 => "1 GPU passed its self-test".to_owned(),
+        n => format!("{n} GPUs passed their self-test"),
+    };
+    match left_out {
+        0 => used,
+        n => format!("{used}; {n} cannot be used"),
+    }
+}
+
+impl EngineModel for CudaEngine {
     fn description(&self) -> DeviceInfo {
-        let identities: Vec<_> = self.gpus.iter().map(|gpu| gpu.gpu.identity()).collect();
-        let names: Vec<_> = identities.iter().map(|identity| identity.name.as_str()).collect();
-        DeviceInfo {
-            name: names.join(", "),
-            kind: ENGINE,
-            units: identities.iter().map(|identity| identity.limits.multiprocessors).sum(),
-            memory_bytes: identities.iter().map(|identity| identity.memory_bytes).sum(),
-            gpu: None,
-        }
+        self.model.description()
     }
 
+    fn msm_piece_len(&self, group: Group, n: usize) -> usize {
+        self.model.msm_piece_len(group, n)
+    }
+
+    fn ntt_group_rows(&self, plan: &NttPlan) -> usize {
+        self.model.ntt_group_rows(plan)
+    }
+
+    fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
+        self.model.msm_scratch_bytes(group, n)
+    }
+
+    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+        self.model.ntt_scratch_bytes(plan)
+    }
+
+    fn models_copies(&self) -> bool {
+        self.model.models_copies()
+    }
+
+    fn modelled_time(&self, work: &EngineWork) -> Duration {
+        self.model.modelled_time(work)
+    }
+}
+
+impl MsmNttEngine for CudaEngine {
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
         let scalars = (bases.len() as u64).saturating_mul(batch as u64);
         if scalars == 0 || scalars < self.policy.msm_scalars_min {
@@ -183,10 +203,6 @@ impl MsmNttEngine for CudaEngine {
         }
         let gpu = &self.gpus[self.gpu_for(std::slice::from_ref(&bases))];
         Ok(gpu.msm.run(bases, batch, self.policy.split))
-    }
-
-    fn msm_piece_len(&self, _: Group, n: usize) -> usize {
-        n.min(MSM_PIECE)
     }
 
     fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
@@ -203,47 +219,6 @@ impl MsmNttEngine for CudaEngine {
             debug!(lg_n = plan.lg_n, rows = rows.count, "no GPU has memory for the NTT");
         }
         self.cpu.ntt(plan, rows, control)
-    }
-
-    fn ntt_group_rows(&self, plan: &NttPlan) -> usize {
-        NTT_PIECE.checked_shr(plan.lg_n).unwrap_or(0).max(1)
-    }
-
-    fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
-        self.cpu.msm_scratch_bytes(group, n)
-    }
-
-    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
-        // A GPU uses its pinned memory, but the CPU takes over if no GPU has memory.
-        self.cpu.ntt_scratch_bytes(plan)
-    }
-
-    fn models_copies(&self) -> bool {
-        true
-    }
-
-    fn modelled_time(&self, work: &EngineWork) -> Duration {
-        let on_device = |elements| self.modelled_time_on_device(work) + model::transfer(elements);
-        match *work {
-            EngineWork::Msm { n, vectors, .. } => {
-                let scalars = n.saturating_mul(vectors.into());
-                match scalars >= self.policy.msm_scalars_min {
-                    true => on_device(scalars),
-                    false => self.cpu.modelled_time(work),
-                }
-            }
-            EngineWork::Ntt { lg_n, rows } => {
-                let elements = u64::from(rows) << lg_n;
-                let fits = lg_n <= LG_N_MAX && 32 << lg_n <= self.device_bytes();
-                match fits && elements >= self.policy.ntt_elements_min {
-                    // Copied in both directions.
-                    true => on_device(elements) + model::transfer(elements),
-                    false => self.cpu.modelled_time(work),
-                }
-            }
-            // Programs whose values are in host memory compute these there.
-            EngineWork::Vectors(_) | EngineWork::Transfer { .. } => self.cpu.modelled_time(work),
-        }
     }
 }
 

@@ -32,8 +32,8 @@ const WIPERS: usize = 8;
 /// Fewer bytes are copied sooner by the calling thread.
 const SHARED_MIN: u64 = 4 * THREAD_COPY_BYTES as u64;
 
-/// Maximum bytes of a direct copy, so that `control` is checked in between: a millisecond of a
-/// link, which outweighs the wait for each copy's end.
+/// Most bytes of a direct copy, so that `control` is checked in between: a millisecond of a link,
+/// which outweighs the wait for each copy's end.
 const DIRECT_COPY_BYTES_MAX: usize = 64 << 20;
 
 impl PayloadCopier {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    GpuPolicy,
+    GpuFacts, GpuPolicy,
     msm::GpuMsm,
     ntt::GpuNtt,
     payload_copy::PayloadCopier,
@@ -51,6 +51,17 @@ impl ServingGpu {
         let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
         let msm_plans = msm_plans(&gpu);
         Ok(Self { gpu, msm, ntt, points, vectors, codec, copier, policy, self_test, msm_plans })
+    }
+
+    pub fn facts(&self) -> GpuFacts {
+        let identity = self.gpu.identity();
+        GpuFacts {
+            index: identity.index,
+            name: identity.name.clone(),
+            limits: identity.limits,
+            memory_bytes: identity.memory_bytes,
+            arena_bytes: self.gpu.arena().bytes(),
+        }
     }
 
     pub fn info(&self, monitor: &NvmlMonitor) -> DeviceInfo {

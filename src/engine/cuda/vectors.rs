@@ -46,13 +46,6 @@ impl GpuVector {
     }
 }
 
-/// The result of [`GpuVectors::transform`].
-pub struct TransformedVector {
-    pub vector: GpuVector,
-    /// The passes, in text.
-    pub method: String,
-}
-
 /// An element that is not canonical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefusedElement {
@@ -206,8 +199,8 @@ impl GpuVectors {
         self.gpu().copier.download(lane, bytes, out, 0, &self.control)
     }
 
-    /// Transforms rows of 2^lg_n elements. With `is_checked`, compares evaluations of input and
-    /// output at a secret point.
+    /// Transforms rows of 2^lg_n elements. Returns the result and how it was computed. With
+    /// `is_checked`, compares evaluations of input and output at a secret point.
     ///
     /// Errors: `Corrupt` if the check fails; `Exhausted`.
     pub fn transform(
@@ -215,7 +208,7 @@ impl GpuVectors {
         plan: &NttPlan,
         vector: GpuVector,
         is_checked: bool,
-    ) -> Result<TransformedVector> {
+    ) -> Result<(GpuVector, String)> {
         let (ntt, stream) = (&self.gpu().ntt, &self.stream);
         let (transforms, rows) = (ntt.transforms(), vector.rows);
         let planned = ntt.plan(plan, rows)?.ok_or_else(no_memory)?;
@@ -241,7 +234,7 @@ impl GpuVectors {
             ntt.evict_tables();
             return Err(Error::Corrupt);
         }
-        Ok(TransformedVector { vector: done, method: planned.to_string() })
+        Ok((done, planned.to_string()))
     }
 
     /// Launches one MSM per row over the same bases; [`MsmRun::finish`] waits for the sums.

@@ -7,7 +7,7 @@ use crate::{
     curve::scalars::ScalarEncoding,
     device::Event,
     engine::{
-        ComputedMsm, JobControl, MsmNttEngine, add_stages,
+        ComputedMsm, EngineModel, JobControl, add_stages,
         cuda::{CudaEngine, GpuVector, GpuVectors, RefusedElement, elapsed},
     },
     error::{Error, FieldProblem, Result},

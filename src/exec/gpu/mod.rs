@@ -10,20 +10,17 @@ use tracing::debug;
 
 use self::launched::LaunchedRun;
 use super::{
-    AwaitedElements, Executor, HostExecutor, ModelledTime, RunInProgress, RunOperands, RunReport,
-    call::RunCall, executor::JOBS_PER_DEVICE, in_pieces::RunInPieces,
+    AwaitedElements, Executor, HostExecutor, ProgramPlan, RunInProgress, RunOperands, RunReport,
+    call::RunCall,
+    executor::{JOBS_PER_DEVICE, MSM_BATCH_SCALARS_MAX},
+    in_pieces::RunInPieces,
 };
 use crate::{
-    engine::{DeviceInfo, JobControl, MsmNttEngine, PointChecker, cuda::CudaEngine},
+    engine::{DeviceInfo, EngineModel, JobControl, MsmNttEngine, PointChecker, cuda::CudaEngine},
     error::{Error, Limit, Result},
     region::SharedMemory,
     verify::Verification,
 };
-
-/// Up to this many scalars, an MSM takes less than twice as long as one of half its size
-/// (`benches/RESULTS.md`), so a batch of two ends before the second of two MSMs that run one after
-/// the other.
-const MSM_BATCH_SCALARS_MAX: usize = 1 << 18;
 
 /// Runs each program on one of an engine's GPUs.
 #[derive(Clone)]
@@ -38,7 +35,7 @@ struct GpuRun {
     call: Arc<RunCall>,
     /// Takes over if the GPU has no memory.
     on_host: Box<dyn RunInProgress>,
-    modelled: ModelledTime,
+    plan: ProgramPlan,
     time_on_host_max: Duration,
     phase: GpuPhase,
 }
@@ -91,14 +88,9 @@ impl Executor for GpuExecutor {
             return on_host;
         }
         let engine = self.engine.clone();
-        // Outputs stay on the device until the end.
-        let bytes = call.liveness.peak_bytes().saturating_add(call.output_bytes());
-        let modelled = match bytes <= engine.device_bytes() {
-            true => call.modelled_time(|work| engine.modelled_time_on_device(work)),
-            false => on_host.modelled_time(),
-        };
+        let plan = ProgramPlan::on_gpu(&call, engine.model(), &*self.host.oracle);
         let (time_on_host_max, phase) = (Duration::MAX, GpuPhase::Waiting(0));
-        Box::new(GpuRun { engine, call, on_host, modelled, time_on_host_max, phase })
+        Box::new(GpuRun { engine, call, on_host, plan, time_on_host_max, phase })
     }
 
     fn msm_batch_scalars_max(&self) -> usize {
@@ -107,18 +99,8 @@ impl Executor for GpuExecutor {
 }
 
 impl RunInProgress for GpuRun {
-    fn memory_bytes(&self) -> u64 {
-        self.on_host.memory_bytes()
-    }
-
-    fn value_bytes(&self) -> u64 {
-        self.on_host.value_bytes()
-    }
-
-    /// The time on a GPU, if its memory can hold all values; otherwise, and after the host has
-    /// taken over, the time on the host.
-    fn modelled_time(&self) -> ModelledTime {
-        self.modelled
+    fn plan(&self) -> &ProgramPlan {
+        &self.plan
     }
 
     fn limit_time_on_host(&mut self, max: Duration) {
@@ -158,8 +140,8 @@ impl RunInProgress for GpuRun {
             Ok(run) => self.phase = GpuPhase::Launching(run),
             // Nothing has been delivered yet.
             Err(error @ Error::Exhausted { limit: Limit::DeviceMemory, .. }) => {
-                self.modelled = self.on_host.modelled_time();
-                if self.modelled.total > self.time_on_host_max {
+                self.plan.modelled = self.on_host.plan().modelled;
+                if self.plan.modelled.total > self.time_on_host_max {
                     return Err(error);
                 }
                 debug!("no GPU has memory for the program");

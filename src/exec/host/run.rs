@@ -5,7 +5,10 @@ use std::{mem, sync::Arc, time::Instant};
 use crate::{
     engine::{DeviceInfo, ExecutedBy, JobControl, MsmNttEngine, add_stages},
     error::{Error, Result},
-    exec::{AwaitedElements, ModelledTime, RunInProgress, RunOperands, RunReport, call::RunCall},
+    exec::{
+        AwaitedElements, HostModels, ProgramPlan, RunInProgress, RunOperands, RunReport,
+        call::RunCall,
+    },
     ops::host::{HostContext, HostResult, HostValue},
     program::ValueId,
     verify::Verification,
@@ -15,6 +18,7 @@ pub struct HostRun {
     engine: Arc<dyn MsmNttEngine>,
     oracle: Arc<dyn MsmNttEngine>,
     call: Arc<RunCall>,
+    plan: ProgramPlan,
     /// The values that later steps read.
     values: Vec<Option<HostValue>>,
     /// The next step; `None` after the last one, or after an error.
@@ -23,31 +27,8 @@ pub struct HostRun {
 }
 
 impl RunInProgress for HostRun {
-    fn memory_bytes(&self) -> u64 {
-        let verify = self.call.verify;
-        let scratch = self.call.ids_to_run().map(|id| {
-            let (step, types) = (self.call.step(id), self.call.input_types(id));
-            let on = |engine: &dyn MsmNttEngine| step.scratch_bytes(&types, engine, verify);
-            match verify {
-                Verification::Full => on(&*self.engine).max(on(&*self.oracle)),
-                Verification::None | Verification::Probabilistic => on(&*self.engine),
-            }
-        });
-        self.value_bytes().saturating_add(scratch.max().unwrap_or(0))
-    }
-
-    fn value_bytes(&self) -> u64 {
-        self.call.liveness.peak_bytes()
-    }
-
-    fn modelled_time(&self) -> ModelledTime {
-        self.call.modelled_time(|work| {
-            let time = self.engine.modelled_time(work);
-            match self.call.verify {
-                Verification::Full => time.saturating_add(self.oracle.modelled_time(work)),
-                Verification::None | Verification::Probabilistic => time,
-            }
-        })
+    fn plan(&self) -> &ProgramPlan {
+        &self.plan
     }
 
     fn awaited(&self) -> Option<AwaitedElements> {
@@ -83,7 +64,8 @@ impl HostRun {
         let DeviceInfo { kind, name, .. } = engine.description();
         let report = call.new_report(kind, name);
         let next = call.next_from(0);
-        Self { engine, oracle, call, values, next, report }
+        let plan = ProgramPlan::on_host(&call, HostModels { engine: &*engine, oracle: &*oracle });
+        Self { engine, oracle, call, plan, values, next, report }
     }
 
     fn compute(

@@ -31,11 +31,11 @@ use crate::{
     verify::Verification,
 };
 
-/// The maximum number of vectors in a batch. A batch is one piece of work, and passing its vectors
-/// to a GPU takes the worker's time.
+/// The most vectors of a batch: passing one to a GPU takes some 10 us of a worker's time, and a
+/// batch is one piece of work.
 const BATCH_VECTORS_MAX: usize = 1 << 11;
 
-/// The waiting MSMs, grouped by what the jobs of a batch have in common.
+/// The MSMs that another job may compute, by what a batch has in common.
 #[derive(Default)]
 pub struct WaitingMsms(Mutex<HashMap<BatchKey, Vec<Arc<BatchMember>>>>);
 
@@ -69,12 +69,12 @@ pub enum PickedMsm {
     Alone,
 }
 
-/// Whether two jobs of `vectors` vectors of `n` scalars fit into one batch.
+/// Whether a batch has room for a job of `vectors` vectors of `n` scalars and another of its size.
 pub fn may_share(executor: &dyn Executor, n: usize, vectors: usize) -> bool {
     n > 0 && vectors > 0 && vectors <= vectors_max(executor, n) / 2
 }
 
-/// The maximum number of vectors of `n` scalars in a batch.
+/// The most vectors of `n` scalars in a batch.
 fn vectors_max(executor: &dyn Executor, n: usize) -> usize {
     (executor.msm_batch_scalars_max() / n).min(BATCH_VECTORS_MAX)
 }
@@ -108,8 +108,7 @@ impl WaitingMsm {
         !matches!(*self.member.state.lock(), MemberState::Taken)
     }
 
-    /// Computes the job together with others that wait, as long as `executor` gains from larger
-    /// batches.
+    /// Computes the job together with others that wait, up to the size at which `executor` gains.
     /// If the batch fails, each job is computed alone and gets its own error.
     pub fn pick(&self, executor: &dyn Executor) -> PickedMsm {
         let mut taken = {

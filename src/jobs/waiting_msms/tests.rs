@@ -14,7 +14,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     engine::{
-        DeviceInfo, EngineWork, ExecutedBy, MsmNttEngine, MsmRun, NttRows,
+        DeviceInfo, EngineModel, EngineWork, ExecutedBy, MsmNttEngine, MsmRun, NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::{Error, FieldProblem},
@@ -37,19 +37,9 @@ struct NotingEngine {
     stops_on_batches: AtomicBool,
 }
 
-impl MsmNttEngine for NotingEngine {
+impl EngineModel for NotingEngine {
     fn description(&self) -> DeviceInfo {
         self.cpu.description()
-    }
-
-    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
-        self.vectors.lock().push(batch);
-        let stops = || batch > 1 && self.stops_on_batches.load(Ordering::SeqCst);
-        while !self.is_open.load(Ordering::SeqCst) || stops() {
-            std::thread::yield_now();
-        }
-        assert!(!self.panics_on_batches.load(Ordering::SeqCst) || batch == 1, "a batch panics");
-        self.cpu.msm(bases, batch)
     }
 
     fn msm_piece_len(&self, group: Group, n: usize) -> usize {
@@ -60,12 +50,24 @@ impl MsmNttEngine for NotingEngine {
         self.cpu.modelled_time(work)
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
-        self.cpu.ntt(plan, rows, control)
-    }
-
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
         self.cpu.msm_scratch_bytes(group, n)
+    }
+}
+
+impl MsmNttEngine for NotingEngine {
+    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
+        self.vectors.lock().push(batch);
+        let stops = || batch > 1 && self.stops_on_batches.load(Ordering::SeqCst);
+        while !self.is_open.load(Ordering::SeqCst) || stops() {
+            std::thread::yield_now();
+        }
+        assert!(!self.panics_on_batches.load(Ordering::SeqCst) || batch == 1, "a batch panics");
+        self.cpu.msm(bases, batch)
+    }
+
+    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
+        self.cpu.ntt(plan, rows, control)
     }
 }
 

@@ -23,8 +23,8 @@ type PowersPairKernel = Kernel<(ElementPtr, DeviceFr, DeviceFr)>;
 /// Parameters: coefficients, weights, sums, length, chunks, coefficients_per_thread.
 type EvaluateKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u64, u32, u32)>;
 
-/// Bounds on the coefficients per thread: enough to amortise the tree of sums in a block, and at
-/// most the number of a thread's weights. Not measured.
+/// Bounds on the coefficients per thread: no more than there are weights, and enough to amortise
+/// the block's tree, 7 sums and barriers for 16 products. Not measured.
 const PER_THREAD: RangeInclusive<u64> = 16..=128;
 /// Weights per level.
 const WEIGHTS: usize = 2 * THREADS as usize;

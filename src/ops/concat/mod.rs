@@ -5,10 +5,12 @@ mod cpu;
 #[cfg(feature = "cuda")]
 mod gpu;
 
+use serde::{Deserialize, Serialize};
+
 use super::shapes;
 use crate::program::{StepInputs, StepKind, StepProblem, ValueId, ValueType, VectorShape};
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConcatStep {
     pub inputs: Vec<ValueId>,
 }

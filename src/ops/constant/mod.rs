@@ -5,8 +5,10 @@ mod cpu;
 #[cfg(feature = "cuda")]
 mod gpu;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
-    curve::Fr,
+    curve::{Fr, serialized},
     error::FieldProblem,
     field::FieldId,
     program::{StepInputs, StepKind, StepProblem, ValueType, VectorShape},
@@ -14,8 +16,9 @@ use crate::{
 
 const ELEMENTS_MAX: usize = 1024;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConstantStep {
+    #[serde(with = "serialized::frs")]
     pub elements: Vec<Fr>,
 }
 

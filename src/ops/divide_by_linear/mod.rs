@@ -5,15 +5,18 @@ mod cpu;
 #[cfg(feature = "cuda")]
 mod gpu;
 
+use serde::{Deserialize, Serialize};
+
 use super::shapes;
 use crate::{
-    curve::Fr,
+    curve::{Fr, serialized},
     program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
 };
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DivideByLinearStep {
     pub input: ValueId,
+    #[serde(with = "serialized::fr")]
     pub point: Fr,
 }
 

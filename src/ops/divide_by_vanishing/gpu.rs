@@ -1,4 +1,4 @@
-//! Multiplies all elements by one factor, in place if the input is not read again.
+//! A product with one factor, in place if the input is not read again.
 
 use std::sync::Arc;
 

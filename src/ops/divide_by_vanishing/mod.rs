@@ -7,18 +7,21 @@ mod gpu;
 
 use ark_ff::{Field, One, Zero};
 
+use serde::{Deserialize, Serialize};
+
 use super::shapes;
 use crate::{
-    curve::{Fr, TWO_ADICITY},
+    curve::{Fr, TWO_ADICITY, serialized},
     error::FieldProblem,
     program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
 };
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DivideByVanishingStep {
     pub input: ValueId,
     /// log2 of the size n of the domain.
     pub lg_n: u32,
+    #[serde(with = "serialized::fr")]
     pub coset_generator: Fr,
 }
 

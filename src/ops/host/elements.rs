@@ -26,9 +26,8 @@ impl ElementsAt<'_> {
     }
 }
 
-/// Makes rows of `shape`, which is also the shape of all inputs: calls `element` for each index,
-/// with the elements of the inputs at that index. Overwrites the input that is owned, if there is
-/// one.
+/// Makes rows of `shape`, which all inputs have: each element is `element` of those of the inputs
+/// at its index. Overwrites the input that is owned, if there is one.
 pub fn map_elements(
     shape: VectorShape,
     inputs: Vec<HostArgument<'_>>,

@@ -18,7 +18,7 @@ pub use work::{StepTypes, check_work, elements};
 
 use crate::{
     curve::points::{Bases, MsmSums},
-    engine::{EncodedScalars, EngineWork, ExecutedBy, JobControl, MsmNttEngine},
+    engine::{EncodedScalars, EngineModel, EngineWork, ExecutedBy, JobControl, MsmNttEngine},
     error::{Error, Result},
     program::{ValueType, VectorShape},
     verify::Verification,
@@ -75,10 +75,22 @@ pub trait HostStep {
     fn scratch_bytes(
         &self,
         _inputs: &[ValueType],
-        _engine: &dyn MsmNttEngine,
+        _engine: &dyn EngineModel,
         _: Verification,
     ) -> u64 {
         0
+    }
+
+    /// Bytes of memory of [`Self::in_pieces`] for an input of this shape, in addition to the input
+    /// and to a vector's destination; `None` if the kind needs the whole input at once.
+    fn pieces_bytes(
+        &self,
+        _input: VectorShape,
+        _: Verification,
+        _engine: &dyn EngineModel,
+        _oracle: &dyn EngineModel,
+    ) -> Option<u64> {
+        None
     }
 
     /// The step, computed piece by piece from an input of the call that nothing else reads; `None`

@@ -55,7 +55,4 @@ pub trait StepInPieces: Send {
     /// Errors: `Invalid` for an element that is not canonical; `Corrupt` if a check fails; those of
     /// the engine.
     fn compute(&mut self, context: &PieceContext<'_>) -> Result<Option<PiecesDone>>;
-
-    /// Bytes of memory, in addition to the input and to a vector's destination.
-    fn memory_bytes(&self) -> u64;
 }

@@ -6,14 +6,13 @@ use zeroize::Zeroizing;
 
 use crate::{curve::Fr, program::VectorShape};
 
-/// The rows of a vector. They are wiped when dropped. Never make one longer: growing would leave an
-/// unwiped copy behind.
+/// The rows of a vector. They are wiped when dropped; to make one longer would leave a copy behind.
 pub type HostRows = Zeroizing<Vec<Vec<Fr>>>;
 
 /// Elements of a piece: at least ten microseconds of work.
 const PIECE_ELEMENTS: usize = 4096;
 
-/// The position of a piece.
+/// Where a piece is.
 #[derive(Debug, Clone, Copy)]
 pub struct RowPiece {
     pub row: usize,

@@ -10,7 +10,7 @@ use crate::{
 /// The destination of an output vector: its rows, concatenated.
 #[derive(Clone, Copy)]
 pub struct ElementSink<'a> {
-    /// An encoding that holds every element: not a narrow one.
+    /// Not narrow.
     pub encoding: ScalarEncoding,
     pub sink: &'a dyn ByteSink,
 }

@@ -5,12 +5,14 @@ mod cpu;
 #[cfg(feature = "cuda")]
 mod gpu;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     field::FieldId,
     program::{ExternalOperand, StepInputs, StepKind, StepProblem, ValueType, VectorShape},
 };
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InputStep {
     pub field: FieldId,
     pub rows: u32,

@@ -1,4 +1,4 @@
-//! One pass over all vectors, in place if an input is not read again.
+//! One pass over all vectors, in place of one that is not read again.
 
 use super::LinearCombinationStep;
 use crate::{

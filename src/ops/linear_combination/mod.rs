@@ -5,17 +5,20 @@ mod cpu;
 #[cfg(feature = "cuda")]
 mod gpu;
 
+use serde::{Deserialize, Serialize};
+
 use super::shapes;
 use crate::{
-    curve::Fr,
+    curve::{Fr, serialized},
     error::FieldProblem,
     program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
 };
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinearCombinationStep {
     pub inputs: Vec<ValueId>,
     /// One factor per input.
+    #[serde(with = "serialized::frs")]
     pub factors: Vec<Fr>,
 }
 

@@ -6,13 +6,13 @@ use super::{
     sums::{CombinedSums, RowSums, scratch_bytes},
 };
 use crate::{
-    engine::{ComputedMsm, EngineWork, MsmNttEngine},
+    engine::{ComputedMsm, EngineModel, EngineWork},
     error::Result,
     ops::host::{
         self, HostArgument, HostContext, HostResult, HostStep, HostValue, PiecesSpec, StepInPieces,
         StepTypes,
     },
-    program::ValueType,
+    program::{PointsShape, ValueType, VectorShape},
     verify::Verification,
 };
 
@@ -48,14 +48,32 @@ impl HostStep for MsmStep {
     fn scratch_bytes(
         &self,
         inputs: &[ValueType],
-        engine: &dyn MsmNttEngine,
+        engine: &dyn EngineModel,
         verify: Verification,
     ) -> u64 {
         let [ValueType::Vector(shape)] = inputs else { return 0 };
         scratch_bytes(self.group, shape.length() as usize, engine, verify)
     }
 
+    fn pieces_bytes(
+        &self,
+        input: VectorShape,
+        verify: Verification,
+        engine: &dyn EngineModel,
+        oracle: &dyn EngineModel,
+    ) -> Option<u64> {
+        let length = input.length() as usize;
+        let on = |model| scratch_bytes(self.group, length, model, verify);
+        let work = match verify {
+            Verification::None | Verification::Probabilistic => on(engine),
+            // The oracle runs after the engine.
+            Verification::Full => on(engine).max(on(oracle)),
+        };
+        let sums = PointsShape { group: self.group, count: input.rows() };
+        Some(work + ValueType::Points(sums).bytes())
+    }
+
     fn in_pieces(&self, spec: PiecesSpec) -> Option<Box<dyn StepInPieces>> {
-        Some(Box::new(MsmInPieces::new(self.group, spec)))
+        Some(Box::new(MsmInPieces::new(spec)))
     }
 }

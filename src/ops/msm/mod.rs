@@ -9,6 +9,8 @@ mod pieces;
 #[cfg(feature = "server")]
 mod sums;
 
+use serde::{Deserialize, Serialize};
+
 use super::shapes;
 use crate::{
     curve::{Group, points::Bases},
@@ -18,7 +20,7 @@ use crate::{
     },
 };
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MsmStep {
     pub input: ValueId,
     pub group: Group,

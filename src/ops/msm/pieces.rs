@@ -7,21 +7,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::sums::{CombinedSums, RowSums, scratch_bytes};
+use super::sums::{CombinedSums, RowSums};
 use crate::{
-    curve::{
-        Group,
-        points::{Bases, MsmSums},
-    },
+    curve::points::{Bases, MsmSums},
     engine::{ComputedMsm, MsmNttEngine},
     error::{Error, Result},
     ops::host::{EncodedRows, HostArgument, PieceContext, PiecesDone, PiecesSpec, StepInPieces},
-    program::{PointsShape, ValueType, VectorShape},
+    program::VectorShape,
     verify::Verification,
 };
 
 pub(super) struct MsmInPieces {
-    group: Group,
     input: VectorShape,
     verify: Verification,
     engine: Arc<dyn MsmNttEngine>,
@@ -44,10 +40,10 @@ enum MsmCheck {
 }
 
 impl MsmInPieces {
-    pub fn new(group: Group, spec: PiecesSpec) -> Self {
+    pub fn new(spec: PiecesSpec) -> Self {
         let PiecesSpec { input, verify, engine, oracle } = spec;
         let (phase, verify_time) = (MsmPhase::Idle, Duration::ZERO);
-        Self { group, input, verify, engine, oracle, phase, verify_time }
+        Self { input, verify, engine, oracle, phase, verify_time }
     }
 
     fn rows(&self) -> usize {
@@ -134,18 +130,5 @@ impl StepInPieces for MsmInPieces {
                 if is_right { Ok(Some(self.done(computed))) } else { Err(Error::Corrupt) }
             }
         }
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        let (group, count) = (self.group, self.input.rows());
-        let on = |engine: &dyn MsmNttEngine| {
-            scratch_bytes(group, self.input.length() as usize, engine, self.verify)
-        };
-        let work = match self.verify {
-            Verification::None | Verification::Probabilistic => on(&*self.engine),
-            // The oracle runs after the engine.
-            Verification::Full => on(&*self.engine).max(on(&*self.oracle)),
-        };
-        work + ValueType::Points(PointsShape { group, count }).bytes()
     }
 }

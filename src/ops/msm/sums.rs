@@ -8,7 +8,7 @@ use crate::{
         points::{Bases, MsmSums},
         scalars::ScalarEncoding,
     },
-    engine::{ComputedMsm, EncodedScalars, JobControl, MsmNttEngine, MsmRun},
+    engine::{ComputedMsm, EncodedScalars, EngineModel, JobControl, MsmNttEngine, MsmRun},
     error::Result,
     ops::host::HostArgument,
     verify::{RandomCombination, Verification},
@@ -120,7 +120,7 @@ impl RowPieces {
 pub(super) fn scratch_bytes(
     group: Group,
     n: usize,
-    engine: &dyn MsmNttEngine,
+    engine: &dyn EngineModel,
     verify: Verification,
 ) -> u64 {
     let piece = engine.msm_piece_len(group, n).clamp(1, n.max(1)) as u64;

@@ -1,14 +1,17 @@
 //! Transforms on the engine, a group of rows at a time.
 
-use super::{NttStep, pieces::NttInPieces};
+use super::{
+    NttStep,
+    pieces::{self, NttInPieces},
+};
 use crate::{
-    engine::{EngineWork, ExecutedBy, MsmNttEngine, add_stages},
+    engine::{EngineModel, EngineWork, ExecutedBy, add_stages},
     error::Result,
     ops::host::{
         self, HostArgument, HostContext, HostResult, HostStep, HostValue, PiecesSpec, StepInPieces,
         StepTypes,
     },
-    program::ValueType,
+    program::{ValueType, VectorShape},
     verify::{Verification, verify_ntt},
 };
 
@@ -55,8 +58,18 @@ impl HostStep for NttStep {
         })))
     }
 
-    fn scratch_bytes(&self, _: &[ValueType], engine: &dyn MsmNttEngine, _: Verification) -> u64 {
+    fn scratch_bytes(&self, _: &[ValueType], engine: &dyn EngineModel, _: Verification) -> u64 {
         engine.ntt_scratch_bytes(&self.plan)
+    }
+
+    fn pieces_bytes(
+        &self,
+        input: VectorShape,
+        verify: Verification,
+        engine: &dyn EngineModel,
+        _oracle: &dyn EngineModel,
+    ) -> Option<u64> {
+        Some(pieces::bytes(&self.plan, input, verify, engine))
     }
 
     fn in_pieces(&self, spec: PiecesSpec) -> Option<Box<dyn StepInPieces>> {

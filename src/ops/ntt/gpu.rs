@@ -18,8 +18,7 @@ impl GpuStep for NttStep {
             Ok(short) => context.gpu.with_row_length(&short, n)?,
             Err(shared) => context.gpu.with_row_length(&shared, n)?,
         };
-        let done = context.gpu.transform(&self.plan, input, is_checked)?;
-        let value = GpuValue::Vector(Arc::new(done.vector));
-        Ok(LaunchedStep { value, method: done.method, is_checked })
+        let (output, method) = context.gpu.transform(&self.plan, input, is_checked)?;
+        Ok(LaunchedStep { value: GpuValue::Vector(Arc::new(output)), method, is_checked })
     }
 }

@@ -9,6 +9,8 @@ mod pieces;
 
 use ark_ff::Zero;
 
+use serde::{Deserialize, Serialize};
+
 use super::shapes;
 use crate::{
     curve::{NttPlan, TWO_ADICITY},
@@ -16,7 +18,7 @@ use crate::{
     program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
 };
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NttStep {
     pub input: ValueId,
     pub plan: NttPlan,

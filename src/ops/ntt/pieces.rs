@@ -13,8 +13,8 @@ use crate::{
     buffer::Shifted,
     curve::Fr,
     engine::{
-        CHECK_STAGE, ElementNames, EncodedScalars, JobControl, MsmNttEngine, NttPlan, NttRows,
-        StageTime, add_stages,
+        CHECK_STAGE, ElementNames, EncodedScalars, EngineModel, JobControl, MsmNttEngine, NttPlan,
+        NttRows, StageTime, add_stages,
     },
     error::{Error, Result},
     ops::host::{ElementSink, PieceContext, PiecesDone, PiecesSpec, StepInPieces},
@@ -42,7 +42,7 @@ impl NttInPieces {
     }
 
     fn rows_at_once(&self) -> usize {
-        self.engine.ntt_group_rows(&self.plan).clamp(1, self.input.rows() as usize)
+        rows_at_once(&self.plan, self.input, &*self.engine)
     }
 
     /// The rows of the next group.
@@ -68,6 +68,22 @@ impl NttInPieces {
         let mut pairs = input.iter().zip(output.iter());
         Ok(pairs.all(|(input, output)| verify_ntt(&self.plan, input, output)))
     }
+}
+
+fn rows_at_once(plan: &NttPlan, input: VectorShape, engine: &dyn EngineModel) -> usize {
+    engine.ntt_group_rows(plan).clamp(1, input.rows() as usize)
+}
+
+/// Bytes of memory for a group of rows, in addition to input and output.
+pub(super) fn bytes(
+    plan: &NttPlan,
+    input: VectorShape,
+    verify: Verification,
+    engine: &dyn EngineModel,
+) -> u64 {
+    let copies = if verify == Verification::None { 2 } else { 3 };
+    let group = ((rows_at_once(plan, input, engine) as u64) << plan.lg_n) * 32;
+    group * copies + engine.ntt_scratch_bytes(plan)
 }
 
 /// Decodes `count` rows of `length` elements and pads each with zeros to `n`.
@@ -125,11 +141,5 @@ impl StepInPieces for NttInPieces {
         }
         executor.stages = mem::take(&mut self.stages);
         Ok(Some(PiecesDone { points: None, executor, verify_time: self.verify_time }))
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        let copies = if self.verify == Verification::None { 2 } else { 3 };
-        let group = ((self.rows_at_once() as u64) << self.plan.lg_n) * 32;
-        group * copies + self.engine.ntt_scratch_bytes(&self.plan)
     }
 }

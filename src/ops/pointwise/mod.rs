@@ -5,13 +5,15 @@ mod cpu;
 #[cfg(feature = "cuda")]
 mod gpu;
 
+use serde::{Deserialize, Serialize};
+
 use super::shapes;
 use crate::{
     error::FieldProblem,
     program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PointwiseOperation {
     /// a + b
     Add,
@@ -38,7 +40,7 @@ impl PointwiseOperation {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PointwiseStep {
     pub operation: PointwiseOperation,
     /// As many values as the operation has inputs.

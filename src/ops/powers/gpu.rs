@@ -1,4 +1,4 @@
-//! Each launch computes further powers from those that earlier launches computed.
+//! Each launch multiplies the powers that are known.
 
 use std::sync::Arc;
 

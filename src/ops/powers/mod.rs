@@ -5,15 +5,19 @@ mod cpu;
 #[cfg(feature = "cuda")]
 mod gpu;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
-    curve::Fr,
+    curve::{Fr, serialized},
     field::FieldId,
     program::{StepInputs, StepKind, StepProblem, ValueType, VectorShape},
 };
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PowersStep {
+    #[serde(with = "serialized::fr")]
     pub base: Fr,
+    #[serde(with = "serialized::fr")]
     pub first: Fr,
     /// Number of elements.
     pub length: u64,

@@ -4,26 +4,24 @@
 //! written under a temporary name, synced and renamed, so a file with its final name is complete.
 //! When it is opened, its content is checked against its name, which detects damage. A file lock
 //! ensures that one daemon uses the directory; the system releases it when the process ends.
-#![allow(unsafe_code)]
 
 use std::{
     fs::{self, File, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use bytes::{Buf, BufMut};
-use memmap2::Mmap;
 
 use super::object::{StoreCharge, StoredBases};
 use crate::{
     curve::{
         G1Affine, G2Affine, Group,
-        layout::{points_as_bytes, points_from_bytes},
-        points::{Bases, CurvePoint, PointEncoding, PointSlice, content_hash},
+        layout::points_as_bytes,
+        points::{Bases, PointEncoding, content_hash},
     },
     error::{Error, Result},
+    region::PointsFile,
     wire::decode::{ObjectId, PayloadId},
 };
 
@@ -91,15 +89,6 @@ impl FileHeader {
         let label_bytes = header.get_u8().into();
         let label = String::from_utf8(header.get(..label_bytes)?.to_vec()).ok()?;
         Some(Self { group, count, infinities, created_s, payload, label })
-    }
-}
-
-/// A mapped file: the header, then points.
-struct MappedPoints(Mmap);
-
-impl<A: CurvePoint> AsRef<[A]> for MappedPoints {
-    fn as_ref(&self) -> &[A] {
-        points_from_bytes(&self.0[HEADER_BYTES..]).expect("`map` checked the length")
     }
 }
 
@@ -222,20 +211,13 @@ fn lock(data_dir: &Path) -> Result<File> {
 }
 
 fn map(path: &Path, group: Group, count: u64) -> Result<Bases> {
-    let open = || -> io::Result<Mmap> {
-        let file = File::open(path)?;
-        // SAFETY: the file belongs to this server and never changes once it has its name: it is
-        // written under a temporary name, renamed when complete, and only ever unlinked, which
-        // keeps the mapping valid. No other program may write into the data directory.
-        unsafe { Mmap::map(&file) }
-    };
-    let mapped = open().map_err(io_error("cannot be mapped"))?;
-    let bytes = (mapped.len() as u64).checked_sub(HEADER_BYTES as u64);
-    if bytes != count.checked_mul(group.affine_bytes() as u64) {
+    // The file belongs to this server and never changes once it has its name: it is written under a
+    // temporary name, renamed when complete, and only ever unlinked. No other program may write into
+    // the data directory.
+    let mapped = File::open(path).and_then(|file| PointsFile::map(file, HEADER_BYTES as u64));
+    let mapped = mapped.map_err(io_error("cannot be mapped"))?;
+    if Some(mapped.points_bytes()) != count.checked_mul(group.affine_bytes() as u64) {
         return Err(damaged("wrong length"));
     }
-    Ok(match group {
-        Group::G1 => Bases::G1(PointSlice::new(Arc::new(MappedPoints(mapped)))),
-        Group::G2 => Bases::G2(PointSlice::new(Arc::new(MappedPoints(mapped)))),
-    })
+    mapped.into_bases(group).map_err(|_| damaged("wrong length"))
 }

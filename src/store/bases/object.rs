@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     buffer::QuotaPermit,
-    curve::points::{Bases, CurvePoint, PointSlice},
+    curve::points::{Bases, CurvePoint, FileOfPoints, PointOwner, PointSlice},
     wire::decode::{ObjectId, PayloadId},
 };
 
@@ -39,9 +39,13 @@ struct ChargedPoints<A> {
     _charge: StoreCharge,
 }
 
-impl<A> AsRef<[A]> for ChargedPoints<A> {
-    fn as_ref(&self) -> &[A] {
+impl<A: Send + Sync> PointOwner<A> for ChargedPoints<A> {
+    fn points(&self) -> &[A] {
         &self.points
+    }
+
+    fn file(&self) -> Option<FileOfPoints<'_>> {
+        self.points.file()
     }
 }
 

@@ -232,7 +232,7 @@ impl Drop for UploadStreamGuard {
         streams.open -= 1;
         streams.last_use = Instant::now();
         if self.is_broken {
-            // If the sender resumes, its streams are counted from zero.
+            // If the sender resumes, its streams are counted anew.
             streams.ended = 0;
         }
     }

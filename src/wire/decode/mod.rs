@@ -26,13 +26,13 @@ use crate::{
     verify::Verification,
 };
 
-/// Maximum number of scalar vectors or rows in one request.
+/// Most scalar vectors or rows in one request.
 pub const BATCH_MAX: u32 = 65_536;
 
-/// Maximum number of streams that carry one upload.
+/// Most streams that carry one upload.
 pub const STREAMS_MAX: u32 = 64;
 
-/// Maximum length of a label of bases, in bytes.
+/// Longest label of bases, in bytes.
 const LABEL_BYTES_MAX: u64 = 128;
 
 /// The random id that a client gave an upload.

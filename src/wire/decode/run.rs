@@ -1,4 +1,4 @@
-//! Decodes the inputs and outputs of a call of a program.
+//! Decodes what a call gives to a program and wants of it.
 
 use std::collections::HashSet;
 

@@ -21,7 +21,7 @@ use crate::{
     error::Result,
 };
 
-/// Maximum number of distinct points: the host computes them one by one.
+/// The most points that the host computes; more would take it too long.
 const DISTINCT_MAX: usize = 1 << 12;
 
 pub fn test<A: CurvePoint>(

@@ -1,18 +1,12 @@
-//! Sets up logs and metrics, and defines the name and meaning of every metric. Label values come
-//! from the server's code and configuration only: callers cannot create time series.
+//! Serves metrics, and defines the name and meaning of each. Label values come from the server's code
+//! and configuration only: callers cannot create time series.
 
-use std::{io::IsTerminal, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
-use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
-use tracing::Dispatch;
-use tracing_subscriber::{
-    EnvFilter, filter,
-    fmt::{self, MakeWriter, format::FmtSpan},
-    layer::SubscriberExt,
-    util::{SubscriberInitExt, TryInitError},
-};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
+use super::TelemetryError;
 use crate::{
     engine::GpuInfo,
     error::{Error, Reason},
@@ -50,7 +44,11 @@ metrics! {
     STORE_BYTES Gauge "capstan_store_bytes" "bytes of stored bases",
     STORE_OBJECTS Gauge "capstan_store_objects" "stored bases",
     CONNECTIONS Gauge "capstan_connections" "open connections",
-    DEVICES Gauge "capstan_devices" "GPUs, by state: used or left out",
+    DEVICES Gauge "capstan_devices" "GPUs, by state: used, restarting, or left out",
+    WORKER_RESTARTS_TOTAL Counter "capstan_worker_restarts_total"
+        "worker processes that ended and were replaced",
+    REPEATED_RUNS_TOTAL Counter "capstan_repeated_runs_total"
+        "runs that began again because their worker process was lost",
     DEVICE_FAULTS_TOTAL Counter "capstan_device_faults_total" "GPU faults, by class",
     DEVICE_MEMORY_BYTES Gauge "capstan_device_memory_bytes"
         "device memory for jobs, by device and state",
@@ -69,15 +67,6 @@ const PHASE_BUCKETS_S: [f64; 14] =
 /// A model within 20 % falls between 0.8 and 1.2.
 const MODELLED_TIME_RATIO_BUCKETS: [f64; 11] =
     [0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0, 4.0, 10.0];
-
-/// Format of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Lines for people to read.
-    Human,
-    /// One JSON object per line.
-    Json,
-}
 
 /// Name and meaning of a metric.
 #[derive(Debug, Clone, Copy)]
@@ -115,43 +104,6 @@ impl CallOutcome {
             Self::TransportFailed => "TRANSPORT",
             Self::ClientGone => "CLIENT_GONE",
         }
-    }
-}
-
-/// Why logs or metrics could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum TelemetryError {
-    /// `log_level` is not a valid filter.
-    #[error("log_level: {0}")]
-    Filter(#[from] filter::ParseError),
-    /// The process has a log subscriber already.
-    #[error("logs are set up already: {0}")]
-    Installed(#[from] TryInitError),
-    /// The address cannot be bound, or metrics are set up already.
-    #[error("cannot serve metrics at {0}: {1}")]
-    Metrics(SocketAddr, #[source] BuildError),
-}
-
-/// Installs logging to standard error.
-///
-/// Errors: `Filter`; `Installed` if the process has a subscriber already.
-pub fn install_logs(format: LogFormat, level: &str) -> Result<(), TelemetryError> {
-    let filter = EnvFilter::builder().parse(level)?;
-    Ok(logs(format, filter, std::io::stderr, std::io::stderr().is_terminal()).try_init()?)
-}
-
-/// Logs to `writer`. A span is logged when it closes, with its fields, busy time and idle time.
-/// Spans that the filter disables cost nothing.
-fn logs<W>(format: LogFormat, filter: EnvFilter, writer: W, ansi: bool) -> Dispatch
-where
-    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
-{
-    let layer = fmt::layer().with_writer(writer).log_internal_errors(false);
-    let layer = layer.with_span_events(FmtSpan::CLOSE);
-    let registry = tracing_subscriber::registry().with(filter);
-    match format {
-        LogFormat::Human => registry.with(layer.with_ansi(ansi)).into(),
-        LogFormat::Json => registry.with(layer.json().flatten_event(true)).into(),
     }
 }
 
@@ -248,10 +200,24 @@ pub(crate) fn connections(open: u64) {
     gauge!(CONNECTIONS).set(open as f64);
 }
 
-/// Sets the numbers of GPUs that are used, and that were requested but are left out.
-pub fn devices(used: usize, left_out: usize) {
+/// Sets the numbers of GPUs that are used, whose worker is being replaced, and that were requested
+/// but are left out.
+pub fn devices(used: usize, restarting: usize, left_out: usize) {
     gauge!(DEVICES, "state" => "used").set(used as f64);
+    gauge!(DEVICES, "state" => "restarting").set(restarting as f64);
     gauge!(DEVICES, "state" => "left_out").set(left_out as f64);
+}
+
+/// Counts a worker process that has ended.
+#[cfg(feature = "cuda")]
+pub(crate) fn count_worker_restart() {
+    counter!(WORKER_RESTARTS_TOTAL).increment(1);
+}
+
+/// Counts a run that begins again.
+#[cfg(feature = "cuda")]
+pub(crate) fn count_repeated_run() {
+    counter!(REPEATED_RUNS_TOTAL).increment(1);
 }
 
 /// Counts a GPU fault.
@@ -291,40 +257,12 @@ pub(crate) fn metrics_of(work: impl FnOnce()) -> String {
 #[cfg(test)]
 mod tests {
     use std::{
-        io::{Read, Seek, Write},
+        io::{Read, Write},
         net::{Ipv4Addr, TcpListener, TcpStream},
-        sync::Arc,
     };
 
     use super::*;
     use crate::error::Limit;
-
-    #[test]
-    fn logs_spans_if_the_level_enables_them() {
-        let logged = |format, level: &str| {
-            let log = Arc::new(tempfile::tempfile().unwrap());
-            let subscriber = logs(format, level.parse().unwrap(), log.clone(), false);
-            tracing::dispatcher::with_default(&subscriber, || {
-                let job = tracing::debug_span!("job", n = 7, run_us = tracing::field::Empty);
-                let _here = job.enter();
-                tracing::info!(bytes = 9, "within");
-                job.record("run_us", 8);
-            });
-            let mut text = String::new();
-            (&*log).rewind().unwrap();
-            (&*log).read_to_string(&mut text).unwrap();
-            text
-        };
-        let text = logged(LogFormat::Json, "debug");
-        let [within, end] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
-        assert!(within.contains(r#""spans":[{"n":7,"name":"job"}]"#), "{text}");
-        assert!(end.contains(r#""message":"close","time.busy":"#), "{text}");
-        assert!(end.contains(r#""span":{"n":7,"run_us":8,"name":"job"}"#), "{text}");
-        let text = logged(LogFormat::Human, "debug");
-        assert!(text.contains("job{n=7}: ") && text.contains("job{n=7 run_us=8}: "), "{text}");
-        let text = logged(LogFormat::Json, "info");
-        assert!(text.lines().count() == 1 && !text.contains("job"), "{text}");
-    }
 
     fn scrape(address: SocketAddr) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -361,7 +299,7 @@ mod tests {
         payload_memory(2, 1, 3);
         stored(3, 1);
         connections(4);
-        devices(2, 1);
+        devices(2, 0, 1);
         count_device_fault("fatal");
         device(&GpuInfo {
             arena_bytes: 11,

@@ -1,0 +1,181 @@
+//! The executor of a server whose GPUs are in worker processes.
+
+use std::{any::Any, sync::Arc};
+
+use parking_lot::Mutex;
+
+use super::{
+    link::WorkerLost,
+    message::{
+        ControlReply, ControlRequest, DeviceReading, LaneOutcome, LaneReply, LaneRequest,
+        PointsRequest,
+    },
+    pool::WorkerPool,
+    process::LiveWorker,
+    run::WorkerRun,
+    shares::MemoryShare,
+};
+use crate::{
+    buffer::SharedPiece,
+    curve::{
+        G1Affine, G2Affine, Group,
+        layout::points_as_bytes_mut,
+        points::{self, BadElement, CurvePoint, PointEncoding, PointsMut},
+    },
+    engine::{
+        DeviceInfo, EngineModel, JobControl, PointChecker,
+        cuda::{CudaModel, checked_piece_len},
+    },
+    error::{Error, Result},
+    exec::{
+        Executor, HostExecutor, ProgramPlan, RunInProgress,
+        call::RunCall,
+        executor::{JOBS_PER_DEVICE, MSM_BATCH_SCALARS_MAX},
+    },
+    region::{REGION_ALIGNMENT, SharedMemory},
+};
+
+/// After this many workers were lost with some points, the host checks them.
+const ATTEMPTS: u32 = 2;
+
+/// Runs each program on one of the workers.
+pub struct WorkerExecutor {
+    pool: Arc<WorkerPool>,
+    model: CudaModel,
+    /// Runs programs while no GPU serves.
+    host: HostExecutor,
+    /// Memory for points that are checked, with its share.
+    idle_exchanges: Mutex<Vec<PointsExchange>>,
+}
+
+/// Memory through which points go to a worker and come back.
+struct PointsExchange {
+    _share: MemoryShare,
+    memory: Arc<SharedMemory>,
+}
+
+impl WorkerExecutor {
+    /// `host` runs programs while no GPU serves; `model` is that of the pool's GPUs.
+    pub fn new(pool: Arc<WorkerPool>, model: CudaModel, host: HostExecutor) -> Self {
+        Self { pool, model, host, idle_exchanges: Mutex::default() }
+    }
+
+    fn take_exchange(&self, bytes: usize) -> Result<PointsExchange> {
+        let mut idle = self.idle_exchanges.lock();
+        if let Some(at) = idle.iter().position(|exchange| exchange.memory.size() >= bytes) {
+            return Ok(idle.swap_remove(at));
+        }
+        drop(idle);
+        let bytes = bytes.next_multiple_of(REGION_ALIGNMENT as usize);
+        let memory = SharedMemory::create(bytes)
+            .map_err(|error| Error::Internal(format!("no memory to check points: {error}")))?;
+        let memory = Arc::new(memory);
+        let _share = MemoryShare::new(&self.pool, &memory, 0);
+        Ok(PointsExchange { _share, memory })
+    }
+
+    fn check_points<A: CurvePoint>(
+        &self,
+        encoding: PointEncoding,
+        bytes: &[u8],
+        out: &mut [A],
+    ) -> Result<Result<(), BadElement>> {
+        let decoded = points_as_bytes_mut(out);
+        let exchange = self.take_exchange(bytes.len() + decoded.len())?;
+        let memory = &exchange.memory;
+        memory.write(0, bytes);
+        let (from_len, to_len) = (bytes.len() as u64, decoded.len() as u64);
+        let request = LaneRequest::CheckPoints(PointsRequest {
+            group: A::GROUP,
+            encoding,
+            from: SharedPiece { memory: memory.id(), start: 0, len: from_len },
+            to: SharedPiece { memory: memory.id(), start: from_len, len: to_len },
+        });
+        let control = JobControl::default();
+        for _ in 0..ATTEMPTS {
+            let Some(worker) = self.pool.choose(&[], &control)? else { break };
+            let timeout = 2 * self.pool.settings().timeout;
+            let LaneReply { outcome, .. } = match worker.request(&request, None, &control, timeout)
+            {
+                Ok(reply) => reply,
+                Err(WorkerLost) => continue,
+            };
+            match outcome {
+                LaneOutcome::Checked(checked) => {
+                    if checked.is_ok() {
+                        memory.read(bytes.len(), decoded);
+                    }
+                    self.idle_exchanges.lock().push(exchange);
+                    return Ok(checked);
+                }
+                LaneOutcome::Failed(failure) => return Err(failure.into_general_error()),
+                LaneOutcome::Advanced(_) => break,
+            }
+        }
+        let points = points::decode::<A>(encoding, bytes);
+        Ok(points.map(|points| out.copy_from_slice(&points)))
+    }
+}
+
+/// The worker's device, with its readings if the worker answers.
+fn describe(worker: &LiveWorker) -> Option<DeviceInfo> {
+    let reply = worker.link.control(&ControlRequest::Describe, None);
+    let Ok(Ok(ControlReply::Described(reading))) = reply else { return None };
+    let DeviceReading { name, units, memory_bytes, gpu } = *reading;
+    Some(DeviceInfo { name, kind: "cuda", units, memory_bytes, gpu: Some(gpu) })
+}
+
+impl Executor for WorkerExecutor {
+    fn description(&self) -> DeviceInfo {
+        self.model.description()
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        let cpu = [self.host.engine.description()];
+        let live = self.pool.live();
+        cpu.into_iter().chain(live.iter().filter_map(|worker| describe(worker))).collect()
+    }
+
+    fn jobs_at_once(&self) -> usize {
+        JOBS_PER_DEVICE * self.model.gpus.len()
+    }
+
+    fn pin_memory(
+        &self,
+        memory: &Arc<SharedMemory>,
+        bytes: usize,
+    ) -> Option<Box<dyn Any + Send + Sync>> {
+        Some(Box::new(MemoryShare::new(&self.pool, memory, bytes as u64)))
+    }
+
+    fn point_checker(&self) -> Option<&dyn PointChecker> {
+        Some(self)
+    }
+
+    fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
+        let plan = ProgramPlan::on_gpu(&call, &self.model, &*self.host.oracle);
+        Box::new(WorkerRun::new(self.pool.clone(), self.host.clone(), call, plan))
+    }
+
+    fn msm_batch_scalars_max(&self) -> usize {
+        MSM_BATCH_SCALARS_MAX
+    }
+}
+
+impl PointChecker for WorkerExecutor {
+    fn piece_len(&self, _: Group, encoding: PointEncoding, count: usize) -> Option<usize> {
+        checked_piece_len(encoding, count)
+    }
+
+    fn check(
+        &self,
+        encoding: PointEncoding,
+        bytes: &[u8],
+        out: PointsMut<'_>,
+    ) -> Result<Result<(), BadElement>> {
+        match out {
+            PointsMut::G1(out) => self.check_points::<G1Affine>(encoding, bytes, out),
+            PointsMut::G2(out) => self.check_points::<G2Affine>(encoding, bytes, out),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The memory that all workers map: that of payloads, and regions of local clients.
+
+use std::{
+    collections::BTreeMap,
+    os::fd::AsFd,
+    sync::{Arc, Weak},
+};
+
+use parking_lot::Mutex;
+use tracing::warn;
+
+use super::{
+    link::{WorkerLink, WorkerLost},
+    message::{ControlRequest, MapRequest},
+    process::LiveWorker,
+};
+use crate::region::SharedMemory;
+
+/// The shared memory, by its id.
+#[derive(Default)]
+pub struct SharedMemories(Mutex<BTreeMap<u64, MemoryToMap>>);
+
+struct MemoryToMap {
+    memory: Weak<SharedMemory>,
+    /// The first bytes, which devices are to access directly.
+    pinned_bytes: u64,
+}
+
+impl SharedMemories {
+    /// Lets a worker that has just started map everything, then calls `serve`, after which it gets
+    /// memory that is added.
+    pub fn map_all(&self, worker: &LiveWorker, serve: impl FnOnce()) {
+        let memories = self.0.lock();
+        // A lost worker gets no runs.
+        let _lost = memories.iter().try_for_each(|(id, memory)| memory.map(&worker.link, *id));
+        serve();
+    }
+
+    /// Adds memory, which the workers that `live` returns map.
+    pub fn add(
+        &self,
+        memory: &Arc<SharedMemory>,
+        pinned_bytes: u64,
+        live: impl FnOnce() -> Vec<Arc<LiveWorker>>,
+    ) {
+        let mut memories = self.0.lock();
+        let added = MemoryToMap { memory: Arc::downgrade(memory), pinned_bytes };
+        for worker in live() {
+            // A lost worker's successor maps all memory.
+            let _lost = added.map(&worker.link, memory.id());
+        }
+        memories.insert(memory.id(), added);
+    }
+
+    /// Removes memory, which these workers unmap.
+    pub fn remove(&self, id: u64, live: Vec<Arc<LiveWorker>>) {
+        self.0.lock().remove(&id);
+        for worker in live {
+            if let Ok(Err(reason)) = worker.link.control(&ControlRequest::Unmap(id), None) {
+                warn!(reason, "a worker keeps memory that was released");
+            }
+        }
+    }
+}
+
+impl MemoryToMap {
+    fn map(&self, link: &WorkerLink, id: u64) -> Result<(), WorkerLost> {
+        let Some(memory) = self.memory.upgrade() else { return Ok(()) };
+        let (bytes, pinned_bytes) = (memory.size() as u64, self.pinned_bytes);
+        let request = ControlRequest::Map(MapRequest { memory: id, bytes, pinned_bytes });
+        let mapped = link.control(&request, Some(memory.file().as_fd()))?;
+        mapped.map(drop).map_err(|reason| link.lose(&format_args!("cannot map memory: {reason}")))
+    }
+}

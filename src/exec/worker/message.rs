@@ -1,0 +1,283 @@
+//! The messages between the server and its worker processes. Payload bytes never travel in them:
+//! they say where bytes lie in memory that both processes map.
+
+use std::{ops::Range, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::failure::WorkerFailure;
+use crate::{
+    buffer::SharedPiece,
+    curve::{
+        Group,
+        points::{BadElement, MsmSums, PointEncoding},
+        scalars::ScalarEncoding,
+        serialized,
+    },
+    engine::{
+        GpuInfo,
+        cuda::{FaultClass, GpuFacts},
+    },
+    ops::Operation,
+    program::{InputSpec, OutputSpec},
+    verify::Verification,
+};
+
+/// How a worker opens its GPU.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WorkerSettings {
+    /// Path of the driver library; `None` means the system's.
+    pub driver: Option<PathBuf>,
+    /// Device number in the driver's order.
+    pub device: u32,
+    /// Percentage of the free device memory that jobs may lease.
+    pub memory_percent: u64,
+    /// Time limit for one piece of work on the GPU, which counts as lost if it is exceeded.
+    pub timeout: Duration,
+    /// MSMs with fewer scalars run on the CPU.
+    pub msm_scalars_min: u64,
+    /// NTTs with fewer elements run on the CPU.
+    pub ntt_elements_min: u64,
+    /// Threads of the CPU engine; 0 means one per core.
+    pub threads: usize,
+    /// Threads of the oracle; 0 means one per core.
+    pub verify_threads: usize,
+}
+
+/// A request on the control socket. Each is answered by a [`ControlReply`].
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ControlRequest {
+    /// The descriptor is a new lane.
+    OpenLane,
+    /// Maps the memory in the descriptor, and pins its first bytes.
+    Map(MapRequest),
+    Unmap(u64),
+    /// Maps the points in the descriptor as bases of this number.
+    MapBases(MapBasesRequest),
+    DropBases(u64),
+    /// Cancels a run at its next check.
+    Cancel(u64),
+    /// Drops a run that the server has given up.
+    DropRun(u64),
+    /// Reads the device's sensors.
+    Describe,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MapRequest {
+    pub memory: u64,
+    pub bytes: u64,
+    pub pinned_bytes: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MapBasesRequest {
+    pub object: u64,
+    pub group: Group,
+    /// The first byte of the points in the file.
+    pub offset: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ControlReply {
+    Done,
+    Described(Box<DeviceReading>),
+    Failed(String),
+}
+
+/// What the server starts a worker process for: the first message to it.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum WorkerTask {
+    /// Counts the devices of the driver at this path, `None` means the system's, and ends.
+    CountDevices(Option<PathBuf>),
+    Serve(Box<WorkerSettings>),
+}
+
+/// The worker's first message.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum WorkerHello {
+    Counted(u32),
+    /// The GPU is open and has passed its test.
+    Ready(Box<ReadyGpu>),
+    /// Why there is no device, or why it cannot be used.
+    Unusable {
+        reason: String,
+        /// Whether the host has GPUs.
+        is_on_a_gpu_host: bool,
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReadyGpu {
+    pub facts: GpuFacts,
+    /// The outcome of the self-test, in a sentence.
+    pub self_test: String,
+}
+
+/// What a worker reports of its device.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DeviceReading {
+    pub name: String,
+    pub units: u32,
+    pub memory_bytes: u64,
+    pub gpu: GpuInfo,
+}
+
+/// A request on a lane, answered by a [`LaneReply`]. A lane has one request at a time.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum LaneRequest {
+    Advance(Box<AdvanceRequest>),
+    CheckPoints(PointsRequest),
+}
+
+/// Begins a run, or goes on with it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AdvanceRequest {
+    /// The run's number, unique in the server.
+    pub run: u64,
+    /// The call, with the first request of a run.
+    pub begin: Option<CallToRun>,
+    /// Bytes of inputs that have arrived since the last request.
+    pub arrived: Vec<ArrivedBytes>,
+}
+
+/// Bytes of an input that have arrived.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ArrivedBytes {
+    /// The number of the input.
+    pub input: u32,
+    /// The first byte, numbered within the input.
+    pub start: u64,
+    pub pieces: Vec<SharedPiece>,
+}
+
+/// A checked call, and where its data lie.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CallToRun {
+    pub steps: Vec<Operation>,
+    pub inputs: Vec<PlacedInput>,
+    pub outputs: Vec<PlacedOutput>,
+    /// One per MSM step.
+    pub bases: Vec<NamedBases>,
+    pub verify: Verification,
+    /// Time until the call's deadline.
+    pub time_left: Option<Duration>,
+    /// The most time that the run may take if it moves to the host.
+    pub time_on_host_max: Duration,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PlacedInput {
+    pub spec: InputSpec,
+    /// Whether integers of r and above are reduced modulo r.
+    pub reduce: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PlacedOutput {
+    pub spec: OutputSpec,
+    /// The destination of a vector.
+    pub vector: Option<PlacedVector>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PlacedVector {
+    pub encoding: ScalarEncoding,
+    pub pieces: Vec<SharedPiece>,
+}
+
+/// A range of bases that the worker has mapped.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct NamedBases {
+    pub object: u64,
+    pub start: u64,
+    pub len: u64,
+}
+
+/// Points to decode and check.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PointsRequest {
+    pub group: Group,
+    pub encoding: PointEncoding,
+    /// Where the encoded points are.
+    pub from: SharedPiece,
+    /// Where to write the decoded points.
+    pub to: SharedPiece,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LaneReply {
+    pub outcome: LaneOutcome,
+    /// The classes of faults that the device has reported since the last reply.
+    pub faults: Vec<FaultClass>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub enum LaneOutcome {
+    Advanced(Advanced),
+    /// `Err` for the first point that is wrong.
+    Checked(Result<(), BadElement>),
+    Failed(WorkerFailure),
+}
+
+/// How far a run has come.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Advanced {
+    /// The rows that were written to outputs.
+    pub written: Vec<WrittenBytes>,
+    pub state: RunState,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct WrittenBytes {
+    /// The number of the output.
+    pub output: u32,
+    pub bytes: Range<u64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub enum RunState {
+    /// The run goes on when these elements of an input have arrived, or at once if there are none.
+    Awaits(Option<AwaitedInput>),
+    Done(Box<FinishedRun>),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AwaitedInput {
+    pub input: u32,
+    pub elements: Range<u64>,
+}
+
+/// The report of a run.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FinishedRun {
+    /// One per output; `None` for vectors.
+    pub points: Vec<Option<SerializedSums>>,
+    /// One per step.
+    pub steps: Vec<FinishedStep>,
+    pub engine: String,
+    pub device: String,
+    pub stages: Vec<FinishedStage>,
+    pub checked_on_device: bool,
+    /// The modelled time of the run, on what ran it.
+    pub modelled_total: Duration,
+    pub longest_step: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FinishedStep {
+    pub duration: Duration,
+    pub method: String,
+    pub verified: Verification,
+    pub verify_time: Duration,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FinishedStage {
+    pub name: String,
+    pub duration: Duration,
+}
+
+/// Sums of an MSM.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SerializedSums(#[serde(with = "serialized::sums")] pub MsmSums);

@@ -1,0 +1,31 @@
+//! Worker processes, one per GPU: a fault of a GPU ends its process, and no other.
+//!
+//! In the server, [`WorkerExecutor`] gives runs to the workers of a pool; a supervisor
+//! starts and replaces them. [`serve`] is the worker's side. A worker maps the server's payload
+//! memory, so messages say where bytes lie and carry none.
+
+mod executor;
+mod failure;
+mod link;
+mod mapped;
+mod memories;
+mod message;
+mod names;
+mod pool;
+mod process;
+mod run;
+mod running;
+mod sandbox;
+mod sent_bases;
+mod serve;
+mod settings;
+mod shares;
+mod socket;
+mod start;
+mod supervisor;
+
+pub use executor::WorkerExecutor;
+pub use process::WorkerCommand;
+pub use serve::serve;
+pub use settings::WorkerPoolSettings;
+pub use supervisor::{NoWorkers, start_pool};

@@ -1,0 +1,195 @@
+//! The worker processes of a server, one per GPU, and which of them runs go to.
+
+use std::{
+    process::Child,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{
+    memories::SharedMemories, process::LiveWorker, settings::WorkerPoolSettings, start::ReadyWorker,
+};
+use crate::{
+    curve::points::Bases,
+    engine::{
+        JobControl,
+        cuda::{GpuFacts, used_and_left_out},
+    },
+    error::Result,
+    telemetry,
+};
+
+/// Time that a run waits for a worker that is being replaced, before the host takes over.
+const REPLACEMENT_WAIT: Duration = Duration::from_secs(10);
+
+/// The interval at which a waiting run looks at its cancellation.
+const CANCEL_CHECK: Duration = Duration::from_millis(20);
+
+/// Copying bases to a device, which one that has mapped them may have done, per point of G1.
+const BASES_COPY_NS_PER_BYTE: f64 = 0.02;
+
+pub struct WorkerPool {
+    settings: WorkerPoolSettings,
+    /// One per slot.
+    gpus: Vec<GpuFacts>,
+    state: Mutex<PoolState>,
+    changed: Condvar,
+    memories: SharedMemories,
+    /// The number of devices that were requested and cannot be used.
+    left_out: usize,
+}
+
+#[derive(Default)]
+struct PoolState {
+    /// One per slot.
+    workers: Vec<SlotState>,
+    last_run: u64,
+    is_closed: bool,
+}
+
+pub enum SlotState {
+    /// The worker is being started.
+    Starting,
+    Serving(Arc<LiveWorker>),
+    /// Several workers in a row have ended soon: the device rests.
+    Quarantined,
+}
+
+impl WorkerPool {
+    /// A pool whose workers are being started, one per GPU.
+    pub fn new(settings: WorkerPoolSettings, gpus: Vec<GpuFacts>, left_out: usize) -> Self {
+        let workers = gpus.iter().map(|_| SlotState::Starting).collect();
+        let state = Mutex::new(PoolState { workers, ..PoolState::default() });
+        let (changed, memories) = (Condvar::new(), SharedMemories::default());
+        Self { settings, gpus, state, changed, memories, left_out }
+    }
+
+    /// The devices that can serve, whether their workers run or are being replaced.
+    pub fn gpus(&self) -> &[GpuFacts] {
+        &self.gpus
+    }
+
+    /// The memory that all workers map.
+    pub fn memories(&self) -> &SharedMemories {
+        &self.memories
+    }
+
+    /// How many GPUs are used and left out, in a sentence for the operator.
+    pub fn summary(&self) -> String {
+        used_and_left_out(self.gpus.len(), self.left_out)
+    }
+
+    /// The workers that serve.
+    pub fn live(&self) -> Vec<Arc<LiveWorker>> {
+        self.state.lock().workers.iter().filter_map(SlotState::live).cloned().collect()
+    }
+
+    /// A number for a run that no other run has.
+    pub fn next_run(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.last_run += 1;
+        state.last_run
+    }
+
+    pub fn settings(&self) -> &WorkerPoolSettings {
+        &self.settings
+    }
+
+    /// The worker that would begin a run over `bases` soonest, by the modelled time of what it has.
+    /// Waits for workers that are being replaced if none serves; `None` if that takes too long.
+    ///
+    /// Errors: `Cancelled`, `Deadline` from `control`.
+    pub fn choose(&self, bases: &[Bases], control: &JobControl) -> Result<Option<Arc<LiveWorker>>> {
+        let give_up = Instant::now() + REPLACEMENT_WAIT;
+        let mut state = self.state.lock();
+        loop {
+            let live = state.workers.iter().filter_map(SlotState::live);
+            let soonest = live.min_by_key(|worker| worker.backlog() + copy_time(worker, bases));
+            if let Some(worker) = soonest {
+                return Ok(Some(worker.clone()));
+            }
+            control.check()?;
+            if state.is_closed || Instant::now() >= give_up {
+                return Ok(None);
+            }
+            self.changed.wait_for(&mut state, CANCEL_CHECK);
+        }
+    }
+
+    /// Makes a worker that has just started serve in its slot. Returns its process.
+    pub fn publish(&self, slot: usize, ready: ReadyWorker) -> Child {
+        let ReadyWorker { worker, child } = ready;
+        let worker = Arc::new(worker);
+        // A worker that is lost here is replaced like any other.
+        self.memories.map_all(&worker, || self.set(slot, SlotState::Serving(worker.clone())));
+        child
+    }
+
+    pub fn set(&self, slot: usize, slot_state: SlotState) {
+        let mut state = self.state.lock();
+        // The old worker is dropped without the lock.
+        let _old = std::mem::replace(&mut state.workers[slot], slot_state);
+        drop(state);
+        self.changed.notify_all();
+        self.count_devices();
+    }
+
+    pub fn count_devices(&self) {
+        let serving = self.live().len();
+        telemetry::devices(serving, self.gpus.len() - serving, self.left_out);
+    }
+
+    /// Notes that the worker of a slot has ended, and is being replaced.
+    pub fn mark_lost(&self, slot: usize) {
+        if let SlotState::Serving(worker) = &self.state.lock().workers[slot] {
+            worker.link.mark_lost();
+        }
+        self.set(slot, SlotState::Starting);
+    }
+
+    pub fn is_open(&self) -> bool {
+        !self.state.lock().is_closed
+    }
+
+    /// Waits until the pool is closed, or for this long. False if it is closed.
+    pub fn wait_while_open(&self, time: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.is_closed {
+            self.changed.wait_for(&mut state, time);
+        }
+        !state.is_closed
+    }
+
+    /// Ends all workers; no other is started.
+    pub fn close(&self) {
+        self.state.lock().is_closed = true;
+        self.changed.notify_all();
+        for worker in self.live() {
+            worker.link.end();
+        }
+    }
+}
+
+impl SlotState {
+    fn live(&self) -> Option<&Arc<LiveWorker>> {
+        match self {
+            Self::Serving(worker) if !worker.link.is_lost() => Some(worker),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for WorkerPool {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The time to copy bases to a device that has not mapped them yet.
+fn copy_time(worker: &LiveWorker, bases: &[Bases]) -> Duration {
+    let missing = bases.iter().filter(|bases| !worker.bases.contains(bases));
+    let bytes: usize = missing.map(|bases| bases.len() * bases.group().affine_bytes()).sum();
+    Duration::from_nanos((bytes as f64 * BASES_COPY_NS_PER_BYTE) as u64)
+}

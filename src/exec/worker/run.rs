@@ -1,0 +1,320 @@
+//! A run on a worker, as the server sees it. If the worker is lost, the run begins again on another
+//! one: its inputs are still in the server's memory.
+
+use std::{
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tracing::warn;
+
+use super::{
+    link::WorkerLost,
+    message::{
+        AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlRequest,
+        FinishedRun, LaneOutcome, LaneReply, LaneRequest, PlacedInput, PlacedOutput, PlacedVector,
+        RunState,
+    },
+    names::static_name,
+    pool::WorkerPool,
+    process::{BacklogShare, LiveWorker},
+};
+use crate::{
+    buffer::{ByteSink, SharedPiece},
+    engine::{EncodedScalars, ExecutedBy, JobControl, StageTime},
+    error::{Error, Result},
+    exec::{
+        AwaitedElements, Executor, HostExecutor, ModelledTime, ProgramPlan, RunInProgress,
+        RunOperands, RunReport, StepReport, call::RunCall,
+    },
+    program::ValueId,
+    telemetry,
+};
+
+/// A run that was on this many workers when they were lost is not repeated.
+const LOSSES_MAX: u32 = 2;
+
+/// A worker that has not answered after this many times the modelled time of all that it has, plus
+/// twice the time limit of one piece of work, counts as lost.
+const MODEL_TIMES: u32 = 20;
+
+pub struct WorkerRun {
+    pool: Arc<WorkerPool>,
+    /// Runs the call if no worker can.
+    host: HostExecutor,
+    call: Arc<RunCall>,
+    plan: ProgramPlan,
+    time_on_host_max: Duration,
+    phase: WorkerRunPhase,
+    losses: u32,
+}
+
+enum WorkerRunPhase {
+    NotBegun,
+    OnWorker(RemoteRun),
+    OnHost(Box<dyn RunInProgress>),
+    Ended,
+}
+
+/// A run that a worker has begun.
+struct RemoteRun {
+    worker: Arc<LiveWorker>,
+    number: u64,
+    /// The bytes of each input that the worker knows of.
+    known: Vec<u64>,
+    awaited: Option<AwaitedElements>,
+    /// Whether the run writes to memory that it also reads, so that it cannot be repeated.
+    is_in_place: bool,
+    is_over: bool,
+}
+
+impl Drop for RemoteRun {
+    fn drop(&mut self) {
+        if !self.is_over && !self.worker.link.is_lost() {
+            let _lost = self.worker.link.control(&ControlRequest::DropRun(self.number), None);
+        }
+    }
+}
+
+impl WorkerRun {
+    pub fn new(
+        pool: Arc<WorkerPool>,
+        host: HostExecutor,
+        call: Arc<RunCall>,
+        plan: ProgramPlan,
+    ) -> Self {
+        let (phase, losses) = (WorkerRunPhase::NotBegun, 0);
+        Self { pool, host, call, plan, time_on_host_max: Duration::MAX, phase, losses }
+    }
+
+    /// Begins the run on a worker, or on the host if there is none.
+    fn begin(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<Begun> {
+        let Some(worker) = self.pool.choose(operands.bases, control)? else {
+            let mut on_host = self.host.prepare(self.call.clone());
+            self.plan.modelled = on_host.plan().modelled;
+            if self.plan.modelled.total > self.time_on_host_max {
+                return Err(Error::DeviceLost);
+            }
+            warn!("no GPU serves: the host runs a call");
+            on_host.begin(operands.bases)?;
+            self.phase = WorkerRunPhase::OnHost(on_host);
+            return Ok(Begun::OnHost);
+        };
+        let mut bases = Vec::with_capacity(operands.bases.len());
+        for object in operands.bases {
+            match worker.bases.name(&worker.link, object) {
+                Ok(named) => bases.push(named?),
+                Err(WorkerLost) => return Ok(Begun::Lost),
+            }
+        }
+        let inputs = operands.inputs.iter().zip(self.call.input_specs());
+        let inputs = inputs.map(|(given, spec)| PlacedInput { spec: *spec, reduce: given.reduce });
+        let mut outputs = Vec::with_capacity(operands.sinks.len());
+        for (spec, sink) in self.call.output_specs().iter().zip(operands.sinks) {
+            let vector = match sink {
+                Some(sink) => {
+                    let bytes = self.call.elements_of(spec.value) * sink.encoding.width() as u64;
+                    let pieces = place(sink.sink, bytes)?;
+                    Some(PlacedVector { encoding: sink.encoding, pieces })
+                }
+                None => None,
+            };
+            outputs.push(PlacedOutput { spec: *spec, vector });
+        }
+        let time_left = control.deadline().map(|at| at.saturating_duration_since(Instant::now()));
+        let (number, known) = (self.pool.next_run(), vec![0; operands.inputs.len()]);
+        let written = outputs.iter().filter_map(|output| output.vector.as_ref());
+        let written: Vec<_> = written.flat_map(|vector| vector.pieces.iter().copied()).collect();
+        let call = CallToRun {
+            steps: self.call.program.steps().to_vec(),
+            inputs: inputs.collect(),
+            outputs,
+            bases,
+            verify: self.call.verify,
+            time_left,
+            time_on_host_max: self.time_on_host_max,
+        };
+        let mut run =
+            RemoteRun { worker, number, known, awaited: None, is_in_place: false, is_over: false };
+        let mut arrived = Vec::new();
+        for (input, given) in operands.inputs.iter().enumerate() {
+            if given.source.has_received(0..given.bytes() as u64) {
+                arrived.extend(run.arrived(input, given, given.bytes() as u64)?);
+            }
+        }
+        let read = arrived.iter().flat_map(|bytes| &bytes.pieces);
+        run.is_in_place = read.into_iter().any(|read| written.iter().any(|to| to.overlaps(read)));
+        Ok(Begun::OnWorker(run, AdvanceRequest { run: number, begin: Some(call), arrived }))
+    }
+
+    /// Sends a request, and takes what the worker answers.
+    fn advance(
+        &mut self,
+        mut run: RemoteRun,
+        request: AdvanceRequest,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<Option<RunReport>> {
+        let worker = run.worker.clone();
+        let share: BacklogShare<'_> = worker.add_to_backlog(self.plan.modelled.total);
+        let timeout = 2 * self.pool.settings().timeout + MODEL_TIMES * worker.backlog();
+        let request = LaneRequest::Advance(Box::new(request));
+        let reply = worker.request(&request, Some(run.number), control, timeout);
+        drop(share);
+        let outcome = match reply {
+            Ok(LaneReply { outcome, .. }) => outcome,
+            Err(WorkerLost) => return self.repeat(run.is_in_place).map(|()| None),
+        };
+        run.is_over = true;
+        match outcome {
+            LaneOutcome::Advanced(Advanced { written, state }) => {
+                for part in written {
+                    if let Some(Some(output)) = operands.sinks.get(part.output as usize) {
+                        output.sink.mark_written(part.bytes);
+                    }
+                }
+                match state {
+                    RunState::Awaits(awaited) => {
+                        run.is_over = false;
+                        run.awaited = awaited.map(|AwaitedInput { input, elements }| {
+                            AwaitedElements { input: input as usize, elements }
+                        });
+                        self.phase = WorkerRunPhase::OnWorker(run);
+                        Ok(None)
+                    }
+                    RunState::Done(finished) => Ok(Some(self.report(*finished))),
+                }
+            }
+            LaneOutcome::Failed(failure) => Err(failure.into_error(&self.call.program)),
+            LaneOutcome::Checked(_) => Err(Error::Internal("a worker checked points".into())),
+        }
+    }
+
+    /// Lets the run begin again after its worker was lost.
+    ///
+    /// Errors: `LostTwice` if it has lost too many; `DeviceLost` if its inputs may be overwritten.
+    fn repeat(&mut self, is_in_place: bool) -> Result<()> {
+        self.losses += 1;
+        if is_in_place {
+            return Err(Error::DeviceLost);
+        }
+        if self.losses >= LOSSES_MAX {
+            let names = self.call.program.steps().iter().map(crate::program::StepKind::name);
+            let steps: Vec<_> = names.take(8).collect();
+            warn!(?steps, "a call was on two workers when they were lost: it is refused");
+            return Err(Error::LostTwice);
+        }
+        telemetry::count_repeated_run();
+        self.phase = WorkerRunPhase::NotBegun;
+        Ok(())
+    }
+
+    fn report(&mut self, finished: FinishedRun) -> RunReport {
+        let longest = ValueId(finished.longest_step);
+        self.plan.modelled = ModelledTime { total: finished.modelled_total, longest };
+        let steps = finished.steps.into_iter().zip(self.call.program.steps());
+        let steps = steps.map(|(step, operation)| StepReport {
+            operation: crate::program::StepKind::name(operation),
+            duration: step.duration,
+            method: step.method,
+            verified: step.verified,
+            verify_time: step.verify_time,
+        });
+        let stages = finished
+            .stages
+            .into_iter()
+            .map(|stage| StageTime { name: static_name(&stage.name), duration: stage.duration });
+        let executor = ExecutedBy {
+            engine: static_name(&finished.engine),
+            device: finished.device,
+            stages: stages.collect(),
+            checked_on_device: finished.checked_on_device,
+        };
+        let points = finished.points.into_iter().map(|sums| sums.map(|sums| sums.0)).collect();
+        RunReport { points, steps: steps.collect(), executor }
+    }
+}
+
+enum Begun {
+    OnWorker(RemoteRun, AdvanceRequest),
+    OnHost,
+    Lost,
+}
+
+impl RemoteRun {
+    /// The bytes of an input up to byte `end` that the worker does not know of.
+    fn arrived(
+        &mut self,
+        input: usize,
+        given: &EncodedScalars<'_>,
+        end: u64,
+    ) -> Result<Option<ArrivedBytes>> {
+        let Range { start, end } = self.known[input]..end;
+        if start >= end {
+            return Ok(None);
+        }
+        let pieces = given.source.shared_pieces(start..end);
+        let pieces = pieces.ok_or_else(|| Error::Internal("an input is not shared".into()))?;
+        self.known[input] = end;
+        Ok(Some(ArrivedBytes { input: input as u32, start, pieces }))
+    }
+}
+
+fn place(sink: &dyn ByteSink, bytes: u64) -> Result<Vec<SharedPiece>> {
+    let pieces = sink.place(0..bytes)?;
+    pieces.ok_or_else(|| Error::Internal("an output is not shared".into()))
+}
+
+impl RunInProgress for WorkerRun {
+    fn plan(&self) -> &ProgramPlan {
+        &self.plan
+    }
+
+    fn limit_time_on_host(&mut self, max: Duration) {
+        self.time_on_host_max = max;
+    }
+
+    /// Nothing before the run has begun: the worker says what it reads first.
+    fn awaited(&self) -> Option<AwaitedElements> {
+        match &self.phase {
+            WorkerRunPhase::OnWorker(run) => run.awaited.clone(),
+            WorkerRunPhase::OnHost(run) => run.awaited(),
+            WorkerRunPhase::NotBegun | WorkerRunPhase::Ended => None,
+        }
+    }
+
+    fn step(
+        &mut self,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<Option<RunReport>> {
+        control.check()?;
+        let (run, request) = match std::mem::replace(&mut self.phase, WorkerRunPhase::Ended) {
+            WorkerRunPhase::Ended => {
+                return Err(Error::Internal("the run was stepped after its end".into()));
+            }
+            WorkerRunPhase::OnHost(mut run) => {
+                let report = run.step(operands, control)?;
+                self.phase = WorkerRunPhase::OnHost(run);
+                return Ok(report);
+            }
+            WorkerRunPhase::NotBegun => match self.begin(operands, control)? {
+                Begun::OnWorker(run, request) => (run, request),
+                Begun::OnHost => return Ok(None),
+                Begun::Lost => return self.repeat(false).map(|()| None),
+            },
+            WorkerRunPhase::OnWorker(mut run) => {
+                let mut arrived = Vec::new();
+                if let Some(AwaitedElements { input, elements }) = run.awaited.take() {
+                    let given = &operands.inputs[input];
+                    let end = elements.end * given.encoding.width() as u64;
+                    arrived.extend(run.arrived(input, given, end)?);
+                }
+                let request = AdvanceRequest { run: run.number, begin: None, arrived };
+                (run, request)
+            }
+        };
+        self.advance(run, request, operands, control)
+    }
+}

@@ -1,0 +1,236 @@
+//! A run in a worker, which the server advances piece by piece.
+
+use std::{
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    failure::WorkerFailure,
+    mapped::{MappedBytes, MappedMemory, MappedOutput},
+    message::{
+        Advanced, ArrivedBytes, AwaitedInput, CallToRun, FinishedRun, FinishedStage, FinishedStep,
+        PlacedInput, RunState, SerializedSums, WrittenBytes,
+    },
+};
+use crate::{
+    curve::points::Bases,
+    engine::{ElementNames, EncodedScalars, JobControl},
+    error::{Error, Result},
+    exec::{AwaitedElements, ElementSink, Executor, RunInProgress, RunOperands, RunReport},
+    ops::OperationProgram,
+    program::OutputSpec,
+};
+
+/// The worker goes on with a run for this long before the server may run another job on the lane.
+const TIME_SLICE: Duration = Duration::from_millis(1);
+
+/// Finds mapped memory by its number.
+pub type FindMemory<'a> = &'a dyn Fn(u64) -> Option<Arc<MappedMemory>>;
+
+pub struct RunningCall {
+    run: Box<dyn RunInProgress>,
+    control: JobControl,
+    inputs: Vec<RunningInput>,
+    outputs: Vec<Option<RunningOutput>>,
+    bases: Vec<Bases>,
+}
+
+struct RunningInput {
+    given: PlacedInput,
+    bytes: MappedBytes,
+}
+
+struct RunningOutput {
+    encoding: crate::curve::scalars::ScalarEncoding,
+    sink: MappedOutput,
+}
+
+impl RunningInput {
+    fn has(&self, elements: &Range<u64>) -> bool {
+        elements.end * self.given.spec.encoding.width() as u64 <= self.bytes.len()
+    }
+
+    fn elements(&self) -> EncodedScalars<'_> {
+        let PlacedInput { spec, reduce } = self.given;
+        let names = ElementNames { field: "elements", first: 0 };
+        let (count, source) = (spec.count as usize, &self.bytes);
+        EncodedScalars { encoding: spec.encoding, reduce, count, names, source }
+    }
+}
+
+impl RunningCall {
+    /// Begins a run. `bases` has one element per MSM step.
+    pub fn begin(
+        executor: &dyn Executor,
+        call: CallToRun,
+        bases: Vec<Bases>,
+        find: FindMemory<'_>,
+    ) -> Result<Self> {
+        let program = Arc::new(OperationProgram::new(call.steps)?);
+        let specs: Vec<_> = call.inputs.iter().map(|input| input.spec).collect();
+        let wanted: Vec<OutputSpec> = call.outputs.iter().map(|output| output.spec).collect();
+        let mut run = executor.start(program, &specs, wanted, call.verify)?;
+        run.limit_time_on_host(call.time_on_host_max);
+        let mut outputs = Vec::with_capacity(call.outputs.len());
+        for output in call.outputs {
+            outputs.push(match output.vector {
+                Some(placed) => {
+                    let mut bytes = MappedBytes::default();
+                    bytes.add(0, &placed.pieces, find)?;
+                    let sink = MappedOutput::new(bytes);
+                    Some(RunningOutput { encoding: placed.encoding, sink })
+                }
+                None => None,
+            });
+        }
+        let inputs = call.inputs.into_iter();
+        let inputs = inputs.map(|given| RunningInput { given, bytes: MappedBytes::default() });
+        let deadline = call.time_left.and_then(|left| Instant::now().checked_add(left));
+        run.begin(&bases)?;
+        let (control, inputs) = (JobControl::new(deadline), inputs.collect());
+        Ok(Self { run, control, inputs, outputs, bases })
+    }
+
+    pub fn control(&self) -> JobControl {
+        self.control.clone()
+    }
+
+    /// Adds bytes that have arrived, and goes on until the run needs others, or for a time slice.
+    pub fn advance(&mut self, arrived: &[ArrivedBytes], find: FindMemory<'_>) -> Result<Advanced> {
+        for ArrivedBytes { input, start, pieces } in arrived {
+            let input = self.inputs.get_mut(*input as usize);
+            let input = input.ok_or_else(|| Error::Internal("the run has no such input".into()))?;
+            input.bytes.add(*start, pieces, find)?;
+        }
+        let begun = Instant::now();
+        let state = loop {
+            let awaited = self.run.awaited();
+            let is_here = |next: &AwaitedElements| self.inputs[next.input].has(&next.elements);
+            if !awaited.as_ref().is_none_or(is_here) || begun.elapsed() > TIME_SLICE {
+                let awaited = awaited.map(|AwaitedElements { input, elements }| AwaitedInput {
+                    input: input as u32,
+                    elements,
+                });
+                break RunState::Awaits(awaited);
+            }
+            if let Some(report) = self.step()? {
+                break RunState::Done(Box::new(self.finished(report)));
+            }
+        };
+        Ok(Advanced { written: self.take_written(), state })
+    }
+
+    fn step(&mut self) -> Result<Option<RunReport>> {
+        let inputs: Vec<_> = self.inputs.iter().map(RunningInput::elements).collect();
+        let sinks = self.outputs.iter().map(|output| {
+            let RunningOutput { encoding, sink } = output.as_ref()?;
+            Some(ElementSink { encoding: *encoding, sink })
+        });
+        let sinks: Vec<_> = sinks.collect();
+        let operands = RunOperands { inputs: &inputs, bases: &self.bases, sinks: &sinks };
+        self.run.step(&operands, &self.control)
+    }
+
+    fn take_written(&self) -> Vec<WrittenBytes> {
+        let outputs = self.outputs.iter().enumerate();
+        let written = outputs.filter_map(|(number, output)| {
+            let ranges = output.as_ref()?.sink.take_written();
+            Some(ranges.into_iter().map(move |bytes| WrittenBytes { output: number as u32, bytes }))
+        });
+        written.flatten().collect()
+    }
+
+    fn finished(&self, report: RunReport) -> FinishedRun {
+        let RunReport { points, steps, executor } = report;
+        let modelled = self.run.plan().modelled;
+        let steps = steps.into_iter().map(|step| FinishedStep {
+            duration: step.duration,
+            method: step.method,
+            verified: step.verified,
+            verify_time: step.verify_time,
+        });
+        let stages = executor
+            .stages
+            .iter()
+            .map(|stage| FinishedStage { name: stage.name.to_owned(), duration: stage.duration });
+        FinishedRun {
+            points: points.into_iter().map(|sums| sums.map(SerializedSums)).collect(),
+            steps: steps.collect(),
+            engine: executor.engine.to_owned(),
+            device: executor.device,
+            stages: stages.collect(),
+            checked_on_device: executor.checked_on_device,
+            modelled_total: modelled.total,
+            longest_step: modelled.longest.0,
+        }
+    }
+}
+
+/// The runs that are in progress, by the server's number.
+#[derive(Default)]
+pub struct Runs(parking_lot::Mutex<std::collections::HashMap<u64, RunSlot>>);
+
+struct RunSlot {
+    control: JobControl,
+    /// `None` while a lane advances it.
+    call: Option<Box<RunningCall>>,
+    is_dropped: bool,
+}
+
+impl Runs {
+    /// Advances run `number` by `advance`, which gets the run; `begin` makes it if it is new.
+    pub fn advance(
+        &self,
+        number: u64,
+        begin: Option<impl FnOnce() -> Result<RunningCall>>,
+        advance: impl FnOnce(&mut RunningCall) -> Result<Advanced>,
+    ) -> Result<Advanced, WorkerFailure> {
+        let missing = || Error::Internal("the run is not known, or is being advanced".into());
+        let mut call = match begin {
+            Some(begin) => {
+                let call = Box::new(begin()?);
+                let control = call.control();
+                let slot = RunSlot { control, call: None, is_dropped: false };
+                self.0.lock().insert(number, slot);
+                call
+            }
+            None => {
+                let mut runs = self.0.lock();
+                runs.get_mut(&number).and_then(|slot| slot.call.take()).ok_or_else(missing)?
+            }
+        };
+        let advanced = advance(&mut call);
+        let is_over = !matches!(&advanced, Ok(Advanced { state: RunState::Awaits(_), .. }));
+        let mut runs = self.0.lock();
+        match runs.get_mut(&number) {
+            Some(slot) if !is_over && !slot.is_dropped => slot.call = Some(call),
+            _ => {
+                runs.remove(&number);
+            }
+        }
+        drop(runs);
+        advanced.map_err(WorkerFailure::from)
+    }
+
+    pub fn cancel(&self, number: u64) {
+        if let Some(slot) = self.0.lock().get(&number) {
+            slot.control.cancel();
+        }
+    }
+
+    /// Drops a run, at once or when its lane returns it.
+    pub fn drop_run(&self, number: u64) {
+        let mut runs = self.0.lock();
+        let Some(slot) = runs.get_mut(&number) else { return };
+        slot.control.cancel();
+        slot.is_dropped = true;
+        let call = slot.call.take();
+        if call.is_some() {
+            runs.remove(&number);
+        }
+        drop(runs);
+        drop(call);
+    }
+}

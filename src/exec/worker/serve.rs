@@ -1,0 +1,290 @@
+//! A worker process: opens one GPU, and computes what the server asks for over its socket.
+
+use std::{
+    collections::HashMap,
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use parking_lot::{Mutex, RwLock};
+use tracing::{debug, warn};
+
+use super::{
+    failure::WorkerFailure,
+    mapped::MappedMemory,
+    message::{
+        AdvanceRequest, Advanced, ControlReply, ControlRequest, DeviceReading, LaneOutcome,
+        LaneReply, LaneRequest, MapBasesRequest, MapRequest, NamedBases, PointsRequest, ReadyGpu,
+        WorkerHello, WorkerSettings, WorkerTask,
+    },
+    running::{RunningCall, Runs},
+    sandbox,
+    socket::{self, Received},
+};
+use crate::{
+    curve::{
+        Group,
+        layout::points_as_bytes,
+        points::{BadElement, Bases, CurvePoint},
+    },
+    device::{CudaDriver, DevicePolicy},
+    engine::{
+        DeviceInfo, PointChecker,
+        cpu::{ArkworksEngine, CpuEngine},
+        cuda::{
+            CudaEngine, DeviceFault, DeviceSelection, FaultClass, GpuPolicy, GpuUnavailable,
+            OpenOptions, exit_without_handlers, open,
+        },
+    },
+    error::{Error, Result},
+    exec::{Executor, GpuExecutor},
+    region::{PointsFile, SharedMemory},
+};
+
+/// The exit code after a fault of the GPU.
+const LOST_GPU: i32 = 70;
+
+struct Worker {
+    engine: Arc<CudaEngine>,
+    executor: GpuExecutor,
+    memories: RwLock<HashMap<u64, Arc<MappedMemory>>>,
+    bases: RwLock<HashMap<u64, Bases>>,
+    runs: Runs,
+    faults: Arc<SeenFaults>,
+}
+
+/// The faults that the device has reported since the server was told.
+#[derive(Default)]
+struct SeenFaults {
+    classes: Mutex<Vec<FaultClass>>,
+    /// False while the device is opened and tested, which fails if there is a fault.
+    is_serving: AtomicBool,
+}
+
+/// Serves until the server closes the socket.
+///
+/// Errors: those of the socket.
+pub fn serve(socket: &UnixStream) -> io::Result<()> {
+    let Received { message, .. } = socket::receive(socket)?;
+    let settings = match message {
+        WorkerTask::CountDevices(driver) => {
+            let count =
+                CudaDriver::load(driver.as_deref()).and_then(|driver| driver.device_count());
+            let hello = count.map_or_else(unusable, WorkerHello::Counted);
+            return socket::send(socket, &hello, None);
+        }
+        WorkerTask::Serve(settings) => settings,
+    };
+    let worker = match Worker::open(&settings) {
+        Ok(worker) => Arc::new(worker),
+        Err(hello) => return socket::send(socket, &hello, None),
+    };
+    sandbox::enter().unwrap_or_else(|error| warn!(%error, "the worker keeps its rights"));
+    socket::send(socket, &worker.hello(), None)?;
+    loop {
+        let Received { message, file } = match socket::receive(socket) {
+            // Lanes may be computing, and nobody waits for what they do.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => exit_without_handlers(0),
+            received => received?,
+        };
+        let reply = worker.control(message, file).unwrap_or_else(ControlReply::Failed);
+        socket::send(socket, &reply, None)?;
+    }
+}
+
+fn unusable(unavailable: GpuUnavailable) -> WorkerHello {
+    let is_on_a_gpu_host = unavailable.is_on_a_gpu_host();
+    // The server says which device it is about.
+    let reason = match unavailable.left_out() {
+        [only] => only.reason.to_string(),
+        _ => unavailable.to_string(),
+    };
+    WorkerHello::Unusable { reason, is_on_a_gpu_host }
+}
+
+impl Worker {
+    fn open(settings: &WorkerSettings) -> Result<Self, WorkerHello> {
+        let failed = |error: Error| WorkerHello::Unusable {
+            reason: error.to_string(),
+            is_on_a_gpu_host: true,
+        };
+        let cpu = CpuEngine::new(settings.threads).map_err(failed)?;
+        let oracle = ArkworksEngine::new(settings.verify_threads).map_err(failed)?;
+        let selection =
+            DeviceSelection { driver: settings.driver.clone(), devices: vec![settings.device] };
+        let faults = Arc::<SeenFaults>::default();
+        let seen = faults.clone();
+        let options = OpenOptions {
+            memory_percent: settings.memory_percent,
+            timeout: settings.timeout,
+            on_fault: Arc::new(move |fault| seen.add(fault)),
+            policy: DevicePolicy::default(),
+        };
+        let policy = GpuPolicy {
+            msm_scalars_min: settings.msm_scalars_min,
+            ntt_elements_min: settings.ntt_elements_min,
+            ..GpuPolicy::default()
+        };
+        let opened = open(&selection, &options).map_err(unusable)?;
+        let engine = Arc::new(CudaEngine::new(cpu, opened, policy).map_err(unusable)?);
+        let executor = GpuExecutor::new(engine.clone(), Arc::new(oracle));
+        faults.is_serving.store(true, Ordering::Release);
+        let (memories, bases, runs) = Default::default();
+        Ok(Self { engine, executor, memories, bases, runs, faults })
+    }
+
+    /// The GPU with current readings.
+    fn device(&self) -> Option<DeviceReading> {
+        self.engine.devices().into_iter().find_map(|device| {
+            let DeviceInfo { name, units, memory_bytes, gpu, .. } = device;
+            Some(DeviceReading { name, units, memory_bytes, gpu: gpu? })
+        })
+    }
+
+    fn hello(&self) -> WorkerHello {
+        let self_test = self.device().map(|device| device.gpu.self_test).unwrap_or_default();
+        let facts = self.engine.model().gpus[0].clone();
+        WorkerHello::Ready(Box::new(ReadyGpu { facts, self_test }))
+    }
+
+    fn control(
+        self: &Arc<Self>,
+        request: ControlRequest,
+        file: Option<OwnedFd>,
+    ) -> Result<ControlReply, String> {
+        let file = || file.ok_or_else(|| "the request needs a descriptor".to_owned());
+        match request {
+            ControlRequest::OpenLane => self.open_lane(file()?.into())?,
+            ControlRequest::Map(request) => self.map(&request, file()?)?,
+            ControlRequest::Unmap(memory) => drop(self.memories.write().remove(&memory)),
+            ControlRequest::MapBases(request) => self.map_bases(&request, file()?)?,
+            ControlRequest::DropBases(object) => drop(self.bases.write().remove(&object)),
+            ControlRequest::Cancel(run) => self.runs.cancel(run),
+            ControlRequest::DropRun(run) => self.runs.drop_run(run),
+            ControlRequest::Describe => {
+                let reading = self.device().ok_or("there is no reading")?;
+                return Ok(ControlReply::Described(Box::new(reading)));
+            }
+        }
+        Ok(ControlReply::Done)
+    }
+
+    fn open_lane(self: &Arc<Self>, lane: UnixStream) -> Result<(), String> {
+        let worker = self.clone();
+        let serve = move || {
+            if let Err(error) = worker.serve_lane(&lane) {
+                debug!(%error, "a lane ended");
+            }
+        };
+        let thread = thread::Builder::new().name("capstan-lane".into()).spawn(serve);
+        thread.map(drop).map_err(|error| error.to_string())
+    }
+
+    fn map(&self, request: &MapRequest, file: OwnedFd) -> Result<(), String> {
+        let &MapRequest { memory: number, bytes, pinned_bytes } = request;
+        let memory = SharedMemory::map_sparse(file, bytes as usize).map_err(|e| e.to_string())?;
+        let memory = Arc::new(memory);
+        let pinning = match pinned_bytes {
+            0 => None,
+            bytes => self.executor.pin_memory(&memory, bytes as usize),
+        };
+        self.memories.write().insert(number, Arc::new(MappedMemory { _pinning: pinning, memory }));
+        Ok(())
+    }
+
+    fn map_bases(&self, request: &MapBasesRequest, file: OwnedFd) -> Result<(), String> {
+        let &MapBasesRequest { object, group, offset } = request;
+        let bases = PointsFile::map(file, offset).and_then(|file| file.into_bases(group));
+        self.bases.write().insert(object, bases.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn serve_lane(&self, lane: &UnixStream) -> io::Result<()> {
+        loop {
+            let Received { message, .. } = match socket::receive(lane) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                received => received?,
+            };
+            let answer = AssertUnwindSafe(|| self.answer(message));
+            let outcome = catch_unwind(answer).unwrap_or_else(|_| {
+                LaneOutcome::Failed(WorkerFailure::Internal("a job panicked".into()))
+            });
+            let faults = std::mem::take(&mut *self.faults.classes.lock());
+            socket::send(lane, &LaneReply { outcome, faults }, None)?;
+        }
+    }
+
+    fn answer(&self, request: LaneRequest) -> LaneOutcome {
+        let answered = match request {
+            LaneRequest::Advance(request) => self.advance(*request).map(LaneOutcome::Advanced),
+            LaneRequest::CheckPoints(request) => {
+                self.check_points(&request).map(LaneOutcome::Checked).map_err(WorkerFailure::from)
+            }
+        };
+        answered.unwrap_or_else(LaneOutcome::Failed)
+    }
+
+    fn advance(&self, request: AdvanceRequest) -> Result<Advanced, WorkerFailure> {
+        let AdvanceRequest { run, begin, arrived } = request;
+        let find = |number: u64| self.memories.read().get(&number).cloned();
+        let begin = begin.map(|call| {
+            move || {
+                let bases = call.bases.iter().map(|named| self.find_bases(named));
+                let bases = bases.collect::<Result<Vec<_>>>()?;
+                RunningCall::begin(&self.executor, call, bases, &find)
+            }
+        });
+        self.runs.advance(run, begin, |call| call.advance(&arrived, &find))
+    }
+
+    fn find_bases(&self, named: &NamedBases) -> Result<Bases> {
+        let &NamedBases { object, start, len } = named;
+        let found = self.bases.read().get(&object).cloned();
+        let range = found.and_then(|bases| bases.slice(start as usize, len as usize));
+        range.ok_or_else(|| Error::Internal("the bases are not mapped".into()))
+    }
+
+    fn check_points(&self, request: &PointsRequest) -> Result<Result<(), BadElement>> {
+        match request.group {
+            Group::G1 => self.check_group_points::<crate::curve::G1Affine>(request),
+            Group::G2 => self.check_group_points::<crate::curve::G2Affine>(request),
+        }
+    }
+
+    fn check_group_points<A: CurvePoint>(
+        &self,
+        request: &PointsRequest,
+    ) -> Result<Result<(), BadElement>> {
+        let PointsRequest { encoding, from, to, .. } = request;
+        let missing = || Error::Internal("memory is not mapped".into());
+        let find = |number| self.memories.read().get(&number).cloned().ok_or_else(missing);
+        let (source, destination) = (find(from.memory)?, find(to.memory)?);
+        let mut bytes = vec![0; from.len as usize];
+        source.memory.read(from.start as usize, &mut bytes);
+        let mut points = vec![A::zero(); bytes.len() / encoding.point_bytes(A::GROUP)];
+        let checked = self.engine.check(*encoding, &bytes, A::points_mut(&mut points))?;
+        let decoded = points_as_bytes(&points);
+        if checked.is_ok() && decoded.len() as u64 == to.len {
+            destination.memory.write(to.start as usize, decoded);
+        }
+        Ok(checked)
+    }
+}
+
+impl SeenFaults {
+    /// Notes a fault for the server. After a fatal one, the process ends: it cannot use the GPU
+    /// again, and its end tells the server.
+    fn add(&self, fault: &DeviceFault) {
+        let class = fault.class();
+        self.classes.lock().push(class);
+        if class == FaultClass::Fatal && self.is_serving.load(Ordering::Acquire) {
+            exit_without_handlers(LOST_GPU);
+        }
+    }
+}

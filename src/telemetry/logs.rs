@@ -1,0 +1,82 @@
+//! Logs to standard error.
+
+use std::io::IsTerminal;
+
+use tracing::Dispatch;
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{self, MakeWriter, format::FmtSpan},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
+
+use super::TelemetryError;
+
+/// Format of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people to read.
+    Human,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Installs logging to standard error.
+///
+/// Errors: `Filter`; `Installed` if the process has a subscriber already.
+pub fn install_logs(format: LogFormat, level: &str) -> Result<(), TelemetryError> {
+    let filter = EnvFilter::builder().parse(level)?;
+    Ok(logs(format, filter, std::io::stderr, std::io::stderr().is_terminal()).try_init()?)
+}
+
+/// Logs to `writer`. A span is logged when it closes, with its fields, busy time and idle time.
+/// Spans that the filter disables cost nothing.
+fn logs<W>(format: LogFormat, filter: EnvFilter, writer: W, ansi: bool) -> Dispatch
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let layer = fmt::layer().with_writer(writer).log_internal_errors(false);
+    let layer = layer.with_span_events(FmtSpan::CLOSE);
+    let registry = tracing_subscriber::registry().with(filter);
+    match format {
+        LogFormat::Human => registry.with(layer.with_ansi(ansi)).into(),
+        LogFormat::Json => registry.with(layer.json().flatten_event(true)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Seek},
+        sync::Arc,
+    };
+
+    use super::*;
+
+    #[test]
+    fn logs_spans_if_the_level_enables_them() {
+        let logged = |format, level: &str| {
+            let log = Arc::new(tempfile::tempfile().unwrap());
+            let subscriber = logs(format, level.parse().unwrap(), log.clone(), false);
+            tracing::dispatcher::with_default(&subscriber, || {
+                let job = tracing::debug_span!("job", n = 7, run_us = tracing::field::Empty);
+                let _here = job.enter();
+                tracing::info!(bytes = 9, "within");
+                job.record("run_us", 8);
+            });
+            let mut text = String::new();
+            (&*log).rewind().unwrap();
+            (&*log).read_to_string(&mut text).unwrap();
+            text
+        };
+        let text = logged(LogFormat::Json, "debug");
+        let [within, end] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+        assert!(within.contains(r#""spans":[{"n":7,"name":"job"}]"#), "{text}");
+        assert!(end.contains(r#""message":"close","time.busy":"#), "{text}");
+        assert!(end.contains(r#""span":{"n":7,"run_us":8,"name":"job"}"#), "{text}");
+        let text = logged(LogFormat::Human, "debug");
+        assert!(text.contains("job{n=7}: ") && text.contains("job{n=7 run_us=8}: "), "{text}");
+        let text = logged(LogFormat::Json, "info");
+        assert!(text.lines().count() == 1 && !text.contains("job"), "{text}");
+    }
+}

@@ -1,0 +1,228 @@
+//! Worker processes: what the daemon does when they end.
+
+use std::{
+    fs,
+    process::Child,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ark_ec::{CurveGroup as _, VariableBaseMSM as _};
+use ark_ff::{Field as _, UniformRand as _};
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+use ark_std::rand::{SeedableRng as _, rngs::StdRng};
+use capstan::{
+    client::{
+        ClientError, Group, NttOptions, NttTransform, PointEncoding, ProgramBuilder, ProgramRun,
+        PutOptions, RunOptions, blocking::BlockingClient,
+    },
+    curve::{Fr, G1Affine, G1Projective, points},
+};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    daemon::{free_address, metric, start, stop},
+    emulated,
+};
+
+const N: usize = 1 << 8;
+
+/// The number of GPUs whose workers serve.
+const USED: &str = r#"capstan_devices{state="used"}"#;
+
+/// The worker processes of a daemon, in the order of their start.
+fn workers(daemon: &Child) -> Vec<Pid> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // It may have ended meanwhile.
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+        let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        let (state, parent) = (fields[0], fields[1]);
+        if parent == daemon.id().to_string() && state != "Z" {
+            found.push(id);
+        }
+    }
+    found.sort_unstable();
+    found.into_iter().filter_map(Pid::from_raw).collect()
+}
+
+fn wait_until(what: &str, is_true: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_true() {
+        assert!(begun.elapsed() < Duration::from_secs(300), "never: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn status_of(process: Pid, field: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+    line.trim().to_owned()
+}
+
+fn maps(process: u32, library: &str) -> bool {
+    fs::read_to_string(format!("/proc/{process}/maps")).unwrap().contains(library)
+}
+
+/// Points, scalars, and what the daemon should make of them.
+struct Expected {
+    points: Vec<G1Affine>,
+    scalars: Vec<Fr>,
+    sum: G1Projective,
+    transformed: Vec<Fr>,
+}
+
+impl Expected {
+    fn new() -> Self {
+        let mut rng = StdRng::seed_from_u64(5);
+        let points: Vec<_> = (0..N).map(|_| G1Projective::rand(&mut rng)).collect();
+        let points = G1Projective::normalize_batch(&points);
+        let scalars: Vec<_> = (0..N).map(|_| Fr::rand(&mut rng)).collect();
+        let sum = G1Projective::msm(&points, &scalars).unwrap();
+        let transformed = Radix2EvaluationDomain::<Fr>::new(N).unwrap().fft(&scalars);
+        Self { points, scalars, sum, transformed }
+    }
+
+    /// MSMs, transforms and a program, until `is_over`. Counts the calls.
+    fn call_until(&self, address: &str, calls: &AtomicU32, is_over: &AtomicBool) {
+        let client = BlockingClient::connect(address).unwrap();
+        let bases = client.put_bases(&self.points).unwrap();
+        let mut program = ProgramBuilder::new();
+        let input = program.input(N as u64).unwrap();
+        let transformed = program.ntt(input, NttTransform::forward()).unwrap();
+        let back = program.ntt(transformed, NttTransform::inverse()).unwrap();
+        let sums = program.msm(&bases, back).unwrap();
+        let program = program.build().unwrap();
+        while !is_over.load(Ordering::Relaxed) {
+            assert_eq!(client.msm(&bases, &self.scalars).unwrap(), self.sum);
+            let mut values = self.scalars.clone();
+            let done = client.ntt(&mut values, NttOptions::default()).unwrap();
+            assert!(values == self.transformed, "a wrong transform");
+            assert_eq!(done.execution.engine, "cuda");
+            let run = ProgramRun::new(&program).input(input, &self.scalars).send_points(sums);
+            let result = client.run_with(run, RunOptions::default()).unwrap();
+            assert_eq!(result.points(sums).unwrap(), [self.sum]);
+            calls.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn killed_workers_cost_no_call() {
+    const KILLS: u32 = 4;
+    let metrics = free_address();
+    let flags = ["--engine", "cuda", "--metrics-listen", &metrics.to_string()];
+    let (child, address) = start(&flags, &[("EMU_DEVICES", "2")]);
+    let devices = workers(&child).len();
+    assert!(devices > 0);
+    let (expected, calls, is_over) = (Expected::new(), AtomicU32::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| expected.call_until(&address, &calls, &is_over));
+        }
+        let some_calls = || {
+            let before = calls.load(Ordering::Relaxed);
+            wait_until("calls", || calls.load(Ordering::Relaxed) > before + 3);
+        };
+        for kill in 0..KILLS {
+            some_calls();
+            let all = workers(&child);
+            let victim = all[kill as usize % all.len()];
+            kill_process(victim, Signal::KILL).unwrap();
+            wait_until("a successor", || {
+                metric(metrics, "capstan_worker_restarts_total") == u64::from(kill) + 1
+                    && metric(metrics, USED) == devices as u64
+            });
+        }
+        some_calls();
+        is_over.store(true, Ordering::Relaxed);
+    });
+    stop(child);
+}
+
+/// A stopped process stands for a kernel that never ends.
+#[test]
+fn a_worker_that_does_not_answer_is_replaced() {
+    let flags = ["--engine", "cuda", "--cuda-timeout-ms", "2000", "--cuda-devices", "0"];
+    let (child, address) = start(&flags, &[]);
+    let expected = Expected::new();
+    let client = BlockingClient::connect(&address).unwrap();
+    let stopped = workers(&child)[0];
+    kill_process(stopped, Signal::STOP).unwrap();
+    let mut values = expected.scalars.clone();
+    client.ntt(&mut values, NttOptions::default()).unwrap();
+    assert!(values == expected.transformed, "a wrong transform");
+    assert!(!workers(&child).contains(&stopped), "the worker was kept");
+    stop(child);
+}
+
+#[test]
+fn only_workers_load_the_driver_and_they_give_up_rights() {
+    let (child, _) = start(&["--engine", "cuda"], &[]);
+    let library = emulated::driver().map_or("libcuda.so".into(), |path| path.display().to_string());
+    assert!(!maps(child.id(), &library), "the daemon has loaded the driver");
+    for worker in workers(&child) {
+        assert!(maps(worker.as_raw_nonzero().get() as u32, &library));
+        assert_eq!(status_of(worker, "NoNewPrivs:"), "1");
+        assert_eq!(status_of(worker, "Seccomp:"), "2", "no filter");
+    }
+    let all = workers(&child);
+    stop(child);
+    wait_until("the workers end", || {
+        all.iter().all(|worker| !fs::exists(format!("/proc/{}", worker.as_raw_nonzero())).unwrap())
+    });
+}
+
+/// The host checks the points after two workers were lost with them.
+#[test]
+fn points_are_checked_although_each_worker_fails() {
+    if emulated::driver().is_none() {
+        return println!("skipped: faults are not injected into a GPU");
+    }
+    // The self-test launches it twice.
+    let env = [("EMU_FAULT", "g1_check_points:3:700")];
+    let metrics = free_address();
+    let flags = ["--engine", "cuda", "--metrics-listen", &metrics.to_string()];
+    let (child, address) = start(&flags, &env);
+    let client = BlockingClient::connect(&address).unwrap();
+    let mut rng = StdRng::seed_from_u64(8);
+    let one = G1Projective::rand(&mut rng);
+    let sums = std::iter::successors(Some(one), |sum| Some(sum + one)).take(5000);
+    let all = G1Projective::normalize_batch(&sums.collect::<Vec<_>>());
+    let bytes = points::encode(PointEncoding::Montgomery, &all);
+    let (group, encoding) = (Group::G1, PointEncoding::Montgomery);
+    let put = client.put_encoded(group, encoding, &bytes, PutOptions::default()).unwrap();
+    assert_eq!(put.count, 5000);
+    wait_until("two restarts", || metric(metrics, "capstan_worker_restarts_total") == 2);
+    assert!(metric(metrics, r#"capstan_device_faults_total{class="fatal"}"#) <= 2);
+    stop(child);
+}
+
+#[test]
+fn a_run_that_fails_each_worker_is_refused_and_other_runs_go_on() {
+    if emulated::driver().is_none() {
+        return println!("skipped: faults are not injected into a GPU");
+    }
+    // No self-test and no other call of this test launches it.
+    let (child, address) = start(&["--engine", "cuda"], &[("EMU_FAULT", "fr_batch_inverse:1:700")]);
+    let client = BlockingClient::connect(&address).unwrap();
+    let mut program = ProgramBuilder::new();
+    let three = Fr::from(3);
+    let powers = program.powers(Fr::ONE, three, 1 << 10).unwrap();
+    let inverses = program.invert(powers).unwrap();
+    let program = program.build().unwrap();
+    let run = ProgramRun::new(&program).send(inverses);
+    let Err(ClientError::Refused(refusal)) = client.run_with(run, RunOptions::default()) else {
+        panic!("the run succeeded")
+    };
+    assert_eq!(refusal.reason_text, "LOST_TWICE");
+    let expected = Expected::new();
+    let mut values = expected.scalars.clone();
+    let done = client.ntt(&mut values, NttOptions::default()).unwrap();
+    assert!(values == expected.transformed && done.execution.engine == "cuda");
+    stop(child);
+}
