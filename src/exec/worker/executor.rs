@@ -13,6 +13,7 @@ use super::{
     pool::WorkerPool,
     process::LiveWorker,
     run::WorkerRun,
+    sent_bases::BasesScope,
     shares::MemoryShare,
 };
 use crate::{
@@ -93,7 +94,7 @@ impl WorkerExecutor {
         });
         let control = JobControl::default();
         for _ in 0..ATTEMPTS {
-            let Some(worker) = self.pool.choose(&[], &control)? else { break };
+            let Some(worker) = self.pool.choose(&[], BasesScope::WholeObject, &control)? else { break };
             let timeout = 2 * self.pool.settings().timeout;
             let LaneReply { outcome, .. } = match worker.request(&request, None, &control, timeout)
             {
