@@ -16,7 +16,7 @@ use capstan::{
         scalars::ScalarEncoding,
     },
     engine::{
-        ComputedMsm, EncodedScalars, JobControl, MsmNttEngine,
+        ComputedMsm, EncodedScalars, EngineModel, JobControl, MsmNttEngine,
         cpu::CpuEngine,
         cuda::{CudaEngine, GpuPolicy},
     },

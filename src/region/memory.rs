@@ -280,7 +280,7 @@ mod tests {
 
     /// The blocks that the system holds for the file, in bytes.
     fn resident(memory: &SharedMemory) -> usize {
-        fs::fstat(memory.file()).unwrap().st_blocks as usize * 512
+        fs::fstat(memory.file()).expect("a file").st_blocks as usize * 512
     }
 
     #[test]

@@ -151,7 +151,8 @@ mod tests {
             panic!("another group")
         };
         assert_eq!(*read, *points);
-        let again = SharedBases::new(&Bases::G1(read)).unwrap();
+        let read = Bases::G1(read);
+        let again = SharedBases::new(&read).unwrap();
         assert!(again.sealed.is_none(), "points in a file are not copied");
         let mut writer = File::from(file.try_clone_to_owned().unwrap());
         assert!(writer.write_all(&[1]).is_err(), "not sealed");
