@@ -58,7 +58,7 @@ impl WorkerLink {
         self.control_within(CONTROL_TIMEOUT, request, file)
     }
 
-    /// Like [`Self::control`], with a time limit for the answer. A worker that exceeds it is killed.
+    /// Like [`Self::control`], with another time limit. A worker that exceeds it is killed.
     pub fn control_within(
         &self,
         timeout: Duration,
