@@ -148,7 +148,7 @@ fn killed_workers_cost_no_call() {
 /// A stopped process stands for a kernel that never ends.
 #[test]
 fn a_worker_that_does_not_answer_is_replaced() {
-    let flags = ["--engine", "cuda", "--cuda-timeout-ms", "2000", "--cuda-devices", "0"];
+    let flags = ["--engine", "cuda", "--cuda-timeout-ms", "6000", "--cuda-devices", "0"];
     let (child, address) = start(&flags, &[]);
     let expected = Expected::new();
     let client = BlockingClient::connect(&address).unwrap();
