@@ -103,20 +103,13 @@ pub enum WorkerTask {
 pub enum WorkerHello {
     Counted(u32),
     /// The GPU is open and has passed its test.
-    Ready(Box<ReadyGpu>),
+    Ready(Box<GpuFacts>),
     /// Why there is no device, or why it cannot be used.
     Unusable {
         reason: String,
         /// Whether the host has GPUs.
         is_on_a_gpu_host: bool,
     },
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ReadyGpu {
-    pub facts: GpuFacts,
-    /// The outcome of the self-test, in a sentence.
-    pub self_test: String,
 }
 
 /// What a worker reports of its device.

@@ -18,11 +18,15 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{
     link::{WorkerLink, WorkerLost, kill},
-    message::{ControlRequest, LaneReply, LaneRequest, ReadyGpu, WorkerHello, WorkerTask},
+    message::{ControlRequest, LaneReply, LaneRequest, WorkerHello, WorkerTask},
     sent_bases::SentBases,
     socket,
 };
-use crate::{engine::JobControl, error::Error, telemetry};
+use crate::{
+    engine::{JobControl, cuda::GpuFacts},
+    error::Error,
+    telemetry,
+};
 
 /// The name of workers in lists of processes.
 const PROCESS_NAME: &str = "capstand";
@@ -70,7 +74,7 @@ pub struct StartedWorker {
 
 /// A process that serves.
 pub struct LiveWorker {
-    pub gpu: ReadyGpu,
+    pub facts: GpuFacts,
     pub link: WorkerLink,
     idle_lanes: Mutex<Vec<UnixStream>>,
     pub bases: SentBases,
@@ -121,10 +125,10 @@ impl StartedWorker {
     }
 
     /// The worker, which has said that it is ready, and its process.
-    pub fn into_live(self, gpu: ReadyGpu, piece_timeout: Duration) -> (LiveWorker, Child) {
+    pub fn into_live(self, facts: GpuFacts, piece_timeout: Duration) -> (LiveWorker, Child) {
         let worker = LiveWorker {
-            link: WorkerLink::new(gpu.facts.index, self.process, self.socket),
-            gpu,
+            link: WorkerLink::new(facts.index, self.process, self.socket),
+            facts,
             idle_lanes: Mutex::default(),
             bases: SentBases::default(),
             piece_timeout,

@@ -29,7 +29,7 @@ use crate::{
         AwaitedElements, Executor, HostExecutor, ModelledTime, ProgramPlan, RunInProgress,
         RunOperands, RunReport, StepReport, call::RunCall,
     },
-    program::ValueId,
+    program::{StepKind, ValueId},
     telemetry,
 };
 
@@ -124,7 +124,7 @@ impl WorkerRun {
         }
         let time_left = control.deadline().map(|at| at.saturating_duration_since(Instant::now()));
         let (number, known) = (self.pool.next_run(), vec![0; operands.inputs.len()]);
-        debug!(run = number, device = worker.gpu.facts.index, "begins on a worker");
+        debug!(run = number, device = worker.facts.index, "begins on a worker");
         let written = outputs.iter().filter_map(|output| output.vector.as_ref());
         let written: Vec<_> = written.flat_map(|vector| vector.pieces.iter().copied()).collect();
         let call = CallToRun {
@@ -216,7 +216,7 @@ impl WorkerRun {
     fn count_loss(&mut self) -> Result<()> {
         self.losses += 1;
         if self.losses >= LOSSES_MAX {
-            let names = self.call.program.steps().iter().map(crate::program::StepKind::name);
+            let names = self.call.program.steps().iter().map(StepKind::name);
             let steps: Vec<_> = names.take(8).collect();
             warn!(?steps, "two workers were lost while they computed a call: the call is refused");
             return Err(Error::LostTwice);
@@ -239,7 +239,7 @@ impl WorkerRun {
     fn report(&self, finished: FinishedRun) -> RunReport {
         let steps = finished.steps.into_iter().zip(self.call.program.steps());
         let steps = steps.map(|(step, operation)| StepReport {
-            operation: crate::program::StepKind::name(operation),
+            operation: operation.name(),
             duration: step.duration,
             method: step.method,
             verified: step.verified,

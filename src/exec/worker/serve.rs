@@ -22,7 +22,7 @@ use super::{
     message::{
         AdvanceRequest, Advanced, ControlReply, ControlRequest, DeviceReading, LOST_GPU,
         LaneOutcome, LaneReply, LaneRequest, MapBasesRequest, MapRequest, NamedBases,
-        PointsRequest, ReadyGpu, WorkerHello, WorkerSettings, WorkerTask,
+        PointsRequest, WorkerHello, WorkerSettings, WorkerTask,
     },
     running::{RunningCall, Runs},
     sandbox,
@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     curve::{
-        Group,
+        G1Affine, G2Affine, Group,
         layout::points_as_bytes,
         points::{BadElement, Bases, CurvePoint},
     },
@@ -149,9 +149,7 @@ impl Worker {
     }
 
     fn hello(&self) -> WorkerHello {
-        let self_test = self.device().map(|device| device.gpu.self_test).unwrap_or_default();
-        let facts = self.engine.model().gpus[0].clone();
-        WorkerHello::Ready(Box::new(ReadyGpu { facts, self_test }))
+        WorkerHello::Ready(Box::new(self.engine.model().gpus[0].clone()))
     }
 
     fn control(
@@ -257,8 +255,8 @@ impl Worker {
 
     fn check_points(&self, request: &PointsRequest) -> Result<Result<(), BadElement>> {
         match request.group {
-            Group::G1 => self.check_group_points::<crate::curve::G1Affine>(request),
-            Group::G2 => self.check_group_points::<crate::curve::G2Affine>(request),
+            Group::G1 => self.check_group_points::<G1Affine>(request),
+            Group::G2 => self.check_group_points::<G2Affine>(request),
         }
     }
 

@@ -3,10 +3,11 @@
 use std::{io, process::Child, time::Duration};
 
 use super::{
-    message::{ReadyGpu, WorkerHello, WorkerTask},
+    message::{WorkerHello, WorkerTask},
     process::{LiveWorker, StartedWorker},
     settings::WorkerPoolSettings,
 };
+use crate::engine::cuda::GpuFacts;
 
 /// Time to open and test a GPU: the self-test of a slow one takes seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(300);
@@ -65,14 +66,14 @@ pub fn start_worker(
     let failed = |error: io::Error| format!("its worker failed: {error}").into();
     let task = WorkerTask::Serve(Box::new(settings.of_device(device)));
     let mut started = StartedWorker::start(&settings.command, &task).map_err(failed)?;
-    let ready: io::Result<Result<Box<ReadyGpu>, _>> =
+    let ready: io::Result<Result<Box<GpuFacts>, _>> =
         started.hello(START_TIMEOUT).map(|hello| match hello {
-            WorkerHello::Ready(gpu) => Ok(gpu),
+            WorkerHello::Ready(facts) => Ok(facts),
             hello => Err(StartFailure::of(hello)),
         });
     match ready {
-        Ok(Ok(gpu)) => {
-            let (worker, child) = started.into_live(*gpu, settings.timeout);
+        Ok(Ok(facts)) => {
+            let (worker, child) = started.into_live(*facts, settings.timeout);
             Ok(ReadyWorker { worker, child })
         }
         not_ready => {

@@ -85,7 +85,7 @@ pub fn start_pool(settings: WorkerPoolSettings) -> Result<Arc<WorkerPool>, NoWor
         let reasons: Vec<_> = left_out.iter().map(|left_out| left_out.reason.clone()).collect();
         return Err(NoWorkers { reason: reasons.join("; "), is_on_a_gpu_host });
     }
-    let gpus = first.iter().map(|ready| ready.worker.gpu.facts.clone()).collect();
+    let gpus = first.iter().map(|ready| ready.worker.facts.clone()).collect();
     let pool = Arc::new(WorkerPool::new(settings, gpus, left_out.len()));
     for (slot, ready) in first.into_iter().enumerate() {
         let child = pool.publish(slot, ready);
