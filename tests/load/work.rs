@@ -88,6 +88,8 @@ pub struct Worker<'a> {
     pub number: u64,
     /// A vector that is uploaded and not yet released.
     vector: Option<UploadKey>,
+    /// Whether bases that no other client has are uploaded and not yet released.
+    has_own_bases: bool,
 }
 
 /// The outcome of a call.
@@ -111,7 +113,8 @@ impl<'a> Worker<'a> {
     pub async fn new(known: &'a Expected, client: Client, rng: StdRng, number: u64) -> Self {
         let g1 = client.put_bases(&known.g1).await.unwrap();
         let g2 = client.put_bases(&known.g2).await.unwrap();
-        let mut worker = Self { known, client, g1, g2, rng, number, vector: None };
+        let (vector, has_own_bases) = (None, false);
+        let mut worker = Self { known, client, g1, g2, rng, number, vector, has_own_bases };
         worker.put(known.ntt_cases.len() - 1).await.unwrap();
         worker
     }
@@ -125,6 +128,7 @@ impl<'a> Worker<'a> {
                     Ok(done) => done,
                     Err(_) => {
                         self.release_vector_left_behind().await;
+                        self.release_bases_left_behind().await?;
                         Ok(Outcome::Cancelled)
                     }
                 }
@@ -232,16 +236,43 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Uploads bases that no other client has, and uses them once.
-    async fn bases(&mut self) -> Result<Outcome, ClientError> {
-        let own = G1Projective::generator() * Fr::from(self.number + 2);
+    /// A point that no other client has.
+    fn own_point(&self) -> G1Projective {
+        G1Projective::generator() * Fr::from(self.number + 2)
+    }
+
+    /// Uploads bases that no other client has.
+    async fn put_own_bases(&mut self) -> Result<BasesHandle<G1Affine>, ClientError> {
+        let own = self.own_point();
         let points = G1Projective::normalize_batch(&[own, own.double(), own.double().double()]);
-        let bases = self.client.put_bases(&points).await?;
+        self.has_own_bases = true;
+        self.client.put_bases(&points).await
+    }
+
+    async fn release_own_bases(&mut self, id: BasesId) -> Result<(), ClientError> {
+        self.client.release(id).await?;
+        self.has_own_bases = false;
+        Ok(())
+    }
+
+    /// Uploads bases, uses them once and releases them.
+    async fn bases(&mut self) -> Result<Outcome, ClientError> {
+        let bases = self.put_own_bases().await?;
         let scalars = [Fr::from(3), Fr::from(5), Fr::from(7)];
         let sum = self.client.msm(&bases, &scalars).await?;
-        assert_eq!(sum, own * Fr::from(3 + 2 * 5 + 4 * 7));
-        self.client.release(bases.id()).await?;
+        assert_eq!(sum, self.own_point() * Fr::from(3 + 2 * 5 + 4 * 7));
+        self.release_own_bases(bases.id()).await?;
         Ok(Outcome::Put)
+    }
+
+    /// Releases the bases that a cancelled call left on the server, where each set takes a
+    /// descriptor. Uploads them again, since the first upload may still be in progress.
+    async fn release_bases_left_behind(&mut self) -> Result<(), ClientError> {
+        if self.has_own_bases {
+            let bases = self.put_own_bases().await?;
+            self.release_own_bases(bases.id()).await?;
+        }
+        Ok(())
     }
 
     /// Sends an invalid request, which must be refused with the promised code.
