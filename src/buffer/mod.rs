@@ -1,5 +1,6 @@
 //! Payload memory: budgeted, filled out of order, limited in fragments, zeroed on release.
 
+mod outgoing;
 mod payload_memory;
 mod payload_view;
 mod pool;

@@ -106,6 +106,17 @@ impl PayloadMemory {
         pieces
     }
 
+    /// The part of the server's payload memory that holds the bytes of `range`, which have memory.
+    /// `None` if they lie in several parts or in a region.
+    pub fn single_part(&self, range: Range<u64>) -> Option<Range<usize>> {
+        if self.region.is_some() {
+            return None;
+        }
+        let mut parts = self.parts(range);
+        let first = parts.next()?;
+        parts.try_fold(first, |all, part| (all.end == part.start).then_some(all.start..part.end))
+    }
+
     /// The parts of the shared memory that hold the longest prefix of `range` that devices access
     /// directly.
     pub fn pinned_parts(&self, range: Range<u64>) -> Vec<Range<usize>> {

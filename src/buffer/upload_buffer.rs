@@ -23,7 +23,7 @@ pub type ProgressListener = dyn Fn() + Send + Sync;
 /// A payload of known length. Each byte is written once; later copies of it are ignored. Zeroed on
 /// drop; `Debug` prints no content.
 pub struct UploadBuffer {
-    memory: PayloadMemory,
+    pub(super) memory: PayloadMemory,
     state: Mutex<ReceiveState>,
 }
 

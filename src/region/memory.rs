@@ -183,6 +183,18 @@ impl SharedMemory {
         Ok(fs::fallocate(&self.file, PUNCH_HOLE, start as u64, len as u64)?)
     }
 
+    /// The bytes of a range that nobody writes as long as the slice exists.
+    ///
+    /// Shape: the range lies in the memory.
+    #[cfg(feature = "server")]
+    pub fn stable_bytes(&self, start: usize, len: usize) -> &[u8] {
+        // SAFETY: mapped while `self` is borrowed. The only caller is a payload that shares itself
+        // with the reader of the slice: each of its bytes is written once, before it counts as
+        // received, and is wiped when the last share is dropped. Workers of the server, which map
+        // the memory too, get no other place to write.
+        unsafe { slice::from_raw_parts(self.address(start, len), len) }
+    }
+
     /// The range as a source of copies by a device. Only its address and length may be used.
     ///
     /// Shape: the range lies in the memory.

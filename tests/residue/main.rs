@@ -10,6 +10,7 @@ mod faulty_engine;
 mod programs;
 #[path = "../common/run_program.rs"]
 mod run_program;
+mod sent_chunks;
 
 use std::{
     sync::{Arc, atomic::Ordering, mpsc},
@@ -230,6 +231,7 @@ fn no_freed_block_holds_a_secret() {
     msms(&bench);
     ntts(&bench);
     programs::run(&bench);
+    sent_chunks::run(&bench);
     failures(&bench);
     uploads(&bench);
     #[cfg(feature = "formats")]
@@ -328,10 +330,7 @@ fn uploads(bench: &JobRunner) {
     bench.assert_wiped("vectors released and expired", |counter| {
         let uploads = Uploads::new(8, bench.pool.clone());
         for id in 1..=3 {
-            let held = vec![counter.acquire(1).expect("within the limit")];
-            let vector_payload =
-                UploadBuffer::from_bytes(&bench.pool, &bytes, held).expect("memory");
-            uploads.insert(vector(id), Arc::new(vector_payload)).expect("within the limit");
+            uploads.insert(vector(id), bench.upload(&bytes, counter)).expect("within the limit");
         }
         uploads.release(UploadId([1; 16])).expect("is stored");
         assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO), 2);
