@@ -77,8 +77,12 @@ pub enum Error {
     /// The caller's deadline passed.
     #[error("the deadline passed: allow more time, or send less")]
     Deadline,
-    /// A stream or an unfinished upload received too little data for this long.
-    #[error("too little data within {} ms: send faster, or raise idle_timeout_ms", .0.as_millis())]
+    /// A stream or an unfinished upload received too little data for this long, or a client read
+    /// too little of a response.
+    #[error(
+        "too little data within {} ms: send or read faster, or raise idle_timeout_ms",
+        .0.as_millis()
+    )]
     Idle(Duration),
     /// The client disconnected or cancelled, or the upload ended elsewhere.
     #[error("cancelled: the client disconnected, or the upload ended on another stream")]

@@ -11,7 +11,7 @@ use super::{
     ntt::{self, AdmittedNtt},
     receive::{self, StreamedUploads, UploadChunk},
     response,
-    result_stream::ResponseStream,
+    response_queue::ResponseStream,
     run::AdmittedRun,
     single_step::GivenVector,
     state::ServerState,
@@ -159,7 +159,7 @@ impl Compute for ComputeService {
             let output = if request.keep {
                 Output::Kept(ntt::store_rows(&call, rows, encoding)?)
             } else {
-                let data = response::zeroized_bytes(rows.copy(0, rows.len() as usize));
+                let data = rows.bytes(0, rows.len() as usize);
                 let encoding = response::scalar_encoding(encoding) as i32;
                 Output::Rows(v1::InlineVector { encoding, data })
             };

@@ -18,6 +18,7 @@ mod read_object;
 mod receive;
 mod regions;
 mod response;
+mod response_queue;
 mod result_stream;
 mod routes;
 mod run;

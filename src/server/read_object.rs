@@ -3,13 +3,12 @@
 use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
-use tokio::{sync::mpsc, task::spawn_blocking, time::timeout};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
+use tokio::task::spawn_blocking;
 
 use super::{
     call::CallContext,
-    response::{self, CHUNK_BYTES},
+    response::CHUNK_BYTES,
+    response_queue::{ReaderPatience, ResponseSender, ResponseStream, response_queue},
 };
 use crate::{
     curve::points::{self, Bases, PointEncoding},
@@ -81,57 +80,59 @@ impl GetSource {
     }
 
     /// The chunk at byte `offset`.
-    fn chunk(&self, host: &ComputeHost, offset: u64) -> Bytes {
+    ///
+    /// Errors: `Internal`.
+    async fn chunk(&self, host: &Arc<ComputeHost>, offset: u64) -> Result<Bytes> {
         match self {
             Self::Vector(used, range) => {
                 let start = range.start + offset;
-                let len = CHUNK_BYTES.min((range.end - start) as usize);
-                response::zeroized_bytes(used.upload().payload.copy(start, len))
+                // Ends at a multiple of a chunk, as the blocks of payload memory do.
+                let chunk = CHUNK_BYTES as u64 - start % CHUNK_BYTES as u64;
+                Ok(used.upload().payload.bytes(start, chunk.min(range.end - start) as usize))
             }
             Self::Bases(bases, encoding) => {
                 let width = encoding.point_bytes(bases.group());
                 let first = offset as usize / width;
                 let count = (CHUNK_BYTES / width).min(bases.len() - first);
-                let piece = bases.slice(first, count);
-                let encode = || match &piece {
-                    Some(Bases::G1(points)) => points::encode(*encoding, points),
-                    Some(Bases::G2(points)) => points::encode(*encoding, points),
-                    None => Vec::new(),
+                let piece = bases.slice(first, count).ok_or(Error::NotFound)?;
+                let (host, encoding) = (host.clone(), *encoding);
+                let encode = move || match &piece {
+                    Bases::G1(points) => points::encode(encoding, points),
+                    Bases::G2(points) => points::encode(encoding, points),
                 };
-                host.run_sized(count * width, encode).into()
+                let encoded = spawn_blocking(move || host.run_sized(count * width, encode)).await;
+                let failed = |_| Error::Internal("encoding points panicked".into());
+                Ok(encoded.map_err(failed)?.into())
             }
         }
     }
-}
 
-/// Sends the range. Gives up on a reader that accepts nothing for the idle timeout.
-pub fn send(
-    call: &CallContext,
-    source: GetSource,
-) -> ReceiverStream<std::result::Result<v1::GetResponse, Status>> {
-    let (sender, receiver) = mpsc::channel(SEND_AHEAD);
-    let (idle, host) = (call.state.settings.idle_timeout, call.state.compute.clone());
-    tokio::spawn(async move {
-        let (total, mut offset) = (source.bytes(), 0);
-        let source = Arc::new(source);
+    /// Errors: `Internal`, and those of [`ResponseSender::send`].
+    async fn send_all(
+        self,
+        host: &Arc<ComputeHost>,
+        sender: &ResponseSender<v1::GetResponse>,
+    ) -> Result<()> {
+        let (total, mut offset) = (self.bytes(), 0);
         while offset < total {
-            let (held, host) = (source.clone(), host.clone());
-            let read = spawn_blocking(move || held.chunk(&host, offset)).await;
-            let Ok(data) = read else {
-                // Without an error, the end would look like the end of the object.
-                let failed = Error::Internal("reading an object panicked".into());
-                let _gone = timeout(idle, sender.send(Err(failed.into()))).await;
-                return;
-            };
+            let data = self.chunk(host, offset).await?;
             let bytes = data.len() as u64;
-            let chunk = Some(v1::Chunk { offset, data });
-            let sent = timeout(idle, sender.send(Ok(v1::GetResponse { chunk }))).await;
-            if bytes == 0 || !matches!(sent, Ok(Ok(()))) {
-                return;
-            }
+            sender.send(v1::GetResponse { chunk: Some(v1::Chunk { offset, data }) }).await?;
             telemetry::sent(bytes);
             offset += bytes;
         }
+        Ok(())
+    }
+}
+
+/// Sends the range. Gives up on a reader that accepts nothing for the idle timeout or until the
+/// deadline.
+pub fn send(call: &CallContext, source: GetSource) -> ResponseStream<v1::GetResponse> {
+    let (sender, stream) = response_queue(SEND_AHEAD, ReaderPatience::of(call));
+    let host = call.state.compute.clone();
+    tokio::spawn(async move {
+        let sent = source.send_all(&host, &sender).await;
+        sender.finish(sent).await;
     });
-    ReceiverStream::new(receiver)
+    stream
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zeroize::Zeroizing;
 
 use crate::{
     curve::scalars::ScalarEncoding,
@@ -21,19 +20,6 @@ pub const CHUNK_BYTES: usize = 256 << 10;
 
 pub fn as_micros_u64(time: Duration) -> u64 {
     time.as_micros() as u64
-}
-
-/// Bytes that are zeroed when the transport drops them.
-pub fn zeroized_bytes(bytes: impl Into<Zeroizing<Vec<u8>>>) -> Bytes {
-    Bytes::from_owner(ZeroizedBytes(bytes.into()))
-}
-
-struct ZeroizedBytes(Zeroizing<Vec<u8>>);
-
-impl AsRef<[u8]> for ZeroizedBytes {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
 }
 
 pub fn execution(report: JobReport) -> v1::Execution {

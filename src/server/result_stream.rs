@@ -5,18 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{
-    sync::{Notify, mpsc},
-    time::timeout,
-};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
+use tokio::sync::Notify;
 
 use super::{
     call::CallContext,
     call_record::CallRecord,
     receive::{self, StreamedUploads},
-    response::{self, CHUNK_BYTES},
+    response::CHUNK_BYTES,
+    response_queue::{ReaderPatience, ResponseSender, ResponseStream, response_queue},
     status::CallError,
 };
 use crate::{
@@ -28,7 +24,8 @@ use crate::{
     wire::v1,
 };
 
-/// Maximum number of chunks queued for a slow reader; it bounds the memory that the reader holds.
+/// Maximum number of chunks queued for a slow reader. They share the memory of their payload, and
+/// are dropped if the reader takes none for the idle timeout.
 const CHUNKS_AHEAD: usize = 8;
 
 /// What a call answers with: chunks of vectors, then a summary.
@@ -72,7 +69,7 @@ pub struct ResultStream<R: StreamedResult> {
     input: StreamedUploads,
     vectors: Vec<SentVector>,
     call_started: Instant,
-    idle_timeout: Duration,
+    patience: ReaderPatience,
     /// Send chunks as they are computed; false if they are checked, which needs all of them first.
     sends_early: bool,
     /// Notified when bytes of inputs or results arrive.
@@ -85,10 +82,6 @@ enum JobState<T> {
     /// `None` once its summary is sent.
     Done(Option<FinishedJob<T>>),
 }
-
-pub type ResponseStream<M> = ReceiverStream<std::result::Result<M, Status>>;
-
-type ResponseSender<M> = mpsc::Sender<std::result::Result<M, Status>>;
 
 impl<R: StreamedResult> ResultStream<R> {
     pub fn new(
@@ -110,7 +103,7 @@ impl<R: StreamedResult> ResultStream<R> {
             input,
             vectors,
             call_started: call.started,
-            idle_timeout: call.state.settings.idle_timeout,
+            patience: ReaderPatience::of(call),
             sends_early: verify == Verification::None,
             progress,
             _listener: listener,
@@ -181,41 +174,37 @@ impl<R: StreamedResult> ResultStream<R> {
     }
 
     /// Sends the vectors in chunks, then the summary. Gives up on a reader that accepts nothing for
-    /// the idle timeout.
+    /// the idle timeout or until the deadline.
     fn send(mut self) -> ResponseStream<R::Response> {
-        let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+        let (sender, stream) = response_queue(CHUNKS_AHEAD, self.patience);
         tokio::spawn(async move {
             let sent = tokio::select! {
                 biased;
                 sent = self.send_all(&sender) => sent,
                 () = sender.closed() => Err(Error::Cancelled),
             };
-            let Err(error) = sent else { return };
-            let error = CallError::from(error);
-            if let JobState::Running(_) = self.job {
+            if let (Err(error), JobState::Running(_)) = (&sent, &self.job) {
+                let error = CallError::from(error.clone());
                 self.input.end(Some(&error));
                 // The call was counted as successful when the response began.
                 CallRecord::new(R::OP).finish(Some(&error));
             }
-            let _gone = timeout(self.idle_timeout, sender.send(Err(error.into()))).await;
+            drop(self);
+            sender.finish(sent).await;
         });
-        ReceiverStream::new(receiver)
+        stream
     }
 
-    /// Errors: those of the job; `Cancelled` if the reader has gone.
+    /// Errors: those of the job and of [`ResponseSender::send`].
     async fn send_all(&mut self, sender: &ResponseSender<R::Response>) -> Result<()> {
-        let (send_started, idle) = (Instant::now(), self.idle_timeout);
-        let send = async |response| {
-            let sent = timeout(idle, sender.send(Ok(response))).await;
-            sent.ok().and_then(|sent| sent.ok()).ok_or(Error::Cancelled)
-        };
+        let send_started = Instant::now();
         for SentVector { output, payload } in std::mem::take(&mut self.vectors) {
             let len = payload.len();
             for offset in (0..len).step_by(CHUNK_BYTES) {
                 let bytes = (len - offset).min(CHUNK_BYTES as u64);
                 self.wait_for_bytes(&payload, offset + bytes).await?;
-                let data = response::zeroized_bytes(payload.copy(offset, bytes as usize));
-                send(self.result.chunk(output, v1::Chunk { offset, data })).await?;
+                let data = payload.bytes(offset, bytes as usize);
+                sender.send(self.result.chunk(output, v1::Chunk { offset, data })).await?;
                 telemetry::sent(bytes);
             }
         }
@@ -225,8 +214,7 @@ impl<R: StreamedResult> ResultStream<R> {
         {
             let receive = self.input.receive_time_since(self.call_started);
             let times = StreamTimes { receive, send: send_started.elapsed() };
-            // If the reader has gone, only the summary is lost.
-            let _gone = send(self.result.summary(finished, times)).await;
+            sender.send(self.result.summary(finished, times)).await?;
         }
         Ok(())
     }

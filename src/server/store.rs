@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     call, import, read_object,
     receive::{self, UploadChunk},
     regions, response,
+    response_queue::ResponseStream,
     state::ServerState,
 };
 use crate::{
@@ -92,7 +92,7 @@ impl Store for StoreService {
         .await
     }
 
-    type GetStream = ReceiverStream<Result<v1::GetResponse, Status>>;
+    type GetStream = ResponseStream<v1::GetResponse>;
 
     async fn get(
         &self,

@@ -22,6 +22,7 @@ mod programs;
 mod regions;
 mod runs;
 mod scalars;
+mod slow_readers;
 mod slow_senders;
 mod table;
 mod transport;

@@ -1,0 +1,129 @@
+//! Readers that stall: the server gives up their results, though their connection stays open.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use capstan::{
+    server::ServerSettings,
+    wire::v1::{self, ntt_stream_response::Message},
+};
+use futures_util::stream;
+use tonic::{
+    Code, Request,
+    transport::{Channel, Endpoint},
+};
+
+use crate::{
+    daemon::{UNREACHED_LIMIT, compute, load, messages, programs, store, until_idle},
+    table::{World, assert_status, settings},
+};
+
+const IDLE: Duration = Duration::from_millis(500);
+
+/// Results of one chunk, and of more chunks than wait for a reader.
+const SIZES: [u32; 2] = [10, 17];
+
+/// A connection of which each stream can receive `window` bytes until its reader reads.
+async fn connection(world: &World, window: u32) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("http://{}", world.daemon.address));
+    let endpoint = endpoint.expect("an address").initial_stream_window_size(window);
+    endpoint.connect().await.expect("the server accepts")
+}
+
+fn ntt_request(lg_n: u32) -> Vec<v1::NttStreamRequest> {
+    let vector = messages::new_vector(v1::ScalarEncoding::Canonical, 1 << lg_n);
+    messages::ntt_stream(messages::ntt_spec(lg_n), vector, chunks(lg_n))
+}
+
+/// Elements that are zero.
+fn chunks(lg_n: u32) -> Vec<v1::Chunk> {
+    let (bytes, zeros) = (32_usize << lg_n, Bytes::from_static(&[0; 256 << 10]));
+    let chunk = |start| {
+        let len = zeros.len().min(bytes - start);
+        messages::chunk(start as u64, zeros.slice(..len))
+    };
+    (0..bytes).step_by(zeros.len()).map(chunk).collect()
+}
+
+/// Asserts that the world's own connection and the stalled one are open.
+async fn assert_both_open(world: &World) {
+    assert_eq!(load(&world.channel).await.connections, 2, "the connection was closed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_for_a_closed_window_are_given_up_after_the_idle_timeout() {
+    let world = World::new(ServerSettings { idle_timeout: IDLE, ..settings() }).await;
+    let stalled = connection(&world, 0).await;
+    for lg_n in SIZES {
+        let ntt = compute(&stalled).ntt_stream(stream::iter(ntt_request(lg_n))).await;
+        let ntt = ntt.expect("the response begins");
+        until_idle(&world.channel, "a transform that nobody reads").await;
+
+        let operations = [programs::input(1, 1 << 10), programs::pad(0, 1 << lg_n)];
+        let input = programs::inline(&messages::random(1 << 10));
+        let header = programs::call(operations, vec![input], vec![programs::send(1)]);
+        let run = compute(&stalled).run(stream::iter(programs::run(header, vec![]))).await;
+        let run = run.expect("the response begins");
+        until_idle(&world.channel, "a run that nobody reads").await;
+        assert_both_open(&world).await;
+        drop((ntt, run));
+    }
+    world.assert_healthy("a closed window").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn vectors_for_a_closed_window_are_given_up_after_the_idle_timeout() {
+    let world = World::new(ServerSettings { idle_timeout: IDLE, ..settings() }).await;
+    let stalled = connection(&world, 0).await;
+    for lg_n in SIZES {
+        let id = messages::id();
+        let vector = messages::vector(&id, v1::ScalarEncoding::Canonical, 1 << lg_n);
+        let put = messages::put_vector(vector, chunks(lg_n));
+        store(&world.channel).put(stream::iter(put)).await.expect("room for the vector");
+        let get = v1::GetRequest {
+            id: Some(v1::get_request::Id::UploadId(id.clone())),
+            ..Default::default()
+        };
+        let unread = store(&stalled).get(get).await.expect("the response begins");
+        let release =
+            v1::ReleaseRequest { id: Some(v1::release_request::Id::UploadId(id.clone())) };
+        store(&world.channel).release(release).await.expect("the vector exists");
+        until_idle(&world.channel, "a vector that nobody reads").await;
+        assert_both_open(&world).await;
+        drop(unread);
+    }
+    world.assert_healthy("a closed window").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_for_a_closed_window_are_given_up_at_the_deadline() {
+    let world = World::new(settings()).await;
+    assert_eq!(settings().idle_timeout, UNREACHED_LIMIT);
+    let stalled = connection(&world, 0).await;
+    for lg_n in SIZES {
+        let mut request = Request::new(stream::iter(ntt_request(lg_n)));
+        request.set_timeout(Duration::from_secs(3));
+        let unread = compute(&stalled).ntt_stream(request).await.expect("the response begins");
+        until_idle(&world.channel, "a transform that nobody reads").await;
+        assert_both_open(&world).await;
+        drop(unread);
+    }
+    world.assert_healthy("a closed window and a deadline").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_resumes_too_late_gets_an_error() {
+    let world = World::new(ServerSettings { idle_timeout: IDLE, ..settings() }).await;
+    let stalled = connection(&world, 1 << 16).await;
+    let ntt = compute(&stalled).ntt_stream(stream::iter(ntt_request(SIZES[1]))).await;
+    let mut ntt = ntt.expect("the response begins").into_inner();
+    until_idle(&world.channel, "a transform that nobody reads").await;
+    let refused = loop {
+        match ntt.message().await {
+            Ok(Some(message)) => assert!(matches!(message.message, Some(Message::Chunk(_)))),
+            Ok(None) => panic!("an incomplete response looks complete"),
+            Err(refused) => break refused,
+        }
+    };
+    assert_status("a late reader", &refused, Code::DeadlineExceeded, "IDLE");
+}
