@@ -178,6 +178,8 @@ async fn ntt_equals_arkworks(client: &Client, lg_n: u32, batch: u32) {
         let report = client.ntt(&mut rows, options.clone()).await.unwrap();
         assert!(rows == expected, "2^{lg_n} forward, coset {coset:?}");
         assert!(!report.execution.engine.is_empty());
+        let owned = client.ntt_owned(values.clone(), options.clone()).await.unwrap();
+        assert!(owned.values == expected, "2^{lg_n} owned, coset {coset:?}");
         let options = NttOptions { direction: Direction::Inverse, ..options };
         client.ntt(&mut rows, options).await.unwrap();
         assert!(rows == values, "2^{lg_n} back, coset {coset:?}");

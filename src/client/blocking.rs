@@ -89,6 +89,7 @@ blocking! {
         scalars: impl Into<ScalarInput<'a>>, options: MsmOptions
     ) -> EncodedMsmResult;
     ntt[](values: &mut [Fr], options: NttOptions) -> NttReport;
+    ntt_owned[](values: Vec<Fr>, options: NttOptions) -> NttResult;
     ntt_padded[](values: &[Fr], lg_n: u32, options: NttOptions) -> NttResult;
     ntt_bytes[](encoding: ScalarEncoding, bytes: &[u8], options: NttOptions) -> EncodedNttResult;
     alloc_vector[](len: usize) -> SharedVector;

@@ -15,7 +15,7 @@ use super::{
     download::{DownloadProgress, copy_chunk},
     error::{ClientError, Result},
     ntt_spec::NttCallSpec,
-    payload::OutgoingBytes,
+    payload::{OutgoingBytes, OwnedElements},
     release::ReleaseOnDrop,
     striped_upload::PutHeader,
 };
@@ -32,7 +32,7 @@ use crate::{
 /// Results of at least this size are kept on the server and downloaded over several connections.
 const STRIPED_BYTES: u64 = 8 << 20;
 
-/// Result of an NTT of padded rows.
+/// Result of an NTT that returns its rows.
 #[derive(Debug)]
 pub struct NttResult {
     /// The rows, one after another.
@@ -43,29 +43,48 @@ pub struct NttResult {
 
 enum RowBuffers<'a> {
     InPlace(&'a mut [u8]),
-    Separate { input: &'a [u8], output: &'a mut [u8] },
+    /// As `InPlace`, but sent without a copy.
+    Owned(OwnedElements),
+    Separate {
+        input: &'a [u8],
+        output: &'a mut [u8],
+    },
 }
 
 impl RowBuffers<'_> {
-    fn input(&self) -> &[u8] {
+    fn input_bytes(&self) -> u64 {
         match self {
-            Self::InPlace(rows) => rows,
-            Self::Separate { input, .. } => input,
+            Self::InPlace(rows) => rows.len() as u64,
+            Self::Owned(rows) => rows.as_bytes().len() as u64,
+            Self::Separate { input, .. } => input.len() as u64,
         }
     }
 
+    fn output_bytes(&self) -> u64 {
+        match self {
+            Self::InPlace(_) | Self::Owned(_) => self.input_bytes(),
+            Self::Separate { output, .. } => output.len() as u64,
+        }
+    }
+
+    /// Where to write the result. What [`Self::payload`] returned should be dropped.
     fn output(&mut self) -> &mut [u8] {
         match self {
             Self::InPlace(rows) | Self::Separate { output: rows, .. } => rows,
+            Self::Owned(rows) => rows.as_bytes_mut(),
         }
     }
 
     fn payload(&self) -> OutgoingBytes<'_> {
-        OutgoingBytes::Secret(self.input())
+        match self {
+            Self::InPlace(rows) => OutgoingBytes::Secret(rows),
+            Self::Owned(rows) => OutgoingBytes::Shared(rows.share()),
+            Self::Separate { input, .. } => OutgoingBytes::Secret(input),
+        }
     }
 
-    fn total_bytes(&mut self) -> u64 {
-        (self.input().len() + self.output().len()) as u64
+    fn total_bytes(&self) -> u64 {
+        self.input_bytes() + self.output_bytes()
     }
 }
 
@@ -93,6 +112,25 @@ impl Client {
         let report = self.run_ntt(spec, &mut rows, options).await?;
         convert::check_canonical(values)?;
         Ok(report)
+    }
+
+    /// Like [`Self::ntt`], but sends the values without a copy. The result is received into the
+    /// same memory.
+    ///
+    /// Errors: those of [`Self::ntt`], which wipe and drop the values.
+    pub async fn ntt_owned(&self, values: Vec<Fr>, options: NttOptions) -> Result<NttResult> {
+        let owned = OwnedElements::new(values);
+        let count = owned.len();
+        let spec = NttCallSpec::new(count, &options, ScalarEncoding::Montgomery)?;
+        if spec.received != count {
+            return Err(ClientError::length("values", spec.received as u64, count as u64));
+        }
+        let mut rows = RowBuffers::Owned(owned);
+        let report = self.run_ntt(spec, &mut rows, options).await?;
+        let RowBuffers::Owned(owned) = rows else { unreachable!("still the same rows") };
+        let mut values = owned.into_elements();
+        convert::check_canonical(&mut values)?;
+        Ok(NttResult { values: mem::take(&mut *values), report })
     }
 
     /// Pads each row with zeros to 2^lg_n elements and transforms it.
@@ -146,7 +184,7 @@ impl Client {
         Box::pin(async move {
             let mut call = self.begin_call(options.deadline);
             let verify = options.verify;
-            let bytes = rows.input().len().max(rows.output().len()) as u64;
+            let bytes = rows.input_bytes().max(rows.output_bytes());
             let reply = if bytes <= self.inner.message_bytes {
                 self.ntt_in_message(spec.message, rows, &mut call).await?
             } else if bytes < STRIPED_BYTES || self.inner.channels.len() == 1 {
@@ -175,7 +213,7 @@ impl Client {
         let Some(Output::Rows(received)) = response.output else {
             return Err(ClientError::invalid_response("the response has no rows"));
         };
-        check_length(received.data.len() as u64, rows.output())?;
+        check_length(received.data.len() as u64, rows.output_bytes())?;
         rows.output().copy_from_slice(&received.data);
         Ok(NttReply { result: response.result, upload: None, download: Duration::ZERO })
     }
@@ -246,11 +284,12 @@ impl Client {
         progress: Option<Progress>,
         call: &mut CallBudget,
     ) -> Result<NttReply> {
-        let (sent_bytes, total) = (rows.input().len() as u64, rows.total_bytes());
+        let (sent_bytes, total) = (rows.input_bytes(), rows.total_bytes());
         let header = PutHeader::Vector(spec.upload);
         let upload = self.chunk_queue(rows.payload(), progress.clone()).with_total(total);
         let put = self.put_payload(header, UploadKey::random()?, &upload, call).await?;
         let upload_time = upload.elapsed();
+        drop(upload);
         let input = convert::object_vector(put.object)?;
         let input_guard = ReleaseOnDrop::new(self, input.id);
         let id = Input::UploadId(input.id.to_bytes());
@@ -261,22 +300,22 @@ impl Client {
         let output = convert::object_vector(Some(output))?;
         let output_guard = ReleaseOnDrop::new(self, output.id);
         let output_bytes = output.count.saturating_mul(output.encoding.width() as u64);
-        check_length(output_bytes, rows.output())?;
+        check_length(output_bytes, rows.output_bytes())?;
         let started = Instant::now();
         let received = DownloadProgress::new(progress, sent_bytes, total);
         // The input is released during the download.
         let reading = self.read_vector(&output, rows.output(), &received, call.deadline);
-        let (read, ()) = tokio::join!(reading, input_guard.release());
-        read?;
+        input_guard.release_later();
+        reading.await?;
         let download = started.elapsed();
-        output_guard.release().await;
+        output_guard.release_sized(output_bytes).await;
         Ok(NttReply { result: response.result, upload: Some(upload_time), download })
     }
 }
 
-fn check_length(received: u64, out: &[u8]) -> Result<()> {
+fn check_length(received: u64, expected: u64) -> Result<()> {
     let problem = "the rows have the wrong length";
-    (received == out.len() as u64).then_some(()).ok_or(ClientError::invalid_response(problem))
+    (received == expected).then_some(()).ok_or(ClientError::invalid_response(problem))
 }
 
 async fn receive_rows(
@@ -294,7 +333,7 @@ async fn receive_rows(
                 received.add(chunk.data.len() as u64);
             }
             Some(Message::Result(result)) => {
-                check_length(offset as u64, out)?;
+                check_length(offset as u64, out.len() as u64)?;
                 return Ok(result);
             }
             None => return Err(ClientError::invalid_response("the rows have the wrong length")),

@@ -3,12 +3,16 @@
 
 use std::{mem, ops::Range, sync::Arc};
 
+use ark_ff::Zero;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
 use super::copy_pool::CopyPool;
-use crate::curve::{Fr, layout::fr_as_bytes};
+use crate::curve::{
+    Fr,
+    layout::{fr_as_bytes, fr_as_bytes_mut},
+};
 
 #[derive(Clone)]
 pub(crate) enum OutgoingBytes<'a> {
@@ -119,11 +123,55 @@ pub(crate) fn owned_fr(elements: impl AsRef<[Fr]> + Send + 'static) -> Bytes {
     Bytes::from_owner(ElementOwner(elements))
 }
 
+/// Elements that are sent without a copy, and then overwritten with a result.
+pub(crate) struct OwnedElements(Arc<Zeroizing<Vec<Fr>>>);
+
+/// A share of [`OwnedElements`].
+struct SharedElements(Arc<Zeroizing<Vec<Fr>>>);
+
+impl AsRef<[Fr]> for SharedElements {
+    fn as_ref(&self) -> &[Fr] {
+        &self.0
+    }
+}
+
+impl OwnedElements {
+    pub fn new(elements: Vec<Fr>) -> Self {
+        Self(Arc::new(Zeroizing::new(elements)))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        fr_as_bytes(&self.0)
+    }
+
+    /// The bytes, without a copy.
+    pub fn share(&self) -> Bytes {
+        owned_fr(SharedElements(self.0.clone()))
+    }
+
+    /// The memory, to be overwritten. It is allocated again if the transport still holds a share,
+    /// after a connection broke for example.
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        if Arc::get_mut(&mut self.0).is_none() {
+            *self = Self::new(vec![Fr::zero(); self.len()]);
+        }
+        fr_as_bytes_mut(Arc::get_mut(&mut self.0).expect("the only share"))
+    }
+
+    pub fn into_elements(self) -> Zeroizing<Vec<Fr>> {
+        Arc::try_unwrap(self.0).unwrap_or_else(|shared| Zeroizing::clone(&shared))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use super::{ChunkPool, CopyPool, OutgoingBytes, Zeroizing, owned_fr};
+    use super::{ChunkPool, CopyPool, OutgoingBytes, OwnedElements, Zeroizing, owned_fr};
     use crate::curve::{Fr, layout::fr_as_bytes};
 
     #[test]
@@ -145,5 +193,21 @@ mod tests {
             assert_eq!(chunks, [&bytes[..33], &bytes[33..97], &bytes[250..]]);
             assert_eq!(payload.as_single_chunk(&threads), bytes);
         }
+    }
+
+    #[test]
+    fn owned_elements_are_overwritten_in_place_unless_they_are_still_shared() {
+        let values: Vec<Fr> = (1..=8).map(Fr::from).collect();
+        let elements = values.clone();
+        let place = elements.as_ptr().cast::<u8>();
+        let mut owned = OwnedElements::new(elements);
+        let sent = owned.share();
+        assert_eq!((sent.as_ptr(), &sent[..]), (place, fr_as_bytes(&values)));
+        drop(sent);
+        assert_eq!(owned.as_bytes_mut().as_ptr(), place);
+        let late = owned.share();
+        owned.as_bytes_mut().fill(0);
+        assert_eq!(late, fr_as_bytes(&values), "overwritten while it is sent");
+        assert_eq!(*owned.into_elements(), [Fr::from(0); 8]);
     }
 }

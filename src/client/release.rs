@@ -11,6 +11,10 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time after which the messages of a dropped call have arrived at the server.
 const STRAGGLER_WAIT: Duration = Duration::from_millis(500);
 
+/// The release of an object below this size is not awaited. A larger one would count against the
+/// server's limits during the next call, and its transfer takes far longer than the wait.
+const AWAITED_BYTES: u64 = 256 << 20;
+
 /// Releases an upload or vector when dropped, however the call ends.
 pub(crate) struct ReleaseOnDrop {
     client: Client,
@@ -23,10 +27,21 @@ impl ReleaseOnDrop {
         Self { client: client.clone(), id: Some(id) }
     }
 
-    /// Releases the object now. Failures are ignored: the server drops unused objects itself.
-    pub async fn release(mut self) {
-        if let Some(id) = self.id.take() {
+    /// Releases an object of `bytes` bytes, and waits for that if it is large. Failures are
+    /// ignored: the server drops unused objects itself.
+    pub async fn release_sized(mut self, bytes: u64) {
+        if bytes < AWAITED_BYTES {
+            self.release_later();
+        } else if let Some(id) = self.id.take() {
             release(&self.client, id).await;
+        }
+    }
+
+    /// Releases the object while the caller continues.
+    pub fn release_later(mut self) {
+        if let (Some(id), Ok(runtime)) = (self.id.take(), Handle::try_current()) {
+            let client = self.client.clone();
+            runtime.spawn(async move { release(&client, id).await });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Vectors in memory that a server on the same host reads and writes.
 
 use std::{
-    fmt, io,
+    fmt, io, mem,
     ops::{Deref, DerefMut},
     path::{Path, PathBuf},
     time::Duration,
@@ -148,6 +148,18 @@ impl SharedVector {
     /// Whether the server reads and writes the vector in place.
     pub fn is_shared(&self) -> bool {
         self.region_id().is_some()
+    }
+
+    /// Replaces the elements by as many others, and returns the old ones, of which only those in
+    /// ordinary memory are left.
+    pub(crate) fn replace(&mut self, elements: Zeroizing<Vec<Fr>>) -> Zeroizing<Vec<Fr>> {
+        match &mut self.memory {
+            VectorMemory::Region(_) => {
+                self.copy_from_slice(&elements);
+                Zeroizing::default()
+            }
+            VectorMemory::Own(old) => mem::replace(old, elements),
+        }
     }
 
     /// The region that begins with the vector.

@@ -1,6 +1,6 @@
 //! Random jobs with known results.
 
-use std::{ops::AddAssign, time::Instant};
+use std::{mem, ops::AddAssign, sync::Arc, time::Instant};
 
 use ark_ec::{CurveGroup, PrimeGroup};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
@@ -46,7 +46,7 @@ pub enum BenchJob {
 
 pub struct BenchMsm<A: CurvePoint> {
     bases: BasesHandle<A>,
-    scalars: Vec<Fr>,
+    scalars: Arc<[Fr]>,
     expected: A::Group,
 }
 
@@ -99,7 +99,7 @@ impl<A: CurvePoint> KnownBases<A> {
             let scalars = random(&format!("scalars {lg_n}"), 1 << lg_n);
             let expected =
                 A::Group::generator() * PointProgression::new().logarithm_of_sum(&scalars);
-            BenchMsm { bases, scalars, expected }
+            BenchMsm { bases, scalars: scalars.into(), expected }
         })
         .await
     }
@@ -124,8 +124,11 @@ impl BenchJob {
                 let (is_right, measurement) = match vector {
                     WorkerVector::Sent(values) => {
                         let begin = Instant::now();
-                        let report = client.ntt(values, NttOptions::default()).await?;
-                        let (latency, NttReport { timing, execution }) = (begin.elapsed(), report);
+                        let row = mem::take(values);
+                        let result = client.ntt_owned(row, NttOptions::default()).await?;
+                        let latency = begin.elapsed();
+                        *values = result.values;
+                        let NttReport { timing, execution } = result.report;
                         (values == expected, Measurement { latency, timing, execution })
                     }
                     WorkerVector::Shared(values) => {
@@ -144,12 +147,15 @@ impl BenchJob {
     pub async fn fill(&self, client: &Client, vector: &mut WorkerVector) -> Result<()> {
         let input = match self {
             Self::MsmG1(BenchMsm { scalars, .. }) | Self::MsmG2(BenchMsm { scalars, .. }) => {
-                scalars
+                &scalars[..]
             }
             Self::Ntt { row, .. } => row,
         };
         match (vector, self) {
-            (WorkerVector::Sent(values), Self::Ntt { .. }) => values.clone_from(input),
+            (WorkerVector::Sent(values), Self::Ntt { .. }) => {
+                values.clear();
+                values.extend_from_slice(input);
+            }
             // MSMs send the scalars of the job, and leave shared ones as they are.
             (WorkerVector::Sent(_), _)
             | (WorkerVector::Shared(Some(_)), Self::MsmG1(_) | Self::MsmG2(_)) => {}
@@ -171,7 +177,7 @@ impl<A: CurvePoint> BenchMsm<A> {
             WorkerVector::Sent(_) => {
                 let begin = Instant::now();
                 let options = MsmOptions::default();
-                let sums = client.msm_with(&self.bases, &self.scalars, options).await?;
+                let sums = client.msm_with(&self.bases, self.scalars.clone(), options).await?;
                 let (latency, MsmResult { points, timing, execution }) = (begin.elapsed(), sums);
                 (points, Measurement { latency, timing, execution })
             }

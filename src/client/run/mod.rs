@@ -119,7 +119,7 @@ impl Client {
     ) -> CallFuture<'a, RunResult> {
         Box::pin(async move {
             let mut result = self.run_borrowed(&run, &options).await?;
-            result.return_vectors(run);
+            result.return_vectors(run, &self.inner.copies);
             Ok(result)
         })
     }
@@ -136,7 +136,7 @@ impl Client {
         for output in &plan.outputs {
             match output.delivery {
                 PlannedDelivery::Keep(vector) => kept.push(self.guard(vector)),
-                PlannedDelivery::Download(vector) => downloads.push(self.guard(vector)),
+                PlannedDelivery::Download(vector) => downloads.push((self.guard(vector), vector)),
                 _ => {}
             }
         }
@@ -151,8 +151,8 @@ impl Client {
         };
         let result = self.finish(&plan, reply, options, &transfer.received, &call).await?;
         kept.iter_mut().for_each(|guard| guard.id = None);
-        for guard in downloads {
-            guard.release().await;
+        for (guard, vector) in downloads {
+            guard.release_sized(vector.count * vector.encoding.width() as u64).await;
         }
         Ok(result)
     }

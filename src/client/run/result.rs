@@ -1,6 +1,6 @@
 //! What a run returns.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use zeroize::Zeroizing;
 
@@ -8,6 +8,7 @@ use super::request::Delivery;
 use crate::{
     client::{
         CurvePoint, Execution, ProgramRun, SharedVector, Timing, VectorInfo, Verification,
+        copy_pool::CopyPool,
         error::{ClientError, Result},
         program::{PointsValue, ProgramTag, VectorValue},
     },
@@ -141,16 +142,17 @@ impl RunResult {
         taken.ok_or(ClientError::input("value", FieldProblem::Missing))
     }
 
-    /// Moves the run's vectors into the result, and copies received elements into them.
-    pub(crate) fn return_vectors(&mut self, run: ProgramRun<'_>) {
+    /// Moves the run's vectors into the result. Received elements replace theirs, which are wiped.
+    pub(crate) fn return_vectors(&mut self, run: ProgramRun<'_>, threads: &CopyPool) {
         let mut vectors: Vec<_> = run.vectors.into_iter().map(Some).collect();
         for (wanted, returned) in run.outputs.iter().zip(&mut self.outputs) {
             let Delivery::ToVector(number) = wanted.delivery else { continue };
             let mut vector = vectors[number].take();
             if let (Some(vector), OutputContent::Vector(elements)) =
-                (&mut vector, &returned.content)
+                (&mut vector, &mut returned.content)
             {
-                vector.copy_from_slice(elements);
+                let old = vector.replace(mem::take(elements));
+                threads.drop_later(32 * old.len(), old);
             }
             returned.content = OutputContent::Shared(vector);
         }
