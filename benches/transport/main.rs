@@ -1,5 +1,6 @@
-//! Uploads of scalars to Capstan against raw tonic: the same bytes, messages and transport
-//! settings, over TCP and a Unix socket, on 1 to 8 connections.
+//! Uploads of scalars to Capstan, and NTTs with results as long as their input, against uploads
+//! to raw tonic: the same bytes, messages and transport settings, over TCP and a Unix socket, on 1
+//! to 8 connections.
 //!
 //! `cargo bench --bench transport`; `-- mib=256 rounds=15` sets the payload and the repeats. The
 //! variants take turns, so that other load affects all of them; ratios are medians over pairs of
@@ -9,11 +10,14 @@ mod raw;
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::time::{Duration, Instant};
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use capstan::{
-    client::{BasesHandle, Client, G1Affine, MsmOptions, ScalarInput},
+    client::{BasesHandle, Client, Fr, G1Affine, MsmOptions, NttOptions, ScalarInput},
     curve::scalars::ScalarEncoding,
     server::ServerSettings,
 };
@@ -38,13 +42,19 @@ enum Variant {
     PutBorrowed,
     /// A streamed MSM with an engine that does nothing.
     Msm,
+    /// A streamed NTT of borrowed elements, with an engine that copies its input.
+    Ntt,
+    /// An NTT of elements that the client owns.
+    NttOwned,
 }
 
-const VARIANTS: [(Variant, &str); 4] = [
+const VARIANTS: [(Variant, &str); 6] = [
     (Variant::Raw, "raw"),
     (Variant::Put, "put"),
     (Variant::PutBorrowed, "put borrowed"),
     (Variant::Msm, "msm stream"),
+    (Variant::Ntt, "ntt"),
+    (Variant::NttOwned, "ntt owned"),
 ];
 
 struct TransportCase {
@@ -52,11 +62,12 @@ struct TransportCase {
     client: Client,
     bases: BasesHandle<G1Affine>,
     payload: Bytes,
+    elements: Vec<Fr>,
 }
 
 impl TransportCase {
     /// Wall time until the call ends, and CPU time until the payload is wiped.
-    async fn run(&self, variant: Variant) -> (Duration, Duration) {
+    async fn run(&mut self, variant: Variant) -> (Duration, Duration) {
         let shared = || ScalarInput::Shared { encoding: ENCODING, bytes: self.payload.clone() };
         let borrowed = ScalarInput::Bytes { encoding: ENCODING, bytes: &self.payload };
         let (used, begun) = (cpu_time(), Instant::now());
@@ -73,6 +84,17 @@ impl TransportCase {
                 self.client.msm_with(&self.bases, shared(), options).await.expect("a result");
                 None
             }
+            Variant::Ntt => {
+                let options = NttOptions::default();
+                self.client.ntt(&mut self.elements, options).await.expect("a result");
+                None
+            }
+            Variant::NttOwned => {
+                let row = mem::take(&mut self.elements);
+                let result = self.client.ntt_owned(row, NttOptions::default()).await;
+                self.elements = result.expect("a result").values;
+                None
+            }
         };
         let taken = begun.elapsed();
         if let Some(vector) = put {
@@ -87,6 +109,7 @@ fn main() {
     let bytes = argument("mib", 128) << 20;
     let rounds = argument("rounds", 9) as usize;
     assert_eq!(bytes % (16 * BASES), 0, "a whole number of scalar vectors");
+    assert!(bytes.is_power_of_two(), "the length of an NTT");
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("raw.sock");
     let raw_unix = format!("unix:{}", socket.display());
@@ -106,8 +129,8 @@ fn main() {
                 let client = client.expect("the server listens");
                 let bases = client.put_bases(&support::infinities(BASES as usize)).await;
                 let bases = bases.expect("room");
-                measure(&TransportCase { raw, client, bases, payload: payload.clone() }, rounds)
-                    .await
+                let (payload, elements) = (payload.clone(), vec![Fr::from(7); bytes as usize / 32]);
+                measure(TransportCase { raw, client, bases, payload, elements }, rounds).await
             });
             show(name, connections, bytes, &samples, &mut records);
         }
@@ -122,8 +145,8 @@ struct VariantTimes {
     cpu: Samples,
 }
 
-async fn measure(lane: &TransportCase, rounds: usize) -> [VariantTimes; 4] {
-    let mut samples: [VariantTimes; 4] = Default::default();
+async fn measure(mut lane: TransportCase, rounds: usize) -> [VariantTimes; VARIANTS.len()] {
+    let mut samples: [VariantTimes; VARIANTS.len()] = Default::default();
     // The first round connects and touches memory.
     for round in 0..=rounds {
         for turn in 0..VARIANTS.len() {
@@ -142,7 +165,7 @@ fn show(
     transport: &str,
     connections: usize,
     bytes: u64,
-    samples: &[VariantTimes; 4],
+    samples: &[VariantTimes],
     records: &mut Vec<String>,
 ) {
     print!("{transport:4} x{connections}");
