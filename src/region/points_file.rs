@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 use rustix::fs::{self, MemfdFlags, SealFlags};
 
 use crate::curve::{
@@ -21,8 +21,10 @@ use crate::curve::{
 /// A mapped file that holds points as Montgomery limbs from some byte on.
 pub struct PointsFile {
     file: OwnedFd,
+    /// Begins with the first point.
     map: Mmap,
-    offset: usize,
+    /// The first byte of the points in the file.
+    offset: u64,
 }
 
 impl PointsFile {
@@ -30,15 +32,31 @@ impl PointsFile {
     /// memory that [`SealedPoints`] has sealed.
     pub fn map(file: impl Into<OwnedFd>, offset: u64) -> io::Result<Self> {
         let file = file.into();
+        let bytes = file_bytes(&file)?.saturating_sub(offset);
+        Self::map_bytes(file, offset, bytes)
+    }
+
+    /// Like [`Self::map`], but maps only the `bytes` bytes from `offset` on.
+    ///
+    /// Fails if the file is shorter.
+    pub fn map_range(file: impl Into<OwnedFd>, offset: u64, bytes: u64) -> io::Result<Self> {
+        let file = file.into();
+        if offset.checked_add(bytes).is_none_or(|end| end > file_bytes(&file).unwrap_or(0)) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Self::map_bytes(file, offset, bytes)
+    }
+
+    fn map_bytes(file: OwnedFd, offset: u64, bytes: u64) -> io::Result<Self> {
+        let len = usize::try_from(bytes).map_err(io::Error::other)?;
         // SAFETY: nobody changes the file, and removing its name keeps the mapping valid.
-        let map = unsafe { Mmap::map(&file) }?;
-        let offset = usize::try_from(offset).map_err(io::Error::other)?;
+        let map = unsafe { MmapOptions::new().offset(offset).len(len).map(&file) }?;
         Ok(Self { file, map, offset })
     }
 
     /// Bytes of all points.
     pub fn points_bytes(&self) -> u64 {
-        self.map.len().saturating_sub(self.offset) as u64
+        self.map.len() as u64
     }
 
     /// All points of the file.
@@ -57,14 +75,16 @@ impl PointsFile {
 
 impl<A: CurvePoint> PointOwner<A> for PointsFile {
     fn points(&self) -> &[A] {
-        // An empty file has no bytes that could be misaligned.
-        let bytes = self.map.get(self.offset..).unwrap_or_default();
-        points_from_bytes(bytes).expect("`into_bases` checked the length, and maps are aligned")
+        points_from_bytes(&self.map).expect("`into_bases` checked the length, and maps are aligned")
     }
 
     fn file(&self) -> Option<FileOfPoints<'_>> {
-        Some(FileOfPoints { file: self.file.as_fd(), offset: self.offset as u64 })
+        Some(FileOfPoints { file: self.file.as_fd(), offset: self.offset })
     }
+}
+
+fn file_bytes(file: &OwnedFd) -> io::Result<u64> {
+    Ok(fs::fstat(file)?.st_size as u64)
 }
 
 /// Memory that points are appended to, and that is sealed in the end.
@@ -102,7 +122,7 @@ impl SealedPoints {
     }
 }
 
-/// A descriptor and an offset by which another process maps `bases`, and all points of their owner.
+/// A descriptor and an offset by which another process maps `bases`.
 pub struct SharedBases<'a> {
     bases: &'a Bases,
     sealed: Option<PointsFile>,
@@ -114,7 +134,7 @@ impl<'a> SharedBases<'a> {
         let mut sealed = None;
         if bases.file().is_none() {
             let mut memory = SealedPoints::default();
-            memory.append(bases.all_of_owner().as_bytes())?;
+            memory.append(bases.as_bytes())?;
             sealed = Some(memory.seal()?);
         }
         Ok(Self { bases, sealed })
@@ -156,6 +176,35 @@ mod tests {
         assert!(again.sealed.is_none(), "points in a file are not copied");
         let mut writer = File::from(file.try_clone_to_owned().unwrap());
         assert!(writer.write_all(&[1]).is_err(), "not sealed");
+    }
+
+    #[test]
+    fn a_range_is_mapped_without_the_other_points() {
+        let points = points();
+        let in_memory = Bases::G1(PointSlice::new(Arc::new(points.clone())));
+        let sealed = SharedBases::new(&in_memory).unwrap();
+        let (file, _) = sealed.file().unwrap();
+        let in_file = PointsFile::map(file.try_clone_to_owned().unwrap(), 0).unwrap();
+        let in_file = in_file.into_bases(Group::G1).unwrap();
+        for (start, len) in [(0, 4), (1, 2), (3, 1), (2, 0)] {
+            let bytes = (len * Group::G1.affine_bytes()) as u64;
+            for all in [&in_memory, &in_file] {
+                let range = all.slice(start, len).unwrap();
+                let shared = SharedBases::new(&range).unwrap();
+                let (file, offset) = shared.file().unwrap();
+                let file = file.try_clone_to_owned().unwrap();
+                let mapped = PointsFile::map_range(file, offset, bytes).unwrap();
+                assert_eq!(mapped.points_bytes(), bytes);
+                let Bases::G1(read) = mapped.into_bases(Group::G1).unwrap() else {
+                    panic!("another group")
+                };
+                assert_eq!(*read, points[start..start + len]);
+                assert_eq!(Bases::G1(read).all_of_owner().len(), len);
+            }
+        }
+        let file = || file.try_clone_to_owned().unwrap();
+        assert!(PointsFile::map_range(file(), 96, 4 * 96).is_err(), "beyond the end");
+        assert!(PointsFile::map_range(file(), u64::MAX, 96).is_err(), "beyond all files");
     }
 
     #[test]

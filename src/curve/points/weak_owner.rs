@@ -60,11 +60,11 @@ impl Bases {
         }
     }
 
-    /// The file that all points of the owner are mapped from, if there is one.
+    /// The file that the points are mapped from, if there is one.
     pub fn file(&self) -> Option<FileOfPoints<'_>> {
         match self {
-            Self::G1(points) => points.owner.file(),
-            Self::G2(points) => points.owner.file(),
+            Self::G1(points) => points.file(),
+            Self::G2(points) => points.file(),
         }
     }
 

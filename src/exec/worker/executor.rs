@@ -12,6 +12,7 @@ use super::{
     pool::WorkerPool,
     process::{LiveWorker, RequestFailure},
     run::WorkerRun,
+    sent_bases::BasesScope,
     shares::MemoryShare,
 };
 use crate::{
@@ -95,7 +96,7 @@ impl WorkerExecutor {
         });
         let control = JobControl::default();
         for _ in 0..ATTEMPTS {
-            let Some(worker) = self.pool.choose(&[], &control)? else { break };
+            let Some(worker) = self.pool.choose(&[], BasesScope::WholeObject, &control)? else { break };
             let LaneReply { outcome, .. } =
                 match worker.request(&request, None, &control, Duration::ZERO) {
                     Ok(reply) => reply,

@@ -81,6 +81,8 @@ pub struct MapBasesRequest {
     pub group: Group,
     /// The first byte of the points in the file.
     pub offset: u64,
+    /// The number of points to map.
+    pub count: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -9,7 +9,8 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 use super::{
-    memories::SharedMemories, process::LiveWorker, settings::WorkerPoolSettings, start::ReadyWorker,
+    memories::SharedMemories, process::LiveWorker, sent_bases::BasesScope,
+    settings::WorkerPoolSettings, start::ReadyWorker,
 };
 use crate::{
     curve::points::Bases,
@@ -101,12 +102,18 @@ impl WorkerPool {
     /// Waits for workers that are being replaced if none serves; `None` if that takes too long.
     ///
     /// Errors: `Cancelled`, `Deadline` from `control`.
-    pub fn choose(&self, bases: &[Bases], control: &JobControl) -> Result<Option<Arc<LiveWorker>>> {
+    pub fn choose(
+        &self,
+        bases: &[Bases],
+        scope: BasesScope,
+        control: &JobControl,
+    ) -> Result<Option<Arc<LiveWorker>>> {
         let give_up = Instant::now() + REPLACEMENT_WAIT;
         let mut state = self.state.lock();
         loop {
             let live = state.workers.iter().filter_map(SlotState::live);
-            let soonest = live.min_by_key(|worker| worker.backlog() + copy_time(worker, bases));
+            let soonest =
+                live.min_by_key(|worker| worker.backlog() + copy_time(worker, bases, scope));
             if let Some(worker) = soonest {
                 return Ok(Some(worker.clone()));
             }
@@ -116,6 +123,17 @@ impl WorkerPool {
             }
             self.changed.wait_for(&mut state, CANCEL_CHECK);
         }
+    }
+
+    /// A worker for each part of a run, from the bases of the parts: the worker that has mapped
+    /// them, so that they stay on its device, or else the one with the shortest backlog. No two
+    /// parts get the same worker if there are enough. Empty if no worker serves.
+    pub fn choose_for_parts(&self, parts: &[Bases], scope: BasesScope) -> Vec<Arc<LiveWorker>> {
+        let live = self.live();
+        let has = |bases| live.iter().map(|worker| worker.bases.contains(bases, scope)).collect();
+        let holders: Vec<Vec<bool>> = parts.iter().map(has).collect();
+        let backlogs: Vec<_> = live.iter().map(|worker| worker.backlog()).collect();
+        assign(&holders, &backlogs).into_iter().map(|at| live[at].clone()).collect()
     }
 
     /// Makes a worker that has just started serve in its slot. Returns its process.
@@ -188,8 +206,62 @@ impl Drop for WorkerPool {
 }
 
 /// The time to copy bases to a device that has not mapped them yet.
-fn copy_time(worker: &LiveWorker, bases: &[Bases]) -> Duration {
-    let missing = bases.iter().filter(|bases| !worker.bases.contains(bases));
+fn copy_time(worker: &LiveWorker, bases: &[Bases], scope: BasesScope) -> Duration {
+    let missing = bases.iter().filter(|bases| !worker.bases.contains(bases, scope));
     let bytes: usize = missing.map(|bases| bases.len() * bases.group().affine_bytes()).sum();
     Duration::from_nanos((bytes as f64 * BASES_COPY_NS_PER_BYTE) as u64)
+}
+
+/// The number of a worker for each part; empty if there are no workers. `holders` says for each
+/// part which of the workers have its bases.
+fn assign(holders: &[Vec<bool>], backlogs: &[Duration]) -> Vec<usize> {
+    if backlogs.is_empty() {
+        return Vec::new();
+    }
+    let mut runs = vec![0; backlogs.len()];
+    let mut chosen = vec![None; holders.len()];
+    for (part, has_bases) in holders.iter().enumerate() {
+        let free = (0..backlogs.len()).filter(|at| has_bases[*at] && runs[*at] == 0);
+        chosen[part] = free.min_by_key(|at| backlogs[*at]);
+        chosen[part].into_iter().for_each(|at| runs[at] += 1);
+    }
+    let rest = chosen.into_iter().map(|chosen| {
+        chosen.unwrap_or_else(|| {
+            let shortest = (0..backlogs.len()).min_by_key(|at| (runs[*at], backlogs[*at]));
+            let at = shortest.unwrap_or_default();
+            runs[at] += 1;
+            at
+        })
+    });
+    rest.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assigned<const PARTS: usize>(holders: [&[bool]; PARTS], backlogs_ms: &[u64]) -> Vec<usize> {
+        let holders = holders.map(<[bool]>::to_vec);
+        let backlogs: Vec<_> = backlogs_ms.iter().map(|ms| Duration::from_millis(*ms)).collect();
+        assign(&holders, &backlogs)
+    }
+
+    #[test]
+    fn parts_go_to_the_workers_that_have_their_bases() {
+        let none = [false; 3].as_slice();
+        assert_eq!(assigned([none; 3], &[0, 0, 0]), [0, 1, 2]);
+        assert_eq!(assigned([none; 3], &[9, 1, 5]), [1, 2, 0]);
+        let holders: [&[bool]; 3] =
+            [&[false, false, true], &[true, false, false], &[false, true, false]];
+        assert_eq!(assigned(holders, &[9, 1, 5]), [2, 0, 1]);
+        // A part that is new to all workers leaves the holder of another part alone.
+        assert_eq!(assigned([none, &[true, false, false]], &[0, 1, 2]), [1, 0]);
+    }
+
+    #[test]
+    fn parts_share_workers_if_there_are_too_few() {
+        assert_eq!(assigned([&[false]; 3], &[0]), [0; 3]);
+        assert_eq!(assigned([&[true, false]; 3], &[0, 0]), [0, 1, 0]);
+        assert!(assigned([&[]; 2], &[]).is_empty());
+    }
 }

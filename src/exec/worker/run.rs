@@ -20,6 +20,7 @@ use super::{
     names::static_name,
     pool::WorkerPool,
     process::{BacklogShare, LiveWorker, RequestFailure},
+    sent_bases::BasesScope,
 };
 use crate::{
     buffer::{ByteSink, SharedPiece},
@@ -46,6 +47,9 @@ pub struct WorkerRun {
     call: Arc<RunCall>,
     plan: ProgramPlan,
     time_on_host_max: Duration,
+    scope: BasesScope,
+    /// Begins the run unless it is lost.
+    preferred: Option<Arc<LiveWorker>>,
     phase: WorkerRunPhase,
     losses: u32,
 }
@@ -85,12 +89,35 @@ impl WorkerRun {
         plan: ProgramPlan,
     ) -> Self {
         let (phase, losses) = (WorkerRunPhase::NotBegun, 0);
-        Self { pool, host, call, plan, time_on_host_max: Duration::MAX, phase, losses }
+        let (time_on_host_max, scope) = (Duration::MAX, BasesScope::WholeObject);
+        let preferred = None;
+        Self { pool, host, call, plan, time_on_host_max, scope, preferred, phase, losses }
+    }
+
+    /// Sets which points of its bases a worker maps.
+    pub fn use_bases(&mut self, scope: BasesScope) {
+        self.scope = scope;
+    }
+
+    /// Makes the run begin on this worker unless that is lost.
+    pub fn prefer(&mut self, worker: Arc<LiveWorker>) {
+        self.preferred = Some(worker);
+    }
+
+    fn choose(
+        &self,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<Option<Arc<LiveWorker>>> {
+        match &self.preferred {
+            Some(worker) if !worker.link.is_lost() => Ok(Some(worker.clone())),
+            _ => self.pool.choose(operands.bases, self.scope, control),
+        }
     }
 
     /// Begins the run on a worker, or on the host if there is none.
     fn begin(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<Begun> {
-        let Some(worker) = self.pool.choose(operands.bases, control)? else {
+        let Some(worker) = self.choose(operands, control)? else {
             let mut on_host = self.host.prepare(self.call.clone());
             self.plan.modelled = on_host.plan().modelled;
             if self.plan.modelled.total > self.time_on_host_max {
@@ -103,7 +130,7 @@ impl WorkerRun {
         };
         let mut bases = Vec::with_capacity(operands.bases.len());
         for object in operands.bases {
-            match worker.bases.name(&worker.link, object) {
+            match worker.bases.name(&worker.link, object, self.scope) {
                 Ok(named) => bases.push(named?),
                 Err(WorkerLost) => return Ok(Begun::Lost),
             }

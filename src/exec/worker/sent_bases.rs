@@ -1,6 +1,6 @@
 //! The bases that a worker has mapped.
 
-use std::io;
+use std::{io, ops::Range};
 
 use parking_lot::Mutex;
 
@@ -14,81 +14,216 @@ use crate::{
     region::SharedBases,
 };
 
+/// The most ranges of objects that a worker keeps mapped: more than its runs use at the same time,
+/// and few enough for its address space.
+const RANGES_MAX: usize = 256;
+
+/// Which points of an object a worker maps for a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BasesScope {
+    /// All of them, whichever the run uses: other runs use others.
+    WholeObject,
+    /// Only those that the run uses, as a separate object: other workers have the others.
+    OwnRange,
+}
+
 /// The objects that a worker has mapped, under numbers that only it uses.
 #[derive(Default)]
 pub struct SentBases(Mutex<SentObjects>);
 
 #[derive(Default)]
 struct SentObjects {
+    /// Least recently used first.
     objects: Vec<SentObject>,
     last_number: u64,
 }
 
 struct SentObject {
-    owner: WeakOwner,
+    key: SentKey,
     number: u64,
 }
 
+/// Recognises the points of an object that was sent.
+struct SentKey {
+    owner: WeakOwner,
+    /// The points within the owner; `None` for all of them.
+    range: Option<Range<usize>>,
+}
+
+impl SentKey {
+    fn new(bases: &Bases, scope: BasesScope) -> Self {
+        Self { owner: WeakOwner::of(bases), range: range_of(bases, scope) }
+    }
+
+    fn is_of(&self, bases: &Bases, scope: BasesScope) -> bool {
+        self.owner.owns(bases) && self.range == range_of(bases, scope)
+    }
+}
+
+fn range_of(bases: &Bases, scope: BasesScope) -> Option<Range<usize>> {
+    let start = bases.offset_in_owner();
+    (scope == BasesScope::OwnRange).then(|| start..start + bases.len())
+}
+
+impl SentObjects {
+    /// The number of a known object, which becomes the most recently used one.
+    fn find(&mut self, bases: &Bases, scope: BasesScope) -> Option<u64> {
+        let at = self.objects.iter().position(|object| object.key.is_of(bases, scope))?;
+        let object = self.objects.remove(at);
+        let number = object.number;
+        self.objects.push(object);
+        Some(number)
+    }
+
+    /// Removes the objects that have been dropped. Returns their numbers.
+    fn take_dropped(&mut self) -> Vec<u64> {
+        let dropped = self.objects.extract_if(.., |object| !object.key.owner.is_alive());
+        dropped.map(|object| object.number).collect()
+    }
+
+    /// Removes the range that was not used for longest if there are too many. Returns its number.
+    fn take_oldest_range(&mut self) -> Option<u64> {
+        let objects = self.objects.iter().enumerate();
+        let mut ranges = objects.filter(|(_, object)| object.key.range.is_some());
+        let (oldest, _) = ranges.next()?;
+        (ranges.count() + 1 >= RANGES_MAX).then(|| self.objects.remove(oldest).number)
+    }
+}
+
 impl SentBases {
-    /// Whether the worker has mapped the object that `bases` are part of. False while it maps
-    /// another one, since this does not wait.
-    pub fn contains(&self, bases: &Bases) -> bool {
+    /// Whether the worker has mapped `bases`, or the object that they are part of. False while it
+    /// maps another one, since this does not wait.
+    pub fn contains(&self, bases: &Bases, scope: BasesScope) -> bool {
         let sent = self.0.try_lock();
-        sent.is_some_and(|sent| sent.objects.iter().any(|object| object.owner.owns(bases)))
+        sent.is_some_and(|sent| sent.objects.iter().any(|object| object.key.is_of(bases, scope)))
     }
 
     /// Lets the worker unmap the objects that have been dropped.
     pub fn unmap_dropped(&self, link: &WorkerLink) -> Result<(), WorkerLost> {
-        self.0.lock().unmap_dropped(link)
+        let mut sent = self.0.lock();
+        let dropped = sent.take_dropped();
+        unmap(link, dropped)
     }
 
-    /// The name of `bases` in the worker, which maps their object if it has not. Objects that have
-    /// been dropped since are unmapped.
-    pub fn name(&self, link: &WorkerLink, bases: &Bases) -> Result<Result<NamedBases>, WorkerLost> {
+    /// The name of `bases` in the worker, which maps them if it has not. Objects that have been
+    /// dropped since are unmapped.
+    pub fn name(
+        &self,
+        link: &WorkerLink,
+        bases: &Bases,
+        scope: BasesScope,
+    ) -> Result<Result<NamedBases>, WorkerLost> {
         // Single flight: the lock is held while the worker maps an object.
         let mut sent = self.0.lock();
-        sent.unmap_dropped(link)?;
-        let known = sent.objects.iter().find(|object| object.owner.owns(bases));
+        let known = sent.find(bases, scope);
+        let mut unused = sent.take_dropped();
+        if known.is_none() && scope == BasesScope::OwnRange {
+            unused.extend(sent.take_oldest_range());
+        }
+        unmap(link, unused)?;
         let object = match known {
-            Some(object) => object.number,
+            Some(number) => number,
             None => {
                 let number = sent.last_number + 1;
-                if let Err(error) = map(link, bases, number)? {
+                let points = match scope {
+                    BasesScope::WholeObject => bases.all_of_owner(),
+                    BasesScope::OwnRange => bases.clone(),
+                };
+                if let Err(error) = map(link, &points, number)? {
                     return Ok(Err(error));
                 }
                 sent.last_number = number;
-                sent.objects.push(SentObject { owner: WeakOwner::of(bases), number });
+                sent.objects.push(SentObject { key: SentKey::new(bases, scope), number });
                 number
             }
         };
-        let (start, len) = (bases.offset_in_owner() as u64, bases.len() as u64);
-        Ok(Ok(NamedBases { object, start, len }))
+        let start = match scope {
+            BasesScope::WholeObject => bases.offset_in_owner() as u64,
+            BasesScope::OwnRange => 0,
+        };
+        Ok(Ok(NamedBases { object, start, len: bases.len() as u64 }))
     }
 }
 
-impl SentObjects {
-    fn unmap_dropped(&mut self, link: &WorkerLink) -> Result<(), WorkerLost> {
-        let dropped: Vec<_> =
-            self.objects.extract_if(.., |object| !object.owner.is_alive()).collect();
-        for SentObject { number, .. } in dropped {
-            let _unmapped = link.control(&ControlRequest::DropBases(number), None)?;
-        }
-        Ok(())
+fn unmap(link: &WorkerLink, numbers: Vec<u64>) -> Result<(), WorkerLost> {
+    for number in numbers {
+        let _unmapped = link.control(&ControlRequest::DropBases(number), None)?;
     }
+    Ok(())
 }
 
-/// Lets the worker map all points of the object.
-fn map(link: &WorkerLink, bases: &Bases, number: u64) -> Result<Result<()>, WorkerLost> {
+/// Lets the worker map these points.
+fn map(link: &WorkerLink, points: &Bases, number: u64) -> Result<Result<()>, WorkerLost> {
     let internal =
         |problem: String| Error::Internal(format!("a worker cannot map bases: {problem}"));
-    let shared = match SharedBases::new(bases) {
+    let shared = match SharedBases::new(points) {
         Ok(shared) => shared,
         Err(error) => return Ok(Err(internal(error.to_string()))),
     };
     let Some((file, offset)) = shared.file() else {
         return Ok(Err(internal(io::Error::from(io::ErrorKind::NotFound).to_string())));
     };
-    let request = MapBasesRequest { object: number, group: bases.group(), offset };
+    let (group, count) = (points.group(), points.len() as u64);
+    let request = MapBasesRequest { object: number, group, offset, count };
     let mapped = link.control(&ControlRequest::MapBases(request), Some(file))?;
     Ok(mapped.map(drop).map_err(internal))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ark_ec::AffineRepr as _;
+
+    use super::*;
+    use crate::curve::{G1Affine, points::PointSlice};
+
+    fn bases(count: usize) -> Bases {
+        Bases::G1(PointSlice::new(Arc::new(vec![G1Affine::generator(); count])))
+    }
+
+    impl SentObjects {
+        fn add(&mut self, bases: &Bases, scope: BasesScope) -> u64 {
+            self.last_number += 1;
+            let (key, number) = (SentKey::new(bases, scope), self.last_number);
+            self.objects.push(SentObject { key, number });
+            number
+        }
+    }
+
+    #[test]
+    fn ranges_are_separate_objects() {
+        let (all, mut sent) = (bases(8), SentObjects::default());
+        let [low, high] = [0, 4].map(|start| all.slice(start, 4).unwrap());
+        let whole = sent.add(&high, BasesScope::WholeObject);
+        let own = sent.add(&low, BasesScope::OwnRange);
+        for part in [&all, &low, &high] {
+            assert_eq!(sent.find(part, BasesScope::WholeObject), Some(whole));
+        }
+        assert_eq!(sent.find(&low, BasesScope::OwnRange), Some(own));
+        for other in [&high, &all, &bases(4)] {
+            assert_eq!(sent.find(other, BasesScope::OwnRange), None);
+        }
+        assert!(sent.take_dropped().is_empty());
+        drop((all, low, high));
+        assert_eq!(sent.take_dropped(), [whole, own]);
+    }
+
+    #[test]
+    fn the_range_that_was_not_used_for_longest_gives_way() {
+        let (all, mut sent) = (bases(RANGES_MAX + 1), SentObjects::default());
+        let own = BasesScope::OwnRange;
+        sent.add(&all, BasesScope::WholeObject);
+        let ranges: Vec<_> = (0..RANGES_MAX).map(|at| all.slice(at, 1).unwrap()).collect();
+        for range in &ranges {
+            assert_eq!(sent.take_oldest_range(), None);
+            sent.add(range, own);
+        }
+        let used = sent.find(&ranges[0], own);
+        let oldest = sent.find(&ranges[2], own).map(|number| number - 1);
+        assert!(used.is_some());
+        assert_eq!(sent.take_oldest_range(), oldest);
+        assert_eq!(sent.find(&ranges[0], own), used);
+        assert_eq!(sent.take_oldest_range(), None);
+    }
 }

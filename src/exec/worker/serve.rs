@@ -201,8 +201,10 @@ impl Worker {
     }
 
     fn map_bases(&self, request: &MapBasesRequest, file: OwnedFd) -> Result<(), String> {
-        let &MapBasesRequest { object, group, offset } = request;
-        let bases = PointsFile::map(file, offset).and_then(|file| file.into_bases(group));
+        let &MapBasesRequest { object, group, offset, count } = request;
+        let bytes = count.saturating_mul(group.affine_bytes() as u64);
+        let mapped = PointsFile::map_range(file, offset, bytes);
+        let bases = mapped.and_then(|file| file.into_bases(group));
         self.bases.write().insert(object, bases.map_err(|error| error.to_string())?);
         Ok(())
     }
