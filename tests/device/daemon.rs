@@ -22,7 +22,7 @@ use capstan::{
 use crate::emulated;
 
 /// Path of the daemon: next to this binary in a bundle of scripts/gpu-bundle, else cargo's.
-fn binary() -> PathBuf {
+pub fn binary() -> PathBuf {
     let bundled = std::env::current_exe().unwrap().with_file_name("capstand");
     if bundled.exists() { bundled } else { env!("CARGO_BIN_EXE_capstand").into() }
 }

@@ -20,16 +20,16 @@ use capstan::{
 use crate::daemon::{start, stop};
 
 /// Bases, and vectors of scalars with at least the 64 scalars from which on MSMs run on the GPU.
-struct MsmData<A: CurvePoint> {
-    points: Vec<A>,
-    scalars: Vec<Fr>,
+pub struct MsmData<A: CurvePoint> {
+    pub points: Vec<A>,
+    pub scalars: Vec<Fr>,
 }
 
-const N: usize = 70;
-const BATCH: usize = 3;
+pub const N: usize = 70;
+pub const BATCH: usize = 3;
 
 impl<A: CurvePoint> MsmData<A> {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut rng = test_rng();
         let first = A::Group::rand(&mut rng);
         let walk = std::iter::successors(Some(first), |at| Some(*at + first)).take(N);
@@ -43,7 +43,7 @@ impl<A: CurvePoint> MsmData<A> {
     }
 
     /// The right sums of vectors over the first `n` points.
-    fn sums(&self, scalars: &[Fr], n: usize) -> Vec<A::Group> {
+    pub fn sums(&self, scalars: &[Fr], n: usize) -> Vec<A::Group> {
         let sum = |own: &[Fr]| {
             let products = own.iter().zip(&self.points).map(|(scalar, point)| *point * scalar);
             products.fold(A::Group::ZERO, |sum, product| sum + product)
@@ -74,7 +74,7 @@ impl<A: CurvePoint> MsmData<A> {
         assert_eq!(done.execution.engine, "cpu", "{}", done.execution.device);
     }
 
-    fn check_batches(
+    pub fn check_batches(
         &self,
         client: &BlockingClient,
         resident: &BasesHandle<A>,
@@ -95,7 +95,7 @@ impl<A: CurvePoint> MsmData<A> {
         }
     }
 
-    fn check_narrow(&self, client: &BlockingClient, resident: &BasesHandle<A>) {
+    pub fn check_narrow(&self, client: &BlockingClient, resident: &BasesHandle<A>) {
         let values: Vec<i16> = (0..N).map(|i| (i as i16 - 35).wrapping_mul(937)).collect();
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let scalars = ScalarInput::Bytes { encoding: ScalarEncoding::Signed(2), bytes: &bytes };
@@ -106,7 +106,7 @@ impl<A: CurvePoint> MsmData<A> {
     }
 
     /// Streams an MSM's scalars out of order, by hand: the client streams only longer vectors.
-    fn check_streamed(&self, client: &BlockingClient, address: &str) {
+    pub fn check_streamed(&self, client: &BlockingClient, address: &str) {
         let id = client.put_bases(&self.points).unwrap().id();
         let mut bytes = vec![0; 32 * N];
         encode_fr(ScalarEncoding::Canonical, self.first_vector(), &mut bytes);

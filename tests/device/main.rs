@@ -28,6 +28,8 @@ mod rig;
 mod ring;
 mod self_test;
 mod small_msms;
+#[cfg(feature = "cli")]
+mod spread;
 mod transforms;
 mod unusable;
 #[path = "../common/vec_sink.rs"]

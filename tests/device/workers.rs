@@ -33,6 +33,11 @@ const USED: &str = r#"capstan_devices{state="used"}"#;
 
 /// The worker processes of a daemon, in the order of their start.
 fn workers(daemon: &Child) -> Vec<Pid> {
+    children(daemon.id())
+}
+
+/// The processes that another one has started, in the order of their start.
+pub fn children(of: u32) -> Vec<Pid> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -42,7 +47,7 @@ fn workers(daemon: &Child) -> Vec<Pid> {
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
         let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
         let (state, parent) = (fields[0], fields[1]);
-        if parent == daemon.id().to_string() && state != "Z" {
+        if parent == of.to_string() && state != "Z" {
             found.push(id);
         }
     }
@@ -50,7 +55,7 @@ fn workers(daemon: &Child) -> Vec<Pid> {
     found.into_iter().filter_map(Pid::from_raw).collect()
 }
 
-fn wait_until(what: &str, is_true: impl Fn() -> bool) {
+pub fn wait_until(what: &str, is_true: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_true() {
         assert!(begun.elapsed() < Duration::from_secs(300), "never: {what}");

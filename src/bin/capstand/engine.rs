@@ -128,6 +128,7 @@ mod cuda {
             ntt_elements_min: cuda.ntt_min,
             threads: config.threads,
             verify_threads: config.verify_threads,
+            spread: Default::default(),
         };
         Engines::on_workers(settings, cpu, oracle, cuda.pinned_bytes).map_err(|none| NoGpu {
             reason: none.reason,

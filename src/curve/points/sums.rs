@@ -23,6 +23,17 @@ impl MsmSums {
         }
     }
 
+    /// Adds other sums one by one; `None` if their group or number differs.
+    #[cfg(feature = "cuda")]
+    pub fn plus(&self, more: &Self) -> Option<Self> {
+        match (self, more) {
+            _ if self.len() != more.len() => None,
+            (Self::G1(sums), Self::G1(more)) => Some(Self::G1(added(sums, more))),
+            (Self::G2(sums), Self::G2(more)) => Some(Self::G2(added(sums, more))),
+            _ => None,
+        }
+    }
+
     /// Whether all sums are in the subgroup of order r. Runs in parallel on the current rayon pool.
     pub fn are_in_subgroup(&self) -> bool {
         match self {
@@ -30,6 +41,11 @@ impl MsmSums {
             Self::G2(sums) => sums.par_iter().all(is_in_subgroup),
         }
     }
+}
+
+#[cfg(feature = "cuda")]
+fn added<P: SWCurveConfig>(sums: &[Projective<P>], more: &[Projective<P>]) -> Vec<Projective<P>> {
+    sums.iter().zip(more).map(|(sum, more)| *sum + more).collect()
 }
 
 fn combined<P: SWCurveConfig>(sums: &[Projective<P>], factors: &[u128]) -> Projective<P> {
@@ -62,6 +78,18 @@ mod tests {
         let logarithm: Fr = (1..5_u64).zip(factors).map(|(i, f)| Fr::from(i) * Fr::from(f)).sum();
         let expected = G1Projective::generator() * logarithm;
         assert_eq!(MsmSums::G1(sums).linear_combination(&factors), MsmSums::G1(vec![expected]));
+    }
+
+    #[test]
+    #[cfg(feature = "cuda")]
+    fn sums_are_added_one_by_one() {
+        let sums = |factors: [u64; 2]| {
+            MsmSums::G1(factors.map(|i| G1Projective::generator() * Fr::from(i)).to_vec())
+        };
+        assert_eq!(sums([3, 0]).plus(&sums([4, 5])), Some(sums([7, 5])));
+        assert_eq!(sums([3, 0]).plus(&MsmSums::G1(Vec::new())), None);
+        let zeros = vec![crate::curve::G2Projective::ZERO; 2];
+        assert_eq!(sums([3, 0]).plus(&MsmSums::G2(zeros)), None);
     }
 
     #[test]

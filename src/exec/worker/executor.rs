@@ -3,6 +3,7 @@
 use std::{any::Any, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
+use tracing::warn;
 
 use super::{
     message::{
@@ -14,6 +15,7 @@ use super::{
     run::WorkerRun,
     sent_bases::BasesScope,
     shares::MemoryShare,
+    spread::SpreadTarget,
 };
 use crate::{
     buffer::SharedPiece,
@@ -96,7 +98,9 @@ impl WorkerExecutor {
         });
         let control = JobControl::default();
         for _ in 0..ATTEMPTS {
-            let Some(worker) = self.pool.choose(&[], BasesScope::WholeObject, &control)? else { break };
+            let Some(worker) = self.pool.choose(&[], BasesScope::WholeObject, &control)? else {
+                break;
+            };
             let LaneReply { outcome, .. } =
                 match worker.request(&request, None, &control, Duration::ZERO) {
                     Ok(reply) => reply,
@@ -161,6 +165,12 @@ impl Executor for WorkerExecutor {
 
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
         let plan = ProgramPlan::on_gpu(&call, &self.model, &*self.host.oracle);
+        let target = SpreadTarget { pool: &self.pool, model: &self.model, host: &self.host };
+        match target.run(&call, &plan, self.pool.settings().spread) {
+            Ok(Some(run)) => return Box::new(run),
+            Ok(None) => {}
+            Err(error) => warn!(%error, "an MSM cannot be divided"),
+        }
         Box::new(WorkerRun::new(self.pool.clone(), self.host.clone(), call, plan))
     }
 

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::{message::WorkerSettings, process::WorkerCommand};
+use crate::exec::executor::MSM_BATCH_SCALARS_MAX;
 
 /// The workers of a server, one per GPU.
 #[derive(Debug, Clone)]
@@ -25,6 +26,28 @@ pub struct WorkerPoolSettings {
     pub threads: usize,
     /// Threads of each worker's oracle; 0 means one per core.
     pub verify_threads: usize,
+    /// When one MSM is computed on several GPUs.
+    pub spread: SpreadPolicy,
+}
+
+/// When one MSM is computed on several GPUs. The defaults are what the daemon uses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpreadPolicy {
+    /// MSMs with fewer scalars, of all rows, run on one GPU.
+    pub scalars_min: u64,
+    /// The most modelled time of all GPUs together, relative to that on one GPU.
+    pub gpu_time_max: f64,
+}
+
+impl Default for SpreadPolicy {
+    fn default() -> Self {
+        // Smaller MSMs form batches, and several batches use several GPUs.
+        let scalars_min = MSM_BATCH_SCALARS_MAX as u64 + 1;
+        // Calls that wait for the GPUs pay for the time that sharing an MSM adds. On two GPUs, an
+        // MSM must take at most 0.8 times as long as on one.
+        let gpu_time_max = 1.6;
+        Self { scalars_min, gpu_time_max }
+    }
 }
 
 impl WorkerPoolSettings {

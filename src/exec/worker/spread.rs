@@ -1,0 +1,340 @@
+//! One MSM on several GPUs: each worker sums over a range of the points, and the sums are added. A
+//! device holds and tables only its own range.
+
+use std::{
+    ops::Range,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    parts::{MsmPart, MsmRows, PartSource},
+    pool::WorkerPool,
+    run::WorkerRun,
+    sent_bases::BasesScope,
+    settings::SpreadPolicy,
+};
+use crate::{
+    buffer::ByteSource,
+    curve::points::{Bases, MsmSums},
+    engine::{EncodedScalars, EngineModel, JobControl, add_stages, cuda::CudaModel},
+    error::{Error, FieldProblem, Result},
+    exec::{
+        AwaitedElements, HostExecutor, ProgramPlan, RunInProgress, RunOperands, RunReport,
+        call::{OnlyStep, RunCall},
+    },
+    ops::{Operation, SINGLE_STEP, single_msm},
+    program::{InputSpec, OutputKind, OutputSpec, ValueId, VectorShape},
+};
+
+/// The parts go on for this long before the server may run another job on the thread.
+const TIME_SLICE: Duration = Duration::from_millis(10);
+
+/// An MSM whose parts run on several workers at the same time.
+pub struct SpreadRun {
+    pool: Arc<WorkerPool>,
+    call: Arc<RunCall>,
+    plan: ProgramPlan,
+    /// The MSM step, and the step of its input.
+    step: ValueId,
+    input: ValueId,
+    parts: Vec<RunningPart>,
+    /// The name of the engine that uses GPUs.
+    gpu_engine: &'static str,
+}
+
+struct RunningPart {
+    part: MsmPart,
+    run: WorkerRun,
+    /// The part's bases, once the run has begun.
+    bases: Option<Bases>,
+    progress: PartProgress,
+}
+
+enum PartProgress {
+    Running,
+    Done(RunReport),
+    /// For an element, numbered within the input of the whole call.
+    Refused(u64, FieldProblem),
+}
+
+/// Where an MSM may run.
+pub struct SpreadTarget<'a> {
+    pub pool: &'a Arc<WorkerPool>,
+    pub model: &'a CudaModel,
+    pub host: &'a HostExecutor,
+}
+
+/// How a call is divided.
+struct SpreadCall {
+    parts: Vec<MsmPart>,
+    /// The plan of the largest part.
+    plan: ProgramPlan,
+}
+
+impl SpreadTarget<'_> {
+    /// A run on as many GPUs as `policy` allows, if `call` is one MSM. `alone` is its plan on one.
+    pub fn run(
+        &self,
+        call: &Arc<RunCall>,
+        alone: &ProgramPlan,
+        policy: SpreadPolicy,
+    ) -> Result<Option<SpreadRun>> {
+        let Some(OnlyStep { id: step, input: shape }) = call.only_step() else { return Ok(None) };
+        let Operation::Msm(msm) = &call.program.steps()[step.index()] else { return Ok(None) };
+        let most = (self.pool.live().len() as u64).min(shape.length());
+        if shape.elements() < policy.scalars_min || most < 2 {
+            return Ok(None);
+        }
+        let gpu_time_max = alone.modelled.total.as_secs_f64() * policy.gpu_time_max;
+        for gpus in (2..=most).rev() {
+            let spread = self.divided(call, step, shape, gpus)?;
+            if spread.plan.modelled.total.as_secs_f64() * gpus as f64 <= gpu_time_max {
+                return self.begin(call, step, msm.input, spread).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    fn divided(
+        &self,
+        call: &RunCall,
+        step: ValueId,
+        shape: VectorShape,
+        gpus: u64,
+    ) -> Result<SpreadCall> {
+        let rows = MsmRows { rows: shape.rows().into(), length: shape.length() };
+        let parts = rows.parts(gpus);
+        let largest = parts.iter().max_by_key(|part| part.count());
+        let largest = largest.ok_or_else(|| Error::Internal("an MSM has no parts".into()))?;
+        let largest = part_call(call, step, largest)?;
+        let plan = ProgramPlan::on_gpu(&largest, self.model, &*self.host.oracle);
+        Ok(SpreadCall { parts, plan })
+    }
+
+    fn begin(
+        &self,
+        call: &Arc<RunCall>,
+        step: ValueId,
+        input: ValueId,
+        spread: SpreadCall,
+    ) -> Result<SpreadRun> {
+        let SpreadCall { parts, plan: of_part } = spread;
+        let mut plan = of_part.clone();
+        plan.memory_bytes = plan.memory_bytes.saturating_mul(parts.len() as u64);
+        plan.modelled.longest = step;
+        // A batch is one run, on one GPU.
+        plan.msm_vectors = None;
+        let mut running = Vec::with_capacity(parts.len());
+        for part in parts {
+            let own = part_call(call, step, &part)?.into();
+            let run = WorkerRun::new(self.pool.clone(), self.host.clone(), own, of_part.clone());
+            running.push(RunningPart { part, run, bases: None, progress: PartProgress::Running });
+        }
+        let (pool, call) = (self.pool.clone(), call.clone());
+        let gpu_engine = self.model.description().kind;
+        Ok(SpreadRun { pool, call, plan, step, input, parts: running, gpu_engine })
+    }
+}
+
+/// The call of a part: a program of one MSM.
+fn part_call(call: &RunCall, step: ValueId, part: &MsmPart) -> Result<RunCall> {
+    let Operation::Msm(msm) = &call.program.steps()[step.index()] else {
+        return Err(Error::Internal("the step is no MSM".into()));
+    };
+    let MsmRows { rows, length } = part.rows();
+    let program = Arc::new(single_msm(msm.group, rows as usize, length as usize)?);
+    let inputs = call.input_specs().iter();
+    let inputs = inputs.map(|input| InputSpec { count: part.count(), ..*input });
+    let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
+    RunCall::new(program, &inputs.collect::<Vec<_>>(), &[output], call.verify)
+}
+
+impl RunningPart {
+    fn is_running(&self) -> bool {
+        matches!(self.progress, PartProgress::Running)
+    }
+
+    /// The part's range of the scalars of `input`.
+    fn source<'a>(part: &'a MsmPart, input: &EncodedScalars<'a>) -> PartSource<'a> {
+        PartSource { part, whole: input.source, width: input.encoding.width() as u64 }
+    }
+
+    /// Whether the elements that the part reads next have arrived.
+    fn is_ready(&self, input: &EncodedScalars<'_>) -> bool {
+        let width = input.encoding.width() as u64;
+        let source = Self::source(&self.part, input);
+        let has = |AwaitedElements { elements: Range { start, end }, .. }| {
+            source.has_received(start * width..end * width)
+        };
+        self.is_running() && self.run.awaited().is_none_or(has)
+    }
+
+    /// Goes on until the part needs elements that have not arrived, or for a time slice.
+    fn advance(&mut self, input: &EncodedScalars<'_>, control: &JobControl) -> Result<()> {
+        let bases = self.bases.as_ref().ok_or_else(not_begun)?.clone();
+        let part = self.part.clone();
+        let source = Self::source(&part, input);
+        let elements = EncodedScalars { count: part.count() as usize, source: &source, ..*input };
+        let operands = RunOperands { inputs: &[elements], bases: &[bases], sinks: &[None] };
+        let begun = Instant::now();
+        while self.is_ready(input) {
+            match self.run.step(&operands, control) {
+                Ok(None) => {}
+                Ok(Some(report)) => self.progress = PartProgress::Done(report),
+                Err(Error::Step { index: Some(index), problem, .. }) => {
+                    let index = self.part.index_in_whole(index);
+                    self.progress = PartProgress::Refused(index, problem);
+                }
+                Err(error) => return Err(error),
+            }
+            if begun.elapsed() > TIME_SLICE {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn not_begun() -> Error {
+    Error::Internal("the MSM was not begun, or has ended".into())
+}
+
+impl SpreadRun {
+    /// Advances all parts whose elements have arrived, each on its own thread.
+    ///
+    /// Errors: that of the first part that fails, unless an element is refused.
+    fn advance(&mut self, input: &EncodedScalars<'_>, control: &JobControl) -> Result<()> {
+        thread::scope(|scope| {
+            let mut ready = self.parts.iter_mut().filter(|part| part.is_ready(input));
+            let own = ready.next();
+            let others: Vec<_> =
+                ready.map(|part| scope.spawn(move || part.advance(input, control))).collect();
+            let own = own.map_or(Ok(()), |part| part.advance(input, control));
+            let panicked = |_| Err(Error::Internal("a part of an MSM panicked".into()));
+            let joined = others.into_iter().map(|other| other.join().unwrap_or_else(panicked));
+            // All are joined before the first error is returned.
+            let joined: Vec<_> = joined.collect();
+            own.and(joined.into_iter().collect())
+        })
+    }
+
+    /// The error for the first element that a part has refused.
+    fn refusal(&self) -> Option<Error> {
+        let refused = self.parts.iter().filter_map(|part| match part.progress {
+            PartProgress::Refused(index, problem) => Some((index, problem)),
+            PartProgress::Running | PartProgress::Done(_) => None,
+        });
+        let (index, problem) = refused.min_by_key(|(index, _)| *index)?;
+        let error = Error::element("elements", index, problem);
+        Some(self.call.name_element(self.input, error))
+    }
+
+    /// The report of the whole run, after all parts. They ran at the same time, so the longest
+    /// counts; only the stages are added.
+    fn report(&mut self) -> Result<RunReport> {
+        let modelled = self.parts.iter().map(|part| part.run.plan().modelled.total);
+        self.plan.modelled.total = modelled.max().ok_or_else(not_begun)?;
+        let done = self.parts.drain(..).map(|part| match part.progress {
+            PartProgress::Done(report) => Ok(report),
+            PartProgress::Running | PartProgress::Refused(..) => Err(not_begun()),
+        });
+        let reports = done.collect::<Result<Vec<_>>>()?;
+        let on_gpu = |report: &&RunReport| report.executor.engine == self.gpu_engine;
+        let gpus = reports.iter().filter(on_gpu).count();
+        let shown = reports.iter().find(on_gpu).or(reports.first()).ok_or_else(not_begun)?;
+        let device = match gpus {
+            0 | 1 => shown.executor.device.clone(),
+            _ => format!("{gpus} GPUs: {}", shown.executor.device),
+        };
+        let mut whole = self.call.new_report(shown.executor.engine, device.clone());
+        whole.executor.checked_on_device =
+            reports.iter().all(|report| report.executor.checked_on_device);
+        let step = &mut whole.steps[self.step.index()];
+        step.method = device;
+        let mut sums: Option<MsmSums> = None;
+        for report in reports {
+            let own = &report.steps[SINGLE_STEP.index()];
+            step.duration = step.duration.max(own.duration);
+            step.verify_time = step.verify_time.max(own.verify_time);
+            step.verified = own.verified;
+            add_stages(&mut whole.executor.stages, &report.executor.stages);
+            let part = report.points.into_iter().flatten().next();
+            sums = match (sums, part) {
+                (None, part) => part,
+                (Some(sums), part) => part.and_then(|part| sums.plus(&part)),
+            };
+            if sums.is_none() {
+                return Err(Error::Internal("a part of an MSM lacks sums".into()));
+            }
+        }
+        whole.points = vec![sums];
+        Ok(whole)
+    }
+}
+
+impl RunInProgress for SpreadRun {
+    fn plan(&self) -> &ProgramPlan {
+        &self.plan
+    }
+
+    /// If no GPU serves, the host runs all parts, one after another.
+    fn limit_time_on_host(&mut self, max: Duration) {
+        let of_part = max / u32::try_from(self.parts.len()).unwrap_or(u32::MAX).max(1);
+        self.parts.iter_mut().for_each(|part| part.run.limit_time_on_host(of_part));
+    }
+
+    fn begin(&mut self, bases: &[Bases]) -> Result<()> {
+        let missing = || Error::Internal("the step's bases are missing".into());
+        let all = self.call.bases(self.step, bases).ok_or_else(missing)?;
+        let slice = |part: &RunningPart| {
+            let start = part.part.points.start as usize;
+            all.slice(start, part.part.rows().length as usize).ok_or_else(missing)
+        };
+        let of_parts = self.parts.iter().map(slice).collect::<Result<Vec<_>>>()?;
+        let scope = BasesScope::OwnRange;
+        let workers = self.pool.choose_for_parts(&of_parts, scope);
+        for (part, bases) in self.parts.iter_mut().zip(of_parts) {
+            part.bases = Some(bases);
+            part.run.use_bases(scope);
+        }
+        for (part, worker) in self.parts.iter_mut().zip(workers) {
+            part.run.prefer(worker);
+        }
+        Ok(())
+    }
+
+    /// The elements that arrive first, if those of all parts arrive in order.
+    fn awaited(&self) -> Option<AwaitedElements> {
+        let mut first: Option<Range<u64>> = None;
+        for RunningPart { part, run, .. } in self.parts.iter().filter(|part| part.is_running()) {
+            let elements = part.span_in_whole(&run.awaited()?.elements);
+            if first.as_ref().is_none_or(|first| elements.end < first.end) {
+                first = Some(elements);
+            }
+        }
+        first.map(|elements| AwaitedElements { input: 0, elements })
+    }
+
+    fn step(
+        &mut self,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<Option<RunReport>> {
+        control.check()?;
+        let input = operands.inputs.first().ok_or_else(not_begun)?;
+        if let Err(error) = self.advance(input, control) {
+            // Ends what the workers still compute.
+            self.parts.clear();
+            return Err(error);
+        }
+        if self.parts.iter().any(RunningPart::is_running) {
+            return Ok(None);
+        }
+        match self.refusal() {
+            Some(refusal) => Err(refusal),
+            None => self.report().map(Some),
+        }
+    }
+}
