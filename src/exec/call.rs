@@ -15,7 +15,6 @@ use crate::{
         ExternalOperand, InputSpec, Liveness, OutputSpec, ResultMemory, StepKind, StepProblem,
         ValueId, ValueType, VectorShape, check_call,
     },
-    verify::Verification,
 };
 
 /// The only step of a call, apart from that of its input.
@@ -28,7 +27,8 @@ pub struct OnlyStep {
 pub struct RunCall {
     pub program: Arc<OperationProgram>,
     pub liveness: Liveness,
-    pub verify: Verification,
+    /// Whether a run checks the values of all steps that have a probabilistic check.
+    pub is_checked: bool,
     #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
     input_specs: Vec<InputSpec>,
     #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
@@ -46,13 +46,9 @@ impl RunCall {
         program: Arc<OperationProgram>,
         given: &[InputSpec],
         outputs: &[OutputSpec],
-        verify: Verification,
+        is_checked: bool,
     ) -> Result<Self> {
-        let memory = match verify {
-            Verification::None => ResultMemory::Reused,
-            Verification::Probabilistic => ResultMemory::New,
-            Verification::Full => ResultMemory::Twice,
-        };
+        let memory = if is_checked { ResultMemory::New } else { ResultMemory::Reused };
         let values: Vec<_> = outputs.iter().map(|output| output.value).collect();
         let liveness = Liveness::new(&program, &values, memory)?;
         check_call(&program, &liveness, given, outputs)?;
@@ -63,7 +59,7 @@ impl RunCall {
             wanted[value.index()].push(number);
         }
         let (input_specs, output_specs) = (given.to_vec(), outputs.to_vec());
-        Ok(Self { program, liveness, verify, input_specs, output_specs, inputs, bases, wanted })
+        Ok(Self { program, liveness, is_checked, input_specs, output_specs, inputs, bases, wanted })
     }
 
     /// What the call gives for each input.
@@ -261,7 +257,7 @@ impl RunCall {
         let inputs = self.input_types(id);
         let own = self.step(id).work(&StepTypes { inputs: &inputs, value });
         let mut all = vec![own];
-        if self.verify == Verification::Probabilistic {
+        if self.is_checked {
             all.extend(host::check_work(own));
         }
         if self.reads_encoded(id) {

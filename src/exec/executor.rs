@@ -5,12 +5,9 @@ use std::{any::Any, sync::Arc, time::Duration};
 use super::{AwaitedElements, ProgramPlan, RunOperands, RunReport, call::RunCall};
 use crate::{
     curve::points::Bases,
-    engine::{DeviceInfo, JobControl, PointChecker},
+    engine::{DeviceInfo, JobControl, MsmNttEngine, PointChecker},
     error::Result,
-    ops::OperationProgram,
-    program::{InputSpec, OutputSpec},
     region::SharedMemory,
-    verify::Verification,
 };
 
 /// While a device computes one job, the host prepares another.
@@ -52,20 +49,10 @@ pub trait Executor: Send + Sync {
         None
     }
 
-    /// Checks the call and prepares a run.
-    ///
-    /// Errors: `Invalid` for the first input or output that the program does not allow.
-    fn start(
-        &self,
-        program: Arc<OperationProgram>,
-        inputs: &[InputSpec],
-        outputs: Vec<OutputSpec>,
-        verify: Verification,
-    ) -> Result<Box<dyn RunInProgress>> {
-        Ok(self.prepare(RunCall::new(program, inputs, &outputs, verify)?.into()))
-    }
+    /// Runs calls again for full checks; `None` if no caller wants any.
+    fn oracle(&self) -> Option<Arc<dyn MsmNttEngine>>;
 
-    /// Prepares the run of a checked call.
+    /// Prepares the run of a call.
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress>;
 
     /// MSMs over the same bases are faster as one batch, up to this many scalars in all; 0: never.

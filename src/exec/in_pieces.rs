@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    AwaitedElements, HostModels, ProgramPlan, RunInProgress, RunOperands, RunReport,
+    AwaitedElements, ProgramPlan, RunInProgress, RunOperands, RunReport,
     call::{OnlyStep, RunCall},
 };
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     error::{Error, Result},
     ops::host::{PieceContext, PiecesDone, PiecesSpec, StepInPieces},
     program::ValueId,
+    verify::Verification,
 };
 
 pub struct RunInPieces {
@@ -30,20 +31,14 @@ pub struct RunInPieces {
 
 impl RunInPieces {
     /// `None` if the call has several steps, or if its step needs the whole input at once.
-    pub fn new(
-        engine: &Arc<dyn MsmNttEngine>,
-        oracle: &Arc<dyn MsmNttEngine>,
-        call: &Arc<RunCall>,
-    ) -> Option<Self> {
+    pub fn new(engine: &Arc<dyn MsmNttEngine>, call: &Arc<RunCall>) -> Option<Self> {
         let OnlyStep { id, input } = call.only_step()?;
         let step = call.step(id).in_pieces(PiecesSpec {
             input,
-            verify: call.verify,
+            is_checked: call.is_checked,
             engine: engine.clone(),
-            oracle: oracle.clone(),
         })?;
-        let plan =
-            ProgramPlan::in_pieces(call, HostModels { engine: &**engine, oracle: &**oracle })?;
+        let plan = ProgramPlan::in_pieces(call, &**engine)?;
         let (engine, call) = (engine.clone(), call.clone());
         Some(Self { engine, call, plan, id, step, compute_time: Duration::ZERO })
     }
@@ -55,7 +50,10 @@ impl RunInPieces {
         let step = &mut report.steps[self.id.index()];
         step.duration = self.compute_time.saturating_sub(verify_time);
         step.method.clone_from(&executor.device);
-        (step.verified, step.verify_time) = (self.call.verify, verify_time);
+        step.verify_time = verify_time;
+        if self.call.is_checked {
+            step.verified = Verification::Probabilistic;
+        }
         report.points = vec![points];
         report.executor = executor;
         report

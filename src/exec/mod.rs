@@ -3,6 +3,7 @@
 
 mod call;
 mod executor;
+mod full_check;
 #[cfg(feature = "cuda")]
 mod gpu;
 mod host;
@@ -10,6 +11,7 @@ mod in_pieces;
 mod operands;
 mod plan;
 mod report;
+mod start;
 #[cfg(feature = "cuda")]
 pub mod worker;
 
@@ -20,7 +22,8 @@ pub use executor::{Executor, RunInProgress};
 pub use gpu::GpuExecutor;
 pub use host::HostExecutor;
 pub use operands::{AwaitedElements, RunOperands};
-pub use plan::{HostModels, ProgramPlan};
+pub use plan::ProgramPlan;
 pub use report::{ModelledTime, RunReport, StepReport};
+pub use start::start_run;
 
 pub use crate::ops::host::ElementSink;

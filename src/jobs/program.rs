@@ -119,9 +119,7 @@ impl ProgramWork {
             return None;
         };
         let is_small = may_share(&*host.executor, bases.len(), vectors);
-        // The oracle gains nothing from batches, and would check one in one piece.
-        let is_suitable = input.copy.is_none() && job.verify != Verification::Full;
-        let can_wait = is_small && is_suitable;
+        let can_wait = is_small && input.copy.is_none();
         can_wait.then(|| {
             let key = BatchKey::new(bases, input, job.verify);
             let input = input.clone();

@@ -10,8 +10,6 @@ pub enum ResultMemory {
     Reused,
     /// Each step makes its result in new memory, so that a check can read what the step read.
     New,
-    /// Like `New`; in addition, an oracle recomputes the result of one step at a time.
-    Twice,
 }
 
 /// When a run needs which values, given its outputs. A run delivers an output when the output has
@@ -68,7 +66,7 @@ impl Liveness {
                 liveness.steps[index].in_place = liveness.overwritten(program, index);
             }
         }
-        liveness.peak_bytes = liveness.peak(program, memory);
+        liveness.peak_bytes = liveness.peak(program);
         Ok(liveness)
     }
 
@@ -114,7 +112,7 @@ impl Liveness {
         })
     }
 
-    fn peak<K: StepKind>(&self, program: &Program<K>, memory: ResultMemory) -> u64 {
+    fn peak<K: StepKind>(&self, program: &Program<K>) -> u64 {
         let bytes = |id: ValueId| match self.stays_encoded(id) {
             true => 0,
             false => program.types[id.index()].bytes(),
@@ -123,13 +121,8 @@ impl Liveness {
         for (index, step) in self.steps.iter().enumerate().filter(|(_, step)| step.is_needed) {
             let made = bytes(ValueId(index as u32));
             held += made;
-            let now = match (memory, step.in_place) {
-                (ResultMemory::Twice, _) => held + made,
-                // The overwritten value has the same size.
-                (_, Some(_)) => held - made,
-                _ => held,
-            };
-            peak = peak.max(now);
+            // An overwritten value has the same size as the new one.
+            peak = peak.max(if step.in_place.is_some() { held - made } else { held });
             held -= step.last_uses.iter().map(|id| bytes(*id)).sum::<u64>();
         }
         peak

@@ -11,6 +11,7 @@ use crate::{
     curve::scalars::ScalarEncoding,
     engine::DeviceInfo,
     error::Result,
+    exec::start_run,
     ops::OperationProgram,
     program::{ExternalOperand, InputSpec, OutputKind, OutputSpec, StepKind, ValueId, VectorShape},
     wire::{decode::EstimateSpec, v1},
@@ -38,8 +39,9 @@ pub fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRe
             None => OutputKind::Points,
         },
     };
-    let wanted = outputs.iter().map(wanted).collect();
-    let run = state.compute.executor.start(program.clone(), &inputs, wanted, verify)?;
+    let wanted: Vec<_> = outputs.iter().map(wanted).collect();
+    let executor = &*state.compute.executor;
+    let run = start_run(executor, program.clone(), &inputs, &wanted, verify)?;
     let plan = run.plan();
     let DeviceInfo { name, kind, .. } = state.compute.executor.description();
     Ok(v1::EstimateResponse {

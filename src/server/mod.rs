@@ -36,7 +36,8 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 #[cfg(feature = "cuda")]
 pub use crate::exec::worker::{
-    NoWorkers, WorkerCommand, WorkerPoolSettings, serve as serve_worker,
+    NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings,
+    serve as serve_worker,
 };
 use futures_util::future::BoxFuture;
 pub use serve_error::ServeError;

@@ -14,6 +14,7 @@ use crate::{
     buffer::UploadBuffer,
     curve::{NttPlan, scalars::ScalarEncoding},
     error::{Error, FieldProblem, Result},
+    exec::start_run,
     jobs::{ComputeHost, FinishedJob, ProgramJobOutput, ProgramOutput},
     ops::{SINGLE_STEP, single_ntt},
     program::{InputSpec, OutputKind, OutputSpec},
@@ -84,7 +85,7 @@ pub fn bytes_of_row(compute: &ComputeHost, lg_n: u32) -> Result<u64> {
     let program = Arc::new(single_ntt(plan, 1, 1 << lg_n)?);
     let input = InputSpec { encoding: ScalarEncoding::Montgomery, count: 1 << lg_n };
     let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Elements };
-    let run = compute.executor.start(program, &[input], vec![output], Verification::None)?;
+    let run = start_run(&*compute.executor, program, &[input], &[output], Verification::None)?;
     // Input and result.
     Ok(run.plan().memory_bytes.saturating_add(64 << lg_n))
 }

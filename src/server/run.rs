@@ -14,7 +14,7 @@ use super::{
 use crate::{
     buffer::{RegionSlice, UploadBuffer},
     error::{Error, FieldProblem, Result},
-    exec::ModelledTime,
+    exec::{ModelledTime, start_run},
     jobs::{AdmissionPermit, JobBases, ProgramJob, ProgramJobInput, ProgramWork},
     ops::OperationProgram,
     program::{
@@ -53,8 +53,9 @@ impl AdmittedRun {
         let bases = find_bases(state, &program)?;
         let mut inputs = find_inputs(call, &program, spec.inputs)?;
         let given: Vec<_> = inputs.iter().map(FoundInput::spec).collect();
-        let wanted = spec.outputs.iter().map(output_spec).collect();
-        let mut run = state.compute.executor.start(program.clone(), &given, wanted, verify)?;
+        let wanted: Vec<_> = spec.outputs.iter().map(output_spec).collect();
+        let executor = &*state.compute.executor;
+        let mut run = start_run(executor, program.clone(), &given, &wanted, verify)?;
         check_points(call, &program, &spec.outputs)?;
         let plan = run.plan();
         let (working_bytes, modelled) = (plan.memory_bytes, plan.modelled);

@@ -7,7 +7,7 @@ use crate::{
     buffer::UploadBuffer,
     curve::scalars::ScalarEncoding,
     error::{Error, FieldProblem, Result},
-    exec::RunInProgress,
+    exec::{RunInProgress, start_run},
     jobs::{
         AdmissionPermit, JobBases, JobTicket, ProgramJob, ProgramJobInput, ProgramJobOutput,
         ProgramOutput, ProgramWork,
@@ -48,7 +48,7 @@ pub fn start(
     let VectorRange { encoding, count, .. } = elements;
     let output = OutputSpec { value: SINGLE_STEP, kind };
     let executor = &call.state.compute.executor;
-    executor.start(Arc::new(program), &[InputSpec { encoding, count }], vec![output], verify)
+    start_run(&**executor, Arc::new(program), &[InputSpec { encoding, count }], &[output], verify)
 }
 
 impl SingleStepJob {

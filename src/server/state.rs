@@ -21,7 +21,7 @@ use crate::{
     engine::cuda::{CudaEngine, CudaModel},
     exec::{
         GpuExecutor,
-        worker::{NoWorkers, WorkerExecutor, WorkerPoolSettings, start_pool},
+        worker::{NoWorkers, WorkerExecutor, WorkerPoolSettings, WorkerSettings, start_pool},
     },
 };
 
@@ -42,19 +42,19 @@ impl Engines {
         Ok(Self::on_host(CpuEngine::new(threads)?, ArkworksEngine::new(threads)?, reason))
     }
 
-    /// Programs run on the host, their MSMs and NTTs on `engine`. `oracle` repeats steps for full
+    /// Programs run on the host, their MSMs and NTTs on `engine`. `oracle` runs them again for full
     /// checks.
     pub fn on_host(
         engine: impl MsmNttEngine + 'static,
         oracle: impl MsmNttEngine + 'static,
         reason: impl Into<String>,
     ) -> Self {
-        let (engine, oracle) = (Arc::new(engine), Arc::new(oracle));
-        let executor = Arc::new(HostExecutor { engine, oracle });
+        let executor =
+            Arc::new(HostExecutor { engine: Arc::new(engine), oracle: Some(Arc::new(oracle)) });
         Self { executor, reason: reason.into(), pinned_bytes: 0 }
     }
 
-    /// Programs run on the GPUs of `engine`. `oracle` repeats steps for full checks. The server
+    /// Programs run on the GPUs of `engine`. `oracle` runs them again for full checks. The server
     /// pins `pinned_bytes` bytes of its payload memory, or as many as the driver grants.
     #[cfg(feature = "cuda")]
     pub fn on_gpus(
@@ -63,12 +63,12 @@ impl Engines {
         reason: impl Into<String>,
         pinned_bytes: u64,
     ) -> Self {
-        let executor = GpuExecutor::new(engine.into(), Arc::new(oracle));
+        let executor = GpuExecutor::new(engine.into(), Some(Arc::new(oracle)));
         Self { executor: Arc::new(executor), reason: reason.into(), pinned_bytes }
     }
 
     /// Programs run on GPUs in worker processes; on the host, by `cpu`, while no GPU serves.
-    /// `oracle` repeats steps for full checks there. The workers pin `pinned_bytes` bytes of the
+    /// `oracle` runs them again for full checks. The workers pin `pinned_bytes` bytes of the
     /// server's payload memory, or as many as the driver grants.
     ///
     /// Errors: no worker can be started, or no GPU can be used.
@@ -79,9 +79,8 @@ impl Engines {
         oracle: impl MsmNttEngine + 'static,
         pinned_bytes: u64,
     ) -> Result<Self, NoWorkers> {
-        let (cpu, oracle) = (Arc::new(cpu), Arc::new(oracle));
-        let (msm_scalars_min, ntt_elements_min) =
-            (settings.msm_scalars_min, settings.ntt_elements_min);
+        let cpu = Arc::new(cpu);
+        let WorkerSettings { msm_scalars_min, ntt_elements_min, .. } = settings.worker;
         let pool = start_pool(settings)?;
         let model = CudaModel {
             cpu: cpu.clone(),
@@ -90,7 +89,8 @@ impl Engines {
             ntt_elements_min,
         };
         let reason = pool.summary();
-        let executor = WorkerExecutor::new(pool, model, HostExecutor { engine: cpu, oracle });
+        let host = HostExecutor { engine: cpu, oracle: Some(Arc::new(oracle)) };
+        let executor = WorkerExecutor::new(pool, model, host);
         Ok(Self { executor: Arc::new(executor), reason, pinned_bytes })
     }
 

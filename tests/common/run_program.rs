@@ -5,7 +5,7 @@ use std::sync::Arc;
 use capstan::{
     engine::{EncodedScalars, JobControl},
     error::Result,
-    exec::{Executor, RunOperands, RunReport},
+    exec::{Executor, RunOperands, RunReport, start_run},
     ops::OperationProgram,
     program::{InputSpec, OutputSpec},
     verify::Verification,
@@ -24,7 +24,7 @@ pub fn run_program(
         InputSpec { encoding, count: count as u64 }
     };
     let inputs: Vec<_> = operands.inputs.iter().map(spec).collect();
-    let mut run = executor.start(program, &inputs, outputs, verify)?;
+    let mut run = start_run(executor, program, &inputs, &outputs, verify)?;
     run.begin(operands.bases)?;
     loop {
         if let Some(report) = run.step(operands, control)? {

@@ -12,7 +12,7 @@ use capstan::{
     client::{ClientError, MsmOptions, ScalarInput, Verification, blocking::BlockingClient},
     curve::{G1Affine, G2Affine, points::CurvePoint, scalars::ScalarEncoding},
     engine::cpu::{ArkworksEngine, CpuEngine},
-    exec::worker::{WorkerCommand, WorkerPoolSettings},
+    exec::worker::{SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings},
     server::{Engines, ServerSettings},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -47,15 +47,16 @@ fn settings(name: &str, devices: u32) -> Option<WorkerPoolSettings> {
     let command = WorkerCommand { program: "/usr/bin/env".into(), arguments };
     let mut settings = WorkerPoolSettings {
         command,
-        driver,
         devices: Vec::new(),
-        memory_percent: 10,
-        timeout: Duration::from_secs(60),
-        msm_scalars_min: 1,
-        ntt_elements_min: 1,
-        threads: 1,
-        verify_threads: 1,
-        spread: Default::default(),
+        worker: WorkerSettings {
+            driver,
+            memory_percent: 10,
+            timeout: Duration::from_secs(60),
+            msm_scalars_min: 1,
+            ntt_elements_min: 1,
+            threads: 1,
+        },
+        spread: SpreadPolicy::default(),
     };
     settings.spread.scalars_min = 1;
     settings.spread.gpu_time_max = f64::INFINITY;
@@ -139,7 +140,7 @@ fn gpus_divide_msms_in_g2() {
 fn small_msms_stay_on_one_gpu_by_default() {
     let name = "spread-default";
     let Some(mut settings) = settings(name, 2) else { return };
-    settings.spread = Default::default();
+    settings.spread = SpreadPolicy::default();
     let spread = SpreadServer::with_settings(name, settings);
     let msms = MsmData::<G1Affine>::new();
     let resident = spread.client.put_bases(&msms.points).unwrap();

@@ -4,7 +4,7 @@ use capstan::{
     curve::{Group, scalars::ScalarEncoding},
     engine::JobControl,
     error::{Error, Result},
-    exec::{AwaitedElements, Executor, RunInProgress},
+    exec::{AwaitedElements, RunInProgress, start_run},
     ops::{ConstantStep, EvaluateStep, MsmStep, PadStep},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
     verify::Verification,
@@ -33,8 +33,8 @@ fn start(
     let inputs: Vec<_> =
         inputs.iter().map(|&(encoding, count)| InputSpec { encoding, count }).collect();
     let output = |&(value, kind)| OutputSpec { value: ValueId(value), kind };
-    let outputs = outputs.iter().map(output).collect();
-    EXECUTOR.start(program().program()?, &inputs, outputs, Verification::None)
+    let outputs = outputs.iter().map(output).collect::<Vec<_>>();
+    start_run(&*EXECUTOR, program().program()?, &inputs, &outputs, Verification::None)
 }
 
 #[track_caller]

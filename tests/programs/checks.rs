@@ -5,7 +5,7 @@ use capstan::{
     curve::{Fr, G1Affine, Group, scalars::ScalarEncoding},
     engine::{EncodedScalars, JobControl},
     error::{Error, Result},
-    exec::{ElementSink, Executor, RunOperands},
+    exec::{ElementSink, RunOperands, start_run},
     ops::{EvaluateStep, MsmStep, NttStep, PadStep},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
     verify::Verification,
@@ -72,6 +72,19 @@ fn reports_say_which_steps_were_checked() {
     let answer = sum().run(&*EXECUTOR, None, &JobControl::default()).expect("succeeds");
     let methods: Vec<_> = answer.report.steps.iter().map(|step| step.method.as_str()).collect();
     assert_eq!(methods, ["", "2 threads, blst"]);
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+fn what_the_gpu_computes_is_what_the_oracle_checks() {
+    for call in [transform(), sum()] {
+        let answer = call.run(crate::gpu::executor(), Verification::Full, &JobControl::default());
+        let report = answer.expect("succeeds").report;
+        assert_eq!(report.executor.engine, "cuda");
+        let last = report.steps.last().expect("a step");
+        assert_eq!(last.verified, Verification::Full);
+        assert!(!last.verify_time.is_zero());
+    }
 }
 
 /// Cancels the run when it gets its elements.
@@ -149,13 +162,17 @@ fn memory_is_known_before_the_run() {
         let (encoding, count) = (ScalarEncoding::Canonical, 12);
         let output = OutputSpec { value: ValueId(value), kind: OutputKind::Elements };
         let program = call.program().expect("allowed");
-        let run = EXECUTOR.start(program, &[InputSpec { encoding, count }], vec![output], verify);
+        let run =
+            start_run(&*EXECUTOR, program, &[InputSpec { encoding, count }], &[output], verify);
         run.expect("allowed").plan().memory_bytes
     };
     // Two rows of 6 elements become two of 8: longer rows are never made in place.
     assert_eq!(memory(2, Verification::None), 32 * (12 + 16) + scratch);
     assert_eq!(memory(2, Verification::Probabilistic), 32 * (12 + 16) + scratch);
-    assert!(memory(2, Verification::Full) >= 32 * (12 + 16 + 16) + scratch);
+    // The oracle runs afterwards.
+    let oracle = EXECUTOR.oracle.as_ref().expect("an oracle");
+    let scratch_max = scratch.max(oracle.ntt_scratch_bytes(&natural(3, false, None)));
+    assert_eq!(memory(2, Verification::Full), 32 * (12 + 16) + scratch_max);
     // The transform alone keeps no values: two copies of the rows at once, three with a check.
     assert_eq!(memory(1, Verification::None), 32 * 2 * 16 + scratch);
     assert_eq!(memory(1, Verification::Probabilistic), 32 * 3 * 16 + scratch);

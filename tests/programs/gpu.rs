@@ -33,7 +33,7 @@ pub fn open(memory_percent: u64, lease_gate: LeaseGate) -> GpuExecutor {
     let cpu = CpuEngine::new(1).expect("threads");
     let engine = Arc::new(CudaEngine::new(cpu, opened, GpuPolicy::default()).expect("a GPU"));
     let oracle = Arc::new(ArkworksEngine::new(1).expect("threads"));
-    GpuExecutor::new(engine, oracle)
+    GpuExecutor::new(engine, Some(oracle))
 }
 
 /// The executor of all tests, which use it concurrently; each call changes the emulated driver's

@@ -5,7 +5,7 @@ use std::time::Duration;
 use capstan::{
     curve::{Fr, Group, scalars::ScalarEncoding},
     engine::{EngineModel, EngineWork, VectorWork, cpu::CpuEngine},
-    exec::{Executor, ModelledTime},
+    exec::{Executor, ModelledTime, start_run},
     ops::{
         DivideByLinearStep, EvaluateStep, MsmStep, NttStep, Operation, PointwiseOperation,
         PointwiseStep,
@@ -48,8 +48,8 @@ fn modelled(executor: &dyn Executor, call: &Call, verify: Verification) -> Model
             _ => OutputKind::Elements,
         },
     });
-    let outputs = outputs.collect();
-    executor.start(program, &inputs, outputs, verify).unwrap().plan().modelled
+    let outputs = outputs.collect::<Vec<_>>();
+    start_run(executor, program, &inputs, &outputs, verify).unwrap().plan().modelled
 }
 
 fn executors() -> Vec<&'static dyn Executor> {

@@ -16,7 +16,7 @@ use capstan::{
     },
     engine::JobControl,
     error::{Error, Limit, Result},
-    exec::{ElementSink, Executor, GpuExecutor, RunOperands},
+    exec::{ElementSink, GpuExecutor, RunOperands, start_run},
     ops::PowersStep,
     program::{OutputKind, OutputSpec},
     verify::Verification,
@@ -38,7 +38,7 @@ fn run(executor: &GpuExecutor, time_on_host_max: Option<Duration>) -> Result<Mov
     let (base, first) = (Fr::from(3), Fr::from(1));
     let value = call.push(PowersStep { base, first, length: LENGTH as u64 });
     let outputs = vec![OutputSpec { value, kind: OutputKind::Elements }];
-    let mut run = executor.start(call.program()?, &[], outputs, Verification::None)?;
+    let mut run = start_run(executor, call.program()?, &[], &outputs, Verification::None)?;
     if let Some(max) = time_on_host_max {
         run.limit_time_on_host(max);
     }

@@ -191,9 +191,9 @@ fn sizes_are_bounded() {
     let steps = (0..1024).map(|i| if i < 256 { input(1, max) } else { concat(&[0]) });
     let program = OperationProgram::new(steps.collect()).expect("allowed");
     let outputs: Vec<_> = (0..256).map(ValueId).collect();
-    let memory = capstan::program::ResultMemory::Twice;
+    let memory = capstan::program::ResultMemory::New;
     let liveness = capstan::program::Liveness::new(&program, &outputs, memory).expect("allowed");
-    assert_eq!(liveness.peak_bytes(), 2 * 32 * max);
+    assert_eq!(liveness.peak_bytes(), 32 * max);
 }
 
 #[test]

@@ -30,6 +30,7 @@ use capstan::{
     },
     engine::{JobControl, NttPlan},
     error::{Error, FieldProblem, Limit, Result},
+    exec::start_run,
     jobs::{
         ComputeHost, JobBases, JobWork, ProgramJob, ProgramJobInput, ProgramJobOutput, ProgramWork,
         Scheduler,
@@ -181,7 +182,7 @@ impl JobRunner {
         let SingleStep { input: InputSpec { encoding, count }, payload, verify, .. } = step;
         let output = OutputSpec { value: SINGLE_STEP, kind: step.kind };
         let program = Arc::new(step.program);
-        let run = self.host.executor.start(program, &[step.input], vec![output], verify)?;
+        let run = start_run(&*self.host.executor, program, &[step.input], &[output], verify)?;
         let input =
             ProgramJobInput { payload, copy: None, encoding, reduce: false, first: 0, count };
         let job = ProgramJob {

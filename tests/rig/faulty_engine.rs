@@ -93,7 +93,7 @@ pub fn faulty_executor() -> (HostExecutor, FaultDial) {
     let dial = FaultDial::default();
     let oracle = Arc::new(ArkworksEngine::new(1).expect("threads"));
     let engine = Arc::new(FaultyEngine::new(dial.clone()));
-    (HostExecutor { engine, oracle }, dial)
+    (HostExecutor { engine, oracle: Some(oracle) }, dial)
 }
 
 impl EngineModel for FaultyEngine {

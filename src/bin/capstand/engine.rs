@@ -77,7 +77,7 @@ mod cuda {
             GpuUnavailable, OpenOptions, UnusableDevice, exit_without_handlers,
             open as open_devices,
         },
-        server::WorkerPoolSettings,
+        server::{SpreadPolicy, WorkerPoolSettings, WorkerSettings},
         telemetry,
     };
     use tracing::{error, warn};
@@ -120,15 +120,16 @@ mod cuda {
         let is_required = cuda.devices_min > 0;
         let settings = WorkerPoolSettings {
             command: worker::command(config),
-            driver: cuda.driver.clone(),
             devices: cuda.devices.clone(),
-            memory_percent: cuda.memory_percent,
-            timeout: cuda.timeout,
-            msm_scalars_min: cuda.msm_min,
-            ntt_elements_min: cuda.ntt_min,
-            threads: config.threads,
-            verify_threads: config.verify_threads,
-            spread: Default::default(),
+            worker: WorkerSettings {
+                driver: cuda.driver.clone(),
+                memory_percent: cuda.memory_percent,
+                timeout: cuda.timeout,
+                msm_scalars_min: cuda.msm_min,
+                ntt_elements_min: cuda.ntt_min,
+                threads: config.threads,
+            },
+            spread: SpreadPolicy::default(),
         };
         Engines::on_workers(settings, cpu, oracle, cuda.pinned_bytes).map_err(|none| NoGpu {
             reason: none.reason,

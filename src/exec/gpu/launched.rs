@@ -109,7 +109,7 @@ impl LaunchedRun {
             value_type: call.value_type(id)?,
             input: call.elements(id, operands),
             bases: call.bases(id, operands.bases),
-            is_checked: call.verify == Verification::Probabilistic,
+            is_checked: call.is_checked,
         };
         call.program.steps()[id.index()].on_gpu().launch(inputs, context)
     }
@@ -132,7 +132,7 @@ impl LaunchedRun {
         let arguments = || call.arguments(id, operands, &[], None);
         let HostResult { value, executor } = call.step(id).run(arguments()?, &context)?;
         let mut is_checked = false;
-        if call.verify == Verification::Probabilistic {
+        if call.is_checked {
             match call.step(id).check(&arguments()?, &value, &context)? {
                 Some(false) => return Err(Error::Corrupt),
                 checked => is_checked = checked.is_some(),

@@ -19,14 +19,13 @@ use crate::{
     engine::{DeviceInfo, EngineModel, JobControl, MsmNttEngine, PointChecker, cuda::CudaEngine},
     error::{Error, Limit, Result},
     region::SharedMemory,
-    verify::Verification,
 };
 
 /// Runs each program on one of an engine's GPUs.
 #[derive(Clone)]
 pub struct GpuExecutor {
     engine: Arc<CudaEngine>,
-    /// Runs programs that are checked in full, and those that a GPU has no memory for.
+    /// Runs programs that a GPU has no memory for.
     pub host: HostExecutor,
 }
 
@@ -48,8 +47,8 @@ enum GpuPhase {
 }
 
 impl GpuExecutor {
-    /// `oracle` repeats steps for full checks.
-    pub fn new(engine: Arc<CudaEngine>, oracle: Arc<dyn MsmNttEngine>) -> Self {
+    /// `oracle` is [`Executor::oracle`].
+    pub fn new(engine: Arc<CudaEngine>, oracle: Option<Arc<dyn MsmNttEngine>>) -> Self {
         Self { engine: engine.clone(), host: HostExecutor { engine, oracle } }
     }
 }
@@ -79,16 +78,17 @@ impl Executor for GpuExecutor {
         Some(&*self.engine)
     }
 
+    fn oracle(&self) -> Option<Arc<dyn MsmNttEngine>> {
+        self.host.oracle()
+    }
+
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
-        if let Some(run) = RunInPieces::new(&self.host.engine, &self.host.oracle, &call) {
+        if let Some(run) = RunInPieces::new(&self.host.engine, &call) {
             return Box::new(run);
         }
         let on_host = self.host.prepare(call.clone());
-        if call.verify == Verification::Full {
-            return on_host;
-        }
         let engine = self.engine.clone();
-        let plan = ProgramPlan::on_gpu(&call, engine.model(), &*self.host.oracle);
+        let plan = ProgramPlan::on_gpu(&call, engine.model());
         let (time_on_host_max, phase) = (Duration::MAX, GpuPhase::Waiting(0));
         Box::new(GpuRun { engine, call, on_host, plan, time_on_host_max, phase })
     }

@@ -12,8 +12,8 @@ use crate::engine::{DeviceInfo, MsmNttEngine};
 #[derive(Clone)]
 pub struct HostExecutor {
     pub engine: Arc<dyn MsmNttEngine>,
-    /// Makes each value again if the caller wants the full check.
-    pub oracle: Arc<dyn MsmNttEngine>,
+    /// See [`Executor::oracle`].
+    pub oracle: Option<Arc<dyn MsmNttEngine>>,
 }
 
 impl Executor for HostExecutor {
@@ -21,10 +21,14 @@ impl Executor for HostExecutor {
         self.engine.description()
     }
 
+    fn oracle(&self) -> Option<Arc<dyn MsmNttEngine>> {
+        self.oracle.clone()
+    }
+
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
-        match RunInPieces::new(&self.engine, &self.oracle, &call) {
+        match RunInPieces::new(&self.engine, &call) {
             Some(run) => Box::new(run),
-            None => Box::new(HostRun::new(self.engine.clone(), self.oracle.clone(), call)),
+            None => Box::new(HostRun::new(self.engine.clone(), call)),
         }
     }
 }

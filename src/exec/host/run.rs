@@ -5,10 +5,7 @@ use std::{mem, sync::Arc, time::Instant};
 use crate::{
     engine::{DeviceInfo, ExecutedBy, JobControl, MsmNttEngine, add_stages},
     error::{Error, Result},
-    exec::{
-        AwaitedElements, HostModels, ProgramPlan, RunInProgress, RunOperands, RunReport,
-        call::RunCall,
-    },
+    exec::{AwaitedElements, ProgramPlan, RunInProgress, RunOperands, RunReport, call::RunCall},
     ops::host::{HostContext, HostResult, HostValue},
     program::ValueId,
     verify::Verification,
@@ -16,7 +13,6 @@ use crate::{
 
 pub struct HostRun {
     engine: Arc<dyn MsmNttEngine>,
-    oracle: Arc<dyn MsmNttEngine>,
     call: Arc<RunCall>,
     plan: ProgramPlan,
     /// The values that later steps read.
@@ -55,17 +51,13 @@ impl RunInProgress for HostRun {
 }
 
 impl HostRun {
-    pub(super) fn new(
-        engine: Arc<dyn MsmNttEngine>,
-        oracle: Arc<dyn MsmNttEngine>,
-        call: Arc<RunCall>,
-    ) -> Self {
+    pub(super) fn new(engine: Arc<dyn MsmNttEngine>, call: Arc<RunCall>) -> Self {
         let values = call.program.ids().map(|_| None).collect();
         let DeviceInfo { kind, name, .. } = engine.description();
         let report = call.new_report(kind, name);
         let next = call.next_from(0);
-        let plan = ProgramPlan::on_host(&call, HostModels { engine: &*engine, oracle: &*oracle });
-        Self { engine, oracle, call, plan, values, next, report }
+        let plan = ProgramPlan::on_host(&call, &*engine);
+        Self { engine, call, plan, values, next, report }
     }
 
     fn compute(
@@ -113,21 +105,13 @@ impl HostRun {
         operands: &RunOperands<'_>,
         context: &HostContext<'_>,
     ) -> Result<Verification> {
-        let arguments = || self.call.arguments(id, operands, &self.values, None);
-        let is_right = match self.call.verify {
-            Verification::None => None,
-            // All earlier values have passed, so this is the program on the oracle.
-            Verification::Full => {
-                let context = HostContext { engine: &*self.oracle, ..*context };
-                Some(self.call.step(id).run(arguments()?, &context)?.value == *value)
-            }
-            Verification::Probabilistic => {
-                self.call.step(id).check(&arguments()?, value, context)?
-            }
-        };
-        match is_right {
+        if !self.call.is_checked {
+            return Ok(Verification::None);
+        }
+        let arguments = self.call.arguments(id, operands, &self.values, None)?;
+        match self.call.step(id).check(&arguments, value, context)? {
             None => Ok(Verification::None),
-            Some(true) => Ok(self.call.verify),
+            Some(true) => Ok(Verification::Probabilistic),
             Some(false) => Err(Error::Corrupt),
         }
     }

@@ -25,7 +25,7 @@ use crate::{
         points::{self, BadElement, CurvePoint, PointEncoding, PointsMut},
     },
     engine::{
-        DeviceInfo, EngineModel, JobControl, PointChecker,
+        DeviceInfo, EngineModel, JobControl, MsmNttEngine, PointChecker,
         cuda::{CudaModel, checked_piece_len},
     },
     error::{Error, Result},
@@ -163,8 +163,12 @@ impl Executor for WorkerExecutor {
         Some(self)
     }
 
+    fn oracle(&self) -> Option<Arc<dyn MsmNttEngine>> {
+        self.host.oracle()
+    }
+
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
-        let plan = ProgramPlan::on_gpu(&call, &self.model, &*self.host.oracle);
+        let plan = ProgramPlan::on_gpu(&call, &self.model);
         let target = SpreadTarget { pool: &self.pool, model: &self.model, host: &self.host };
         match target.run(&call, &plan, self.pool.settings().spread) {
             Ok(Some(run)) => return Box::new(run),

@@ -31,8 +31,6 @@ pub const LOST_GPU: i32 = 70;
 pub struct WorkerSettings {
     /// Path of the driver library; `None` means the system's.
     pub driver: Option<PathBuf>,
-    /// Device number in the driver's order.
-    pub device: u32,
     /// Percentage of the free device memory that jobs may lease.
     pub memory_percent: u64,
     /// Time limit for one piece of work on the GPU, which counts as lost if it is exceeded.
@@ -43,8 +41,6 @@ pub struct WorkerSettings {
     pub ntt_elements_min: u64,
     /// Threads of the CPU engine; 0 means one per core.
     pub threads: usize,
-    /// Threads of the oracle; 0 means one per core.
-    pub verify_threads: usize,
 }
 
 /// A request on the control socket. Each is answered by a [`ControlReply`].
@@ -97,7 +93,8 @@ pub enum ControlReply {
 pub enum WorkerTask {
     /// Counts the devices of the driver at this path, `None` means the system's, and ends.
     CountDevices(Option<PathBuf>),
-    Serve(Box<WorkerSettings>),
+    /// Serves with the device of this number, in the driver's order.
+    Serve(u32, Box<WorkerSettings>),
 }
 
 /// The worker's first message.
@@ -159,7 +156,8 @@ pub struct CallToRun {
     pub outputs: Vec<PlacedOutput>,
     /// One per MSM step.
     pub bases: Vec<NamedBases>,
-    pub verify: Verification,
+    /// Whether to check the values of all steps that have a probabilistic check.
+    pub is_checked: bool,
     /// Time until the call's deadline.
     pub time_left: Option<Duration>,
     /// The most time that the run may take if it moves to the host.

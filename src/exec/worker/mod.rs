@@ -28,7 +28,8 @@ mod start;
 mod supervisor;
 
 pub use executor::WorkerExecutor;
+pub use message::WorkerSettings;
 pub use process::WorkerCommand;
 pub use serve::serve;
-pub use settings::WorkerPoolSettings;
+pub use settings::{SpreadPolicy, WorkerPoolSettings};
 pub use supervisor::{NoWorkers, start_pool};

@@ -159,7 +159,7 @@ impl WorkerRun {
             inputs: inputs.collect(),
             outputs,
             bases,
-            verify: self.call.verify,
+            is_checked: self.call.is_checked,
             time_left,
             time_on_host_max: self.time_on_host_max,
         };

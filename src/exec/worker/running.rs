@@ -24,7 +24,8 @@ use crate::{
     engine::{ElementNames, EncodedScalars, JobControl},
     error::{Error, Result},
     exec::{
-        AwaitedElements, ElementSink, Executor, ModelledTime, RunInProgress, RunOperands, RunReport,
+        AwaitedElements, ElementSink, Executor, ModelledTime, RunInProgress, RunOperands,
+        RunReport, call::RunCall,
     },
     ops::OperationProgram,
     program::OutputSpec,
@@ -78,7 +79,8 @@ impl RunningCall {
         let program = Arc::new(OperationProgram::new(call.steps)?);
         let specs: Vec<_> = call.inputs.iter().map(|input| input.spec).collect();
         let wanted: Vec<OutputSpec> = call.outputs.iter().map(|output| output.spec).collect();
-        let mut run = executor.start(program, &specs, wanted, call.verify)?;
+        let run = RunCall::new(program, &specs, &wanted, call.is_checked)?;
+        let mut run = executor.prepare(run.into());
         run.limit_time_on_host(call.time_on_host_max);
         let mut outputs = Vec::with_capacity(call.outputs.len());
         for output in call.outputs {

@@ -14,6 +14,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock};
+use rustix::event::{PollFd, PollFlags, poll};
 use tracing::{debug, debug_span, warn};
 
 use super::{
@@ -37,7 +38,7 @@ use crate::{
     device::{CudaDriver, DevicePolicy},
     engine::{
         DeviceInfo, PointChecker,
-        cpu::{ArkworksEngine, CpuEngine},
+        cpu::CpuEngine,
         cuda::{
             CudaEngine, DeviceFault, DeviceSelection, FaultClass, GpuPolicy, GpuUnavailable,
             OpenOptions, exit_without_handlers, open,
@@ -70,16 +71,17 @@ struct SeenFaults {
 /// Errors: those of the socket.
 pub fn serve(socket: &UnixStream) -> io::Result<()> {
     let Received { message, .. } = socket::receive(socket)?;
-    let settings = match message {
+    let (device, settings) = match message {
         WorkerTask::CountDevices(driver) => {
             let count =
                 CudaDriver::load(driver.as_deref()).and_then(|driver| driver.device_count());
             let hello = count.map_or_else(unusable, WorkerHello::Counted);
             return socket::send(socket, &hello, None);
         }
-        WorkerTask::Serve(settings) => settings,
+        WorkerTask::Serve(device, settings) => (device, settings),
     };
-    let worker = match Worker::open(&settings) {
+    end_with_server(socket.try_clone()?)?;
+    let worker = match Worker::open(device, &settings) {
         Ok(worker) => Arc::new(worker),
         Err(hello) => return socket::send(socket, &hello, None),
     };
@@ -89,7 +91,7 @@ pub fn serve(socket: &UnixStream) -> io::Result<()> {
     loop {
         let Received { message, file } = match socket::receive(socket) {
             Ok(received) => received,
-            // The server has gone. Lanes may be computing, and nobody waits for what they do.
+            // The server has gone.
             Err(_) => exit_without_handlers(0),
         };
         let reply = worker.control(message, file).unwrap_or_else(ControlReply::Failed);
@@ -97,6 +99,17 @@ pub fn serve(socket: &UnixStream) -> io::Result<()> {
             exit_without_handlers(0);
         }
     }
+}
+
+/// Ends this process when the server closes the socket, even while the GPU is opened and tested.
+fn end_with_server(socket: UnixStream) -> io::Result<()> {
+    let watch = move || {
+        let mut closed = [PollFd::new(&socket, PollFlags::RDHUP)];
+        while poll(&mut closed, None).is_err() {}
+        // Lanes may be computing, and nobody waits for what they do.
+        exit_without_handlers(0);
+    };
+    thread::Builder::new().name("capstan-watch".into()).spawn(watch).map(drop)
 }
 
 fn unusable(unavailable: GpuUnavailable) -> WorkerHello {
@@ -110,15 +123,13 @@ fn unusable(unavailable: GpuUnavailable) -> WorkerHello {
 }
 
 impl Worker {
-    fn open(settings: &WorkerSettings) -> Result<Self, WorkerHello> {
+    fn open(device: u32, settings: &WorkerSettings) -> Result<Self, WorkerHello> {
         let failed = |error: Error| WorkerHello::Unusable {
             reason: error.to_string(),
             is_on_a_gpu_host: true,
         };
         let cpu = CpuEngine::new(settings.threads).map_err(failed)?;
-        let oracle = ArkworksEngine::new(settings.verify_threads).map_err(failed)?;
-        let selection =
-            DeviceSelection { driver: settings.driver.clone(), devices: vec![settings.device] };
+        let selection = DeviceSelection { driver: settings.driver.clone(), devices: vec![device] };
         let faults = Arc::<SeenFaults>::default();
         let seen = faults.clone();
         let options = OpenOptions {
@@ -134,7 +145,7 @@ impl Worker {
         };
         let opened = open(&selection, &options).map_err(unusable)?;
         let engine = Arc::new(CudaEngine::new(cpu, opened, policy).map_err(unusable)?);
-        let executor = GpuExecutor::new(engine.clone(), Arc::new(oracle));
+        let executor = GpuExecutor::new(engine.clone(), None);
         faults.is_serving.store(true, Ordering::Release);
         let (memories, bases, runs) = Default::default();
         Ok(Self { engine, executor, memories, bases, runs, faults })

@@ -109,7 +109,7 @@ impl SpreadTarget<'_> {
         let largest = parts.iter().max_by_key(|part| part.count());
         let largest = largest.ok_or_else(|| Error::Internal("an MSM has no parts".into()))?;
         let largest = part_call(call, step, largest)?;
-        let plan = ProgramPlan::on_gpu(&largest, self.model, &*self.host.oracle);
+        let plan = ProgramPlan::on_gpu(&largest, self.model);
         Ok(SpreadCall { parts, plan })
     }
 
@@ -148,7 +148,7 @@ fn part_call(call: &RunCall, step: ValueId, part: &MsmPart) -> Result<RunCall> {
     let inputs = call.input_specs().iter();
     let inputs = inputs.map(|input| InputSpec { count: part.count(), ..*input });
     let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
-    RunCall::new(program, &inputs.collect::<Vec<_>>(), &[output], call.verify)
+    RunCall::new(program, &inputs.collect::<Vec<_>>(), &[output], call.is_checked)
 }
 
 impl RunningPart {

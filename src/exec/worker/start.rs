@@ -45,7 +45,7 @@ pub fn wanted_devices(settings: &WorkerPoolSettings) -> Result<Vec<u32>, StartFa
     if !settings.devices.is_empty() {
         return Ok(settings.devices.clone());
     }
-    let task = WorkerTask::CountDevices(settings.driver.clone());
+    let task = WorkerTask::CountDevices(settings.worker.driver.clone());
     let failed =
         |error: io::Error| StartFailure::from(format!("a worker cannot be started: {error}"));
     let mut worker = StartedWorker::start(&settings.command, &task).map_err(failed)?;
@@ -64,7 +64,7 @@ pub fn start_worker(
     device: u32,
 ) -> Result<ReadyWorker, StartFailure> {
     let failed = |error: io::Error| format!("its worker failed: {error}").into();
-    let task = WorkerTask::Serve(Box::new(settings.of_device(device)));
+    let task = WorkerTask::Serve(device, Box::new(settings.worker.clone()));
     let mut started = StartedWorker::start(&settings.command, &task).map_err(failed)?;
     let ready: io::Result<Result<Box<GpuFacts>, _>> =
         started.hello(START_TIMEOUT).map(|hello| match hello {
@@ -73,7 +73,7 @@ pub fn start_worker(
         });
     match ready {
         Ok(Ok(facts)) => {
-            let (worker, child) = started.into_live(*facts, settings.timeout);
+            let (worker, child) = started.into_live(*facts, settings.worker.timeout);
             Ok(ReadyWorker { worker, child })
         }
         not_ready => {

@@ -25,7 +25,7 @@ use crate::{
     },
     engine::{ElementNames, EncodedScalars, JobControl},
     error::{Error, Result},
-    exec::{Executor, RunOperands, RunReport},
+    exec::{Executor, RunOperands, RunReport, start_run},
     ops::{SINGLE_STEP, single_msm},
     program::{InputSpec, OutputKind, OutputSpec},
     verify::Verification,
@@ -174,7 +174,7 @@ impl WaitingMsm {
         let count = vectors * n;
         let input = InputSpec { encoding, count: count as u64 };
         let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
-        let mut run = executor.start(program, &[input], vec![output], verify)?;
+        let mut run = start_run(executor, program, &[input], &[output], verify)?;
         let bases = [self.bases.clone()];
         run.begin(&bases)?;
         let source = &members.source();

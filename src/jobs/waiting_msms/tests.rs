@@ -18,7 +18,7 @@ use crate::{
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::{Error, FieldProblem},
-    exec::{HostExecutor, RunCall, RunInProgress},
+    exec::{HostExecutor, RunCall, RunInProgress, start_run},
     jobs::{
         ComputeHost, JobBases, JobTicket, ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork,
         Scheduler,
@@ -79,6 +79,10 @@ impl Executor for BatchingExecutor {
         self.0.description()
     }
 
+    fn oracle(&self) -> Option<Arc<dyn MsmNttEngine>> {
+        self.0.oracle()
+    }
+
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
         self.0.prepare(call)
     }
@@ -126,7 +130,8 @@ impl Workplace {
             stops_on_batches: AtomicBool::new(false),
         });
         let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
-        let executor = BatchingExecutor(HostExecutor { engine: engine.clone(), oracle });
+        let executor =
+            BatchingExecutor(HostExecutor { engine: engine.clone(), oracle: Some(oracle) });
         let host = Arc::new(ComputeHost::new(Arc::new(executor)).unwrap());
         let (scheduler, pool) = (Scheduler::new(1).unwrap(), PayloadPool::new(0, 0).unwrap());
         let rng = StdRng::seed_from_u64(7);
@@ -160,7 +165,7 @@ impl Workplace {
         let count = (batch * N) as u64;
         let input = InputSpec { encoding, count };
         let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
-        let run = self.host.executor.start(program, &[input], vec![output], verify).unwrap();
+        let run = start_run(&*self.host.executor, program, &[input], &[output], verify).unwrap();
         let input =
             ProgramJobInput { payload, copy: None, encoding, reduce: false, first: 0, count };
         let job = ProgramJob {

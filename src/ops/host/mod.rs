@@ -21,7 +21,6 @@ use crate::{
     engine::{EncodedScalars, EngineModel, EngineWork, ExecutedBy, JobControl, MsmNttEngine},
     error::{Error, Result},
     program::{ValueType, VectorShape},
-    verify::Verification,
 };
 
 #[derive(PartialEq)]
@@ -76,7 +75,7 @@ pub trait HostStep {
         &self,
         _inputs: &[ValueType],
         _engine: &dyn EngineModel,
-        _: Verification,
+        _is_checked: bool,
     ) -> u64 {
         0
     }
@@ -86,9 +85,8 @@ pub trait HostStep {
     fn pieces_bytes(
         &self,
         _input: VectorShape,
-        _: Verification,
+        _is_checked: bool,
         _engine: &dyn EngineModel,
-        _oracle: &dyn EngineModel,
     ) -> Option<u64> {
         None
     }

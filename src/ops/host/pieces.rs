@@ -8,17 +8,15 @@ use crate::{
     engine::{EncodedScalars, ExecutedBy, JobControl, MsmNttEngine},
     error::Result,
     program::VectorShape,
-    verify::Verification,
 };
 
 /// What a step in pieces is computed from.
 pub struct PiecesSpec {
     /// The shape of the input.
     pub input: VectorShape,
-    pub verify: Verification,
+    /// Whether the value is checked.
+    pub is_checked: bool,
     pub engine: Arc<dyn MsmNttEngine>,
-    /// Makes the value again for a full check.
-    pub oracle: Arc<dyn MsmNttEngine>,
 }
 
 pub struct PieceContext<'a> {

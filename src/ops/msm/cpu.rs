@@ -13,7 +13,6 @@ use crate::{
         StepTypes,
     },
     program::{PointsShape, ValueType, VectorShape},
-    verify::Verification,
 };
 
 impl HostStep for MsmStep {
@@ -49,26 +48,19 @@ impl HostStep for MsmStep {
         &self,
         inputs: &[ValueType],
         engine: &dyn EngineModel,
-        verify: Verification,
+        is_checked: bool,
     ) -> u64 {
         let [ValueType::Vector(shape)] = inputs else { return 0 };
-        scratch_bytes(self.group, shape.length() as usize, engine, verify)
+        scratch_bytes(self.group, shape.length() as usize, engine, is_checked)
     }
 
     fn pieces_bytes(
         &self,
         input: VectorShape,
-        verify: Verification,
+        is_checked: bool,
         engine: &dyn EngineModel,
-        oracle: &dyn EngineModel,
     ) -> Option<u64> {
-        let length = input.length() as usize;
-        let on = |model| scratch_bytes(self.group, length, model, verify);
-        let work = match verify {
-            Verification::None | Verification::Probabilistic => on(engine),
-            // The oracle runs after the engine.
-            Verification::Full => on(engine).max(on(oracle)),
-        };
+        let work = scratch_bytes(self.group, input.length() as usize, engine, is_checked);
         let sums = PointsShape { group: self.group, count: input.rows() };
         Some(work + ValueType::Points(sums).bytes())
     }

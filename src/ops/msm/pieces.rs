@@ -9,19 +9,17 @@ use std::{
 
 use super::sums::{CombinedSums, RowSums};
 use crate::{
-    curve::points::{Bases, MsmSums},
+    curve::points::Bases,
     engine::{ComputedMsm, MsmNttEngine},
     error::{Error, Result},
     ops::host::{EncodedRows, HostArgument, PieceContext, PiecesDone, PiecesSpec, StepInPieces},
     program::VectorShape,
-    verify::Verification,
 };
 
 pub(super) struct MsmInPieces {
     input: VectorShape,
-    verify: Verification,
+    is_checked: bool,
     engine: Arc<dyn MsmNttEngine>,
-    oracle: Arc<dyn MsmNttEngine>,
     phase: MsmPhase,
     verify_time: Duration,
 }
@@ -30,20 +28,14 @@ enum MsmPhase {
     /// Not begun, or ended by an error.
     Idle,
     Sum(RowSums),
-    Check(MsmCheck, ComputedMsm),
-}
-
-enum MsmCheck {
-    /// The oracle sums the same rows.
-    Full(RowSums),
-    Probabilistic(CombinedSums),
+    Check(CombinedSums, ComputedMsm),
 }
 
 impl MsmInPieces {
     pub fn new(spec: PiecesSpec) -> Self {
-        let PiecesSpec { input, verify, engine, oracle } = spec;
+        let PiecesSpec { input, is_checked, engine } = spec;
         let (phase, verify_time) = (MsmPhase::Idle, Duration::ZERO);
-        Self { input, verify, engine, oracle, phase, verify_time }
+        Self { input, is_checked, engine, phase, verify_time }
     }
 
     fn rows(&self) -> usize {
@@ -52,40 +44,16 @@ impl MsmInPieces {
 
     /// Begins the check of sums; without one, they are the outcome.
     fn begin_check(&mut self, computed: ComputedMsm, bases: &Bases) -> Result<Option<PiecesDone>> {
-        let rows = self.rows();
-        let check = match self.verify {
-            Verification::None => return Ok(Some(self.done(computed))),
-            Verification::Full => MsmCheck::Full(RowSums::new(&*self.oracle, bases, rows)?),
-            Verification::Probabilistic => {
-                MsmCheck::Probabilistic(CombinedSums::new(&*self.engine, bases, rows)?)
-            }
-        };
+        if !self.is_checked {
+            return Ok(Some(self.done(computed)));
+        }
+        let check = CombinedSums::new(&*self.engine, bases, self.rows())?;
         self.phase = MsmPhase::Check(check, computed);
         Ok(None)
     }
 
     fn done(&self, ComputedMsm { sums, executor }: ComputedMsm) -> PiecesDone {
         PiecesDone { points: Some(sums), executor, verify_time: self.verify_time }
-    }
-}
-
-impl MsmCheck {
-    fn absorb_next(
-        &mut self,
-        input: &HostArgument<'_>,
-        context: &PieceContext<'_>,
-    ) -> Result<bool> {
-        match self {
-            Self::Full(sums) => sums.absorb_next(input, context.control),
-            Self::Probabilistic(combined) => combined.absorb_next(input, context.control),
-        }
-    }
-
-    fn verifies(self, sums: &MsmSums) -> Result<bool> {
-        match self {
-            Self::Full(again) => Ok(again.finish()?.sums == *sums),
-            Self::Probabilistic(combined) => combined.verifies(sums),
-        }
     }
 }
 
@@ -120,7 +88,7 @@ impl StepInPieces for MsmInPieces {
             }
             MsmPhase::Check(mut check, computed) => {
                 let begun = Instant::now();
-                if check.absorb_next(&input, context)? {
+                if check.absorb_next(&input, context.control)? {
                     self.phase = MsmPhase::Check(check, computed);
                     self.verify_time += begun.elapsed();
                     return Ok(None);

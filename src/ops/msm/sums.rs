@@ -11,7 +11,7 @@ use crate::{
     engine::{ComputedMsm, EncodedScalars, EngineModel, JobControl, MsmNttEngine, MsmRun},
     error::Result,
     ops::host::HostArgument,
-    verify::{RandomCombination, Verification},
+    verify::RandomCombination,
 };
 
 /// An MSM in progress: the rows of its input are passed to an engine piece by piece.
@@ -121,10 +121,10 @@ pub(super) fn scratch_bytes(
     group: Group,
     n: usize,
     engine: &dyn EngineModel,
-    verify: Verification,
+    is_checked: bool,
 ) -> u64 {
     let piece = engine.msm_piece_len(group, n).clamp(1, n.max(1)) as u64;
     // A scalar and its sign; for the combination, a decoded scalar and a sum.
-    let scalar_bytes = if verify == Verification::Probabilistic { 33 + 64 } else { 33 };
+    let scalar_bytes = if is_checked { 33 + 64 } else { 33 };
     piece * scalar_bytes + engine.msm_scratch_bytes(group, n)
 }

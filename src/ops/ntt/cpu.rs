@@ -12,7 +12,7 @@ use crate::{
         StepTypes,
     },
     program::{ValueType, VectorShape},
-    verify::{Verification, verify_ntt},
+    verify::verify_ntt,
 };
 
 impl HostStep for NttStep {
@@ -58,18 +58,17 @@ impl HostStep for NttStep {
         })))
     }
 
-    fn scratch_bytes(&self, _: &[ValueType], engine: &dyn EngineModel, _: Verification) -> u64 {
+    fn scratch_bytes(&self, _: &[ValueType], engine: &dyn EngineModel, _: bool) -> u64 {
         engine.ntt_scratch_bytes(&self.plan)
     }
 
     fn pieces_bytes(
         &self,
         input: VectorShape,
-        verify: Verification,
+        is_checked: bool,
         engine: &dyn EngineModel,
-        _oracle: &dyn EngineModel,
     ) -> Option<u64> {
-        Some(pieces::bytes(&self.plan, input, verify, engine))
+        Some(pieces::bytes(&self.plan, input, is_checked, engine))
     }
 
     fn in_pieces(&self, spec: PiecesSpec) -> Option<Box<dyn StepInPieces>> {

@@ -13,21 +13,20 @@ use crate::{
     buffer::Shifted,
     curve::Fr,
     engine::{
-        CHECK_STAGE, ElementNames, EncodedScalars, EngineModel, JobControl, MsmNttEngine, NttPlan,
-        NttRows, StageTime, add_stages,
+        CHECK_STAGE, ElementNames, EncodedScalars, EngineModel, MsmNttEngine, NttPlan, NttRows,
+        StageTime, add_stages,
     },
     error::{Error, Result},
     ops::host::{ElementSink, PieceContext, PiecesDone, PiecesSpec, StepInPieces},
     program::VectorShape,
-    verify::{Verification, verify_ntt},
+    verify::verify_ntt,
 };
 
 pub(super) struct NttInPieces {
     plan: NttPlan,
     input: VectorShape,
-    verify: Verification,
+    is_checked: bool,
     engine: Arc<dyn MsmNttEngine>,
-    oracle: Arc<dyn MsmNttEngine>,
     rows_done: usize,
     /// Device time by stage for these rows.
     stages: Vec<StageTime>,
@@ -36,9 +35,9 @@ pub(super) struct NttInPieces {
 
 impl NttInPieces {
     pub fn new(plan: NttPlan, spec: PiecesSpec) -> Self {
-        let PiecesSpec { input, verify, engine, oracle } = spec;
+        let PiecesSpec { input, is_checked, engine } = spec;
         let (rows_done, stages, verify_time) = Default::default();
-        Self { plan, input, verify, engine, oracle, rows_done, stages, verify_time }
+        Self { plan, input, is_checked, engine, rows_done, stages, verify_time }
     }
 
     fn rows_at_once(&self) -> usize {
@@ -56,15 +55,11 @@ impl NttInPieces {
     }
 
     /// Whether rows were transformed correctly. Reads them and their transforms.
-    fn check(&self, rows: &NttRows<'_>, control: &JobControl) -> Result<bool> {
+    fn check(&self, rows: &NttRows<'_>) -> Result<bool> {
         let n = 1 << self.plan.lg_n;
-        let mut input = decode_rows(&rows.input, rows.count, rows.row_length, n)?;
+        let input = decode_rows(&rows.input, rows.count, rows.row_length, n)?;
         let output = EncodedScalars::new(rows.encoding, rows.count * n, rows.output);
         let output = decode_rows(&output, rows.count, n, n)?;
-        if self.verify == Verification::Full {
-            self.oracle.ntt_in_place(&self.plan, &mut input, control)?;
-            return Ok(input == output);
-        }
         let mut pairs = input.iter().zip(output.iter());
         Ok(pairs.all(|(input, output)| verify_ntt(&self.plan, input, output)))
     }
@@ -78,10 +73,10 @@ fn rows_at_once(plan: &NttPlan, input: VectorShape, engine: &dyn EngineModel) ->
 pub(super) fn bytes(
     plan: &NttPlan,
     input: VectorShape,
-    verify: Verification,
+    is_checked: bool,
     engine: &dyn EngineModel,
 ) -> u64 {
-    let copies = if verify == Verification::None { 2 } else { 3 };
+    let copies = if is_checked { 3 } else { 2 };
     let group = ((rows_at_once(plan, input, engine) as u64) << plan.lg_n) * 32;
     group * copies + engine.ntt_scratch_bytes(plan)
 }
@@ -119,7 +114,7 @@ impl StepInPieces for NttInPieces {
         let input = EncodedScalars { count: elements.len(), names, source: &source, ..input };
         let output = Shifted { all: sink, start: ((rows.start as u64) << self.plan.lg_n) * 32 };
         let (count, row_length) = (rows.len(), self.row_length());
-        let check_on_device = self.verify == Verification::Probabilistic;
+        let check_on_device = self.is_checked;
         let rows_of_piece =
             NttRows { input, count, row_length, encoding, output: &output, check_on_device };
         let mut executor = self.engine.ntt(&self.plan, &rows_of_piece, context.control)?;
@@ -127,9 +122,9 @@ impl StepInPieces for NttInPieces {
         if executor.checked_on_device {
             let checks = executor.stages.iter().filter(|stage| stage.name == CHECK_STAGE);
             self.verify_time += checks.map(|stage| stage.duration).sum::<Duration>();
-        } else if self.verify != Verification::None {
+        } else if self.is_checked {
             let begun = Instant::now();
-            let is_right = self.check(&rows_of_piece, context.control)?;
+            let is_right = self.check(&rows_of_piece)?;
             self.verify_time += begun.elapsed();
             if !is_right {
                 return Err(Error::Corrupt);

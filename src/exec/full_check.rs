@@ -1,0 +1,157 @@
+//! Full checks: the oracle runs the program, too, and must get the same outputs.
+
+use std::{sync::Arc, time::Duration};
+
+use zeroize::Zeroizing;
+
+use super::{
+    AwaitedElements, ElementSink, Executor, HostExecutor, ProgramPlan, RunInProgress, RunOperands,
+    RunReport, call::RunCall,
+};
+use crate::{
+    buffer::{ByteSink, ByteSource},
+    curve::points::Bases,
+    engine::{JobControl, MsmNttEngine},
+    error::{Error, Result},
+    verify::Verification,
+};
+
+/// Bytes that are compared at a time.
+const COMPARED_BYTES: usize = 64 << 10;
+
+/// A run whose outputs are compared with those of a second run, on the oracle.
+pub struct FullyCheckedRun {
+    call: Arc<RunCall>,
+    run: Box<dyn RunInProgress>,
+    on_oracle: Box<dyn RunInProgress>,
+    plan: ProgramPlan,
+    /// The report of the first run, while the oracle runs.
+    unchecked: Option<RunReport>,
+}
+
+impl FullyCheckedRun {
+    /// `call` is not checked otherwise.
+    pub fn new(executor: &dyn Executor, oracle: Arc<dyn MsmNttEngine>, call: Arc<RunCall>) -> Self {
+        let run = executor.prepare(call.clone());
+        let on_oracle = HostExecutor { engine: oracle, oracle: None }.prepare(call.clone());
+        let (first, second) = (run.plan(), on_oracle.plan());
+        let plan = ProgramPlan {
+            // The oracle runs when the memory of the first run is free again.
+            memory_bytes: first.memory_bytes.max(second.memory_bytes),
+            value_bytes: first.value_bytes.max(second.value_bytes),
+            modelled: first.modelled,
+            // The oracle gains nothing from batches.
+            msm_vectors: None,
+            // The oracle reads all inputs again.
+            writes_early: true,
+        };
+        let mut checked = Self { call, run, on_oracle, plan, unchecked: None };
+        checked.add_times();
+        checked
+    }
+
+    /// Adds the modelled times, which change if a run moves to the host.
+    fn add_times(&mut self) {
+        let on_oracle = self.on_oracle.plan().modelled.total;
+        self.plan.modelled = self.run.plan().modelled;
+        self.plan.modelled.total = self.plan.modelled.total.saturating_add(on_oracle);
+    }
+
+    /// Runs a step on the oracle. Returns its report after the last one.
+    ///
+    /// Errors: `Corrupt` if an output differs; those of the run.
+    fn step_on_oracle(
+        &mut self,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<Option<RunReport>> {
+        let sinks = operands.sinks.iter().map(|sink| Some(ComparingSink(sink.as_ref()?.sink)));
+        let sinks: Vec<_> = sinks.collect();
+        let of_oracle = operands.sinks.iter().zip(&sinks).map(|(sink, comparing)| {
+            let (encoding, sink) = (sink.as_ref()?.encoding, comparing.as_ref()?);
+            Some(ElementSink { encoding, sink })
+        });
+        let of_oracle: Vec<_> = of_oracle.collect();
+        self.on_oracle.step(&RunOperands { sinks: &of_oracle, ..*operands }, control)
+    }
+
+    /// The report of a run that the oracle agrees with.
+    fn checked(&self, mut report: RunReport, of_oracle: &RunReport) -> Result<RunReport> {
+        if report.points != of_oracle.points {
+            return Err(Error::Corrupt);
+        }
+        for id in self.call.ids_to_run() {
+            let step = &mut report.steps[id.index()];
+            step.verified = Verification::Full;
+            step.verify_time = of_oracle.steps[id.index()].duration;
+        }
+        Ok(report)
+    }
+}
+
+impl RunInProgress for FullyCheckedRun {
+    fn plan(&self) -> &ProgramPlan {
+        &self.plan
+    }
+
+    fn limit_time_on_host(&mut self, max: Duration) {
+        self.run.limit_time_on_host(max);
+    }
+
+    fn begin(&mut self, bases: &[Bases]) -> Result<()> {
+        self.run.begin(bases)
+    }
+
+    fn awaited(&self) -> Option<AwaitedElements> {
+        match self.unchecked {
+            None => self.run.awaited(),
+            Some(_) => self.on_oracle.awaited(),
+        }
+    }
+
+    fn step(
+        &mut self,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<Option<RunReport>> {
+        let Some(report) = self.unchecked.take() else {
+            self.unchecked = self.run.step(operands, control)?;
+            self.add_times();
+            if self.unchecked.is_some() {
+                self.on_oracle.begin(operands.bases)?;
+            }
+            return Ok(None);
+        };
+        if let Some(of_oracle) = self.step_on_oracle(operands, control)? {
+            return self.checked(report, &of_oracle).map(Some);
+        }
+        self.unchecked = Some(report);
+        Ok(None)
+    }
+}
+
+/// Compares what is written to it with what the first run has written.
+struct ComparingSink<'a>(&'a dyn ByteSink);
+
+impl ByteSource for ComparingSink<'_> {
+    fn read(&self, start: u64, out: &mut [u8]) {
+        self.0.read(start, out);
+    }
+}
+
+impl ByteSink for ComparingSink<'_> {
+    /// Errors: `Corrupt` if the bytes differ.
+    fn write(&self, start: u64, bytes: &[u8]) -> Result<()> {
+        let mut first = Zeroizing::new(vec![0; bytes.len().min(COMPARED_BYTES)]);
+        let mut at = start;
+        for again in bytes.chunks(COMPARED_BYTES) {
+            let first = &mut first[..again.len()];
+            self.0.read(at, first);
+            if first != again {
+                return Err(Error::Corrupt);
+            }
+            at += again.len() as u64;
+        }
+        Ok(())
+    }
+}
