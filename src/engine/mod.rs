@@ -191,6 +191,11 @@ pub trait MsmRun: Send {
         control: &JobControl,
     ) -> Result<()>;
 
+    /// Whether the run reads the caller's bases, or an exact copy of them.
+    fn has_right_bases(&mut self, _control: &JobControl) -> Result<bool> {
+        Ok(true)
+    }
+
     /// Computes what is left.
     ///
     /// Errors: `Invalid` if a scalar is not canonical.

@@ -1,5 +1,13 @@
 //! Wrong results are found, and runs stop between steps.
 
+#[cfg(feature = "cuda")]
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+#[cfg(feature = "cuda")]
+use capstan::curve::points::{Bases, PointOwner, PointSlice};
 use capstan::{
     buffer::{ByteSink, ByteSource},
     curve::{Fr, G1Affine, Group, scalars::ScalarEncoding},
@@ -85,6 +93,50 @@ fn what_the_gpu_computes_is_what_the_oracle_checks() {
         assert_eq!(last.verified, Verification::Full);
         assert!(!last.verify_time.is_zero());
     }
+}
+
+/// Bases that change after a GPU has copied them, so that its copy is wrong.
+#[cfg(feature = "cuda")]
+struct ChangingPoints {
+    at_first: Vec<G1Affine>,
+    later: Vec<G1Affine>,
+    is_later: AtomicBool,
+}
+
+#[cfg(feature = "cuda")]
+impl PointOwner<G1Affine> for ChangingPoints {
+    fn points(&self) -> &[G1Affine] {
+        if self.is_later.load(Ordering::Relaxed) { &self.later } else { &self.at_first }
+    }
+}
+
+/// Sums over wrong bases are in proportion to each other, so only the fingerprint finds them. The
+/// GPU copies the bases again afterwards.
+#[cfg(feature = "cuda")]
+#[test]
+fn wrong_bases_on_a_gpu_are_found_and_replaced() {
+    use ark_ec::{AffineRepr, CurveGroup};
+    const N: usize = 80;
+    let at_first = vec![G1Affine::generator(); N];
+    let mut later = at_first.clone();
+    later[N - 1] = (G1Affine::generator() * Fr::from(5)).into_affine();
+    let points = Arc::new(ChangingPoints { at_first, later, is_later: AtomicBool::new(false) });
+    let mut call = Call::default();
+    let rows = random_rows(2, N, 9);
+    let input = call.input(&rows);
+    call.bases = vec![Bases::G1(PointSlice::new(points.clone()))];
+    let (group, object_id) = (Group::G1, [0; 32]);
+    call.outputs = vec![call.push(MsmStep { input, group, object_id, offset: 0 })];
+    let run = |verify| call.run(crate::gpu::executor(), verify, &JobControl::default());
+    for _ in 0..3 {
+        // The GPU copies the bases again when it makes tables for them.
+        run(Verification::None).expect("succeeds");
+    }
+    points.is_later.store(true, Ordering::Relaxed);
+    run(Verification::None).expect("is not checked");
+    assert_eq!(run(Verification::Probabilistic).err(), Some(Error::Corrupt));
+    let answer = run(Verification::Full).expect("the bases were copied again");
+    assert_eq!(answer.report.executor.engine, "cuda");
 }
 
 /// Cancels the run when it gets its elements.

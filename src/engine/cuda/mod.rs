@@ -1,6 +1,7 @@
 //! The engine of hosts with GPUs: GPUs check points and compute MSMs and NTTs. Small jobs, and NTTs
 //! for which no GPU has memory, go to the CPU engine that this one contains.
 
+mod fingerprint;
 mod model;
 mod msm;
 mod ntt;

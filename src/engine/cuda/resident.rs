@@ -3,15 +3,16 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Instant,
 };
 
 use parking_lot::Mutex;
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 
+use super::fingerprint::{DeviceFingerprint, of_host};
 use crate::{
     curve::points::{Bases, WeakOwner},
     device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
@@ -29,6 +30,8 @@ const CHECK_BYTES: usize = 64 << 20;
 pub struct ResidentBases {
     lease: DeviceLease,
     location: BasesLocation,
+    /// That of the host's bases, once it has been needed.
+    host_fingerprint: OnceLock<u64>,
     /// The windows of the tables; `None` if only the bases are resident.
     windows: Option<Recoding>,
 }
@@ -48,6 +51,7 @@ impl ResidentBases {
 pub struct ResidentCache {
     gpu: Gpu,
     tables: TableBuilder,
+    fingerprint: DeviceFingerprint,
     /// Least recently used first.
     entries: Mutex<Vec<CacheEntry>>,
     /// Single flight: one object is loaded at a time, as two jobs may want the same one.
@@ -75,8 +79,9 @@ impl CacheEntry {
 impl ResidentCache {
     pub fn load(gpu: &Gpu) -> std::result::Result<Self, GpuUnavailable> {
         let (gpu, tables) = (gpu.clone(), TableBuilder::load(gpu.context())?);
+        let fingerprint = DeviceFingerprint::load(&gpu)?;
         let (entries, load_lock, workspace, is_serving) = Default::default();
-        Ok(Self { gpu, tables, entries, load_lock, workspace, is_serving })
+        Ok(Self { gpu, tables, fingerprint, entries, load_lock, workspace, is_serving })
     }
 
     pub fn start_serving(&self) {
@@ -126,6 +131,29 @@ impl ResidentCache {
         entries.retain(|entry| !entry.owner.owns(&whole));
         entries.push(CacheEntry { owner, resident: resident.clone(), uses });
         Ok(resident)
+    }
+
+    /// Whether the device's copy of the object that `bases` are part of equals the host's. If not,
+    /// it is evicted, so that the next job uploads the object again. A table of multiples is not
+    /// compared: other multiples of the right bases give sums that do not agree with each other.
+    pub fn is_intact(
+        &self,
+        stream: &Stream,
+        resident: &Arc<ResidentBases>,
+        bases: &Bases,
+    ) -> Result<bool> {
+        let whole = bases.all_of_owner();
+        let bytes = whole.as_bytes();
+        let AlignedPoints { span, .. } =
+            AlignedPoints::of(resident.lease.all(), whole.group()).ok_or_else(too_many)?;
+        let words = span.slice(0, bytes.len()).and_then(|span| span.cast());
+        let on_device = self.fingerprint.of(stream, words.ok_or_else(too_many)?)?;
+        let is_intact = on_device == *resident.host_fingerprint.get_or_init(|| of_host(bytes));
+        if !is_intact {
+            error!(points = whole.len(), "bases on the device differ from the host's");
+            self.entries.lock().retain(|entry| !Arc::ptr_eq(&entry.resident, resident));
+        }
+        Ok(is_intact)
     }
 
     /// Leases `bytes` of device memory, after evicting as needed.
@@ -278,7 +306,8 @@ impl ResidentCache {
             log_load!(debug)
         }
         let location = BasesLocation { first, stride: points };
-        Ok(ResidentBases { lease: memory, location, windows })
+        let host_fingerprint = OnceLock::new();
+        Ok(ResidentBases { lease: memory, location, host_fingerprint, windows })
     }
 }
 

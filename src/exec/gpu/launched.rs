@@ -149,7 +149,11 @@ impl LaunchedRun {
     /// Waits for all steps and delivers the outputs.
     ///
     /// Errors: `Step` for an element of an input that is not canonical; `Corrupt` if a check fails.
-    pub fn finish(mut self: Box<Self>, operands: &RunOperands<'_>) -> Result<RunReport> {
+    pub fn finish(
+        mut self: Box<Self>,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<RunReport> {
         if let Some(RefusedElement { upload, index }) = self.gpu.first_refused()? {
             let id = self.uploaded[upload];
             let error = Error::element("elements", index, FieldProblem::NotCanonical);
@@ -161,7 +165,7 @@ impl LaunchedRun {
         let ids: Vec<_> = self.call.program.ids().collect();
         for (id, value) in ids.into_iter().zip(mem::take(&mut self.values)) {
             match value {
-                Some(GpuValue::Sums(sums)) => self.deliver_sums(id, sums)?,
+                Some(GpuValue::Sums(sums)) => self.deliver_sums(id, sums, control)?,
                 Some(GpuValue::Vector(vector)) => self.deliver_vector(id, &vector, operands)?,
                 None => {}
             }
@@ -169,8 +173,13 @@ impl LaunchedRun {
         Ok(mem::take(&mut self.report))
     }
 
-    fn deliver_sums(&mut self, id: ValueId, pending: PendingSums) -> Result<()> {
-        let ComputedMsm { sums, executor } = pending.finish()?;
+    fn deliver_sums(
+        &mut self,
+        id: ValueId,
+        pending: PendingSums,
+        control: &JobControl,
+    ) -> Result<()> {
+        let ComputedMsm { sums, executor } = pending.finish(control)?;
         let step = &mut self.report.steps[id.index()];
         step.duration += executor.stages.iter().map(|stage| stage.duration).sum::<Duration>();
         step.method = executor.device;

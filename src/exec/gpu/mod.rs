@@ -132,7 +132,7 @@ impl RunInProgress for GpuRun {
             }
             GpuPhase::Launching(mut run) => match run.launch_next(operands, control) {
                 Ok(true) => Ok(run),
-                Ok(false) => return run.finish(operands).map(Some),
+                Ok(false) => return run.finish(operands, control).map(Some),
                 Err(error) => Err(error),
             },
         };

@@ -1,7 +1,7 @@
 //! Sums that a GPU is computing.
 
 use crate::{
-    engine::{ComputedMsm, MsmRun},
+    engine::{ComputedMsm, JobControl, MsmRun},
     error::{Error, Result},
     verify::RandomCombination,
 };
@@ -23,15 +23,18 @@ impl PendingSums {
     /// Waits for the sums.
     ///
     /// Errors: `Corrupt` if the check fails; `DeviceLost`.
-    pub fn finish(self) -> Result<ComputedMsm> {
+    pub fn finish(self, control: &JobControl) -> Result<ComputedMsm> {
         let (sums, check) = match self {
             Self::Running { sums, check } => (sums.finish()?, check),
             Self::Done(sums) => (sums, None),
         };
-        if let Some(PendingCheck { factors, combined }) = check
-            && !factors.verifies(&sums.sums, &combined.finish()?.sums)
-        {
-            return Err(Error::Corrupt);
+        if let Some(PendingCheck { factors, mut combined }) = check {
+            // Sums over wrong bases agree with each other.
+            let is_right = combined.has_right_bases(control)?
+                && factors.verifies(&sums.sums, &combined.finish()?.sums);
+            if !is_right {
+                return Err(Error::Corrupt);
+            }
         }
         Ok(sums)
     }

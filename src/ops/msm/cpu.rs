@@ -41,7 +41,7 @@ impl HostStep for MsmStep {
         let ([input], HostValue::Points(sums)) = (inputs, value) else { return Ok(Some(false)) };
         let mut combined = CombinedSums::new(context.engine, context.bases()?, input.row_count())?;
         while combined.absorb_next(input, context.control)? {}
-        combined.verifies(sums).map(Some)
+        combined.verifies(sums, context.control).map(Some)
     }
 
     fn scratch_bytes(

@@ -93,7 +93,7 @@ impl StepInPieces for MsmInPieces {
                     self.verify_time += begun.elapsed();
                     return Ok(None);
                 }
-                let is_right = check.verifies(&computed.sums)?;
+                let is_right = check.verifies(&computed.sums, context.control)?;
                 self.verify_time += begun.elapsed();
                 if is_right { Ok(Some(self.done(computed))) } else { Err(Error::Corrupt) }
             }

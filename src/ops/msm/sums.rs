@@ -95,7 +95,11 @@ impl CombinedSums {
     }
 
     /// Whether `value` is right.
-    pub fn verifies(self, value: &MsmSums) -> Result<bool> {
+    pub fn verifies(mut self, value: &MsmSums, control: &JobControl) -> Result<bool> {
+        // Sums over wrong bases agree with each other.
+        if !self.run.has_right_bases(control)? {
+            return Ok(false);
+        }
         let combined = self.run.finish()?.sums;
         Ok(self.factors.verifies(value, &combined))
     }

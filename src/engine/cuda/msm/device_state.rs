@@ -36,7 +36,7 @@ pub struct MsmDeviceState {
     pub buckets: DeviceLease,
     pub out: DeviceLease,
     pub stream: JobStream,
-    pub _resident: Arc<ResidentBases>,
+    pub resident: Arc<ResidentBases>,
     /// Taken to wipe its chunks early.
     pub session: Option<CopySession>,
 }

@@ -248,7 +248,7 @@ impl GpuMsmRun {
             buckets,
             out,
             stream,
-            _resident: resident,
+            resident,
             session: Some(gpu.ring().session()),
         })
     }
@@ -283,6 +283,12 @@ impl MsmRun for GpuMsmRun {
         gpu_msm.upload(state, first, scalars, control)?;
         self.received.insert(first as u64..(first + scalars.count) as u64);
         self.launch_due_passes()
+    }
+
+    fn has_right_bases(&mut self, control: &JobControl) -> Result<bool> {
+        let (gpu_msm, bases) = (self.gpu_msm.clone(), self.bases.clone());
+        let state = self.prepare(control)?;
+        gpu_msm.cache.is_intact(&state.stream, &state.resident, &bases)
     }
 
     fn finish(mut self: Box<Self>) -> Result<ComputedMsm> {
