@@ -29,9 +29,9 @@ pub struct RunCall {
     pub liveness: Liveness,
     /// Whether a run checks the values of all steps that have a probabilistic check.
     pub is_checked: bool,
-    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    #[cfg(feature = "cuda")]
     input_specs: Vec<InputSpec>,
-    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    #[cfg(feature = "cuda")]
     output_specs: Vec<OutputSpec>,
     /// The steps that take an input of the call, in the order of the inputs.
     inputs: Vec<ValueId>,
@@ -58,12 +58,22 @@ impl RunCall {
         for (number, value) in values.iter().enumerate() {
             wanted[value.index()].push(number);
         }
-        let (input_specs, output_specs) = (given.to_vec(), outputs.to_vec());
-        Ok(Self { program, liveness, is_checked, input_specs, output_specs, inputs, bases, wanted })
+        Ok(Self {
+            program,
+            liveness,
+            is_checked,
+            #[cfg(feature = "cuda")]
+            input_specs: given.to_vec(),
+            #[cfg(feature = "cuda")]
+            output_specs: outputs.to_vec(),
+            inputs,
+            bases,
+            wanted,
+        })
     }
 
     /// What the call gives for each input.
-    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    #[cfg(feature = "cuda")]
     pub fn input_specs(&self) -> &[InputSpec] {
         &self.input_specs
     }

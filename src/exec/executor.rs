@@ -34,12 +34,12 @@ pub trait Executor: Send + Sync {
         JOBS_PER_DEVICE
     }
 
-    /// Lets the devices access the first `bytes` bytes of shared memory directly until the value is
-    /// dropped, or as many as can be pinned; `None` if no byte can.
-    fn pin_memory(
+    /// Lets the devices use shared memory until the value is dropped, and access its first
+    /// `pinned_bytes` bytes directly, or as many as can be pinned. `None` if they gain nothing.
+    fn share_memory(
         &self,
         _memory: &Arc<SharedMemory>,
-        _bytes: usize,
+        _pinned_bytes: usize,
     ) -> Option<Box<dyn Any + Send + Sync>> {
         None
     }

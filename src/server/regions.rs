@@ -41,7 +41,7 @@ pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionRespon
     // Touches and pins every page.
     let region = spawn_blocking(move || {
         let memory = Arc::new(SharedMemory::create(bytes as usize)?);
-        let pinning = executor.pin_memory(&memory, memory.size());
+        let pinning = executor.share_memory(&memory, memory.size());
         Ok::<_, io::Error>(SharedRegion::new(memory, pinning, permits, wiper))
     });
     let region = region.await.map_err(|_| Error::Internal("opening a region panicked".into()))?;

@@ -162,7 +162,7 @@ impl ServerState {
 /// Lets the devices of `executor` access the first `bytes` bytes of payload memory directly.
 fn pin(payloads: &PayloadPool, executor: &dyn Executor, bytes: usize) {
     let (begun, memory) = (Instant::now(), payloads.memory());
-    if let Some(pinning) = executor.pin_memory(memory, bytes) {
+    if let Some(pinning) = executor.share_memory(memory, bytes) {
         payloads.hold_pinning(pinning);
     }
     let ms = begun.elapsed().as_millis() as u64;

@@ -8,8 +8,12 @@ use std::{
     time::Duration,
 };
 
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
-    client::{ClientError, MsmOptions, ScalarInput, Verification, blocking::BlockingClient},
+    client::{
+        ClientError, Fr, MsmOptions, NttTransform, ProgramBuilder, ProgramRun, RunOptions,
+        ScalarInput, Verification, blocking::BlockingClient,
+    },
     curve::{G1Affine, G2Affine, points::CurvePoint, scalars::ScalarEncoding},
     engine::cpu::{ArkworksEngine, CpuEngine},
     exec::worker::{SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings},
@@ -58,8 +62,11 @@ fn settings(name: &str, devices: u32) -> Option<WorkerPoolSettings> {
         },
         spread: SpreadPolicy::default(),
     };
-    settings.spread.scalars_min = 1;
-    settings.spread.gpu_time_max = f64::INFINITY;
+    settings.spread = SpreadPolicy {
+        scalars_min: 1,
+        program_time_min: Duration::ZERO,
+        gpu_time_max: f64::INFINITY,
+    };
     Some(settings)
 }
 
@@ -174,6 +181,55 @@ fn a_scalar_that_is_not_canonical_is_refused_with_its_index_in_the_whole_input()
         assert_eq!(refusal.index, Some(bad[0] as u64));
     }
     spread.server.stop();
+}
+
+/// Independent outputs of a program are made by different GPUs.
+#[test]
+fn gpus_divide_programs_by_outputs() {
+    for (name, devices) in [("spread-outputs-two", 2), ("spread-outputs-three", 3)] {
+        let Some(spread) = SpreadServer::start(name, devices) else { return };
+        let msms = MsmData::<G1Affine>::new();
+        let resident = spread.client.put_bases(&msms.points).unwrap();
+        let (a, b) = (&msms.scalars[..64], &msms.scalars[N..N + 64]);
+        let mut program = ProgramBuilder::new();
+        let (x, y) = (program.input(64).unwrap(), program.input(64).unwrap());
+        let sums = [x, y].map(|input| program.msm(&resident.slice(0, 64).unwrap(), input).unwrap());
+        let transformed = program.ntt(x, NttTransform::forward()).unwrap();
+        let [value, of_transformed] =
+            [x, transformed].map(|input| program.evaluate(input, Fr::from(1)).unwrap());
+        let program = program.build().unwrap();
+        let domain = Radix2EvaluationDomain::<Fr>::new(64).unwrap();
+        let expected = domain.fft(a);
+        let total = |values: &[Fr]| values.iter().sum::<Fr>();
+        for verify in CHECKS {
+            let run = ProgramRun::new(&program).input(x, a).input(y, b).send(of_transformed);
+            let run = run.send_points(sums[1]).send(transformed).send(x);
+            let run = run.send_points(sums[0]).send(value).send(value);
+            let options = RunOptions { verify, ..RunOptions::default() };
+            let done = spread.client.run_with(run, options).unwrap();
+            for (sum, scalars) in sums.into_iter().zip([a, b]) {
+                assert_eq!(done.points(sum).unwrap(), msms.sums(scalars, 64));
+            }
+            assert_eq!(done.vector(transformed).unwrap(), expected);
+            assert_eq!(done.vector(x).unwrap(), a);
+            assert_eq!(done.vector(value).unwrap(), [total(a)]);
+            assert_eq!(done.vector(of_transformed).unwrap(), [total(&expected)]);
+            let execution = done.execution;
+            let gpus = format!("{devices} GPUs: ");
+            assert!(execution.device.starts_with(&gpus), "{}", execution.device);
+            assert_eq!(execution.verified, verify);
+            let checked = done.steps.iter().filter(|step| step.verified == verify).count();
+            assert!(checked >= 3, "{:?}", done.steps);
+        }
+        let mut bytes = vec![0; 32 * 64];
+        bytes[32 * 5..].fill(0xff);
+        let bad = ScalarInput::Bytes { encoding: ScalarEncoding::Canonical, bytes: &bytes };
+        let run = ProgramRun::new(&program).input(x, a).input(y, bad);
+        let refused = spread.client.run(run.send_points(sums[0]).send_points(sums[1]));
+        let Err(ClientError::Refused(refusal)) = refused else { panic!("accepted {refused:?}") };
+        assert_eq!((refusal.reason_text.as_str(), refusal.index), ("NOT_CANONICAL", Some(5)));
+        spread.server.stop();
+    }
 }
 
 #[test]

@@ -66,12 +66,12 @@ impl Executor for GpuExecutor {
         JOBS_PER_DEVICE * self.engine.gpu_count()
     }
 
-    fn pin_memory(
+    fn share_memory(
         &self,
         memory: &Arc<SharedMemory>,
-        bytes: usize,
+        pinned_bytes: usize,
     ) -> Option<Box<dyn Any + Send + Sync>> {
-        self.engine.pin_memory(memory, bytes)
+        self.engine.pin_memory(memory, pinned_bytes)
     }
 
     fn point_checker(&self) -> Option<&dyn PointChecker> {

@@ -15,7 +15,7 @@ use super::{
     run::WorkerRun,
     sent_bases::BasesScope,
     shares::MemoryShare,
-    spread::SpreadTarget,
+    spread::{self, SpreadTarget},
 };
 use crate::{
     buffer::SharedPiece,
@@ -151,12 +151,12 @@ impl Executor for WorkerExecutor {
         JOBS_PER_DEVICE * self.model.gpus.len()
     }
 
-    fn pin_memory(
+    fn share_memory(
         &self,
         memory: &Arc<SharedMemory>,
-        bytes: usize,
+        pinned_bytes: usize,
     ) -> Option<Box<dyn Any + Send + Sync>> {
-        Some(Box::new(MemoryShare::new(&self.pool, memory, bytes as u64)))
+        Some(Box::new(MemoryShare::new(&self.pool, memory, pinned_bytes as u64)))
     }
 
     fn point_checker(&self) -> Option<&dyn PointChecker> {
@@ -169,11 +169,12 @@ impl Executor for WorkerExecutor {
 
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
         let plan = ProgramPlan::on_gpu(&call, &self.model);
-        let target = SpreadTarget { pool: &self.pool, model: &self.model, host: &self.host };
-        match target.run(&call, &plan, self.pool.settings().spread) {
-            Ok(Some(run)) => return Box::new(run),
+        let (pool, model, host) = (&self.pool, &self.model, &self.host);
+        let target = SpreadTarget { pool, model, host, policy: pool.settings().spread };
+        match spread::divide(&target, &call, &plan) {
+            Ok(Some(run)) => return run,
             Ok(None) => {}
-            Err(error) => warn!(%error, "an MSM cannot be divided"),
+            Err(error) => warn!(%error, "a call cannot be divided"),
         }
         Box::new(WorkerRun::new(self.pool.clone(), self.host.clone(), call, plan))
     }

@@ -1,7 +1,7 @@
 //! The messages between the server and its worker processes. Payload bytes never travel in them:
 //! they say where bytes lie in memory that both processes map.
 
-use std::{ops::Range, path::PathBuf, time::Duration};
+use std::{ops::Range, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ use crate::{
         GpuInfo,
         cuda::{FaultClass, GpuFacts},
     },
-    ops::Operation,
+    ops::OperationProgram,
     program::{InputSpec, OutputSpec},
     verify::Verification,
 };
@@ -151,7 +151,8 @@ pub struct ArrivedBytes {
 /// A checked call, and where its data lie.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CallToRun {
-    pub steps: Vec<Operation>,
+    #[serde(with = "serialized_program")]
+    pub program: Arc<OperationProgram>,
     pub inputs: Vec<PlacedInput>,
     pub outputs: Vec<PlacedOutput>,
     /// One per MSM step.
@@ -279,3 +280,26 @@ pub struct FinishedStage {
 /// Sums of an MSM.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SerializedSums(#[serde(with = "serialized::sums")] pub MsmSums);
+
+/// A program as its steps, which are checked again when they arrive.
+mod serialized_program {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    use crate::ops::{Operation, OperationProgram};
+
+    pub fn serialize<S: Serializer>(
+        program: &Arc<OperationProgram>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        program.steps().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<OperationProgram>, D::Error> {
+        let steps = Vec::<Operation>::deserialize(deserializer)?;
+        OperationProgram::new(steps).map(Arc::new).map_err(D::Error::custom)
+    }
+}

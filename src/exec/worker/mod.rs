@@ -1,9 +1,9 @@
 //! Worker processes, one per GPU: a fault of a GPU ends its process, and no other.
 //!
 //! In the server, [`WorkerExecutor`] gives runs to the workers of a pool; a supervisor
-//! starts and replaces them. A large MSM is divided among several workers. [`serve`] is the
-//! worker's side. A worker maps the server's payload memory, so messages say where bytes lie and
-//! carry none.
+//! starts and replaces them. A large MSM or program is divided among several workers. [`serve`] is
+//! the worker's side. A worker maps the server's payload memory, so messages say where bytes lie
+//! and carry none.
 
 mod executor;
 mod failure;
@@ -12,7 +12,6 @@ mod mapped;
 mod memories;
 mod message;
 mod names;
-mod parts;
 mod pool;
 mod process;
 mod run;

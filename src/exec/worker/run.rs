@@ -155,7 +155,7 @@ impl WorkerRun {
         let written = outputs.iter().filter_map(|output| output.vector.as_ref());
         let written: Vec<_> = written.flat_map(|vector| vector.pieces.iter().copied()).collect();
         let call = CallToRun {
-            steps: self.call.program.steps().to_vec(),
+            program: self.call.program.clone(),
             inputs: inputs.collect(),
             outputs,
             bases,

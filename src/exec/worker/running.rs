@@ -27,7 +27,6 @@ use crate::{
         AwaitedElements, ElementSink, Executor, ModelledTime, RunInProgress, RunOperands,
         RunReport, call::RunCall,
     },
-    ops::OperationProgram,
     program::OutputSpec,
 };
 
@@ -76,10 +75,9 @@ impl RunningCall {
         bases: Vec<Bases>,
         find: FindMemory<'_>,
     ) -> Result<Self> {
-        let program = Arc::new(OperationProgram::new(call.steps)?);
         let specs: Vec<_> = call.inputs.iter().map(|input| input.spec).collect();
         let wanted: Vec<OutputSpec> = call.outputs.iter().map(|output| output.spec).collect();
-        let run = RunCall::new(program, &specs, &wanted, call.is_checked)?;
+        let run = RunCall::new(call.program, &specs, &wanted, call.is_checked)?;
         let mut run = executor.prepare(run.into());
         run.limit_time_on_host(call.time_on_host_max);
         let mut outputs = Vec::with_capacity(call.outputs.len());

@@ -203,7 +203,7 @@ impl Worker {
         let (begun, memory) = (Instant::now(), Arc::new(memory));
         let pinning = match pinned_bytes {
             0 => None,
-            bytes => self.executor.pin_memory(&memory, bytes as usize),
+            bytes => self.executor.share_memory(&memory, bytes as usize),
         };
         let (bytes, ms) = (memory.pinned_bytes(), begun.elapsed().as_millis() as u64);
         debug!(bytes, ms, "pinned memory of the daemon");

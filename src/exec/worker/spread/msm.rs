@@ -4,35 +4,30 @@
 use std::{
     ops::Range,
     sync::Arc,
-    thread,
     time::{Duration, Instant},
 };
 
 use super::{
+    parallel::{ConcurrentPart, TIME_SLICE, advance_ready, executed_by, not_begun},
     parts::{MsmPart, MsmRows, PartSource},
-    pool::WorkerPool,
-    run::WorkerRun,
-    sent_bases::BasesScope,
-    settings::SpreadPolicy,
+    target::SpreadTarget,
 };
 use crate::{
     buffer::ByteSource,
     curve::points::{Bases, MsmSums},
-    engine::{EncodedScalars, EngineModel, JobControl, add_stages, cuda::CudaModel},
+    engine::{EncodedScalars, EngineModel, JobControl},
     error::{Error, FieldProblem, Result},
     exec::{
-        AwaitedElements, HostExecutor, ProgramPlan, RunInProgress, RunOperands, RunReport,
+        AwaitedElements, ProgramPlan, RunInProgress, RunOperands, RunReport,
         call::{OnlyStep, RunCall},
+        worker::{pool::WorkerPool, run::WorkerRun, sent_bases::BasesScope},
     },
     ops::{Operation, SINGLE_STEP, single_msm},
     program::{InputSpec, OutputKind, OutputSpec, ValueId, VectorShape},
 };
 
-/// The parts go on for this long before the server may run another job on the thread.
-const TIME_SLICE: Duration = Duration::from_millis(10);
-
 /// An MSM whose parts run on several workers at the same time.
-pub struct SpreadRun {
+pub struct SpreadMsm {
     pool: Arc<WorkerPool>,
     call: Arc<RunCall>,
     plan: ProgramPlan,
@@ -59,68 +54,58 @@ enum PartProgress {
     Refused(u64, FieldProblem),
 }
 
-/// Where an MSM may run.
-pub struct SpreadTarget<'a> {
-    pub pool: &'a Arc<WorkerPool>,
-    pub model: &'a CudaModel,
-    pub host: &'a HostExecutor,
-}
-
-/// How a call is divided.
-struct SpreadCall {
+/// How an MSM is divided.
+struct DividedMsm {
     parts: Vec<MsmPart>,
     /// The plan of the largest part.
     plan: ProgramPlan,
 }
 
-impl SpreadTarget<'_> {
-    /// A run on as many GPUs as `policy` allows, if `call` is one MSM. `alone` is its plan on one.
-    pub fn run(
-        &self,
-        call: &Arc<RunCall>,
-        alone: &ProgramPlan,
-        policy: SpreadPolicy,
-    ) -> Result<Option<SpreadRun>> {
-        let Some(OnlyStep { id: step, input: shape }) = call.only_step() else { return Ok(None) };
-        let Operation::Msm(msm) = &call.program.steps()[step.index()] else { return Ok(None) };
-        let most = (self.pool.live().len() as u64).min(shape.length());
-        if shape.elements() < policy.scalars_min || most < 2 {
-            return Ok(None);
-        }
-        let gpu_time_max = alone.modelled.total.as_secs_f64() * policy.gpu_time_max;
-        for gpus in (2..=most).rev() {
-            let spread = self.divided(call, step, shape, gpus)?;
-            if spread.plan.modelled.total.as_secs_f64() * gpus as f64 <= gpu_time_max {
-                return self.begin(call, step, msm.input, spread).map(Some);
-            }
-        }
-        Ok(None)
+/// A run on as many GPUs as the policy allows, if `call` is one MSM.
+pub fn divide(
+    target: &SpreadTarget<'_>,
+    call: &Arc<RunCall>,
+    alone: &ProgramPlan,
+    gpus_max: u64,
+) -> Result<Option<SpreadMsm>> {
+    let Some(OnlyStep { id: step, input: shape }) = call.only_step() else { return Ok(None) };
+    let Operation::Msm(msm) = &call.program.steps()[step.index()] else { return Ok(None) };
+    if shape.elements() < target.policy.scalars_min {
+        return Ok(None);
     }
+    for gpus in (2..=gpus_max.min(shape.length())).rev() {
+        let divided = DividedMsm::new(target, call, step, shape, gpus)?;
+        if target.allows(alone, &divided.plan, gpus) {
+            return divided.into_run(target, call, step, msm.input).map(Some);
+        }
+    }
+    Ok(None)
+}
 
-    fn divided(
-        &self,
+impl DividedMsm {
+    fn new(
+        target: &SpreadTarget<'_>,
         call: &RunCall,
         step: ValueId,
         shape: VectorShape,
         gpus: u64,
-    ) -> Result<SpreadCall> {
+    ) -> Result<Self> {
         let rows = MsmRows { rows: shape.rows().into(), length: shape.length() };
         let parts = rows.parts(gpus);
         let largest = parts.iter().max_by_key(|part| part.count());
         let largest = largest.ok_or_else(|| Error::Internal("an MSM has no parts".into()))?;
-        let largest = part_call(call, step, largest)?;
-        let plan = ProgramPlan::on_gpu(&largest, self.model);
-        Ok(SpreadCall { parts, plan })
+        let plan = target.plan(&part_call(call, step, largest)?);
+        Ok(Self { parts, plan })
     }
 
-    fn begin(
-        &self,
+    fn into_run(
+        self,
+        target: &SpreadTarget<'_>,
         call: &Arc<RunCall>,
         step: ValueId,
         input: ValueId,
-        spread: SpreadCall,
-    ) -> Result<SpreadRun> {
-        let SpreadCall { parts, plan: of_part } = spread;
+    ) -> Result<SpreadMsm> {
+        let Self { parts, plan: of_part } = self;
         let mut plan = of_part.clone();
         plan.memory_bytes = plan.memory_bytes.saturating_mul(parts.len() as u64);
         plan.modelled.longest = step;
@@ -128,13 +113,12 @@ impl SpreadTarget<'_> {
         plan.msm_vectors = None;
         let mut running = Vec::with_capacity(parts.len());
         for part in parts {
-            let own = part_call(call, step, &part)?.into();
-            let run = WorkerRun::new(self.pool.clone(), self.host.clone(), own, of_part.clone());
+            let run = target.part(part_call(call, step, &part)?.into(), of_part.clone());
             running.push(RunningPart { part, run, bases: None, progress: PartProgress::Running });
         }
-        let (pool, call) = (self.pool.clone(), call.clone());
-        let gpu_engine = self.model.description().kind;
-        Ok(SpreadRun { pool, call, plan, step, input, parts: running, gpu_engine })
+        let (pool, call) = (target.pool.clone(), call.clone());
+        let gpu_engine = target.model.description().kind;
+        Ok(SpreadMsm { pool, call, plan, step, input, parts: running, gpu_engine })
     }
 }
 
@@ -161,8 +145,7 @@ impl RunningPart {
         PartSource { part, whole: input.source, width: input.encoding.width() as u64 }
     }
 
-    /// Whether the elements that the part reads next have arrived.
-    fn is_ready(&self, input: &EncodedScalars<'_>) -> bool {
+    fn reads_arrived(&self, input: &EncodedScalars<'_>) -> bool {
         let width = input.encoding.width() as u64;
         let source = Self::source(&self.part, input);
         let has = |AwaitedElements { elements: Range { start, end }, .. }| {
@@ -170,16 +153,23 @@ impl RunningPart {
         };
         self.is_running() && self.run.awaited().is_none_or(has)
     }
+}
 
-    /// Goes on until the part needs elements that have not arrived, or for a time slice.
-    fn advance(&mut self, input: &EncodedScalars<'_>, control: &JobControl) -> Result<()> {
+impl ConcurrentPart for RunningPart {
+    fn is_ready(&self, operands: &RunOperands<'_>) -> bool {
+        operands.inputs.first().is_some_and(|input| self.reads_arrived(input))
+    }
+
+    /// A refused element is no error here: other parts may refuse an earlier one.
+    fn advance(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<()> {
+        let input = operands.inputs.first().ok_or_else(not_begun)?;
         let bases = self.bases.as_ref().ok_or_else(not_begun)?.clone();
         let part = self.part.clone();
         let source = Self::source(&part, input);
         let elements = EncodedScalars { count: part.count() as usize, source: &source, ..*input };
         let operands = RunOperands { inputs: &[elements], bases: &[bases], sinks: &[None] };
         let begun = Instant::now();
-        while self.is_ready(input) {
+        while self.reads_arrived(input) && begun.elapsed() <= TIME_SLICE {
             match self.run.step(&operands, control) {
                 Ok(None) => {}
                 Ok(Some(report)) => self.progress = PartProgress::Done(report),
@@ -189,37 +179,12 @@ impl RunningPart {
                 }
                 Err(error) => return Err(error),
             }
-            if begun.elapsed() > TIME_SLICE {
-                break;
-            }
         }
         Ok(())
     }
 }
 
-fn not_begun() -> Error {
-    Error::Internal("the MSM was not begun, or has ended".into())
-}
-
-impl SpreadRun {
-    /// Advances all parts whose elements have arrived, each on its own thread.
-    ///
-    /// Errors: that of the first part that fails, unless an element is refused.
-    fn advance(&mut self, input: &EncodedScalars<'_>, control: &JobControl) -> Result<()> {
-        thread::scope(|scope| {
-            let mut ready = self.parts.iter_mut().filter(|part| part.is_ready(input));
-            let own = ready.next();
-            let others: Vec<_> =
-                ready.map(|part| scope.spawn(move || part.advance(input, control))).collect();
-            let own = own.map_or(Ok(()), |part| part.advance(input, control));
-            let panicked = |_| Err(Error::Internal("a part of an MSM panicked".into()));
-            let joined = others.into_iter().map(|other| other.join().unwrap_or_else(panicked));
-            // All are joined before the first error is returned.
-            let joined: Vec<_> = joined.collect();
-            own.and(joined.into_iter().collect())
-        })
-    }
-
+impl SpreadMsm {
     /// The error for the first element that a part has refused.
     fn refusal(&self) -> Option<Error> {
         let refused = self.parts.iter().filter_map(|part| match part.progress {
@@ -241,25 +206,17 @@ impl SpreadRun {
             PartProgress::Running | PartProgress::Refused(..) => Err(not_begun()),
         });
         let reports = done.collect::<Result<Vec<_>>>()?;
-        let on_gpu = |report: &&RunReport| report.executor.engine == self.gpu_engine;
-        let gpus = reports.iter().filter(on_gpu).count();
-        let shown = reports.iter().find(on_gpu).or(reports.first()).ok_or_else(not_begun)?;
-        let device = match gpus {
-            0 | 1 => shown.executor.device.clone(),
-            _ => format!("{gpus} GPUs: {}", shown.executor.device),
-        };
-        let mut whole = self.call.new_report(shown.executor.engine, device.clone());
-        whole.executor.checked_on_device =
-            reports.iter().all(|report| report.executor.checked_on_device);
+        let executor = executed_by(&reports, self.gpu_engine).ok_or_else(not_begun)?;
+        let mut whole = self.call.new_report(executor.engine, executor.device.clone());
         let step = &mut whole.steps[self.step.index()];
-        step.method = device;
+        step.method.clone_from(&executor.device);
+        whole.executor = executor;
         let mut sums: Option<MsmSums> = None;
         for report in reports {
             let own = &report.steps[SINGLE_STEP.index()];
             step.duration = step.duration.max(own.duration);
             step.verify_time = step.verify_time.max(own.verify_time);
             step.verified = own.verified;
-            add_stages(&mut whole.executor.stages, &report.executor.stages);
             let part = report.points.into_iter().flatten().next();
             sums = match (sums, part) {
                 (None, part) => part,
@@ -274,7 +231,7 @@ impl SpreadRun {
     }
 }
 
-impl RunInProgress for SpreadRun {
+impl RunInProgress for SpreadMsm {
     fn plan(&self) -> &ProgramPlan {
         &self.plan
     }
@@ -323,8 +280,7 @@ impl RunInProgress for SpreadRun {
         control: &JobControl,
     ) -> Result<Option<RunReport>> {
         control.check()?;
-        let input = operands.inputs.first().ok_or_else(not_begun)?;
-        if let Err(error) = self.advance(input, control) {
+        if let Err(error) = advance_ready(&mut self.parts, operands, control) {
             // Ends what the workers still compute.
             self.parts.clear();
             return Err(error);

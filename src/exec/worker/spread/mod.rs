@@ -1,0 +1,33 @@
+//! One call on several GPUs at the same time: a large MSM by ranges of its points, a program by its
+//! outputs. Each part is the run of a worker.
+
+mod msm;
+mod outputs;
+mod parallel;
+mod parts;
+mod target;
+
+use std::sync::Arc;
+
+pub use target::SpreadTarget;
+
+use crate::{
+    error::Result,
+    exec::{ProgramPlan, RunInProgress, call::RunCall},
+};
+
+/// A run on as many GPUs as the policy allows; `None` if that is one. `alone` is the plan on one.
+pub fn divide(
+    target: &SpreadTarget<'_>,
+    call: &Arc<RunCall>,
+    alone: &ProgramPlan,
+) -> Result<Option<Box<dyn RunInProgress>>> {
+    let gpus_max = target.pool.live().len() as u64;
+    if gpus_max < 2 {
+        return Ok(None);
+    }
+    if call.only_step().is_some() {
+        return Ok(msm::divide(target, call, alone, gpus_max)?.map(|run| Box::new(run) as _));
+    }
+    Ok(outputs::divide(target, call, alone, gpus_max)?.map(|run| Box::new(run) as _))
+}

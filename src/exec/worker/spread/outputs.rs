@@ -1,0 +1,326 @@
+//! A program on several GPUs: each worker makes some of the outputs. Outputs that need a common
+//! step are made by the same worker, but steps without operands, such as inputs, run wherever they
+//! are read.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    parallel::{ConcurrentPart, TIME_SLICE, advance_ready, executed_by, have_arrived, not_begun},
+    target::SpreadTarget,
+};
+use crate::{
+    curve::points::Bases,
+    engine::{EngineModel, JobControl},
+    error::Result,
+    exec::{
+        AwaitedElements, ModelledTime, ProgramPlan, RunInProgress, RunOperands, RunReport,
+        StepReport,
+        call::RunCall,
+        worker::{pool::WorkerPool, run::WorkerRun},
+    },
+    ops::Operation,
+    program::{StepKind, ValueId},
+};
+
+/// A program whose parts run on several workers at the same time.
+pub struct SpreadProgram {
+    pool: Arc<WorkerPool>,
+    call: Arc<RunCall>,
+    plan: ProgramPlan,
+    parts: Vec<OutputsPart>,
+    /// The name of the engine that uses GPUs.
+    gpu_engine: &'static str,
+}
+
+struct OutputsPart {
+    /// The numbers of the outputs, within those of the call.
+    outputs: Vec<usize>,
+    run: WorkerRun,
+    /// Once the part is done.
+    report: Option<RunReport>,
+}
+
+/// Outputs that one worker makes, and the modelled time of all their steps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct OutputGroup {
+    outputs: Vec<usize>,
+    time: Duration,
+}
+
+/// A run on as many GPUs as the policy allows, if outputs of `call` are independent.
+pub fn divide(
+    target: &SpreadTarget<'_>,
+    call: &Arc<RunCall>,
+    alone: &ProgramPlan,
+    gpus_max: u64,
+) -> Result<Option<SpreadProgram>> {
+    if alone.modelled.total < target.policy.program_time_min {
+        return Ok(None);
+    }
+    let independent = independent_outputs(call);
+    let mut groups = Vec::with_capacity(independent.len());
+    for outputs in independent {
+        let time = target.plan(&part_call(call, &outputs)?).modelled.total;
+        groups.push(OutputGroup { outputs, time });
+    }
+    for gpus in (2..=gpus_max.min(groups.len() as u64)).rev() {
+        let mut parts = Vec::with_capacity(gpus as usize);
+        for outputs in balanced(&groups, gpus as usize) {
+            let call = Arc::new(part_call(call, &outputs)?);
+            let plan = target.plan(&call);
+            parts.push((outputs, call, plan));
+        }
+        let longest = parts.iter().map(|(_, _, plan)| plan).max_by_key(|plan| plan.modelled.total);
+        let Some(longest) = longest.filter(|longest| target.allows(alone, longest, gpus)) else {
+            continue;
+        };
+        let sum = |bytes: fn(&ProgramPlan) -> u64| {
+            parts.iter().map(|(_, _, plan)| bytes(plan)).fold(0, u64::saturating_add)
+        };
+        let plan = ProgramPlan {
+            memory_bytes: sum(|plan| plan.memory_bytes),
+            value_bytes: sum(|plan| plan.value_bytes),
+            modelled: longest.modelled,
+            msm_vectors: None,
+            // A part may be done before another one reads its inputs.
+            writes_early: true,
+        };
+        let parts = parts.into_iter().map(|(outputs, call, plan)| {
+            let run = target.part(call, plan);
+            OutputsPart { outputs, run, report: None }
+        });
+        let gpu_engine = target.model.description().kind;
+        let (pool, call, parts) = (target.pool.clone(), call.clone(), parts.collect());
+        return Ok(Some(SpreadProgram { pool, call, plan, parts, gpu_engine }));
+    }
+    Ok(None)
+}
+
+/// The call with only these outputs.
+fn part_call(call: &RunCall, outputs: &[usize]) -> Result<RunCall> {
+    let wanted: Vec<_> = outputs.iter().map(|number| call.output_specs()[*number]).collect();
+    RunCall::new(call.program.clone(), call.input_specs(), &wanted, call.is_checked)
+}
+
+/// The numbers of the outputs, in groups that need no common step with operands.
+fn independent_outputs(call: &RunCall) -> Vec<Vec<usize>> {
+    let steps = call.program.steps();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    // For each step, the group that needs it.
+    let mut needed_by: Vec<Option<usize>> = vec![None; steps.len()];
+    for (number, output) in call.output_specs().iter().enumerate() {
+        let needed = needed_steps(steps, output.value);
+        let mut joined: Vec<usize> = needed.iter().filter_map(|id| needed_by[id.index()]).collect();
+        joined.sort_unstable();
+        joined.dedup();
+        let group = joined.first().copied().unwrap_or(groups.len());
+        if group == groups.len() {
+            groups.push(Vec::new());
+        }
+        for other in joined.into_iter().skip(1) {
+            let outputs = std::mem::take(&mut groups[other]);
+            groups[group].extend(outputs);
+            needed_by.iter_mut().filter(|by| **by == Some(other)).for_each(|by| *by = Some(group));
+        }
+        groups[group].push(number);
+        needed.into_iter().for_each(|id| needed_by[id.index()] = Some(group));
+    }
+    groups.retain(|outputs| !outputs.is_empty());
+    groups
+}
+
+/// The steps with operands that make `value`.
+fn needed_steps(steps: &[Operation], value: ValueId) -> Vec<ValueId> {
+    let (mut is_seen, mut found, mut left) = (vec![false; steps.len()], Vec::new(), vec![value]);
+    while let Some(id) = left.pop() {
+        let inputs = steps[id.index()].inputs();
+        if std::mem::replace(&mut is_seen[id.index()], true) || inputs.ids().is_empty() {
+            continue;
+        }
+        found.push(id);
+        left.extend(inputs.ids());
+    }
+    found
+}
+
+/// The outputs of `parts` workers: groups, the longest first, go to the worker with the least work.
+fn balanced(groups: &[OutputGroup], parts: usize) -> Vec<Vec<usize>> {
+    let mut by_time: Vec<_> = groups.iter().collect();
+    // Stable, so that calls of the same program are always divided the same way.
+    by_time.sort_by_key(|group| std::cmp::Reverse(group.time));
+    let mut workers = vec![OutputGroup::default(); parts];
+    for group in by_time {
+        if let Some(least) = workers.iter_mut().min_by_key(|worker| worker.time) {
+            least.time += group.time;
+            least.outputs.extend(&group.outputs);
+        }
+    }
+    workers.into_iter().map(|worker| worker.outputs).collect()
+}
+
+impl ConcurrentPart for OutputsPart {
+    fn is_ready(&self, operands: &RunOperands<'_>) -> bool {
+        let has = |awaited: &AwaitedElements| have_arrived(awaited, operands);
+        self.report.is_none() && self.run.awaited().as_ref().is_none_or(has)
+    }
+
+    fn advance(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<()> {
+        let sinks: Option<Vec<_>> =
+            self.outputs.iter().map(|number| operands.sinks.get(*number).copied()).collect();
+        let sinks = sinks.ok_or_else(not_begun)?;
+        let own = RunOperands { sinks: &sinks, ..*operands };
+        let begun = Instant::now();
+        while self.is_ready(operands) && begun.elapsed() <= TIME_SLICE {
+            self.report = self.run.step(&own, control)?;
+        }
+        Ok(())
+    }
+}
+
+impl SpreadProgram {
+    /// The report of the whole run, after all parts. They ran at the same time, so the longest
+    /// counts; only the stages are added.
+    fn report(&mut self) -> Result<RunReport> {
+        let modelled = self.parts.iter().map(|part| part.run.plan().modelled);
+        let longest: Option<ModelledTime> = modelled.max_by_key(|modelled| modelled.total);
+        self.plan.modelled = longest.ok_or_else(not_begun)?;
+        let mut outputs = Vec::with_capacity(self.parts.len());
+        let mut reports = Vec::with_capacity(self.parts.len());
+        for part in self.parts.drain(..) {
+            outputs.push(part.outputs);
+            reports.push(part.report.ok_or_else(not_begun)?);
+        }
+        let executor = executed_by(&reports, self.gpu_engine).ok_or_else(not_begun)?;
+        let mut whole = self.call.new_report(executor.engine, executor.device.clone());
+        whole.executor = executor;
+        for (numbers, report) in outputs.into_iter().zip(reports) {
+            for (number, points) in numbers.into_iter().zip(report.points) {
+                whole.points[number] = points;
+            }
+            for (step, own) in whole.steps.iter_mut().zip(report.steps) {
+                // Steps without operands may have run in several parts.
+                if own != StepReport::not_run(own.operation) {
+                    *step = own;
+                }
+            }
+        }
+        Ok(whole)
+    }
+}
+
+impl RunInProgress for SpreadProgram {
+    fn plan(&self) -> &ProgramPlan {
+        &self.plan
+    }
+
+    /// If no GPU serves, the host runs all parts, one after another.
+    fn limit_time_on_host(&mut self, max: Duration) {
+        let of_part = max / u32::try_from(self.parts.len()).unwrap_or(u32::MAX).max(1);
+        self.parts.iter_mut().for_each(|part| part.run.limit_time_on_host(of_part));
+    }
+
+    /// Each part always gets the same worker, whose device keeps the bases that it uses.
+    fn begin(&mut self, _: &[Bases]) -> Result<()> {
+        for (part, worker) in self.parts.iter_mut().zip(self.pool.live()) {
+            part.run.prefer(worker);
+        }
+        Ok(())
+    }
+
+    /// What the first part awaits that awaits something, unless another one can go on.
+    fn awaited(&self) -> Option<AwaitedElements> {
+        let mut first: Option<AwaitedElements> = None;
+        for part in self.parts.iter().filter(|part| part.report.is_none()) {
+            let awaited = part.run.awaited()?;
+            let key = |awaited: &AwaitedElements| (awaited.input, awaited.elements.end);
+            if first.as_ref().is_none_or(|first| key(&awaited) < key(first)) {
+                first = Some(awaited);
+            }
+        }
+        first
+    }
+
+    fn step(
+        &mut self,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<Option<RunReport>> {
+        control.check()?;
+        if let Err(error) = advance_ready(&mut self.parts, operands, control) {
+            // Ends what the workers still compute.
+            self.parts.clear();
+            return Err(error);
+        }
+        if self.parts.iter().any(|part| part.report.is_none()) {
+            return Ok(None);
+        }
+        self.report().map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        curve::{Fr, NttPlan},
+        field::FieldId,
+        ops::{ConstantStep, EvaluateStep, InputStep, NttStep, OperationProgram, PadStep},
+        program::{InputSpec, OutputKind, OutputSpec},
+    };
+
+    fn call(steps: Vec<Operation>, outputs: &[u32]) -> RunCall {
+        let program = Arc::new(OperationProgram::new(steps).unwrap());
+        let spec = |value: &u32| OutputSpec { value: ValueId(*value), kind: OutputKind::Elements };
+        let outputs: Vec<_> = outputs.iter().map(spec).collect();
+        let encoding = crate::curve::scalars::ScalarEncoding::Montgomery;
+        RunCall::new(program, &[InputSpec { encoding, count: 8 }], &outputs, false).unwrap()
+    }
+
+    fn input() -> Operation {
+        InputStep { field: FieldId::Bls12381Fr, rows: 1, length: 8 }.into()
+    }
+
+    fn evaluate(input: u32) -> Operation {
+        EvaluateStep { input: ValueId(input), point: Fr::from(3) }.into()
+    }
+
+    fn ntt(input: u32) -> Operation {
+        let (inverse, coset, input_reversed, output_reversed) = Default::default();
+        let plan = NttPlan { lg_n: 3, inverse, coset, input_reversed, output_reversed };
+        NttStep { input: ValueId(input), plan }.into()
+    }
+
+    #[test]
+    fn outputs_are_independent_unless_they_need_a_common_step() {
+        let constant = ConstantStep { elements: vec![Fr::from(1)] }.into();
+        // 0 input, 1 and 2 read it, 3 reads 2, 4 is a constant, 5 reads it.
+        let pad = PadStep { input: ValueId(4), length: 2 }.into();
+        let steps = vec![input(), evaluate(0), ntt(0), evaluate(2), constant, pad];
+        let of = |outputs: &[u32]| independent_outputs(&call(steps.clone(), outputs));
+        assert_eq!(of(&[1, 3, 5]), [vec![0], vec![1], vec![2]]);
+        assert_eq!(of(&[2, 1, 3]), [vec![0, 2], vec![1]]);
+        // Inputs and constants can be delivered by any worker.
+        assert_eq!(of(&[0, 4, 0]), [vec![0], vec![1], vec![2]]);
+        assert_eq!(of(&[3, 3]), [vec![0, 1]]);
+    }
+
+    #[test]
+    fn an_output_joins_groups_that_were_separate() {
+        let concat = crate::ops::ConcatStep { inputs: vec![ValueId(1), ValueId(2)] }.into();
+        let steps = vec![input(), evaluate(0), evaluate(0), concat];
+        let groups = independent_outputs(&call(steps, &[1, 2, 3]));
+        assert_eq!(groups, [vec![0, 1, 2]]);
+    }
+
+    #[test]
+    fn workers_get_equal_work() {
+        let group =
+            |output, ms| OutputGroup { outputs: vec![output], time: Duration::from_millis(ms) };
+        let groups = [group(0, 3), group(1, 8), group(2, 4), group(3, 2)];
+        assert_eq!(balanced(&groups, 2), [vec![1], vec![2, 0, 3]]);
+        assert_eq!(balanced(&groups, 4), [vec![1], vec![2], vec![0], vec![3]]);
+    }
+}
