@@ -180,7 +180,8 @@ pub trait MsmRun: Send {
     /// Adds `sum of scalars[i] * bases[first + i]` to result number `vector`. Each scalar is passed
     /// once, in any order; ascending order is fastest.
     ///
-    /// Shape: `first + scalars.count` is at most the number of bases.
+    /// Shape: `first + scalars.count` is at most the number of bases, unless
+    /// [`MsmRun::absorbs_adjacent_vectors`].
     /// Errors: `Invalid` if a scalar is not canonical, reported here or by [`MsmRun::finish`];
     /// `Cancelled`, `Deadline` from `control`.
     fn absorb(
@@ -190,6 +191,11 @@ pub trait MsmRun: Send {
         scalars: &EncodedScalars<'_>,
         control: &JobControl,
     ) -> Result<()>;
+
+    /// Whether scalars of several vectors may be passed at once, one vector after the other.
+    fn absorbs_adjacent_vectors(&self) -> bool {
+        false
+    }
 
     /// Whether the run reads the caller's bases, or an exact copy of them.
     fn has_right_bases(&mut self, _control: &JobControl) -> Result<bool> {

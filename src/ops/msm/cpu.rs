@@ -18,7 +18,13 @@ use crate::{
 impl HostStep for MsmStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
         let input = host::only(inputs)?;
-        let mut sums = RowSums::new(context.engine, context.bases()?, input.row_count())?;
+        let (engine, bases, rows) = (context.engine, context.bases()?, input.row_count());
+        let mut sums = match input {
+            HostArgument::Encoded(_) => RowSums::of_adjacent_rows(engine, bases, rows)?,
+            HostArgument::Owned(_) | HostArgument::Borrowed(_) => {
+                RowSums::new(engine, bases, rows)?
+            }
+        };
         while sums.absorb_next(&input, context.control)? {}
         let ComputedMsm { sums, executor } = sums.finish()?;
         Ok(HostResult { value: HostValue::Points(sums), executor: Some(executor) })

@@ -60,7 +60,7 @@ impl MsmInPieces {
 impl StepInPieces for MsmInPieces {
     fn begin(&mut self, bases: Option<&Bases>) -> Result<()> {
         let bases = bases.ok_or_else(|| Error::Internal("the step's bases are missing".into()))?;
-        self.phase = MsmPhase::Sum(RowSums::new(&*self.engine, bases, self.rows())?);
+        self.phase = MsmPhase::Sum(RowSums::of_adjacent_rows(&*self.engine, bases, self.rows())?);
         Ok(())
     }
 

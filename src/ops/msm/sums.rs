@@ -18,6 +18,8 @@ use crate::{
 pub(super) struct RowSums {
     run: Box<dyn MsmRun>,
     pieces: RowPieces,
+    /// Rows passed at once; each is a piece if there are several.
+    rows_at_once: usize,
     /// The next element, numbered across all rows.
     next: usize,
     rows: usize,
@@ -41,11 +43,26 @@ struct RowPieces {
 impl RowSums {
     pub fn new(engine: &dyn MsmNttEngine, bases: &Bases, rows: usize) -> Result<Self> {
         let (run, pieces) = (engine.msm(bases.clone(), rows)?, RowPieces::new(engine, bases));
-        Ok(Self { run, pieces, next: 0, rows })
+        Ok(Self { run, pieces, rows_at_once: 1, next: 0, rows })
+    }
+
+    /// Like [`Self::new`], for an input whose rows are adjacent. The engine gets several short ones
+    /// at once if it can, since each call costs it a copy.
+    pub fn of_adjacent_rows(engine: &dyn MsmNttEngine, bases: &Bases, rows: usize) -> Result<Self> {
+        let mut sums = Self::new(engine, bases, rows)?;
+        if sums.run.absorbs_adjacent_vectors() && bases.len() > 0 {
+            let piece = engine.msm_piece_len(bases.group(), rows.saturating_mul(bases.len()));
+            sums.rows_at_once = (piece / bases.len()).max(1);
+        }
+        Ok(sums)
     }
 
     /// The elements of the next piece; empty if there is none.
     pub fn next_elements(&self) -> Range<usize> {
+        if self.rows_at_once > 1 {
+            let all = self.rows * self.pieces.row_length;
+            return self.next..all.min(self.next + self.rows_at_once * self.pieces.row_length);
+        }
         let Range { start, end } = self.pieces.of_row(self.next % self.pieces.row_length.max(1));
         match self.next < self.rows * self.pieces.row_length {
             true => self.next..self.next + (end - start),

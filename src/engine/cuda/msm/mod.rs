@@ -285,6 +285,10 @@ impl MsmRun for GpuMsmRun {
         self.launch_due_passes()
     }
 
+    fn absorbs_adjacent_vectors(&self) -> bool {
+        true
+    }
+
     fn has_right_bases(&mut self, control: &JobControl) -> Result<bool> {
         let (gpu_msm, bases) = (self.gpu_msm.clone(), self.bases.clone());
         let state = self.prepare(control)?;
