@@ -43,7 +43,7 @@ pub struct NttResult {
 
 enum RowBuffers<'a> {
     InPlace(&'a mut [u8]),
-    /// As `InPlace`, but sent without a copy.
+    /// Rows that are sent without a copy, and then overwritten with the result.
     Owned(OwnedElements),
     Separate {
         input: &'a [u8],
@@ -67,7 +67,8 @@ impl RowBuffers<'_> {
         }
     }
 
-    /// Where to write the result. What [`Self::payload`] returned should be dropped.
+    /// Where to write the result. Drop what [`Self::payload`] returned first, or owned rows are
+    /// copied.
     fn output(&mut self) -> &mut [u8] {
         match self {
             Self::InPlace(rows) | Self::Separate { output: rows, .. } => rows,

@@ -150,8 +150,8 @@ impl SharedVector {
         self.region_id().is_some()
     }
 
-    /// Replaces the elements by as many others, and returns the old ones, of which only those in
-    /// ordinary memory are left.
+    /// Replaces the elements by the same number of others. Returns the old ones, or none if they
+    /// were in a region.
     pub(crate) fn replace(&mut self, elements: Zeroizing<Vec<Fr>>) -> Zeroizing<Vec<Fr>> {
         match &mut self.memory {
             VectorMemory::Region(_) => {

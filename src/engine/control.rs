@@ -19,6 +19,8 @@ pub struct JobControl {
     cancelled: Arc<AtomicBool>,
     deadline: Option<Instant>,
     gate: Option<CancellationGate>,
+    /// Stops this one when it stops.
+    parent: Option<Arc<JobControl>>,
 }
 
 impl JobControl {
@@ -31,6 +33,12 @@ impl JobControl {
     #[cfg(feature = "cuda")]
     pub(super) fn behind(&self, gate: &CancellationGate) -> Self {
         Self { gate: Some(gate.clone()), ..self.clone() }
+    }
+
+    /// A control that stops with this one, and can be cancelled without it.
+    #[cfg(feature = "cuda")]
+    pub fn child(&self) -> Self {
+        Self { parent: Some(self.clone().into()), ..Self::new(self.deadline) }
     }
 
     /// Asks the job to stop at its next check.
@@ -47,6 +55,9 @@ impl JobControl {
     ///
     /// Errors: `Cancelled`, `Deadline`.
     pub fn check(&self) -> Result<()> {
+        if let Some(parent) = &self.parent {
+            parent.check()?;
+        }
         if self.gate.as_ref().is_some_and(|is_open| !is_open()) {
             self.cancel();
         }

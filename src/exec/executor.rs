@@ -49,7 +49,7 @@ pub trait Executor: Send + Sync {
         None
     }
 
-    /// Runs calls again for full checks; `None` if no caller wants any.
+    /// The engine that repeats calls for full checks; `None` in workers, which run none.
     fn oracle(&self) -> Option<Arc<dyn MsmNttEngine>>;
 
     /// Prepares the run of a call.

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use zeroize::Zeroizing;
 
 use super::{
-    AwaitedElements, ElementSink, Executor, HostExecutor, ProgramPlan, RunInProgress, RunOperands,
-    RunReport, call::RunCall,
+    AwaitedElements, ElementSink, Executor, HostExecutor, OutputWrites, ProgramPlan, RunInProgress,
+    RunOperands, RunReport, call::RunCall,
 };
 use crate::{
     buffer::{ByteSink, ByteSource},
@@ -30,7 +30,7 @@ pub struct FullyCheckedRun {
 }
 
 impl FullyCheckedRun {
-    /// `call` is not checked otherwise.
+    /// `call` must have no probabilistic check.
     pub fn new(executor: &dyn Executor, oracle: Arc<dyn MsmNttEngine>, call: Arc<RunCall>) -> Self {
         let run = executor.prepare(call.clone());
         let on_oracle = HostExecutor { engine: oracle, oracle: None }.prepare(call.clone());
@@ -43,7 +43,7 @@ impl FullyCheckedRun {
             // The oracle gains nothing from batches.
             msm_vectors: None,
             // The oracle reads all inputs again.
-            writes_early: true,
+            writes: OutputWrites::AnyTime,
         };
         let mut checked = Self { call, run, on_oracle, plan, unchecked: None };
         checked.add_times();
@@ -95,7 +95,8 @@ impl RunInProgress for FullyCheckedRun {
     }
 
     fn limit_time_on_host(&mut self, max: Duration) {
-        self.run.limit_time_on_host(max);
+        let on_oracle = self.on_oracle.plan().modelled.total;
+        self.run.limit_time_on_host(max.saturating_sub(on_oracle));
     }
 
     fn begin(&mut self, bases: &[Bases]) -> Result<()> {

@@ -22,7 +22,7 @@ pub use executor::{Executor, RunInProgress};
 pub use gpu::GpuExecutor;
 pub use host::HostExecutor;
 pub use operands::{AwaitedElements, RunOperands};
-pub use plan::ProgramPlan;
+pub use plan::{OutputWrites, ProgramPlan};
 pub use report::{ModelledTime, RunReport, StepReport};
 pub use start::start_run;
 

@@ -25,8 +25,18 @@ pub struct ProgramPlan {
     pub modelled: ModelledTime,
     /// The number of scalar vectors, if all of the run is one MSM of an input.
     pub msm_vectors: Option<usize>,
-    /// Whether the run may write to an output before it has read all of its inputs.
-    pub writes_early: bool,
+    pub writes: OutputWrites,
+}
+
+/// When a run writes to an output that lies in the same memory as an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputWrites {
+    /// After the step that makes the output; earlier steps have read what they need.
+    AfterStep,
+    /// Each row after the same row of the input was read.
+    RowByRow,
+    /// At any time.
+    AnyTime,
 }
 
 impl ProgramPlan {
@@ -41,7 +51,8 @@ impl ProgramPlan {
         // A batch reports two steps.
         let is_msm = matches!(call.program.steps(), [Operation::Input(_), Operation::Msm(_)]);
         let msm_vectors = is_msm.then_some(input.rows() as usize);
-        Some(Self { memory_bytes, value_bytes: 0, modelled, msm_vectors, writes_early: true })
+        let writes = OutputWrites::RowByRow;
+        Some(Self { memory_bytes, value_bytes: 0, modelled, msm_vectors, writes })
     }
 
     /// The plan of a call whose values are in the host's memory.
@@ -52,7 +63,8 @@ impl ProgramPlan {
             .map(|id| call.step(id).scratch_bytes(&call.input_types(id), engine, call.is_checked));
         let memory_bytes = value_bytes.saturating_add(scratch.max().unwrap_or(0));
         let modelled = call.modelled_time(|work| engine.modelled_time(work));
-        Self { memory_bytes, value_bytes, modelled, msm_vectors: None, writes_early: false }
+        let writes = OutputWrites::AfterStep;
+        Self { memory_bytes, value_bytes, modelled, msm_vectors: None, writes }
     }
 
     /// The plan of a call on a GPU. The time is that on the host if no GPU's memory can hold all

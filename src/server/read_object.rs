@@ -132,7 +132,8 @@ pub fn send(call: &CallContext, source: GetSource) -> ResponseStream<v1::GetResp
     let host = call.state.compute.clone();
     tokio::spawn(async move {
         let sent = source.send_all(&host, &sender).await;
-        sender.finish(sent).await;
+        // The call was counted when the response began.
+        let _sent = sender.finish(sent).await;
     });
     stream
 }

@@ -1,6 +1,6 @@
 //! The messages of a streamed response that wait for the reader.
 //!
-//! The transport asks for the next message when the reader has room for it, and copies that message
+//! The transport asks for a message when the reader has room for the previous one, and copies it
 //! into its own buffer. All others wait here, where the sender can drop them: the messages may
 //! share the memory of payloads, and a reader that stalls would keep it until its connection ends.
 
@@ -27,9 +27,9 @@ use crate::error::{Error, Result};
 /// How long a reader may take.
 #[derive(Clone, Copy)]
 pub struct ReaderPatience {
-    /// For the next message.
+    /// The longest wait for the reader to take a message.
     pub idle: Duration,
-    /// For all of them.
+    /// When the reader must have taken all of them.
     pub deadline: Option<Instant>,
 }
 
@@ -108,8 +108,10 @@ impl<M> ResponseSender<M> {
 
     /// Ends the response, and waits until the reader has taken all messages. Drops those that it
     /// does not take in time; the reader gets the error instead.
-    pub async fn finish(self, outcome: Result<()>) {
-        self.end(outcome.map_err(Status::from));
+    ///
+    /// Errors: that of `outcome`; those of [`Self::send`].
+    pub async fn finish(self, outcome: Result<()>) -> Result<()> {
+        self.end(outcome.clone().map_err(Status::from));
         let mut left = usize::MAX;
         while left > 0 {
             let has_progress = self.wait_until(|state| {
@@ -117,10 +119,11 @@ impl<M> ResponseSender<M> {
                 left = left.min(state.waiting.len());
                 is_fewer
             });
-            if has_progress.await.is_err() {
-                return;
+            if let Err(error) = has_progress.await {
+                return outcome.and(Err(error));
             }
         }
+        outcome
     }
 
     fn end(&self, outcome: std::result::Result<(), Status>) {
@@ -253,7 +256,8 @@ mod tests {
             for number in 0..100 {
                 sender.send(Arc::new(number)).await.unwrap();
             }
-            sender.finish(Err(Error::NotFound)).await;
+            let finished = sender.finish(Err(Error::NotFound)).await;
+            assert_eq!(finished, Err(Error::NotFound));
         };
         let (mut received, ()) = tokio::join!(reader.collect::<Vec<_>>(), sending);
         let last = received.pop().unwrap().unwrap_err();
@@ -268,7 +272,7 @@ mod tests {
         let waiting = fill(&sender).await;
         assert_eq!(sender.send(Arc::new(3)).await, Err(Error::Idle(IDLE)));
         assert!(waiting.iter().all(|message| message.strong_count() == 0));
-        sender.finish(Err(Error::Idle(IDLE))).await;
+        assert_eq!(sender.finish(Err(Error::Idle(IDLE))).await, Err(Error::Idle(IDLE)));
         let refused = reader.next().await.unwrap().unwrap_err();
         assert_eq!(refused.code(), Code::DeadlineExceeded);
         assert!(reader.next().await.is_none());
@@ -280,7 +284,7 @@ mod tests {
             let idle = if deadline.is_some() { LONG } else { IDLE };
             let (sender, mut reader) = queue(idle, deadline);
             let waiting = fill(&sender).await;
-            sender.finish(Ok(())).await;
+            assert!(sender.finish(Ok(())).await.is_err());
             assert!(waiting.iter().all(|message| message.strong_count() == 0));
             let refused = reader.next().await.unwrap();
             assert!(refused.is_err(), "an incomplete response looks complete");

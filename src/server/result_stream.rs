@@ -183,14 +183,19 @@ impl<R: StreamedResult> ResultStream<R> {
                 sent = self.send_all(&sender) => sent,
                 () = sender.closed() => Err(Error::Cancelled),
             };
-            if let (Err(error), JobState::Running(_)) = (&sent, &self.job) {
+            // The call was counted as successful when the response began.
+            let count = |error: &CallError| CallRecord::new(R::OP).finish(Some(error));
+            let is_running = matches!(self.job, JobState::Running(_));
+            if is_running && let Err(error) = &sent {
                 let error = CallError::from(error.clone());
                 self.input.end(Some(&error));
-                // The call was counted as successful when the response began.
-                CallRecord::new(R::OP).finish(Some(&error));
+                count(&error);
             }
             drop(self);
-            sender.finish(sent).await;
+            let finished = sender.finish(sent).await;
+            if !is_running && let Err(error @ (Error::Idle(_) | Error::Deadline)) = finished {
+                count(&error.into());
+            }
         });
         stream
     }

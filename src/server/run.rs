@@ -14,7 +14,7 @@ use super::{
 use crate::{
     buffer::{RegionSlice, UploadBuffer},
     error::{Error, FieldProblem, Result},
-    exec::{ModelledTime, start_run},
+    exec::{ModelledTime, OutputWrites, start_run},
     jobs::{AdmissionPermit, JobBases, ProgramJob, ProgramJobInput, ProgramWork},
     ops::OperationProgram,
     program::{
@@ -60,7 +60,7 @@ impl AdmittedRun {
         let plan = run.plan();
         let (working_bytes, modelled) = (plan.memory_bytes, plan.modelled);
         let written = written_slices(call, &program, &spec.outputs);
-        mark_copies(&mut inputs, &written, verify, plan.writes_early);
+        mark_copies(&mut inputs, &written, verify, plan.writes);
         check_fits(call, working_bytes, &program, &inputs, &spec.outputs)?;
         check_time(call, &program, modelled)?;
         run.limit_time_on_host(state.settings.program_time_max);
@@ -187,12 +187,16 @@ fn mark_copies(
     inputs: &mut [FoundInput],
     written: &[RegionSlice],
     verify: Verification,
-    writes_early: bool,
+    writes: OutputWrites,
 ) {
     for input in inputs {
         let FoundSource::Region { slice, .. } = &input.source else { continue };
-        let is_safe = || written.iter().all(|written| written.is_same_or_apart(slice));
-        input.is_copied = verify != Verification::None || (writes_early && !is_safe());
+        let spoils = |written: &RegionSlice| match writes {
+            OutputWrites::AfterStep => false,
+            OutputWrites::RowByRow => !written.is_same_or_apart(slice),
+            OutputWrites::AnyTime => written.overlaps(slice),
+        };
+        input.is_copied = verify != Verification::None || written.iter().any(spoils);
     }
 }
 

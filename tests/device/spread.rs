@@ -1,4 +1,4 @@
-//! Large MSMs on several GPUs at once, with a policy that divides small ones.
+//! MSMs and programs on several GPUs at once, with a policy that divides every call.
 
 use std::{
     ffi::OsString,
@@ -20,6 +20,7 @@ use capstan::{
     server::{Engines, ServerSettings},
 };
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
 use crate::{
     common::{TestServer, serve_with},
@@ -37,6 +38,8 @@ struct SpreadServer {
     name: &'static str,
     server: TestServer,
     client: BlockingClient,
+    /// Has the server's Unix socket.
+    _folder: TempDir,
 }
 
 /// The settings of a pool that divides every MSM; `None` without the emulated driver, which has as
@@ -44,12 +47,12 @@ struct SpreadServer {
 fn settings(name: &str, devices: u32) -> Option<WorkerPoolSettings> {
     let driver = Some(emulated::driver()?);
     let devices = format!("EMU_DEVICES={devices}");
-    // `env` becomes the worker. A format that is not known is that for people.
+    // `env` becomes the worker, which logs as text because it does not know the format `name`.
     let arguments = [devices.into(), binary().into_os_string(), "worker".into(), name.into()];
     let mut arguments: Vec<OsString> = arguments.into();
     arguments.push("warn".into());
     let command = WorkerCommand { program: "/usr/bin/env".into(), arguments };
-    let mut settings = WorkerPoolSettings {
+    let settings = WorkerPoolSettings {
         command,
         devices: Vec::new(),
         worker: WorkerSettings {
@@ -60,12 +63,11 @@ fn settings(name: &str, devices: u32) -> Option<WorkerPoolSettings> {
             ntt_elements_min: 1,
             threads: 1,
         },
-        spread: SpreadPolicy::default(),
-    };
-    settings.spread = SpreadPolicy {
-        scalars_min: 1,
-        program_time_min: Duration::ZERO,
-        gpu_time_max: f64::INFINITY,
+        spread: SpreadPolicy {
+            scalars_min: 1,
+            program_time_min: Duration::ZERO,
+            gpu_time_max: f64::INFINITY,
+        },
     };
     Some(settings)
 }
@@ -82,9 +84,13 @@ impl SpreadServer {
     fn with_settings(name: &'static str, settings: WorkerPoolSettings) -> Self {
         let (cpu, oracle) = (CpuEngine::new(1).unwrap(), ArkworksEngine::new(1).unwrap());
         let engines = Engines::on_workers(settings, cpu, oracle, 1 << 20).unwrap();
-        let server = serve_with(ServerSettings::default(), engines);
-        let client = BlockingClient::connect(&server.target).unwrap();
-        Self { name, server, client }
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("capstan.sock");
+        let target = format!("unix:{}", socket.display());
+        let settings = ServerSettings { unix_socket: Some(socket), ..ServerSettings::default() };
+        let server = serve_with(settings, engines);
+        let client = BlockingClient::connect(target).unwrap();
+        Self { name, server, client, _folder: folder }
     }
 
     fn workers(&self) -> Vec<Pid> {
@@ -230,6 +236,32 @@ fn gpus_divide_programs_by_outputs() {
         assert_eq!((refusal.reason_text.as_str(), refusal.index), ("NOT_CANONICAL", Some(5)));
         spread.server.stop();
     }
+}
+
+/// One GPU overwrites the vector that another one reads.
+#[test]
+fn parts_of_a_program_do_not_spoil_the_input_of_others() {
+    let Some(spread) = SpreadServer::start("spread-in-place", 2) else { return };
+    let msms = MsmData::<G1Affine>::new();
+    let resident = spread.client.put_bases(&msms.points).unwrap();
+    let values = &msms.scalars[..64];
+    let mut program = ProgramBuilder::new();
+    let x = program.input(64).unwrap();
+    let sum = program.msm(&resident.slice(0, 64).unwrap(), x).unwrap();
+    let transformed = program.ntt(x, NttTransform::forward()).unwrap();
+    let program = program.build().unwrap();
+    let expected = Radix2EvaluationDomain::<Fr>::new(64).unwrap().fft(values);
+    for _ in 0..4 {
+        let mut vector = spread.client.alloc_vector(64).unwrap();
+        assert!(vector.is_shared());
+        vector.copy_from_slice(values);
+        let run = ProgramRun::new(&program).in_place(x, transformed, vector).send_points(sum);
+        let mut done = spread.client.run(run).unwrap();
+        assert!(done.execution.device.starts_with("2 GPUs: "), "{}", done.execution.device);
+        assert_eq!(done.points(sum).unwrap(), msms.sums(values, 64));
+        assert!(done.take_vector(transformed).unwrap()[..] == expected);
+    }
+    spread.server.stop();
 }
 
 #[test]

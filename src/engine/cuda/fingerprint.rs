@@ -3,9 +3,12 @@
 
 use rayon::prelude::*;
 
-use crate::device::{
-    BlockShape, DeviceFault, DevicePtr, DeviceSlice, Gpu, GpuUnavailable, Kernel, KernelModule,
-    Stream,
+use crate::{
+    device::{
+        BlockShape, DeviceFault, DeviceLease, DevicePtr, DeviceSlice, Gpu, GpuUnavailable, Kernel,
+        KernelModule, Stream,
+    },
+    error::{Error, Result},
 };
 
 /// Threads per block, `__launch_bounds__` of the kernel.
@@ -26,7 +29,10 @@ pub struct DeviceFingerprint {
 }
 
 impl DeviceFingerprint {
-    pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
+    /// Bytes of device memory for the result.
+    pub const SUM_BYTES: u64 = size_of::<u64>() as u64;
+
+    pub fn load(gpu: &Gpu) -> std::result::Result<Self, GpuUnavailable> {
         let failed = |fault| GpuUnavailable::Device { index: gpu.identity().index, fault };
         let module = KernelModule::load(gpu.context(), "check/fingerprint")?;
         let shape = BlockShape::threads(THREADS);
@@ -37,19 +43,25 @@ impl DeviceFingerprint {
     }
 
     /// The fingerprint of `words`, after all earlier work on `stream`.
-    pub fn of(&self, stream: &Stream, words: DeviceSlice<'_, u64>) -> Result<u64, DeviceFault> {
-        let lease = self.gpu.arena().lease(stream, size_of::<u64>() as u64)?;
-        let sum = lease.all::<u64>();
-        let sum = sum.slice(0, 1).expect("a word was leased");
+    ///
+    /// Shape: `sum` has [`Self::SUM_BYTES`].
+    pub fn of(
+        &self,
+        stream: &Stream,
+        words: DeviceSlice<'_, u64>,
+        sum: &DeviceLease,
+    ) -> Result<u64> {
+        let short = || Error::Internal("a fingerprint was cut off".into());
+        let sum = sum.all::<u64>().slice(0, 1).ok_or_else(short)?;
         let blocks = (words.len() as u64).div_ceil(u64::from(THREADS)).max(1);
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX).min(self.blocks_max);
         self.kernel.launch(stream, blocks, (words, sum, words.len() as u64))?;
         let mut bytes = Vec::with_capacity(size_of::<u64>());
-        self.gpu.ring().download(stream, sum.cast().expect("bytes"), |piece| {
+        self.gpu.ring().download(stream, sum.cast().ok_or_else(short)?, |piece| {
             bytes.extend_from_slice(piece);
             Ok::<_, DeviceFault>(())
         })?;
-        Ok(bytes.try_into().map(u64::from_le_bytes).unwrap_or_default())
+        bytes.try_into().map(u64::from_le_bytes).map_err(|_| short())
     }
 }
 

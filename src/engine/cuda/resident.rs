@@ -2,8 +2,10 @@
 //! of multiples once they are used again; and the workspace of passes.
 
 use std::{
+    collections::HashMap,
+    ops::Range,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Instant,
@@ -27,11 +29,14 @@ use crate::{
 /// Bytes uploaded between two checks of `control`: a few milliseconds.
 const CHECK_BYTES: usize = 64 << 20;
 
+/// More ranges of one object are forgotten and computed again.
+const FINGERPRINTS_MAX: usize = 64;
+
 pub struct ResidentBases {
     lease: DeviceLease,
     location: BasesLocation,
-    /// That of the host's bases, once it has been needed.
-    host_fingerprint: OnceLock<u64>,
+    /// Fingerprints of ranges of the host's bases, in bytes.
+    host_fingerprints: Mutex<HashMap<Range<usize>, u64>>,
     /// The windows of the tables; `None` if only the bases are resident.
     windows: Option<Recoding>,
 }
@@ -44,6 +49,20 @@ impl ResidentBases {
 
     pub fn windows(&self) -> Option<&Recoding> {
         self.windows.as_ref()
+    }
+
+    /// The fingerprint of the host's bytes in this range of the object.
+    fn host_fingerprint(&self, range: Range<usize>, bytes: &[u8]) -> u64 {
+        let known = self.host_fingerprints.lock().get(&range).copied();
+        known.unwrap_or_else(|| {
+            let computed = of_host(bytes);
+            let mut known = self.host_fingerprints.lock();
+            if known.len() >= FINGERPRINTS_MAX {
+                known.clear();
+            }
+            known.insert(range, computed);
+            computed
+        })
     }
 }
 
@@ -133,24 +152,27 @@ impl ResidentCache {
         Ok(resident)
     }
 
-    /// Whether the device's copy of the object that `bases` are part of equals the host's. If not,
-    /// it is evicted, so that the next job uploads the object again. A table of multiples is not
-    /// compared: other multiples of the right bases give sums that do not agree with each other.
+    /// Whether the device's copy of `bases`, a part of the object, equals the host's. If not, the
+    /// object is evicted, so that the next job uploads it again. Tables of multiples are not
+    /// compared: with wrong multiples, sums are not linear in the scalars, so their check fails.
+    ///
+    /// Errors: `Exhausted`; `DeviceLost`.
     pub fn is_intact(
         &self,
         stream: &Stream,
         resident: &Arc<ResidentBases>,
         bases: &Bases,
     ) -> Result<bool> {
-        let whole = bases.all_of_owner();
-        let bytes = whole.as_bytes();
+        let bytes = bases.as_bytes();
+        let start = bases.offset_in_owner() * bases.group().affine_bytes();
         let AlignedPoints { span, .. } =
-            AlignedPoints::of(resident.lease.all(), whole.group()).ok_or_else(too_many)?;
-        let words = span.slice(0, bytes.len()).and_then(|span| span.cast());
-        let on_device = self.fingerprint.of(stream, words.ok_or_else(too_many)?)?;
-        let is_intact = on_device == *resident.host_fingerprint.get_or_init(|| of_host(bytes));
+            AlignedPoints::of(resident.lease.all(), bases.group()).ok_or_else(too_many)?;
+        let words = span.slice(start, bytes.len()).and_then(|span| span.cast());
+        let sum = self.lease(stream, DeviceFingerprint::SUM_BYTES)?;
+        let on_device = self.fingerprint.of(stream, words.ok_or_else(too_many)?, &sum)?;
+        let is_intact = on_device == resident.host_fingerprint(start..start + bytes.len(), bytes);
         if !is_intact {
-            error!(points = whole.len(), "bases on the device differ from the host's");
+            error!(points = bases.len(), "bases on the device differ from the host's");
             self.entries.lock().retain(|entry| !Arc::ptr_eq(&entry.resident, resident));
         }
         Ok(is_intact)
@@ -306,8 +328,8 @@ impl ResidentCache {
             log_load!(debug)
         }
         let location = BasesLocation { first, stride: points };
-        let host_fingerprint = OnceLock::new();
-        Ok(ResidentBases { lease: memory, location, host_fingerprint, windows })
+        let host_fingerprints = Mutex::default();
+        Ok(ResidentBases { lease: memory, location, host_fingerprints, windows })
     }
 }
 

@@ -125,15 +125,20 @@ impl WorkerPool {
         }
     }
 
-    /// A worker for each part of a run, from the bases of the parts: the worker that has mapped
-    /// them, so that they stay on its device, or else the one with the shortest backlog. No two
-    /// parts get the same worker if there are enough. Empty if no worker serves.
-    pub fn choose_for_parts(&self, parts: &[Bases], scope: BasesScope) -> Vec<Arc<LiveWorker>> {
+    /// A worker for each part of a call, from the bases of the parts: those that would begin
+    /// soonest, by the modelled time of what they have and of copying the bases. No two parts get
+    /// the same worker if there are enough. Empty if no worker serves.
+    pub fn choose_for_parts(
+        &self,
+        parts: &[Vec<Bases>],
+        scope: BasesScope,
+    ) -> Vec<Arc<LiveWorker>> {
         let live = self.live();
-        let has = |bases| live.iter().map(|worker| worker.bases.contains(bases, scope)).collect();
-        let holders: Vec<Vec<bool>> = parts.iter().map(has).collect();
-        let backlogs: Vec<_> = live.iter().map(|worker| worker.backlog()).collect();
-        assign(&holders, &backlogs).into_iter().map(|at| live[at].clone()).collect()
+        let wait = |bases: &Vec<Bases>| -> Vec<Duration> {
+            live.iter().map(|worker| worker.backlog() + copy_time(worker, bases, scope)).collect()
+        };
+        let waits: Vec<_> = parts.iter().map(wait).collect();
+        assign(&waits, live.len()).into_iter().map(|at| live[at].clone()).collect()
     }
 
     /// Makes a worker that has just started serve in its slot. Returns its process.
@@ -212,56 +217,47 @@ fn copy_time(worker: &LiveWorker, bases: &[Bases], scope: BasesScope) -> Duratio
     Duration::from_nanos((bytes as f64 * BASES_COPY_NS_PER_BYTE) as u64)
 }
 
-/// The number of a worker for each part; empty if there are no workers. `holders` says for each
-/// part which of the workers have its bases.
-fn assign(holders: &[Vec<bool>], backlogs: &[Duration]) -> Vec<usize> {
-    if backlogs.is_empty() {
-        return Vec::new();
+/// The number of a worker for each part; empty if there are no workers. `waits` says for each part
+/// how long each worker would take to begin. The shortest waits are assigned first.
+fn assign(waits: &[Vec<Duration>], workers: usize) -> Vec<usize> {
+    let (mut chosen, mut parts_of) = (vec![None; waits.len()], vec![0; workers]);
+    for _ in 0..waits.len() {
+        let left = (0..waits.len()).filter(|part| chosen[*part].is_none());
+        let pairs = left.flat_map(|part| (0..workers).map(move |worker| (part, worker)));
+        let soonest = pairs.min_by_key(|(part, worker)| (parts_of[*worker], waits[*part][*worker]));
+        if let Some((part, worker)) = soonest {
+            chosen[part] = Some(worker);
+            parts_of[worker] += 1;
+        }
     }
-    let mut runs = vec![0; backlogs.len()];
-    let mut chosen = vec![None; holders.len()];
-    for (part, has_bases) in holders.iter().enumerate() {
-        let free = (0..backlogs.len()).filter(|at| has_bases[*at] && runs[*at] == 0);
-        chosen[part] = free.min_by_key(|at| backlogs[*at]);
-        chosen[part].into_iter().for_each(|at| runs[at] += 1);
-    }
-    let rest = chosen.into_iter().map(|chosen| {
-        chosen.unwrap_or_else(|| {
-            let shortest = (0..backlogs.len()).min_by_key(|at| (runs[*at], backlogs[*at]));
-            let at = shortest.unwrap_or_default();
-            runs[at] += 1;
-            at
-        })
-    });
-    rest.collect()
+    chosen.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn assigned<const PARTS: usize>(holders: [&[bool]; PARTS], backlogs_ms: &[u64]) -> Vec<usize> {
-        let holders = holders.map(<[bool]>::to_vec);
-        let backlogs: Vec<_> = backlogs_ms.iter().map(|ms| Duration::from_millis(*ms)).collect();
-        assign(&holders, &backlogs)
+    fn assigned<const PARTS: usize>(waits_ms: [&[u64]; PARTS], workers: usize) -> Vec<usize> {
+        let of_part = |waits: &[u64]| waits.iter().map(|ms| Duration::from_millis(*ms)).collect();
+        assign(&waits_ms.map(of_part), workers)
     }
 
     #[test]
-    fn parts_go_to_the_workers_that_have_their_bases() {
-        let none = [false; 3].as_slice();
-        assert_eq!(assigned([none; 3], &[0, 0, 0]), [0, 1, 2]);
-        assert_eq!(assigned([none; 3], &[9, 1, 5]), [1, 2, 0]);
-        let holders: [&[bool]; 3] =
-            [&[false, false, true], &[true, false, false], &[false, true, false]];
-        assert_eq!(assigned(holders, &[9, 1, 5]), [2, 0, 1]);
+    fn parts_go_where_they_begin_soonest() {
+        assert_eq!(assigned([&[0, 0, 0]; 3], 3), [0, 1, 2]);
+        assert_eq!(assigned([&[9, 1, 5]; 3], 3), [1, 2, 0]);
+        // Each part has its bases on another worker.
+        assert_eq!(assigned([&[8, 8, 0], &[0, 8, 8], &[8, 0, 8]], 3), [2, 0, 1]);
         // A part that is new to all workers leaves the holder of another part alone.
-        assert_eq!(assigned([none, &[true, false, false]], &[0, 1, 2]), [1, 0]);
+        assert_eq!(assigned([&[8, 8], &[0, 8]], 2), [1, 0]);
+        // A holder that is busy for longer than the copy takes is not worth the wait.
+        assert_eq!(assigned([&[50, 8]], 2), [1]);
     }
 
     #[test]
     fn parts_share_workers_if_there_are_too_few() {
-        assert_eq!(assigned([&[false]; 3], &[0]), [0; 3]);
-        assert_eq!(assigned([&[true, false]; 3], &[0, 0]), [0, 1, 0]);
-        assert!(assigned([&[]; 2], &[]).is_empty());
+        assert_eq!(assigned([&[0]; 3], 1), [0; 3]);
+        assert_eq!(assigned([&[0, 0]; 3], 2), [0, 1, 0]);
+        assert!(assigned([&[]; 2], 0).is_empty());
     }
 }

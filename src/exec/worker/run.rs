@@ -3,7 +3,10 @@
 
 use std::{
     ops::Range,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -51,7 +54,8 @@ pub struct WorkerRun {
     /// Begins the run unless it is lost.
     preferred: Option<Arc<LiveWorker>>,
     phase: WorkerRunPhase,
-    losses: u32,
+    /// The workers that were lost with the call, of which the run may be a part.
+    losses: Arc<AtomicU32>,
 }
 
 enum WorkerRunPhase {
@@ -88,7 +92,7 @@ impl WorkerRun {
         call: Arc<RunCall>,
         plan: ProgramPlan,
     ) -> Self {
-        let (phase, losses) = (WorkerRunPhase::NotBegun, 0);
+        let (phase, losses) = (WorkerRunPhase::NotBegun, Arc::default());
         let (time_on_host_max, scope) = (Duration::MAX, BasesScope::WholeObject);
         let preferred = None;
         Self { pool, host, call, plan, time_on_host_max, scope, preferred, phase, losses }
@@ -97,6 +101,11 @@ impl WorkerRun {
     /// Sets which points of its bases a worker maps.
     pub fn use_bases(&mut self, scope: BasesScope) {
         self.scope = scope;
+    }
+
+    /// Makes runs that are parts of a call count its lost workers together.
+    pub fn share_losses(&mut self, losses: &Arc<AtomicU32>) {
+        self.losses = losses.clone();
     }
 
     /// Makes the run begin on this worker unless that is lost.
@@ -241,8 +250,7 @@ impl WorkerRun {
     ///
     /// Errors: `LostTwice` if it was not the first one.
     fn count_loss(&mut self) -> Result<()> {
-        self.losses += 1;
-        if self.losses >= LOSSES_MAX {
+        if self.losses.fetch_add(1, Ordering::Relaxed) + 1 >= LOSSES_MAX {
             let names = self.call.program.steps().iter().map(StepKind::name);
             let steps: Vec<_> = names.take(8).collect();
             warn!(?steps, "two workers were lost while they computed a call: the call is refused");

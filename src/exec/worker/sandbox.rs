@@ -7,7 +7,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter_all_threads, sock_filter,
 };
 
-/// Numbers from here on are calls of the x32 interface, most of them the same calls once more.
+/// Numbers from here on belong to the x32 interface, which offers most calls a second time.
 const X32_CALLS: u32 = 0x4000_0000;
 
 /// System calls that fail with EPERM from now on.

@@ -21,7 +21,7 @@ const RANGES_MAX: usize = 256;
 /// Which points of an object a worker maps for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BasesScope {
-    /// All of them, whichever the run uses: other runs use others.
+    /// All points of the object, since other runs use other ranges.
     WholeObject,
     /// Only those that the run uses, as a separate object: other workers have the others.
     OwnRange,
@@ -81,7 +81,7 @@ impl SentObjects {
         dropped.map(|object| object.number).collect()
     }
 
-    /// Removes the range that was not used for longest if there are too many. Returns its number.
+    /// Evicts the least recently used range if there are too many. Returns its number.
     fn take_oldest_range(&mut self) -> Option<u64> {
         let objects = self.objects.iter().enumerate();
         let mut ranges = objects.filter(|(_, object)| object.key.range.is_some());
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_range_that_was_not_used_for_longest_gives_way() {
+    fn the_least_recently_used_range_is_evicted() {
         let (all, mut sent) = (bases(RANGES_MAX + 1), SentObjects::default());
         let own = BasesScope::OwnRange;
         sent.add(&all, BasesScope::WholeObject);

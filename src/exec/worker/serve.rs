@@ -10,11 +10,14 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Mutex, RwLock};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
 use tracing::{debug, debug_span, warn};
 
 use super::{
@@ -48,6 +51,9 @@ use crate::{
     exec::{Executor, GpuExecutor},
     region::{PointsFile, SharedMemory},
 };
+
+/// The pause after a system call failed that waits for the daemon's end.
+const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
 struct Worker {
     engine: Arc<CudaEngine>,
@@ -105,7 +111,12 @@ pub fn serve(socket: &UnixStream) -> io::Result<()> {
 fn end_with_server(socket: UnixStream) -> io::Result<()> {
     let watch = move || {
         let mut closed = [PollFd::new(&socket, PollFlags::RDHUP)];
-        while poll(&mut closed, None).is_err() {}
+        while let Err(error) = poll(&mut closed, None) {
+            if error != Errno::INTR {
+                warn!(%error, "cannot wait for the end of the daemon");
+                thread::sleep(WATCH_AGAIN);
+            }
+        }
         // Lanes may be computing, and nobody waits for what they do.
         exit_without_handlers(0);
     };

@@ -18,7 +18,7 @@ use crate::{
 pub(super) struct RowSums {
     run: Box<dyn MsmRun>,
     pieces: RowPieces,
-    /// Rows passed at once; each is a piece if there are several.
+    /// The number of rows passed at once. Above 1, only whole rows are passed.
     rows_at_once: usize,
     /// The next element, numbered across all rows.
     next: usize,
@@ -50,7 +50,7 @@ impl RowSums {
     /// at once if it can, since each call costs it a copy.
     pub fn of_adjacent_rows(engine: &dyn MsmNttEngine, bases: &Bases, rows: usize) -> Result<Self> {
         let mut sums = Self::new(engine, bases, rows)?;
-        if sums.run.absorbs_adjacent_vectors() && bases.len() > 0 {
+        if sums.run.absorbs_adjacent_vectors() && !bases.is_empty() {
             let piece = engine.msm_piece_len(bases.group(), rows.saturating_mul(bases.len()));
             sums.rows_at_once = (piece / bases.len()).max(1);
         }

@@ -292,7 +292,9 @@ impl MsmRun for GpuMsmRun {
     fn has_right_bases(&mut self, control: &JobControl) -> Result<bool> {
         let (gpu_msm, bases) = (self.gpu_msm.clone(), self.bases.clone());
         let state = self.prepare(control)?;
-        gpu_msm.cache.is_intact(&state.stream, &state.resident, &bases)
+        control.check()?;
+        let is_intact = || gpu_msm.cache.is_intact(&state.stream, &state.resident, &bases);
+        gpu_msm.copier.0.install(is_intact)
     }
 
     fn finish(mut self: Box<Self>) -> Result<ComputedMsm> {

@@ -1,14 +1,10 @@
 //! One MSM on several GPUs: each worker sums over a range of the points, and the sums are added. A
 //! device holds and tables only its own range.
 
-use std::{
-    ops::Range,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use super::{
-    parallel::{ConcurrentPart, TIME_SLICE, advance_ready, executed_by, not_begun},
+    parallel::{self, ConcurrentPart, executed_by, not_begun},
     parts::{MsmPart, MsmRows, PartSource},
     target::SpreadTarget,
 };
@@ -76,6 +72,9 @@ pub fn divide(
     for gpus in (2..=gpus_max.min(shape.length())).rev() {
         let divided = DividedMsm::new(target, call, step, shape, gpus)?;
         if target.allows(alone, &divided.plan, gpus) {
+            if !target.are_idle(gpus, alone) {
+                return Ok(None);
+            }
             return divided.into_run(target, call, step, msm.input).map(Some);
         }
     }
@@ -111,9 +110,10 @@ impl DividedMsm {
         plan.modelled.longest = step;
         // A batch is one run, on one GPU.
         plan.msm_vectors = None;
-        let mut running = Vec::with_capacity(parts.len());
+        let (losses, mut running) = (Arc::default(), Vec::with_capacity(parts.len()));
         for part in parts {
-            let run = target.part(part_call(call, step, &part)?.into(), of_part.clone());
+            let own = part_call(call, step, &part)?;
+            let run = target.part(own.into(), of_part.clone(), &losses);
             running.push(RunningPart { part, run, bases: None, progress: PartProgress::Running });
         }
         let (pool, call) = (target.pool.clone(), call.clone());
@@ -136,49 +136,45 @@ fn part_call(call: &RunCall, step: ValueId, part: &MsmPart) -> Result<RunCall> {
 }
 
 impl RunningPart {
-    fn is_running(&self) -> bool {
-        matches!(self.progress, PartProgress::Running)
-    }
-
     /// The part's range of the scalars of `input`.
     fn source<'a>(part: &'a MsmPart, input: &EncodedScalars<'a>) -> PartSource<'a> {
         PartSource { part, whole: input.source, width: input.encoding.width() as u64 }
     }
-
-    fn reads_arrived(&self, input: &EncodedScalars<'_>) -> bool {
-        let width = input.encoding.width() as u64;
-        let source = Self::source(&self.part, input);
-        let has = |AwaitedElements { elements: Range { start, end }, .. }| {
-            source.has_received(start * width..end * width)
-        };
-        self.is_running() && self.run.awaited().is_none_or(has)
-    }
 }
 
 impl ConcurrentPart for RunningPart {
-    fn is_ready(&self, operands: &RunOperands<'_>) -> bool {
-        operands.inputs.first().is_some_and(|input| self.reads_arrived(input))
+    fn run(&mut self) -> &mut WorkerRun {
+        &mut self.run
+    }
+
+    fn is_done(&self) -> bool {
+        !matches!(self.progress, PartProgress::Running)
+    }
+
+    fn has_next_elements(&self, operands: &RunOperands<'_>) -> bool {
+        let Some(input) = operands.inputs.first() else { return false };
+        let (width, source) = (input.encoding.width() as u64, Self::source(&self.part, input));
+        let has = |AwaitedElements { elements: Range { start, end }, .. }| {
+            source.has_received(start * width..end * width)
+        };
+        self.run.awaited().is_none_or(has)
     }
 
     /// A refused element is no error here: other parts may refuse an earlier one.
-    fn advance(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<()> {
+    fn step(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<()> {
         let input = operands.inputs.first().ok_or_else(not_begun)?;
-        let bases = self.bases.as_ref().ok_or_else(not_begun)?.clone();
-        let part = self.part.clone();
-        let source = Self::source(&part, input);
-        let elements = EncodedScalars { count: part.count() as usize, source: &source, ..*input };
-        let operands = RunOperands { inputs: &[elements], bases: &[bases], sinks: &[None] };
-        let begun = Instant::now();
-        while self.reads_arrived(input) && begun.elapsed() <= TIME_SLICE {
-            match self.run.step(&operands, control) {
-                Ok(None) => {}
-                Ok(Some(report)) => self.progress = PartProgress::Done(report),
-                Err(Error::Step { index: Some(index), problem, .. }) => {
-                    let index = self.part.index_in_whole(index);
-                    self.progress = PartProgress::Refused(index, problem);
-                }
-                Err(error) => return Err(error),
+        let bases = [self.bases.clone().ok_or_else(not_begun)?];
+        let source = Self::source(&self.part, input);
+        let count = self.part.count() as usize;
+        let inputs = [EncodedScalars { count, source: &source, ..*input }];
+        let operands = RunOperands { inputs: &inputs, bases: &bases, sinks: &[None] };
+        match self.run.step(&operands, control) {
+            Ok(None) => {}
+            Ok(Some(report)) => self.progress = PartProgress::Done(report),
+            Err(Error::Step { index: Some(index), problem, .. }) => {
+                self.progress = PartProgress::Refused(self.part.index_in_whole(index), problem);
             }
+            Err(error) => return Err(error),
         }
         Ok(())
     }
@@ -236,10 +232,8 @@ impl RunInProgress for SpreadMsm {
         &self.plan
     }
 
-    /// If no GPU serves, the host runs all parts, one after another.
     fn limit_time_on_host(&mut self, max: Duration) {
-        let of_part = max / u32::try_from(self.parts.len()).unwrap_or(u32::MAX).max(1);
-        self.parts.iter_mut().for_each(|part| part.run.limit_time_on_host(of_part));
+        parallel::limit_time_on_host(&mut self.parts, max);
     }
 
     fn begin(&mut self, bases: &[Bases]) -> Result<()> {
@@ -247,25 +241,25 @@ impl RunInProgress for SpreadMsm {
         let all = self.call.bases(self.step, bases).ok_or_else(missing)?;
         let slice = |part: &RunningPart| {
             let start = part.part.points.start as usize;
-            all.slice(start, part.part.rows().length as usize).ok_or_else(missing)
+            let bases = all.slice(start, part.part.rows().length as usize);
+            Ok(vec![bases.ok_or_else(missing)?])
         };
-        let of_parts = self.parts.iter().map(slice).collect::<Result<Vec<_>>>()?;
+        let of_parts = self.parts.iter().map(slice).collect::<Result<Vec<Vec<Bases>>>>()?;
         let scope = BasesScope::OwnRange;
         let workers = self.pool.choose_for_parts(&of_parts, scope);
         for (part, bases) in self.parts.iter_mut().zip(of_parts) {
-            part.bases = Some(bases);
+            part.bases = bases.into_iter().next();
             part.run.use_bases(scope);
         }
-        for (part, worker) in self.parts.iter_mut().zip(workers) {
-            part.run.prefer(worker);
-        }
+        self.parts.iter_mut().zip(workers).for_each(|(part, worker)| part.run.prefer(worker));
         Ok(())
     }
 
-    /// The elements that arrive first, if those of all parts arrive in order.
+    /// Of the elements that parts await, those that end first in the input; `None` if a part can go
+    /// on.
     fn awaited(&self) -> Option<AwaitedElements> {
         let mut first: Option<Range<u64>> = None;
-        for RunningPart { part, run, .. } in self.parts.iter().filter(|part| part.is_running()) {
+        for RunningPart { part, run, .. } in self.parts.iter().filter(|part| !part.is_done()) {
             let elements = part.span_in_whole(&run.awaited()?.elements);
             if first.as_ref().is_none_or(|first| elements.end < first.end) {
                 first = Some(elements);
@@ -279,13 +273,7 @@ impl RunInProgress for SpreadMsm {
         operands: &RunOperands<'_>,
         control: &JobControl,
     ) -> Result<Option<RunReport>> {
-        control.check()?;
-        if let Err(error) = advance_ready(&mut self.parts, operands, control) {
-            // Ends what the workers still compute.
-            self.parts.clear();
-            return Err(error);
-        }
-        if self.parts.iter().any(RunningPart::is_running) {
+        if !parallel::advance(&mut self.parts, operands, control)? {
             return Ok(None);
         }
         match self.refusal() {

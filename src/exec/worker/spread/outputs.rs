@@ -2,13 +2,10 @@
 //! step are made by the same worker, but steps without operands, such as inputs, run wherever they
 //! are read.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    parallel::{ConcurrentPart, TIME_SLICE, advance_ready, executed_by, have_arrived, not_begun},
+    parallel::{self, ConcurrentPart, executed_by, have_arrived, not_begun},
     target::SpreadTarget,
 };
 use crate::{
@@ -16,10 +13,10 @@ use crate::{
     engine::{EngineModel, JobControl},
     error::Result,
     exec::{
-        AwaitedElements, ModelledTime, ProgramPlan, RunInProgress, RunOperands, RunReport,
-        StepReport,
+        AwaitedElements, ModelledTime, OutputWrites, ProgramPlan, RunInProgress, RunOperands,
+        RunReport, StepReport,
         call::RunCall,
-        worker::{pool::WorkerPool, run::WorkerRun},
+        worker::{pool::WorkerPool, run::WorkerRun, sent_bases::BasesScope},
     },
     ops::Operation,
     program::{StepKind, ValueId},
@@ -77,6 +74,9 @@ pub fn divide(
         let Some(longest) = longest.filter(|longest| target.allows(alone, longest, gpus)) else {
             continue;
         };
+        if !target.are_idle(gpus, alone) {
+            return Ok(None);
+        }
         let sum = |bytes: fn(&ProgramPlan) -> u64| {
             parts.iter().map(|(_, _, plan)| bytes(plan)).fold(0, u64::saturating_add)
         };
@@ -86,10 +86,11 @@ pub fn divide(
             modelled: longest.modelled,
             msm_vectors: None,
             // A part may be done before another one reads its inputs.
-            writes_early: true,
+            writes: OutputWrites::AnyTime,
         };
+        let losses = Arc::default();
         let parts = parts.into_iter().map(|(outputs, call, plan)| {
-            let run = target.part(call, plan);
+            let run = target.part(call, plan, &losses);
             OutputsPart { outputs, run, report: None }
         });
         let gpu_engine = target.model.description().kind;
@@ -162,20 +163,24 @@ fn balanced(groups: &[OutputGroup], parts: usize) -> Vec<Vec<usize>> {
 }
 
 impl ConcurrentPart for OutputsPart {
-    fn is_ready(&self, operands: &RunOperands<'_>) -> bool {
-        let has = |awaited: &AwaitedElements| have_arrived(awaited, operands);
-        self.report.is_none() && self.run.awaited().as_ref().is_none_or(has)
+    fn run(&mut self) -> &mut WorkerRun {
+        &mut self.run
     }
 
-    fn advance(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<()> {
+    fn is_done(&self) -> bool {
+        self.report.is_some()
+    }
+
+    fn has_next_elements(&self, operands: &RunOperands<'_>) -> bool {
+        self.run.awaited().is_none_or(|awaited| have_arrived(&awaited, operands))
+    }
+
+    fn step(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<()> {
         let sinks: Option<Vec<_>> =
             self.outputs.iter().map(|number| operands.sinks.get(*number).copied()).collect();
         let sinks = sinks.ok_or_else(not_begun)?;
         let own = RunOperands { sinks: &sinks, ..*operands };
-        let begun = Instant::now();
-        while self.is_ready(operands) && begun.elapsed() <= TIME_SLICE {
-            self.report = self.run.step(&own, control)?;
-        }
+        self.report = self.run.step(&own, control)?;
         Ok(())
     }
 }
@@ -216,21 +221,18 @@ impl RunInProgress for SpreadProgram {
         &self.plan
     }
 
-    /// If no GPU serves, the host runs all parts, one after another.
     fn limit_time_on_host(&mut self, max: Duration) {
-        let of_part = max / u32::try_from(self.parts.len()).unwrap_or(u32::MAX).max(1);
-        self.parts.iter_mut().for_each(|part| part.run.limit_time_on_host(of_part));
+        parallel::limit_time_on_host(&mut self.parts, max);
     }
 
-    /// Each part always gets the same worker, whose device keeps the bases that it uses.
-    fn begin(&mut self, _: &[Bases]) -> Result<()> {
-        for (part, worker) in self.parts.iter_mut().zip(self.pool.live()) {
-            part.run.prefer(worker);
-        }
+    fn begin(&mut self, bases: &[Bases]) -> Result<()> {
+        let of_parts = vec![bases.to_vec(); self.parts.len()];
+        let workers = self.pool.choose_for_parts(&of_parts, BasesScope::WholeObject);
+        self.parts.iter_mut().zip(workers).for_each(|(part, worker)| part.run.prefer(worker));
         Ok(())
     }
 
-    /// What the first part awaits that awaits something, unless another one can go on.
+    /// `None` if a part can go on; otherwise the awaited elements of the first input.
     fn awaited(&self) -> Option<AwaitedElements> {
         let mut first: Option<AwaitedElements> = None;
         for part in self.parts.iter().filter(|part| part.report.is_none()) {
@@ -248,13 +250,7 @@ impl RunInProgress for SpreadProgram {
         operands: &RunOperands<'_>,
         control: &JobControl,
     ) -> Result<Option<RunReport>> {
-        control.check()?;
-        if let Err(error) = advance_ready(&mut self.parts, operands, control) {
-            // Ends what the workers still compute.
-            self.parts.clear();
-            return Err(error);
-        }
-        if self.parts.iter().any(|part| part.report.is_none()) {
+        if !parallel::advance(&mut self.parts, operands, control)? {
             return Ok(None);
         }
         self.report().map(Some)

@@ -1,45 +1,106 @@
 //! Parts of a call that run at the same time.
 
-use std::{thread, time::Duration};
+use std::{
+    panic::resume_unwind,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
 
 use crate::{
     engine::{ExecutedBy, JobControl, add_stages},
     error::{Error, Result},
-    exec::{AwaitedElements, RunOperands, RunReport},
+    exec::{AwaitedElements, RunInProgress, RunOperands, RunReport, worker::run::WorkerRun},
 };
 
 /// The parts go on for this long before the server may run another job on the thread.
-pub const TIME_SLICE: Duration = Duration::from_millis(10);
+const TIME_SLICE: Duration = Duration::from_millis(10);
+/// While a part waits for an answer, the others go on for longer, because all are joined.
+const TIME_SLICE_MAX: Duration = Duration::from_millis(200);
 
 /// A part of a call. `operands` are those of the whole call.
 pub trait ConcurrentPart: Send {
-    /// Whether it is not done, and what it reads next has arrived.
-    fn is_ready(&self, operands: &RunOperands<'_>) -> bool;
+    fn run(&mut self) -> &mut WorkerRun;
 
-    /// Goes on until it needs elements that have not arrived, or for [`TIME_SLICE`].
-    fn advance(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<()>;
+    fn is_done(&self) -> bool;
+
+    /// Whether what the part reads next has arrived.
+    fn has_next_elements(&self, operands: &RunOperands<'_>) -> bool;
+
+    /// Advances the part's run by one step.
+    fn step(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<()>;
 }
 
-/// Advances all parts that are ready, each on its own thread.
+/// Advances all parts whose elements have arrived, each on its own thread. True if all are done.
 ///
-/// Errors: that of the first part that fails.
-pub fn advance_ready<P: ConcurrentPart>(
+/// Errors: that of the first part that fails. The others are cancelled, and all parts are dropped.
+pub fn advance<P: ConcurrentPart>(
+    parts: &mut Vec<P>,
+    operands: &RunOperands<'_>,
+    control: &JobControl,
+) -> Result<bool> {
+    control.check()?;
+    if let Err(error) = advance_ready(parts, operands, control) {
+        // Ends what the workers still compute.
+        parts.clear();
+        return Err(error);
+    }
+    Ok(parts.iter().all(P::is_done))
+}
+
+fn advance_ready<P: ConcurrentPart>(
     parts: &mut [P],
     operands: &RunOperands<'_>,
     control: &JobControl,
 ) -> Result<()> {
-    thread::scope(|scope| {
-        let mut ready = parts.iter_mut().filter(|part| part.is_ready(operands));
-        let own = ready.next();
+    let is_ready = |part: &P| !part.is_done() && part.has_next_elements(operands);
+    let mut ready: Vec<_> = parts.iter_mut().filter(|part| is_ready(part)).collect();
+    let (begun, control) = (Instant::now(), control.child());
+    let busy = AtomicUsize::new(ready.len());
+    let advance = |part: &mut P| {
+        let may_go_on = || match begun.elapsed() {
+            time if time <= TIME_SLICE => true,
+            time => time <= TIME_SLICE_MAX && busy.load(Ordering::Relaxed) > 1,
+        };
+        let mut advanced = Ok(());
+        while advanced.is_ok() && is_ready(part) && may_go_on() {
+            advanced = part.step(operands, &control);
+        }
+        busy.fetch_sub(1, Ordering::Relaxed);
+        if advanced.is_err() {
+            control.cancel();
+        }
+        advanced
+    };
+    let advance = &advance;
+    let results: Vec<Result<()>> = thread::scope(|scope| {
+        let own = ready.pop();
         let others: Vec<_> =
-            ready.map(|part| scope.spawn(move || part.advance(operands, control))).collect();
-        let own = own.map_or(Ok(()), |part| part.advance(operands, control));
-        let panicked = |_| Err(Error::Internal("a part of a call panicked".into()));
-        let joined = others.into_iter().map(|other| other.join().unwrap_or_else(panicked));
+            ready.into_iter().map(|part| scope.spawn(move || advance(part))).collect();
+        let own = own.map(advance);
         // All are joined before the first error is returned.
-        let joined: Vec<_> = joined.collect();
-        own.and(joined.into_iter().collect())
-    })
+        let joined = others
+            .into_iter()
+            .map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.chain(own).collect()
+    });
+    let mut errors = results.into_iter().filter_map(Result::err);
+    let Some(first) = errors.next() else { return Ok(()) };
+    // A part that was cancelled is not the cause.
+    let cause = (first == Error::Cancelled).then(|| errors.find(|error| *error != first));
+    Err(cause.flatten().unwrap_or(first))
+}
+
+/// Limits the time of parts that would move to the host: each gets its share of `max`.
+pub fn limit_time_on_host<P: ConcurrentPart>(parts: &mut [P], max: Duration) {
+    let modelled = |part: &mut P| part.run().plan().modelled.total.as_secs_f64();
+    let total: f64 = parts.iter_mut().map(modelled).sum();
+    for part in parts {
+        let share = modelled(part) / total;
+        // Without a model, and without a limit, there is nothing to share.
+        let of_part = Duration::try_from_secs_f64(max.as_secs_f64() * share).unwrap_or(max);
+        part.run().limit_time_on_host(of_part);
+    }
 }
 
 pub fn not_begun() -> Error {

@@ -1,6 +1,6 @@
 //! The GPUs that a call may be divided among.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU32};
 
 use crate::{
     engine::cuda::CudaModel,
@@ -10,6 +10,9 @@ use crate::{
         worker::{pool::WorkerPool, run::WorkerRun, settings::SpreadPolicy},
     },
 };
+
+/// A GPU is idle if its backlog is shorter than the call by this factor.
+const SHORT_BACKLOG: u32 = 10;
 
 /// Where a call may run.
 pub struct SpreadTarget<'a> {
@@ -31,7 +34,23 @@ impl SpreadTarget<'_> {
         longest * gpus as f64 <= alone * self.policy.gpu_time_max
     }
 
-    pub(super) fn part(&self, call: Arc<RunCall>, plan: ProgramPlan) -> WorkerRun {
-        WorkerRun::new(self.pool.clone(), self.host.clone(), call, plan)
+    /// Whether that many GPUs have almost nothing to do. If they are busy, a divided call would
+    /// take more of their time from other calls than it gains.
+    pub(super) fn are_idle(&self, gpus: u64, alone: &ProgramPlan) -> bool {
+        let short = alone.modelled.total / SHORT_BACKLOG;
+        let live = self.pool.live();
+        live.iter().filter(|worker| worker.backlog() <= short).count() as u64 >= gpus
+    }
+
+    /// The run of a part. `losses` counts the workers that are lost with the call.
+    pub(super) fn part(
+        &self,
+        call: Arc<RunCall>,
+        plan: ProgramPlan,
+        losses: &Arc<AtomicU32>,
+    ) -> WorkerRun {
+        let mut run = WorkerRun::new(self.pool.clone(), self.host.clone(), call, plan);
+        run.share_losses(losses);
+        run
     }
 }
