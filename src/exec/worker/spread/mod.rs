@@ -23,7 +23,8 @@ pub fn divide(
     alone: &ProgramPlan,
 ) -> Result<Option<Box<dyn RunInProgress>>> {
     let gpus_max = target.pool.live().len() as u64;
-    if gpus_max < 2 {
+    // Planning the parts takes longer than this.
+    if gpus_max < 2 || !target.are_idle(2, alone) {
         return Ok(None);
     }
     if call.only_step().is_some() {
