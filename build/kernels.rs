@@ -199,13 +199,16 @@ fn key(source: &Path, archs: &[u32], version: &str) -> io::Result<u64> {
     let mut hasher = DefaultHasher::new();
     (archs, version, include_str!("nvcc.rs")).hash(&mut hasher);
     fs::read_to_string(Path::new(FOLDER).join("nvcc.options"))?.hash(&mut hasher);
-    let (mut pending, mut visited) = (vec![source.to_owned()], BTreeSet::new());
+    let root = fs::canonicalize(FOLDER)?;
+    let (mut pending, mut visited) = (vec![fs::canonicalize(source)?], BTreeSet::new());
     while let Some(path) = pending.pop() {
         if !visited.insert(path.clone()) {
             continue;
         }
         let text = fs::read_to_string(&path)?;
-        (&path, &text).hash(&mut hasher);
+        // The same in every checkout, so that they can share fatbins.
+        let name = path.strip_prefix(&root).unwrap_or(&path);
+        (name, &text).hash(&mut hasher);
         let quoted = text.lines().filter_map(|line| {
             let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
             rest.trim_start().strip_prefix('"')?.split('"').next()
