@@ -128,13 +128,9 @@ impl WorkerPool {
     /// A worker for each part of a call, from the bases of the parts: those that would begin
     /// soonest, by the modelled time of what they have and of copying the bases. No two parts get
     /// the same worker if there are enough. Empty if no worker serves.
-    pub fn choose_for_parts(
-        &self,
-        parts: &[Vec<Bases>],
-        scope: BasesScope,
-    ) -> Vec<Arc<LiveWorker>> {
+    pub fn choose_for_parts(&self, parts: &[&[Bases]], scope: BasesScope) -> Vec<Arc<LiveWorker>> {
         let live = self.live();
-        let wait = |bases: &Vec<Bases>| -> Vec<Duration> {
+        let wait = |bases: &&[Bases]| -> Vec<Duration> {
             live.iter().map(|worker| worker.backlog() + copy_time(worker, bases, scope)).collect()
         };
         let waits: Vec<_> = parts.iter().map(wait).collect();

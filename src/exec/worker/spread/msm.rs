@@ -1,7 +1,7 @@
 //! One MSM on several GPUs: each worker sums over a range of the points, and the sums are added. A
 //! device holds and tables only its own range.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{ops::Range, slice, sync::Arc, time::Duration};
 
 use super::{
     parallel::{self, ConcurrentPart, executed_by, not_begun},
@@ -239,16 +239,16 @@ impl RunInProgress for SpreadMsm {
     fn begin(&mut self, bases: &[Bases]) -> Result<()> {
         let missing = || Error::Internal("the step's bases are missing".into());
         let all = self.call.bases(self.step, bases).ok_or_else(missing)?;
-        let slice = |part: &RunningPart| {
+        let range = |part: &RunningPart| {
             let start = part.part.points.start as usize;
-            let bases = all.slice(start, part.part.rows().length as usize);
-            Ok(vec![bases.ok_or_else(missing)?])
+            all.slice(start, part.part.rows().length as usize).ok_or_else(missing)
         };
-        let of_parts = self.parts.iter().map(slice).collect::<Result<Vec<Vec<Bases>>>>()?;
+        let of_parts = self.parts.iter().map(range).collect::<Result<Vec<_>>>()?;
+        let each: Vec<_> = of_parts.iter().map(slice::from_ref).collect();
         let scope = BasesScope::OwnRange;
-        let workers = self.pool.choose_for_parts(&of_parts, scope);
+        let workers = self.pool.choose_for_parts(&each, scope);
         for (part, bases) in self.parts.iter_mut().zip(of_parts) {
-            part.bases = bases.into_iter().next();
+            part.bases = Some(bases);
             part.run.use_bases(scope);
         }
         self.parts.iter_mut().zip(workers).for_each(|(part, worker)| part.run.prefer(worker));

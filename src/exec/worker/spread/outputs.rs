@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    parallel::{self, ConcurrentPart, executed_by, have_arrived, not_begun},
+    parallel::{self, ConcurrentPart, executed_by, not_begun},
     target::SpreadTarget,
 };
 use crate::{
@@ -172,7 +172,12 @@ impl ConcurrentPart for OutputsPart {
     }
 
     fn has_next_elements(&self, operands: &RunOperands<'_>) -> bool {
-        self.run.awaited().is_none_or(|awaited| have_arrived(&awaited, operands))
+        self.run.awaited().is_none_or(|AwaitedElements { input, elements }| {
+            operands.inputs.get(input).is_some_and(|input| {
+                let width = input.encoding.width() as u64;
+                input.source.has_received(elements.start * width..elements.end * width)
+            })
+        })
     }
 
     fn step(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<()> {
@@ -226,7 +231,7 @@ impl RunInProgress for SpreadProgram {
     }
 
     fn begin(&mut self, bases: &[Bases]) -> Result<()> {
-        let of_parts = vec![bases.to_vec(); self.parts.len()];
+        let of_parts = vec![bases; self.parts.len()];
         let workers = self.pool.choose_for_parts(&of_parts, BasesScope::WholeObject);
         self.parts.iter_mut().zip(workers).for_each(|(part, worker)| part.run.prefer(worker));
         Ok(())

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     engine::{ExecutedBy, JobControl, add_stages},
     error::{Error, Result},
-    exec::{AwaitedElements, RunInProgress, RunOperands, RunReport, worker::run::WorkerRun},
+    exec::{RunInProgress, RunOperands, RunReport, worker::run::WorkerRun},
 };
 
 /// The parts go on for this long before the server may run another job on the thread.
@@ -105,15 +105,6 @@ pub fn limit_time_on_host<P: ConcurrentPart>(parts: &mut [P], max: Duration) {
 
 pub fn not_begun() -> Error {
     Error::Internal("the parts of a call were not begun, or have ended".into())
-}
-
-/// Whether these elements of the call's inputs have arrived.
-pub fn have_arrived(awaited: &AwaitedElements, operands: &RunOperands<'_>) -> bool {
-    operands.inputs.get(awaited.input).is_some_and(|input| {
-        let width = input.encoding.width() as u64;
-        let elements = &awaited.elements;
-        input.source.has_received(elements.start * width..elements.end * width)
-    })
 }
 
 /// What computed the whole call: `gpu_engine` is the name of the engine that uses GPUs. The stages
