@@ -198,6 +198,9 @@ pub trait MsmRun: Send {
     }
 
     /// Whether the run reads the caller's bases, or an exact copy of them.
+    ///
+    /// Errors: `Cancelled`, `Deadline` from `control`; `Exhausted` if there is no device memory;
+    /// `DeviceLost`.
     fn has_right_bases(&mut self, _control: &JobControl) -> Result<bool> {
         Ok(true)
     }
