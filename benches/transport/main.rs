@@ -4,7 +4,8 @@
 //!
 //! `cargo bench --bench transport`; `-- mib=256 rounds=15` sets the payload and the repeats. The
 //! variants take turns, so that other load affects all of them; ratios are medians over pairs of
-//! the same round. Prints a table, then one JSON object per line.
+//! the same round. Prints a table, then one JSON object per line. For a profiler, `unix=1
+//! connections=8 variant=4` runs one case, with the variant's index in `VARIANTS`.
 
 mod raw;
 #[path = "../support/mod.rs"]
@@ -119,10 +120,13 @@ fn main() {
     println!("{} MiB, {rounds} rounds; GB/s at the median and at best", bytes >> 20);
     let runtime = Runtime::new().expect("threads for a client");
     let mut records = Vec::new();
-    for (name, raw_target, target) in
-        [("tcp", &raw_tcp, &server.tcp), ("unix", &raw_unix, &server.unix)]
+    for (name, is_unix, raw_target, target) in
+        [("tcp", 0, &raw_tcp, &server.tcp), ("unix", 1, &raw_unix, &server.unix)]
     {
         for connections in CONNECTIONS {
+            if !is_wanted("unix", is_unix) || !is_wanted("connections", connections as u64) {
+                continue;
+            }
             let samples = runtime.block_on(async {
                 let raw = raw::RawClient::connect(raw_target, connections).await;
                 let client = Client::builder(target).connections(connections).connect().await;
@@ -138,6 +142,11 @@ fn main() {
     records.iter().for_each(|record| println!("{record}"));
 }
 
+/// Whether the argument `name` is `value` or missing.
+fn is_wanted(name: &str, value: u64) -> bool {
+    argument(name, value) == value
+}
+
 /// Wall and CPU times of one variant.
 #[derive(Default)]
 struct VariantTimes {
@@ -151,6 +160,9 @@ async fn measure(mut lane: TransportCase, rounds: usize) -> [VariantTimes; VARIA
     for round in 0..=rounds {
         for turn in 0..VARIANTS.len() {
             let which = (round + turn) % VARIANTS.len();
+            if !is_wanted("variant", which as u64) {
+                continue;
+            }
             let (wall, cpu) = lane.run(VARIANTS[which].0).await;
             if round > 0 {
                 samples[which].wall.0.push(wall);
@@ -170,10 +182,14 @@ fn show(
 ) {
     print!("{transport:4} x{connections}");
     for ((_, name), taken) in VARIANTS.iter().zip(samples) {
+        if taken.wall.0.is_empty() {
+            continue;
+        }
+        let raw = if samples[0].wall.0.is_empty() { taken } else { &samples[0] };
         let (median, min) = (taken.wall.median(), taken.wall.min());
         let cpu = taken.cpu.median();
-        let ratio = ratio(&taken.wall, &samples[0].wall);
-        let ratio_cpu = support::ratio(&taken.cpu, &samples[0].cpu);
+        let ratio = ratio(&taken.wall, &raw.wall);
+        let ratio_cpu = support::ratio(&taken.cpu, &raw.cpu);
         print!("  {name} {:.2} {:.2}", rate(bytes, median), rate(bytes, min));
         print!(" ({ratio:.2}x, cpu {ratio_cpu:.2}x)");
         records.push(format!(
