@@ -15,6 +15,7 @@ use super::{
     run::AdmittedRun,
     single_step::GivenVector,
     state::ServerState,
+    streamed_body,
 };
 use crate::{
     buffer::UploadBuffer,
@@ -108,6 +109,7 @@ impl Compute for ComputeService {
         request: Request<Streaming<v1::MsmStreamRequest>>,
     ) -> Result<Response<v1::MsmStreamResponse>, Status> {
         use msm_stream_request::Message;
+        let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "msm_stream", request, async |call, mut stream| {
             let idle = call.state.settings.idle_timeout;
             let first = receive::next_message(&mut stream, idle).await?;
@@ -176,6 +178,7 @@ impl Compute for ComputeService {
         request: Request<Streaming<v1::NttStreamRequest>>,
     ) -> Result<Response<Self::NttStreamStream>, Status> {
         use ntt_stream_request::Message;
+        let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "ntt_stream", request, async |call, mut stream| {
             let idle = call.state.settings.idle_timeout;
             let first = receive::next_message(&mut stream, idle).await?;
@@ -205,6 +208,7 @@ impl Compute for ComputeService {
         &self,
         request: Request<Streaming<v1::RunRequest>>,
     ) -> Result<Response<Self::RunStream>, Status> {
+        let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "run", request, async |call, mut stream| {
             use run_request::Message;
             let idle = call.state.settings.idle_timeout;

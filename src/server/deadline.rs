@@ -17,7 +17,7 @@ use tonic::{
 };
 use tower::Service;
 
-use super::{call::Deadline, drain::TrackedBody, state::ServerState, unary_body};
+use super::{call::Deadline, drain::TrackedBody, state::ServerState, streamed_body, unary_body};
 use crate::error::Error;
 
 /// The maximum time by which a handler's deadline precedes tonic's.
@@ -57,7 +57,11 @@ where
         let until_sent = |response: Response<Body>| {
             response.map(|body| Body::new(TrackedBody { body, _call: busy }))
         };
-        let mut request = unary_body::limit_body(request, &self.state);
+        // Handlers of streamed requests time messages themselves.
+        let mut request = match streamed_body::is_streamed(&request) {
+            true => streamed_body::set_aside(request),
+            false => unary_body::limit_body(request, &self.state),
+        };
         let Some(timeout) = timeout_of(request.headers()) else {
             let answer = self.inner.call(request);
             return Box::pin(async move { answer.await.map(until_sent) });

@@ -29,6 +29,7 @@ mod single_step;
 mod state;
 mod status;
 mod store;
+mod streamed_body;
 mod tls;
 mod unary_body;
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until, timeout};
-use tonic::{Code, Streaming};
+use tonic::Code;
 
 use super::{call::CallContext, state::ServerState, status::CallError};
 use crate::{
@@ -11,15 +11,15 @@ use crate::{
     error::{Error, FieldProblem},
     store::{StoredUpload, UploadHeader, UploadStreamGuard, Uploads},
     telemetry,
-    wire::{decode::VectorUploadHeader, v1::Chunk},
+    wire::{DecodedMessage, MessageReader, decode::VectorUploadHeader, v1::Chunk},
 };
 
 /// A sender must send this much within each idle timeout, or complete the payload.
 pub const IDLE_MIN_BYTES: u64 = 16 << 10;
 
 /// Waits for the next message for at most `idle`; `None` at the end of the stream.
-pub async fn next_message<M>(
-    stream: &mut Streaming<M>,
+pub async fn next_message<M: DecodedMessage>(
+    stream: &mut MessageReader<M>,
     idle: Duration,
 ) -> Result<Option<M>, CallError> {
     Ok(timeout(idle, stream.message()).await.map_err(|_| Error::Idle(idle))??)
@@ -45,8 +45,8 @@ impl UploadChunk {
 ///
 /// Errors: `Idle` for a sender that is silent or too slow; `Invalid` for a chunk outside of its
 /// payload; the upload's failure; those of `chunk_of` and of the transport.
-pub async fn receive_chunks<M>(
-    mut stream: Streaming<M>,
+pub async fn receive_chunks<M: DecodedMessage>(
+    mut stream: MessageReader<M>,
     guards: Vec<UploadStreamGuard>,
     idle: Duration,
     chunk_of: impl Fn(M) -> crate::error::Result<UploadChunk>,

@@ -22,9 +22,6 @@ use crate::wire::{
     },
 };
 
-/// Bytes allowed for framing and header in addition to a message's payload.
-const MESSAGE_OVERHEAD_BYTES: u64 = 64 << 10;
-
 /// Maximum size of a request's metadata, in bytes; h2's default is 16 MiB.
 const HEADER_LIST_BYTES: u32 = 16 << 10;
 
@@ -36,7 +33,7 @@ pub fn routes(
     health: HealthServer<impl Health>,
 ) -> Result<Routes, ServeError> {
     let settings = &state.settings;
-    let limit = (settings.message_payload_bytes_max + MESSAGE_OVERHEAD_BYTES) as usize;
+    let limit = settings.message_bytes_max();
     let compute = ComputeServer::new(ComputeService { state: state.clone() });
     let store = StoreServer::new(StoreService { state: state.clone() });
     let admin = AdminServer::new(AdminService { state: state.clone() });

@@ -7,6 +7,9 @@ use super::TlsIdentity;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
+/// Bytes allowed for framing and header in addition to a message's payload.
+const MESSAGE_OVERHEAD_BYTES: u64 = 64 << 10;
+
 /// All settings of a server. [`ServerSettings::default`] serves on the loopback, in memory only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSettings {
@@ -65,6 +68,13 @@ pub struct ServerSettings {
     pub http2_connection_window_bytes: u32,
     /// Maximum HTTP/2 frame accepted, bytes.
     pub http2_frame_bytes_max: u32,
+}
+
+impl ServerSettings {
+    /// Maximum bytes of one message.
+    pub(super) fn message_bytes_max(&self) -> usize {
+        (self.message_payload_bytes_max + MESSAGE_OVERHEAD_BYTES) as usize
+    }
 }
 
 impl Default for ServerSettings {

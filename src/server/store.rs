@@ -11,6 +11,7 @@ use super::{
     regions, response,
     response_queue::ResponseStream,
     state::ServerState,
+    streamed_body,
 };
 use crate::{
     buffer::UploadBuffer,
@@ -60,6 +61,7 @@ impl Store for StoreService {
         request: Request<Streaming<v1::PutRequest>>,
     ) -> Result<Response<v1::PutResponse>, Status> {
         use v1::put_request::Message;
+        let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "put", request, async |call, mut stream| {
             let idle = call.state.settings.idle_timeout;
             let first = receive::next_message(&mut stream, idle).await?;

@@ -3,6 +3,7 @@
 #[cfg(feature = "server")]
 pub mod decode;
 pub(crate) mod enums;
+mod message_reader;
 
 /// Generated messages, clients and servers of package `capstan.v1`.
 // Comments of the contract are not written for rustdoc: `a[i]` is not a link, `<w>` is not HTML.
@@ -17,6 +18,8 @@ pub mod v1 {
 pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capstan.bin"));
 
 use std::fmt;
+
+pub use message_reader::{DecodedMessage, MessageReader};
 
 /// Bytes of a program in a request.
 #[cfg(feature = "client")]
