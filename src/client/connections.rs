@@ -11,13 +11,13 @@ use std::{
 
 use tonic::transport::Channel;
 
-use super::{call::CallBudget, copy_pool::CopyPool};
+use super::{call::CallBudget, copy_pool::CopyPool, frames::FrameChannel};
 use crate::wire::v1::{
     admin_client::AdminClient, compute_client::ComputeClient, store_client::StoreClient,
 };
 
 /// Limit on one response message: 65536 G2 sums take 18 MiB.
-const RESPONSE_BYTES_MAX: usize = 64 << 20;
+pub(crate) const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
 /// A connected client. Cheap to clone; clones share the connections.
 #[derive(Clone)]
@@ -53,27 +53,27 @@ impl Client {
         self.inner.next_lane.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn channel(&self, lane: usize) -> Channel {
-        self.inner.channels[lane % self.inner.channels.len()].clone()
+    fn channel(&self, lane: usize) -> FrameChannel {
+        FrameChannel(self.inner.channels[lane % self.inner.channels.len()].clone())
     }
 
-    pub(crate) fn admin(&self) -> AdminClient<Channel> {
+    pub(crate) fn admin(&self) -> AdminClient<FrameChannel> {
         AdminClient::new(self.channel(self.next_lane()))
     }
 
-    pub(crate) fn compute(&self) -> ComputeClient<Channel> {
+    pub(crate) fn compute(&self) -> ComputeClient<FrameChannel> {
         self.compute_on(self.next_lane())
     }
 
-    pub(crate) fn store(&self) -> StoreClient<Channel> {
+    pub(crate) fn store(&self) -> StoreClient<FrameChannel> {
         self.store_on(self.next_lane())
     }
 
-    pub(crate) fn store_on(&self, lane: usize) -> StoreClient<Channel> {
+    pub(crate) fn store_on(&self, lane: usize) -> StoreClient<FrameChannel> {
         StoreClient::new(self.channel(lane)).max_decoding_message_size(RESPONSE_BYTES_MAX)
     }
 
-    pub(crate) fn compute_on(&self, lane: usize) -> ComputeClient<Channel> {
+    pub(crate) fn compute_on(&self, lane: usize) -> ComputeClient<FrameChannel> {
         ComputeClient::new(self.channel(lane)).max_decoding_message_size(RESPONSE_BYTES_MAX)
     }
 

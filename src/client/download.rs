@@ -6,14 +6,16 @@ use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, TryStreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use tonic::{Request, Status, Streaming};
+use tonic::{Request, Status};
 
 use super::{
     Client, Progress,
     call::CallDeadline,
+    connections::RESPONSE_BYTES_MAX,
     error::{ClientError, Result},
+    frames,
 };
-use crate::wire::v1;
+use crate::wire::{DecodedMessage, MessageReader, v1};
 
 /// Bytes requested by one `Get`: small enough to spread the load and to lose little if it breaks.
 const PIECE_BYTES: usize = 8 << 20;
@@ -101,12 +103,14 @@ impl Client {
     async fn receive_piece(
         &self,
         lane: usize,
-        request: Request<v1::GetRequest>,
+        mut request: Request<v1::GetRequest>,
         out: &mut [u8],
         filled: &mut usize,
         received: &DownloadProgress,
     ) -> Result<()> {
-        let mut messages = spawn_decoder(self.store_on(lane).get(request).await?.into_inner());
+        let kept = frames::keep_response(&mut request);
+        let response = self.store_on(lane).get(request).await?;
+        let mut messages = spawn_decoder(kept.messages(response, RESPONSE_BYTES_MAX).await?);
         let (mut offset, mut rest, mut batch) = (0, out, Vec::with_capacity(QUEUED_MESSAGES));
         while messages.recv_many(&mut batch, QUEUED_MESSAGES).await > 0 {
             let (mut bytes, mut copies, mut outcome) = (0, Vec::new(), Result::Ok(()));
@@ -139,7 +143,9 @@ impl Client {
 }
 
 /// Decodes `stream` in a task, in parallel with other lanes. The task ends with its receiver.
-fn spawn_decoder<T: Send + 'static>(mut stream: Streaming<T>) -> mpsc::Receiver<Result<T, Status>> {
+fn spawn_decoder<M: DecodedMessage + 'static>(
+    mut stream: MessageReader<M>,
+) -> mpsc::Receiver<Result<M, Status>> {
     let (sender, messages) = mpsc::channel(QUEUED_MESSAGES);
     tokio::spawn(async move {
         loop {

@@ -21,7 +21,7 @@
 //!   that a server on the same host reads and writes in place.
 //! - `blocking`: a client without async.
 //! - `payload`, `upload`, `striped_upload`, `download`: resumable transfers over several
-//!   connections. `release`: releases unfinished uploads.
+//!   connections. `release`: releases unfinished uploads. `frames`: bodies of streamed calls.
 //! - `call`: deadlines and retries. `error`: errors. `convert`: conversion from and to messages.
 
 mod admin;
@@ -34,6 +34,7 @@ mod convert;
 mod copy_pool;
 mod download;
 mod error;
+mod frames;
 mod msm;
 mod ntt;
 mod ntt_spec;

@@ -10,6 +10,7 @@ use super::{
     call::{CallBudget, CallFuture},
     convert,
     error::{ClientError, Result},
+    frames,
     options::{ScalarPayload, UploadedScalars},
     striped_upload::{PutHeader, UploadLane, UploadStripes},
     upload::ChunkQueue,
@@ -196,8 +197,10 @@ impl Client {
             let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
             let wrap = |chunk| v1::MsmStreamRequest { message: Some(Message::Chunk(chunk)) };
             let mut compute = self.compute_on(lane.number);
-            let job =
-                async |stream| Ok(compute.msm_stream(deadline.request(stream)).await?.into_inner());
+            let job = async |stream| {
+                let request = frames::send(deadline.request(stream));
+                Ok(compute.msm_stream(request).await?.into_inner())
+            };
             required_result(upload.stream(header, None, wrap, &mut Vec::new(), job).await?.result)
         };
         self.upload_over_lanes(vec![UploadKey::random()?], &[upload], call, run_lane).await

@@ -5,15 +5,16 @@ use std::{mem, time::Duration};
 use ark_ff::Zero;
 use futures_util::FutureExt;
 use tokio::time::Instant;
-use tonic::Streaming;
 use zeroize::Zeroizing;
 
 use super::{
     Client, EncodedNttResult, NttOptions, NttReport, Progress, UploadKey,
     call::{CallBudget, CallFuture},
+    connections::RESPONSE_BYTES_MAX,
     convert,
     download::{DownloadProgress, copy_chunk},
     error::{ClientError, Result},
+    frames,
     ntt_spec::NttCallSpec,
     payload::{OutgoingBytes, OwnedElements},
     release::ReleaseOnDrop,
@@ -26,7 +27,10 @@ use crate::{
         scalars::ScalarEncoding,
     },
     error::FieldProblem,
-    wire::v1::{self, ntt_request::Input, ntt_response::Output, ntt_stream_request::Message},
+    wire::{
+        MessageReader,
+        v1::{self, ntt_request::Input, ntt_response::Output, ntt_stream_request::Message},
+    },
 };
 
 /// Results of at least this size are kept on the server and downloaded over several connections.
@@ -252,8 +256,10 @@ impl Client {
             let mut compute = self.compute();
             // The response begins after all of the input was sent.
             let job = async |stream| {
-                let request = deadline.request(stream);
-                let mut responses = compute.ntt_stream(request).await?.into_inner();
+                let mut request = frames::send(deadline.request(stream));
+                let kept = frames::keep_response(&mut request);
+                let response = compute.ntt_stream(request).await?;
+                let mut responses = kept.messages(response, RESPONSE_BYTES_MAX).await?;
                 let first = responses.message().await?;
                 Ok((first, responses))
             };
@@ -321,7 +327,7 @@ fn check_length(received: u64, expected: u64) -> Result<()> {
 
 async fn receive_rows(
     first: Option<v1::NttStreamResponse>,
-    mut responses: Streaming<v1::NttStreamResponse>,
+    mut responses: MessageReader<v1::NttStreamResponse>,
     out: &mut [u8],
     received: &DownloadProgress,
 ) -> Result<v1::NttResult> {

@@ -9,6 +9,7 @@ use super::{
     Client,
     call::{CallBudget, CallDeadline, CallFuture},
     error::{ClientError, Result},
+    frames,
     release::ReleaseOnDrop,
     types::UploadKey,
     upload::ChunkQueue,
@@ -176,7 +177,10 @@ impl Client {
             }
             let wrap = |chunk| v1::PutRequest { message: Some(Message::Chunk(chunk)) };
             let mut store = self.store_on(lane.number);
-            let put = async |stream| Ok(store.put(deadline.request(stream)).await?.into_inner());
+            let put = async |stream| {
+                let request = frames::send(deadline.request(stream));
+                Ok(store.put(request).await?.into_inner())
+            };
             let header = header.message(lane.streams());
             let error = match upload.stream(header, first, wrap, &mut taken, put).await {
                 Ok(response) => return Ok(response),

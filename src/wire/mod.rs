@@ -4,6 +4,8 @@
 pub mod decode;
 pub(crate) mod enums;
 mod message_reader;
+#[cfg(feature = "client")]
+mod outgoing_frames;
 
 /// Generated messages, clients and servers of package `capstan.v1`.
 // Comments of the contract are not written for rustdoc: `a[i]` is not a link, `<w>` is not HTML.
@@ -20,6 +22,8 @@ pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/caps
 use std::fmt;
 
 pub use message_reader::{DecodedMessage, MessageReader};
+#[cfg(feature = "client")]
+pub(crate) use outgoing_frames::{ChunkMessage, OutgoingFrames};
 
 /// Bytes of a program in a request.
 #[cfg(feature = "client")]

@@ -5,7 +5,6 @@ use std::{future, sync::Arc, time::Duration};
 use ark_ff::Zero;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tonic::Streaming;
 use zeroize::Zeroizing;
 
 use super::{
@@ -16,15 +15,18 @@ use crate::{
     client::{
         Client, Progress, UploadKey,
         call::{CallBudget, CallDeadline},
+        connections::RESPONSE_BYTES_MAX,
         convert,
         download::{DownloadProgress, copy_chunk},
         error::{ClientError, Result},
+        frames,
         striped_upload::{PutHeader, UploadLane},
         upload::{self, ChunkQueue},
     },
     curve::{Fr, layout::fr_as_bytes_mut},
-    wire::v1::{
-        self, program_input::Source, run_request::Message, run_response::Message as Answer,
+    wire::{
+        MessageReader,
+        v1::{self, program_input::Source, run_request::Message, run_response::Message as Answer},
     },
 };
 
@@ -162,7 +164,10 @@ impl<'a> RunTransfer<'a> {
         });
         // The response begins after all inputs were sent.
         let job = async |stream| {
-            let mut responses = compute.run(deadline.request(stream)).await?.into_inner();
+            let mut request = frames::send(deadline.request(stream));
+            let kept = frames::keep_response(&mut request);
+            let response = compute.run(request).await?;
+            let mut responses = kept.messages(response, RESPONSE_BYTES_MAX).await?;
             Ok((responses.message().await?, responses))
         };
         let next = |count| next_chunks(uploads, count);
@@ -176,7 +181,7 @@ impl<'a> RunTransfer<'a> {
     async fn receive(
         &self,
         first: Option<v1::RunResponse>,
-        mut responses: Streaming<v1::RunResponse>,
+        mut responses: MessageReader<v1::RunResponse>,
     ) -> Result<RunReply> {
         let lengths = self.plan.outputs.iter().map(|output| match output.delivery {
             PlannedDelivery::Send { elements } => elements,

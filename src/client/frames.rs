@@ -1,0 +1,133 @@
+//! Streamed calls without tonic's encoder and decoder, which copy every message: the bodies of
+//! requests and responses pass the generated clients inside extensions of the request.
+
+use std::{
+    mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use futures_util::{
+    future::BoxFuture,
+    stream::{self, Empty, Stream, StreamExt},
+};
+use http_body::Frame;
+use parking_lot::Mutex;
+use tonic::{
+    Request, Response, Status, Streaming,
+    body::Body,
+    codegen::http,
+    transport::{self, Channel},
+};
+use tower::Service;
+
+use crate::wire::{ChunkMessage, DecodedMessage, MessageReader, OutgoingFrames};
+
+/// A channel that replaces the bodies of streamed calls.
+#[derive(Clone)]
+pub(crate) struct FrameChannel(pub Channel);
+
+/// The body of a request, to be sent instead of tonic's.
+#[derive(Clone)]
+struct RequestBody(Arc<Mutex<Option<Body>>>);
+
+/// The body of a response, hidden from tonic.
+#[derive(Clone, Default)]
+pub(crate) struct ResponseBody(Arc<Mutex<Option<Body>>>);
+
+impl Service<http::Request<Body>> for FrameChannel {
+    type Response = http::Response<Body>;
+    type Error = transport::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        let sent = request.extensions_mut().remove::<RequestBody>();
+        if let Some(body) = sent.and_then(|RequestBody(body)| body.lock().take()) {
+            *request.body_mut() = body;
+        }
+        let kept = request.extensions_mut().remove::<ResponseBody>();
+        let response = self.0.call(request);
+        Box::pin(async move {
+            let mut response = response.await?;
+            // tonic turns other HTTP statuses into errors.
+            if let Some(ResponseBody(kept)) = kept
+                && response.status() == http::StatusCode::OK
+            {
+                *kept.lock() = Some(mem::take(response.body_mut()));
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// A request that sends `messages` without copying the data of chunks.
+pub(crate) fn send<S>(request: Request<S>) -> Request<Empty<S::Item>>
+where
+    S: Stream<Item: ChunkMessage> + Send + Unpin + 'static,
+{
+    let mut body = None;
+    let mut request = request.map(|messages| {
+        body = Some(Body::new(MessageFrames { messages, data: None }));
+        stream::empty()
+    });
+    request.extensions_mut().insert(RequestBody(Arc::new(Mutex::new(body))));
+    request
+}
+
+/// Makes the response to `request` readable by [`ResponseBody::messages`] only.
+pub(crate) fn keep_response<T>(request: &mut Request<T>) -> ResponseBody {
+    let kept = ResponseBody::default();
+    request.extensions_mut().insert(kept.clone());
+    kept
+}
+
+impl ResponseBody {
+    /// The messages of the response, each at most `len_max` bytes long.
+    ///
+    /// Errors: the status of a response without messages.
+    pub async fn messages<M: DecodedMessage>(
+        self,
+        response: Response<Streaming<M>>,
+        len_max: usize,
+    ) -> Result<MessageReader<M>, Status> {
+        let body = self.0.lock().take();
+        if let Some(body) = body {
+            return Ok(MessageReader::of_response(body, len_max));
+        }
+        response.into_inner().message().await?;
+        Err(Status::internal("the response has no messages"))
+    }
+}
+
+/// The body of a request that sends `messages`.
+struct MessageFrames<S> {
+    messages: S,
+    /// The rest of the message whose first frame was sent.
+    data: Option<Bytes>,
+}
+
+impl<S: Stream<Item: ChunkMessage> + Unpin> http_body::Body for MessageFrames<S> {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(data) = self.data.take() {
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        let Some(message) = ready!(self.messages.poll_next_unpin(context)) else {
+            return Poll::Ready(None);
+        };
+        let OutgoingFrames { first, data } = OutgoingFrames::new(&message);
+        self.data = data;
+        Poll::Ready(Some(Ok(Frame::data(first))))
+    }
+}
