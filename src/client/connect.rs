@@ -16,6 +16,7 @@ use super::{
     connections::{Client, Connections},
     copy_pool::CopyPool,
     error::{ClientError, Result},
+    payload::SpareChunks,
 };
 use crate::{
     error::innermost,
@@ -143,6 +144,7 @@ impl ClientBuilder {
                 message_bytes,
                 chunk_bytes: message_bytes.min(CHUNK_BYTES),
                 copies: CopyPool::default(),
+                spare_chunks: SpareChunks::default(),
             });
             Ok(Client { inner })
         })

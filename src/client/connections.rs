@@ -11,7 +11,7 @@ use std::{
 
 use tonic::transport::Channel;
 
-use super::{call::CallBudget, copy_pool::CopyPool, frames::FrameChannel};
+use super::{call::CallBudget, copy_pool::CopyPool, frames::FrameChannel, payload::SpareChunks};
 use crate::wire::v1::{
     admin_client::AdminClient, compute_client::ComputeClient, store_client::StoreClient,
 };
@@ -35,6 +35,7 @@ pub(crate) struct Connections {
     pub message_bytes: u64,
     pub chunk_bytes: u64,
     pub copies: CopyPool,
+    pub spare_chunks: SpareChunks,
 }
 
 impl fmt::Debug for Client {

@@ -42,9 +42,14 @@ impl CopyPool {
 
     /// Drops and thereby wipes `buffers` of `bytes` bytes in the background, if there are threads.
     pub fn drop_later(&self, bytes: usize, buffers: impl Send + 'static) {
+        self.run_later(bytes, move || drop(buffers));
+    }
+
+    /// Runs `work` on `bytes` bytes in the background, if there are threads.
+    pub fn run_later(&self, bytes: usize, work: impl FnOnce() + Send + 'static) {
         match self.threads_if(bytes >= BACKGROUND_BYTES_MIN) {
-            Some(pool) => pool.spawn(move || drop(buffers)),
-            None => drop(buffers),
+            Some(pool) => pool.spawn(work),
+            None => work(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::{mem, ops::Range, sync::Arc};
 use ark_ff::Zero;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::copy_pool::CopyPool;
 use crate::curve::{
@@ -52,15 +52,36 @@ impl<'a> OutgoingBytes<'a> {
     }
 
     pub fn as_single_chunk(&self, threads: &CopyPool) -> Bytes {
-        self.chunk(&(0..self.len()), &ChunkPool::new(threads))
+        self.chunk(&(0..self.len()), &ChunkPool::new(&SpareChunks::default(), threads))
     }
 }
 
-/// Pool of chunk buffers, wiped when the payload and its chunks are dropped: wiping each chunk
-/// takes as long as copying it. Buffers consist of words, since wiping single bytes takes longer
+/// Wiped chunk buffers of earlier payloads: fresh memory costs as much as the copy into it
 /// (`benches/experiments/transport.md`).
+#[derive(Clone, Default)]
+pub(crate) struct SpareChunks(Arc<Mutex<Vec<Zeroizing<Vec<u64>>>>>);
+
+impl SpareChunks {
+    /// What an upload over eight connections has in flight; 24 MiB.
+    const COUNT_MAX: usize = 96;
+
+    fn wipe_and_keep(&self, chunks: Vec<Zeroizing<Vec<u64>>>) {
+        for mut chunk in chunks {
+            chunk.as_mut_slice().zeroize();
+            let mut spare = self.0.lock();
+            if spare.len() < Self::COUNT_MAX {
+                spare.push(chunk);
+            }
+        }
+    }
+}
+
+/// Pool of a payload's chunk buffers, wiped when the payload and its chunks are dropped: wiping
+/// each chunk takes as long as copying it. Buffers consist of words, since wiping single bytes
+/// takes longer (`benches/experiments/transport.md`).
 pub(crate) struct ChunkPool {
     idle: Mutex<Vec<Zeroizing<Vec<u64>>>>,
+    spare: SpareChunks,
     threads: CopyPool,
 }
 
@@ -69,7 +90,8 @@ impl Drop for ChunkPool {
         let chunks = mem::take(self.idle.get_mut());
         // The response has arrived and must not wait for the wiping.
         let words: usize = chunks.iter().map(|chunk| chunk.len()).sum();
-        self.threads.drop_later(8 * words, chunks);
+        let spare = self.spare.clone();
+        self.threads.run_later(8 * words, move || spare.wipe_and_keep(chunks));
     }
 }
 
@@ -81,14 +103,15 @@ struct PooledChunk {
 }
 
 impl ChunkPool {
-    pub fn new(threads: &CopyPool) -> Arc<Self> {
-        Arc::new(Self { idle: Mutex::default(), threads: threads.clone() })
+    pub fn new(spare: &SpareChunks, threads: &CopyPool) -> Arc<Self> {
+        let (spare, threads) = (spare.clone(), threads.clone());
+        Arc::new(Self { idle: Mutex::default(), spare, threads })
     }
 
     fn copy(self: &Arc<Self>, bytes: &[u8]) -> PooledChunk {
-        let mut words = self.idle.lock().pop().unwrap_or_default();
-        let count = bytes.len().div_ceil(8);
-        if words.len() != count {
+        let words = self.idle.lock().pop().or_else(|| self.spare.0.lock().pop());
+        let (mut words, count) = (words.unwrap_or_default(), bytes.len().div_ceil(8));
+        if words.len() < count {
             // Growing would leave the old contents behind unwiped.
             words = Zeroizing::new(vec![0; count]);
         }
@@ -171,7 +194,9 @@ impl OwnedElements {
 mod tests {
     use std::sync::Arc;
 
-    use super::{ChunkPool, CopyPool, OutgoingBytes, OwnedElements, Zeroizing, owned_fr};
+    use super::{
+        ChunkPool, CopyPool, OutgoingBytes, OwnedElements, SpareChunks, Zeroizing, owned_fr,
+    };
     use crate::curve::{Fr, layout::fr_as_bytes};
 
     #[test]
@@ -180,7 +205,7 @@ mod tests {
         let bytes = fr_as_bytes(&values).to_vec();
         let shared: Arc<[Fr]> = values.clone().into();
         let threads = CopyPool::default();
-        let pool = ChunkPool::new(&threads);
+        let pool = ChunkPool::new(&SpareChunks::default(), &threads);
         for payload in [
             OutgoingBytes::Secret(&bytes),
             OutgoingBytes::Public(&bytes),
@@ -193,6 +218,21 @@ mod tests {
             assert_eq!(chunks, [&bytes[..33], &bytes[33..97], &bytes[250..]]);
             assert_eq!(payload.as_single_chunk(&threads), bytes);
         }
+    }
+
+    #[test]
+    fn chunk_buffers_are_wiped_and_used_for_the_next_payload() {
+        let (spare, threads) = (SpareChunks::default(), CopyPool::default());
+        let buffer_of = |bytes: &[u8]| {
+            let pool = ChunkPool::new(&spare, &threads);
+            let chunk = OutgoingBytes::Secret(bytes).chunk(&(0..bytes.len() as u64), &pool);
+            assert_eq!(chunk, bytes);
+            chunk.as_ptr()
+        };
+        let first = buffer_of(&[7; 100]);
+        assert!(spare.0.lock()[0].iter().all(|word| *word == 0), "not wiped");
+        assert_eq!(buffer_of(&[9; 60]), first);
+        assert_eq!(spare.0.lock().len(), 1);
     }
 
     #[test]

@@ -22,7 +22,6 @@ use tokio::{
 
 use super::{
     Client, Progress,
-    copy_pool::CopyPool,
     error::Result,
     payload::{ChunkPool, OutgoingBytes},
 };
@@ -63,7 +62,8 @@ impl Client {
         payload: OutgoingBytes<'a>,
         progress: Option<Progress>,
     ) -> ChunkQueue<'a> {
-        ChunkQueue::new(payload, self.inner.chunk_bytes, &self.inner.copies, progress)
+        let chunks = ChunkPool::new(&self.inner.spare_chunks, &self.inner.copies);
+        ChunkQueue::new(payload, self.inner.chunk_bytes, chunks, progress)
     }
 }
 
@@ -71,10 +71,10 @@ impl<'a> ChunkQueue<'a> {
     fn new(
         payload: OutgoingBytes<'a>,
         chunk_bytes: u64,
-        threads: &CopyPool,
+        chunks: Arc<ChunkPool>,
         progress: Option<Progress>,
     ) -> Self {
-        let (total, chunks) = (payload.len(), ChunkPool::new(threads));
+        let total = payload.len();
         let pending = iter::once(0..total).collect();
         let state = Mutex::new(QueueState { pending, ..Default::default() });
         Self { payload, chunks, chunk_bytes, progress, total, state }
@@ -221,13 +221,17 @@ impl<M> Stream for MessageStream<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ChunkQueue, CopyPool, OutgoingBytes};
+    use super::{ChunkPool, ChunkQueue, OutgoingBytes};
+
+    fn queue(bytes: &[u8], chunk_bytes: u64) -> ChunkQueue<'_> {
+        let chunks = ChunkPool::new(&Default::default(), &Default::default());
+        ChunkQueue::new(OutgoingBytes::Public(bytes), chunk_bytes, chunks, None)
+    }
 
     #[test]
     fn chunks_cover_the_payload_exactly_once() {
         let bytes = [7; 1000];
-        let upload =
-            ChunkQueue::new(OutgoingBytes::Public(&bytes), 300, &CopyPool::default(), None);
+        let upload = queue(&bytes, 300);
         let (mut even, mut odd) = (Vec::new(), Vec::new());
         for turn in 0.. {
             let taken = if turn % 2 == 0 { &mut even } else { &mut odd };
@@ -241,8 +245,7 @@ mod tests {
     #[test]
     fn requeues_only_the_missing_ranges_of_a_broken_lane() {
         let bytes = [7; 1000];
-        let upload =
-            ChunkQueue::new(OutgoingBytes::Public(&bytes), 500, &CopyPool::default(), None);
+        let upload = queue(&bytes, 500);
         let mut taken = Vec::new();
         assert!(upload.next(&mut taken).is_some());
         upload.requeue(&mut taken, &[100..200, 400..1000]);
@@ -254,7 +257,7 @@ mod tests {
 
     #[test]
     fn an_empty_payload_has_no_chunks() {
-        let upload = ChunkQueue::new(OutgoingBytes::Public(&[]), 300, &CopyPool::default(), None);
+        let upload = queue(&[], 300);
         assert!(upload.next(&mut Vec::new()).is_none());
     }
 }
