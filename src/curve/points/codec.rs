@@ -1,5 +1,5 @@
-//! The encodings of one point. Decoding treats bytes as untrusted: a decoded point is canonical, on
-//! the curve and in the subgroup.
+//! The encodings of one point or sum. Decoding treats bytes as untrusted: what it returns is canonical
+//! and on the curve, a point also in the subgroup.
 
 use ark_ec::{
     AffineRepr,
@@ -63,7 +63,9 @@ const FLAGS: u8 = COMPRESSED | INFINITY | GREATER_Y;
 /// Reads and checks one point, or writes it, in slices of exactly its length.
 pub trait PointCodec: AffineRepr {
     fn read(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, FieldProblem>;
-    /// Reads Jacobian coordinates in Montgomery limbs.
+    /// Like [`Self::read`], without the check that the point is in the subgroup.
+    fn read_on_curve(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, FieldProblem>;
+    /// Reads a sum: Jacobian coordinates in Montgomery limbs. Checks that it is on the curve.
     fn read_projective(bytes: &[u8]) -> Result<Self::Group, FieldProblem>;
     /// Writes the form that [`Self::read_projective`] reads.
     fn write_projective(point: &Self::Group, out: &mut [u8]);
@@ -71,22 +73,28 @@ pub trait PointCodec: AffineRepr {
 
 impl<P: SWCurveConfig<BaseField: EncodedCoordinate>> PointCodec for Affine<P> {
     fn read(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, FieldProblem> {
-        let point = match encoding {
+        check_subgroup(Self::read_on_curve(encoding, bytes)?)
+    }
+
+    fn read_on_curve(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, FieldProblem> {
+        match encoding {
             PointEncoding::Compressed => read_compressed(bytes),
             PointEncoding::Uncompressed => read_uncompressed(bytes),
             PointEncoding::Montgomery => read_montgomery(bytes),
-        }?;
-        check_subgroup(point)
+        }
     }
 
     fn read_projective(bytes: &[u8]) -> Result<Projective<P>, FieldProblem> {
         let [x, y, z]: [P::BaseField; 3] = read_coordinates(bytes)?;
-        let Some(inverse) = z.inverse() else {
+        if z.is_zero() {
             return Ok(Projective::zero());
-        };
-        let inverse_square = inverse.square();
-        let point = check_on_curve(x * inverse_square, y * inverse_square * inverse)?;
-        check_subgroup::<P>(point).map(|_| Projective::new_unchecked(x, y, z))
+        }
+        // y^2 = x^3 + b for x / z^2 and y / z^3, without an inversion.
+        let z_cubed = z.square() * z;
+        if y.square() != x.square() * x + z_cubed.square() * P::COEFF_B {
+            return Err(FieldProblem::NotOnCurve);
+        }
+        Ok(Projective::new_unchecked(x, y, z))
     }
 
     fn write_projective(point: &Projective<P>, out: &mut [u8]) {
