@@ -119,12 +119,17 @@ impl MsmSize {
     ) -> Option<Recoding> {
         // A single set of a single vector must be sortable.
         let possible = all.filter(|windows| u64::from(windows.buckets()) <= BUCKETS_MAX);
-        possible.min_by(|a, b| self.model_ns(a, limits).total_cmp(&self.model_ns(b, limits)))
+        let costs = WindowCosts::of(self.group, limits);
+        let modelled = possible.map(|windows| (self.cost_ns(&windows, &costs), windows));
+        modelled.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, windows)| windows)
     }
 
     /// The modelled time of an MSM with these windows, in nanoseconds.
     pub fn model_ns(&self, windows: &Recoding, limits: &DeviceLimits) -> f64 {
-        let costs = WindowCosts::of(self.group, limits);
+        self.cost_ns(windows, &WindowCosts::of(self.group, limits))
+    }
+
+    fn cost_ns(&self, windows: &Recoding, costs: &WindowCosts) -> f64 {
         let (mut digit, mut bucket) = (costs.digit, costs.bucket);
         let (n, vectors) = (f64::from(self.n), f64::from(self.vectors));
         let (digits, set_buckets) = (n * windows.digits_mean(), f64::from(windows.buckets()));
