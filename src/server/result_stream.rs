@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt;
 use tokio::sync::Notify;
 
 use super::{
@@ -177,7 +178,7 @@ impl<R: StreamedResult> ResultStream<R> {
     /// the idle timeout or until the deadline.
     fn send(mut self) -> ResponseStream<R::Response> {
         let (sender, stream) = response_queue(CHUNKS_AHEAD, self.patience);
-        tokio::spawn(async move {
+        let mut sending = Box::pin(async move {
             let sent = tokio::select! {
                 biased;
                 sent = self.send_all(&sender) => sent,
@@ -197,6 +198,10 @@ impl<R: StreamedResult> ResultStream<R> {
                 count(&error.into());
             }
         });
+        // The first messages are queued at once, so that they leave together with the headers.
+        if sending.as_mut().now_or_never().is_none() {
+            tokio::spawn(sending);
+        }
         stream
     }
 
