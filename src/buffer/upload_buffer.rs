@@ -17,6 +17,10 @@ use crate::error::{Error, FieldProblem, Result};
 /// More fragments than the stripes of an honest sender leave.
 const FRAGMENTS_MAX: usize = 4096;
 
+/// A payload that has used at most this many bytes is wiped by the thread that drops it: 64 KiB take
+/// 2 us, and waking another thread as long (`benches/experiments/transport.md`).
+const WIPED_AT_ONCE_MAX: u64 = 64 << 10;
+
 /// Called when bytes are received or the upload fails; dropped with its owner.
 pub type ProgressListener = dyn Fn() + Send + Sync;
 
@@ -240,7 +244,11 @@ impl Drop for UploadBuffer {
         for placed in state.placed.parts(&(0..self.memory.len)) {
             used.insert(placed);
         }
+        let is_small = used.covered() <= WIPED_AT_ONCE_MAX;
         self.memory.used = used;
+        if is_small {
+            return;
+        }
         let pool = self.memory.pool.clone();
         let empty = PayloadMemory::new(pool.clone(), 0, Vec::new());
         pool.wiper().drop_later(mem::replace(&mut self.memory, empty));
