@@ -64,6 +64,10 @@ impl<W: JobWork> JobWork for AdmittedJob<W> {
         self.work.is_ready()
     }
 
+    fn is_computed(&self) -> bool {
+        self.work.is_computed()
+    }
+
     fn step(&mut self, control: &JobControl) -> Result<Option<W::Output>> {
         self.work.step(control)
     }

@@ -222,6 +222,10 @@ impl JobWork for ProgramWork {
         }
     }
 
+    fn is_computed(&self) -> bool {
+        matches!(&self.phase, ProgramPhase::Waiting(waiting) if waiting.is_computed())
+    }
+
     fn step(&mut self, control: &JobControl) -> Result<Option<ProgramOutput>> {
         let bases = match mem::replace(&mut self.phase, ProgramPhase::NotBegun) {
             ProgramPhase::Waiting(waiting) => match waiting.pick(&*self.host.executor) {

@@ -3,7 +3,8 @@
 //! A job runs its next piece only when the data for it has arrived, so a slow sender blocks no
 //! worker. Between pieces, a worker picks the most urgent ready job, so a small job does not wait
 //! for a large one to end. A share of the workers' time is reserved for jobs that have waited long,
-//! so no job starves behind others with short deadlines. Cancelled jobs stop between pieces.
+//! so no job starves behind others with short deadlines. Cancelled jobs stop between pieces. A job
+//! whose result another job has computed waits for no worker: one more thread delivers it.
 
 mod queue;
 
@@ -20,7 +21,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tracing::Span;
 
-use self::queue::{JobQueue, JobTiming, PickedJob, RunnableJob, ScheduledJob};
+use self::queue::{JobPlace, JobQueue, JobTiming, PickedJob, RunnableJob, ScheduledJob};
 use crate::{
     buffer::Wiper,
     engine::JobControl,
@@ -33,6 +34,12 @@ pub trait JobWork: Send + 'static {
 
     /// True if [`JobWork::step`] can make progress or report an error.
     fn is_ready(&self) -> bool;
+
+    /// Whether the job is ready and its result has been computed, so that its next step is the last
+    /// one and takes only microseconds.
+    fn is_computed(&self) -> bool {
+        false
+    }
 
     /// Does one piece; `Some` after the last one. Called on a worker thread.
     fn step(&mut self, control: &JobControl) -> Result<Option<Self::Output>>;
@@ -57,6 +64,7 @@ pub struct Scheduler {
 struct SchedulerShared {
     state: Mutex<SchedulerState>,
     job_is_ready: Condvar,
+    job_is_computed: Condvar,
 }
 
 #[derive(Default)]
@@ -77,6 +85,10 @@ struct JobWithReply<W: JobWork> {
 impl<W: JobWork> RunnableJob for JobWithReply<W> {
     fn is_ready(&self) -> bool {
         self.work.as_ref().is_none_or(JobWork::is_ready)
+    }
+
+    fn is_computed(&self) -> bool {
+        self.work.as_ref().is_some_and(JobWork::is_computed)
     }
 
     fn step(&mut self, control: &JobControl, timing: JobTiming) -> bool {
@@ -118,15 +130,20 @@ impl<W: JobWork> JobWithReply<W> {
 
 impl Scheduler {
     pub fn new(workers: usize) -> Result<Self> {
-        let shared =
-            Arc::new(SchedulerShared { state: Mutex::default(), job_is_ready: Condvar::new() });
-        for index in 0..workers.max(1) {
+        let shared = Arc::new(SchedulerShared {
+            state: Mutex::default(),
+            job_is_ready: Condvar::new(),
+            job_is_computed: Condvar::new(),
+        });
+        let start = |name: String, run: fn(&SchedulerShared)| {
             let shared = shared.clone();
-            thread::Builder::new()
-                .name(format!("capstan-worker-{index}"))
-                .spawn(move || shared.run_worker())
-                .map_err(|error| Error::Internal(format!("cannot start a worker: {error}")))?;
+            let started = thread::Builder::new().name(name).spawn(move || run(&shared));
+            started.map_err(|error| Error::Internal(format!("cannot start a worker: {error}")))
+        };
+        for index in 0..workers.max(1) {
+            start(format!("capstan-worker-{index}"), SchedulerShared::run_worker)?;
         }
+        start("capstan-deliver".into(), SchedulerShared::deliver)?;
         Ok(Self { shared, wiper: Wiper::default() })
     }
 
@@ -155,9 +172,8 @@ impl Scheduler {
             state_entered,
             timing: JobTiming::default(),
         };
-        if self.shared.state.lock().queue.enqueue(job, Instant::now()) {
-            self.shared.job_is_ready.notify_one();
-        }
+        let place = self.shared.state.lock().queue.enqueue(job, Instant::now());
+        self.shared.notify(place);
         JobTicket { receiver, control, waker }
     }
 
@@ -170,10 +186,42 @@ impl Drop for Scheduler {
     fn drop(&mut self) {
         self.shared.state.lock().is_closed = true;
         self.shared.job_is_ready.notify_all();
+        self.shared.job_is_computed.notify_all();
     }
 }
 
 impl SchedulerShared {
+    /// Wakes a thread for a job.
+    fn notify(&self, place: JobPlace) {
+        match place {
+            JobPlace::Parked => {}
+            JobPlace::Ready => {
+                self.job_is_ready.notify_one();
+            }
+            JobPlace::Computed => {
+                self.job_is_computed.notify_one();
+            }
+        }
+    }
+
+    /// Runs the last steps of jobs whose results have been computed.
+    fn deliver(&self) {
+        let mut state = self.state.lock();
+        while !state.is_closed {
+            let Some(mut job) = state.queue.computed.pop_front() else {
+                self.job_is_computed.wait(&mut state);
+                continue;
+            };
+            MutexGuard::unlocked(&mut state, || {
+                job.timing.queue += job.state_entered.elapsed();
+                if !job.job.step(&job.control, job.timing) {
+                    job.job.fail(Error::Internal("a computed job has not ended".into()));
+                }
+                drop(job);
+            });
+        }
+    }
+
     fn run_worker(&self) {
         let mut state = self.state.lock();
         while !state.is_closed {
@@ -198,7 +246,11 @@ impl SchedulerShared {
             if is_done {
                 MutexGuard::unlocked(&mut state, || drop(job));
             } else {
-                state.queue.enqueue(job, Instant::now());
+                let place = state.queue.enqueue(job, Instant::now());
+                // This thread takes a ready one itself.
+                if place == JobPlace::Computed {
+                    self.notify(place);
+                }
             }
         }
     }
@@ -211,12 +263,10 @@ impl SchedulerShared {
             drop(state);
             job.job.fail(job.control.check().err().unwrap_or(Error::Cancelled));
         } else if let Some(job) = state.queue.parked.remove(&number) {
-            let is_ready = state.queue.enqueue(job, Instant::now());
+            let place = state.queue.enqueue(job, Instant::now());
             drop(state);
             // A piece takes many messages: only the last one wakes a thread.
-            if is_ready {
-                self.job_is_ready.notify_one();
-            }
+            self.notify(place);
         } else {
             state.queue.park_unready(number, Instant::now());
         }

@@ -1,7 +1,7 @@
 //! The jobs of a scheduler that no worker runs at the moment, and which of them runs next.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -32,6 +32,8 @@ pub struct JobQueue {
     by_seniority: BTreeSet<(Instant, u64)>,
     /// Jobs that wait for data.
     pub parked: HashMap<u64, ScheduledJob>,
+    /// Jobs whose results have been computed, the first one first.
+    pub computed: VecDeque<ScheduledJob>,
     /// Worker time of jobs picked by urgency while a job is senior.
     urgent_time: Duration,
     /// Worker time of jobs picked by seniority.
@@ -42,6 +44,14 @@ pub struct ReadyJob {
     pub job: ScheduledJob,
     urgency: Instant,
     seniority: Instant,
+}
+
+/// Where a job waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobPlace {
+    Parked,
+    Ready,
+    Computed,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,16 +78,21 @@ pub struct PickedJob {
 /// A job that sends its own answer.
 pub trait RunnableJob: Send {
     fn is_ready(&self) -> bool;
+    fn is_computed(&self) -> bool;
     /// True when the answer has been sent.
     fn step(&mut self, control: &JobControl, timing: JobTiming) -> bool;
     fn fail(&mut self, error: Error);
 }
 
 impl JobQueue {
-    /// Puts a job into `ready` or `parked`; true if it is ready.
-    pub fn enqueue(&mut self, mut job: ScheduledJob, now: Instant) -> bool {
+    /// Puts a job into `computed`, `ready` or `parked`.
+    pub fn enqueue(&mut self, mut job: ScheduledJob, now: Instant) -> JobPlace {
         let (is_ready, number) = (job.job.is_ready(), job.number);
-        if is_ready {
+        if job.job.is_computed() {
+            job.state_entered = now;
+            self.computed.push_back(job);
+            JobPlace::Computed
+        } else if is_ready {
             let default_deadline = job.state_entered + SENIORITY_AGE;
             let deadline = job.control.deadline().unwrap_or(default_deadline);
             let urgency = deadline.min(default_deadline);
@@ -87,10 +102,11 @@ impl JobQueue {
             self.by_urgency.insert((urgency, number));
             self.by_seniority.insert((seniority, number));
             self.ready.insert(number, ReadyJob { job, urgency, seniority });
+            JobPlace::Ready
         } else {
             self.parked.insert(number, job);
+            JobPlace::Parked
         }
-        is_ready
     }
 
     pub fn pick(&mut self, now: Instant) -> Option<PickedJob> {

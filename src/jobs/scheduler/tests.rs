@@ -3,7 +3,10 @@ use std::{
     time::Duration,
 };
 
-use super::{queue::ReadyJob, *};
+use super::{
+    queue::{JobPlace, ReadyJob},
+    *,
+};
 
 /// Counts its pieces down; ready while `open`.
 struct Countdown {
@@ -103,6 +106,55 @@ async fn a_job_that_is_not_ready_any_more_leaves_the_queue() {
     assert_eq!(ticket.await.unwrap().output, "done");
 }
 
+/// Ready, and computed by another job, once it is `open`.
+struct ComputedElsewhere(Countdown);
+
+impl JobWork for ComputedElsewhere {
+    type Output = &'static str;
+
+    fn is_ready(&self) -> bool {
+        self.0.is_ready()
+    }
+
+    fn is_computed(&self) -> bool {
+        self.0.is_ready()
+    }
+
+    fn step(&mut self, control: &JobControl) -> Result<Option<Self::Output>> {
+        self.0.step(control)
+    }
+
+    fn span(&self, _: u64) -> Span {
+        Span::none()
+    }
+}
+
+#[tokio::test]
+async fn a_computed_job_waits_for_no_worker() {
+    let (scheduler, log) = (Scheduler::new(1).unwrap(), Arc::new(JobLog::default()));
+    // Keeps the worker busy until the log is open.
+    let busy = scheduler.submit(JobControl::default(), |_| log.job('a', 1));
+    let fixture = Fixture::new(false);
+    for pieces in [1, 2] {
+        fixture.open.store(false, Ordering::SeqCst);
+        let mut wake = None;
+        let ticket = scheduler.submit(JobControl::default(), |handle| {
+            wake = Some(handle);
+            ComputedElsewhere(fixture.countdown(pieces))
+        });
+        fixture.open.store(true, Ordering::SeqCst);
+        wake.unwrap().wake();
+        let delivered = ticket.await.map(|done| done.output);
+        match pieces {
+            1 => assert_eq!(delivered.unwrap(), "done"),
+            _ => assert!(matches!(delivered, Err(Error::Internal(_))), "it was not computed"),
+        }
+    }
+    log.is_open.store(true, Ordering::SeqCst);
+    busy.await.unwrap();
+    fixture.freed(2).await;
+}
+
 #[tokio::test]
 async fn a_panic_fails_one_job_and_the_next_one_runs() {
     let (scheduler, fixture) = (Scheduler::new(1).unwrap(), Fixture::new(true));
@@ -193,7 +245,7 @@ fn runs_an_early_deadline_first_and_a_late_one_in_turn() {
     let jobs = [('a', None), ('b', Some(later)), ('c', None), ('d', Some(later + hour))];
     for (number, (name, deadline)) in (0..).zip(jobs) {
         let job = job(number, log.job(name, 1), deadline, later);
-        assert!(queue.enqueue(job, later));
+        assert_eq!(queue.enqueue(job, later), JobPlace::Ready);
     }
     while let Some(PickedJob { mut job, .. }) = queue.pick(later) {
         assert!(job.job.step(&job.control, job.timing), "the job has one piece");
@@ -240,7 +292,8 @@ impl Simulation {
         let deadline = deadline.map(|deadline| self.clock + deadline);
         let work = self.log.job(name, pieces);
         self.submitted += 1;
-        assert!(self.queue.enqueue(job(self.submitted, work, deadline, self.clock), self.clock));
+        let job = job(self.submitted, work, deadline, self.clock);
+        assert_eq!(self.queue.enqueue(job, self.clock), JobPlace::Ready);
     }
 
     /// Runs `pieces` pieces during the flood and returns their names.

@@ -108,6 +108,11 @@ impl WaitingMsm {
         !matches!(*self.member.state.lock(), MemberState::Taken)
     }
 
+    /// Whether another worker has computed the job.
+    pub fn is_computed(&self) -> bool {
+        matches!(*self.member.state.lock(), MemberState::Computed(_))
+    }
+
     /// Computes the job together with others that wait, as long as `executor` gains from larger
     /// batches.
     /// If the batch fails, each job is computed alone and gets its own error.
