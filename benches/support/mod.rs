@@ -140,7 +140,7 @@ impl MsmRun for IdleRun {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<ComputedMsm> {
+    fn finish(&mut self) -> Result<ComputedMsm> {
         let sums = match self.group {
             Group::G1 => MsmSums::G1(vec![G1Projective::zero(); self.batch]),
             Group::G2 => MsmSums::G2(vec![G2Projective::zero(); self.batch]),

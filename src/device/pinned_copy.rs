@@ -6,7 +6,7 @@ use std::{ops::Range, sync::Arc};
 use parking_lot::RwLock;
 use tracing::warn;
 
-use super::{DeviceContext, DeviceFault, DeviceSlice, Stream};
+use super::{DeviceContext, DeviceFault, DeviceSlice, Event, Stream};
 use crate::region::SharedMemory;
 
 /// Bytes pinned per call: several smaller calls may succeed when a large one fails.
@@ -64,20 +64,31 @@ impl Drop for PinnedShare {
 }
 
 /// Copies the pieces `from`, which must be in pinned memory, to the device one after the other,
-/// after all earlier work on `stream`. Blocks until done.
+/// after all earlier work on `stream`. Calls `meanwhile` while the copies are under way, and blocks
+/// until they are done.
 ///
-/// Errors: `KernelMismatch` if a piece is not pinned or the lengths differ; driver faults.
-pub fn send(stream: &Stream, to: DeviceSlice<'_, u8>, from: &[&[u8]]) -> Result<(), DeviceFault> {
+/// Errors: `KernelMismatch` if a piece is not pinned or the lengths differ; driver faults; those of
+/// `meanwhile`.
+pub fn send<T, E: From<DeviceFault>>(
+    stream: &Stream,
+    to: DeviceSlice<'_, u8>,
+    from: &[&[u8]],
+    meanwhile: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
     let pieces = from.iter().map(|piece| piece.as_ptr_range());
-    // SAFETY: pinned memory stays borrowed until `copy` returns, after the copies have completed;
-    // `copy` checks that the slice is as long as all pieces.
-    copy(stream, to, pieces, |at, from, bytes| unsafe { stream.copy_in(at, from, bytes) })
+    // SAFETY: pinned memory stays borrowed until `copies` is dropped, after the copies have
+    // completed; `start` checks that the slice is as long as all pieces.
+    let copies =
+        start(stream, to, pieces, |at, from, bytes| unsafe { stream.copy_in(at, from, bytes) })?;
+    let done = meanwhile();
+    copies.wait()?;
+    done
 }
 
 /// Copies the bytes of `from` to the pieces `to`, which must be in pinned memory, one after the
 /// other, after all earlier work on `stream`. Blocks until done.
 ///
-/// Errors: those of [`send`].
+/// Errors: `KernelMismatch` if a piece is not pinned or the lengths differ; driver faults.
 pub fn receive(
     stream: &Stream,
     from: DeviceSlice<'_, u8>,
@@ -88,17 +99,38 @@ pub fn receive(
         start.cast_const()..end.cast_const()
     });
     // SAFETY: see `send`; here borrowed mutably.
-    copy(stream, from, pieces, |at, to, bytes| unsafe { stream.copy_out(to.cast_mut(), at, bytes) })
+    let copies = start(stream, from, pieces, |at, to, bytes| unsafe {
+        stream.copy_out(to.cast_mut(), at, bytes)
+    })?;
+    copies.wait()
 }
 
-/// Starts copies between `slice` and the pieces, one after the other, and waits for them.
-/// `start_copy` gets the device address, the host address and the number of bytes.
-fn copy(
+/// The end of copies that may be under way. Drop waits for it.
+struct CopiesUnderWay(Option<Event>);
+
+impl CopiesUnderWay {
+    fn wait(mut self) -> Result<(), DeviceFault> {
+        self.0.take().map_or(Ok(()), |end| end.synchronize())
+    }
+}
+
+impl Drop for CopiesUnderWay {
+    fn drop(&mut self) {
+        if let Some(end) = self.0.take() {
+            // A fault is reported by `DeviceContext::report`.
+            let _waited = end.synchronize();
+        }
+    }
+}
+
+/// Starts copies between `slice` and the pieces, one after the other. `start_copy` gets the device
+/// address, the host address and the number of bytes.
+fn start(
     stream: &Stream,
     slice: DeviceSlice<'_, u8>,
     pieces: impl Iterator<Item = Range<*const u8>>,
     start_copy: impl Fn(u64, *const u8, usize) -> Result<(), DeviceFault>,
-) -> Result<(), DeviceFault> {
+) -> Result<CopiesUnderWay, DeviceFault> {
     let runs = host_runs(slice, pieces)?;
     let mut address = slice.address(stream)?;
     let started = runs.into_iter().try_for_each(|run| {
@@ -108,8 +140,8 @@ fn copy(
         Ok(())
     });
     // Even after an error: some copies may be under way.
-    let completed = stream.synchronize();
-    started.and(completed)
+    let copies = stream.record_or_drain().map(|end| CopiesUnderWay(Some(end)));
+    started.and(copies)
 }
 
 /// Merges adjacent pieces, since a call per piece takes twice the link's time

@@ -205,8 +205,8 @@ pub trait MsmRun: Send {
         Ok(true)
     }
 
-    /// Computes what is left.
+    /// Computes what is left. Called once, last. The run keeps its memory until it is dropped.
     ///
     /// Errors: `Invalid` if a scalar is not canonical.
-    fn finish(self: Box<Self>) -> Result<ComputedMsm>;
+    fn finish(&mut self) -> Result<ComputedMsm>;
 }

@@ -164,7 +164,7 @@ impl<A: CurvePoint> MsmCase<A> {
     }
 
     /// Finishes the run and checks its sums. Returns the executor's description.
-    fn check(&self, run: Box<dyn MsmRun>, n: usize) -> Result<String> {
+    fn check(&self, mut run: Box<dyn MsmRun>, n: usize) -> Result<String> {
         let ComputedMsm { sums, executor } = run.finish()?;
         assert_eq!(executor.engine, "cuda");
         let sums = A::from_sums(sums).expect("of this group");

@@ -1,11 +1,16 @@
 //! Direct copies from and to pinned memory; other memory is refused.
 
-use std::{iter, sync::Arc, time::Duration};
+use std::{
+    iter,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use capstan::{
     buffer::{ByteSource, PayloadPool, PayloadView, UploadBuffer},
     curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
-    device::{FaultClass, receive, send},
+    device::{self, DeviceFault, DeviceSlice, FaultClass, Stream, receive},
     engine::{EncodedScalars, JobControl, MsmNttEngine, NttRows, cpu::ArkworksEngine},
     region::SharedMemory,
 };
@@ -24,6 +29,10 @@ fn pinned(rig: &DeviceRig, bytes: usize) -> (Arc<SharedMemory>, impl Sized) {
     let pinning = rig.gpu.context().pin_shared(memory.clone(), bytes).unwrap();
     assert_eq!(memory.pinned_bytes(), bytes);
     (memory, pinning)
+}
+
+fn send(stream: &Stream, to: DeviceSlice<'_, u8>, from: &[&[u8]]) -> Result<(), DeviceFault> {
+    device::send(stream, to, from, || Ok(()))
 }
 
 #[test]
@@ -133,6 +142,31 @@ fn a_send_waits_for_its_copies_if_it_gets_no_event() {
             rig.download(&stream, &lease) == sent,
             "the copy read bytes written after the send"
         );
+    });
+}
+
+/// The borrow of the memory ends after the copy, whatever the caller does meanwhile.
+#[test]
+fn a_send_waits_for_its_copies_if_the_work_meanwhile_fails() {
+    on_emulated_driver(PATIENCE, |rig| {
+        let (memory, _pinning) = pinned(rig, 1 << 20);
+        let (stream, sent) = (rig.stream(), noise(7, 1 << 20));
+        let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
+        let send = |meanwhile: &dyn Fn() -> Result<u8, DeviceFault>| {
+            memory.write(0, &sent);
+            let source = [memory.device_source(0, 1 << 20)];
+            let send = || device::send(&stream, lease.all(), &source, meanwhile);
+            let done = catch_unwind(AssertUnwindSafe(send));
+            memory.wipe(0, 1 << 20);
+            assert!(rig.download(&stream, &lease) == sent, "the copy read bytes written after it");
+            done
+        };
+        let fault =
+            || DeviceFault::KernelMismatch { kernel: "work".into(), problem: "it fails".into() };
+        assert!(matches!(send(&|| Ok(7)), Ok(Ok(7))));
+        let error = send(&|| Err(fault())).expect("no panic").unwrap_err();
+        assert_eq!(error.to_string(), fault().to_string());
+        send(&|| panic!("the work panics")).expect_err("the panic goes on");
     });
 }
 

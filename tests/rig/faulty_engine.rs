@@ -169,7 +169,7 @@ impl MsmRun for FaultyRun {
         self.run.absorb(vector, first, scalars, control)
     }
 
-    fn finish(self: Box<Self>) -> Result<ComputedMsm> {
+    fn finish(&mut self) -> Result<ComputedMsm> {
         let mut computed = self.run.finish()?;
         if self.dial.is(EngineMode::WrongResults) {
             match &mut computed.sums {

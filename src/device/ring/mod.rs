@@ -3,7 +3,13 @@
 
 mod chunks;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use self::chunks::{ChunkGuard, PinnedChunks};
 use super::{DeviceContext, DeviceFault, DeviceSlice, Stream};
@@ -19,13 +25,17 @@ pub struct StagingRing {
 /// The copies of one job. Their data in chunks is wiped once, on drop: wiping after each copy would
 /// take longer than the link. Drop does not wipe chunks that a copy still uses, so wait for streams
 /// with uploads first.
-pub struct CopySession(StagingRing);
+pub struct CopySession {
+    ring: StagingRing,
+    /// Bytes that went through the ring.
+    staged_bytes: AtomicU64,
+}
 
 /// An upload to a device, in order. Drop waits for the copies and wipes the chunks, unless it
 /// belongs to a [`CopySession`], which wipes them later.
 pub struct RingUpload<'a> {
     ring: &'a StagingRing,
-    wipes_on_drop: bool,
+    session: Option<&'a CopySession>,
     stream: &'a Stream,
     to: DeviceSlice<'a, u8>,
     sent: usize,
@@ -48,11 +58,11 @@ impl StagingRing {
     }
 
     pub fn upload<'a>(&'a self, stream: &'a Stream, to: DeviceSlice<'a, u8>) -> RingUpload<'a> {
-        RingUpload { ring: self, wipes_on_drop: true, stream, to, sent: 0 }
+        RingUpload { ring: self, session: None, stream, to, sent: 0 }
     }
 
     pub fn session(&self) -> CopySession {
-        CopySession(self.clone())
+        CopySession { ring: self.clone(), staged_bytes: AtomicU64::new(0) }
     }
 
     /// Passes the bytes of `from` to `take`, piece by piece and in order, after all earlier work on
@@ -122,7 +132,7 @@ impl StagingRing {
 impl CopySession {
     /// Like [`StagingRing::upload`], but the chunks are wiped when `self` is dropped.
     pub fn upload<'a>(&'a self, stream: &'a Stream, to: DeviceSlice<'a, u8>) -> RingUpload<'a> {
-        RingUpload { ring: &self.0, wipes_on_drop: false, stream, to, sent: 0 }
+        RingUpload { ring: &self.ring, session: Some(self), stream, to, sent: 0 }
     }
 
     /// Like [`StagingRing::download`], but passes `take` all pieces that have arrived, in order.
@@ -132,13 +142,28 @@ impl CopySession {
         from: DeviceSlice<'_, u8>,
         take: impl FnMut(&[&[u8]]) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.0.download_pieces(stream, from, take, |_| {})
+        self.count_staged(from.len());
+        self.ring.download_pieces(stream, from, take, |_| {})
+    }
+
+    fn count_staged(&self, bytes: usize) {
+        self.staged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes that the job has copied through the ring.
+    pub fn staged_bytes(&self) -> u64 {
+        self.staged_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Like [`StagingRing::wipe`].
+    pub fn wipe(&self) {
+        self.ring.wipe();
     }
 }
 
 impl Drop for CopySession {
     fn drop(&mut self) {
-        self.0.wipe();
+        self.wipe();
     }
 }
 
@@ -184,6 +209,9 @@ impl RingUpload<'_> {
             let problem = format!("{bytes} bytes, but only {left} are left in the span");
             return Err(DeviceFault::mismatch("upload", problem).into());
         };
+        if let Some(session) = self.session {
+            session.count_staged(bytes);
+        }
         let (chunk_bytes, mut sent) = (self.ring.chunk_bytes(), 0);
         while sent < bytes {
             let mut left = bytes - sent;
@@ -211,7 +239,7 @@ impl RingUpload<'_> {
 
 impl Drop for RingUpload<'_> {
     fn drop(&mut self) {
-        if self.wipes_on_drop {
+        if self.session.is_none() {
             // A fault was already reported and the device disabled; `wipe` skips chunks that a copy
             // may still read.
             let _waited = self.stream.synchronize();

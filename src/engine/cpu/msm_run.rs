@@ -62,8 +62,8 @@ impl<A: CurvePoint> MsmRun for CpuMsmRun<A> {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<ComputedMsm> {
+    fn finish(&mut self) -> Result<ComputedMsm> {
         let executor = self.pool.executor(self.library);
-        Ok(ComputedMsm { sums: A::into_sums(self.sums), executor })
+        Ok(ComputedMsm { sums: A::into_sums(mem::take(&mut self.sums)), executor })
     }
 }

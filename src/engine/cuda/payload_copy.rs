@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::{
     buffer::{ByteSink, ByteSource, SourceSlices},
-    device::{self, CopySession, DeviceSlice, StagingRing, Stream},
+    device::{self, CopySession, DeviceSlice, Stream},
     engine::JobControl,
     error::{Error, Result},
 };
@@ -37,18 +37,20 @@ const SHARED_MIN: u64 = 4 * THREAD_COPY_BYTES as u64;
 const DIRECT_COPY_BYTES_MAX: usize = 64 << 20;
 
 impl PayloadCopier {
-    /// Fills `to` with the bytes of `from` from number `offset` on. Returns once `from` has been
-    /// read; copies may still be under way.
+    /// Fills `to` with the bytes of `from` from number `offset` on. Calls `meanwhile` once all
+    /// copies have been started, and returns once `from` has been read; copies may still be under
+    /// way.
     ///
-    /// Errors: those of `control`; `DeviceLost`.
-    pub fn upload(
+    /// Errors: those of `control` and `meanwhile`; `DeviceLost`.
+    pub fn upload<T>(
         &self,
         lane: CopyLane<'_>,
         to: DeviceSlice<'_, u8>,
         from: &dyn ByteSource,
         offset: u64,
         control: &JobControl,
-    ) -> Result<()> {
+        meanwhile: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let mut done = 0;
         while done < to.len() {
             control.check()?;
@@ -58,7 +60,12 @@ impl PayloadCopier {
             let bytes = direct.as_ref().map_or(step, |direct| direct.bytes() as usize);
             let part = to.slice(done, bytes).ok_or_else(exceeds_span)?;
             match direct {
-                Some(SourceSlices(slices)) => device::send(lane.stream, part, &slices)?,
+                Some(SourceSlices(slices)) if done + bytes == to.len() => {
+                    return device::send(lane.stream, part, &slices, meanwhile);
+                }
+                Some(SourceSlices(slices)) => {
+                    device::send(lane.stream, part, &slices, || Ok::<_, Error>(()))?;
+                }
                 None => {
                     lane.session.upload(lane.stream, part).fill_idle_chunks(bytes, |chunks| {
                         control.check()?;
@@ -74,7 +81,7 @@ impl PayloadCopier {
             }
             done += bytes;
         }
-        Ok(())
+        meanwhile()
     }
 
     /// Writes the bytes of `from` to `to`, from byte number `offset` on, after all earlier work on
@@ -141,13 +148,13 @@ impl PayloadCopier {
         Ok(bytes)
     }
 
-    /// Wipes the chunks of `ring` after a job of `bytes` bytes.
-    pub fn wipe(&self, ring: &StagingRing, bytes: u64) {
-        if bytes < SHARED_MIN {
-            return ring.wipe();
+    /// Wipes the chunks that a job has used, when its copies are done.
+    pub fn wipe(&self, session: &CopySession) {
+        if session.staged_bytes() < SHARED_MIN {
+            return session.wipe();
         }
         let threads = self.0.current_num_threads().min(WIPERS);
-        self.0.install(|| (0..threads).into_par_iter().for_each(|_| ring.wipe()));
+        self.0.install(|| (0..threads).into_par_iter().for_each(|_| session.wipe()));
     }
 }
 

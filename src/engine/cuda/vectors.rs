@@ -70,7 +70,6 @@ pub struct GpuVectors {
     control: JobControl,
     /// For each upload, the word that reports refused elements.
     refused_words: Vec<DeviceLease>,
-    bytes_copied: u64,
     /// Dropped after the vectors of the job, so that chunks are wiped after their copies.
     copies: CopySession,
     pub stream: JobStream,
@@ -83,15 +82,7 @@ impl GpuVectors {
         let gpu = &engine.gpus[index];
         let control = control.behind(&gpu.policy.cancellation_gate);
         let (stream, copies) = (gpu.gpu.job_stream()?, gpu.gpu.ring().session());
-        Ok(Self {
-            engine,
-            gpu: index,
-            control,
-            refused_words: Vec::new(),
-            bytes_copied: 0,
-            copies,
-            stream,
-        })
+        Ok(Self { engine, gpu: index, control, refused_words: Vec::new(), copies, stream })
     }
 
     fn gpu(&self) -> &ServingGpu {
@@ -175,11 +166,10 @@ impl GpuVectors {
         Ok(vector)
     }
 
-    fn copy_in(&mut self, to: &GpuVector, from: &dyn ByteSource) -> Result<()> {
+    fn copy_in(&self, to: &GpuVector, from: &dyn ByteSource) -> Result<()> {
         let bytes = to.elements().cast::<u8>().ok_or_else(misaligned)?;
-        self.bytes_copied += bytes.len() as u64;
         let lane = CopyLane { session: &self.copies, stream: &self.stream };
-        self.gpu().copier.upload(lane, bytes, from, 0, &self.control)
+        self.gpu().copier.upload(lane, bytes, from, 0, &self.control, || Ok(()))
     }
 
     /// The first refused element of all uploads. Waits for their decoding.
@@ -199,9 +189,8 @@ impl GpuVectors {
     }
 
     /// Writes the bytes of a vector to `out`, after all earlier work.
-    pub fn copy_out(&mut self, vector: &GpuVector, out: &dyn ByteSink) -> Result<()> {
+    pub fn copy_out(&self, vector: &GpuVector, out: &dyn ByteSink) -> Result<()> {
         let bytes = vector.elements().cast::<u8>().ok_or_else(misaligned)?;
-        self.bytes_copied += bytes.len() as u64;
         let lane = CopyLane { session: &self.copies, stream: &self.stream };
         self.gpu().copier.download(lane, bytes, out, 0, &self.control)
     }
@@ -267,7 +256,7 @@ impl Drop for GpuVectors {
     fn drop(&mut self) {
         // If the job has failed, copies may be under way; chunks are wiped after them.
         let _waited = self.stream.synchronize();
-        self.gpu().copier.wipe(self.gpu().gpu.ring(), self.bytes_copied);
+        self.gpu().copier.wipe(&self.copies);
     }
 }
 

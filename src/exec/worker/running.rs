@@ -185,6 +185,12 @@ pub struct Runs {
     dropper: Wiper,
 }
 
+pub struct AdvancedCall {
+    pub advanced: Advanced,
+    /// Dropping it releases its memory on the GPU.
+    pub ended: Option<Box<RunningCall>>,
+}
+
 struct RunSlot {
     control: JobControl,
     /// `None` while a lane advances it.
@@ -194,12 +200,13 @@ struct RunSlot {
 
 impl Runs {
     /// Advances run `number` by `advance`, which gets the run; `begin` makes it if it is new.
+    /// Returns the run, too, if it has ended.
     pub fn advance(
         &self,
         number: u64,
         begin: Option<impl FnOnce() -> Result<RunningCall>>,
         advance: impl FnOnce(&mut RunningCall) -> Result<Advanced>,
-    ) -> Result<Advanced, WorkerFailure> {
+    ) -> Result<AdvancedCall, WorkerFailure> {
         let missing = || Error::Internal("the run is not known, or is being advanced".into());
         let mut call = match begin {
             Some(begin) => {
@@ -219,14 +226,18 @@ impl Runs {
             .unwrap_or_else(|_| Err(Error::Internal("a job panicked".into())));
         let is_over = !matches!(&advanced, Ok(Advanced { state: RunState::Awaits(_), .. }));
         let mut runs = self.slots.lock();
-        match runs.get_mut(&number) {
-            Some(slot) if !is_over && !slot.is_dropped => slot.call = Some(call),
+        let ended = match runs.get_mut(&number) {
+            Some(slot) if !is_over && !slot.is_dropped => {
+                slot.call = Some(call);
+                None
+            }
             _ => {
                 runs.remove(&number);
+                Some(call)
             }
-        }
+        };
         drop(runs);
-        advanced.map_err(WorkerFailure::from)
+        Ok(AdvancedCall { advanced: advanced?, ended })
     }
 
     pub fn cancel(&self, number: u64) {

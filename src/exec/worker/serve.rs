@@ -24,11 +24,11 @@ use super::{
     failure::WorkerFailure,
     mapped::MappedMemory,
     message::{
-        AdvanceRequest, Advanced, ControlReply, ControlRequest, DeviceReading, LOST_GPU,
-        LaneOutcome, LaneReply, LaneRequest, MapBasesRequest, MapRequest, NamedBases,
-        PointsRequest, WorkerHello, WorkerSettings, WorkerTask,
+        AdvanceRequest, ControlReply, ControlRequest, DeviceReading, LOST_GPU, LaneOutcome,
+        LaneReply, LaneRequest, MapBasesRequest, MapRequest, NamedBases, PointsRequest,
+        WorkerHello, WorkerSettings, WorkerTask,
     },
-    running::{RunningCall, Runs},
+    running::{AdvancedCall, RunningCall, Runs},
     sandbox,
     socket::{self, Received},
 };
@@ -61,7 +61,15 @@ struct Worker {
     memories: RwLock<HashMap<u64, Arc<MappedMemory>>>,
     bases: RwLock<HashMap<u64, Bases>>,
     runs: Runs,
+    /// Read while an ended run releases its memory.
+    releases: RwLock<()>,
     faults: Arc<SeenFaults>,
+}
+
+/// What a lane answers, with the run that has ended.
+struct LaneAnswer {
+    outcome: LaneOutcome,
+    ended: Option<Box<RunningCall>>,
 }
 
 /// The faults that the device has reported since the last report to the server.
@@ -158,8 +166,8 @@ impl Worker {
         let engine = Arc::new(CudaEngine::new(cpu, opened, policy).map_err(unusable)?);
         let executor = GpuExecutor::new(engine.clone(), None);
         faults.is_serving.store(true, Ordering::Release);
-        let (memories, bases, runs) = Default::default();
-        Ok(Self { engine, executor, memories, bases, runs, faults })
+        let (memories, bases, runs, releases) = Default::default();
+        Ok(Self { engine, executor, memories, bases, runs, releases, faults })
     }
 
     /// The GPU with current readings.
@@ -238,26 +246,37 @@ impl Worker {
                 received => received?,
             };
             let answer = AssertUnwindSafe(|| self.answer(message));
-            let outcome = catch_unwind(answer).unwrap_or_else(|_| {
-                LaneOutcome::Failed(WorkerFailure::Internal("a job panicked".into()))
-            });
+            let panicked = |_| Err(WorkerFailure::Internal("a job panicked".into()));
+            let (outcome, ended) = match catch_unwind(answer).unwrap_or_else(panicked) {
+                Ok(LaneAnswer { outcome, ended }) => (outcome, ended),
+                Err(failure) => (LaneOutcome::Failed(failure), None),
+            };
             let faults = std::mem::take(&mut *self.faults.classes.lock());
+            // The server need not wait for the release of memory, but the next run does.
+            let _releasing = self.releases.read();
             socket::send(lane, &LaneReply { outcome, faults }, None)?;
+            drop(ended);
         }
     }
 
-    fn answer(&self, request: LaneRequest) -> LaneOutcome {
-        let answered = match request {
-            LaneRequest::Advance(request) => self.advance(*request).map(LaneOutcome::Advanced),
-            LaneRequest::CheckPoints(request) => {
-                self.check_points(&request).map(LaneOutcome::Checked).map_err(WorkerFailure::from)
+    fn answer(&self, request: LaneRequest) -> Result<LaneAnswer, WorkerFailure> {
+        match request {
+            LaneRequest::Advance(request) => {
+                let AdvancedCall { advanced, ended } = self.advance(*request)?;
+                Ok(LaneAnswer { outcome: LaneOutcome::Advanced(advanced), ended })
             }
-        };
-        answered.unwrap_or_else(LaneOutcome::Failed)
+            LaneRequest::CheckPoints(request) => {
+                let outcome = LaneOutcome::Checked(self.check_points(&request)?);
+                Ok(LaneAnswer { outcome, ended: None })
+            }
+        }
     }
 
-    fn advance(&self, request: AdvanceRequest) -> Result<Advanced, WorkerFailure> {
+    fn advance(&self, request: AdvanceRequest) -> Result<AdvancedCall, WorkerFailure> {
         let AdvanceRequest { run, begin, arrived } = request;
+        if begin.is_some() {
+            drop(self.releases.write());
+        }
         let find = |number: u64| self.memories.read().get(&number).cloned();
         let begin = begin.map(|call| {
             move || {

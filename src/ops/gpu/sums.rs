@@ -25,7 +25,7 @@ impl PendingSums {
     /// Errors: `Corrupt` if the check fails; `DeviceLost`.
     pub fn finish(self, control: &JobControl) -> Result<ComputedMsm> {
         let (sums, check) = match self {
-            Self::Running { sums, check } => (sums.finish()?, check),
+            Self::Running { mut sums, check } => (sums.finish()?, check),
             Self::Done(sums) => (sums, None),
         };
         if let Some(PendingCheck { factors, mut combined }) = check {

@@ -29,6 +29,10 @@ enum MsmPhase {
     Idle,
     Sum(RowSums),
     Check(CombinedSums, ComputedMsm),
+    /// Keeps the memory until the run is dropped, so that the caller need not wait for its release.
+    Done {
+        _sums: RowSums,
+    },
 }
 
 impl MsmInPieces {
@@ -42,11 +46,7 @@ impl MsmInPieces {
         self.input.rows() as usize
     }
 
-    /// Begins the check of sums; without one, they are the outcome.
     fn begin_check(&mut self, computed: ComputedMsm, bases: &Bases) -> Result<Option<PiecesDone>> {
-        if !self.is_checked {
-            return Ok(Some(self.done(computed)));
-        }
         let check = CombinedSums::new(&*self.engine, bases, self.rows())?;
         self.phase = MsmPhase::Check(check, computed);
         Ok(None)
@@ -68,7 +68,7 @@ impl StepInPieces for MsmInPieces {
         match &self.phase {
             MsmPhase::Sum(sums) => sums.next_elements(),
             // All have arrived before the check begins.
-            MsmPhase::Check(..) | MsmPhase::Idle => 0..0,
+            MsmPhase::Check(..) | MsmPhase::Done { .. } | MsmPhase::Idle => 0..0,
         }
     }
 
@@ -78,13 +78,21 @@ impl StepInPieces for MsmInPieces {
         let (rows, length) = (self.rows(), self.input.length() as usize);
         let input = HostArgument::Encoded(EncodedRows { elements: context.input, rows, length });
         match mem::replace(&mut self.phase, MsmPhase::Idle) {
-            MsmPhase::Idle => Err(Error::Internal("the MSM was not begun".into())),
+            MsmPhase::Idle | MsmPhase::Done { .. } => {
+                Err(Error::Internal("the MSM is not in progress".into()))
+            }
             MsmPhase::Sum(mut sums) => {
                 if sums.absorb_next(&input, context.control)? {
                     self.phase = MsmPhase::Sum(sums);
                     return Ok(None);
                 }
-                self.begin_check(sums.finish()?, bases)
+                let computed = sums.finish()?;
+                if self.is_checked {
+                    drop(sums);
+                    return self.begin_check(computed, bases);
+                }
+                self.phase = MsmPhase::Done { _sums: sums };
+                Ok(Some(self.done(computed)))
             }
             MsmPhase::Check(mut check, computed) => {
                 let begun = Instant::now();

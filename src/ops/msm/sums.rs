@@ -82,7 +82,8 @@ impl RowSums {
         Ok(self.next < self.rows * row_length)
     }
 
-    pub fn finish(self) -> Result<ComputedMsm> {
+    /// Keeps its memory until it is dropped.
+    pub fn finish(&mut self) -> Result<ComputedMsm> {
         self.run.finish()
     }
 }

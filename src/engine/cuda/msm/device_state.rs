@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::pass_schedule::PassSchedule;
 use crate::{
-    device::{ALIGN, CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, JobStream},
+    device::{CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, JobStream},
     engine::{
         ElementNames, StageTime, add_stages,
         cuda::{
@@ -21,8 +21,6 @@ pub struct MsmDeviceState {
     pub points: BasesLocation,
     pub passes: PassSchedule,
     pub undecoded: Vec<UndecodedScalars>,
-    /// The end of the last decoding.
-    pub decoded: Option<Event>,
     pub launched: u32,
     /// The ends of the last pass launched and of the one before.
     pub last_pass: Option<Event>,
@@ -31,15 +29,21 @@ pub struct MsmDeviceState {
     /// How errors name the scalars; `first` is that of the MSM's first scalar, modulo 2^64.
     pub names: ElementNames,
     // Leases come first, since fields drop in order: a stream zeroes them after its work.
-    /// The scalars, followed by the word that identifies the first refused one.
-    pub scalars: DeviceLease,
+    pub scalars: Arc<ScalarMemory>,
     pub buckets: DeviceLease,
-    pub out: DeviceLease,
+    pub results: ResultMemory,
     pub stream: JobStream,
     pub resident: Arc<ResidentBases>,
     /// Taken to wipe its chunks early.
-    pub session: Option<CopySession>,
+    pub session: Option<Arc<CopySession>>,
 }
+
+/// The memory of all scalars.
+pub struct ScalarMemory(pub DeviceLease);
+
+/// What the host reads in the end: the sums of the passes, then the word that identifies the first
+/// refused scalar.
+pub struct ResultMemory(pub DeviceLease);
 
 /// Scalars of 32 bytes, uploaded but not yet decoded. The compute stream decodes them: a kernel
 /// between two copies would wait for a multiprocessor, which the passes' kernels occupy for
@@ -51,13 +55,6 @@ pub struct UndecodedScalars {
 }
 
 impl MsmDeviceState {
-    pub fn scalars(&self, first: usize, count: usize) -> Result<DeviceSlice<'_, u8>> {
-        let bytes = self.scalars.all::<u8>();
-        let scalars = bytes.slice(0, bytes.len() - ALIGN as usize);
-        let scalars = scalars.and_then(|scalars| scalars.slice(32 * first, 32 * count));
-        scalars.ok_or_else(too_many_scalars)
-    }
-
     /// Records uploaded scalars, together with the last ones if adjacent.
     pub fn record_upload(&mut self, uploaded: UndecodedScalars) {
         let follows = |last: &&mut UndecodedScalars| {
@@ -67,13 +64,6 @@ impl MsmDeviceState {
             Some(last) => last.count += uploaded.count,
             None => self.undecoded.push(uploaded),
         }
-    }
-
-    /// The word for the first refused scalar, for a call whose first scalar is number `first`.
-    pub fn refused_word(&self, first: usize) -> Result<RefusedWord<'_>> {
-        let words = self.scalars.all::<u64>();
-        let word = words.slice(words.len() - ALIGN as usize / 8, 1).ok_or_else(too_many_scalars)?;
-        Ok(RefusedWord { word, first: first as u64 })
     }
 
     /// Sums over all passes.
@@ -87,6 +77,26 @@ impl MsmDeviceState {
             add_stages(&mut all, &of_pass);
         }
         Ok(all)
+    }
+}
+
+impl ScalarMemory {
+    pub fn slice(&self, first: usize, count: usize) -> Result<DeviceSlice<'_, u8>> {
+        self.0.all().slice(32 * first, 32 * count).ok_or_else(too_many_scalars)
+    }
+}
+
+impl ResultMemory {
+    /// The bytes of a lease for the sums of `plan`.
+    pub fn bytes(plan: &MsmPassPlan) -> u64 {
+        plan.output_bytes().next_multiple_of(8) + 8
+    }
+
+    /// The word for the first refused scalar, for a call whose first scalar is number `first`.
+    pub fn refused_word(&self, first: usize) -> Result<RefusedWord<'_>> {
+        let words = self.0.all::<u64>();
+        let word = words.slice(words.len() - 1, 1).ok_or_else(too_many_scalars)?;
+        Ok(RefusedWord { word, first: first as u64 })
     }
 }
 

@@ -6,13 +6,15 @@ mod pass_schedule;
 mod receive_schedule;
 mod resident_scalars;
 
-use std::{mem, sync::Arc, time::Instant};
+use std::{mem, ops::Range, sync::Arc, time::Instant};
 
 use tracing::{debug, debug_span, field, field::Empty};
 use zeroize::Zeroizing;
 
 use self::{
-    device_state::{MsmDeviceState, UndecodedScalars, too_many_scalars},
+    device_state::{
+        MsmDeviceState, ResultMemory, ScalarMemory, UndecodedScalars, too_many_scalars,
+    },
     pass_schedule::{PassSchedule, PendingPasses},
 };
 use super::{
@@ -25,7 +27,7 @@ use super::{
 use crate::{
     buffer::{RangeSet, Wiper},
     curve::points::{Bases, MsmSums},
-    device::{ALIGN, DeviceFault, DeviceSlice, Gpu, GpuUnavailable, Stream},
+    device::{DeviceFault, DeviceSlice, Gpu, GpuUnavailable, Stream},
     engine::{
         ComputedMsm, ElementNames, EncodedScalars, ExecutedBy, JobControl, MsmRun, record_stages,
     },
@@ -96,13 +98,12 @@ impl GpuMsmInner {
     fn launch(&self, state: &mut MsmDeviceState, pass: &MsmPass, n: u32) -> Result<()> {
         self.compute.wait_event(&state.stream.record()?)?;
         for uploaded in mem::take(&mut state.undecoded) {
-            let scalars = state.scalars(uploaded.first, uploaded.count)?;
-            let refused = state.refused_word(uploaded.first)?;
+            let scalars = state.scalars.slice(uploaded.first, uploaded.count)?;
+            let refused = state.results.refused_word(uploaded.first)?;
             self.codec.decode(&self.compute, uploaded.rule, scalars, scalars, refused)?;
         }
-        state.decoded = Some(self.compute.record()?);
         let (first, count) = (pass.first_scalar(n) as usize, pass.scalars() as usize);
-        let scalars = state.scalars.all().slice(first, count).ok_or_else(too_many_scalars)?;
+        let scalars = state.scalars.0.all().slice(first, count).ok_or_else(too_many_scalars)?;
         let (plan, stream) = (&state.plan, &self.compute);
         let span = debug_span!(
             "msm_pass",
@@ -127,7 +128,7 @@ impl GpuMsmInner {
                 bases: state.points,
                 buckets: state.buckets.all(),
                 workspace,
-                out: state.out.all(),
+                out: state.results.0.all(),
             };
             let events = self.kernels.launch_pass(stream, is_timed, plan, pass, memory)?;
             span.record("launches", stream.launches() - launches);
@@ -137,32 +138,6 @@ impl GpuMsmInner {
         state.previous_pass = state.last_pass.replace(stream.record()?);
         state.stage_events.extend(stage_events);
         Ok(())
-    }
-
-    /// Uploads scalars from number `first` on. Returns when the copies are under way.
-    fn upload(
-        &self,
-        state: &mut MsmDeviceState,
-        first: usize,
-        scalars: &EncodedScalars<'_>,
-        control: &JobControl,
-    ) -> Result<()> {
-        let EncodedScalars { encoding, reduce, count, source, .. } = *scalars;
-        let rule = DecodeRule { encoding, reduce, into_montgomery: false };
-        let uploaded = UndecodedScalars { first, count, rule };
-        let (stream, to) = (&state.stream, state.scalars(first, count)?);
-        let session = state.session.as_ref().ok_or_else(too_many_scalars)?;
-        let lane = CopyLane { session, stream };
-        if encoding.is_full() {
-            self.copier.upload(lane, to, source, 0, control)?;
-            state.record_upload(uploaded);
-            return Ok(());
-        }
-        // Narrow scalars are expanded from a temporary lease, at once, to free it early.
-        let narrow = self.cache.lease(stream, scalars.bytes() as u64)?;
-        let from = narrow.all().slice(0, scalars.bytes()).ok_or_else(too_many_scalars)?;
-        self.copier.upload(lane, from, source, 0, control)?;
-        Ok(self.codec.decode(stream, uploaded.rule, from, to, state.refused_word(first)?)?)
     }
 
     /// Downloads `from`, after all earlier work on `stream`.
@@ -217,9 +192,7 @@ impl GpuMsmRun {
         let limits = gpu.identity().limits;
         // Tables are for the whole object; other windows may suit a small part of it.
         let windows = job.choose_windows_for_tables(resident.windows(), &limits);
-        let scalars_bytes =
-            (u64::from(n) * u64::from(vectors) * 32).next_multiple_of(ALIGN) + ALIGN;
-        let scalars = cache.lease(&stream, scalars_bytes)?;
+        let scalars = cache.lease(&stream, u64::from(n) * u64::from(vectors) * 32)?;
         let budget = MsmBudget { bytes: cache.available_bytes(), limits };
         let plan = MsmPassPlan::with_thresholds(job, windows, budget, self.thresholds);
         let mut plan = plan.ok_or_else(|| DeviceFault::OutOfMemory {
@@ -229,7 +202,7 @@ impl GpuMsmRun {
         let now = Instant::now();
         let passes = PassSchedule::new(&mut plan, now.checked_sub(waited).unwrap_or(now));
         let buckets = cache.lease(compute, plan.bucket_bytes())?;
-        let out = cache.lease(compute, plan.output_bytes())?;
+        let results = ResultMemory(cache.lease(compute, ResultMemory::bytes(&plan))?);
         span.record("tables", plan.windows().tables());
         span.record("plan", field::display(&plan));
         debug!(n, vectors, plan = %plan, "MSM on the device");
@@ -238,19 +211,32 @@ impl GpuMsmRun {
             points: resident.points_from(self.bases.offset_in_owner()),
             passes,
             undecoded: Vec::new(),
-            decoded: None,
             launched: 0,
             last_pass: None,
             previous_pass: None,
             stage_events: Vec::new(),
             names: ElementNames { field: "", first: 0 },
-            scalars,
+            scalars: Arc::new(ScalarMemory(scalars)),
             buckets,
-            out,
+            results,
             stream,
             resident,
-            session: Some(gpu.ring().session()),
+            session: Some(Arc::new(gpu.ring().session())),
         })
+    }
+
+    /// Notes that the copies of scalars have been started, and launches the passes that are due.
+    /// `undecoded` are scalars that the passes must decode.
+    fn receive(
+        &mut self,
+        scalars: Range<usize>,
+        undecoded: Option<UndecodedScalars>,
+    ) -> Result<()> {
+        if let (Some(state), Some(undecoded)) = (&mut self.device_state, undecoded) {
+            state.record_upload(undecoded);
+        }
+        self.received.insert(scalars.start as u64..scalars.end as u64);
+        self.launch_due_passes()
     }
 
     fn launch_due_passes(&mut self) -> Result<()> {
@@ -280,9 +266,28 @@ impl MsmRun for GpuMsmRun {
         let state = self.prepare(control)?;
         let ElementNames { field, first: first_name } = scalars.names;
         state.names = ElementNames { field, first: first_name.wrapping_sub(first as u64) };
-        gpu_msm.upload(state, first, scalars, control)?;
-        self.received.insert(first as u64..(first + scalars.count) as u64);
-        self.launch_due_passes()
+        let EncodedScalars { encoding, reduce, count, source, .. } = *scalars;
+        let rule = DecodeRule { encoding, reduce, into_montgomery: false };
+        let (memory, stream) = (state.scalars.clone(), Stream::clone(&state.stream));
+        let (to, all) = (memory.slice(first, count)?, first..first + count);
+        let session = state.session.clone().ok_or_else(too_many_scalars)?;
+        let (lane, copier) = (CopyLane { session: &session, stream: &stream }, &gpu_msm.copier);
+        if encoding.is_full() {
+            let undecoded = UndecodedScalars { first, count, rule };
+            if state.passes.measures_sender() {
+                copier.upload(lane, to, source, 0, control, || Ok(()))?;
+                return self.receive(all, Some(undecoded));
+            }
+            // The passes wait for the copies on the device.
+            let launch = || self.receive(all, Some(undecoded));
+            return copier.upload(lane, to, source, 0, control, launch);
+        }
+        // Narrow scalars are expanded from a temporary lease, at once, to free it early.
+        let narrow = gpu_msm.cache.lease(&stream, scalars.bytes() as u64)?;
+        let from = narrow.all().slice(0, scalars.bytes()).ok_or_else(too_many_scalars)?;
+        copier.upload(lane, from, source, 0, control, || Ok(()))?;
+        gpu_msm.codec.decode(&stream, rule, from, to, state.results.refused_word(first)?)?;
+        self.receive(all, None)
     }
 
     fn absorbs_adjacent_vectors(&self) -> bool {
@@ -297,7 +302,7 @@ impl MsmRun for GpuMsmRun {
         gpu_msm.copier.0.install(is_intact)
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ComputedMsm> {
+    fn finish(&mut self) -> Result<ComputedMsm> {
         let span = debug_span!(
             "msm_finish",
             passes = Empty,
@@ -313,26 +318,23 @@ impl MsmRun for GpuMsmRun {
         if !state.passes.is_empty(&state.plan) {
             return Err(Error::Internal("the MSM has not received all scalars".to_owned()));
         }
-        // Decoding finishes long before the sums, so report a refused scalar first.
-        if let Some(decoded) = &state.decoded {
-            state.stream.wait_event(decoded)?;
-        }
-        let word = state.refused_word(0)?.word.cast().ok_or_else(too_many_scalars)?;
-        let word = gpu_msm.read(&state.stream, word)?;
-        let word =
-            word.as_slice().try_into().map(u64::from_le_bytes).map_err(|_| too_many_scalars())?;
-        if let Some(index) = first_refused(word) {
-            let index = index.wrapping_add(state.names.first);
-            return Err(Error::element(state.names.field, index, FieldProblem::NotCanonical));
-        }
-        gpu_msm.wiper.drop_later(state.session.take());
         if let Some(end) = &state.last_pass {
             state.stream.wait_event(end)?;
         }
-        let bytes = gpu_msm.read(&state.stream, state.out.all())?;
+        let results = gpu_msm.read(&state.stream, state.results.0.all())?;
+        match state.session.take() {
+            // Nothing that takes long to wipe, since the scalars were in pinned memory.
+            Some(session) if session.staged_bytes() == 0 => drop(session),
+            session => gpu_msm.wiper.drop_later(session),
+        }
+        let (bytes, word) = results.split_last_chunk().ok_or_else(too_many_scalars)?;
+        if let Some(index) = first_refused(u64::from_le_bytes(*word)) {
+            let index = index.wrapping_add(state.names.first);
+            return Err(Error::element(state.names.field, index, FieldProblem::NotCanonical));
+        }
         let sums = match self.bases {
-            Bases::G1(_) => MsmSums::G1(MsmKernels::combine_sums(&state.plan, &bytes)),
-            Bases::G2(_) => MsmSums::G2(MsmKernels::combine_sums(&state.plan, &bytes)),
+            Bases::G1(_) => MsmSums::G1(MsmKernels::combine_sums(&state.plan, bytes)),
+            Bases::G2(_) => MsmSums::G2(MsmKernels::combine_sums(&state.plan, bytes)),
         };
         let mut device = format!("{}, {}", gpu_msm.gpu.identity().name, state.plan);
         if state.plan.is_streaming() && state.launched > 1 {

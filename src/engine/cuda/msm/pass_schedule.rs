@@ -82,6 +82,13 @@ impl PassSchedule {
         Self::Planned(all)
     }
 
+    /// Whether passes depend on how fast scalars arrive: they count as received when their copies
+    /// are done. Counting them earlier made an MSM of 2^22 6 % slower
+    /// (`benches/experiments/transport.md`).
+    pub fn measures_sender(&self) -> bool {
+        matches!(self, Self::Received(_))
+    }
+
     /// The next pass, if it is due. `received` scalars are numbered across all vectors.
     pub fn next(
         &mut self,

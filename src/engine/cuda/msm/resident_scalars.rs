@@ -48,7 +48,7 @@ impl GpuMsm {
         let encoding = ScalarEncoding::Montgomery;
         let rule = DecodeRule { encoding, reduce: false, into_montgomery: false };
         let from = scalars.cast().ok_or_else(too_many_scalars)?;
-        let (to, refused) = (state.scalars(0, count)?, state.refused_word(0)?);
+        let (to, refused) = (state.scalars.slice(0, count)?, state.results.refused_word(0)?);
         // On `stream`, whose later work may overwrite `scalars`.
         gpu_msm.codec.decode(stream, rule, from, to, refused)?;
         gpu_msm.compute.wait_event(&stream.record()?)?;

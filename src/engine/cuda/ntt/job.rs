@@ -56,6 +56,11 @@ pub struct GpuNttJob<'a> {
 struct GroupInFlight {
     rows: Range<usize>,
     slot: GroupBuffers,
+    transform: LaunchedTransform,
+}
+
+/// When the device starts and finishes a transform.
+struct LaunchedTransform {
     begun: Event,
     done: Event,
     /// Evaluations at a secret point, before and after the transform.
@@ -159,20 +164,36 @@ impl<'a> GpuNttJob<'a> {
         CopyLane { session: &self.session, stream }
     }
 
+    /// Launches the transform while the rows are being copied.
     fn launch(&self, rows: Range<usize>, slot: GroupBuffers) -> Result<GroupInFlight> {
-        let (stream, compute) = (&self.streams.upload, &self.streams.compute);
-        let NttResources { transforms, codec, copier, .. } = self.resources;
         let (input, padded_bytes) = (&self.rows.input, self.row_bytes());
-        let lg_n = self.plan.transform().lg_n;
-        let data = slot.data(rows.len() << lg_n)?;
+        let data = slot.data(rows.len() << self.plan.transform().lg_n)?;
         let bytes = data.cast::<u8>().ok_or_else(too_small)?;
         let row_bytes = self.rows.row_length as u64 * 32;
         let padded = PaddedRows { source: input.source, row_bytes, padded_bytes };
         let source: &dyn ByteSource = if row_bytes < padded_bytes { &padded } else { input.source };
         let offset = rows.start as u64 * padded_bytes;
-        copier.upload(self.lane(stream), bytes, source, offset, &self.control)?;
-        compute.wait_event(&stream.record()?)?;
+        let (lane, control) = (self.lane(&self.streams.upload), &self.control);
+        let meanwhile = || self.launch_transform(&rows, &slot);
+        let copier = &self.resources.copier;
+        let transform = copier.upload(lane, bytes, source, offset, control, meanwhile)?;
+        Ok(GroupInFlight { rows, slot, transform })
+    }
+
+    /// Launches the transform of a group after its upload.
+    fn launch_transform(
+        &self,
+        rows: &Range<usize>,
+        slot: &GroupBuffers,
+    ) -> Result<LaunchedTransform> {
+        let NttResources { transforms, codec, .. } = self.resources;
+        let NttStreams { upload, compute, .. } = &self.streams;
+        let lg_n = self.plan.transform().lg_n;
+        let data = slot.data(rows.len() << lg_n)?;
+        let bytes = data.cast::<u8>().ok_or_else(too_small)?;
+        compute.wait_event(&upload.record()?)?;
         let begun = compute.record_timed()?;
+        let input = &self.rows.input;
         let (encoding, reduce) = (input.encoding, input.reduce);
         let rule = DecodeRule { encoding, reduce, into_montgomery: true };
         let first = (rows.start as u64) << lg_n;
@@ -186,8 +207,7 @@ impl<'a> GpuNttJob<'a> {
             codec.encode(compute, out.unwrap_or(data))?;
         }
         let check = input.zip(output).map(<[_; 2]>::from);
-        let done = compute.record_timed()?;
-        Ok(GroupInFlight { rows, slot, begun, done, check })
+        Ok(LaunchedTransform { begun, done: compute.record_timed()?, check })
     }
 
     /// Evaluates rows at a secret point, if they are to be checked.
@@ -206,12 +226,13 @@ impl<'a> GpuNttJob<'a> {
 
     /// Downloads a group. Blocks until done.
     fn receive(&self, group: GroupInFlight) -> Result<GroupBuffers> {
-        let GroupInFlight { rows, slot, begun, done, check } = group;
+        let GroupInFlight { rows, slot, transform } = group;
+        let LaunchedTransform { begun, done, check } = transform;
         let _span = debug_span!("ntt_receive", first = rows.start, rows = rows.len()).entered();
-        // Wait before starting the copy, because a pending copy holds a chunk of pinned memory.
-        done.synchronize()?;
-        add_elapsed(&self.device_ns, &begun, &done)?;
+        self.streams.download.wait_event(&done)?;
+        // Waits for the transform, so that the copy of the rows holds no chunk of the ring meanwhile.
         self.check_elements(&slot)?;
+        add_elapsed(&self.device_ns, &begun, &done)?;
         if let Some(evaluations) = &check {
             self.check(evaluations)?;
         }
@@ -276,8 +297,7 @@ impl Drop for GpuNttJob<'_> {
     fn drop(&mut self) {
         // If the job has failed, copies may be under way; chunks are wiped after them.
         let _waited = self.streams.upload.synchronize();
-        let bytes = self.rows.count as u64 * self.row_bytes();
-        self.resources.copier.wipe(self.resources.gpu.ring(), bytes);
+        self.resources.copier.wipe(&self.session);
     }
 }
 
