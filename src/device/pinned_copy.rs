@@ -1,9 +1,17 @@
 //! Pinned host memory that other modules fill and read, copied to and from a device without the
 //! ring. It is unpinned after all copies.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    mem,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tracing::warn;
 
 use super::{DeviceContext, DeviceFault, DeviceSlice, Event, Stream};
@@ -17,15 +25,23 @@ static PINNED: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
 
 /// Shared memory whose first bytes all devices can access until this is dropped.
 pub struct PinnedShare {
+    pinning: Arc<SharePinning>,
+    /// Pins what one call could not.
+    rest: Option<JoinHandle<()>>,
+}
+
+struct SharePinning {
     memory: Arc<SharedMemory>,
     context: DeviceContext,
     /// Pinned by one call each.
-    parts: Vec<Range<usize>>,
+    parts: Mutex<Vec<Range<usize>>>,
+    is_dropped: AtomicBool,
 }
 
 impl DeviceContext {
     /// Pins the first `bytes` bytes of shared memory, or as many as the driver grants. All devices
-    /// can access them.
+    /// can access them. Returns when one call has pinned what it can; a thread pins the rest, since
+    /// a gigabyte takes a third of a second.
     ///
     /// Errors: the driver's, if it grants none.
     pub fn pin_shared(
@@ -34,31 +50,57 @@ impl DeviceContext {
         bytes: usize,
     ) -> Result<PinnedShare, DeviceFault> {
         let base = memory.device_source(0, bytes).as_ptr() as usize;
-        let mut share = PinnedShare { memory, context: self.clone(), parts: Vec::new() };
-        for start in (0..bytes).step_by(PINNED_AT_ONCE) {
-            let part = base + start..base + bytes.min(start + PINNED_AT_ONCE);
-            match self.register_host(part.clone()) {
-                Ok(()) => share.parts.push(part),
-                Err(fault) if start == 0 => return Err(fault),
-                Err(fault) => {
-                    warn!(%fault, bytes = start, "cannot pin more memory");
-                    break;
-                }
-            }
+        let (parts, is_dropped) = Default::default();
+        let pinning = SharePinning { memory, context: self.clone(), parts, is_dropped };
+        let pinning = Arc::new(pinning);
+        let mut parts = (0..bytes)
+            .step_by(PINNED_AT_ONCE)
+            .map(move |start| base + start..base + bytes.min(start + PINNED_AT_ONCE));
+        if let Some(first) = parts.next() {
+            pinning.pin(first)?;
         }
-        PINNED.write().extend(share.parts.iter().cloned());
-        share.memory.set_pinned_bytes(share.parts.iter().map(Range::len).sum());
-        Ok(share)
+        if parts.len() == 0 {
+            return Ok(PinnedShare { pinning, rest: None });
+        }
+        let pin_rest = {
+            let pinning = pinning.clone();
+            move || {
+                let pinned = parts.try_for_each(|part| pinning.pin(part));
+                pinned.unwrap_or_else(|fault| warn!(%fault, "cannot pin more memory"));
+            }
+        };
+        let rest = thread::Builder::new().name("capstan-pin".into()).spawn(pin_rest);
+        let rest = rest.inspect_err(|error| warn!(%error, "cannot pin more memory"));
+        Ok(PinnedShare { pinning, rest: rest.ok() })
+    }
+}
+
+impl SharePinning {
+    fn pin(&self, part: Range<usize>) -> Result<(), DeviceFault> {
+        if self.is_dropped.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.context.register_host(part.clone())?;
+        PINNED.write().push(part.clone());
+        let mut parts = self.parts.lock();
+        parts.push(part);
+        self.memory.set_pinned_bytes(parts.iter().map(Range::len).sum());
+        Ok(())
     }
 }
 
 impl Drop for PinnedShare {
     fn drop(&mut self) {
-        self.memory.set_pinned_bytes(0);
-        PINNED.write().retain(|pinned| !self.parts.contains(pinned));
-        for part in &self.parts {
+        let SharePinning { memory, context, parts, is_dropped } = &*self.pinning;
+        is_dropped.store(true, Ordering::Release);
+        // A panic of the thread has been reported.
+        let _ended = self.rest.take().map(JoinHandle::join);
+        memory.set_pinned_bytes(0);
+        let parts = mem::take(&mut *parts.lock());
+        PINNED.write().retain(|pinned| !parts.contains(pinned));
+        for part in parts {
             // After an error, the driver keeps the pages until the process ends.
-            let _unpinned = self.context.unregister_host(part.start);
+            let _unpinned = context.unregister_host(part.start);
         }
     }
 }
