@@ -17,8 +17,8 @@ use crate::error::{Error, FieldProblem, Result};
 /// More fragments than the stripes of an honest sender leave.
 const FRAGMENTS_MAX: usize = 4096;
 
-/// A payload that has used at most this many bytes is wiped by the thread that drops it: 64 KiB take
-/// 2 us, and waking another thread as long (`benches/experiments/transport.md`).
+/// A payload that has used at most this many bytes is wiped by the thread that drops it: that takes
+/// at most 3 us, and waking another thread 2 to 8 (`benches/experiments/transport.md`).
 const WIPED_AT_ONCE_MAX: u64 = 64 << 10;
 
 /// Called when bytes are received or the upload fails; dropped with its owner.

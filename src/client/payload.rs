@@ -56,8 +56,8 @@ impl<'a> OutgoingBytes<'a> {
     }
 }
 
-/// Wiped chunk buffers of earlier payloads: fresh memory costs as much as the copy into it
-/// (`benches/experiments/transport.md`).
+/// Wiped chunk buffers of earlier payloads, kept as long as the client: fresh memory costs as much
+/// as the copy into it (`benches/experiments/transport.md`).
 #[derive(Clone, Default)]
 pub(crate) struct SpareChunks(Arc<Mutex<Vec<Zeroizing<Vec<u64>>>>>);
 
@@ -67,10 +67,9 @@ impl SpareChunks {
 
     fn wipe_and_keep(&self, chunks: Vec<Zeroizing<Vec<u64>>>) {
         for mut chunk in chunks {
-            chunk.as_mut_slice().zeroize();
-            let mut spare = self.0.lock();
-            if spare.len() < Self::COUNT_MAX {
-                spare.push(chunk);
+            if self.0.lock().len() < Self::COUNT_MAX {
+                chunk.as_mut_slice().zeroize();
+                self.0.lock().push(chunk);
             }
         }
     }

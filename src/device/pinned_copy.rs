@@ -12,7 +12,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::{DeviceContext, DeviceFault, DeviceSlice, Event, Stream};
 use crate::region::SharedMemory;
@@ -67,6 +67,7 @@ impl DeviceContext {
             move || {
                 let pinned = parts.try_for_each(|part| pinning.pin(part));
                 pinned.unwrap_or_else(|fault| warn!(%fault, "cannot pin more memory"));
+                debug!(bytes = pinning.memory.pinned_bytes(), "pinned the rest of shared memory");
             }
         };
         let rest = thread::Builder::new().name("capstan-pin".into()).spawn(pin_rest);

@@ -168,6 +168,6 @@ fn pin(payloads: &PayloadPool, executor: &dyn Executor, bytes: usize) {
     let ms = begun.elapsed().as_millis() as u64;
     // If GPUs are in workers, the workers pin the memory and log that.
     if memory.pinned_bytes() > 0 {
-        info!(bytes = memory.pinned_bytes(), ms, "pinned memory for payloads");
+        info!(bytes = memory.pinned_bytes(), of = bytes, ms, "pinned memory for payloads");
     }
 }

@@ -30,7 +30,7 @@ pub struct MessageReader<M> {
     /// Bytes of the next message, once its prefix has arrived.
     len: Option<usize>,
     len_max: usize,
-    ends_if_cancelled: bool,
+    is_request: bool,
     message: PhantomData<fn() -> M>,
 }
 
@@ -44,13 +44,13 @@ impl<M> MessageReader<M> {
     /// sender cancels ends.
     #[cfg(feature = "server")]
     pub fn of_request(body: Body, len_max: usize) -> Self {
-        Self { ends_if_cancelled: true, ..Self::of_response(body, len_max) }
+        Self { is_request: true, ..Self::of_response(body, len_max) }
     }
 
     /// Reads messages of at most `len_max` bytes from the body of a response.
     pub fn of_response(body: Body, len_max: usize) -> Self {
         let (begun, frame, len, message) = Default::default();
-        Self { body, begun, frame, len, len_max, ends_if_cancelled: false, message }
+        Self { body, begun, frame, len, len_max, is_request: false, message }
     }
 }
 
@@ -58,7 +58,8 @@ impl<M: DecodedMessage> MessageReader<M> {
     /// The next message; `None` at the end. If the future is dropped, no message is lost.
     ///
     /// Errors: `Internal` for bytes that are not a message; `OutOfRange` for a message that is too
-    /// long; the status in the trailers; those of the transport.
+    /// long; the status in the trailers of a response; those of the transport. After an error, the
+    /// rest cannot be read.
     pub async fn message(&mut self) -> Result<Option<M>, Status> {
         loop {
             if let Some(message) = self.decode()? {
@@ -67,7 +68,7 @@ impl<M: DecodedMessage> MessageReader<M> {
             let frame = match poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await {
                 None => return self.end(),
                 Some(Ok(frame)) => frame,
-                Some(Err(status)) if status.code() == Code::Cancelled && self.ends_if_cancelled => {
+                Some(Err(status)) if status.code() == Code::Cancelled && self.is_request => {
                     return Ok(None);
                 }
                 Some(Err(status)) => return Err(status),
@@ -77,7 +78,7 @@ impl<M: DecodedMessage> MessageReader<M> {
                 Err(other) => {
                     self.body = Body::empty();
                     let trailers = other.into_trailers().unwrap_or_default();
-                    let status = Status::from_header_map(&trailers);
+                    let status = Status::from_header_map(&trailers).filter(|_| !self.is_request);
                     if let Some(status) = status.filter(|status| status.code() != Code::Ok) {
                         return Err(status);
                     }

@@ -1,5 +1,5 @@
-//! The encodings of one point or sum. Decoding treats bytes as untrusted: what it returns is canonical
-//! and on the curve, a point also in the subgroup.
+//! The encodings of one point or sum. Decoding treats bytes as untrusted: what it returns is
+//! canonical and on the curve, a point also in the subgroup.
 
 use ark_ec::{
     AffineRepr,

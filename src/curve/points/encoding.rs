@@ -74,9 +74,10 @@ fn encode_group_sums<A: CurvePoint>(encoding: SumEncoding, sums: &[A::Group]) ->
     }
 }
 
-/// Decodes sums, and checks that they are on the curve. Not that they are in the subgroup: sums of
-/// the server's points are, and a server that lies could return any point of the subgroup. The check
-/// takes .13 ms (`benches/experiments/transport.md`). Runs in parallel on the current rayon pool.
+/// Decodes sums, and checks that they are on the curve. It does not check that they are in the
+/// subgroup, which would take .13 ms (`benches/experiments/transport.md`): sums of checked bases
+/// are, and a server that lies could return any point of it. Runs in parallel on the current rayon
+/// pool.
 ///
 /// Shape: `bytes` holds a whole number of points in `encoding`.
 /// Errors: like [`decode`], except `NotInSubgroup`.

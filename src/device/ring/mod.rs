@@ -155,9 +155,11 @@ impl CopySession {
         self.staged_bytes.load(Ordering::Relaxed)
     }
 
-    /// Like [`StagingRing::wipe`].
+    /// Like [`StagingRing::wipe`], unless the job has not used the ring.
     pub fn wipe(&self) {
-        self.ring.wipe();
+        if self.staged_bytes() > 0 {
+            self.ring.wipe();
+        }
     }
 }
 

@@ -17,9 +17,8 @@ use super::{
 };
 use crate::region::SharedMemory;
 
-/// Time for a worker to map memory, and for each GiB to pin: twenty times what it takes.
+/// Time for a worker to map memory and to pin its beginning, which takes a tenth of a second.
 const MAP_TIMEOUT: Duration = Duration::from_secs(20);
-const PIN_TIMEOUT_PER_GIB: Duration = Duration::from_secs(1);
 
 /// The shared memory, by its id.
 #[derive(Default)]
@@ -77,8 +76,8 @@ impl MemoryToMap {
         let Some(memory) = self.memory.upgrade() else { return Ok(()) };
         let (bytes, pinned_bytes) = (memory.size() as u64, self.pinned_bytes);
         let request = ControlRequest::Map(MapRequest { memory: id, bytes, pinned_bytes });
-        let timeout = MAP_TIMEOUT + PIN_TIMEOUT_PER_GIB * (pinned_bytes >> 30) as u32;
-        let mapped = link.control_within(timeout, &request, Some(memory.file().as_fd()))?;
+        let file = memory.file().as_fd();
+        let mapped = link.control_within(MAP_TIMEOUT, &request, Some(file))?;
         mapped.map(drop).map_err(|reason| link.lose(&format_args!("cannot map memory: {reason}")))
     }
 }

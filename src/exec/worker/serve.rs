@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
@@ -61,9 +61,15 @@ struct Worker {
     memories: RwLock<HashMap<u64, Arc<MappedMemory>>>,
     bases: RwLock<HashMap<u64, Bases>>,
     runs: Runs,
-    /// Read while an ended run releases its memory.
-    releases: RwLock<()>,
+    releases: Releases,
     faults: Arc<SeenFaults>,
+}
+
+/// The ended runs that have been answered and still hold memory on the GPU.
+#[derive(Default)]
+struct Releases {
+    under_way: Mutex<usize>,
+    done: Condvar,
 }
 
 /// What a lane answers, with the run that has ended.
@@ -252,14 +258,20 @@ impl Worker {
                 Err(failure) => (LaneOutcome::Failed(failure), None),
             };
             let faults = std::mem::take(&mut *self.faults.classes.lock());
-            // The server need not wait for the release of memory, but the next run does.
-            let _releasing = self.releases.read();
-            socket::send(lane, &LaneReply { outcome, faults }, None)?;
-            drop(ended);
+            let reply = LaneReply { outcome, faults };
+            match ended {
+                None => socket::send(lane, &reply, None)?,
+                Some(run) => {
+                    self.releases.release_after(run, || socket::send(lane, &reply, None))?
+                }
+            }
         }
     }
 
     fn answer(&self, request: LaneRequest) -> Result<LaneAnswer, WorkerFailure> {
+        if !matches!(&request, LaneRequest::Advance(request) if request.begin.is_none()) {
+            self.releases.wait();
+        }
         match request {
             LaneRequest::Advance(request) => {
                 let AdvancedCall { advanced, ended } = self.advance(*request)?;
@@ -274,9 +286,6 @@ impl Worker {
 
     fn advance(&self, request: AdvanceRequest) -> Result<AdvancedCall, WorkerFailure> {
         let AdvanceRequest { run, begin, arrived } = request;
-        if begin.is_some() {
-            drop(self.releases.write());
-        }
         let find = |number: u64| self.memories.read().get(&number).cloned();
         let begin = begin.map(|call| {
             move || {
@@ -320,6 +329,25 @@ impl Worker {
             destination.memory.write(to.start as usize, decoded);
         }
         Ok(checked)
+    }
+}
+
+impl Releases {
+    /// Releases what an ended run holds, after `send`, so that the server need not wait for it.
+    fn release_after<T>(&self, run: Box<RunningCall>, send: impl FnOnce() -> T) -> T {
+        *self.under_way.lock() += 1;
+        let sent = send();
+        // A panic is reported by its hook.
+        let _released = catch_unwind(AssertUnwindSafe(|| drop(run)));
+        *self.under_way.lock() -= 1;
+        self.done.notify_all();
+        sent
+    }
+
+    /// Waits until no run holds memory whose end the server may know of.
+    fn wait(&self) {
+        let mut under_way = self.under_way.lock();
+        self.done.wait_while(&mut under_way, |count| *count > 0);
     }
 }
 

@@ -4,7 +4,7 @@
 //! worker. Between pieces, a worker picks the most urgent ready job, so a small job does not wait
 //! for a large one to end. A share of the workers' time is reserved for jobs that have waited long,
 //! so no job starves behind others with short deadlines. Cancelled jobs stop between pieces. A job
-//! whose result another job has computed waits for no worker: one more thread delivers it.
+//! whose result another job has computed need not wait for a worker: one more thread delivers it.
 
 mod queue;
 
@@ -41,7 +41,7 @@ pub trait JobWork: Send + 'static {
         false
     }
 
-    /// Does one piece; `Some` after the last one. Called on a worker thread.
+    /// Does one piece; `Some` after the last one. Called on a thread of the scheduler.
     fn step(&mut self, control: &JobControl) -> Result<Option<Self::Output>>;
 
     /// The log span of the job's steps, created when the job is submitted as number `id`. Its
@@ -212,13 +212,15 @@ impl SchedulerShared {
                 self.job_is_computed.wait(&mut state);
                 continue;
             };
-            MutexGuard::unlocked(&mut state, || {
+            let deliver = move || {
                 job.timing.queue += job.state_entered.elapsed();
                 if !job.job.step(&job.control, job.timing) {
                     job.job.fail(Error::Internal("a computed job has not ended".into()));
                 }
-                drop(job);
-            });
+            };
+            // A panic of a destructor is reported by its hook, and must not end the only thread.
+            let deliver = || catch_unwind(AssertUnwindSafe(deliver));
+            let _delivered = MutexGuard::unlocked(&mut state, deliver);
         }
     }
 

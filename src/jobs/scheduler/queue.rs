@@ -87,12 +87,12 @@ pub trait RunnableJob: Send {
 impl JobQueue {
     /// Puts a job into `computed`, `ready` or `parked`.
     pub fn enqueue(&mut self, mut job: ScheduledJob, now: Instant) -> JobPlace {
-        let (is_ready, number) = (job.job.is_ready(), job.number);
+        let number = job.number;
         if job.job.is_computed() {
             job.state_entered = now;
             self.computed.push_back(job);
             JobPlace::Computed
-        } else if is_ready {
+        } else if job.job.is_ready() {
             let default_deadline = job.state_entered + SENIORITY_AGE;
             let deadline = job.control.deadline().unwrap_or(default_deadline);
             let urgency = deadline.min(default_deadline);

@@ -35,6 +35,10 @@ use crate::{
 /// to a GPU takes the worker's time.
 const BATCH_VECTORS_MAX: usize = 1 << 11;
 
+/// The sums of a job with more vectors are encoded on other threads, as for a job that is computed
+/// alone.
+const DELIVERED_VECTORS_MAX: usize = 64;
+
 /// The waiting MSMs, grouped by what the jobs of a batch have in common.
 #[derive(Default)]
 pub struct WaitingMsms(Mutex<HashMap<BatchKey, Vec<Arc<BatchMember>>>>);
@@ -108,9 +112,11 @@ impl WaitingMsm {
         !matches!(*self.member.state.lock(), MemberState::Taken)
     }
 
-    /// Whether another worker has computed the job.
+    /// Whether another worker has computed the job, and its sums are few enough to be encoded in
+    /// microseconds.
     pub fn is_computed(&self) -> bool {
-        matches!(*self.member.state.lock(), MemberState::Computed(_))
+        let is_computed = || matches!(*self.member.state.lock(), MemberState::Computed(_));
+        self.member.vectors <= DELIVERED_VECTORS_MAX && is_computed()
     }
 
     /// Computes the job together with others that wait, as long as `executor` gains from larger

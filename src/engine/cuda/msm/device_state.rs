@@ -31,7 +31,7 @@ pub struct MsmDeviceState {
     // Leases come first, since fields drop in order: a stream zeroes them after its work.
     pub scalars: Arc<ScalarMemory>,
     pub buckets: DeviceLease,
-    pub results: ResultMemory,
+    pub results: SumMemory,
     pub stream: JobStream,
     pub resident: Arc<ResidentBases>,
     /// Taken to wipe its chunks early.
@@ -43,7 +43,7 @@ pub struct ScalarMemory(pub DeviceLease);
 
 /// What the host reads in the end: the sums of the passes, then the word that identifies the first
 /// refused scalar.
-pub struct ResultMemory(pub DeviceLease);
+pub struct SumMemory(pub DeviceLease);
 
 /// Scalars of 32 bytes, uploaded but not yet decoded. The compute stream decodes them: a kernel
 /// between two copies would wait for a multiprocessor, which the passes' kernels occupy for
@@ -86,7 +86,7 @@ impl ScalarMemory {
     }
 }
 
-impl ResultMemory {
+impl SumMemory {
     /// The bytes of a lease for the sums of `plan`.
     pub fn bytes(plan: &MsmPassPlan) -> u64 {
         plan.output_bytes().next_multiple_of(8) + 8

@@ -12,9 +12,7 @@ use tracing::{debug, debug_span, field, field::Empty};
 use zeroize::Zeroizing;
 
 use self::{
-    device_state::{
-        MsmDeviceState, ResultMemory, ScalarMemory, UndecodedScalars, too_many_scalars,
-    },
+    device_state::{MsmDeviceState, ScalarMemory, SumMemory, UndecodedScalars, too_many_scalars},
     pass_schedule::{PassSchedule, PendingPasses},
 };
 use super::{
@@ -38,6 +36,10 @@ use crate::{
 /// Time the stages of passes with at least this many scalars: timing costs a small MSM a tenth
 /// (`benches/experiments/msm.md`).
 const TIMED_SCALARS_MIN: u64 = 1 << 17;
+
+/// Staged scalars of at most this many bytes are wiped before the sums are returned: that takes
+/// less time than waking another thread (`benches/experiments/transport.md`).
+const WIPED_AT_ONCE_MAX: u64 = 64 << 10;
 
 #[derive(Clone)]
 pub struct GpuMsm(Arc<GpuMsmInner>);
@@ -202,7 +204,7 @@ impl GpuMsmRun {
         let now = Instant::now();
         let passes = PassSchedule::new(&mut plan, now.checked_sub(waited).unwrap_or(now));
         let buckets = cache.lease(compute, plan.bucket_bytes())?;
-        let results = ResultMemory(cache.lease(compute, ResultMemory::bytes(&plan))?);
+        let results = SumMemory(cache.lease(&stream, SumMemory::bytes(&plan))?);
         span.record("tables", plan.windows().tables());
         span.record("plan", field::display(&plan));
         debug!(n, vectors, plan = %plan, "MSM on the device");
@@ -323,8 +325,7 @@ impl MsmRun for GpuMsmRun {
         }
         let results = gpu_msm.read(&state.stream, state.results.0.all())?;
         match state.session.take() {
-            // Nothing that takes long to wipe, since the scalars were in pinned memory.
-            Some(session) if session.staged_bytes() == 0 => drop(session),
+            Some(session) if session.staged_bytes() <= WIPED_AT_ONCE_MAX => drop(session),
             session => gpu_msm.wiper.drop_later(session),
         }
         let (bytes, word) = results.split_last_chunk().ok_or_else(too_many_scalars)?;

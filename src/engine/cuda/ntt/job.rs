@@ -230,7 +230,8 @@ impl<'a> GpuNttJob<'a> {
         let LaunchedTransform { begun, done, check } = transform;
         let _span = debug_span!("ntt_receive", first = rows.start, rows = rows.len()).entered();
         self.streams.download.wait_event(&done)?;
-        // Waits for the transform, so that the copy of the rows holds no chunk of the ring meanwhile.
+        // Waits for the transform. Meanwhile the copy of a word holds a chunk of the ring; those of
+        // the rows hold none yet.
         self.check_elements(&slot)?;
         add_elapsed(&self.device_ns, &begun, &done)?;
         if let Some(evaluations) = &check {
