@@ -50,9 +50,12 @@ impl DeviceContext {
         bytes: usize,
     ) -> Result<PinnedShare, DeviceFault> {
         let base = memory.device_source(0, bytes).as_ptr() as usize;
-        let (parts, is_dropped) = Default::default();
-        let pinning = SharePinning { memory, context: self.clone(), parts, is_dropped };
-        let pinning = Arc::new(pinning);
+        let pinning = Arc::new(SharePinning {
+            memory,
+            context: self.clone(),
+            parts: Mutex::default(),
+            is_dropped: AtomicBool::new(false),
+        });
         let mut parts = (0..bytes)
             .step_by(PINNED_AT_ONCE)
             .map(move |start| base + start..base + bytes.min(start + PINNED_AT_ONCE));
@@ -67,7 +70,10 @@ impl DeviceContext {
             move || {
                 let pinned = parts.try_for_each(|part| pinning.pin(part));
                 pinned.unwrap_or_else(|fault| warn!(%fault, "cannot pin more memory"));
-                debug!(bytes = pinning.memory.pinned_bytes(), "pinned the rest of shared memory");
+                debug!(
+                    bytes = pinning.memory.pinned_bytes(),
+                    "no more shared memory is to be pinned"
+                );
             }
         };
         let rest = thread::Builder::new().name("capstan-pin".into()).spawn(pin_rest);

@@ -81,6 +81,7 @@ impl MsmDeviceState {
 }
 
 impl ScalarMemory {
+    /// The 32 bytes of each of `count` scalars, numbered across all vectors, from `first` on.
     pub fn slice(&self, first: usize, count: usize) -> Result<DeviceSlice<'_, u8>> {
         self.0.all().slice(32 * first, 32 * count).ok_or_else(too_many_scalars)
     }
