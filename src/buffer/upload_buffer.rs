@@ -75,6 +75,11 @@ impl UploadBuffer {
         self.memory.len
     }
 
+    /// Whether the payload lies in memory shared with a client.
+    pub fn is_in_region(&self) -> bool {
+        self.memory.region.is_some()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -84,22 +89,39 @@ impl UploadBuffer {
     /// Errors: `Invalid` if they exceed the payload or it has too many fragments; `Exhausted` if
     /// there is no memory; the upload's failure.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
-        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= self.len());
-        let end = end.ok_or(Error::field("chunk", FieldProblem::TooLarge { max: self.len() }))?;
-        let fresh = {
-            let mut state = self.state_unless_failed()?;
-            if state.claimed.fragments() >= FRAGMENTS_MAX {
-                return Err(Error::field("chunk.offset", FieldProblem::OutOfRange));
-            }
-            self.memory.allocate(&(offset..end))?;
-            state.claimed.insert(offset..end)
-        };
+        let fresh = self.claim("chunk", "chunk.offset", offset, bytes.len() as u64)?;
         for range in &fresh {
             let from = (range.start - offset) as usize..(range.end - offset) as usize;
             self.memory.write(range.start, &bytes[from]);
         }
-        self.mark_received(&fresh);
-        Ok(fresh.iter().map(|range| range.end - range.start).sum())
+        Ok(self.mark_received(&fresh))
+    }
+
+    /// Receives bytes that the client has written to the payload's region, and returns how many of
+    /// them are new.
+    ///
+    /// Errors: those of [`Self::write`], except `Exhausted`.
+    pub fn receive_written(&self, offset: u64, len: u64) -> Result<u64> {
+        let fresh = self.claim("written", "written.offset", offset, len)?;
+        Ok(self.mark_received(&fresh))
+    }
+
+    /// The parts of a range that nobody has claimed before. They have memory now.
+    fn claim(
+        &self,
+        field: &'static str,
+        offset_field: &'static str,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<Range<u64>>> {
+        let end = offset.checked_add(len).filter(|end| *end <= self.len());
+        let end = end.ok_or(Error::field(field, FieldProblem::TooLarge { max: self.len() }))?;
+        let mut state = self.state_unless_failed()?;
+        if state.claimed.fragments() >= FRAGMENTS_MAX {
+            return Err(Error::field(offset_field, FieldProblem::OutOfRange));
+        }
+        self.memory.allocate(&(offset..end))?;
+        Ok(state.claimed.insert(offset..end))
     }
 
     /// Copies `out.len()` bytes from `start` on. They must have been received.
@@ -210,9 +232,10 @@ impl UploadBuffer {
         state.listeners.push(Arc::downgrade(listener));
     }
 
-    fn mark_received(&self, ranges: &[Range<u64>]) {
+    /// Returns the number of bytes.
+    fn mark_received(&self, ranges: &[Range<u64>]) -> u64 {
         if ranges.is_empty() {
-            return;
+            return 0;
         }
         let mut state = self.state.lock();
         state.last_received = Some(Instant::now());
@@ -221,6 +244,7 @@ impl UploadBuffer {
         }
         drop(state);
         self.notify();
+        ranges.iter().map(|range| range.end - range.start).sum()
     }
 
     fn notify(&self) {

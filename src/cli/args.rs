@@ -36,6 +36,9 @@ pub struct GlobalArgs {
     /// PEM file of the authority that signed the server's certificate [default: the system's roots]
     #[arg(long, global = true, value_name = "FILE")]
     pub ca_certificate: Option<PathBuf>,
+    /// Send large payloads in messages, also if the server could share memory with this process
+    #[arg(long, global = true)]
+    pub no_shared_memory: bool,
     /// Do not print progress or timings
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -46,7 +49,9 @@ pub struct GlobalArgs {
 
 impl GlobalArgs {
     pub fn client_builder(&self) -> Result<ClientBuilder> {
-        let mut builder = Client::builder(&self.server).connections(self.connections.into());
+        let mut builder = Client::builder(&self.server)
+            .connections(self.connections.into())
+            .shared_memory(!self.no_shared_memory);
         if let Some(deadline) = self.deadline {
             builder = builder.deadline(deadline);
         }

@@ -94,6 +94,15 @@ impl CallBudget {
         }
     }
 
+    /// Waits until a call through shared memory, which failed with `error`, may be repeated in
+    /// messages. A server that has restarted does not know the memory.
+    pub async fn wait_before_messages(&mut self, error: ClientError) -> Result<()> {
+        if error.field().is_some_and(|field| field.ends_with("region_id")) {
+            return Ok(());
+        }
+        self.wait_before_retry(error).await
+    }
+
     /// Waits before a retry. Returns `error` if it is permanent, no retries are left, or the
     /// deadline would pass during the wait.
     pub async fn wait_before_retry(&mut self, error: ClientError) -> Result<()> {

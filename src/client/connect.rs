@@ -17,6 +17,7 @@ use super::{
     copy_pool::CopyPool,
     error::{ClientError, Result},
     payload::SpareChunks,
+    staging::StagingPool,
 };
 use crate::{
     error::innermost,
@@ -45,6 +46,15 @@ pub struct ClientBuilder {
     deadline: Option<Duration>,
     connect_timeout: Duration,
     retries: u32,
+    shared_memory: bool,
+}
+
+/// What a server says of its limits.
+struct ServerLimits {
+    /// Payload bytes of one message.
+    message_bytes: u64,
+    /// Bytes of all regions; 0 if the server shares no memory.
+    region_bytes: u64,
 }
 
 impl Client {
@@ -65,6 +75,7 @@ impl Client {
             deadline: None,
             connect_timeout: Duration::from_secs(5),
             retries: 3,
+            shared_memory: true,
         }
     }
 }
@@ -116,6 +127,16 @@ impl ClientBuilder {
         self
     }
 
+    /// Whether large payloads may travel through memory that the server shares, instead of
+    /// messages: true by default. It is shared only over the server's Unix socket, and used from the
+    /// third large payload on, since it is slow to set up. The client wipes what no payload has
+    /// overwritten for 100 ms, and returns what it has not used for 10 s.
+    #[must_use]
+    pub fn shared_memory(mut self, is_allowed: bool) -> Self {
+        self.shared_memory = is_allowed;
+        self
+    }
+
     /// Connects and reads the server's limits.
     ///
     /// Errors: `InvalidSetting` if the target or a certificate is unusable; `CannotConnect`;
@@ -132,7 +153,10 @@ impl ClientBuilder {
                 Ok(Err(error)) => return Err(self.connect_error(innermost(&error))),
                 Err(_) => return Err(self.timeout_error()),
             };
-            let message_bytes = self.message_bytes(first.clone()).await?;
+            let limits = self.limits(first.clone()).await?;
+            let message_bytes = limits.message_bytes;
+            let region_bytes = if self.shared_memory { limits.region_bytes } else { 0 };
+            let staging = StagingPool::new(&self.target, region_bytes);
             let mut channels = vec![first];
             channels.resize_with(self.connections, || endpoint.connect_lazy());
             let inner = Arc::new(Connections {
@@ -145,24 +169,28 @@ impl ClientBuilder {
                 chunk_bytes: message_bytes.min(CHUNK_BYTES),
                 copies: CopyPool::default(),
                 spare_chunks: SpareChunks::default(),
+                staging,
             });
             Ok(Client { inner })
         })
     }
 
-    async fn message_bytes(&self, channel: Channel) -> Result<u64> {
+    async fn limits(&self, channel: Channel) -> Result<ServerLimits> {
         let mut admin = AdminClient::new(channel);
         let deadline = CallDeadline::new(Some(self.connect_timeout));
         let request = deadline.request(v1::GetInfoRequest {});
         match deadline.response(admin.get_info(request)).await {
-            Ok(info) => match info.limits.map(|limits| limits.message_payload_bytes) {
-                Some(bytes) if bytes > 0 => Ok(bytes),
+            Ok(info) => match info.limits {
+                Some(limits) if limits.message_payload_bytes > 0 => Ok(ServerLimits {
+                    message_bytes: limits.message_payload_bytes,
+                    region_bytes: limits.region_bytes,
+                }),
                 _ => Err(ClientError::invalid_response("the response has no limits")),
             },
             Err(ClientError::DeadlineExceeded) => Err(self.timeout_error()),
             Err(ClientError::ConnectionLost(problem)) => Err(self.connect_error(problem)),
             Err(ClientError::Refused(refusal)) if refusal.code == Code::PermissionDenied => {
-                Ok(MESSAGE_BYTES_DEFAULT)
+                Ok(ServerLimits { message_bytes: MESSAGE_BYTES_DEFAULT, region_bytes: 0 })
             }
             Err(ClientError::Refused(refusal)) if refusal.reason_text.is_empty() => {
                 Err(ClientError::invalid_response(refusal.message))

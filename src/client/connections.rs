@@ -11,7 +11,10 @@ use std::{
 
 use tonic::transport::Channel;
 
-use super::{call::CallBudget, copy_pool::CopyPool, frames::FrameChannel, payload::SpareChunks};
+use super::{
+    call::CallBudget, copy_pool::CopyPool, frames::FrameChannel, payload::SpareChunks,
+    staging::StagingPool,
+};
 use crate::wire::v1::{
     admin_client::AdminClient, compute_client::ComputeClient, store_client::StoreClient,
 };
@@ -36,6 +39,7 @@ pub(crate) struct Connections {
     pub chunk_bytes: u64,
     pub copies: CopyPool,
     pub spare_chunks: SpareChunks,
+    pub staging: Arc<StagingPool>,
 }
 
 impl fmt::Debug for Client {

@@ -21,7 +21,8 @@
 //!   that a server on the same host reads and writes in place.
 //! - `blocking`: a client without async.
 //! - `payload`, `upload`, `striped_upload`, `download`: resumable transfers over several
-//!   connections. `release`: releases unfinished uploads. `frames`: bodies of streamed calls.
+//!   connections. `region`, `staging`, `staged_transfer`: transfers through memory that a server on
+//!   the same host shares. `release`: releases unfinished uploads. `frames`: bodies of streamed calls.
 //! - `call`: deadlines and retries. `error`: errors. `convert`: conversion from and to messages.
 
 mod admin;
@@ -41,9 +42,12 @@ mod ntt_spec;
 mod options;
 mod payload;
 mod program;
+mod region;
 mod release;
 mod run;
 mod shared_vector;
+mod staged_transfer;
+mod staging;
 mod striped_upload;
 mod types;
 mod upload;

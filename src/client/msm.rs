@@ -7,13 +7,15 @@ use bytes::Bytes;
 use super::{
     BasesHandle, BasesId, Client, CurvePoint, EncodedMsmResult, MsmOptions, MsmResult, ScalarInput,
     UploadKey,
-    call::{CallBudget, CallFuture},
+    call::{CallBudget, CallDeadline, CallFuture},
     convert,
     error::{ClientError, Result},
     frames,
-    options::{ScalarPayload, UploadedScalars},
+    options::{Progress, ScalarPayload, UploadedScalars},
+    payload::OutgoingBytes,
+    staged_transfer::StagedUpload,
     striped_upload::{PutHeader, UploadLane, UploadStripes},
-    upload::ChunkQueue,
+    upload::{ChunkQueue, MessageSender, send_copied},
 };
 use crate::{
     curve::{
@@ -24,6 +26,15 @@ use crate::{
     error::FieldProblem,
     wire::v1::{self, msm_request::Scalars, msm_spec::Bases, msm_stream_request::Message},
 };
+
+/// Scalars in this process.
+struct LocalScalars<'a> {
+    bytes: OutgoingBytes<'a>,
+    encoding: i32,
+    count: u64,
+    /// The region that begins with them.
+    region: Option<[u8; 16]>,
+}
 
 impl Client {
     /// Computes the sum of `scalars[i] * bases[i]`.
@@ -126,6 +137,7 @@ impl Client {
                 result_encoding: v1::ResultEncoding::from(options.result_encoding).into(),
                 verify: v1::Verify::from(options.verify).into(),
             };
+            let region = scalars.region_id();
             let (result, upload_time) = match scalars.into_payload() {
                 Err(UploadedScalars { id, first }) => {
                     let upload_id = id.to_bytes();
@@ -142,7 +154,13 @@ impl Client {
                         return Err(ClientError::length("scalars", expected, count));
                     }
                     let encoding = convert::scalar_encoding(encoding)?;
-                    if bytes.len() + inline_bytes <= self.inner.message_bytes {
+                    let scalars = LocalScalars { bytes, encoding, count, region };
+                    let shared =
+                        self.msm_in_region(&spec, &scalars, &options.progress, &mut call).await?;
+                    let LocalScalars { bytes, .. } = scalars;
+                    if let Some((result, upload_time)) = shared {
+                        (result, Some(upload_time))
+                    } else if bytes.len() + inline_bytes <= self.inner.message_bytes {
                         let data = bytes.as_single_chunk(&self.inner.copies);
                         let scalars = Scalars::Inline(v1::InlineVector { encoding, data });
                         (self.msm_unary(spec, scalars, &mut call).await?, None)
@@ -174,6 +192,67 @@ impl Client {
         required_result(call.unary(request, send).await?.result)
     }
 
+    /// Computes an MSM whose scalars travel through shared memory. Returns the time of the upload,
+    /// too. `None` if there is no such memory, or no longer.
+    async fn msm_in_region(
+        &self,
+        spec: &v1::MsmSpec,
+        scalars: &LocalScalars<'_>,
+        progress: &Option<Progress>,
+        call: &mut CallBudget,
+    ) -> Result<Option<(v1::MsmResult, Duration)>> {
+        let &LocalScalars { ref bytes, encoding, count, region } = scalars;
+        if let Some(id) = region {
+            let region_id = Bytes::copy_from_slice(&id);
+            let header = v1::RegionUpload { region_id, offset: 0, encoding, count };
+            let all = |send: &(dyn Fn(v1::WrittenRange) + Sync)| {
+                send(v1::WrittenRange { offset: 0, length: bytes.len() });
+                false
+            };
+            let result = self.msm_shared(spec, header, 1, all, call.deadline).await;
+            return match result {
+                Ok(result) => Ok(Some((result, Duration::ZERO))),
+                Err(error) => call.wait_before_messages(error).await.map(|()| None),
+            };
+        }
+        let Some(memory) = self.staged_memory(bytes.len()) else { return Ok(None) };
+        let upload = StagedUpload::new(bytes, &memory, 0, &self.inner.copies);
+        let mut upload = upload.with_progress(progress.clone(), bytes.len());
+        let (header, pieces) = (upload.header(encoding, count), upload.pieces());
+        let copy = |send: &(dyn Fn(v1::WrittenRange) + Sync)| upload.copy_batch(send);
+        match self.msm_shared(spec, header, pieces, copy, call.deadline).await {
+            Ok(result) => {
+                let elapsed = upload.elapsed();
+                memory.release();
+                Ok(Some((result, elapsed)))
+            }
+            Err(error) => call.wait_before_messages(error).await.map(|()| None),
+        }
+    }
+
+    /// Sends the ranges that `copy` has written, as [`send_copied`] does.
+    async fn msm_shared(
+        &self,
+        spec: &v1::MsmSpec,
+        scalars: v1::RegionUpload,
+        pieces: usize,
+        mut copy: impl FnMut(&(dyn Fn(v1::WrittenRange) + Sync)) -> bool,
+        deadline: CallDeadline,
+    ) -> Result<v1::MsmResult> {
+        let (spec, region_scalars) = (Some(spec.clone()), Some(scalars));
+        let header = v1::MsmStreamHeader { spec, scalars: None, region_scalars };
+        let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
+        let wrap = |range| v1::MsmStreamRequest { message: Some(Message::Written(range)) };
+        let copy = |sender: &MessageSender<_>| copy(&|range| sender.send(wrap(range)));
+        let mut compute = self.compute();
+        let job = async |stream| {
+            let request = frames::send(deadline.request(stream));
+            Ok(compute.msm_stream(request).await?.into_inner())
+        };
+        let response = send_copied(header, pieces, copy, job);
+        required_result(deadline.until_deadline(response).await?.result)
+    }
+
     /// Sends the scalars over the job's stream and further ones.
     async fn msm_streamed(
         &self,
@@ -193,7 +272,8 @@ impl Client {
             let UploadStripes { id, count } = lane.streams();
             let (upload_id, streams) = (id.to_bytes(), count);
             let scalars = v1::VectorUpload { upload_id, streams, ..scalars.clone() };
-            let header = v1::MsmStreamHeader { spec: Some(spec.clone()), scalars: Some(scalars) };
+            let (spec, scalars) = (Some(spec.clone()), Some(scalars));
+            let header = v1::MsmStreamHeader { spec, scalars, region_scalars: None };
             let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
             let wrap = |chunk| v1::MsmStreamRequest { message: Some(Message::Chunk(chunk)) };
             let mut compute = self.compute_on(lane.number);

@@ -3,6 +3,7 @@
 use std::{mem, time::Duration};
 
 use ark_ff::Zero;
+use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
@@ -18,7 +19,9 @@ use super::{
     ntt_spec::NttCallSpec,
     payload::{OutgoingBytes, OwnedElements},
     release::ReleaseOnDrop,
+    staged_transfer::{StagedUpload, copy_result},
     striped_upload::PutHeader,
+    upload::{MessageSender, send_copied},
 };
 use crate::{
     curve::{
@@ -190,7 +193,10 @@ impl Client {
             let mut call = self.begin_call(options.deadline);
             let verify = options.verify;
             let bytes = rows.input_bytes().max(rows.output_bytes());
-            let reply = if bytes <= self.inner.message_bytes {
+            let shared = self.ntt_in_region(&spec, rows, &options.progress, &mut call).await?;
+            let reply = if let Some(reply) = shared {
+                reply
+            } else if bytes <= self.inner.message_bytes {
                 self.ntt_in_message(spec.message, rows, &mut call).await?
             } else if bytes < STRIPED_BYTES || self.inner.channels.len() == 1 {
                 self.ntt_streamed(spec, rows, options.progress, &mut call).await?
@@ -235,6 +241,59 @@ impl Client {
         call.unary(request, send).await
     }
 
+    /// Transforms rows that travel through shared memory. `None` if there is no such memory, or no
+    /// longer.
+    async fn ntt_in_region(
+        &self,
+        spec: &NttCallSpec,
+        rows: &mut RowBuffers<'_>,
+        progress: &Option<Progress>,
+        call: &mut CallBudget,
+    ) -> Result<Option<NttReply>> {
+        let (sent, total) = (rows.input_bytes(), rows.total_bytes());
+        // The result begins at a page.
+        let output = sent.next_multiple_of(4096);
+        let Some(memory) = self.staged_memory(output + rows.output_bytes()) else {
+            return Ok(None);
+        };
+        let v1::VectorUpload { encoding, count, .. } = spec.upload;
+        let (deadline, payload) = (call.deadline, rows.payload());
+        let upload = StagedUpload::new(&payload, &memory, 0, &self.inner.copies);
+        let mut upload = upload.with_progress(progress.clone(), total);
+        let region_input = Some(upload.header(encoding, count));
+        let region_id = Bytes::copy_from_slice(&memory.region_id());
+        let region_output = Some(v1::RegionPlace { region_id, offset: memory.start() + output });
+        let spec = Some(spec.message.clone());
+        let header = v1::NttStreamHeader { spec, input: None, region_input, region_output };
+        let header = v1::NttStreamRequest { message: Some(Message::Header(header)) };
+        let wrap = |range| v1::NttStreamRequest { message: Some(Message::Written(range)) };
+        let pieces = upload.pieces();
+        let copy = |sender: &MessageSender<_>| upload.copy_batch(|range| sender.send(wrap(range)));
+        let mut compute = self.compute();
+        let job = async |stream| {
+            let mut request = frames::send(deadline.request(stream));
+            let kept = frames::keep_response(&mut request);
+            let response = compute.ntt_stream(request).await?;
+            let mut responses = kept.messages(response, RESPONSE_BYTES_MAX).await?;
+            Ok((responses.message().await?, responses))
+        };
+        let received = DownloadProgress::new(None, 0, 0);
+        let reply = async {
+            let (first, responses) = send_copied(header, pieces, copy, job).await?;
+            receive_rows(first, responses, &mut [], &received).await
+        };
+        let result = match deadline.until_deadline(reply.boxed()).await {
+            Ok(result) => Some(result),
+            Err(error) => return call.wait_before_messages(error).await.map(|()| None),
+        };
+        let (upload, started) = (Some(upload.elapsed()), Instant::now());
+        drop(payload);
+        copy_result(&memory, output as usize, rows.output(), &self.inner.copies);
+        DownloadProgress::new(progress.clone(), sent, total).add(rows.output_bytes());
+        memory.release();
+        Ok(Some(NttReply { result, upload, download: started.elapsed() }))
+    }
+
     /// Sends and receives on one stream. Not retried once the result has begun to arrive: it may
     /// overwrite the input.
     async fn ntt_streamed(
@@ -250,7 +309,8 @@ impl Client {
             let upload = self.chunk_queue(rows.payload(), progress.clone()).with_total(total);
             let upload_id = UploadKey::random()?.to_bytes();
             let input = Some(v1::VectorUpload { upload_id, streams: 1, ..spec.upload.clone() });
-            let header = v1::NttStreamHeader { spec: Some(spec.message.clone()), input };
+            let spec = Some(spec.message.clone());
+            let header = v1::NttStreamHeader { spec, input, ..Default::default() };
             let header = v1::NttStreamRequest { message: Some(Message::Header(header)) };
             let wrap = |chunk| v1::NttStreamRequest { message: Some(Message::Chunk(chunk)) };
             let mut compute = self.compute();

@@ -138,7 +138,7 @@ pub enum ScalarInput<'a> {
         /// The elements, one after another.
         bytes: Bytes,
     },
-    /// Borrowed elements that runs read in place, if the vector is shared. Other calls send them.
+    /// Borrowed elements, which MSMs and runs read in place if the vector is shared.
     SharedVector(&'a SharedVector),
     /// A vector on the server, complete or still being uploaded.
     Upload(UploadKey),
@@ -165,6 +165,14 @@ pub(crate) struct ScalarPayload<'a> {
 
 impl<'a> ScalarInput<'a> {
     /// `Err` if the elements are on the server.
+    /// The region that begins with the elements.
+    pub(crate) fn region_id(&self) -> Option<[u8; 16]> {
+        match self {
+            Self::SharedVector(vector) => vector.region_id(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn into_payload(self) -> Result<ScalarPayload<'a>, UploadedScalars> {
         let (encoding, bytes) = match self {
             Self::Fr(scalars) => {

@@ -25,11 +25,14 @@ pub(crate) enum OutgoingBytes<'a> {
 
 impl<'a> OutgoingBytes<'a> {
     pub fn len(&self) -> u64 {
-        let len = match self {
-            Self::Secret(bytes) | Self::Public(bytes) => bytes.len(),
-            Self::Shared(bytes) => bytes.len(),
-        };
-        len as u64
+        self.as_slice().len() as u64
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Secret(bytes) | Self::Public(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
     }
 
     fn chunk(&self, range: &Range<u64>, pool: &Arc<ChunkPool>) -> Bytes {

@@ -13,10 +13,11 @@ use std::{
     time::Duration,
 };
 
-use futures_util::Stream;
+use futures_util::{FutureExt, Stream};
 use parking_lot::Mutex;
 use tokio::{
     sync::mpsc,
+    task::yield_now,
     time::{Instant, Sleep, sleep},
 };
 
@@ -32,6 +33,8 @@ const QUEUED_CHUNKS: usize = 8;
 /// Chunks prepared per wakeup of the caller's thread: saves up to a fifth of an upload's time
 /// (`benches/experiments/transport.md`).
 const CHUNKS_PER_WAKEUP: usize = QUEUED_CHUNKS / 2;
+/// The tasks of the connection, which send the header, may be next on the caller's thread.
+const YIELDS_BEFORE_COPIES: usize = 3;
 /// How long an abandoned stream waits for its reset. The wait ends earlier unless the server
 /// responded early and still reads the stream.
 const RESET_WAIT: Duration = Duration::from_secs(1);
@@ -88,6 +91,11 @@ impl<'a> ChunkQueue<'a> {
 
     pub fn len(&self) -> u64 {
         self.payload.len()
+    }
+
+    /// The number of chunks, if no lane breaks.
+    pub fn chunks(&self) -> usize {
+        self.payload.len().div_ceil(self.chunk_bytes) as usize
     }
 
     /// Time from the first chunk to the last one.
@@ -198,6 +206,46 @@ pub(crate) async fn send_messages<M, T, F: Future<Output = Result<T>>>(
         () = feed => {}
     }
     response.await
+}
+
+/// Sends the header and the messages that `copy` sends for one batch after another until it returns
+/// false: `pieces` messages at most. Meanwhile, `call` awaits the response to the stream. An early
+/// response ends the stream.
+pub(crate) async fn send_copied<M, T, F: Future<Output = Result<T>>>(
+    header: M,
+    pieces: usize,
+    mut copy: impl FnMut(&MessageSender<M>) -> bool,
+    call: impl FnOnce(MessageStream<M>) -> F,
+) -> Result<T> {
+    // With the header and the end, no message waits.
+    let (sender, messages) = mpsc::channel(pieces + 2);
+    let mut response = pin!(call(MessageStream { messages, abandoned: None }));
+    let sender = MessageSender(sender);
+    sender.send(header);
+    for _ in 0..YIELDS_BEFORE_COPIES {
+        if let Some(early) = response.as_mut().now_or_never() {
+            return early;
+        }
+        yield_now().await;
+    }
+    while copy(&sender) {
+        if let Some(early) = response.as_mut().now_or_never() {
+            return early;
+        }
+        yield_now().await;
+    }
+    let _ = sender.0.try_send(None);
+    response.await
+}
+
+/// Sends messages of a stream that has room for all of them.
+pub(crate) struct MessageSender<M>(mpsc::Sender<Option<M>>);
+
+impl<M> MessageSender<M> {
+    pub fn send(&self, message: M) {
+        // Fails if the stream has ended; the response says why.
+        let _ = self.0.try_send(Some(message));
+    }
 }
 
 /// The messages of a stream, which only its sender ends. A stream abandoned half-way must not look

@@ -16,6 +16,6 @@ pub use bases::{JobBases, UncheckedBases};
 pub use host::ComputeHost;
 pub use import::{BasesImport, ImportJob, ImportedBases};
 pub use program::{ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork};
-pub use program_input::ProgramJobInput;
+pub use program_input::{InputPayload, ProgramJobInput};
 pub use report::JobReport;
 pub use scheduler::{FinishedJob, JobTicket, JobWaker, JobWork, Scheduler};

@@ -14,11 +14,18 @@ use crate::{
 /// Bytes of a region that are copied at a time.
 const COPIED_BYTES: usize = 256 << 10;
 
-#[derive(Clone)]
-pub struct ProgramJobInput {
+/// The memory of an input.
+pub struct InputPayload {
     pub payload: Arc<UploadBuffer>,
     /// Memory for a copy of a payload in a region, if the job reads it again when the client or the
     /// job itself may have changed it.
+    pub copy: Option<Arc<UploadBuffer>>,
+}
+
+#[derive(Clone)]
+pub struct ProgramJobInput {
+    pub payload: Arc<UploadBuffer>,
+    /// Like [`InputPayload::copy`].
     pub copy: Option<Arc<UploadBuffer>>,
     pub encoding: ScalarEncoding,
     pub reduce: bool,
@@ -38,12 +45,15 @@ impl ProgramJobInput {
     }
 
     pub(super) fn has_arrived(&self) -> bool {
-        self.has_received(&(0..self.count))
+        self.payload.has_received(self.byte_range())
     }
 
-    /// Whether these elements of the input have arrived.
+    /// Whether these elements of the input have arrived; all of them, if a copy is still to be made.
     pub(super) fn has_received(&self, elements: &Range<u64>) -> bool {
-        self.payload.has_received(self.bytes_of(elements))
+        match self.copy {
+            Some(_) => self.has_arrived(),
+            None => self.payload.has_received(self.bytes_of(elements)),
+        }
     }
 
     /// If the input has memory for a copy, fills it and reads it from now on.

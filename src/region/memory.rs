@@ -129,7 +129,6 @@ impl SharedMemory {
     /// may mix old and new bytes.
     ///
     /// Shape: the range lies in the memory.
-    #[cfg(feature = "server")]
     pub fn read(&self, start: usize, out: &mut [u8]) {
         let from = self.address(start, out.len());
         // SAFETY: the range is mapped, and this process reads and writes it through pointers only.
@@ -153,7 +152,6 @@ impl SharedMemory {
     /// Writes `bytes`, starting at byte number `start`.
     ///
     /// Shape: the range lies in the memory.
-    #[cfg(feature = "server")]
     pub fn write(&self, start: usize, bytes: &[u8]) {
         let to = self.address(start, bytes.len());
         // SAFETY: as in `read`.
@@ -163,7 +161,6 @@ impl SharedMemory {
     /// Zeroes a range.
     ///
     /// Shape: the range lies in the memory.
-    #[cfg(feature = "server")]
     pub fn wipe(&self, start: usize, len: usize) {
         let to = self.address(start, len);
         // SAFETY: as in `read`.
@@ -228,7 +225,6 @@ impl SharedMemory {
         unsafe { slice::from_raw_parts_mut(self.map.as_mut_ptr(), self.map.len()) }
     }
 
-    #[cfg(feature = "server")]
     fn address(&self, start: usize, len: usize) -> *mut u8 {
         let is_inside = start.checked_add(len).is_some_and(|end| end <= self.size());
         assert!(is_inside, "bytes {start} to {start} + {len} of {}", self.size());

@@ -9,17 +9,19 @@ use super::{
     estimate::estimate,
     msm,
     ntt::{self, AdmittedNtt},
-    receive::{self, StreamedUploads, UploadChunk},
+    receive::{self, PieceContent, UploadPiece},
     response,
     response_queue::ResponseStream,
     run::AdmittedRun,
     single_step::GivenVector,
     state::ServerState,
     streamed_body,
+    streamed_uploads::{FoundVector, StreamedUploads},
 };
 use crate::{
     buffer::UploadBuffer,
     error::{Error, FieldProblem},
+    jobs::InputPayload,
     store::UploadUseGuard,
     wire::{
         decode::{self, UploadId, required},
@@ -62,7 +64,7 @@ impl UnaryPayload {
         match source {
             UnarySource::Upload { id, offset } => {
                 let upload = call.state.uploads.get(id)?;
-                let vector = GivenVector { offset, ..GivenVector::whole(upload.vector()?) };
+                let vector = GivenVector { offset, ..GivenVector::whole(upload.vector()?.spec()) };
                 let (payload, in_use) = (upload.payload.clone(), Some(upload.begin_use()));
                 Ok(Self { vector, payload, admitted_bytes: 0, _upload_in_use: in_use })
             }
@@ -77,6 +79,10 @@ impl UnaryPayload {
                 Ok(Self { vector, payload, admitted_bytes: len as u64, _upload_in_use: None })
             }
         }
+    }
+
+    fn memory(&self) -> InputPayload {
+        InputPayload { payload: self.payload.clone(), copy: None }
     }
 }
 
@@ -97,7 +103,7 @@ impl Compute for ComputeService {
             let requested = decode::msm_spec(request.spec)?;
             let input = UnaryPayload::open(&call, source)?;
             let job = msm::admit(&call, requested, input.vector, input.admitted_bytes)?;
-            let finished = job.submit(&call, input.payload.clone()).await?;
+            let finished = job.submit(&call, input.memory()).await?;
             let result = msm::result(finished, input.payload.receive_time_since(call.started));
             Ok(v1::MsmResponse { result: Some(result) })
         })
@@ -117,19 +123,22 @@ impl Compute for ComputeService {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
             let requested = decode::msm_spec(header.spec)?;
-            let vector = decode::vector_upload(required("header.scalars", header.scalars)?)?;
-            let bytes = call.unadmitted_payload_bytes(&vector)?;
-            let job = msm::admit(&call, requested, GivenVector::whole(&vector), bytes)?;
-            let mut input = StreamedUploads::open(&call, [vector])?;
-            let ticket = job.submit(&call, input.payload(0).clone());
-            let chunk_of = |message: v1::MsmStreamRequest| {
-                UploadChunk::of_only_upload(match message.message {
-                    Some(Message::Chunk(chunk)) => Some(chunk),
+            let (scalars, in_region) = (header.scalars, header.region_scalars);
+            let scalars = decode::streamed_vector("header.scalars", scalars, in_region)?;
+            let scalars = FoundVector::find_for(&call, scalars, requested.verify)?;
+            let (bytes, given) = (scalars.unadmitted_bytes(&call)?, scalars.spec());
+            let job = msm::admit(&call, requested, GivenVector::whole(given), bytes)?;
+            let mut input = StreamedUploads::only(&call, scalars)?;
+            let ticket = job.submit(&call, input.payload(0));
+            let piece_of = |message: v1::MsmStreamRequest| {
+                UploadPiece::of_only_upload(match message.message {
+                    Some(Message::Chunk(chunk)) => Some(PieceContent::Chunk(chunk)),
+                    Some(Message::Written(range)) => Some(PieceContent::Written(range)),
                     _ => None,
                 })
             };
-            let chunks = receive::receive_chunks(stream, input.begin_streams(), idle, chunk_of);
-            let finished = receive::receive_during_job(chunks, ticket).await;
+            let pieces = receive::receive_pieces(stream, input.begin_streams(), idle, piece_of);
+            let finished = receive::receive_during_job(pieces, ticket).await;
             input.end(finished.as_ref().err());
             let receive_time = input.receive_time_since(call.started);
             Ok(v1::MsmStreamResponse { result: Some(msm::result(finished?, receive_time)) })
@@ -149,13 +158,14 @@ impl Compute for ComputeService {
             };
             let spec = decode::ntt_spec(request.spec)?;
             let input = UnaryPayload::open(&call, source)?;
-            let admitted = AdmittedNtt::admit(&call, spec, input.vector, input.admitted_bytes)?;
+            let admitted =
+                AdmittedNtt::admit(&call, spec, input.vector, input.admitted_bytes, None)?;
             let max = call.state.settings.message_payload_bytes_max;
             if !request.keep && admitted.rows.len() > max {
                 return Err(Error::field("keep", FieldProblem::TooLarge { max }).into());
             }
-            let AdmittedNtt { job, encoding, rows } = admitted;
-            let finished = job.submit(&call, input.payload.clone()).await?;
+            let AdmittedNtt { job, encoding, rows, .. } = admitted;
+            let finished = job.submit(&call, input.memory()).await?;
             let output_ready = Instant::now();
             let mut result = ntt::result(finished, input.payload.receive_time_since(call.started));
             let output = if request.keep {
@@ -186,18 +196,22 @@ impl Compute for ComputeService {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
             let spec = decode::ntt_spec(header.spec)?;
-            let vector = decode::vector_upload(required("header.input", header.input)?)?;
-            let bytes = call.unadmitted_payload_bytes(&vector)?;
-            let job = AdmittedNtt::admit(&call, spec, GivenVector::whole(&vector), bytes)?;
-            let input = StreamedUploads::open(&call, [vector])?;
-            let chunk_of = |message: v1::NttStreamRequest| {
-                UploadChunk::of_only_upload(match message.message {
-                    Some(Message::Chunk(chunk)) => Some(chunk),
+            let input = decode::streamed_vector("header.input", header.input, header.region_input)?;
+            let input = FoundVector::find_for(&call, input, spec.verify)?;
+            let bytes = input.unadmitted_bytes(&call)?;
+            let output = ntt::find_output(&call, &spec, header.region_output, &input)?;
+            let given = GivenVector::whole(input.spec());
+            let job = AdmittedNtt::admit(&call, spec, given, bytes, output)?;
+            let input = StreamedUploads::only(&call, input)?;
+            let piece_of = |message: v1::NttStreamRequest| {
+                UploadPiece::of_only_upload(match message.message {
+                    Some(Message::Chunk(chunk)) => Some(PieceContent::Chunk(chunk)),
+                    Some(Message::Written(range)) => Some(PieceContent::Written(range)),
                     _ => None,
                 })
             };
-            let chunks = receive::receive_chunks(stream, input.begin_streams(), idle, chunk_of);
-            ntt::stream_rows(&call, job, input).send_after(chunks).await
+            let pieces = receive::receive_pieces(stream, input.begin_streams(), idle, piece_of);
+            ntt::stream_rows(&call, job, input).send_after(pieces).await
         })
         .await
     }
@@ -217,9 +231,9 @@ impl Compute for ComputeService {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
             let run = AdmittedRun::admit(&call, decode::run_spec(header)?)?;
-            let (uploads, chunk_of) = (run.begin_streams(), run.chunk_reader());
-            let chunks = receive::receive_chunks(stream, uploads, idle, chunk_of);
-            run.submit(&call).send_after(chunks).await
+            let (uploads, piece_of) = (run.begin_streams(), run.piece_reader());
+            let pieces = receive::receive_pieces(stream, uploads, idle, piece_of);
+            run.submit(&call).send_after(pieces).await
         })
         .await
     }

@@ -30,6 +30,7 @@ mod state;
 mod status;
 mod store;
 mod streamed_body;
+mod streamed_uploads;
 mod tls;
 mod unary_body;
 

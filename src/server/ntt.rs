@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use super::{
     call::CallContext,
     call_record,
-    receive::StreamedUploads,
+    program_call::find_slice,
     response,
     result_stream::{ResultStream, SentVector, StreamTimes, StreamedResult},
     single_step::{self, GivenVector, SingleStepJob},
+    streamed_uploads::{FoundVector, StreamedUploads},
 };
 use crate::{
-    buffer::UploadBuffer,
+    buffer::{RegionSlice, UploadBuffer},
     curve::{NttPlan, scalars::ScalarEncoding},
     error::{Error, FieldProblem, Result},
     exec::start_run,
@@ -20,7 +21,7 @@ use crate::{
     program::{InputSpec, OutputKind, OutputSpec},
     verify::Verification,
     wire::{
-        decode::{RequestedNtt, UploadId, VectorUploadHeader},
+        decode::{RegionVector, RequestedNtt, UploadId, VectorUploadHeader, region_place},
         v1::{self, ntt_stream_response::Message},
     },
 };
@@ -28,13 +29,33 @@ use crate::{
 pub struct AdmittedNtt {
     pub job: SingleStepJob,
     pub encoding: ScalarEncoding,
-    /// Receives the encoded rows, concatenated. Holds the permit for their bytes.
+    /// Receives the encoded rows, concatenated. Holds the permit for their bytes, unless they are
+    /// in a region.
     pub rows: Arc<UploadBuffer>,
+}
+
+/// The part of a region that the result is written to.
+///
+/// Errors: `LocalOnly`; `Invalid` for an unknown region, a part beyond its end, or one that
+/// overlaps the input.
+pub fn find_output(
+    call: &CallContext,
+    spec: &RequestedNtt,
+    place: Option<v1::RegionPlace>,
+    input: &FoundVector,
+) -> Result<Option<RegionSlice>> {
+    let Some(place) = place else { return Ok(None) };
+    let vector = RegionVector { place: region_place(place)?, encoding: spec.output_encoding };
+    let slice = find_slice(call, vector, (spec.batch as u64) << spec.plan.lg_n)?;
+    match input.slice().is_some_and(|input| slice.overlaps(input)) {
+        true => Err(Error::field("region_output.offset", FieldProblem::Overlap)),
+        false => Ok(Some(slice)),
+    }
 }
 
 impl AdmittedNtt {
     /// Checks the lengths and admits the job. `payload_bytes` are those admitted separately for the
-    /// input.
+    /// input. The rows are written to `output`, if that is given.
     ///
     /// Errors: `Invalid`, `Exhausted`, `Draining`.
     pub fn admit(
@@ -42,13 +63,17 @@ impl AdmittedNtt {
         requested: RequestedNtt,
         input: GivenVector,
         payload_bytes: u64,
+        output: Option<RegionSlice>,
     ) -> Result<Self> {
         let RequestedNtt { plan, batch, row_length, reduce, output_encoding, verify } = requested;
         if !input.encoding.is_full() {
             return Err(Error::field("encoding", FieldProblem::OutOfRange));
         }
         let elements = input.rows("input", batch, row_length)?;
-        let result_bytes = ((batch as u64) << plan.lg_n) * 32;
+        let result_bytes = match output {
+            Some(_) => 0,
+            None => ((batch as u64) << plan.lg_n) * 32,
+        };
         let payload_bytes = result_bytes.saturating_add(payload_bytes);
         // Before the program is made, which refuses vectors that fit no memory with another error.
         call.check_fits(payload_bytes)?;
@@ -58,7 +83,11 @@ impl AdmittedNtt {
         call.check_fits(working_bytes.saturating_add(payload_bytes))?;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit(working_bytes, 1)?;
-        let rows = UploadBuffer::new(&call.state.payloads, result_bytes, result_permit);
+        let pool = &call.state.payloads;
+        let rows = match output {
+            Some(slice) => UploadBuffer::to_region(pool, slice),
+            None => UploadBuffer::new(pool, result_bytes, result_permit),
+        };
         let (rows, encoding) = (Arc::new(rows), output_encoding);
         let job = SingleStepJob {
             call: "ntt",
@@ -114,14 +143,17 @@ pub fn store_rows(
 /// The rows of an NTT, sent as they are computed.
 pub struct StreamedRows;
 
-/// Queues `job` at once. `input` has one upload.
+/// Queues `job` at once. `input` has one upload. Rows in a region are not sent.
 pub fn stream_rows(
     call: &CallContext,
     AdmittedNtt { job, rows, .. }: AdmittedNtt,
     input: StreamedUploads,
 ) -> ResultStream<StreamedRows> {
-    let (vectors, verify) = (vec![SentVector { output: 0, payload: rows }], job.verify);
-    let ticket = job.submit(call, input.payload(0).clone());
+    let (mut vectors, verify) = (Vec::new(), job.verify);
+    if !rows.is_in_region() {
+        vectors.push(SentVector { output: 0, payload: rows });
+    }
+    let ticket = job.submit(call, input.payload(0));
     ResultStream::new(call, StreamedRows, verify, vectors, input, ticket)
 }
 

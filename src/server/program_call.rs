@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{call::CallContext, state::ServerState};
+use super::{call::CallContext, state::ServerState, streamed_uploads::FoundVector};
 use crate::{
     buffer::RegionSlice,
     curve::points::Bases,
@@ -13,15 +13,14 @@ use crate::{
     program::{ExternalOperand, InputSpec, StepProblem, ValueId, ValueType, VectorShape},
     store::UploadUseGuard,
     wire::decode::{
-        InputSource, ObjectId, ProgramRef, RegionVector, RunInput, UploadId, VectorUploadHeader,
+        InputSource, ObjectId, ProgramRef, RegionPlace, RegionVector, RunInput, UploadId,
+        VectorUploadHeader,
     },
 };
 
 pub struct FoundInput {
     pub source: FoundSource,
     pub reduce: bool,
-    /// Whether the job reads a copy of the part of a region.
-    pub is_copied: bool,
 }
 
 pub enum FoundSource {
@@ -35,10 +34,12 @@ pub enum FoundSource {
         upload: UploadUseGuard,
         offset: u64,
     },
-    Upload(VectorUploadHeader),
+    Streamed(FoundVector),
     Region {
         spec: InputSpec,
         slice: RegionSlice,
+        /// Whether the job reads a copy.
+        is_copied: bool,
     },
 }
 
@@ -48,9 +49,7 @@ impl FoundInput {
             FoundSource::Inline { spec, .. }
             | FoundSource::Stored { spec, .. }
             | FoundSource::Region { spec, .. } => *spec,
-            FoundSource::Upload(VectorUploadHeader { encoding, count, .. }) => {
-                InputSpec { encoding: *encoding, count: *count }
-            }
+            FoundSource::Streamed(vector) => vector.spec(),
         }
     }
 
@@ -59,8 +58,21 @@ impl FoundInput {
         match &self.source {
             FoundSource::Inline { data, .. } => Ok(data.len() as u64),
             FoundSource::Stored { .. } => Ok(0),
-            FoundSource::Region { slice, .. } => Ok(if self.is_copied { slice.size() } else { 0 }),
-            FoundSource::Upload(vector) => call.unadmitted_payload_bytes(vector),
+            FoundSource::Region { slice, is_copied, .. } => {
+                Ok(if *is_copied { slice.size() } else { 0 })
+            }
+            FoundSource::Streamed(vector) => vector.unadmitted_bytes(call),
+        }
+    }
+
+    /// The part of a region that holds the elements, and whether the job reads a copy of it.
+    pub fn region(&mut self) -> Option<(&RegionSlice, &mut bool)> {
+        match &mut self.source {
+            FoundSource::Region { slice, is_copied, .. }
+            | FoundSource::Streamed(FoundVector::Region { slice, is_copied, .. }) => {
+                Some((slice, is_copied))
+            }
+            _ => None,
         }
     }
 }
@@ -105,16 +117,21 @@ pub fn find_inputs(
             InputSource::Inline { encoding, count, data } => {
                 FoundSource::Inline { spec: InputSpec { encoding, count }, data }
             }
-            InputSource::Upload(vector) => FoundSource::Upload(vector),
+            InputSource::Streamed(vector) => {
+                let found = FoundVector::find(call, vector);
+                let of_item = |error: Error| error.of_item("inputs", index, "region_upload");
+                FoundSource::Streamed(found.map_err(of_item)?)
+            }
             InputSource::Stored { id, offset } => find_vector(state, id, offset, count)
                 .map_err(|error| error.of_item("inputs", index, "stored"))?,
             InputSource::Region(region) => {
                 let slice = find_slice(call, region, count);
                 let slice = slice.map_err(|error| error.of_item("inputs", index, "region"))?;
-                FoundSource::Region { spec: InputSpec { encoding: region.encoding, count }, slice }
+                let spec = InputSpec { encoding: region.encoding, count };
+                FoundSource::Region { spec, slice, is_copied: false }
             }
         };
-        Ok(FoundInput { source, reduce, is_copied: false })
+        Ok(FoundInput { source, reduce })
     });
     found.collect()
 }
@@ -136,7 +153,7 @@ fn find_vector(state: &ServerState, id: UploadId, offset: u64, count: u64) -> Re
 ///
 /// Errors: `LocalOnly`; `Invalid` for an unknown region or a part beyond its end.
 pub fn find_slice(call: &CallContext, vector: RegionVector, count: u64) -> Result<RegionSlice> {
-    let RegionVector { id, offset, encoding } = vector;
+    let RegionVector { place: RegionPlace { id, offset }, encoding } = vector;
     let user = call.peer.local_user.ok_or(Error::LocalOnly)?;
     let unknown = |_| Error::field("region_id", FieldProblem::UnknownRegion);
     let region = call.state.regions.get(id, user).map_err(unknown)?;

@@ -1,17 +1,19 @@
-//! Receives chunks of uploads, and gives up on senders that are silent or too slow.
+//! Receives pieces of uploads, and gives up on senders that are silent or too slow.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until, timeout};
 use tonic::Code;
 
-use super::{call::CallContext, state::ServerState, status::CallError};
+use super::status::CallError;
 use crate::{
-    buffer::UploadBuffer,
     error::{Error, FieldProblem},
-    store::{StoredUpload, UploadHeader, UploadStreamGuard, Uploads},
+    store::{StoredUpload, UploadStreamGuard, Uploads},
     telemetry,
-    wire::{DecodedMessage, MessageReader, decode::VectorUploadHeader, v1::Chunk},
+    wire::{
+        DecodedMessage, MessageReader,
+        v1::{Chunk, WrittenRange},
+    },
 };
 
 /// A sender must send this much within each idle timeout, or complete the payload.
@@ -25,31 +27,37 @@ pub async fn next_message<M: DecodedMessage>(
     Ok(timeout(idle, stream.message()).await.map_err(|_| Error::Idle(idle))??)
 }
 
-/// A chunk of one of the uploads that a stream carries.
-pub struct UploadChunk {
+/// A piece of one of the uploads that a stream carries.
+pub struct UploadPiece {
     /// Index of the upload.
     pub upload: usize,
-    pub chunk: Chunk,
+    pub content: PieceContent,
 }
 
-impl UploadChunk {
-    /// A chunk of the only upload of a stream.
-    pub fn of_only_upload(chunk: Option<Chunk>) -> crate::error::Result<Self> {
-        let chunk = chunk.ok_or(Error::field("message", FieldProblem::OutOfRange))?;
-        Ok(Self { upload: 0, chunk })
+pub enum PieceContent {
+    Chunk(Chunk),
+    /// The client has written it to a region.
+    Written(WrittenRange),
+}
+
+impl UploadPiece {
+    /// A piece of the only upload of a stream.
+    pub fn of_only_upload(content: Option<PieceContent>) -> crate::error::Result<Self> {
+        let content = content.ok_or(Error::field("message", FieldProblem::OutOfRange))?;
+        Ok(Self { upload: 0, content })
     }
 }
 
-/// Receives chunks until the stream ends or the payloads are complete. `guards` has one guard for
+/// Receives pieces until the stream ends or the payloads are complete. `guards` has one guard for
 /// each upload.
 ///
-/// Errors: `Idle` for a sender that is silent or too slow; `Invalid` for a chunk outside of its
-/// payload; the upload's failure; those of `chunk_of` and of the transport.
-pub async fn receive_chunks<M: DecodedMessage>(
+/// Errors: `Idle` for a sender that is silent or too slow; `Invalid` for a piece outside of its
+/// payload; the upload's failure; those of `piece_of` and of the transport.
+pub async fn receive_pieces<M: DecodedMessage>(
     mut stream: MessageReader<M>,
     guards: Vec<UploadStreamGuard>,
     idle: Duration,
-    chunk_of: impl Fn(M) -> crate::error::Result<UploadChunk>,
+    piece_of: impl Fn(M) -> crate::error::Result<UploadPiece>,
 ) -> Result<(), CallError> {
     let is_incomplete = |guard: &UploadStreamGuard| !guard.upload().payload.is_complete();
     let (mut timer_start, mut bytes_since_start) = (Instant::now(), 0);
@@ -74,9 +82,17 @@ pub async fn receive_chunks<M: DecodedMessage>(
             tokio::task::yield_now().await;
             break;
         };
-        let UploadChunk { upload, chunk } = chunk_of(message)?;
-        telemetry::received(chunk.data.len() as u64);
-        bytes_since_start += guards[upload].upload().write(chunk.offset, &chunk.data)?;
+        let UploadPiece { upload, content } = piece_of(message)?;
+        let upload = guards[upload].upload();
+        bytes_since_start += match content {
+            PieceContent::Chunk(Chunk { offset, data }) => {
+                telemetry::received(data.len() as u64);
+                upload.write(offset, &data)?
+            }
+            PieceContent::Written(WrittenRange { offset, length }) => {
+                upload.receive_written(offset, length)?
+            }
+        };
         if bytes_since_start >= IDLE_MIN_BYTES {
             (timer_start, bytes_since_start) = (Instant::now(), 0);
         }
@@ -88,94 +104,16 @@ pub async fn receive_chunks<M: DecodedMessage>(
 /// Receives while a job runs, and waits for the job. An error of the job takes precedence over one
 /// of the sender, because it states the cause.
 pub async fn receive_during_job<T>(
-    chunks: impl Future<Output = Result<(), CallError>>,
+    pieces: impl Future<Output = Result<(), CallError>>,
     job: impl Future<Output = crate::error::Result<T>>,
 ) -> Result<T, CallError> {
-    tokio::pin!(chunks, job);
+    tokio::pin!(pieces, job);
     tokio::select! {
         biased;
         result = &mut job => Ok(result?),
-        received = &mut chunks => {
+        received = &mut pieces => {
             received?;
             Ok(job.await?)
-        }
-    }
-}
-
-/// The uploads that a streamed job reads. If they are dropped before [`StreamedUploads::end`], they
-/// end if the deadline has passed, and can be resumed if the caller has gone.
-pub struct StreamedUploads {
-    uploads: Vec<Arc<StoredUpload>>,
-    state: Arc<ServerState>,
-    deadline: Option<std::time::Instant>,
-    is_ended: bool,
-}
-
-impl StreamedUploads {
-    pub fn open(
-        call: &CallContext,
-        vectors: impl IntoIterator<Item = VectorUploadHeader>,
-    ) -> crate::error::Result<Self> {
-        let (state, deadline) = (call.state.clone(), call.deadline);
-        let mut opened = Self { uploads: Vec::new(), state, deadline, is_ended: false };
-        for vector in vectors {
-            let admit = |bytes| call.admit(bytes, 0);
-            let upload = opened.state.uploads.open(&UploadHeader::Vector(vector), admit)?;
-            opened.uploads.push(upload);
-        }
-        Ok(opened)
-    }
-
-    pub fn payload(&self, index: usize) -> &Arc<UploadBuffer> {
-        &self.uploads[index].payload
-    }
-
-    pub fn payloads(&self) -> impl Iterator<Item = &Arc<UploadBuffer>> {
-        self.uploads.iter().map(|upload| &upload.payload)
-    }
-
-    pub fn is_complete(&self) -> bool {
-        self.payloads().all(|payload| payload.is_complete())
-    }
-
-    /// Time from `begun` to the last byte that was received.
-    pub fn receive_time_since(&self, begun: std::time::Instant) -> Duration {
-        let times = self.payloads().map(|payload| payload.receive_time_since(begun));
-        times.max().unwrap_or_default()
-    }
-
-    pub fn begin_streams(&self) -> Vec<UploadStreamGuard> {
-        self.uploads.iter().map(StoredUpload::begin_stream).collect()
-    }
-
-    /// Ends the uploads because the job has ended. If the connection broke, they are kept for the
-    /// idle timeout, so that they can be resumed.
-    pub fn end(&mut self, failure: Option<&CallError>) {
-        self.is_ended = true;
-        let is_broken = failure
-            .is_some_and(|failure| matches!(failure.code(), Code::Cancelled | Code::Unknown));
-        if is_broken && !self.is_complete() {
-            return;
-        }
-        for upload in &self.uploads {
-            self.state.uploads.remove(upload);
-            if failure.is_some() {
-                // Ends the other streams that carry it. The call of the job reports the reason.
-                upload.set_outcome(Err(Error::Cancelled));
-            }
-        }
-    }
-}
-
-impl Drop for StreamedUploads {
-    fn drop(&mut self) {
-        if self.is_ended {
-            return;
-        }
-        if self.deadline.is_some_and(|deadline| deadline <= std::time::Instant::now()) {
-            self.end(Some(&Error::Deadline.into()));
-        } else {
-            self.uploads.iter().for_each(|upload| upload.mark_abandoned());
         }
     }
 }

@@ -11,10 +11,11 @@ use tokio::sync::Notify;
 use super::{
     call::CallContext,
     call_record::CallRecord,
-    receive::{self, StreamedUploads},
+    receive,
     response::CHUNK_BYTES,
     response_queue::{ReaderPatience, ResponseSender, ResponseStream, response_queue},
     status::CallError,
+    streamed_uploads::StreamedUploads,
 };
 use crate::{
     buffer::{ProgressListener, UploadBuffer},
@@ -111,14 +112,14 @@ impl<R: StreamedResult> ResultStream<R> {
         }
     }
 
-    /// Receives `chunks` of the input until the job has a result to send, then begins to send.
+    /// Receives `pieces` of the input until the job has a result to send, then begins to send.
     ///
-    /// Errors: those of the job and of `chunks`.
+    /// Errors: those of the job and of `pieces`.
     pub async fn send_after(
         mut self,
-        chunks: impl Future<Output = std::result::Result<(), CallError>>,
+        pieces: impl Future<Output = std::result::Result<(), CallError>>,
     ) -> std::result::Result<ResponseStream<R::Response>, CallError> {
-        let begun = receive::receive_during_job(chunks, self.wait_for_first_chunk()).await;
+        let begun = receive::receive_during_job(pieces, self.wait_for_first_chunk()).await;
         if let Err(error) = begun {
             self.input.end(Some(&error));
             return Err(error);

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use super::{
     call::CallContext,
     program_call::{self, FoundInput, FoundSource, find_bases, find_inputs, find_program},
-    receive::{StreamedUploads, UploadChunk},
+    receive::{PieceContent, UploadPiece},
     result_stream::{ResultStream, SentVector},
     run_outputs::{
         CallOutputs, ReadSlice, StreamedOutputs, check_points, output_spec, vector_bytes,
     },
+    streamed_uploads::{StreamedUploads, copy_of},
 };
 use crate::{
     buffer::{RegionSlice, UploadBuffer},
     error::{Error, FieldProblem, Result},
     exec::{ModelledTime, OutputWrites, start_run},
-    jobs::{AdmissionPermit, JobBases, ProgramJob, ProgramJobInput, ProgramWork},
+    jobs::{AdmissionPermit, InputPayload, JobBases, ProgramJob, ProgramJobInput, ProgramWork},
     ops::OperationProgram,
     program::{
         ExternalOperand, InputSpec, Liveness, ResultMemory, StepKind, StepProblem, ValueId,
@@ -25,7 +26,7 @@ use crate::{
     telemetry,
     verify::Verification,
     wire::{
-        decode::{OutputDelivery, RunOutput, RunSpec},
+        decode::{OutputDelivery, RunOutput, RunSpec, required},
         v1::{self, run_request::Message},
     },
 };
@@ -65,16 +66,12 @@ impl AdmittedRun {
         check_time(call, &program, modelled)?;
         run.limit_time_on_host(state.settings.program_time_max);
         let permit = call.admit(working_bytes, 1)?;
-        let in_regions = read_slices(&program, &inputs, &spec.outputs)?;
+        let in_regions = read_slices(&program, &mut inputs, &spec.outputs)?;
         let outputs = CallOutputs::admit(call, &program, &in_regions, &spec.outputs)?;
-        let uploads = inputs.iter().filter_map(|input| match &input.source {
-            FoundSource::Upload(vector) => Some(vector.clone()),
-            _ => None,
-        });
-        let uploads = StreamedUploads::open(call, uploads)?;
+        let mut uploads = StreamedUploads::new(call);
         let mut opened = OpenedInputs::default();
         for input in inputs {
-            opened.open(call, &uploads, input)?;
+            opened.open(call, &mut uploads, input)?;
         }
         let lengths = program.ids().filter_map(|value| program_call::shape(&program, value));
         let job = ProgramJob {
@@ -102,18 +99,23 @@ impl AdmittedRun {
         self.uploads.begin_streams()
     }
 
-    /// Finds the upload that the chunk in a message belongs to.
-    pub fn chunk_reader(&self) -> impl Fn(v1::RunRequest) -> Result<UploadChunk> + use<> {
+    /// Finds the upload that the piece in a message belongs to.
+    pub fn piece_reader(&self) -> impl Fn(v1::RunRequest) -> Result<UploadPiece> + use<> {
         let upload_of_input = self.upload_of_input.clone();
-        move |request| {
-            let Some(Message::Chunk(chunk)) = request.message else {
-                return Err(Error::field("message", FieldProblem::OutOfRange));
-            };
-            let upload = upload_of_input.get(chunk.input as usize).copied().flatten();
-            Ok(UploadChunk {
-                upload: upload.ok_or(Error::field("chunk.input", FieldProblem::OutOfRange))?,
-                chunk: chunk.chunk.ok_or(Error::field("chunk.chunk", FieldProblem::Missing))?,
-            })
+        let upload = move |field, input: u32| {
+            let upload = upload_of_input.get(input as usize).copied().flatten();
+            upload.ok_or(Error::field(field, FieldProblem::OutOfRange))
+        };
+        move |request| match request.message {
+            Some(Message::Chunk(v1::RunInputChunk { input, chunk })) => Ok(UploadPiece {
+                upload: upload("chunk.input", input)?,
+                content: PieceContent::Chunk(required("chunk.chunk", chunk)?),
+            }),
+            Some(Message::Written(v1::RunInputRange { input, range })) => Ok(UploadPiece {
+                upload: upload("written.input", input)?,
+                content: PieceContent::Written(required("written.range", range)?),
+            }),
+            _ => Err(Error::field("message", FieldProblem::OutOfRange)),
         }
     }
 
@@ -147,10 +149,10 @@ fn check_time(
 /// The inputs in regions.
 fn read_slices(
     program: &OperationProgram,
-    inputs: &[FoundInput],
+    inputs: &mut [FoundInput],
     outputs: &[RunOutput],
 ) -> Result<Vec<ReadSlice>> {
-    if !inputs.iter().any(|input| matches!(input.source, FoundSource::Region { .. })) {
+    if !inputs.iter_mut().any(|input| input.region().is_some()) {
         return Ok(Vec::new());
     }
     let wanted: Vec<_> = outputs.iter().map(|output| output.value).collect();
@@ -160,7 +162,7 @@ fn read_slices(
     };
     let values = program.operands(ExternalOperand::Input).zip(inputs);
     let slices = values.filter_map(|(value, input)| {
-        let FoundSource::Region { slice, .. } = &input.source else { return None };
+        let (slice, _) = input.region()?;
         let last_read = program.ids().filter(|id| reads(*id, value)).last().unwrap_or(value);
         Some(ReadSlice { slice: slice.clone(), last_read })
     });
@@ -190,13 +192,13 @@ fn mark_copies(
     writes: OutputWrites,
 ) {
     for input in inputs {
-        let FoundSource::Region { slice, .. } = &input.source else { continue };
+        let Some((slice, is_copied)) = input.region() else { continue };
         let spoils = |written: &RegionSlice| match writes {
             OutputWrites::AfterStep => false,
             OutputWrites::RowByRow => !written.is_same_or_apart(slice),
             OutputWrites::AnyTime => written.overlaps(slice),
         };
-        input.is_copied = verify != Verification::None || written.iter().any(spoils);
+        *is_copied = verify != Verification::None || written.iter().any(spoils);
     }
 }
 
@@ -221,8 +223,6 @@ fn check_fits(
 struct OpenedInputs {
     job: Vec<ProgramJobInput>,
     upload_of_input: Vec<Option<usize>>,
-    /// The number of uploads so far.
-    uploads: usize,
     in_use: Vec<UploadUseGuard>,
 }
 
@@ -230,36 +230,34 @@ impl OpenedInputs {
     fn open(
         &mut self,
         call: &CallContext,
-        uploads: &StreamedUploads,
+        uploads: &mut StreamedUploads,
         input: FoundInput,
     ) -> Result<()> {
         let InputSpec { encoding, count } = input.spec();
         let unadmitted = input.unadmitted_bytes(call)?;
-        let FoundInput { source, reduce, is_copied } = input;
-        let (mut first, mut upload_index, mut copy) = (0, None, None);
+        let FoundInput { source, reduce } = input;
+        let (mut first, mut upload_index) = (0, None);
         let pool = &call.state.payloads;
-        let payload = match source {
+        let InputPayload { payload, copy } = match source {
             FoundSource::Inline { data, .. } => {
                 let permit = call.admit(unadmitted, 0)?;
-                Arc::new(UploadBuffer::from_bytes(pool, &data, permit)?)
+                let payload = Arc::new(UploadBuffer::from_bytes(pool, &data, permit)?);
+                InputPayload { payload, copy: None }
             }
-            FoundSource::Region { slice, .. } => {
-                if is_copied {
-                    let permit = call.admit(unadmitted, 0)?;
-                    copy = Some(Arc::new(UploadBuffer::new(pool, slice.size(), permit)));
-                }
-                Arc::new(UploadBuffer::in_region(pool, slice))
+            FoundSource::Region { slice, is_copied, .. } => {
+                let copy = is_copied.then(|| copy_of(call, &slice)).transpose()?;
+                InputPayload { payload: Arc::new(UploadBuffer::in_region(pool, slice)), copy }
             }
             FoundSource::Stored { upload, offset, .. } => {
                 first = offset;
                 let payload = upload.upload().payload.clone();
                 self.in_use.push(upload);
-                payload
+                InputPayload { payload, copy: None }
             }
-            FoundSource::Upload(_) => {
-                upload_index = Some(self.uploads);
-                self.uploads += 1;
-                uploads.payload(self.uploads - 1).clone()
+            FoundSource::Streamed(vector) => {
+                let index = uploads.open(call, vector)?;
+                upload_index = Some(index);
+                uploads.payload(index)
             }
         };
         self.upload_of_input.push(upload_index);

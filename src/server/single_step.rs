@@ -4,18 +4,16 @@ use std::sync::Arc;
 
 use super::call::CallContext;
 use crate::{
-    buffer::UploadBuffer,
     curve::scalars::ScalarEncoding,
     error::{Error, FieldProblem, Result},
     exec::{RunInProgress, start_run},
     jobs::{
-        AdmissionPermit, JobBases, JobTicket, ProgramJob, ProgramJobInput, ProgramJobOutput,
-        ProgramOutput, ProgramWork,
+        AdmissionPermit, InputPayload, JobBases, JobTicket, ProgramJob, ProgramJobInput,
+        ProgramJobOutput, ProgramOutput, ProgramWork,
     },
     ops::{OperationProgram, SINGLE_STEP},
     program::{InputSpec, OutputKind, OutputSpec},
     verify::Verification,
-    wire::decode::VectorUploadHeader,
 };
 
 /// The input and the step that reads it.
@@ -56,11 +54,11 @@ impl SingleStepJob {
     pub fn submit(
         self,
         call: &CallContext,
-        payload: Arc<UploadBuffer>,
+        InputPayload { payload, copy }: InputPayload,
     ) -> JobTicket<ProgramOutput> {
         let Self { elements, reduce, verify, permit, .. } = self;
         let VectorRange { encoding, first, count } = elements;
-        let input = ProgramJobInput { payload, copy: None, encoding, reduce, first, count };
+        let input = ProgramJobInput { payload, copy, encoding, reduce, first, count };
         let job = ProgramJob {
             call: self.call,
             run: self.run,
@@ -89,8 +87,8 @@ pub struct GivenVector {
 }
 
 impl GivenVector {
-    pub fn whole(vector: &VectorUploadHeader) -> Self {
-        Self { encoding: vector.encoding, count: vector.count, offset: None }
+    pub fn whole(InputSpec { encoding, count }: InputSpec) -> Self {
+        Self { encoding, count, offset: None }
     }
 
     /// The part that holds `batch` rows of `n` elements.

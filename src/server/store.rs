@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     call, import, read_object,
-    receive::{self, UploadChunk},
+    receive::{self, PieceContent, UploadPiece},
     regions, response,
     response_queue::ResponseStream,
     state::ServerState,
@@ -77,15 +77,15 @@ impl Store for StoreService {
             }
             let upload = import::open_upload(&call, &header)?;
             let existed = upload.payload.is_complete() && !upload.payload.is_empty();
-            let chunk_of = |message: v1::PutRequest| {
-                UploadChunk::of_only_upload(match message.message {
-                    Some(Message::Chunk(chunk)) => Some(chunk),
+            let piece_of = |message: v1::PutRequest| {
+                UploadPiece::of_only_upload(match message.message {
+                    Some(Message::Chunk(chunk)) => Some(PieceContent::Chunk(chunk)),
                     _ => None,
                 })
             };
             let guards = vec![upload.begin_stream()];
-            let chunks = receive::receive_chunks(stream, guards, idle, chunk_of);
-            let outcome = receive::receive_during_job(chunks, upload.concluded()).await;
+            let pieces = receive::receive_pieces(stream, guards, idle, piece_of);
+            let outcome = receive::receive_during_job(pieces, upload.concluded()).await;
             let outcome = outcome.inspect_err(|failure| {
                 receive::end_unless_resumable(&self.state.uploads, &upload, failure);
             })?;

@@ -11,6 +11,7 @@ mod large;
 mod proxy;
 mod runs;
 mod shared_vectors;
+mod staged_payloads;
 
 use ark_ec::VariableBaseMSM;
 use capstan::client::{BasesHandle, Client, ClientError, Fr, G1Affine, G1Projective};

@@ -129,7 +129,8 @@ impl<A: CurvePoint> MsmData<A> {
             count: N as u64,
             streams: 1,
         };
-        let header = v1::MsmStreamHeader { spec: Some(spec), scalars: Some(scalars) };
+        let header =
+            v1::MsmStreamHeader { spec: Some(spec), scalars: Some(scalars), region_scalars: None };
         let chunk = |range: std::ops::Range<usize>| {
             let (offset, data) = (range.start as u64, bytes[range].to_vec().into());
             Message::Chunk(v1::Chunk { offset, data })

@@ -116,12 +116,12 @@ fn missing(rows: &mut Vec<Row>, world: &World) {
         Call::NttStream(vec![v1::NttStreamRequest { message }])
     };
     let vector = messages::new_vector(v1::ScalarEncoding::Canonical, 2);
-    row(header(v1::NttStreamHeader { spec: None, input: Some(vector) }), "spec");
+    row(header(v1::NttStreamHeader { input: Some(vector), ..Default::default() }), "spec");
     row(
-        header(v1::NttStreamHeader { spec: Some(messages::ntt_spec(1)), input: None }),
+        header(v1::NttStreamHeader { spec: Some(messages::ntt_spec(1)), ..Default::default() }),
         "header.input",
     );
-    let header = v1::MsmStreamHeader { spec: Some(world.spec()), scalars: None };
+    let header = v1::MsmStreamHeader { spec: Some(world.spec()), ..Default::default() };
     let message = Some(v1::msm_stream_request::Message::Header(header));
     row(Call::MsmStream(vec![v1::MsmStreamRequest { message }]), "header.scalars");
     row(Call::Put(vec![]), "header");

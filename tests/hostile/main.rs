@@ -19,6 +19,7 @@ mod mutations;
 mod points;
 mod program_calls;
 mod programs;
+mod region_uploads;
 mod regions;
 mod runs;
 mod scalars;

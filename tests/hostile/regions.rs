@@ -29,38 +29,46 @@ use crate::daemon::{
 
 const LG_N: u32 = 12;
 const N: u64 = 1 << LG_N;
-const REGION: u64 = 2 << 20;
+pub const REGION: u64 = 2 << 20;
 
-struct LocalWorld {
-    server: TestServer,
+pub struct LocalWorld {
+    pub server: TestServer,
     _folder: TempDir,
     socket: PathBuf,
-    channel: Channel,
+    pub channel: Channel,
 }
 
 impl LocalWorld {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
+        Self::with(ServerSettings::default()).await
+    }
+
+    pub async fn with(settings: ServerSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("capstan.sock");
         let server = TestServer::start(ServerSettings {
             unix_socket: Some(socket.clone()),
             region_bytes_max: 3 * REGION,
-            ..ServerSettings::default()
+            ..settings
         });
         let channel = unix_channel(&socket).await;
         Self { server, _folder: folder, socket, channel }
     }
 
-    async fn region(&self) -> TestRegion {
+    pub async fn region(&self) -> TestRegion {
         mapped(&self.channel, &self.socket, REGION).await
     }
 
-    async fn refused(&self, header: v1::RunHeader) -> Status {
+    pub async fn refused(&self, header: v1::RunHeader) -> Status {
         programs::send_run(&self.channel, run(header, vec![])).await.expect_err("refused")
     }
 
+    pub async fn until_no_regions(&self) {
+        until_load(&self.channel, "its memory is free", |load| load.region_bytes == 0).await;
+    }
+
     /// The server computes for others, and nothing is in flight.
-    async fn assert_healthy(&self) {
+    pub async fn assert_healthy(&self) {
         let a = messages::random(4);
         let header = call([input(1, 4)], vec![inline(&a)], vec![send(0)]);
         let answer = programs::send_run(&self.channel, run(header, vec![])).await.expect("healthy");
@@ -226,7 +234,7 @@ async fn a_client_that_dies_leaves_no_memory() {
         if let Err(status) = call.await.unwrap() {
             assert_eq!(reason(&status), "OBJECT_UNKNOWN");
         }
-        until_load(&world.channel, "its memory is free", |load| load.region_bytes == 0).await;
+        world.until_no_regions().await;
     }
     world.assert_healthy().await;
 }

@@ -123,7 +123,8 @@ pub fn msm_stream(
     chunks: Vec<v1::Chunk>,
 ) -> Vec<v1::MsmStreamRequest> {
     use v1::msm_stream_request::Message;
-    let header = v1::MsmStreamHeader { spec: Some(spec), scalars: Some(vector) };
+    let header =
+        v1::MsmStreamHeader { spec: Some(spec), scalars: Some(vector), region_scalars: None };
     let messages = std::iter::once(Message::Header(header));
     let messages = messages.chain(chunks.into_iter().map(Message::Chunk));
     messages.map(|message| v1::MsmStreamRequest { message: Some(message) }).collect()
@@ -135,7 +136,8 @@ pub fn ntt_stream(
     chunks: Vec<v1::Chunk>,
 ) -> Vec<v1::NttStreamRequest> {
     use v1::ntt_stream_request::Message;
-    let header = v1::NttStreamHeader { spec: Some(spec), input: Some(vector) };
+    let (spec, input) = (Some(spec), Some(vector));
+    let header = v1::NttStreamHeader { spec, input, ..Default::default() };
     let messages = std::iter::once(Message::Header(header));
     let messages = messages.chain(chunks.into_iter().map(Message::Chunk));
     messages.map(|message| v1::NttStreamRequest { message: Some(message) }).collect()

@@ -134,6 +134,11 @@ fn wanted(value: u32, delivery: v1::program_output::Delivery) -> v1::ProgramOutp
     v1::ProgramOutput { value, delivery: Some(delivery) }
 }
 
+/// An input that the client writes to a region during the call.
+pub fn region_upload(upload: v1::RegionUpload) -> v1::ProgramInput {
+    given(v1::program_input::Source::RegionUpload(upload))
+}
+
 pub fn send(value: u32) -> v1::ProgramOutput {
     let encoding = v1::ScalarEncoding::Canonical as i32;
     wanted(value, v1::program_output::Delivery::Send(v1::SendVector { encoding }))
@@ -173,6 +178,12 @@ pub fn call(
 pub fn chunk(input: u32, offset: u64, data: impl Into<Bytes>) -> v1::RunRequest {
     let chunk = v1::RunInputChunk { input, chunk: Some(messages::chunk(offset, data)) };
     v1::RunRequest { message: Some(run_request::Message::Chunk(chunk)) }
+}
+
+pub fn written(input: u32, offset: u64, length: u64) -> v1::RunRequest {
+    let range = Some(v1::WrittenRange { offset, length });
+    let written = v1::RunInputRange { input, range };
+    v1::RunRequest { message: Some(run_request::Message::Written(written)) }
 }
 
 pub fn run_request(header: v1::RunHeader) -> v1::RunRequest {

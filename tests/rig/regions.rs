@@ -62,4 +62,36 @@ impl TestRegion {
         let (region_id, encoding) = (self.id.clone(), encoding as i32);
         v1::RegionVector { region_id, offset, encoding }
     }
+
+    pub fn place(&self, offset: u64) -> v1::RegionPlace {
+        v1::RegionPlace { region_id: self.id.clone(), offset }
+    }
+
+    /// A vector of `count` canonical elements, to be written during the call.
+    pub fn upload(&self, offset: u64, count: u64) -> v1::RegionUpload {
+        let encoding = v1::ScalarEncoding::Canonical as i32;
+        v1::RegionUpload { region_id: self.id.clone(), offset, encoding, count }
+    }
+}
+
+/// An NTT whose rows the client writes to a region in the parts `written`.
+pub fn ntt(header: v1::NttStreamHeader, written: &[(u64, u64)]) -> Vec<v1::NttStreamRequest> {
+    use v1::ntt_stream_request::Message;
+    let parts = written.iter();
+    let parts = parts.map(|(offset, length)| written_range(*offset, *length)).map(Message::Written);
+    let messages = std::iter::once(Message::Header(header)).chain(parts);
+    messages.map(|message| v1::NttStreamRequest { message: Some(message) }).collect()
+}
+
+/// An MSM whose scalars the client writes to a region in the parts `written`.
+pub fn msm(header: v1::MsmStreamHeader, written: &[(u64, u64)]) -> Vec<v1::MsmStreamRequest> {
+    use v1::msm_stream_request::Message;
+    let parts = written.iter();
+    let parts = parts.map(|(offset, length)| written_range(*offset, *length)).map(Message::Written);
+    let messages = std::iter::once(Message::Header(header)).chain(parts);
+    messages.map(|message| v1::MsmStreamRequest { message: Some(message) }).collect()
+}
+
+pub fn written_range(offset: u64, length: u64) -> v1::WrittenRange {
+    v1::WrittenRange { offset, length }
 }

@@ -13,6 +13,7 @@ mod program_checks;
 mod program_inputs;
 mod program_steps;
 mod reflection;
+mod region_uploads;
 mod regions;
 mod stored_programs;
 mod streamed_rows;

@@ -1,9 +1,10 @@
 //! Runs programs. `request` says what a run takes and wants, `plan` checks it, `transfer` sends and
-//! receives, and `result` has what a run returns.
+//! receives, `staged` finds shared memory for large vectors, and `result` has what a run returns.
 
 mod plan;
 mod request;
 mod result;
+mod staged;
 mod transfer;
 
 use std::time::Duration;
@@ -16,6 +17,7 @@ pub use result::{RunEstimate, RunResult, RunStep};
 use self::{
     plan::{PlannedDelivery, RunPlan},
     result::{OutputContent, ReturnedValue},
+    staged::StagedRun,
     transfer::{RunReply, RunTransfer},
 };
 use super::{
@@ -141,18 +143,25 @@ impl Client {
             }
         }
         let transfer = RunTransfer::new(self, &plan, options);
-        let reply = match transfer.run(&mut call).await {
+        let mut memory = StagedRun::new(self, &plan);
+        let reply = match transfer.run(&mut memory, &mut call).await {
             // The server has dropped the program; other missing objects have a field.
             Err(error) if error.is_not_found() && error.field().is_none() => {
                 self.put_steps(&plan.program, &mut call).await?;
-                transfer.run(&mut call).await?
+                transfer.run(&mut memory, &mut call).await?
             }
             reply => reply?,
         };
         let result = self.finish(&plan, reply, options, &transfer.received, &call).await?;
         kept.iter_mut().for_each(|guard| guard.id = None);
-        for (guard, vector) in downloads {
+        for (mut guard, vector) in downloads {
+            if memory.is_some() {
+                guard.id = None;
+            }
             guard.release_sized(vector.count * vector.encoding.width() as u64).await;
+        }
+        if let Some(memory) = memory {
+            memory.release();
         }
         Ok(result)
     }
@@ -175,7 +184,9 @@ impl Client {
         let mut outputs = Vec::with_capacity(plan.outputs.len());
         let replied = vectors.into_iter().zip(&result.points);
         for (output, (mut elements, points)) in plan.outputs.iter().zip(replied) {
-            if let PlannedDelivery::Download(vector) = &output.delivery {
+            if let PlannedDelivery::Download(vector) = &output.delivery
+                && elements.is_empty()
+            {
                 elements = transfer::zeros(vector.count);
                 let bytes = fr_as_bytes_mut(&mut elements);
                 self.read_vector(vector, bytes, received, call.deadline).await?;

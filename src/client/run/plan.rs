@@ -98,11 +98,7 @@ impl<'a> RunPlan<'a> {
 
     /// Bytes of the vectors that are received.
     pub fn received_bytes(&self) -> u64 {
-        let elements = self.outputs.iter().map(|output| match output.delivery {
-            PlannedDelivery::Send { elements } => elements,
-            PlannedDelivery::Download(vector) => vector.count,
-            PlannedDelivery::Keep(_) | PlannedDelivery::Points(_) | PlannedDelivery::Region(_) => 0,
-        });
+        let elements = self.outputs.iter().map(PlannedOutput::received_elements);
         elements.sum::<u64>() * ENCODING.width() as u64
     }
 }
@@ -117,10 +113,20 @@ impl<'a> PlannedInput<'a> {
 }
 
 impl PlannedOutput {
-    pub fn message(self) -> Result<v1::ProgramOutput> {
+    /// Elements of a vector that is received.
+    pub fn received_elements(&self) -> u64 {
+        match self.delivery {
+            PlannedDelivery::Send { elements } => elements,
+            PlannedDelivery::Download(vector) => vector.count,
+            PlannedDelivery::Keep(_) | PlannedDelivery::Points(_) | PlannedDelivery::Region(_) => 0,
+        }
+    }
+
+    /// `staged` replaces the planned delivery.
+    pub fn message(self, staged: Option<program_output::Delivery>) -> Result<v1::ProgramOutput> {
         use program_output::Delivery as Message;
         let encoding = convert::scalar_encoding(ENCODING)?;
-        let delivery = match self.delivery {
+        let planned = || match self.delivery {
             PlannedDelivery::Send { .. } => Message::Send(v1::SendVector { encoding }),
             PlannedDelivery::Keep(vector) | PlannedDelivery::Download(vector) => {
                 Message::Keep(v1::KeepVector { upload_id: vector.id.to_bytes(), encoding })
@@ -131,7 +137,8 @@ impl PlannedOutput {
             }
             PlannedDelivery::Region(id) => Message::Region(region_vector(id, encoding)),
         };
-        Ok(v1::ProgramOutput { value: self.value.0, delivery: Some(delivery) })
+        let delivery = Some(staged.unwrap_or_else(planned));
+        Ok(v1::ProgramOutput { value: self.value.0, delivery })
     }
 }
 

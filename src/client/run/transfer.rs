@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 use super::{
     plan::{self, ElementSource, PlannedDelivery, RunPlan},
     request::RunOptions,
+    staged::StagedRun,
 };
 use crate::{
     client::{
@@ -20,8 +21,9 @@ use crate::{
         download::{DownloadProgress, copy_chunk},
         error::{ClientError, Result},
         frames,
+        staged_transfer::StagedUpload,
         striped_upload::{PutHeader, UploadLane},
-        upload::{self, ChunkQueue},
+        upload::{self, ChunkQueue, MessageSender},
     },
     curve::{Fr, layout::fr_as_bytes_mut},
     wire::{
@@ -44,6 +46,14 @@ pub(super) struct RunTransfer<'a> {
 struct PreparedRun<'a> {
     header: v1::RunHeader,
     uploads: Vec<InputUpload<'a>>,
+    staged: Vec<StagedInput<'a>>,
+}
+
+/// An input that is copied to shared memory.
+struct StagedInput<'a> {
+    /// Its index among the inputs.
+    input: u32,
+    upload: StagedUpload<'a>,
 }
 
 /// An input that is sent in chunks.
@@ -78,10 +88,54 @@ impl<'a> RunTransfer<'a> {
         Self { client, plan, verify: options.verify.into(), progress, total, received }
     }
 
-    /// Runs the program; resumes what a broken connection has left.
-    pub async fn run(&self, call: &mut CallBudget) -> Result<RunReply> {
+    /// Runs the program; resumes what a broken connection has left. Large vectors travel through
+    /// `memory` if that is given and the server still shares it.
+    pub async fn run(
+        &self,
+        memory: &mut Option<StagedRun>,
+        call: &mut CallBudget,
+    ) -> Result<RunReply> {
+        if let Some(memory) = &*memory
+            && let Some(reply) = self.run_in_region(memory, call).await?
+        {
+            return Ok(reply);
+        }
+        *memory = None;
+        self.run_in_messages(call).await
+    }
+
+    async fn run_in_region(
+        &self,
+        memory: &StagedRun,
+        call: &mut CallBudget,
+    ) -> Result<Option<RunReply>> {
+        let PreparedRun { mut header, uploads, mut staged } = self.prepare(Some(memory))?;
+        for InputUpload { input, vector, .. } in &uploads {
+            let upload_id = UploadKey::random()?.to_bytes();
+            let vector = v1::VectorUpload { upload_id, streams: 1, ..vector.clone() };
+            header.inputs[*input].source = Some(Source::Upload(vector));
+        }
         let deadline = call.deadline;
-        let PreparedRun { header, uploads } = &self.prepare()?;
+        let run = self.run_stream(header, &uploads, &mut staged, Some(memory), deadline);
+        let mut reply = match deadline.until_deadline(run).await {
+            Ok(reply) => reply,
+            Err(error) => return call.wait_before_messages(error).await.map(|()| None),
+        };
+        let started = Instant::now();
+        for (index, output) in self.plan.outputs.iter().enumerate() {
+            if memory.holds_output(index) {
+                reply.vectors[index] = zeros(output.received_elements());
+                memory.copy_output(self.client, index, &mut reply.vectors[index]);
+                self.received.add(32 * output.received_elements());
+            }
+        }
+        reply.download += started.elapsed();
+        Ok(Some(reply))
+    }
+
+    async fn run_in_messages(&self, call: &mut CallBudget) -> Result<RunReply> {
+        let deadline = call.deadline;
+        let PreparedRun { header, uploads, .. } = &self.prepare(None)?;
         let run_lane = |lane: UploadLane| async move {
             if lane.number > 0 {
                 let InputUpload { vector, queue, .. } = &uploads[lane.upload];
@@ -96,34 +150,47 @@ impl<'a> RunTransfer<'a> {
                 let vector = v1::VectorUpload { upload_id, streams, ..upload.vector.clone() };
                 header.inputs[upload.input].source = Some(Source::Upload(vector));
             }
-            self.run_stream(header, uploads, deadline).await
+            self.run_stream(header, uploads, &mut [], None, deadline).await
         };
         let ids = uploads.iter().map(|_| UploadKey::random()).collect::<Result<_>>()?;
         let queues: Vec<_> = uploads.iter().map(|upload| &upload.queue).collect();
         self.client.upload_over_lanes(ids, &queues, call, run_lane).await
     }
 
-    /// The header, without the ids of uploads. Inputs are sent in it while they fit into a message.
-    fn prepare(&self) -> Result<PreparedRun<'a>> {
+    /// The header, without the ids of uploads. Inputs without a place in `memory` are sent in it
+    /// while they fit into a message.
+    fn prepare<'m>(&self, memory: Option<&'m StagedRun>) -> Result<PreparedRun<'m>>
+    where
+        'a: 'm,
+    {
         let (client, plan) = (self.client, self.plan);
         let mut room = client.inner.message_bytes.saturating_sub(plan.program.message_bytes());
-        let (mut inputs, mut uploads) = (Vec::new(), Vec::new());
+        let (mut inputs, mut uploads, mut staged) = (Vec::new(), Vec::new(), Vec::new());
         // What each upload has sent, and what the header sends.
         let sent = Arc::new(Mutex::new(vec![0; plan.inputs.len()]));
         for (number, input) in plan.inputs.iter().enumerate() {
             let encoding = convert::scalar_encoding(input.spec.encoding)?;
-            let source = match &input.source {
-                ElementSource::Stored(stored) => Some(Source::Stored(stored.clone())),
-                ElementSource::Region(id) => {
+            let place = memory.and_then(|memory| Some((memory, memory.input(number)?)));
+            let source = match (&input.source, place) {
+                (ElementSource::Local(bytes), Some((memory, start))) => {
+                    let copies = &client.inner.copies;
+                    let upload = StagedUpload::new(bytes, memory.memory(), start as usize, copies);
+                    let upload = upload.with_progress(self.share(number, &sent), bytes.len());
+                    let header = upload.header(encoding, input.spec.count);
+                    staged.push(StagedInput { input: number as u32, upload });
+                    Some(Source::RegionUpload(header))
+                }
+                (ElementSource::Stored(stored), _) => Some(Source::Stored(stored.clone())),
+                (ElementSource::Region(id), _) => {
                     Some(Source::Region(plan::region_vector(*id, encoding)))
                 }
-                ElementSource::Local(bytes) if bytes.len() <= room => {
+                (ElementSource::Local(bytes), None) if bytes.len() <= room => {
                     room -= bytes.len();
                     sent.lock()[number] = bytes.len();
                     let data = bytes.as_single_chunk(&client.inner.copies);
                     Some(Source::Inline(v1::InlineVector { encoding, data }))
                 }
-                ElementSource::Local(bytes) => {
+                (ElementSource::Local(bytes), None) => {
                     let count = input.spec.count;
                     let vector = v1::VectorUpload { encoding, count, ..Default::default() };
                     let queue = client.chunk_queue(bytes.clone(), self.share(number, &sent));
@@ -133,10 +200,14 @@ impl<'a> RunTransfer<'a> {
             };
             inputs.push(v1::ProgramInput { source, reduce: input.reduce });
         }
-        let outputs = plan.outputs.iter().map(|output| output.message()).collect::<Result<_>>()?;
+        let outputs = plan.outputs.iter().enumerate().map(|(index, output)| {
+            let staged = memory.map_or(Ok(None), |memory| memory.delivery(index))?;
+            output.message(staged)
+        });
+        let outputs = outputs.collect::<Result<_>>()?;
         let program = Some(plan.program.reference());
         let header = v1::RunHeader { program, inputs, outputs, verify: self.verify.into() };
-        Ok(PreparedRun { header, uploads })
+        Ok(PreparedRun { header, uploads, staged })
     }
 
     /// A callback for the upload of an input, which reports what all inputs have sent.
@@ -149,11 +220,13 @@ impl<'a> RunTransfer<'a> {
         }))
     }
 
-    /// Runs the call's own stream, which carries chunks of all uploads.
+    /// Runs the call's own stream, which carries pieces of all inputs.
     async fn run_stream(
         &self,
         header: v1::RunHeader,
         uploads: &[InputUpload<'_>],
+        staged: &mut [StagedInput<'_>],
+        memory: Option<&StagedRun>,
         deadline: CallDeadline,
     ) -> Result<RunReply> {
         let header = v1::RunRequest { message: Some(Message::Header(header)) };
@@ -170,11 +243,22 @@ impl<'a> RunTransfer<'a> {
             let mut responses = kept.messages(response, RESPONSE_BYTES_MAX).await?;
             Ok((responses.message().await?, responses))
         };
-        let next = |count| next_chunks(uploads, count);
-        let (first, responses) = upload::send_messages(header, next, job).await?;
+        let (first, responses) = match memory {
+            Some(_) => {
+                let chunks = uploads.iter().map(|upload| upload.queue.chunks()).sum::<usize>();
+                let ranges = staged.iter().map(|staged| staged.upload.pieces()).sum::<usize>();
+                let copy = |sender: &MessageSender<_>| copy_batch(staged, uploads, sender);
+                upload::send_copied(header, chunks + ranges, copy, job).await?
+            }
+            None => {
+                let next = |count| next_chunks(uploads, count);
+                upload::send_messages(header, next, job).await?
+            }
+        };
         let started = Instant::now();
-        let reply = self.receive(first, responses).await?;
-        let upload = uploads.iter().map(|upload| upload.queue.elapsed()).max();
+        let reply = self.receive(first, responses, memory).await?;
+        let staged = staged.iter().map(|staged| staged.upload.elapsed());
+        let upload = uploads.iter().map(|upload| upload.queue.elapsed()).chain(staged).max();
         Ok(RunReply { upload, download: started.elapsed(), ..reply })
     }
 
@@ -182,11 +266,14 @@ impl<'a> RunTransfer<'a> {
         &self,
         first: Option<v1::RunResponse>,
         mut responses: MessageReader<v1::RunResponse>,
+        memory: Option<&StagedRun>,
     ) -> Result<RunReply> {
-        let lengths = self.plan.outputs.iter().map(|output| match output.delivery {
-            PlannedDelivery::Send { elements } => elements,
-            _ => 0,
-        });
+        let is_staged = |index| memory.is_some_and(|memory| memory.holds_output(index));
+        let lengths =
+            self.plan.outputs.iter().enumerate().map(|(index, output)| match output.delivery {
+                PlannedDelivery::Send { elements } if !is_staged(index) => elements,
+                _ => 0,
+            });
         // Wiped if the call fails or is cancelled.
         let mut outputs: Vec<_> =
             lengths.map(|elements| PartialOutput { elements: zeros(elements), bytes: 0 }).collect();
@@ -222,9 +309,29 @@ impl<'a> RunTransfer<'a> {
     }
 }
 
+/// Copies pieces of the first input that has some, and sends small inputs after that. Returns false
+/// at the end.
+fn copy_batch(
+    staged: &mut [StagedInput<'_>],
+    uploads: &[InputUpload<'_>],
+    sender: &MessageSender<v1::RunRequest>,
+) -> bool {
+    let next = staged.iter_mut().find(|staged| !staged.upload.is_done());
+    if let Some(StagedInput { input, upload }) = next {
+        let input = *input;
+        upload.copy_batch(|range| {
+            let range = v1::RunInputRange { input, range: Some(range) };
+            sender.send(v1::RunRequest { message: Some(Message::Written(range)) });
+        });
+        return true;
+    }
+    next_chunks(uploads, usize::MAX).into_iter().for_each(|chunk| sender.send(chunk));
+    false
+}
+
 /// The next chunks of the first uploads that have some.
 fn next_chunks(uploads: &[InputUpload<'_>], count: usize) -> Vec<v1::RunRequest> {
-    let mut messages = Vec::with_capacity(count);
+    let mut messages = Vec::new();
     for InputUpload { input, queue, .. } in uploads {
         let chunks = queue.next_several(count - messages.len(), &mut Vec::new());
         messages.extend(chunks.into_iter().map(|chunk| {

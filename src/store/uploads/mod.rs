@@ -18,7 +18,8 @@ use tokio::sync::watch;
 
 use super::StoredBases;
 use crate::{
-    buffer::{PayloadPool, Quota, QuotaPermit, UploadBuffer},
+    buffer::{PayloadPool, Quota, QuotaPermit, RegionSlice, UploadBuffer},
+    curve::scalars::ScalarEncoding,
     error::{Error, FieldProblem, Limit, Result},
     telemetry,
     wire::decode::{BasesUploadHeader, UploadId, VectorUploadHeader},
@@ -167,9 +168,25 @@ impl StoredUpload {
 
     /// Writes a chunk and returns how many of its bytes are new.
     ///
-    /// Errors: like [`UploadBuffer::write`].
+    /// Errors: like [`UploadBuffer::write`]; `Invalid` if the payload lies in a region.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
+        if self.payload.is_in_region() {
+            return Err(Error::field("message.chunk", FieldProblem::OutOfRange));
+        }
         let fresh = self.payload.write(offset, bytes)?;
+        self.conclude_if_complete();
+        Ok(fresh)
+    }
+
+    /// Receives what the client has written to a region, and returns how many of these bytes are
+    /// new.
+    ///
+    /// Errors: like [`UploadBuffer::receive_written`]; `Invalid` if the payload lies in no region.
+    pub fn receive_written(&self, offset: u64, len: u64) -> Result<u64> {
+        if !self.payload.is_in_region() {
+            return Err(Error::field("message.written", FieldProblem::OutOfRange));
+        }
+        let fresh = self.payload.receive_written(offset, len)?;
         self.conclude_if_complete();
         Ok(fresh)
     }
@@ -288,6 +305,21 @@ impl Uploads {
         let upload = Arc::new(StoredUpload::new(header.clone(), payload, slot));
         all.insert(header.id(), upload.clone());
         Ok(upload)
+    }
+
+    /// An upload of a vector in a region, which only the call that opens it knows.
+    ///
+    /// Errors: `Exhausted`.
+    pub fn open_in_region(
+        &self,
+        encoding: ScalarEncoding,
+        count: u64,
+        region: RegionSlice,
+    ) -> Result<Arc<StoredUpload>> {
+        let slot = self.slot()?;
+        let payload = Arc::new(UploadBuffer::to_region(&self.pool, region));
+        let vector = VectorUploadHeader { id: UploadId([0; 16]), encoding, count, streams: 1 };
+        Ok(Arc::new(StoredUpload::new(UploadHeader::Vector(vector), payload, slot)))
     }
 
     /// Adds a vector that the server computed.

@@ -3,14 +3,19 @@
 
 mod ntt;
 mod program;
+mod regions;
 mod run;
 
 pub use self::{
     ntt::{RequestedNtt, ntt_spec},
     program::{ProgramId, ProgramName, program},
+    regions::{
+        RegionPlace, RegionUploadHeader, RegionVector, StreamedVector, region_place,
+        streamed_vector,
+    },
     run::{
-        EstimateSpec, InputSource, OutputDelivery, ProgramRef, RegionVector, RunInput, RunOutput,
-        RunSpec, estimate_spec, run_spec,
+        EstimateSpec, InputSource, OutputDelivery, ProgramRef, RunInput, RunOutput, RunSpec,
+        estimate_spec, run_spec,
     },
 };
 use bytes::Bytes;
@@ -23,6 +28,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     error::{Error, FieldProblem, Result},
+    program::InputSpec,
     verify::Verification,
 };
 
@@ -98,6 +104,10 @@ pub struct VectorUploadHeader {
 }
 
 impl VectorUploadHeader {
+    pub fn spec(&self) -> InputSpec {
+        InputSpec { encoding: self.encoding, count: self.count }
+    }
+
     /// Bytes of the whole payload; `Invalid` if their number overflows.
     pub fn bytes(&self) -> Result<u64> {
         payload_bytes(self.count, self.encoding.width())

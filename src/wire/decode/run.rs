@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use bytes::Bytes;
 
 use super::{
-    ProgramId, RegionId, UploadId, VectorUploadHeader, decode_enum, decode_id, element_count,
+    ProgramId, RegionVector, StreamedVector, UploadId, decode_enum, decode_id, element_count,
     full_width_encoding, new_upload_id,
     program::{program, values},
+    regions::{read_vector, region_upload, written_vector},
     required, scalar_encoding, vector_upload, verify,
 };
 use crate::{
@@ -48,16 +49,9 @@ pub enum InputSource {
         id: UploadId,
         offset: u64,
     },
-    Upload(VectorUploadHeader),
+    Streamed(StreamedVector),
+    /// The elements are in the region.
     Region(RegionVector),
-}
-
-/// Elements in a region, from byte `offset` on.
-#[derive(Clone, Copy)]
-pub struct RegionVector {
-    pub id: RegionId,
-    pub offset: u64,
-    pub encoding: ScalarEncoding,
 }
 
 pub struct RunOutput {
@@ -108,7 +102,7 @@ impl RunSpec {
         let (mut uploads, mut read) = (HashSet::new(), HashSet::new());
         for (index, input) in self.inputs.iter().enumerate() {
             match &input.source {
-                InputSource::Upload(upload) => {
+                InputSource::Streamed(StreamedVector::Upload(upload)) => {
                     if !uploads.insert(upload.id) {
                         let repeated = Error::field("upload_id", FieldProblem::OutOfRange);
                         return Err(repeated.of_item("inputs", index, "upload"));
@@ -118,7 +112,9 @@ impl RunSpec {
                 InputSource::Stored { id, .. } => {
                     read.insert(*id);
                 }
-                InputSource::Inline { .. } | InputSource::Region(_) => {}
+                InputSource::Inline { .. }
+                | InputSource::Region(_)
+                | InputSource::Streamed(StreamedVector::Region(_)) => {}
             }
         }
         let is_free = |output: &RunOutput| match output.delivery {
@@ -159,9 +155,14 @@ fn input(index: usize, input: v1::ProgramInput) -> Result<RunInput> {
             let id = decode_id(&stored.upload_id).map_err(unknown).map_err(of("stored"))?;
             InputSource::Stored { id: UploadId(id), offset: stored.offset }
         }
-        Source::Upload(upload) => InputSource::Upload(vector_upload(upload).map_err(of("upload"))?),
-        Source::Region(region) => {
-            InputSource::Region(region_vector(region, scalar_encoding).map_err(of("region"))?)
+        Source::Upload(upload) => {
+            let upload = vector_upload(upload).map_err(of("upload"))?;
+            InputSource::Streamed(StreamedVector::Upload(upload))
+        }
+        Source::Region(region) => InputSource::Region(read_vector(region).map_err(of("region"))?),
+        Source::RegionUpload(upload) => {
+            let upload = region_upload(upload).map_err(of("region_upload"))?;
+            InputSource::Streamed(StreamedVector::Region(upload))
         }
     };
     Ok(RunInput { source, reduce: input.reduce })
@@ -171,16 +172,6 @@ fn inline_vector(inline: v1::InlineVector) -> Result<InputSource> {
     let encoding = scalar_encoding("encoding", inline.encoding)?;
     let count = element_count("data", inline.data.len(), encoding.width())? as u64;
     Ok(InputSource::Inline { encoding, count, data: inline.data })
-}
-
-fn region_vector(
-    region: v1::RegionVector,
-    decode_encoding: fn(&'static str, i32) -> Result<ScalarEncoding>,
-) -> Result<RegionVector> {
-    let unknown = |_| Error::field("region_id", FieldProblem::UnknownRegion);
-    let id = RegionId(decode_id(&region.region_id).map_err(unknown)?);
-    let encoding = decode_encoding("encoding", region.encoding)?;
-    Ok(RegionVector { id, offset: region.offset, encoding })
 }
 
 fn output(index: usize, output: v1::ProgramOutput) -> Result<RunOutput> {
@@ -201,8 +192,7 @@ fn output(index: usize, output: v1::ProgramOutput) -> Result<RunOutput> {
             OutputDelivery::Points(encoding.map_err(of("points"))?)
         }
         Delivery::Region(region) => {
-            let region = region_vector(region, full_width_encoding).map_err(of("region"))?;
-            OutputDelivery::Region(region)
+            OutputDelivery::Region(written_vector(region).map_err(of("region"))?)
         }
     };
     Ok(RunOutput { value: ValueId(output.value), delivery })

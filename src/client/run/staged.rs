@@ -1,0 +1,95 @@
+//! The place of a run's large vectors in memory shared with the server.
+
+use bytes::Bytes;
+
+use super::plan::{ElementSource, RunPlan};
+use crate::{
+    client::{
+        Client, convert,
+        error::Result,
+        staged_transfer::copy_result,
+        staging::{STAGED_BYTES_MIN, StagedMemory},
+    },
+    curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
+    wire::v1::{self, program_output::Delivery},
+};
+
+/// Memory for the inputs and outputs of a run.
+pub(super) struct StagedRun {
+    memory: StagedMemory,
+    /// For each input, where it begins in the memory; `None` for those that travel otherwise.
+    inputs: Vec<Option<u64>>,
+    /// Like `inputs`, for outputs.
+    outputs: Vec<Option<u64>>,
+}
+
+/// Gives out places, one after another.
+#[derive(Default)]
+struct Layout {
+    end: u64,
+}
+
+impl Layout {
+    /// A place for `bytes` bytes; `None` if they are too few.
+    fn place(&mut self, bytes: u64) -> Option<u64> {
+        let start = self.end.next_multiple_of(4096);
+        (bytes >= STAGED_BYTES_MIN).then(|| {
+            self.end = start + bytes;
+            start
+        })
+    }
+}
+
+impl StagedRun {
+    /// `None` if no vector of the run is large, or if the server shares no memory.
+    pub fn new(client: &Client, plan: &RunPlan<'_>) -> Option<Self> {
+        let mut layout = Layout::default();
+        let inputs = plan.inputs.iter().map(|input| match &input.source {
+            ElementSource::Local(bytes) => layout.place(bytes.len()),
+            ElementSource::Stored(_) | ElementSource::Region(_) => None,
+        });
+        let inputs = inputs.collect();
+        let width = size_of::<Fr>() as u64;
+        let outputs = plan.outputs.iter();
+        let outputs = outputs.map(|output| layout.place(width * output.received_elements()));
+        let outputs = outputs.collect();
+        let memory = client.staged_memory(layout.end)?;
+        Some(Self { memory, inputs, outputs })
+    }
+
+    /// Where input number `index` begins in [`Self::memory`].
+    pub fn input(&self, index: usize) -> Option<u64> {
+        self.inputs[index]
+    }
+
+    /// Whether output number `index` is written to the memory.
+    pub fn holds_output(&self, index: usize) -> bool {
+        self.outputs[index].is_some()
+    }
+
+    /// How output number `index` is delivered, if it is in the memory.
+    pub fn delivery(&self, index: usize) -> Result<Option<Delivery>> {
+        let Some(start) = self.outputs[index] else { return Ok(None) };
+        let encoding = convert::scalar_encoding(ScalarEncoding::Montgomery)?;
+        let region_id = Bytes::copy_from_slice(&self.memory.region_id());
+        let offset = self.memory.start() + start;
+        Ok(Some(Delivery::Region(v1::RegionVector { region_id, offset, encoding })))
+    }
+
+    pub fn memory(&self) -> &StagedMemory {
+        &self.memory
+    }
+
+    /// Ends the use of the memory after a run that has succeeded.
+    pub fn release(self) {
+        self.memory.release();
+    }
+
+    /// Copies output number `index`, if it is in the memory.
+    pub fn copy_output(&self, client: &Client, index: usize, out: &mut [Fr]) {
+        if let Some(start) = self.outputs[index] {
+            let out = fr_as_bytes_mut(out);
+            copy_result(&self.memory, start as usize, out, &client.inner.copies);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Copies to and from memory shared with the server. During an upload, the client tells the server
+//! what it has copied.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{Progress, copy_pool::CopyPool, payload::OutgoingBytes, staging::StagedMemory};
+use crate::wire::v1;
+
+/// A payload is copied in about this many pieces, so that the server begins before the last one.
+const PIECES: usize = 32;
+const PIECE_BYTES_MIN: usize = 64 << 10;
+const PIECE_BYTES_MAX: usize = 1 << 20;
+/// Bytes that are copied while the caller's thread waits.
+const BATCH_BYTES: usize = 64 << 20;
+
+pub(crate) struct StagedUpload<'a> {
+    bytes: &'a [u8],
+    memory: &'a StagedMemory,
+    /// Where the payload begins in the memory.
+    start: usize,
+    /// Bytes that were copied.
+    done: usize,
+    copies: &'a CopyPool,
+    progress: Option<Progress>,
+    /// The total that `progress` reports.
+    total: u64,
+    begun: Instant,
+    elapsed: Duration,
+}
+
+fn piece_bytes(len: usize) -> usize {
+    (len / PIECES).next_multiple_of(4096).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+}
+
+/// Copies a result from byte `start` of `memory`, with several threads.
+pub(crate) fn copy_result(memory: &StagedMemory, start: usize, out: &mut [u8], copies: &CopyPool) {
+    let (len, piece) = (out.len(), piece_bytes(out.len()));
+    let pieces = out.chunks_mut(piece).enumerate().collect();
+    copies.map(len, pieces, |(number, part)| memory.read(start + number * piece, part));
+}
+
+impl<'a> StagedUpload<'a> {
+    /// Copies to byte `start` of `memory`.
+    pub fn new(
+        payload: &'a OutgoingBytes<'_>,
+        memory: &'a StagedMemory,
+        start: usize,
+        copies: &'a CopyPool,
+    ) -> Self {
+        let (bytes, begun) = (payload.as_slice(), Instant::now());
+        let (total, elapsed) = (payload.len(), Duration::ZERO);
+        Self { bytes, memory, start, done: 0, copies, progress: None, total, begun, elapsed }
+    }
+
+    /// Reports progress toward `total` bytes.
+    pub fn with_progress(self, progress: Option<Progress>, total: u64) -> Self {
+        Self { progress, total, ..self }
+    }
+
+    /// The header of the upload.
+    pub fn header(&self, encoding: i32, count: u64) -> v1::RegionUpload {
+        let region_id = Bytes::copy_from_slice(&self.memory.region_id());
+        let offset = self.memory.start() + self.start as u64;
+        v1::RegionUpload { region_id, offset, encoding, count }
+    }
+
+    /// The most pieces that the payload is copied in.
+    pub fn pieces(&self) -> usize {
+        let len = self.bytes.len();
+        len.div_ceil(piece_bytes(len)) + len.div_ceil(BATCH_BYTES)
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.done == self.bytes.len()
+    }
+
+    /// Time from the first piece to the last one.
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// Copies the next pieces with several threads, each of which passes on what it has copied.
+    /// Returns false after the last piece.
+    pub fn copy_batch(&mut self, written: impl Fn(v1::WrittenRange) + Sync) -> bool {
+        if self.done == 0 {
+            self.begun = Instant::now();
+        }
+        let piece = piece_bytes(self.bytes.len());
+        let (from, end) = (self.done, self.bytes.len().min(self.done + BATCH_BYTES));
+        let starts: Vec<_> = (from..end).step_by(piece).collect();
+        let (bytes, memory) = (self.bytes, self.memory);
+        self.copies.map(end - from, starts, |at| {
+            let part = &bytes[at..end.min(at + piece)];
+            memory.write(self.start + at, part);
+            written(v1::WrittenRange { offset: at as u64, length: part.len() as u64 });
+        });
+        self.done = end;
+        self.elapsed = self.begun.elapsed();
+        if let Some(progress) = self.progress.as_ref().filter(|_| end > from) {
+            progress(end as u64, self.total);
+        }
+        end < self.bytes.len()
+    }
+}

@@ -1,0 +1,230 @@
+//! Memory shared with a server on the same host, through which large payloads of calls travel: the
+//! client copies them once, and devices read and write them there. In messages, they would be
+//! copied four times (`benches/experiments/transport.md`).
+
+mod space;
+
+use std::{
+    ops::Range,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio::{task::spawn_blocking, time::sleep};
+
+use self::space::RegionSpace;
+use super::{
+    Client,
+    region::{ClientRegion, unix_socket},
+};
+
+/// Smaller payloads travel in messages.
+pub(crate) const STAGED_BYTES_MIN: u64 = 128 << 10;
+/// A client takes at most this part of the server's memory for regions.
+const SHARE: u64 = 4;
+/// A region holds at least this much, so that it serves several calls at a time.
+const REGION_BYTES_MIN: u64 = 32 << 20;
+/// Opening a region takes longer than a call gains, so the first payload does not open one.
+const PAYLOADS_BEFORE_OPENING: u32 = 2;
+/// A place is wiped if no payload has overwritten it for this long.
+const WIPED_AFTER: Duration = Duration::from_millis(100);
+/// A region is closed if no payload has used it for this long.
+const CLOSED_AFTER: Duration = Duration::from_secs(10);
+/// Pause after the server has refused a region.
+const REFUSAL_PAUSE: Duration = Duration::from_secs(10);
+
+/// The regions of a client and its clones. They are opened in the background.
+#[derive(Default)]
+pub(crate) struct StagingPool {
+    /// Bytes of all regions; 0 if the server shares no memory with this client.
+    bytes_max: u64,
+    state: Mutex<StagingState>,
+}
+
+#[derive(Default)]
+struct StagingState {
+    regions: Vec<StagingRegion>,
+    /// Payloads for which no region had a place.
+    misses: u32,
+    is_opening: bool,
+    is_maintained: bool,
+    refused: Option<Instant>,
+}
+
+struct StagingRegion {
+    region: Arc<ClientRegion>,
+    space: RegionSpace,
+}
+
+impl StagingPool {
+    /// For a server at `target` that shares at most `region_bytes` bytes with all clients.
+    pub fn new(target: &str, region_bytes: u64) -> Arc<Self> {
+        let is_local = unix_socket(target).is_some();
+        let bytes_max = if is_local { region_bytes / SHARE } else { 0 };
+        Arc::new(Self { bytes_max, state: Mutex::default() })
+    }
+
+    fn take(self: &Arc<Self>, bytes: usize) -> Option<StagedMemory> {
+        self.state.lock().regions.iter_mut().find_map(|StagingRegion { region, space }| {
+            let (range, region) = (space.take(bytes)?, region.clone());
+            Some(StagedMemory { pool: self.clone(), region, range })
+        })
+    }
+
+    /// The size of a region to open for payloads like this one; `None` if none may be opened now.
+    fn begin_opening(&self, bytes: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        state.misses = state.misses.saturating_add(1);
+        let is_paused = state.refused.is_some_and(|refused| refused.elapsed() < REFUSAL_PAUSE);
+        if state.misses < PAYLOADS_BEFORE_OPENING || state.is_opening || is_paused {
+            return None;
+        }
+        let open: u64 = state.regions.iter().map(|region| region.space.size() as u64).sum();
+        let size = bytes.checked_next_power_of_two()?.max(REGION_BYTES_MIN);
+        let size = size.min(self.bytes_max.saturating_sub(open));
+        state.is_opening = size >= bytes;
+        state.is_opening.then_some(size)
+    }
+
+    fn end_opening(self: &Arc<Self>, opened: Option<ClientRegion>) {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        state.is_opening = false;
+        let Some(region) = opened else {
+            state.refused = Some(now);
+            return;
+        };
+        let space = RegionSpace::new(region.memory.size(), now);
+        state.regions.push(StagingRegion { region: Arc::new(region), space });
+        if !state.is_maintained {
+            state.is_maintained = true;
+            tokio::spawn(maintain(Arc::downgrade(self)));
+        }
+    }
+
+    /// Closes regions that are not used, and takes what has to be wiped. `None` without regions.
+    fn expire(&self) -> Option<Vec<(Arc<ClientRegion>, Vec<Range<usize>>)>> {
+        let (now, mut state) = (Instant::now(), self.state.lock());
+        let is_used = |StagingRegion { space, .. }: &mut StagingRegion| {
+            !space.is_unused() || now.saturating_duration_since(space.last_use) < CLOSED_AFTER
+        };
+        let closed: Vec<_> = state.regions.extract_if(.., |region| !is_used(region)).collect();
+        state.is_maintained = !state.regions.is_empty();
+        let regions = state.regions.iter_mut();
+        let old = regions.map(|StagingRegion { region, space }| {
+            (region.clone(), space.take_old(WIPED_AFTER, now))
+        });
+        let old = old.filter(|(_, ranges)| !ranges.is_empty()).collect();
+        let is_maintained = state.is_maintained;
+        drop(state);
+        // Unmaps memory.
+        drop(closed);
+        is_maintained.then_some(old)
+    }
+
+    fn with_space(&self, region: &Arc<ClientRegion>, change: impl FnOnce(&mut RegionSpace)) {
+        let mut state = self.state.lock();
+        let found = state.regions.iter_mut().find(|found| Arc::ptr_eq(&found.region, region));
+        if let Some(StagingRegion { space, .. }) = found {
+            change(space);
+        }
+    }
+
+    /// Closes a region once its payloads have left it: the server may still use the memory.
+    fn abandon(&self, region: &Arc<ClientRegion>) {
+        let is_other = |found: &mut StagingRegion| !Arc::ptr_eq(&found.region, region);
+        self.state.lock().regions.retain_mut(is_other);
+    }
+}
+
+/// Wipes and closes what is not used, as long as the pool has regions.
+async fn maintain(pool: Weak<StagingPool>) {
+    loop {
+        sleep(WIPED_AFTER).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let Some(old) = pool.expire() else { return };
+        for (region, ranges) in old {
+            let wiped = spawn_blocking(move || {
+                ranges.iter().for_each(|range| region.memory.wipe(range.start, range.len()));
+                (region, ranges)
+            });
+            let Ok((region, ranges)) = wiped.await else { return };
+            pool.with_space(&region, |space| {
+                ranges.into_iter().for_each(|range| space.give_back_wiped(range));
+            });
+        }
+    }
+}
+
+/// Shared memory for the payloads of one call.
+pub(crate) struct StagedMemory {
+    pool: Arc<StagingPool>,
+    region: Arc<ClientRegion>,
+    /// Empty once it is returned.
+    range: Range<usize>,
+}
+
+impl Client {
+    /// Memory for payloads of `bytes` bytes. `None` if the server shares none, or not yet: payloads
+    /// then travel in messages.
+    pub(crate) fn staged_memory(&self, bytes: u64) -> Option<StagedMemory> {
+        let pool = &self.inner.staging;
+        if bytes < STAGED_BYTES_MIN || bytes > pool.bytes_max {
+            return None;
+        }
+        let taken = pool.take(bytes as usize);
+        if taken.is_none()
+            && let Some(size) = pool.begin_opening(bytes)
+        {
+            let client = self.clone();
+            tokio::spawn(async move {
+                let opened = client.open_region(size).await;
+                client.inner.staging.end_opening(opened.ok().flatten());
+            });
+        }
+        taken
+    }
+}
+
+impl StagedMemory {
+    pub fn region_id(&self) -> [u8; 16] {
+        self.region.id
+    }
+
+    /// The first byte's number in the region.
+    pub fn start(&self) -> u64 {
+        self.range.start as u64
+    }
+
+    /// Copies `bytes` to byte `offset` of the memory.
+    ///
+    /// Shape: the bytes fit.
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.range.len(), "writes within the lease");
+        self.region.memory.write(self.range.start + offset, bytes);
+    }
+
+    /// Copies from byte `offset` of the memory.
+    ///
+    /// Shape: the bytes exist.
+    pub fn read(&self, offset: usize, out: &mut [u8]) {
+        assert!(offset + out.len() <= self.range.len(), "reads within the lease");
+        self.region.memory.read(self.range.start + offset, out);
+    }
+
+    /// Makes the memory free for other payloads, since the server's last response shows that it no
+    /// longer uses it.
+    pub fn release(mut self) {
+        let range = std::mem::take(&mut self.range);
+        self.pool.with_space(&self.region, |space| space.give_back(range, Instant::now()));
+    }
+}
+
+impl Drop for StagedMemory {
+    fn drop(&mut self) {
+        if !self.range.is_empty() {
+            self.pool.abandon(&self.region);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The uploads that a call opens: in payload memory, or in a region that the client writes to.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tonic::Code;
+
+use super::{call::CallContext, program_call::find_slice, state::ServerState, status::CallError};
+use crate::{
+    buffer::{RegionSlice, UploadBuffer},
+    curve::scalars::ScalarEncoding,
+    error::{Error, Result},
+    jobs::InputPayload,
+    program::InputSpec,
+    store::{StoredUpload, UploadHeader, UploadStreamGuard},
+    verify::Verification,
+    wire::decode::{RegionUploadHeader, StreamedVector, VectorUploadHeader},
+};
+
+/// A vector that a call receives while it computes, and its memory if that is a region.
+pub enum FoundVector {
+    Upload(VectorUploadHeader),
+    Region {
+        encoding: ScalarEncoding,
+        count: u64,
+        slice: RegionSlice,
+        /// Whether the job reads a copy.
+        is_copied: bool,
+    },
+}
+
+impl FoundVector {
+    /// Errors: `LocalOnly`; `Invalid` for an unknown region or a part beyond its end.
+    pub fn find(call: &CallContext, vector: StreamedVector) -> Result<Self> {
+        Ok(match vector {
+            StreamedVector::Upload(upload) => Self::Upload(upload),
+            StreamedVector::Region(RegionUploadHeader { vector, count }) => {
+                let slice = find_slice(call, vector, count)?;
+                Self::Region { encoding: vector.encoding, count, slice, is_copied: false }
+            }
+        })
+    }
+
+    /// Like [`Self::find`], for a call that checks its result like `verify`. The check reads the
+    /// vector again when the client may have changed it.
+    pub fn find_for(
+        call: &CallContext,
+        vector: StreamedVector,
+        verify: Verification,
+    ) -> Result<Self> {
+        let mut found = Self::find(call, vector)?;
+        if let Self::Region { is_copied, .. } = &mut found {
+            *is_copied = verify != Verification::None;
+        }
+        Ok(found)
+    }
+
+    pub fn spec(&self) -> InputSpec {
+        match self {
+            Self::Upload(VectorUploadHeader { encoding, count, .. })
+            | Self::Region { encoding, count, .. } => {
+                InputSpec { encoding: *encoding, count: *count }
+            }
+        }
+    }
+
+    /// The part of a region that holds it.
+    pub fn slice(&self) -> Option<&RegionSlice> {
+        match self {
+            Self::Upload(_) => None,
+            Self::Region { slice, .. } => Some(slice),
+        }
+    }
+
+    /// Payload bytes that the vector must be admitted for: none for an upload that exists.
+    pub fn unadmitted_bytes(&self, call: &CallContext) -> Result<u64> {
+        match self {
+            Self::Upload(vector) => call.unadmitted_payload_bytes(vector),
+            Self::Region { slice, is_copied, .. } => Ok(if *is_copied { slice.size() } else { 0 }),
+        }
+    }
+}
+
+struct StreamedUpload {
+    upload: Arc<StoredUpload>,
+    /// Memory for a copy of a payload in a region.
+    copy: Option<Arc<UploadBuffer>>,
+}
+
+impl StreamedUpload {
+    fn open(call: &CallContext, vector: FoundVector) -> Result<Self> {
+        let uploads = &call.state.uploads;
+        match vector {
+            FoundVector::Upload(vector) => {
+                let admit = |bytes| call.admit(bytes, 0);
+                let upload = uploads.open(&UploadHeader::Vector(vector), admit)?;
+                Ok(Self { upload, copy: None })
+            }
+            FoundVector::Region { encoding, count, slice, is_copied } => {
+                let copy = is_copied.then(|| copy_of(call, &slice)).transpose()?;
+                Ok(Self { upload: uploads.open_in_region(encoding, count, slice)?, copy })
+            }
+        }
+    }
+}
+
+/// Memory for a copy of a part of a region.
+///
+/// Errors: `Exhausted`, `Draining`.
+pub fn copy_of(call: &CallContext, slice: &RegionSlice) -> Result<Arc<UploadBuffer>> {
+    let permit = call.admit(slice.size(), 0)?;
+    Ok(Arc::new(UploadBuffer::new(&call.state.payloads, slice.size(), permit)))
+}
+
+/// The uploads that a streamed job reads. If they are dropped before [`StreamedUploads::end`], they
+/// end if the deadline has passed, and can be resumed if the caller has gone.
+pub struct StreamedUploads {
+    uploads: Vec<StreamedUpload>,
+    state: Arc<ServerState>,
+    deadline: Option<Instant>,
+    is_ended: bool,
+}
+
+impl StreamedUploads {
+    pub fn new(call: &CallContext) -> Self {
+        let (state, deadline) = (call.state.clone(), call.deadline);
+        Self { uploads: Vec::new(), state, deadline, is_ended: false }
+    }
+
+    /// The upload of a call that has only this one.
+    ///
+    /// Errors: those of [`Self::open`].
+    pub fn only(call: &CallContext, vector: FoundVector) -> Result<Self> {
+        let mut opened = Self::new(call);
+        opened.open(call, vector)?;
+        Ok(opened)
+    }
+
+    /// Finds or opens an upload, and admits the bytes of a new one or of a copy. Returns its index.
+    ///
+    /// Errors: `UploadConflict`, `Exhausted`, `Draining`.
+    pub fn open(&mut self, call: &CallContext, vector: FoundVector) -> Result<usize> {
+        self.uploads.push(StreamedUpload::open(call, vector)?);
+        Ok(self.uploads.len() - 1)
+    }
+
+    pub fn payload(&self, index: usize) -> InputPayload {
+        let StreamedUpload { upload, copy } = &self.uploads[index];
+        InputPayload { payload: upload.payload.clone(), copy: copy.clone() }
+    }
+
+    pub fn payloads(&self) -> impl Iterator<Item = &Arc<UploadBuffer>> {
+        self.uploads.iter().map(|StreamedUpload { upload, .. }| &upload.payload)
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.payloads().all(|payload| payload.is_complete())
+    }
+
+    /// Time from `begun` to the last byte that was received.
+    pub fn receive_time_since(&self, begun: Instant) -> Duration {
+        let times = self.payloads().map(|payload| payload.receive_time_since(begun));
+        times.max().unwrap_or_default()
+    }
+
+    pub fn begin_streams(&self) -> Vec<UploadStreamGuard> {
+        self.uploads.iter().map(|StreamedUpload { upload, .. }| upload.begin_stream()).collect()
+    }
+
+    /// Ends the uploads because the job has ended. If the connection broke, they are kept for the
+    /// idle timeout, so that they can be resumed.
+    pub fn end(&mut self, failure: Option<&CallError>) {
+        self.is_ended = true;
+        let is_broken = failure
+            .is_some_and(|failure| matches!(failure.code(), Code::Cancelled | Code::Unknown));
+        if is_broken && !self.is_complete() {
+            return;
+        }
+        for StreamedUpload { upload, .. } in &self.uploads {
+            self.state.uploads.remove(upload);
+            if failure.is_some() {
+                // Ends the other streams that carry it. The call of the job reports the reason.
+                upload.set_outcome(Err(Error::Cancelled));
+            }
+        }
+    }
+}
+
+impl Drop for StreamedUploads {
+    fn drop(&mut self) {
+        if self.is_ended {
+            return;
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            self.end(Some(&Error::Deadline.into()));
+        } else {
+            self.uploads.iter().for_each(|streamed| streamed.upload.mark_abandoned());
+        }
+    }
+}
