@@ -88,6 +88,7 @@ fn server_settings(values: &SettingValues, tls: Option<TlsIdentity>) -> ServerSe
         upload_ttl: values.seconds("upload_ttl_s"),
         drain_grace: values.seconds("drain_grace_s"),
         workers: values.integer("workers"),
+        busy_poll: values.microseconds("busy_poll_us"),
         data_dir: values.path("data_dir"),
         admin_over_tcp: values.flag("admin_over_tcp"),
         reflection: values.flag("reflection"),

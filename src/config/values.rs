@@ -95,6 +95,10 @@ impl SettingValues {
         number.try_into().ok().expect("the type holds the table's range")
     }
 
+    pub(super) fn microseconds(&self, name: &str) -> Duration {
+        Duration::from_micros(self.integer(name))
+    }
+
     pub(super) fn milliseconds(&self, name: &str) -> Duration {
         Duration::from_millis(self.integer(name))
     }

@@ -1,6 +1,7 @@
 //! Runs programs. [`HostExecutor`] keeps values in host memory, [`GpuExecutor`] in that of a GPU.
 //! Calls of one MSM or NTT keep no values: they are computed while their input arrives.
 
+mod busy_poll;
 mod call;
 mod executor;
 mod full_check;
@@ -15,6 +16,7 @@ mod start;
 #[cfg(feature = "cuda")]
 pub mod worker;
 
+pub use busy_poll::BusyPoll;
 #[cfg(test)]
 pub use call::RunCall;
 pub use executor::{Executor, RunInProgress};

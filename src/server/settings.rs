@@ -56,6 +56,8 @@ pub struct ServerSettings {
     /// Jobs computed at the same time; each can use all threads of the engine. 0: two per GPU,
     /// or two without GPUs.
     pub workers: u32,
+    /// Time for which a thread of the scheduler polls before it sleeps, if GPUs compute.
+    pub busy_poll: Duration,
     /// Directory of persistent bases; `None` disables persistence.
     pub data_dir: Option<PathBuf>,
     /// Whether TCP peers may call Admin.Drain; otherwise only peers on the Unix socket may.
@@ -101,6 +103,7 @@ impl Default for ServerSettings {
             upload_ttl: Duration::from_secs(300),
             drain_grace: Duration::from_secs(30),
             workers: 0,
+            busy_poll: Duration::from_micros(500),
             data_dir: None,
             admin_over_tcp: false,
             reflection: true,

@@ -12,7 +12,7 @@ use crate::{
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::{Error, Limit},
-    exec::{Executor, HostExecutor},
+    exec::{BusyPoll, Executor, HostExecutor},
     jobs::{Budget, ComputeHost, Scheduler},
     store::{BasesStore, ProgramStore, Regions, Uploads},
 };
@@ -138,12 +138,14 @@ impl ServerState {
             0 => executor.jobs_at_once(),
             workers => workers as usize,
         };
+        let has_gpus = executor.description().kind == "cuda";
+        let busy_poll = has_gpus.then(|| BusyPoll::new(settings.busy_poll)).unwrap_or_default();
         let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;
         pin(&payloads, &*executor, pinned_bytes as usize);
         Ok(Self {
             bases: BasesStore::open(bytes_max, objects_max, settings.data_dir.as_deref())?,
             compute: Arc::new(ComputeHost::new(executor)?),
-            scheduler: Scheduler::new(workers)?,
+            scheduler: Scheduler::new(workers, busy_poll)?,
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()),
             regions: Regions::new(settings.region_bytes_max),

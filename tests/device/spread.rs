@@ -62,6 +62,7 @@ fn settings(name: &str, devices: u32) -> Option<WorkerPoolSettings> {
             msm_scalars_min: 1,
             ntt_elements_min: 1,
             threads: 1,
+            busy_poll: Duration::ZERO,
         },
         spread: SpreadPolicy {
             scalars_min: 1,

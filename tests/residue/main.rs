@@ -30,7 +30,7 @@ use capstan::{
     },
     engine::{JobControl, NttPlan},
     error::{Error, FieldProblem, Limit, Result},
-    exec::start_run,
+    exec::{BusyPoll, start_run},
     jobs::{
         ComputeHost, JobBases, JobWork, ProgramJob, ProgramJobInput, ProgramJobOutput, ProgramWork,
         Scheduler,
@@ -100,7 +100,13 @@ impl JobRunner {
         let host = Arc::new(ComputeHost::new(Arc::new(executor)).expect("threads"));
         let bases = vec![<G1Affine as ark_ec::AffineRepr>::generator(); N];
         let pool = PayloadPool::new(0, 0).expect("memory");
-        Self { scheduler: Scheduler::new(1).expect("threads"), host, dial, pool, bases }
+        Self {
+            scheduler: Scheduler::new(1, BusyPoll::default()).expect("threads"),
+            host,
+            dial,
+            pool,
+            bases,
+        }
     }
 
     /// Runs `work`; no block that is freed meanwhile may hold the marker, nor may payload memory

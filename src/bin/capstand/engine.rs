@@ -128,6 +128,7 @@ mod cuda {
                 msm_scalars_min: cuda.msm_min,
                 ntt_elements_min: cuda.ntt_min,
                 threads: config.threads,
+                busy_poll: config.server.busy_poll,
             },
             spread: SpreadPolicy::default(),
         };

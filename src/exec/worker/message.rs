@@ -41,6 +41,8 @@ pub struct WorkerSettings {
     pub ntt_elements_min: u64,
     /// Threads of the CPU engine; 0 means one per core.
     pub threads: usize,
+    /// Time for which threads poll their sockets before they sleep, on both sides.
+    pub busy_poll: Duration,
 }
 
 /// A request on the control socket. Each is answered by a [`ControlReply`].

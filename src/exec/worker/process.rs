@@ -18,13 +18,14 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{
     link::{WorkerLink, WorkerLost, kill},
-    message::{ControlRequest, LaneReply, LaneRequest, WorkerHello, WorkerTask},
+    message::{ControlRequest, LaneReply, LaneRequest, WorkerHello, WorkerSettings, WorkerTask},
     sent_bases::SentBases,
     socket,
 };
 use crate::{
     engine::{JobControl, cuda::GpuFacts},
     error::Error,
+    exec::BusyPoll,
     telemetry,
 };
 
@@ -80,6 +81,7 @@ pub struct LiveWorker {
     pub bases: SentBases,
     /// The time limit of one piece of work.
     piece_timeout: Duration,
+    busy_poll: BusyPoll,
     /// The modelled time of the runs that it has, in microseconds.
     backlog_us: AtomicU64,
 }
@@ -125,13 +127,14 @@ impl StartedWorker {
     }
 
     /// The worker, which has said that it is ready, and its process.
-    pub fn into_live(self, facts: GpuFacts, piece_timeout: Duration) -> (LiveWorker, Child) {
+    pub fn into_live(self, facts: GpuFacts, settings: &WorkerSettings) -> (LiveWorker, Child) {
         let worker = LiveWorker {
             link: WorkerLink::new(facts.index, self.process, self.socket),
             facts,
             idle_lanes: Mutex::default(),
             bases: SentBases::default(),
-            piece_timeout,
+            piece_timeout: settings.timeout,
+            busy_poll: BusyPoll::new(settings.busy_poll),
             backlog_us: AtomicU64::new(0),
         };
         (worker, self.child)
@@ -171,6 +174,7 @@ impl LiveWorker {
     ) -> Result<LaneReply, WorkerLost> {
         let sent = Instant::now();
         socket::send(lane, request, None).map_err(|error| self.link.lose(&error))?;
+        self.busy_poll.wait(|| socket::is_readable(lane));
         let mut heard = Instant::now();
         let mut cancelled_at: Option<Instant> = None;
         loop {

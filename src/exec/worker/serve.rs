@@ -48,7 +48,7 @@ use crate::{
         },
     },
     error::{Error, Result},
-    exec::{Executor, GpuExecutor},
+    exec::{BusyPoll, Executor, GpuExecutor},
     region::{PointsFile, SharedMemory},
 };
 
@@ -63,6 +63,7 @@ struct Worker {
     runs: Runs,
     releases: Releases,
     faults: Arc<SeenFaults>,
+    busy_poll: BusyPoll,
 }
 
 /// The ended runs that have been answered and still hold memory on the GPU.
@@ -173,7 +174,8 @@ impl Worker {
         let executor = GpuExecutor::new(engine.clone(), None);
         faults.is_serving.store(true, Ordering::Release);
         let (memories, bases, runs, releases) = Default::default();
-        Ok(Self { engine, executor, memories, bases, runs, releases, faults })
+        let busy_poll = BusyPoll::new(settings.busy_poll);
+        Ok(Self { engine, executor, memories, bases, runs, releases, faults, busy_poll })
     }
 
     /// The GPU with current readings.
@@ -247,6 +249,7 @@ impl Worker {
 
     fn serve_lane(&self, lane: &UnixStream) -> io::Result<()> {
         loop {
+            self.busy_poll.wait(|| socket::is_readable(lane));
             let Received { message, .. } = match socket::receive(lane) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
                 received => received?,

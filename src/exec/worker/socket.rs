@@ -10,7 +10,10 @@ use std::{
     },
 };
 
-use rustix::net;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net,
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// The length as 32 bits, and the number of descriptors.
@@ -78,6 +81,12 @@ pub fn receive<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<Recei
     read_all(&mut socket, &mut bytes)?;
     let message = postcard::from_bytes(&bytes).map_err(io::Error::other)?;
     Ok(Received { message, file })
+}
+
+/// Whether a message or the end has arrived.
+pub fn is_readable(socket: &UnixStream) -> bool {
+    let polled = poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&Timespec::default()));
+    polled.is_ok_and(|ready| ready > 0)
 }
 
 /// Reads the rest of a message that has begun, whatever the socket's timeout is.

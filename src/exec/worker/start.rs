@@ -73,7 +73,7 @@ pub fn start_worker(
         });
     match ready {
         Ok(Ok(facts)) => {
-            let (worker, child) = started.into_live(*facts, settings.worker.timeout);
+            let (worker, child) = started.into_live(*facts, &settings.worker);
             Ok(ReadyWorker { worker, child })
         }
         not_ready => {

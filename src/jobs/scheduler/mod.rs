@@ -11,7 +11,10 @@ mod queue;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
     thread,
     time::Instant,
@@ -26,6 +29,7 @@ use crate::{
     buffer::Wiper,
     engine::JobControl,
     error::{Error, Result},
+    exec::BusyPoll,
 };
 
 /// The work of a job, divided into pieces.
@@ -65,6 +69,9 @@ struct SchedulerShared {
     state: Mutex<SchedulerState>,
     job_is_ready: Condvar,
     job_is_computed: Condvar,
+    /// The number of times that a job became ready.
+    ready_count: AtomicU64,
+    busy_poll: BusyPoll,
 }
 
 #[derive(Default)]
@@ -129,11 +136,14 @@ impl<W: JobWork> JobWithReply<W> {
 }
 
 impl Scheduler {
-    pub fn new(workers: usize) -> Result<Self> {
+    /// Workers without jobs wait with `busy_poll`.
+    pub fn new(workers: usize, busy_poll: BusyPoll) -> Result<Self> {
         let shared = Arc::new(SchedulerShared {
             state: Mutex::default(),
             job_is_ready: Condvar::new(),
             job_is_computed: Condvar::new(),
+            ready_count: AtomicU64::new(0),
+            busy_poll,
         });
         let start = |name: String, run: fn(&SchedulerShared)| {
             let shared = shared.clone();
@@ -196,6 +206,7 @@ impl SchedulerShared {
         match place {
             JobPlace::Parked => {}
             JobPlace::Ready => {
+                self.ready_count.fetch_add(1, Ordering::Release);
                 self.job_is_ready.notify_one();
             }
             JobPlace::Computed => {
@@ -225,12 +236,21 @@ impl SchedulerShared {
     }
 
     fn run_worker(&self) {
-        let mut state = self.state.lock();
+        let (mut state, mut has_polled) = (self.state.lock(), true);
         while !state.is_closed {
             let Some(PickedJob { mut job, by }) = state.queue.pick(Instant::now()) else {
-                self.job_is_ready.wait(&mut state);
+                if has_polled {
+                    self.job_is_ready.wait(&mut state);
+                } else {
+                    let count = || self.ready_count.load(Ordering::Acquire);
+                    let before = count();
+                    let poll = || self.busy_poll.wait(|| count() != before);
+                    MutexGuard::unlocked(&mut state, poll);
+                    has_polled = true;
+                }
                 continue;
             };
+            has_polled = false;
             drop(state);
             let begun = Instant::now();
             job.timing.queue += begun - job.state_entered;

@@ -67,7 +67,8 @@ impl Fixture {
 
 #[tokio::test]
 async fn a_parked_job_runs_when_woken() {
-    let (scheduler, fixture) = (Scheduler::new(2).unwrap(), Fixture::new(false));
+    let (scheduler, fixture) =
+        (Scheduler::new(2, BusyPoll::default()).unwrap(), Fixture::new(false));
     let mut wake = None;
     let ticket = scheduler.submit(JobControl::default(), |handle| {
         wake = Some(handle);
@@ -82,7 +83,8 @@ async fn a_parked_job_runs_when_woken() {
 
 #[tokio::test]
 async fn a_job_that_is_not_ready_any_more_leaves_the_queue() {
-    let (scheduler, log) = (Scheduler::new(1).unwrap(), Arc::new(JobLog::default()));
+    let (scheduler, log) =
+        (Scheduler::new(1, BusyPoll::default()).unwrap(), Arc::new(JobLog::default()));
     // Keeps the worker busy until the log is open.
     let busy = scheduler.submit(JobControl::default(), |_| log.job('a', 1));
     let fixture = Fixture::new(true);
@@ -131,7 +133,8 @@ impl JobWork for ComputedElsewhere {
 
 #[tokio::test]
 async fn a_computed_job_waits_for_no_worker() {
-    let (scheduler, log) = (Scheduler::new(1).unwrap(), Arc::new(JobLog::default()));
+    let (scheduler, log) =
+        (Scheduler::new(1, BusyPoll::default()).unwrap(), Arc::new(JobLog::default()));
     // Keeps the worker busy until the log is open.
     let busy = scheduler.submit(JobControl::default(), |_| log.job('a', 1));
     let fixture = Fixture::new(false);
@@ -157,7 +160,8 @@ async fn a_computed_job_waits_for_no_worker() {
 
 #[tokio::test]
 async fn a_panic_fails_one_job_and_the_next_one_runs() {
-    let (scheduler, fixture) = (Scheduler::new(1).unwrap(), Fixture::new(true));
+    let (scheduler, fixture) =
+        (Scheduler::new(1, BusyPoll::default()).unwrap(), Fixture::new(true));
     let bad = scheduler.submit(JobControl::default(), |_| fixture.countdown(0));
     assert!(matches!(bad.await, Err(Error::Internal(_))));
     let good = scheduler.submit(JobControl::default(), |_| fixture.countdown(2));
@@ -166,7 +170,8 @@ async fn a_panic_fails_one_job_and_the_next_one_runs() {
 
 #[tokio::test]
 async fn dropping_the_ticket_or_passing_the_deadline_frees_a_parked_job() {
-    let (scheduler, fixture) = (Scheduler::new(1).unwrap(), Fixture::new(false));
+    let (scheduler, fixture) =
+        (Scheduler::new(1, BusyPoll::default()).unwrap(), Fixture::new(false));
     drop(scheduler.submit(JobControl::default(), |_| fixture.countdown(1)));
     let past = JobControl::new(Some(Instant::now()));
     let mut wake = None;
@@ -225,7 +230,7 @@ impl JobWork for LoggedJob {
 
 #[tokio::test]
 async fn jobs_take_turns() {
-    let scheduler = Scheduler::new(1).unwrap();
+    let scheduler = Scheduler::new(1, BusyPoll::default()).unwrap();
     let log = Arc::new(JobLog::default());
     let jobs = ['a', 'b'].map(|name| scheduler.submit(JobControl::default(), |_| log.job(name, 3)));
     log.is_open.store(true, Ordering::SeqCst);

@@ -18,7 +18,7 @@ use crate::{
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::{Error, FieldProblem},
-    exec::{HostExecutor, RunCall, RunInProgress, start_run},
+    exec::{BusyPoll, HostExecutor, RunCall, RunInProgress, start_run},
     jobs::{
         ComputeHost, JobBases, JobTicket, ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork,
         Scheduler,
@@ -133,7 +133,8 @@ impl Workplace {
         let executor =
             BatchingExecutor(HostExecutor { engine: engine.clone(), oracle: Some(oracle) });
         let host = Arc::new(ComputeHost::new(Arc::new(executor)).unwrap());
-        let (scheduler, pool) = (Scheduler::new(1).unwrap(), PayloadPool::new(0, 0).unwrap());
+        let (scheduler, pool) =
+            (Scheduler::new(1, BusyPoll::default()).unwrap(), PayloadPool::new(0, 0).unwrap());
         let rng = StdRng::seed_from_u64(7);
         let mut workplace = Self { engine, host, scheduler, pool, rng, first: None };
         let others = TestPoints::new(&mut workplace.rng);
