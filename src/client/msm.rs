@@ -218,7 +218,7 @@ impl Client {
         let Some(memory) = self.staged_memory(bytes.len()) else { return Ok(None) };
         let upload = StagedUpload::new(bytes, &memory, 0, &self.inner.copies);
         let mut upload = upload.with_progress(progress.clone(), bytes.len());
-        let (header, pieces) = (upload.header(encoding, count), upload.pieces());
+        let (header, pieces) = (upload.header(encoding, count), upload.announcements());
         let copy = |send: &(dyn Fn(v1::WrittenRange) + Sync)| upload.copy_batch(send);
         match self.msm_shared(spec, header, pieces, copy, call.deadline).await {
             Ok(result) => {
@@ -226,7 +226,13 @@ impl Client {
                 memory.release();
                 Ok(Some((result, elapsed)))
             }
-            Err(error) => call.wait_before_messages(error).await.map(|()| None),
+            Err(error) => {
+                if matches!(error, ClientError::Refused(_)) {
+                    // The job has ended, and wrote nothing here.
+                    memory.release();
+                }
+                call.wait_before_messages(error).await.map(|()| None)
+            }
         }
     }
 

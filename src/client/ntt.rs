@@ -267,7 +267,7 @@ impl Client {
         let header = v1::NttStreamHeader { spec, input: None, region_input, region_output };
         let header = v1::NttStreamRequest { message: Some(Message::Header(header)) };
         let wrap = |range| v1::NttStreamRequest { message: Some(Message::Written(range)) };
-        let pieces = upload.pieces();
+        let pieces = upload.announcements();
         let copy = |sender: &MessageSender<_>| upload.copy_batch(|range| sender.send(wrap(range)));
         let mut compute = self.compute();
         let job = async |stream| {

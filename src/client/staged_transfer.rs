@@ -13,6 +13,9 @@ use crate::wire::v1;
 const PIECES: usize = 32;
 const PIECE_BYTES_MIN: usize = 64 << 10;
 const PIECE_BYTES_MAX: usize = 1 << 20;
+/// A payload of at most this size is announced when all of it is copied: an MSM in two passes takes
+/// longer than the copy (`benches/experiments/transport.md`).
+const ANNOUNCED_AT_ONCE_MAX: usize = 32 << 20;
 /// Bytes that are copied while the caller's thread waits.
 const BATCH_BYTES: usize = 64 << 20;
 
@@ -67,10 +70,13 @@ impl<'a> StagedUpload<'a> {
         v1::RegionUpload { region_id, offset, encoding, count }
     }
 
-    /// The most pieces that the payload is copied in.
-    pub fn pieces(&self) -> usize {
+    /// The most announcements that the payload takes.
+    pub fn announcements(&self) -> usize {
         let len = self.bytes.len();
-        len.div_ceil(piece_bytes(len)) + len.div_ceil(BATCH_BYTES)
+        match self.is_announced_at_once() {
+            true => 1,
+            false => len.div_ceil(piece_bytes(len)) + len.div_ceil(BATCH_BYTES),
+        }
     }
 
     pub fn is_done(&self) -> bool {
@@ -82,6 +88,10 @@ impl<'a> StagedUpload<'a> {
         self.elapsed
     }
 
+    fn is_announced_at_once(&self) -> bool {
+        self.bytes.len() <= ANNOUNCED_AT_ONCE_MAX
+    }
+
     /// Copies the next pieces with several threads, each of which passes on what it has copied.
     /// Returns false after the last piece.
     pub fn copy_batch(&mut self, written: impl Fn(v1::WrittenRange) + Sync) -> bool {
@@ -91,12 +101,17 @@ impl<'a> StagedUpload<'a> {
         let piece = piece_bytes(self.bytes.len());
         let (from, end) = (self.done, self.bytes.len().min(self.done + BATCH_BYTES));
         let starts: Vec<_> = (from..end).step_by(piece).collect();
-        let (bytes, memory) = (self.bytes, self.memory);
+        let (bytes, memory, at_once) = (self.bytes, self.memory, self.is_announced_at_once());
         self.copies.map(end - from, starts, |at| {
             let part = &bytes[at..end.min(at + piece)];
             memory.write(self.start + at, part);
-            written(v1::WrittenRange { offset: at as u64, length: part.len() as u64 });
+            if !at_once {
+                written(v1::WrittenRange { offset: at as u64, length: part.len() as u64 });
+            }
         });
+        if at_once {
+            written(v1::WrittenRange { offset: 0, length: end as u64 });
+        }
         self.done = end;
         self.elapsed = self.begun.elapsed();
         if let Some(progress) = self.progress.as_ref().filter(|_| end > from) {

@@ -246,7 +246,8 @@ impl<'a> RunTransfer<'a> {
         let (first, responses) = match memory {
             Some(_) => {
                 let chunks = uploads.iter().map(|upload| upload.queue.chunks()).sum::<usize>();
-                let ranges = staged.iter().map(|staged| staged.upload.pieces()).sum::<usize>();
+                let ranges =
+                    staged.iter().map(|staged| staged.upload.announcements()).sum::<usize>();
                 let copy = |sender: &MessageSender<_>| copy_batch(staged, uploads, sender);
                 upload::send_copied(header, chunks + ranges, copy, job).await?
             }

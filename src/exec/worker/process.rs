@@ -9,7 +9,7 @@ use std::{
     },
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
@@ -82,6 +82,8 @@ pub struct LiveWorker {
     /// The time limit of one piece of work.
     piece_timeout: Duration,
     busy_poll: BusyPoll,
+    /// Requests that have no answer yet.
+    requests: AtomicUsize,
     /// The modelled time of the runs that it has, in microseconds.
     backlog_us: AtomicU64,
 }
@@ -135,6 +137,7 @@ impl StartedWorker {
             bases: SentBases::default(),
             piece_timeout: settings.timeout,
             busy_poll: BusyPoll::new(settings.busy_poll),
+            requests: AtomicUsize::new(0),
             backlog_us: AtomicU64::new(0),
         };
         (worker, self.child)
@@ -155,7 +158,10 @@ impl LiveWorker {
     ) -> Result<LaneReply, RequestFailure> {
         let lane = self.take_lane()?;
         let patience = self.piece_timeout.saturating_add(expected);
-        let reply = self.answer(&lane, request, run, control, patience).map_err(|WorkerLost| {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let answered = self.answer(&lane, request, run, control, patience);
+        self.requests.fetch_sub(1, Ordering::Relaxed);
+        let reply = answered.map_err(|WorkerLost| {
             self.link.wait_for_end();
             RequestFailure::LostMeanwhile
         })?;
@@ -174,7 +180,9 @@ impl LiveWorker {
     ) -> Result<LaneReply, WorkerLost> {
         let sent = Instant::now();
         socket::send(lane, request, None).map_err(|error| self.link.lose(&error))?;
-        self.busy_poll.wait(|| socket::is_readable(lane));
+        if self.requests.load(Ordering::Relaxed) == 1 {
+            self.busy_poll.wait(|| socket::is_readable(lane));
+        }
         let mut heard = Instant::now();
         let mut cancelled_at: Option<Instant> = None;
         loop {

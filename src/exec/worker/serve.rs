@@ -7,7 +7,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -64,6 +64,8 @@ struct Worker {
     releases: Releases,
     faults: Arc<SeenFaults>,
     busy_poll: BusyPoll,
+    /// Requests that have no answer yet.
+    answering: AtomicUsize,
 }
 
 /// The ended runs that have been answered and still hold memory on the GPU.
@@ -175,7 +177,8 @@ impl Worker {
         faults.is_serving.store(true, Ordering::Release);
         let (memories, bases, runs, releases) = Default::default();
         let busy_poll = BusyPoll::new(settings.busy_poll);
-        Ok(Self { engine, executor, memories, bases, runs, releases, faults, busy_poll })
+        let answering = AtomicUsize::new(0);
+        Ok(Self { engine, executor, memories, bases, runs, releases, faults, busy_poll, answering })
     }
 
     /// The GPU with current readings.
@@ -249,14 +252,19 @@ impl Worker {
 
     fn serve_lane(&self, lane: &UnixStream) -> io::Result<()> {
         loop {
-            self.busy_poll.wait(|| socket::is_readable(lane));
+            if self.answering.load(Ordering::Relaxed) == 0 {
+                self.busy_poll.wait(|| socket::is_readable(lane));
+            }
             let Received { message, .. } = match socket::receive(lane) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
                 received => received?,
             };
             let answer = AssertUnwindSafe(|| self.answer(message));
             let panicked = |_| Err(WorkerFailure::Internal("a job panicked".into()));
-            let (outcome, ended) = match catch_unwind(answer).unwrap_or_else(panicked) {
+            self.answering.fetch_add(1, Ordering::Relaxed);
+            let answer = catch_unwind(answer).unwrap_or_else(panicked);
+            self.answering.fetch_sub(1, Ordering::Relaxed);
+            let (outcome, ended) = match answer {
                 Ok(LaneAnswer { outcome, ended }) => (outcome, ended),
                 Err(failure) => (LaneOutcome::Failed(failure), None),
             };
