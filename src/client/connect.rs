@@ -128,9 +128,9 @@ impl ClientBuilder {
     }
 
     /// Whether large payloads may travel through memory that the server shares, instead of
-    /// messages: true by default. It is shared only over the server's Unix socket, and used from the
-    /// third large payload on, since it is slow to set up. The client wipes what no payload has
-    /// overwritten for 100 ms, and returns what it has not used for 10 s.
+    /// messages: true by default. A server shares memory only over its Unix socket. The client
+    /// uses it from the third large payload on, since it is slow to set up, wipes what no payload
+    /// has overwritten for 100 ms, and returns what it has not used for 10 s.
     #[must_use]
     pub fn shared_memory(mut self, is_allowed: bool) -> Self {
         self.shared_memory = is_allowed;

@@ -21,8 +21,9 @@
 //!   that a server on the same host reads and writes in place.
 //! - `blocking`: a client without async.
 //! - `payload`, `upload`, `striped_upload`, `download`: resumable transfers over several
-//!   connections. `region`, `staging`, `staged_transfer`: transfers through memory that a server on
-//!   the same host shares. `release`: releases unfinished uploads. `frames`: bodies of streamed calls.
+//!   connections. `release`: releases unfinished uploads. `frames`: bodies of streamed calls.
+//! - `mapped_region`, `region`, `staging`, `staged_transfer`: transfers through memory that a server
+//!   on the same host shares. `row_buffers`: the memory of an NTT's rows.
 //! - `call`: deadlines and retries. `error`: errors. `convert`: conversion from and to messages.
 
 mod admin;
@@ -36,6 +37,7 @@ mod copy_pool;
 mod download;
 mod error;
 mod frames;
+mod mapped_region;
 mod msm;
 mod ntt;
 mod ntt_spec;
@@ -44,6 +46,7 @@ mod payload;
 mod program;
 mod region;
 mod release;
+mod row_buffers;
 mod run;
 mod shared_vector;
 mod staged_transfer;

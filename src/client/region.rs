@@ -1,38 +1,17 @@
-//! Opens regions: memory that a server on the same host shares.
+//! Opens regions, and finds places in them for the payloads of calls.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::io;
 
-use tokio::{
-    io::{AsyncWriteExt, Interest},
-    net::UnixStream,
-    task::spawn_blocking,
-    time::timeout,
-};
 use tonic::Code;
 
 use super::{
     Client,
     call::{CallBudget, CallFuture},
     error::ClientError,
+    mapped_region::{ClientRegion, map_region, unix_socket},
+    staging::StagedMemory,
 };
-use crate::{
-    region::{self, SharedMemory},
-    wire::v1,
-};
-
-/// Time for the server to hand out a region.
-const HANDOUT_TIMEOUT: Duration = Duration::from_secs(5);
-
-pub(crate) struct ClientRegion {
-    pub memory: SharedMemory,
-    pub id: [u8; 16],
-    /// The server releases the region when this is closed.
-    _open: UnixStream,
-}
+use crate::{region, wire::v1};
 
 impl Client {
     /// Opens a region of at least `bytes` bytes. `None` if the server shares no memory.
@@ -62,52 +41,29 @@ impl Client {
             }
         })
     }
+
+    /// Memory for payloads of `bytes` bytes. `None` if the server shares none, or not yet: payloads
+    /// then travel in messages.
+    pub(crate) fn staged_memory(&self, bytes: u64) -> Option<StagedMemory> {
+        let pool = &self.inner.staging;
+        if !pool.may_hold(bytes) {
+            return None;
+        }
+        let taken = pool.take(bytes as usize);
+        if taken.is_none()
+            && let Some(size) = pool.begin_opening(bytes)
+        {
+            let client = self.clone();
+            tokio::spawn(async move {
+                let opened = client.open_region(size).await;
+                client.inner.staging.end_opening(opened.ok().flatten());
+            });
+        }
+        taken
+    }
 }
 
 /// Whether the server has no memory to share, or does not know regions.
 fn shares_nothing(error: &ClientError) -> bool {
     matches!(error.code(), Code::ResourceExhausted | Code::PermissionDenied | Code::Unimplemented)
-}
-
-/// The path of a target on a Unix socket.
-pub(crate) fn unix_socket(target: &str) -> Option<PathBuf> {
-    let path = target.strip_prefix("unix:")?;
-    Some(path.strip_prefix("//").unwrap_or(path).into())
-}
-
-/// Maps a region of at least `bytes`.
-async fn map_region(
-    path: &Path,
-    opened: &v1::OpenRegionResponse,
-    bytes: u64,
-) -> io::Result<ClientRegion> {
-    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-    let id = opened.region_id.as_ref().try_into().map_err(|_| invalid())?;
-    let ask = async {
-        let mut open = UnixStream::connect(path).await?;
-        open.write_all(&[&opened.region_id[..], &opened.token].concat()).await?;
-        let receive = || region::receive_descriptor(&open);
-        let file = open.async_io(Interest::READABLE, receive).await?;
-        Ok::<_, io::Error>((open, file))
-    };
-    let (open, file) = timeout(HANDOUT_TIMEOUT, ask).await??;
-    let len = usize::try_from(opened.bytes).ok().filter(|_| opened.bytes >= bytes);
-    let len = len.ok_or_else(invalid)?;
-    // Touches all pages.
-    let memory = spawn_blocking(move || SharedMemory::map(file, len)).await;
-    let memory = memory.map_err(io::Error::other)??;
-    Ok(ClientRegion { memory, id, _open: open })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_unix_targets_have_a_socket() {
-        for target in ["unix:/run/capstan", "unix:///run/capstan"] {
-            assert_eq!(unix_socket(target), Some("/run/capstan".into()));
-        }
-        assert_eq!(unix_socket("http://localhost:7654"), None);
-    }
 }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use super::{
     Client, Fr,
     error::{ClientError, Result},
-    region::ClientRegion,
+    mapped_region::ClientRegion,
 };
 use crate::{
     curve::layout::{fr_from_bytes, fr_from_bytes_mut},

@@ -11,8 +11,8 @@ use std::{
 /// With fewer processors, threads with work need all of them.
 const PROCESSORS_MIN: usize = 8;
 
-/// Lets one thread at a time poll, so that polling occupies at most one processor. The default never
-/// polls.
+/// Lets one thread at a time poll, so that polling occupies at most one processor. The default
+/// never polls.
 #[derive(Default)]
 pub struct BusyPoll {
     time: Duration,

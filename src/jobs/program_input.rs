@@ -48,7 +48,8 @@ impl ProgramJobInput {
         self.payload.has_received(self.byte_range())
     }
 
-    /// Whether these elements of the input have arrived; all of them, if a copy is still to be made.
+    /// Whether these elements of the input have arrived. Before a copy is made, all of them must
+    /// have.
     pub(super) fn has_received(&self, elements: &Range<u64>) -> bool {
         match self.copy {
             Some(_) => self.has_arrived(),

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     call::CallContext,
     call_record,
-    program_call::find_slice,
+    regions::find_slice,
     response,
     result_stream::{ResultStream, SentVector, StreamTimes, StreamedResult},
     single_step::{self, GivenVector, SingleStepJob},

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{call::CallContext, state::ServerState, streamed_uploads::FoundVector};
+use super::{
+    call::CallContext, regions::find_slice, state::ServerState, streamed_uploads::FoundVector,
+};
 use crate::{
     buffer::RegionSlice,
     curve::points::Bases,
@@ -12,10 +14,7 @@ use crate::{
     ops::{Operation, OperationProgram},
     program::{ExternalOperand, InputSpec, StepProblem, ValueId, ValueType, VectorShape},
     store::UploadUseGuard,
-    wire::decode::{
-        InputSource, ObjectId, ProgramRef, RegionPlace, RegionVector, RunInput, UploadId,
-        VectorUploadHeader,
-    },
+    wire::decode::{InputSource, ObjectId, ProgramRef, RunInput, UploadId, VectorUploadHeader},
 };
 
 pub struct FoundInput {
@@ -147,24 +146,6 @@ fn find_vector(state: &ServerState, id: UploadId, offset: u64, count: u64) -> Re
     }
     let spec = InputSpec { encoding, count };
     Ok(FoundSource::Stored { spec, upload: upload.begin_use(), offset })
-}
-
-/// The part of a region that holds `count` elements.
-///
-/// Errors: `LocalOnly`; `Invalid` for an unknown region or a part beyond its end.
-pub fn find_slice(call: &CallContext, vector: RegionVector, count: u64) -> Result<RegionSlice> {
-    let RegionVector { place: RegionPlace { id, offset }, encoding } = vector;
-    let user = call.peer.local_user.ok_or(Error::LocalOnly)?;
-    let unknown = |_| Error::field("region_id", FieldProblem::UnknownRegion);
-    let region = call.state.regions.get(id, user).map_err(unknown)?;
-    let (held, bytes) = (region.memory().size() as u64, count * encoding.width() as u64);
-    let Some(max) = held.checked_sub(bytes) else {
-        let got = held / encoding.width() as u64;
-        let too_short = FieldProblem::Length { expected: count, got };
-        return Err(Error::field("region_id", too_short));
-    };
-    let beyond = || Error::field("offset", FieldProblem::TooLarge { max });
-    RegionSlice::new(region, offset, bytes).ok_or_else(beyond)
 }
 
 /// The shape of a value; `None` for points, and if no step makes the value.

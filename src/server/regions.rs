@@ -1,5 +1,5 @@
 //! Regions: memory shared with clients on the server's host. A call opens a region. A second socket
-//! hands out its descriptor; the connection to it holds the region open.
+//! hands out its descriptor; the connection to it holds the region open. Other calls name parts.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -14,12 +14,15 @@ use tokio::{
 
 use super::{call::CallContext, listen::UnixSocket, state::ServerState};
 use crate::{
-    buffer::SharedRegion,
+    buffer::{RegionSlice, SharedRegion},
     error::{Error, FieldProblem, Result},
     region::{REGION_ALIGNMENT, SharedMemory, send_descriptor},
     store::RegionToken,
     telemetry,
-    wire::{decode::RegionId, v1},
+    wire::{
+        decode::{RegionId, RegionPlace, RegionVector},
+        v1,
+    },
 };
 
 /// Connections that have not sent a token. Others wait, shorter than a client does.
@@ -49,6 +52,24 @@ pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionRespon
     let (id, token) = call.state.regions.add(region.map_err(failed)?, user)?;
     let [region_id, token] = [id.0, token].map(|bytes| Bytes::copy_from_slice(&bytes));
     Ok(v1::OpenRegionResponse { region_id, token, bytes })
+}
+
+/// The part of a region that holds `count` elements.
+///
+/// Errors: `LocalOnly`; `Invalid` for an unknown region or a part beyond its end.
+pub fn find_slice(call: &CallContext, vector: RegionVector, count: u64) -> Result<RegionSlice> {
+    let RegionVector { place: RegionPlace { id, offset }, encoding } = vector;
+    let user = call.peer.local_user.ok_or(Error::LocalOnly)?;
+    let unknown = |_| Error::field("region_id", FieldProblem::UnknownRegion);
+    let region = call.state.regions.get(id, user).map_err(unknown)?;
+    let (held, bytes) = (region.memory().size() as u64, count * encoding.width() as u64);
+    let Some(max) = held.checked_sub(bytes) else {
+        let got = held / encoding.width() as u64;
+        let too_short = FieldProblem::Length { expected: count, got };
+        return Err(Error::field("region_id", too_short));
+    };
+    let beyond = || Error::field("offset", FieldProblem::TooLarge { max });
+    RegionSlice::new(region, offset, bytes).ok_or_else(beyond)
 }
 
 /// Hands out the descriptors of regions.

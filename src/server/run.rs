@@ -6,6 +6,7 @@ use super::{
     call::CallContext,
     program_call::{self, FoundInput, FoundSource, find_bases, find_inputs, find_program},
     receive::{PieceContent, UploadPiece},
+    regions,
     result_stream::{ResultStream, SentVector},
     run_outputs::{
         CallOutputs, ReadSlice, StreamedOutputs, check_points, output_spec, vector_bytes,
@@ -178,7 +179,7 @@ fn written_slices(
     let slices = outputs.iter().filter_map(|output| {
         let OutputDelivery::Region(vector) = output.delivery else { return None };
         let count = program_call::shape(program, output.value)?.elements();
-        program_call::find_slice(call, vector, count).ok()
+        regions::find_slice(call, vector, count).ok()
     });
     slices.collect()
 }

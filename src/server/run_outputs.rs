@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     call::CallContext,
-    call_record, program_call,
+    call_record, program_call, regions,
     response::{self, as_micros_u64},
     result_stream::{SentVector, StreamTimes, StreamedResult},
     state::ServerState,
@@ -109,7 +109,7 @@ impl CallOutputs {
                     let of_item = |error: Error| error.of_item("outputs", index, "region");
                     let count = program_call::shape(program, output.value);
                     let count = count.map_or(0, VectorShape::elements);
-                    let slice = program_call::find_slice(call, vector, count).map_err(of_item)?;
+                    let slice = regions::find_slice(call, vector, count).map_err(of_item)?;
                     let is_read = |input: &ReadSlice| {
                         input.last_read > output.value && slice.overlaps(&input.slice)
                     };

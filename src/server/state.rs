@@ -139,7 +139,8 @@ impl ServerState {
             workers => workers as usize,
         };
         let has_gpus = executor.description().kind == "cuda";
-        let busy_poll = has_gpus.then(|| BusyPoll::new(settings.busy_poll)).unwrap_or_default();
+        let busy_poll =
+            if has_gpus { BusyPoll::new(settings.busy_poll) } else { BusyPoll::default() };
         let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;
         pin(&payloads, &*executor, pinned_bytes as usize);
         Ok(Self {

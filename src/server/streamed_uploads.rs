@@ -7,7 +7,7 @@ use std::{
 
 use tonic::Code;
 
-use super::{call::CallContext, program_call::find_slice, state::ServerState, status::CallError};
+use super::{call::CallContext, regions::find_slice, state::ServerState, status::CallError};
 use crate::{
     buffer::{RegionSlice, UploadBuffer},
     curve::scalars::ScalarEncoding,

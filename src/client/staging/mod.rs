@@ -14,10 +14,7 @@ use parking_lot::Mutex;
 use tokio::{task::spawn_blocking, time::sleep};
 
 use self::space::RegionSpace;
-use super::{
-    Client,
-    region::{ClientRegion, unix_socket},
-};
+use super::mapped_region::{ClientRegion, unix_socket};
 
 /// Smaller payloads travel in messages.
 pub(crate) const STAGED_BYTES_MIN: u64 = 128 << 10;
@@ -57,6 +54,12 @@ struct StagingRegion {
     space: RegionSpace,
 }
 
+/// Places of a region that are to be wiped.
+struct OldPlaces {
+    region: Arc<ClientRegion>,
+    ranges: Vec<Range<usize>>,
+}
+
 impl StagingPool {
     /// For a server at `target` that shares at most `region_bytes` bytes with all clients.
     pub fn new(target: &str, region_bytes: u64) -> Arc<Self> {
@@ -65,7 +68,13 @@ impl StagingPool {
         Arc::new(Self { bytes_max, state: Mutex::default() })
     }
 
-    fn take(self: &Arc<Self>, bytes: usize) -> Option<StagedMemory> {
+    /// Whether payloads of `bytes` bytes may travel through regions.
+    pub fn may_hold(&self, bytes: u64) -> bool {
+        (STAGED_BYTES_MIN..=self.bytes_max).contains(&bytes)
+    }
+
+    /// A place for `bytes` bytes, if a region has one.
+    pub fn take(self: &Arc<Self>, bytes: usize) -> Option<StagedMemory> {
         self.state.lock().regions.iter_mut().find_map(|StagingRegion { region, space }| {
             let (range, region) = (space.take(bytes)?, region.clone());
             Some(StagedMemory { pool: self.clone(), region, range })
@@ -73,7 +82,7 @@ impl StagingPool {
     }
 
     /// The size of a region to open for payloads like this one; `None` if none may be opened now.
-    fn begin_opening(&self, bytes: u64) -> Option<u64> {
+    pub fn begin_opening(&self, bytes: u64) -> Option<u64> {
         let mut state = self.state.lock();
         state.misses = state.misses.saturating_add(1);
         let is_paused = state.refused.is_some_and(|refused| refused.elapsed() < REFUSAL_PAUSE);
@@ -87,7 +96,8 @@ impl StagingPool {
         state.is_opening.then_some(size)
     }
 
-    fn end_opening(self: &Arc<Self>, opened: Option<ClientRegion>) {
+    /// Adds the region that was opened, unless the server has refused it.
+    pub fn end_opening(self: &Arc<Self>, opened: Option<ClientRegion>) {
         let now = Instant::now();
         let mut state = self.state.lock();
         state.is_opening = false;
@@ -104,7 +114,7 @@ impl StagingPool {
     }
 
     /// Closes regions that are not used, and takes what has to be wiped. `None` without regions.
-    fn expire(&self) -> Option<Vec<(Arc<ClientRegion>, Vec<Range<usize>>)>> {
+    fn expire(&self) -> Option<Vec<OldPlaces>> {
         let (now, mut state) = (Instant::now(), self.state.lock());
         let is_used = |StagingRegion { space, .. }: &mut StagingRegion| {
             !space.is_unused() || now.saturating_duration_since(space.last_use) < CLOSED_AFTER
@@ -112,10 +122,11 @@ impl StagingPool {
         let closed: Vec<_> = state.regions.extract_if(.., |region| !is_used(region)).collect();
         state.is_maintained = !state.regions.is_empty();
         let regions = state.regions.iter_mut();
-        let old = regions.map(|StagingRegion { region, space }| {
-            (region.clone(), space.take_old(WIPED_AFTER, now))
+        let old = regions.map(|StagingRegion { region, space }| OldPlaces {
+            region: region.clone(),
+            ranges: space.take_old(WIPED_AFTER, now),
         });
-        let old = old.filter(|(_, ranges)| !ranges.is_empty()).collect();
+        let old = old.filter(|places| !places.ranges.is_empty()).collect();
         let is_maintained = state.is_maintained;
         drop(state);
         // Unmaps memory.
@@ -144,12 +155,12 @@ async fn maintain(pool: Weak<StagingPool>) {
         sleep(WIPED_AFTER).await;
         let Some(pool) = pool.upgrade() else { return };
         let Some(old) = pool.expire() else { return };
-        for (region, ranges) in old {
+        for OldPlaces { region, ranges } in old {
             let wiped = spawn_blocking(move || {
                 ranges.iter().for_each(|range| region.memory.wipe(range.start, range.len()));
-                (region, ranges)
+                OldPlaces { region, ranges }
             });
-            let Ok((region, ranges)) = wiped.await else { return };
+            let Ok(OldPlaces { region, ranges }) = wiped.await else { return };
             pool.with_space(&region, |space| {
                 ranges.into_iter().for_each(|range| space.give_back_wiped(range));
             });
@@ -163,28 +174,6 @@ pub(crate) struct StagedMemory {
     region: Arc<ClientRegion>,
     /// Empty once it is returned.
     range: Range<usize>,
-}
-
-impl Client {
-    /// Memory for payloads of `bytes` bytes. `None` if the server shares none, or not yet: payloads
-    /// then travel in messages.
-    pub(crate) fn staged_memory(&self, bytes: u64) -> Option<StagedMemory> {
-        let pool = &self.inner.staging;
-        if bytes < STAGED_BYTES_MIN || bytes > pool.bytes_max {
-            return None;
-        }
-        let taken = pool.take(bytes as usize);
-        if taken.is_none()
-            && let Some(size) = pool.begin_opening(bytes)
-        {
-            let client = self.clone();
-            tokio::spawn(async move {
-                let opened = client.open_region(size).await;
-                client.inner.staging.end_opening(opened.ok().flatten());
-            });
-        }
-        taken
-    }
 }
 
 impl StagedMemory {
