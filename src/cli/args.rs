@@ -36,7 +36,7 @@ pub struct GlobalArgs {
     /// PEM file of the authority that signed the server's certificate [default: the system's roots]
     #[arg(long, global = true, value_name = "FILE")]
     pub ca_certificate: Option<PathBuf>,
-    /// Send large payloads in messages, also if the server could share memory with this process
+    /// Send large payloads in messages, even if the server could share memory with this process
     #[arg(long, global = true)]
     pub no_shared_memory: bool,
     /// Do not print progress or timings

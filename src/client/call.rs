@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tonic::{Request, Response, Status};
 
 use super::error::{ClientError, Result};
+use crate::error::Reason;
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
@@ -95,9 +96,11 @@ impl CallBudget {
     }
 
     /// Waits until a call through shared memory, which failed with `error`, may be repeated in
-    /// messages. A server that has restarted does not know the memory.
+    /// messages. A server that has restarted does not know the memory, and one that is reached over
+    /// TCP does not use it.
     pub async fn wait_before_messages(&mut self, error: ClientError) -> Result<()> {
-        if error.field().is_some_and(|field| field.ends_with("region_id")) {
+        let is_unknown = error.field().is_some_and(|field| field.ends_with("region_id"));
+        if is_unknown || error.reason() == Some(Reason::LocalOnly) {
             return Ok(());
         }
         self.wait_before_retry(error).await

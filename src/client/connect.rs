@@ -128,9 +128,10 @@ impl ClientBuilder {
     }
 
     /// Whether large payloads may travel through memory that the server shares, instead of
-    /// messages: true by default. A server shares memory only over its Unix socket. The client
-    /// uses it from the third large payload on, since it is slow to set up, wipes what no payload
-    /// has overwritten for 100 ms, and returns what it has not used for 10 s.
+    /// messages: true by default. A server shares memory only over its Unix socket. Sharing is slow
+    /// to set up, so it starts with the third large payload. While the runtime runs, the client
+    /// wipes what no payload has overwritten within about 200 ms, and returns memory that it has
+    /// not used for 10 s.
     #[must_use]
     pub fn shared_memory(mut self, is_allowed: bool) -> Self {
         self.shared_memory = is_allowed;

@@ -22,8 +22,8 @@
 //! - `blocking`: a client without async.
 //! - `payload`, `upload`, `striped_upload`, `download`: resumable transfers over several
 //!   connections. `release`: releases unfinished uploads. `frames`: bodies of streamed calls.
-//! - `mapped_region`, `region`, `staging`, `staged_transfer`: transfers through memory that a server
-//!   on the same host shares. `row_buffers`: the memory of an NTT's rows.
+//! - `mapped_region`, `region`, `staging`, `staged_transfer`: transfers through memory that a
+//!   server on the same host shares. `row_buffers`: the memory of an NTT's rows.
 //! - `call`: deadlines and retries. `error`: errors. `convert`: conversion from and to messages.
 
 mod admin;

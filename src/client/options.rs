@@ -164,7 +164,6 @@ pub(crate) struct ScalarPayload<'a> {
 }
 
 impl<'a> ScalarInput<'a> {
-    /// `Err` if the elements are on the server.
     /// The region that begins with the elements.
     pub(crate) fn region_id(&self) -> Option<[u8; 16]> {
         match self {
@@ -173,6 +172,7 @@ impl<'a> ScalarInput<'a> {
         }
     }
 
+    /// `Err` if the elements are on the server.
     pub(crate) fn into_payload(self) -> Result<ScalarPayload<'a>, UploadedScalars> {
         let (encoding, bytes) = match self {
             Self::Fr(scalars) => {

@@ -96,7 +96,7 @@ pub const TABLE: &[Setting] = &[
     setting("workers", count("jobs, 0 for two per GPU, or two without GPUs", 0, 64), "0",
         "Jobs computed concurrently; they share the engine's threads."),
     setting("busy_poll_us", count("microseconds", 0, 10_000), "500",
-        "With GPUs: time to poll before a waiting thread sleeps; unused below 8 processors."),
+        "With GPUs and 8 processors or more: time to poll before a waiting thread sleeps."),
     // Memory and queue.
     setting("bytes_in_flight_max",
         bytes_or_auto(MIB, "half of the memory, at least 256 MiB"), "auto",

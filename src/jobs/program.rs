@@ -137,10 +137,12 @@ impl ProgramWork {
         self.job.inputs.iter().all(ProgramJobInput::has_arrived)
     }
 
-    /// Whether the elements that the next step reads have arrived.
+    /// Whether the elements that the next step reads have arrived, and all of those to be copied.
     fn has_next_elements(&self) -> bool {
+        let inputs = &self.job.inputs;
+        let can_copy = inputs.iter().all(|input| input.copy.is_none() || input.has_arrived());
         let awaited = self.job.run.awaited();
-        awaited.is_none_or(|next| self.job.inputs[next.input].has_received(&next.elements))
+        can_copy && awaited.is_none_or(|next| inputs[next.input].has_received(&next.elements))
     }
 
     /// Checks the bases of the request, and lets the run prepare for its inputs.

@@ -48,16 +48,12 @@ impl ProgramJobInput {
         self.payload.has_received(self.byte_range())
     }
 
-    /// Whether these elements of the input have arrived. Before a copy is made, all of them must
-    /// have.
+    /// Whether these elements of the input have arrived.
     pub(super) fn has_received(&self, elements: &Range<u64>) -> bool {
-        match self.copy {
-            Some(_) => self.has_arrived(),
-            None => self.payload.has_received(self.bytes_of(elements)),
-        }
+        self.payload.has_received(self.bytes_of(elements))
     }
 
-    /// If the input has memory for a copy, fills it and reads it from now on.
+    /// If the input, which has arrived, has memory for a copy, fills it and reads it from now on.
     pub(super) fn make_copy(&mut self, control: &JobControl) -> Result<()> {
         let Some(copy) = self.copy.take() else { return Ok(()) };
         let mut bytes = Zeroizing::new(vec![0; COPIED_BYTES.min(copy.len() as usize)]);

@@ -168,3 +168,41 @@ async fn programs_receive_some_inputs_in_regions_and_others_in_chunks() {
     }
     until_idle(&server.channel, "nothing is left").await;
 }
+
+/// The check reads a copy, which is made once all inputs have arrived.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checked_programs_copy_no_element_before_it_is_announced() {
+    let server = LocalServer::new(ServerSettings::default()).await;
+    let mut region = server.region().await;
+    let (a, b) = (messages::random(N), messages::random(N));
+    let sums: Vec<_> = a.iter().zip(&b).map(|(a, b)| *a + *b).collect();
+    for verify in [Verify::Probabilistic, Verify::Full] {
+        // Not canonical.
+        region.put(BYTES as usize, &[0xff; BYTES as usize]);
+        region.put(0, &messages::canonical(&a));
+        let steps = [
+            programs::input(1, N as u64),
+            programs::input(1, N as u64),
+            programs::pointwise(v1::PointwiseOperation::Add, &[0, 1]),
+        ];
+        let uploads = [region.upload(0, N as u64), region.upload(BYTES, N as u64)];
+        let inputs = uploads.map(region_upload).to_vec();
+        let mut header = programs::call(steps, inputs, vec![programs::send(2)]);
+        header.verify = verify as i32;
+        let (sender, requests) = mpsc::unbounded_channel();
+        let mut compute = compute(&server.channel);
+        let call =
+            tokio::spawn(async move { compute.run(UnboundedReceiverStream::new(requests)).await });
+        for request in programs::run(header, vec![programs::written(0, 0, BYTES)]) {
+            sender.send(request).unwrap();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        region.put(BYTES as usize, &messages::canonical(&b));
+        sender.send(programs::written(1, 0, BYTES)).unwrap();
+        drop(sender);
+        let answer = timeout(TEST_TIMEOUT, call).await.expect("ends").unwrap().expect("no error");
+        let answer = programs::read_answer(answer.into_inner()).await.expect("runs");
+        assert!(answer.vectors[&0][..] == messages::canonical(&sums)[..], "{verify:?}");
+    }
+    until_idle(&server.channel, "nothing is left").await;
+}

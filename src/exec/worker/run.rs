@@ -72,6 +72,8 @@ struct RemoteRun {
     /// The bytes of each input that the worker knows of.
     known: Vec<u64>,
     awaited: Option<AwaitedElements>,
+    /// Where the run writes.
+    written: Vec<SharedPiece>,
     /// Whether the run writes to memory that it also reads, so that it cannot be repeated.
     is_in_place: bool,
     is_over: bool,
@@ -172,16 +174,14 @@ impl WorkerRun {
             time_left,
             time_on_host_max: self.time_on_host_max,
         };
-        let mut run =
-            RemoteRun { worker, number, known, awaited: None, is_in_place: false, is_over: false };
+        let (awaited, is_in_place, is_over) = (None, false, false);
+        let mut run = RemoteRun { worker, number, known, awaited, written, is_in_place, is_over };
         let mut arrived = Vec::new();
         for (input, given) in operands.inputs.iter().enumerate() {
             if given.source.has_received(0..given.bytes() as u64) {
                 arrived.extend(run.arrived(input, given, given.bytes() as u64)?);
             }
         }
-        let read = arrived.iter().flat_map(|bytes| &bytes.pieces);
-        run.is_in_place = read.into_iter().any(|read| written.iter().any(|to| to.overlaps(read)));
         let request = AdvanceRequest { run: number, begin: Some(call), arrived };
         Ok(Begun::OnWorker(run, Box::new(request)))
     }
@@ -318,6 +318,8 @@ impl RemoteRun {
         let pieces = given.source.shared_pieces(start..end);
         let pieces = pieces.ok_or_else(|| Error::Internal("an input is not shared".into()))?;
         self.known[input] = end;
+        let overwrites = |read: &SharedPiece| self.written.iter().any(|to| to.overlaps(read));
+        self.is_in_place |= pieces.iter().any(overwrites);
         Ok(Some(ArrivedBytes { input: input as u32, start, pieces }))
     }
 }
