@@ -12,15 +12,15 @@ use std::{
 use tonic::transport::Channel;
 
 use super::{
-    call::CallBudget, copy_pool::CopyPool, frames::FrameChannel, payload::SpareChunks,
+    call::CallBudget,
+    copy_pool::CopyPool,
+    frames::{FrameChannel, RESPONSE_BYTES_MAX},
+    payload::SpareChunks,
     staging::StagingPool,
 };
 use crate::wire::v1::{
     admin_client::AdminClient, compute_client::ComputeClient, store_client::StoreClient,
 };
-
-/// Limit on one response message: 65536 G2 sums take 18 MiB.
-pub(crate) const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
 /// A connected client. Cheap to clone; clones share the connections.
 #[derive(Clone)]

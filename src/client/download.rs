@@ -11,9 +11,8 @@ use tonic::{Request, Status};
 use super::{
     Client, Progress,
     call::CallDeadline,
-    connections::RESPONSE_BYTES_MAX,
     error::{ClientError, Result},
-    frames,
+    frames::{self, RESPONSE_BYTES_MAX},
 };
 use crate::wire::{DecodedMessage, MessageReader, v1};
 

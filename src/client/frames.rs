@@ -25,6 +25,9 @@ use tower::Service;
 
 use crate::wire::{ChunkMessage, DecodedMessage, MessageReader, OutgoingFrames};
 
+/// Limit on one response message: 65536 G2 sums take 18 MiB.
+pub(crate) const RESPONSE_BYTES_MAX: usize = 64 << 20;
+
 /// A channel that replaces the bodies of streamed calls.
 #[derive(Clone)]
 pub(crate) struct FrameChannel(pub Channel);
@@ -85,6 +88,25 @@ pub(crate) fn keep_response<T>(request: &mut Request<T>) -> ResponseBody {
     let kept = ResponseBody::default();
     request.extensions_mut().insert(kept.clone());
     kept
+}
+
+/// Sends the messages of `request` by `call`. Returns the first message of the response, once it
+/// has arrived, and the reader of the others.
+///
+/// Errors: those of the call; the status of a response without messages.
+pub(crate) async fn exchange<S, M, F>(
+    request: Request<S>,
+    call: impl FnOnce(Request<Empty<S::Item>>) -> F,
+) -> Result<(Option<M>, MessageReader<M>), Status>
+where
+    S: Stream<Item: ChunkMessage> + Send + Unpin + 'static,
+    M: DecodedMessage,
+    F: Future<Output = Result<Response<Streaming<M>>, Status>>,
+{
+    let mut request = send(request);
+    let kept = keep_response(&mut request);
+    let mut responses = kept.messages(call(request).await?, RESPONSE_BYTES_MAX).await?;
+    Ok((responses.message().await?, responses))
 }
 
 impl ResponseBody {

@@ -3,7 +3,6 @@
 use std::{mem, time::Duration};
 
 use ark_ff::Zero;
-use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
@@ -11,7 +10,6 @@ use zeroize::Zeroizing;
 use super::{
     Client, EncodedNttResult, NttOptions, NttReport, Progress, UploadKey,
     call::{CallBudget, CallFuture},
-    connections::RESPONSE_BYTES_MAX,
     convert,
     download::{DownloadProgress, copy_chunk},
     error::{ClientError, Result},
@@ -21,6 +19,7 @@ use super::{
     release::ReleaseOnDrop,
     row_buffers::RowBuffers,
     staged_transfer::{StagedUpload, copy_result},
+    staging::PAGE_BYTES,
     striped_upload::PutHeader,
     upload::{MessageSender, send_copied},
 };
@@ -205,7 +204,7 @@ impl Client {
     ) -> Result<Option<NttReply>> {
         let (sent, total) = (rows.input_bytes(), rows.total_bytes());
         // The result begins at a page.
-        let output = sent.next_multiple_of(4096);
+        let output = sent.next_multiple_of(PAGE_BYTES);
         let Some(memory) = self.staged_memory(output + rows.output_bytes()) else {
             return Ok(None);
         };
@@ -214,8 +213,7 @@ impl Client {
         let upload = StagedUpload::new(&payload, &memory, 0, &self.inner.copies);
         let mut upload = upload.with_progress(progress.clone(), total);
         let region_input = Some(upload.header(encoding, count));
-        let region_id = Bytes::copy_from_slice(&memory.region_id());
-        let region_output = Some(v1::RegionPlace { region_id, offset: memory.start() + output });
+        let region_output = Some(memory.place(output));
         let spec = Some(spec.message.clone());
         let header = v1::NttStreamHeader { spec, input: None, region_input, region_output };
         let header = v1::NttStreamRequest { message: Some(Message::Header(header)) };
@@ -224,11 +222,8 @@ impl Client {
         let copy = |sender: &MessageSender<_>| upload.copy_batch(|range| sender.send(wrap(range)));
         let mut compute = self.compute();
         let job = async |stream| {
-            let mut request = frames::send(deadline.request(stream));
-            let kept = frames::keep_response(&mut request);
-            let response = compute.ntt_stream(request).await?;
-            let mut responses = kept.messages(response, RESPONSE_BYTES_MAX).await?;
-            Ok((responses.message().await?, responses))
+            let request = deadline.request(stream);
+            Ok(frames::exchange(request, |request| compute.ntt_stream(request)).await?)
         };
         let received = DownloadProgress::new(None, 0, 0);
         let reply = async {
@@ -269,12 +264,8 @@ impl Client {
             let mut compute = self.compute();
             // The response begins after all of the input was sent.
             let job = async |stream| {
-                let mut request = frames::send(deadline.request(stream));
-                let kept = frames::keep_response(&mut request);
-                let response = compute.ntt_stream(request).await?;
-                let mut responses = kept.messages(response, RESPONSE_BYTES_MAX).await?;
-                let first = responses.message().await?;
-                Ok((first, responses))
+                let request = deadline.request(stream);
+                Ok(frames::exchange(request, |request| compute.ntt_stream(request)).await?)
             };
             let mut taken = Vec::new();
             let work = upload.stream(header, None, wrap, &mut taken, job);

@@ -3,10 +3,14 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{Progress, copy_pool::CopyPool, payload::OutgoingBytes, staging::StagedMemory};
+use super::{
+    Progress,
+    copy_pool::CopyPool,
+    payload::OutgoingBytes,
+    staging::{PAGE_BYTES, StagedMemory},
+};
 use crate::wire::v1;
 
 /// A payload is copied in about this many pieces, so that the server begins before the last one.
@@ -35,7 +39,7 @@ pub(crate) struct StagedUpload<'a> {
 }
 
 fn piece_bytes(len: usize) -> usize {
-    (len / PIECES).next_multiple_of(4096).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+    (len / PIECES).next_multiple_of(PAGE_BYTES as usize).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
 }
 
 /// Copies a result from byte `start` of `memory`, with several threads.
@@ -65,8 +69,7 @@ impl<'a> StagedUpload<'a> {
 
     /// The header of the upload.
     pub fn header(&self, encoding: i32, count: u64) -> v1::RegionUpload {
-        let region_id = Bytes::copy_from_slice(&self.memory.region_id());
-        let offset = self.memory.start() + self.start as u64;
+        let v1::RegionPlace { region_id, offset } = self.memory.place(self.start as u64);
         v1::RegionUpload { region_id, offset, encoding, count }
     }
 

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    call::CallContext, regions::find_slice, state::ServerState, streamed_uploads::FoundVector,
+    call::CallContext,
+    regions::find_slice,
+    state::ServerState,
+    streamed_uploads::{FoundRegion, FoundVector},
 };
 use crate::{
-    buffer::RegionSlice,
     curve::points::Bases,
     error::{Error, FieldProblem, Result},
     ops::{Operation, OperationProgram},
@@ -34,20 +36,14 @@ pub enum FoundSource {
         offset: u64,
     },
     Streamed(FoundVector),
-    Region {
-        spec: InputSpec,
-        slice: RegionSlice,
-        /// Whether the job reads a copy.
-        is_copied: bool,
-    },
+    Region(FoundRegion),
 }
 
 impl FoundInput {
     pub fn spec(&self) -> InputSpec {
         match &self.source {
-            FoundSource::Inline { spec, .. }
-            | FoundSource::Stored { spec, .. }
-            | FoundSource::Region { spec, .. } => *spec,
+            FoundSource::Inline { spec, .. } | FoundSource::Stored { spec, .. } => *spec,
+            FoundSource::Region(region) => region.spec,
             FoundSource::Streamed(vector) => vector.spec(),
         }
     }
@@ -57,19 +53,26 @@ impl FoundInput {
         match &self.source {
             FoundSource::Inline { data, .. } => Ok(data.len() as u64),
             FoundSource::Stored { .. } => Ok(0),
-            FoundSource::Region { slice, is_copied, .. } => {
-                Ok(if *is_copied { slice.size() } else { 0 })
-            }
+            FoundSource::Region(region) => Ok(region.unadmitted_bytes()),
             FoundSource::Streamed(vector) => vector.unadmitted_bytes(call),
         }
     }
 
-    /// The part of a region that holds the elements, and whether the job reads a copy of it.
-    pub fn region(&mut self) -> Option<(&RegionSlice, &mut bool)> {
+    /// The region that holds the elements.
+    pub fn region(&self) -> Option<&FoundRegion> {
+        match &self.source {
+            FoundSource::Region(region) | FoundSource::Streamed(FoundVector::Region(region)) => {
+                Some(region)
+            }
+            _ => None,
+        }
+    }
+
+    /// Like [`Self::region`].
+    pub fn region_mut(&mut self) -> Option<&mut FoundRegion> {
         match &mut self.source {
-            FoundSource::Region { slice, is_copied, .. }
-            | FoundSource::Streamed(FoundVector::Region { slice, is_copied, .. }) => {
-                Some((slice, is_copied))
+            FoundSource::Region(region) | FoundSource::Streamed(FoundVector::Region(region)) => {
+                Some(region)
             }
             _ => None,
         }
@@ -127,7 +130,7 @@ pub fn find_inputs(
                 let slice = find_slice(call, region, count);
                 let slice = slice.map_err(|error| error.of_item("inputs", index, "region"))?;
                 let spec = InputSpec { encoding: region.encoding, count };
-                FoundSource::Region { spec, slice, is_copied: false }
+                FoundSource::Region(FoundRegion { spec, slice, is_copied: false })
             }
         };
         Ok(FoundInput { source, reduce })

@@ -11,7 +11,7 @@ use super::{
     run_outputs::{
         CallOutputs, ReadSlice, StreamedOutputs, check_points, output_spec, vector_bytes,
     },
-    streamed_uploads::{StreamedUploads, copy_of},
+    streamed_uploads::{FoundRegion, StreamedUploads},
 };
 use crate::{
     buffer::{RegionSlice, UploadBuffer},
@@ -67,7 +67,7 @@ impl AdmittedRun {
         check_time(call, &program, modelled)?;
         run.limit_time_on_host(state.settings.program_time_max);
         let permit = call.admit(working_bytes, 1)?;
-        let in_regions = read_slices(&program, &mut inputs, &spec.outputs)?;
+        let in_regions = read_slices(&program, &inputs, &spec.outputs)?;
         let outputs = CallOutputs::admit(call, &program, &in_regions, &spec.outputs)?;
         let mut uploads = StreamedUploads::new(call);
         let mut opened = OpenedInputs::default();
@@ -150,10 +150,10 @@ fn check_time(
 /// The inputs in regions.
 fn read_slices(
     program: &OperationProgram,
-    inputs: &mut [FoundInput],
+    inputs: &[FoundInput],
     outputs: &[RunOutput],
 ) -> Result<Vec<ReadSlice>> {
-    if !inputs.iter_mut().any(|input| input.region().is_some()) {
+    if !inputs.iter().any(|input| input.region().is_some()) {
         return Ok(Vec::new());
     }
     let wanted: Vec<_> = outputs.iter().map(|output| output.value).collect();
@@ -163,7 +163,7 @@ fn read_slices(
     };
     let values = program.operands(ExternalOperand::Input).zip(inputs);
     let slices = values.filter_map(|(value, input)| {
-        let (slice, _) = input.region()?;
+        let slice = &input.region()?.slice;
         let last_read = program.ids().filter(|id| reads(*id, value)).last().unwrap_or(value);
         Some(ReadSlice { slice: slice.clone(), last_read })
     });
@@ -193,7 +193,7 @@ fn mark_copies(
     writes: OutputWrites,
 ) {
     for input in inputs {
-        let Some((slice, is_copied)) = input.region() else { continue };
+        let Some(FoundRegion { slice, is_copied, .. }) = input.region_mut() else { continue };
         let spoils = |written: &RegionSlice| match writes {
             OutputWrites::AfterStep => false,
             OutputWrites::RowByRow => !written.is_same_or_apart(slice),
@@ -245,9 +245,10 @@ impl OpenedInputs {
                 let payload = Arc::new(UploadBuffer::from_bytes(pool, &data, permit)?);
                 InputPayload { payload, copy: None }
             }
-            FoundSource::Region { slice, is_copied, .. } => {
-                let copy = is_copied.then(|| copy_of(call, &slice)).transpose()?;
-                InputPayload { payload: Arc::new(UploadBuffer::in_region(pool, slice)), copy }
+            FoundSource::Region(region) => {
+                let copy = region.copy(call)?;
+                let payload = Arc::new(UploadBuffer::in_region(pool, region.slice));
+                InputPayload { payload, copy }
             }
             FoundSource::Stored { upload, offset, .. } => {
                 first = offset;

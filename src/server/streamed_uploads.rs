@@ -10,7 +10,6 @@ use tonic::Code;
 use super::{call::CallContext, regions::find_slice, state::ServerState, status::CallError};
 use crate::{
     buffer::{RegionSlice, UploadBuffer},
-    curve::scalars::ScalarEncoding,
     error::{Error, Result},
     jobs::InputPayload,
     program::InputSpec,
@@ -19,16 +18,36 @@ use crate::{
     wire::decode::{RegionUploadHeader, StreamedVector, VectorUploadHeader},
 };
 
+/// A vector in a region.
+pub struct FoundRegion {
+    pub spec: InputSpec,
+    pub slice: RegionSlice,
+    /// Whether the job reads a copy.
+    pub is_copied: bool,
+}
+
+impl FoundRegion {
+    /// Payload bytes that the copy must be admitted for.
+    pub fn unadmitted_bytes(&self) -> u64 {
+        if self.is_copied { self.slice.size() } else { 0 }
+    }
+
+    /// Memory for the copy.
+    ///
+    /// Errors: `Exhausted`, `Draining`.
+    pub fn copy(&self, call: &CallContext) -> Result<Option<Arc<UploadBuffer>>> {
+        if !self.is_copied {
+            return Ok(None);
+        }
+        let (pool, size) = (&call.state.payloads, self.slice.size());
+        Ok(Some(Arc::new(UploadBuffer::new(pool, size, call.admit(size, 0)?))))
+    }
+}
+
 /// A vector that a call receives while it computes, and its memory if that is a region.
 pub enum FoundVector {
     Upload(VectorUploadHeader),
-    Region {
-        encoding: ScalarEncoding,
-        count: u64,
-        slice: RegionSlice,
-        /// Whether the job reads a copy.
-        is_copied: bool,
-    },
+    Region(FoundRegion),
 }
 
 impl FoundVector {
@@ -38,7 +57,8 @@ impl FoundVector {
             StreamedVector::Upload(upload) => Self::Upload(upload),
             StreamedVector::Region(RegionUploadHeader { vector, count }) => {
                 let slice = find_slice(call, vector, count)?;
-                Self::Region { encoding: vector.encoding, count, slice, is_copied: false }
+                let spec = InputSpec { encoding: vector.encoding, count };
+                Self::Region(FoundRegion { spec, slice, is_copied: false })
             }
         })
     }
@@ -51,18 +71,16 @@ impl FoundVector {
         verify: Verification,
     ) -> Result<Self> {
         let mut found = Self::find(call, vector)?;
-        if let Self::Region { is_copied, .. } = &mut found {
-            *is_copied = verify != Verification::None;
+        if let Self::Region(region) = &mut found {
+            region.is_copied = verify != Verification::None;
         }
         Ok(found)
     }
 
     pub fn spec(&self) -> InputSpec {
         match self {
-            Self::Upload(VectorUploadHeader { encoding, count, .. })
-            | Self::Region { encoding, count, .. } => {
-                InputSpec { encoding: *encoding, count: *count }
-            }
+            Self::Upload(vector) => vector.spec(),
+            Self::Region(region) => region.spec,
         }
     }
 
@@ -70,7 +88,7 @@ impl FoundVector {
     pub fn slice(&self) -> Option<&RegionSlice> {
         match self {
             Self::Upload(_) => None,
-            Self::Region { slice, .. } => Some(slice),
+            Self::Region(region) => Some(&region.slice),
         }
     }
 
@@ -78,7 +96,7 @@ impl FoundVector {
     pub fn unadmitted_bytes(&self, call: &CallContext) -> Result<u64> {
         match self {
             Self::Upload(vector) => call.unadmitted_payload_bytes(vector),
-            Self::Region { slice, is_copied, .. } => Ok(if *is_copied { slice.size() } else { 0 }),
+            Self::Region(region) => Ok(region.unadmitted_bytes()),
         }
     }
 }
@@ -98,20 +116,12 @@ impl StreamedUpload {
                 let upload = uploads.open(&UploadHeader::Vector(vector), admit)?;
                 Ok(Self { upload, copy: None })
             }
-            FoundVector::Region { encoding, count, slice, is_copied } => {
-                let copy = is_copied.then(|| copy_of(call, &slice)).transpose()?;
-                Ok(Self { upload: uploads.open_in_region(encoding, count, slice)?, copy })
+            FoundVector::Region(region) => {
+                let copy = region.copy(call)?;
+                Ok(Self { upload: uploads.open_in_region(region.spec, region.slice)?, copy })
             }
         }
     }
-}
-
-/// Memory for a copy of a part of a region.
-///
-/// Errors: `Exhausted`, `Draining`.
-pub fn copy_of(call: &CallContext, slice: &RegionSlice) -> Result<Arc<UploadBuffer>> {
-    let permit = call.admit(slice.size(), 0)?;
-    Ok(Arc::new(UploadBuffer::new(&call.state.payloads, slice.size(), permit)))
 }
 
 /// The uploads that a streamed job reads. If they are dropped before [`StreamedUploads::end`], they

@@ -6,7 +6,7 @@ use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use ark_std::rand::{SeedableRng as _, rngs::StdRng};
 use capstan::{
     client::{
-        NttTransform, ProgramBuilder, ProgramRun, RunOptions, Verification,
+        NttOptions, NttTransform, ProgramBuilder, ProgramRun, RunOptions, Verification,
         blocking::BlockingClient,
     },
     curve::{Fr, G1Projective},
@@ -52,6 +52,37 @@ fn programs_on_the_gpu_read_and_write_shared_vectors() {
         let mut result = client.run_with(run, options()).unwrap();
         assert_eq!(result.execution.engine, "cuda");
         assert!(result.take_vector(output).unwrap()[..] == transformed, "{verify:?}");
+    }
+    drop(client);
+    stop(child);
+}
+
+/// With a check, the job reads a copy, which must not be made before the client has written.
+#[test]
+fn checked_transforms_on_the_gpu_read_what_the_client_wrote_during_the_call() {
+    const STAGED: usize = 1 << 12;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("capstan.sock").display().to_string();
+    let (child, _) = start(&["--engine", "cuda", "--unix-socket", &socket], &[]);
+    let client = BlockingClient::connect(format!("unix:{socket}")).unwrap();
+    let mut rng = StdRng::seed_from_u64(5);
+    let domain = Radix2EvaluationDomain::<Fr>::new(STAGED).unwrap();
+    let is_shared = || client.info().unwrap().load.is_some_and(|load| load.region_bytes > 0);
+    let mut transform = |verify| {
+        let values: Vec<_> = (0..STAGED).map(|_| Fr::rand(&mut rng)).collect();
+        let mut transformed = values.clone();
+        let options = NttOptions { verify, ..NttOptions::default() };
+        let report = client.ntt(&mut transformed, options).unwrap();
+        assert_eq!(report.execution.engine, "cuda");
+        assert!(transformed == domain.fft(&values), "{verify:?}");
+    };
+    // The first payloads travel in messages.
+    while !is_shared() {
+        transform(Verification::None);
+    }
+    for _ in 0..4 {
+        transform(Verification::Probabilistic);
+        transform(Verification::None);
     }
     drop(client);
     stop(child);

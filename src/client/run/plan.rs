@@ -122,10 +122,11 @@ impl PlannedOutput {
         }
     }
 
-    /// `staged` replaces the planned delivery.
-    pub fn message(self, staged: Option<program_output::Delivery>) -> Result<v1::ProgramOutput> {
+    /// A vector is written to `place`, if that is given.
+    pub fn message(self, place: Option<v1::RegionPlace>) -> Result<v1::ProgramOutput> {
         use program_output::Delivery as Message;
         let encoding = convert::scalar_encoding(ENCODING)?;
+        let in_region = |place| Message::Region(region_vector(place, encoding));
         let planned = || match self.delivery {
             PlannedDelivery::Send { .. } => Message::Send(v1::SendVector { encoding }),
             PlannedDelivery::Keep(vector) | PlannedDelivery::Download(vector) => {
@@ -135,16 +136,21 @@ impl PlannedOutput {
                 let encoding = v1::ResultEncoding::from(POINTS).into();
                 Message::Points(v1::SendPoints { encoding })
             }
-            PlannedDelivery::Region(id) => Message::Region(region_vector(id, encoding)),
+            PlannedDelivery::Region(id) => in_region(region_start(id)),
         };
-        let delivery = Some(staged.unwrap_or_else(planned));
+        let delivery = Some(place.map_or_else(planned, in_region));
         Ok(v1::ProgramOutput { value: self.value.0, delivery })
     }
 }
 
-/// A vector at the beginning of a region.
-pub(super) fn region_vector(id: [u8; 16], encoding: i32) -> v1::RegionVector {
-    v1::RegionVector { region_id: Bytes::copy_from_slice(&id), offset: 0, encoding }
+pub(super) fn region_vector(place: v1::RegionPlace, encoding: i32) -> v1::RegionVector {
+    let v1::RegionPlace { region_id, offset } = place;
+    v1::RegionVector { region_id, offset, encoding }
+}
+
+/// The beginning of a region.
+pub(super) fn region_start(id: [u8; 16]) -> v1::RegionPlace {
+    v1::RegionPlace { region_id: Bytes::copy_from_slice(&id), offset: 0 }
 }
 
 /// Checks that the run's handles belong to its program.

@@ -1,17 +1,14 @@
 //! The place of a run's large vectors in memory shared with the server.
 
-use bytes::Bytes;
-
 use super::plan::{ElementSource, RunPlan};
 use crate::{
     client::{
-        Client, convert,
-        error::Result,
+        Client,
         staged_transfer::copy_result,
-        staging::{STAGED_BYTES_MIN, StagedMemory},
+        staging::{PAGE_BYTES, STAGED_BYTES_MIN, StagedMemory},
     },
-    curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
-    wire::v1::{self, program_output::Delivery},
+    curve::{Fr, layout::fr_as_bytes_mut},
+    wire::v1,
 };
 
 /// Memory for the inputs and outputs of a run.
@@ -32,7 +29,7 @@ struct Layout {
 impl Layout {
     /// A place for `bytes` bytes; `None` if they are too few.
     fn place(&mut self, bytes: u64) -> Option<u64> {
-        let start = self.end.next_multiple_of(4096);
+        let start = self.end.next_multiple_of(PAGE_BYTES);
         (bytes >= STAGED_BYTES_MIN).then(|| {
             self.end = start + bytes;
             start
@@ -67,13 +64,9 @@ impl StagedRun {
         self.outputs[index].is_some()
     }
 
-    /// How output number `index` is delivered, if it is in the memory.
-    pub fn delivery(&self, index: usize) -> Result<Option<Delivery>> {
-        let Some(start) = self.outputs[index] else { return Ok(None) };
-        let encoding = convert::scalar_encoding(ScalarEncoding::Montgomery)?;
-        let region_id = Bytes::copy_from_slice(&self.memory.region_id());
-        let offset = self.memory.start() + start;
-        Ok(Some(Delivery::Region(v1::RegionVector { region_id, offset, encoding })))
+    /// Where output number `index` is written, if to the memory.
+    pub fn output_place(&self, index: usize) -> Option<v1::RegionPlace> {
+        self.outputs[index].map(|start| self.memory.place(start))
     }
 
     pub fn memory(&self) -> &StagedMemory {

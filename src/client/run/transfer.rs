@@ -16,7 +16,6 @@ use crate::{
     client::{
         Client, Progress, UploadKey,
         call::{CallBudget, CallDeadline},
-        connections::RESPONSE_BYTES_MAX,
         convert,
         download::{DownloadProgress, copy_chunk},
         error::{ClientError, Result},
@@ -182,7 +181,7 @@ impl<'a> RunTransfer<'a> {
                 }
                 (ElementSource::Stored(stored), _) => Some(Source::Stored(stored.clone())),
                 (ElementSource::Region(id), _) => {
-                    Some(Source::Region(plan::region_vector(*id, encoding)))
+                    Some(Source::Region(plan::region_vector(plan::region_start(*id), encoding)))
                 }
                 (ElementSource::Local(bytes), None) if bytes.len() <= room => {
                     room -= bytes.len();
@@ -200,9 +199,9 @@ impl<'a> RunTransfer<'a> {
             };
             inputs.push(v1::ProgramInput { source, reduce: input.reduce });
         }
-        let outputs = plan.outputs.iter().enumerate().map(|(index, output)| {
-            let staged = memory.map_or(Ok(None), |memory| memory.delivery(index))?;
-            output.message(staged)
+        let outputs = plan.outputs.iter().enumerate();
+        let outputs = outputs.map(|(index, output)| {
+            output.message(memory.and_then(|memory| memory.output_place(index)))
         });
         let outputs = outputs.collect::<Result<_>>()?;
         let program = Some(plan.program.reference());
@@ -237,11 +236,8 @@ impl<'a> RunTransfer<'a> {
         });
         // The response begins after all inputs were sent.
         let job = async |stream| {
-            let mut request = frames::send(deadline.request(stream));
-            let kept = frames::keep_response(&mut request);
-            let response = compute.run(request).await?;
-            let mut responses = kept.messages(response, RESPONSE_BYTES_MAX).await?;
-            Ok((responses.message().await?, responses))
+            let request = deadline.request(stream);
+            Ok(frames::exchange(request, |request| compute.run(request)).await?)
         };
         let (first, responses) = match memory {
             Some(_) => {

@@ -10,14 +10,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::{task::spawn_blocking, time::sleep};
 
 use self::space::RegionSpace;
 use super::mapped_region::{ClientRegion, unix_socket};
+use crate::wire::v1;
 
 /// Smaller payloads travel in messages.
 pub(crate) const STAGED_BYTES_MIN: u64 = 128 << 10;
+/// Vectors of one call begin at multiples of a page.
+pub(crate) const PAGE_BYTES: u64 = space::PAGE as u64;
 /// A client takes at most this part of the server's memory for regions.
 const SHARE: u64 = 4;
 /// A region holds at least this much, so that it serves several calls at a time.
@@ -32,7 +36,6 @@ const CLOSED_AFTER: Duration = Duration::from_secs(10);
 const REFUSAL_PAUSE: Duration = Duration::from_secs(10);
 
 /// The regions of a client and its clones. They are opened in the background.
-#[derive(Default)]
 pub(crate) struct StagingPool {
     /// Bytes of all regions; 0 if the server shares no memory with this client.
     bytes_max: u64,
@@ -177,13 +180,10 @@ pub(crate) struct StagedMemory {
 }
 
 impl StagedMemory {
-    pub fn region_id(&self) -> [u8; 16] {
-        self.region.id
-    }
-
-    /// The first byte's number in the region.
-    pub fn start(&self) -> u64 {
-        self.range.start as u64
+    /// Where byte `offset` of the memory lies.
+    pub fn place(&self, offset: u64) -> v1::RegionPlace {
+        let region_id = Bytes::copy_from_slice(&self.region.id);
+        v1::RegionPlace { region_id, offset: self.range.start as u64 + offset }
     }
 
     /// Copies `bytes` to byte `offset` of the memory.

@@ -19,8 +19,8 @@ use tokio::sync::watch;
 use super::StoredBases;
 use crate::{
     buffer::{PayloadPool, Quota, QuotaPermit, RegionSlice, UploadBuffer},
-    curve::scalars::ScalarEncoding,
     error::{Error, FieldProblem, Limit, Result},
+    program::InputSpec,
     telemetry,
     wire::decode::{BasesUploadHeader, UploadId, VectorUploadHeader},
 };
@@ -312,8 +312,7 @@ impl Uploads {
     /// Errors: `Exhausted`.
     pub fn open_in_region(
         &self,
-        encoding: ScalarEncoding,
-        count: u64,
+        InputSpec { encoding, count }: InputSpec,
         region: RegionSlice,
     ) -> Result<Arc<StoredUpload>> {
         let slot = self.slot()?;
