@@ -34,4 +34,6 @@ mod transforms;
 mod unusable;
 #[path = "../common/vec_sink.rs"]
 mod vec_sink;
+#[path = "../rig/mod.rs"]
+mod wire;
 mod workers;

@@ -1,18 +1,25 @@
 //! Memory that a daemon with GPUs shares with a client.
 
+use std::time::Duration;
+
 use ark_ec::{CurveGroup as _, VariableBaseMSM as _};
 use ark_ff::UniformRand as _;
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use ark_std::rand::{SeedableRng as _, rngs::StdRng};
 use capstan::{
     client::{
-        NttOptions, NttTransform, ProgramBuilder, ProgramRun, RunOptions, Verification,
+        NttTransform, ProgramBuilder, ProgramRun, RunOptions, Verification,
         blocking::BlockingClient,
     },
     curve::{Fr, G1Projective},
+    wire::v1::{self, ntt_stream_response::Message},
 };
+use tokio_stream::wrappers::UnboundedReceiverStream;
 
-use crate::daemon::{start, stop};
+use crate::{
+    daemon::{start, stop},
+    wire,
+};
 
 const N: usize = 1 << 8;
 
@@ -59,31 +66,47 @@ fn programs_on_the_gpu_read_and_write_shared_vectors() {
 
 /// With a check, the job reads a copy, which must not be made before the client has written.
 #[test]
-fn checked_transforms_on_the_gpu_read_what_the_client_wrote_during_the_call() {
-    const STAGED: usize = 1 << 12;
+fn checked_transforms_on_the_gpu_read_nothing_before_it_is_announced() {
+    const LG_N: u32 = N.ilog2();
     let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("capstan.sock").display().to_string();
-    let (child, _) = start(&["--engine", "cuda", "--unix-socket", &socket], &[]);
-    let client = BlockingClient::connect(format!("unix:{socket}")).unwrap();
-    let mut rng = StdRng::seed_from_u64(5);
-    let domain = Radix2EvaluationDomain::<Fr>::new(STAGED).unwrap();
-    let is_shared = || client.info().unwrap().load.is_some_and(|load| load.region_bytes > 0);
-    let mut transform = |verify| {
-        let values: Vec<_> = (0..STAGED).map(|_| Fr::rand(&mut rng)).collect();
-        let mut transformed = values.clone();
-        let options = NttOptions { verify, ..NttOptions::default() };
-        let report = client.ntt(&mut transformed, options).unwrap();
-        assert_eq!(report.execution.engine, "cuda");
-        assert!(transformed == domain.fft(&values), "{verify:?}");
-    };
-    // The first payloads travel in messages.
-    while !is_shared() {
-        transform(Verification::None);
-    }
-    for _ in 0..4 {
-        transform(Verification::Probabilistic);
-        transform(Verification::None);
-    }
-    drop(client);
+    let socket = folder.path().join("capstan.sock");
+    let (child, _) = start(&["--engine", "cuda", "--unix-socket", socket.to_str().unwrap()], &[]);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let channel = wire::unix_channel(&socket).await;
+        let mut region = wire::regions::mapped(&channel, &socket, 1).await;
+        let bytes = 32 * N as u64;
+        for verify in [v1::Verify::Probabilistic, v1::Verify::Full, v1::Verify::None] {
+            // Not canonical.
+            region.put(0, &[0xff; 32 * N]);
+            let output_encoding = v1::ScalarEncoding::Canonical as i32;
+            let spec = wire::messages::ntt_spec(LG_N);
+            let header = v1::NttStreamHeader {
+                spec: Some(v1::NttSpec { verify: verify as i32, output_encoding, ..spec }),
+                input: None,
+                region_input: Some(region.upload(0, N as u64)),
+                region_output: Some(region.place(bytes)),
+            };
+            let mut request = wire::regions::ntt(header, &[(0, bytes)]);
+            let (sender, messages) = tokio::sync::mpsc::unbounded_channel();
+            let announcement = request.pop().unwrap();
+            sender.send(request.pop().unwrap()).unwrap();
+            let mut compute = wire::compute(&channel);
+            let call = tokio::spawn(async move {
+                compute.ntt_stream(UnboundedReceiverStream::new(messages)).await
+            });
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let values = wire::messages::random(N);
+            region.put(0, &wire::messages::canonical(&values));
+            sender.send(announcement).unwrap();
+            let mut answer = call.await.unwrap().expect("no error").into_inner();
+            let message = answer.message().await.unwrap().unwrap().message;
+            let Some(Message::Result(result)) = message else { panic!("no result: {message:?}") };
+            assert_eq!(result.execution.unwrap().engine, "cuda");
+            let transformed = Radix2EvaluationDomain::<Fr>::new(N).unwrap().fft(&values);
+            let transformed = wire::messages::canonical(&transformed);
+            assert!(region.bytes(32 * N, 32 * N) == &transformed[..], "{verify:?}");
+        }
+    });
     stop(child);
 }
