@@ -232,7 +232,12 @@ impl Client {
         };
         let result = match deadline.until_deadline(reply.boxed()).await {
             Ok(result) => Some(result),
-            Err(error) => return call.wait_before_messages(error).await.map(|()| None),
+            Err(error) => {
+                if error.is_before_start() {
+                    memory.release();
+                }
+                return call.wait_before_messages(error).await.map(|()| None);
+            }
         };
         let (upload, started) = (Some(upload.elapsed()), Instant::now());
         drop(payload);

@@ -94,32 +94,31 @@ impl<'a> RunTransfer<'a> {
         memory: &mut Option<StagedRun>,
         call: &mut CallBudget,
     ) -> Result<RunReply> {
-        if let Some(memory) = &*memory
-            && let Some(reply) = self.run_in_region(memory, call).await?
-        {
-            return Ok(reply);
+        if let Some(staged) = &*memory {
+            let error = match self.run_in_region(staged, call.deadline).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            if error.is_before_start()
+                && let Some(staged) = memory.take()
+            {
+                staged.release();
+            }
+            call.wait_before_messages(error).await?;
+            *memory = None;
         }
-        *memory = None;
         self.run_in_messages(call).await
     }
 
-    async fn run_in_region(
-        &self,
-        memory: &StagedRun,
-        call: &mut CallBudget,
-    ) -> Result<Option<RunReply>> {
+    async fn run_in_region(&self, memory: &StagedRun, deadline: CallDeadline) -> Result<RunReply> {
         let PreparedRun { mut header, uploads, mut staged } = self.prepare(Some(memory))?;
         for InputUpload { input, vector, .. } in &uploads {
             let upload_id = UploadKey::random()?.to_bytes();
             let vector = v1::VectorUpload { upload_id, streams: 1, ..vector.clone() };
             header.inputs[*input].source = Some(Source::Upload(vector));
         }
-        let deadline = call.deadline;
         let run = self.run_stream(header, &uploads, &mut staged, Some(memory), deadline);
-        let mut reply = match deadline.until_deadline(run).await {
-            Ok(reply) => reply,
-            Err(error) => return call.wait_before_messages(error).await.map(|()| None),
-        };
+        let mut reply = deadline.until_deadline(run).await?;
         let started = Instant::now();
         for (index, output) in self.plan.outputs.iter().enumerate() {
             if memory.holds_output(index) {
@@ -129,7 +128,7 @@ impl<'a> RunTransfer<'a> {
             }
         }
         reply.download += started.elapsed();
-        Ok(Some(reply))
+        Ok(reply)
     }
 
     async fn run_in_messages(&self, call: &mut CallBudget) -> Result<RunReply> {

@@ -78,7 +78,9 @@ impl StagingPool {
 
     /// A place for `bytes` bytes, if a region has one.
     pub fn take(self: &Arc<Self>, bytes: usize) -> Option<StagedMemory> {
-        self.state.lock().regions.iter_mut().find_map(|StagingRegion { region, space }| {
+        let mut state = self.state.lock();
+        let mut whole = state.regions.iter_mut().filter(|found| !found.space.has_lost_places());
+        whole.find_map(|StagingRegion { region, space }| {
             let (range, region) = (space.take(bytes)?, region.clone());
             Some(StagedMemory { pool: self.clone(), region, range })
         })
@@ -120,7 +122,8 @@ impl StagingPool {
     fn expire(&self) -> Option<Vec<OldPlaces>> {
         let (now, mut state) = (Instant::now(), self.state.lock());
         let is_used = |StagingRegion { space, .. }: &mut StagingRegion| {
-            !space.is_unused() || now.saturating_duration_since(space.last_use) < CLOSED_AFTER
+            let was_used = now.saturating_duration_since(space.last_use) < CLOSED_AFTER;
+            !space.is_unused() || was_used && !space.has_lost_places()
         };
         let closed: Vec<_> = state.regions.extract_if(.., |region| !is_used(region)).collect();
         state.is_maintained = !state.regions.is_empty();
@@ -143,12 +146,6 @@ impl StagingPool {
         if let Some(StagingRegion { space, .. }) = found {
             change(space);
         }
-    }
-
-    /// Closes a region once its payloads have left it: the server may still use the memory.
-    fn abandon(&self, region: &Arc<ClientRegion>) {
-        let is_other = |found: &mut StagingRegion| !Arc::ptr_eq(&found.region, region);
-        self.state.lock().regions.retain_mut(is_other);
     }
 }
 
@@ -212,8 +209,11 @@ impl StagedMemory {
 
 impl Drop for StagedMemory {
     fn drop(&mut self) {
-        if !self.range.is_empty() {
-            self.pool.abandon(&self.region);
+        // The server may still use the memory: the region is closed when its other payloads have
+        // left it.
+        let range = std::mem::take(&mut self.range);
+        if !range.is_empty() {
+            self.pool.with_space(&self.region, |space| space.lose(range));
         }
     }
 }

@@ -20,13 +20,15 @@ pub(super) struct RegionSpace {
     /// Sorted, without overlaps. Neighbours may touch.
     free: Vec<FreePlace>,
     size: usize,
+    /// Bytes that are never returned.
+    lost: usize,
     pub last_use: Instant,
 }
 
 impl RegionSpace {
     /// `size` wiped bytes.
     pub fn new(size: usize, now: Instant) -> Self {
-        Self { free: vec![FreePlace { range: 0..size, left: None }], size, last_use: now }
+        Self { free: vec![FreePlace { range: 0..size, left: None }], size, lost: 0, last_use: now }
     }
 
     pub fn size(&self) -> usize {
@@ -58,6 +60,15 @@ impl RegionSpace {
         self.insert(FreePlace { range, left: Some(now) });
     }
 
+    /// Gives up what [`Self::take`] gave: the server may still use it.
+    pub fn lose(&mut self, range: Range<usize>) {
+        self.lost += range.len();
+    }
+
+    pub fn has_lost_places(&self) -> bool {
+        self.lost > 0
+    }
+
     /// Takes the places that payloads left at least `age` ago.
     pub fn take_old(&mut self, age: Duration, now: Instant) -> Vec<Range<usize>> {
         let is_old = |place: &mut FreePlace| {
@@ -79,9 +90,10 @@ impl RegionSpace {
         });
     }
 
-    /// Whether no payload has a place.
+    /// Whether no payload has a place, apart from lost ones.
     pub fn is_unused(&self) -> bool {
-        self.free.iter().map(|place| place.range.len()).sum::<usize>() == self.size
+        let free: usize = self.free.iter().map(|place| place.range.len()).sum();
+        free + self.lost == self.size
     }
 
     fn insert(&mut self, place: FreePlace) {
@@ -135,5 +147,17 @@ mod tests {
         assert!(space.take_old(Duration::ZERO, begun + 9 * age).is_empty());
         space.give_back(pages(2..3), begun);
         assert_eq!(space.take(4 * PAGE), Some(pages(0..4)));
+    }
+
+    #[test]
+    fn a_space_with_a_lost_place_is_unused_when_the_others_are_returned() {
+        let mut space = space(3);
+        let now = Instant::now();
+        let (lost, kept) = (space.take(PAGE).unwrap(), space.take(PAGE).unwrap());
+        space.lose(lost);
+        assert!(space.has_lost_places() && !space.is_unused());
+        space.give_back(kept, now);
+        assert!(space.is_unused());
+        assert_eq!(space.take(2 * PAGE), Some(pages(1..3)), "the lost place is not free");
     }
 }
