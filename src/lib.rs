@@ -46,6 +46,8 @@ mod program;
 mod region;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod store;
+#[cfg(all(feature = "server", not(feature = "internals")))]
+mod tenant;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 mod verify;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
@@ -85,6 +87,9 @@ pub mod region;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod store;
+#[cfg(all(feature = "server", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod tenant;
 #[cfg(all(feature = "wire", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod verify;

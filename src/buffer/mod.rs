@@ -1,5 +1,6 @@
 //! Payload memory: budgeted, filled out of order, limited in fragments, zeroed on release.
 
+mod byte_size;
 mod outgoing;
 mod payload_memory;
 mod payload_view;
@@ -11,6 +12,7 @@ mod source_sink;
 mod upload_buffer;
 mod wiper;
 
+pub use byte_size::ByteSize;
 pub use payload_view::PayloadView;
 pub use pool::PayloadPool;
 pub use quota::{Quota, QuotaPermit};

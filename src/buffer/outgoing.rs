@@ -115,7 +115,7 @@ mod tests {
         let (pool, quota) = (PayloadPool::new(0, 0).unwrap(), Quota::new(Limit::BytesInFlight, 2));
         let memory = Arc::new(SharedMemory::create(2 << 20).unwrap());
         memory.write(7, &[1, 2, 3]);
-        let permits = [quota.acquire(1).unwrap(), quota.acquire(1).unwrap()];
+        let permits = vec![quota.acquire(2).unwrap()];
         let region = SharedRegion::new(memory.clone(), None, permits, pool.wiper().clone());
         let slice = RegionSlice::new(Arc::new(region), 5, 10).unwrap();
         let payload = Arc::new(UploadBuffer::in_region(&pool, slice));

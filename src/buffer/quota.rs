@@ -16,13 +16,13 @@ pub(super) const RETRY_AFTER: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Quota {
     used: AtomicU64,
-    max: u64,
+    max: AtomicU64,
     limit: Limit,
 }
 
 impl Quota {
     pub fn new(limit: Limit, max: u64) -> Arc<Self> {
-        Arc::new(Self { used: AtomicU64::new(0), max, limit })
+        Arc::new(Self { used: AtomicU64::new(0), max: max.into(), limit })
     }
 
     pub fn used(&self) -> u64 {
@@ -30,14 +30,20 @@ impl Quota {
     }
 
     pub fn max(&self) -> u64 {
-        self.max
+        self.max.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit. Permits stay valid, also if they exceed it.
+    pub fn set_max(&self, max: u64) {
+        self.max.store(max, Ordering::Relaxed);
     }
 
     /// Takes `amount` until the permit is dropped.
     ///
     /// Errors: `Exhausted`, without a retry time if `amount` exceeds the limit.
     pub fn acquire(self: &Arc<Self>, amount: u64) -> Result<QuotaPermit> {
-        let fits = |used: u64| used.checked_add(amount).filter(|sum| *sum <= self.max);
+        let max = self.max();
+        let fits = |used: u64| used.checked_add(amount).filter(|sum| *sum <= max);
         match self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
             Ok(_) => Ok(QuotaPermit { quota: self.clone(), amount }),
             Err(_) => self.check_limit(amount).and(Err(self.exhausted(Some(RETRY_AFTER)))),
@@ -48,7 +54,7 @@ impl Quota {
     ///
     /// Errors: `Exhausted` without a retry time.
     pub fn check_limit(&self, amount: u64) -> Result<()> {
-        if amount <= self.max { Ok(()) } else { Err(self.exhausted(None)) }
+        if amount <= self.max() { Ok(()) } else { Err(self.exhausted(None)) }
     }
 
     fn exhausted(&self, retry_after: Option<Duration>) -> Error {

@@ -17,7 +17,7 @@ struct RegionParts {
     _pinning: Option<Box<dyn Any + Send + Sync>>,
     memory: Arc<SharedMemory>,
     /// Returned after the memory is wiped.
-    _permits: [QuotaPermit; 2],
+    _permits: Vec<QuotaPermit>,
 }
 
 impl SharedRegion {
@@ -25,7 +25,7 @@ impl SharedRegion {
     pub fn new(
         memory: Arc<SharedMemory>,
         pinning: Option<Box<dyn Any + Send + Sync>>,
-        permits: [QuotaPermit; 2],
+        permits: Vec<QuotaPermit>,
         wiper: Wiper,
     ) -> Self {
         Self { parts: Some(RegionParts { _pinning: pinning, memory, _permits: permits }), wiper }

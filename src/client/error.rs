@@ -179,6 +179,8 @@ impl ClientError {
             Reason::Jobs,
             Reason::ConnectionJobs,
             Reason::Uploads,
+            Reason::TenantQuota,
+            Reason::DeadlineTooEarly,
             Reason::Draining,
         ];
         self.reason().is_some_and(|reason| refused.contains(&reason))

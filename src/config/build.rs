@@ -12,6 +12,7 @@ use crate::{
     error::innermost,
     server::{ServerSettings, TlsIdentity},
     telemetry::LogFormat,
+    tenant::read_tenants,
 };
 
 const BYTES_IN_FLIGHT_MIN: u64 = 256 << 20;
@@ -89,6 +90,7 @@ fn server_settings(values: &SettingValues, tls: Option<TlsIdentity>) -> ServerSe
         drain_grace: values.seconds("drain_grace_s"),
         workers: values.integer("workers"),
         busy_poll: values.microseconds("busy_poll_us"),
+        tenants: values.path("tenants"),
         data_dir: values.path("data_dir"),
         admin_over_tcp: values.flag("admin_over_tcp"),
         reflection: values.flag("reflection"),
@@ -139,6 +141,11 @@ fn check_relations(
     let metrics = values.address("metrics_listen").filter(|metrics| metrics.port() != 0);
     if metrics.is_some() && metrics == server.listen {
         refuse("metrics_listen", "is also the address of listen: set another port");
+    }
+    if let Some(path) = &server.tenants
+        && let Err(problem) = read_tenants(path)
+    {
+        refuse("tenants", &problem.to_string());
     }
     let mut at_most = |name: &str, bytes: u64, limit_name: &str, limit: u64| {
         if bytes > limit {

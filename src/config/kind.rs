@@ -2,8 +2,7 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf};
 
-const UNITS: [(&str, u64); 5] =
-    [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+use crate::buffer::ByteSize;
 
 /// The type and range of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +51,9 @@ impl SettingKind {
         match self {
             Self::Integer { min, max, .. } => number(text, 10).and_then(|n| within(n, min, max)),
             Self::Bytes { auto: Some(_), .. } if text == "auto" => Some(ParsedValue::Auto),
-            Self::Bytes { min, max, .. } => bytes(text).and_then(|n| within(n, min, max)),
+            Self::Bytes { min, max, .. } => {
+                text.parse().ok().and_then(|ByteSize(n)| within(n, min, max))
+            }
             Self::Mode => number(text, 8).and_then(|n| within(n, 0, 0o777)),
             Self::Flag => text.parse().ok().map(ParsedValue::Flag),
             Self::Choice(words) => {
@@ -115,17 +116,6 @@ impl fmt::Display for SettingKind {
     }
 }
 
-/// Displays bytes in the largest unit that divides them.
-pub struct ByteSize(pub u64);
-
-impl fmt::Display for ByteSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let divides = |bytes: u64| self.0 >= bytes && self.0.is_multiple_of(bytes);
-        let (unit, bytes) = UNITS.iter().find(|(_, bytes)| divides(*bytes)).unwrap_or(&("B", 1));
-        write!(f, "{} {unit}", self.0 / bytes)
-    }
-}
-
 fn within(n: u64, min: u64, max: u64) -> Option<ParsedValue> {
     (min..=max).contains(&n).then_some(ParsedValue::Number(n))
 }
@@ -144,14 +134,6 @@ fn devices(text: &str) -> Option<Vec<u32>> {
     let mut numbers = text.split(',').map(device).collect::<Option<Vec<_>>>()?;
     numbers.sort_unstable();
     numbers.is_sorted_by(|a, b| a < b).then_some(numbers)
-}
-
-fn bytes(text: &str) -> Option<u64> {
-    let (digits, scale) = UNITS
-        .iter()
-        .find_map(|(unit, scale)| text.strip_suffix(unit).map(|rest| (rest.trim_end(), *scale)))
-        .unwrap_or((text, 1));
-    number(digits, 10)?.checked_mul(scale)
 }
 
 #[cfg(test)]
@@ -205,13 +187,5 @@ mod tests {
         assert_eq!(SettingKind::Flag.parse("yes"), None);
         assert!(SettingKind::Filter.parse("warn,capstan=debug").is_some());
         assert_eq!(SettingKind::Filter.parse("capstan=loud"), None);
-    }
-
-    #[test]
-    fn displayed_sizes_parse_back() {
-        for n in [0, 1, 1023, 1024, 1536, 1 << 20, (1 << 30) + 1, 5 << 40] {
-            let shown = ByteSize(n).to_string();
-            assert_eq!(bytes(&shown), Some(n), "{shown}");
-        }
     }
 }

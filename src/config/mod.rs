@@ -12,8 +12,8 @@ mod values;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+pub use crate::buffer::ByteSize;
 pub use command::command;
-pub use kind::ByteSize;
 pub use source::ConfigProblem;
 pub use values::SettingValues;
 

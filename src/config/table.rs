@@ -119,6 +119,8 @@ pub const TABLE: &[Setting] = &[
         "Limit on one connection's jobs that are accepted and not yet answered."),
     setting("program_time_max_s", count("seconds", 1, DAY_S), "600",
         "Limit on the modelled time of a program, which Compute.Estimate returns."),
+    setting("tenants", SettingKind::Path, "none",
+        "TOML file of tenants and their limits; none: all callers are one tenant."),
     setting("uploads_max", count("uploads", 1, 1_000_000), "256",
         "Limit on uploads in progress and stored vectors."),
     setting("upload_ttl_s", count("seconds", 1, DAY_S), "300",

@@ -37,6 +37,41 @@ pub enum Limit {
     /// Memory of the devices.
     #[error("the memory of the server's devices")]
     DeviceMemory,
+    /// A limit of the caller's tenant.
+    #[error("the tenant's limit {0}")]
+    Tenant(TenantLimit),
+}
+
+/// A limit of a tenant, named as in the file of tenants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+pub enum TenantLimit {
+    /// Bytes of payload and working memory.
+    #[error("bytes_in_flight_max")]
+    BytesInFlight,
+    /// Bytes of responses that clients have not read.
+    #[error("unread_bytes_max")]
+    UnreadBytes,
+    /// Jobs accepted and not yet answered.
+    #[error("jobs_max")]
+    Jobs,
+    /// Uploads in progress, and vectors that clients have put.
+    #[error("uploads_max")]
+    Uploads,
+    /// Vectors that calls have kept.
+    #[error("vectors_max")]
+    Vectors,
+    /// Bytes of stored bases.
+    #[error("store_bytes_max")]
+    StoreBytes,
+    /// Bytes of shared memory.
+    #[error("region_bytes_max")]
+    RegionBytes,
+    /// Connections open at once.
+    #[error("connections_max")]
+    Connections,
+    /// Modelled time of jobs on the devices.
+    #[error("device_seconds_per_minute")]
+    DeviceTime,
 }
 
 impl Limit {
@@ -53,6 +88,7 @@ impl Limit {
             Self::Connections => Reason::Connections,
             Self::Regions => Reason::Regions,
             Self::DeviceMemory => Reason::DeviceMemory,
+            Self::Tenant(_) => Reason::TenantQuota,
         }
     }
 }

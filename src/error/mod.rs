@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+mod fields;
 mod limit;
 mod reason;
 
-pub use limit::Limit;
+pub use fields::{ItemField, StepField};
+pub use limit::{Limit, TenantLimit};
 pub use reason::Reason;
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 /// `Result` with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -87,12 +89,28 @@ pub enum Error {
     /// The client disconnected or cancelled, or the upload ended elsewhere.
     #[error("cancelled: the client disconnected, or the upload ended on another stream")]
     Cancelled,
+    /// The jobs before this one would take until after its deadline.
+    #[error(
+        "the jobs ahead and this one would take {expected_ms} ms by the server's model, but the \
+         deadline is in {left_ms} ms: retry later, or allow more time"
+    )]
+    DeadlineTooEarly {
+        /// The modelled time until the job would end.
+        expected_ms: u64,
+        /// The time until the deadline.
+        left_ms: u64,
+        /// When to retry.
+        retry_after: Duration,
+    },
     /// The server is shutting down.
     #[error("the server is draining and refuses new work: retry on another connection")]
     Draining,
     /// The call is reserved for operators.
     #[error("not allowed over TCP: use the server's Unix socket, or configure admin_over_tcp")]
     AdminOnly,
+    /// The caller's tenant is not in the server's file of tenants.
+    #[error("the server does not know the caller's tenant: ask its operator to add it")]
+    TenantUnknown,
     /// The call is for clients on the server's host.
     #[error("shared memory needs a connection over the server's Unix socket")]
     LocalOnly,
@@ -114,46 +132,6 @@ pub enum Error {
     /// A bug or a fault of the server; the text is for the log only.
     #[error("internal error: {0}")]
     Internal(String),
-}
-
-/// A step of a program, or one of its fields: `program.steps[7].ntt.input`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StepField {
-    /// The step's index.
-    pub step: u32,
-    /// The name of its kind.
-    pub operation: &'static str,
-    /// The field, named as in the proto; `None` for the whole step.
-    pub name: Option<&'static str>,
-}
-
-impl fmt::Display for StepField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { step, operation, name } = self;
-        write!(f, "program.steps[{step}].{operation}")?;
-        name.map_or(Ok(()), |name| write!(f, ".{name}"))
-    }
-}
-
-/// A member of an item of a list, or one of the member's fields: `inputs[2].stored.upload_id`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ItemField {
-    /// The list, named as in the proto.
-    pub list: &'static str,
-    /// The item's index.
-    pub item: u32,
-    /// The item's member.
-    pub member: &'static str,
-    /// The member's field; `None` for the whole member.
-    pub name: Option<&'static str>,
-}
-
-impl fmt::Display for ItemField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { list, item, member, name } = self;
-        write!(f, "{list}[{item}].{member}")?;
-        name.map_or(Ok(()), |name| write!(f, ".{name}"))
-    }
 }
 
 /// What is wrong with a value.
@@ -335,6 +313,8 @@ impl Error {
             Self::Draining => Reason::Draining,
             Self::AdminOnly => Reason::AdminOnly,
             Self::LocalOnly => Reason::LocalOnly,
+            Self::TenantUnknown => Reason::TenantUnknown,
+            Self::DeadlineTooEarly { .. } => Reason::DeadlineTooEarly,
             Self::DeviceLost => Reason::DeviceLost,
             Self::LostTwice => Reason::LostTwice,
             Self::Corrupt => Reason::VerifyFailed,

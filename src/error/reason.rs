@@ -53,6 +53,8 @@ reasons! {
     Regions "REGIONS",
     DeviceMemory "DEVICE_MEMORY",
     ProgramTime "PROGRAM_TIME",
+    TenantQuota "TENANT_QUOTA",
+    DeadlineTooEarly "DEADLINE_TOO_EARLY",
     // The call ended early.
     Deadline "DEADLINE",
     Idle "IDLE",
@@ -62,6 +64,7 @@ reasons! {
     LostTwice "LOST_TWICE",
     AdminOnly "ADMIN_ONLY",
     LocalOnly "LOCAL_ONLY",
+    TenantUnknown "TENANT_UNKNOWN",
     VerifyFailed "VERIFY_FAILED",
     Internal "INTERNAL",
 }

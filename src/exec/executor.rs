@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// While a device computes one job, the host prepares another.
-pub(super) const JOBS_PER_DEVICE: usize = 2;
+pub const JOBS_PER_DEVICE: usize = 2;
 
 /// Up to this many scalars, an MSM takes less than twice as long as one of half its size
 /// (`benches/RESULTS.md`), so a batch of two ends before the second of two MSMs that run one after

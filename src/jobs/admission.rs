@@ -1,14 +1,19 @@
-//! Admission: limits bytes and jobs in flight, in total and per connection, before any payload.
+//! Admission: limits bytes and jobs in flight, in total, per tenant and per connection, before any
+//! payload.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tracing::Span;
 
-use super::JobWork;
+use super::{JobWork, backlog::BacklogPermit};
 use crate::{
     buffer::{Quota, QuotaPermit},
     engine::JobControl,
     error::{Limit, Result},
+    tenant::{DeviceTimeCharge, Tenant},
 };
 
 #[derive(Debug, Clone)]
@@ -29,6 +34,10 @@ impl Budget {
         }
     }
 
+    pub fn tenant(tenant: &Tenant) -> Self {
+        Self { bytes: tenant.bytes.clone(), jobs: tenant.jobs.clone() }
+    }
+
     pub fn connection(bytes_max: u64, jobs_max: u64) -> Self {
         Self {
             bytes: Quota::new(Limit::ConnectionBytes, bytes_max),
@@ -40,8 +49,8 @@ impl Budget {
 /// Takes `bytes` and `jobs` from each of `budgets`, or nothing from any.
 ///
 /// Errors: `Exhausted`, without `retry_after` if the limit itself is too small.
-pub fn admit(budgets: [&Budget; 2], bytes: u64, jobs: u64) -> Result<AdmissionPermit> {
-    let mut permit = AdmissionPermit::with_capacity(4);
+pub fn admit(budgets: &[&Budget], bytes: u64, jobs: u64) -> Result<AdmissionPermit> {
+    let mut permit = AdmissionPermit::with_capacity(2 * budgets.len());
     for budget in budgets {
         permit.push(budget.bytes.acquire(bytes)?);
         permit.push(budget.jobs.acquire(jobs)?);
@@ -49,12 +58,28 @@ pub fn admit(budgets: [&Budget; 2], bytes: u64, jobs: u64) -> Result<AdmissionPe
     Ok(permit)
 }
 
+/// What an accepted job holds until it has ended.
+pub struct JobPermit {
+    pub _quotas: AdmissionPermit,
+    pub backlog: BacklogPermit,
+    pub device_time: DeviceTimeCharge,
+}
+
 /// A job with its permit, which is returned after the job's memory is freed, even if the caller
 /// disconnects earlier.
 pub struct AdmittedJob<W> {
-    pub work: W,
+    work: W,
+    /// Time of workers.
+    run: Duration,
     /// Declared after `work`, so that it is dropped after it.
-    pub _permit: AdmissionPermit,
+    permit: JobPermit,
+}
+
+impl<W> AdmittedJob<W> {
+    pub fn new(work: W, mut permit: JobPermit) -> Self {
+        permit.device_time.keep();
+        Self { work, run: Duration::ZERO, permit }
+    }
 }
 
 impl<W: JobWork> JobWork for AdmittedJob<W> {
@@ -69,7 +94,19 @@ impl<W: JobWork> JobWork for AdmittedJob<W> {
     }
 
     fn step(&mut self, control: &JobControl) -> Result<Option<W::Output>> {
-        self.work.step(control)
+        let begun = Instant::now();
+        let output = self.work.step(control)?;
+        self.run += begun.elapsed();
+        if let Some(output) = &output
+            && W::charged_time(output, self.run) == self.run
+        {
+            self.permit.backlog.learn(self.run);
+        }
+        Ok(output)
+    }
+
+    fn charged_time(output: &W::Output, step: Duration) -> Duration {
+        W::charged_time(output, step)
     }
 
     fn span(&self, id: u64) -> Span {
@@ -87,7 +124,7 @@ mod tests {
         let whole = Budget::server(100, 3);
         let (one, two) = (Budget::connection(60, 2), Budget::connection(60, 2));
         let used = |budget: &Budget| (budget.bytes.used(), budget.jobs.used());
-        let first = admit([&one, &whole], 50, 1).unwrap();
+        let first = admit(&[&one, &whole], 50, 1).unwrap();
         let refusals = [
             (&one, 20, 0, Limit::ConnectionBytes, true),
             (&one, 61, 0, Limit::ConnectionBytes, false),
@@ -96,14 +133,14 @@ mod tests {
         ];
         for (connection, bytes, jobs, expected, again) in refusals {
             let Err(Error::Exhausted { limit, retry_after }) =
-                admit([connection, &whole], bytes, jobs)
+                admit(&[connection, &whole], bytes, jobs)
             else {
                 panic!("admitted {bytes} bytes and {jobs} jobs");
             };
             assert_eq!((limit, retry_after.is_some()), (expected, again));
             assert_eq!((used(&whole), used(&one), used(&two)), ((50, 1), (50, 1), (0, 0)));
         }
-        let second = admit([&two, &whole], 50, 2).unwrap();
+        let second = admit(&[&two, &whole], 50, 2).unwrap();
         drop((first, second));
         assert_eq!((used(&whole), used(&one), used(&two)), ((0, 0), (0, 0), (0, 0)));
     }

@@ -1,6 +1,7 @@
 //! Jobs: admission, scheduling, cancellation, and the work of programs and of imports of bases.
 
 mod admission;
+mod backlog;
 mod bases;
 mod host;
 mod import;
@@ -11,11 +12,12 @@ mod report;
 mod scheduler;
 mod waiting_msms;
 
-pub use admission::{AdmissionPermit, AdmittedJob, Budget, admit};
+pub use admission::{AdmissionPermit, AdmittedJob, Budget, JobPermit, admit};
+pub use backlog::Backlog;
 pub use bases::{JobBases, UncheckedBases};
 pub use host::ComputeHost;
 pub use import::{BasesImport, ImportJob, ImportedBases};
 pub use program::{ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork};
 pub use program_input::{InputPayload, ProgramJobInput};
 pub use report::JobReport;
-pub use scheduler::{FinishedJob, JobTicket, JobWaker, JobWork, Scheduler};
+pub use scheduler::{FinishedJob, JobOwner, JobPriority, JobTicket, JobWaker, JobWork, Scheduler};

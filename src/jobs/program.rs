@@ -214,6 +214,11 @@ impl JobWork for ProgramWork {
         debug_span!("job", id, op, n, steps, queue_us = Empty, run_us = Empty)
     }
 
+    fn charged_time(output: &ProgramOutput, step: Duration) -> Duration {
+        let &ProgramOutput { batch_jobs, computed_elsewhere, .. } = output;
+        step.max(computed_elsewhere) / (batch_jobs.max(1) as u32)
+    }
+
     fn is_ready(&self) -> bool {
         match &self.phase {
             ProgramPhase::Waiting(waiting) => {

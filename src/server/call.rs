@@ -1,16 +1,25 @@
 //! The context of one call: deadline, logs and metrics, permits.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, debug_span};
 
-use super::{call_record::CallRecord, connection::Peer, state::ServerState, status::CallError};
+use super::{
+    call_record::CallRecord, caller, connection::Peer, state::ServerState, status::CallError,
+};
 use crate::{
     engine::JobControl,
     error::{Error, Result},
-    jobs::{AdmissionPermit, AdmittedJob, Budget, JobTicket, JobWaker, JobWork, admit},
+    jobs::{
+        AdmissionPermit, AdmittedJob, Budget, JobOwner, JobPermit, JobPriority, JobTicket,
+        JobWaker, JobWork, admit,
+    },
     telemetry,
+    tenant::Tenant,
     wire::decode::VectorUploadHeader,
 };
 
@@ -23,6 +32,9 @@ pub struct CallContext {
     pub started: Instant,
     pub deadline: Option<Instant>,
     pub peer: Peer,
+    pub tenant: Arc<Tenant>,
+    tenant_budget: Budget,
+    priority: JobPriority,
 }
 
 /// Runs `handler` until the call's deadline and records the outcome.
@@ -56,18 +68,29 @@ impl CallContext {
         let peer = Peer::of(request.extensions()).cloned();
         let peer = peer.ok_or_else(|| Error::Internal("the connection has no peer".into()))?;
         let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.0);
-        Ok(Self { state: state.clone(), started: Instant::now(), deadline, peer })
+        let tenant = caller::tenant(state, request.extensions())?;
+        peer.join(&tenant).inspect_err(telemetry::count_refusal)?;
+        let tenant_budget = Budget::tenant(&tenant);
+        let priority = caller::priority(request.metadata())?;
+        let (state, started) = (state.clone(), Instant::now());
+        Ok(Self { state, started, deadline, peer, tenant, tenant_budget, priority })
     }
 
     pub fn control(&self) -> JobControl {
         JobControl::new(self.deadline)
     }
 
-    fn budgets(&self) -> [&Budget; 2] {
-        [&self.peer.budget, &self.state.budget]
+    /// The owner of the call's jobs.
+    pub fn owner(&self) -> JobOwner {
+        let (tenant, weight) = (self.tenant.id, self.tenant.weight());
+        JobOwner { tenant, weight, priority: self.priority }
     }
 
-    /// Takes bytes and jobs from the budgets of the connection and of the server.
+    fn budgets(&self) -> [&Budget; 3] {
+        [&self.peer.budget, &self.tenant_budget, &self.state.budget]
+    }
+
+    /// Takes bytes and jobs from the budgets of the connection, the tenant and the server.
     ///
     /// Errors: `Draining`; `Exhausted`; `Deadline` if it has passed already.
     pub fn admit(&self, bytes: u64, jobs: u64) -> Result<AdmissionPermit> {
@@ -75,17 +98,29 @@ impl CallContext {
         if self.state.drain.is_draining() {
             return Err(Error::Draining);
         }
-        admit(self.budgets(), bytes, jobs).inspect_err(telemetry::count_refusal)
+        admit(&self.budgets(), bytes, jobs).inspect_err(telemetry::count_refusal)
+    }
+
+    /// Accepts a job of `bytes` bytes of working memory, which takes `modelled` by the model.
+    ///
+    /// Errors: `Draining`; `Exhausted`; `Deadline` if it has passed already; `DeadlineTooEarly`.
+    pub fn admit_job(&self, bytes: u64, modelled: Duration) -> Result<JobPermit> {
+        let _quotas = self.admit(bytes, 1)?;
+        let backlog = self.state.backlog.admit(self.owner(), modelled, self.deadline);
+        let backlog = backlog.inspect_err(telemetry::count_refusal)?;
+        let device_time = self.tenant.device_time.take(modelled);
+        let device_time = device_time.inspect_err(telemetry::count_refusal)?;
+        Ok(JobPermit { _quotas, backlog, device_time })
     }
 
     /// Queues a job at once. Dropping the ticket cancels it.
     pub fn submit<W: JobWork>(
         &self,
-        permit: AdmissionPermit,
+        permit: JobPermit,
         work: impl FnOnce(JobWaker) -> W,
     ) -> JobTicket<W::Output> {
-        let job = |waker| AdmittedJob { work: work(waker), _permit: permit };
-        self.state.scheduler.submit(self.control(), job)
+        let job = |waker| AdmittedJob::new(work(waker), permit);
+        self.state.scheduler.submit(self.owner(), self.control(), job)
     }
 
     /// Checks that `bytes`, all that the request needs, fit in the empty budgets. Each part is
@@ -101,6 +136,10 @@ impl CallContext {
 
     /// Payload bytes that a stream with this header must be admitted for: 0 if its upload exists.
     pub fn unadmitted_payload_bytes(&self, vector: &VectorUploadHeader) -> Result<u64> {
-        if self.state.uploads.get(vector.id).is_ok() { Ok(0) } else { vector.bytes() }
+        if self.state.uploads.get(self.tenant.id, vector.id).is_ok() {
+            Ok(0)
+        } else {
+            vector.bytes()
+        }
     }
 }

@@ -3,10 +3,12 @@
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Sleep, sleep},
@@ -16,16 +18,38 @@ use tonic::{
     transport::server::{Connected, TlsConnectInfo},
 };
 
-use crate::{buffer::QuotaPermit, jobs::Budget};
+use crate::{
+    buffer::QuotaPermit,
+    error::Result,
+    jobs::Budget,
+    tenant::{Tenant, TenantId},
+};
 
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub budget: Budget,
     /// The user who connected over the Unix socket; `None` for TCP.
     pub local_user: Option<u32>,
+    /// The tenants that have made calls, each with a permit for the connection.
+    tenants: Arc<Mutex<Vec<(TenantId, QuotaPermit)>>>,
 }
 
 impl Peer {
+    pub fn new(budget: Budget, local_user: Option<u32>) -> Self {
+        Self { budget, local_user, tenants: Arc::default() }
+    }
+
+    /// Counts the connection as one of `tenant`, from its first call on.
+    ///
+    /// Errors: `Exhausted`.
+    pub fn join(&self, tenant: &Tenant) -> Result<()> {
+        let mut tenants = self.tenants.lock();
+        if tenants.iter().all(|(id, _)| *id != tenant.id) {
+            tenants.push((tenant.id, tenant.connections.acquire(1)?));
+        }
+        Ok(())
+    }
+
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions
             .get::<Self>()

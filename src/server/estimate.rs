@@ -21,7 +21,7 @@ use crate::{
 pub fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateResponse> {
     let EstimateSpec { program, outputs, verify } = spec;
     let state = &call.state;
-    let program = find_program(state, program)?;
+    let program = find_program(call, program)?;
     let outputs = if outputs.is_empty() { unread(&program) } else { outputs };
     let bytes =
         |value: &ValueId| program_call::shape(&program, *value).map_or(0, VectorShape::bytes);

@@ -9,7 +9,7 @@ use crate::{
     curve::{G1Affine, G2Affine, Group, points::CurvePoint},
     engine::JobControl,
     error::{Error, Result},
-    jobs::{BasesImport, ImportJob, ImportedBases},
+    jobs::{BasesImport, ImportJob, ImportedBases, JobOwner},
     store::{StoreCharge, StoredBases, StoredUpload, UploadHeader, UploadOutcome, unix_time_s},
     telemetry,
     wire::decode::{BasesUploadHeader, ObjectId, PayloadId},
@@ -21,13 +21,13 @@ use crate::{
 pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<StoredUpload>> {
     let state = &call.state;
     let UploadHeader::Bases(bases) = header else {
-        return state.uploads.open(header, |bytes| call.admit(bytes, 0));
+        return state.uploads.open(&call.tenant, header, |bytes| call.admit(bytes, 0));
     };
     if bases.persist && !state.bases.has_disk() {
         return Err(Error::NoDataDir);
     }
     let mut new_import = None;
-    let upload = state.uploads.open(header, |bytes| {
+    let upload = state.uploads.open(&call.tenant, header, |bytes| {
         let upload_permit = call.admit(bytes, 0)?;
         let charge =
             state.bases.reserve(bases.group, bases.count).inspect_err(telemetry::count_refusal)?;
@@ -36,13 +36,14 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
     })?;
     if let Some((permit, charge)) = new_import {
         let (state, bases, upload) = (state.clone(), bases.clone(), upload.clone());
+        let owner = call.owner();
         // The import belongs to the upload, not to this call: other streams may carry on.
         tokio::spawn(async move {
             // Keeps the upload from being idle if the import takes long after the last byte.
             let _in_use = upload.begin_use();
             let result = match bases.group {
-                Group::G1 => import::<G1Affine>(&state, &bases, &upload).await,
-                Group::G2 => import::<G2Affine>(&state, &bases, &upload).await,
+                Group::G1 => import::<G1Affine>(&state, owner, &bases, &upload).await,
+                Group::G2 => import::<G2Affine>(&state, owner, &bases, &upload).await,
             };
             let stored = match result {
                 Ok(imported) => store(&state, bases, imported, charge).await,
@@ -59,6 +60,7 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
 
 async fn import<A: CurvePoint>(
     state: &Arc<ServerState>,
+    owner: JobOwner,
     bases: &BasesUploadHeader,
     upload: &Arc<StoredUpload>,
 ) -> Result<ImportedBases> {
@@ -68,9 +70,8 @@ async fn import<A: CurvePoint>(
         point_count: bases.count as usize,
         expected_hash: bases.payload_hash,
     };
-    let ticket = state
-        .scheduler
-        .submit(JobControl::default(), |wake| ImportJob::<A>::new(host, import, payload, wake));
+    let job = |wake| ImportJob::<A>::new(host, import, payload, wake);
+    let ticket = state.scheduler.submit(owner, JobControl::default(), job);
     Ok(ticket.await?.output)
 }
 

@@ -106,7 +106,7 @@ fn limit<S>(
     let settings = &state.settings;
     let (bytes_max, jobs_max) =
         (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
-    let peer = Peer { budget: Budget::connection(bytes_max, jobs_max), local_user };
+    let peer = Peer::new(Budget::connection(bytes_max, jobs_max), local_user);
     Some(LimitedConnection::new(socket, peer, permit?, settings.handshake_timeout))
 }
 

@@ -3,6 +3,7 @@
 mod admin;
 mod call;
 mod call_record;
+mod caller;
 mod compute;
 mod connection;
 mod deadline;

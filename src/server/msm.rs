@@ -51,6 +51,7 @@ pub fn admit(
     let run = single_step::start(call, program, elements, OutputKind::Points, verify)?;
     let working_bytes = run.plan().memory_bytes.saturating_add(bases.bytes());
     call.check_fits(working_bytes.saturating_add(payload_bytes))?;
+    let permit = call.admit_job(working_bytes, run.plan().modelled.total)?;
     Ok(SingleStepJob {
         call: "msm",
         input_field: "scalars",
@@ -61,7 +62,7 @@ pub fn admit(
         output: ProgramJobOutput::Points(result_encoding),
         verify,
         row_length: n as u64,
-        permit: call.admit(working_bytes, 1)?,
+        permit,
     })
 }
 

@@ -82,7 +82,7 @@ impl AdmittedNtt {
         let working_bytes = run.plan().memory_bytes;
         call.check_fits(working_bytes.saturating_add(payload_bytes))?;
         let result_permit = call.admit(result_bytes, 0)?;
-        let permit = call.admit(working_bytes, 1)?;
+        let permit = call.admit_job(working_bytes, run.plan().modelled.total)?;
         let pool = &call.state.payloads;
         let rows = match output {
             Some(slice) => UploadBuffer::to_region(pool, slice),
@@ -136,7 +136,7 @@ pub fn store_rows(
     getrandom::fill(&mut id).map_err(|_| Error::Internal("no random bytes".into()))?;
     let count = rows.len() / encoding.width() as u64;
     let vector = VectorUploadHeader { id: UploadId(id), encoding, count, streams: 1 };
-    call.state.uploads.insert(vector.clone(), rows)?;
+    call.state.uploads.insert(&call.tenant, vector.clone(), rows)?;
     Ok(response::vector_object(&vector))
 }
 

@@ -80,10 +80,10 @@ impl FoundInput {
 }
 
 /// Errors: `NotFound`.
-pub fn find_program(state: &ServerState, program: ProgramRef) -> Result<Arc<OperationProgram>> {
+pub fn find_program(call: &CallContext, program: ProgramRef) -> Result<Arc<OperationProgram>> {
     match program {
         ProgramRef::Inline(program) => Ok(Arc::new(program)),
-        ProgramRef::Stored(id) => state.programs.get(id),
+        ProgramRef::Stored(id) => call.state.programs.get(call.tenant.id, id),
     }
 }
 
@@ -110,7 +110,6 @@ pub fn find_inputs(
     program: &OperationProgram,
     inputs: Vec<RunInput>,
 ) -> Result<Vec<FoundInput>> {
-    let state = &call.state;
     let mut steps = program.operands(ExternalOperand::Input);
     let found = inputs.into_iter().enumerate().map(|(index, RunInput { source, reduce })| {
         let shape = steps.next().and_then(|value| shape(program, value));
@@ -124,7 +123,7 @@ pub fn find_inputs(
                 let of_item = |error: Error| error.of_item("inputs", index, "region_upload");
                 FoundSource::Streamed(found.map_err(of_item)?)
             }
-            InputSource::Stored { id, offset } => find_vector(state, id, offset, count)
+            InputSource::Stored { id, offset } => find_vector(call, id, offset, count)
                 .map_err(|error| error.of_item("inputs", index, "stored"))?,
             InputSource::Region(region) => {
                 let slice = find_slice(call, region, count);
@@ -138,9 +137,9 @@ pub fn find_inputs(
     found.collect()
 }
 
-fn find_vector(state: &ServerState, id: UploadId, offset: u64, count: u64) -> Result<FoundSource> {
+fn find_vector(call: &CallContext, id: UploadId, offset: u64, count: u64) -> Result<FoundSource> {
     let unknown = |_| Error::field("upload_id", FieldProblem::UnknownId);
-    let upload = state.uploads.get(id).map_err(unknown)?;
+    let upload = call.state.uploads.get(call.tenant.id, id).map_err(unknown)?;
     let &VectorUploadHeader { encoding, count: held, .. } = upload.vector()?;
     let too_short = FieldProblem::Length { expected: count, got: held };
     let max = held.checked_sub(count).ok_or(Error::field("upload_id", too_short))?;

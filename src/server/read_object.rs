@@ -46,7 +46,7 @@ pub fn resolve(call: &CallContext, mut request: v1::GetRequest) -> Result<GetSou
             if request.encoding.is_some() {
                 return Err(Error::field("encoding", FieldProblem::OutOfRange));
             }
-            let upload = call.state.uploads.get(decode::upload_id(&id)?)?;
+            let upload = call.state.uploads.get(call.tenant.id, decode::upload_id(&id)?)?;
             let UploadHeader::Vector(vector) = &upload.header else { return Err(Error::NotFound) };
             if !upload.payload.is_complete() {
                 let held = "an unfinished upload of a vector".into();

@@ -17,7 +17,7 @@ use crate::{
     buffer::{RegionSlice, UploadBuffer},
     error::{Error, FieldProblem, Result},
     exec::{ModelledTime, OutputWrites, start_run},
-    jobs::{AdmissionPermit, InputPayload, JobBases, ProgramJob, ProgramJobInput, ProgramWork},
+    jobs::{InputPayload, JobBases, JobPermit, ProgramJob, ProgramJobInput, ProgramWork},
     ops::OperationProgram,
     program::{
         ExternalOperand, InputSpec, Liveness, ResultMemory, StepKind, StepProblem, ValueId,
@@ -35,7 +35,7 @@ use crate::{
 /// A call of a program with its memory.
 pub struct AdmittedRun {
     job: ProgramJob,
-    permit: AdmissionPermit,
+    permit: JobPermit,
     uploads: StreamedUploads,
     /// For each input, its index among the uploads.
     upload_of_input: Vec<Option<usize>>,
@@ -51,7 +51,7 @@ impl AdmittedRun {
     /// `Mismatch`, `UploadConflict`, `Exhausted`, `Draining`.
     pub fn admit(call: &CallContext, spec: RunSpec) -> Result<Self> {
         let (state, verify) = (&call.state, spec.verify);
-        let program = find_program(state, spec.program)?;
+        let program = find_program(call, spec.program)?;
         let bases = find_bases(state, &program)?;
         let mut inputs = find_inputs(call, &program, spec.inputs)?;
         let given: Vec<_> = inputs.iter().map(FoundInput::spec).collect();
@@ -66,7 +66,7 @@ impl AdmittedRun {
         check_fits(call, working_bytes, &program, &inputs, &spec.outputs)?;
         check_time(call, &program, modelled)?;
         run.limit_time_on_host(state.settings.program_time_max);
-        let permit = call.admit(working_bytes, 1)?;
+        let permit = call.admit_job(working_bytes, modelled.total)?;
         let in_regions = read_slices(&program, &inputs, &spec.outputs)?;
         let outputs = CallOutputs::admit(call, &program, &in_regions, &spec.outputs)?;
         let mut uploads = StreamedUploads::new(call);

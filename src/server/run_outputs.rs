@@ -138,7 +138,10 @@ impl CallOutputs {
         }
         let kept = match vectors.is_empty() {
             true => None,
-            false => Some(KeptOutputs { vectors: call.state.uploads.reserve(vectors)?, payloads }),
+            false => Some(KeptOutputs {
+                vectors: call.state.uploads.reserve(&call.tenant, vectors)?,
+                payloads,
+            }),
         };
         Ok(Self { job, sent, kept })
     }

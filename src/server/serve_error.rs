@@ -11,6 +11,9 @@ pub enum ServeError {
     /// The data directory cannot be used, or threads cannot be started.
     #[error(transparent)]
     Start(#[from] crate::error::Error),
+    /// The file of tenants cannot be used.
+    #[error("tenants: {0}")]
+    Tenants(#[from] crate::tenant::TenantFileError),
     /// TLS or the transport failed.
     #[error("transport: {0}")]
     Transport(#[from] tonic::transport::Error),

@@ -58,6 +58,8 @@ pub struct ServerSettings {
     pub workers: u32,
     /// Time for which a thread of the scheduler polls before it sleeps, if GPUs compute.
     pub busy_poll: Duration,
+    /// File of tenants and their limits; `None` if all callers are one tenant.
+    pub tenants: Option<PathBuf>,
     /// Directory of persistent bases; `None` disables persistence.
     pub data_dir: Option<PathBuf>,
     /// Whether TCP peers may call Admin.Drain; otherwise only peers on the Unix socket may.
@@ -104,6 +106,7 @@ impl Default for ServerSettings {
             drain_grace: Duration::from_secs(30),
             workers: 0,
             busy_poll: Duration::from_micros(500),
+            tenants: None,
             data_dir: None,
             admin_over_tcp: false,
             reflection: true,

@@ -8,7 +8,7 @@ use crate::{
     error::{Error, FieldProblem, Result},
     exec::{RunInProgress, start_run},
     jobs::{
-        AdmissionPermit, InputPayload, JobBases, JobTicket, ProgramJob, ProgramJobInput,
+        InputPayload, JobBases, JobPermit, JobTicket, ProgramJob, ProgramJobInput,
         ProgramJobOutput, ProgramOutput, ProgramWork,
     },
     ops::{OperationProgram, SINGLE_STEP},
@@ -32,7 +32,7 @@ pub struct SingleStepJob {
     pub verify: Verification,
     /// Elements of a row.
     pub row_length: u64,
-    pub permit: AdmissionPermit,
+    pub permit: JobPermit,
 }
 
 /// Prepares the run of a program of one step.

@@ -12,9 +12,10 @@ use crate::{
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::{Error, Limit},
-    exec::{BusyPoll, Executor, HostExecutor},
-    jobs::{Budget, ComputeHost, Scheduler},
+    exec::{BusyPoll, Executor, HostExecutor, JOBS_PER_DEVICE},
+    jobs::{Backlog, Budget, ComputeHost, Scheduler},
     store::{BasesStore, ProgramStore, Regions, Uploads},
+    tenant::{Tenants, read_tenants},
 };
 #[cfg(feature = "cuda")]
 use crate::{
@@ -114,7 +115,9 @@ pub struct ServerState {
     pub settings: ServerSettings,
     pub compute: Arc<ComputeHost>,
     pub scheduler: Scheduler,
+    pub backlog: Arc<Backlog>,
     pub budget: Budget,
+    pub tenants: Tenants,
     pub bases: BasesStore,
     /// Holds the payloads of uploads and results.
     pub payloads: PayloadPool,
@@ -138,16 +141,23 @@ impl ServerState {
             0 => executor.jobs_at_once(),
             workers => workers as usize,
         };
+        let devices = executor.jobs_at_once() / JOBS_PER_DEVICE;
         let has_gpus = executor.description().kind == "cuda";
         let busy_poll =
             if has_gpus { BusyPoll::new(settings.busy_poll) } else { BusyPoll::default() };
+        let tenants = match &settings.tenants {
+            Some(path) => Tenants::listed(&read_tenants(path)?),
+            None => Tenants::default(),
+        };
         let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;
         pin(&payloads, &*executor, pinned_bytes as usize);
         Ok(Self {
             bases: BasesStore::open(bytes_max, objects_max, settings.data_dir.as_deref())?,
             compute: Arc::new(ComputeHost::new(executor)?),
             scheduler: Scheduler::new(workers, busy_poll)?,
+            backlog: Backlog::new(devices),
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
+            tenants,
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()),
             regions: Regions::new(settings.region_bytes_max),
             region_wiper: Wiper::default(),

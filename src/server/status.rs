@@ -87,7 +87,7 @@ const fn code(reason: Reason) -> Code {
         Reason::Deadline | Reason::Idle => Code::DeadlineExceeded,
         Reason::Cancelled => Code::Cancelled,
         Reason::Draining | Reason::DeviceLost => Code::Unavailable,
-        Reason::AdminOnly | Reason::LocalOnly => Code::PermissionDenied,
+        Reason::AdminOnly | Reason::LocalOnly | Reason::TenantUnknown => Code::PermissionDenied,
         Reason::VerifyFailed => Code::DataLoss,
         Reason::Internal | Reason::LostTwice => Code::Internal,
         Reason::BytesInFlight
@@ -100,7 +100,9 @@ const fn code(reason: Reason) -> Code {
         | Reason::Connections
         | Reason::Regions
         | Reason::DeviceMemory
-        | Reason::ProgramTime => Code::ResourceExhausted,
+        | Reason::ProgramTime
+        | Reason::TenantQuota
+        | Reason::DeadlineTooEarly => Code::ResourceExhausted,
         Reason::Unspecified
         | Reason::Missing
         | Reason::LengthMismatch
@@ -137,6 +139,7 @@ impl From<Error> for Status {
         }
         let retry_after = match &error {
             Error::Exhausted { retry_after, .. } => *retry_after,
+            Error::DeadlineTooEarly { retry_after, .. } => Some(*retry_after),
             Error::Draining => Some(DRAINING_RETRY),
             Error::DeviceLost => Some(RESTART_RETRY),
             _ => None,

@@ -111,14 +111,14 @@ impl Store for StoreService {
         request: Request<v1::StatRequest>,
     ) -> Result<Response<v1::StatResponse>, Status> {
         use v1::{stat_request::Id, stat_response::Status as Found};
-        call::run(&self.state, "stat", request, async |_, request| {
+        call::run(&self.state, "stat", request, async |call, request| {
             let ServerState { bases, uploads, .. } = &*self.state;
             let stored = |bases: Arc<StoredBases>| Found::Object(response::bases_object(&bases));
             let status = match required("id", request.id)? {
                 Id::ObjectId(id) => stored(bases.get(decode::object_id(&id)?)?),
                 Id::Payload(id) => stored(bases.by_payload(&decode::payload_id(&id)?)?),
                 Id::UploadId(id) => {
-                    let upload = uploads.get(decode::upload_id(&id)?)?;
+                    let upload = uploads.get(call.tenant.id, decode::upload_id(&id)?)?;
                     match &upload.header {
                         UploadHeader::Vector(vector) if upload.payload.is_complete() => {
                             Found::Object(response::vector_object(vector))
@@ -153,10 +153,10 @@ impl Store for StoreService {
         call::run(&self.state, "put_program", request, async |call, request| {
             let program = required("program", request.program)?;
             let ProgramName { id, bytes } = ProgramName::of(&program);
-            let programs = &call.state.programs;
-            let existed = programs.get(id).is_ok();
+            let (programs, tenant) = (&call.state.programs, call.tenant.id);
+            let existed = programs.get(tenant, id).is_ok();
             if !existed {
-                programs.insert(id, decode::program(program)?, bytes);
+                programs.insert(tenant, id, decode::program(program)?, bytes);
             }
             let program_id = Bytes::copy_from_slice(&id.0);
             Ok(v1::PutProgramResponse { program_id, existed })
@@ -179,9 +179,11 @@ impl Store for StoreService {
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
         use v1::release_request::Id;
-        call::run(&self.state, "release", request, async |_, request| {
+        call::run(&self.state, "release", request, async |call, request| {
             match required("id", request.id)? {
-                Id::UploadId(id) => self.state.uploads.release(decode::upload_id(&id)?)?,
+                Id::UploadId(id) => {
+                    self.state.uploads.release(call.tenant.id, decode::upload_id(&id)?)?;
+                }
                 Id::ObjectId(id) => {
                     let (id, state) = (decode::object_id(&id)?, self.state.clone());
                     let released = tokio::task::spawn_blocking(move || state.bases.release(id));

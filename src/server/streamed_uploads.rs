@@ -113,12 +113,13 @@ impl StreamedUpload {
         match vector {
             FoundVector::Upload(vector) => {
                 let admit = |bytes| call.admit(bytes, 0);
-                let upload = uploads.open(&UploadHeader::Vector(vector), admit)?;
+                let upload = uploads.open(&call.tenant, &UploadHeader::Vector(vector), admit)?;
                 Ok(Self { upload, copy: None })
             }
             FoundVector::Region(region) => {
                 let copy = region.copy(call)?;
-                Ok(Self { upload: uploads.open_in_region(region.spec, region.slice)?, copy })
+                let FoundRegion { spec, slice, .. } = region;
+                Ok(Self { upload: uploads.open_in_region(&call.tenant, spec, slice)?, copy })
             }
         }
     }

@@ -13,10 +13,10 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, body::Body, codegen::http::Request};
 
-use super::{connection::Peer, receive::IDLE_MIN_BYTES, state::ServerState};
+use super::{caller, connection::Peer, receive::IDLE_MIN_BYTES, state::ServerState};
 use crate::{
     error::Error,
-    jobs::{AdmissionPermit, admit},
+    jobs::{AdmissionPermit, Budget, admit},
     telemetry,
 };
 
@@ -31,7 +31,8 @@ const UNCOUNTED_BYTES: u64 = 16 << 10;
 struct LimitedBody {
     body: Body,
     state: Arc<ServerState>,
-    peer: Option<Peer>,
+    /// Of the connection and of the tenant; none for a caller that will be refused.
+    budgets: Vec<Budget>,
     permits: Vec<AdmissionPermit>,
     bytes_total: u64,
     /// Bytes received since the timer was set.
@@ -43,11 +44,24 @@ pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<B
     if request.uri().path().ends_with(REFLECTION) {
         return request;
     }
-    let (peer, state) = (Peer::of(request.extensions()).cloned(), state.clone());
+    let tenant = caller::tenant(state, request.extensions()).ok();
+    let budgets = match (Peer::of(request.extensions()), tenant) {
+        (Some(peer), Some(tenant)) => vec![peer.budget.clone(), Budget::tenant(&tenant)],
+        _ => Vec::new(),
+    };
+    let state = state.clone();
     let timer = Box::pin(sleep(state.settings.idle_timeout));
     request.map(|body| {
         let (permits, bytes_total, bytes_since_reset) = Default::default();
-        Body::new(LimitedBody { body, state, peer, permits, bytes_total, bytes_since_reset, timer })
+        Body::new(LimitedBody {
+            body,
+            state,
+            budgets,
+            permits,
+            bytes_total,
+            bytes_since_reset,
+            timer,
+        })
     })
 }
 
@@ -55,10 +69,10 @@ impl LimitedBody {
     fn admit_bytes(&mut self, bytes: u64) -> Result<(), Error> {
         self.bytes_since_reset += bytes;
         self.bytes_total += bytes;
-        if let Some(peer) = &self.peer
-            && self.bytes_total > UNCOUNTED_BYTES
-        {
-            let permit = admit([&peer.budget, &self.state.budget], bytes, 0);
+        if self.bytes_total > UNCOUNTED_BYTES {
+            let own = self.budgets.iter();
+            let budgets: Vec<_> = own.chain([&self.state.budget]).collect();
+            let permit = admit(&budgets, bytes, 0);
             self.permits.push(permit.inspect_err(telemetry::count_refusal)?);
         }
         Ok(())

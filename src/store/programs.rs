@@ -8,6 +8,7 @@ use crate::{
     error::{Error, Result},
     ops::{Operation, OperationProgram},
     program::ValueType,
+    tenant::TenantId,
     wire::decode::ProgramId,
 };
 
@@ -15,16 +16,24 @@ const PROGRAMS_MAX: usize = 1024;
 
 const BYTES_MAX: usize = 64 << 20;
 
-/// An LRU cache of programs: new ones evict the least recently used ones.
+/// An LRU cache of programs for each tenant. If all of them together are full, the tenant whose
+/// programs take the most memory loses those that it has not used for the longest time.
 #[derive(Default)]
-pub struct ProgramStore(Mutex<ProgramCache>);
+pub struct ProgramStore(Mutex<ProgramCaches>);
+
+#[derive(Default)]
+struct ProgramCaches {
+    by_tenant: HashMap<TenantId, ProgramCache>,
+    bytes: usize,
+    programs: usize,
+    /// Number of uses so far.
+    uses: u64,
+}
 
 #[derive(Default)]
 struct ProgramCache {
     by_id: HashMap<ProgramId, CachedProgram>,
     bytes: usize,
-    /// Number of uses so far.
-    uses: u64,
 }
 
 struct CachedProgram {
@@ -34,39 +43,63 @@ struct CachedProgram {
 }
 
 impl ProgramStore {
-    /// Errors: `NotFound` if the program was never stored, or was dropped.
-    pub fn get(&self, id: ProgramId) -> Result<Arc<OperationProgram>> {
-        let mut cache = self.0.lock();
-        cache.uses += 1;
-        let now = cache.uses;
+    /// Errors: `NotFound` if the tenant never stored the program, or if it was dropped.
+    pub fn get(&self, tenant: TenantId, id: ProgramId) -> Result<Arc<OperationProgram>> {
+        let mut caches = self.0.lock();
+        caches.uses += 1;
+        let now = caches.uses;
+        let cache = caches.by_tenant.get_mut(&tenant).ok_or(Error::NotFound)?;
         let cached = cache.by_id.get_mut(&id).ok_or(Error::NotFound)?;
         cached.last_use = now;
         Ok(cached.program.clone())
     }
 
     /// Stores a program whose message has `encoded_bytes`.
-    pub fn insert(&self, id: ProgramId, program: OperationProgram, encoded_bytes: usize) {
+    pub fn insert(
+        &self,
+        tenant: TenantId,
+        id: ProgramId,
+        program: OperationProgram,
+        encoded_bytes: usize,
+    ) {
         let bytes = encoded_bytes + program.steps().len() * size_of::<(Operation, ValueType)>();
-        let mut cache = self.0.lock();
-        cache.uses += 1;
-        let (program, last_use) = (Arc::new(program), cache.uses);
-        cache.bytes += bytes;
-        if let Some(old) = cache.by_id.insert(id, CachedProgram { program, bytes, last_use }) {
-            cache.bytes -= old.bytes;
-        }
-        while cache.by_id.len() > 1 && (cache.by_id.len() > PROGRAMS_MAX || cache.bytes > BYTES_MAX)
-        {
-            cache.drop_oldest();
+        let mut caches = self.0.lock();
+        caches.uses += 1;
+        let cached = CachedProgram { program: Arc::new(program), bytes, last_use: caches.uses };
+        caches.insert(tenant, id, cached);
+        while caches.programs > 1 && (caches.programs > PROGRAMS_MAX || caches.bytes > BYTES_MAX) {
+            caches.drop_one();
         }
     }
 }
 
-impl ProgramCache {
-    fn drop_oldest(&mut self) {
-        let oldest = self.by_id.iter().min_by_key(|(_, cached)| cached.last_use);
+impl ProgramCaches {
+    fn insert(&mut self, tenant: TenantId, id: ProgramId, cached: CachedProgram) {
+        let cache = self.by_tenant.entry(tenant).or_default();
+        self.bytes += cached.bytes;
+        self.programs += 1;
+        cache.bytes += cached.bytes;
+        if let Some(old) = cache.by_id.insert(id, cached) {
+            self.bytes -= old.bytes;
+            self.programs -= 1;
+            cache.bytes -= old.bytes;
+        }
+    }
+
+    /// Drops a program of the tenant that has the most bytes.
+    fn drop_one(&mut self) {
+        let largest = self.by_tenant.iter().max_by_key(|(_, cache)| cache.bytes);
+        let Some(tenant) = largest.map(|(tenant, _)| *tenant) else { return };
+        let Some(cache) = self.by_tenant.get_mut(&tenant) else { return };
+        let oldest = cache.by_id.iter().min_by_key(|(_, cached)| cached.last_use);
         let oldest = oldest.map(|(id, _)| *id);
-        if let Some(dropped) = oldest.and_then(|id| self.by_id.remove(&id)) {
+        if let Some(dropped) = oldest.and_then(|id| cache.by_id.remove(&id)) {
+            cache.bytes -= dropped.bytes;
             self.bytes -= dropped.bytes;
+            self.programs -= 1;
+        }
+        if cache.by_id.is_empty() {
+            self.by_tenant.remove(&tenant);
         }
     }
 }
@@ -75,6 +108,9 @@ impl ProgramCache {
 mod tests {
     use super::*;
     use crate::{field::FieldId, ops::InputStep};
+
+    const ONE: TenantId = TenantId(1);
+    const TWO: TenantId = TenantId(2);
 
     fn program() -> OperationProgram {
         let step = InputStep { field: FieldId::Bls12381Fr, rows: 1, length: 1 };
@@ -91,26 +127,39 @@ mod tests {
     fn drops_the_programs_that_were_not_used_for_the_longest_time() {
         let store = ProgramStore::default();
         for number in 0..PROGRAMS_MAX {
-            store.insert(id(number), program(), 0);
+            store.insert(ONE, id(number), program(), 0);
         }
-        store.get(id(0)).unwrap();
-        store.insert(id(PROGRAMS_MAX), program(), 0);
-        assert!(store.get(id(0)).is_ok() && store.get(id(PROGRAMS_MAX)).is_ok());
-        assert_eq!(store.get(id(1)), Err(Error::NotFound));
+        store.get(ONE, id(0)).unwrap();
+        store.insert(ONE, id(PROGRAMS_MAX), program(), 0);
+        assert!(store.get(ONE, id(0)).is_ok() && store.get(ONE, id(PROGRAMS_MAX)).is_ok());
+        assert_eq!(store.get(ONE, id(1)), Err(Error::NotFound));
         // The same program again takes no more room.
-        store.insert(id(0), program(), 0);
-        assert!(store.get(id(2)).is_ok());
+        store.insert(ONE, id(0), program(), 0);
+        assert!(store.get(ONE, id(2)).is_ok());
     }
 
     #[test]
     fn bounds_bytes_but_keeps_the_program_that_was_stored_last() {
         let store = ProgramStore::default();
-        store.insert(id(0), program(), BYTES_MAX / 2);
-        store.insert(id(1), program(), BYTES_MAX / 2);
-        assert_eq!(store.get(id(0)), Err(Error::NotFound));
-        store.insert(id(2), program(), BYTES_MAX);
-        assert_eq!(store.get(id(1)), Err(Error::NotFound));
-        assert!(store.get(id(2)).is_ok());
-        assert_eq!(store.0.lock().by_id.len(), 1);
+        store.insert(ONE, id(0), program(), BYTES_MAX / 2);
+        store.insert(ONE, id(1), program(), BYTES_MAX / 2);
+        assert_eq!(store.get(ONE, id(0)), Err(Error::NotFound));
+        store.insert(ONE, id(2), program(), BYTES_MAX);
+        assert_eq!(store.get(ONE, id(1)), Err(Error::NotFound));
+        assert!(store.get(ONE, id(2)).is_ok());
+        assert_eq!(store.0.lock().programs, 1);
+    }
+
+    #[test]
+    fn a_tenant_sees_and_drops_its_own_programs_only() {
+        let store = ProgramStore::default();
+        store.insert(ONE, id(0), program(), BYTES_MAX / 4);
+        assert_eq!(store.get(TWO, id(0)), Err(Error::NotFound));
+        for number in 1..5 {
+            store.insert(TWO, id(number), program(), BYTES_MAX / 4);
+        }
+        assert!(store.get(ONE, id(0)).is_ok(), "the other tenant has more");
+        assert_eq!(store.get(TWO, id(1)), Err(Error::NotFound));
+        assert!(store.get(TWO, id(4)).is_ok());
     }
 }

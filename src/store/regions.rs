@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::{
     buffer::{Quota, QuotaPermit, SharedRegion},
     error::{Error, Limit, Result},
+    tenant::Tenant,
     wire::decode::RegionId,
 };
 
@@ -51,11 +52,12 @@ impl Regions {
         self.bytes.used()
     }
 
-    /// Permits for one more region.
+    /// Permits for one more region of a tenant.
     ///
     /// Errors: `Exhausted`.
-    pub fn admit(&self, bytes: u64) -> Result<[QuotaPermit; 2]> {
-        Ok([self.bytes.acquire(bytes)?, self.slots.acquire(1)?])
+    pub fn admit(&self, tenant: &Tenant, bytes: u64) -> Result<Vec<QuotaPermit>> {
+        let of_server = [self.bytes.acquire(bytes)?, self.slots.acquire(1)?];
+        Ok(of_server.into_iter().chain([tenant.region_bytes.acquire(bytes)?]).collect())
     }
 
     /// Adds a region of `user`. Returns its id, and the token for its descriptor.
@@ -111,13 +113,20 @@ mod tests {
     use super::*;
     use crate::{
         buffer::Wiper,
+        error::TenantLimit,
         region::{REGION_ALIGNMENT, SharedMemory},
+        tenant::{TenantId, TenantLimits, TenantName},
     };
 
     const USER: u32 = 7;
 
+    fn tenant(region_bytes_max: u64) -> Tenant {
+        let limits = TenantLimits { region_bytes_max, ..TenantLimits::default() };
+        Tenant::new(TenantId::default(), TenantName::default(), &limits)
+    }
+
     fn add(regions: &Regions) -> (RegionId, RegionToken) {
-        let permits = regions.admit(REGION_ALIGNMENT).unwrap();
+        let permits = regions.admit(&tenant(u64::MAX), REGION_ALIGNMENT).unwrap();
         let memory = Arc::new(SharedMemory::create(REGION_ALIGNMENT as usize).unwrap());
         regions.add(SharedRegion::new(memory, None, permits, Wiper::default()), USER).unwrap()
     }
@@ -145,7 +154,7 @@ mod tests {
     fn a_closed_region_counts_until_its_last_job_has_ended() {
         let regions = regions();
         let ((first, token), _second) = (add(&regions), add(&regions));
-        assert!(regions.admit(1).is_err());
+        assert!(regions.admit(&tenant(u64::MAX), 1).is_err());
         let job = regions.grant(first, &token, USER).unwrap();
         regions.close(first);
         assert!(regions.get(first, USER).is_err());
@@ -157,6 +166,17 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(regions.bytes(), REGION_ALIGNMENT);
+    }
+
+    #[test]
+    fn a_tenant_has_its_own_limit() {
+        let regions = regions();
+        let tenant = tenant(10);
+        let _permits = regions.admit(&tenant, 6).unwrap();
+        let expected = Limit::Tenant(TenantLimit::RegionBytes);
+        let refused = regions.admit(&tenant, 5).unwrap_err();
+        assert!(matches!(refused, Error::Exhausted { limit, .. } if limit == expected));
+        assert!(regions.admit(&tenant, 4).is_ok());
     }
 
     #[test]

@@ -17,10 +17,10 @@ use crate::{
     table::{Call, World, settings},
 };
 
-const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 
 /// Starts the upload of a vector of `bytes` bytes and sends only the first; the server holds it.
-async fn hold(channel: &Channel, bytes: u64) -> Result<v1::VectorUpload, Status> {
+pub async fn hold(channel: &Channel, bytes: u64) -> Result<v1::VectorUpload, Status> {
     use futures_util::StreamExt;
     let vector = messages::new_vector(v1::ScalarEncoding::U8, bytes);
     let messages = messages::put_vector(vector.clone(), vec![messages::chunk(0, vec![0])]);
@@ -54,7 +54,7 @@ async fn with_permit<T>(mut upload: impl AsyncFnMut() -> Result<T, Status>) -> R
     retry_until_ok("a permit for an upload", upload).await
 }
 
-async fn release(channel: &Channel, vector: &v1::VectorUpload) {
+pub async fn release(channel: &Channel, vector: &v1::VectorUpload) {
     let id = Some(v1::release_request::Id::UploadId(vector.upload_id.clone()));
     store(channel).release(v1::ReleaseRequest { id }).await.expect("was held");
 }

@@ -26,6 +26,7 @@ mod scalars;
 mod slow_readers;
 mod slow_senders;
 mod table;
+mod tenant_limits;
 mod transport;
 
 use table::World;

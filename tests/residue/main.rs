@@ -32,12 +32,13 @@ use capstan::{
     error::{Error, FieldProblem, Limit, Result},
     exec::{BusyPoll, start_run},
     jobs::{
-        ComputeHost, JobBases, JobWork, ProgramJob, ProgramJobInput, ProgramJobOutput, ProgramWork,
-        Scheduler,
+        ComputeHost, JobBases, JobOwner, JobWork, ProgramJob, ProgramJobInput, ProgramJobOutput,
+        ProgramWork, Scheduler,
     },
     ops::{OperationProgram, SINGLE_STEP, single_msm, single_ntt},
     program::{InputSpec, OutputKind, OutputSpec},
     store::Uploads,
+    tenant::{TenantName, Tenants},
     verify::Verification,
     wire::decode::{UploadId, VectorUploadHeader},
 };
@@ -134,7 +135,8 @@ impl JobRunner {
     /// Waits until background threads have dropped their values: the only worker has finished a job
     /// when it runs the next one, and the wiping thread drops values in order.
     fn wait_until_freed(&self) {
-        block_on(self.scheduler.submit(JobControl::default(), |_| EmptyJob)).expect("a worker");
+        block_on(self.scheduler.submit(JobOwner::default(), JobControl::default(), |_| EmptyJob))
+            .expect("a worker");
         let (sender, receiver) = mpsc::channel::<()>();
         self.pool.wiper().drop_later(sender);
         receiver.recv().expect_err("the sender is dropped");
@@ -204,7 +206,9 @@ impl JobRunner {
             row_length: count,
         };
         let host = self.host.clone();
-        let ticket = self.scheduler.submit(step.control, |wake| ProgramWork::new(host, job, wake));
+        let ticket = self
+            .scheduler
+            .submit(JobOwner::default(), step.control, |wake| ProgramWork::new(host, job, wake));
         block_on(ticket).map(drop)
     }
 }
@@ -335,11 +339,13 @@ fn uploads(bench: &JobRunner) {
         streams: 1,
     };
     bench.assert_wiped("vectors released and expired", |counter| {
-        let uploads = Uploads::new(8, bench.pool.clone());
+        let (uploads, tenants) = (Uploads::new(8, bench.pool.clone()), Tenants::default());
+        let tenant = &*tenants.find(&TenantName::default()).expect("exists");
         for id in 1..=3 {
-            uploads.insert(vector(id), bench.upload(&bytes, counter)).expect("within the limit");
+            let payload = bench.upload(&bytes, counter);
+            uploads.insert(tenant, vector(id), payload).expect("within the limit");
         }
-        uploads.release(UploadId([1; 16])).expect("is stored");
+        uploads.release(tenant.id, UploadId([1; 16])).expect("is stored");
         assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO), 2);
     });
 }

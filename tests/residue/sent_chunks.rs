@@ -24,7 +24,7 @@ pub fn run(bench: &JobRunner) {
     bench.assert_wiped("copied chunks", |counter| {
         let memory = Arc::new(SharedMemory::create(2 << 20).expect("memory"));
         memory.write(0, &bytes);
-        let permits = [(); 2].map(|()| counter.acquire(1).expect("within the limit"));
+        let permits = vec![counter.acquire(2).expect("within the limit")];
         let region = SharedRegion::new(memory, None, permits, bench.pool.wiper().clone());
         let slice = RegionSlice::new(Arc::new(region), 0, bytes.len() as u64).expect("inside");
         let upload = Arc::new(UploadBuffer::in_region(&bench.pool, slice));

@@ -30,6 +30,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("device", &["curve", "error", "region"]),
     ("msm", &["curve", "device", "error"]),
     ("buffer", &["curve", "error", "region"]),
+    // Quotas of tenants are those of payload memory.
+    ("tenant", &["buffer", "error"]),
     // Transforms of data in device memory, independent of jobs and engines.
     ("ntt", &["curve", "device", "error"]),
     ("formats", &["curve", "error"]),
@@ -57,7 +59,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("telemetry", &["engine", "error"]),
     (
         "store",
-        &["buffer", "curve", "error", "field", "ops", "program", "region", "telemetry", "wire"],
+        &[
+            "buffer",
+            "curve",
+            "error",
+            "field",
+            "ops",
+            "program",
+            "region",
+            "telemetry",
+            "tenant",
+            "wire",
+        ],
     ),
     // Batches of MSMs are programs that jobs make. Imported points lie in memory that other
     // processes can map.
@@ -73,6 +86,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "program",
             "region",
             "telemetry",
+            "tenant",
             "verify",
         ],
     ),
@@ -90,11 +104,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "region",
             "store",
             "telemetry",
+            "tenant",
             "verify",
             "wire",
         ],
     ),
-    ("config", &["error", "server", "telemetry"]),
+    ("config", &["buffer", "error", "server", "telemetry", "tenant"]),
     ("client", &["curve", "error", "field", "ops", "program", "region", "verify", "wire"]),
     // Chooses an engine and starts a server with it.
     ("embedded", &["device", "engine", "error", "server"]),
@@ -142,7 +157,11 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     ("tonic_health", &["src/server/"], "only the server uses tonic's server side"),
     ("tonic_reflection", &["src/server/"], "only the server uses tonic's server side"),
     ("metrics", &["src/telemetry/", "src/config/", "src/bin/capstand/"], "names are constants"),
-    ("figment", &["src/config/"], "settings are read once and passed on as values"),
+    (
+        "figment",
+        &["src/config/", "src/tenant/file.rs"],
+        "settings are read once, apart from tenants",
+    ),
     ("clap", &["src/config/", "src/cli/", "src/bin/"], "the library has no command line"),
     (
         "std::env",

@@ -1,12 +1,16 @@
 //! Worker threads that run jobs piece by piece.
 //!
 //! A job runs its next piece only when the data for it has arrived, so a slow sender blocks no
-//! worker. Between pieces, a worker picks the most urgent ready job, so a small job does not wait
-//! for a large one to end. A share of the workers' time is reserved for jobs that have waited long,
-//! so no job starves behind others with short deadlines. Cancelled jobs stop between pieces. A job
-//! whose result another job has computed need not wait for a worker: one more thread delivers it.
+//! worker. Between pieces, a worker picks the tenant that has used the least time for its weight,
+//! and that tenant's most urgent ready job, so a small job does not wait for a large one to end. A
+//! share of each tenant's time is reserved for its jobs that have waited long, so no job starves
+//! behind others with short deadlines. Cancelled jobs stop between pieces. A job whose result
+//! another job has computed need not wait for a worker: one more thread delivers it.
 
 mod queue;
+mod tenant_queue;
+
+pub use self::{queue::JobOwner, tenant_queue::JobPriority};
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,14 +21,16 @@ use std::{
     },
     task::{Context, Poll},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tracing::Span;
 
-use self::queue::{JobPlace, JobQueue, JobTiming, PickedJob, RunnableJob, ScheduledJob};
+use self::queue::{
+    JobPlace, JobQueue, JobTiming, PickedJob, RunnableJob, ScheduledJob, SteppedJob,
+};
 use crate::{
     buffer::Wiper,
     engine::JobControl,
@@ -47,6 +53,12 @@ pub trait JobWork: Send + 'static {
 
     /// Does one piece; `Some` after the last one. Called on a thread of the scheduler.
     fn step(&mut self, control: &JobControl) -> Result<Option<Self::Output>>;
+
+    /// The worker time that the job's tenant is charged for the last step, which took `step`, if
+    /// it is another one: jobs of a batch share the time of the one that computed them.
+    fn charged_time(_output: &Self::Output, step: Duration) -> Duration {
+        step
+    }
 
     /// The log span of the job's steps, created when the job is submitted as number `id`. Its
     /// fields `queue_us` and `run_us`, if it has them, are recorded when the job succeeds.
@@ -98,25 +110,29 @@ impl<W: JobWork> RunnableJob for JobWithReply<W> {
         self.work.as_ref().is_some_and(JobWork::is_computed)
     }
 
-    fn step(&mut self, control: &JobControl, timing: JobTiming) -> bool {
-        let Some(work) = &mut self.work else { return true };
+    fn step(&mut self, control: &JobControl, timing: JobTiming) -> SteppedJob {
+        let nothing = SteppedJob { is_done: true, charged: Duration::ZERO };
+        let Some(work) = &mut self.work else { return nothing };
         let (begun, _in_span) = (Instant::now(), self.span.clone().entered());
         let step = || control.check().and_then(|()| work.step(control));
-        let result = match catch_unwind(AssertUnwindSafe(step)) {
-            Ok(Ok(None)) => return false,
+        let result = catch_unwind(AssertUnwindSafe(step));
+        let run = begun.elapsed();
+        let (result, charged) = match result {
+            Ok(Ok(None)) => return SteppedJob { is_done: false, charged: run },
             Ok(Ok(Some(output))) => {
-                let timing = JobTiming { run: timing.run + begun.elapsed(), ..timing };
+                let charged = W::charged_time(&output, run);
+                let timing = JobTiming { run: timing.run + run, ..timing };
                 self.span.record("queue_us", timing.queue.as_micros() as u64);
                 self.span.record("run_us", timing.run.as_micros() as u64);
-                Ok(FinishedJob { output, timing })
+                (Ok(FinishedJob { output, timing }), charged)
             }
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(Error::Internal("a job panicked".into())),
+            Ok(Err(error)) => (Err(error), run),
+            Err(_) => (Err(Error::Internal("a job panicked".into())), run),
         };
         // Frees the job's memory before the caller learns of the end and sends the next request.
         self.work = None;
         self.send(result);
-        true
+        SteppedJob { is_done: true, charged }
     }
 
     /// Called on any thread: buffers are zeroed on another thread, so that this one does not block.
@@ -157,10 +173,11 @@ impl Scheduler {
         Ok(Self { shared, wiper: Wiper::default() })
     }
 
-    /// Queues a job. `work` receives a [`JobWaker`], to be called when data for the job has
-    /// arrived. Dropping the ticket cancels the job.
+    /// Queues a job of `owner`. `work` receives a [`JobWaker`], to be called when data for the job
+    /// has arrived. Dropping the ticket cancels the job.
     pub fn submit<W: JobWork>(
         &self,
+        owner: JobOwner,
         control: JobControl,
         work: impl FnOnce(JobWaker) -> W,
     ) -> JobTicket<W::Output> {
@@ -177,6 +194,7 @@ impl Scheduler {
         let (work, answer, wiper) = (Some(work), Some(sender), self.wiper.clone());
         let job = ScheduledJob {
             number,
+            owner,
             job: Box::new(JobWithReply { work, span, answer, wiper }),
             control: control.clone(),
             state_entered,
@@ -223,15 +241,20 @@ impl SchedulerShared {
                 self.job_is_computed.wait(&mut state);
                 continue;
             };
+            let owner = job.owner;
             let deliver = move || {
                 job.timing.queue += job.state_entered.elapsed();
-                if !job.job.step(&job.control, job.timing) {
+                let SteppedJob { is_done, charged } = job.job.step(&job.control, job.timing);
+                if !is_done {
                     job.job.fail(Error::Internal("a computed job has not ended".into()));
                 }
+                charged
             };
             // A panic of a destructor is reported by its hook, and must not end the only thread.
             let deliver = || catch_unwind(AssertUnwindSafe(deliver));
-            let _delivered = MutexGuard::unlocked(&mut state, deliver);
+            if let Ok(charged) = MutexGuard::unlocked(&mut state, deliver) {
+                state.queue.charge(&owner, charged);
+            }
         }
     }
 
@@ -254,12 +277,13 @@ impl SchedulerShared {
             drop(state);
             let begun = Instant::now();
             job.timing.queue += begun - job.state_entered;
-            let mut is_done = job.job.step(&job.control, job.timing);
+            let SteppedJob { mut is_done, charged } = job.job.step(&job.control, job.timing);
             job.state_entered = Instant::now();
             let run = job.state_entered - begun;
             job.timing.run += run;
             state = self.state.lock();
-            state.queue.add_worker_time(by, run);
+            state.queue.add_worker_time(&job.owner, by, run);
+            state.queue.charge(&job.owner, charged);
             // Checked under the lock: a later cancellation finds the job where it was placed.
             if !is_done && let Err(error) = job.control.check() {
                 job.job.fail(error);

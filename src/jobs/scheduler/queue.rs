@@ -1,19 +1,34 @@
 //! The jobs of a scheduler that no worker runs at the moment, and which of them runs next.
+//!
+//! Tenants share the workers' time in proportion to their weights: the next job is one of the
+//! tenant that has used the least time, divided by its weight, of those with ready jobs (start-time
+//! fair queueing: Goyal, Vin and Cheng, 1996). A tenant that had no jobs starts with the time of
+//! the tenant that was served last, so it has neither a claim nor a debt from before.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     time::{Duration, Instant},
 };
 
-use crate::{engine::JobControl, error::Error};
+use super::tenant_queue::{
+    JobPriority, PickedBy, ReadyPlace, SENIORITY_AGE, TenantQueue, VirtualTime,
+};
+use crate::{engine::JobControl, error::Error, tenant::TenantId};
 
-/// A job without a deadline is as urgent as one with this much time left. A job is senior once it
-/// has waited for workers for this long in total.
-const SENIORITY_AGE: Duration = Duration::from_secs(5);
+/// Whose job it is.
+#[derive(Debug, Clone, Copy)]
+pub struct JobOwner {
+    pub tenant: TenantId,
+    /// The tenant's share of the workers' time, relative to other tenants with ready jobs.
+    pub weight: u32,
+    pub priority: JobPriority,
+}
 
-/// While a job is senior, 1/`SENIOR_SHARE` of the workers' time goes to the most senior job, the
-/// rest to the most urgent one.
-const SENIOR_SHARE: u32 = 4;
+impl Default for JobOwner {
+    fn default() -> Self {
+        Self { tenant: TenantId::default(), weight: 1, priority: JobPriority::default() }
+    }
+}
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JobTiming {
@@ -26,24 +41,21 @@ pub struct JobTiming {
 #[derive(Default)]
 pub struct JobQueue {
     pub ready: HashMap<u64, ReadyJob>,
-    /// The numbers of the ready jobs, the most urgent first.
-    by_urgency: BTreeSet<(Instant, u64)>,
-    /// The numbers of the ready jobs, the longest waiting first.
-    by_seniority: BTreeSet<(Instant, u64)>,
+    /// Tenants that have or had jobs.
+    tenants: HashMap<TenantId, TenantQueue>,
+    /// The tenants with ready jobs, the one that has used the least time first.
+    by_usage: BTreeSet<(VirtualTime, TenantId)>,
+    /// The virtual time of the tenant that was served last.
+    virtual_now: VirtualTime,
     /// Jobs that wait for data.
     pub parked: HashMap<u64, ScheduledJob>,
     /// Jobs whose results have been computed, the first one first.
     pub computed: VecDeque<ScheduledJob>,
-    /// Worker time of jobs picked by urgency while a job is senior.
-    urgent_time: Duration,
-    /// Worker time of jobs picked by seniority.
-    senior_time: Duration,
 }
 
 pub struct ReadyJob {
     pub job: ScheduledJob,
-    urgency: Instant,
-    seniority: Instant,
+    place: ReadyPlace,
 }
 
 /// Where a job waits.
@@ -54,14 +66,9 @@ pub enum JobPlace {
     Computed,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum PickedBy {
-    Urgency,
-    Seniority,
-}
-
 pub struct ScheduledJob {
     pub number: u64,
+    pub owner: JobOwner,
     pub job: Box<dyn RunnableJob>,
     pub control: JobControl,
     /// The latest of: submitted, left a worker, became ready.
@@ -75,12 +82,20 @@ pub struct PickedJob {
     pub by: PickedBy,
 }
 
+/// What a step of a job has done.
+#[derive(Debug, Clone, Copy)]
+pub struct SteppedJob {
+    /// Whether the answer has been sent.
+    pub is_done: bool,
+    /// The worker time that the job's tenant is charged.
+    pub charged: Duration,
+}
+
 /// A job that sends its own answer.
 pub trait RunnableJob: Send {
     fn is_ready(&self) -> bool;
     fn is_computed(&self) -> bool;
-    /// True when the answer has been sent.
-    fn step(&mut self, control: &JobControl, timing: JobTiming) -> bool;
+    fn step(&mut self, control: &JobControl, timing: JobTiming) -> SteppedJob;
     fn fail(&mut self, error: Error);
 }
 
@@ -99,9 +114,9 @@ impl JobQueue {
             job.state_entered = now;
             // `now` minus the total time in the queue: never before the submission.
             let seniority = now - job.timing.queue;
-            self.by_urgency.insert((urgency, number));
-            self.by_seniority.insert((seniority, number));
-            self.ready.insert(number, ReadyJob { job, urgency, seniority });
+            let place = ReadyPlace { priority: job.owner.priority, urgency, seniority };
+            self.activate(job.owner.tenant).insert(number, place);
+            self.ready.insert(number, ReadyJob { job, place });
             JobPlace::Ready
         } else {
             self.parked.insert(number, job);
@@ -109,33 +124,48 @@ impl JobQueue {
         }
     }
 
-    pub fn pick(&mut self, now: Instant) -> Option<PickedJob> {
-        let (_, urgent) = *self.by_urgency.first()?;
-        let (waiting_since, senior) = *self.by_seniority.first()?;
-        // The urgent time that is in proportion to the senior time.
-        let urgent_share = self.senior_time * (SENIOR_SHARE - 1);
-        if now.saturating_duration_since(waiting_since) < SENIORITY_AGE {
-            // Without a senior job, no claim accumulates.
-            self.urgent_time = self.urgent_time.min(urgent_share);
+    /// The queue of a tenant that gets a ready job.
+    fn activate(&mut self, id: TenantId) -> &mut TenantQueue {
+        let queue = self.tenants.entry(id).or_default();
+        if queue.is_empty() {
+            queue.virtual_time = queue.virtual_time.max(self.virtual_now);
+            self.by_usage.insert((queue.virtual_time, id));
         }
-        let (number, by) = match urgent_share < self.urgent_time {
-            true => (senior, PickedBy::Seniority),
-            false => (urgent, PickedBy::Urgency),
-        };
+        queue
+    }
+
+    pub fn pick(&mut self, now: Instant) -> Option<PickedJob> {
+        let &(virtual_time, tenant) = self.by_usage.first()?;
+        self.virtual_now = self.virtual_now.max(virtual_time);
+        let (number, by) = self.tenants.get_mut(&tenant)?.first(now)?;
         Some(PickedJob { job: self.take_ready(number)?, by })
     }
 
-    pub fn add_worker_time(&mut self, picked_by: PickedBy, time: Duration) {
-        match picked_by {
-            PickedBy::Urgency => self.urgent_time += time,
-            PickedBy::Seniority => self.senior_time += time,
+    /// Records what a worker has done for a job.
+    pub fn add_worker_time(&mut self, owner: &JobOwner, picked_by: PickedBy, time: Duration) {
+        if let Some(queue) = self.tenants.get_mut(&owner.tenant) {
+            queue.add_worker_time(picked_by, time);
+        }
+    }
+
+    /// Charges worker time to the tenant of a job.
+    pub fn charge(&mut self, owner: &JobOwner, time: Duration) {
+        let Some(queue) = self.tenants.get_mut(&owner.tenant) else { return };
+        let is_ready = self.by_usage.remove(&(queue.virtual_time, owner.tenant));
+        queue.charge(time, owner.weight);
+        if is_ready {
+            self.by_usage.insert((queue.virtual_time, owner.tenant));
         }
     }
 
     fn take_ready(&mut self, number: u64) -> Option<ScheduledJob> {
-        let ReadyJob { job, urgency, seniority } = self.ready.remove(&number)?;
-        self.by_urgency.remove(&(urgency, number));
-        self.by_seniority.remove(&(seniority, number));
+        let ReadyJob { job, place } = self.ready.remove(&number)?;
+        let tenant = job.owner.tenant;
+        let queue = self.tenants.get_mut(&tenant)?;
+        queue.remove(number, place);
+        if queue.is_empty() {
+            self.by_usage.remove(&(queue.virtual_time, tenant));
+        }
         Some(job)
     }
 

@@ -20,8 +20,8 @@ use crate::{
     error::{Error, FieldProblem},
     exec::{BusyPoll, HostExecutor, RunCall, RunInProgress, start_run},
     jobs::{
-        ComputeHost, JobBases, JobTicket, ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork,
-        Scheduler,
+        ComputeHost, JobBases, JobOwner, JobTicket, ProgramJob, ProgramJobOutput, ProgramOutput,
+        ProgramWork, Scheduler,
     },
 };
 
@@ -182,7 +182,9 @@ impl Workplace {
             row_length: N as u64,
         };
         let host = self.host.clone();
-        self.scheduler.submit(JobControl::default(), |waker| ProgramWork::new(host, job, waker))
+        self.scheduler.submit(JobOwner::default(), JobControl::default(), |waker| {
+            ProgramWork::new(host, job, waker)
+        })
     }
 
     /// Forgets the MSMs noted so far, and lets the worker go on.

@@ -1,12 +1,13 @@
 //! Vectors that a call keeps under ids that its client chose.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use super::{StoredUpload, UploadHeader, Uploads};
+use super::{StoredUpload, UploadHeader, UploadSlot, Uploads, UploadsById};
 use crate::{
-    buffer::{QuotaPermit, UploadBuffer},
+    buffer::UploadBuffer,
     error::{Error, Result},
-    wire::decode::{UploadId, VectorUploadHeader},
+    tenant::{Tenant, TenantId},
+    wire::decode::VectorUploadHeader,
 };
 
 /// Vectors to keep, with a slot for each.
@@ -14,7 +15,7 @@ pub struct KeptVectors(Vec<KeptVector>);
 
 struct KeptVector {
     vector: VectorUploadHeader,
-    slot: QuotaPermit,
+    slot: UploadSlot,
 }
 
 impl Uploads {
@@ -22,12 +23,17 @@ impl Uploads {
     /// vectors of the same encoding and length.
     ///
     /// Errors: `UploadConflict`, `Exhausted`.
-    pub fn reserve(&self, vectors: Vec<VectorUploadHeader>) -> Result<KeptVectors> {
+    pub fn reserve(
+        &self,
+        tenant: &Tenant,
+        vectors: Vec<VectorUploadHeader>,
+    ) -> Result<KeptVectors> {
         {
             let all = self.by_id.lock();
-            vectors.iter().try_for_each(|vector| check_id(&all, vector))?;
+            vectors.iter().try_for_each(|vector| check_id(&all, tenant.id, vector))?;
         }
-        let with_slot = |vector| Ok(KeptVector { vector, slot: self.slot()? });
+        let slot = || self.slot(tenant, &tenant.vectors);
+        let with_slot = |vector| Ok(KeptVector { vector, slot: slot()? });
         Ok(KeptVectors(vectors.into_iter().map(with_slot).collect::<Result<_>>()?))
     }
 
@@ -37,11 +43,11 @@ impl Uploads {
     pub fn keep(&self, kept: KeptVectors, payloads: Vec<Arc<UploadBuffer>>) -> Result<()> {
         let mut replaced = Vec::new();
         let mut all = self.by_id.lock();
-        kept.0.iter().try_for_each(|kept| check_id(&all, &kept.vector))?;
+        kept.0.iter().try_for_each(|kept| check_id(&all, kept.slot.tenant, &kept.vector))?;
         for (KeptVector { vector, slot }, payload) in kept.0.into_iter().zip(payloads) {
-            let (id, header) = (vector.id, UploadHeader::Vector(vector));
+            let (key, header) = ((slot.tenant, vector.id), UploadHeader::Vector(vector));
             let upload = Arc::new(StoredUpload::new(header, payload, slot));
-            replaced.extend(all.insert(id, upload));
+            replaced.extend(all.insert(key, upload));
         }
         // Before the replaced vectors are dropped.
         drop(all);
@@ -49,8 +55,8 @@ impl Uploads {
     }
 }
 
-fn check_id(all: &HashMap<UploadId, Arc<StoredUpload>>, vector: &VectorUploadHeader) -> Result<()> {
-    let Some(held) = all.get(&vector.id) else { return Ok(()) };
+fn check_id(all: &UploadsById, tenant: TenantId, vector: &VectorUploadHeader) -> Result<()> {
+    let Some(held) = all.get(&(tenant, vector.id)) else { return Ok(()) };
     let is_same = held.header.describes_payload_of(&UploadHeader::Vector(vector.clone()));
     let can_replace = is_same && held.payload.is_complete();
     can_replace.then_some(()).ok_or(Error::UploadConflict)
@@ -59,7 +65,13 @@ fn check_id(all: &HashMap<UploadId, Arc<StoredUpload>>, vector: &VectorUploadHea
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{buffer::PayloadPool, curve::scalars::ScalarEncoding, error::Limit};
+    use crate::{
+        buffer::PayloadPool,
+        curve::scalars::ScalarEncoding,
+        error::Limit,
+        tenant::{TenantName, Tenants},
+        wire::decode::UploadId,
+    };
 
     fn vector(id: u8, count: u64) -> VectorUploadHeader {
         let encoding = ScalarEncoding::Canonical;
@@ -69,26 +81,28 @@ mod tests {
     #[test]
     fn replaces_equal_vectors_and_refuses_ids_that_are_in_use_otherwise() {
         let pool = PayloadPool::new(0, 0).unwrap();
-        let uploads = Uploads::new(4, pool.clone());
+        let (uploads, tenants) = (Uploads::new(4, pool.clone()), Tenants::default());
+        let tenant = &*tenants.find(&TenantName::default()).unwrap();
         let payload =
             |byte| Arc::new(UploadBuffer::from_bytes(&pool, &[byte; 32], vec![]).unwrap());
-        let held = || uploads.get(UploadId([1; 16])).unwrap().payload.copy(0, 1);
-        let first = uploads.reserve(vec![vector(1, 1)]).unwrap();
+        let held = || uploads.get(tenant.id, UploadId([1; 16])).unwrap().payload.copy(0, 1);
+        let first = uploads.reserve(tenant, vec![vector(1, 1)]).unwrap();
         uploads.keep(first, vec![payload(1)]).unwrap();
-        let refused = |vectors| matches!(uploads.reserve(vectors), Err(Error::UploadConflict));
+        let refused =
+            |vectors| matches!(uploads.reserve(tenant, vectors), Err(Error::UploadConflict));
         assert!(refused(vec![vector(1, 2)]), "another length");
         // An upload takes an id after it was reserved: no vector is stored.
-        let both = uploads.reserve(vec![vector(1, 1), vector(2, 1)]).unwrap();
-        uploads.open(&UploadHeader::Vector(vector(2, 1)), |_| Ok(vec![])).unwrap();
+        let both = uploads.reserve(tenant, vec![vector(1, 1), vector(2, 1)]).unwrap();
+        uploads.open(tenant, &UploadHeader::Vector(vector(2, 1)), |_| Ok(vec![])).unwrap();
         assert_eq!(uploads.keep(both, vec![payload(2), payload(2)]), Err(Error::UploadConflict));
         assert_eq!(held(), [1]);
         assert!(refused(vec![vector(2, 1)]), "an upload in progress");
-        let second = uploads.reserve(vec![vector(1, 1)]).unwrap();
+        let second = uploads.reserve(tenant, vec![vector(1, 1)]).unwrap();
         uploads.keep(second, vec![payload(2)]).unwrap();
         assert_eq!(held(), [2]);
         // The slot of the replaced vector is free again.
-        let _reserved = uploads.reserve(vec![vector(3, 1), vector(4, 1)]).unwrap();
-        let full = uploads.reserve(vec![vector(5, 1)]);
+        let _reserved = uploads.reserve(tenant, vec![vector(3, 1), vector(4, 1)]).unwrap();
+        let full = uploads.reserve(tenant, vec![vector(5, 1)]);
         assert!(matches!(full, Err(Error::Exhausted { limit: Limit::Uploads, .. })));
     }
 }

@@ -3,9 +3,10 @@
 //! An upload exists from its first header on. Any number of streams can carry chunks of it, one
 //! after another or concurrently. It ends when it is used, released, failed or idle for too long.
 
+mod header;
 mod kept;
 
-pub use kept::KeptVectors;
+pub use self::{header::UploadHeader, kept::KeptVectors};
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -22,54 +23,12 @@ use crate::{
     error::{Error, FieldProblem, Limit, Result},
     program::InputSpec,
     telemetry,
-    wire::decode::{BasesUploadHeader, UploadId, VectorUploadHeader},
+    tenant::{Tenant, TenantId},
+    wire::decode::{UploadId, VectorUploadHeader},
 };
 
 /// How long an upload without a byte and without a stream is kept.
 const EMPTY_TTL: Duration = Duration::from_millis(500);
-
-/// The header of an upload, which determines what it becomes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UploadHeader {
-    /// A vector, kept in its own encoding.
-    Vector(VectorUploadHeader),
-    /// Bases, which are checked and named by their content.
-    Bases(BasesUploadHeader),
-}
-
-impl UploadHeader {
-    pub fn id(&self) -> UploadId {
-        match self {
-            Self::Vector(vector) => vector.id,
-            Self::Bases(bases) => bases.id,
-        }
-    }
-
-    /// Errors: `Invalid` if the number of bytes overflows.
-    pub fn bytes(&self) -> Result<u64> {
-        match self {
-            Self::Vector(vector) => vector.bytes(),
-            Self::Bases(bases) => bases.bytes(),
-        }
-    }
-
-    fn streams(&self) -> u32 {
-        match self {
-            Self::Vector(vector) => vector.streams,
-            Self::Bases(bases) => bases.streams,
-        }
-    }
-
-    /// True if both describe the same payload: a resumed upload may use other streams.
-    fn describes_payload_of(&self, other: &Self) -> bool {
-        let mut other = other.clone();
-        match &mut other {
-            Self::Vector(vector) => vector.streams = self.streams(),
-            Self::Bases(bases) => bases.streams = self.streams(),
-        }
-        *self == other
-    }
-}
 
 #[derive(Clone)]
 pub enum UploadOutcome {
@@ -82,9 +41,17 @@ pub enum UploadOutcome {
 pub struct StoredUpload {
     pub header: UploadHeader,
     pub payload: Arc<UploadBuffer>,
+    tenant: TenantId,
     streams: Mutex<UploadStreams>,
     outcome: watch::Sender<Option<Result<UploadOutcome>>>,
-    _slot: QuotaPermit,
+    _slot: UploadSlot,
+}
+
+/// A slot of the tenant and one of the server.
+#[derive(Debug)]
+pub(super) struct UploadSlot {
+    tenant: TenantId,
+    _permits: [QuotaPermit; 2],
 }
 
 struct UploadStreams {
@@ -99,12 +66,13 @@ struct UploadStreams {
 }
 
 impl StoredUpload {
-    fn new(header: UploadHeader, payload: Arc<UploadBuffer>, slot: QuotaPermit) -> Self {
+    fn new(header: UploadHeader, payload: Arc<UploadBuffer>, slot: UploadSlot) -> Self {
         let last_use = Instant::now();
         let streams = UploadStreams { open: 0, ended: 0, uses: 0, is_abandoned: false, last_use };
         let upload = Self {
             header,
             payload,
+            tenant: slot.tenant,
             streams: Mutex::new(streams),
             outcome: watch::Sender::new(None),
             _slot: slot,
@@ -273,11 +241,14 @@ impl Drop for UploadUseGuard {
     }
 }
 
+/// The uploads of all tenants. Equal ids of two tenants are two uploads.
 pub struct Uploads {
-    by_id: Mutex<HashMap<UploadId, Arc<StoredUpload>>>,
+    by_id: Mutex<UploadsById>,
     slots: Arc<Quota>,
     pool: PayloadPool,
 }
+
+type UploadsById = HashMap<(TenantId, UploadId), Arc<StoredUpload>>;
 
 impl Uploads {
     /// At most `uploads_max` uploads and vectors, in the memory of `pool`.
@@ -291,19 +262,21 @@ impl Uploads {
     /// `admit`.
     pub fn open(
         &self,
+        tenant: &Tenant,
         header: &UploadHeader,
         admit: impl FnOnce(u64) -> Result<Vec<QuotaPermit>>,
     ) -> Result<Arc<StoredUpload>> {
         let mut all = self.by_id.lock();
-        if let Some(upload) = all.get(&header.id()) {
+        let key = (tenant.id, header.id());
+        if let Some(upload) = all.get(&key) {
             let is_same = upload.header.describes_payload_of(header);
             return if is_same { Ok(upload.clone()) } else { Err(Error::UploadConflict) };
         }
-        let slot = self.slot()?;
+        let slot = self.slot(tenant, &tenant.uploads)?;
         let bytes = header.bytes()?;
         let payload = Arc::new(UploadBuffer::new(&self.pool, bytes, admit(bytes)?));
         let upload = Arc::new(StoredUpload::new(header.clone(), payload, slot));
-        all.insert(header.id(), upload.clone());
+        all.insert(key, upload.clone());
         Ok(upload)
     }
 
@@ -312,10 +285,11 @@ impl Uploads {
     /// Errors: `Exhausted`.
     pub fn open_in_region(
         &self,
+        tenant: &Tenant,
         InputSpec { encoding, count }: InputSpec,
         region: RegionSlice,
     ) -> Result<Arc<StoredUpload>> {
-        let slot = self.slot()?;
+        let slot = self.slot(tenant, &tenant.uploads)?;
         let payload = Arc::new(UploadBuffer::to_region(&self.pool, region));
         let vector = VectorUploadHeader { id: UploadId([0; 16]), encoding, count, streams: 1 };
         Ok(Arc::new(StoredUpload::new(UploadHeader::Vector(vector), payload, slot)))
@@ -324,29 +298,39 @@ impl Uploads {
     /// Adds a vector that the server computed.
     ///
     /// Errors: `Exhausted`; `UploadConflict` if the id is in use.
-    pub fn insert(&self, vector: VectorUploadHeader, payload: Arc<UploadBuffer>) -> Result<()> {
-        let (id, slot) = (vector.id, self.slot()?);
+    pub fn insert(
+        &self,
+        tenant: &Tenant,
+        vector: VectorUploadHeader,
+        payload: Arc<UploadBuffer>,
+    ) -> Result<()> {
+        let (id, slot) = (vector.id, self.slot(tenant, &tenant.vectors)?);
         let mut all = self.by_id.lock();
-        let Entry::Vacant(entry) = all.entry(id) else { return Err(Error::UploadConflict) };
+        let Entry::Vacant(entry) = all.entry((tenant.id, id)) else {
+            return Err(Error::UploadConflict);
+        };
         let header = UploadHeader::Vector(vector);
         entry.insert(Arc::new(StoredUpload::new(header, payload, slot)));
         Ok(())
     }
 
-    fn slot(&self) -> Result<QuotaPermit> {
-        self.slots.acquire(1).inspect_err(telemetry::count_refusal)
+    /// A slot of the server and one of the tenant's `quota`.
+    fn slot(&self, tenant: &Tenant, quota: &Arc<Quota>) -> Result<UploadSlot> {
+        let permits = || Ok([quota.acquire(1)?, self.slots.acquire(1)?]);
+        let permits = permits().inspect_err(telemetry::count_refusal)?;
+        Ok(UploadSlot { tenant: tenant.id, _permits: permits })
     }
 
     /// Resets the idle time.
-    pub fn get(&self, id: UploadId) -> Result<Arc<StoredUpload>> {
-        let upload = self.by_id.lock().get(&id).cloned().ok_or(Error::NotFound)?;
+    pub fn get(&self, tenant: TenantId, id: UploadId) -> Result<Arc<StoredUpload>> {
+        let upload = self.by_id.lock().get(&(tenant, id)).cloned().ok_or(Error::NotFound)?;
         upload.streams.lock().last_use = Instant::now();
         Ok(upload)
     }
 
     /// Removes an upload. If it is incomplete, it fails with `Cancelled`. Running jobs keep it.
-    pub fn release(&self, id: UploadId) -> Result<()> {
-        let upload = self.by_id.lock().remove(&id).ok_or(Error::NotFound)?;
+    pub fn release(&self, tenant: TenantId, id: UploadId) -> Result<()> {
+        let upload = self.by_id.lock().remove(&(tenant, id)).ok_or(Error::NotFound)?;
         upload.set_outcome(Err(Error::Cancelled));
         Ok(())
     }
@@ -354,8 +338,9 @@ impl Uploads {
     /// Removes `upload`, unless its id belongs to another upload by now.
     pub fn remove(&self, upload: &Arc<StoredUpload>) {
         let mut all = self.by_id.lock();
-        if all.get(&upload.header.id()).is_some_and(|held| Arc::ptr_eq(held, upload)) {
-            all.remove(&upload.header.id());
+        let key = (upload.tenant, upload.header.id());
+        if all.get(&key).is_some_and(|held| Arc::ptr_eq(held, upload)) {
+            all.remove(&key);
         }
     }
 

@@ -1,9 +1,17 @@
 use super::*;
-use crate::curve::scalars::ScalarEncoding;
+use crate::{
+    curve::scalars::ScalarEncoding,
+    error::TenantLimit,
+    tenant::{TenantLimits, TenantName},
+};
 
 fn header(id: u8, count: u64, streams: u32) -> UploadHeader {
     let encoding = ScalarEncoding::Unsigned(1);
     UploadHeader::Vector(VectorUploadHeader { id: UploadId([id; 16]), encoding, count, streams })
+}
+
+fn tenant(number: u32) -> Tenant {
+    Tenant::new(TenantId(number), TenantName::default(), &TenantLimits::default())
 }
 
 fn uploads(uploads_max: u64) -> Uploads {
@@ -11,14 +19,14 @@ fn uploads(uploads_max: u64) -> Uploads {
 }
 
 fn open(uploads: &Uploads, header: &UploadHeader) -> Result<Arc<StoredUpload>> {
-    uploads.open(header, |_| Ok(Vec::new()))
+    uploads.open(&tenant(0), header, |_| Ok(Vec::new()))
 }
 
 #[tokio::test]
 async fn streams_share_an_upload_and_the_last_one_to_end_reports_truncation() {
     let uploads = uploads(4);
     let upload = open(&uploads, &header(1, 8, 2)).unwrap();
-    let same = uploads.open(&header(1, 8, 3), |_| panic!("is open already")).unwrap();
+    let same = uploads.open(&tenant(0), &header(1, 8, 3), |_| panic!("is open already")).unwrap();
     assert!(Arc::ptr_eq(&upload, &same));
     assert!(matches!(open(&uploads, &header(1, 9, 2)), Err(Error::UploadConflict)));
     let (first, second) = (upload.begin_stream(), upload.begin_stream());
@@ -67,8 +75,30 @@ fn slots_are_counted_and_returned() {
         assert!(matches!(open(&uploads, &header(2, 8, 1)), Err(Error::Exhausted { .. })));
     });
     assert!(text.contains(r#"capstan_rejected_total{limit="UPLOADS"} 1"#), "{text}");
-    uploads.release(UploadId([1; 16])).unwrap();
-    assert_eq!(uploads.release(UploadId([1; 16])), Err(Error::NotFound));
+    uploads.release(TenantId(0), UploadId([1; 16])).unwrap();
+    assert_eq!(uploads.release(TenantId(0), UploadId([1; 16])), Err(Error::NotFound));
     drop(upload);
     assert!(open(&uploads, &header(2, 8, 1)).is_ok());
+}
+
+#[test]
+fn tenants_have_their_own_ids_and_slots() {
+    let uploads = uploads(4);
+    let limits = TenantLimits { uploads_max: 1, ..TenantLimits::default() };
+    let (one, two) = (Tenant::new(TenantId(1), TenantName::default(), &limits), tenant(2));
+    let header = header(1, 8, 1);
+    let open = |tenant, header| uploads.open(tenant, header, |_| Ok(Vec::new()));
+    let first = open(&one, &header).unwrap();
+    let other = open(&two, &header).unwrap();
+    assert!(!Arc::ptr_eq(&first, &other), "equal ids of two tenants are two uploads");
+    let id = UploadId([1; 16]);
+    assert_eq!(uploads.get(TenantId(3), id).err(), Some(Error::NotFound));
+    let second = super::tests::header(2, 8, 1);
+    let full = Limit::Tenant(TenantLimit::Uploads);
+    let refused = open(&one, &second).err().unwrap();
+    assert!(matches!(refused, Error::Exhausted { limit, .. } if limit == full), "{refused}");
+    assert!(open(&two, &second).is_ok());
+    uploads.release(TenantId(2), id).unwrap();
+    assert!(uploads.get(TenantId(1), id).is_ok());
+    assert_eq!(uploads.release(TenantId(2), id), Err(Error::NotFound));
 }

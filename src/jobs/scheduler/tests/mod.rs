@@ -3,10 +3,9 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    queue::{JobPlace, ReadyJob},
-    *,
-};
+use super::*;
+
+mod fairness;
 
 /// Counts its pieces down; ready while `open`.
 struct Countdown {
@@ -70,7 +69,7 @@ async fn a_parked_job_runs_when_woken() {
     let (scheduler, fixture) =
         (Scheduler::new(2, BusyPoll::default()).unwrap(), Fixture::new(false));
     let mut wake = None;
-    let ticket = scheduler.submit(JobControl::default(), |handle| {
+    let ticket = scheduler.submit(JobOwner::default(), JobControl::default(), |handle| {
         wake = Some(handle);
         fixture.countdown(3)
     });
@@ -86,10 +85,10 @@ async fn a_job_that_is_not_ready_any_more_leaves_the_queue() {
     let (scheduler, log) =
         (Scheduler::new(1, BusyPoll::default()).unwrap(), Arc::new(JobLog::default()));
     // Keeps the worker busy until the log is open.
-    let busy = scheduler.submit(JobControl::default(), |_| log.job('a', 1));
+    let busy = scheduler.submit(JobOwner::default(), JobControl::default(), |_| log.job('a', 1));
     let fixture = Fixture::new(true);
     let mut wake = None;
-    let ticket = scheduler.submit(JobControl::default(), |handle| {
+    let ticket = scheduler.submit(JobOwner::default(), JobControl::default(), |handle| {
         wake = Some(handle);
         fixture.countdown(1)
     });
@@ -136,12 +135,12 @@ async fn a_computed_job_waits_for_no_worker() {
     let (scheduler, log) =
         (Scheduler::new(1, BusyPoll::default()).unwrap(), Arc::new(JobLog::default()));
     // Keeps the worker busy until the log is open.
-    let busy = scheduler.submit(JobControl::default(), |_| log.job('a', 1));
+    let busy = scheduler.submit(JobOwner::default(), JobControl::default(), |_| log.job('a', 1));
     let fixture = Fixture::new(false);
     for pieces in [1, 2] {
         fixture.open.store(false, Ordering::SeqCst);
         let mut wake = None;
-        let ticket = scheduler.submit(JobControl::default(), |handle| {
+        let ticket = scheduler.submit(JobOwner::default(), JobControl::default(), |handle| {
             wake = Some(handle);
             ComputedElsewhere(fixture.countdown(pieces))
         });
@@ -162,9 +161,11 @@ async fn a_computed_job_waits_for_no_worker() {
 async fn a_panic_fails_one_job_and_the_next_one_runs() {
     let (scheduler, fixture) =
         (Scheduler::new(1, BusyPoll::default()).unwrap(), Fixture::new(true));
-    let bad = scheduler.submit(JobControl::default(), |_| fixture.countdown(0));
+    let bad =
+        scheduler.submit(JobOwner::default(), JobControl::default(), |_| fixture.countdown(0));
     assert!(matches!(bad.await, Err(Error::Internal(_))));
-    let good = scheduler.submit(JobControl::default(), |_| fixture.countdown(2));
+    let good =
+        scheduler.submit(JobOwner::default(), JobControl::default(), |_| fixture.countdown(2));
     assert_eq!(good.await.unwrap().output, "done");
 }
 
@@ -172,10 +173,10 @@ async fn a_panic_fails_one_job_and_the_next_one_runs() {
 async fn dropping_the_ticket_or_passing_the_deadline_frees_a_parked_job() {
     let (scheduler, fixture) =
         (Scheduler::new(1, BusyPoll::default()).unwrap(), Fixture::new(false));
-    drop(scheduler.submit(JobControl::default(), |_| fixture.countdown(1)));
+    drop(scheduler.submit(JobOwner::default(), JobControl::default(), |_| fixture.countdown(1)));
     let past = JobControl::new(Some(Instant::now()));
     let mut wake = None;
-    let late = scheduler.submit(past, |handle| {
+    let late = scheduler.submit(JobOwner::default(), past, |handle| {
         wake = Some(handle);
         fixture.countdown(1)
     });
@@ -232,106 +233,12 @@ impl JobWork for LoggedJob {
 async fn jobs_take_turns() {
     let scheduler = Scheduler::new(1, BusyPoll::default()).unwrap();
     let log = Arc::new(JobLog::default());
-    let jobs = ['a', 'b'].map(|name| scheduler.submit(JobControl::default(), |_| log.job(name, 3)));
+    let jobs = ['a', 'b'].map(|name| {
+        scheduler.submit(JobOwner::default(), JobControl::default(), |_| log.job(name, 3))
+    });
     log.is_open.store(true, Ordering::SeqCst);
     for ticket in jobs {
         ticket.await.unwrap();
     }
     assert_eq!(*log.names.lock(), "ababab");
-}
-
-/// Deadlines are hours away, so that none passes if the test stalls.
-#[test]
-fn runs_an_early_deadline_first_and_a_late_one_in_turn() {
-    let hour = Duration::from_secs(3600);
-    let later = Instant::now() + hour;
-    let log = JobLog::open();
-    let mut queue = JobQueue::default();
-    let jobs = [('a', None), ('b', Some(later)), ('c', None), ('d', Some(later + hour))];
-    for (number, (name, deadline)) in (0..).zip(jobs) {
-        let job = job(number, log.job(name, 1), deadline, later);
-        assert_eq!(queue.enqueue(job, later), JobPlace::Ready);
-    }
-    while let Some(PickedJob { mut job, .. }) = queue.pick(later) {
-        assert!(job.job.step(&job.control, job.timing), "the job has one piece");
-    }
-    assert_eq!(*log.names.lock(), "bacd");
-}
-
-fn job(number: u64, work: LoggedJob, deadline: Option<Instant>, since: Instant) -> ScheduledJob {
-    ScheduledJob {
-        number,
-        job: Box::new(JobWithReply {
-            work: Some(work),
-            span: Span::none(),
-            answer: None,
-            wiper: Wiper::default(),
-        }),
-        control: JobControl::new(deadline),
-        state_entered: since,
-        timing: JobTiming::default(),
-    }
-}
-
-/// Simulates one worker on a virtual clock: each piece takes `PIECE`, and `FLOOD` jobs of one piece
-/// with a short deadline are queued at all times.
-struct Simulation {
-    queue: JobQueue,
-    log: Arc<JobLog>,
-    clock: Instant,
-    submitted: u64,
-}
-
-const PIECE: Duration = Duration::from_millis(100);
-const FLOOD: usize = 8;
-const SHORT: Duration = Duration::from_millis(900);
-
-impl Simulation {
-    /// Begins an hour from now, so that no deadline passes if the test stalls.
-    fn new() -> Self {
-        let clock = Instant::now() + Duration::from_secs(3600);
-        Self { queue: JobQueue::default(), log: JobLog::open(), clock, submitted: 0 }
-    }
-
-    fn submit(&mut self, name: char, pieces: usize, deadline: Option<Duration>) {
-        let deadline = deadline.map(|deadline| self.clock + deadline);
-        let work = self.log.job(name, pieces);
-        self.submitted += 1;
-        let job = job(self.submitted, work, deadline, self.clock);
-        assert_eq!(self.queue.enqueue(job, self.clock), JobPlace::Ready);
-    }
-
-    /// Runs `pieces` pieces during the flood and returns their names.
-    fn run_flooded(&mut self, pieces: usize) -> String {
-        for _ in 0..pieces {
-            let short = |ready: &&ReadyJob| ready.job.control.deadline().is_some();
-            for _ in self.queue.ready.values().filter(short).count()..FLOOD {
-                self.submit('s', 1, Some(SHORT));
-            }
-            let picked = self.queue.pick(self.clock);
-            let PickedJob { mut job, by } = picked.expect("a flood is queued");
-            job.timing.queue += self.clock - job.state_entered;
-            let done = job.job.step(&job.control, job.timing);
-            self.clock += PIECE;
-            self.queue.add_worker_time(by, PIECE);
-            job.state_entered = self.clock;
-            if !done {
-                self.queue.enqueue(job, self.clock);
-            }
-        }
-        std::mem::take(&mut *self.log.names.lock())
-    }
-}
-
-#[test]
-fn short_deadlines_leave_long_jobs_their_share() {
-    let mut simulation = Simulation::new();
-    simulation.submit('a', 1000, None);
-    simulation.submit('b', 1000, None);
-    // Makes both wait longer than a short deadline.
-    simulation.run_flooded(100);
-    let pieces = simulation.run_flooded(400);
-    let count = |name| pieces.chars().filter(|piece| *piece == name).count();
-    assert!(count('a') >= 45 && count('b') >= 45, "a and b got less than a quarter: {pieces}");
-    assert!(count('s') >= 280, "a and b got more than a quarter: {pieces}");
 }

@@ -1,0 +1,49 @@
+//! What an upload is of.
+
+use crate::{
+    error::Result,
+    wire::decode::{BasesUploadHeader, UploadId, VectorUploadHeader},
+};
+
+/// The header of an upload, which determines what it becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UploadHeader {
+    /// A vector, kept in its own encoding.
+    Vector(VectorUploadHeader),
+    /// Bases, which are checked and named by their content.
+    Bases(BasesUploadHeader),
+}
+
+impl UploadHeader {
+    pub fn id(&self) -> UploadId {
+        match self {
+            Self::Vector(vector) => vector.id,
+            Self::Bases(bases) => bases.id,
+        }
+    }
+
+    /// Errors: `Invalid` if the number of bytes overflows.
+    pub fn bytes(&self) -> Result<u64> {
+        match self {
+            Self::Vector(vector) => vector.bytes(),
+            Self::Bases(bases) => bases.bytes(),
+        }
+    }
+
+    pub fn streams(&self) -> u32 {
+        match self {
+            Self::Vector(vector) => vector.streams,
+            Self::Bases(bases) => bases.streams,
+        }
+    }
+
+    /// True if both describe the same payload: a resumed upload may use other streams.
+    pub fn describes_payload_of(&self, other: &Self) -> bool {
+        let mut other = other.clone();
+        match &mut other {
+            Self::Vector(vector) => vector.streams = self.streams(),
+            Self::Bases(bases) => bases.streams = self.streams(),
+        }
+        *self == other
+    }
+}

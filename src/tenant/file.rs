@@ -1,0 +1,156 @@
+//! The file of tenants: a TOML table `tenants`, with one table for each tenant.
+
+use std::{collections::BTreeMap, path::Path};
+
+use figment::{
+    Figment,
+    providers::{Format, Toml},
+};
+use serde::Deserialize;
+
+use super::limits::{TenantLimits, TenantName};
+use crate::buffer::ByteSize;
+
+/// The most tenants of a file.
+const TENANTS_MAX: usize = 10_000;
+const WEIGHT_MAX: u32 = 1000;
+/// A budget below a millisecond a minute is a mistake.
+const DEVICE_SECONDS_MIN: f64 = 0.001;
+
+/// Why a file of tenants cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TenantFileError(String);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TenantFile {
+    #[serde(default)]
+    tenants: BTreeMap<String, TenantEntry>,
+}
+
+/// A number, or a text such as `"2 GiB"`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SizeText {
+    Number(u64),
+    Text(String),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TenantEntry {
+    weight: Option<u32>,
+    bytes_in_flight_max: Option<SizeText>,
+    unread_bytes_max: Option<SizeText>,
+    jobs_max: Option<u64>,
+    uploads_max: Option<u64>,
+    vectors_max: Option<u64>,
+    store_bytes_max: Option<SizeText>,
+    region_bytes_max: Option<SizeText>,
+    connections_max: Option<u64>,
+    device_seconds_per_minute: Option<f64>,
+}
+
+/// Reads the tenants of a file.
+///
+/// Errors: the first problem of the file, with its place.
+pub fn read_tenants(path: &Path) -> Result<BTreeMap<TenantName, TenantLimits>, TenantFileError> {
+    let text = std::fs::read_to_string(path).map_err(|error| TenantFileError(error.to_string()))?;
+    parse(&text)
+}
+
+fn parse(text: &str) -> Result<BTreeMap<TenantName, TenantLimits>, TenantFileError> {
+    let read = Figment::from(Toml::string(text)).extract::<TenantFile>();
+    let TenantFile { tenants } = read.map_err(|error| TenantFileError(error.to_string()))?;
+    if tenants.len() > TENANTS_MAX {
+        return Err(TenantFileError(format!("more than {TENANTS_MAX} tenants")));
+    }
+    let named = tenants.into_iter().map(|(name, entry)| {
+        let refused = |what: &str| TenantFileError(format!("tenants.{name}{what}"));
+        let limits = entry.limits().map_err(|problem| refused(&format!(".{problem}")))?;
+        let shape = ": a name has 1 to 64 of the characters a-z, 0-9, '-', '_' and '.', and begins \
+                     with a letter or a digit";
+        let name = TenantName::new(&name).ok_or_else(|| refused(shape))?;
+        Ok((name, limits))
+    });
+    named.collect()
+}
+
+impl TenantEntry {
+    fn limits(self) -> Result<TenantLimits, String> {
+        let weight = self.weight.unwrap_or(1);
+        if !(1..=WEIGHT_MAX).contains(&weight) {
+            return Err(format!("weight: must be 1 to {WEIGHT_MAX}"));
+        }
+        let seconds = self.device_seconds_per_minute;
+        if seconds.is_some_and(|seconds| !(DEVICE_SECONDS_MIN..=1e9).contains(&seconds)) {
+            return Err(format!(
+                "device_seconds_per_minute: must be at least {DEVICE_SECONDS_MIN}"
+            ));
+        }
+        let bytes = |name: &str, size: Option<SizeText>| match size {
+            None => Ok(u64::MAX),
+            Some(SizeText::Number(bytes)) => Ok(bytes),
+            Some(SizeText::Text(text)) => match text.parse() {
+                Ok(ByteSize(bytes)) => Ok(bytes),
+                Err(problem) => Err(format!("{name}: {problem}")),
+            },
+        };
+        let count = |count: Option<u64>| count.unwrap_or(u64::MAX);
+        Ok(TenantLimits {
+            weight,
+            bytes_in_flight_max: bytes("bytes_in_flight_max", self.bytes_in_flight_max)?,
+            unread_bytes_max: bytes("unread_bytes_max", self.unread_bytes_max)?,
+            jobs_max: count(self.jobs_max),
+            uploads_max: count(self.uploads_max),
+            vectors_max: count(self.vectors_max),
+            store_bytes_max: bytes("store_bytes_max", self.store_bytes_max)?,
+            region_bytes_max: bytes("region_bytes_max", self.region_bytes_max)?,
+            connections_max: count(self.connections_max),
+            device_seconds_per_minute: seconds,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_limits_and_leaves_the_others_open() {
+        let text = "[tenants.default]\n[tenants.a-1]\nweight = 4\nbytes_in_flight_max = \"2 GiB\"\n\
+                    store_bytes_max = 4096\njobs_max = 7\ndevice_seconds_per_minute = 30\n";
+        let tenants = parse(text).unwrap();
+        let names: Vec<_> = tenants.keys().map(TenantName::to_string).collect();
+        assert_eq!(names, ["a-1", "default"]);
+        let expected = TenantLimits {
+            weight: 4,
+            bytes_in_flight_max: 2 << 30,
+            store_bytes_max: 4096,
+            jobs_max: 7,
+            device_seconds_per_minute: Some(30.0),
+            ..TenantLimits::default()
+        };
+        assert_eq!(tenants[&TenantName::new("a-1").unwrap()], expected);
+        assert_eq!(tenants[&TenantName::default()], TenantLimits::default());
+        assert!(parse("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_problem_is_named_with_its_place() {
+        for (text, problem) in [
+            ("[tenants.A]", "tenants.A: a name has"),
+            ("[tenants.a]\nweight = 0", "tenants.a.weight: must be 1 to 1000"),
+            ("[tenants.a]\nbytes_in_flight_max = \"2 GB\"", "tenants.a.bytes_in_flight_max: must"),
+            ("[tenants.a]\ndevice_seconds_per_minute = 0.0", "tenants.a.device_seconds"),
+            ("[tenants.a]\njob_max = 1", "job_max"),
+            ("[tenants.a]\njobs_max = -1", "jobs_max"),
+            ("[tenant.a]", "tenant"),
+            ("tenants", ""),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(problem), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Names of tenants, and what each may use.
+
+use std::{fmt, sync::Arc};
+
+/// The tenant of callers that name none.
+const DEFAULT_TENANT: &str = "default";
+
+/// The longest name. A name is part of a file name in the data directory.
+const NAME_BYTES_MAX: usize = 64;
+
+/// The name of a tenant: 1 to 64 of the characters a to z, 0 to 9, `-`, `_` and `.`, of which the
+/// first is a letter or a digit.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantName(Arc<str>);
+
+impl TenantName {
+    /// `None` if `text` is not such a name.
+    pub fn new(text: &str) -> Option<Self> {
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let is_valid = (1..=NAME_BYTES_MAX).contains(&text.len())
+            && is_plain(text.as_bytes()[0])
+            && text.bytes().all(|byte| is_plain(byte) || b"-_.".contains(&byte));
+        is_valid.then(|| Self(text.into()))
+    }
+}
+
+impl Default for TenantName {
+    fn default() -> Self {
+        Self(DEFAULT_TENANT.into())
+    }
+}
+
+impl fmt::Display for TenantName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a tenant may use at a time. The server's own limits hold in addition. Without a limit, a
+/// number is `u64::MAX`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TenantLimits {
+    /// The share of the workers' time, relative to other tenants.
+    pub weight: u32,
+    pub bytes_in_flight_max: u64,
+    pub unread_bytes_max: u64,
+    pub jobs_max: u64,
+    pub uploads_max: u64,
+    pub vectors_max: u64,
+    pub store_bytes_max: u64,
+    pub region_bytes_max: u64,
+    pub connections_max: u64,
+    /// Modelled time of its jobs; `None` without a limit.
+    pub device_seconds_per_minute: Option<f64>,
+}
+
+impl Default for TenantLimits {
+    fn default() -> Self {
+        Self {
+            weight: 1,
+            bytes_in_flight_max: u64::MAX,
+            unread_bytes_max: u64::MAX,
+            jobs_max: u64::MAX,
+            uploads_max: u64::MAX,
+            vectors_max: u64::MAX,
+            store_bytes_max: u64::MAX,
+            region_bytes_max: u64::MAX,
+            connections_max: u64::MAX,
+            device_seconds_per_minute: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_and_can_be_parts_of_file_names() {
+        for name in ["a", "default", "team-1", "x_y.z", &"n".repeat(64)] {
+            assert_eq!(TenantName::new(name).map(|name| name.to_string()), Some(name.to_owned()));
+        }
+        for text in ["", ".", "..", "-a", "_", "A", "a/b", "a b", "é", "a\u{202e}", &"n".repeat(65)]
+        {
+            assert_eq!(TenantName::new(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Tenants: who shares a server, and what each of them may use. Independent of how callers prove
+//! who they are.
+
+mod device_time;
+mod file;
+mod limits;
+mod table;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use self::device_time::DeviceTimeBudget;
+pub use self::{
+    device_time::DeviceTimeCharge,
+    file::{TenantFileError, read_tenants},
+    limits::{TenantLimits, TenantName},
+    table::Tenants,
+};
+use crate::{
+    buffer::Quota,
+    error::{Limit, TenantLimit},
+};
+
+/// Identifies a tenant in one process. Never used again for another tenant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantId(pub u32);
+
+/// A tenant, with what it uses at the moment.
+#[derive(Debug)]
+pub struct Tenant {
+    pub id: TenantId,
+    pub name: TenantName,
+    weight: AtomicU32,
+    /// Bytes of payload and working memory.
+    pub bytes: Arc<Quota>,
+    /// Bytes of responses that clients have not read.
+    pub unread_bytes: Arc<Quota>,
+    /// Jobs accepted and not yet ended.
+    pub jobs: Arc<Quota>,
+    /// Uploads in progress, and vectors that clients have put.
+    pub uploads: Arc<Quota>,
+    /// Vectors that calls have kept.
+    pub vectors: Arc<Quota>,
+    /// Bytes of stored bases.
+    pub store_bytes: Arc<Quota>,
+    /// Bytes of shared memory.
+    pub region_bytes: Arc<Quota>,
+    /// Connections on which the tenant has made a call.
+    pub connections: Arc<Quota>,
+    /// Modelled time on devices.
+    pub device_time: Arc<DeviceTimeBudget>,
+}
+
+impl Tenant {
+    pub(crate) fn new(id: TenantId, name: TenantName, limits: &TenantLimits) -> Self {
+        let quota = |limit, max| Quota::new(Limit::Tenant(limit), max);
+        Self {
+            id,
+            name,
+            weight: limits.weight.into(),
+            bytes: quota(TenantLimit::BytesInFlight, limits.bytes_in_flight_max),
+            unread_bytes: quota(TenantLimit::UnreadBytes, limits.unread_bytes_max),
+            jobs: quota(TenantLimit::Jobs, limits.jobs_max),
+            uploads: quota(TenantLimit::Uploads, limits.uploads_max),
+            vectors: quota(TenantLimit::Vectors, limits.vectors_max),
+            store_bytes: quota(TenantLimit::StoreBytes, limits.store_bytes_max),
+            region_bytes: quota(TenantLimit::RegionBytes, limits.region_bytes_max),
+            connections: quota(TenantLimit::Connections, limits.connections_max),
+            device_time: Arc::new(DeviceTimeBudget::new(limits.device_seconds_per_minute)),
+        }
+    }
+
+    /// The share of the workers' time, relative to other tenants.
+    pub fn weight(&self) -> u32 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limits. What is in use stays, also if it exceeds them.
+    fn set_limits(&self, limits: &TenantLimits) {
+        self.weight.store(limits.weight, Ordering::Relaxed);
+        self.bytes.set_max(limits.bytes_in_flight_max);
+        self.unread_bytes.set_max(limits.unread_bytes_max);
+        self.jobs.set_max(limits.jobs_max);
+        self.uploads.set_max(limits.uploads_max);
+        self.vectors.set_max(limits.vectors_max);
+        self.store_bytes.set_max(limits.store_bytes_max);
+        self.region_bytes.set_max(limits.region_bytes_max);
+        self.connections.set_max(limits.connections_max);
+        self.device_time.set_limit(limits.device_seconds_per_minute);
+    }
+}
