@@ -75,9 +75,19 @@ impl Backlog {
         modelled: Duration,
         deadline: Option<Instant>,
     ) -> Result<BacklogPermit> {
+        self.admit_at(owner, modelled, deadline, Instant::now())
+    }
+
+    pub(super) fn admit_at(
+        self: &Arc<Self>,
+        owner: JobOwner,
+        modelled: Duration,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) -> Result<BacklogPermit> {
         let mut state = self.state.lock();
         if let Some(deadline) = deadline {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(now);
             let expected = state.expected(owner, modelled, self.devices);
             if expected > left {
                 return Err(Error::DeadlineTooEarly {
@@ -89,6 +99,12 @@ impl Backlog {
         }
         state.add(owner, modelled);
         Ok(BacklogPermit { backlog: self.clone(), tenant: owner.tenant, modelled })
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let state = self.state.lock();
+        state.tenants.is_empty() && state.jobs == 0 && state.total.is_zero() && state.weight == 0
     }
 
     /// Learns from an accepted job, which has run for `measured`, how the model and the machine
@@ -184,8 +200,7 @@ mod tests {
         permits.remove(0);
         assert_eq!(expected_s(&backlog, owner(2, 1), 1), 4.0);
         permits.clear();
-        let state = backlog.state.lock();
-        assert!(state.tenants.is_empty() && state.total.is_zero() && state.weight == 0);
+        assert!(backlog.is_empty());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::state::ServerState;
 use crate::{
     error::{Error, FieldProblem, Result},
     jobs::JobPriority,
-    tenant::{Tenant, TenantName},
+    tenant::Tenant,
 };
 
 /// The metadata that names a call's priority: `batch`, `normal` or `urgent`.
@@ -18,7 +18,7 @@ const PRIORITY: &str = "capstan-priority";
 ///
 /// Errors: `TenantUnknown`.
 pub fn tenant(state: &ServerState, _extensions: &Extensions) -> Result<Arc<Tenant>> {
-    state.tenants.find(&TenantName::default())
+    state.tenants.find(None, "anonymous")
 }
 
 /// The priority of a call among those of its tenant.

@@ -146,7 +146,7 @@ impl ServerState {
         let busy_poll =
             if has_gpus { BusyPoll::new(settings.busy_poll) } else { BusyPoll::default() };
         let tenants = match &settings.tenants {
-            Some(path) => Tenants::listed(&read_tenants(path)?),
+            Some(path) => Tenants::listed(read_tenants(path)?),
             None => Tenants::default(),
         };
         let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;

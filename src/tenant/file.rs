@@ -1,6 +1,7 @@
-//! The file of tenants: a TOML table `tenants`, with one table for each tenant.
+//! The file of tenants: a TOML table `tenants`, with one table for each tenant. `callers` lists the
+//! callers whose credential names no tenant, as logs name them: `uid:1000`, `cert:prover.example`.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, mem, path::Path};
 
 use figment::{
     Figment,
@@ -8,7 +9,7 @@ use figment::{
 };
 use serde::Deserialize;
 
-use super::limits::{TenantLimits, TenantName};
+use super::limits::{ListedTenant, TenantLimits, TenantName};
 use crate::buffer::ByteSize;
 
 /// The most tenants of a file.
@@ -40,6 +41,7 @@ enum SizeText {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TenantEntry {
+    callers: Vec<String>,
     weight: Option<u32>,
     bytes_in_flight_max: Option<SizeText>,
     unread_bytes_max: Option<SizeText>,
@@ -55,26 +57,34 @@ struct TenantEntry {
 /// Reads the tenants of a file.
 ///
 /// Errors: the first problem of the file, with its place.
-pub fn read_tenants(path: &Path) -> Result<BTreeMap<TenantName, TenantLimits>, TenantFileError> {
+pub fn read_tenants(path: &Path) -> Result<Vec<ListedTenant>, TenantFileError> {
     let text = std::fs::read_to_string(path).map_err(|error| TenantFileError(error.to_string()))?;
     parse(&text)
 }
 
-fn parse(text: &str) -> Result<BTreeMap<TenantName, TenantLimits>, TenantFileError> {
+fn parse(text: &str) -> Result<Vec<ListedTenant>, TenantFileError> {
     let read = Figment::from(Toml::string(text)).extract::<TenantFile>();
     let TenantFile { tenants } = read.map_err(|error| TenantFileError(error.to_string()))?;
     if tenants.len() > TENANTS_MAX {
         return Err(TenantFileError(format!("more than {TENANTS_MAX} tenants")));
     }
-    let named = tenants.into_iter().map(|(name, entry)| {
+    let mut known = BTreeMap::new();
+    let listed = tenants.into_iter().map(|(name, mut entry)| {
+        let callers = mem::take(&mut entry.callers);
         let refused = |what: &str| TenantFileError(format!("tenants.{name}{what}"));
         let limits = entry.limits().map_err(|problem| refused(&format!(".{problem}")))?;
         let shape = ": a name has 1 to 64 of the characters a-z, 0-9, '-', '_' and '.', and begins \
                      with a letter or a digit";
         let name = TenantName::new(&name).ok_or_else(|| refused(shape))?;
-        Ok((name, limits))
+        for caller in &callers {
+            if let Some(other) = known.insert(caller.clone(), name.clone()) {
+                let problem = format!(".callers: {caller:?} belongs to {other} already");
+                return Err(refused(&problem));
+            }
+        }
+        Ok(ListedTenant { name, callers, limits })
     });
-    named.collect()
+    listed.collect()
 }
 
 impl TenantEntry {
@@ -120,10 +130,11 @@ mod tests {
     #[test]
     fn reads_limits_and_leaves_the_others_open() {
         let text = "[tenants.default]\n[tenants.a-1]\nweight = 4\nbytes_in_flight_max = \"2 GiB\"\n\
-                    store_bytes_max = 4096\njobs_max = 7\ndevice_seconds_per_minute = 30\n";
+                    callers = [\"uid:7\"]\nstore_bytes_max = 4096\njobs_max = 7\ndevice_seconds_per_minute = 30\n";
         let tenants = parse(text).unwrap();
-        let names: Vec<_> = tenants.keys().map(TenantName::to_string).collect();
+        let names: Vec<_> = tenants.iter().map(|tenant| tenant.name.to_string()).collect();
         assert_eq!(names, ["a-1", "default"]);
+        assert_eq!(tenants[0].callers, ["uid:7"]);
         let expected = TenantLimits {
             weight: 4,
             bytes_in_flight_max: 2 << 30,
@@ -132,8 +143,8 @@ mod tests {
             device_seconds_per_minute: Some(30.0),
             ..TenantLimits::default()
         };
-        assert_eq!(tenants[&TenantName::new("a-1").unwrap()], expected);
-        assert_eq!(tenants[&TenantName::default()], TenantLimits::default());
+        assert_eq!(tenants[0].limits, expected);
+        assert_eq!(tenants[1].limits, TenantLimits::default());
         assert!(parse("").unwrap().is_empty());
     }
 
@@ -146,6 +157,10 @@ mod tests {
             ("[tenants.a]\ndevice_seconds_per_minute = 0.0", "tenants.a.device_seconds"),
             ("[tenants.a]\njob_max = 1", "job_max"),
             ("[tenants.a]\njobs_max = -1", "jobs_max"),
+            (
+                "[tenants.a]\ncallers = [\"uid:1\"]\n[tenants.b]\ncallers = [\"uid:1\"]",
+                "belongs to a",
+            ),
             ("[tenant.a]", "tenant"),
             ("tenants", ""),
         ] {

@@ -71,6 +71,15 @@ impl Default for TenantLimits {
     }
 }
 
+/// A tenant of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListedTenant {
+    pub name: TenantName,
+    /// Subjects of callers who belong to it, unless their credentials name a tenant.
+    pub callers: Vec<String>,
+    pub limits: TenantLimits,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,7 +15,7 @@ use self::device_time::DeviceTimeBudget;
 pub use self::{
     device_time::DeviceTimeCharge,
     file::{TenantFileError, read_tenants},
-    limits::{TenantLimits, TenantName},
+    limits::{ListedTenant, TenantLimits, TenantName},
     table::Tenants,
 };
 use crate::{

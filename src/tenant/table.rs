@@ -1,12 +1,15 @@
 //! The tenants of a server.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use parking_lot::RwLock;
 
 use super::{
     Tenant, TenantId,
-    limits::{TenantLimits, TenantName},
+    limits::{ListedTenant, TenantLimits, TenantName},
 };
 use crate::error::{Error, Result};
 
@@ -14,7 +17,6 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub struct Tenants {
     state: RwLock<TenantTable>,
-    /// The tenant of callers that name none.
     default: Arc<Tenant>,
 }
 
@@ -23,7 +25,14 @@ struct TenantTable {
     /// Every tenant since the start, so that one that returns finds what it stored.
     all: BTreeMap<TenantName, Arc<Tenant>>,
     /// The tenants that may call; `None` if all callers are one tenant.
-    listed: Option<BTreeMap<TenantName, Arc<Tenant>>>,
+    listed: Option<TenantList>,
+}
+
+#[derive(Debug)]
+struct TenantList {
+    by_name: BTreeMap<TenantName, Arc<Tenant>>,
+    /// The tenants of callers whose credentials name none, by subject.
+    by_caller: HashMap<String, Arc<Tenant>>,
 }
 
 impl Default for Tenants {
@@ -38,7 +47,7 @@ impl Default for Tenants {
 
 impl Tenants {
     /// The tenants of a file. The default tenant exists in any case.
-    pub fn listed(tenants: &BTreeMap<TenantName, TenantLimits>) -> Self {
+    pub fn listed(tenants: Vec<ListedTenant>) -> Self {
         let table = Self::default();
         table.update(tenants);
         table
@@ -46,29 +55,39 @@ impl Tenants {
 
     /// Replaces the tenants by those of a newer file. Tenants that are in both keep what they use
     /// and store; calls of the others are refused from now on.
-    pub fn update(&self, tenants: &BTreeMap<TenantName, TenantLimits>) {
+    pub fn update(&self, tenants: Vec<ListedTenant>) {
         let mut state = self.state.write();
-        if !tenants.contains_key(&self.default.name) {
+        if tenants.iter().all(|tenant| tenant.name != self.default.name) {
             self.default.set_limits(&TenantLimits::default());
         }
-        let mut listed = BTreeMap::from([(self.default.name.clone(), self.default.clone())]);
-        for (name, limits) in tenants {
+        let by_name = BTreeMap::from([(self.default.name.clone(), self.default.clone())]);
+        let mut list = TenantList { by_name, by_caller: HashMap::new() };
+        for ListedTenant { name, callers, limits } in tenants {
             let id = TenantId(state.all.len() as u32);
-            let new = || Arc::new(Tenant::new(id, name.clone(), limits));
+            let new = || Arc::new(Tenant::new(id, name.clone(), &limits));
             let tenant = state.all.entry(name.clone()).or_insert_with(new).clone();
-            tenant.set_limits(limits);
-            listed.insert(name.clone(), tenant);
+            tenant.set_limits(&limits);
+            list.by_caller.extend(callers.into_iter().map(|caller| (caller, tenant.clone())));
+            list.by_name.insert(name, tenant);
         }
-        state.listed = Some(listed);
+        state.listed = Some(list);
     }
 
-    /// The tenant of a caller that names `name`.
+    /// The tenant of a caller: the one that its credential names, otherwise the one that lists its
+    /// subject, otherwise the default one.
     ///
     /// Errors: `TenantUnknown`.
-    pub fn find(&self, name: &TenantName) -> Result<Arc<Tenant>> {
-        match &self.state.read().listed {
-            None => Ok(self.default.clone()),
-            Some(listed) => listed.get(name).cloned().ok_or(Error::TenantUnknown),
+    pub fn find(&self, named: Option<&str>, subject: &str) -> Result<Arc<Tenant>> {
+        let state = self.state.read();
+        let Some(TenantList { by_name, by_caller }) = &state.listed else {
+            return Ok(self.default.clone());
+        };
+        match named {
+            Some(name) => {
+                let name = TenantName::new(name).ok_or(Error::TenantUnknown)?;
+                by_name.get(&name).cloned().ok_or(Error::TenantUnknown)
+            }
+            None => Ok(by_caller.get(subject).unwrap_or(&self.default).clone()),
         }
     }
 }
@@ -77,45 +96,50 @@ impl Tenants {
 mod tests {
     use super::*;
 
-    fn name(text: &str) -> TenantName {
-        TenantName::new(text).unwrap()
-    }
-
-    fn file(tenants: &[(&str, u64)]) -> BTreeMap<TenantName, TenantLimits> {
-        let limits = |jobs_max| TenantLimits { jobs_max, ..TenantLimits::default() };
-        tenants.iter().map(|(text, jobs_max)| (name(text), limits(*jobs_max))).collect()
+    fn file(tenants: &[(&str, u64)]) -> Vec<ListedTenant> {
+        let listed = |&(name, jobs_max): &(&str, u64)| ListedTenant {
+            name: TenantName::new(name).unwrap(),
+            callers: vec![format!("uid:{name}")],
+            limits: TenantLimits { jobs_max, ..TenantLimits::default() },
+        };
+        tenants.iter().map(listed).collect()
     }
 
     #[test]
     fn without_a_file_all_callers_are_one_tenant() {
         let tenants = Tenants::default();
-        let found = tenants.find(&name("a")).unwrap();
+        let found = tenants.find(Some("a"), "token:x").unwrap();
         assert!(Arc::ptr_eq(&found, &tenants.default));
     }
 
     #[test]
-    fn only_listed_tenants_and_the_default_one_may_call() {
-        let tenants = Tenants::listed(&file(&[("a", 5)]));
-        assert_eq!(tenants.find(&name("b")).unwrap_err(), Error::TenantUnknown);
-        assert_eq!(tenants.find(&name("a")).unwrap().jobs.max(), 5);
-        assert_eq!(tenants.find(&TenantName::default()).unwrap().jobs.max(), u64::MAX);
+    fn a_credential_names_the_tenant_or_the_file_lists_the_caller() {
+        let tenants = Tenants::listed(file(&[("a", 5), ("b", 6)]));
+        let jobs = |named, subject| tenants.find(named, subject).map(|tenant| tenant.jobs.max());
+        assert_eq!(jobs(Some("a"), "token:x"), Ok(5));
+        assert_eq!(jobs(Some("a"), "uid:b"), Ok(5));
+        assert_eq!(jobs(None, "uid:b"), Ok(6));
+        assert_eq!(jobs(None, "uid:c"), Ok(u64::MAX));
+        assert_eq!(jobs(Some("default"), "token:x"), Ok(u64::MAX));
+        assert_eq!(jobs(Some("c"), "uid:a"), Err(Error::TenantUnknown));
+        assert_eq!(jobs(Some("A/"), "uid:a"), Err(Error::TenantUnknown));
     }
 
     #[test]
     fn an_update_changes_limits_and_keeps_identities() {
-        let tenants = Tenants::listed(&file(&[("a", 5), ("b", 5)]));
-        let (a, b) = (tenants.find(&name("a")).unwrap(), tenants.find(&name("b")).unwrap());
+        let tenants = Tenants::listed(file(&[("a", 5), ("b", 5)]));
+        let find = |name| tenants.find(Some(name), "");
+        let (a, b) = (find("a").unwrap(), find("b").unwrap());
         let permit = a.jobs.acquire(4).unwrap();
-        tenants.update(&file(&[("a", 3), ("c", 1)]));
-        assert!(Arc::ptr_eq(&a, &tenants.find(&name("a")).unwrap()));
+        tenants.update(file(&[("a", 3), ("c", 1)]));
+        assert!(Arc::ptr_eq(&a, &find("a").unwrap()));
         assert!(a.jobs.acquire(1).is_err() && a.jobs.used() == 4);
         drop(permit);
         assert!(a.jobs.acquire(3).is_ok());
-        assert_eq!(tenants.find(&name("b")).unwrap_err(), Error::TenantUnknown);
-        let c = tenants.find(&name("c")).unwrap();
-        let ids = [tenants.default.id, a.id, b.id, c.id];
+        assert_eq!(find("b").unwrap_err(), Error::TenantUnknown);
+        let ids = [tenants.default.id, a.id, b.id, find("c").unwrap().id];
         assert_eq!(ids, [0, 1, 2, 3].map(TenantId));
-        tenants.update(&file(&[("b", 2)]));
-        assert!(Arc::ptr_eq(&b, &tenants.find(&name("b")).unwrap()));
+        tenants.update(file(&[("b", 2)]));
+        assert!(Arc::ptr_eq(&b, &find("b").unwrap()));
     }
 }

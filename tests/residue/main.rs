@@ -38,7 +38,7 @@ use capstan::{
     ops::{OperationProgram, SINGLE_STEP, single_msm, single_ntt},
     program::{InputSpec, OutputKind, OutputSpec},
     store::Uploads,
-    tenant::{TenantName, Tenants},
+    tenant::Tenants,
     verify::Verification,
     wire::decode::{UploadId, VectorUploadHeader},
 };
@@ -340,7 +340,7 @@ fn uploads(bench: &JobRunner) {
     };
     bench.assert_wiped("vectors released and expired", |counter| {
         let (uploads, tenants) = (Uploads::new(8, bench.pool.clone()), Tenants::default());
-        let tenant = &*tenants.find(&TenantName::default()).expect("exists");
+        let tenant = &*tenants.find(None, "").expect("exists");
         for id in 1..=3 {
             let payload = bench.upload(&bytes, counter);
             uploads.insert(tenant, vector(id), payload).expect("within the limit");

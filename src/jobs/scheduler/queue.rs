@@ -141,6 +141,12 @@ impl JobQueue {
         Some(PickedJob { job: self.take_ready(number)?, by })
     }
 
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        let waiting = self.ready.len() + self.parked.len() + self.computed.len();
+        waiting == 0 && self.by_usage.is_empty() && self.tenants.values().all(TenantQueue::is_empty)
+    }
+
     /// Records what a worker has done for a job.
     pub fn add_worker_time(&mut self, owner: &JobOwner, picked_by: PickedBy, time: Duration) {
         if let Some(queue) = self.tenants.get_mut(&owner.tenant) {

@@ -66,10 +66,7 @@ fn check_id(all: &UploadsById, tenant: TenantId, vector: &VectorUploadHeader) ->
 mod tests {
     use super::*;
     use crate::{
-        buffer::PayloadPool,
-        curve::scalars::ScalarEncoding,
-        error::Limit,
-        tenant::{TenantName, Tenants},
+        buffer::PayloadPool, curve::scalars::ScalarEncoding, error::Limit, tenant::Tenants,
         wire::decode::UploadId,
     };
 
@@ -82,7 +79,7 @@ mod tests {
     fn replaces_equal_vectors_and_refuses_ids_that_are_in_use_otherwise() {
         let pool = PayloadPool::new(0, 0).unwrap();
         let (uploads, tenants) = (Uploads::new(4, pool.clone()), Tenants::default());
-        let tenant = &*tenants.find(&TenantName::default()).unwrap();
+        let tenant = &*tenants.find(None, "").unwrap();
         let payload =
             |byte| Arc::new(UploadBuffer::from_bytes(&pool, &[byte; 32], vec![]).unwrap());
         let held = || uploads.get(tenant.id, UploadId([1; 16])).unwrap().payload.copy(0, 1);
