@@ -8,14 +8,17 @@ use std::{
 use tokio::time::timeout;
 use tonic::{
     Code,
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+    transport::{Certificate, ClientTlsConfig, Endpoint},
 };
+use zeroize::Zeroizing;
 
 use super::{
     call::{CallDeadline, CallFuture},
     connections::{Client, Connections},
     copy_pool::CopyPool,
+    credentials::{ClientCertificate, ClientCredentials},
     error::{ClientError, Result},
+    frames::FrameChannel,
     payload::SpareChunks,
     staging::StagingPool,
 };
@@ -43,6 +46,7 @@ pub struct ClientBuilder {
     connections: usize,
     ca_certificate: Option<Vec<u8>>,
     domain_name: Option<String>,
+    credentials: ClientCredentials,
     deadline: Option<Duration>,
     connect_timeout: Duration,
     retries: u32,
@@ -72,6 +76,7 @@ impl Client {
             connections: 4,
             ca_certificate: None,
             domain_name: None,
+            credentials: ClientCredentials::default(),
             deadline: None,
             connect_timeout: Duration::from_secs(5),
             retries: 3,
@@ -102,6 +107,35 @@ impl ClientBuilder {
     #[must_use]
     pub fn domain_name(mut self, name: impl Into<String>) -> Self {
         self.domain_name = Some(name.into());
+        self
+    }
+
+    /// Bearer token, which is sent with every call: of the server's token file, or a JSON Web
+    /// Token. It is not sent in plain text to another host; see [`Self::allow_plaintext_token`].
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.credentials.token = Some(Zeroizing::new(token.into()));
+        self
+    }
+
+    /// Allows the token to be sent to other hosts over `http://`, where everyone on the way can
+    /// read it: for a trusted network, or one that encrypts. False by default.
+    #[must_use]
+    pub fn allow_plaintext_token(mut self, is_allowed: bool) -> Self {
+        self.credentials.allow_plaintext_token = is_allowed;
+        self
+    }
+
+    /// PEM certificate chain, leaf first, and PEM key that the client proves its identity with.
+    /// Only for `https://` targets.
+    #[must_use]
+    pub fn client_certificate(
+        mut self,
+        chain_pem: impl Into<Vec<u8>>,
+        key_pem: impl Into<Vec<u8>>,
+    ) -> Self {
+        let (chain_pem, key_pem) = (chain_pem.into(), Zeroizing::new(key_pem.into()));
+        self.credentials.certificate = Some(ClientCertificate { chain_pem, key_pem });
         self
     }
 
@@ -149,8 +183,11 @@ impl ClientBuilder {
     fn open(self) -> CallFuture<'static, Client> {
         Box::pin(async move {
             let endpoint = self.endpoint()?;
+            let authorization = self.credentials.authorization(&self.target)?;
+            let with_token =
+                |channel| FrameChannel { channel, authorization: authorization.clone() };
             let first = match timeout(self.connect_timeout, endpoint.connect()).await {
-                Ok(Ok(channel)) => channel,
+                Ok(Ok(channel)) => with_token(channel),
                 Ok(Err(error)) => return Err(self.connect_error(innermost(&error))),
                 Err(_) => return Err(self.timeout_error()),
             };
@@ -159,7 +196,7 @@ impl ClientBuilder {
             let region_bytes = if self.shared_memory { limits.region_bytes } else { 0 };
             let staging = StagingPool::new(&self.target, region_bytes);
             let mut channels = vec![first];
-            channels.resize_with(self.connections, || endpoint.connect_lazy());
+            channels.resize_with(self.connections, || with_token(endpoint.connect_lazy()));
             let inner = Arc::new(Connections {
                 target: self.target,
                 channels,
@@ -176,7 +213,7 @@ impl ClientBuilder {
         })
     }
 
-    async fn limits(&self, channel: Channel) -> Result<ServerLimits> {
+    async fn limits(&self, channel: FrameChannel) -> Result<ServerLimits> {
         let mut admin = AdminClient::new(channel);
         let deadline = CallDeadline::new(Some(self.connect_timeout));
         let request = deadline.request(v1::GetInfoRequest {});
@@ -209,18 +246,10 @@ impl ClientBuilder {
         let mut endpoint = Endpoint::from_shared(self.target.clone())
             .map_err(|error| self.target_error(innermost(&error)))?;
         if target.starts_with("https://") {
-            let mut tls = match &self.ca_certificate {
-                Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
-                None => ClientTlsConfig::new().with_native_roots(),
-            };
-            if let Some(name) = &self.domain_name {
-                tls = tls.domain_name(name);
-            }
             endpoint = endpoint
-                .tls_config(tls)
+                .tls_config(self.tls())
                 .map_err(|error| ClientError::setting("certificate", innermost(&error)))?;
-        } else if self.ca_certificate.is_some() || self.domain_name.is_some() {
-            let what = if self.ca_certificate.is_some() { "CA certificate" } else { "domain name" };
+        } else if let Some(what) = self.setting_for_tls() {
             let problem = format!("target {target:?} does not use TLS: use https://host:port");
             return Err(ClientError::setting(what, problem));
         }
@@ -233,6 +262,30 @@ impl ClientBuilder {
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .http2_keep_alive_interval(KEEPALIVE)
             .keep_alive_timeout(KEEPALIVE))
+    }
+
+    fn tls(&self) -> ClientTlsConfig {
+        let mut tls = match &self.ca_certificate {
+            Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+            None => ClientTlsConfig::new().with_native_roots(),
+        };
+        if let Some(name) = &self.domain_name {
+            tls = tls.domain_name(name);
+        }
+        match &self.credentials.certificate {
+            Some(certificate) => tls.identity(certificate.identity()),
+            None => tls,
+        }
+    }
+
+    /// A setting that would have no effect without TLS.
+    fn setting_for_tls(&self) -> Option<&'static str> {
+        let settings = [
+            (self.ca_certificate.is_some(), "CA certificate"),
+            (self.credentials.certificate.is_some(), "client certificate"),
+            (self.domain_name.is_some(), "domain name"),
+        ];
+        settings.into_iter().find(|(is_set, _)| *is_set).map(|(_, what)| what)
     }
 
     fn target_error(&self, problem: String) -> ClientError {

@@ -9,8 +9,6 @@ use std::{
     time::Duration,
 };
 
-use tonic::transport::Channel;
-
 use super::{
     call::CallBudget,
     copy_pool::CopyPool,
@@ -30,7 +28,7 @@ pub struct Client {
 
 pub(crate) struct Connections {
     pub target: String,
-    pub channels: Vec<Channel>,
+    pub channels: Vec<FrameChannel>,
     pub next_lane: AtomicUsize,
     pub deadline: Option<Duration>,
     pub retries: u32,
@@ -59,7 +57,7 @@ impl Client {
     }
 
     fn channel(&self, lane: usize) -> FrameChannel {
-        FrameChannel(self.inner.channels[lane % self.inner.channels.len()].clone())
+        self.inner.channels[lane % self.inner.channels.len()].clone()
     }
 
     pub(crate) fn admin(&self) -> AdminClient<FrameChannel> {

@@ -28,9 +28,13 @@ use crate::wire::{ChunkMessage, DecodedMessage, MessageReader, OutgoingFrames};
 /// Limit on one response message: 65536 G2 sums take 18 MiB.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
-/// A channel that replaces the bodies of streamed calls.
+/// A channel that replaces the bodies of streamed calls, and sends the client's token with each.
 #[derive(Clone)]
-pub(crate) struct FrameChannel(pub Channel);
+pub(crate) struct FrameChannel {
+    pub channel: Channel,
+    /// The header `authorization`.
+    pub authorization: Option<http::HeaderValue>,
+}
 
 /// The body of a request, to be sent instead of tonic's.
 #[derive(Clone)]
@@ -46,7 +50,7 @@ impl Service<http::Request<Body>> for FrameChannel {
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(context)
+        self.channel.poll_ready(context)
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
@@ -54,8 +58,11 @@ impl Service<http::Request<Body>> for FrameChannel {
         if let Some(body) = sent.and_then(|RequestBody(body)| body.lock().take()) {
             *request.body_mut() = body;
         }
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(http::header::AUTHORIZATION, authorization.clone());
+        }
         let kept = request.extensions_mut().remove::<ResponseBody>();
-        let response = self.0.call(request);
+        let response = self.channel.call(request);
         Box::pin(async move {
             let mut response = response.await?;
             // tonic turns other HTTP statuses into errors.

@@ -14,7 +14,8 @@
 //! Dropping the future of a call cancels it on both sides. The server enforces the call's deadline,
 //! too. Calls are retried only if the server is unavailable or temporarily full.
 //!
-//! - `connect`: targets and TLS. `connections`: the connected client.
+//! - `connect`: targets and TLS. `credentials`: tokens and client certificates. `connections`: the
+//!   connected client.
 //! - `options`, `types`: parameters and results of calls.
 //! - `bases`, `vectors`: the store. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the server's state.
 //! - `program`: builds programs of several operations. `run`: runs them. `shared_vector`: vectors
@@ -34,6 +35,7 @@ mod connect;
 mod connections;
 mod convert;
 mod copy_pool;
+mod credentials;
 mod download;
 mod error;
 mod frames;
