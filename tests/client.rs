@@ -6,6 +6,8 @@ mod common;
 #[path = "common/idle.rs"]
 mod idle;
 mod proxy;
+#[path = "common/tls_files.rs"]
+mod tls_files;
 
 use ark_bls12_381::G1Projective;
 use ark_ec::{CurveGroup, VariableBaseMSM};
@@ -29,6 +31,7 @@ use std::{
     },
     time::Duration,
 };
+use tls_files::CertifiedFiles;
 
 /// A timeout that only a hang reaches.
 const HANGING: Duration = Duration::from_secs(60);
@@ -265,19 +268,15 @@ async fn a_bad_point_is_refused_with_its_index() {
 async fn unix_sockets_and_tls_give_the_same_results() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("capstan.sock");
-    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let tls = capstan::server::TlsIdentity {
-        certificate_pem: certified.cert.pem().into_bytes(),
-        key_pem: certified.signing_key.serialize_pem().into_bytes().into(),
-    };
-    let unix_socket = Some(socket.clone());
-    let settings = ServerSettings { unix_socket, tls: Some(tls), ..ServerSettings::default() };
+    let certified = CertifiedFiles::new("localhost");
+    let (unix_socket, tls) = (Some(socket.clone()), Some(certified.files.clone()));
+    let settings = ServerSettings { unix_socket, tls, ..ServerSettings::default() };
     let server = serve(settings);
     let (points, scalars) = (points::<G1Affine>(1 << 13), scalars(1 << 17));
     let expected: Vec<_> = scalars.chunks(1 << 13).map(|row| oracle(&points, row)).collect();
     let options = MsmOptions { batch: 16, ..MsmOptions::default() };
     let secure = Client::builder(server.target.replace("127.0.0.1", "localhost"))
-        .ca_certificate(certified.cert.pem())
+        .ca_certificate(certified.certificate_pem.as_str())
         .connect()
         .await
         .unwrap();

@@ -17,6 +17,10 @@ use capstan::wire::v1::{
     VectorUpload, Verify, admin_client::AdminClient, compute_client::ComputeClient, program_output,
     program_ref, put_request::Message, run_request, step::Operation, store_client::StoreClient,
 };
+use capstan::{
+    client::{Client, ClientError},
+    identity::{BearerToken, TokenEntry, add_token, remove_token},
+};
 use futures_util::{StreamExt, stream};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Runtime;
@@ -227,4 +231,83 @@ fn core_dumps_are_disabled() {
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     let words: Vec<_> = core.split_whitespace().collect();
     assert_eq!(words[4..6], ["0", "0"], "{core}");
+}
+
+/// How the daemon knows a client that sends `token`.
+fn caller(daemon: &Daemon, token: &str) -> Result<String, ClientError> {
+    let asked = async {
+        let client = Client::builder(daemon.target()).token(token).connect().await?;
+        Ok(client.info().await?.caller.expect("daemons name the caller").subject)
+    };
+    Runtime::new().unwrap().block_on(asked)
+}
+
+#[test]
+fn a_hangup_signal_makes_it_read_tokens_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.toml");
+    let [kept, revoked] = ["kept", "revoked"].map(|name| {
+        let token = BearerToken::generate().unwrap();
+        let entry =
+            TokenEntry { name: name.into(), tenant: None, hash: token.hash(), expires: None };
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        std::fs::write(&path, add_token(&text, &entry).unwrap()).unwrap();
+        token
+    });
+    let mut daemon = Daemon::without_metrics(&["--auth-tokens", path.to_str().unwrap()]);
+    assert_eq!(caller(&daemon, revoked.text()).unwrap(), "token:revoked");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, remove_token(&text, "revoked").unwrap()).unwrap();
+    daemon.signal(Signal::HUP);
+    let line = until(&mut daemon.log, "read again");
+    assert!(line.contains("auth_tokens"), "{line}");
+    assert!(caller(&daemon, revoked.text()).is_err());
+    let line = until(&mut daemon.log, "refused a caller");
+    assert!(line.contains("WARN") && line.contains("127.0.0.1:"), "{line}");
+    // A broken file is an error, and what was read before stays.
+    std::fs::write(&path, "[[tokens]]\nname = \"a\"\n").unwrap();
+    daemon.signal(Signal::HUP);
+    let line = until(&mut daemon.log, "cannot be read again");
+    assert!(line.contains("ERROR") && line.contains("sha256"), "{line}");
+    assert_eq!(caller(&daemon, kept.text()).unwrap(), "token:kept");
+    daemon.signal(Signal::TERM);
+    let mut rest = String::new();
+    daemon.log.read_to_string(&mut rest).unwrap();
+    assert!(![kept, revoked].iter().any(|token| rest.contains(token.text())), "{rest}");
+    assert_eq!(daemon.wait(), Some(0));
+}
+
+#[test]
+fn a_hangup_signal_does_not_end_it_and_the_log_names_who_drains() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("capstan.sock");
+    let socket = socket.to_str().unwrap();
+    let flags = ["--unix-socket", socket, "--log-level", "info,capstan=debug"];
+    let mut daemon = Daemon::without_metrics(&flags);
+    daemon.signal(Signal::HUP);
+    until(&mut daemon.log, "nothing to read again");
+    let subject = format!("caller=uid:{}", rustix::process::getuid().as_raw());
+    Runtime::new().unwrap().block_on(async {
+        let client = Client::connect(format!("unix:{socket}")).await.unwrap();
+        client.drain(Duration::ZERO).await.unwrap();
+    });
+    let call = until(&mut daemon.log, "op=\"get_info\"");
+    assert!(call.contains(&subject) && call.contains("tenant=default"), "{call}");
+    let drains = until(&mut daemon.log, "a caller drains the server");
+    assert!(drains.contains(&subject), "{drains}");
+    assert_eq!(daemon.wait(), Some(0));
+}
+
+#[test]
+fn listening_beyond_the_loopback_needs_credentials() {
+    let FinishedDaemon { code, stderr, .. } = run(&["--listen", "0.0.0.0:0"]);
+    assert_eq!(code, Some(78), "{stderr}");
+    for setting in ["listen", "auth_tokens", "auth_jwks", "tls_client_ca", "insecure"] {
+        assert!(stderr.contains(setting), "{setting}: {stderr}");
+    }
+    let insecure = ["--listen", "0.0.0.0:0", "--metrics-listen", "none", "--insecure"];
+    let mut child = capstand(&insecure).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut daemon = Daemon { ready_line: until(&mut log, "insecure is on"), child, log };
+    until(&mut daemon.log, "ready");
 }

@@ -105,6 +105,14 @@ impl From<ClientError> for CliFailure {
             .field()
             .is_some_and(|field| field.starts_with("scalars") || field.ends_with(".elements"));
         let message = match &error {
+            ClientError::CannotConnect { target, problem }
+                if problem.contains("CertificateRequired") =>
+            {
+                format!(
+                    "{target} requires a client certificate: specify one with --tls-cert and \
+                     --tls-key"
+                )
+            }
             ClientError::CannotConnect { target, problem } if problem.contains("certificate") => {
                 format!(
                     "cannot trust {target}: {problem}: specify the authority that signed its \
@@ -114,6 +122,10 @@ impl From<ClientError> for CliFailure {
             ClientError::CannotConnect { target, problem } => format!(
                 "cannot reach {target}: {problem}: is capstand running? start it with `capstand`, \
                  or specify another server with --server"
+            ),
+            _ if error.reason() == Some(Reason::CredentialsMissing) => format!(
+                "{error}: specify --token-file, the variable CAPSTAN_TOKEN, or --tls-cert and \
+                 --tls-key"
             ),
             // The client's deadline or the server's.
             _ if error.reason() == Some(Reason::Deadline) => {

@@ -82,5 +82,5 @@ pub use crate::{
     },
     error::{FieldProblem, Reason},
     verify::Verification,
-    wire::v1::{GetInfoResponse, Gpu, MsmPlan},
+    wire::v1::{Caller, GetInfoResponse, Gpu, MsmPlan},
 };

@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+mod credentials;
 mod limit;
 mod reason;
 
+pub use credentials::CredentialProblem;
 pub use limit::Limit;
 pub use reason::Reason;
 
@@ -90,6 +92,9 @@ pub enum Error {
     /// The server is shutting down.
     #[error("the server is draining and refuses new work: retry on another connection")]
     Draining,
+    /// The server does not know who calls.
+    #[error("{0}")]
+    Unauthenticated(CredentialProblem),
     /// The call is reserved for operators.
     #[error("not allowed over TCP: use the server's Unix socket, or configure admin_over_tcp")]
     AdminOnly,
@@ -333,6 +338,7 @@ impl Error {
             Self::Idle(_) => Reason::Idle,
             Self::Cancelled => Reason::Cancelled,
             Self::Draining => Reason::Draining,
+            Self::Unauthenticated(problem) => problem.reason(),
             Self::AdminOnly => Reason::AdminOnly,
             Self::LocalOnly => Reason::LocalOnly,
             Self::DeviceLost => Reason::DeviceLost,

@@ -53,6 +53,10 @@ reasons! {
     Regions "REGIONS",
     DeviceMemory "DEVICE_MEMORY",
     ProgramTime "PROGRAM_TIME",
+    // The caller is not known.
+    CredentialsMissing "CREDENTIALS_MISSING",
+    CredentialsInvalid "CREDENTIALS_INVALID",
+    CredentialsExpired "CREDENTIALS_EXPIRED",
     // The call ended early.
     Deadline "DEADLINE",
     Idle "IDLE",

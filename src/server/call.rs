@@ -9,6 +9,7 @@ use super::{call_record::CallRecord, connection::Peer, state::ServerState, statu
 use crate::{
     engine::JobControl,
     error::{Error, Result},
+    identity::Caller,
     jobs::{AdmissionPermit, AdmittedJob, Budget, JobTicket, JobWaker, JobWork, admit},
     telemetry,
     wire::decode::VectorUploadHeader,
@@ -23,11 +24,12 @@ pub struct CallContext {
     pub started: Instant,
     pub deadline: Option<Instant>,
     pub peer: Peer,
+    pub caller: Caller,
 }
 
 /// Runs `handler` until the call's deadline and records the outcome.
 ///
-/// Errors: those of `handler`; `Deadline`; `Internal` if the listener set no peer.
+/// Errors: those of `handler`; `Deadline`; `Internal` if the listener or a layer is missing.
 pub async fn run<M, T>(
     state: &Arc<ServerState>,
     op: &'static str,
@@ -35,8 +37,11 @@ pub async fn run<M, T>(
     handler: impl AsyncFnOnce(CallContext, M) -> Result<T, CallError>,
 ) -> Result<Response<T>, Status> {
     let call = CallContext::new(state, &request)?;
+    let Caller { subject, tenant, .. } = &call.caller;
+    let span = debug_span!("call", op, caller = %subject, %tenant);
+    let caller = subject.clone();
     let run = async {
-        let mut record = CallRecord::new(op);
+        let mut record = CallRecord::new(op, caller);
         let deadline = call.deadline;
         let work = handler(call, request.into_inner());
         let result = match deadline {
@@ -48,15 +53,17 @@ pub async fn run<M, T>(
         record.finish(result.as_ref().err());
         result.map(Response::new).map_err(Status::from)
     };
-    run.instrument(debug_span!("call", op)).await
+    run.instrument(span).await
 }
 
 impl CallContext {
     fn new<T>(state: &Arc<ServerState>, request: &Request<T>) -> Result<Self> {
         let peer = Peer::of(request.extensions()).cloned();
         let peer = peer.ok_or_else(|| Error::Internal("the connection has no peer".into()))?;
+        let caller = request.extensions().get::<Caller>().cloned();
+        let caller = caller.ok_or_else(|| Error::Internal("the call has no caller".into()))?;
         let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.0);
-        Ok(Self { state: state.clone(), started: Instant::now(), deadline, peer })
+        Ok(Self { state: state.clone(), started: Instant::now(), deadline, peer, caller })
     }
 
     pub fn control(&self) -> JobControl {

@@ -1,6 +1,9 @@
 //! Records how calls end in logs and metrics, without payloads, ids or addresses.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{response::as_micros_u64, status::CallError};
 use crate::{
@@ -12,13 +15,15 @@ use crate::{
 /// Counts the outcome of a call. If it is dropped before `finish`, the client has gone.
 pub struct CallRecord {
     op: &'static str,
+    /// Who makes the call.
+    caller: Arc<str>,
     begun: Instant,
     is_finished: bool,
 }
 
 impl CallRecord {
-    pub fn new(op: &'static str) -> Self {
-        Self { op, begun: Instant::now(), is_finished: false }
+    pub fn new(op: &'static str, caller: Arc<str>) -> Self {
+        Self { op, caller, begun: Instant::now(), is_finished: false }
     }
 
     pub fn finish(&mut self, failure: Option<&CallError>) {
@@ -26,10 +31,11 @@ impl CallRecord {
         let outcome = failure.map_or(CallOutcome::Succeeded, CallError::outcome);
         telemetry::count_call(self.op, outcome);
         let elapsed_us = self.begun.elapsed().as_micros() as u64;
+        let (op, caller, outcome) = (self.op, &self.caller, outcome.text());
         if failure.is_some_and(CallError::is_fault) {
-            tracing::error!(op = self.op, outcome = outcome.text(), elapsed_us, "call failed");
+            tracing::error!(op, %caller, outcome, elapsed_us, "call failed");
         } else {
-            tracing::debug!(op = self.op, outcome = outcome.text(), elapsed_us, "call");
+            tracing::debug!(op, %caller, outcome, elapsed_us, "call");
         }
     }
 }
@@ -38,7 +44,8 @@ impl Drop for CallRecord {
     fn drop(&mut self) {
         if !self.is_finished {
             telemetry::count_call(self.op, CallOutcome::ClientGone);
-            tracing::debug!(op = self.op, outcome = CallOutcome::ClientGone.text(), "call");
+            let outcome = CallOutcome::ClientGone.text();
+            tracing::debug!(op = self.op, caller = %self.caller, outcome, "call");
         }
     }
 }

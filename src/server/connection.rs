@@ -2,7 +2,9 @@
 
 use std::{
     io,
+    net::SocketAddr,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -11,29 +13,34 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Sleep, sleep},
 };
-use tonic::{
-    Extensions,
-    transport::server::{Connected, TlsConnectInfo},
-};
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
+use tonic::{Extensions, transport::server::Connected};
 
-use crate::{buffer::QuotaPermit, jobs::Budget};
+use crate::{
+    buffer::QuotaPermit,
+    error::CredentialProblem,
+    identity::{Caller, certificate_name},
+    jobs::Budget,
+};
 
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub budget: Budget,
     /// The user who connected over the Unix socket; `None` for TCP.
     pub local_user: Option<u32>,
+    /// The address of a TCP peer.
+    pub remote: Option<SocketAddr>,
+    /// The holder of the client certificate, or why its name cannot be used; `None` without one.
+    pub certificate: Option<Result<Caller, CredentialProblem>>,
 }
 
 impl Peer {
     pub fn of(extensions: &Extensions) -> Option<&Self> {
-        extensions
-            .get::<Self>()
-            .or_else(|| extensions.get::<TlsConnectInfo<Self>>().map(TlsConnectInfo::get_ref))
+        extensions.get::<Self>()
     }
 }
 
-/// Bytes of the HTTP/2 preface. A TLS hello is longer, and tonic times the rest of the handshake.
+/// Bytes of the HTTP/2 preface.
 const PREFACE_BYTES: usize = 24;
 
 pub struct LimitedConnection<S> {
@@ -52,11 +59,42 @@ struct PendingPreface {
 }
 
 impl<S> LimitedConnection<S> {
-    /// Wraps an accepted socket, whose peer must send the preface within `handshake_timeout`.
+    /// Wraps an accepted socket, whose peer must complete the TLS handshake, if there is one, and
+    /// send the preface within `handshake_timeout`.
     pub fn new(socket: S, peer: Peer, permit: QuotaPermit, handshake_timeout: Duration) -> Self {
         let timeout = Box::pin(sleep(handshake_timeout));
         let preface = Some(PendingPreface { missing_bytes: PREFACE_BYTES, timeout });
         Self { socket, peer, preface, _permit: permit }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> LimitedConnection<S> {
+    /// The address of a TCP peer.
+    pub fn remote(&self) -> Option<SocketAddr> {
+        self.peer.remote
+    }
+
+    /// Completes the TLS handshake. The preface is then expected inside of TLS, before the same
+    /// timeout.
+    ///
+    /// Errors: the handshake fails or takes too long.
+    pub async fn complete_tls(
+        self,
+        config: Arc<ServerConfig>,
+    ) -> io::Result<LimitedConnection<TlsStream<S>>> {
+        let Self { socket, mut peer, mut preface, _permit } = self;
+        let handshake = TlsAcceptor::from(config).accept(socket);
+        let socket = match &mut preface {
+            Some(preface) => tokio::select! {
+                socket = handshake => socket?,
+                () = preface.timeout.as_mut() => return Err(io::ErrorKind::TimedOut.into()),
+            },
+            None => handshake.await?,
+        };
+        let chain = socket.get_ref().1.peer_certificates();
+        let name = chain.and_then(<[_]>::first).map(certificate_name);
+        peer.certificate = name.map(|name| name.map(|name| Caller::certificate(&name)));
+        Ok(LimitedConnection { socket, peer, preface, _permit })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, Permissions},
     io,
+    net::SocketAddr,
     os::unix::fs::{FileTypeExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -98,6 +99,7 @@ fn limit<S>(
     state: &ServerState,
     socket: S,
     local_user: Option<u32>,
+    remote: Option<SocketAddr>,
 ) -> Option<LimitedConnection<S>> {
     let permit = state.connections.acquire(1).inspect_err(telemetry::count_refusal).ok();
     if permit.is_none() {
@@ -106,7 +108,8 @@ fn limit<S>(
     let settings = &state.settings;
     let (bytes_max, jobs_max) =
         (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
-    let peer = Peer { budget: Budget::connection(bytes_max, jobs_max), local_user };
+    let budget = Budget::connection(bytes_max, jobs_max);
+    let peer = Peer { budget, local_user, remote, certificate: None };
     Some(LimitedConnection::new(socket, peer, permit?, settings.handshake_timeout))
 }
 
@@ -117,10 +120,11 @@ pub fn tcp(
     stream::unfold((listener, state), |(listener, state)| async {
         loop {
             let accepted = listener.accept().await;
-            let Some((socket, _)) = accepted_or_pause(accepted).await else { continue };
+            let Some((socket, remote)) = accepted_or_pause(accepted).await else { continue };
             // With Nagle's algorithm, small frames wait for the peer's delayed acknowledgements.
             let nodelay = socket.set_nodelay(true);
-            if let (Ok(()), Some(connection)) = (nodelay, limit(&state, socket, None)) {
+            if let (Ok(()), Some(connection)) = (nodelay, limit(&state, socket, None, Some(remote)))
+            {
                 return Some((Ok(connection), (listener, state)));
             }
         }
@@ -135,7 +139,7 @@ pub fn unix(
         loop {
             let socket = unix.accept().await;
             let Ok(peer) = socket.peer_cred() else { continue };
-            if let Some(connection) = limit(&state, socket, Some(peer.uid())) {
+            if let Some(connection) = limit(&state, socket, Some(peer.uid()), None) {
                 return Some((Ok(connection), (unix, state)));
             }
         }
@@ -162,9 +166,11 @@ mod tests {
     async fn counts_refused_connections() {
         let settings = ServerSettings { connections_max: 1, ..ServerSettings::default() };
         let state = ServerState::new(settings, Engines::cpu(1, "a test").unwrap()).unwrap();
-        let first = limit(&state, (), None).expect("the limit is one connection");
+        let first = limit(&state, (), None, None).expect("the limit is one connection");
         let text = telemetry::metrics_of(|| {
-            assert!(limit(&state, (), None).is_none() && limit(&state, (), Some(0)).is_none());
+            for local_user in [None, Some(0)] {
+                assert!(limit(&state, (), local_user, None).is_none());
+            }
         });
         drop(first);
         assert!(text.contains(r#"capstan_rejected_total{limit="CONNECTIONS"} 2"#), "{text}");

@@ -1,13 +1,16 @@
 //! The gRPC service: listeners, limits, handlers. The only module that uses tonic's server side.
 
 mod admin;
+mod authenticate;
 mod call;
 mod call_record;
 mod compute;
 mod connection;
+mod credentials;
 mod deadline;
 mod drain;
 mod estimate;
+mod handshake;
 mod housekeeping;
 mod import;
 mod listen;
@@ -16,7 +19,9 @@ mod ntt;
 mod program_call;
 mod read_object;
 mod receive;
+mod refusals;
 mod regions;
+mod reload;
 mod response;
 mod response_queue;
 mod result_stream;
@@ -41,17 +46,22 @@ pub use crate::exec::worker::{
     NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings,
     serve as serve_worker,
 };
+pub use credentials::check_credential_files;
 use futures_util::future::BoxFuture;
+pub use reload::CredentialFileError;
 pub use serve_error::ServeError;
-pub use settings::ServerSettings;
+pub use settings::{AuthSettings, JwtSettings, ServerSettings};
 pub use state::Engines;
-pub use tls::TlsIdentity;
+pub use tls::TlsFiles;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tonic::{service::Routes, transport::Server as Transport};
 use tonic_health::ServingStatus;
 use tower::layer::layer_fn;
 
-use self::{deadline::DeadlineService, listen::Listeners, state::ServerState};
+use self::{
+    authenticate::AuthenticationService, deadline::DeadlineService, listen::Listeners,
+    state::ServerState,
+};
 
 /// Time for the last responses to leave their sockets: hyper can wait forever for a silent
 /// connection (hyper issue 4170).
@@ -83,6 +93,18 @@ impl Drainer {
     }
 }
 
+/// A handle that makes a server read its certificates, tokens and keys again.
+#[derive(Clone)]
+pub struct Reloader(Arc<ServerState>);
+
+impl Reloader {
+    /// Reads the files while the server goes on. A file that cannot be used is logged as an error,
+    /// and what was read before stays in use. Open connections keep their certificates.
+    pub fn reload(&self) {
+        self.0.credentials.request_reload();
+    }
+}
+
 impl Server {
     /// Opens the data directory, starts the workers, and listens.
     ///
@@ -105,6 +127,11 @@ impl Server {
         Drainer(self.state.clone())
     }
 
+    /// A handle that makes this server read its files of credentials again.
+    pub fn reloader(&self) -> Reloader {
+        Reloader(self.state.clone())
+    }
+
     /// Serves until drained, by [`Drainer::drain`] or the Admin service.
     ///
     /// Errors: see [`ServeError`].
@@ -122,6 +149,7 @@ impl Server {
             let draining = transport.clone().max_connection_age(DRAINING_CONNECTION_AGE);
             let serving = servers.start(transport, listeners.clone())?;
             let housekeeping = tokio::spawn(housekeeping::run(state.clone()));
+            let reloads = tokio::spawn(state.credentials.clone().watch());
             let regions = listeners.regions.clone();
             let regions = regions.map(|socket| tokio::spawn(regions::serve(socket, state.clone())));
             let ended = tokio::select! {
@@ -145,6 +173,7 @@ impl Server {
             })
             .await;
             housekeeping.abort();
+            reloads.abort();
             regions.inspect(tokio::task::JoinHandle::abort);
             Ok(ended?)
         })
@@ -172,21 +201,29 @@ impl ServerTasks {
             async move { stopped.changed().await.unwrap_or(()) }
         };
         let state = self.state.clone();
+        let authentication =
+            layer_fn(move |inner| AuthenticationService { inner, state: state.clone() });
+        let state = self.state.clone();
         let deadlines = layer_fn(move |inner| DeadlineService { inner, state: state.clone() });
+        let router = || {
+            let transport = transport.clone().layer(authentication.clone());
+            transport.layer(deadlines.clone()).add_routes(self.routes.clone())
+        };
         if let Some(listener) = listeners.tcp {
-            let settings = &self.state.settings;
-            let transport = match &settings.tls {
-                Some(tls) => tls.configure(transport.clone(), settings.handshake_timeout)?,
-                None => transport.clone(),
-            };
-            let router = transport.layer(deadlines.clone()).add_routes(self.routes.clone());
             let incoming = listen::tcp(listener, self.state.clone());
-            self.running.spawn(router.serve_with_incoming_shutdown(incoming, until_stopped()));
+            if self.state.credentials.tls().is_some() {
+                let incoming = handshake::tls(incoming, self.state.clone());
+                let served = router().serve_with_incoming_shutdown(incoming, until_stopped());
+                self.running.spawn(served);
+            } else {
+                let served = router().serve_with_incoming_shutdown(incoming, until_stopped());
+                self.running.spawn(served);
+            }
         }
         if let Some(socket) = listeners.unix {
-            let router = transport.clone().layer(deadlines).add_routes(self.routes.clone());
             let incoming = listen::unix(socket, self.state.clone());
-            self.running.spawn(router.serve_with_incoming_shutdown(incoming, until_stopped()));
+            let served = router().serve_with_incoming_shutdown(incoming, until_stopped());
+            self.running.spawn(served);
         }
         Ok(stop)
     }

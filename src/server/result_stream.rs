@@ -71,6 +71,8 @@ pub struct ResultStream<R: StreamedResult> {
     input: StreamedUploads,
     vectors: Vec<SentVector>,
     call_started: Instant,
+    /// Who makes the call.
+    caller: Arc<str>,
     patience: ReaderPatience,
     /// Send chunks as they are computed; false if they are checked, which needs all of them first.
     sends_early: bool,
@@ -105,6 +107,7 @@ impl<R: StreamedResult> ResultStream<R> {
             input,
             vectors,
             call_started: call.started,
+            caller: call.caller.subject.clone(),
             patience: ReaderPatience::of(call),
             sends_early: verify == Verification::None,
             progress,
@@ -186,7 +189,9 @@ impl<R: StreamedResult> ResultStream<R> {
                 () = sender.closed() => Err(Error::Cancelled),
             };
             // The call was counted as successful when the response began.
-            let count = |error: &CallError| CallRecord::new(R::OP).finish(Some(error));
+            let caller = self.caller.clone();
+            let count =
+                |error: &CallError| CallRecord::new(R::OP, caller.clone()).finish(Some(error));
             let is_running = matches!(self.job, JobState::Running(_));
             if is_running && let Err(error) = &sent {
                 let error = CallError::from(error.clone());

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::reload::CredentialFileError;
+
 /// Why a server failed to start or to serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -11,7 +13,16 @@ pub enum ServeError {
     /// The data directory cannot be used, or threads cannot be started.
     #[error(transparent)]
     Start(#[from] crate::error::Error),
-    /// TLS or the transport failed.
+    /// A file of certificates, tokens or keys cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] CredentialFileError),
+    /// The server would serve anyone beyond the loopback, and `insecure` does not allow that.
+    #[error(
+        "refusing to serve everyone beyond the loopback: configure tokens or client certificates, \
+         or set insecure"
+    )]
+    Exposed,
+    /// The transport failed.
     #[error("transport: {0}")]
     Transport(#[from] tonic::transport::Error),
     /// The reflection service refused its descriptors.

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Instant};
 
 use tracing::info;
 
-use super::{ServeError, ServerSettings, drain::Drain};
+use super::{
+    ServeError, ServerSettings, credentials::Credentials, drain::Drain, refusals::RefusalLog,
+};
 use crate::{
     buffer::{PayloadPool, Quota, Wiper},
     engine::{
@@ -124,14 +126,20 @@ pub struct ServerState {
     /// Separate from the wiper of payloads, which must not wait for regions.
     pub region_wiper: Wiper,
     pub connections: Arc<Quota>,
+    pub credentials: Arc<Credentials>,
+    pub refusals: RefusalLog,
     pub drain: Drain,
     pub started: Instant,
     pub engine_reason: String,
 }
 
 impl ServerState {
-    /// Opens the data directory and starts the workers.
+    /// Reads credentials, opens the data directory and starts the workers.
     pub fn new(settings: ServerSettings, engines: Engines) -> Result<Self, ServeError> {
+        if settings.is_exposed() {
+            return Err(ServeError::Exposed);
+        }
+        let credentials = Arc::new(Credentials::read(&settings)?);
         let (bytes_max, objects_max) = (settings.store_bytes_max, settings.objects_max.into());
         let Engines { executor, reason, pinned_bytes } = engines;
         let workers = match settings.workers {
@@ -154,6 +162,8 @@ impl ServerState {
             payloads,
             programs: ProgramStore::default(),
             connections: Quota::new(Limit::Connections, settings.connections_max.into()),
+            credentials,
+            refusals: RefusalLog::default(),
             drain: Drain::default(),
             started: Instant::now(),
             engine_reason: reason,

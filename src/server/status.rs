@@ -87,6 +87,9 @@ const fn code(reason: Reason) -> Code {
         Reason::Deadline | Reason::Idle => Code::DeadlineExceeded,
         Reason::Cancelled => Code::Cancelled,
         Reason::Draining | Reason::DeviceLost => Code::Unavailable,
+        Reason::CredentialsMissing | Reason::CredentialsInvalid | Reason::CredentialsExpired => {
+            Code::Unauthenticated
+        }
         Reason::AdminOnly | Reason::LocalOnly => Code::PermissionDenied,
         Reason::VerifyFailed => Code::DataLoss,
         Reason::Internal | Reason::LostTwice => Code::Internal,

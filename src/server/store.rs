@@ -179,15 +179,20 @@ impl Store for StoreService {
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
         use v1::release_request::Id;
-        call::run(&self.state, "release", request, async |_, request| {
-            match required("id", request.id)? {
-                Id::UploadId(id) => self.state.uploads.release(decode::upload_id(&id)?)?,
+        call::run(&self.state, "release", request, async |call, request| {
+            let released = match required("id", request.id)? {
+                Id::UploadId(id) => {
+                    self.state.uploads.release(decode::upload_id(&id)?)?;
+                    "upload"
+                }
                 Id::ObjectId(id) => {
                     let (id, state) = (decode::object_id(&id)?, self.state.clone());
                     let released = tokio::task::spawn_blocking(move || state.bases.release(id));
                     released.await.map_err(|_| Error::Internal("release panicked".into()))??;
+                    "bases"
                 }
-            }
+            };
+            tracing::info!(caller = %call.caller.subject, what = released, "released");
             Ok(v1::ReleaseResponse {})
         })
         .await

@@ -28,6 +28,8 @@ metrics! {
     JOBS_TOTAL Counter "capstan_jobs_total" "calls that ended, by operation and outcome",
     REJECTED_TOTAL Counter "capstan_rejected_total"
         "requests refused because a limit was reached, by limit",
+    REFUSED_CREDENTIALS_TOTAL Counter "capstan_refused_credentials_total"
+        "calls and connections refused because their caller is not known, by reason",
     BATCHED_JOBS_TOTAL Counter "capstan_batched_jobs_total"
         "MSMs computed in one batch with others over the same bases",
     PHASE_SECONDS Histogram "capstan_phase_seconds"
@@ -153,6 +155,11 @@ pub(crate) fn count_refusal(error: &Error) {
     if matches!(error, Error::Exhausted { .. }) || reason == Reason::ProgramTime {
         counter!(REJECTED_TOTAL, "limit" => reason.text()).increment(1);
     }
+}
+
+/// Counts a call whose credentials are missing, invalid or expired.
+pub(crate) fn count_refused_credentials(reason: Reason) {
+    counter!(REFUSED_CREDENTIALS_TOTAL, "reason" => reason.text()).increment(1);
 }
 
 /// Records the time of a job in `phase`: receive, queue, compute, verify or send.
@@ -289,6 +296,7 @@ mod tests {
         set_build_info("cpu", "2 threads");
         count_call("test", CallOutcome::Succeeded);
         count_refusal(&Error::Exhausted { limit: Limit::Jobs, retry_after: None });
+        count_refused_credentials(Reason::CredentialsExpired);
         count_batched_job(1);
         count_batched_job(3);
         record_phase("test", "compute", Duration::from_millis(20));
@@ -325,6 +333,7 @@ mod tests {
         for line in [
             r#"capstan_jobs_total{op="test",outcome="OK"} 1"#,
             r#"capstan_rejected_total{limit="JOBS"} "#,
+            r#"capstan_refused_credentials_total{reason="CREDENTIALS_EXPIRED"} 1"#,
             r#"capstan_phase_seconds_bucket{op="test",phase="compute",le="0.03"} 1"#,
             r#"capstan_modelled_time_ratio_bucket{engine="cpu",le="0.8"} 0"#,
             r#"capstan_modelled_time_ratio_bucket{engine="cpu",le="1"} 1"#,

@@ -14,7 +14,7 @@ use std::{
 
 use capstan::{
     config::{self, ByteSize, Config, ConfigProblem, SettingValues},
-    server::{Drainer, Engines, ServeError, Server, ServerSettings},
+    server::{Drainer, Engines, Reloader, ServeError, Server, ServerSettings},
     telemetry,
 };
 use engine::GpuLossHandler;
@@ -120,13 +120,19 @@ async fn serve(
     loss_handler: &GpuLossHandler,
 ) -> Result<(), u8> {
     let signals = StopSignals::listen().map_err(log_and_exit(SOFTWARE))?;
+    let hangups = signal(SignalKind::hangup()).map_err(log_and_exit(SOFTWARE))?;
     log_limits(&settings);
     let unix = settings.unix_socket.as_ref().map(|path| path.display().to_string());
     let server = Server::bind(settings, engines).await.map_err(|error| {
-        let code = if matches!(error, ServeError::Listen(_)) { UNAVAILABLE } else { SOFTWARE };
+        let code = match error {
+            ServeError::Listen(_) => UNAVAILABLE,
+            ServeError::Credentials(_) | ServeError::Exposed => CONFIG,
+            _ => SOFTWARE,
+        };
         log_and_exit(code)(error)
     })?;
     tokio::spawn(handle_signals(signals, server.drainer()));
+    tokio::spawn(handle_hangups(hangups, server.reloader()));
     loss_handler.arm(server.drainer());
     info!(tcp = server.tcp_address().map(field::display), unix, "ready");
     server.serve().await.map_err(log_and_exit(SOFTWARE))?;
@@ -140,6 +146,7 @@ fn log_limits(settings: &ServerSettings) {
         ?listen,
         ?unix_socket,
         tls = tls.is_some(),
+        authenticates = settings.authenticates(),
         ?data_dir,
         bytes_in_flight_max = %ByteSize(settings.bytes_in_flight_max),
         store_bytes_max = %ByteSize(settings.store_bytes_max),
@@ -148,11 +155,20 @@ fn log_limits(settings: &ServerSettings) {
         connections_max = settings.connections_max,
         "limits"
     );
-    if listen.is_some_and(|address| !address.ip().is_loopback()) && tls.is_none() {
+    let is_reachable = settings.listens_beyond_loopback();
+    if is_reachable && tls.is_none() && settings.authenticates() {
+        warn!(
+            "tokens and scalars are sent in plain text: set tls_certificate and tls_key, unless \
+             the network is trusted or a proxy terminates TLS"
+        );
+    } else if is_reachable && tls.is_none() {
         warn!("scalars are sent over the network in plain text: set tls_certificate and tls_key");
     }
+    if is_reachable && !settings.authenticates() {
+        warn!("insecure is on: everyone who can reach the listener may use this server");
+    }
     if listen.is_some() && settings.admin_over_tcp {
-        warn!("admin_over_tcp is on: anyone who can connect over TCP can drain this server");
+        warn!("admin_over_tcp is on: every caller over TCP can drain this server");
     }
 }
 
@@ -184,6 +200,13 @@ async fn handle_signals(mut signals: StopSignals, drainer: Drainer) {
     let signal = signals.next().await;
     warn!(signal, "exiting at once");
     std::process::exit(INTERRUPTED);
+}
+
+/// Reads certificates, tokens and keys again on each SIGHUP.
+async fn handle_hangups(mut hangups: Signal, reloader: Reloader) {
+    while hangups.recv().await.is_some() {
+        reloader.reload();
+    }
 }
 
 /// Disables core dumps, because memory holds witness data.
