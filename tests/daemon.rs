@@ -2,6 +2,9 @@
 
 #![cfg(all(feature = "client", feature = "server"))]
 
+#[path = "common/tls_files.rs"]
+mod tls_files;
+
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpStream},
@@ -23,6 +26,7 @@ use capstan::{
 };
 use futures_util::{StreamExt, stream};
 use rustix::process::{Pid, Signal, kill_process};
+use tls_files::CertifiedFiles;
 use tokio::runtime::Runtime;
 use tonic::transport::Endpoint;
 
@@ -275,6 +279,20 @@ fn a_hangup_signal_makes_it_read_tokens_again() {
     daemon.log.read_to_string(&mut rest).unwrap();
     assert!(![kept, revoked].iter().any(|token| rest.contains(token.text())), "{rest}");
     assert_eq!(daemon.wait(), Some(0));
+}
+
+#[test]
+fn connections_without_a_client_certificate_are_logged() {
+    let certified = CertifiedFiles::new("localhost");
+    let certificate = certified.files.certificate.to_str().unwrap();
+    let key = certified.files.key.to_str().unwrap();
+    let tls = ["--tls-certificate", certificate, "--tls-key", key, "--tls-client-ca", certificate];
+    let mut daemon = Daemon::without_metrics(&tls);
+    let target = daemon.target().replace("http://127.0.0.1", "https://localhost");
+    let client = Client::builder(target).ca_certificate(certified.certificate_pem.as_str());
+    assert!(Runtime::new().unwrap().block_on(client.connect()).is_err());
+    let line = until(&mut daemon.log, "refused a caller");
+    assert!(line.contains("WARN") && line.contains("remote=127.0.0.1:"), "{line}");
 }
 
 #[test]
