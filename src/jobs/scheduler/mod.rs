@@ -147,7 +147,11 @@ impl Scheduler {
         });
         let start = |name: String, run: fn(&SchedulerShared)| {
             let shared = shared.clone();
-            let started = thread::Builder::new().name(name).spawn(move || run(&shared));
+            // A panic outside of a job's step is reported by its hook. The thread goes on: without
+            // workers, jobs would wait forever while the server looks healthy.
+            let run_again =
+                move || while catch_unwind(AssertUnwindSafe(|| run(&shared))).is_err() {};
+            let started = thread::Builder::new().name(name).spawn(run_again);
             started.map_err(|error| Error::Internal(format!("cannot start a worker: {error}")))
         };
         for index in 0..workers.max(1) {
@@ -229,9 +233,7 @@ impl SchedulerShared {
                     job.job.fail(Error::Internal("a computed job has not ended".into()));
                 }
             };
-            // A panic of a destructor is reported by its hook, and must not end the only thread.
-            let deliver = || catch_unwind(AssertUnwindSafe(deliver));
-            let _delivered = MutexGuard::unlocked(&mut state, deliver);
+            MutexGuard::unlocked(&mut state, deliver);
         }
     }
 
