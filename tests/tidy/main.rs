@@ -3,6 +3,7 @@
 
 mod directions;
 mod phrases;
+mod shipping;
 mod source;
 mod types;
 
