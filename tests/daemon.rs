@@ -3,7 +3,7 @@
 #![cfg(all(feature = "client", feature = "server"))]
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpStream},
     process::{Child, ChildStderr, Command, Output, Stdio},
     thread::sleep,
@@ -18,7 +18,10 @@ use capstan::wire::v1::{
     program_ref, put_request::Message, run_request, step::Operation, store_client::StoreClient,
 };
 use futures_util::{StreamExt, stream};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    fs::{CWD, FileType, Mode, mknodat},
+    process::{Pid, Signal, kill_process},
+};
 use tokio::runtime::Runtime;
 use tonic::transport::Endpoint;
 
@@ -47,19 +50,26 @@ fn run(flags: &[&str]) -> FinishedDaemon {
 struct Daemon {
     child: Child,
     log: BufReader<ChildStderr>,
-    /// The log line that reports readiness.
-    ready_line: String,
+    /// The log line with the address.
+    listening_line: String,
 }
 
 impl Daemon {
     /// Starts a daemon on a free port and waits until it is ready.
     fn start(flags: &[&str]) -> Self {
+        let mut daemon = Self::listening(flags);
+        until(&mut daemon.log, "ready");
+        daemon
+    }
+
+    /// Starts a daemon on a free port and waits until it listens.
+    fn listening(flags: &[&str]) -> Self {
         let own = ["--listen", "127.0.0.1:0", "--threads", "1"];
         let mut child =
             capstand(&[&own[..], flags].concat()).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
-        let ready_line = until(&mut log, "ready");
-        Self { child, log, ready_line }
+        let listening_line = until(&mut log, "listening");
+        Self { child, log, listening_line }
     }
 
     /// Like [`Self::start`], without metrics.
@@ -68,7 +78,7 @@ impl Daemon {
     }
 
     fn target(&self) -> String {
-        let address = self.ready_line.split("tcp=").nth(1).unwrap().split_whitespace().next();
+        let address = self.listening_line.split("tcp=").nth(1).unwrap().split_whitespace().next();
         format!("http://{}", address.unwrap())
     }
 
@@ -197,18 +207,29 @@ async fn call_programs(target: String) {
     while answers.message().await.unwrap().is_some() {}
 }
 
-#[test]
-fn metrics_are_served_on_the_configured_address() {
-    // A loopback address made from the process id, so that the port is free.
+/// A loopback address made from the process id, so that the port is free. Tests take one each.
+fn metrics_address(port: u16) -> SocketAddr {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
-    let address = SocketAddr::from((Ipv4Addr::new(127, 64 + high, middle, low), 9464));
-    let daemon = Daemon::start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
-    Runtime::new().unwrap().block_on(call_programs(daemon.target()));
+    SocketAddr::from((Ipv4Addr::new(127, 64 + high, middle, low), port))
+}
+
+/// The answer of the listener for metrics.
+fn http(address: SocketAddr, request: &str) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(HANGING)).unwrap();
-    socket.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let request = format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     socket.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn metrics_are_served_on_the_configured_address() {
+    let address = metrics_address(9464);
+    let daemon = Daemon::start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
+    Runtime::new().unwrap().block_on(call_programs(daemon.target()));
+    let text = http(address, "GET /metrics");
     assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
     assert!(text.contains("capstan_build_info{"), "{text}");
     for op in ["put_program", "estimate", "run"] {
@@ -218,6 +239,73 @@ fn metrics_are_served_on_the_configured_address() {
     assert!(text.contains(r#"capstan_phase_seconds_count{op="run",phase="compute"} 1"#), "{text}");
     assert!(text.contains(r#"capstan_modelled_time_ratio_count{engine="cpu"} 1"#), "{text}");
     drop(daemon);
+}
+
+#[test]
+fn the_listener_for_metrics_tells_whether_the_daemon_is_alive_and_ready() {
+    let (address, folder) = (metrics_address(9465), tempfile::tempdir().unwrap());
+    let bases = folder.path().join("bases");
+    std::fs::create_dir(&bases).unwrap();
+    // The daemon waits at a pipe while it loads its data directory.
+    let pipe = bases.join("ff".repeat(32) + ".bases");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let metrics = address.to_string();
+    let data_dir = folder.path().to_str().unwrap();
+    let flags = ["--idle-timeout-ms", "3600000", "--drain-grace-s", "3600"];
+    let flags = [&flags[..], &["--data-dir", data_dir, "--metrics-listen", &metrics]].concat();
+    let mut daemon = Daemon::listening(&flags);
+    let is = |request: &str, status: &str, text: &str| {
+        let answer = http(address, request);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+        assert!(answer.ends_with(text), "{request}: {answer}");
+    };
+    is("GET /healthz", "200", "alive");
+    is("GET /readyz", "503", "loading stored bases");
+    is("GET /", "404", "");
+    is("POST /metrics", "405", "use GET");
+    drop(std::fs::File::options().write(true).open(&pipe).unwrap());
+    until(&mut daemon.log, "ready");
+    is("GET /readyz", "200", "ready");
+    is("HEAD /readyz", "200", "\r\n\r\n");
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(keep_busy(daemon.target()));
+    daemon.signal(Signal::TERM);
+    // The first line about it is written before the drain begins.
+    until(&mut daemon.log, "grace_ms");
+    is("GET /readyz", "503", "draining");
+    is("GET /healthz", "200", "alive");
+}
+
+#[test]
+fn silent_connections_to_the_listener_for_metrics_are_few_and_end() {
+    let address = metrics_address(9466);
+    let daemon = Daemon::start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
+    let files = format!("/proc/{}/fd", daemon.child.id());
+    let open = || std::fs::read_dir(&files).unwrap().count();
+    let before = open();
+    let mut silent: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for socket in &mut silent {
+        socket.set_read_timeout(Some(HANGING)).unwrap();
+        assert!(open() < before + 64, "the daemon keeps a descriptor for each of many peers");
+        let mut sink = Vec::new();
+        // A reset counts as well.
+        let ended = socket.read_to_end(&mut sink).map_err(|error| error.kind());
+        assert!(!matches!(ended, Err(ErrorKind::WouldBlock)), "a silent peer is kept");
+    }
+    assert!(http(address, "GET /metrics").starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn a_signal_ends_a_daemon_that_still_loads() {
+    let folder = tempfile::tempdir().unwrap();
+    let bases = folder.path().join("bases");
+    std::fs::create_dir(&bases).unwrap();
+    let pipe = bases.join("00".repeat(32) + ".bases");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let flags = ["--metrics-listen", "none", "--data-dir", folder.path().to_str().unwrap()];
+    let mut daemon = Daemon::listening(&flags);
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), Some(0));
 }
 
 #[test]

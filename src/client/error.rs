@@ -180,6 +180,7 @@ impl ClientError {
             Reason::ConnectionJobs,
             Reason::Uploads,
             Reason::Draining,
+            Reason::Loading,
         ];
         self.reason().is_some_and(|reason| refused.contains(&reason))
     }

@@ -28,6 +28,9 @@ pub enum Limit {
     /// Stored objects.
     #[error("the server's quota of stored bases (objects_max)")]
     Objects,
+    /// The disk with the data directory.
+    #[error("the disk with the server's data directory")]
+    Disk,
     /// Connections open at once.
     #[error("the server's connection quota (connections_max)")]
     Connections,
@@ -50,6 +53,7 @@ impl Limit {
             Self::Uploads => Reason::Uploads,
             Self::Store => Reason::Store,
             Self::Objects => Reason::Objects,
+            Self::Disk => Reason::DiskFull,
             Self::Connections => Reason::Connections,
             Self::Regions => Reason::Regions,
             Self::DeviceMemory => Reason::DeviceMemory,

@@ -90,6 +90,9 @@ pub enum Error {
     /// The server is shutting down.
     #[error("the server is draining and refuses new work: retry on another connection")]
     Draining,
+    /// The server has just started, and has not checked these bases yet.
+    #[error("the server is still loading these bases: retry later")]
+    Loading,
     /// The call is reserved for operators.
     #[error("not allowed over TCP: use the server's Unix socket, or configure admin_over_tcp")]
     AdminOnly,
@@ -333,6 +336,7 @@ impl Error {
             Self::Idle(_) => Reason::Idle,
             Self::Cancelled => Reason::Cancelled,
             Self::Draining => Reason::Draining,
+            Self::Loading => Reason::Loading,
             Self::AdminOnly => Reason::AdminOnly,
             Self::LocalOnly => Reason::LocalOnly,
             Self::DeviceLost => Reason::DeviceLost,

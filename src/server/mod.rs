@@ -11,6 +11,7 @@ mod estimate;
 mod housekeeping;
 mod import;
 mod listen;
+mod loading;
 mod msm;
 mod ntt;
 mod program_call;
@@ -42,6 +43,7 @@ pub use crate::exec::worker::{
     serve as serve_worker,
 };
 use futures_util::future::BoxFuture;
+pub use loading::Readiness;
 pub use serve_error::ServeError;
 pub use settings::ServerSettings;
 pub use state::Engines;
@@ -84,13 +86,14 @@ impl Drainer {
 }
 
 impl Server {
-    /// Opens the data directory, starts the workers, and listens.
+    /// Starts the workers, listens, and begins to load the data directory.
     ///
     /// Errors: see [`ServeError`].
     pub fn bind(settings: ServerSettings, engines: Engines) -> ServeFuture<Self> {
         Box::pin(async move {
             let state = Arc::new(ServerState::new(settings, engines)?);
             let listeners = Listeners::bind(&state.settings).await.map_err(ServeError::Listen)?;
+            loading::start(&state).map_err(ServeError::Thread)?;
             Ok(Self { state, listeners })
         })
     }
@@ -105,6 +108,11 @@ impl Server {
         Drainer(self.state.clone())
     }
 
+    /// A handle that tells whether this server is ready.
+    pub fn readiness(&self) -> Readiness {
+        Readiness { state: self.state.clone() }
+    }
+
     /// Serves until drained, by [`Drainer::drain`] or the Admin service.
     ///
     /// Errors: see [`ServeError`].
@@ -112,7 +120,9 @@ impl Server {
         Box::pin(async move {
             let Self { state, listeners } = self;
             let (health, health_service) = tonic_health::server::health_reporter();
-            routes::report(&health, ServingStatus::Serving).await;
+            let is_loaded = *state.is_loaded.borrow();
+            let status = if is_loaded { ServingStatus::Serving } else { ServingStatus::NotServing };
+            routes::report(&health, status).await;
             let mut servers = ServerTasks {
                 state: state.clone(),
                 routes: routes::routes(&state, health_service)?,
@@ -124,6 +134,11 @@ impl Server {
             let housekeeping = tokio::spawn(housekeeping::run(state.clone()));
             let regions = listeners.regions.clone();
             let regions = regions.map(|socket| tokio::spawn(regions::serve(socket, state.clone())));
+            let report_loaded = async {
+                loading::wait(&state).await;
+                routes::report(&health, ServingStatus::Serving).await;
+                std::future::pending::<std::convert::Infallible>().await
+            };
             let ended = tokio::select! {
                 grace = state.drain.wait_until_begun() => {
                     routes::report(&health, ServingStatus::NotServing).await;
@@ -137,11 +152,15 @@ impl Server {
                 }
                 Some(ended) = servers.running.join_next() => {
                     drop(serving);
+                    state.drain.begin(Duration::ZERO);
                     ended.unwrap_or(Ok(()))
                 }
+                never = report_loaded => match never {},
             };
             let _silent_connections = timeout(SHUTDOWN_LINGER, async {
                 while servers.running.join_next().await.is_some() {}
+                // It stops after the file that it reads, and lets the next server lock the folder.
+                loading::wait(&state).await;
             })
             .await;
             housekeeping.abort();

@@ -8,6 +8,9 @@ pub enum ServeError {
     /// The server cannot listen on an address.
     #[error("cannot listen on {0}")]
     Listen(io::Error),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
     /// The data directory cannot be used, or threads cannot be started.
     #[error(transparent)]
     Start(#[from] crate::error::Error),

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use tokio::sync::watch;
 use tracing::info;
 
 use super::{ServeError, ServerSettings, drain::Drain};
@@ -116,6 +117,8 @@ pub struct ServerState {
     pub scheduler: Scheduler,
     pub budget: Budget,
     pub bases: BasesStore,
+    /// True once the files of the data directory are loaded.
+    pub is_loaded: watch::Sender<bool>,
     /// Holds the payloads of uploads and results.
     pub payloads: PayloadPool,
     pub uploads: Uploads,
@@ -130,7 +133,7 @@ pub struct ServerState {
 }
 
 impl ServerState {
-    /// Opens the data directory and starts the workers.
+    /// Opens the data directory, without loading it, and starts the workers.
     pub fn new(settings: ServerSettings, engines: Engines) -> Result<Self, ServeError> {
         let (bytes_max, objects_max) = (settings.store_bytes_max, settings.objects_max.into());
         let Engines { executor, reason, pinned_bytes } = engines;
@@ -145,6 +148,7 @@ impl ServerState {
         pin(&payloads, &*executor, pinned_bytes as usize);
         Ok(Self {
             bases: BasesStore::open(bytes_max, objects_max, settings.data_dir.as_deref())?,
+            is_loaded: watch::Sender::new(false),
             compute: Arc::new(ComputeHost::new(executor)?),
             scheduler: Scheduler::new(workers, busy_poll)?,
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),

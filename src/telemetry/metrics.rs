@@ -1,12 +1,18 @@
-//! Serves metrics, and defines the name and meaning of each. Label values come from the server's
+//! Collects metrics, and defines the name and meaning of each. Label values come from the server's
 //! code and configuration only: callers cannot create time series.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{SocketAddr, TcpListener},
+    time::Duration,
+};
 
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
-use super::TelemetryError;
+use super::{
+    ReadinessCheck, TelemetryError,
+    http::{self, Endpoints},
+};
 use crate::{
     engine::GpuInfo,
     error::{Error, Reason},
@@ -107,18 +113,23 @@ impl CallOutcome {
     }
 }
 
-/// Serves metrics at `address` from its own thread. Must be called outside of async runtimes.
+/// Collects metrics, and serves them at `address` from a separate thread: metrics at `/metrics`,
+/// liveness at `/healthz`, `readiness` at `/readyz`.
 ///
-/// Errors: `Metrics` if the address cannot be bound, or on a second call.
-pub fn install_metrics(address: SocketAddr) -> Result<(), TelemetryError> {
+/// Errors: `MetricsListener` if the address cannot be bound; `Metrics` on a second call.
+pub fn install_metrics(
+    address: SocketAddr,
+    readiness: ReadinessCheck,
+) -> Result<(), TelemetryError> {
+    let failed = |error| TelemetryError::MetricsListener(address, error);
+    let listener = TcpListener::bind(address).map_err(failed)?;
     let phases = Matcher::Full(PHASE_SECONDS.to_owned());
     let errors = Matcher::Full(MODELLED_TIME_RATIO.to_owned());
-    PrometheusBuilder::new()
-        .with_http_listener(address)
+    let metrics = PrometheusBuilder::new()
         .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
         .and_then(|builder| builder.set_buckets_for_metric(errors, &MODELLED_TIME_RATIO_BUCKETS))
-        .and_then(PrometheusBuilder::install)
-        .map_err(|error| TelemetryError::Metrics(address, error))?;
+        .and_then(PrometheusBuilder::install_recorder)?;
+    http::start(listener, Endpoints { metrics, readiness }).map_err(failed)?;
     for &Metric { name, kind, help } in METRICS {
         match kind {
             MetricKind::Counter => describe_counter!(name, help),
@@ -258,7 +269,8 @@ pub(crate) fn metrics_of(work: impl FnOnce()) -> String {
 mod tests {
     use std::{
         io::{Read, Write},
-        net::{Ipv4Addr, TcpListener, TcpStream},
+        net::{Ipv4Addr, TcpStream},
+        sync::Arc,
     };
 
     use super::*;
@@ -280,12 +292,11 @@ mod tests {
         let own = Ipv4Addr::new(127, 64 + high, middle, low);
         let free = TcpListener::bind((own, 0)).unwrap();
         let address = free.local_addr().unwrap();
-        assert!(
-            matches!(install_metrics(address), Err(TelemetryError::Metrics(..))),
-            "bound a taken port"
-        );
+        let install = || install_metrics(address, Arc::new(|| Ok(())));
+        let taken = install();
+        assert!(matches!(taken, Err(TelemetryError::MetricsListener(..))), "bound a taken port");
         drop(free);
-        install_metrics(address).unwrap();
+        install().unwrap();
         set_build_info("cpu", "2 threads");
         count_call("test", CallOutcome::Succeeded);
         count_refusal(&Error::Exhausted { limit: Limit::Jobs, retry_after: None });
@@ -337,6 +348,6 @@ mod tests {
             assert!(text.contains(line), "{line} is not in:\n{text}");
         }
         assert!(text.contains(r#"engine="cpu""#), "{text}");
-        assert!(install_metrics(address).is_err(), "installed twice");
+        assert!(install().is_err(), "installed twice");
     }
 }

@@ -1,14 +1,18 @@
 //! Sets up logs and metrics.
 
+mod http;
 mod logs;
 mod metrics;
+mod throttle;
 
-use std::net::SocketAddr;
+use std::{io, net::SocketAddr};
 
 use metrics_exporter_prometheus::BuildError;
 use tracing_subscriber::{filter, util::TryInitError};
 
+pub(crate) use self::throttle::LogThrottle;
 pub use self::{
+    http::ReadinessCheck,
     logs::{LogFormat, install_logs},
     metrics::*,
 };
@@ -22,7 +26,10 @@ pub enum TelemetryError {
     /// The process has a log subscriber already.
     #[error("logs are set up already: {0}")]
     Installed(#[from] TryInitError),
-    /// The address cannot be bound, or metrics are set up already.
+    /// Metrics are set up already.
+    #[error("cannot collect metrics: {0}")]
+    Metrics(#[from] BuildError),
+    /// The address cannot be bound.
     #[error("cannot serve metrics at {0}: {1}")]
-    Metrics(SocketAddr, #[source] BuildError),
+    MetricsListener(SocketAddr, #[source] io::Error),
 }

@@ -9,12 +9,12 @@ use std::{
     io,
     panic::{self, PanicHookInfo},
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use capstan::{
     config::{self, ByteSize, Config, ConfigProblem, SettingValues},
-    server::{Drainer, Engines, ServeError, Server, ServerSettings},
+    server::{Drainer, Engines, Readiness, ServeError, Server, ServerSettings},
     telemetry,
 };
 use engine::GpuLossHandler;
@@ -22,6 +22,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use tokio::{
     runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
+    task::spawn_blocking,
 };
 use tracing::{error, field, info, warn};
 
@@ -35,8 +36,9 @@ const SOFTWARE: u8 = 70;
 const CONFIG: u8 = 78;
 /// Stopped by a second signal.
 const INTERRUPTED: i32 = 130;
-/// Open files other than connections and stored bases: listeners, the runtime's, the sockets of
-/// workers, two for each of 256 regions, and 64 connections that ask for regions.
+/// Open files other than connections and stored bases: listeners, the runtime's, connections for
+/// metrics, the sockets of workers, two for each of 256 regions, and 64 connections that ask for
+/// regions.
 const OTHER_FILES: u64 = 256 + 2 * 256 + 64;
 
 fn main() -> ExitCode {
@@ -87,18 +89,44 @@ fn run(config: Config) -> Result<(), u8> {
     panic::set_hook(Box::new(log_panic));
     disable_core_dumps();
     raise_file_limit(&config.server);
+    let readiness = Arc::<OnceLock<Readiness>>::default();
     if let Some(address) = config.metrics_listen {
+        let (readiness, gpus_min) = (readiness.clone(), config.cuda.devices_min);
+        let check = move || match readiness.get() {
+            Some(readiness) => readiness.check(gpus_min),
+            None => Err("starting".into()),
+        };
         // On a separate thread, so that metrics are served even if the runtime hangs.
-        telemetry::install_metrics(address).map_err(log_and_exit(UNAVAILABLE))?;
+        telemetry::install_metrics(address, Arc::new(check)).map_err(log_and_exit(UNAVAILABLE))?;
         info!(%address, "serving metrics");
     }
     let loss_handler = Arc::<GpuLossHandler>::default();
-    let engines = engines(&config, &loss_handler)?;
     let runtime = Runtime::new().map_err(log_and_exit(SOFTWARE))?;
-    let served = runtime.block_on(serve(config.server, engines, &loss_handler));
+    let served = runtime.block_on(start_and_serve(config, &loss_handler, &readiness));
     // Remaining blocking tasks must not delay the exit.
     runtime.shutdown_background();
     served.and_then(|()| loss_handler.exit_status())
+}
+
+/// Opens the engines, which takes seconds with GPUs, and serves. A signal ends the process
+/// meanwhile, too.
+async fn start_and_serve(
+    config: Config,
+    loss_handler: &Arc<GpuLossHandler>,
+    readiness: &OnceLock<Readiness>,
+) -> Result<(), u8> {
+    let mut signals = StopSignals::listen().map_err(log_and_exit(SOFTWARE))?;
+    let settings = config.server.clone();
+    let handler = loss_handler.clone();
+    let opening = spawn_blocking(move || engines(&config, &handler));
+    let engines = tokio::select! {
+        engines = opening => engines.map_err(log_and_exit(SOFTWARE))??,
+        signal = signals.next() => {
+            info!(signal, "stopped during the start");
+            return Ok(());
+        }
+    };
+    serve(settings, engines, signals, loss_handler, readiness).await
 }
 
 /// Creates the engines and logs which ones and why.
@@ -117,9 +145,10 @@ fn engines(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<Engine
 async fn serve(
     settings: ServerSettings,
     engines: Engines,
+    signals: StopSignals,
     loss_handler: &GpuLossHandler,
+    readiness: &OnceLock<Readiness>,
 ) -> Result<(), u8> {
-    let signals = StopSignals::listen().map_err(log_and_exit(SOFTWARE))?;
     log_limits(&settings);
     let unix = settings.unix_socket.as_ref().map(|path| path.display().to_string());
     let server = Server::bind(settings, engines).await.map_err(|error| {
@@ -128,7 +157,13 @@ async fn serve(
     })?;
     tokio::spawn(handle_signals(signals, server.drainer()));
     loss_handler.arm(server.drainer());
-    info!(tcp = server.tcp_address().map(field::display), unix, "ready");
+    let ready = readiness.get_or_init(|| server.readiness()).clone();
+    let tcp = server.tcp_address();
+    info!(tcp = tcp.map(field::display), unix, "listening");
+    tokio::spawn(async move {
+        ready.loaded().await;
+        info!(tcp = tcp.map(field::display), unix, "ready");
+    });
     server.serve().await.map_err(log_and_exit(SOFTWARE))?;
     info!("drained");
     Ok(())

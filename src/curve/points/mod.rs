@@ -77,13 +77,19 @@ macro_rules! curve_point {
 curve_point!(G1, Affine<g1::Config>, Projective<g1::Config>);
 curve_point!(G2, Affine<g2::Config>, Projective<g2::Config>);
 
+/// A hasher for the content hash of points: BLAKE3 over their Montgomery bytes, with a derived key
+/// per group.
+pub(crate) fn content_hasher(group: Group) -> blake3::Hasher {
+    blake3::Hasher::new_derive_key(match group {
+        Group::G1 => "capstan v1 bases g1",
+        Group::G2 => "capstan v1 bases g2",
+    })
+}
+
 /// The content hash of points: BLAKE3 over their Montgomery bytes, with a derived key per group.
 /// With the `server` feature it runs in parallel on the current rayon pool.
 pub fn content_hash<A: CurvePoint>(points: &[A]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new_derive_key(match A::GROUP {
-        Group::G1 => "capstan v1 bases g1",
-        Group::G2 => "capstan v1 bases g2",
-    });
+    let mut hasher = content_hasher(A::GROUP);
     let bytes = layout::points_as_bytes(points);
     #[cfg(feature = "server")]
     hasher.update_rayon(bytes);

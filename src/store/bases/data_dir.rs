@@ -7,7 +7,7 @@
 
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Write},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
 };
 
@@ -18,9 +18,9 @@ use crate::{
     curve::{
         G1Affine, G2Affine, Group,
         layout::points_as_bytes,
-        points::{Bases, PointEncoding, content_hash},
+        points::{Bases, PointEncoding, content_hasher},
     },
-    error::{Error, Result},
+    error::{Error, Limit, Result},
     region::PointsFile,
     wire::decode::{ObjectId, PayloadId},
 };
@@ -32,6 +32,8 @@ const MAGIC: [u8; 8] = *b"CAPSTAN\x01";
 const ENCODINGS: [PointEncoding; 3] =
     [PointEncoding::Compressed, PointEncoding::Uncompressed, PointEncoding::Montgomery];
 const RESERVED_BYTES: usize = 6;
+/// Bytes of a file that are read at a time to check its content.
+const READ_BYTES: u64 = 16 << 20;
 
 pub struct DataDir {
     folder: PathBuf,
@@ -97,6 +99,15 @@ fn io_error(what: &str) -> impl Fn(io::Error) -> Error {
     move |error| Error::Internal(format!("data directory: {what}: {}", error.kind()))
 }
 
+fn write_error(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Error::Exhausted { limit: Limit::Disk, retry_after: None }
+        }
+        _ => io_error("cannot be written")(error),
+    }
+}
+
 fn damaged(what: &str) -> Error {
     Error::Internal(format!("damaged file: {what}: remove it and put the bases again"))
 }
@@ -115,8 +126,18 @@ impl DataDir {
         Ok(disk)
     }
 
+    /// The files of bases, with their names in order.
     pub fn files(&self) -> Vec<PathBuf> {
-        self.with_extension(EXTENSION)
+        let mut files = self.with_extension(EXTENSION);
+        files.sort_unstable();
+        files
+    }
+
+    /// The object in a file; `None` if the file's name is no id.
+    pub fn id(path: &Path) -> Option<ObjectId> {
+        let mut id = [0; 32];
+        hex::decode_to_slice(path.file_stem()?.as_encoded_bytes(), &mut id).ok()?;
+        Some(ObjectId(id))
     }
 
     fn with_extension(&self, extension: &str) -> Vec<PathBuf> {
@@ -125,11 +146,13 @@ impl DataDir {
         paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect()
     }
 
-    fn path(&self, id: ObjectId) -> PathBuf {
+    pub fn path(&self, id: ObjectId) -> PathBuf {
         self.folder.join(hex::encode(id.0)).with_extension(EXTENSION)
     }
 
     /// Writes bases to disk and returns them with their points mapped.
+    ///
+    /// Errors: `Exhausted` if the disk is full; `Internal`.
     pub fn write(&self, bases: StoredBases) -> Result<StoredBases> {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -146,47 +169,51 @@ impl DataDir {
             })?;
             file.sync_all()?;
             fs::rename(&unfinished, &path)?;
-            File::open(&self.folder)?.sync_all()
+            self.sync()
         };
         // Frees the space: the disk may be full.
         let written = write().inspect_err(|_| _ = fs::remove_file(&unfinished));
-        written.map_err(io_error("cannot be written"))?;
+        written.map_err(write_error)?;
         let points = map(&path, bases.points.group(), bases.points.len() as u64)?;
         Ok(StoredBases { points, persisted: true, ..bases })
     }
 
+    /// Removes the file of an object, and does not return before it stays removed after a crash.
     pub fn remove(&self, id: ObjectId) -> Result<()> {
         match fs::remove_file(self.path(id)) {
             // Removed by hand: nothing is left to do.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(io_error("cannot be written")),
+            removed => removed.and_then(|()| self.sync()).map_err(io_error("cannot be written")),
         }
     }
 
-    /// Maps a file and checks its header, its length, and its content against its name. The points
-    /// were checked before they were written. `reserve` charges for the group and count.
+    /// Makes changes of names survive a crash.
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.folder)?.sync_all()
+    }
+
+    /// Checks the header of an object's file, its length, and its content against its name, and
+    /// maps it. The points were checked before they were written. `reserve` charges for the group
+    /// and count.
     ///
-    /// Errors: `Internal` if the file is damaged; those of `reserve`.
+    /// Errors: `Internal` if the file is damaged or cannot be read; those of `reserve`.
     pub fn load(
-        path: &Path,
+        &self,
+        id: ObjectId,
         reserve: impl FnOnce(Group, u64) -> Result<StoreCharge>,
     ) -> Result<StoredBases> {
+        let path = self.path(id);
         let mut header = [0; HEADER_BYTES];
-        let mut file = File::open(path).map_err(io_error("cannot be read"))?;
-        io::Read::read_exact(&mut file, &mut header)
-            .map_err(|_| damaged("shorter than a header"))?;
+        let mut file = File::open(&path).map_err(io_error("cannot be read"))?;
+        file.read_exact(&mut header).map_err(|_| damaged("shorter than a header"))?;
         let header = FileHeader::decode(&header).ok_or_else(|| damaged("invalid header"))?;
         let charge = reserve(header.group, header.count)?;
-        let points = map(path, header.group, header.count)?;
-        let id = match &points {
-            Bases::G1(points) => content_hash::<G1Affine>(points),
-            Bases::G2(points) => content_hash::<G2Affine>(points),
-        };
-        if path.file_stem().is_none_or(|stem| *stem != *hex::encode(id)) {
+        if hash_points(header.group, file).map_err(io_error("cannot be read"))? != id.0 {
             return Err(damaged("the content does not match the name"));
         }
+        let points = map(&path, header.group, header.count)?;
         let bases = StoredBases {
-            id: ObjectId(id),
+            id,
             points,
             infinities: header.infinities,
             payload: header.payload,
@@ -210,6 +237,17 @@ fn lock(data_dir: &Path) -> Result<File> {
     }
 }
 
+/// The content hash of the rest of a file. It is read and not mapped: an error of the disk is then
+/// an error of this file, while a mapping would end the process.
+fn hash_points(group: Group, mut file: File) -> io::Result<[u8; 32]> {
+    let (mut hasher, mut piece) = (content_hasher(group), Vec::new());
+    while (&mut file).take(READ_BYTES).read_to_end(&mut piece)? > 0 {
+        hasher.update_rayon(&piece);
+        piece.clear();
+    }
+    Ok(hasher.finalize().into())
+}
+
 fn map(path: &Path, group: Group, count: u64) -> Result<Bases> {
     // The file belongs to this server and never changes once it has its name: it is written under
     // a temporary name, renamed when complete, and only ever unlinked. No other program may write
@@ -220,4 +258,18 @@ fn map(path: &Path, group: Group, count: u64) -> Result<Bases> {
         return Err(damaged("wrong length"));
     }
     mapped.into_bases(group).map_err(|_| damaged("wrong length"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_an_exhausted_limit() {
+        let full = Error::Exhausted { limit: Limit::Disk, retry_after: None };
+        assert_eq!(write_error(io::ErrorKind::StorageFull.into()), full);
+        assert_eq!(write_error(io::ErrorKind::QuotaExceeded.into()), full);
+        let refused = write_error(io::ErrorKind::PermissionDenied.into());
+        assert!(matches!(refused, Error::Internal(_)), "{refused}");
+    }
 }

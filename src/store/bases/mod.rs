@@ -3,7 +3,11 @@
 mod data_dir;
 mod object;
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    path::Path,
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
 
@@ -23,6 +27,8 @@ const OBJECT_BYTES_MIN: u64 = 4096;
 pub struct BasesStore {
     /// Each change is one insertion or removal, so a panic leaves a consistent state.
     state: Mutex<BasesIndex>,
+    /// Held while a file and its entry in the index change, so that they agree for every caller.
+    files: Mutex<()>,
     byte_limit: Arc<Quota>,
     object_limit: Arc<Quota>,
     disk: Option<DataDir>,
@@ -33,26 +39,99 @@ struct BasesIndex {
     objects: HashMap<ObjectId, Arc<StoredBases>>,
     /// Payloads received, so that a second `Put` of the same one needs no upload.
     by_payload: HashMap<PayloadId, ObjectId>,
+    /// Files that are not in `objects`.
+    unloaded: HashMap<ObjectId, UnloadedFile>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UnloadedFile {
+    /// Will be loaded.
+    Waiting,
+    /// Damaged, or above a limit. It can be released.
+    Skipped,
+}
+
+impl BasesIndex {
+    /// Inserts bases, unless persisted ones with the same id are present. Returns those that are
+    /// stored now.
+    fn insert(&mut self, bases: Arc<StoredBases>) -> Arc<StoredBases> {
+        if let Some(payload) = bases.payload {
+            self.by_payload.insert(payload, bases.id);
+        }
+        if bases.persisted {
+            self.unloaded.remove(&bases.id);
+        }
+        match self.objects.entry(bases.id) {
+            Entry::Occupied(held) if held.get().persisted || !bases.persisted => held.get().clone(),
+            entry => entry.insert_entry(bases).get().clone(),
+        }
+    }
+
+    fn remove(&mut self, id: ObjectId) -> Option<Arc<StoredBases>> {
+        self.by_payload.retain(|_, object| *object != id);
+        self.objects.remove(&id)
+    }
 }
 
 impl BasesStore {
-    /// Opens a store of at most `bytes_max` in `objects_max` objects and loads the files in
-    /// `data_dir`. A file that is damaged or exceeds a limit is logged and skipped.
+    /// Opens a store of at most `bytes_max` in `objects_max` objects. [`Self::load`] loads the
+    /// files in `data_dir`.
     pub fn open(bytes_max: u64, objects_max: u64, data_dir: Option<&Path>) -> Result<Self> {
-        let store = Self {
-            state: Mutex::default(),
-            byte_limit: Quota::new(Limit::Store, bytes_max),
-            object_limit: Quota::new(Limit::Objects, objects_max),
-            disk: data_dir.map(DataDir::open).transpose()?,
-        };
-        for path in store.disk.iter().flat_map(DataDir::files) {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            match DataDir::load(&path, |group, count| store.reserve(group, count)) {
-                Ok(bases) => drop(store.add(bases)),
-                Err(error) => tracing::warn!(file = name, %error, "skipped a file of stored bases"),
+        let disk = data_dir.map(DataDir::open).transpose()?;
+        let mut index = BasesIndex::default();
+        for path in disk.iter().flat_map(DataDir::files) {
+            match DataDir::id(&path) {
+                Some(id) => _ = index.unloaded.insert(id, UnloadedFile::Waiting),
+                None => tracing::warn!(file = ?path.file_name(), "the name of a file is no id"),
             }
         }
-        Ok(store)
+        Ok(Self {
+            state: Mutex::new(index),
+            files: Mutex::default(),
+            byte_limit: Quota::new(Limit::Store, bytes_max),
+            object_limit: Quota::new(Limit::Objects, objects_max),
+            disk,
+        })
+    }
+
+    /// Loads the files of the data directory one after the other, which blocks. Each object is
+    /// served once its file is checked. A file that is damaged or exceeds a limit is logged and
+    /// skipped. Returns early when `must_stop`.
+    pub fn load(&self, must_stop: impl Fn() -> bool) {
+        let Some(disk) = &self.disk else { return };
+        let mut waiting: Vec<_> = self.state.lock().unloaded.keys().copied().collect();
+        waiting.sort_unstable_by_key(|id| id.0);
+        for id in waiting {
+            if must_stop() {
+                return;
+            }
+            let is_waiting =
+                |state: &BasesIndex| state.unloaded.get(&id) == Some(&UnloadedFile::Waiting);
+            if !is_waiting(&self.state.lock()) {
+                // Released, or put again meanwhile.
+                continue;
+            }
+            match disk.load(id, |group, count| self.reserve(group, count)) {
+                Ok(bases) => {
+                    let mut state = self.state.lock();
+                    if is_waiting(&state) {
+                        let _stored = state.insert(Arc::new(bases));
+                    }
+                }
+                Err(error) => {
+                    let file = hex::encode(id.0);
+                    tracing::warn!(file, %error, "skipped a file of stored bases");
+                    if let Some(file) = self.state.lock().unloaded.get_mut(&id) {
+                        *file = UnloadedFile::Skipped;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether files of the data directory wait to be loaded.
+    pub fn is_loading(&self) -> bool {
+        self.state.lock().unloaded.values().any(|file| *file == UnloadedFile::Waiting)
     }
 
     pub fn has_disk(&self) -> bool {
@@ -82,15 +161,18 @@ impl BasesStore {
     /// already, returns the stored ones, unless they must still be written to disk. `charge` is
     /// held as long as the points are in use.
     ///
-    /// Errors: `NoDataDir`; `Internal` if writing fails.
+    /// Errors: `NoDataDir`; `Exhausted` if the disk is full; `Internal` if writing fails.
     pub fn insert(
         &self,
         bases: StoredBases,
         charge: StoreCharge,
         persist: bool,
     ) -> Result<Arc<StoredBases>> {
+        let _files = persist.then(|| self.files.lock());
         if let Some(held) = self.get(bases.id).ok().filter(|held| held.persisted || !persist) {
-            self.remember_payload(bases.payload, held.id);
+            if let Some(payload) = bases.payload {
+                self.state.lock().by_payload.insert(payload, held.id);
+            }
             return Ok(held);
         }
         let bases = match (persist, &self.disk) {
@@ -98,24 +180,16 @@ impl BasesStore {
             (true, None) => return Err(Error::NoDataDir),
             (false, _) => bases,
         };
-        Ok(self.add(bases.with_charge(charge)))
+        Ok(self.state.lock().insert(Arc::new(bases.with_charge(charge))))
     }
 
-    fn add(&self, bases: StoredBases) -> Arc<StoredBases> {
-        let bases = Arc::new(bases);
-        self.remember_payload(bases.payload, bases.id);
-        self.state.lock().objects.insert(bases.id, bases.clone());
-        bases
-    }
-
-    fn remember_payload(&self, payload: Option<PayloadId>, id: ObjectId) {
-        if let Some(payload) = payload {
-            self.state.lock().by_payload.insert(payload, id);
-        }
-    }
-
+    /// Errors: `NotFound`; `Loading` if they may be in a file that is not loaded yet.
     pub fn get(&self, id: ObjectId) -> Result<Arc<StoredBases>> {
-        self.state.lock().objects.get(&id).cloned().ok_or(Error::NotFound)
+        let state = self.state.lock();
+        state.objects.get(&id).cloned().ok_or_else(|| match state.unloaded.get(&id) {
+            Some(UnloadedFile::Waiting) => Error::Loading,
+            Some(UnloadedFile::Skipped) | None => Error::NotFound,
+        })
     }
 
     pub fn by_payload(&self, payload: &PayloadId) -> Result<Arc<StoredBases>> {
@@ -126,7 +200,8 @@ impl BasesStore {
 
     /// `length` points of the bases named `id` from `offset` on; `None` means all of them.
     ///
-    /// Errors: `NotFound`; `Mismatch` if they are not of `group`; `Invalid` if out of range.
+    /// Errors: those of [`Self::get`]; `Mismatch` if they are not of `group`; `Invalid` if out of
+    /// range.
     pub fn points(
         &self,
         id: ObjectId,
@@ -157,15 +232,20 @@ impl BasesStore {
     }
 
     /// Removes bases, on disk too, which blocks. Running jobs keep the points that they use.
+    ///
+    /// Errors: `NotFound`; `Internal` if the file cannot be removed.
     pub fn release(&self, id: ObjectId) -> Result<()> {
-        let bases = {
+        let _files = self.disk.as_ref().map(|_| self.files.lock());
+        let (removed, unloaded) = {
             let mut state = self.state.lock();
-            let bases = state.objects.remove(&id).ok_or(Error::NotFound)?;
-            state.by_payload.retain(|_, object| *object != id);
-            bases
+            (state.remove(id), state.unloaded.remove(&id))
         };
+        if removed.is_none() && unloaded.is_none() {
+            return Err(Error::NotFound);
+        }
+        let is_on_disk = unloaded.is_some() || removed.is_some_and(|bases| bases.persisted);
         match &self.disk {
-            Some(disk) if bases.persisted => disk.remove(id),
+            Some(disk) if is_on_disk => disk.remove(id),
             _ => Ok(()),
         }
     }
