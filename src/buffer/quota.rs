@@ -29,10 +29,6 @@ impl Quota {
         self.used.load(Ordering::Relaxed)
     }
 
-    pub fn max(&self) -> u64 {
-        self.max
-    }
-
     /// Takes `amount` until the permit is dropped.
     ///
     /// Errors: `Exhausted`, without a retry time if `amount` exceeds the limit.

@@ -1,10 +1,10 @@
-//! Connections, each with its own budget and a timeout for the handshake.
+//! Connections, each with its own budget, a timeout for the handshake and a limited life.
 
 use std::{
-    io,
+    fmt, io,
+    net::SocketAddr,
     pin::Pin,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use tokio::{
@@ -16,13 +16,32 @@ use tonic::{
     transport::server::{Connected, TlsConnectInfo},
 };
 
-use crate::{buffer::QuotaPermit, jobs::Budget};
+use super::{
+    connection_calls::{ConnectionCalls, ConnectionTimer},
+    connection_limits::ConnectionPermit,
+    settings::ServerSettings,
+};
+use crate::jobs::Budget;
 
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub budget: Budget,
     /// The user who connected over the Unix socket; `None` for TCP.
     pub local_user: Option<u32>,
+    /// `None` over the Unix socket.
+    pub address: Option<SocketAddr>,
+    pub calls: ConnectionCalls,
+}
+
+/// For logs.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.address, self.local_user) {
+            (Some(address), _) => address.fmt(f),
+            (None, Some(user)) => write!(f, "local user {user}"),
+            (None, None) => f.write_str("unknown"),
+        }
+    }
 }
 
 impl Peer {
@@ -41,7 +60,8 @@ pub struct LimitedConnection<S> {
     peer: Peer,
     /// `None` once the preface is received.
     preface: Option<PendingPreface>,
-    _permit: QuotaPermit,
+    timer: ConnectionTimer,
+    _permit: ConnectionPermit,
 }
 
 /// A preface that is not complete. hyper waits for it forever, so silent peers could take all
@@ -52,11 +72,14 @@ struct PendingPreface {
 }
 
 impl<S> LimitedConnection<S> {
-    /// Wraps an accepted socket, whose peer must send the preface within `handshake_timeout`.
-    pub fn new(socket: S, peer: Peer, permit: QuotaPermit, handshake_timeout: Duration) -> Self {
-        let timeout = Box::pin(sleep(handshake_timeout));
+    /// Wraps an accepted socket, whose peer must send the preface within the handshake timeout.
+    pub fn new(socket: S, peer: Peer, permit: ConnectionPermit, settings: &ServerSettings) -> Self {
+        let timeout = Box::pin(sleep(settings.handshake_timeout));
         let preface = Some(PendingPreface { missing_bytes: PREFACE_BYTES, timeout });
-        Self { socket, peer, preface, _permit: permit }
+        // A connection that takes no more calls may finish those that it has.
+        let age_max = 2 * settings.connection_age_max;
+        let timer = ConnectionTimer::new(peer.calls.clone(), settings.connection_idle_max, age_max);
+        Self { socket, peer, preface, timer, _permit: permit }
     }
 }
 
@@ -76,7 +99,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for LimitedConnection<S> {
     ) -> Poll<io::Result<()>> {
         let filled = buffer.filled().len();
         let read = Pin::new(&mut self.socket).poll_read(context, buffer);
-        let Some(preface) = &mut self.preface else { return read };
+        let Some(preface) = &mut self.preface else {
+            return if read.is_pending() { self.timer.poll(context) } else { read };
+        };
         if read.is_pending() {
             ready!(preface.timeout.as_mut().poll(context));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));

@@ -17,7 +17,10 @@ use tonic::{
 };
 use tower::Service;
 
-use super::{call::Deadline, drain::TrackedBody, state::ServerState, streamed_body, unary_body};
+use super::{
+    call::Deadline, connection::Peer, drain::TrackedBody, state::ServerState, streamed_body,
+    unary_body,
+};
 use crate::error::Error;
 
 /// The maximum time by which a handler's deadline precedes tonic's.
@@ -54,8 +57,9 @@ where
             .path()
             .starts_with(DRAINED_PATH_PREFIX)
             .then(|| self.state.drain.begin_call());
+        let open = Peer::of(request.extensions()).map(|peer| peer.calls.begin());
         let until_sent = |response: Response<Body>| {
-            response.map(|body| Body::new(TrackedBody { body, _call: busy }))
+            response.map(|body| Body::new(TrackedBody { body, _call: busy, _open: open }))
         };
         // Handlers of streamed requests time messages themselves.
         let mut request = match streamed_body::is_streamed(&request) {

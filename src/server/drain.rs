@@ -15,6 +15,8 @@ use http_body::{Frame, SizeHint};
 use tokio::sync::watch;
 use tonic::{Status, body::Body};
 
+use super::connection_calls::OpenCall;
+
 #[derive(Default)]
 pub struct Drain {
     /// The grace period, once draining has begun.
@@ -36,6 +38,8 @@ pub struct TrackedBody {
     pub body: Body,
     /// `Some` if a drain waits for this call.
     pub _call: Option<CallGuard>,
+    /// Keeps the connection from being idle.
+    pub _open: Option<OpenCall>,
 }
 
 impl http_body::Body for TrackedBody {

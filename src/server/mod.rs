@@ -5,6 +5,8 @@ mod call;
 mod call_record;
 mod compute;
 mod connection;
+mod connection_calls;
+mod connection_limits;
 mod deadline;
 mod drain;
 mod estimate;

@@ -41,8 +41,14 @@ pub struct ServerSettings {
     pub store_bytes_max: u64,
     /// Stored bases, objects.
     pub objects_max: u32,
-    /// Connections open at once.
+    /// Connections open at once. If there is a Unix socket, TCP peers get 15/16 of them.
     pub connections_max: u32,
+    /// Connections open at once from one address.
+    pub connections_per_address_max: u32,
+    /// Time after which a connection without a call is closed.
+    pub connection_idle_max: Duration,
+    /// Time after which a connection takes no more calls. It is closed after twice this time.
+    pub connection_age_max: Duration,
     /// HTTP/2 streams open at once on one connection.
     pub streams_per_connection_max: u32,
     /// Time without enough data after which a sender is cut off, or an unfinished upload dropped.
@@ -97,6 +103,9 @@ impl Default for ServerSettings {
             store_bytes_max: 8 * GIB,
             objects_max: 16_384,
             connections_max: 1024,
+            connections_per_address_max: 512,
+            connection_idle_max: Duration::from_secs(600),
+            connection_age_max: Duration::from_secs(3600),
             streams_per_connection_max: 64,
             idle_timeout: Duration::from_secs(10),
             handshake_timeout: Duration::from_secs(5),

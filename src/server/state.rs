@@ -5,14 +5,16 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::watch;
 use tracing::info;
 
-use super::{ServeError, ServerSettings, drain::Drain};
+use super::{
+    ServeError, ServerSettings, connection_limits::ConnectionLimits, drain::Drain,
+};
 use crate::{
-    buffer::{PayloadPool, Quota, Wiper},
+    buffer::{PayloadPool, Wiper},
     engine::{
         DeviceInfo, MsmNttEngine,
         cpu::{ArkworksEngine, CpuEngine},
     },
-    error::{Error, Limit},
+    error::Error,
     exec::{BusyPoll, Executor, HostExecutor},
     jobs::{Budget, ComputeHost, Scheduler},
     store::{BasesStore, ProgramStore, Regions, Uploads},
@@ -126,7 +128,7 @@ pub struct ServerState {
     pub regions: Regions,
     /// Separate from the wiper of payloads, which must not wait for regions.
     pub region_wiper: Wiper,
-    pub connections: Arc<Quota>,
+    pub connections: ConnectionLimits,
     pub drain: Drain,
     pub started: Instant,
     pub engine_reason: String,
@@ -157,7 +159,7 @@ impl ServerState {
             region_wiper: Wiper::default(),
             payloads,
             programs: ProgramStore::default(),
-            connections: Quota::new(Limit::Connections, settings.connections_max.into()),
+            connections: ConnectionLimits::new(&settings),
             drain: Drain::default(),
             started: Instant::now(),
             engine_reason: reason,

@@ -179,13 +179,15 @@ impl Store for StoreService {
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
         use v1::release_request::Id;
-        call::run(&self.state, "release", request, async |_, request| {
+        call::run(&self.state, "release", request, async |call, request| {
             match required("id", request.id)? {
                 Id::UploadId(id) => self.state.uploads.release(decode::upload_id(&id)?)?,
                 Id::ObjectId(id) => {
                     let (id, state) = (decode::object_id(&id)?, self.state.clone());
                     let released = tokio::task::spawn_blocking(move || state.bases.release(id));
                     released.await.map_err(|_| Error::Internal("release panicked".into()))??;
+                    let object = hex::encode(id.0);
+                    tracing::info!(peer = %call.peer, object, "bases released");
                 }
             }
             Ok(v1::ReleaseResponse {})
