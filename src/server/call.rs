@@ -14,6 +14,9 @@ use crate::{
     wire::decode::VectorUploadHeader,
 };
 
+/// Bytes of a message that need no budget, so that `GetInfo` works on a full server.
+pub const UNCOUNTED_BYTES: u64 = 16 << 10;
+
 /// A request extension: when the caller stops waiting.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(pub Instant);
@@ -76,6 +79,14 @@ impl CallContext {
             return Err(Error::Draining);
         }
         admit(self.budgets(), bytes, jobs).inspect_err(telemetry::count_refusal)
+    }
+
+    /// Takes bytes for a message from the budgets, also while the server drains.
+    ///
+    /// Errors: `Exhausted`.
+    pub fn admit_message(&self, bytes: u64) -> Result<AdmissionPermit> {
+        let bytes = if bytes > UNCOUNTED_BYTES { bytes } else { 0 };
+        admit(self.budgets(), bytes, 0).inspect_err(telemetry::count_refusal)
     }
 
     /// Queues a job at once. Dropping the ticket cancels it.

@@ -19,7 +19,7 @@ use tower::Service;
 
 use super::{
     call::Deadline, connection::Peer, drain::TrackedBody, state::ServerState, streamed_body,
-    unary_body,
+    unary_body, unread_responses::ResponsePermit,
 };
 use crate::error::Error;
 
@@ -58,8 +58,13 @@ where
             .starts_with(DRAINED_PATH_PREFIX)
             .then(|| self.state.drain.begin_call());
         let open = Peer::of(request.extensions()).map(|peer| peer.calls.begin());
-        let until_sent = |response: Response<Body>| {
-            response.map(|body| Body::new(TrackedBody { body, _call: busy, _open: open }))
+        let state = self.state.clone();
+        let until_sent = move |mut response: Response<Body>| {
+            let permit = response.extensions_mut().remove::<ResponsePermit>();
+            response.map(|body| {
+                let body = state.unread.add(body, permit);
+                Body::new(TrackedBody { body, _call: busy, _open: open })
+            })
         };
         // Handlers of streamed requests time messages themselves.
         let mut request = match streamed_body::is_streamed(&request) {

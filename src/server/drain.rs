@@ -13,9 +13,9 @@ use std::{
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::sync::watch;
-use tonic::{Status, body::Body};
+use tonic::Status;
 
-use super::connection_calls::OpenCall;
+use super::{connection_calls::OpenCall, unread_responses::DroppableBody};
 
 #[derive(Default)]
 pub struct Drain {
@@ -35,7 +35,7 @@ pub struct CallGuard(Arc<CallsInProgress>);
 
 /// A response body. Its call is in progress until the transport has all of it.
 pub struct TrackedBody {
-    pub body: Body,
+    pub body: DroppableBody,
     /// `Some` if a drain waits for this call.
     pub _call: Option<CallGuard>,
     /// Keeps the connection from being idle.

@@ -36,6 +36,7 @@ fn tick(state: &ServerState, ticks: u32) {
     if swept > 0 {
         tracing::info!(swept, "dropped idle uploads");
     }
+    state.unread.drop_idle(settings.idle_timeout);
     state.regions.drop_unmapped();
     telemetry::set_queued_jobs(state.scheduler.queued() as u64);
     let (in_flight, spare) = (state.budget.bytes.used(), state.payloads.spare_bytes());

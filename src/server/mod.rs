@@ -36,6 +36,7 @@ mod streamed_body;
 mod streamed_uploads;
 mod tls;
 mod unary_body;
+mod unread_responses;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

@@ -7,6 +7,7 @@ use tracing::info;
 
 use super::{
     ServeError, ServerSettings, connection_limits::ConnectionLimits, drain::Drain,
+    unread_responses::UnreadResponses,
 };
 use crate::{
     buffer::{PayloadPool, Wiper},
@@ -130,6 +131,7 @@ pub struct ServerState {
     pub region_wiper: Wiper,
     pub connections: ConnectionLimits,
     pub drain: Drain,
+    pub unread: UnreadResponses,
     pub started: Instant,
     pub engine_reason: String,
 }
@@ -161,6 +163,7 @@ impl ServerState {
             programs: ProgramStore::default(),
             connections: ConnectionLimits::new(&settings),
             drain: Drain::default(),
+            unread: UnreadResponses::default(),
             started: Instant::now(),
             engine_reason: reason,
             settings,

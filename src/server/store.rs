@@ -12,6 +12,7 @@ use super::{
     response_queue::ResponseStream,
     state::ServerState,
     streamed_body,
+    unread_responses::ResponsePermit,
 };
 use crate::{
     buffer::UploadBuffer,
@@ -20,6 +21,7 @@ use crate::{
     store::{StoredBases, UploadHeader, UploadOutcome},
     wire::{
         decode::{self, ProgramName, required},
+        encoded_bytes,
         v1::{self, store_server::Store},
     },
 };
@@ -64,7 +66,7 @@ impl Store for StoreService {
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "put", request, async |call, mut stream| {
             let idle = call.state.settings.idle_timeout;
-            let first = receive::next_message(&mut stream, idle).await?;
+            let first = receive::first_message(&call, &mut stream).await?;
             let header = match first.and_then(|first| first.message) {
                 Some(Message::Bases(bases)) => UploadHeader::Bases(decode::bases_upload(bases)?),
                 Some(Message::Vector(vector)) => {
@@ -118,7 +120,7 @@ impl Store for StoreService {
                 Id::ObjectId(id) => stored(bases.get(decode::object_id(&id)?)?),
                 Id::Payload(id) => stored(bases.by_payload(&decode::payload_id(&id)?)?),
                 Id::UploadId(id) => {
-                    let upload = uploads.get(decode::upload_id(&id)?)?;
+                    let upload = uploads.look_up(decode::upload_id(&id)?)?;
                     match &upload.header {
                         UploadHeader::Vector(vector) if upload.payload.is_complete() => {
                             Found::Object(response::vector_object(vector))
@@ -136,14 +138,23 @@ impl Store for StoreService {
         &self,
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
-        call::run(&self.state, "list", request, async |_, request| {
+        let mut permit = None;
+        let listed = call::run(&self.state, "list", request, async |call, request| {
             let wanted = request.group.map(|group| decode::group("group", group)).transpose()?;
             let of = |group: Group| wanted.is_none_or(|wanted| wanted == group);
             let all = self.state.bases.list();
             let bases = all.iter().filter(|bases| of(bases.points.group()));
-            Ok(v1::ListResponse { bases: bases.map(|bases| response::bases(bases)).collect() })
-        })
-        .await
+            let list =
+                v1::ListResponse { bases: bases.map(|bases| response::bases(bases)).collect() };
+            let _permit = call.admit_message(encoded_bytes(&list))?.into();
+            permit = Some(ResponsePermit { _permit });
+            Ok(list)
+        });
+        let mut listed = listed.await?;
+        if let Some(permit) = permit {
+            listed.extensions_mut().insert(permit);
+        }
+        Ok(listed)
     }
 
     async fn put_program(

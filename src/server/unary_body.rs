@@ -13,18 +13,12 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, body::Body, codegen::http::Request};
 
-use super::{connection::Peer, receive::IDLE_MIN_BYTES, state::ServerState};
+use super::{call::UNCOUNTED_BYTES, connection::Peer, receive::IDLE_MIN_BYTES, state::ServerState};
 use crate::{
     error::Error,
     jobs::{AdmissionPermit, admit},
     telemetry,
 };
-
-/// A streaming method whose clients may be idle.
-const REFLECTION: &str = "/ServerReflectionInfo";
-
-/// Bytes of a message that need no budget, so that `GetInfo` works on a full server.
-const UNCOUNTED_BYTES: u64 = 16 << 10;
 
 /// A body that fails with `Idle` if its sender is too slow, and with `Exhausted` if the budgets are
 /// full. Its permits are released when the handler begins, which takes its own.
@@ -40,9 +34,6 @@ struct LimitedBody {
 }
 
 pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<Body> {
-    if request.uri().path().ends_with(REFLECTION) {
-        return request;
-    }
     let (peer, state) = (Peer::of(request.extensions()).cloned(), state.clone());
     let timer = Box::pin(sleep(state.settings.idle_timeout));
     request.map(|body| {

@@ -25,10 +25,9 @@ pub use message_reader::{DecodedMessage, MessageReader};
 #[cfg(feature = "client")]
 pub(crate) use outgoing_frames::{ChunkMessage, OutgoingFrames};
 
-/// Bytes of a program in a request.
-#[cfg(feature = "client")]
-pub(crate) fn encoded_bytes(program: &v1::Program) -> u64 {
-    prost::Message::encoded_len(program) as u64
+/// Bytes of a message or a part of one.
+pub(crate) fn encoded_bytes(message: &impl DecodedMessage) -> u64 {
+    message.encoded_len() as u64
 }
 
 // Payloads may be secret witness data: `Debug` prints their sizes only.

@@ -337,6 +337,16 @@ impl Uploads {
         self.slots.acquire(1).inspect_err(telemetry::count_refusal)
     }
 
+    /// Like [`Self::get`], but asking for a complete vector does not keep it: who uses it does.
+    pub fn look_up(&self, id: UploadId) -> Result<Arc<StoredUpload>> {
+        let upload = self.by_id.lock().get(&id).cloned().ok_or(Error::NotFound)?;
+        if !upload.payload.is_complete() {
+            // Its sender is about to resume it.
+            upload.streams.lock().last_use = Instant::now();
+        }
+        Ok(upload)
+    }
+
     /// Resets the idle time.
     pub fn get(&self, id: UploadId) -> Result<Arc<StoredUpload>> {
         let upload = self.by_id.lock().get(&id).cloned().ok_or(Error::NotFound)?;
