@@ -190,8 +190,8 @@ fn a_lost_gpu_ends_a_daemon_without_workers() {
         println!("skipped: faults are not injected into a GPU");
         return;
     }
-    // The self-test launches it twice.
-    let env = [("EMU_FAULT", "g1_check_points:3:700")];
+    // The self-test launches it three times.
+    let env = [("EMU_FAULT", "g1_check_points:4:700")];
     let (mut child, address) = start(&["--engine", "cuda", "--gpu-isolation", "none"], &env);
     let client = BlockingClient::connect(address).unwrap();
     let bytes = points::encode(PointEncoding::Montgomery, &points_for_the_gpu());
@@ -199,6 +199,22 @@ fn a_lost_gpu_ends_a_daemon_without_workers() {
     let put = client.put_encoded(Group::G1, PointEncoding::Montgomery, &bytes, options);
     assert!(put.is_err(), "a lost device returned a result");
     assert_eq!(child.wait().unwrap().code(), Some(70));
+}
+
+/// One transient fault must not stay in stored bases for good.
+#[test]
+fn points_that_a_gpu_decodes_wrong_are_not_stored() {
+    if emulated::driver().is_none() {
+        return println!("skipped: wrong results cannot be injected into a GPU");
+    }
+    // The first launch after the self-test.
+    let (child, client) = start_with_client(&[("EMU_FAULT", "g1_check_points:4:flip0")]);
+    let points = points_for_the_gpu();
+    let (encoding, options) = (PointEncoding::Uncompressed, PutOptions::default());
+    let bytes = points::encode(encoding, &points);
+    let put = client.put_encoded(Group::G1, encoding, &bytes, options).unwrap();
+    assert_eq!(put.id.0, points::content_hash(&points), "other points were stored");
+    stop(child);
 }
 
 #[test]
