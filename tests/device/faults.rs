@@ -135,7 +135,8 @@ fn only_listed_errors_leave_the_device_usable() {
     }
     assert_eq!(DeviceFault::Hang(Duration::ZERO).class(), FaultClass::Fatal);
     assert_eq!(Error::from(driver(700)), Error::DeviceLost);
-    let full = DeviceFault::OutOfMemory { requested_bytes: 1, free_bytes: 0 };
-    let retry_after = Some(Duration::from_millis(500));
-    assert_eq!(Error::from(full), Error::Exhausted { limit: Limit::DeviceMemory, retry_after });
+    for (requested_bytes, retry_after) in [(9, Some(Duration::from_millis(500))), (10, None)] {
+        let full = DeviceFault::OutOfMemory { requested_bytes, free_bytes: 0, total_bytes: 9 };
+        assert_eq!(Error::from(full), Error::Exhausted { limit: Limit::DeviceMemory, retry_after });
+    }
 }
