@@ -334,7 +334,7 @@ async fn uploads_resume_after_broken_connections() {
     let cuts = [None, Some(200 << 10), Some(200 << 10)];
     let points = points::<G1Affine>(1 << 16); // 6 MiB
     with_broken_connections(&server.target, &cuts, 2, async |target| {
-        let client = retrying_client(target, 4).await;
+        let client = retrying_client(target, 3).await;
         let sent = Arc::new(AtomicU64::new(0));
         let counted = sent.clone();
         let options = PutOptions {

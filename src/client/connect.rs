@@ -5,10 +5,12 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
+use futures_util::future::join_all;
 use tokio::time::timeout;
 use tonic::{
     Code,
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+    transport::{Certificate, ClientTlsConfig, Endpoint},
 };
 
 use super::{
@@ -16,12 +18,14 @@ use super::{
     connections::{Client, Connections},
     copy_pool::CopyPool,
     error::{ClientError, Result},
+    frames::FrameChannel,
     payload::SpareChunks,
+    same_server::SameServer,
     staging::StagingPool,
 };
 use crate::{
     error::innermost,
-    wire::v1::{self, admin_client::AdminClient},
+    wire::v1::{self, admin_client::AdminClient, store_client::StoreClient},
 };
 
 const MIB: u32 = 1 << 20;
@@ -81,8 +85,8 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// Number of connections for large payloads and concurrent calls: 1 to 64, 4 by default. The
-    /// first is opened by `connect`, the others on first use.
+    /// Number of connections for large payloads and concurrent calls: 1 to 64, 4 by default. Behind
+    /// a load balancer, those that reach another server than the first one are not used.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.clamp(1, 64);
@@ -154,15 +158,26 @@ impl ClientBuilder {
                 Ok(Err(error)) => return Err(self.connect_error(innermost(&error))),
                 Err(_) => return Err(self.timeout_error()),
             };
+            let server = Arc::new(SameServer::new(self.connections));
+            let first = FrameChannel { channel: first, number: 0, server: server.clone() };
             let limits = self.limits(first.clone()).await?;
             let message_bytes = limits.message_bytes;
             let region_bytes = if self.shared_memory { limits.region_bytes } else { 0 };
             let staging = StagingPool::new(&self.target, region_bytes);
-            let mut channels = vec![first];
+            let mut channels = vec![first.channel];
             channels.resize_with(self.connections, || endpoint.connect_lazy());
+            if server.is_named() && !self.target.starts_with("unix:") {
+                let others = channels.iter().enumerate().skip(1);
+                let checks = others.map(|(number, channel)| {
+                    let (channel, server) = (channel.clone(), server.clone());
+                    self.reach_same_server(FrameChannel { channel, number, server })
+                });
+                join_all(checks).await;
+            }
             let inner = Arc::new(Connections {
                 target: self.target,
                 channels,
+                server,
                 next_lane: AtomicUsize::new(0),
                 deadline: self.deadline,
                 retries: self.retries,
@@ -176,7 +191,17 @@ impl ClientBuilder {
         })
     }
 
-    async fn limits(&self, channel: Channel) -> Result<ServerLimits> {
+    /// Opens a connection, so that it is known whether it reaches the same server. A load balancer
+    /// may choose another one for each.
+    async fn reach_same_server(&self, channel: FrameChannel) {
+        let id = Some(v1::stat_request::Id::UploadId(Bytes::new()));
+        let mut store = StoreClient::new(channel);
+        let stat = store.stat(v1::StatRequest { id });
+        // The answer is an error. A connection that cannot be opened is opened on its first use.
+        let _not_found = timeout(self.connect_timeout, stat).await;
+    }
+
+    async fn limits(&self, channel: FrameChannel) -> Result<ServerLimits> {
         let mut admin = AdminClient::new(channel);
         let deadline = CallDeadline::new(Some(self.connect_timeout));
         let request = deadline.request(v1::GetInfoRequest {});

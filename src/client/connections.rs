@@ -16,6 +16,7 @@ use super::{
     copy_pool::CopyPool,
     frames::{FrameChannel, RESPONSE_BYTES_MAX},
     payload::SpareChunks,
+    same_server::SameServer,
     staging::StagingPool,
 };
 use crate::wire::v1::{
@@ -31,6 +32,8 @@ pub struct Client {
 pub(crate) struct Connections {
     pub target: String,
     pub channels: Vec<Channel>,
+    /// Which of them reach the same server.
+    pub server: Arc<SameServer>,
     pub next_lane: AtomicUsize,
     pub deadline: Option<Duration>,
     pub retries: u32,
@@ -59,7 +62,9 @@ impl Client {
     }
 
     fn channel(&self, lane: usize) -> FrameChannel {
-        FrameChannel(self.inner.channels[lane % self.inner.channels.len()].clone())
+        let Connections { channels, server, .. } = &*self.inner;
+        let number = server.connection(lane);
+        FrameChannel { channel: channels[number].clone(), number, server: server.clone() }
     }
 
     pub(crate) fn admin(&self) -> AdminClient<FrameChannel> {

@@ -23,14 +23,20 @@ use tonic::{
 };
 use tower::Service;
 
+use super::same_server::SameServer;
 use crate::wire::{ChunkMessage, DecodedMessage, MessageReader, OutgoingFrames};
 
 /// Limit on one response message: 65536 G2 sums take 18 MiB.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
-/// A channel that replaces the bodies of streamed calls.
+/// A connection that replaces the bodies of streamed calls, and responses of another server.
 #[derive(Clone)]
-pub(crate) struct FrameChannel(pub Channel);
+pub(crate) struct FrameChannel {
+    pub channel: Channel,
+    /// The connection's number.
+    pub number: usize,
+    pub server: Arc<SameServer>,
+}
 
 /// The body of a request, to be sent instead of tonic's.
 #[derive(Clone)]
@@ -46,7 +52,7 @@ impl Service<http::Request<Body>> for FrameChannel {
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(context)
+        self.channel.poll_ready(context)
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
@@ -55,9 +61,10 @@ impl Service<http::Request<Body>> for FrameChannel {
             *request.body_mut() = body;
         }
         let kept = request.extensions_mut().remove::<ResponseBody>();
-        let response = self.0.call(request);
+        let response = self.channel.call(request);
+        let (number, server) = (self.number, self.server.clone());
         Box::pin(async move {
-            let mut response = response.await?;
+            let mut response = server.check(number, response.await?);
             // tonic turns other HTTP statuses into errors.
             if let Some(ResponseBody(kept)) = kept
                 && response.status() == http::StatusCode::OK

@@ -48,6 +48,7 @@ mod region;
 mod release;
 mod row_buffers;
 mod run;
+mod same_server;
 mod shared_vector;
 mod staged_transfer;
 mod staging;

@@ -21,7 +21,7 @@ use super::{
     call::Deadline, connection::Peer, drain::TrackedBody, state::ServerState, streamed_body,
     unary_body, unread_responses::ResponsePermit,
 };
-use crate::error::Error;
+use crate::{error::Error, wire::INSTANCE_HEADER};
 
 /// The maximum time by which a handler's deadline precedes tonic's.
 const DEADLINE_MARGIN: Duration = Duration::from_millis(5);
@@ -60,6 +60,7 @@ where
         let open = Peer::of(request.extensions()).map(|peer| peer.calls.begin());
         let state = self.state.clone();
         let until_sent = move |mut response: Response<Body>| {
+            response.headers_mut().insert(INSTANCE_HEADER, state.instance.clone());
             let permit = response.extensions_mut().remove::<ResponsePermit>();
             response.map(|body| {
                 let body = state.unread.add(body, permit);

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use tokio::sync::watch;
+use tonic::codegen::http::HeaderValue;
 use tracing::info;
 
 use super::{
@@ -132,6 +133,8 @@ pub struct ServerState {
     pub connections: ConnectionLimits,
     pub drain: Drain,
     pub unread: UnreadResponses,
+    /// Names this server in responses.
+    pub instance: HeaderValue,
     pub started: Instant,
     pub engine_reason: String,
 }
@@ -164,11 +167,20 @@ impl ServerState {
             connections: ConnectionLimits::new(&settings),
             drain: Drain::default(),
             unread: UnreadResponses::default(),
+            instance: random_name()?,
             started: Instant::now(),
             engine_reason: reason,
             settings,
         })
     }
+}
+
+fn random_name() -> Result<HeaderValue, Error> {
+    let mut name = [0; 16];
+    let internal = |error| Error::Internal(format!("no randomness: {error}"));
+    getrandom::fill(&mut name).map_err(internal)?;
+    let name = HeaderValue::from_str(&hex::encode(name));
+    name.map_err(|error| Error::Internal(error.to_string()))
 }
 
 /// Lets the devices of `executor` access the first `bytes` bytes of payload memory directly.

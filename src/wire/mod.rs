@@ -21,6 +21,10 @@ pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/caps
 
 use std::fmt;
 
+/// The metadata of responses that names the server: another one, or one that has restarted, does
+/// not know the caller's uploads.
+pub const INSTANCE_HEADER: &str = "capstan-instance";
+
 pub use message_reader::{DecodedMessage, MessageReader};
 #[cfg(feature = "client")]
 pub(crate) use outgoing_frames::{ChunkMessage, OutgoingFrames};
