@@ -30,6 +30,10 @@ mod exec;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 #[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
 mod field;
+// The daemon reads the file of tokens, and the command line writes it.
+#[cfg(all(feature = "tokens", not(feature = "internals")))]
+#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
+mod identity;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod jobs;
 #[cfg(all(feature = "cuda", not(feature = "internals")))]
@@ -66,6 +70,9 @@ pub mod exec;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod field;
+#[cfg(all(feature = "tokens", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod identity;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod jobs;

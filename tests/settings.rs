@@ -131,6 +131,7 @@ fn refuses_files_that_are_not_toml_or_do_not_exist() {
 fn ignores_variables_that_are_not_settings() {
     let env = [
         ("CAPSTAN_SERVER", "x"),
+        ("CAPSTAN_TOKEN", "x"),
         ("CAPSTAN_NVCC", "x"),
         ("CAPSTAN_LOG", "debug"),
         ("CAPSTAN_FATBINS", "x"),
@@ -145,7 +146,8 @@ fn ignores_variables_that_are_not_settings() {
 
 #[test]
 fn refuses_settings_that_contradict_each_other() {
-    let table: [(&[&str], &str); 8] = [
+    let jwks: &[&str] = &["--auth-jwks", "/nonexistent", "--auth-jwt-issuer", "a"];
+    let table: [(&[&str], &str); 16] = [
         (&["--listen", "none"], "unix_socket"),
         (&["--metrics-listen", "127.0.0.1:7654"], "listen"),
         (&["--connection-jobs-max", "300"], "at most jobs_max = 256"),
@@ -154,6 +156,17 @@ fn refuses_settings_that_contradict_each_other() {
         (&["--message-payload-bytes-max", "8 MiB", "--bytes-in-flight-max", "8 MiB"], "4 MiB"),
         (&["--tls-key", "/nonexistent"], "requires tls_certificate"),
         (&["--tls-key", "/nonexistent", "--tls-certificate", "/nonexistent"], "No such file"),
+        (&["--tls-client-ca", "/nonexistent"], "requires tls_certificate"),
+        (&["--auth-tokens", "/nonexistent"], "No such file"),
+        (jwks, "requires auth_jwt_audience"),
+        (&[jwks, &["--auth-jwt-audience", "b"]].concat(), "No such file"),
+        (&["--auth-jwt-issuer", "a"], "requires auth_jwks"),
+        (&["--listen", "none", "--unix-socket", "/x", "--auth-tokens", "/x"], "requires listen"),
+        (
+            &["--listen", "0.0.0.0:7654"],
+            "set auth_tokens, auth_jwks or tls_client_ca, or set insec",
+        ),
+        (&["--listen", "[::]:7654"], "other hosts can reach this address"),
     ];
     for (flags, want) in table {
         let error = config(flags, &NOTHING).unwrap_err();
@@ -179,15 +192,40 @@ fn with_tls<T>(certificate: &str, key: &str, work: impl FnOnce(&[&str]) -> T) ->
 }
 
 #[test]
-fn reads_the_key_and_never_prints_it() {
+fn serves_other_hosts_only_with_credentials_or_if_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens.toml");
+    fs::write(&tokens, "").unwrap();
+    let everywhere = |more: &[&str]| config(&[&["--listen", "0.0.0.0:0"], more].concat(), &NOTHING);
+    assert!(everywhere(&["--insecure"]).unwrap().server.insecure);
+    assert!(everywhere(&["--auth-tokens", tokens.to_str().unwrap()]).is_ok());
+    assert!(config(&["--listen", "[::ffff:127.0.0.1]:0"], &NOTHING).is_ok());
+    // Encryption alone says nothing about who calls.
+    let (certificate, key) = certified();
+    let error = with_tls(&certificate, &key, everywhere).unwrap_err();
+    assert!(error.contains("nothing says who may call"), "{error}");
+    let client_ca = folder.path().join("ca.pem");
+    fs::write(&client_ca, &certificate).unwrap();
+    let client_ca = ["--tls-client-ca", client_ca.to_str().unwrap()];
+    let config = with_tls(&certificate, &key, |tls| everywhere(&[tls, &client_ca].concat()));
+    assert!(config.unwrap().server.authenticates());
+}
+
+#[test]
+fn never_prints_keys_or_tokens() {
     let (certificate, key) = certified();
     let secret = key.lines().nth(1).unwrap();
     with_tls(&certificate, &key, |flags| {
-        let config = config(flags, &NOTHING).unwrap();
-        assert_eq!(config.server.tls.as_ref().unwrap().key_pem.as_slice(), key.as_bytes());
-        assert!(!format!("{config:?}").contains(secret));
+        assert!(!format!("{:?}", config(flags, &NOTHING).unwrap()).contains(secret));
         assert!(!read(flags, &NOTHING).unwrap().to_toml().contains(secret));
     });
+    // A token instead of its hash.
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens.toml");
+    fs::write(&tokens, "[[tokens]]\nname = \"ci\"\nsha256 = \"capstan_sesame\"\n").unwrap();
+    let error = config(&["--auth-tokens", tokens.to_str().unwrap()], &NOTHING).unwrap_err();
+    assert!(error.contains("entry 1: sha256 must be 64 hexadecimal digits"), "{error}");
+    assert!(!error.contains("sesame"), "{error}");
 }
 
 #[test]

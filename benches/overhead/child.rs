@@ -17,6 +17,7 @@ use capstan::{
     },
     server::{Engines, Server, ServerSettings},
     store::{BasesStore, StoredBases, unix_time_s},
+    tenant::Tenants,
     wire::decode::ObjectId,
 };
 
@@ -109,7 +110,9 @@ pub fn write_multiples(folder: &Path, n: usize) -> BasesId {
         points.extend(G1Projective::normalize_batch(&sums));
     }
     let id = ObjectId(content_hash(&points));
-    let store = BasesStore::open(u64::MAX, 1, Some(folder)).expect("a data directory");
+    let tenants = Tenants::default();
+    let tenant = tenants.find(None, "").expect("the default tenant");
+    let store = BasesStore::open(u64::MAX, 1, Some(folder), &tenants).expect("a data directory");
     let bases = StoredBases {
         id,
         points: G1Affine::into_bases(PointSlice::new(Arc::new(points))),
@@ -119,7 +122,7 @@ pub fn write_multiples(folder: &Path, n: usize) -> BasesId {
         created_s: unix_time_s(),
         persisted: false,
     };
-    let room = store.reserve(Group::G1, n as u64).expect("room for the bases");
-    store.insert(bases, room, true).expect("space on the disk");
+    let room = store.reserve(&tenant, Group::G1, n as u64).expect("room for the bases");
+    store.insert(&tenant, bases, room, true).expect("space on the disk");
     BasesId(id.0)
 }

@@ -1,6 +1,7 @@
 //! Drops values on a background thread: wiping a large buffer would delay clients.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, OnceLock,
         mpsc::{Sender, channel},
@@ -21,7 +22,9 @@ impl Wiper {
         let sender = self.0.get_or_init(|| {
             let (sender, values) = channel::<Dropped>();
             let thread = thread::Builder::new().name("capstan-wiper".into());
-            thread.spawn(move || values.into_iter().for_each(drop)).is_ok().then_some(sender)
+            // A panic is reported by its hook, and later values are still dropped here.
+            let drop_one = |value| _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+            thread.spawn(move || values.into_iter().for_each(drop_one)).is_ok().then_some(sender)
         });
         if let Some(sender) = sender {
             // If the thread is gone, the value comes back in the error and is dropped here.
@@ -48,6 +51,22 @@ mod tests {
         fn drop(&mut self) {
             ON_THREAD.set(self.0.take());
         }
+    }
+
+    #[test]
+    fn a_panic_does_not_end_the_thread() {
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("a test of panics");
+            }
+        }
+        let (sender, receiver) = channel();
+        let wiper = Wiper::default();
+        wiper.drop_later(Panics);
+        wiper.drop_later(MovesToThread(Some(sender)));
+        let early = receiver.recv_timeout(Duration::from_millis(50));
+        assert_eq!(early, Err(RecvTimeoutError::Timeout), "dropped on another thread");
     }
 
     #[test]

@@ -1,14 +1,26 @@
 //! Arguments that several commands share.
 
-use std::{fs, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 use clap::{Args, ValueEnum, builder::PossibleValue};
+use zeroize::Zeroizing;
 
-use super::exit::{CliFailure, Result};
+use super::exit::{CliFailure, Exit, Result, fail};
 use crate::{
-    client::{Client, ClientBuilder, Group, Order, ScalarEncoding, SumEncoding, Verification},
+    client::{
+        Client, ClientBuilder, Group, Order, Priority, ScalarEncoding, SumEncoding, Verification,
+    },
     formats::{kzg::SetupList, scalars::Notation},
 };
+
+/// Environment variable with the token to send. No argument has it as default, because `--help`
+/// would print it.
+const TOKEN_VARIABLE: &str = "CAPSTAN_TOKEN";
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -33,9 +45,24 @@ pub struct GlobalArgs {
     /// Time limit of each call, retries included, such as 500ms, 30s or 5m [default: none]
     #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub deadline: Option<Duration>,
+    /// How urgent the calls are among those of the same tenant
+    #[arg(long, global = true, value_enum, default_value_t = Priority::Normal, value_name = "WORD")]
+    pub priority: Priority,
     /// PEM file of the authority that signed the server's certificate [default: the system's roots]
     #[arg(long, global = true, value_name = "FILE")]
     pub ca_certificate: Option<PathBuf>,
+    /// File with the token to send [default: the token in the environment variable CAPSTAN_TOKEN]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Send the token over http:// to other hosts, too, where the network can read it
+    #[arg(long, global = true)]
+    pub allow_plaintext_token: bool,
+    /// PEM file of the client certificate to send, leaf first; requires --tls-key
+    #[arg(long, global = true, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// PEM file of the client certificate's private key; requires --tls-cert
+    #[arg(long, global = true, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
     /// Send large payloads in messages, even if the server could share memory with this process
     #[arg(long, global = true)]
     pub no_shared_memory: bool,
@@ -51,15 +78,42 @@ impl GlobalArgs {
     pub fn client_builder(&self) -> Result<ClientBuilder> {
         let mut builder = Client::builder(&self.server)
             .connections(self.connections.into())
-            .shared_memory(!self.no_shared_memory);
+            .shared_memory(!self.no_shared_memory)
+            .priority(self.priority);
         if let Some(deadline) = self.deadline {
             builder = builder.deadline(deadline);
         }
+        let read =
+            |path: &Path| fs::read(path).map_err(|error| CliFailure::input(path.display(), &error));
         if let Some(path) = &self.ca_certificate {
-            let pem = fs::read(path).map_err(|error| CliFailure::input(path.display(), &error))?;
-            builder = builder.ca_certificate(pem);
+            builder = builder.ca_certificate(read(path)?);
+        }
+        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            builder = builder.client_certificate(read(certificate)?, read(key)?);
+        }
+        if let Some(token) = self.token()? {
+            builder = builder.token(token).allow_plaintext_token(self.allow_plaintext_token);
         }
         Ok(builder)
+    }
+
+    /// The token of the file or of the environment.
+    fn token(&self) -> Result<Option<String>> {
+        let text = match &self.token_file {
+            Some(path) => {
+                let text = fs::read_to_string(path);
+                text.map_err(|error| CliFailure::input(path.display(), &error))?
+            }
+            None => match env::var(TOKEN_VARIABLE) {
+                Ok(text) if !text.is_empty() => text,
+                Ok(_) | Err(env::VarError::NotPresent) => return Ok(None),
+                Err(env::VarError::NotUnicode(_)) => {
+                    return fail(Exit::Usage, format!("{TOKEN_VARIABLE} is not UTF-8"));
+                }
+            },
+        };
+        let text = Zeroizing::new(text);
+        Ok(Some(text.trim().to_owned()))
     }
 }
 
@@ -98,6 +152,12 @@ words!(SumEncoding {
     Compressed: "compressed" => "x and a flag: 48 bytes (g1), 96 bytes (g2)",
     Uncompressed: "uncompressed" => "x and y: 96 or 192 bytes",
     Projective: "projective" => "Jacobian X, Y, Z as Montgomery limbs: 144 or 288 bytes",
+});
+
+words!(Priority {
+    Urgent: "urgent" => "Before other calls of the tenant",
+    Normal: "normal",
+    Batch: "batch" => "After other calls of the tenant",
 });
 
 words!(Order { Natural: "natural", BitReversed: "bit-reversed" });

@@ -49,6 +49,8 @@ pub struct CliFailure {
     pub field: Option<String>,
     /// Index of the field's first invalid element.
     pub index: Option<u64>,
+    /// The call's id in the server's logs.
+    pub request_id: Option<String>,
 }
 
 pub type Result<T, E = CliFailure> = std::result::Result<T, E>;
@@ -59,8 +61,8 @@ pub fn fail<T>(exit: Exit, message: impl Into<String>) -> Result<T> {
 
 impl CliFailure {
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        let (reason_text, field, index) = Default::default();
-        Self { exit, message: message.into(), reason_text, field, index }
+        let (reason_text, field, index, request_id) = Default::default();
+        Self { exit, message: message.into(), reason_text, field, index, request_id }
     }
 
     /// `file` cannot be read.
@@ -90,7 +92,7 @@ impl CliFailure {
         if as_json {
             let error = json!({
                 "message": self.message, "exit": self.exit as u8, "reason": self.reason_text,
-                "field": self.field, "index": self.index,
+                "field": self.field, "index": self.index, "request_id": self.request_id,
             });
             eprintln!("{}", json!({ "error": error }));
         } else {
@@ -105,6 +107,14 @@ impl From<ClientError> for CliFailure {
             .field()
             .is_some_and(|field| field.starts_with("scalars") || field.ends_with(".elements"));
         let message = match &error {
+            ClientError::CannotConnect { target, problem }
+                if problem.contains("CertificateRequired") =>
+            {
+                format!(
+                    "{target} requires a client certificate: specify one with --tls-cert and \
+                     --tls-key"
+                )
+            }
             ClientError::CannotConnect { target, problem } if problem.contains("certificate") => {
                 format!(
                     "cannot trust {target}: {problem}: specify the authority that signed its \
@@ -114,6 +124,10 @@ impl From<ClientError> for CliFailure {
             ClientError::CannotConnect { target, problem } => format!(
                 "cannot reach {target}: {problem}: is capstand running? start it with `capstand`, \
                  or specify another server with --server"
+            ),
+            _ if error.reason() == Some(Reason::CredentialsMissing) => format!(
+                "{error}: specify --token-file, the variable CAPSTAN_TOKEN, or --tls-cert and \
+                 --tls-key"
             ),
             // The client's deadline or the server's.
             _ if error.reason() == Some(Reason::Deadline) => {
@@ -130,6 +144,7 @@ impl From<ClientError> for CliFailure {
             reason_text: error.reason_text().to_owned(),
             field: error.field().map(str::to_owned),
             index: error.index(),
+            request_id: error.request_id().map(str::to_owned),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{
     exit::Result,
     output::{Ui, bytes_text, table, time_text},
 };
-use crate::client::{Client, GetInfoResponse, Gpu, MsmPlan};
+use crate::client::{Caller, Client, GetInfoResponse, Gpu, MsmPlan};
 
 /// A JSON object with these fields of a message.
 macro_rules! fields {
@@ -31,6 +31,7 @@ fn as_json(info: &GetInfoResponse) -> Value {
     let (limits, load) = (info.limits.unwrap_or_default(), info.load.unwrap_or_default());
     let mut report = fields!(info; version, engine, engine_reason, uptime_s, draining);
     report["devices"] = devices.collect();
+    report["caller"] = info.caller.as_ref().map(|caller| fields!(caller; subject, tenant)).into();
     report["limits"] = fields!(limits; message_payload_bytes, bytes_in_flight,
         connection_bytes_in_flight, jobs, connection_jobs, store_bytes, ntt_lg_n, idle_timeout_ms,
         connections, objects, region_bytes, program_time_s);
@@ -109,6 +110,9 @@ fn as_text(info: &GetInfoResponse) -> String {
         info.engine,
         info.engine_reason
     );
+    if let Some(Caller { subject, tenant }) = &info.caller {
+        text += &format!("caller {subject}, tenant {tenant}\n");
+    }
     let mut devices = table(["device", "kind", "units", "memory"]);
     for device in &info.devices {
         let memory = bytes_text(device.memory_bytes);

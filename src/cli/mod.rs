@@ -15,6 +15,7 @@ mod output;
 mod progress;
 mod random;
 mod run;
+mod token;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -63,6 +64,9 @@ enum Command {
               default_value = "0s")]
         grace: Duration,
     },
+    /// Make, list and revoke the tokens of a server
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Print a completion script for a shell
     Completions {
         /// Shell to complete for
@@ -124,6 +128,7 @@ async fn run_command(ui: Ui, cli: &Cli) -> Result<()> {
             }
             ui.print(&format!("draining: {jobs} jobs left\n"))
         }
+        Command::Token(command) => token::run(ui, command),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "capstan", &mut script);

@@ -27,6 +27,8 @@ pub(crate) struct CallBudget {
     pub deadline: CallDeadline,
     retries_left: u32,
     refusals_only: bool,
+    /// Whether a device of the server was lost during the call.
+    has_lost_device: bool,
     backoff: Duration,
 }
 
@@ -71,7 +73,9 @@ impl CallDeadline {
 impl CallBudget {
     pub fn new(limit: Option<Duration>, retries: u32) -> Self {
         let deadline = CallDeadline::new(limit);
-        Self { deadline, retries_left: retries, refusals_only: false, backoff: BACKOFF_FIRST }
+        let (refusals_only, has_lost_device) = (false, false);
+        let backoff = BACKOFF_FIRST;
+        Self { deadline, retries_left: retries, refusals_only, has_lost_device, backoff }
     }
 
     /// For calls whose lost attempts may still run and interfere with a retry: retries only if the
@@ -112,6 +116,13 @@ impl CallBudget {
         let may_repeat = !self.refusals_only || error.is_before_start();
         if !error.is_retryable() || !may_repeat || self.retries_left == 0 {
             return Err(error);
+        }
+        if error.reason() == Some(Reason::DeviceLost) {
+            // The call may be the cause: it must not make one server after the other fail.
+            if self.has_lost_device {
+                return Err(error);
+            }
+            self.has_lost_device = true;
         }
         self.retries_left -= 1;
         let wait = match error.retry_after() {
@@ -177,6 +188,20 @@ mod tests {
         };
         assert!(call.wait_before_retry(refused("DEVICE_MEMORY").into()).await.is_err());
         assert!(call.wait_before_retry(refused("JOBS").into()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn repeats_a_call_that_loses_devices_once_only() {
+        let lost = || {
+            let mut details = ErrorDetails::new();
+            details.set_error_info("DEVICE_LOST", "capstan", HashMap::new());
+            details.set_retry_info(Some(Duration::ZERO));
+            Status::with_error_details(Code::Unavailable, "lost", details).into()
+        };
+        let mut call = CallBudget::new(None, 9);
+        assert!(call.wait_before_retry(lost()).await.is_ok());
+        assert!(call.wait_before_retry(unavailable()).await.is_ok());
+        assert!(call.wait_before_retry(lost()).await.is_err());
     }
 
     #[tokio::test]

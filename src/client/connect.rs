@@ -5,23 +5,30 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
+use futures_util::future::join_all;
 use tokio::time::timeout;
 use tonic::{
     Code,
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+    transport::{Certificate, ClientTlsConfig, Endpoint},
 };
+use zeroize::Zeroizing;
 
 use super::{
     call::{CallDeadline, CallFuture},
     connections::{Client, Connections},
     copy_pool::CopyPool,
+    credentials::{ClientCertificate, ClientCredentials},
     error::{ClientError, Result},
+    frames::FrameChannel,
     payload::SpareChunks,
+    priority::Priority,
+    same_server::SameServer,
     staging::StagingPool,
 };
 use crate::{
     error::innermost,
-    wire::v1::{self, admin_client::AdminClient},
+    wire::v1::{self, admin_client::AdminClient, store_client::StoreClient},
 };
 
 const MIB: u32 = 1 << 20;
@@ -43,6 +50,8 @@ pub struct ClientBuilder {
     connections: usize,
     ca_certificate: Option<Vec<u8>>,
     domain_name: Option<String>,
+    credentials: ClientCredentials,
+    priority: Priority,
     deadline: Option<Duration>,
     connect_timeout: Duration,
     retries: u32,
@@ -72,6 +81,8 @@ impl Client {
             connections: 4,
             ca_certificate: None,
             domain_name: None,
+            credentials: ClientCredentials::default(),
+            priority: Priority::default(),
             deadline: None,
             connect_timeout: Duration::from_secs(5),
             retries: 3,
@@ -81,8 +92,8 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// Number of connections for large payloads and concurrent calls: 1 to 64, 4 by default. The
-    /// first is opened by `connect`, the others on first use.
+    /// Number of connections for large payloads and concurrent calls: 1 to 64, 4 by default. Behind
+    /// a load balancer, those that reach another server than the first one are not used.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.clamp(1, 64);
@@ -102,6 +113,42 @@ impl ClientBuilder {
     #[must_use]
     pub fn domain_name(mut self, name: impl Into<String>) -> Self {
         self.domain_name = Some(name.into());
+        self
+    }
+
+    /// Bearer token, which is sent with every call: of the server's token file, or a JSON Web
+    /// Token. It is not sent in plain text to another host; see [`Self::allow_plaintext_token`].
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.credentials.token = Some(Zeroizing::new(token.into()));
+        self
+    }
+
+    /// Allows the token to be sent to other hosts over `http://`, where everyone on the way can
+    /// read it: for a trusted network, or one that encrypts. False by default.
+    #[must_use]
+    pub fn allow_plaintext_token(mut self, is_allowed: bool) -> Self {
+        self.credentials.allow_plaintext_token = is_allowed;
+        self
+    }
+
+    /// PEM certificate chain, leaf first, and PEM key that the client proves its identity with.
+    /// Only for `https://` targets.
+    #[must_use]
+    pub fn client_certificate(
+        mut self,
+        chain_pem: impl Into<Vec<u8>>,
+        key_pem: impl Into<Vec<u8>>,
+    ) -> Self {
+        let (chain_pem, key_pem) = (chain_pem.into(), Zeroizing::new(key_pem.into()));
+        self.credentials.certificate = Some(ClientCertificate { chain_pem, key_pem });
+        self
+    }
+
+    /// How urgent the calls are among those of the client's tenant.
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
         self
     }
 
@@ -149,8 +196,15 @@ impl ClientBuilder {
     fn open(self) -> CallFuture<'static, Client> {
         Box::pin(async move {
             let endpoint = self.endpoint()?;
+            let authorization = self.credentials.authorization(&self.target)?;
+            let priority = self.priority;
+            let server = Arc::new(SameServer::new(self.connections));
+            let frames = |number, channel| {
+                let (authorization, server) = (authorization.clone(), server.clone());
+                FrameChannel { channel, authorization, priority, number, server }
+            };
             let first = match timeout(self.connect_timeout, endpoint.connect()).await {
-                Ok(Ok(channel)) => channel,
+                Ok(Ok(channel)) => frames(0, channel),
                 Ok(Err(error)) => return Err(self.connect_error(innermost(&error))),
                 Err(_) => return Err(self.timeout_error()),
             };
@@ -159,10 +213,17 @@ impl ClientBuilder {
             let region_bytes = if self.shared_memory { limits.region_bytes } else { 0 };
             let staging = StagingPool::new(&self.target, region_bytes);
             let mut channels = vec![first];
-            channels.resize_with(self.connections, || endpoint.connect_lazy());
+            for number in 1..self.connections {
+                channels.push(frames(number, endpoint.connect_lazy()));
+            }
+            if server.is_named() && !self.target.starts_with("unix:") {
+                let others = channels[1..].iter().cloned();
+                join_all(others.map(|channel| self.reach_same_server(channel))).await;
+            }
             let inner = Arc::new(Connections {
                 target: self.target,
                 channels,
+                server,
                 next_lane: AtomicUsize::new(0),
                 deadline: self.deadline,
                 retries: self.retries,
@@ -176,7 +237,17 @@ impl ClientBuilder {
         })
     }
 
-    async fn limits(&self, channel: Channel) -> Result<ServerLimits> {
+    /// Opens a connection, so that it is known whether it reaches the same server. A load balancer
+    /// may choose another one for each.
+    async fn reach_same_server(&self, channel: FrameChannel) {
+        let id = Some(v1::stat_request::Id::UploadId(Bytes::new()));
+        let mut store = StoreClient::new(channel);
+        let stat = store.stat(v1::StatRequest { id });
+        // The answer is an error. A connection that cannot be opened is opened on its first use.
+        let _not_found = timeout(self.connect_timeout, stat).await;
+    }
+
+    async fn limits(&self, channel: FrameChannel) -> Result<ServerLimits> {
         let mut admin = AdminClient::new(channel);
         let deadline = CallDeadline::new(Some(self.connect_timeout));
         let request = deadline.request(v1::GetInfoRequest {});
@@ -209,18 +280,10 @@ impl ClientBuilder {
         let mut endpoint = Endpoint::from_shared(self.target.clone())
             .map_err(|error| self.target_error(innermost(&error)))?;
         if target.starts_with("https://") {
-            let mut tls = match &self.ca_certificate {
-                Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
-                None => ClientTlsConfig::new().with_native_roots(),
-            };
-            if let Some(name) = &self.domain_name {
-                tls = tls.domain_name(name);
-            }
             endpoint = endpoint
-                .tls_config(tls)
+                .tls_config(self.tls())
                 .map_err(|error| ClientError::setting("certificate", innermost(&error)))?;
-        } else if self.ca_certificate.is_some() || self.domain_name.is_some() {
-            let what = if self.ca_certificate.is_some() { "CA certificate" } else { "domain name" };
+        } else if let Some(what) = self.setting_for_tls() {
             let problem = format!("target {target:?} does not use TLS: use https://host:port");
             return Err(ClientError::setting(what, problem));
         }
@@ -233,6 +296,30 @@ impl ClientBuilder {
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .http2_keep_alive_interval(KEEPALIVE)
             .keep_alive_timeout(KEEPALIVE))
+    }
+
+    fn tls(&self) -> ClientTlsConfig {
+        let mut tls = match &self.ca_certificate {
+            Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+            None => ClientTlsConfig::new().with_native_roots(),
+        };
+        if let Some(name) = &self.domain_name {
+            tls = tls.domain_name(name);
+        }
+        match &self.credentials.certificate {
+            Some(certificate) => tls.identity(certificate.identity()),
+            None => tls,
+        }
+    }
+
+    /// A setting that would have no effect without TLS.
+    fn setting_for_tls(&self) -> Option<&'static str> {
+        let settings = [
+            (self.ca_certificate.is_some(), "CA certificate"),
+            (self.credentials.certificate.is_some(), "client certificate"),
+            (self.domain_name.is_some(), "domain name"),
+        ];
+        settings.into_iter().find(|(is_set, _)| *is_set).map(|(_, what)| what)
     }
 
     fn target_error(&self, problem: String) -> ClientError {

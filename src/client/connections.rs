@@ -9,13 +9,12 @@ use std::{
     time::Duration,
 };
 
-use tonic::transport::Channel;
-
 use super::{
     call::CallBudget,
     copy_pool::CopyPool,
     frames::{FrameChannel, RESPONSE_BYTES_MAX},
     payload::SpareChunks,
+    same_server::SameServer,
     staging::StagingPool,
 };
 use crate::wire::v1::{
@@ -30,7 +29,9 @@ pub struct Client {
 
 pub(crate) struct Connections {
     pub target: String,
-    pub channels: Vec<Channel>,
+    pub channels: Vec<FrameChannel>,
+    /// Which of them reach the same server.
+    pub server: Arc<SameServer>,
     pub next_lane: AtomicUsize,
     pub deadline: Option<Duration>,
     pub retries: u32,
@@ -59,7 +60,8 @@ impl Client {
     }
 
     fn channel(&self, lane: usize) -> FrameChannel {
-        FrameChannel(self.inner.channels[lane % self.inner.channels.len()].clone())
+        let Connections { channels, server, .. } = &*self.inner;
+        channels[server.connection(lane)].clone()
     }
 
     pub(crate) fn admin(&self) -> AdminClient<FrameChannel> {

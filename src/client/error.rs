@@ -5,7 +5,10 @@ use std::{error::Error, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::error::{self, FieldProblem, Reason, innermost};
+use crate::{
+    error::{self, FieldProblem, Reason, innermost},
+    wire::REQUEST_ID_METADATA,
+};
 
 /// `Result` with [`ClientError`].
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;
@@ -79,6 +82,8 @@ pub struct Refusal {
     pub index: Option<u64>,
     /// How long to wait before a retry, if the server sent a delay.
     pub retry_after: Option<Duration>,
+    /// The call's id in the server's logs, if the server sent it.
+    pub request_id: Option<String>,
 }
 
 impl std::fmt::Display for Refusal {
@@ -161,6 +166,11 @@ impl ClientError {
         self.refusal()?.retry_after
     }
 
+    /// The call's id in the server's logs, if the server sent it.
+    pub fn request_id(&self) -> Option<&str> {
+        self.refusal()?.request_id.as_deref()
+    }
+
     /// Whether the same call may succeed later: the server is unreachable, unavailable or
     /// temporarily full.
     pub fn is_retryable(&self) -> bool {
@@ -182,6 +192,7 @@ impl ClientError {
             Reason::TenantQuota,
             Reason::DeadlineTooEarly,
             Reason::Draining,
+            Reason::Loading,
         ];
         self.reason().is_some_and(|reason| refused.contains(&reason))
     }
@@ -245,7 +256,10 @@ impl From<Status> for ClientError {
         let element = path.and_then(|path| path.strip_suffix(']')?.rsplit_once('['));
         let index = element.and_then(|(_, index)| index.parse().ok());
         let field = element.filter(|_| index.is_some()).map(|(field, _)| field).or(path);
+        let request_id = status.metadata().get(REQUEST_ID_METADATA);
+        let request_id = request_id.and_then(|id| id.to_str().ok()).map(str::to_owned);
         Self::Refused(Box::new(Refusal {
+            request_id,
             code: status.code(),
             message: status.message().to_owned(),
             reason: Reason::parse(&reason_text),

@@ -23,14 +23,24 @@ use tonic::{
 };
 use tower::Service;
 
-use crate::wire::{ChunkMessage, DecodedMessage, MessageReader, OutgoingFrames};
+use super::{priority::Priority, same_server::SameServer};
+use crate::wire::{ChunkMessage, DecodedMessage, MessageReader, OutgoingFrames, PRIORITY_METADATA};
 
 /// Limit on one response message: 65536 G2 sums take 18 MiB.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
-/// A channel that replaces the bodies of streamed calls.
+/// A connection that replaces the bodies of streamed calls, sends the client's token and priority
+/// with each call, and replaces responses of another server.
 #[derive(Clone)]
-pub(crate) struct FrameChannel(pub Channel);
+pub(crate) struct FrameChannel {
+    pub channel: Channel,
+    /// The header `authorization`.
+    pub authorization: Option<http::HeaderValue>,
+    pub priority: Priority,
+    /// The connection's number.
+    pub number: usize,
+    pub server: Arc<SameServer>,
+}
 
 /// The body of a request, to be sent instead of tonic's.
 #[derive(Clone)]
@@ -46,7 +56,7 @@ impl Service<http::Request<Body>> for FrameChannel {
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(context)
+        self.channel.poll_ready(context)
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
@@ -54,10 +64,18 @@ impl Service<http::Request<Body>> for FrameChannel {
         if let Some(body) = sent.and_then(|RequestBody(body)| body.lock().take()) {
             *request.body_mut() = body;
         }
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(http::header::AUTHORIZATION, authorization.clone());
+        }
+        if let Some(word) = self.priority.word() {
+            let word = http::HeaderValue::from_static(word);
+            request.headers_mut().insert(PRIORITY_METADATA, word);
+        }
         let kept = request.extensions_mut().remove::<ResponseBody>();
-        let response = self.0.call(request);
+        let response = self.channel.call(request);
+        let (number, server) = (self.number, self.server.clone());
         Box::pin(async move {
-            let mut response = response.await?;
+            let mut response = server.check(number, response.await?);
             // tonic turns other HTTP statuses into errors.
             if let Some(ResponseBody(kept)) = kept
                 && response.status() == http::StatusCode::OK

@@ -14,7 +14,8 @@
 //! Dropping the future of a call cancels it on both sides. The server enforces the call's deadline,
 //! too. Calls are retried only if the server is unavailable or temporarily full.
 //!
-//! - `connect`: targets and TLS. `connections`: the connected client.
+//! - `connect`: targets and TLS. `credentials`: tokens and client certificates. `connections`: the
+//!   connected client.
 //! - `options`, `types`: parameters and results of calls.
 //! - `bases`, `vectors`: the store. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the server's state.
 //! - `program`: builds programs of several operations. `run`: runs them. `shared_vector`: vectors
@@ -34,6 +35,7 @@ mod connect;
 mod connections;
 mod convert;
 mod copy_pool;
+mod credentials;
 mod download;
 mod error;
 mod frames;
@@ -43,11 +45,13 @@ mod ntt;
 mod ntt_spec;
 mod options;
 mod payload;
+mod priority;
 mod program;
 mod region;
 mod release;
 mod row_buffers;
 mod run;
+mod same_server;
 mod shared_vector;
 mod staged_transfer;
 mod staging;
@@ -64,6 +68,7 @@ pub use self::{
     error::{ClientError, Refusal, Result},
     ntt::NttResult,
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
+    priority::Priority,
     program::{ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue},
     run::{InputElements, ProgramRun, RunEstimate, RunOptions, RunResult, RunStep},
     shared_vector::SharedVector,
@@ -80,5 +85,5 @@ pub use crate::{
     },
     error::{FieldProblem, Reason},
     verify::Verification,
-    wire::v1::{GetInfoResponse, Gpu, MsmPlan},
+    wire::v1::{Caller, GetInfoResponse, Gpu, MsmPlan},
 };

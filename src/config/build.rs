@@ -1,18 +1,15 @@
-//! Builds the configuration from parsed values: checks them together and reads certificate files.
-
-use std::fs;
-
-use zeroize::Zeroizing;
+//! Builds the configuration from parsed values: checks them together, and the files of credentials.
 
 use super::{
     ByteSize, Config, ConfigProblem, CudaSettings, EngineChoice, GpuIsolation, SettingValues,
     memory,
 };
 use crate::{
-    error::innermost,
-    server::{ServerSettings, TlsIdentity},
+    server::{
+        AuthSettings, CredentialFileError, JwtSettings, ProxySettings, ServerSettings, TlsFiles,
+        check_credential_files,
+    },
     telemetry::LogFormat,
-    tenant::read_tenants,
 };
 
 const BYTES_IN_FLIGHT_MIN: u64 = 256 << 20;
@@ -30,10 +27,10 @@ impl SettingValues {
     /// Errors: every contradiction between values, and every file that cannot be read.
     pub fn check(&self) -> Result<Config, Vec<ConfigProblem>> {
         let mut problems = Vec::new();
-        let tls = tls(self, &mut problems);
-        let server = server_settings(self, tls);
+        let server = server_settings(self);
         let cuda = cuda_settings(self);
         check_relations(self, &server, &cuda, &mut problems);
+        check_credentials(self, &server, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -52,12 +49,13 @@ impl SettingValues {
                 "json" => LogFormat::Json,
                 _ => LogFormat::Human,
             },
+            audit_log: self.path("audit_log"),
             log_level: self.text("log_level").to_owned(),
         })
     }
 }
 
-fn server_settings(values: &SettingValues, tls: Option<TlsIdentity>) -> ServerSettings {
+fn server_settings(values: &SettingValues) -> ServerSettings {
     let bytes_in_flight_max = values
         .number("bytes_in_flight_max")
         .unwrap_or_else(|| (memory::available_bytes() / 2).max(BYTES_IN_FLIGHT_MIN));
@@ -65,7 +63,13 @@ fn server_settings(values: &SettingValues, tls: Option<TlsIdentity>) -> ServerSe
         listen: values.address("listen"),
         unix_socket: values.path("unix_socket"),
         unix_mode: values.integer("unix_mode"),
-        tls,
+        tls: tls(values),
+        auth: AuthSettings {
+            tokens: values.path("auth_tokens"),
+            jwt: jwt(values),
+            proxies: proxies(values),
+        },
+        insecure: values.flag("insecure"),
         message_payload_bytes_max: values.integer("message_payload_bytes_max"),
         bytes_in_flight_max,
         connection_bytes_in_flight_max: values
@@ -83,6 +87,9 @@ fn server_settings(values: &SettingValues, tls: Option<TlsIdentity>) -> ServerSe
             .unwrap_or_else(|| memory::available_bytes() / STORE_DIVISOR),
         objects_max: values.integer("objects_max"),
         connections_max: values.integer("connections_max"),
+        connections_per_address_max: values.integer("connections_per_address_max"),
+        connection_idle_max: values.seconds("connection_idle_max_s"),
+        connection_age_max: values.seconds("connection_age_max_s"),
         streams_per_connection_max: values.integer("streams_per_connection_max"),
         idle_timeout: values.milliseconds("idle_timeout_ms"),
         handshake_timeout: values.milliseconds("handshake_timeout_ms"),
@@ -135,17 +142,15 @@ fn check_relations(
     if server.listen.is_none() && server.unix_socket.is_none() {
         refuse("listen", "must be an address if unix_socket is none");
     }
-    if server.listen.is_none() && values.path("tls_certificate").is_some() {
-        refuse("tls_certificate", "requires listen: Unix sockets are not encrypted");
+    let of_tcp = ["tls_certificate", "auth_tokens", "auth_jwks"];
+    for name in of_tcp.into_iter().filter(|name| values.path(name).is_some()) {
+        if server.listen.is_none() {
+            refuse(name, "requires listen: Unix sockets have neither TLS nor tokens");
+        }
     }
     let metrics = values.address("metrics_listen").filter(|metrics| metrics.port() != 0);
     if metrics.is_some() && metrics == server.listen {
         refuse("metrics_listen", "is also the address of listen: set another port");
-    }
-    if let Some(path) = &server.tenants
-        && let Err(problem) = read_tenants(path)
-    {
-        refuse("tenants", &problem.to_string());
     }
     let mut at_most = |name: &str, bytes: u64, limit_name: &str, limit: u64| {
         if bytes > limit {
@@ -165,24 +170,68 @@ fn check_relations(
     }
 }
 
-/// Reads the certificate and the key and checks them as the listener will.
-fn tls(values: &SettingValues, problems: &mut Vec<ConfigProblem>) -> Option<TlsIdentity> {
-    let mut read = |name: &str, other: &str| {
-        let file = values.path(name)?;
-        if values.path(other).is_none() {
-            problems.push(values.problem(name, &format!("requires {other}")));
-            return None;
+fn tls(values: &SettingValues) -> Option<TlsFiles> {
+    let (certificate, key) = (values.path("tls_certificate")?, values.path("tls_key")?);
+    Some(TlsFiles { certificate, key, client_ca: values.path("tls_client_ca") })
+}
+
+fn jwt(values: &SettingValues) -> Option<JwtSettings> {
+    Some(JwtSettings {
+        key_set: values.path("auth_jwks")?,
+        issuer: values.optional_text("auth_jwt_issuer")?,
+        audience: values.optional_text("auth_jwt_audience")?,
+        tenant_claim: values.optional_text("auth_jwt_tenant_claim").unwrap_or_default(),
+    })
+}
+
+fn proxies(values: &SettingValues) -> Option<ProxySettings> {
+    let subjects = values.optional_text("auth_proxies")?;
+    let lower = |name| values.optional_text(name).unwrap_or_default().to_ascii_lowercase();
+    Some(ProxySettings {
+        subjects: subjects.split(',').map(|subject| subject.trim().to_owned()).collect(),
+        caller_header: lower("auth_proxy_caller_header"),
+        tenant_header: lower("auth_proxy_tenant_header"),
+    })
+}
+
+/// Checks who may call, and reads the files of credentials as the server will.
+fn check_credentials(
+    values: &SettingValues,
+    server: &ServerSettings,
+    problems: &mut Vec<ConfigProblem>,
+) {
+    let is_set = |name| values.path(name).is_some() || values.optional_text(name).is_some();
+    // A token for another service of the same issuer must not work here.
+    for (name, needed) in [
+        ("tls_certificate", "tls_key"),
+        ("tls_key", "tls_certificate"),
+        ("tls_client_ca", "tls_certificate"),
+        ("auth_jwks", "auth_jwt_issuer"),
+        ("auth_jwks", "auth_jwt_audience"),
+        ("auth_jwt_issuer", "auth_jwks"),
+        ("auth_jwt_audience", "auth_jwks"),
+    ] {
+        if is_set(name) && !is_set(needed) {
+            problems.push(values.problem(name, &format!("requires {needed}")));
         }
-        fs::read(file).map_err(|error| problems.push(values.problem(name, &error.to_string()))).ok()
-    };
-    let certificate_pem = read("tls_certificate", "tls_key");
-    let key_pem = read("tls_key", "tls_certificate").map(Zeroizing::new);
-    let tls = TlsIdentity { certificate_pem: certificate_pem?, key_pem: key_pem? };
-    if let Err(error) = tls.validate() {
-        let why = format!("cannot be used with tls_key: {}", innermost(&error));
-        problems.push(values.problem("tls_certificate", &why));
     }
-    Some(tls)
+    for name in ["auth_proxy_caller_header", "auth_proxy_tenant_header"] {
+        let header = values.optional_text(name).unwrap_or_default();
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if header.is_empty() || !header.bytes().all(is_name) {
+            problems.push(values.problem(name, "must be the name of a header"));
+        }
+    }
+    if server.is_exposed() {
+        problems.push(values.problem(
+            "listen",
+            "other hosts can reach this address, and nothing says who may call: set auth_tokens, \
+             auth_jwks or tls_client_ca, or set insecure to serve everyone",
+        ));
+    }
+    if let Err(CredentialFileError { setting, problem }) = check_credential_files(server) {
+        problems.push(values.problem(setting, &problem));
+    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub enum SettingKind {
     Address,
     /// A path, or `none`.
     Path,
+    /// Text without line breaks, or `none`.
+    Text,
     /// Device numbers, such as `0,2`, or `all`.
     Devices,
     /// Permission bits in octal.
@@ -33,7 +35,7 @@ pub enum ParsedValue {
     /// An `Integer`, `Bytes` or `Mode`.
     Number(u64),
     Flag(bool),
-    /// A `Choice` or `Filter`.
+    /// A `Choice`, `Filter` or `Text`.
     Text(String),
     Address(SocketAddr),
     Path(PathBuf),
@@ -59,9 +61,13 @@ impl SettingKind {
             Self::Choice(words) => {
                 words.contains(&text).then(|| ParsedValue::Text(text.to_owned()))
             }
-            Self::Address | Self::Path if text == "none" => Some(ParsedValue::Disabled),
+            Self::Address | Self::Path | Self::Text if text == "none" => {
+                Some(ParsedValue::Disabled)
+            }
             Self::Address => text.parse().ok().map(ParsedValue::Address),
             Self::Path => (!text.is_empty()).then(|| ParsedValue::Path(PathBuf::from(text))),
+            Self::Text => (!text.is_empty() && !text.contains(char::is_control))
+                .then(|| ParsedValue::Text(text.to_owned())),
             Self::Devices => devices(text).map(ParsedValue::Devices),
             Self::Filter => tracing_subscriber::EnvFilter::builder()
                 .parse(text)
@@ -87,6 +93,7 @@ impl SettingKind {
             Self::Choice(_) => "WORD",
             Self::Address => "ADDRESS",
             Self::Path => "PATH",
+            Self::Text => "TEXT",
             Self::Devices => "NUMBERS",
             Self::Mode => "OCTAL",
             Self::Filter => "FILTER",
@@ -107,6 +114,7 @@ impl fmt::Display for SettingKind {
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::Address => f.write_str("IP:PORT or [IPv6]:PORT, or none"),
             Self::Path => f.write_str("a path, or none"),
+            Self::Text => f.write_str("text in one line, or none"),
             Self::Devices => f.write_str("numbers such as 0 or 0,2, or all"),
             Self::Mode => f.write_str("octal permission bits, 0000 to 0777"),
             Self::Filter => f.write_str(
@@ -185,6 +193,9 @@ mod tests {
         assert_eq!(SettingKind::Address.parse("localhost:1"), None);
         assert_eq!(SettingKind::Path.parse(""), None);
         assert_eq!(SettingKind::Flag.parse("yes"), None);
+        assert_eq!(SettingKind::Text.parse("none"), Some(ParsedValue::Disabled));
+        assert_eq!(SettingKind::Text.parse(" a b "), Some(ParsedValue::Text("a b".to_owned())));
+        assert_eq!(SettingKind::Text.parse("a\nb"), None);
         assert!(SettingKind::Filter.parse("warn,capstan=debug").is_some());
         assert_eq!(SettingKind::Filter.parse("capstan=loud"), None);
     }

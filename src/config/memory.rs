@@ -12,13 +12,29 @@ pub fn available_bytes() -> u64 {
     group_limit_bytes(Path::new("/sys/fs/cgroup"), &group).map_or(machine, |n| n.min(machine))
 }
 
-/// The smallest `memory.max` from the process's group up to the root (cgroup v2).
+/// The smallest memory limit from the process's group up to the root, in both versions of control
+/// groups.
 fn group_limit_bytes(root: &Path, membership: &str) -> Option<u64> {
-    let own = membership.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let own = root.join(own.trim_start_matches('/'));
+    let limits = membership.lines().filter_map(|line| {
+        let (_number, controllers_and_group) = line.split_once(':')?;
+        match controllers_and_group.split_once(':')? {
+            ("", group) => lowest_limit(root, group, "memory.max"),
+            (controllers, group) if controllers.split(',').any(|name| name == "memory") => {
+                lowest_limit(&root.join("memory"), group, "memory.limit_in_bytes")
+            }
+            _ => None,
+        }
+    });
+    limits.min()
+}
+
+/// The smallest number in files of this name, from the group's folder up to `root`. In a container
+/// the group's folder may not be visible, but then `root` is the container's.
+fn lowest_limit(root: &Path, group: &str, file: &str) -> Option<u64> {
+    let own = root.join(group.trim_start_matches('/'));
     own.ancestors()
         .take_while(|folder| folder.starts_with(root))
-        .filter_map(|folder| fs::read_to_string(folder.join("memory.max")).ok())
+        .filter_map(|folder| fs::read_to_string(folder.join(file)).ok())
         .filter_map(|text| text.trim().parse().ok())
         .min()
 }
@@ -38,7 +54,27 @@ mod tests {
         assert_eq!(group_limit_bytes(root.path(), "1:cpu:/\n0::/slice/unit\n"), Some(1000));
         fs::write(leaf.join("memory.max"), "500\n").unwrap();
         assert_eq!(group_limit_bytes(root.path(), "0::/slice/unit\n"), Some(500));
-        assert_eq!(group_limit_bytes(root.path(), "4:memory:/x\n"), None);
+        assert_eq!(group_limit_bytes(root.path(), "4:cpu:/x\n"), None);
+    }
+
+    #[test]
+    fn reads_limits_of_groups_of_version_1() {
+        let root = tempfile::tempdir().unwrap();
+        let limit = |folder: &str, bytes: u64| {
+            let folder = root.path().join("memory").join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("memory.limit_in_bytes"), format!("{bytes}\n")).unwrap();
+        };
+        const UNLIMITED: u64 = 9_223_372_036_854_771_712;
+        let membership = "11:cpu,cpuacct:/\n4:hugetlb,memory:/docker/x\n0::/docker/x\n";
+        assert_eq!(group_limit_bytes(root.path(), membership), None);
+        limit("", UNLIMITED);
+        assert_eq!(group_limit_bytes(root.path(), membership), Some(UNLIMITED));
+        limit("docker", 2000);
+        limit("docker/x", 3000);
+        assert_eq!(group_limit_bytes(root.path(), membership), Some(2000));
+        let elsewhere = group_limit_bytes(root.path(), "5:memory:/elsewhere\n");
+        assert_eq!(elsewhere, Some(UNLIMITED));
     }
 
     #[test]

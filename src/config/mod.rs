@@ -36,6 +36,8 @@ pub struct Config {
     pub metrics_listen: Option<SocketAddr>,
     /// Log format.
     pub log_format: LogFormat,
+    /// File of the audit log; `None` for no audit log.
+    pub audit_log: Option<PathBuf>,
     /// Log filter, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log_level: String,
 }

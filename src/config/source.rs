@@ -20,9 +20,10 @@ pub const FILE_DEFAULT: &str = "/etc/capstan/capstand.toml";
 
 const PREFIX: &str = "CAPSTAN_";
 /// Variables that are not settings: the client's, the build's, and that of `--config`.
-const ENV_IGNORED: [&str; 7] = [
+const ENV_IGNORED: [&str; 8] = [
     "CAPSTAN_CONFIG",
     "CAPSTAN_SERVER",
+    "CAPSTAN_TOKEN",
     "CAPSTAN_LOG",
     "CAPSTAN_NVCC",
     "CAPSTAN_CUDA_ARCHS",

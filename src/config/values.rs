@@ -107,6 +107,11 @@ impl SettingValues {
         Duration::from_secs(self.integer(name))
     }
 
+    /// `None` for the word `none`.
+    pub(super) fn optional_text(&self, name: &str) -> Option<String> {
+        Some(self.text(name)).filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
     pub(super) fn text(&self, name: &str) -> &str {
         match &self.get(name).parsed {
             ParsedValue::Text(text) => text,

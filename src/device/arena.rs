@@ -85,7 +85,8 @@ impl DeviceArena {
         else {
             let free_bytes = free.largest();
             drop(free);
-            let fault = DeviceFault::OutOfMemory { requested_bytes: bytes, free_bytes };
+            let (requested_bytes, total_bytes) = (bytes, self.0.bytes);
+            let fault = DeviceFault::OutOfMemory { requested_bytes, free_bytes, total_bytes };
             return Err(self.0.context.report(fault));
         };
         drop(free);

@@ -5,7 +5,7 @@ use std::{
     ops::Range,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -41,8 +41,24 @@ struct ContextInner {
     serial: u64,
     identity: DeviceIdentity,
     timeout: Duration,
+    /// Waits for work on the device that are in progress.
+    waits: AtomicU32,
     is_disabled: AtomicBool,
     on_fault: FaultHandler,
+}
+
+/// A wait for work on a device, until it is dropped. The device may do first what earlier waits are
+/// for, so that the limit on one piece of work holds for each of them.
+pub struct DeviceWait<'a> {
+    context: &'a DeviceContext,
+    /// The longest time that the wait may take.
+    pub limit: Duration,
+}
+
+impl Drop for DeviceWait<'_> {
+    fn drop(&mut self) {
+        self.context.0.waits.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 thread_local! {
@@ -74,6 +90,7 @@ impl DeviceContext {
             serial: LAST_SERIAL.fetch_add(1, Ordering::Relaxed) + 1,
             identity,
             timeout: options.timeout,
+            waits: AtomicU32::new(0),
             is_disabled: AtomicBool::new(false),
             on_fault: options.on_fault.clone(),
         })))
@@ -87,9 +104,10 @@ impl DeviceContext {
         &self.0.driver
     }
 
-    /// Longest wait for work on the device.
-    pub fn timeout(&self) -> Duration {
-        self.0.timeout
+    /// Begins a wait for work on the device.
+    pub fn begin_wait(&self) -> DeviceWait<'_> {
+        let others = self.0.waits.fetch_add(1, Ordering::AcqRel);
+        DeviceWait { context: self, limit: self.0.timeout.saturating_mul(others.saturating_add(1)) }
     }
 
     /// False after a fatal fault.

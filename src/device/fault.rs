@@ -27,6 +27,8 @@ pub enum DeviceFault {
         requested_bytes: u64,
         /// Bytes of the largest free piece.
         free_bytes: u64,
+        /// Bytes of the arena.
+        total_bytes: u64,
     },
     /// The driver refused a call, or reports the error of an earlier one.
     #[error("{call}: {name} ({code})")]
@@ -106,10 +108,15 @@ impl DeviceFault {
 impl From<DeviceFault> for Error {
     fn from(fault: DeviceFault) -> Self {
         match fault.class() {
-            FaultClass::Exhausted => Self::Exhausted {
-                limit: Limit::DeviceMemory,
-                retry_after: Some(RETRY_OUT_OF_MEMORY),
-            },
+            FaultClass::Exhausted => {
+                let can_never_fit = matches!(
+                    fault,
+                    DeviceFault::OutOfMemory { requested_bytes, total_bytes, .. }
+                        if requested_bytes > total_bytes
+                );
+                let retry_after = (!can_never_fit).then_some(RETRY_OUT_OF_MEMORY);
+                Self::Exhausted { limit: Limit::DeviceMemory, retry_after }
+            }
             FaultClass::Misuse => Self::Internal(fault.to_string()),
             FaultClass::Fatal => Self::DeviceLost,
         }

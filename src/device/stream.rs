@@ -178,8 +178,9 @@ impl Event {
         context.call("cuEventQuery", || is_done(unsafe { result::event::query(event.0) }))
     }
 
-    /// Blocks until the work before it is done, at most for the context's timeout. Polls, since the
-    /// driver's own wait never returns if the device hangs.
+    /// Blocks until the work before it is done, at most for the limit of
+    /// [`DeviceContext::begin_wait`]. Polls, since the driver's own wait never returns if the
+    /// device hangs.
     pub fn synchronize(&self) -> Result<(), DeviceFault> {
         wait_until(&self.0.context, || self.is_reached())
     }
@@ -203,15 +204,17 @@ fn is_done(answer: Result<(), DriverError>) -> Result<bool, DriverError> {
     }
 }
 
-/// Polls until done, at most for the context's timeout.
+/// Polls until done, at most for the limit of [`DeviceContext::begin_wait`].
 fn wait_until(
     context: &DeviceContext,
     mut poll: impl FnMut() -> Result<bool, DeviceFault>,
 ) -> Result<(), DeviceFault> {
-    let (start, timeout) = (Instant::now(), context.timeout());
+    let (start, wait) = (Instant::now(), context.begin_wait());
     while !poll()? {
         match start.elapsed() {
-            elapsed if elapsed > timeout => return Err(context.report(DeviceFault::Hang(timeout))),
+            elapsed if elapsed > wait.limit => {
+                return Err(context.report(DeviceFault::Hang(wait.limit)));
+            }
             elapsed if elapsed > SPIN => sleep_between_polls(),
             _ => thread::yield_now(),
         }

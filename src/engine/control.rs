@@ -30,7 +30,7 @@ impl JobControl {
     }
 
     /// The same control, which is cancelled at the first check that `gate` refuses.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", test))]
     pub(super) fn behind(&self, gate: &CancellationGate) -> Self {
         Self { gate: Some(gate.clone()), ..self.clone() }
     }

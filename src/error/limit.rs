@@ -28,6 +28,9 @@ pub enum Limit {
     /// Stored objects.
     #[error("the server's quota of stored bases (objects_max)")]
     Objects,
+    /// The disk with the data directory.
+    #[error("the disk with the server's data directory")]
+    Disk,
     /// Connections open at once.
     #[error("the server's connection quota (connections_max)")]
     Connections,
@@ -45,12 +48,9 @@ pub enum Limit {
 /// A limit of a tenant, named as in the file of tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum TenantLimit {
-    /// Bytes of payload and working memory.
+    /// Bytes of payload and working memory, and of responses that clients have not read.
     #[error("bytes_in_flight_max")]
     BytesInFlight,
-    /// Bytes of responses that clients have not read.
-    #[error("unread_bytes_max")]
-    UnreadBytes,
     /// Jobs accepted and not yet answered.
     #[error("jobs_max")]
     Jobs,
@@ -85,6 +85,7 @@ impl Limit {
             Self::Uploads => Reason::Uploads,
             Self::Store => Reason::Store,
             Self::Objects => Reason::Objects,
+            Self::Disk => Reason::DiskFull,
             Self::Connections => Reason::Connections,
             Self::Regions => Reason::Regions,
             Self::DeviceMemory => Reason::DeviceMemory,

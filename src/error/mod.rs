@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+mod credentials;
 mod fields;
 mod limit;
 mod reason;
 
+pub use credentials::CredentialProblem;
 pub use fields::{ItemField, StepField};
 pub use limit::{Limit, TenantLimit};
 pub use reason::Reason;
@@ -105,6 +107,12 @@ pub enum Error {
     /// The server is shutting down.
     #[error("the server is draining and refuses new work: retry on another connection")]
     Draining,
+    /// The server does not know who calls.
+    #[error("{0}")]
+    Unauthenticated(CredentialProblem),
+    /// The server has just started, and has not checked these bases yet.
+    #[error("the server is still loading these bases: retry later")]
+    Loading,
     /// The call is reserved for operators.
     #[error("not allowed over TCP: use the server's Unix socket, or configure admin_over_tcp")]
     AdminOnly,
@@ -311,6 +319,8 @@ impl Error {
             Self::Idle(_) => Reason::Idle,
             Self::Cancelled => Reason::Cancelled,
             Self::Draining => Reason::Draining,
+            Self::Unauthenticated(problem) => problem.reason(),
+            Self::Loading => Reason::Loading,
             Self::AdminOnly => Reason::AdminOnly,
             Self::LocalOnly => Reason::LocalOnly,
             Self::TenantUnknown => Reason::TenantUnknown,

@@ -34,6 +34,11 @@ pub trait Executor: Send + Sync {
         JOBS_PER_DEVICE
     }
 
+    /// The number of GPUs that serve at the moment. Takes no time.
+    fn gpus_serving(&self) -> usize {
+        0
+    }
+
     /// Lets the devices use shared memory until the value is dropped, and access its first
     /// `pinned_bytes` bytes directly, or as many as can be pinned. `None` if they gain nothing.
     fn share_memory(

@@ -17,6 +17,9 @@ use crate::{
 /// A refused caller waits at least and at most this long.
 const RETRY_MIN: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(60);
+/// The ratio of measured to modelled time before it is known: refusing a job that could end in time
+/// is worse than accepting one that cannot.
+const RATIO_START: f64 = 0.5;
 /// How much one job changes the ratio of measured to modelled time.
 const RATIO_STEP: f64 = 0.1;
 /// Ratios outside of these are a model's mistake about one job, not about the machine.
@@ -55,12 +58,17 @@ pub struct BacklogPermit {
 
 impl Backlog {
     pub fn new(devices: usize) -> Arc<Self> {
+        Self::with_ratio(devices, RATIO_START)
+    }
+
+    /// For jobs that take `ratio` times their modelled time.
+    pub(super) fn with_ratio(devices: usize, ratio: f64) -> Arc<Self> {
         let state = BacklogState {
             tenants: HashMap::new(),
             jobs: 0,
             total: Duration::ZERO,
             weight: 0,
-            ratio: 1.0,
+            ratio,
         };
         Arc::new(Self { state: Mutex::new(state), devices: devices.max(1) as u32 })
     }
@@ -190,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_job_waits_for_its_tenants_jobs_and_for_the_share_of_others() {
-        let backlog = Backlog::new(1);
+        let backlog = Backlog::with_ratio(1, 1.0);
         let mut permits = vec![backlog.admit(owner(1, 1), 10 * SECOND, None).unwrap()];
         assert_eq!(expected_s(&backlog, owner(1, 1), 2), 12.0);
         assert_eq!(expected_s(&backlog, owner(2, 1), 2), 4.0, "half of the time is its own");
@@ -205,14 +213,14 @@ mod tests {
 
     #[test]
     fn devices_share_the_jobs_ahead() {
-        let backlog = Backlog::new(4);
+        let backlog = Backlog::with_ratio(4, 1.0);
         let _permit = backlog.admit(owner(1, 1), 8 * SECOND, None).unwrap();
         assert_eq!(expected_s(&backlog, owner(1, 1), 1), 3.0);
     }
 
     #[test]
     fn refuses_a_job_that_would_end_after_its_deadline() {
-        let backlog = Backlog::new(1);
+        let backlog = Backlog::with_ratio(1, 1.0);
         let in_minutes = |minutes: u32| Some(Instant::now() + 60 * minutes * SECOND);
         let _permit = backlog.admit(owner(1, 1), 600 * SECOND, in_minutes(20)).unwrap();
         let refused = backlog.admit(owner(1, 1), SECOND, in_minutes(9)).err().unwrap();
@@ -226,7 +234,7 @@ mod tests {
 
     #[test]
     fn learns_how_fast_the_machine_is() {
-        let backlog = Backlog::new(1);
+        let backlog = Backlog::with_ratio(1, 1.0);
         let permit = backlog.admit(owner(1, 1), SECOND, None).unwrap();
         let beside = backlog.admit(owner(1, 1), SECOND, None).unwrap();
         permit.learn(9 * SECOND);

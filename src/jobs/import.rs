@@ -2,7 +2,7 @@
 
 use std::{io, marker::PhantomData, ops::Range, sync::Arc};
 
-use tracing::{Span, debug_span, field::Empty};
+use tracing::{Span, debug_span, error, field::Empty};
 
 use super::{ComputeHost, JobWaker, JobWork, payload::JobPayload};
 use crate::{
@@ -74,6 +74,19 @@ impl<A: CurvePoint> ImportJob<A> {
         self.read as u64 * point_bytes..end as u64 * point_bytes
     }
 
+    /// Whether the points are those that `bytes` encodes. Decoding on a device is checked because
+    /// one transient fault would stay in the bases for good.
+    fn encodes_to(&self, points: &[A], bytes: &[u8]) -> bool {
+        let encode = || points::encode(self.import.encoding, points) == bytes;
+        self.host.run_sized(bytes.len(), encode)
+    }
+
+    fn decode_on_host(&self, bytes: &[u8]) -> Result<Vec<A>, points::BadElement> {
+        let decode = || points::decode::<A>(self.import.encoding, bytes);
+        // Decoding a point takes far longer than its bytes suggest.
+        self.host.run_sized(bytes.len() << 8, decode)
+    }
+
     /// Decodes and checks the points in `bytes`, and appends them.
     fn append(&mut self, bytes: &[u8]) -> Result<Result<(), points::BadElement>> {
         let encoding = self.import.encoding;
@@ -82,11 +95,16 @@ impl<A: CurvePoint> ImportJob<A> {
             Some(checker) => {
                 let count = bytes.len() / encoding.point_bytes(A::GROUP);
                 let mut points = vec![A::zero(); count];
-                let checked = checker.check(encoding, bytes, A::points_mut(&mut points))?;
-                checked.map(|()| points)
+                match checker.check(encoding, bytes, A::points_mut(&mut points))? {
+                    Err(bad) => Err(bad),
+                    Ok(()) if self.encodes_to(&points, bytes) => Ok(points),
+                    Ok(()) => {
+                        error!(points = count, "a device decoded points wrong: the host does");
+                        self.decode_on_host(bytes)
+                    }
+                }
             }
-            // Decoding a point takes far longer than its bytes suggest.
-            None => self.host.run_sized(bytes.len() << 8, || points::decode::<A>(encoding, bytes)),
+            None => self.decode_on_host(bytes),
         };
         let points = match checked {
             Ok(points) => points,

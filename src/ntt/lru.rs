@@ -1,5 +1,5 @@
-//! An LRU cache with single flight: values are built once, kept for reuse and bounded in bytes. The
-//! least recently used value is evicted first; its users keep it alive.
+//! An LRU cache with single flight: values are built once, kept for reuse and bounded in bytes and
+//! number. The least recently used value is evicted first; its users keep it alive.
 //!
 //! The builder of a value holds that value's own lock meanwhile: callers that want the same value
 //! wait for it, and no others do.
@@ -7,6 +7,10 @@
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+
+/// Entries are searched one by one. A few hundred serve all sizes of transforms; each further coset
+/// takes a few.
+const ENTRIES_MAX: usize = 1024;
 
 pub(super) struct LruCache<K, V> {
     bytes_max: u64,
@@ -113,7 +117,10 @@ impl<K: Clone + PartialEq, V> LruCache<K, V> {
     fn evict_for(&self, entries: &mut Vec<LruEntry<K, V>>, bytes: u64) -> Vec<LruEntry<K, V>> {
         let mut bytes_held: u64 = entries.iter().map(|entry| entry.bytes).sum();
         let mut evicted = 0;
-        while evicted < entries.len() && bytes_held + bytes > self.bytes_max {
+        let is_full = |evicted: usize, bytes_held: u64| {
+            entries.len() - evicted >= ENTRIES_MAX || bytes_held + bytes > self.bytes_max
+        };
+        while evicted < entries.len() && is_full(evicted, bytes_held) {
             bytes_held -= entries[evicted].bytes;
             evicted += 1;
         }
@@ -235,6 +242,15 @@ mod tests {
         assert_eq!((keys(&cache), bytes(&cache)), (vec![4, 5], 3));
         assert!(cache.evict_oldest() && cache.evict_oldest() && !cache.evict_oldest());
         assert_eq!((*held, *two, bytes(&cache)), (1, 5, 0));
+    }
+
+    #[test]
+    fn the_number_of_values_is_bounded() {
+        let cache = Numbers::new(u64::MAX);
+        for key in 0..ENTRIES_MAX as u32 + 10 {
+            build(&cache, key);
+        }
+        assert_eq!(keys(&cache), (10..ENTRIES_MAX as u32 + 10).collect::<Vec<_>>());
     }
 
     /// A build counts toward the bound; `evict_oldest` skips it, but it may be evicted otherwise.

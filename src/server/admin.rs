@@ -10,6 +10,7 @@ use crate::{
     curve::TWO_ADICITY,
     engine::{DeviceInfo, MsmPlan},
     error::Error,
+    telemetry::AuditAction,
     wire::v1::{self, admin_server::Admin},
 };
 
@@ -23,8 +24,13 @@ impl Admin for AdminService {
         &self,
         request: Request<v1::GetInfoRequest>,
     ) -> Result<Response<v1::GetInfoResponse>, Status> {
-        call::run(&self.state, "get_info", request, async |call, _| Ok(info(&call.state).await?))
-            .await
+        call::run(&self.state, "get_info", request, async |call, _| {
+            let mut info = info(&call.state).await?;
+            let (subject, tenant) = (call.caller.subject.to_string(), call.tenant.name.to_string());
+            info.caller = Some(v1::Caller { subject, tenant });
+            Ok(info)
+        })
+        .await
     }
 
     async fn drain(
@@ -33,13 +39,16 @@ impl Admin for AdminService {
     ) -> Result<Response<v1::DrainResponse>, Status> {
         call::run(&self.state, "drain", request, async |call, request| {
             let state = &call.state;
-            if call.peer.local_user.is_none() && !state.settings.admin_over_tcp {
+            if call.caller.uid().is_none() && !state.settings.admin_over_tcp {
                 return Err(Error::AdminOnly.into());
             }
             let grace = match request.grace_ms {
                 0 => state.settings.drain_grace,
                 grace_ms => Duration::from_millis(grace_ms),
             };
+            let grace_ms = grace.as_millis() as u64;
+            call.audit(AuditAction::Drain, format_args!("server, grace_ms {grace_ms}"));
+            tracing::info!(caller = %call.caller.subject, grace_ms, "a caller drains the server");
             state.drain.begin(grace);
             Ok(v1::DrainResponse { jobs: state.budget.jobs.used() as u32 })
         })
@@ -85,6 +94,7 @@ async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
         }),
         uptime_s: state.started.elapsed().as_secs(),
         draining: state.drain.is_draining(),
+        caller: None,
     })
 }
 

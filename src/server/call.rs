@@ -1,6 +1,7 @@
 //! The context of one call: deadline, logs and metrics, permits.
 
 use std::{
+    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -9,19 +10,28 @@ use tonic::{Request, Response, Status};
 use tracing::{Instrument, debug_span};
 
 use super::{
-    call_record::CallRecord, caller, connection::Peer, state::ServerState, status::CallError,
+    call_record::{CallName, CallRecord},
+    connection::Peer,
+    priority,
+    request_id::RequestId,
+    state::ServerState,
+    status::CallError,
 };
 use crate::{
     engine::JobControl,
     error::{Error, Result},
+    identity::Caller,
     jobs::{
         AdmissionPermit, AdmittedJob, Budget, JobOwner, JobPermit, JobPriority, JobTicket,
         JobWaker, JobWork, admit,
     },
-    telemetry,
+    telemetry::{self, AuditAction, AuditEvent},
     tenant::Tenant,
-    wire::decode::VectorUploadHeader,
+    wire::decode::{ObjectId, VectorUploadHeader},
 };
+
+/// Bytes of a message that need no budget, so that `GetInfo` works on a full server.
+pub const UNCOUNTED_BYTES: u64 = 16 << 10;
 
 /// A request extension: when the caller stops waiting.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +42,8 @@ pub struct CallContext {
     pub started: Instant,
     pub deadline: Option<Instant>,
     pub peer: Peer,
+    pub caller: Caller,
+    request_id: RequestId,
     pub tenant: Arc<Tenant>,
     tenant_budget: Budget,
     priority: JobPriority,
@@ -39,7 +51,7 @@ pub struct CallContext {
 
 /// Runs `handler` until the call's deadline and records the outcome.
 ///
-/// Errors: those of `handler`; `Deadline`; `Internal` if the listener set no peer.
+/// Errors: those of `handler`; `Deadline`; `Internal` if the listener or a layer is missing.
 pub async fn run<M, T>(
     state: &Arc<ServerState>,
     op: &'static str,
@@ -47,8 +59,11 @@ pub async fn run<M, T>(
     handler: impl AsyncFnOnce(CallContext, M) -> Result<T, CallError>,
 ) -> Result<Response<T>, Status> {
     let call = CallContext::new(state, &request)?;
+    let mut record = CallRecord::new(op, call.name());
+    let (caller, RequestId { id, trace_id }) = (&call.caller.subject, &call.request_id);
+    let (tenant, trace_id) = (&call.tenant.name, trace_id.as_deref());
+    let span = debug_span!("call", op, %caller, %tenant, request_id = &**id, trace_id);
     let run = async {
-        let mut record = CallRecord::new(op);
         let deadline = call.deadline;
         let work = handler(call, request.into_inner());
         let result = match deadline {
@@ -60,20 +75,58 @@ pub async fn run<M, T>(
         record.finish(result.as_ref().err());
         result.map(Response::new).map_err(Status::from)
     };
-    run.instrument(debug_span!("call", op)).await
+    run.instrument(span).await
 }
 
 impl CallContext {
     fn new<T>(state: &Arc<ServerState>, request: &Request<T>) -> Result<Self> {
         let peer = Peer::of(request.extensions()).cloned();
         let peer = peer.ok_or_else(|| Error::Internal("the connection has no peer".into()))?;
+        let caller = request.extensions().get::<Caller>().cloned();
+        let caller = caller.ok_or_else(|| Error::Internal("the call has no caller".into()))?;
+        let request_id = request.extensions().get::<RequestId>().cloned();
+        let request_id = request_id.ok_or_else(|| Error::Internal("the call has no id".into()))?;
         let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.0);
-        let tenant = caller::tenant(state, request.extensions())?;
+        let tenant = state.tenants.find(caller.tenant.as_deref(), &caller.subject)?;
         peer.join(&tenant).inspect_err(telemetry::count_refusal)?;
         let tenant_budget = Budget::tenant(&tenant);
-        let priority = caller::priority(request.metadata())?;
+        let priority = priority::of(request.metadata())?;
         let (state, started) = (state.clone(), Instant::now());
-        Ok(Self { state, started, deadline, peer, tenant, tenant_budget, priority })
+        Ok(Self {
+            state,
+            started,
+            deadline,
+            peer,
+            caller,
+            request_id,
+            tenant,
+            tenant_budget,
+            priority,
+        })
+    }
+
+    /// The call's name in the log.
+    pub fn name(&self) -> CallName {
+        CallName { caller: self.caller.subject.clone(), request_id: self.request_id.id.clone() }
+    }
+
+    /// Writes to the audit log what the caller does to `object`.
+    pub fn audit(&self, action: AuditAction, object: fmt::Arguments<'_>) {
+        telemetry::audit(&AuditEvent {
+            action,
+            caller: &self.caller.subject,
+            tenant: self.tenant.name.as_str(),
+            request_id: &self.request_id.id,
+            remote: self.peer.remote.as_ref().map(|remote| remote as _),
+            object,
+        });
+    }
+
+    /// Writes to the audit log that the caller uses stored bases.
+    pub fn audit_use(&self, id: ObjectId) {
+        if telemetry::is_audited() {
+            self.audit(AuditAction::Use, format_args!("bases {}", hex::encode(id.0)));
+        }
     }
 
     pub fn control(&self) -> JobControl {
@@ -86,8 +139,10 @@ impl CallContext {
         JobOwner { tenant, weight, priority: self.priority }
     }
 
-    fn budgets(&self) -> [&Budget; 3] {
-        [&self.peer.budget, &self.tenant_budget, &self.state.budget]
+    /// Callers behind a proxy share its connection, so only their tenants have budgets.
+    fn budgets(&self) -> Vec<&Budget> {
+        let of_connection = (!self.caller.is_proxied()).then_some(&self.peer.budget);
+        of_connection.into_iter().chain([&self.tenant_budget, &self.state.budget]).collect()
     }
 
     /// Takes bytes and jobs from the budgets of the connection, the tenant and the server.
@@ -111,6 +166,14 @@ impl CallContext {
         let device_time = self.tenant.device_time.take(modelled);
         let device_time = device_time.inspect_err(telemetry::count_refusal)?;
         Ok(JobPermit { _quotas, backlog, device_time })
+    }
+
+    /// Takes bytes for a message from the budgets, also while the server drains.
+    ///
+    /// Errors: `Exhausted`.
+    pub fn admit_message(&self, bytes: u64) -> Result<AdmissionPermit> {
+        let bytes = if bytes > UNCOUNTED_BYTES { bytes } else { 0 };
+        admit(&self.budgets(), bytes, 0).inspect_err(telemetry::count_refusal)
     }
 
     /// Queues a job at once. Dropping the ticket cancels it.

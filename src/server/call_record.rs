@@ -1,6 +1,9 @@
 //! Records how calls end in logs and metrics, without payloads, ids or addresses.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{response::as_micros_u64, status::CallError};
 use crate::{
@@ -9,16 +12,25 @@ use crate::{
     wire::v1,
 };
 
+/// Names a call in the log.
+#[derive(Debug, Clone)]
+pub struct CallName {
+    /// Who makes the call.
+    pub caller: Arc<str>,
+    pub request_id: Arc<str>,
+}
+
 /// Counts the outcome of a call. If it is dropped before `finish`, the client has gone.
 pub struct CallRecord {
     op: &'static str,
+    name: CallName,
     begun: Instant,
     is_finished: bool,
 }
 
 impl CallRecord {
-    pub fn new(op: &'static str) -> Self {
-        Self { op, begun: Instant::now(), is_finished: false }
+    pub fn new(op: &'static str, name: CallName) -> Self {
+        Self { op, name, begun: Instant::now(), is_finished: false }
     }
 
     pub fn finish(&mut self, failure: Option<&CallError>) {
@@ -26,10 +38,12 @@ impl CallRecord {
         let outcome = failure.map_or(CallOutcome::Succeeded, CallError::outcome);
         telemetry::count_call(self.op, outcome);
         let elapsed_us = self.begun.elapsed().as_micros() as u64;
+        let Self { op, name: CallName { caller, request_id }, .. } = self;
+        let outcome = outcome.text();
         if failure.is_some_and(CallError::is_fault) {
-            tracing::error!(op = self.op, outcome = outcome.text(), elapsed_us, "call failed");
+            tracing::error!(op, %caller, %request_id, outcome, elapsed_us, "call failed");
         } else {
-            tracing::debug!(op = self.op, outcome = outcome.text(), elapsed_us, "call");
+            tracing::debug!(op, %caller, %request_id, outcome, elapsed_us, "call");
         }
     }
 }
@@ -38,7 +52,9 @@ impl Drop for CallRecord {
     fn drop(&mut self) {
         if !self.is_finished {
             telemetry::count_call(self.op, CallOutcome::ClientGone);
-            tracing::debug!(op = self.op, outcome = CallOutcome::ClientGone.text(), "call");
+            let outcome = CallOutcome::ClientGone.text();
+            let Self { op, name: CallName { caller, request_id }, .. } = self;
+            tracing::debug!(op, %caller, %request_id, outcome, "call");
         }
     }
 }

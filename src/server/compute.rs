@@ -118,7 +118,7 @@ impl Compute for ComputeService {
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "msm_stream", request, async |call, mut stream| {
             let idle = call.state.settings.idle_timeout;
-            let first = receive::next_message(&mut stream, idle).await?;
+            let first = receive::first_message(&call, &mut stream).await?;
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
@@ -191,7 +191,7 @@ impl Compute for ComputeService {
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "ntt_stream", request, async |call, mut stream| {
             let idle = call.state.settings.idle_timeout;
-            let first = receive::next_message(&mut stream, idle).await?;
+            let first = receive::first_message(&call, &mut stream).await?;
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
@@ -226,7 +226,7 @@ impl Compute for ComputeService {
         call::run(&self.state, "run", request, async |call, mut stream| {
             use run_request::Message;
             let idle = call.state.settings.idle_timeout;
-            let first = receive::next_message(&mut stream, idle).await?;
+            let first = receive::first_message(&call, &mut stream).await?;
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };

@@ -1,11 +1,11 @@
-//! Connections, each with its own budget and a timeout for the handshake.
+//! Connections, each with its own budget, a timeout for the handshake and a limited life.
 
 use std::{
-    io,
+    fmt, io,
+    net::SocketAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -13,14 +13,18 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Sleep, sleep},
 };
-use tonic::{
-    Extensions,
-    transport::server::{Connected, TlsConnectInfo},
-};
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
+use tonic::{Extensions, transport::server::Connected};
 
+use super::{
+    connection_calls::{ConnectionCalls, ConnectionTimer},
+    connection_limits::ConnectionPermit,
+    settings::ServerSettings,
+};
 use crate::{
     buffer::QuotaPermit,
-    error::Result,
+    error::{CredentialProblem, Result as CallResult},
+    identity::{Caller, certificate_name},
     jobs::Budget,
     tenant::{Tenant, TenantId},
 };
@@ -30,19 +34,36 @@ pub struct Peer {
     pub budget: Budget,
     /// The user who connected over the Unix socket; `None` for TCP.
     pub local_user: Option<u32>,
+    /// The address of a TCP peer.
+    pub remote: Option<SocketAddr>,
+    /// The holder of the client certificate, or why its name cannot be used; `None` without one.
+    pub certificate: Option<Result<Caller, CredentialProblem>>,
+    pub calls: ConnectionCalls,
     /// The tenants that have made calls, each with a permit for the connection.
     tenants: Arc<Mutex<Vec<(TenantId, QuotaPermit)>>>,
 }
 
+/// For logs.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.remote, self.local_user) {
+            (Some(address), _) => address.fmt(f),
+            (None, Some(user)) => write!(f, "local user {user}"),
+            (None, None) => f.write_str("unknown"),
+        }
+    }
+}
+
 impl Peer {
-    pub fn new(budget: Budget, local_user: Option<u32>) -> Self {
-        Self { budget, local_user, tenants: Arc::default() }
+    pub fn new(budget: Budget, local_user: Option<u32>, remote: Option<SocketAddr>) -> Self {
+        let calls = ConnectionCalls::default();
+        Self { budget, local_user, remote, certificate: None, calls, tenants: Arc::default() }
     }
 
     /// Counts the connection as one of `tenant`, from its first call on.
     ///
     /// Errors: `Exhausted`.
-    pub fn join(&self, tenant: &Tenant) -> Result<()> {
+    pub fn join(&self, tenant: &Tenant) -> CallResult<()> {
         let mut tenants = self.tenants.lock();
         if tenants.iter().all(|(id, _)| *id != tenant.id) {
             tenants.push((tenant.id, tenant.connections.acquire(1)?));
@@ -51,13 +72,11 @@ impl Peer {
     }
 
     pub fn of(extensions: &Extensions) -> Option<&Self> {
-        extensions
-            .get::<Self>()
-            .or_else(|| extensions.get::<TlsConnectInfo<Self>>().map(TlsConnectInfo::get_ref))
+        extensions.get::<Self>()
     }
 }
 
-/// Bytes of the HTTP/2 preface. A TLS hello is longer, and tonic times the rest of the handshake.
+/// Bytes of the HTTP/2 preface.
 const PREFACE_BYTES: usize = 24;
 
 pub struct LimitedConnection<S> {
@@ -65,7 +84,8 @@ pub struct LimitedConnection<S> {
     peer: Peer,
     /// `None` once the preface is received.
     preface: Option<PendingPreface>,
-    _permit: QuotaPermit,
+    timer: ConnectionTimer,
+    _permit: ConnectionPermit,
 }
 
 /// A preface that is not complete. hyper waits for it forever, so silent peers could take all
@@ -76,11 +96,45 @@ struct PendingPreface {
 }
 
 impl<S> LimitedConnection<S> {
-    /// Wraps an accepted socket, whose peer must send the preface within `handshake_timeout`.
-    pub fn new(socket: S, peer: Peer, permit: QuotaPermit, handshake_timeout: Duration) -> Self {
-        let timeout = Box::pin(sleep(handshake_timeout));
+    /// Wraps an accepted socket, whose peer must complete the TLS handshake, if there is one, and
+    /// send the preface within the handshake timeout.
+    pub fn new(socket: S, peer: Peer, permit: ConnectionPermit, settings: &ServerSettings) -> Self {
+        let timeout = Box::pin(sleep(settings.handshake_timeout));
         let preface = Some(PendingPreface { missing_bytes: PREFACE_BYTES, timeout });
-        Self { socket, peer, preface, _permit: permit }
+        // A connection that takes no more calls may finish those that it has.
+        let age_max = 2 * settings.connection_age_max;
+        let timer = ConnectionTimer::new(peer.calls.clone(), settings.connection_idle_max, age_max);
+        Self { socket, peer, preface, timer, _permit: permit }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> LimitedConnection<S> {
+    /// The address of a TCP peer.
+    pub fn remote(&self) -> Option<SocketAddr> {
+        self.peer.remote
+    }
+
+    /// Completes the TLS handshake. The preface is then expected inside of TLS, before the same
+    /// timeout.
+    ///
+    /// Errors: the handshake fails or takes too long.
+    pub async fn complete_tls(
+        self,
+        config: Arc<ServerConfig>,
+    ) -> io::Result<LimitedConnection<TlsStream<S>>> {
+        let Self { socket, mut peer, mut preface, timer, _permit } = self;
+        let handshake = TlsAcceptor::from(config).accept(socket);
+        let socket = match &mut preface {
+            Some(preface) => tokio::select! {
+                socket = handshake => socket?,
+                () = preface.timeout.as_mut() => return Err(io::ErrorKind::TimedOut.into()),
+            },
+            None => handshake.await?,
+        };
+        let chain = socket.get_ref().1.peer_certificates();
+        let name = chain.and_then(<[_]>::first).map(certificate_name);
+        peer.certificate = name.map(|name| name.map(|name| Caller::certificate(&name)));
+        Ok(LimitedConnection { socket, peer, preface, timer, _permit })
     }
 }
 
@@ -100,7 +154,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for LimitedConnection<S> {
     ) -> Poll<io::Result<()>> {
         let filled = buffer.filled().len();
         let read = Pin::new(&mut self.socket).poll_read(context, buffer);
-        let Some(preface) = &mut self.preface else { return read };
+        let Some(preface) = &mut self.preface else {
+            return if read.is_pending() { self.timer.poll(context) } else { read };
+        };
         if read.is_pending() {
             ready!(preface.timeout.as_mut().poll(context));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));

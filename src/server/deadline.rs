@@ -17,8 +17,11 @@ use tonic::{
 };
 use tower::Service;
 
-use super::{call::Deadline, drain::TrackedBody, state::ServerState, streamed_body, unary_body};
-use crate::error::Error;
+use super::{
+    call::Deadline, connection::Peer, drain::TrackedBody, state::ServerState, streamed_body,
+    unary_body, unread_responses::ResponsePermit,
+};
+use crate::{error::Error, wire::INSTANCE_HEADER};
 
 /// The maximum time by which a handler's deadline precedes tonic's.
 const DEADLINE_MARGIN: Duration = Duration::from_millis(5);
@@ -54,8 +57,15 @@ where
             .path()
             .starts_with(DRAINED_PATH_PREFIX)
             .then(|| self.state.drain.begin_call());
-        let until_sent = |response: Response<Body>| {
-            response.map(|body| Body::new(TrackedBody { body, _call: busy }))
+        let open = Peer::of(request.extensions()).map(|peer| peer.calls.begin());
+        let state = self.state.clone();
+        let until_sent = move |mut response: Response<Body>| {
+            response.headers_mut().insert(INSTANCE_HEADER, state.instance.clone());
+            let permit = response.extensions_mut().remove::<ResponsePermit>();
+            response.map(|body| {
+                let body = state.unread.add(body, permit);
+                Body::new(TrackedBody { body, _call: busy, _open: open })
+            })
         };
         // Handlers of streamed requests time messages themselves.
         let mut request = match streamed_body::is_streamed(&request) {

@@ -13,7 +13,9 @@ use std::{
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::sync::watch;
-use tonic::{Status, body::Body};
+use tonic::Status;
+
+use super::{connection_calls::OpenCall, unread_responses::DroppableBody};
 
 #[derive(Default)]
 pub struct Drain {
@@ -33,9 +35,11 @@ pub struct CallGuard(Arc<CallsInProgress>);
 
 /// A response body. Its call is in progress until the transport has all of it.
 pub struct TrackedBody {
-    pub body: Body,
+    pub body: DroppableBody,
     /// `Some` if a drain waits for this call.
     pub _call: Option<CallGuard>,
+    /// Keeps the connection from being idle.
+    pub _open: Option<OpenCall>,
 }
 
 impl http_body::Body for TrackedBody {

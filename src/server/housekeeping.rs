@@ -1,6 +1,10 @@
 //! Periodic work: drops idle uploads and unmapped regions, and sets gauges.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::state::ServerState;
 use crate::telemetry;
@@ -14,23 +18,29 @@ pub async fn run(state: Arc<ServerState>) {
     let mut interval = tokio::time::interval(HOUSEKEEPING_INTERVAL);
     for ticks in 0_u32.. {
         interval.tick().await;
-        if ticks.is_multiple_of(DEVICE_GAUGE_TICKS) {
-            let executor = state.compute.executor.clone();
-            tokio::task::spawn_blocking(move || {
-                let gpus = executor.devices().into_iter().filter_map(|device| device.gpu);
-                gpus.for_each(|gpu| telemetry::device(&gpu));
-            });
-        }
-        let settings = &state.settings;
-        let swept = state.uploads.drop_idle(settings.idle_timeout, settings.upload_ttl);
-        if swept > 0 {
-            tracing::info!(swept, "dropped idle uploads");
-        }
-        state.regions.drop_unmapped();
-        telemetry::set_queued_jobs(state.scheduler.queued() as u64);
-        let (in_flight, spare) = (state.budget.bytes.used(), state.payloads.spare_bytes());
-        telemetry::payload_memory(in_flight, spare, state.regions.bytes());
-        telemetry::stored(state.bases.budget().used(), state.bases.slots().used());
-        telemetry::connections(state.connections.used());
+        // A panic is reported by its hook. Without this task, uploads would stay forever.
+        let _panicked = catch_unwind(AssertUnwindSafe(|| tick(&state, ticks)));
     }
+}
+
+fn tick(state: &ServerState, ticks: u32) {
+    if ticks.is_multiple_of(DEVICE_GAUGE_TICKS) {
+        let executor = state.compute.executor.clone();
+        tokio::task::spawn_blocking(move || {
+            let gpus = executor.devices().into_iter().filter_map(|device| device.gpu);
+            gpus.for_each(|gpu| telemetry::device(&gpu));
+        });
+    }
+    let settings = &state.settings;
+    let swept = state.uploads.drop_idle(settings.idle_timeout, settings.upload_ttl);
+    if swept > 0 {
+        tracing::info!(swept, "dropped idle uploads");
+    }
+    state.unread.drop_idle(settings.idle_timeout);
+    state.regions.drop_unmapped();
+    telemetry::set_queued_jobs(state.scheduler.queued() as u64);
+    let (in_flight, spare) = (state.budget.bytes.used(), state.payloads.spare_bytes());
+    telemetry::payload_memory(in_flight, spare, state.regions.bytes());
+    telemetry::stored(state.bases.budget().used(), state.bases.slots().used());
+    telemetry::connections(state.connections.used());
 }

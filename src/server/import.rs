@@ -12,6 +12,7 @@ use crate::{
     jobs::{BasesImport, ImportJob, ImportedBases, JobOwner},
     store::{StoreCharge, StoredBases, StoredUpload, UploadHeader, UploadOutcome, unix_time_s},
     telemetry,
+    tenant::Tenant,
     wire::decode::{BasesUploadHeader, ObjectId, PayloadId},
 };
 
@@ -29,14 +30,14 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
     let mut new_import = None;
     let upload = state.uploads.open(&call.tenant, header, |bytes| {
         let upload_permit = call.admit(bytes, 0)?;
-        let charge =
-            state.bases.reserve(bases.group, bases.count).inspect_err(telemetry::count_refusal)?;
+        let charge = state.bases.reserve(&call.tenant, bases.group, bases.count);
+        let charge = charge.inspect_err(telemetry::count_refusal)?;
         new_import = Some((call.admit(0, 1)?, charge));
         Ok(upload_permit)
     })?;
     if let Some((permit, charge)) = new_import {
         let (state, bases, upload) = (state.clone(), bases.clone(), upload.clone());
-        let owner = call.owner();
+        let (owner, tenant) = (call.owner(), call.tenant.clone());
         // The import belongs to the upload, not to this call: other streams may carry on.
         tokio::spawn(async move {
             // Keeps the upload from being idle if the import takes long after the last byte.
@@ -46,7 +47,7 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
                 Group::G2 => import::<G2Affine>(&state, owner, &bases, &upload).await,
             };
             let stored = match result {
-                Ok(imported) => store(&state, bases, imported, charge).await,
+                Ok(imported) => store(&state, tenant, bases, imported, charge).await,
                 Err(error) => Err(error),
             };
             // Before the response, because the caller may send the next request at once.
@@ -77,6 +78,7 @@ async fn import<A: CurvePoint>(
 
 async fn store(
     state: &Arc<ServerState>,
+    tenant: Arc<Tenant>,
     upload: BasesUploadHeader,
     imported: ImportedBases,
     charge: StoreCharge,
@@ -91,6 +93,7 @@ async fn store(
         persisted: false,
     };
     let state = state.clone();
-    let stored = spawn_blocking(move || state.bases.insert(bases, charge, upload.persist)).await;
+    let stored = spawn_blocking(move || state.bases.insert(&tenant, bases, charge, upload.persist));
+    let stored = stored.await;
     stored.unwrap_or_else(|_| Err(Error::Internal("storing bases panicked".into())))
 }

@@ -3,13 +3,18 @@
 use std::{
     fs::{self, Permissions},
     io,
-    os::unix::fs::{FileTypeExt, PermissionsExt},
+    net::SocketAddr,
+    os::{
+        fd::OwnedFd,
+        unix::fs::{FileTypeExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use futures_util::{Stream, stream};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::{
@@ -17,10 +22,20 @@ use super::{
     connection::{LimitedConnection, Peer},
     state::ServerState,
 };
-use crate::{jobs::Budget, region, telemetry};
+use crate::{
+    jobs::Budget,
+    region,
+    telemetry::{self, LogThrottle},
+};
 
 /// Pause after a failed accept (no file descriptors, for example): the loop must not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The time after which the system asks a silent peer whether it is there, and then asks again.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 1024;
 
 #[derive(Clone, Default)]
 pub struct Listeners {
@@ -69,10 +84,21 @@ impl UnixSocket {
             // A server that was killed left it behind.
             fs::remove_file(path)?;
         }
-        let listener = UnixListener::bind(path)?;
-        fs::set_permissions(path, Permissions::from_mode(mode))?;
+        let socket = bind_with_mode(path, mode)?;
+        net::listen(&socket, BACKLOG)?;
+        let listener = UnixListener::from_std(socket.into())?;
         Ok(Self { listener, path: path.to_owned() })
     }
+}
+
+/// Binds a Unix socket that refuses connections until it listens, so that nobody can connect before
+/// it has its permissions.
+fn bind_with_mode(path: &Path, mode: u32) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    Ok(socket)
 }
 
 impl UnixSocket {
@@ -93,21 +119,46 @@ impl Drop for UnixSocket {
     }
 }
 
+/// The other end of an accepted connection.
+#[derive(Clone, Copy)]
+enum AcceptedFrom {
+    Tcp(SocketAddr),
+    /// The Unix socket, by this user.
+    Unix(u32),
+}
+
 /// A connection with its own limits; `None` if too many are open.
-fn limit<S>(
-    state: &ServerState,
-    socket: S,
-    local_user: Option<u32>,
-) -> Option<LimitedConnection<S>> {
-    let permit = state.connections.acquire(1).inspect_err(telemetry::count_refusal).ok();
-    if permit.is_none() {
-        tracing::warn!(max = state.connections.max(), "connection refused: too many are open");
-    }
+fn limit<S>(state: &ServerState, socket: S, from: AcceptedFrom) -> Option<LimitedConnection<S>> {
+    static REFUSED: LogThrottle = LogThrottle::new();
     let settings = &state.settings;
     let (bytes_max, jobs_max) =
         (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
-    let peer = Peer::new(Budget::connection(bytes_max, jobs_max), local_user);
-    Some(LimitedConnection::new(socket, peer, permit?, settings.handshake_timeout))
+    let (address, local_user) = match from {
+        AcceptedFrom::Tcp(address) => (Some(address), None),
+        AcceptedFrom::Unix(user) => (None, Some(user)),
+    };
+    let peer = Peer::new(Budget::connection(bytes_max, jobs_max), local_user, address);
+    let permit = state.connections.acquire(address.map(|address| address.ip()));
+    match permit.inspect_err(telemetry::count_refusal) {
+        Ok(permit) => Some(LimitedConnection::new(socket, peer, permit, settings)),
+        Err(_) => {
+            if let Some(suppressed) = REFUSED.pass() {
+                let open = state.connections.used();
+                tracing::warn!(%peer, open, suppressed, "connection refused: too many are open");
+            }
+            None
+        }
+    }
+}
+
+/// Lets the system find peers that have gone without a word, even before they speak HTTP/2. With
+/// Nagle's algorithm, small frames would wait for the peer's delayed acknowledgements.
+fn configure(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, TCP_KEEPALIVE)?;
+    sockopt::set_tcp_keepintvl(socket, TCP_KEEPALIVE)?;
+    Ok(())
 }
 
 pub fn tcp(
@@ -117,10 +168,10 @@ pub fn tcp(
     stream::unfold((listener, state), |(listener, state)| async {
         loop {
             let accepted = listener.accept().await;
-            let Some((socket, _)) = accepted_or_pause(accepted).await else { continue };
-            // With Nagle's algorithm, small frames wait for the peer's delayed acknowledgements.
-            let nodelay = socket.set_nodelay(true);
-            if let (Ok(()), Some(connection)) = (nodelay, limit(&state, socket, None)) {
+            let Some((socket, address)) = accepted_or_pause(accepted).await else { continue };
+            if configure(&socket).is_ok()
+                && let Some(connection) = limit(&state, socket, AcceptedFrom::Tcp(address))
+            {
                 return Some((Ok(connection), (listener, state)));
             }
         }
@@ -135,7 +186,7 @@ pub fn unix(
         loop {
             let socket = unix.accept().await;
             let Ok(peer) = socket.peer_cred() else { continue };
-            if let Some(connection) = limit(&state, socket, Some(peer.uid())) {
+            if let Some(connection) = limit(&state, socket, AcceptedFrom::Unix(peer.uid())) {
                 return Some((Ok(connection), (unix, state)));
             }
         }
@@ -146,7 +197,10 @@ async fn accepted_or_pause<T>(accepted: io::Result<T>) -> Option<T> {
     match accepted {
         Ok(accepted) => Some(accepted),
         Err(error) => {
-            tracing::warn!(%error, "cannot accept a connection");
+            static FAILED: LogThrottle = LogThrottle::new();
+            if let Some(suppressed) = FAILED.pass() {
+                tracing::warn!(%error, suppressed, "cannot accept a connection");
+            }
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }
@@ -162,11 +216,36 @@ mod tests {
     async fn counts_refused_connections() {
         let settings = ServerSettings { connections_max: 1, ..ServerSettings::default() };
         let state = ServerState::new(settings, Engines::cpu(1, "a test").unwrap()).unwrap();
-        let first = limit(&state, (), None).expect("the limit is one connection");
+        let tcp = AcceptedFrom::Tcp(([127, 0, 0, 1], 1).into());
+        let first = limit(&state, (), tcp).expect("the limit is one connection");
         let text = telemetry::metrics_of(|| {
-            assert!(limit(&state, (), None).is_none() && limit(&state, (), Some(0)).is_none());
+            let unix = AcceptedFrom::Unix(0);
+            assert!(limit(&state, (), tcp).is_none() && limit(&state, (), unix).is_none());
         });
         drop(first);
         assert!(text.contains(r#"capstan_rejected_total{limit="CONNECTIONS"} 2"#), "{text}");
+    }
+
+    #[tokio::test]
+    async fn the_system_watches_silent_tcp_peers() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        assert!(!sockopt::socket_keepalive(&socket).unwrap());
+        configure(&socket).unwrap();
+        assert!(sockopt::socket_keepalive(&socket).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&socket).unwrap(), TCP_KEEPALIVE);
+    }
+
+    #[tokio::test]
+    async fn a_unix_socket_has_its_mode_before_anyone_can_connect() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let socket = bind_with_mode(&path, 0o620).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o620);
+        let refused = UnixStream::connect(&path).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        net::listen(&socket, BACKLOG).unwrap();
+        UnixStream::connect(&path).await.unwrap();
     }
 }

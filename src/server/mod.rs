@@ -1,23 +1,32 @@
 //! The gRPC service: listeners, limits, handlers. The only module that uses tonic's server side.
 
 mod admin;
+mod authenticate;
 mod call;
 mod call_record;
-mod caller;
 mod compute;
 mod connection;
+mod connection_calls;
+mod connection_limits;
+mod credentials;
 mod deadline;
 mod drain;
 mod estimate;
+mod handshake;
 mod housekeeping;
 mod import;
 mod listen;
+mod loading;
 mod msm;
 mod ntt;
+mod priority;
 mod program_call;
 mod read_object;
 mod receive;
+mod refusals;
 mod regions;
+mod reload;
+mod request_id;
 mod response;
 mod response_queue;
 mod result_stream;
@@ -34,6 +43,7 @@ mod streamed_body;
 mod streamed_uploads;
 mod tls;
 mod unary_body;
+mod unread_responses;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -42,17 +52,23 @@ pub use crate::exec::worker::{
     NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings,
     serve as serve_worker,
 };
+pub use credentials::check_credential_files;
 use futures_util::future::BoxFuture;
+pub use loading::Readiness;
+pub use reload::CredentialFileError;
 pub use serve_error::ServeError;
-pub use settings::ServerSettings;
+pub use settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings};
 pub use state::Engines;
-pub use tls::TlsIdentity;
+pub use tls::TlsFiles;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tonic::{service::Routes, transport::Server as Transport};
 use tonic_health::ServingStatus;
 use tower::layer::layer_fn;
 
-use self::{deadline::DeadlineService, listen::Listeners, state::ServerState};
+use self::{
+    authenticate::AuthenticationService, deadline::DeadlineService, listen::Listeners,
+    request_id::RequestIdService, state::ServerState,
+};
 
 /// Time for the last responses to leave their sockets: hyper can wait forever for a silent
 /// connection (hyper issue 4170).
@@ -84,14 +100,27 @@ impl Drainer {
     }
 }
 
+/// A handle that makes a server read its certificates, tokens and keys again.
+#[derive(Clone)]
+pub struct Reloader(Arc<ServerState>);
+
+impl Reloader {
+    /// Reads the files while the server goes on. A file that cannot be used is logged as an error,
+    /// and what was read before stays in use. Open connections keep their certificates.
+    pub fn reload(&self) {
+        self.0.credentials.request_reload();
+    }
+}
+
 impl Server {
-    /// Opens the data directory, starts the workers, and listens.
+    /// Starts the workers, listens, and begins to load the data directory.
     ///
     /// Errors: see [`ServeError`].
     pub fn bind(settings: ServerSettings, engines: Engines) -> ServeFuture<Self> {
         Box::pin(async move {
             let state = Arc::new(ServerState::new(settings, engines)?);
             let listeners = Listeners::bind(&state.settings).await.map_err(ServeError::Listen)?;
+            loading::start(&state).map_err(ServeError::Thread)?;
             Ok(Self { state, listeners })
         })
     }
@@ -106,6 +135,16 @@ impl Server {
         Drainer(self.state.clone())
     }
 
+    /// A handle that makes this server read its files of credentials again.
+    pub fn reloader(&self) -> Reloader {
+        Reloader(self.state.clone())
+    }
+
+    /// A handle that tells whether this server is ready.
+    pub fn readiness(&self) -> Readiness {
+        Readiness { state: self.state.clone() }
+    }
+
     /// Serves until drained, by [`Drainer::drain`] or the Admin service.
     ///
     /// Errors: see [`ServeError`].
@@ -113,7 +152,9 @@ impl Server {
         Box::pin(async move {
             let Self { state, listeners } = self;
             let (health, health_service) = tonic_health::server::health_reporter();
-            routes::report(&health, ServingStatus::Serving).await;
+            let is_loaded = *state.is_loaded.borrow();
+            let status = if is_loaded { ServingStatus::Serving } else { ServingStatus::NotServing };
+            routes::report(&health, status).await;
             let mut servers = ServerTasks {
                 state: state.clone(),
                 routes: routes::routes(&state, health_service)?,
@@ -123,8 +164,14 @@ impl Server {
             let draining = transport.clone().max_connection_age(DRAINING_CONNECTION_AGE);
             let serving = servers.start(transport, listeners.clone())?;
             let housekeeping = tokio::spawn(housekeeping::run(state.clone()));
+            let reloads = tokio::spawn(state.credentials.clone().watch());
             let regions = listeners.regions.clone();
             let regions = regions.map(|socket| tokio::spawn(regions::serve(socket, state.clone())));
+            let report_loaded = async {
+                loading::wait(&state).await;
+                routes::report(&health, ServingStatus::Serving).await;
+                std::future::pending::<std::convert::Infallible>().await
+            };
             let ended = tokio::select! {
                 grace = state.drain.wait_until_begun() => {
                     routes::report(&health, ServingStatus::NotServing).await;
@@ -138,14 +185,19 @@ impl Server {
                 }
                 Some(ended) = servers.running.join_next() => {
                     drop(serving);
+                    state.drain.begin(Duration::ZERO);
                     ended.unwrap_or(Ok(()))
                 }
+                never = report_loaded => match never {},
             };
             let _silent_connections = timeout(SHUTDOWN_LINGER, async {
                 while servers.running.join_next().await.is_some() {}
+                // It stops after the file that it reads, and lets the next server lock the folder.
+                loading::wait(&state).await;
             })
             .await;
             housekeeping.abort();
+            reloads.abort();
             regions.inspect(tokio::task::JoinHandle::abort);
             Ok(ended?)
         })
@@ -173,21 +225,30 @@ impl ServerTasks {
             async move { stopped.changed().await.unwrap_or(()) }
         };
         let state = self.state.clone();
+        let authentication =
+            layer_fn(move |inner| AuthenticationService { inner, state: state.clone() });
+        let state = self.state.clone();
         let deadlines = layer_fn(move |inner| DeadlineService { inner, state: state.clone() });
+        let ids = layer_fn(|inner| RequestIdService { inner });
+        let router = || {
+            let transport = transport.clone().layer(ids).layer(authentication.clone());
+            transport.layer(deadlines.clone()).add_routes(self.routes.clone())
+        };
         if let Some(listener) = listeners.tcp {
-            let settings = &self.state.settings;
-            let transport = match &settings.tls {
-                Some(tls) => tls.configure(transport.clone(), settings.handshake_timeout)?,
-                None => transport.clone(),
-            };
-            let router = transport.layer(deadlines.clone()).add_routes(self.routes.clone());
             let incoming = listen::tcp(listener, self.state.clone());
-            self.running.spawn(router.serve_with_incoming_shutdown(incoming, until_stopped()));
+            if self.state.credentials.tls().is_some() {
+                let incoming = handshake::tls(incoming, self.state.clone());
+                let served = router().serve_with_incoming_shutdown(incoming, until_stopped());
+                self.running.spawn(served);
+            } else {
+                let served = router().serve_with_incoming_shutdown(incoming, until_stopped());
+                self.running.spawn(served);
+            }
         }
         if let Some(socket) = listeners.unix {
-            let router = transport.clone().layer(deadlines).add_routes(self.routes.clone());
             let incoming = listen::unix(socket, self.state.clone());
-            self.running.spawn(router.serve_with_incoming_shutdown(incoming, until_stopped()));
+            let served = router().serve_with_incoming_shutdown(incoming, until_stopped());
+            self.running.spawn(served);
         }
         Ok(stop)
     }

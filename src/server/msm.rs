@@ -31,7 +31,9 @@ pub fn admit(
     let RequestedMsm { group, bases, batch, reduce, result_encoding, verify } = requested;
     let bases = match bases {
         BasesRef::Stored { id, offset, length } => {
-            JobBases::Checked(call.state.bases.points(id, group, offset, length)?)
+            let bases = call.state.bases.points(call.tenant.id, id, group, offset, length)?;
+            call.audit_use(id);
+            JobBases::Checked(bases)
         }
         BasesRef::Inline { encoding, data, count } => {
             JobBases::Unchecked(UncheckedBases { group, encoding, data, count })

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use super::{
     call::CallContext,
     regions::find_slice,
-    state::ServerState,
     streamed_uploads::{FoundRegion, FoundVector},
 };
 use crate::{
@@ -90,14 +89,16 @@ pub fn find_program(call: &CallContext, program: ProgramRef) -> Result<Arc<Opera
 /// The bases of each MSM step.
 ///
 /// Errors: `Step` if they are unknown, too few, or of another group.
-pub fn find_bases(state: &ServerState, program: &OperationProgram) -> Result<Vec<Bases>> {
+pub fn find_bases(call: &CallContext, program: &OperationProgram) -> Result<Vec<Bases>> {
     let steps = program.operands(ExternalOperand::Bases).map(|value| {
         let Operation::Msm(step) = &program.steps()[value.index()] else {
             return Err(Error::Internal("a step other than an MSM uses bases".into()));
         };
         let refused = |problem| program.step_error(value, problem);
         let unknown = |_| refused(StepProblem::field("object_id", FieldProblem::UnknownId));
-        let stored = state.bases.get(ObjectId(step.object_id)).map_err(unknown)?;
+        let stored =
+            call.state.bases.get(call.tenant.id, ObjectId(step.object_id)).map_err(unknown)?;
+        call.audit_use(stored.id);
         let length = shape(program, step.input).map_or(0, VectorShape::length);
         step.bases(&stored.points, length).map_err(refused)
     });

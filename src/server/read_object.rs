@@ -33,9 +33,10 @@ pub enum GetSource {
 pub fn resolve(call: &CallContext, mut request: v1::GetRequest) -> Result<GetSource> {
     match required("id", request.id.take())? {
         Id::ObjectId(id) => {
-            let bases = call.state.bases.get(decode::object_id(&id)?)?;
+            let bases = call.state.bases.get(call.tenant.id, decode::object_id(&id)?)?;
             let encoding =
                 decode::point_encoding("encoding", required("encoding", request.encoding)?)?;
+            call.audit_use(bases.id);
             let count = bases.points.len() as u64;
             let range = range(&request, count)?;
             let length = (range.end - range.start) as usize;

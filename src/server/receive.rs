@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until, timeout};
 use tonic::Code;
 
-use super::status::CallError;
+use super::{call::CallContext, status::CallError};
 use crate::{
     error::{Error, FieldProblem},
     store::{StoredUpload, UploadStreamGuard, Uploads},
@@ -19,12 +19,26 @@ use crate::{
 /// A sender must send this much within each idle timeout, or complete the payload.
 pub const IDLE_MIN_BYTES: u64 = 16 << 10;
 
-/// Waits for the next message for at most `idle`; `None` at the end of the stream.
-pub async fn next_message<M: DecodedMessage>(
+/// A sender whose messages never end is given up after this many late messages with too few new
+/// bytes. Fewer can have waited while this task was delayed.
+const LATE_MESSAGES_MAX: u32 = 64;
+
+/// Waits for the first message for at most the idle timeout; `None` at the end of the stream. Its
+/// bytes are in the budgets of `call` until it is complete.
+///
+/// Errors: `Exhausted`; `Idle`; those of the transport.
+pub async fn first_message<M: DecodedMessage>(
+    call: &CallContext,
     stream: &mut MessageReader<M>,
-    idle: Duration,
 ) -> Result<Option<M>, CallError> {
-    Ok(timeout(idle, stream.message()).await.map_err(|_| Error::Idle(idle))??)
+    let (idle, mut permit) = (call.state.settings.idle_timeout, None);
+    let admit = |bytes: usize| {
+        permit = Some(call.admit_message(bytes as u64)?);
+        Ok(())
+    };
+    let received = timeout(idle, stream.admitted_message(admit)).await;
+    drop(permit);
+    Ok(received.map_err(|_| Error::Idle(idle))??)
 }
 
 /// A piece of one of the uploads that a stream carries.
@@ -60,7 +74,7 @@ pub async fn receive_pieces<M: DecodedMessage>(
     piece_of: impl Fn(M) -> crate::error::Result<UploadPiece>,
 ) -> Result<(), CallError> {
     let is_incomplete = |guard: &UploadStreamGuard| !guard.upload().payload.is_complete();
-    let (mut timer_start, mut bytes_since_start) = (Instant::now(), 0);
+    let (mut timer_start, mut bytes_since_start, mut late_messages) = (Instant::now(), 0, 0);
     // One timer per stream, not per message: setting it wakes the thread that waits for sockets.
     let timer = sleep_until(timer_start + idle);
     tokio::pin!(timer);
@@ -94,7 +108,13 @@ pub async fn receive_pieces<M: DecodedMessage>(
             }
         };
         if bytes_since_start >= IDLE_MIN_BYTES {
-            (timer_start, bytes_since_start) = (Instant::now(), 0);
+            (timer_start, bytes_since_start, late_messages) = (Instant::now(), 0, 0);
+        } else if timer_start.elapsed() >= idle {
+            // The timer is not polled while messages follow each other without a pause.
+            late_messages += 1;
+            if late_messages > LATE_MESSAGES_MAX {
+                return Err(Error::Idle(idle).into());
+            }
         }
     }
     guards.into_iter().for_each(UploadStreamGuard::end);
@@ -126,5 +146,73 @@ pub fn end_unless_resumable(uploads: &Uploads, upload: &Arc<StoredUpload>, failu
     if upload.payload.failure().is_some() || !is_resumable && !upload.payload.is_complete() {
         uploads.remove(upload);
         upload.set_outcome(Err(Error::Cancelled));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::Pin,
+        task::{Context, Poll},
+    };
+
+    use bytes::Bytes;
+    use http_body::Frame;
+    use tonic::{Status, body::Body};
+
+    use super::*;
+    use crate::{
+        buffer::PayloadPool,
+        curve::scalars::ScalarEncoding,
+        store::UploadHeader,
+        tenant::Tenants,
+        wire::{
+            decode::{UploadId, VectorUploadHeader},
+            v1::{PutRequest, put_request::Message},
+        },
+    };
+
+    const IDLE: Duration = Duration::from_millis(20);
+
+    /// The same chunk again and again, without a pause. Ends after many idle timeouts.
+    struct SameChunk {
+        message: Bytes,
+        end: Instant,
+    }
+
+    impl http_body::Body for SameChunk {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            let frame = || Ok(Frame::data(self.message.clone()));
+            Poll::Ready((Instant::now() < self.end).then(frame))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sender_that_repeats_a_chunk_without_a_pause_is_given_up() {
+        // A prefix, and a chunk of one byte.
+        let message = Bytes::from_static(&[0, 0, 0, 0, 5, 0x1a, 3, 0x12, 1, 1]);
+        let body = SameChunk { message, end: Instant::now() + 100 * IDLE };
+        let stream = MessageReader::<PutRequest>::of_request(Body::new(body), 1 << 20);
+        let uploads = Uploads::new(1, PayloadPool::new(0, 0).unwrap());
+        let id = UploadId([1; 16]);
+        let vector =
+            VectorUploadHeader { id, encoding: ScalarEncoding::Canonical, count: 2, streams: 1 };
+        let tenant = Tenants::default().find(None, "").unwrap();
+        let header = UploadHeader::Vector(vector);
+        let upload = uploads.open(&tenant, &header, |_| Ok(vec![])).unwrap();
+        let piece_of = |request: PutRequest| {
+            UploadPiece::of_only_upload(match request.message {
+                Some(Message::Chunk(chunk)) => Some(PieceContent::Chunk(chunk)),
+                _ => None,
+            })
+        };
+        let received = receive_pieces(stream, vec![upload.begin_stream()], IDLE, piece_of).await;
+        assert!(matches!(received, Err(CallError::Refused(Error::Idle(IDLE)))), "{received:?}");
     }
 }

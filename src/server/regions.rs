@@ -32,7 +32,7 @@ const TOKEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Errors: `LocalOnly` over TCP; `Invalid`; `Exhausted`; `Draining`.
 pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionResponse> {
-    let user = call.peer.local_user.ok_or(Error::LocalOnly)?;
+    let user = call.caller.uid().ok_or(Error::LocalOnly)?;
     if bytes == 0 {
         return Err(Error::field("bytes", FieldProblem::Zero));
     }
@@ -60,7 +60,7 @@ pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionRespon
 /// Errors: `LocalOnly`; `Invalid` for an unknown region or a part beyond its end.
 pub fn find_slice(call: &CallContext, vector: RegionVector, count: u64) -> Result<RegionSlice> {
     let RegionVector { place: RegionPlace { id, offset }, encoding } = vector;
-    let user = call.peer.local_user.ok_or(Error::LocalOnly)?;
+    let user = call.caller.uid().ok_or(Error::LocalOnly)?;
     let unknown = |_| Error::field("region_id", FieldProblem::UnknownRegion);
     let region = call.state.regions.get(id, user).map_err(unknown)?;
     let (held, bytes) = (region.memory().size() as u64, count * encoding.width() as u64);

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::{
     call::CallContext,
-    call_record::CallRecord,
+    call_record::{CallName, CallRecord},
     receive,
     response::CHUNK_BYTES,
     response_queue::{ReaderPatience, ResponseSender, ResponseStream, response_queue},
@@ -71,6 +71,7 @@ pub struct ResultStream<R: StreamedResult> {
     input: StreamedUploads,
     vectors: Vec<SentVector>,
     call_started: Instant,
+    name: CallName,
     patience: ReaderPatience,
     /// Send chunks as they are computed; false if they are checked, which needs all of them first.
     sends_early: bool,
@@ -105,6 +106,7 @@ impl<R: StreamedResult> ResultStream<R> {
             input,
             vectors,
             call_started: call.started,
+            name: call.name(),
             patience: ReaderPatience::of(call),
             sends_early: verify == Verification::None,
             progress,
@@ -186,7 +188,9 @@ impl<R: StreamedResult> ResultStream<R> {
                 () = sender.closed() => Err(Error::Cancelled),
             };
             // The call was counted as successful when the response began.
-            let count = |error: &CallError| CallRecord::new(R::OP).finish(Some(error));
+            let name = self.name.clone();
+            let count =
+                |error: &CallError| CallRecord::new(R::OP, name.clone()).finish(Some(error));
             let is_running = matches!(self.job, JobState::Running(_));
             if is_running && let Err(error) = &sent {
                 let error = CallError::from(error.clone());

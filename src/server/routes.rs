@@ -57,6 +57,7 @@ pub fn transport(settings: &ServerSettings) -> Server {
         .initial_stream_window_size(settings.http2_stream_window_bytes)
         .initial_connection_window_size(settings.http2_connection_window_bytes)
         .max_frame_size(settings.http2_frame_bytes_max)
+        .max_connection_age(settings.connection_age_max)
         .max_concurrent_streams(settings.streams_per_connection_max)
         .http2_max_header_list_size(HEADER_LIST_BYTES)
         // Rapid reset, CVE-2023-44487.

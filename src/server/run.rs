@@ -52,7 +52,7 @@ impl AdmittedRun {
     pub fn admit(call: &CallContext, spec: RunSpec) -> Result<Self> {
         let (state, verify) = (&call.state, spec.verify);
         let program = find_program(call, spec.program)?;
-        let bases = find_bases(state, &program)?;
+        let bases = find_bases(call, &program)?;
         let mut inputs = find_inputs(call, &program, spec.inputs)?;
         let given: Vec<_> = inputs.iter().map(FoundInput::spec).collect();
         let wanted: Vec<_> = spec.outputs.iter().map(output_spec).collect();

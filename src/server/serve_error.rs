@@ -2,19 +2,30 @@
 
 use std::io;
 
+use super::reload::CredentialFileError;
+
 /// Why a server failed to start or to serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The server cannot listen on an address.
     #[error("cannot listen on {0}")]
     Listen(io::Error),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
     /// The data directory cannot be used, or threads cannot be started.
     #[error(transparent)]
     Start(#[from] crate::error::Error),
-    /// The file of tenants cannot be used.
-    #[error("tenants: {0}")]
-    Tenants(#[from] crate::tenant::TenantFileError),
-    /// TLS or the transport failed.
+    /// A file of certificates, tokens, keys or tenants cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] CredentialFileError),
+    /// The server would serve anyone beyond the loopback, and `insecure` does not allow that.
+    #[error(
+        "refusing to serve everyone beyond the loopback: configure tokens or client certificates, \
+         or set insecure"
+    )]
+    Exposed,
+    /// The transport failed.
     #[error("transport: {0}")]
     Transport(#[from] tonic::transport::Error),
     /// The reflection service refused its descriptors.

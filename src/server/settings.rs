@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use super::TlsIdentity;
+use super::tls::TlsFiles;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -20,7 +20,11 @@ pub struct ServerSettings {
     /// Permission bits of the Unix socket: whoever can write to it can drain the server.
     pub unix_mode: u32,
     /// Certificate and key of the TCP listener; `None` means plain text.
-    pub tls: Option<TlsIdentity>,
+    pub tls: Option<TlsFiles>,
+    /// How callers over TCP are authenticated, apart from client certificates.
+    pub auth: AuthSettings,
+    /// Whether to serve callers without credentials beyond the loopback.
+    pub insecure: bool,
     /// Maximum payload of one message, bytes.
     pub message_payload_bytes_max: u64,
     /// Payload and working memory of all jobs and uploads in flight, bytes.
@@ -41,8 +45,14 @@ pub struct ServerSettings {
     pub store_bytes_max: u64,
     /// Stored bases, objects.
     pub objects_max: u32,
-    /// Connections open at once.
+    /// Connections open at once. If there is a Unix socket, TCP peers get 15/16 of them.
     pub connections_max: u32,
+    /// Connections open at once from one address.
+    pub connections_per_address_max: u32,
+    /// Time after which a connection without a call is closed.
+    pub connection_idle_max: Duration,
+    /// Time after which a connection takes no more calls. It is closed after twice this time.
+    pub connection_age_max: Duration,
     /// HTTP/2 streams open at once on one connection.
     pub streams_per_connection_max: u32,
     /// Time without enough data after which a sender is cut off, or an unfinished upload dropped.
@@ -58,7 +68,7 @@ pub struct ServerSettings {
     pub workers: u32,
     /// Time for which a thread of the scheduler polls before it sleeps, if GPUs compute.
     pub busy_poll: Duration,
-    /// File of tenants and their limits; `None` if all callers are one tenant.
+    /// File of tenants and their limits; `None` if tenants that credentials name have no limits.
     pub tenants: Option<PathBuf>,
     /// Directory of persistent bases; `None` disables persistence.
     pub data_dir: Option<PathBuf>,
@@ -74,7 +84,65 @@ pub struct ServerSettings {
     pub http2_frame_bytes_max: u32,
 }
 
+/// How callers over TCP are authenticated, apart from client certificates.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuthSettings {
+    /// File of the tokens' hashes.
+    pub tokens: Option<PathBuf>,
+    /// JSON Web Tokens.
+    pub jwt: Option<JwtSettings>,
+    /// Callers that authenticate others, and say whom.
+    pub proxies: Option<ProxySettings>,
+}
+
+/// Proxies that authenticate callers and name them in headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxySettings {
+    /// Subjects of the proxies, as the log names callers: `uid:33`, `cert:proxy.example.org`.
+    pub subjects: Vec<String>,
+    /// Header with the name of the caller, in lower case.
+    pub caller_header: String,
+    /// Header with the caller's tenant, in lower case.
+    pub tenant_header: String,
+}
+
+/// JSON Web Tokens that are accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JwtSettings {
+    /// File with the issuer's public keys, a JSON Web Key Set.
+    pub key_set: PathBuf,
+    /// Required claim `iss`.
+    pub issuer: String,
+    /// Required member of the claim `aud`.
+    pub audience: String,
+    /// Name of the claim that names the caller's tenant.
+    pub tenant_claim: String,
+}
+
+impl AuthSettings {
+    /// Whether tokens of any kind are accepted.
+    pub fn accepts_tokens(&self) -> bool {
+        self.tokens.is_some() || self.jwt.is_some()
+    }
+}
+
 impl ServerSettings {
+    /// Whether callers over TCP must present credentials.
+    pub fn authenticates(&self) -> bool {
+        let asks_for_certificates = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        asks_for_certificates || self.auth.accepts_tokens()
+    }
+
+    /// Whether other hosts can reach the TCP listener.
+    pub fn listens_beyond_loopback(&self) -> bool {
+        self.listen.is_some_and(|address| !address.ip().to_canonical().is_loopback())
+    }
+
+    /// Whether the server would serve everyone who can reach it, and nobody has allowed that.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.listens_beyond_loopback() && !self.authenticates() && !self.insecure
+    }
+
     /// Maximum bytes of one message.
     pub(super) fn message_bytes_max(&self) -> usize {
         (self.message_payload_bytes_max + MESSAGE_OVERHEAD_BYTES) as usize
@@ -88,6 +156,8 @@ impl Default for ServerSettings {
             unix_socket: None,
             unix_mode: 0o660,
             tls: None,
+            auth: AuthSettings::default(),
+            insecure: false,
             message_payload_bytes_max: MIB,
             bytes_in_flight_max: 4 * GIB,
             connection_bytes_in_flight_max: 2 * GIB,
@@ -99,6 +169,9 @@ impl Default for ServerSettings {
             store_bytes_max: 8 * GIB,
             objects_max: 16_384,
             connections_max: 1024,
+            connections_per_address_max: 512,
+            connection_idle_max: Duration::from_secs(600),
+            connection_age_max: Duration::from_secs(3600),
             streams_per_connection_max: 64,
             idle_timeout: Duration::from_secs(10),
             handshake_timeout: Duration::from_secs(5),

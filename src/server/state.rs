@@ -2,20 +2,25 @@
 
 use std::{sync::Arc, time::Instant};
 
+use tokio::sync::watch;
+use tonic::codegen::http::HeaderValue;
 use tracing::info;
 
-use super::{ServeError, ServerSettings, drain::Drain};
+use super::{
+    ServeError, ServerSettings, connection_limits::ConnectionLimits, credentials::Credentials,
+    drain::Drain, unread_responses::UnreadResponses,
+};
 use crate::{
-    buffer::{PayloadPool, Quota, Wiper},
+    buffer::{PayloadPool, Wiper},
     engine::{
         DeviceInfo, MsmNttEngine,
         cpu::{ArkworksEngine, CpuEngine},
     },
-    error::{Error, Limit},
+    error::Error,
     exec::{BusyPoll, Executor, HostExecutor, JOBS_PER_DEVICE},
     jobs::{Backlog, Budget, ComputeHost, Scheduler},
     store::{BasesStore, ProgramStore, Regions, Uploads},
-    tenant::{Tenants, read_tenants},
+    tenant::Tenants,
 };
 #[cfg(feature = "cuda")]
 use crate::{
@@ -117,8 +122,10 @@ pub struct ServerState {
     pub scheduler: Scheduler,
     pub backlog: Arc<Backlog>,
     pub budget: Budget,
-    pub tenants: Tenants,
+    pub tenants: Arc<Tenants>,
     pub bases: BasesStore,
+    /// True once the files of the data directory are loaded.
+    pub is_loaded: watch::Sender<bool>,
     /// Holds the payloads of uploads and results.
     pub payloads: PayloadPool,
     pub uploads: Uploads,
@@ -126,15 +133,24 @@ pub struct ServerState {
     pub regions: Regions,
     /// Separate from the wiper of payloads, which must not wait for regions.
     pub region_wiper: Wiper,
-    pub connections: Arc<Quota>,
+    pub connections: ConnectionLimits,
+    pub credentials: Arc<Credentials>,
     pub drain: Drain,
+    pub unread: UnreadResponses,
+    /// Names this server in responses.
+    pub instance: HeaderValue,
     pub started: Instant,
     pub engine_reason: String,
 }
 
 impl ServerState {
-    /// Opens the data directory and starts the workers.
+    /// Reads credentials, opens the data directory, without loading it, and starts the workers.
     pub fn new(settings: ServerSettings, engines: Engines) -> Result<Self, ServeError> {
+        if settings.is_exposed() {
+            return Err(ServeError::Exposed);
+        }
+        let tenants = Arc::new(Tenants::default());
+        let credentials = Arc::new(Credentials::read(&settings, &tenants)?);
         let (bytes_max, objects_max) = (settings.store_bytes_max, settings.objects_max.into());
         let Engines { executor, reason, pinned_bytes } = engines;
         let workers = match settings.workers {
@@ -145,14 +161,16 @@ impl ServerState {
         let has_gpus = executor.description().kind == "cuda";
         let busy_poll =
             if has_gpus { BusyPoll::new(settings.busy_poll) } else { BusyPoll::default() };
-        let tenants = match &settings.tenants {
-            Some(path) => Tenants::listed(read_tenants(path)?),
-            None => Tenants::default(),
-        };
         let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;
         pin(&payloads, &*executor, pinned_bytes as usize);
         Ok(Self {
-            bases: BasesStore::open(bytes_max, objects_max, settings.data_dir.as_deref())?,
+            bases: BasesStore::open(
+                bytes_max,
+                objects_max,
+                settings.data_dir.as_deref(),
+                &tenants,
+            )?,
+            is_loaded: watch::Sender::new(false),
             compute: Arc::new(ComputeHost::new(executor)?),
             scheduler: Scheduler::new(workers, busy_poll)?,
             backlog: Backlog::new(devices),
@@ -163,13 +181,24 @@ impl ServerState {
             region_wiper: Wiper::default(),
             payloads,
             programs: ProgramStore::default(),
-            connections: Quota::new(Limit::Connections, settings.connections_max.into()),
+            connections: ConnectionLimits::new(&settings),
+            credentials,
             drain: Drain::default(),
+            unread: UnreadResponses::default(),
+            instance: random_name()?,
             started: Instant::now(),
             engine_reason: reason,
             settings,
         })
     }
+}
+
+fn random_name() -> Result<HeaderValue, Error> {
+    let mut name = [0; 16];
+    let internal = |error| Error::Internal(format!("no randomness: {error}"));
+    getrandom::fill(&mut name).map_err(internal)?;
+    let name = HeaderValue::from_str(&hex::encode(name));
+    name.map_err(|error| Error::Internal(error.to_string()))
 }
 
 /// Lets the devices of `executor` access the first `bytes` bytes of payload memory directly.

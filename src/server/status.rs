@@ -15,6 +15,9 @@ const DOMAIN: &str = "capstan";
 /// Retry delay for a draining server: enough for the client to reach another one.
 const DRAINING_RETRY: Duration = Duration::from_secs(1);
 
+/// Retry delay for bases that are still being loaded: a gigabyte takes about a second.
+const LOADING_RETRY: Duration = Duration::from_secs(2);
+
 /// Retry delay for a server that restarts because it lost a device.
 const RESTART_RETRY: Duration = Duration::from_secs(15);
 
@@ -86,7 +89,10 @@ const fn code(reason: Reason) -> Code {
         Reason::UploadConflict | Reason::HashMismatch => Code::Aborted,
         Reason::Deadline | Reason::Idle => Code::DeadlineExceeded,
         Reason::Cancelled => Code::Cancelled,
-        Reason::Draining | Reason::DeviceLost => Code::Unavailable,
+        Reason::Draining | Reason::Loading | Reason::DeviceLost => Code::Unavailable,
+        Reason::CredentialsMissing | Reason::CredentialsInvalid | Reason::CredentialsExpired => {
+            Code::Unauthenticated
+        }
         Reason::AdminOnly | Reason::LocalOnly | Reason::TenantUnknown => Code::PermissionDenied,
         Reason::VerifyFailed => Code::DataLoss,
         Reason::Internal | Reason::LostTwice => Code::Internal,
@@ -97,6 +103,7 @@ const fn code(reason: Reason) -> Code {
         | Reason::Uploads
         | Reason::Store
         | Reason::Objects
+        | Reason::DiskFull
         | Reason::Connections
         | Reason::Regions
         | Reason::DeviceMemory
@@ -141,6 +148,7 @@ impl From<Error> for Status {
             Error::Exhausted { retry_after, .. } => *retry_after,
             Error::DeadlineTooEarly { retry_after, .. } => Some(*retry_after),
             Error::Draining => Some(DRAINING_RETRY),
+            Error::Loading => Some(LOADING_RETRY),
             Error::DeviceLost => Some(RESTART_RETRY),
             _ => None,
         };

@@ -12,14 +12,18 @@ use super::{
     response_queue::ResponseStream,
     state::ServerState,
     streamed_body,
+    unread_responses::ResponsePermit,
 };
 use crate::{
     buffer::UploadBuffer,
     curve::Group,
     error::{Error, FieldProblem},
     store::{StoredBases, UploadHeader, UploadOutcome},
+    telemetry::AuditAction,
+    tenant::TenantId,
     wire::{
         decode::{self, ProgramName, required},
+        encoded_bytes,
         v1::{self, store_server::Store},
     },
 };
@@ -33,9 +37,9 @@ pub struct StoreService {
 
 impl StoreService {
     /// The stored bases of the same payload, if they make the upload unnecessary.
-    fn stored_payload(&self, header: &UploadHeader) -> Option<Arc<StoredBases>> {
+    fn stored_payload(&self, tenant: TenantId, header: &UploadHeader) -> Option<Arc<StoredBases>> {
         let UploadHeader::Bases(upload) = header else { return None };
-        let stored = self.state.bases.by_payload(&upload.payload()?).ok()?;
+        let stored = self.state.bases.by_payload(tenant, &upload.payload()?).ok()?;
         let is_same = stored.points.group() == upload.group
             && stored.points.len() as u64 == upload.count
             && (stored.persisted || !upload.persist);
@@ -64,7 +68,7 @@ impl Store for StoreService {
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "put", request, async |call, mut stream| {
             let idle = call.state.settings.idle_timeout;
-            let first = receive::next_message(&mut stream, idle).await?;
+            let first = receive::first_message(&call, &mut stream).await?;
             let header = match first.and_then(|first| first.message) {
                 Some(Message::Bases(bases)) => UploadHeader::Bases(decode::bases_upload(bases)?),
                 Some(Message::Vector(vector)) => {
@@ -72,7 +76,7 @@ impl Store for StoreService {
                 }
                 _ => return Err(Error::field("header", FieldProblem::Missing).into()),
             };
-            if let Some(stored) = self.stored_payload(&header) {
+            if let Some(stored) = self.stored_payload(call.tenant.id, &header) {
                 return Ok(put_response(&header, &UploadOutcome::Bases(stored), true));
             }
             let upload = import::open_upload(&call, &header)?;
@@ -89,6 +93,11 @@ impl Store for StoreService {
             let outcome = outcome.inspect_err(|failure| {
                 receive::end_unless_resumable(&self.state.uploads, &upload, failure);
             })?;
+            let (what, id) = match &outcome {
+                UploadOutcome::Bases(bases) => ("bases", &bases.id.0[..]),
+                UploadOutcome::Vector => ("vector", &header.id().0[..]),
+            };
+            call.audit(AuditAction::Put, format_args!("{what} {}", hex::encode(id)));
             Ok(put_response(&header, &outcome, existed))
         })
         .await
@@ -113,12 +122,13 @@ impl Store for StoreService {
         use v1::{stat_request::Id, stat_response::Status as Found};
         call::run(&self.state, "stat", request, async |call, request| {
             let ServerState { bases, uploads, .. } = &*self.state;
+            let tenant = call.tenant.id;
             let stored = |bases: Arc<StoredBases>| Found::Object(response::bases_object(&bases));
             let status = match required("id", request.id)? {
-                Id::ObjectId(id) => stored(bases.get(decode::object_id(&id)?)?),
-                Id::Payload(id) => stored(bases.by_payload(&decode::payload_id(&id)?)?),
+                Id::ObjectId(id) => stored(bases.get(tenant, decode::object_id(&id)?)?),
+                Id::Payload(id) => stored(bases.by_payload(tenant, &decode::payload_id(&id)?)?),
                 Id::UploadId(id) => {
-                    let upload = uploads.get(call.tenant.id, decode::upload_id(&id)?)?;
+                    let upload = uploads.look_up(tenant, decode::upload_id(&id)?)?;
                     match &upload.header {
                         UploadHeader::Vector(vector) if upload.payload.is_complete() => {
                             Found::Object(response::vector_object(vector))
@@ -136,14 +146,23 @@ impl Store for StoreService {
         &self,
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
-        call::run(&self.state, "list", request, async |_, request| {
+        let mut permit = None;
+        let listed = call::run(&self.state, "list", request, async |call, request| {
             let wanted = request.group.map(|group| decode::group("group", group)).transpose()?;
             let of = |group: Group| wanted.is_none_or(|wanted| wanted == group);
-            let all = self.state.bases.list();
+            let all = self.state.bases.list(call.tenant.id);
             let bases = all.iter().filter(|bases| of(bases.points.group()));
-            Ok(v1::ListResponse { bases: bases.map(|bases| response::bases(bases)).collect() })
-        })
-        .await
+            let list =
+                v1::ListResponse { bases: bases.map(|bases| response::bases(bases)).collect() };
+            let _permit = call.admit_message(encoded_bytes(&list))?.into();
+            permit = Some(ResponsePermit { _permit });
+            Ok(list)
+        });
+        let mut listed = listed.await?;
+        if let Some(permit) = permit {
+            listed.extensions_mut().insert(permit);
+        }
+        Ok(listed)
     }
 
     async fn put_program(
@@ -158,6 +177,7 @@ impl Store for StoreService {
             if !existed {
                 programs.insert(tenant, id, decode::program(program)?, bytes);
             }
+            call.audit(AuditAction::Put, format_args!("program {}", hex::encode(id.0)));
             let program_id = Bytes::copy_from_slice(&id.0);
             Ok(v1::PutProgramResponse { program_id, existed })
         })
@@ -169,7 +189,10 @@ impl Store for StoreService {
         request: Request<v1::OpenRegionRequest>,
     ) -> Result<Response<v1::OpenRegionResponse>, Status> {
         call::run(&self.state, "open_region", request, async |call, request| {
-            Ok(regions::open(&call, request.bytes).await?)
+            let opened = regions::open(&call, request.bytes).await?;
+            let id = hex::encode(&opened.region_id);
+            call.audit(AuditAction::OpenRegion, format_args!("region {id}"));
+            Ok(opened)
         })
         .await
     }
@@ -180,16 +203,22 @@ impl Store for StoreService {
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
         use v1::release_request::Id;
         call::run(&self.state, "release", request, async |call, request| {
-            match required("id", request.id)? {
+            let (what, id) = match required("id", request.id)? {
                 Id::UploadId(id) => {
                     self.state.uploads.release(call.tenant.id, decode::upload_id(&id)?)?;
+                    ("vector", id)
                 }
                 Id::ObjectId(id) => {
-                    let (id, state) = (decode::object_id(&id)?, self.state.clone());
-                    let released = tokio::task::spawn_blocking(move || state.bases.release(id));
+                    let (object, state) = (decode::object_id(&id)?, self.state.clone());
+                    let tenant = call.tenant.clone();
+                    let release = move || state.bases.release(&tenant, object);
+                    let released = tokio::task::spawn_blocking(release);
                     released.await.map_err(|_| Error::Internal("release panicked".into()))??;
+                    ("bases", id)
                 }
-            }
+            };
+            tracing::info!(caller = %call.caller.subject, what, "released");
+            call.audit(AuditAction::Release, format_args!("{what} {}", hex::encode(id)));
             Ok(v1::ReleaseResponse {})
         })
         .await

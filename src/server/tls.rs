@@ -1,61 +1,91 @@
-//! The certificate and key of the TCP listener.
+//! TLS of the TCP listener: the certificate, its key, and the authority of client certificates.
 
-use std::{fmt, time::Duration};
+use std::{fs, path::PathBuf, sync::Arc};
 
-use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tokio_rustls::rustls::{
+    RootCertStore, ServerConfig,
+    crypto::ring::default_provider,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
+};
 use zeroize::Zeroizing;
 
-use super::ServeError;
+use super::reload::CredentialFileError;
 
-/// A certificate chain and its private key, both PEM. The key is zeroed when dropped.
-#[derive(Clone, PartialEq, Eq)]
-pub struct TlsIdentity {
-    /// The chain, leaf first.
-    pub certificate_pem: Vec<u8>,
+const CERTIFICATE: &str = "tls_certificate";
+const KEY: &str = "tls_key";
+const CLIENT_CA: &str = "tls_client_ca";
+/// The only protocol that is served: HTTP/2.
+const ALPN: &[u8] = b"h2";
+
+/// Files of the TCP listener's TLS, all PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The listener's certificate chain, leaf first.
+    pub certificate: PathBuf,
     /// The leaf's key.
-    pub key_pem: Zeroizing<Vec<u8>>,
+    pub key: PathBuf,
+    /// Certificates of the authorities that sign client certificates; `None` to ask for none.
+    pub client_ca: Option<PathBuf>,
 }
 
-impl TlsIdentity {
-    /// Checks that the listener can use the certificate and the key.
+impl TlsFiles {
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        let mut paths = vec![self.certificate.clone(), self.key.clone()];
+        paths.extend(self.client_ca.clone());
+        paths
+    }
+
+    /// Reads the files. `is_optional`: whether clients may connect without a certificate.
     ///
-    /// Errors: `Transport` if one of them cannot be parsed or the key does not match the leaf.
-    pub fn validate(&self) -> Result<(), ServeError> {
-        self.configure(Server::builder(), Duration::MAX).map(drop)
-    }
-
-    pub(super) fn configure(
-        &self,
-        transport: Server,
-        handshake_timeout: Duration,
-    ) -> Result<Server, ServeError> {
-        let identity = Identity::from_pem(&self.certificate_pem, self.key_pem.as_slice());
-        let config = ServerTlsConfig::new().identity(identity).timeout(handshake_timeout);
-        Ok(transport.tls_config(config)?)
+    /// Errors: a file cannot be read or parsed, or the key is not the certificate's.
+    pub(super) fn read(&self, is_optional: bool) -> Result<ServerConfig, CredentialFileError> {
+        let read = |setting, path: &PathBuf| {
+            fs::read(path).map_err(|error| CredentialFileError::new(setting, error))
+        };
+        let certificates = read(CERTIFICATE, &self.certificate)?;
+        let key = Zeroizing::new(read(KEY, &self.key)?);
+        let provider = Arc::new(default_provider());
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider has cipher suites for the default versions");
+        let builder = match &self.client_ca {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let verifier = client_verifier(&read(CLIENT_CA, path)?, is_optional)?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let unusable = |error: &dyn std::fmt::Display| {
+            let problem = format!("cannot be used with tls_key: {error}");
+            CredentialFileError::new(CERTIFICATE, problem)
+        };
+        let chain = CertificateDer::pem_slice_iter(&certificates).collect::<Result<Vec<_>, _>>();
+        let chain = chain.map_err(|error| unusable(&error))?;
+        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| unusable(&error))?;
+        let config = builder.with_single_cert(chain, key);
+        let mut config = config.map_err(|error| unusable(&error))?;
+        config.alpn_protocols.push(ALPN.to_vec());
+        if self.client_ca.is_some() {
+            // A resumed session would keep an identity without checking the certificate again.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+        }
+        Ok(config)
     }
 }
 
-impl fmt::Debug for TlsIdentity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls")
-            .field("certificate_pem", &format_args!("{} bytes", self.certificate_pem.len()))
-            .field("key_pem", &"<redacted>")
-            .finish()
+fn client_verifier(
+    pem: &[u8],
+    is_optional: bool,
+) -> Result<Arc<dyn ClientCertVerifier>, CredentialFileError> {
+    let unusable = |error: &dyn std::fmt::Display| CredentialFileError::new(CLIENT_CA, error);
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| unusable(&error))?;
+        roots.add(certificate).map_err(|error| unusable(&error))?;
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::server::ServerSettings;
-
-    #[test]
-    fn debug_shows_no_key() {
-        let tls =
-            TlsIdentity { certificate_pem: vec![1], key_pem: Zeroizing::new(b"sesame".to_vec()) };
-        let settings = ServerSettings { tls: Some(tls.clone()), ..ServerSettings::default() };
-        let shown = format!("{tls:?} {settings:?}");
-        assert!(shown.contains("<redacted>") && !shown.contains("sesame"), "{shown}");
-        assert!(!shown.contains("115, 101, 115"), "{shown}");
-    }
+    let provider = Arc::new(default_provider());
+    let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+    let builder = if is_optional { builder.allow_unauthenticated() } else { builder };
+    builder.build().map_err(|error| unusable(&error))
 }

@@ -13,18 +13,13 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, body::Body, codegen::http::Request};
 
-use super::{caller, connection::Peer, receive::IDLE_MIN_BYTES, state::ServerState};
+use super::{call::UNCOUNTED_BYTES, connection::Peer, receive::IDLE_MIN_BYTES, state::ServerState};
 use crate::{
     error::Error,
+    identity::Caller,
     jobs::{AdmissionPermit, Budget, admit},
     telemetry,
 };
-
-/// A streaming method whose clients may be idle.
-const REFLECTION: &str = "/ServerReflectionInfo";
-
-/// Bytes of a message that need no budget, so that `GetInfo` works on a full server.
-const UNCOUNTED_BYTES: u64 = 16 << 10;
 
 /// A body that fails with `Idle` if its sender is too slow, and with `Exhausted` if the budgets are
 /// full. Its permits are released when the handler begins, which takes its own.
@@ -41,11 +36,12 @@ struct LimitedBody {
 }
 
 pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<Body> {
-    if request.uri().path().ends_with(REFLECTION) {
-        return request;
-    }
-    let tenant = caller::tenant(state, request.extensions()).ok();
+    let caller = request.extensions().get::<Caller>();
+    let find = |caller: &Caller| state.tenants.find(caller.tenant.as_deref(), &caller.subject).ok();
+    let tenant = caller.and_then(find);
+    let is_proxied = caller.is_some_and(Caller::is_proxied);
     let budgets = match (Peer::of(request.extensions()), tenant) {
+        (Some(_), Some(tenant)) if is_proxied => vec![Budget::tenant(&tenant)],
         (Some(peer), Some(tenant)) => vec![peer.budget.clone(), Budget::tenant(&tenant)],
         _ => Vec::new(),
     };

@@ -1,12 +1,18 @@
-//! Serves metrics, and defines the name and meaning of each. Label values come from the server's
+//! Collects metrics, and defines the name and meaning of each. Label values come from the server's
 //! code and configuration only: callers cannot create time series.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{SocketAddr, TcpListener},
+    time::Duration,
+};
 
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
-use super::TelemetryError;
+use super::{
+    ReadinessCheck, TelemetryError,
+    http::{self, Endpoints},
+};
 use crate::{
     engine::GpuInfo,
     error::{Error, Reason},
@@ -28,6 +34,8 @@ metrics! {
     JOBS_TOTAL Counter "capstan_jobs_total" "calls that ended, by operation and outcome",
     REJECTED_TOTAL Counter "capstan_rejected_total"
         "requests refused because a limit was reached, by limit",
+    REFUSED_CREDENTIALS_TOTAL Counter "capstan_refused_credentials_total"
+        "calls and connections refused because their caller is not known, by reason",
     BATCHED_JOBS_TOTAL Counter "capstan_batched_jobs_total"
         "MSMs computed in one batch with others over the same bases",
     PHASE_SECONDS Histogram "capstan_phase_seconds"
@@ -107,18 +115,23 @@ impl CallOutcome {
     }
 }
 
-/// Serves metrics at `address` from its own thread. Must be called outside of async runtimes.
+/// Collects metrics, and serves them at `address` from a separate thread: metrics at `/metrics`,
+/// liveness at `/healthz`, `readiness` at `/readyz`.
 ///
-/// Errors: `Metrics` if the address cannot be bound, or on a second call.
-pub fn install_metrics(address: SocketAddr) -> Result<(), TelemetryError> {
+/// Errors: `MetricsListener` if the address cannot be bound; `Metrics` on a second call.
+pub fn install_metrics(
+    address: SocketAddr,
+    readiness: ReadinessCheck,
+) -> Result<(), TelemetryError> {
+    let failed = |error| TelemetryError::MetricsListener(address, error);
+    let listener = TcpListener::bind(address).map_err(failed)?;
     let phases = Matcher::Full(PHASE_SECONDS.to_owned());
     let errors = Matcher::Full(MODELLED_TIME_RATIO.to_owned());
-    PrometheusBuilder::new()
-        .with_http_listener(address)
+    let metrics = PrometheusBuilder::new()
         .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
         .and_then(|builder| builder.set_buckets_for_metric(errors, &MODELLED_TIME_RATIO_BUCKETS))
-        .and_then(PrometheusBuilder::install)
-        .map_err(|error| TelemetryError::Metrics(address, error))?;
+        .and_then(PrometheusBuilder::install_recorder)?;
+    http::start(listener, Endpoints { metrics, readiness }).map_err(failed)?;
     for &Metric { name, kind, help } in METRICS {
         match kind {
             MetricKind::Counter => describe_counter!(name, help),
@@ -153,6 +166,11 @@ pub(crate) fn count_refusal(error: &Error) {
     if matches!(error, Error::Exhausted { .. }) || reason == Reason::ProgramTime {
         counter!(REJECTED_TOTAL, "limit" => reason.text()).increment(1);
     }
+}
+
+/// Counts a call whose credentials are missing, invalid or expired.
+pub(crate) fn count_refused_credentials(reason: Reason) {
+    counter!(REFUSED_CREDENTIALS_TOTAL, "reason" => reason.text()).increment(1);
 }
 
 /// Records the time of a job in `phase`: receive, queue, compute, verify or send.
@@ -258,7 +276,8 @@ pub(crate) fn metrics_of(work: impl FnOnce()) -> String {
 mod tests {
     use std::{
         io::{Read, Write},
-        net::{Ipv4Addr, TcpListener, TcpStream},
+        net::{Ipv4Addr, TcpStream},
+        sync::Arc,
     };
 
     use super::*;
@@ -280,15 +299,15 @@ mod tests {
         let own = Ipv4Addr::new(127, 64 + high, middle, low);
         let free = TcpListener::bind((own, 0)).unwrap();
         let address = free.local_addr().unwrap();
-        assert!(
-            matches!(install_metrics(address), Err(TelemetryError::Metrics(..))),
-            "bound a taken port"
-        );
+        let install = || install_metrics(address, Arc::new(|| Ok(())));
+        let taken = install();
+        assert!(matches!(taken, Err(TelemetryError::MetricsListener(..))), "bound a taken port");
         drop(free);
-        install_metrics(address).unwrap();
+        install().unwrap();
         set_build_info("cpu", "2 threads");
         count_call("test", CallOutcome::Succeeded);
         count_refusal(&Error::Exhausted { limit: Limit::Jobs, retry_after: None });
+        count_refused_credentials(Reason::CredentialsExpired);
         count_batched_job(1);
         count_batched_job(3);
         record_phase("test", "compute", Duration::from_millis(20));
@@ -325,6 +344,7 @@ mod tests {
         for line in [
             r#"capstan_jobs_total{op="test",outcome="OK"} 1"#,
             r#"capstan_rejected_total{limit="JOBS"} "#,
+            r#"capstan_refused_credentials_total{reason="CREDENTIALS_EXPIRED"} 1"#,
             r#"capstan_phase_seconds_bucket{op="test",phase="compute",le="0.03"} 1"#,
             r#"capstan_modelled_time_ratio_bucket{engine="cpu",le="0.8"} 0"#,
             r#"capstan_modelled_time_ratio_bucket{engine="cpu",le="1"} 1"#,
@@ -337,6 +357,6 @@ mod tests {
             assert!(text.contains(line), "{line} is not in:\n{text}");
         }
         assert!(text.contains(r#"engine="cpu""#), "{text}");
-        assert!(install_metrics(address).is_err(), "installed twice");
+        assert!(install().is_err(), "installed twice");
     }
 }

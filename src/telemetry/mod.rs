@@ -1,14 +1,20 @@
 //! Sets up logs and metrics.
 
+mod audit;
+mod http;
 mod logs;
 mod metrics;
+mod throttle;
 
-use std::net::SocketAddr;
+use std::{io, net::SocketAddr, path::PathBuf};
 
 use metrics_exporter_prometheus::BuildError;
 use tracing_subscriber::{filter, util::TryInitError};
 
+pub(crate) use self::audit::{AuditAction, AuditEvent, audit, is_audited};
+pub(crate) use self::throttle::LogThrottle;
 pub use self::{
+    http::ReadinessCheck,
     logs::{LogFormat, install_logs},
     metrics::*,
 };
@@ -19,10 +25,21 @@ pub enum TelemetryError {
     /// `log_level` is not a valid filter.
     #[error("log_level: {0}")]
     Filter(#[from] filter::ParseError),
+    /// The file of the audit log cannot be written.
+    #[error("audit_log: {path}: {source}", path = .path.display())]
+    Audit {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The process has a log subscriber already.
     #[error("logs are set up already: {0}")]
     Installed(#[from] TryInitError),
-    /// The address cannot be bound, or metrics are set up already.
+    /// Metrics are set up already.
+    #[error("cannot collect metrics: {0}")]
+    Metrics(#[from] BuildError),
+    /// The address cannot be bound.
     #[error("cannot serve metrics at {0}: {1}")]
-    Metrics(SocketAddr, #[source] BuildError),
+    MetricsListener(SocketAddr, #[source] io::Error),
 }

@@ -9,11 +9,12 @@ use figment::{
 };
 use serde::Deserialize;
 
-use super::limits::{ListedTenant, TenantLimits, TenantName};
+use super::{
+    limits::{ListedTenant, TenantLimits, TenantName},
+    table::TENANTS_MAX,
+};
 use crate::buffer::ByteSize;
 
-/// The most tenants of a file.
-const TENANTS_MAX: usize = 10_000;
 const WEIGHT_MAX: u32 = 1000;
 /// A budget below a millisecond a minute is a mistake.
 const DEVICE_SECONDS_MIN: f64 = 0.001;
@@ -44,7 +45,6 @@ struct TenantEntry {
     callers: Vec<String>,
     weight: Option<u32>,
     bytes_in_flight_max: Option<SizeText>,
-    unread_bytes_max: Option<SizeText>,
     jobs_max: Option<u64>,
     uploads_max: Option<u64>,
     vectors_max: Option<u64>,
@@ -65,8 +65,8 @@ pub fn read_tenants(path: &Path) -> Result<Vec<ListedTenant>, TenantFileError> {
 fn parse(text: &str) -> Result<Vec<ListedTenant>, TenantFileError> {
     let read = Figment::from(Toml::string(text)).extract::<TenantFile>();
     let TenantFile { tenants } = read.map_err(|error| TenantFileError(error.to_string()))?;
-    if tenants.len() > TENANTS_MAX {
-        return Err(TenantFileError(format!("more than {TENANTS_MAX} tenants")));
+    if tenants.len() >= TENANTS_MAX {
+        return Err(TenantFileError(format!("{TENANTS_MAX} tenants or more")));
     }
     let mut known = BTreeMap::new();
     let listed = tenants.into_iter().map(|(name, mut entry)| {
@@ -111,7 +111,6 @@ impl TenantEntry {
         Ok(TenantLimits {
             weight,
             bytes_in_flight_max: bytes("bytes_in_flight_max", self.bytes_in_flight_max)?,
-            unread_bytes_max: bytes("unread_bytes_max", self.unread_bytes_max)?,
             jobs_max: count(self.jobs_max),
             uploads_max: count(self.uploads_max),
             vectors_max: count(self.vectors_max),
@@ -130,7 +129,8 @@ mod tests {
     #[test]
     fn reads_limits_and_leaves_the_others_open() {
         let text = "[tenants.default]\n[tenants.a-1]\nweight = 4\nbytes_in_flight_max = \"2 GiB\"\n\
-                    callers = [\"uid:7\"]\nstore_bytes_max = 4096\njobs_max = 7\ndevice_seconds_per_minute = 30\n";
+                    callers = [\"uid:7\"]\nstore_bytes_max = 4096\njobs_max = 7\n\
+                    device_seconds_per_minute = 30\n";
         let tenants = parse(text).unwrap();
         let names: Vec<_> = tenants.iter().map(|tenant| tenant.name.to_string()).collect();
         assert_eq!(names, ["a-1", "default"]);
@@ -158,7 +158,8 @@ mod tests {
             ("[tenants.a]\njob_max = 1", "job_max"),
             ("[tenants.a]\njobs_max = -1", "jobs_max"),
             (
-                "[tenants.a]\ncallers = [\"uid:1\"]\n[tenants.b]\ncallers = [\"uid:1\"]",
+                "[tenants.a]\ncallers = [\"uid:1\"]\n\
+                 [tenants.b]\ncallers = [\"uid:1\"]",
                 "belongs to a",
             ),
             ("[tenant.a]", "tenant"),

@@ -22,6 +22,10 @@ impl TenantName {
             && text.bytes().all(|byte| is_plain(byte) || b"-_.".contains(&byte));
         is_valid.then(|| Self(text.into()))
     }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 impl Default for TenantName {
@@ -43,7 +47,6 @@ pub struct TenantLimits {
     /// The share of the workers' time, relative to other tenants.
     pub weight: u32,
     pub bytes_in_flight_max: u64,
-    pub unread_bytes_max: u64,
     pub jobs_max: u64,
     pub uploads_max: u64,
     pub vectors_max: u64,
@@ -59,7 +62,6 @@ impl Default for TenantLimits {
         Self {
             weight: 1,
             bytes_in_flight_max: u64::MAX,
-            unread_bytes_max: u64::MAX,
             jobs_max: u64::MAX,
             uploads_max: u64::MAX,
             vectors_max: u64::MAX,

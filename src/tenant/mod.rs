@@ -14,8 +14,8 @@ use std::sync::{
 use self::device_time::DeviceTimeBudget;
 pub use self::{
     device_time::DeviceTimeCharge,
-    file::{TenantFileError, read_tenants},
-    limits::{ListedTenant, TenantLimits, TenantName},
+    file::read_tenants,
+    limits::{TenantLimits, TenantName},
     table::Tenants,
 };
 use crate::{
@@ -33,10 +33,8 @@ pub struct Tenant {
     pub id: TenantId,
     pub name: TenantName,
     weight: AtomicU32,
-    /// Bytes of payload and working memory.
+    /// Bytes of payload and working memory, and of responses that clients have not read.
     pub bytes: Arc<Quota>,
-    /// Bytes of responses that clients have not read.
-    pub unread_bytes: Arc<Quota>,
     /// Jobs accepted and not yet ended.
     pub jobs: Arc<Quota>,
     /// Uploads in progress, and vectors that clients have put.
@@ -61,7 +59,6 @@ impl Tenant {
             name,
             weight: limits.weight.into(),
             bytes: quota(TenantLimit::BytesInFlight, limits.bytes_in_flight_max),
-            unread_bytes: quota(TenantLimit::UnreadBytes, limits.unread_bytes_max),
             jobs: quota(TenantLimit::Jobs, limits.jobs_max),
             uploads: quota(TenantLimit::Uploads, limits.uploads_max),
             vectors: quota(TenantLimit::Vectors, limits.vectors_max),
@@ -81,7 +78,6 @@ impl Tenant {
     fn set_limits(&self, limits: &TenantLimits) {
         self.weight.store(limits.weight, Ordering::Relaxed);
         self.bytes.set_max(limits.bytes_in_flight_max);
-        self.unread_bytes.set_max(limits.unread_bytes_max);
         self.jobs.set_max(limits.jobs_max);
         self.uploads.set_max(limits.uploads_max);
         self.vectors.set_max(limits.vectors_max);

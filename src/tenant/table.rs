@@ -13,7 +13,10 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// The tenants of a server: those of a file, or one for all callers.
+/// The most tenants that a server knows.
+pub const TENANTS_MAX: usize = 10_000;
+
+/// The tenants of a server: those of a file, or all that credentials name.
 #[derive(Debug)]
 pub struct Tenants {
     state: RwLock<TenantTable>,
@@ -24,7 +27,7 @@ pub struct Tenants {
 struct TenantTable {
     /// Every tenant since the start, so that one that returns finds what it stored.
     all: BTreeMap<TenantName, Arc<Tenant>>,
-    /// The tenants that may call; `None` if all callers are one tenant.
+    /// The tenants that may call; `None` if all may.
     listed: Option<TenantList>,
 }
 
@@ -46,15 +49,9 @@ impl Default for Tenants {
 }
 
 impl Tenants {
-    /// The tenants of a file. The default tenant exists in any case.
-    pub fn listed(tenants: Vec<ListedTenant>) -> Self {
-        let table = Self::default();
-        table.update(tenants);
-        table
-    }
-
-    /// Replaces the tenants by those of a newer file. Tenants that are in both keep what they use
-    /// and store; calls of the others are refused from now on.
+    /// Lists the tenants of a file, which replaces those of an earlier one. Tenants that are in
+    /// both keep what they use and store; calls of the others are refused from now on. The default
+    /// tenant is listed in any case.
     pub fn update(&self, tenants: Vec<ListedTenant>) {
         let mut state = self.state.write();
         if tenants.iter().all(|tenant| tenant.name != self.default.name) {
@@ -79,16 +76,43 @@ impl Tenants {
     /// Errors: `TenantUnknown`.
     pub fn find(&self, named: Option<&str>, subject: &str) -> Result<Arc<Tenant>> {
         let state = self.state.read();
-        let Some(TenantList { by_name, by_caller }) = &state.listed else {
-            return Ok(self.default.clone());
-        };
-        match named {
-            Some(name) => {
+        match (named, &state.listed) {
+            (Some(name), listed) => {
                 let name = TenantName::new(name).ok_or(Error::TenantUnknown)?;
-                by_name.get(&name).cloned().ok_or(Error::TenantUnknown)
+                let may_call = listed.as_ref().map_or(&state.all, |listed| &listed.by_name);
+                match may_call.get(&name) {
+                    Some(tenant) => Ok(tenant.clone()),
+                    None if listed.is_some() => Err(Error::TenantUnknown),
+                    None => {
+                        drop(state);
+                        self.add(name)
+                    }
+                }
             }
-            None => Ok(by_caller.get(subject).unwrap_or(&self.default).clone()),
+            (None, Some(listed)) => {
+                Ok(listed.by_caller.get(subject).unwrap_or(&self.default).clone())
+            }
+            (None, None) => Ok(self.default.clone()),
         }
+    }
+
+    /// The tenant that has stored something under this name, whether it may call or not.
+    pub fn owner(&self, name: &TenantName) -> Arc<Tenant> {
+        let mut state = self.state.write();
+        let id = TenantId(state.all.len() as u32);
+        let new = || Arc::new(Tenant::new(id, name.clone(), &TenantLimits::default()));
+        state.all.entry(name.clone()).or_insert_with(new).clone()
+    }
+
+    /// The tenant of this name, which is new unless another call has just added it.
+    fn add(&self, name: TenantName) -> Result<Arc<Tenant>> {
+        let mut state = self.state.write();
+        let id = TenantId(state.all.len() as u32);
+        if id.0 as usize >= TENANTS_MAX && !state.all.contains_key(&name) {
+            return Err(Error::TenantUnknown);
+        }
+        let new = || Arc::new(Tenant::new(id, name.clone(), &TenantLimits::default()));
+        Ok(state.all.entry(name.clone()).or_insert_with(new).clone())
     }
 }
 
@@ -105,16 +129,31 @@ mod tests {
         tenants.iter().map(listed).collect()
     }
 
+    fn listed(tenants: &[(&str, u64)]) -> Tenants {
+        let table = Tenants::default();
+        table.update(file(tenants));
+        table
+    }
+
     #[test]
-    fn without_a_file_all_callers_are_one_tenant() {
+    fn without_a_file_every_tenant_may_call() {
         let tenants = Tenants::default();
-        let found = tenants.find(Some("a"), "token:x").unwrap();
-        assert!(Arc::ptr_eq(&found, &tenants.default));
+        let id = |named| tenants.find(named, "token:x").map(|tenant| tenant.id);
+        assert_eq!(id(None), Ok(TenantId(0)));
+        assert_eq!((id(Some("a")), id(Some("b"))), (Ok(TenantId(1)), Ok(TenantId(2))));
+        assert_eq!((id(Some("a")), id(Some("default"))), (Ok(TenantId(1)), Ok(TenantId(0))));
+        assert_eq!(id(Some("A")), Err(Error::TenantUnknown));
+        for number in 3..TENANTS_MAX {
+            let name = number.to_string();
+            tenants.find(Some(&name), "").unwrap();
+        }
+        assert_eq!(id(Some("one-more")), Err(Error::TenantUnknown));
+        assert_eq!(id(Some("b")), Ok(TenantId(2)));
     }
 
     #[test]
     fn a_credential_names_the_tenant_or_the_file_lists_the_caller() {
-        let tenants = Tenants::listed(file(&[("a", 5), ("b", 6)]));
+        let tenants = listed(&[("a", 5), ("b", 6)]);
         let jobs = |named, subject| tenants.find(named, subject).map(|tenant| tenant.jobs.max());
         assert_eq!(jobs(Some("a"), "token:x"), Ok(5));
         assert_eq!(jobs(Some("a"), "uid:b"), Ok(5));
@@ -127,7 +166,7 @@ mod tests {
 
     #[test]
     fn an_update_changes_limits_and_keeps_identities() {
-        let tenants = Tenants::listed(file(&[("a", 5), ("b", 5)]));
+        let tenants = listed(&[("a", 5), ("b", 5)]);
         let find = |name| tenants.find(Some(name), "");
         let (a, b) = (find("a").unwrap(), find("b").unwrap());
         let permit = a.jobs.acquire(4).unwrap();

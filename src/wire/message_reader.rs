@@ -61,9 +61,26 @@ impl<M: DecodedMessage> MessageReader<M> {
     /// long; the status in the trailers of a response; those of the transport. After an error, the
     /// rest cannot be read.
     pub async fn message(&mut self) -> Result<Option<M>, Status> {
+        self.admitted_message(|_| Ok(())).await
+    }
+
+    /// Like [`Self::message`], but calls `admit` with the message's length before bytes of it are
+    /// collected from several frames.
+    ///
+    /// Errors: those of `admit`.
+    pub async fn admitted_message(
+        &mut self,
+        admit: impl FnOnce(usize) -> Result<(), Status>,
+    ) -> Result<Option<M>, Status> {
+        let mut admit = Some(admit);
         loop {
             if let Some(message) = self.decode()? {
                 return Ok(Some(message));
+            }
+            if let Some(len) = self.len
+                && let Some(admit) = admit.take()
+            {
+                admit(len)?;
             }
             let frame = match poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await {
                 None => return self.end(),

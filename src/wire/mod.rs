@@ -21,14 +21,22 @@ pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/caps
 
 use std::fmt;
 
+/// The metadata that names a call, in requests and responses.
+pub(crate) const REQUEST_ID_METADATA: &str = "x-request-id";
+
+/// The metadata that names a call's priority.
+pub(crate) const PRIORITY_METADATA: &str = "capstan-priority";
+/// The metadata of responses that names the server: another one, or one that has restarted, does
+/// not know the caller's uploads.
+pub const INSTANCE_HEADER: &str = "capstan-instance";
+
 pub use message_reader::{DecodedMessage, MessageReader};
 #[cfg(feature = "client")]
 pub(crate) use outgoing_frames::{ChunkMessage, OutgoingFrames};
 
-/// Bytes of a program in a request.
-#[cfg(feature = "client")]
-pub(crate) fn encoded_bytes(program: &v1::Program) -> u64 {
-    prost::Message::encoded_len(program) as u64
+/// Bytes of a message or a part of one.
+pub(crate) fn encoded_bytes(message: &impl DecodedMessage) -> u64 {
+    message.encoded_len() as u64
 }
 
 // Payloads may be secret witness data: `Debug` prints their sizes only.

@@ -8,13 +8,14 @@ use std::{
 
 use ark_bls12_381::Fr;
 use ark_ff::{BigInteger, PrimeField};
-use capstan::server::{ServerSettings, TlsIdentity};
+use capstan::server::ServerSettings;
 use serde_json::Value;
 
 use crate::{
     CEREMONY, CliFixture, canonical, command,
     common::{points, scalars, serve},
     run,
+    tls_files::CertifiedFiles,
 };
 
 /// A timeout that only a hang reaches.
@@ -35,14 +36,10 @@ fn info_prints_text_and_json() {
 
 #[test]
 fn https_requires_the_ca_certificate() {
-    let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let tls = TlsIdentity {
-        certificate_pem: certified.cert.pem().into_bytes(),
-        key_pem: certified.signing_key.serialize_pem().into_bytes().into(),
-    };
-    let cli =
-        CliFixture::with(serve(ServerSettings { tls: Some(tls), ..ServerSettings::default() }));
-    let authority = cli.file("ca.pem", certified.cert.pem());
+    let certified = CertifiedFiles::new("127.0.0.1");
+    let tls = Some(certified.files.clone());
+    let cli = CliFixture::with(serve(ServerSettings { tls, ..ServerSettings::default() }));
+    let authority = cli.file("ca.pem", &certified.certificate_pem);
     let trusting = ["--ca-certificate", &authority];
     assert_eq!(cli.json(&[&["info"], &trusting[..]].concat())["engine"], "cpu");
     cli.fails(&["info"], 69, &["certificate", "--ca-certificate"]);

@@ -11,6 +11,9 @@ mod emulated;
 mod exit_codes;
 mod jobs;
 mod programs;
+#[path = "../common/tls_files.rs"]
+mod tls_files;
+mod tokens;
 
 use std::{
     fs,

@@ -46,7 +46,9 @@ fn a_full_arena_refuses_a_lease_and_stays_usable() {
     assert_eq!(arena.free_bytes(), whole);
     let half = arena.lease(&stream, whole / 2).unwrap();
     let error = arena.lease(&stream, whole).err().unwrap();
-    let DeviceFault::OutOfMemory { requested_bytes, free_bytes } = error else { panic!("{error}") };
+    let DeviceFault::OutOfMemory { requested_bytes, free_bytes, .. } = error else {
+        panic!("{error}")
+    };
     assert!(requested_bytes == whole && free_bytes < whole);
     assert_eq!(error.class(), FaultClass::Exhausted);
     assert!(arena.lease(&stream, u64::MAX).is_err());

@@ -190,8 +190,8 @@ fn a_lost_gpu_ends_a_daemon_without_workers() {
         println!("skipped: faults are not injected into a GPU");
         return;
     }
-    // The self-test launches it twice.
-    let env = [("EMU_FAULT", "g1_check_points:3:700")];
+    // The self-test launches it three times.
+    let env = [("EMU_FAULT", "g1_check_points:4:700")];
     let (mut child, address) = start(&["--engine", "cuda", "--gpu-isolation", "none"], &env);
     let client = BlockingClient::connect(address).unwrap();
     let bytes = points::encode(PointEncoding::Montgomery, &points_for_the_gpu());
@@ -199,6 +199,45 @@ fn a_lost_gpu_ends_a_daemon_without_workers() {
     let put = client.put_encoded(Group::G1, PointEncoding::Montgomery, &bytes, options);
     assert!(put.is_err(), "a lost device returned a result");
     assert_eq!(child.wait().unwrap().code(), Some(70));
+}
+
+/// Copies of a hanging GPU may be under way, so that a daemon that goes on could send or overwrite
+/// the memory of another call.
+#[test]
+fn a_hanging_gpu_ends_a_daemon_without_workers_before_it_answers() {
+    if emulated::driver().is_none() {
+        println!("skipped: faults are not injected into a GPU");
+        return;
+    }
+    let env = [("EMU_FAULT", "g1_check_points:4:hang")];
+    let flags = ["--engine", "cuda", "--gpu-isolation", "none", "--cuda-timeout-ms", "6000"];
+    let (mut child, address) = start(&flags, &env);
+    let client = BlockingClient::connect(address).unwrap();
+    let bytes = points::encode(PointEncoding::Montgomery, &points_for_the_gpu());
+    // Too short for a retry, before which the client would wait for 15 s.
+    let options = PutOptions { deadline: Some(Duration::from_secs(20)), ..PutOptions::default() };
+    match client.put_encoded(Group::G1, PointEncoding::Montgomery, &bytes, options) {
+        Err(ClientError::Refused(refusal)) => assert_ne!(refusal.reason_text, "DEVICE_LOST"),
+        Err(_) => {}
+        Ok(_) => panic!("a hanging device returned a result"),
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(70));
+}
+
+/// One transient fault must not stay in stored bases for good.
+#[test]
+fn points_that_a_gpu_decodes_wrong_are_not_stored() {
+    if emulated::driver().is_none() {
+        return println!("skipped: wrong results cannot be injected into a GPU");
+    }
+    // The first launch after the self-test.
+    let (child, client) = start_with_client(&[("EMU_FAULT", "g1_check_points:4:flip0")]);
+    let points = points_for_the_gpu();
+    let (encoding, options) = (PointEncoding::Uncompressed, PutOptions::default());
+    let bytes = points::encode(encoding, &points);
+    let put = client.put_encoded(Group::G1, encoding, &bytes, options).unwrap();
+    assert_eq!(put.id.0, points::content_hash(&points), "other points were stored");
+    stop(child);
 }
 
 #[test]

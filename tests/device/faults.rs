@@ -109,6 +109,19 @@ fn a_hanging_kernel_fails_at_the_deadline() {
     });
 }
 
+/// The device may work for another job first, whose time must not count.
+#[test]
+fn a_wait_is_longer_while_others_wait() {
+    const LIMIT: Duration = Duration::from_secs(5);
+    on_emulated_driver(LIMIT, |rig| {
+        let words = WordsKernel::new(rig);
+        let _others = [(); 2].map(|()| rig.gpu.context().begin_wait());
+        control::fault("cuLaunchKernel:1:hang");
+        words.launch().unwrap();
+        assert_eq!(words.stream.synchronize().unwrap_err(), DeviceFault::Hang(3 * LIMIT));
+    });
+}
+
 #[test]
 fn only_listed_errors_leave_the_device_usable() {
     let driver = |code| DeviceFault::Driver { call: "cuLaunchKernel", name: "X".into(), code };
@@ -122,7 +135,8 @@ fn only_listed_errors_leave_the_device_usable() {
     }
     assert_eq!(DeviceFault::Hang(Duration::ZERO).class(), FaultClass::Fatal);
     assert_eq!(Error::from(driver(700)), Error::DeviceLost);
-    let full = DeviceFault::OutOfMemory { requested_bytes: 1, free_bytes: 0 };
-    let retry_after = Some(Duration::from_millis(500));
-    assert_eq!(Error::from(full), Error::Exhausted { limit: Limit::DeviceMemory, retry_after });
+    for (requested_bytes, retry_after) in [(9, Some(Duration::from_millis(500))), (10, None)] {
+        let full = DeviceFault::OutOfMemory { requested_bytes, free_bytes: 0, total_bytes: 9 };
+        assert_eq!(Error::from(full), Error::Exhausted { limit: Limit::DeviceMemory, retry_after });
+    }
 }

@@ -7,7 +7,7 @@ use capstan::{
 
 use crate::{
     emulated,
-    known_msms::{MsmCase, engine, engine_with, lease_all_but},
+    known_msms::{MsmCase, engine, engine_with, lease_all_but, splitting_policy},
     rig::DeviceRig,
 };
 
@@ -43,6 +43,29 @@ fn least_recently_used_bases_are_evicted() {
     case.run_prefix(&engine, &objects[2], PART);
     let found = objects.each_ref().map(|object| engine.has_resident(&MsmCase::bases(object)));
     assert_eq!(found, [has, has, has, none, has], "with all memory");
+}
+
+#[test]
+fn bases_larger_than_a_device_are_summed_in_parts() {
+    let rig = DeviceRig::new();
+    // Room for 11 points.
+    let bases_bytes_max = Some(12 * size_of::<G1Affine>() as u64);
+    let engine = engine_with(&rig, GpuPolicy { bases_bytes_max, ..splitting_policy() });
+    let go = JobControl::default();
+    for (encoding, batch) in [(ScalarEncoding::Canonical, 1), (ScalarEncoding::Signed(2), 3)] {
+        let case = MsmCase::<G1Affine>::new(31, batch, encoding);
+        let object = case.object();
+        for pieces in [vec![0..15, 15..31], vec![15..31, 0..15], vec![0..3, 3..4, 4..31]] {
+            let device = case.run(&engine, &object, &pieces, &go).unwrap();
+            assert!(device.ends_with(", the bases in 4 parts"), "{device}");
+        }
+        // A part that fits does not need the rest of its object.
+        if batch == 1 {
+            let device = case.run_prefix(&engine, &object, 5);
+            assert!(!device.contains("parts"), "{device}");
+        }
+        assert!(!engine.has_resident(&MsmCase::bases(&object)), "the object is not resident");
+    }
 }
 
 #[test]

@@ -198,6 +198,9 @@ fn spans_describe_jobs_and_never_scalars() {
             let _sum = client.msm(&bases, &factors).unwrap();
         }
     });
+    for call in spans(&msm, "call", &["op", "caller", "tenant"]) {
+        assert!(call["caller"] == "anonymous" && call["tenant"] == "default", "{call:?}");
+    }
     let names = ["id", "op", "n", "run_us", "queue_us"];
     let (import, jobs) = (spans(&msm, "job", &names), spans(&msm, "call/job", &names));
     assert!(jobs.len() == 2 && jobs[0]["id"] != jobs[1]["id"], "{jobs:?}");

@@ -59,7 +59,7 @@ fn check_group<A: CurvePoint>(engine: &CudaEngine, rng: &mut StdRng) {
 #[test]
 fn verdicts_and_points_match_the_host() {
     let rig = DeviceRig::new();
-    let (options, _) = options(rig.gpu.context().timeout());
+    let (options, _) = options(rig.gpu.context().begin_wait().limit);
     let opened = capstan::device::open(&first_device(), &options).unwrap();
     let engine = CudaEngine::new(CpuEngine::new(1).unwrap(), opened, GpuPolicy::default()).unwrap();
     let mut rng = StdRng::seed_from_u64(11);

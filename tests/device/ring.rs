@@ -1,6 +1,6 @@
 //! Uploads and downloads through the ring of pinned memory.
 
-use std::{thread, time::Duration};
+use std::{sync::Barrier, thread, time::Duration};
 
 use capstan::device::{CopySession, DeviceFault, FaultClass};
 use rand::{RngCore, SeedableRng, rngs::StdRng};
@@ -142,4 +142,35 @@ fn an_error_of_the_consumer_stops_the_download() {
         (DeviceFault::WrongResult("enough".into()), rig.gpu.ring().chunk_bytes())
     );
     assert!(rig.download(&stream, &lease) == sent, "the ring lost a chunk");
+}
+
+#[test]
+fn a_wait_for_chunks_ends() {
+    on_emulated_driver(Duration::from_secs(5), |rig| {
+        let (ring, arena) = (rig.gpu.ring(), rig.gpu.arena());
+        // Two uploads hold half of the chunks each until the third one has given up.
+        let (are_held, is_over) = (Barrier::new(3), Barrier::new(3));
+        let half = 4 * ring.chunk_bytes();
+        let hold = || {
+            let stream = rig.stream();
+            let lease = arena.lease(&stream, half as u64).unwrap();
+            let mut upload = ring.upload(&stream, lease.all());
+            let _disabled = upload.fill_idle_chunks(half, |chunks| {
+                assert_eq!(chunks.len(), 4);
+                are_held.wait();
+                is_over.wait();
+                Ok::<_, DeviceFault>(())
+            });
+        };
+        thread::scope(|scope| {
+            scope.spawn(hold);
+            scope.spawn(hold);
+            let stream = rig.stream();
+            let lease = arena.lease(&stream, 1).unwrap();
+            are_held.wait();
+            let given_up = ring.upload(&stream, lease.all()).write(&[1]);
+            is_over.wait();
+            assert!(matches!(given_up, Err(DeviceFault::Hang(_))), "{given_up:?}");
+        });
+    });
 }

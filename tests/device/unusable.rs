@@ -107,6 +107,7 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
             ("ntt_dif_fused_r6_c2_b0:1:flip1", full_batch(14), "2^14, natural"),
             ("ntt_dif_fused_r8_c1_l2:1:flip1", full_batch(14), "on a coset, natural"),
             ("g1_check_points:2:flip1", EMULATED, "a check of points in g1"),
+            ("g1_check_points:3:flip0", EMULATED, "a decoding of points in g1"),
             ("g2_check_points:1:flip1", EMULATED, "a check of points in g2"),
         ] {
             let sizes = SelfTestSizes { points: &[], ..sizes };

@@ -189,8 +189,8 @@ fn points_are_checked_although_each_worker_fails() {
     if emulated::driver().is_none() {
         return println!("skipped: faults are not injected into a GPU");
     }
-    // The self-test launches it twice.
-    let env = [("EMU_FAULT", "g1_check_points:3:700")];
+    // The self-test launches it three times.
+    let env = [("EMU_FAULT", "g1_check_points:4:700")];
     let metrics = free_address();
     let flags = ["--engine", "cuda", "--metrics-listen", &metrics.to_string()];
     let (child, address) = start(&flags, &env);

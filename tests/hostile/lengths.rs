@@ -246,4 +246,7 @@ fn puts(rows: &mut Vec<Row>) {
     bases("a short hash", LENGTH, "payload_hash", |b| b.payload_hash = vec![1; 31].into());
     bases("a long label", LARGE, "label", |b| b.label = "x".repeat(129));
     bases("a label with a newline", "BAD_ENCODING", "label", |b| b.label = "a\nb".into());
+    let bad = "BAD_ENCODING";
+    bases("a label from right to left", bad, "label", |b| b.label = "a\u{202e}b".into());
+    bases("a label with an invisible character", bad, "label", |b| b.label = "a\u{200b}".into());
 }

@@ -1,4 +1,4 @@
-//! Unary messages that stall.
+//! Messages that stall.
 
 use std::{
     pin::Pin,
@@ -34,8 +34,8 @@ impl Body for StallingBody {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_received_part_of_a_message_counts_as_in_flight() {
+/// Sends a part of a message to a method, waits until it is counted, and leaves.
+async fn assert_counted(method: &str) {
     let idle_timeout = Duration::from_secs(24 * 3600);
     let world = World::new(ServerSettings { idle_timeout, ..settings() }).await;
     let (client, origin) = client_without_deadlines(world.daemon.address);
@@ -43,16 +43,27 @@ async fn the_received_part_of_a_message_counts_as_in_flight() {
     let mut bytes = vec![0];
     bytes.extend(announced.to_be_bytes());
     bytes.resize(received, 0);
-    let request = http::Request::post(format!("{origin}capstan.v1.Compute/Msm"))
+    let request = http::Request::post(format!("{origin}capstan.v1.{method}"))
         .header("content-type", "application/grpc")
         .body(tonic::body::Body::new(StallingBody(Some(bytes.into()))))
         .expect("a request");
     let call = tokio::spawn(async move { client.request(request).await });
     // The first bytes of a message are not counted.
     let counted = received as u64 - (64 << 10);
-    let name = "the message is counted";
-    until_load(&world.channel, name, |load| load.bytes_in_flight >= counted).await;
+    until_load(&world.channel, method, |load| load.bytes_in_flight >= counted).await;
     call.abort();
-    until_idle(&world.channel, "a message that stalls").await;
-    world.assert_healthy("a message that stalls").await;
+    until_idle(&world.channel, method).await;
+    world.assert_healthy(method).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_received_part_of_a_message_counts_as_in_flight() {
+    assert_counted("Compute/Msm").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_message_of_a_stream_counts_as_in_flight() {
+    for method in ["Compute/Run", "Compute/MsmStream", "Store/Put"] {
+        assert_counted(method).await;
+    }
 }

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use capstan::{
+    curve::{
+        G1Affine,
+        points::{PointEncoding, encode},
+    },
     server::ServerSettings,
     wire::v1::{self, ntt_stream_response::Message},
 };
@@ -14,7 +18,7 @@ use tonic::{
 };
 
 use crate::{
-    daemon::{UNREACHED_LIMIT, compute, load, messages, programs, store, until_idle},
+    daemon::{UNREACHED_LIMIT, compute, load, messages, programs, store, until_idle, until_load},
     table::{World, assert_status, settings},
 };
 
@@ -93,6 +97,38 @@ async fn vectors_for_a_closed_window_are_given_up_after_the_idle_timeout() {
         drop(unread);
     }
     world.assert_healthy("a closed window").await;
+}
+
+/// Waits until answers that nobody reads are counted, and then until they are dropped.
+async fn assert_dropped(world: &World, name: &str) {
+    until_load(&world.channel, name, |load| load.bytes_in_flight > 0).await;
+    until_idle(&world.channel, name).await;
+    assert_both_open(world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_for_a_closed_window_is_counted_and_dropped() {
+    let world = World::new(ServerSettings { idle_timeout: IDLE, ..settings() }).await;
+    let stalled = connection(&world, 0).await;
+    let points = messages::points::<G1Affine>(150);
+    for point in &points {
+        let data = encode(PointEncoding::Montgomery, &[*point]);
+        let upload = v1::BasesUpload {
+            label: "x".repeat(128),
+            ..messages::bases::<G1Affine>(PointEncoding::Montgomery, 1)
+        };
+        let put = messages::put_bases(upload, vec![messages::chunk(0, data)]);
+        store(&world.channel).put(stream::iter(put)).await.expect("a good point");
+    }
+    until_idle(&world.channel, "imports").await;
+    let mut client = store(&stalled);
+    let list = v1::ListRequest { group: None };
+    let unread = tokio::spawn(async move { client.list(list).await });
+    assert_dropped(&world, "a list that nobody reads").await;
+    unread.abort();
+    let read = store(&world.channel).list(list).await.expect("a list that is read").into_inner();
+    assert_eq!(read.bases.len(), 150 + 2);
+    until_idle(&world.channel, "a list that was read").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,14 +3,19 @@
 use std::time::{Duration, Instant};
 
 use capstan::{server::ServerSettings, wire::v1};
+use futures_util::{StreamExt, stream};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    task::JoinHandle,
 };
-use tonic::{Code, Request};
+use tonic::{Code, Request, Status};
 
 use crate::{
-    daemon::{TEST_TIMEOUT, admin, compute, load, messages, reason, retry_until_ok, until_load},
+    daemon::{
+        TEST_TIMEOUT, admin, compute, load, messages, reason, retry_until_ok, store, unix_channel,
+        until_load,
+    },
     table::{World, settings},
 };
 
@@ -122,6 +127,58 @@ async fn connections_above_the_limit_are_refused_and_the_others_served() {
     until_only_connection(&world).await;
     let again = world.daemon.channel().await;
     assert_eq!(load(&again).await.connections, 2);
+}
+
+/// Starts an upload that never ends. Returns when the server has it.
+async fn endless_upload(world: &World) -> JoinHandle<Result<(), Status>> {
+    let channel = world.daemon.channel().await;
+    let upload = messages::put_vector(messages::new_vector(v1::ScalarEncoding::U8, 1000), vec![]);
+    let endless = stream::iter(upload).chain(stream::pending());
+    let call = tokio::spawn(async move { store(&channel).put(endless).await.map(drop) });
+    until_load(&world.channel, "an upload", |load| load.bytes_in_flight > 0).await;
+    call
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_without_a_call_is_closed() {
+    let connection_idle_max = Duration::from_millis(300);
+    let world = World::new(ServerSettings { connection_idle_max, ..settings() }).await;
+    let busy = endless_upload(&world).await;
+    let mut idle = handshaken_peer(&world).await;
+    closed(&mut idle).await;
+    assert!(!busy.is_finished(), "a connection was closed during its call");
+    busy.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_connection_takes_no_calls_and_ends() {
+    let connection_age_max = Duration::from_millis(500);
+    let world = World::new(ServerSettings { connection_age_max, ..settings() }).await;
+    // Without calls, it ends at once; with a call that does not end, later.
+    let busy = endless_upload(&world).await;
+    let mut idle = handshaken_peer(&world).await;
+    closed(&mut idle).await;
+    let ended = tokio::time::timeout(TEST_TIMEOUT, busy).await.expect("an old connection ends");
+    assert!(ended.expect("no panic").is_err(), "an endless upload ended well");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_address_cannot_take_all_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("capstan.sock");
+    let limits = ServerSettings {
+        connections_max: 4,
+        connections_per_address_max: 2,
+        unix_socket: Some(socket.clone()),
+        ..settings()
+    };
+    let world = World::new(limits).await;
+    let another = world.daemon.channel().await;
+    let mut refused = TcpStream::connect(world.daemon.address).await.unwrap();
+    closed(&mut refused).await;
+    let local = unix_channel(&socket).await;
+    assert_eq!(load(&local).await.connections, 3);
+    drop(another);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

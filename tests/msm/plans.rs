@@ -118,3 +118,10 @@ fn displays_windows_and_tables() {
         assert!(plan.starts_with(begins) && plan.ends_with(ends), "{plan}");
     }
 }
+
+#[test]
+fn scalars_beyond_2_to_the_32_have_their_own_index() {
+    let (vectors, points) = (3..4, 5..6);
+    let pass = MsmPass { vectors, sets: 0..1, points, accumulate: true, reduces: false };
+    assert_eq!(pass.first_scalar(1 << 31), (3 << 31) + 5);
+}

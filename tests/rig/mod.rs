@@ -10,7 +10,7 @@ pub mod regions;
 use std::{fmt::Debug, net::SocketAddr, path::Path, sync::mpsc, thread, time::Duration};
 
 use capstan::{
-    server::{Drainer, Engines, ServeError, Server, ServerSettings},
+    server::{Drainer, Engines, Reloader, ServeError, Server, ServerSettings},
     wire::v1::{
         self, admin_client::AdminClient, compute_client::ComputeClient, store_client::StoreClient,
     },
@@ -39,6 +39,7 @@ pub const UNREACHED_LIMIT: Duration = Duration::from_secs(3600);
 pub struct TestServer {
     pub address: SocketAddr,
     pub drainer: Drainer,
+    pub reloader: Reloader,
     thread: Option<thread::JoinHandle<Result<(), ServeError>>>,
 }
 
@@ -72,12 +73,14 @@ impl TestServer {
                     }
                 };
                 let address = server.tcp_address().expect("listens on TCP");
-                told.send(Ok((address, server.drainer()))).expect("the receiver waits");
+                let handles = (address, server.drainer(), server.reloader());
+                told.send(Ok(handles)).expect("the receiver waits");
                 server.serve().await
             })
         });
-        let (address, drainer) = listening.recv().expect("the thread reports its start")?;
-        Ok(Self { address, drainer, thread: Some(thread) })
+        let started = listening.recv().expect("the thread reports its start");
+        let (address, drainer, reloader) = started?;
+        Ok(Self { address, drainer, reloader, thread: Some(thread) })
     }
 
     /// Opens a new connection and makes a call on it, so that the server is known to have accepted

@@ -156,21 +156,25 @@ async fn a_job_that_exceeds_the_grace_period_is_cut_off() {
     dial.set(EngineMode::Honest);
 }
 
-/// Several servers behind one address: new connections go to the chosen one.
+/// Several servers behind one address: new connections go to the chosen ones, in turn.
 struct Balancer {
     target: String,
-    chosen: Arc<Mutex<SocketAddr>>,
+    chosen: Arc<Mutex<Vec<SocketAddr>>>,
 }
 
 impl Balancer {
     async fn start(first: &TestServer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target = format!("http://{}", listener.local_addr().unwrap());
-        let chosen = Arc::new(Mutex::new(first.address));
-        let server = chosen.clone();
+        let chosen = Arc::new(Mutex::new(vec![first.address]));
+        let servers = chosen.clone();
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
-                let address = *server.lock().unwrap();
+                let address = {
+                    let mut servers = servers.lock().unwrap();
+                    servers.rotate_left(1);
+                    servers[0]
+                };
                 tokio::spawn(async move {
                     let mut server = TcpStream::connect(address).await?;
                     copy_bidirectional(&mut client, &mut server).await
@@ -180,8 +184,8 @@ impl Balancer {
         Self { target, chosen }
     }
 
-    fn choose(&self, daemon: &TestServer) {
-        *self.chosen.lock().unwrap() = daemon.address;
+    fn choose(&self, servers: &[&TestServer]) {
+        *self.chosen.lock().unwrap() = servers.iter().map(|server| server.address).collect();
     }
 
     async fn client(&self) -> Client {
@@ -216,13 +220,31 @@ async fn a_client_of_a_draining_server_moves_to_another_one() {
     first.drainer.drain(None);
     // The balancer notices the drain late: a new client still reaches the draining server.
     let late = balancer.client().await;
-    balancer.choose(&second);
+    balancer.choose(&[&second]);
     assert_served(&client).await;
     assert_served(&late).await;
     assert!(!running.is_finished());
     dial.set(EngineMode::Honest);
     running.await.expect("the call ends on its old connection");
     first.ended().await.expect("the server ends without an error");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_keeps_to_one_of_several_servers() {
+    let servers = [(); 2].map(|()| TestServer::start(ServerSettings::default()));
+    let balancer = Balancer::start(&servers[0]).await;
+    balancer.choose(&servers.each_ref());
+    let client = Client::connect(&balancer.target).await.unwrap();
+    // 6 MiB, over several connections.
+    let points = messages::points::<G1Affine>(1 << 16);
+    let bases = client.put_bases(&points).await.unwrap().slice(0, 100).unwrap();
+    let scalars = messages::random(1 << 16);
+    let sum = messages::sum(&points[..100], &scalars[..100]);
+    for _ in 0..8 {
+        assert_eq!(client.msm(&bases, &scalars[..100]).await.unwrap(), sum);
+        let vector = client.put_vector(&scalars).await.unwrap();
+        client.release_vector(vector.id).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,6 +8,7 @@ mod daemon;
 mod drain;
 mod encodings;
 mod kept_vectors;
+mod loading;
 mod persist;
 mod program_checks;
 mod program_inputs;

@@ -13,8 +13,11 @@ use capstan::{
 };
 use futures_util::stream;
 use tonic::{Code, Status, transport::Channel};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 
-use crate::daemon::{TestServer, compute, load, messages, store};
+use crate::daemon::{TestServer, compute, load, messages, retry_until_ok, store};
 
 fn start(folder: &Path) -> TestServer {
     let data_dir = Some(folder.to_owned());
@@ -68,6 +71,21 @@ async fn stat(
     store(channel).stat(v1::StatRequest { id }).await.map(drop)
 }
 
+/// Opens a connection, and waits until the server has loaded its files.
+async fn loaded_channel(daemon: &TestServer) -> Channel {
+    let channel = daemon.channel().await;
+    retry_until_ok("the server is ready", async || {
+        let request = HealthCheckRequest::default();
+        let answer = HealthClient::new(channel.clone()).check(request).await;
+        match answer.expect("answers").into_inner().status() {
+            ServingStatus::Serving => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+    channel
+}
+
 async fn stop(daemon: TestServer) {
     tokio::task::spawn_blocking(move || drop(daemon)).await.unwrap();
 }
@@ -83,7 +101,7 @@ async fn persisted_bases_survive_a_restart_until_they_are_released() {
     g1[2] = G1Affine::identity();
     let hash: [u8; 32] = blake3::hash(&encode(PointEncoding::Compressed, &g1)).into();
     let daemon = start(folder.path());
-    let channel = daemon.channel().await;
+    let channel = loaded_channel(&daemon).await;
     // In memory first: a second `Put` with `persist` writes them to disk.
     let (first, _) = put(&channel, &g1, Some(hash), false).await;
     assert!(!first.persisted && files(folder.path()).is_empty());
@@ -95,7 +113,7 @@ async fn persisted_bases_survive_a_restart_until_they_are_released() {
     fs::write(folder.path().join("bases/unfinished.part"), b"half").unwrap();
 
     let daemon = start(folder.path());
-    let channel = daemon.channel().await;
+    let channel = loaded_channel(&daemon).await;
     let mut listed = list(&channel).await;
     listed.sort_by_key(|bases| bases.group);
     assert_eq!(listed, [of_g1.clone(), of_g2.clone()]);
@@ -113,7 +131,7 @@ async fn persisted_bases_survive_a_restart_until_they_are_released() {
     stop(daemon).await;
 
     let daemon = start(folder.path());
-    assert_eq!(list(&daemon.channel().await).await, [of_g2]);
+    assert_eq!(list(&loaded_channel(&daemon).await).await, [of_g2]);
     stop(daemon).await;
 }
 
@@ -137,7 +155,7 @@ async fn the_same_bytes_in_another_encoding_are_another_payload() {
     let hash: [u8; 32] = blake3::hash(&limbs).into();
     for had in [false, true] {
         let daemon = start(folder.path());
-        let channel = daemon.channel().await;
+        let channel = loaded_channel(&daemon).await;
         assert_eq!(put_hashed(&channel, PointEncoding::Montgomery, &limbs).await, Ok(had));
         stat(&channel, &hash, Limbs).await.expect("found by its payload");
         assert_eq!(stat(&channel, &hash, Flagged).await.unwrap_err().code(), Code::NotFound);
@@ -152,7 +170,7 @@ async fn the_same_bytes_in_another_encoding_are_another_payload() {
     content[72] = 0;
     fs::write(&path, content).unwrap();
     let daemon = start(folder.path());
-    let channel = daemon.channel().await;
+    let channel = loaded_channel(&daemon).await;
     assert_eq!(list(&channel).await.len(), 1);
     assert_eq!(stat(&channel, &hash, Limbs).await.unwrap_err().code(), Code::NotFound);
     assert_eq!(put_hashed(&channel, PointEncoding::Montgomery, &limbs).await, Ok(false));
@@ -182,7 +200,7 @@ async fn damaged_files_are_ignored_and_not_changed() {
         damage(&mut content);
         fs::write(&path, &content).unwrap();
         let daemon = start(folder.path());
-        let channel = daemon.channel().await;
+        let channel = loaded_channel(&daemon).await;
         assert!(list(&channel).await.is_empty(), "damage {i} went unnoticed");
         assert_eq!(load(&channel).await.store_bytes, 0, "damage {i} counts as stored bytes");
         assert_eq!(fs::read(&path).unwrap(), content, "damage {i}");
@@ -195,7 +213,11 @@ async fn damaged_files_are_ignored_and_not_changed() {
         assert_computes(&channel, &again, &points).await;
         stop(daemon).await;
         let daemon = start(folder.path());
-        assert_eq!(list(&daemon.channel().await).await.len(), 1, "damage {i} was not repaired");
+        assert_eq!(
+            list(&loaded_channel(&daemon).await).await.len(),
+            1,
+            "damage {i} was not repaired"
+        );
         stop(daemon).await;
     }
 }

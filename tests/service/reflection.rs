@@ -1,5 +1,7 @@
 //! Reflection, and the `Debug` output of messages.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use capstan::{
     buffer::{PayloadPool, UploadBuffer},
@@ -15,7 +17,7 @@ use tonic_reflection::pb::v1::{
     server_reflection_response::MessageResponse as Answer,
 };
 
-use crate::daemon::{TestServer, messages, programs};
+use crate::daemon::{TEST_TIMEOUT, TestServer, messages, programs};
 
 async fn ask(channel: &Channel, ask: Ask) -> Result<Option<Answer>, Status> {
     let request = ServerReflectionRequest { host: String::new(), message_request: Some(ask) };
@@ -49,6 +51,20 @@ async fn reflection_lists_every_service_and_describes_it() {
         let found = |file: &Vec<u8>| file.windows(name.len()).any(|word| word == name);
         assert!(files.file_descriptor_proto.iter().any(found), "{service}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_caller_of_reflection_is_given_up() {
+    let idle_timeout = Duration::from_millis(300);
+    let daemon = TestServer::start(ServerSettings { idle_timeout, ..ServerSettings::default() });
+    let mut client = ServerReflectionClient::new(daemon.channel().await);
+    let ended = async {
+        match client.server_reflection_info(stream::pending()).await {
+            Ok(answers) => assert!(!matches!(answers.into_inner().message().await, Ok(Some(_)))),
+            Err(_given_up) => {}
+        }
+    };
+    tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("the call ends");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -259,3 +259,21 @@ async fn an_import_may_take_longer_than_the_upload_ttl() {
     job.await.unwrap().unwrap();
     until_idle(&channel, "an import").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn asking_for_a_vector_does_not_keep_it() {
+    let upload_ttl = Duration::from_secs(1);
+    let daemon = TestServer::start(ServerSettings { upload_ttl, ..ServerSettings::default() });
+    let channel = daemon.channel().await;
+    let vector = messages::new_vector(v1::ScalarEncoding::U8, 3);
+    let put = messages::put_vector(vector.clone(), vec![messages::chunk(0, vec![1, 2, 3])]);
+    store(&channel).put(stream::iter(put)).await.unwrap();
+    retry_until_ok("the vector is dropped", async || {
+        let id = Some(v1::stat_request::Id::UploadId(vector.upload_id.clone()));
+        match store(&channel).stat(v1::StatRequest { id }).await {
+            Ok(found) => Err(found),
+            Err(_unknown) => Ok(()),
+        }
+    })
+    .await;
+}

@@ -3,6 +3,7 @@
 
 mod directions;
 mod phrases;
+mod shipping;
 mod source;
 mod types;
 
@@ -35,6 +36,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Transforms of data in device memory, independent of jobs and engines.
     ("ntt", &["curve", "device", "error"]),
     ("formats", &["curve", "error"]),
+    // Callers are known before anything else of a request.
+    ("identity", &["error"]),
     ("engine", &["buffer", "curve", "device", "error", "msm", "ntt", "region"]),
     ("verify", &["buffer", "curve", "engine", "error"]),
     // Events of worker processes are counted where they are seen.
@@ -98,6 +101,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "engine",
             "error",
             "exec",
+            "identity",
             "jobs",
             "ops",
             "program",
@@ -113,7 +117,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("client", &["curve", "error", "field", "ops", "program", "region", "verify", "wire"]),
     // Chooses an engine and starts a server with it.
     ("embedded", &["device", "engine", "error", "server"]),
-    ("cli", &["client", "curve", "embedded", "error", "formats"]),
+    // `capstan token` edits the file of tokens, which the daemon reads.
+    ("cli", &["client", "curve", "embedded", "error", "formats", "identity"]),
 ];
 
 /// Words that only some files may use, and why.
@@ -147,6 +152,9 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
         ],
         "with workers, the process that faces the network has no engine on a GPU",
     ),
+    ("jsonwebtoken", &["src/identity/"], "tokens are verified in one place"),
+    ("toml_edit", &["src/identity/"], "the file of tokens is read and edited in one place"),
+    ("ServerConfig", &["src/server/"], "the listener's TLS is set up in one place"),
     ("seccompiler", &["src/exec/worker/sandbox.rs"], "a worker gives up its rights in one place"),
     ("postcard", &["src/exec/worker/socket.rs"], "messages are encoded in one place"),
     ("nvml_wrapper", &["src/device/"], "only the device layer uses CUDA"),

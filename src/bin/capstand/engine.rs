@@ -201,6 +201,11 @@ mod cuda {
             return;
         }
         let Some(drainer) = loss_handler.drainer.get() else { return };
+        if let DeviceFault::Hang(_) = fault {
+            // Copies may be under way: no job's memory may be used again, not even for an answer.
+            error!(%fault, "a GPU hangs: exiting, restart the daemon");
+            exit_without_handlers(SOFTWARE.into());
+        }
         loss_handler.lost.store(true, Ordering::Release);
         drainer.drain(Some(FAULT_DRAIN_GRACE));
         let exit = move || {

@@ -9,12 +9,12 @@ use std::{
     io,
     panic::{self, PanicHookInfo},
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use capstan::{
     config::{self, ByteSize, Config, ConfigProblem, SettingValues},
-    server::{Drainer, Engines, ServeError, Server, ServerSettings},
+    server::{Drainer, Engines, Readiness, Reloader, ServeError, Server, ServerSettings},
     telemetry,
 };
 use engine::GpuLossHandler;
@@ -22,6 +22,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use tokio::{
     runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
+    task::spawn_blocking,
 };
 use tracing::{error, field, info, warn};
 
@@ -35,8 +36,9 @@ const SOFTWARE: u8 = 70;
 const CONFIG: u8 = 78;
 /// Stopped by a second signal.
 const INTERRUPTED: i32 = 130;
-/// Open files other than connections and stored bases: listeners, the runtime's, the sockets of
-/// workers, two for each of 256 regions, and 64 connections that ask for regions.
+/// Open files other than connections and stored bases: listeners, the runtime's, connections for
+/// metrics, the sockets of workers, two for each of 256 regions, and 64 connections that ask for
+/// regions.
 const OTHER_FILES: u64 = 256 + 2 * 256 + 64;
 
 fn main() -> ExitCode {
@@ -80,25 +82,53 @@ fn print_problems(problems: &[ConfigProblem]) -> ExitCode {
 
 /// Errors: the exit code; the cause is logged.
 fn run(config: Config) -> Result<(), u8> {
-    telemetry::install_logs(config.log_format, &config.log_level).map_err(|error| {
+    let audit_log = config.audit_log.as_deref();
+    let installed = telemetry::install_logs(config.log_format, &config.log_level, audit_log);
+    installed.map_err(|error| {
         eprintln!("capstand: {error}");
         CONFIG
     })?;
     panic::set_hook(Box::new(log_panic));
     disable_core_dumps();
     raise_file_limit(&config.server);
+    let readiness = Arc::<OnceLock<Readiness>>::default();
     if let Some(address) = config.metrics_listen {
+        let (readiness, gpus_min) = (readiness.clone(), config.cuda.devices_min);
+        let check = move || match readiness.get() {
+            Some(readiness) => readiness.check(gpus_min),
+            None => Err("starting".into()),
+        };
         // On a separate thread, so that metrics are served even if the runtime hangs.
-        telemetry::install_metrics(address).map_err(log_and_exit(UNAVAILABLE))?;
+        telemetry::install_metrics(address, Arc::new(check)).map_err(log_and_exit(UNAVAILABLE))?;
         info!(%address, "serving metrics");
     }
     let loss_handler = Arc::<GpuLossHandler>::default();
-    let engines = engines(&config, &loss_handler)?;
     let runtime = Runtime::new().map_err(log_and_exit(SOFTWARE))?;
-    let served = runtime.block_on(serve(config.server, engines, &loss_handler));
+    let served = runtime.block_on(start_and_serve(config, &loss_handler, &readiness));
     // Remaining blocking tasks must not delay the exit.
     runtime.shutdown_background();
     served.and_then(|()| loss_handler.exit_status())
+}
+
+/// Opens the engines, which takes seconds with GPUs, and serves. A signal ends the process
+/// meanwhile, too.
+async fn start_and_serve(
+    config: Config,
+    loss_handler: &Arc<GpuLossHandler>,
+    readiness: &OnceLock<Readiness>,
+) -> Result<(), u8> {
+    let mut signals = StopSignals::listen().map_err(log_and_exit(SOFTWARE))?;
+    let settings = config.server.clone();
+    let handler = loss_handler.clone();
+    let opening = spawn_blocking(move || engines(&config, &handler));
+    let engines = tokio::select! {
+        engines = opening => engines.map_err(log_and_exit(SOFTWARE))??,
+        signal = signals.next() => {
+            info!(signal, "stopped during the start");
+            return Ok(());
+        }
+    };
+    serve(settings, engines, signals, loss_handler, readiness).await
 }
 
 /// Creates the engines and logs which ones and why.
@@ -117,18 +147,31 @@ fn engines(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<Engine
 async fn serve(
     settings: ServerSettings,
     engines: Engines,
+    signals: StopSignals,
     loss_handler: &GpuLossHandler,
+    readiness: &OnceLock<Readiness>,
 ) -> Result<(), u8> {
-    let signals = StopSignals::listen().map_err(log_and_exit(SOFTWARE))?;
+    let hangups = signal(SignalKind::hangup()).map_err(log_and_exit(SOFTWARE))?;
     log_limits(&settings);
     let unix = settings.unix_socket.as_ref().map(|path| path.display().to_string());
     let server = Server::bind(settings, engines).await.map_err(|error| {
-        let code = if matches!(error, ServeError::Listen(_)) { UNAVAILABLE } else { SOFTWARE };
+        let code = match error {
+            ServeError::Listen(_) => UNAVAILABLE,
+            ServeError::Credentials(_) | ServeError::Exposed => CONFIG,
+            _ => SOFTWARE,
+        };
         log_and_exit(code)(error)
     })?;
     tokio::spawn(handle_signals(signals, server.drainer()));
+    tokio::spawn(handle_hangups(hangups, server.reloader()));
     loss_handler.arm(server.drainer());
-    info!(tcp = server.tcp_address().map(field::display), unix, "ready");
+    let ready = readiness.get_or_init(|| server.readiness()).clone();
+    let tcp = server.tcp_address();
+    info!(tcp = tcp.map(field::display), unix, "listening");
+    tokio::spawn(async move {
+        ready.loaded().await;
+        info!(tcp = tcp.map(field::display), unix, "ready");
+    });
     server.serve().await.map_err(log_and_exit(SOFTWARE))?;
     info!("drained");
     Ok(())
@@ -140,6 +183,7 @@ fn log_limits(settings: &ServerSettings) {
         ?listen,
         ?unix_socket,
         tls = tls.is_some(),
+        authenticates = settings.authenticates(),
         ?data_dir,
         bytes_in_flight_max = %ByteSize(settings.bytes_in_flight_max),
         store_bytes_max = %ByteSize(settings.store_bytes_max),
@@ -148,11 +192,20 @@ fn log_limits(settings: &ServerSettings) {
         connections_max = settings.connections_max,
         "limits"
     );
-    if listen.is_some_and(|address| !address.ip().is_loopback()) && tls.is_none() {
+    let is_reachable = settings.listens_beyond_loopback();
+    if is_reachable && tls.is_none() && settings.authenticates() {
+        warn!(
+            "tokens and scalars are sent in plain text: set tls_certificate and tls_key, unless \
+             the network is trusted or a proxy terminates TLS"
+        );
+    } else if is_reachable && tls.is_none() {
         warn!("scalars are sent over the network in plain text: set tls_certificate and tls_key");
     }
+    if is_reachable && !settings.authenticates() {
+        warn!("insecure is on: everyone who can reach the listener may use this server");
+    }
     if listen.is_some() && settings.admin_over_tcp {
-        warn!("admin_over_tcp is on: anyone who can connect over TCP can drain this server");
+        warn!("admin_over_tcp is on: every caller over TCP can drain this server");
     }
 }
 
@@ -184,6 +237,13 @@ async fn handle_signals(mut signals: StopSignals, drainer: Drainer) {
     let signal = signals.next().await;
     warn!(signal, "exiting at once");
     std::process::exit(INTERRUPTED);
+}
+
+/// Reads certificates, tokens and keys again on each SIGHUP.
+async fn handle_hangups(mut hangups: Signal, reloader: Reloader) {
+    while hangups.recv().await.is_some() {
+        reloader.reload();
+    }
 }
 
 /// Disables core dumps, because memory holds witness data.

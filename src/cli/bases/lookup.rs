@@ -31,7 +31,7 @@ fn is_id_prefix(name: &str) -> bool {
     name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn unknown(name: &str) -> CliFailure {
+pub fn unknown(name: &str) -> CliFailure {
     let message = format!(
         "the server has no bases '{name}': list them with `capstan bases list`, or import some \
          with `capstan bases import`"

@@ -12,6 +12,7 @@ pub use self::lookup::find;
 use self::{
     export::ExportArgs,
     import::ImportArgs,
+    lookup::unknown,
     report::{as_json, as_text, print_list},
 };
 use super::{exit::Result, output::Ui};
@@ -59,12 +60,17 @@ async fn remove(ui: Ui, client: &Client, names: &[String]) -> Result<()> {
     // Look up all names first: a typo in one name must not remove the others.
     let mut ids = Vec::with_capacity(names.len());
     for name in names {
-        ids.push(find(client, name).await?.id);
+        // The server may know a file by its id only: one that it has not loaded.
+        ids.push(match name.parse() {
+            Ok(id) => id,
+            Err(_) => find(client, name).await?.id,
+        });
     }
     ids.sort_unstable();
     ids.dedup();
     for id in &ids {
-        client.release(*id).await?;
+        let released = client.release(*id).await;
+        released.map_err(|e| if e.is_not_found() { unknown(&id.to_string()) } else { e.into() })?;
     }
     let removed: Vec<_> = ids.iter().map(BasesId::to_string).collect();
     if ui.json {

@@ -77,13 +77,19 @@ macro_rules! curve_point {
 curve_point!(G1, Affine<g1::Config>, Projective<g1::Config>);
 curve_point!(G2, Affine<g2::Config>, Projective<g2::Config>);
 
+/// A hasher for the content hash of points: BLAKE3 over their Montgomery bytes, with a derived key
+/// per group.
+pub(crate) fn content_hasher(group: Group) -> blake3::Hasher {
+    blake3::Hasher::new_derive_key(match group {
+        Group::G1 => "capstan v1 bases g1",
+        Group::G2 => "capstan v1 bases g2",
+    })
+}
+
 /// The content hash of points: BLAKE3 over their Montgomery bytes, with a derived key per group.
 /// With the `server` feature it runs in parallel on the current rayon pool.
 pub fn content_hash<A: CurvePoint>(points: &[A]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new_derive_key(match A::GROUP {
-        Group::G1 => "capstan v1 bases g1",
-        Group::G2 => "capstan v1 bases g2",
-    });
+    let mut hasher = content_hasher(A::GROUP);
     let bytes = layout::points_as_bytes(points);
     #[cfg(feature = "server")]
     hasher.update_rayon(bytes);
@@ -124,13 +130,15 @@ pub struct PointSlice<A> {
     owner: Arc<dyn PointOwner<A>>,
     start: usize,
     len: usize,
+    /// Kept as long as the slice and its parts: what the points are charged to, for example.
+    guard: Option<Arc<dyn Send + Sync>>,
 }
 
 impl<A> PointSlice<A> {
     /// All points of `owner`.
     pub fn new(owner: Arc<dyn PointOwner<A>>) -> Self {
         let len = owner.points().len();
-        Self { owner, start: 0, len }
+        Self { owner, start: 0, len, guard: None }
     }
 
     /// Points `start..start + len` of this slice; `None` if it is shorter.
@@ -139,7 +147,13 @@ impl<A> PointSlice<A> {
             owner: self.owner.clone(),
             start: self.start + start,
             len,
+            guard: self.guard.clone(),
         })
+    }
+
+    /// The same points, which keep `guard` instead of what they kept.
+    pub fn with_guard(self, guard: Option<Arc<dyn Send + Sync>>) -> Self {
+        Self { guard, ..self }
     }
 
     /// The file that the points are mapped from, if there is one.
@@ -194,6 +208,22 @@ impl Bases {
     /// True if there are no points.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The same points, which keep `guard` instead of what they kept.
+    pub fn with_guard(self, guard: Option<Arc<dyn Send + Sync>>) -> Self {
+        match self {
+            Self::G1(points) => Self::G1(points.with_guard(guard)),
+            Self::G2(points) => Self::G2(points.with_guard(guard)),
+        }
+    }
+
+    /// What the points keep.
+    pub fn guard(&self) -> Option<Arc<dyn Send + Sync>> {
+        match self {
+            Self::G1(points) => points.guard.clone(),
+            Self::G2(points) => points.guard.clone(),
+        }
     }
 
     /// Points `start..start + len`; `None` if there are fewer.

@@ -52,6 +52,24 @@ impl Bases {
         }
     }
 
+    /// The same points as an object, so that nothing takes them for a part of their owner.
+    pub fn as_own_object(&self) -> Self {
+        struct Part<A>(PointSlice<A>);
+        impl<A: Send + Sync> PointOwner<A> for Part<A> {
+            fn points(&self) -> &[A] {
+                &self.0
+            }
+
+            fn file(&self) -> Option<FileOfPoints<'_>> {
+                self.0.file()
+            }
+        }
+        match self {
+            Self::G1(points) => Self::G1(PointSlice::new(Arc::new(Part(points.clone())))),
+            Self::G2(points) => Self::G2(PointSlice::new(Arc::new(Part(points.clone())))),
+        }
+    }
+
     /// The index of the first of these points among the owner's points.
     pub fn offset_in_owner(&self) -> usize {
         match self {

@@ -1,6 +1,6 @@
 //! The chunks of a ring. Each is idle, or belongs to a thread, or to a copy.
 
-use std::{collections::VecDeque, mem, slice};
+use std::{collections::VecDeque, mem, slice, time::Instant};
 
 use cudarc::driver::result;
 use parking_lot::{Condvar, Mutex};
@@ -53,17 +53,22 @@ impl PinnedChunks {
         Ok(Self { context, base, chunk_bytes, idle: Mutex::new(idle), returned })
     }
 
-    /// Takes a chunk that no copy uses; waits for one. To avoid deadlock, a thread that holds a
-    /// chunk never calls this.
+    /// Takes a chunk that no copy uses; waits for one, but not longer than for the device, as those
+    /// who hold the chunks do. To avoid deadlock, a thread that holds a chunk never calls this.
     pub fn take(&self) -> Result<ChunkGuard<'_>, DeviceFault> {
+        let wait = self.context.begin_wait();
+        let end = Instant::now() + wait.limit;
         let mut idle = self.idle.lock();
         let chunk = loop {
-            match idle.pop_front() {
-                Some(chunk) => break chunk,
-                None => self.returned.wait(&mut idle),
+            if let Some(chunk) = idle.pop_front() {
+                break chunk;
+            }
+            if self.returned.wait_until(&mut idle, end).timed_out() && idle.is_empty() {
+                drop(idle);
+                return Err(self.context.report(DeviceFault::Hang(wait.limit)));
             }
         };
-        drop(idle);
+        drop((idle, wait));
         let mut taken = ChunkGuard { home: self, chunk };
         taken.wait()?;
         Ok(taken)

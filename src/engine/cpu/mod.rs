@@ -2,6 +2,7 @@
 
 mod arkworks;
 mod blst;
+mod long_ntt;
 mod model;
 mod msm;
 mod msm_plan;
@@ -38,13 +39,20 @@ impl CpuEngine {
 
 /// Implements an engine on a pool, with the MSM in a module that uses a library.
 macro_rules! pool_engine {
-    ($engine:ty, $name:literal, $thread_name:literal, $msm:ident, $library:literal) => {
+    (
+        $engine:ty,
+        $name:literal,
+        $thread_name:literal,
+        $msm:ident,
+        $library:literal,
+        $lg_ntt_part:expr
+    ) => {
         impl $engine {
             /// An engine of `threads` threads; 0 means one per core.
             ///
             /// Errors: `Internal` if the threads cannot be created.
             pub fn new(threads: usize) -> Result<Self> {
-                Ok(Self(EnginePool::new($name, $thread_name, threads)?))
+                Ok(Self(EnginePool::new($name, $thread_name, threads, $lg_ntt_part)?))
             }
         }
 
@@ -101,5 +109,6 @@ macro_rules! pool_engine {
     };
 }
 
-pool_engine!(CpuEngine, "cpu", "capstan-cpu", msm, "blst");
-pool_engine!(ArkworksEngine, "arkworks", "capstan-check", arkworks, "arkworks");
+pool_engine!(CpuEngine, "cpu", "capstan-cpu", msm, "blst", Some(long_ntt::LG_PART));
+// All of an oracle's transform is arkworks'.
+pool_engine!(ArkworksEngine, "arkworks", "capstan-check", arkworks, "arkworks", None);

@@ -6,6 +6,7 @@ use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
+use super::long_ntt;
 use crate::{
     curve::{Fr, TWO_ADICITY, reverse_bits},
     engine::{JobControl, NttPlan},
@@ -21,8 +22,14 @@ pub(super) const fn is_row_per_thread(lg_n: u32) -> bool {
     lg_n <= ROW_PER_THREAD_LG_N
 }
 
-/// Transforms each row in place, on the current pool.
-pub(super) fn transform(plan: &NttPlan, rows: &mut [Vec<Fr>], control: &JobControl) -> Result<()> {
+/// Transforms each row in place, on the current pool. Rows longer than 2^`lg_part` are transformed
+/// in parts.
+pub(super) fn transform(
+    plan: &NttPlan,
+    rows: &mut [Vec<Fr>],
+    lg_part: Option<u32>,
+    control: &JobControl,
+) -> Result<()> {
     let domain = domain(plan)?;
     if rows.iter().any(|row| row.len() as u64 != domain.size) {
         return Err(Error::Internal("a row's length differs from the plan's".into()));
@@ -32,7 +39,9 @@ pub(super) fn transform(plan: &NttPlan, rows: &mut [Vec<Fr>], control: &JobContr
         if plan.input_reversed {
             reverse_order(row);
         }
-        if plan.inverse {
+        if let Some(lg_part) = lg_part.filter(|lg_part| plan.lg_n > *lg_part) {
+            long_ntt::transform(&domain, plan.inverse, lg_part, row, control)?;
+        } else if plan.inverse {
             domain.ifft_in_place(row);
         } else {
             domain.fft_in_place(row);

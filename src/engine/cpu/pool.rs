@@ -24,17 +24,25 @@ pub(super) const fn msm_piece_len(group: Group) -> usize {
 pub(super) struct EnginePool {
     engine: &'static str,
     pub threads: Arc<ThreadPool>,
+    /// log2 of the parts in which longer rows are transformed; `None` for no parts.
+    lg_ntt_part: Option<u32>,
 }
 
 impl EnginePool {
-    /// A pool of `threads` threads named `thread_name`; 0 means one per core.
-    pub fn new(engine: &'static str, thread_name: &'static str, threads: usize) -> Result<Self> {
+    /// A pool of `threads` threads named `thread_name`; 0 means one per core. Rows longer than
+    /// 2^`lg_ntt_part` are transformed in parts.
+    pub fn new(
+        engine: &'static str,
+        thread_name: &'static str,
+        threads: usize,
+        lg_ntt_part: Option<u32>,
+    ) -> Result<Self> {
         let threads = ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(move |i| format!("{thread_name}-{i}"))
             .build()
             .map_err(|error| Error::Internal(format!("thread pool: {error}")))?;
-        Ok(Self { engine, threads: Arc::new(threads) })
+        Ok(Self { engine, threads: Arc::new(threads), lg_ntt_part })
     }
 
     pub fn description(&self) -> DeviceInfo {
@@ -60,7 +68,8 @@ impl EnginePool {
         rows: &NttRows<'_>,
         control: &JobControl,
     ) -> Result<ExecutedBy> {
-        let transform = |rows: &mut [Vec<Fr>]| ntt::transform(plan, rows, control);
+        let lg_part = self.lg_ntt_part;
+        let transform = |rows: &mut [Vec<Fr>]| ntt::transform(plan, rows, lg_part, control);
         self.threads.install(|| rows.transform_decoded(plan.lg_n, transform))?;
         Ok(self.executor("arkworks"))
     }
@@ -71,7 +80,7 @@ impl EnginePool {
         rows: &mut [Vec<Fr>],
         control: &JobControl,
     ) -> Result<ExecutedBy> {
-        self.threads.install(|| ntt::transform(plan, rows, control))?;
+        self.threads.install(|| ntt::transform(plan, rows, self.lg_ntt_part, control))?;
         Ok(self.executor("arkworks"))
     }
 

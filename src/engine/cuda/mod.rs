@@ -1,7 +1,9 @@
 //! The engine of hosts with GPUs: GPUs check points and compute MSMs and NTTs. Small jobs, and NTTs
 //! for which no GPU has memory, go to the CPU engine that this one contains.
 
+mod bases_fit;
 mod fingerprint;
+mod large_bases;
 mod model;
 mod msm;
 mod ntt;
@@ -25,7 +27,10 @@ use std::{
 
 use tracing::{debug, warn};
 
-use self::{payload_copy::PayloadCopier, serving_gpu::ServingGpu};
+use self::{
+    bases_fit::BasesFit, large_bases::MsmInParts, payload_copy::PayloadCopier,
+    serving_gpu::ServingGpu,
+};
 use super::{
     DeviceInfo, EngineModel, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan,
     NttRows, PointChecker, cpu::CpuEngine,
@@ -203,7 +208,16 @@ impl MsmNttEngine for CudaEngine {
             return self.cpu.msm(bases, batch);
         }
         let gpu = &self.gpus[self.gpu_for(std::slice::from_ref(&bases))];
-        Ok(gpu.msm.run(bases, batch, self.policy.split))
+        let (split, object_points) = (self.policy.split, bases.all_of_owner().len());
+        let fit = gpu.bases_room().fit(bases.group(), object_points, bases.len(), batch);
+        Ok(match fit {
+            BasesFit::Whole => gpu.msm.run(bases, batch, split),
+            BasesFit::OwnRange => gpu.msm.run(bases.as_own_object(), batch, split),
+            BasesFit::Parts(points) => {
+                Box::new(MsmInParts::new(gpu.msm.clone(), bases, batch, points, split))
+            }
+            BasesFit::TooLarge => return self.cpu.msm(bases, batch),
+        })
     }
 
     fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {

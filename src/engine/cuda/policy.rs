@@ -17,6 +17,9 @@ pub struct GpuPolicy {
     pub ntt_elements_min: u64,
     /// When MSMs are split into passes.
     pub split: SplitThresholds,
+    /// Objects with more bytes of bases do not stay on a device: their parts are uploaded for each
+    /// MSM. `None` if the device's memory decides.
+    pub bases_bytes_max: Option<u64>,
     /// The jobs of the self-test; `None` for those that suit the device.
     pub self_test: Option<SelfTestSizes>,
     /// Consulted at each check of a job.
@@ -29,6 +32,7 @@ impl Default for GpuPolicy {
             msm_scalars_min: 0,
             ntt_elements_min: 0,
             split: SplitThresholds::default(),
+            bases_bytes_max: None,
             self_test: None,
             cancellation_gate: Arc::new(|| true),
         }

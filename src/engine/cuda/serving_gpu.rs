@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     GpuFacts, GpuPolicy,
+    bases_fit::BasesRoom,
     msm::GpuMsm,
     ntt::GpuNtt,
     payload_copy::PayloadCopier,
@@ -51,6 +52,16 @@ impl ServingGpu {
         let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
         let msm_plans = msm_plans(&gpu);
         Ok(Self { gpu, msm, ntt, points, vectors, codec, copier, policy, self_test, msm_plans })
+    }
+
+    /// The room for the bases of an MSM if nothing else uses the GPU.
+    pub fn bases_room(&self) -> BasesRoom {
+        let (arena, limits) = (self.gpu.arena().bytes(), self.gpu.identity().limits);
+        let room = BasesRoom::new(arena, limits, self.policy.split);
+        match self.policy.bases_bytes_max {
+            Some(bases_bytes_max) => BasesRoom { bases_bytes_max, ..room },
+            None => room,
+        }
     }
 
     pub fn facts(&self) -> GpuFacts {

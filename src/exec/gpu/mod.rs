@@ -66,6 +66,10 @@ impl Executor for GpuExecutor {
         JOBS_PER_DEVICE * self.engine.gpu_count()
     }
 
+    fn gpus_serving(&self) -> usize {
+        self.engine.gpu_count()
+    }
+
     fn share_memory(
         &self,
         memory: &Arc<SharedMemory>,

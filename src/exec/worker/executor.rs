@@ -151,6 +151,10 @@ impl Executor for WorkerExecutor {
         JOBS_PER_DEVICE * self.model.gpus.len()
     }
 
+    fn gpus_serving(&self) -> usize {
+        self.pool.live().len()
+    }
+
     fn share_memory(
         &self,
         memory: &Arc<SharedMemory>,

@@ -250,3 +250,59 @@ impl Drop for BacklogShare<'_> {
         self.worker.backlog_us.fetch_sub(self.us, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::{
+        device::DeviceLimits,
+        exec::worker::message::{AdvanceRequest, ControlReply},
+    };
+
+    /// A worker whose driver blocks in a call: it answers pings, but not its lane.
+    #[test]
+    fn a_worker_that_answers_pings_only_is_killed() {
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+        let [(socket, control), (lane, _silent)] = [(); 2].map(|()| UnixStream::pair().unwrap());
+        lane.set_read_timeout(Some(CANCEL_CHECK)).unwrap();
+        let facts = GpuFacts {
+            index: 0,
+            name: String::new(),
+            limits: DeviceLimits::H200,
+            memory_bytes: 0,
+            arena_bytes: 0,
+        };
+        let worker = LiveWorker {
+            link: WorkerLink::new(0, process, socket),
+            facts,
+            idle_lanes: Mutex::new(vec![lane]),
+            bases: SentBases::default(),
+            piece_timeout: Duration::from_millis(20),
+            busy_poll: BusyPoll::default(),
+            requests: AtomicUsize::new(0),
+            backlog_us: AtomicU64::new(0),
+        };
+        let answer_pings = thread::spawn(move || {
+            let mut pings = 0;
+            while let Ok(ping) = socket::receive::<ControlRequest>(&control) {
+                assert!(matches!(ping.message, ControlRequest::Ping));
+                socket::send(&control, &ControlReply::Done, None).unwrap();
+                pings += 1;
+            }
+            pings
+        });
+        let request = AdvanceRequest { run: 1, begin: None, arrived: Vec::new() };
+        let request = LaneRequest::Advance(Box::new(request));
+        let control = JobControl::default();
+        let lost = worker.request(&request, None, &control, Duration::ZERO);
+        assert!(matches!(lost, Err(RequestFailure::LostMeanwhile)));
+        assert!(worker.link.is_lost());
+        // Killed: it would sleep for ten minutes.
+        assert!(!child.wait().unwrap().success());
+        drop(worker);
+        assert!(answer_pings.join().unwrap() > 0);
+    }
+}

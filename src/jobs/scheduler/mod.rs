@@ -163,7 +163,11 @@ impl Scheduler {
         });
         let start = |name: String, run: fn(&SchedulerShared)| {
             let shared = shared.clone();
-            let started = thread::Builder::new().name(name).spawn(move || run(&shared));
+            // A panic outside of a job's step is reported by its hook. The thread goes on: without
+            // workers, jobs would wait forever while the server looks healthy.
+            let run_again =
+                move || while catch_unwind(AssertUnwindSafe(|| run(&shared))).is_err() {};
+            let started = thread::Builder::new().name(name).spawn(run_again);
             started.map_err(|error| Error::Internal(format!("cannot start a worker: {error}")))
         };
         for index in 0..workers.max(1) {
@@ -250,11 +254,8 @@ impl SchedulerShared {
                 }
                 charged
             };
-            // A panic of a destructor is reported by its hook, and must not end the only thread.
-            let deliver = || catch_unwind(AssertUnwindSafe(deliver));
-            if let Ok(charged) = MutexGuard::unlocked(&mut state, deliver) {
-                state.queue.charge(&owner, charged);
-            }
+            let charged = MutexGuard::unlocked(&mut state, deliver);
+            state.queue.charge(&owner, charged);
         }
     }
 

@@ -1,4 +1,5 @@
-//! The data directory: one file per object, named by its content hash, mapped into memory.
+//! The data directory: one file per object and tenant, named by its content hash, mapped into
+//! memory. Files of tenants other than the default one are in folders with their names.
 //!
 //! A file is a header of 256 bytes (see [`FileHeader`]) and the points as Montgomery limbs. It is
 //! written under a temporary name, synced and renamed, so a file with its final name is complete.
@@ -7,7 +8,7 @@
 
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Write},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
 };
 
@@ -18,10 +19,11 @@ use crate::{
     curve::{
         G1Affine, G2Affine, Group,
         layout::points_as_bytes,
-        points::{Bases, PointEncoding, content_hash},
+        points::{Bases, PointEncoding, content_hasher},
     },
-    error::{Error, Result},
+    error::{Error, Limit, Result},
     region::PointsFile,
+    tenant::TenantName,
     wire::decode::{ObjectId, PayloadId},
 };
 
@@ -32,6 +34,8 @@ const MAGIC: [u8; 8] = *b"CAPSTAN\x01";
 const ENCODINGS: [PointEncoding; 3] =
     [PointEncoding::Compressed, PointEncoding::Uncompressed, PointEncoding::Montgomery];
 const RESERVED_BYTES: usize = 6;
+/// Bytes of a file that are read at a time to check its content.
+const READ_BYTES: u64 = 16 << 20;
 
 pub struct DataDir {
     folder: PathBuf,
@@ -97,6 +101,15 @@ fn io_error(what: &str) -> impl Fn(io::Error) -> Error {
     move |error| Error::Internal(format!("data directory: {what}: {}", error.kind()))
 }
 
+fn write_error(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Error::Exhausted { limit: Limit::Disk, retry_after: None }
+        }
+        _ => io_error("cannot be written")(error),
+    }
+}
+
 fn damaged(what: &str) -> Error {
     Error::Internal(format!("damaged file: {what}: remove it and put the bases again"))
 }
@@ -109,35 +122,62 @@ impl DataDir {
         let folder = data_dir.join("bases");
         fs::create_dir_all(&folder).map_err(io_error("cannot be created"))?;
         let disk = Self { folder, _lock: lock(data_dir)? };
-        for unfinished in disk.with_extension("part") {
-            fs::remove_file(unfinished).map_err(io_error("cannot be written"))?;
+        for tenant in disk.tenants() {
+            for unfinished in with_extension(&disk.folder_of(&tenant), "part") {
+                fs::remove_file(unfinished).map_err(io_error("cannot be written"))?;
+            }
         }
         Ok(disk)
     }
 
-    pub fn files(&self) -> Vec<PathBuf> {
-        self.with_extension(EXTENSION)
-    }
-
-    fn with_extension(&self, extension: &str) -> Vec<PathBuf> {
+    /// The tenants that have a folder, and the default one.
+    pub fn tenants(&self) -> Vec<TenantName> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let paths = entries.map(|entry| entry.path());
-        paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect()
+        let folders = entries.filter(|entry| entry.path().is_dir());
+        let names = folders.filter_map(|entry| TenantName::new(entry.file_name().to_str()?));
+        names.chain([TenantName::default()]).collect()
     }
 
-    fn path(&self, id: ObjectId) -> PathBuf {
-        self.folder.join(hex::encode(id.0)).with_extension(EXTENSION)
+    /// The files of a tenant's bases, with their names in order.
+    pub fn files(&self, tenant: &TenantName) -> Vec<PathBuf> {
+        let mut files = with_extension(&self.folder_of(tenant), EXTENSION);
+        files.sort_unstable();
+        files
+    }
+
+    fn folder_of(&self, tenant: &TenantName) -> PathBuf {
+        match *tenant == TenantName::default() {
+            true => self.folder.clone(),
+            false => self.folder.join(tenant.as_str()),
+        }
+    }
+
+    /// The object in a file; `None` if the file's name is no id.
+    pub fn id(path: &Path) -> Option<ObjectId> {
+        let mut id = [0; 32];
+        hex::decode_to_slice(path.file_stem()?.as_encoded_bytes(), &mut id).ok()?;
+        Some(ObjectId(id))
+    }
+
+    fn path(&self, tenant: &TenantName, id: ObjectId) -> PathBuf {
+        self.folder_of(tenant).join(hex::encode(id.0)).with_extension(EXTENSION)
     }
 
     /// Writes bases to disk and returns them with their points mapped.
-    pub fn write(&self, bases: StoredBases) -> Result<StoredBases> {
+    ///
+    /// Errors: `Exhausted` if the disk is full; `Internal`.
+    pub fn write(&self, tenant: &TenantName, bases: StoredBases) -> Result<StoredBases> {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let path = self.path(bases.id);
+        let (folder, path) = (self.folder_of(tenant), self.path(tenant, bases.id));
         // Another `Put` of the same bases may be writing too.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let unfinished = path.with_extension(format!("{}-{number}.part", std::process::id()));
         let write = || -> io::Result<()> {
+            if !folder.exists() {
+                fs::create_dir(&folder)?;
+                sync(&self.folder)?;
+            }
             let mut file = File::create(&unfinished)?;
             file.write_all(&FileHeader::encode(&bases))?;
             file.write_all(match &bases.points {
@@ -146,47 +186,50 @@ impl DataDir {
             })?;
             file.sync_all()?;
             fs::rename(&unfinished, &path)?;
-            File::open(&self.folder)?.sync_all()
+            sync(&folder)
         };
         // Frees the space: the disk may be full.
         let written = write().inspect_err(|_| _ = fs::remove_file(&unfinished));
-        written.map_err(io_error("cannot be written"))?;
+        written.map_err(write_error)?;
         let points = map(&path, bases.points.group(), bases.points.len() as u64)?;
         Ok(StoredBases { points, persisted: true, ..bases })
     }
 
-    pub fn remove(&self, id: ObjectId) -> Result<()> {
-        match fs::remove_file(self.path(id)) {
+    /// Removes the file of an object, and does not return before it stays removed after a crash.
+    pub fn remove(&self, tenant: &TenantName, id: ObjectId) -> Result<()> {
+        let removed = fs::remove_file(self.path(tenant, id));
+        match removed {
             // Removed by hand: nothing is left to do.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(io_error("cannot be written")),
+            removed => removed
+                .and_then(|()| sync(&self.folder_of(tenant)))
+                .map_err(io_error("cannot be written")),
         }
     }
 
-    /// Maps a file and checks its header, its length, and its content against its name. The points
-    /// were checked before they were written. `reserve` charges for the group and count.
+    /// Checks the header of an object's file, its length, and its content against its name, and
+    /// maps it. The points were checked before they were written. `reserve` charges for the group
+    /// and count.
     ///
-    /// Errors: `Internal` if the file is damaged; those of `reserve`.
+    /// Errors: `Internal` if the file is damaged or cannot be read; those of `reserve`.
     pub fn load(
-        path: &Path,
+        &self,
+        tenant: &TenantName,
+        id: ObjectId,
         reserve: impl FnOnce(Group, u64) -> Result<StoreCharge>,
     ) -> Result<StoredBases> {
+        let path = self.path(tenant, id);
         let mut header = [0; HEADER_BYTES];
-        let mut file = File::open(path).map_err(io_error("cannot be read"))?;
-        io::Read::read_exact(&mut file, &mut header)
-            .map_err(|_| damaged("shorter than a header"))?;
+        let mut file = File::open(&path).map_err(io_error("cannot be read"))?;
+        file.read_exact(&mut header).map_err(|_| damaged("shorter than a header"))?;
         let header = FileHeader::decode(&header).ok_or_else(|| damaged("invalid header"))?;
         let charge = reserve(header.group, header.count)?;
-        let points = map(path, header.group, header.count)?;
-        let id = match &points {
-            Bases::G1(points) => content_hash::<G1Affine>(points),
-            Bases::G2(points) => content_hash::<G2Affine>(points),
-        };
-        if path.file_stem().is_none_or(|stem| *stem != *hex::encode(id)) {
+        if hash_points(header.group, file).map_err(io_error("cannot be read"))? != id.0 {
             return Err(damaged("the content does not match the name"));
         }
+        let points = map(&path, header.group, header.count)?;
         let bases = StoredBases {
-            id: ObjectId(id),
+            id,
             points,
             infinities: header.infinities,
             payload: header.payload,
@@ -196,6 +239,17 @@ impl DataDir {
         };
         Ok(bases.with_charge(charge))
     }
+}
+
+fn with_extension(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect()
+}
+
+/// Makes changes of a folder's names survive a crash.
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
 }
 
 fn lock(data_dir: &Path) -> Result<File> {
@@ -210,6 +264,17 @@ fn lock(data_dir: &Path) -> Result<File> {
     }
 }
 
+/// The content hash of the rest of a file. It is read and not mapped: an error of the disk is then
+/// an error of this file, while a mapping would end the process.
+fn hash_points(group: Group, mut file: File) -> io::Result<[u8; 32]> {
+    let (mut hasher, mut piece) = (content_hasher(group), Vec::new());
+    while (&mut file).take(READ_BYTES).read_to_end(&mut piece)? > 0 {
+        hasher.update_rayon(&piece);
+        piece.clear();
+    }
+    Ok(hasher.finalize().into())
+}
+
 fn map(path: &Path, group: Group, count: u64) -> Result<Bases> {
     // The file belongs to this server and never changes once it has its name: it is written under
     // a temporary name, renamed when complete, and only ever unlinked. No other program may write
@@ -220,4 +285,18 @@ fn map(path: &Path, group: Group, count: u64) -> Result<Bases> {
         return Err(damaged("wrong length"));
     }
     mapped.into_bases(group).map_err(|_| damaged("wrong length"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_an_exhausted_limit() {
+        let full = Error::Exhausted { limit: Limit::Disk, retry_after: None };
+        assert_eq!(write_error(io::ErrorKind::StorageFull.into()), full);
+        assert_eq!(write_error(io::ErrorKind::QuotaExceeded.into()), full);
+        let refused = write_error(io::ErrorKind::PermissionDenied.into());
+        assert!(matches!(refused, Error::Internal(_)), "{refused}");
+    }
 }

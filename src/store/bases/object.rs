@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     buffer::QuotaPermit,
-    curve::points::{Bases, CurvePoint, FileOfPoints, PointOwner, PointSlice},
+    curve::points::Bases,
     wire::decode::{ObjectId, PayloadId},
 };
 
@@ -26,27 +26,10 @@ pub struct StoredBases {
     pub persisted: bool,
 }
 
-/// An object's share of the store's byte and object limits, returned on drop.
+/// An object's share of the byte and object limits of the store and of its tenant, returned on drop.
 #[derive(Debug)]
 pub struct StoreCharge {
-    pub(super) _permits: [QuotaPermit; 2],
-}
-
-/// Points with their charge, which is returned when the last job drops the points: possibly long
-/// after their release.
-struct ChargedPoints<A> {
-    points: PointSlice<A>,
-    _charge: StoreCharge,
-}
-
-impl<A: Send + Sync> PointOwner<A> for ChargedPoints<A> {
-    fn points(&self) -> &[A] {
-        &self.points
-    }
-
-    fn file(&self) -> Option<FileOfPoints<'_>> {
-        self.points.file()
-    }
+    pub(super) _permits: [QuotaPermit; 3],
 }
 
 impl StoredBases {
@@ -55,17 +38,15 @@ impl StoredBases {
         self.points.len() as u64 * self.points.group().affine_bytes() as u64
     }
 
-    /// Holds `charge` as long as the points are in use.
+    /// Holds `charge` as long as the points are in use: possibly by jobs, long after a release.
     pub(super) fn with_charge(self, charge: StoreCharge) -> Self {
-        fn charged<A: CurvePoint>(points: PointSlice<A>, charge: StoreCharge) -> Bases {
-            let points = Arc::new(ChargedPoints { points, _charge: charge });
-            A::into_bases(PointSlice::new(points))
-        }
-        let points = match self.points {
-            Bases::G1(points) => charged(points, charge),
-            Bases::G2(points) => charged(points, charge),
-        };
-        Self { points, ..self }
+        Self { points: self.points.with_guard(Some(Arc::new(charge))), ..self }
+    }
+
+    /// Uses the memory of equal points, and keeps its own charge.
+    pub(super) fn sharing(self, points: &Bases) -> Self {
+        let guard = self.points.guard();
+        Self { points: points.clone().with_guard(guard), ..self }
     }
 }
 

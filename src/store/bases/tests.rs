@@ -1,10 +1,22 @@
+use std::path::Path;
+
 use ark_ec::AffineRepr;
 
 use super::*;
-use crate::curve::{
-    G1Affine,
-    points::{CurvePoint, PointSlice, content_hash},
+use crate::{
+    curve::{
+        G1Affine,
+        points::{CurvePoint, PointSlice, content_hash},
+    },
+    error::TenantLimit,
+    tenant::TenantLimits,
 };
+
+fn tenant(number: u32) -> Tenant {
+    let name = if number == 0 { "default".to_owned() } else { format!("t{number}") };
+    let name = TenantName::new(&name).unwrap();
+    Tenant::new(TenantId(number), name, &TenantLimits::default())
+}
 
 /// Bases of `n` points, all equal to the generator.
 fn generators(n: usize) -> StoredBases {
@@ -20,29 +32,37 @@ fn generators(n: usize) -> StoredBases {
     }
 }
 
+/// Opens a store and loads its files.
+fn open(bytes_max: u64, objects_max: u64, folder: &Path) -> BasesStore {
+    let store =
+        BasesStore::open(bytes_max, objects_max, Some(folder), &Tenants::default()).unwrap();
+    store.load(&Tenants::default(), || false);
+    store
+}
+
 fn put(store: &BasesStore, n: usize, persist: bool) -> Result<ObjectId> {
-    let charge = store.reserve(Group::G1, n as u64)?;
-    store.insert(generators(n), charge, persist).map(|bases| bases.id)
+    let charge = store.reserve(&tenant(0), Group::G1, n as u64)?;
+    store.insert(&tenant(0), generators(n), charge, persist).map(|bases| bases.id)
 }
 
 #[test]
 fn released_bases_keep_their_charge_until_the_last_job_drops_them() {
     let folder = tempfile::tempdir().unwrap();
-    let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
+    let store = open(1 << 20, 2, folder.path());
     for persist in [false, true] {
         let id = put(&store, 3, persist).unwrap();
-        let used = store.points(id, Group::G1, 1, Some(1)).unwrap();
-        store.release(id).unwrap();
+        let used = store.points(TenantId(0), id, Group::G1, 1, Some(1)).unwrap();
+        store.release(&tenant(0), id).unwrap();
         assert_eq!(store.budget().used(), OBJECT_BYTES_MIN, "persisted: {persist}");
         drop(used);
         assert_eq!(store.budget().used(), 0, "persisted: {persist}");
     }
     put(&store, 3, true).unwrap();
     drop(store);
-    let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
-    let loaded = store.list().remove(0);
+    let store = open(1 << 20, 2, folder.path());
+    let loaded = store.list(TenantId(0)).remove(0);
     let used = loaded.points.clone();
-    store.release(loaded.id).unwrap();
+    store.release(&tenant(0), loaded.id).unwrap();
     drop(loaded);
     assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
     drop(used);
@@ -51,7 +71,7 @@ fn released_bases_keep_their_charge_until_the_last_job_drops_them() {
 
 #[test]
 fn bases_stored_twice_are_counted_once() {
-    let store = BasesStore::open(1 << 20, 2, None).unwrap();
+    let store = BasesStore::open(1 << 20, 2, None, &Tenants::default()).unwrap();
     assert_eq!(put(&store, 3, false), put(&store, 3, false));
     assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
 }
@@ -59,24 +79,73 @@ fn bases_stored_twice_are_counted_once() {
 #[test]
 fn limits_the_number_of_objects_in_memory_and_on_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
+    let store = open(1 << 20, 2, folder.path());
     let first = put(&store, 1, true).unwrap();
     put(&store, 2, true).unwrap();
     let full = put(&store, 3, true);
     let full = full.unwrap_err();
     assert!(matches!(full, Error::Exhausted { limit: Limit::Objects, retry_after: Some(_) }));
     assert_eq!(store.budget().used(), 2 * OBJECT_BYTES_MIN, "a refused object is not charged");
-    store.release(first).unwrap();
+    store.release(&tenant(0), first).unwrap();
     put(&store, 3, true).expect("releasing an object made room");
     drop(store);
-    let store = BasesStore::open(1 << 20, 1, Some(folder.path())).unwrap();
-    assert_eq!((store.list().len(), store.slots().used()), (1, 1), "one is skipped");
+    let store = open(1 << 20, 1, folder.path());
+    assert_eq!((store.list(TenantId(0)).len(), store.slots().used()), (1, 1), "one is skipped");
+    // A file that does not fit can be released.
+    let skipped = store.state.lock().unloaded.keys().next().expect("one is skipped").id;
+    assert_eq!(store.get(TenantId(0), skipped).err(), Some(Error::NotFound));
+    store.release(&tenant(0), skipped).unwrap();
+    assert_eq!(store.release(&tenant(0), skipped), Err(Error::NotFound));
+    drop(store);
+    let store = open(1 << 20, 2, folder.path());
+    assert_eq!((store.list(TenantId(0)).len(), store.is_loading()), (1, false), "its file is gone");
+}
+
+#[test]
+fn bases_are_loading_until_their_file_is_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let id = put(&open(1 << 20, 2, folder.path()), 3, true).unwrap();
+    let store = BasesStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default()).unwrap();
+    assert_eq!(store.get(TenantId(0), id).err(), Some(Error::Loading));
+    store.load(&Tenants::default(), || true);
+    assert!(store.is_loading() && store.get(TenantId(0), id).is_err(), "it was told to stop");
+    // What is released or put meanwhile stays so.
+    store.release(&tenant(0), id).unwrap();
+    put(&store, 3, true).unwrap();
+    store.load(&Tenants::default(), || false);
+    assert_eq!((store.get(TenantId(0), id).is_ok(), store.is_loading()), (true, false));
+    assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
+    store.release(&tenant(0), id).unwrap();
+    assert_eq!(store.get(TenantId(0), id).err(), Some(Error::NotFound));
+}
+
+/// Several threads put and release the same bases. Whatever the order, the store and the data
+/// directory agree in the end.
+#[test]
+fn files_agree_with_the_store_when_calls_cross() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(1 << 20, 100, folder.path());
+    let id = generators(3).id;
+    let file = folder.path().join("bases").join(hex::encode(id.0) + ".bases");
+    for round in 0..300 {
+        std::thread::scope(|scope| {
+            for persist in [true, true, false] {
+                let store = &store;
+                scope.spawn(move || put(store, 3, persist).expect("there is room"));
+            }
+            for _ in 0..2 {
+                scope.spawn(|| _ = store.release(&tenant(0), id));
+            }
+        });
+        let is_persisted = store.get(TenantId(0), id).is_ok_and(|bases| bases.persisted);
+        assert_eq!(file.exists(), is_persisted, "round {round}");
+    }
 }
 
 #[test]
 fn a_failed_write_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
-    let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
+    let store = open(1 << 20, 2, folder.path());
     let kept = folder.path().join("bases");
     // A folder has the file's name: the file can be written but not renamed.
     std::fs::create_dir(kept.join(hex::encode(generators(3).id.0) + ".bases")).unwrap();
@@ -88,14 +157,68 @@ fn a_failed_write_leaves_no_file() {
 #[test]
 fn only_one_daemon_can_open_a_data_directory() {
     let folder = tempfile::tempdir().unwrap();
-    let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
+    let store = open(1 << 20, 2, folder.path());
     let unfinished = folder.path().join("bases/1-0.part");
     std::fs::write(&unfinished, "half").unwrap();
-    let refused = BasesStore::open(1 << 20, 2, Some(folder.path())).err();
+    let refused = BasesStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default()).err();
     let used = "data directory: another daemon uses it: set another data_dir";
     assert_eq!(refused, Some(Error::Internal(used.into())));
     assert!(unfinished.exists(), "the unfinished file belongs to the other daemon");
     drop(store);
-    BasesStore::open(1 << 20, 2, Some(folder.path())).expect("the lock is released");
+    BasesStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default())
+        .expect("the lock is released");
     assert!(!unfinished.exists());
+}
+
+#[test]
+fn tenants_share_equal_points_and_nothing_else() {
+    let store = BasesStore::open(1 << 20, 4, None, &Tenants::default()).unwrap();
+    let (one, two) = (tenant(1), tenant(2));
+    let put = |tenant: &Tenant, label: &str| {
+        let charge = store.reserve(tenant, Group::G1, 3).unwrap();
+        let bases = StoredBases { label: label.into(), ..generators(3) };
+        store.insert(tenant, bases, charge, false).unwrap()
+    };
+    let first = put(&one, "one");
+    assert_eq!(store.get(two.id, first.id).err(), Some(Error::NotFound));
+    assert_eq!(store.release(&two, first.id), Err(Error::NotFound));
+    let second = put(&two, "two");
+    let address = |bases: &StoredBases| bases.points.as_bytes().as_ptr();
+    assert_eq!(address(&first), address(&second), "the memory is shared");
+    assert_eq!((&*first.label, &*second.label), ("one", "two"));
+    let used = |tenant: &Tenant| tenant.store_bytes.used();
+    assert_eq!((used(&one), used(&two)), (OBJECT_BYTES_MIN, OBJECT_BYTES_MIN));
+    store.release(&one, first.id).unwrap();
+    drop(first);
+    assert_eq!((used(&one), used(&two)), (0, OBJECT_BYTES_MIN), "each returns its own charge");
+    assert!(store.get(two.id, second.id).is_ok() && store.list(one.id).is_empty());
+}
+
+#[test]
+fn a_tenant_has_its_own_limit_and_its_own_files() {
+    let (folder, tenants) = (tempfile::tempdir().unwrap(), Tenants::default());
+    let open = || {
+        let store = BasesStore::open(1 << 20, 9, Some(folder.path()), &tenants).unwrap();
+        store.load(&tenants, || false);
+        store
+    };
+    let limits = TenantLimits { store_bytes_max: OBJECT_BYTES_MIN, ..TenantLimits::default() };
+    let limited = Tenant::new(TenantId(7), TenantName::new("a").unwrap(), &limits);
+    let other = tenants.find(Some("b"), "").unwrap();
+    let store = open();
+    let put = |tenant: &Tenant| {
+        let charge = store.reserve(tenant, Group::G1, 3)?;
+        store.insert(tenant, generators(3), charge, true).map(|bases| bases.id)
+    };
+    let id = put(&limited).unwrap();
+    let full = put(&limited).unwrap_err();
+    let expected = Limit::Tenant(TenantLimit::StoreBytes);
+    assert!(matches!(full, Error::Exhausted { limit, .. } if limit == expected), "{full}");
+    put(&other).unwrap();
+    store.release(&limited, id).unwrap();
+    drop(store);
+    let store = open();
+    assert!(store.get(other.id, id).is_ok(), "the file of another tenant is kept");
+    let released = tenants.find(Some("a"), "").unwrap();
+    assert_eq!(store.get(released.id, id).err(), Some(Error::NotFound));
 }

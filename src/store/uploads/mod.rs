@@ -321,6 +321,16 @@ impl Uploads {
         Ok(UploadSlot { tenant: tenant.id, _permits: permits })
     }
 
+    /// Like [`Self::get`], but asking for a complete vector does not keep it: who uses it does.
+    pub fn look_up(&self, tenant: TenantId, id: UploadId) -> Result<Arc<StoredUpload>> {
+        let upload = self.by_id.lock().get(&(tenant, id)).cloned().ok_or(Error::NotFound)?;
+        if !upload.payload.is_complete() {
+            // Its sender is about to resume it.
+            upload.streams.lock().last_use = Instant::now();
+        }
+        Ok(upload)
+    }
+
     /// Resets the idle time.
     pub fn get(&self, tenant: TenantId, id: UploadId) -> Result<Arc<StoredUpload>> {
         let upload = self.by_id.lock().get(&(tenant, id)).cloned().ok_or(Error::NotFound)?;

@@ -1,6 +1,7 @@
 //! Decodes messages from clients into checked values. A value of one of these types has passed its
 //! checks; payload bytes are checked later, when they are decoded.
 
+mod label;
 mod ntt;
 mod program;
 mod regions;
@@ -37,9 +38,6 @@ pub const BATCH_MAX: u32 = 65_536;
 
 /// Maximum number of streams that carry one upload.
 pub const STREAMS_MAX: u32 = 64;
-
-/// Maximum length of a label of bases, in bytes.
-const LABEL_BYTES_MAX: u64 = 128;
 
 /// The random id that a client gave an upload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -293,10 +291,7 @@ pub fn bases_upload(upload: v1::BasesUpload) -> Result<BasesUploadHeader> {
         0 => None,
         _ => Some(exact_bytes("payload_hash", &upload.payload_hash)?),
     };
-    at_most("label", upload.label.len() as u64, LABEL_BYTES_MAX)?;
-    if upload.label.chars().any(char::is_control) {
-        return Err(Error::field("label", FieldProblem::BadEncoding));
-    }
+    label::check(&upload.label)?;
     if upload.count == 0 {
         return Err(Error::field("count", FieldProblem::Zero));
     }

@@ -200,6 +200,7 @@ impl GpuMsmRun {
         let mut plan = plan.ok_or_else(|| DeviceFault::OutOfMemory {
             requested_bytes: gpu.arena().bytes(),
             free_bytes: budget.bytes,
+            total_bytes: gpu.arena().bytes(),
         })?;
         let now = Instant::now();
         let passes = PassSchedule::new(&mut plan, now.checked_sub(waited).unwrap_or(now));

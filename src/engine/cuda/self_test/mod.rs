@@ -17,7 +17,7 @@ use super::{msm::GpuMsm, ntt::GpuNtt, point_check::DevicePointChecker};
 use crate::{
     curve::{
         G1Affine, G2Affine, Group, layout,
-        points::{BadElement, CurvePoint, PointEncoding},
+        points::{BadElement, CurvePoint, PointEncoding, encode},
     },
     device::{DeviceFault, Gpu, GpuUnavailable},
     error::FieldProblem,
@@ -65,7 +65,7 @@ pub(super) fn run(
     Ok(format!("in {} ms (MSM, NTT, point checks)", begun.elapsed().as_millis()))
 }
 
-/// Checks good points, then the same with one that is not on the curve.
+/// Checks good points, then the same with one that is not on the curve, and decodes points.
 fn test_points<A: CurvePoint>(
     verdict: &SelfTestVerdict<'_>,
     checker: &DevicePointChecker,
@@ -83,5 +83,9 @@ fn test_points<A: CurvePoint>(
         let job = || format!("a check of points in {}", A::GROUP);
         verdict.add(job, found.map(|found| found == expected))?;
     }
-    Ok(())
+    let expected = multiples::<A>(COUNT);
+    let bytes = encode(PointEncoding::Uncompressed, &expected);
+    let found = checker.check(PointEncoding::Uncompressed, &bytes, &mut points);
+    let job = || format!("a decoding of points in {}", A::GROUP);
+    verdict.add(job, found.map(|found| found == Ok(()) && points == expected))
 }

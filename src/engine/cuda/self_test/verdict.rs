@@ -55,7 +55,7 @@ impl<'a> SelfTestVerdict<'a> {
     /// A GPU without memory for the test computes nothing wrong.
     fn out_of_memory(&self) -> DeviceFault {
         let arena = self.gpu.arena();
-        let (requested_bytes, free_bytes) = (arena.bytes(), arena.free_bytes());
-        DeviceFault::OutOfMemory { requested_bytes, free_bytes }
+        let (total_bytes, free_bytes) = (arena.bytes(), arena.free_bytes());
+        DeviceFault::OutOfMemory { requested_bytes: total_bytes, free_bytes, total_bytes }
     }
 }

@@ -170,6 +170,43 @@ async fn a_panic_fails_one_job_and_the_next_one_runs() {
     assert_eq!(good.await.unwrap().output, "done");
 }
 
+/// A job that is done after one step and panics when it is dropped.
+struct PanicsWhenDropped;
+
+impl JobWork for PanicsWhenDropped {
+    type Output = &'static str;
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, _: &JobControl) -> Result<Option<Self::Output>> {
+        Ok(Some("done"))
+    }
+
+    fn span(&self, _: u64) -> Span {
+        Span::none()
+    }
+}
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("a test of panics outside of a step");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_outside_of_a_step_costs_no_worker() {
+    let (scheduler, fixture) =
+        (Scheduler::new(1, BusyPoll::default()).unwrap(), Fixture::new(true));
+    let bad = scheduler.submit(JobOwner::default(), JobControl::default(), |_| PanicsWhenDropped);
+    assert!(bad.await.is_err());
+    let good =
+        scheduler.submit(JobOwner::default(), JobControl::default(), |_| fixture.countdown(2));
+    let good = tokio::time::timeout(Duration::from_secs(60), good).await;
+    assert_eq!(good.expect("a worker is left").unwrap().output, "done");
+}
+
 #[tokio::test]
 async fn dropping_the_ticket_or_passing_the_deadline_frees_a_parked_job() {
     let (scheduler, fixture) =

@@ -72,7 +72,7 @@ impl super::super::queue::RunnableJob for SimulatedJob {
 
 /// What happens at a point in time; ordered by it.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum SimulatedEvent {
     WorkerIsFree(usize),
     /// A client of the tenant sends its next job.
     Arrival(usize),
@@ -99,7 +99,7 @@ struct TenantSimulation {
     begun: Instant,
     clock: Instant,
     queue: JobQueue,
-    events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
+    events: BinaryHeap<Reverse<(Instant, u64, SimulatedEvent)>>,
     event_count: u64,
     workers: Vec<Option<RunningPiece>>,
     tenants: Vec<(Arc<Tenant>, Budget)>,
@@ -136,7 +136,7 @@ impl TenantSimulation {
             workers: (0..WORKERS).map(|_| None).collect(),
             tenants: (0..TENANTS).map(tenant).collect(),
             server: Budget::server(1 << 40, 150),
-            backlog: Backlog::new(WORKERS),
+            backlog: Backlog::with_ratio(WORKERS, 1.0),
             live: HashMap::new(),
             submitted: 0,
             refused: 0,
@@ -148,12 +148,13 @@ impl TenantSimulation {
         };
         for tenant in 0..TENANTS {
             let jobs = if tenant < FLOODING.len() { FLOOD } else { 1 };
-            (0..jobs).for_each(|_| simulation.schedule(Duration::ZERO, Event::Arrival(tenant)));
+            (0..jobs)
+                .for_each(|_| simulation.schedule(Duration::ZERO, SimulatedEvent::Arrival(tenant)));
         }
         simulation
     }
 
-    fn schedule(&mut self, after: Duration, event: Event) {
+    fn schedule(&mut self, after: Duration, event: SimulatedEvent) {
         self.event_count += 1;
         self.events.push(Reverse((self.clock + after, self.event_count, event)));
     }
@@ -167,10 +168,10 @@ impl TenantSimulation {
         while let Some(Reverse((at, _, event))) = self.events.pop() {
             self.clock = at;
             match event {
-                Event::Arrival(tenant) => self.submit(tenant),
-                Event::DataArrives(number) => self.receive(number),
-                Event::Cancel(number) => self.cancel(number),
-                Event::WorkerIsFree(worker) => self.end_piece(worker),
+                SimulatedEvent::Arrival(tenant) => self.submit(tenant),
+                SimulatedEvent::DataArrives(number) => self.receive(number),
+                SimulatedEvent::Cancel(number) => self.cancel(number),
+                SimulatedEvent::WorkerIsFree(worker) => self.end_piece(worker),
             }
             self.start_pieces();
         }
@@ -196,7 +197,7 @@ impl TenantSimulation {
         };
         if !is_flooding {
             let pause = self.micros(0..20_000);
-            self.schedule(pause, Event::Arrival(tenant));
+            self.schedule(pause, SimulatedEvent::Arrival(tenant));
         }
         let modelled = piece * pieces;
         let due = deadline.map(|after| self.clock + after);
@@ -207,7 +208,7 @@ impl TenantSimulation {
         let Ok(permits) = permits else {
             self.refused += 1;
             if is_flooding {
-                self.schedule(Duration::from_millis(5), Event::Arrival(tenant));
+                self.schedule(Duration::from_millis(5), SimulatedEvent::Arrival(tenant));
             }
             return;
         };
@@ -219,16 +220,16 @@ impl TenantSimulation {
         self.live.insert(number, live);
         if self.random.random_ratio(1, 4) {
             let late = self.micros(0..3_000);
-            self.schedule(late, Event::DataArrives(number));
+            self.schedule(late, SimulatedEvent::DataArrives(number));
         } else {
             state.is_ready.store(true, Ordering::SeqCst);
         }
         if self.random.random_ratio(1, 50) {
             let later = self.micros(0..30_000);
-            self.schedule(later, Event::Cancel(number));
+            self.schedule(later, SimulatedEvent::Cancel(number));
         }
         if let Some(deadline) = deadline {
-            self.schedule(deadline, Event::Cancel(number));
+            self.schedule(deadline, SimulatedEvent::Cancel(number));
         }
         let job = Box::new(SimulatedJob { state, pieces, piece, _permits: Some(permits) });
         let (state_entered, timing) = (self.clock, JobTiming::default());
@@ -259,7 +260,7 @@ impl TenantSimulation {
         assert_eq!(live.state.ends.load(Ordering::SeqCst), 1);
         self.ended += 1;
         if live.tenant < FLOODING.len() {
-            self.schedule(Duration::ZERO, Event::Arrival(live.tenant));
+            self.schedule(Duration::ZERO, SimulatedEvent::Arrival(live.tenant));
         }
     }
 
@@ -276,7 +277,7 @@ impl TenantSimulation {
             let time = stepped.charged;
             assert!(time <= PIECE_MAX);
             self.workers[worker] = Some(RunningPiece { job, by, stepped, time });
-            self.schedule(time, Event::WorkerIsFree(worker));
+            self.schedule(time, SimulatedEvent::WorkerIsFree(worker));
         }
     }
 

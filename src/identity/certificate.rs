@@ -1,0 +1,72 @@
+//! The name of a client certificate.
+
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use webpki::EndEntityCert;
+
+use super::name::is_valid_name;
+use crate::error::CredentialProblem;
+
+const SPIFFE: &str = "spiffe://";
+
+/// The name in a certificate that was verified: its SPIFFE id, otherwise its first DNS name. The
+/// common name is ignored.
+///
+/// Errors: `UnnamedCertificate` if it has neither, several SPIFFE ids, or if the name is too long
+/// or has characters that are not visible.
+pub fn certificate_name(certificate: &CertificateDer<'_>) -> Result<String, CredentialProblem> {
+    let unnamed = CredentialProblem::UnnamedCertificate;
+    let certificate = EndEntityCert::try_from(certificate).map_err(|_| unnamed)?;
+    let mut ids = certificate.valid_uri_names().filter(|uri| uri.starts_with(SPIFFE));
+    let name = match (ids.next(), ids.next()) {
+        (Some(id), None) => id,
+        // Nothing says which one the caller is.
+        (Some(_), Some(_)) => return Err(unnamed),
+        // A wildcard names no single caller.
+        _ => certificate.valid_dns_names().find(|name| !name.contains('*')).ok_or(unnamed)?,
+    };
+    if is_valid_name(name) { Ok(name.to_owned()) } else { Err(unnamed) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType, string::Ia5String};
+
+    use super::*;
+
+    fn name_of(sans: Vec<SanType>) -> Result<String, CredentialProblem> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "common");
+        params.subject_alt_names = sans;
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        certificate_name(certificate.der())
+    }
+
+    fn ia5(text: &str) -> Ia5String {
+        text.try_into().unwrap()
+    }
+
+    #[test]
+    fn a_spiffe_id_comes_before_dns_names() {
+        let dns = |name| SanType::DnsName(ia5(name));
+        let uri = |name| SanType::URI(ia5(name));
+        let spiffe = "spiffe://example.org/ns/a/sa/prover";
+        let named = |sans| name_of(sans).unwrap();
+        assert_eq!(named(vec![dns("a.example"), uri(spiffe)]), spiffe);
+        assert_eq!(named(vec![uri("https://x.example"), dns("a.example")]), "a.example");
+        assert_eq!(named(vec![dns("*.example"), dns("a.example"), dns("b.example")]), "a.example");
+        for sans in [
+            vec![],
+            vec![uri("https://x.example")],
+            vec![dns("*.example")],
+            vec![uri(spiffe), uri("spiffe://example.org/other")],
+            vec![SanType::Rfc822Name(ia5("a@example.org"))],
+            vec![uri(&format!("spiffe://example.org/{}", "x".repeat(255)))],
+        ] {
+            assert_eq!(
+                name_of(sans.clone()),
+                Err(CredentialProblem::UnnamedCertificate),
+                "{sans:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Names of callers and tenants. They appear in logs and metrics, so their length and characters
+//! are limited.
+
+/// Maximum length of a name, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// Ranges of characters that a reader does not see, or that reorder the text around them: format
+/// characters, fillers and variation selectors.
+const INVISIBLE: [(char, char); 20] = [
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{6dd}', '\u{6dd}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{2800}', '\u{2800}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fffb}'),
+    ('\u{1bca0}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e0fff}'),
+];
+
+/// Whether `name` may name a caller or a tenant: 1 to [`NAME_BYTES_MAX`] bytes of visible
+/// characters and single spaces between them.
+pub fn is_valid_name(name: &str) -> bool {
+    let is_visible = |c: char| {
+        let is_hidden = INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&c));
+        !c.is_control() && !is_hidden && (c == ' ' || !c.is_whitespace())
+    };
+    (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name.chars().all(is_visible)
+        && name.trim() == name
+        && !name.contains("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_visible() {
+        for name in ["a", "ci", "spiffe://example.org/prover/1", "CN=Ada, O=Example", "Zoë", "証明"]
+        {
+            assert!(is_valid_name(name), "{name}");
+        }
+        assert!(is_valid_name(&"x".repeat(255)) && !is_valid_name(&"x".repeat(256)));
+        for name in [
+            "",
+            " ",
+            " a",
+            "a ",
+            "a  b",
+            "a\n",
+            "a\tb",
+            "a\u{0}",
+            "a\u{7f}",
+            "a\u{85}b",
+            "a\u{a0}b",
+            "ad\u{202e}nim",
+            "a\u{200b}",
+            "a\u{2066}b",
+            "\u{feff}a",
+            "a\u{2028}b",
+            "a\u{e0041}",
+            "a\u{ad}b",
+            "a\u{3164}",
+            "a\u{200f}",
+        ] {
+            assert!(!is_valid_name(name), "{name:?}");
+        }
+    }
+}

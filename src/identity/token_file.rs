@@ -1,0 +1,244 @@
+//! The file of tokens: TOML with the name, tenant, hash and expiry of each. It holds no secrets.
+
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    time::SystemTime,
+};
+
+use serde::Deserialize;
+use toml_edit::Datetime;
+
+use super::{
+    name::{NAME_BYTES_MAX, is_valid_name},
+    token::TokenHash,
+};
+use crate::error::CredentialProblem;
+
+/// Why a token file cannot be used. Never quotes a value: it may be a token in the wrong place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenFileProblem {
+    /// The text is not TOML, or an entry lacks something or has something unknown.
+    #[error("line {line}: {problem}")]
+    Syntax {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// An entry is wrong.
+    #[error("entry {number}: {problem}")]
+    Entry {
+        /// The entry, from 1.
+        number: usize,
+        /// What is wrong with it.
+        problem: EntryProblem,
+    },
+    /// An edit needs another entry.
+    #[error("no token has this name")]
+    NoSuchName,
+    /// An edit cannot keep the file's form.
+    #[error("the list of tokens must be written as [[tokens]] tables")]
+    NotTables,
+}
+
+/// What is wrong with an entry of a token file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EntryProblem {
+    /// The name or the tenant is empty, too long, or has characters that are not visible.
+    #[error("{0} must be 1 to {NAME_BYTES_MAX} bytes of visible characters")]
+    Name(&'static str),
+    /// The hash is malformed.
+    #[error("sha256 must be 64 hexadecimal digits")]
+    Hash,
+    /// The expiry is malformed.
+    #[error("expires must be a time in UTC such as 2027-01-31T12:00:00Z")]
+    Expiry,
+    /// An earlier entry has the same name.
+    #[error("an earlier entry has the same name")]
+    SameName,
+    /// An earlier entry has the same hash.
+    #[error("an earlier entry has the same sha256")]
+    SameHash,
+}
+
+/// One token of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenEntry {
+    /// Name of the caller; no other entry has it.
+    pub name: String,
+    /// The tenant that its calls count for; `None` for the default.
+    pub tenant: Option<String>,
+    /// Hash of the token.
+    pub hash: TokenHash,
+    /// When the token stops working; `None` for never.
+    pub expires: Option<SystemTime>,
+}
+
+/// The tokens that a server accepts.
+#[derive(Debug, Default)]
+pub struct TokenFile {
+    entries: Vec<TokenEntry>,
+    /// Index of the entry with a hash.
+    by_hash: HashMap<TokenHash, usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    #[serde(default)]
+    tokens: Vec<RawEntry>,
+}
+
+// An unknown field is an error: a misspelt `expires` would make a token that never expires.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEntry {
+    name: String,
+    tenant: Option<String>,
+    sha256: String,
+    expires: Option<RawExpiry>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RawExpiry {
+    Time(Datetime),
+    Text(String),
+}
+
+impl TokenFile {
+    /// Parses the file.
+    ///
+    /// Errors: `Syntax` and `Entry`, for the first problem.
+    pub fn parse(text: &str) -> Result<Self, TokenFileProblem> {
+        let raw: RawFile = toml_edit::de::from_str(text)
+            .map_err(|error| syntax(text, error.span(), error.message()))?;
+        let (mut file, mut names) = (Self::default(), HashSet::new());
+        for (index, raw) in raw.tokens.into_iter().enumerate() {
+            let wrong = |problem| TokenFileProblem::Entry { number: index + 1, problem };
+            let entry = raw.check().map_err(wrong)?;
+            if !names.insert(entry.name.clone()) {
+                return Err(wrong(EntryProblem::SameName));
+            }
+            if file.by_hash.insert(entry.hash, index).is_some() {
+                return Err(wrong(EntryProblem::SameHash));
+            }
+            file.entries.push(entry);
+        }
+        Ok(file)
+    }
+
+    /// The entries, in the file's order.
+    pub fn entries(&self) -> &[TokenEntry] {
+        &self.entries
+    }
+
+    /// The entry of a token. Its hash is looked up, so the time that takes says nothing about the
+    /// tokens of other callers.
+    ///
+    /// Errors: `UnknownToken`, `Expired`.
+    pub fn find(&self, token: &[u8], now: SystemTime) -> Result<&TokenEntry, CredentialProblem> {
+        let index = self.by_hash.get(&TokenHash::of(token));
+        let entry = &self.entries[*index.ok_or(CredentialProblem::UnknownToken)?];
+        match entry.expires {
+            Some(expires) if expires <= now => Err(CredentialProblem::Expired),
+            _ => Ok(entry),
+        }
+    }
+}
+
+impl RawEntry {
+    fn check(self) -> Result<TokenEntry, EntryProblem> {
+        let named = |field, name: &str| {
+            if is_valid_name(name) { Ok(()) } else { Err(EntryProblem::Name(field)) }
+        };
+        named("name", &self.name)?;
+        self.tenant.as_deref().map_or(Ok(()), |tenant| named("tenant", tenant))?;
+        let expires = self.expires.map(|expires| {
+            let text = match expires {
+                RawExpiry::Time(time) => time.to_string(),
+                RawExpiry::Text(text) => text,
+            };
+            humantime::parse_rfc3339(&text).map_err(|_| EntryProblem::Expiry)
+        });
+        Ok(TokenEntry {
+            name: self.name,
+            tenant: self.tenant,
+            hash: TokenHash::parse(&self.sha256).ok_or(EntryProblem::Hash)?,
+            expires: expires.transpose()?,
+        })
+    }
+}
+
+/// The problem of a text that the parser refuses at `span`.
+pub fn syntax(text: &str, span: Option<Range<usize>>, message: &str) -> TokenFileProblem {
+    let before = &text.as_bytes()[..span.map_or(0, |span| span.start).min(text.len())];
+    let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+    // Messages quote values between these signs.
+    let problem = match message.contains('"') {
+        true => "a value has the wrong type",
+        false => message,
+    };
+    TokenFileProblem::Syntax { line, problem: problem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const FILE: &str = "# Ours.\n[[tokens]]\nname = \"ci\"\ntenant = \"provers\"\n\
+        sha256 = \"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"\n\
+        expires = 2027-01-31T12:00:00Z # Ask Ada.\n";
+
+    fn problem(text: &str) -> String {
+        TokenFile::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn finds_tokens_by_hash_until_they_expire() {
+        let file = TokenFile::parse(FILE).unwrap();
+        let expires = humantime::parse_rfc3339("2027-01-31T12:00:00Z").unwrap();
+        let before = expires - Duration::from_secs(1);
+        let entry = file.find(b"abc", before).unwrap();
+        assert_eq!((entry.name.as_str(), entry.tenant.as_deref()), ("ci", Some("provers")));
+        assert_eq!(file.find(b"abc", expires), Err(CredentialProblem::Expired));
+        assert_eq!(file.find(b"abd", before), Err(CredentialProblem::UnknownToken));
+        assert_eq!(file.find(b"", before), Err(CredentialProblem::UnknownToken));
+        let quoted = FILE.replace("2027-01-31T12:00:00Z", "\"2027-01-31T12:00:00Z\"");
+        assert_eq!(TokenFile::parse(&quoted).unwrap().entries(), file.entries());
+        assert!(TokenFile::parse("").unwrap().entries().is_empty());
+    }
+
+    #[test]
+    fn refuses_files_with_anything_wrong() {
+        let refused = |from: &str, to: &str| problem(&FILE.replace(from, to));
+        assert!(refused("expires", "expire").starts_with("line 6: unknown field `expire`"));
+        assert!(refused("[[tokens]]", "[[token]]").starts_with("line 2: unknown field `token`"));
+        assert!(refused("name = \"ci\"\n", "").contains("missing field `name`"));
+        assert_eq!(refused("ba78", "a78"), "entry 1: sha256 must be 64 hexadecimal digits");
+        assert!(refused("\"ci\"", "\"c\\u202Ei\"").starts_with("entry 1: name must be"));
+        assert!(refused("\"provers\"", "\"\"").starts_with("entry 1: tenant must be"));
+        assert!(refused("2027-01-31T12:00:00Z", "2027-01-31").starts_with("entry 1: expires must"));
+        assert!(refused("12:00:00Z", "12:00:00+01:00").starts_with("entry 1: expires must"));
+        let twice = format!("{FILE}{FILE}");
+        assert_eq!(problem(&twice), "entry 2: an earlier entry has the same name");
+        let renamed = format!("{FILE}{}", FILE.replace("\"ci\"", "\"cd\""));
+        assert_eq!(problem(&renamed), "entry 2: an earlier entry has the same sha256");
+    }
+
+    #[test]
+    fn problems_never_quote_a_token_in_the_wrong_place() {
+        for text in [
+            "tokens = [\"capstan_secret\"]",
+            "[[tokens]]\ncapstan_secret",
+            "tokens = \"capstan_secret\"",
+            "[[tokens]]\nname = \"a\"\nsha256 = \"capstan_secret\"\n",
+            "[[tokens]]\nname = \"a\"\nsha256 = [\"capstan_secret\"]\n",
+        ] {
+            assert!(!problem(text).contains("secret"), "{}", problem(text));
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A layer that finds out who makes each call, and refuses calls of unknown callers.
+
+use std::{
+    future::{Ready, ready},
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_util::future::Either;
+use tonic::{
+    Status,
+    body::Body,
+    codegen::http::{Request, Response, header::AUTHORIZATION},
+};
+use tower::Service;
+
+use super::{
+    connection::Peer, refusals::record_refusal, request_id::RequestId, state::ServerState,
+};
+use crate::{
+    error::{CredentialProblem, Error},
+    telemetry::{self, AuditAction, AuditEvent},
+};
+
+/// Path prefix of the calls that need no credentials: Kubernetes' probes have none.
+const OPEN_PATH_PREFIX: &str = "/grpc.health.v1.Health/";
+
+/// Adds a [`Caller`](crate::identity::Caller) to each request, or answers UNAUTHENTICATED.
+#[derive(Clone)]
+pub struct AuthenticationService<S> {
+    pub inner: S,
+    pub state: Arc<ServerState>,
+}
+
+fn audit_refusal(problem: CredentialProblem, request: &Request<Body>) {
+    if !telemetry::is_audited() {
+        return;
+    }
+    let extensions = request.extensions();
+    let remote = Peer::of(extensions).and_then(|peer| peer.remote.as_ref());
+    telemetry::audit(&AuditEvent {
+        action: AuditAction::RefusedLogin,
+        caller: "",
+        tenant: "",
+        request_id: extensions.get::<RequestId>().map_or("", |request| &request.id),
+        remote: remote.map(|remote| remote as _),
+        object: format_args!("{}: {problem}", request.uri().path()),
+    });
+}
+
+impl<S> Service<Request<Body>> for AuthenticationService<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Either<S::Future, Ready<Result<S::Response, S::Error>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if !request.uri().path().starts_with(OPEN_PATH_PREFIX) {
+            let caller = match Peer::of(request.extensions()) {
+                Some(peer) => self.state.credentials.caller(peer, request.headers()),
+                None => Err(CredentialProblem::Missing),
+            };
+            match caller {
+                Ok(caller) => drop(request.extensions_mut().insert(caller)),
+                Err(problem) => {
+                    let remote = Peer::of(request.extensions()).and_then(|peer| peer.remote);
+                    record_refusal(problem, remote);
+                    audit_refusal(problem, &request);
+                    let status = Status::from(Error::Unauthenticated(problem));
+                    return Either::Right(ready(Ok(status.into_http())));
+                }
+            }
+        }
+        // Nothing below may see or log a token.
+        request.headers_mut().remove(AUTHORIZATION);
+        Either::Left(self.inner.call(request))
+    }
+}

@@ -1,0 +1,156 @@
+//! Limits on connections: in total, for TCP, and for each address.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+
+use super::settings::ServerSettings;
+use crate::{
+    buffer::{Quota, QuotaPermit},
+    error::{Error, Limit, Result},
+};
+
+/// The part of all connections that TCP peers cannot take if there is a Unix socket: operators and
+/// local clients can always connect.
+const RESERVED_DIVISOR: u32 = 16;
+
+pub struct ConnectionLimits {
+    all: Arc<Quota>,
+    tcp: Arc<Quota>,
+    addresses: Arc<AddressCounts>,
+}
+
+/// A connection's share of the limits, until it is dropped.
+pub struct ConnectionPermit {
+    _all: QuotaPermit,
+    _tcp: Option<QuotaPermit>,
+    _address: Option<AddressPermit>,
+}
+
+/// The number of connections from each address.
+struct AddressCounts {
+    max: u32,
+    open: Mutex<HashMap<IpAddr, u32>>,
+}
+
+struct AddressPermit {
+    counts: Arc<AddressCounts>,
+    address: IpAddr,
+}
+
+impl ConnectionLimits {
+    pub fn new(settings: &ServerSettings) -> Self {
+        let max = settings.connections_max;
+        let reserved = match settings.unix_socket {
+            Some(_) => (max / RESERVED_DIVISOR).max(1).min(max - 1),
+            None => 0,
+        };
+        let quota = |max: u32| Quota::new(Limit::Connections, max.into());
+        let per_address = settings.connections_per_address_max;
+        let addresses = Arc::new(AddressCounts { max: per_address, open: Mutex::default() });
+        Self { all: quota(max), tcp: quota(max - reserved), addresses }
+    }
+
+    /// Open connections.
+    pub fn used(&self) -> u64 {
+        self.all.used()
+    }
+
+    /// A permit for a connection; `address` is `None` for the Unix socket.
+    ///
+    /// Errors: `Exhausted`.
+    pub fn acquire(&self, address: Option<IpAddr>) -> Result<ConnectionPermit> {
+        let _address = address.map(|address| self.addresses.acquire(address)).transpose()?;
+        let _tcp = address.map(|_| self.tcp.acquire(1)).transpose()?;
+        Ok(ConnectionPermit { _all: self.all.acquire(1)?, _tcp, _address })
+    }
+}
+
+impl AddressCounts {
+    fn acquire(self: &Arc<Self>, address: IpAddr) -> Result<AddressPermit> {
+        let address = network(address);
+        let mut open = self.open.lock();
+        let count = open.entry(address).or_default();
+        if *count >= self.max {
+            return Err(Error::Exhausted { limit: Limit::Connections, retry_after: None });
+        }
+        *count += 1;
+        Ok(AddressPermit { counts: self.clone(), address })
+    }
+}
+
+impl Drop for AddressPermit {
+    fn drop(&mut self) {
+        let mut open = self.counts.open.lock();
+        if let Some(count) = open.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// The address that is counted: a host with IPv6 usually has all of a /64.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let prefix = u128::from(address) >> 64 << 64;
+            Ipv6Addr::from(prefix).into()
+        }
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(unix: bool) -> ConnectionLimits {
+        ConnectionLimits::new(&ServerSettings {
+            connections_max: 4,
+            connections_per_address_max: 2,
+            unix_socket: unix.then(|| "/run/x".into()),
+            ..ServerSettings::default()
+        })
+    }
+
+    fn tcp(limits: &ConnectionLimits, address: &str) -> Result<ConnectionPermit> {
+        limits.acquire(Some(address.parse().unwrap()))
+    }
+
+    #[test]
+    fn one_address_cannot_take_all_connections() {
+        let limits = limits(false);
+        for [one, same, other] in [
+            ["10.0.0.1", "::ffff:10.0.0.1", "10.0.0.2"],
+            ["2001:db8::1", "2001:db8::ffff", "2001:db8:0:1::1"],
+        ] {
+            let held = [tcp(&limits, one).unwrap(), tcp(&limits, same).unwrap()];
+            assert!(tcp(&limits, one).is_err() && tcp(&limits, same).is_err());
+            assert!(tcp(&limits, other).is_ok());
+            drop(held);
+            assert!(tcp(&limits, one).is_ok());
+        }
+        assert_eq!(limits.used(), 0);
+        assert!(limits.addresses.open.lock().is_empty());
+    }
+
+    #[test]
+    fn tcp_peers_leave_connections_to_the_unix_socket() {
+        let limits = limits(true);
+        let held: Vec<_> = ["1.1.1.1", "1.1.1.2", "1.1.1.3"]
+            .map(|address| tcp(&limits, address).unwrap())
+            .into_iter()
+            .collect();
+        assert!(tcp(&limits, "1.1.1.4").is_err(), "the last one is reserved");
+        let local = limits.acquire(None).unwrap();
+        assert!(limits.acquire(None).is_err());
+        drop((held, local));
+        assert_eq!((limits.used(), limits.tcp.used()), (0, 0));
+    }
+}

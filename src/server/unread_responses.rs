@@ -1,0 +1,227 @@
+//! Responses that wait for their readers. The transport asks for a part of a response when the
+//! reader has room for it. A reader that takes nothing must not keep the response in memory while
+//! its connection stays open.
+
+use std::{
+    mem,
+    pin::Pin,
+    sync::{Arc, Weak},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
+use tonic::{Status, body::Body, codegen::http::HeaderMap};
+
+use super::response::CHUNK_BYTES;
+use crate::{error::Error, jobs::AdmissionPermit};
+
+/// Longer frames are cut into pieces. Those of chunks are shorter.
+const FRAME_BYTES_MAX: usize = CHUNK_BYTES + 1024;
+
+/// Bytes of a piece. Pieces are copies: the transport holds one until the reader has room for it,
+/// and must not keep the whole frame meanwhile.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A response extension: a permit for the bytes of the response, until it is sent.
+#[derive(Clone)]
+pub struct ResponsePermit {
+    pub _permit: Arc<AdmissionPermit>,
+}
+
+/// All responses of a server.
+#[derive(Default)]
+pub struct UnreadResponses(Mutex<Vec<Weak<Mutex<ResponseState>>>>);
+
+/// A response body that can be dropped while the transport holds it.
+pub struct DroppableBody(Arc<Mutex<ResponseState>>);
+
+struct ResponseState {
+    content: ResponseContent,
+    /// The rest of a frame.
+    rest: Bytes,
+    /// When the transport took the last part; `None` while it waits for the next one.
+    waits_since: Option<Instant>,
+    _permit: Option<ResponsePermit>,
+}
+
+enum ResponseContent {
+    Body(Body),
+    /// Dropped after this idle time, of which the reader has not been told.
+    Dropped(Duration),
+    Ended,
+}
+
+impl UnreadResponses {
+    /// Makes `body` part of the responses that [`Self::drop_idle`] drops.
+    pub fn add(&self, body: Body, permit: Option<ResponsePermit>) -> DroppableBody {
+        let state = Arc::new(Mutex::new(ResponseState {
+            content: ResponseContent::Body(body),
+            rest: Bytes::new(),
+            waits_since: Some(Instant::now()),
+            _permit: permit,
+        }));
+        self.0.lock().push(Arc::downgrade(&state));
+        DroppableBody(state)
+    }
+
+    /// Drops the responses of which no part was taken for `idle_max`.
+    pub fn drop_idle(&self, idle_max: Duration) {
+        let mut open = Vec::new();
+        self.0.lock().retain(|response| response.upgrade().map(|state| open.push(state)).is_some());
+        for state in open {
+            let mut state = state.lock();
+            if state.waits_since.is_some_and(|since| since.elapsed() > idle_max)
+                && let ResponseContent::Body(_) = &state.content
+            {
+                let dropped = ResponseContent::Dropped(idle_max);
+                let content = mem::replace(&mut state.content, dropped);
+                let (rest, permit) = (mem::take(&mut state.rest), state._permit.take());
+                drop(state);
+                drop((content, rest, permit));
+            }
+        }
+    }
+}
+
+impl ResponseState {
+    /// The next piece of a long frame.
+    fn cut(&mut self) -> Frame<Bytes> {
+        let piece = self.rest.split_to(self.rest.len().min(PIECE_BYTES));
+        Frame::data(Bytes::copy_from_slice(&piece))
+    }
+}
+
+impl http_body::Body for DroppableBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let mut state = self.0.lock();
+        if !state.rest.is_empty() {
+            state.waits_since = Some(Instant::now());
+            return Poll::Ready(Some(Ok(state.cut())));
+        }
+        let frame = match &mut state.content {
+            ResponseContent::Body(body) => Pin::new(body).poll_frame(context),
+            ResponseContent::Dropped(idle) => {
+                let (status, mut trailers) = (Status::from(Error::Idle(*idle)), HeaderMap::new());
+                state.content = ResponseContent::Ended;
+                let added = status.add_header(&mut trailers);
+                return Poll::Ready(Some(added.map(|()| Frame::trailers(trailers))));
+            }
+            ResponseContent::Ended => return Poll::Ready(None),
+        };
+        state.waits_since = frame.is_ready().then(Instant::now);
+        match frame {
+            Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                Ok(data) if data.len() > FRAME_BYTES_MAX => {
+                    state.rest = data;
+                    Poll::Ready(Some(Ok(state.cut())))
+                }
+                Ok(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+                Err(frame) => Poll::Ready(Some(Ok(frame))),
+            },
+            Poll::Ready(None) => {
+                state.content = ResponseContent::Ended;
+                Poll::Ready(None)
+            }
+            other => other,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let state = self.0.lock();
+        match &state.content {
+            ResponseContent::Body(body) => state.rest.is_empty() && body.is_end_stream(),
+            ResponseContent::Dropped(_) => false,
+            ResponseContent::Ended => true,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use http_body::Body as _;
+
+    use super::*;
+
+    /// Yields one frame, whose memory is that of `0`.
+    struct OneFrame(Option<Bytes>);
+
+    impl http_body::Body for OneFrame {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+        }
+    }
+
+    async fn next(body: &mut DroppableBody) -> Option<Frame<Bytes>> {
+        let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
+        frame.map(|frame| frame.expect("the body does not fail"))
+    }
+
+    /// A response of one frame of these bytes, and a reference to their memory.
+    fn response(responses: &UnreadResponses, bytes: Vec<u8>) -> (DroppableBody, Weak<Vec<u8>>) {
+        let bytes = Arc::new(bytes);
+        let memory = Arc::downgrade(&bytes);
+        struct Shared(Arc<Vec<u8>>);
+        impl AsRef<[u8]> for Shared {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        let frame = OneFrame(Some(Bytes::from_owner(Shared(bytes))));
+        (responses.add(Body::new(frame), None), memory)
+    }
+
+    #[tokio::test]
+    async fn a_response_that_is_read_arrives_whole() {
+        let responses = UnreadResponses::default();
+        for len in [1, PIECE_BYTES, FRAME_BYTES_MAX, FRAME_BYTES_MAX + 1, 3 * FRAME_BYTES_MAX] {
+            let sent: Vec<_> = (0..len).map(|i| (i % 251) as u8).collect();
+            let (mut body, memory) = response(&responses, sent.clone());
+            let mut received = Vec::new();
+            while let Some(frame) = next(&mut body).await {
+                responses.drop_idle(Duration::from_secs(3600));
+                received.extend_from_slice(frame.data_ref().expect("no trailers"));
+            }
+            assert!(received == sent, "{len} bytes");
+            assert!(memory.upgrade().is_none());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_response_that_nobody_reads_is_dropped_and_its_reader_is_told() {
+        let responses = UnreadResponses::default();
+        for begun in [false, true] {
+            let (mut body, memory) = response(&responses, vec![1; 3 * FRAME_BYTES_MAX]);
+            // The transport holds a piece.
+            let _piece = if begun { next(&mut body).await } else { None };
+            assert!(memory.upgrade().is_some());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            responses.drop_idle(Duration::from_millis(1));
+            assert!(memory.upgrade().is_none(), "kept, begun: {begun}");
+            let told = next(&mut body).await.and_then(|frame| frame.into_trailers().ok());
+            assert!(told.expect("trailers").contains_key("grpc-status"));
+            assert!(next(&mut body).await.is_none());
+        }
+        assert_eq!(responses.0.lock().len(), 1, "responses that have ended are forgotten");
+    }
+}

@@ -1,0 +1,146 @@
+//! Serves metrics, liveness and readiness by HTTP/1.1. Callers need not be trusted: connections,
+//! their time and their headers are limited.
+
+use std::{convert::Infallible, io, sync::Arc, thread, time::Duration};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::Incoming,
+    header::{ALLOW, CONTENT_TYPE, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    runtime,
+    sync::Semaphore,
+    time::{interval, sleep, timeout},
+};
+
+use super::LogThrottle;
+
+/// Connections at a time. Others wait until one of these ends.
+const CONNECTIONS_MAX: usize = 32;
+
+/// Time to receive the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time for a connection, which serves one request.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Bytes of the head of a request.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// Pause after a failed accept (no file descriptors, for example): the loop must not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The interval at which histograms take in what was recorded since.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Says why the process is not ready for work.
+pub type ReadinessCheck = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// What the listener serves.
+#[derive(Clone)]
+pub(super) struct Endpoints {
+    pub metrics: PrometheusHandle,
+    pub readiness: ReadinessCheck,
+}
+
+/// Serves from a thread.
+pub(super) fn start(listener: std::net::TcpListener, endpoints: Endpoints) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let run = move || {
+        runtime.block_on(async {
+            match TcpListener::from_std(listener) {
+                Ok(listener) => serve(listener, endpoints).await,
+                Err(error) => tracing::error!(%error, "metrics are not served"),
+            }
+        });
+    };
+    thread::Builder::new().name("capstan-metrics".into()).spawn(run).map(drop)
+}
+
+async fn serve(listener: TcpListener, endpoints: Endpoints) {
+    static REFUSED: LogThrottle = LogThrottle::new();
+    let metrics = endpoints.metrics.clone();
+    tokio::spawn(async move {
+        let mut upkeep = interval(UPKEEP_INTERVAL);
+        loop {
+            upkeep.tick().await;
+            metrics.run_upkeep();
+        }
+    });
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        // Never closed.
+        let Ok(permit) = connections.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                let endpoints = endpoints.clone();
+                tokio::spawn(async move {
+                    // A peer that is too slow or sends no HTTP is disconnected.
+                    let _ended = timeout(CONNECTION_TIMEOUT, serve_one(socket, endpoints)).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                if let Some(suppressed) = REFUSED.pass() {
+                    tracing::warn!(%error, suppressed, "cannot accept a connection for metrics");
+                }
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Answers one request.
+async fn serve_one(socket: TcpStream, endpoints: Endpoints) -> hyper::Result<()> {
+    let answer = service_fn(|request: Request<Incoming>| {
+        let answer = answer(request.method(), request.uri().path(), &endpoints);
+        async { Ok::<_, Infallible>(answer) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(socket), answer)
+        .await
+}
+
+fn answer(method: &Method, path: &str, endpoints: &Endpoints) -> Response<Full<Bytes>> {
+    const METRICS_TYPE: &str = "text/plain; version=0.0.4";
+    if method != Method::GET && method != Method::HEAD {
+        let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "use GET");
+        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return refused;
+    }
+    match path {
+        "/metrics" => {
+            let mut metrics = text(StatusCode::OK, endpoints.metrics.render());
+            let headers = metrics.headers_mut();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
+            metrics
+        }
+        "/healthz" => text(StatusCode::OK, "alive"),
+        "/readyz" => match (endpoints.readiness)() {
+            Ok(()) => text(StatusCode::OK, "ready"),
+            Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason),
+        },
+        _ => text(StatusCode::NOT_FOUND, "serves /metrics, /healthz and /readyz"),
+    }
+}
+
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}

@@ -1,0 +1,105 @@
+//! Servers that ask for no credentials, and peers on the Unix socket, who need none.
+
+use std::fs;
+
+use capstan::{
+    client::{Client, ScalarEncoding, UploadKey, VectorInfo},
+    server::{AuthSettings, Engines, ProxySettings, ServeError, Server, ServerSettings},
+    wire::v1,
+};
+use tonic::{Code, Request, Status, transport::Endpoint};
+
+use crate::{caller, caller_of, daemon::admin, http, known, refusal, start, tokens::Tokens};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_over_tcp_are_anonymous_if_nothing_is_configured() {
+    let server = start(ServerSettings::default());
+    assert_eq!(caller(http(&server)).await.unwrap(), known("anonymous", "default"));
+    assert_eq!(caller(http(&server).token("ignored")).await.unwrap().0, "anonymous");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_on_the_unix_socket_is_its_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let (socket, tokens) = (folder.path().join("capstan.sock"), folder.path().join("tokens.toml"));
+    fs::write(&tokens, "").unwrap();
+    let auth = AuthSettings { tokens: Some(tokens), ..AuthSettings::default() };
+    let unix_socket = Some(socket.clone());
+    let server = start(ServerSettings { unix_socket, auth, ..ServerSettings::default() });
+    let uid = rustix::process::getuid().as_raw();
+    let local = || Client::builder(format!("unix:{}", socket.display())).connections(1);
+    let expected = known(&format!("uid:{uid}"), "default");
+    assert_eq!(caller(local()).await.unwrap(), expected);
+    assert_eq!(caller(local().token("ignored")).await.unwrap(), expected);
+    assert_eq!(refusal(http(&server)).await, "CREDENTIALS_MISSING");
+    tokio::task::spawn_blocking(move || drop(server)).await.unwrap();
+}
+
+#[tokio::test]
+async fn other_hosts_are_not_served_by_accident() {
+    let settings = ServerSettings { listen: Some(([0; 4], 0).into()), ..ServerSettings::default() };
+    let engines = || Engines::cpu(1, "a test").unwrap();
+    let refused = Server::bind(settings.clone(), engines()).await.err();
+    assert!(matches!(refused, Some(ServeError::Exposed)), "{refused:?}");
+    assert!(Server::bind(ServerSettings { insecure: true, ..settings }, engines()).await.is_ok());
+}
+
+#[tokio::test]
+async fn clients_send_no_token_in_plain_text_to_other_hosts() {
+    // Refused before a connection is attempted: the address is not routed.
+    let error = caller(Client::builder("http://192.0.2.1:1").token("sesame")).await.unwrap_err();
+    assert!(error.to_string().contains("plain text"), "{error}");
+    assert!(!error.to_string().contains("sesame"), "{error}");
+}
+
+/// The caller may choose the id; otherwise the server does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_response_has_the_id_of_its_request() {
+    let server = start(ServerSettings::default());
+    let client = http(&server).connect().await.unwrap();
+    let unknown = VectorInfo {
+        id: UploadKey::random().unwrap(),
+        encoding: ScalarEncoding::Canonical,
+        count: 1,
+    };
+    let refused = client.get_vector(&unknown).await.unwrap_err();
+    assert_eq!(refused.request_id().map(str::len), Some(16), "{refused}");
+    let mut request = Request::new(v1::GetInfoRequest {});
+    request.metadata_mut().insert("x-request-id", "job-7".parse().unwrap());
+    let channel = server.channel().await;
+    let answer = admin(&channel).get_info(request).await.unwrap();
+    assert_eq!(answer.metadata().get("x-request-id").unwrap(), "job-7");
+}
+
+/// One connection of a proxy carries calls of several callers, each with its tenant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_names_the_caller_of_each_call() {
+    let tokens = Tokens::new();
+    let (proxy, other) = (tokens.add("proxy", None, None), tokens.add("other", None, None));
+    let proxies = Some(ProxySettings {
+        subjects: vec!["token:proxy".into()],
+        caller_header: "x-capstan-caller".into(),
+        tenant_header: "x-capstan-tenant".into(),
+    });
+    let auth = AuthSettings { tokens: Some(tokens.path.clone()), proxies, ..Default::default() };
+    let server = start(ServerSettings { auth, ..ServerSettings::default() });
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
+    let channel = endpoint.connect().await.unwrap();
+    let ask = async |token: &str, headers: &[(&'static str, &str)]| {
+        let mut request = Request::new(v1::GetInfoRequest {});
+        let metadata = request.metadata_mut();
+        metadata.insert("authorization", format!("Bearer {token}").parse().unwrap());
+        for (name, value) in headers {
+            metadata.insert(*name, value.parse().unwrap());
+        }
+        let info = admin(&channel).get_info(request).await?.into_inner();
+        Ok::<_, Status>(caller_of(&info))
+    };
+    let ada = [("x-capstan-caller", "ada"), ("x-capstan-tenant", "a")];
+    assert_eq!(ask(&proxy, &ada).await.unwrap(), known("proxied:ada", "a"));
+    let bob = [("x-capstan-caller", "bob")];
+    assert_eq!(ask(&proxy, &bob).await.unwrap(), known("proxied:bob", "default"));
+    assert_eq!(ask(&proxy, &[]).await.unwrap_err().code(), Code::Unauthenticated);
+    // Nobody else may name callers.
+    assert_eq!(ask(&other, &ada).await.unwrap(), known("token:other", "default"));
+}

@@ -1,0 +1,26 @@
+//! What is shipped: build profiles and the systemd unit.
+
+use crate::source::read;
+
+/// A sum that wraps around would be a silently wrong result.
+#[test]
+fn shipped_builds_check_sums_for_overflow() {
+    let manifest = read("Cargo.toml");
+    for profile in ["release", "dist"] {
+        let section = format!("[profile.{profile}.package.capstan]\noverflow-checks = true\n");
+        assert!(manifest.contains(&section), "profile {profile}");
+    }
+    let most = std::hint::black_box(u32::MAX);
+    let sum = std::panic::catch_unwind(|| most + std::hint::black_box(1));
+    assert!(sum.is_err(), "this build does not check sums");
+}
+
+/// On systemd below 253, these settings hide the devices of GPUs: they set DevicePolicy to closed.
+#[test]
+fn the_systemd_unit_leaves_gpus_visible() {
+    let unit = read("deploy/capstand.service");
+    for line in unit.lines() {
+        let hides = ["ProtectClock=", "PrivateDevices=", "DevicePolicy=", "DeviceAllow="];
+        assert!(!hides.iter().any(|setting| line.starts_with(setting)), "{line}");
+    }
+}
