@@ -2,12 +2,13 @@
 
 use std::{fs::File, io::IsTerminal, path::Path, sync::Arc};
 
-use tracing::Dispatch;
+use tracing::{Dispatch, Subscriber};
 use tracing_subscriber::{
     EnvFilter, Layer,
     filter::{Directive, filter_fn},
     fmt::{self, MakeWriter, format::FmtSpan},
     layer::SubscriberExt,
+    registry::LookupSpan,
     util::SubscriberInitExt,
 };
 
@@ -56,21 +57,29 @@ fn logs<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
+    let (filter, registry) =
+        (filter.add_directive(without_audit()), tracing_subscriber::registry());
+    let Some(file) = audit_file else {
+        return registry.with(filter).with(log_layer(format, writer, ansi)).into();
+    };
+    let audit = fmt::layer().json().flatten_event(true).with_target(false).with_level(false);
+    let audit = audit.with_current_span(false).with_span_list(false).with_writer(file);
+    let is_audit = filter_fn(|metadata| metadata.target() == AUDIT_TARGET);
+    let audit = audit.log_internal_errors(false).with_filter(is_audit);
+    registry.with(log_layer(format, writer, ansi).with_filter(filter)).with(audit).into()
+}
+
+fn log_layer<S, W>(format: LogFormat, writer: W, ansi: bool) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
     let layer = fmt::layer().with_writer(writer).log_internal_errors(false);
     let layer = layer.with_span_events(FmtSpan::CLOSE);
-    let layer = match format {
+    match format {
         LogFormat::Human => layer.with_ansi(ansi).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).boxed(),
-    };
-    let audit = audit_file.map(|file| {
-        let layer = fmt::layer().json().flatten_event(true).with_target(false).with_level(false);
-        let layer = layer.with_current_span(false).with_span_list(false).with_writer(file);
-        layer
-            .log_internal_errors(false)
-            .with_filter(filter_fn(|metadata| metadata.target() == AUDIT_TARGET))
-    });
-    let without_audit = filter.add_directive(without_audit());
-    tracing_subscriber::registry().with(layer.with_filter(without_audit)).with(audit).into()
+    }
 }
 
 /// The directive that keeps audit events out of the log.

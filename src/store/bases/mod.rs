@@ -206,8 +206,8 @@ impl BasesStore {
         Ok(StoreCharge { _permits: [of_store, object, tenant.store_bytes.acquire(bytes)?] })
     }
 
-    /// Stores a tenant's bases; if `persist`, writes them to disk first, which blocks. If the tenant
-    /// has them already, returns the stored ones, unless they must still be written to disk.
+    /// Stores a tenant's bases; if `persist`, writes them to disk first, which blocks. If the
+    /// tenant has them already, returns the stored ones, unless they must still be written to disk.
     /// `charge` is held as long as the points are in use.
     ///
     /// Errors: `NoDataDir`; `Exhausted` if the disk is full; `Internal` if writing fails.

@@ -26,7 +26,7 @@ pub struct StoredBases {
     pub persisted: bool,
 }
 
-/// An object's share of the byte and object limits of the store and of its tenant, returned on drop.
+/// An object's share of the limits of the store and of its tenant, returned on drop.
 #[derive(Debug)]
 pub struct StoreCharge {
     pub(super) _permits: [QuotaPermit; 3],

@@ -1,0 +1,152 @@
+//! Who calls the daemon: credentials, and the logs that name callers.
+
+use std::{
+    io::{BufReader, Read},
+    os::unix::fs::PermissionsExt,
+    process::Stdio,
+    time::Duration,
+};
+
+use ark_ec::AffineRepr;
+use capstan::{
+    client::{Client, ClientError, Fr, G1Affine},
+    identity::{BearerToken, TokenEntry, add_token, remove_token},
+};
+use rustix::process::Signal;
+use tokio::runtime::Runtime;
+
+use crate::{Daemon, FinishedDaemon, capstand, run, tls_files::CertifiedFiles, until};
+
+/// How the daemon knows a client that sends `token`.
+fn caller(daemon: &Daemon, token: &str) -> Result<String, ClientError> {
+    let asked = async {
+        let client = Client::builder(daemon.target()).token(token).connect().await?;
+        Ok(client.info().await?.caller.expect("daemons name the caller").subject)
+    };
+    Runtime::new().unwrap().block_on(asked)
+}
+
+#[test]
+fn a_hangup_signal_makes_it_read_tokens_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.toml");
+    let [kept, revoked] = ["kept", "revoked"].map(|name| {
+        let token = BearerToken::generate().unwrap();
+        let entry =
+            TokenEntry { name: name.into(), tenant: None, hash: token.hash(), expires: None };
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        std::fs::write(&path, add_token(&text, &entry).unwrap()).unwrap();
+        token
+    });
+    let mut daemon = Daemon::without_metrics(&["--auth-tokens", path.to_str().unwrap()]);
+    assert_eq!(caller(&daemon, revoked.text()).unwrap(), "token:revoked");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, remove_token(&text, "revoked").unwrap()).unwrap();
+    daemon.signal(Signal::HUP);
+    let line = until(&mut daemon.log, "read again");
+    assert!(line.contains("auth_tokens"), "{line}");
+    assert!(caller(&daemon, revoked.text()).is_err());
+    let line = until(&mut daemon.log, "refused a caller");
+    assert!(line.contains("WARN") && line.contains("127.0.0.1:"), "{line}");
+    // A broken file is an error, and what was read before stays.
+    std::fs::write(&path, "[[tokens]]\nname = \"a\"\n").unwrap();
+    daemon.signal(Signal::HUP);
+    let line = until(&mut daemon.log, "cannot be read again");
+    assert!(line.contains("ERROR") && line.contains("sha256"), "{line}");
+    assert_eq!(caller(&daemon, kept.text()).unwrap(), "token:kept");
+    daemon.signal(Signal::TERM);
+    let mut rest = String::new();
+    daemon.log.read_to_string(&mut rest).unwrap();
+    assert!(![kept, revoked].iter().any(|token| rest.contains(token.text())), "{rest}");
+    assert_eq!(daemon.wait(), Some(0));
+}
+
+#[test]
+fn connections_without_a_client_certificate_are_logged() {
+    let certified = CertifiedFiles::new("localhost");
+    let certificate = certified.files.certificate.to_str().unwrap();
+    let key = certified.files.key.to_str().unwrap();
+    let tls = ["--tls-certificate", certificate, "--tls-key", key, "--tls-client-ca", certificate];
+    let mut daemon = Daemon::without_metrics(&tls);
+    let target = daemon.target().replace("http://127.0.0.1", "https://localhost");
+    let client = Client::builder(target).ca_certificate(certified.certificate_pem.as_str());
+    assert!(Runtime::new().unwrap().block_on(client.connect()).is_err());
+    let line = until(&mut daemon.log, "refused a caller");
+    assert!(line.contains("WARN") && line.contains("remote=127.0.0.1:"), "{line}");
+}
+
+#[test]
+fn a_hangup_signal_does_not_end_it_and_the_log_names_who_drains() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("capstan.sock");
+    let socket = socket.to_str().unwrap();
+    let flags = ["--unix-socket", socket, "--log-level", "info,capstan=debug"];
+    let mut daemon = Daemon::without_metrics(&flags);
+    daemon.signal(Signal::HUP);
+    until(&mut daemon.log, "nothing to read again");
+    let subject = format!("caller=uid:{}", rustix::process::getuid().as_raw());
+    Runtime::new().unwrap().block_on(async {
+        let client = Client::connect(format!("unix:{socket}")).await.unwrap();
+        client.drain(Duration::ZERO).await.unwrap();
+    });
+    let call = until(&mut daemon.log, "op=\"get_info\"");
+    assert!(call.contains(&subject) && call.contains("tenant=default"), "{call}");
+    let drains = until(&mut daemon.log, "a caller drains the server");
+    assert!(drains.contains(&subject), "{drains}");
+    assert_eq!(daemon.wait(), Some(0));
+}
+
+/// What callers do to stored objects, in the order in which they do it.
+#[test]
+fn the_audit_log_tells_who_did_what() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (tokens, audit) = (path("tokens.toml"), path("audit.jsonl"));
+    let token = BearerToken::generate().unwrap();
+    let (tenant, hash) = (Some("a".into()), token.hash());
+    let entry = TokenEntry { name: "ci".into(), tenant, hash, expires: None };
+    std::fs::write(&tokens, add_token("", &entry).unwrap()).unwrap();
+    let flags = ["--auth-tokens", &tokens, "--audit-log", &audit, "--log-level", "error"];
+    let mut daemon = Daemon::without_log(&flags);
+    let client = Client::builder(daemon.target()).retries(0);
+    let points = [G1Affine::generator(); 2];
+    Runtime::new().unwrap().block_on(async {
+        client.clone().connect().await.expect_err("has no token");
+        let client = client.token(token.text()).connect().await.unwrap();
+        let bases = client.put_bases(&points).await.unwrap();
+        let sum = client.msm(&bases, &[Fr::from(1), Fr::from(2)][..]).await.unwrap();
+        assert_eq!(sum, G1Affine::generator() * Fr::from(3));
+        client.release(bases.id()).await.unwrap();
+        let vector = client.put_vector(&[Fr::from(7)][..]).await.unwrap();
+        client.release_vector(vector.id).await.unwrap();
+    });
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), Some(0));
+    let text = std::fs::read_to_string(&audit).unwrap();
+    let events: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let actions: Vec<_> = events.iter().map(|event| event["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["refused_login", "put", "use", "release", "put", "release"], "{text}");
+    for event in &events[1..] {
+        assert_eq!((&event["caller"], &event["tenant"]), (&"token:ci".into(), &"a".into()));
+        assert!(event["remote"].as_str().unwrap().starts_with("127.0.0.1:"), "{event}");
+        assert!(!event["request_id"].as_str().unwrap().is_empty(), "{event}");
+    }
+    assert!(!text.contains(token.text()), "a token is in the audit log");
+    let mode = std::fs::metadata(&audit).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn listening_beyond_the_loopback_needs_credentials() {
+    let FinishedDaemon { code, stderr, .. } = run(&["--listen", "0.0.0.0:0"]);
+    assert_eq!(code, Some(78), "{stderr}");
+    for setting in ["listen", "auth_tokens", "auth_jwks", "tls_client_ca", "insecure"] {
+        assert!(stderr.contains(setting), "{setting}: {stderr}");
+    }
+    let insecure = ["--listen", "0.0.0.0:0", "--metrics-listen", "none", "--insecure"];
+    let mut child = capstand(&insecure).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut daemon = Daemon { listening_line: until(&mut log, "insecure is on"), child, log };
+    until(&mut daemon.log, "ready");
+}
