@@ -29,7 +29,7 @@ const INVISIBLE: [(char, char); 20] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Whether `name` may name a caller or a tenant: 1 to [`NAME_BYTES_MAX`] bytes of visible
+/// Whether `name` may name a caller or a tenant: 1 to `NAME_BYTES_MAX` (255) bytes of visible
 /// characters and single spaces between them.
 pub fn is_valid_name(name: &str) -> bool {
     let is_visible = |c: char| {
