@@ -215,6 +215,10 @@ fn check_credentials(
             problems.push(values.problem(name, &format!("requires {needed}")));
         }
     }
+    let proxies = server.auth.proxies.iter().flat_map(|proxies| &proxies.subjects);
+    if proxies.into_iter().any(|subject| subject.is_empty() || subject == "anonymous") {
+        problems.push(values.problem("auth_proxies", "must name callers that are known"));
+    }
     for name in ["auth_proxy_caller_header", "auth_proxy_tenant_header"] {
         let header = values.optional_text(name).unwrap_or_default();
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';

@@ -1,14 +1,14 @@
 //! The modelled time of accepted jobs, from which admission tells whether a job can end in time.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 
-use super::JobOwner;
+use super::{JobOwner, JobPriority, SENIORITY_AGE};
 use crate::{
     error::{Error, Result},
     tenant::TenantId,
@@ -22,9 +22,11 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 const RATIO_START: f64 = 0.5;
 /// How much one job changes the ratio of measured to modelled time.
 const RATIO_STEP: f64 = 0.1;
-/// Ratios outside of these are a model's mistake about one job, not about the machine.
+/// Jobs outside of these say nothing about the machine: a model's mistake, or a cold start.
 const RATIO_MIN: f64 = 0.1;
 const RATIO_MAX: f64 = 10.0;
+/// Of shorter jobs, a constant part that the model leaves out takes most of the time.
+const LEARNED_MIN: Duration = Duration::from_millis(50);
 
 /// The accepted jobs of all tenants.
 pub struct Backlog {
@@ -34,25 +36,27 @@ pub struct Backlog {
 }
 
 struct BacklogState {
-    tenants: HashMap<TenantId, TenantBacklog>,
+    /// Modelled times of the jobs with deadlines.
+    with_deadline: BTreeMap<BacklogKey, Duration>,
     jobs: u64,
-    total: Duration,
-    /// The weights of the tenants that have jobs.
-    weight: u64,
+    next_number: u64,
     /// Measured by modelled time of recent jobs.
     ratio: f64,
 }
 
-struct TenantBacklog {
-    jobs: u64,
-    time: Duration,
-    weight: u32,
+/// Orders the jobs of a tenant as the scheduler does: the next one to run first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct BacklogKey {
+    tenant: TenantId,
+    priority: JobPriority,
+    urgency: Instant,
+    number: u64,
 }
 
 /// A job's part of a [`Backlog`], which is returned on drop.
 pub struct BacklogPermit {
     backlog: Arc<Backlog>,
-    tenant: TenantId,
+    key: Option<BacklogKey>,
     modelled: Duration,
 }
 
@@ -63,20 +67,15 @@ impl Backlog {
 
     /// For jobs that take `ratio` times their modelled time.
     pub(super) fn with_ratio(devices: usize, ratio: f64) -> Arc<Self> {
-        let state = BacklogState {
-            tenants: HashMap::new(),
-            jobs: 0,
-            total: Duration::ZERO,
-            weight: 0,
-            ratio,
-        };
+        let (with_deadline, jobs, next_number) = Default::default();
+        let state = BacklogState { with_deadline, jobs, next_number, ratio };
         Arc::new(Self { state: Mutex::new(state), devices: devices.max(1) as u32 })
     }
 
     /// Adds a job of this modelled time.
     ///
-    /// Errors: `DeadlineTooEarly` if the jobs that run before it and the job itself would take
-    /// until after `deadline`.
+    /// Errors: `DeadlineTooEarly` if the job, and those of its tenant that must end before it,
+    /// would take until after `deadline`. Other jobs may delay it, too; they are not counted.
     pub fn admit(
         self: &Arc<Self>,
         owner: JobOwner,
@@ -94,9 +93,16 @@ impl Backlog {
         now: Instant,
     ) -> Result<BacklogPermit> {
         let mut state = self.state.lock();
-        if let Some(deadline) = deadline {
+        state.next_number += 1;
+        let key = deadline.map(|deadline| BacklogKey {
+            tenant: owner.tenant,
+            priority: owner.priority,
+            urgency: deadline.min(now + SENIORITY_AGE),
+            number: state.next_number,
+        });
+        if let (Some(key), Some(deadline)) = (key, deadline) {
             let left = deadline.saturating_duration_since(now);
-            let expected = state.expected(owner, modelled, self.devices);
+            let expected = state.expected(key, modelled, self.devices);
             if expected > left {
                 return Err(Error::DeadlineTooEarly {
                     expected_ms: expected.as_millis() as u64,
@@ -104,26 +110,27 @@ impl Backlog {
                     retry_after: (expected - left).clamp(RETRY_MIN, RETRY_MAX),
                 });
             }
+            state.with_deadline.insert(key, modelled);
         }
-        state.add(owner, modelled);
-        Ok(BacklogPermit { backlog: self.clone(), tenant: owner.tenant, modelled })
+        state.jobs += 1;
+        Ok(BacklogPermit { backlog: self.clone(), key, modelled })
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         let state = self.state.lock();
-        state.tenants.is_empty() && state.jobs == 0 && state.total.is_zero() && state.weight == 0
+        state.with_deadline.is_empty() && state.jobs == 0
     }
 
     /// Learns from an accepted job, which has run for `measured`, how the model and the machine
     /// differ. Ignores a job beside which others were accepted: they may have slowed it down.
     fn learn(&self, modelled: Duration, measured: Duration) {
         let mut state = self.state.lock();
-        if modelled.is_zero() || state.jobs != 1 {
-            return;
+        let ratio = measured.as_secs_f64() / modelled.as_secs_f64().max(f64::MIN_POSITIVE);
+        let tells = modelled >= LEARNED_MIN && (RATIO_MIN..=RATIO_MAX).contains(&ratio);
+        if tells && state.jobs == 1 {
+            state.ratio += RATIO_STEP * (ratio - state.ratio);
         }
-        let ratio = measured.as_secs_f64() / modelled.as_secs_f64();
-        state.ratio += RATIO_STEP * (ratio.clamp(RATIO_MIN, RATIO_MAX) - state.ratio);
     }
 }
 
@@ -135,49 +142,28 @@ impl BacklogPermit {
 }
 
 impl BacklogState {
-    /// The time until a new job would end: the tenant's own jobs run before it, and jobs of other
-    /// tenants as far as their weights let them.
-    fn expected(&self, owner: JobOwner, modelled: Duration, devices: u32) -> Duration {
-        let own = self.tenants.get(&owner.tenant);
-        let (own_time, own_weight) = own.map_or((Duration::ZERO, 0), |own| (own.time, own.weight));
-        let others_weight = self.weight - u64::from(own_weight);
-        let share = others_weight as f64 / f64::from(owner.weight.max(1));
-        let own_until = (own_time + modelled).as_secs_f64();
-        let others = (self.total - own_time).as_secs_f64().min(own_until * share);
-        let ahead = (own_time.as_secs_f64() + others) / f64::from(devices);
-        let seconds = (ahead + modelled.as_secs_f64()) * self.ratio;
-        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-    }
-
-    fn add(&mut self, owner: JobOwner, modelled: Duration) {
-        let JobOwner { tenant, weight, .. } = owner;
-        let new = || TenantBacklog { jobs: 0, time: Duration::ZERO, weight };
-        let own = self.tenants.entry(tenant).or_insert_with(new);
-        if own.jobs == 0 {
-            self.weight += u64::from(own.weight);
-        }
-        own.jobs += 1;
-        self.jobs += 1;
-        own.time += modelled;
-        self.total += modelled;
-    }
-
-    fn remove(&mut self, tenant: TenantId, modelled: Duration) {
-        let Some(own) = self.tenants.get_mut(&tenant) else { return };
-        own.jobs -= 1;
-        self.jobs -= 1;
-        own.time -= modelled;
-        self.total -= modelled;
-        if own.jobs == 0 {
-            self.weight -= u64::from(own.weight);
-            self.tenants.remove(&tenant);
-        }
+    /// The least time until a new job ends. One of the jobs before it may be about to end.
+    fn expected(&self, key: BacklogKey, modelled: Duration, devices: u32) -> Duration {
+        let earlier = self.with_deadline.range(..key).rev();
+        let own = earlier.take_while(|(other, _)| other.tenant == key.tenant);
+        let (sum, longest) = own.fold((Duration::ZERO, Duration::ZERO), |(sum, longest), job| {
+            (sum + *job.1, longest.max(*job.1))
+        });
+        let ahead = (sum - longest) / devices;
+        // Nothing is refused on an idle server because of what it has learned.
+        let ratio = if ahead.is_zero() { self.ratio.min(RATIO_START) } else { self.ratio };
+        Duration::try_from_secs_f64((ahead + modelled).as_secs_f64() * ratio)
+            .unwrap_or(Duration::MAX)
     }
 }
 
 impl Drop for BacklogPermit {
     fn drop(&mut self) {
-        self.backlog.state.lock().remove(self.tenant, self.modelled);
+        let mut state = self.backlog.state.lock();
+        state.jobs -= 1;
+        if let Some(key) = &self.key {
+            state.with_deadline.remove(key);
+        }
     }
 }
 
@@ -187,63 +173,92 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn owner(tenant: u32, weight: u32) -> JobOwner {
-        JobOwner { tenant: TenantId(tenant), weight, ..JobOwner::default() }
+    fn owner(tenant: u32, priority: JobPriority) -> JobOwner {
+        JobOwner { tenant: TenantId(tenant), weight: 1, priority }
     }
 
-    fn expected_s(backlog: &Backlog, owner: JobOwner, seconds: u32) -> f64 {
-        let state = backlog.state.lock();
-        state.expected(owner, seconds * SECOND, backlog.devices).as_secs_f64()
+    /// Admits jobs of a tenant at one point in time.
+    struct Admission {
+        backlog: Arc<Backlog>,
+        now: Instant,
+        permits: Vec<BacklogPermit>,
+    }
+
+    impl Admission {
+        fn new(devices: usize) -> Self {
+            let backlog = Backlog::with_ratio(devices, 1.0);
+            Self { backlog, now: Instant::now(), permits: Vec::new() }
+        }
+
+        /// Whether a job that takes `seconds` is accepted. `deadline` is in seconds, too.
+        fn admit(&mut self, owner: JobOwner, seconds: u32, deadline: Option<u32>) -> bool {
+            let deadline = deadline.map(|seconds| self.now + seconds * SECOND);
+            let admitted = self.backlog.admit_at(owner, seconds * SECOND, deadline, self.now);
+            admitted.map(|permit| self.permits.push(permit)).is_ok()
+        }
     }
 
     #[test]
-    fn a_job_waits_for_its_tenants_jobs_and_for_the_share_of_others() {
-        let backlog = Backlog::with_ratio(1, 1.0);
-        let mut permits = vec![backlog.admit(owner(1, 1), 10 * SECOND, None).unwrap()];
-        assert_eq!(expected_s(&backlog, owner(1, 1), 2), 12.0);
-        assert_eq!(expected_s(&backlog, owner(2, 1), 2), 4.0, "half of the time is its own");
-        assert_eq!(expected_s(&backlog, owner(2, 2), 2), 3.0);
-        permits.push(backlog.admit(owner(2, 1), 3 * SECOND, None).unwrap());
-        assert_eq!(expected_s(&backlog, owner(2, 1), 20), 33.0, "others have 10 s only");
-        permits.remove(0);
-        assert_eq!(expected_s(&backlog, owner(2, 1), 1), 4.0);
-        permits.clear();
-        assert!(backlog.is_empty());
+    fn only_jobs_that_run_before_it_can_refuse_a_job() {
+        use JobPriority::{Batch, Normal, Urgent};
+        let mut jobs = Admission::new(1);
+        for _ in 0..60 {
+            assert!(jobs.admit(owner(1, Normal), 1, None), "has no deadline");
+            assert!(jobs.admit(owner(1, Batch), 1, Some(100)), "runs after the others");
+            assert!(jobs.admit(owner(2, Urgent), 1, Some(100)), "is of another tenant");
+        }
+        assert!(jobs.admit(owner(1, Normal), 2, Some(3)));
+        assert!(jobs.admit(owner(1, Normal), 2, Some(4)), "the other may be about to end");
+        assert!(jobs.admit(owner(1, Normal), 1, Some(2)), "runs before them");
+        assert!(!jobs.admit(owner(1, Normal), 2, Some(4)), "three run before it");
+        assert!(jobs.admit(owner(1, Urgent), 2, Some(2)));
+        assert!(jobs.admit(owner(3, Batch), 2, Some(2)));
+        jobs.permits.clear();
+        assert!(jobs.backlog.is_empty());
     }
 
     #[test]
     fn devices_share_the_jobs_ahead() {
-        let backlog = Backlog::with_ratio(4, 1.0);
-        let _permit = backlog.admit(owner(1, 1), 8 * SECOND, None).unwrap();
-        assert_eq!(expected_s(&backlog, owner(1, 1), 1), 3.0);
+        for (devices, is_accepted) in [(1, false), (4, true)] {
+            let mut jobs = Admission::new(devices);
+            for _ in 0..4 {
+                assert!(jobs.admit(owner(1, JobPriority::Normal), 1, Some(4)));
+            }
+            assert_eq!(jobs.admit(owner(1, JobPriority::Normal), 2, Some(4)), is_accepted);
+        }
     }
 
     #[test]
-    fn refuses_a_job_that_would_end_after_its_deadline() {
+    fn a_refusal_says_when_to_retry() {
         let backlog = Backlog::with_ratio(1, 1.0);
-        let in_minutes = |minutes: u32| Some(Instant::now() + 60 * minutes * SECOND);
-        let _permit = backlog.admit(owner(1, 1), 600 * SECOND, in_minutes(20)).unwrap();
-        let refused = backlog.admit(owner(1, 1), SECOND, in_minutes(9)).err().unwrap();
+        let deadline = Some(Instant::now() + SECOND);
+        let owner = owner(1, JobPriority::Normal);
+        let refused = backlog.admit(owner, 600 * SECOND, deadline).err().unwrap();
         let Error::DeadlineTooEarly { expected_ms, left_ms, retry_after } = refused else {
             panic!("{refused}");
         };
-        assert_eq!(expected_ms, 601_000);
-        assert!(left_ms <= 540_000 && retry_after == RETRY_MAX);
-        assert!(backlog.admit(owner(2, 1), SECOND, in_minutes(9)).is_ok());
+        assert_eq!(expected_ms, 300_000, "an idle server may be faster than the model");
+        assert!(left_ms <= 1000 && retry_after == RETRY_MAX);
+        assert!(backlog.is_empty());
     }
 
     #[test]
-    fn learns_how_fast_the_machine_is() {
-        let backlog = Backlog::with_ratio(1, 1.0);
-        let permit = backlog.admit(owner(1, 1), SECOND, None).unwrap();
-        let beside = backlog.admit(owner(1, 1), SECOND, None).unwrap();
-        permit.learn(9 * SECOND);
-        drop(beside);
+    fn learns_from_long_jobs_that_ran_alone() {
+        let backlog = Backlog::with_ratio(1, 0.5);
+        let admit = |modelled| backlog.admit(owner(1, JobPriority::Normal), modelled, None);
+        let ratio = || backlog.state.lock().ratio;
+        let (short, long) = (admit(LEARNED_MIN / 2).unwrap(), admit(SECOND).unwrap());
+        long.learn(3 * SECOND);
+        assert_eq!(ratio(), 0.5, "beside another");
+        drop(long);
+        short.learn(LEARNED_MIN);
+        drop(short);
+        let long = admit(SECOND).unwrap();
+        long.learn(60 * SECOND);
+        assert_eq!(ratio(), 0.5, "too short, or a mistake of the model");
         for _ in 0..100 {
-            permit.learn(3 * SECOND);
+            long.learn(3 * SECOND);
         }
-        drop(permit);
-        let expected = expected_s(&backlog, owner(1, 1), 1);
-        assert!((2.9..3.1).contains(&expected), "{expected}");
+        assert!((2.9..3.1).contains(&ratio()), "{}", ratio());
     }
 }

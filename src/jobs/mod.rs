@@ -20,4 +20,5 @@ pub use import::{BasesImport, ImportJob, ImportedBases};
 pub use program::{ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork};
 pub use program_input::{InputPayload, ProgramJobInput};
 pub use report::JobReport;
+use scheduler::SENIORITY_AGE;
 pub use scheduler::{FinishedJob, JobOwner, JobPriority, JobTicket, JobWaker, JobWork, Scheduler};

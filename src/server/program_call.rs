@@ -88,14 +88,17 @@ pub fn find_program(call: &CallContext, program: ProgramRef) -> Result<Arc<Opera
 
 /// The bases of each MSM step.
 ///
-/// Errors: `Step` if they are unknown, too few, or of another group.
+/// Errors: `Step` if they are unknown, too few, or of another group; `Loading`.
 pub fn find_bases(call: &CallContext, program: &OperationProgram) -> Result<Vec<Bases>> {
     let steps = program.operands(ExternalOperand::Bases).map(|value| {
         let Operation::Msm(step) = &program.steps()[value.index()] else {
             return Err(Error::Internal("a step other than an MSM uses bases".into()));
         };
         let refused = |problem| program.step_error(value, problem);
-        let unknown = |_| refused(StepProblem::field("object_id", FieldProblem::UnknownId));
+        let unknown = |error| match error {
+            Error::NotFound => refused(StepProblem::field("object_id", FieldProblem::UnknownId)),
+            other => other,
+        };
         let stored =
             call.state.bases.get(call.tenant.id, ObjectId(step.object_id)).map_err(unknown)?;
         call.audit_use(stored.id);

@@ -28,6 +28,8 @@ struct LimitedBody {
     state: Arc<ServerState>,
     /// Of the connection and of the tenant; none for a caller that will be refused.
     budgets: Vec<Budget>,
+    /// Whether the caller and its tenant are known. Others may send what needs no budget only.
+    is_known: bool,
     permits: Vec<AdmissionPermit>,
     bytes_total: u64,
     /// Bytes received since the timer was set.
@@ -39,6 +41,7 @@ pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<B
     let caller = request.extensions().get::<Caller>();
     let find = |caller: &Caller| state.tenants.find(caller.tenant.as_deref(), &caller.subject).ok();
     let tenant = caller.and_then(find);
+    let is_known = tenant.is_some();
     let is_proxied = caller.is_some_and(Caller::is_proxied);
     let budgets = match (Peer::of(request.extensions()), tenant) {
         (Some(_), Some(tenant)) if is_proxied => vec![Budget::tenant(&tenant)],
@@ -52,6 +55,7 @@ pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<B
         Body::new(LimitedBody {
             body,
             state,
+            is_known,
             budgets,
             permits,
             bytes_total,
@@ -66,6 +70,9 @@ impl LimitedBody {
         self.bytes_since_reset += bytes;
         self.bytes_total += bytes;
         if self.bytes_total > UNCOUNTED_BYTES {
+            if !self.is_known {
+                return Err(Error::TenantUnknown);
+            }
             let own = self.budgets.iter();
             let budgets: Vec<_> = own.chain([&self.state.budget]).collect();
             let permit = admit(&budgets, bytes, 0);

@@ -68,7 +68,7 @@ impl ProgramStore {
         let cached = CachedProgram { program: Arc::new(program), bytes, last_use: caches.uses };
         caches.insert(tenant, id, cached);
         while caches.programs > 1 && (caches.programs > PROGRAMS_MAX || caches.bytes > BYTES_MAX) {
-            caches.drop_one();
+            caches.drop_one((tenant, id));
         }
     }
 }
@@ -86,12 +86,17 @@ impl ProgramCaches {
         }
     }
 
-    /// Drops a program of the tenant that has the most bytes.
-    fn drop_one(&mut self) {
-        let largest = self.by_tenant.iter().max_by_key(|(_, cache)| cache.bytes);
+    /// Drops a program other than `kept` of the tenant that has the most of what exceeds its limit.
+    fn drop_one(&mut self, kept: (TenantId, ProgramId)) {
+        let is_number = self.programs > PROGRAMS_MAX;
+        let others = self.by_tenant.iter();
+        let others = others.filter(|(tenant, cache)| **tenant != kept.0 || cache.by_id.len() > 1);
+        let size = |cache: &ProgramCache| if is_number { cache.by_id.len() } else { cache.bytes };
+        let largest = others.max_by_key(|(_, cache)| size(cache));
         let Some(tenant) = largest.map(|(tenant, _)| *tenant) else { return };
         let Some(cache) = self.by_tenant.get_mut(&tenant) else { return };
-        let oldest = cache.by_id.iter().min_by_key(|(_, cached)| cached.last_use);
+        let others = cache.by_id.iter().filter(|(id, _)| (tenant, **id) != kept);
+        let oldest = others.min_by_key(|(_, cached)| cached.last_use);
         let oldest = oldest.map(|(id, _)| *id);
         if let Some(dropped) = oldest.and_then(|id| cache.by_id.remove(&id)) {
             cache.bytes -= dropped.bytes;
@@ -161,5 +166,17 @@ mod tests {
         assert!(store.get(ONE, id(0)).is_ok(), "the other tenant has more");
         assert_eq!(store.get(TWO, id(1)), Err(Error::NotFound));
         assert!(store.get(TWO, id(4)).is_ok());
+    }
+
+    #[test]
+    fn many_small_programs_of_a_tenant_cost_no_other_one_its_program() {
+        let store = ProgramStore::default();
+        store.insert(TWO, id(0), program(), BYTES_MAX / 4);
+        for number in 0..PROGRAMS_MAX + 3 {
+            store.insert(ONE, id(number), program(), 0);
+        }
+        assert!(store.get(TWO, id(0)).is_ok());
+        store.insert(TenantId(3), id(0), program(), BYTES_MAX);
+        assert!(store.get(TenantId(3), id(0)).is_ok(), "it was stored last");
     }
 }

@@ -133,3 +133,15 @@ async fn a_token_that_is_revoked_stops_working() {
     assert_eq!(refused.reason_text(), "CREDENTIALS_INVALID", "on an open connection");
     assert_eq!(caller(http(&server).token(kept)).await.unwrap().0, "token:kept");
 }
+
+/// The health service needs no credentials, so its messages get no budget.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_cannot_send_a_large_message_to_the_health_service() {
+    let server = Tokens::new().serve();
+    let mut health = HealthClient::new(channel(&server).await);
+    let request = HealthCheckRequest { service: "s".repeat(1 << 20) };
+    let refused = health.check(request).await.expect_err("is too large");
+    assert_eq!(&*reason(&refused), "TENANT_UNKNOWN", "{refused}");
+    let request = HealthCheckRequest { service: String::new() };
+    health.check(request).await.expect("a probe is answered");
+}

@@ -10,7 +10,10 @@
 mod queue;
 mod tenant_queue;
 
-pub use self::{queue::JobOwner, tenant_queue::JobPriority};
+pub use self::{
+    queue::JobOwner,
+    tenant_queue::{JobPriority, SENIORITY_AGE},
+};
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

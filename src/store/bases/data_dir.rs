@@ -124,7 +124,9 @@ impl DataDir {
         let disk = Self { folder, _lock: lock(data_dir)? };
         for tenant in disk.tenants() {
             for unfinished in with_extension(&disk.folder_of(&tenant), "part") {
-                fs::remove_file(unfinished).map_err(io_error("cannot be written"))?;
+                if let Err(error) = fs::remove_file(unfinished) {
+                    tracing::warn!(%error, "cannot remove an unfinished file of bases");
+                }
             }
         }
         Ok(disk)
@@ -241,9 +243,11 @@ impl DataDir {
     }
 }
 
+/// The files of a folder; tenants' names, which name folders, may end like files.
 fn with_extension(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path());
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let paths = entries.filter(|entry| !is_folder(entry)).map(|entry| entry.path());
     paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect()
 }
 

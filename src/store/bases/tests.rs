@@ -222,3 +222,19 @@ fn a_tenant_has_its_own_limit_and_its_own_files() {
     let released = tenants.find(Some("a"), "").unwrap();
     assert_eq!(store.get(released.id, id).err(), Some(Error::NotFound));
 }
+
+#[test]
+fn folders_of_tenants_are_not_taken_for_files() {
+    let (folder, tenants) = (tempfile::tempdir().unwrap(), Tenants::default());
+    for name in ["a.part", "a.bases"] {
+        let tenant = tenants.find(Some(name), "").unwrap();
+        let open = || BasesStore::open(1 << 20, 9, Some(folder.path()), &tenants).unwrap();
+        let store = open();
+        let charge = store.reserve(&tenant, Group::G1, 3).unwrap();
+        let id = store.insert(&tenant, generators(3), charge, true).unwrap().id;
+        drop(store);
+        let store = open();
+        store.load(&tenants, || false);
+        assert!(store.get(tenant.id, id).is_ok(), "{name}");
+    }
+}
