@@ -29,13 +29,15 @@ const INVISIBLE: [(char, char); 20] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
+/// Whether `c` is a control character or cannot be seen. Text that people compare must not hold it.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control() || INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&c))
+}
+
 /// Whether `name` may name a caller or a tenant: 1 to `NAME_BYTES_MAX` (255) bytes of visible
 /// characters and single spaces between them.
 pub fn is_valid_name(name: &str) -> bool {
-    let is_visible = |c: char| {
-        let is_hidden = INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&c));
-        !c.is_control() && !is_hidden && (c == ' ' || !c.is_whitespace())
-    };
+    let is_visible = |c: char| !is_hidden(c) && (c == ' ' || !c.is_whitespace());
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && name.chars().all(is_visible)
         && name.trim() == name

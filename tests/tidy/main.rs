@@ -56,8 +56,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "verify",
         ],
     ),
-    // Decoding returns programs.
-    ("wire", &["curve", "error", "field", "ops", "program", "verify"]),
+    // Decoding returns programs. Labels and names allow the same characters.
+    ("wire", &["curve", "error", "field", "identity", "ops", "program", "verify"]),
     // Its gauges show the engine's facts on GPUs.
     ("telemetry", &["engine", "error"]),
     (
