@@ -147,7 +147,7 @@ fn ignores_variables_that_are_not_settings() {
 #[test]
 fn refuses_settings_that_contradict_each_other() {
     let jwks: &[&str] = &["--auth-jwks", "/nonexistent", "--auth-jwt-issuer", "a"];
-    let table: [(&[&str], &str); 16] = [
+    let table: [(&[&str], &str); 17] = [
         (&["--listen", "none"], "unix_socket"),
         (&["--metrics-listen", "127.0.0.1:7654"], "listen"),
         (&["--connection-jobs-max", "300"], "at most jobs_max = 256"),
@@ -161,6 +161,7 @@ fn refuses_settings_that_contradict_each_other() {
         (jwks, "requires auth_jwt_audience"),
         (&[jwks, &["--auth-jwt-audience", "b"]].concat(), "No such file"),
         (&["--auth-jwt-issuer", "a"], "requires auth_jwks"),
+        (&["--auth-proxies", "anonymous"], "must name callers that are known"),
         (&["--listen", "none", "--unix-socket", "/x", "--auth-tokens", "/x"], "requires listen"),
         (
             &["--listen", "0.0.0.0:7654"],

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use bytes::Bytes;
 use capstan::{
     curve::{
-        G1Affine,
+        Fr, G1Affine,
         points::{PointEncoding, encode},
     },
     server::ServerSettings,
@@ -18,7 +18,7 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::daemon::{TestServer, messages, reason, retry_after, retry_until_ok, store};
+use crate::daemon::{TestServer, messages, programs, reason, retry_after, retry_until_ok, store};
 
 /// The last id in the order in which files are loaded.
 const LAST: [u8; 32] = [0xff; 32];
@@ -58,6 +58,14 @@ async fn put(channel: &Channel) -> Bytes {
     }
 }
 
+/// Runs a program that computes an MSM with three scalars.
+async fn run_msm(channel: &Channel, id: &'static [u8]) -> Result<(), Status> {
+    let scalars = programs::constant(&[Fr::from(1u64); 3]);
+    let msm = programs::msm::<G1Affine>(0, &Bytes::from_static(id), 0);
+    let header = programs::call([scalars, msm], vec![], vec![programs::points(1)]);
+    programs::send_run(channel, programs::run(header, vec![])).await.map(drop)
+}
+
 /// Makes a pipe: the server waits in the middle of loading until someone writes to it.
 fn make_pipe(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("bases").join(hex::encode(LAST) + ".bases");
@@ -80,6 +88,9 @@ async fn bases_are_served_once_they_are_checked_while_others_are_loaded() {
     let loading = stat(&channel, &LAST).await.unwrap_err();
     assert_eq!((loading.code(), &*reason(&loading)), (Code::Unavailable, "LOADING"));
     assert!(retry_after(&loading).is_some());
+    let run = run_msm(&channel, &LAST).await.unwrap_err();
+    assert_eq!((run.code(), &*reason(&run)), (Code::Unavailable, "LOADING"), "{run}");
+    assert!(retry_after(&run).is_some());
     assert_eq!(put(&channel).await, id, "a server that loads takes new bases");
 
     // The end of a damaged file.
