@@ -1,4 +1,5 @@
-//! A layer that finds out who makes each call, and refuses calls of unknown callers.
+//! A layer that finds out who makes each call and for which tenant, and refuses calls of unknown
+//! callers and tenants.
 
 use std::{
     future::{Ready, ready},
@@ -25,7 +26,8 @@ use crate::{
 /// Path prefix of the calls that need no credentials: Kubernetes' probes have none.
 const OPEN_PATH_PREFIX: &str = "/grpc.health.v1.Health/";
 
-/// Adds a [`Caller`](crate::identity::Caller) to each request, or answers UNAUTHENTICATED.
+/// Adds the [`Caller`](crate::identity::Caller) and its [`Tenant`](crate::tenant::Tenant) to each
+/// request, or answers with the error `Unauthenticated` or `TenantUnknown`.
 #[derive(Clone)]
 pub struct AuthenticationService<S> {
     pub inner: S,
@@ -37,13 +39,12 @@ fn audit_refusal(problem: CredentialProblem, request: &Request<Body>) {
         return;
     }
     let extensions = request.extensions();
-    let remote = Peer::of(extensions).and_then(|peer| peer.remote.as_ref());
     telemetry::audit(&AuditEvent {
         action: AuditAction::RefusedLogin,
         caller: "",
         tenant: "",
         request_id: extensions.get::<RequestId>().map_or("", |request| &request.id),
-        remote: remote.map(|remote| remote as _),
+        remote: Peer::of(extensions).and_then(|peer| peer.remote),
         object: format_args!("{}: {problem}", request.uri().path()),
     });
 }
@@ -66,15 +67,22 @@ where
                 Some(peer) => self.state.credentials.caller(peer, request.headers()),
                 None => Err(CredentialProblem::Missing),
             };
-            match caller {
-                Ok(caller) => drop(request.extensions_mut().insert(caller)),
-                Err(problem) => {
-                    let remote = Peer::of(request.extensions()).and_then(|peer| peer.remote);
-                    record_refusal(problem, remote);
-                    audit_refusal(problem, &request);
-                    let status = Status::from(Error::Unauthenticated(problem));
-                    return Either::Right(ready(Ok(status.into_http())));
+            let known = caller.map_err(|problem| {
+                let remote = Peer::of(request.extensions()).and_then(|peer| peer.remote);
+                record_refusal(problem, remote);
+                audit_refusal(problem, &request);
+                Error::Unauthenticated(problem)
+            });
+            let known = known.and_then(|caller| {
+                let tenant = self.state.tenants.find(caller.tenant.as_deref(), &caller.subject)?;
+                Ok((caller, tenant))
+            });
+            match known {
+                Ok((caller, tenant)) => {
+                    request.extensions_mut().insert(caller);
+                    request.extensions_mut().insert(tenant);
                 }
+                Err(error) => return Either::Right(ready(Ok(Status::from(error).into_http()))),
             }
         }
         // Nothing below may see or log a token.

@@ -87,7 +87,8 @@ impl CallContext {
         let request_id = request.extensions().get::<RequestId>().cloned();
         let request_id = request_id.ok_or_else(|| Error::Internal("the call has no id".into()))?;
         let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.0);
-        let tenant = state.tenants.find(caller.tenant.as_deref(), &caller.subject)?;
+        let tenant = request.extensions().get::<Arc<Tenant>>().cloned();
+        let tenant = tenant.ok_or_else(|| Error::Internal("the call has no tenant".into()))?;
         peer.join(&tenant).inspect_err(telemetry::count_refusal)?;
         let tenant_budget = Budget::tenant(&tenant);
         let priority = priority::of(request.metadata())?;
@@ -117,7 +118,7 @@ impl CallContext {
             caller: &self.caller.subject,
             tenant: self.tenant.name.as_str(),
             request_id: &self.request_id.id,
-            remote: self.peer.remote.as_ref().map(|remote| remote as _),
+            remote: self.peer.remote,
             object,
         });
     }

@@ -19,6 +19,7 @@ use crate::{
     identity::Caller,
     jobs::{AdmissionPermit, Budget, admit},
     telemetry,
+    tenant::Tenant,
 };
 
 /// A body that fails with `Idle` if its sender is too slow, and with `Exhausted` if the budgets are
@@ -26,9 +27,9 @@ use crate::{
 struct LimitedBody {
     body: Body,
     state: Arc<ServerState>,
-    /// Of the connection and of the tenant; none for a caller that will be refused.
+    /// Of the connection and of the tenant; none for a call that needs no credentials.
     budgets: Vec<Budget>,
-    /// Whether the caller and its tenant are known. Others may send what needs no budget only.
+    /// Whether the caller and its tenant are known. Others may only send what needs no budget.
     is_known: bool,
     permits: Vec<AdmissionPermit>,
     bytes_total: u64,
@@ -38,14 +39,13 @@ struct LimitedBody {
 }
 
 pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<Body> {
-    let caller = request.extensions().get::<Caller>();
-    let find = |caller: &Caller| state.tenants.find(caller.tenant.as_deref(), &caller.subject).ok();
-    let tenant = caller.and_then(find);
+    let extensions = request.extensions();
+    let tenant = extensions.get::<Arc<Tenant>>();
     let is_known = tenant.is_some();
-    let is_proxied = caller.is_some_and(Caller::is_proxied);
-    let budgets = match (Peer::of(request.extensions()), tenant) {
-        (Some(_), Some(tenant)) if is_proxied => vec![Budget::tenant(&tenant)],
-        (Some(peer), Some(tenant)) => vec![peer.budget.clone(), Budget::tenant(&tenant)],
+    let is_proxied = extensions.get::<Caller>().is_some_and(Caller::is_proxied);
+    let budgets = match (Peer::of(extensions), tenant) {
+        (Some(_), Some(tenant)) if is_proxied => vec![Budget::tenant(tenant)],
+        (Some(peer), Some(tenant)) => vec![peer.budget.clone(), Budget::tenant(tenant)],
         _ => Vec::new(),
     };
     let state = state.clone();

@@ -4,6 +4,7 @@ use std::{
     fmt,
     fs::{File, OpenOptions},
     io,
+    net::SocketAddr,
     os::unix::fs::OpenOptionsExt,
     path::Path,
 };
@@ -48,7 +49,7 @@ pub(crate) struct AuditEvent<'a> {
     pub tenant: &'a str,
     pub request_id: &'a str,
     /// The address of a TCP peer.
-    pub remote: Option<&'a dyn fmt::Display>,
+    pub remote: Option<SocketAddr>,
     /// What it was done to, such as `bases 5e…`.
     pub object: fmt::Arguments<'a>,
 }

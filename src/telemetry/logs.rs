@@ -134,7 +134,7 @@ mod tests {
             caller: "token:ci",
             tenant: "a",
             request_id: "7",
-            remote: Some(&"10.0.0.1:5"),
+            remote: Some(([10, 0, 0, 1], 5).into()),
             object: format_args!("bases 0a"),
         };
         for audits in [true, false] {
