@@ -93,7 +93,7 @@ pub enum Error {
     Cancelled,
     /// The jobs before this one would take until after its deadline.
     #[error(
-        "the jobs ahead and this one would take {expected_ms} ms by the server's model, but the \
+        "the server expects the job to end in {expected_ms} ms, after those ahead of it, but the \
          deadline is in {left_ms} ms: retry later, or allow more time"
     )]
     DeadlineTooEarly {

@@ -121,23 +121,18 @@ impl Backlog {
         let state = self.state.lock();
         state.with_deadline.is_empty() && state.jobs == 0
     }
-
-    /// Learns from an accepted job, which has run for `measured`, how the model and the machine
-    /// differ. Ignores a job beside which others were accepted: they may have slowed it down.
-    fn learn(&self, modelled: Duration, measured: Duration) {
-        let mut state = self.state.lock();
-        let ratio = measured.as_secs_f64() / modelled.as_secs_f64().max(f64::MIN_POSITIVE);
-        let tells = modelled >= LEARNED_MIN && (RATIO_MIN..=RATIO_MAX).contains(&ratio);
-        if tells && state.jobs == 1 {
-            state.ratio += RATIO_STEP * (ratio - state.ratio);
-        }
-    }
 }
 
 impl BacklogPermit {
-    /// Learns from the job, which has run for `measured`.
+    /// Learns from the job, which has run for `measured`, how the model and the machine differ.
+    /// Ignores it while other jobs are accepted too: they may have slowed it down.
     pub fn learn(&self, measured: Duration) {
-        self.backlog.learn(self.modelled, measured);
+        let mut state = self.backlog.state.lock();
+        let ratio = measured.as_secs_f64() / self.modelled.as_secs_f64().max(f64::MIN_POSITIVE);
+        let tells = self.modelled >= LEARNED_MIN && (RATIO_MIN..=RATIO_MAX).contains(&ratio);
+        if tells && state.jobs == 1 {
+            state.ratio += RATIO_STEP * (ratio - state.ratio);
+        }
     }
 }
 
@@ -249,7 +244,7 @@ mod tests {
         let ratio = || backlog.state.lock().ratio;
         let (short, long) = (admit(LEARNED_MIN / 2).unwrap(), admit(SECOND).unwrap());
         long.learn(3 * SECOND);
-        assert_eq!(ratio(), 0.5, "beside another");
+        assert_eq!(ratio(), 0.5, "while another was accepted");
         drop(long);
         short.learn(LEARNED_MIN);
         drop(short);

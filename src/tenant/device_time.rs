@@ -65,7 +65,7 @@ impl DeviceTimeBudget {
     }
 }
 
-/// Device time that was taken for a job. It is given back on drop, unless the job has begun.
+/// Device time that was taken for a job. It is given back on drop, unless the job was queued.
 #[derive(Debug)]
 pub struct DeviceTimeCharge {
     budget: Arc<DeviceTimeBudget>,

@@ -130,7 +130,7 @@ fn count(names: &str, name: char) -> usize {
 }
 
 #[test]
-fn a_tenant_gets_its_share_beside_nine_that_flood() {
+fn a_tenant_gets_its_share_while_nine_others_flood() {
     let mut simulation = Simulation::new();
     for tenant in 1..10 {
         for _ in 0..200 {
