@@ -1,6 +1,6 @@
 //! Imports bases: decodes and checks points as they arrive, computes their id at the end.
 
-use std::{io, marker::PhantomData, ops::Range, sync::Arc};
+use std::{io, marker::PhantomData, ops::Range, sync::Arc, time::Instant};
 
 use tracing::{Span, debug_span, error, field::Empty};
 
@@ -14,6 +14,7 @@ use crate::{
     engine::JobControl,
     error::{Error, Result},
     region::SealedPoints,
+    tenant::DeviceTimeBudget,
 };
 
 /// Points that the host checks in one step, of 0.2 s (`benches/experiments/cpu-engine.md`).
@@ -45,6 +46,8 @@ pub struct ImportJob<A> {
     /// The number of points read so far, and of those at infinity.
     read: usize,
     infinities: u64,
+    /// Charged for the time of each step, also if a point is refused.
+    device_time: Arc<DeviceTimeBudget>,
     group: PhantomData<A>,
 }
 
@@ -53,11 +56,13 @@ impl<A: CurvePoint> ImportJob<A> {
         host: Arc<ComputeHost>,
         import: BasesImport,
         payload: Arc<UploadBuffer>,
+        device_time: Arc<DeviceTimeBudget>,
         waker: JobWaker,
     ) -> Self {
         let payload = JobPayload::new(payload, waker);
         let (hasher, points, group) = (blake3::Hasher::new(), SealedPoints::default(), PhantomData);
-        Self { host, import, payload, hasher, points, read: 0, infinities: 0, group }
+        let (read, infinities) = (0, 0);
+        Self { host, import, payload, hasher, points, read, infinities, device_time, group }
     }
 
     /// The points that the engine's checker checks in one step; `None` if the host checks them.
@@ -85,6 +90,15 @@ impl<A: CurvePoint> ImportJob<A> {
         let decode = || points::decode::<A>(self.import.encoding, bytes);
         // Decoding a point takes far longer than its bytes suggest.
         self.host.run_sized(bytes.len() << 8, decode)
+    }
+
+    /// Reads and checks the next piece; `Some` after the last one.
+    fn import_piece(&mut self, bytes: &[u8]) -> Result<Option<ImportedBases>> {
+        self.host.run_sized(bytes.len(), || self.hasher.update_rayon(bytes));
+        let first = self.read;
+        let checked = self.append(bytes)?;
+        checked.map_err(|bad| Error::element("points", first as u64 + bad.index, bad.problem))?;
+        (self.read == self.import.point_count).then(|| self.finish()).transpose()
     }
 
     /// Decodes and checks the points in `bytes`, and appends them.
@@ -152,10 +166,9 @@ impl<A: CurvePoint> JobWork for ImportJob<A> {
         let Some(bytes) = self.payload.bytes(self.next_piece())? else {
             return Ok(None);
         };
-        self.host.run_sized(bytes.len(), || self.hasher.update_rayon(&bytes));
-        let first = self.read;
-        let checked = self.append(&bytes)?;
-        checked.map_err(|bad| Error::element("points", first as u64 + bad.index, bad.problem))?;
-        (self.read == self.import.point_count).then(|| self.finish()).transpose()
+        let begun = Instant::now();
+        let imported = self.import_piece(&bytes);
+        self.device_time.charge(begun.elapsed());
+        imported
     }
 }

@@ -60,6 +60,8 @@ pub struct ProgramOutput {
     pub report: JobReport,
     /// The number of jobs computed in one batch with this one, itself included.
     pub batch_jobs: usize,
+    /// The part of that batch's work that was done for this job.
+    pub batch_share: f64,
     /// How long that batch took on another job's worker; zero if this job's worker computed it.
     pub computed_elsewhere: Duration,
 }
@@ -201,6 +203,7 @@ impl ProgramWork {
             modelled_time: states_modelled_time.then(|| self.job.run.plan().modelled.total),
             report: JobReport { lg_n, verify, verify_time, executor: report.executor },
             batch_jobs: 1,
+            batch_share: 1.0,
             computed_elsewhere: Duration::ZERO,
         }
     }
@@ -215,8 +218,7 @@ impl JobWork for ProgramWork {
     }
 
     fn charged_time(output: &ProgramOutput, step: Duration) -> Duration {
-        let &ProgramOutput { batch_jobs, computed_elsewhere, .. } = output;
-        step.max(computed_elsewhere) / (batch_jobs.max(1) as u32)
+        step.max(output.computed_elsewhere).mul_f64(output.batch_share)
     }
 
     fn is_ready(&self) -> bool {
@@ -240,10 +242,14 @@ impl JobWork for ProgramWork {
                     self.phase = ProgramPhase::Waiting(waiting);
                     return Ok(None);
                 }
-                PickedMsm::Computed(BatchedMsm { report, jobs, elsewhere }) => {
+                PickedMsm::Computed(BatchedMsm { report, jobs, share, elsewhere }) => {
                     let output = self.output(report);
-                    let (batch_jobs, computed_elsewhere) = (jobs, elsewhere);
-                    return Ok(Some(ProgramOutput { batch_jobs, computed_elsewhere, ..output }));
+                    return Ok(Some(ProgramOutput {
+                        batch_jobs: jobs,
+                        batch_share: share,
+                        computed_elsewhere: elsewhere,
+                        ..output
+                    }));
                 }
                 PickedMsm::Alone => self.begin()?,
             },

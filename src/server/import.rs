@@ -1,6 +1,6 @@
 //! Uploads of bases. Each upload has an import job, which outlives the upload's streams.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::task::spawn_blocking;
 
@@ -30,6 +30,9 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
     let mut new_import = None;
     let upload = state.uploads.open(&call.tenant, header, |bytes| {
         let upload_permit = call.admit(bytes, 0)?;
+        // An import pays for its time afterwards, so there must be no debt.
+        let paid = call.tenant.device_time.take(Duration::ZERO);
+        paid.inspect_err(telemetry::count_refusal)?;
         let charge = state.bases.reserve(&call.tenant, bases.group, bases.count);
         let charge = charge.inspect_err(telemetry::count_refusal)?;
         new_import = Some((call.admit(0, 1)?, charge));
@@ -43,14 +46,17 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
             // Keeps the upload from being idle if the import takes long after the last byte.
             let _in_use = upload.begin_use();
             let result = match bases.group {
-                Group::G1 => import::<G1Affine>(&state, owner, &bases, &upload).await,
-                Group::G2 => import::<G2Affine>(&state, owner, &bases, &upload).await,
+                Group::G1 => import::<G1Affine>(&state, owner, &tenant, &bases, &upload).await,
+                Group::G2 => import::<G2Affine>(&state, owner, &tenant, &bases, &upload).await,
             };
             let stored = match result {
                 Ok(imported) => store(&state, tenant, bases, imported, charge).await,
-                Err(error) => Err(error),
+                Err(error) => {
+                    drop(charge);
+                    Err(error)
+                }
             };
-            // Before the response, because the caller may send the next request at once.
+            // Like the charge, before the response: the caller may send the next request at once.
             drop(permit);
             upload.set_outcome(stored.map(UploadOutcome::Bases));
             state.uploads.remove(&upload);
@@ -62,16 +68,18 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
 async fn import<A: CurvePoint>(
     state: &Arc<ServerState>,
     owner: JobOwner,
+    tenant: &Tenant,
     bases: &BasesUploadHeader,
     upload: &Arc<StoredUpload>,
 ) -> Result<ImportedBases> {
     let (host, payload) = (state.compute.clone(), upload.payload.clone());
+    let device_time = tenant.device_time.clone();
     let import = BasesImport {
         encoding: bases.encoding,
         point_count: bases.count as usize,
         expected_hash: bases.payload_hash,
     };
-    let job = |wake| ImportJob::<A>::new(host, import, payload, wake);
+    let job = |wake| ImportJob::<A>::new(host, import, payload, device_time, wake);
     let ticket = state.scheduler.submit(owner, JobControl::default(), job);
     Ok(ticket.await?.output)
 }

@@ -1,4 +1,5 @@
-//! A budget of modelled device time: a token bucket that holds what a tenant may use in a minute.
+//! A budget of device time: a token bucket that holds what a tenant may use in a minute. Jobs take
+//! their modelled time before they begin; imports of bases pay for the time that they have taken.
 
 use std::{
     sync::Arc,
@@ -46,6 +47,13 @@ impl DeviceTimeBudget {
     pub fn take(self: &Arc<Self>, modelled: Duration) -> Result<DeviceTimeCharge> {
         self.take_at(modelled, Instant::now())?;
         Ok(DeviceTimeCharge { budget: self.clone(), refund: modelled })
+    }
+
+    /// Charges time that has been used already. The tenant's next jobs wait until it is paid for.
+    pub fn charge(&self, used: Duration) {
+        let mut bucket = self.0.lock();
+        bucket.refill(Instant::now());
+        bucket.left -= used.as_secs_f64();
     }
 
     fn take_at(&self, modelled: Duration, now: Instant) -> Result<()> {
@@ -148,6 +156,16 @@ mod tests {
         charge.keep();
         drop(charge);
         assert!(budget.take(second).is_err());
+    }
+
+    #[test]
+    fn time_that_was_used_is_paid_for_later() {
+        let budget = Arc::new(DeviceTimeBudget::new(Some(1.0)));
+        let none = || budget.take(Duration::ZERO).map(drop);
+        budget.charge(Duration::from_secs(1));
+        assert_eq!(none(), Ok(()), "nothing is left, but there is no debt");
+        budget.charge(Duration::from_secs(1));
+        assert!(wait(none()).is_some_and(|wait| wait > 50.0));
     }
 
     #[test]

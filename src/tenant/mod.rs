@@ -11,9 +11,8 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use self::device_time::DeviceTimeBudget;
 pub use self::{
-    device_time::DeviceTimeCharge,
+    device_time::{DeviceTimeBudget, DeviceTimeCharge},
     file::read_tenants,
     limits::{TenantLimits, TenantName},
     table::Tenants,
@@ -47,7 +46,7 @@ pub struct Tenant {
     pub region_bytes: Arc<Quota>,
     /// Connections on which the tenant has made a call.
     pub connections: Arc<Quota>,
-    /// Modelled time on devices.
+    /// Time on devices: modelled for jobs, measured for imports of bases.
     pub device_time: Arc<DeviceTimeBudget>,
 }
 
@@ -72,6 +71,14 @@ impl Tenant {
     /// The share of the workers' time, relative to other tenants.
     pub fn weight(&self) -> u32 {
         self.weight.load(Ordering::Relaxed)
+    }
+
+    /// Whether the tenant uses or stores anything that counts towards its limits.
+    fn uses_anything(&self) -> bool {
+        let Self { bytes, jobs, uploads, vectors, store_bytes, region_bytes, connections, .. } =
+            self;
+        let all = [bytes, jobs, uploads, vectors, store_bytes, region_bytes, connections];
+        all.iter().any(|quota| quota.used() > 0)
     }
 
     /// Changes the limits. What is in use stays, also if it exceeds them.

@@ -25,8 +25,10 @@ pub struct Tenants {
 
 #[derive(Debug)]
 struct TenantTable {
-    /// Every tenant since the start, so that one that returns finds what it stored.
+    /// The tenants since the start, so that one that returns finds what it stored. If there are
+    /// too many, those that neither use nor store anything are forgotten.
     all: BTreeMap<TenantName, Arc<Tenant>>,
+    next_id: u32,
     /// The tenants that may call; `None` if all may.
     listed: Option<TenantList>,
 }
@@ -44,7 +46,19 @@ impl Default for Tenants {
         let limits = TenantLimits::default();
         let default = Arc::new(Tenant::new(TenantId::default(), name.clone(), &limits));
         let all = BTreeMap::from([(name, default.clone())]);
-        Self { state: RwLock::new(TenantTable { all, listed: None }), default }
+        let state = TenantTable { all, next_id: default.id.0 + 1, listed: None };
+        Self { state: RwLock::new(state), default }
+    }
+}
+
+impl TenantTable {
+    /// The tenant of this name; a new one gets these limits.
+    fn get_or_add(&mut self, name: TenantName, limits: &TenantLimits) -> &Arc<Tenant> {
+        let id = TenantId(self.next_id);
+        let tenant = self.all.entry(name.clone());
+        let tenant = tenant.or_insert_with(|| Arc::new(Tenant::new(id, name, limits)));
+        self.next_id += u32::from(tenant.id == id);
+        tenant
     }
 }
 
@@ -60,9 +74,7 @@ impl Tenants {
         let by_name = BTreeMap::from([(self.default.name.clone(), self.default.clone())]);
         let mut list = TenantList { by_name, by_caller: HashMap::new() };
         for ListedTenant { name, callers, limits } in tenants {
-            let id = TenantId(state.all.len() as u32);
-            let new = || Arc::new(Tenant::new(id, name.clone(), &limits));
-            let tenant = state.all.entry(name.clone()).or_insert_with(new).clone();
+            let tenant = state.get_or_add(name.clone(), &limits).clone();
             tenant.set_limits(&limits);
             list.by_caller.extend(callers.into_iter().map(|caller| (caller, tenant.clone())));
             list.by_name.insert(name, tenant);
@@ -99,20 +111,19 @@ impl Tenants {
     /// The tenant that has stored something under this name, whether it may call or not.
     pub fn owner(&self, name: &TenantName) -> Arc<Tenant> {
         let mut state = self.state.write();
-        let id = TenantId(state.all.len() as u32);
-        let new = || Arc::new(Tenant::new(id, name.clone(), &TenantLimits::default()));
-        state.all.entry(name.clone()).or_insert_with(new).clone()
+        state.get_or_add(name.clone(), &TenantLimits::default()).clone()
     }
 
     /// The tenant of this name, which is new unless another call has just added it.
     fn add(&self, name: TenantName) -> Result<Arc<Tenant>> {
         let mut state = self.state.write();
-        let id = TenantId(state.all.len() as u32);
-        if id.0 as usize >= TENANTS_MAX && !state.all.contains_key(&name) {
-            return Err(Error::TenantUnknown);
+        if state.all.len() >= TENANTS_MAX && !state.all.contains_key(&name) {
+            state.all.retain(|_, tenant| Arc::strong_count(tenant) > 1 || tenant.uses_anything());
+            if state.all.len() >= TENANTS_MAX {
+                return Err(Error::TenantUnknown);
+            }
         }
-        let new = || Arc::new(Tenant::new(id, name.clone(), &TenantLimits::default()));
-        Ok(state.all.entry(name.clone()).or_insert_with(new).clone())
+        Ok(state.get_or_add(name, &TenantLimits::default()).clone())
     }
 }
 
@@ -143,12 +154,19 @@ mod tests {
         assert_eq!((id(Some("a")), id(Some("b"))), (Ok(TenantId(1)), Ok(TenantId(2))));
         assert_eq!((id(Some("a")), id(Some("default"))), (Ok(TenantId(1)), Ok(TenantId(0))));
         assert_eq!(id(Some("A")), Err(Error::TenantUnknown));
-        for number in 3..TENANTS_MAX {
-            let name = number.to_string();
-            tenants.find(Some(&name), "").unwrap();
-        }
+        let fill = |from: usize| {
+            let names = (from..TENANTS_MAX).map(|number| number.to_string());
+            names.map(|name| tenants.find(Some(&name), "").unwrap()).collect::<Vec<_>>()
+        };
+        let calling = fill(3);
         assert_eq!(id(Some("one-more")), Err(Error::TenantUnknown));
         assert_eq!(id(Some("b")), Ok(TenantId(2)));
+        let stored = calling[0].store_bytes.acquire(1).unwrap();
+        drop(calling);
+        assert_eq!(id(Some("one-more")), Ok(TenantId(TENANTS_MAX as u32)));
+        assert_eq!(id(Some("3")), Ok(TenantId(3)), "it stores something");
+        assert_eq!(id(Some("4")), Ok(TenantId(TENANTS_MAX as u32 + 1)), "it was forgotten");
+        drop(stored);
     }
 
     #[test]

@@ -15,6 +15,9 @@ use super::tenant_queue::{
 };
 use crate::{engine::JobControl, error::Error, tenant::TenantId};
 
+/// Fewer tenants are never forgotten.
+const FORGET_AT_MIN: usize = 1024;
+
 /// Whose job it is.
 #[derive(Debug, Clone, Copy)]
 pub struct JobOwner {
@@ -43,6 +46,8 @@ pub struct JobQueue {
     pub ready: HashMap<u64, ReadyJob>,
     /// Tenants that have or had jobs.
     tenants: HashMap<TenantId, TenantQueue>,
+    /// The number of `tenants` at which some of them are forgotten.
+    forget_at: usize,
     /// The tenants with ready jobs, the one that has used the least time first.
     by_usage: BTreeSet<(VirtualTime, TenantId)>,
     /// The virtual time of the tenant that was served last.
@@ -126,6 +131,12 @@ impl JobQueue {
 
     /// The queue of a tenant that gets a ready job.
     fn activate(&mut self, id: TenantId) -> &mut TenantQueue {
+        if self.tenants.len() >= self.forget_at.max(FORGET_AT_MIN) {
+            // They would start with the current virtual time, too, if they had been kept.
+            let now = self.virtual_now;
+            self.tenants.retain(|_, queue| !queue.is_empty() || queue.virtual_time > now);
+            self.forget_at = 2 * self.tenants.len();
+        }
         let queue = self.tenants.entry(id).or_default();
         if queue.is_empty() {
             queue.virtual_time = queue.virtual_time.max(self.virtual_now);

@@ -33,6 +33,8 @@ pub struct BatchedMsm {
     pub report: RunReport,
     /// The number of jobs in the batch.
     pub jobs: usize,
+    /// This job's part of the batch's vectors.
+    pub share: f64,
     /// How long the batch took on another job's worker; zero for the job that was picked.
     pub elsewhere: Duration,
 }

@@ -212,15 +212,17 @@ impl WaitingMsm {
         mut report: RunReport,
         duration: Duration,
     ) -> PickedMsm {
-        let (jobs, mut own) = (taken.0.len(), PickedMsm::Alone);
+        let (jobs, vectors, mut own) = (taken.0.len(), taken.vectors(), PickedMsm::Alone);
         let Some(Some(mut sums)) = report.points.pop() else { return own };
         while let Some(member) = taken.0.pop() {
             let points = vec![Some(split_last(&mut sums, member.vectors))];
             let report = RunReport { points, ..report.clone() };
+            let share = member.vectors as f64 / vectors as f64;
             if Arc::ptr_eq(&member, &self.member) {
-                own = PickedMsm::Computed(BatchedMsm { report, jobs, elsewhere: Duration::ZERO });
+                let elsewhere = Duration::ZERO;
+                own = PickedMsm::Computed(BatchedMsm { report, jobs, share, elsewhere });
             } else {
-                let batched = BatchedMsm { report, jobs, elsewhere: duration };
+                let batched = BatchedMsm { report, jobs, share, elsewhere: duration };
                 member.set(MemberState::Computed(batched));
             }
         }
