@@ -20,7 +20,12 @@ pub fn start(state: &Arc<ServerState>) -> io::Result<()> {
         state.bases.load(&state.tenants, || state.drain.is_draining());
         let (objects, bytes) = (state.bases.slots().used(), state.bases.budget().used());
         let ms = begun.elapsed().as_millis() as u64;
-        info!(objects, bytes, ms, "the data directory is loaded");
+        if state.bases.is_loading() {
+            info!(objects, bytes, ms, "the server drains: the data directory is loaded in part");
+        } else {
+            info!(objects, bytes, ms, "the data directory is loaded");
+        }
+        // Nothing waits for more files, whether all are loaded or not.
         state.is_loaded.send_replace(true);
     };
     thread::Builder::new().name("capstan-load".into()).spawn(load).map(drop)

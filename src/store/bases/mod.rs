@@ -29,8 +29,9 @@ const OBJECT_BYTES_MIN: u64 = 4096;
 pub struct BasesStore {
     /// Each change is one insertion or removal, so a panic leaves a consistent state.
     state: Mutex<BasesIndex>,
-    /// Held while a file and its entry in the index change, so that they agree for every caller.
-    files: Mutex<()>,
+    /// A tenant's lock is held while one of its files and the entry in the index change, so that
+    /// they agree for every caller. Tenants do not wait for each other's disk.
+    files: Mutex<HashMap<TenantId, Arc<Mutex<()>>>>,
     byte_limit: Arc<Quota>,
     object_limit: Arc<Quota>,
     disk: Option<DataDir>,
@@ -218,7 +219,8 @@ impl BasesStore {
         charge: StoreCharge,
         persist: bool,
     ) -> Result<Arc<StoredBases>> {
-        let _files = persist.then(|| self.files.lock());
+        let files = self.files_of(tenant.id);
+        let _files = persist.then(|| files.lock());
         let held = self.get(tenant.id, bases.id).ok();
         if let Some(held) = held.filter(|held| held.persisted || !persist) {
             if let Some(payload) = bases.payload {
@@ -289,20 +291,33 @@ impl BasesStore {
     ///
     /// Errors: `NotFound`; `Internal` if the file cannot be removed.
     pub fn release(&self, tenant: &Tenant, id: ObjectId) -> Result<()> {
-        let _files = self.disk.as_ref().map(|_| self.files.lock());
-        let key = BasesKey { id, tenant: tenant.id };
-        let (removed, unloaded) = {
-            let mut state = self.state.lock();
-            (state.remove(key), state.unloaded.remove(&key))
+        let (files, key) = (self.files_of(tenant.id), BasesKey { id, tenant: tenant.id });
+        let _files = self.disk.as_ref().map(|_| files.lock());
+        let is_on_disk = {
+            let state = self.state.lock();
+            let is_unloaded = state.unloaded.contains_key(&key);
+            let held = state.objects.get(&key);
+            if held.is_none() && !is_unloaded {
+                return Err(Error::NotFound);
+            }
+            is_unloaded || held.is_some_and(|bases| bases.persisted)
         };
-        if removed.is_none() && unloaded.is_none() {
-            return Err(Error::NotFound);
+        // First, so that the caller can try again if it fails.
+        if let (Some(disk), true) = (&self.disk, is_on_disk) {
+            disk.remove(&tenant.name, id)?;
         }
-        let is_on_disk = unloaded.is_some() || removed.is_some_and(|bases| bases.persisted);
-        match &self.disk {
-            Some(disk) if is_on_disk => disk.remove(&tenant.name, id),
-            _ => Ok(()),
-        }
+        let removed = {
+            let mut state = self.state.lock();
+            state.unloaded.remove(&key);
+            state.remove(key)
+        };
+        // May unmap its memory, so not under the lock.
+        drop(removed);
+        Ok(())
+    }
+
+    fn files_of(&self, tenant: TenantId) -> Arc<Mutex<()>> {
+        self.files.lock().entry(tenant).or_default().clone()
     }
 }
 
