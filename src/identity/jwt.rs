@@ -96,24 +96,21 @@ impl JwtVerifier {
         if header.crit.is_some() {
             return Err(CredentialProblem::Claims);
         }
-        let mut problem = CredentialProblem::Signature;
-        for key in self.keys_for(&header) {
-            match decode::<Map<String, Value>>(token, &key.key, &self.validation(header.alg)) {
-                Ok(decoded) => return self.named(&decoded.claims),
-                Err(error) => problem = problem_of(error.kind()),
-            }
-            if problem != CredentialProblem::Signature {
-                break;
-            }
+        let key = self.key_for(&header).ok_or(CredentialProblem::Signature)?;
+        match decode::<Map<String, Value>>(token, &key.key, &self.validation(header.alg)) {
+            Ok(decoded) => self.named(&decoded.claims),
+            Err(error) => Err(problem_of(error.kind())),
         }
-        Err(problem)
     }
 
-    /// The keys that may have signed a token.
-    fn keys_for<'a>(&'a self, header: &'a Header) -> impl Iterator<Item = &'a VerifyingKey> {
-        self.keys.iter().filter(|key| {
+    /// The key that has signed a token. A token without a key id needs a set with one key for its
+    /// algorithm: a stranger must not make the server check a signature with every key.
+    fn key_for(&self, header: &Header) -> Option<&VerifyingKey> {
+        let mut keys = self.keys.iter().filter(|key| {
             key.algorithms.contains(&header.alg) && (header.kid.is_none() || header.kid == key.id)
-        })
+        });
+        let key = keys.next()?;
+        (header.kid.is_some() || keys.next().is_none()).then_some(key)
     }
 
     fn validation(&self, algorithm: Algorithm) -> Validation {

@@ -7,7 +7,7 @@ use jsonwebtoken::{
     },
 };
 
-/// More keys than issuers publish: a token without a key id is tried with each.
+/// More keys than issuers publish.
 const KEYS_MAX: usize = 16;
 /// The smallest modulus of an RSA key, in bytes.
 const RSA_BYTES_MIN: usize = 256;

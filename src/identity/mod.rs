@@ -21,7 +21,7 @@ pub use self::{
     caller::Caller,
     certificate::certificate_name,
     jwt::{JwtPolicy, JwtVerifier},
-    name::{is_hidden, is_valid_name},
+    name::{is_hidden, is_valid_name, is_valid_tenant_name},
 };
 pub use self::{
     token::BearerToken,

@@ -4,6 +4,9 @@
 /// Maximum length of a name, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 
+/// Maximum length of a tenant's name, in bytes. It is part of a file name in the data directory.
+const TENANT_NAME_BYTES_MAX: usize = 64;
+
 /// Ranges of characters that a reader does not see, or that reorder the text around them: format
 /// characters, fillers and variation selectors.
 const INVISIBLE: [(char, char); 20] = [
@@ -34,14 +37,23 @@ pub fn is_hidden(c: char) -> bool {
     c.is_control() || INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&c))
 }
 
-/// Whether `name` may name a caller or a tenant: 1 to `NAME_BYTES_MAX` (255) bytes of visible
-/// characters and single spaces between them.
+/// Whether `name` may name a caller: 1 to `NAME_BYTES_MAX` (255) bytes of visible characters and
+/// single spaces between them.
 pub fn is_valid_name(name: &str) -> bool {
     let is_visible = |c: char| !is_hidden(c) && (c == ' ' || !c.is_whitespace());
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && name.chars().all(is_visible)
         && name.trim() == name
         && !name.contains("  ")
+}
+
+/// Whether `name` may name a tenant: 1 to 64 of the characters a to z, 0 to 9, `-`, `_` and `.`, of
+/// which the first is a letter or a digit.
+pub fn is_valid_tenant_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    (1..=TENANT_NAME_BYTES_MAX).contains(&name.len())
+        && is_plain(name.as_bytes()[0])
+        && name.bytes().all(|byte| is_plain(byte) || b"-_.".contains(&byte))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use toml_edit::Datetime;
 
 use super::{
-    name::{NAME_BYTES_MAX, is_valid_name},
+    name::{NAME_BYTES_MAX, is_valid_name, is_valid_tenant_name},
     token::TokenHash,
 };
 use crate::error::CredentialProblem;
@@ -45,9 +45,14 @@ pub enum TokenFileProblem {
 /// What is wrong with an entry of a token file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EntryProblem {
-    /// The name or the tenant is empty, too long, or has characters that are not visible.
-    #[error("{0} must be 1 to {NAME_BYTES_MAX} bytes of visible characters")]
-    Name(&'static str),
+    /// The name is empty, too long, or has characters that are not visible.
+    #[error("name must be 1 to {NAME_BYTES_MAX} bytes of visible characters")]
+    Name,
+    /// No tenant can have this name.
+    #[error(
+        "tenant must be 1 to 64 of a-z, 0-9, '-', '_' and '.', and begin with a letter or digit"
+    )]
+    Tenant,
     /// The hash is malformed.
     #[error("sha256 must be 64 hexadecimal digits")]
     Hash,
@@ -150,11 +155,12 @@ impl TokenFile {
 
 impl RawEntry {
     fn check(self) -> Result<TokenEntry, EntryProblem> {
-        let named = |field, name: &str| {
-            if is_valid_name(name) { Ok(()) } else { Err(EntryProblem::Name(field)) }
-        };
-        named("name", &self.name)?;
-        self.tenant.as_deref().map_or(Ok(()), |tenant| named("tenant", tenant))?;
+        if !is_valid_name(&self.name) {
+            return Err(EntryProblem::Name);
+        }
+        if !self.tenant.as_deref().is_none_or(is_valid_tenant_name) {
+            return Err(EntryProblem::Tenant);
+        }
         let expires = self.expires.map(|expires| {
             let text = match expires {
                 RawExpiry::Time(time) => time.to_string(),
@@ -220,7 +226,10 @@ mod tests {
         assert!(refused("name = \"ci\"\n", "").contains("missing field `name`"));
         assert_eq!(refused("ba78", "a78"), "entry 1: sha256 must be 64 hexadecimal digits");
         assert!(refused("\"ci\"", "\"c\\u202Ei\"").starts_with("entry 1: name must be"));
-        assert!(refused("\"provers\"", "\"\"").starts_with("entry 1: tenant must be"));
+        for name in ["", "Provers", "a/b", "-a"] {
+            let problem = refused("\"provers\"", &format!("\"{name}\""));
+            assert!(problem.starts_with("entry 1: tenant must be"), "{problem}");
+        }
         assert!(refused("2027-01-31T12:00:00Z", "2027-01-31").starts_with("entry 1: expires must"));
         assert!(refused("12:00:00Z", "12:00:00+01:00").starts_with("entry 1: expires must"));
         let twice = format!("{FILE}{FILE}");

@@ -25,7 +25,7 @@ use crate::{
 
 /// Interval at which files are compared. Polling sees every kind of change, among them those of
 /// links, which Kubernetes makes, and of network file systems, which report none.
-const POLL_INTERVAL: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 const TOKENS: &str = "auth_tokens";
 const KEY_SET: &str = "auth_jwks";

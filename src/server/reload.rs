@@ -27,7 +27,7 @@ pub struct CredentialFileError {
 pub enum ReloadMode {
     /// All.
     Always,
-    /// Those that have changed.
+    /// Those that have changed, and not again since the last look: nobody is writing them now.
     IfChanged,
 }
 
@@ -49,8 +49,15 @@ pub struct Reloaded<T> {
     paths: Vec<PathBuf>,
     read: Box<dyn Fn() -> Result<T, CredentialFileError> + Send + Sync>,
     current: RwLock<Arc<T>>,
-    /// Of the files that were read last, whether they were usable or not.
-    stamps: Mutex<Vec<Option<FileStamp>>>,
+    stamps: Mutex<FileStamps>,
+}
+
+/// The stamps of a value's files; `None` for a file that cannot be examined.
+struct FileStamps {
+    /// When they were read last, whether they were usable or not.
+    read: Vec<Option<FileStamp>>,
+    /// At the last look.
+    seen: Vec<Option<FileStamp>>,
 }
 
 impl CredentialFileError {
@@ -83,7 +90,8 @@ impl<T> Reloaded<T> {
         read: impl Fn() -> Result<T, CredentialFileError> + Send + Sync + 'static,
     ) -> Result<Self, CredentialFileError> {
         // Taken before the files are read, so that no later change is missed.
-        let stamps = paths.iter().map(|path| FileStamp::of(path)).collect();
+        let stamps: Vec<_> = paths.iter().map(|path| FileStamp::of(path)).collect();
+        let stamps = FileStamps { read: stamps.clone(), seen: stamps };
         let current = RwLock::new(Arc::new(read()?));
         let reloaded =
             Self { setting, paths, read: Box::new(read), current, stamps: Mutex::new(stamps) };
@@ -100,10 +108,12 @@ impl<T> Reloaded<T> {
     pub fn reload(&self, mode: ReloadMode) {
         let mut stamps = self.stamps.lock();
         let now = self.paths.iter().map(|path| FileStamp::of(path)).collect::<Vec<_>>();
-        if mode == ReloadMode::IfChanged && *stamps == now {
+        let is_settled = stamps.seen == now;
+        stamps.seen.clone_from(&now);
+        if mode == ReloadMode::IfChanged && (stamps.read == now || !is_settled) {
             return;
         }
-        *stamps = now;
+        stamps.read = now;
         match (self.read)() {
             Ok(value) => {
                 *self.current.write() = Arc::new(value);
@@ -153,6 +163,29 @@ mod tests {
         Reloaded::new("auth_tokens", vec![path.to_owned()], read).unwrap()
     }
 
+    fn look_twice(value: &Reloaded<String>) {
+        value.reload(ReloadMode::IfChanged);
+        value.reload(ReloadMode::IfChanged);
+    }
+
+    #[test]
+    fn a_file_is_read_once_nobody_writes_it_any_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "one").unwrap();
+        let value = reloaded(&path);
+        for text in ["half of", "half of a text", "half of a text, and the rest"] {
+            fs::write(&path, text).unwrap();
+            value.reload(ReloadMode::IfChanged);
+            assert_eq!(*value.current(), "one", "while it changes");
+        }
+        value.reload(ReloadMode::IfChanged);
+        assert_eq!(*value.current(), "half of a text, and the rest");
+        fs::write(&path, "asked for").unwrap();
+        value.reload(ReloadMode::Always);
+        assert_eq!(*value.current(), "asked for");
+    }
+
     #[test]
     fn a_broken_or_missing_file_leaves_the_value() {
         let folder = tempfile::tempdir().unwrap();
@@ -161,7 +194,7 @@ mod tests {
         let value = reloaded(&path);
         let after = |text: &str| {
             fs::write(&path, text).unwrap();
-            value.reload(ReloadMode::IfChanged);
+            look_twice(&value);
             value.current().to_string()
         };
         assert_eq!(after("two, which is longer"), "two, which is longer");
@@ -183,11 +216,11 @@ mod tests {
         }
         symlink("one", in_folder("data")).unwrap();
         let value = reloaded(&in_folder("data").join("file"));
-        value.reload(ReloadMode::IfChanged);
+        look_twice(&value);
         assert_eq!(*value.current(), "one");
         symlink("two", in_folder("new")).unwrap();
         fs::rename(in_folder("new"), in_folder("data")).unwrap();
-        value.reload(ReloadMode::IfChanged);
+        look_twice(&value);
         assert_eq!(*value.current(), "two");
     }
 }

@@ -2,25 +2,19 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::identity::is_valid_tenant_name;
+
 /// The tenant of callers that name none.
 const DEFAULT_TENANT: &str = "default";
 
-/// The longest name. A name is part of a file name in the data directory.
-const NAME_BYTES_MAX: usize = 64;
-
-/// The name of a tenant: 1 to 64 of the characters a to z, 0 to 9, `-`, `_` and `.`, of which the
-/// first is a letter or a digit.
+/// The name of a tenant, which [`is_valid_tenant_name`] allows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantName(Arc<str>);
 
 impl TenantName {
     /// `None` if `text` is not such a name.
     pub fn new(text: &str) -> Option<Self> {
-        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        let is_valid = (1..=NAME_BYTES_MAX).contains(&text.len())
-            && is_plain(text.as_bytes()[0])
-            && text.bytes().all(|byte| is_plain(byte) || b"-_.".contains(&byte));
-        is_valid.then(|| Self(text.into()))
+        is_valid_tenant_name(text).then(|| Self(text.into()))
     }
 
     pub fn as_str(&self) -> &str {

@@ -100,7 +100,7 @@ async fn tokens_that_no_known_key_has_signed_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jwks.json");
     let (rsa, ec, stranger) = (SigningKey::rs256(), SigningKey::es256(), SigningKey::es256());
-    let set = key_set([rsa.jwk("rsa"), ec.jwk("ec")]);
+    let set = key_set([rsa.jwk("rsa"), ec.jwk("ec"), SigningKey::es256().jwk("ec2")]);
     fs::write(&path, &set).unwrap();
     let server = start(settings(&path));
     let (jwk, claims) = (rsa.jwk("rsa"), claims());
@@ -121,8 +121,12 @@ async fn tokens_that_no_known_key_has_signed_are_refused() {
         ("another algorithm", ec.token_with(&json!({ "alg": "RS256", "kid": "rsa" }), &claims)),
         (
             "its own key",
-            stranger.token_with(&json!({ "alg": "ES256", "jwk": stranger.jwk("ec") }), &claims),
+            stranger.token_with(
+                &json!({ "alg": "ES256", "kid": "ec", "jwk": stranger.jwk("ec") }),
+                &claims,
+            ),
         ),
+        ("no key id, and two keys", ec.token_with(&json!({ "alg": "ES256" }), &claims)),
         ("critical extensions", ec.token_with(&critical, &claims)),
         ("other claims", format!("{other_signed}.{signature}")),
         ("half a signature", format!("{signed}.{}", &signature[..43])),

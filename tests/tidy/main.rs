@@ -32,7 +32,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("msm", &["curve", "device", "error"]),
     ("buffer", &["curve", "error", "region"]),
     // Quotas of tenants are those of payload memory.
-    ("tenant", &["buffer", "error"]),
+    ("tenant", &["buffer", "error", "identity"]),
     // Transforms of data in device memory, independent of jobs and engines.
     ("ntt", &["curve", "device", "error"]),
     ("formats", &["curve", "error"]),
