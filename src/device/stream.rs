@@ -185,6 +185,18 @@ impl Event {
         wait_until(&self.0.context, || self.is_reached())
     }
 
+    /// Blocks until the work before it is done, but at most about `limit`. Whether it is done.
+    pub fn wait_at_most(&self, limit: Duration) -> Result<bool, DeviceFault> {
+        let start = Instant::now();
+        while !self.is_reached()? {
+            if start.elapsed() > limit {
+                return Ok(false);
+            }
+            sleep_between_polls();
+        }
+        Ok(true)
+    }
+
     /// Time on the device from `earlier` to this event. Both must be reached and recorded with
     /// [`Stream::record_timed`]; an event without a time is a fault of class `Misuse`.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, DeviceFault> {

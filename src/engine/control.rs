@@ -1,4 +1,4 @@
-//! Cancellation and deadlines of jobs.
+//! Cancellation and deadlines of jobs, and whether they yield.
 
 use std::{
     sync::{
@@ -13,10 +13,12 @@ use crate::error::{Error, Result};
 /// Decides at each check of a job whether it may go on.
 pub type CancellationGate = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Cancellation and deadline of one job. Clones share the same state.
+/// Cancellation and deadline of one job, and whether it yields to others. Clones share the same
+/// state.
 #[derive(Clone, Default)]
 pub struct JobControl {
     cancelled: Arc<AtomicBool>,
+    yields: Arc<AtomicBool>,
     deadline: Option<Instant>,
     gate: Option<CancellationGate>,
     /// Stops this one when it stops.
@@ -44,6 +46,18 @@ impl JobControl {
     /// Asks the job to stop at its next check.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
+    }
+
+    /// Says whether short jobs of others should soon get the devices that this job uses.
+    pub fn set_yielding(&self, yields: bool) {
+        self.yields.store(yields, Ordering::Relaxed);
+    }
+
+    /// Whether the job should occupy a device for a few milliseconds at a time only, although that
+    /// makes it slower.
+    pub fn yields(&self) -> bool {
+        self.yields.load(Ordering::Relaxed)
+            || self.parent.as_ref().is_some_and(|parent| parent.yields())
     }
 
     /// The deadline, if there is one.

@@ -205,6 +205,15 @@ pub trait MsmRun: Send {
         Ok(true)
     }
 
+    /// Works on what is left, if all scalars have been passed and `control` yields: for about a
+    /// millisecond, so that the caller can let other jobs run. True once [`MsmRun::finish`] need not
+    /// wait for a device, or if `control` does not yield.
+    ///
+    /// Errors: those of `absorb`.
+    fn is_almost_done(&mut self, _control: &JobControl) -> Result<bool> {
+        Ok(true)
+    }
+
     /// Computes what is left. Called once, last. The run keeps its memory until it is dropped.
     ///
     /// Errors: `Invalid` if a scalar is not canonical.

@@ -89,6 +89,10 @@ impl<W: JobWork> JobWork for AdmittedJob<W> {
         self.work.is_ready()
     }
 
+    fn is_short(&self) -> bool {
+        self.work.is_short()
+    }
+
     fn is_computed(&self) -> bool {
         self.work.is_computed()
     }

@@ -7,6 +7,7 @@ use tracing::{Span, debug_span, field::Empty};
 
 use super::{
     ComputeHost, JobBases, JobReport, JobWaker, JobWork, ProgramJobInput,
+    scheduler::SHORT_JOB_MAX,
     waiting_msms::{BatchKey, BatchedMsm, PickedMsm, WaitingMsm, may_share},
 };
 use crate::{
@@ -229,6 +230,10 @@ impl JobWork for ProgramWork {
             ProgramPhase::NotBegun => true,
             ProgramPhase::Running(_) => self.has_next_elements() || self.failure().is_some(),
         }
+    }
+
+    fn is_short(&self) -> bool {
+        self.job.run.plan().modelled.total <= SHORT_JOB_MAX
     }
 
     fn is_computed(&self) -> bool {

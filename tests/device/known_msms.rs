@@ -149,6 +149,7 @@ impl<A: CurvePoint> MsmCase<A> {
         self.check(run, object.len())
     }
 
+    /// Passes all scalars, and waits for the device if `control` yields.
     fn absorb_all(
         &self,
         run: &mut dyn MsmRun,
@@ -160,6 +161,7 @@ impl<A: CurvePoint> MsmCase<A> {
                 self.absorb(run, vector, piece, control)?;
             }
         }
+        while !run.is_almost_done(control)? {}
         Ok(())
     }
 

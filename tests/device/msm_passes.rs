@@ -114,3 +114,26 @@ fn msms_run_in_several_passes_if_memory_is_short() {
     assert!(!device.contains("no tables") && !device.contains("sets"), "{device}");
     case.run_prefix(&engine, &object, 3);
 }
+
+/// Also if scalars come fast, or all at once.
+#[test]
+fn a_job_that_yields_is_summed_in_short_passes() {
+    let rig = DeviceRig::new();
+    let yielding = JobControl::default();
+    yielding.set_yielding(true);
+    each_seed(&rig, |rig| {
+        let engine = engine(rig);
+        let case = MsmCase::<G1Affine>::new(45, 1, ScalarEncoding::Canonical);
+        let object = case.object();
+        let alone = case.run_whole(&engine, &object, &JobControl::default()).unwrap();
+        let at_once = std::slice::from_ref(&(0..45));
+        for device in [
+            case.run_whole(&engine, &object, &yielding).unwrap(),
+            case.run(&engine, &object, at_once, &yielding).unwrap(),
+        ] {
+            assert!(pass_count(&device) > pass_count(&alone) + 1, "{device}, alone: {alone}");
+        }
+        let rows = MsmCase::<G1Affine>::new(33, 3, ScalarEncoding::Signed(2));
+        rows.run_whole(&engine, &rows.object(), &yielding).unwrap();
+    });
+}

@@ -138,6 +138,8 @@ pub struct AdvanceRequest {
     pub begin: Option<CallToRun>,
     /// Bytes of inputs that have arrived since the last request.
     pub arrived: Vec<ArrivedBytes>,
+    /// Whether the run yields to others: see [`JobControl::yields`](crate::engine::JobControl::yields).
+    pub yields: bool,
 }
 
 /// Bytes of an input that have arrived.

@@ -294,7 +294,7 @@ mod tests {
             }
             pings
         });
-        let request = AdvanceRequest { run: 1, begin: None, arrived: Vec::new() };
+        let request = AdvanceRequest { run: 1, begin: None, arrived: Vec::new(), yields: false };
         let request = LaneRequest::Advance(Box::new(request));
         let control = JobControl::default();
         let lost = worker.request(&request, None, &control, Duration::ZERO);

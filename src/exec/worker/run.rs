@@ -182,7 +182,8 @@ impl WorkerRun {
                 arrived.extend(run.arrived(input, given, given.bytes() as u64)?);
             }
         }
-        let request = AdvanceRequest { run: number, begin: Some(call), arrived };
+        let request =
+            AdvanceRequest { run: number, begin: Some(call), arrived, yields: control.yields() };
         Ok(Begun::OnWorker(run, Box::new(request)))
     }
 
@@ -377,7 +378,8 @@ impl RunInProgress for WorkerRun {
                     let end = elements.end * given.encoding.width() as u64;
                     arrived.extend(run.arrived(input, given, end)?);
                 }
-                let request = AdvanceRequest { run: run.number, begin: None, arrived };
+                let (number, yields) = (run.number, control.yields());
+                let request = AdvanceRequest { run: number, begin: None, arrived, yields };
                 (run, Box::new(request))
             }
         };

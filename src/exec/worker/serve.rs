@@ -296,7 +296,7 @@ impl Worker {
     }
 
     fn advance(&self, request: AdvanceRequest) -> Result<AdvancedCall, WorkerFailure> {
-        let AdvanceRequest { run, begin, arrived } = request;
+        let AdvanceRequest { run, begin, arrived, yields } = request;
         let find = |number: u64| self.memories.read().get(&number).cloned();
         let begin = begin.map(|call| {
             move || {
@@ -306,7 +306,10 @@ impl Worker {
             }
         });
         let _in_span = debug_span!("run", number = run).entered();
-        self.runs.advance(run, begin, |call| call.advance(&arrived, &find))
+        self.runs.advance(run, begin, |call| {
+            call.control().set_yielding(yields);
+            call.advance(&arrived, &find)
+        })
     }
 
     fn find_bases(&self, named: &NamedBases) -> Result<Bases> {

@@ -4,14 +4,17 @@
 //! worker. Between pieces, a worker picks the tenant that has used the least time for its weight,
 //! and that tenant's most urgent ready job, so a small job does not wait for a large one to end. A
 //! share of each tenant's time is reserved for its jobs that have waited long, so no job starves
-//! behind others with short deadlines. Cancelled jobs stop between pieces. A job whose result
-//! another job has computed need not wait for a worker: one more thread delivers it.
+//! behind others with short deadlines. While other tenants have short jobs, a job is told to make
+//! its pieces short. Cancelled jobs stop between pieces. A job whose result another job has computed
+//! need not wait for a worker: one more thread delivers it.
 
 mod queue;
+mod short_jobs;
 mod tenant_queue;
 
 pub use self::{
     queue::JobOwner,
+    short_jobs::SHORT_JOB_MAX,
     tenant_queue::{JobPriority, SENIORITY_AGE},
 };
 
@@ -47,6 +50,11 @@ pub trait JobWork: Send + 'static {
 
     /// True if [`JobWork::step`] can make progress or report an error.
     fn is_ready(&self) -> bool;
+
+    /// Whether the job takes at most [`SHORT_JOB_MAX`] by the model.
+    fn is_short(&self) -> bool {
+        false
+    }
 
     /// Whether the job is ready and its result has been computed, so that its next step is the last
     /// one and takes only microseconds.
@@ -107,6 +115,10 @@ struct JobWithReply<W: JobWork> {
 impl<W: JobWork> RunnableJob for JobWithReply<W> {
     fn is_ready(&self) -> bool {
         self.work.as_ref().is_none_or(JobWork::is_ready)
+    }
+
+    fn is_short(&self) -> bool {
+        self.work.as_ref().is_some_and(JobWork::is_short)
     }
 
     fn is_computed(&self) -> bool {

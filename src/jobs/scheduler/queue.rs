@@ -10,8 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::tenant_queue::{
-    JobPriority, PickedBy, ReadyPlace, SENIORITY_AGE, TenantQueue, VirtualTime,
+use super::{
+    short_jobs::ShortJobs,
+    tenant_queue::{JobPriority, PickedBy, ReadyPlace, SENIORITY_AGE, TenantQueue, VirtualTime},
 };
 use crate::{engine::JobControl, error::Error, tenant::TenantId};
 
@@ -52,6 +53,7 @@ pub struct JobQueue {
     by_usage: BTreeSet<(VirtualTime, TenantId)>,
     /// The virtual time of the tenant that was served last.
     virtual_now: VirtualTime,
+    short_jobs: ShortJobs,
     /// Jobs that wait for data.
     pub parked: HashMap<u64, ScheduledJob>,
     /// Jobs whose results have been computed, the first one first.
@@ -99,6 +101,7 @@ pub struct SteppedJob {
 /// A job that sends its own answer.
 pub trait RunnableJob: Send {
     fn is_ready(&self) -> bool;
+    fn is_short(&self) -> bool;
     fn is_computed(&self) -> bool;
     fn step(&mut self, control: &JobControl, timing: JobTiming) -> SteppedJob;
     fn fail(&mut self, error: Error);
@@ -108,6 +111,9 @@ impl JobQueue {
     /// Puts a job into `computed`, `ready` or `parked`.
     pub fn enqueue(&mut self, mut job: ScheduledJob, now: Instant) -> JobPlace {
         let number = job.number;
+        if job.job.is_short() {
+            self.short_jobs.record(job.owner.tenant, now);
+        }
         if job.job.is_computed() {
             job.state_entered = now;
             self.computed.push_back(job);
@@ -149,7 +155,9 @@ impl JobQueue {
         let &(virtual_time, tenant) = self.by_usage.first()?;
         self.virtual_now = self.virtual_now.max(virtual_time);
         let (number, by) = self.tenants.get_mut(&tenant)?.first(now)?;
-        Some(PickedJob { job: self.take_ready(number)?, by })
+        let job = self.take_ready(number)?;
+        job.control.set_yielding(self.short_jobs.are_of_others(tenant, now));
+        Some(PickedJob { job, by })
     }
 
     #[cfg(test)]

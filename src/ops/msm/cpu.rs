@@ -26,6 +26,7 @@ impl HostStep for MsmStep {
             }
         };
         while sums.absorb_next(&input, context.control)? {}
+        while !sums.is_almost_done(context.control)? {}
         let ComputedMsm { sums, executor } = sums.finish()?;
         Ok(HostResult { value: HostValue::Points(sums), executor: Some(executor) })
     }

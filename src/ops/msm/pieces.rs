@@ -82,7 +82,8 @@ impl StepInPieces for MsmInPieces {
                 Err(Error::Internal("the MSM is not in progress".into()))
             }
             MsmPhase::Sum(mut sums) => {
-                if sums.absorb_next(&input, context.control)? {
+                let control = context.control;
+                if sums.absorb_next(&input, control)? || !sums.is_almost_done(control)? {
                     self.phase = MsmPhase::Sum(sums);
                     return Ok(None);
                 }
@@ -96,12 +97,13 @@ impl StepInPieces for MsmInPieces {
             }
             MsmPhase::Check(mut check, computed) => {
                 let begun = Instant::now();
-                if check.absorb_next(&input, context.control)? {
+                let control = context.control;
+                if check.absorb_next(&input, control)? || !check.is_almost_done(control)? {
                     self.phase = MsmPhase::Check(check, computed);
                     self.verify_time += begun.elapsed();
                     return Ok(None);
                 }
-                let is_right = check.verifies(&computed.sums, context.control)?;
+                let is_right = check.verifies(&computed.sums, control)?;
                 self.verify_time += begun.elapsed();
                 if is_right { Ok(Some(self.done(computed))) } else { Err(Error::Corrupt) }
             }

@@ -82,6 +82,11 @@ impl RowSums {
         Ok(self.next < self.rows * row_length)
     }
 
+    /// Like [`MsmRun::is_almost_done`].
+    pub fn is_almost_done(&mut self, control: &JobControl) -> Result<bool> {
+        self.run.is_almost_done(control)
+    }
+
     /// Keeps its memory until it is dropped.
     pub fn finish(&mut self) -> Result<ComputedMsm> {
         self.run.finish()
@@ -110,6 +115,11 @@ impl CombinedSums {
         }
         self.next = piece.end;
         Ok(self.next < self.pieces.row_length)
+    }
+
+    /// Like [`MsmRun::is_almost_done`].
+    pub fn is_almost_done(&mut self, control: &JobControl) -> Result<bool> {
+        self.run.is_almost_done(control)
     }
 
     /// Whether `value` is right.

@@ -2,17 +2,24 @@
 //! later pieces are received.
 
 mod device_state;
+mod long_passes;
 mod pass_schedule;
 mod receive_schedule;
 mod resident_scalars;
 
-use std::{mem, ops::Range, sync::Arc, time::Instant};
+use std::{
+    mem,
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tracing::{debug, debug_span, field, field::Empty};
 use zeroize::Zeroizing;
 
 use self::{
     device_state::{MsmDeviceState, ScalarMemory, SumMemory, UndecodedScalars, too_many_scalars},
+    long_passes::{LongPasses, is_long},
     pass_schedule::{PassSchedule, PendingPasses},
 };
 use super::{
@@ -41,6 +48,9 @@ const TIMED_SCALARS_MIN: u64 = 1 << 17;
 /// less time than waking another thread (`benches/experiments/transport.md`).
 const WIPED_AT_ONCE_MAX: u64 = 64 << 10;
 
+/// A job that yields waits for the device for this long before others may run.
+const YIELD_INTERVAL: Duration = Duration::from_millis(1);
+
 #[derive(Clone)]
 pub struct GpuMsm(Arc<GpuMsmInner>);
 
@@ -53,6 +63,7 @@ struct GpuMsmInner {
     policy: Arc<GpuPolicy>,
     /// Runs all passes of all jobs in order: each pass fills the device.
     compute: Stream,
+    long_passes: LongPasses,
     /// Wipes staged scalars.
     wiper: Wiper,
 }
@@ -73,6 +84,7 @@ impl GpuMsm {
             cache: ResidentCache::load(gpu)?,
             policy,
             compute: Stream::new(context).map_err(failed)?,
+            long_passes: LongPasses::default(),
             wiper: Wiper::default(),
         })))
     }
@@ -137,7 +149,11 @@ impl GpuMsmInner {
             Ok(events)
         })?;
         state.launched += 1;
-        state.previous_pass = state.last_pass.replace(stream.record()?);
+        let end = stream.record()?;
+        if is_long(plan) {
+            self.long_passes.record(end.clone());
+        }
+        state.previous_pass = state.last_pass.replace(end);
         state.stage_events.extend(stage_events);
         Ok(())
     }
@@ -234,21 +250,25 @@ impl GpuMsmRun {
         &mut self,
         scalars: Range<usize>,
         undecoded: Option<UndecodedScalars>,
+        yields: bool,
     ) -> Result<()> {
         if let (Some(state), Some(undecoded)) = (&mut self.device_state, undecoded) {
             state.record_upload(undecoded);
         }
         self.received.insert(scalars.start as u64..scalars.end as u64);
-        self.launch_due_passes()
+        self.launch_due_passes(yields)
     }
 
-    fn launch_due_passes(&mut self) -> Result<()> {
+    /// Launches passes that are due: short ones, and few at a time, if the job yields.
+    fn launch_due_passes(&mut self, yields: bool) -> Result<()> {
         let n = self.bases.len();
         let Some(state) = &mut self.device_state else { return Ok(()) };
         loop {
             let (last, previous) = (&state.last_pass, &state.previous_pass);
             let pending = || PendingPasses::of(last.as_ref(), previous.as_ref());
-            let next = state.passes.next(&state.plan, &self.received, Instant::now(), pending);
+            let yielding = yields.then(|| self.gpu_msm.long_passes.pending());
+            let (plan, now) = (&state.plan, Instant::now());
+            let next = state.passes.next(plan, &self.received, now, pending, yielding);
             let Some(pass) = next else { return Ok(()) };
             self.gpu_msm.launch(state, &pass, n as u32)?;
         }
@@ -279,10 +299,10 @@ impl MsmRun for GpuMsmRun {
             let undecoded = UndecodedScalars { first, count, rule };
             if state.passes.measures_sender() {
                 copier.upload(lane, to, source, 0, control, || Ok(()))?;
-                return self.receive(all, Some(undecoded));
+                return self.receive(all, Some(undecoded), control.yields());
             }
             // The passes wait for the copies on the device.
-            let launch = || self.receive(all, Some(undecoded));
+            let launch = || self.receive(all, Some(undecoded), control.yields());
             return copier.upload(lane, to, source, 0, control, launch);
         }
         // Narrow scalars are expanded from a temporary lease, at once, to free it early.
@@ -290,7 +310,7 @@ impl MsmRun for GpuMsmRun {
         let from = narrow.all().slice(0, scalars.bytes()).ok_or_else(too_many_scalars)?;
         copier.upload(lane, from, source, 0, control, || Ok(()))?;
         gpu_msm.codec.decode(&stream, rule, from, to, state.results.refused_word(first)?)?;
-        self.receive(all, None)
+        self.receive(all, None, control.yields())
     }
 
     fn absorbs_adjacent_vectors(&self) -> bool {
@@ -305,6 +325,26 @@ impl MsmRun for GpuMsmRun {
         gpu_msm.copier.0.install(is_intact)
     }
 
+    fn is_almost_done(&mut self, control: &JobControl) -> Result<bool> {
+        if !control.yields() {
+            return Ok(true);
+        }
+        control.check()?;
+        self.prepare(control)?;
+        self.launch_due_passes(true)?;
+        let state = self.device_state.as_ref().ok_or_else(not_prepared)?;
+        let is_launched = state.passes.is_empty(&state.plan);
+        let awaited = match is_launched {
+            true => state.last_pass.clone(),
+            false => self.gpu_msm.long_passes.previous_end(),
+        };
+        let is_reached = match awaited {
+            Some(end) => end.wait_at_most(YIELD_INTERVAL)?,
+            None => true,
+        };
+        Ok(is_launched && is_reached)
+    }
+
     fn finish(&mut self) -> Result<ComputedMsm> {
         let span = debug_span!(
             "msm_finish",
@@ -315,7 +355,7 @@ impl MsmRun for GpuMsmRun {
         )
         .entered();
         self.prepare(&JobControl::default())?;
-        self.launch_due_passes()?;
+        self.launch_due_passes(false)?;
         let gpu_msm = &self.gpu_msm;
         let state = self.device_state.as_mut().ok_or_else(not_prepared)?;
         if !state.passes.is_empty(&state.plan) {

@@ -3,7 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::receive_schedule::ReceiveProgress;
+use super::{
+    long_passes::{is_long, yielding_pass_ns},
+    receive_schedule::ReceiveProgress,
+};
 use crate::{
     buffer::RangeSet,
     curve::Group,
@@ -89,14 +92,19 @@ impl PassSchedule {
         matches!(self, Self::Received(_))
     }
 
-    /// The next pass, if it is due. `received` scalars are numbered across all vectors.
+    /// The next pass, if it is due. `received` scalars are numbered across all vectors. A job that
+    /// yields states the pending passes of all long MSMs in `yielding`.
     pub fn next(
         &mut self,
         plan: &MsmPassPlan,
         received: &RangeSet,
         now: Instant,
         pending: impl FnOnce() -> PendingPasses,
+        yielding: Option<PendingPasses>,
     ) -> Option<MsmPass> {
+        if yielding == Some(PendingPasses::Several) && is_long(plan) {
+            return None;
+        }
         match self {
             Self::Planned(passes) => {
                 // A pass over several vectors includes all of their points.
@@ -104,7 +112,7 @@ impl PassSchedule {
                 let first = last.first_scalar(plan.job().n);
                 received.contains(&(first..first + last.scalars())).then(|| passes.pop()).flatten()
             }
-            Self::Received(passes) => passes.next(plan, received, now, pending),
+            Self::Received(passes) => passes.next(plan, received, now, pending, yielding.is_some()),
         }
     }
 
@@ -123,6 +131,7 @@ impl ReceivedPasses {
         received: &RangeSet,
         now: Instant,
         pending: impl FnOnce() -> PendingPasses,
+        yields: bool,
     ) -> Option<MsmPass> {
         let (job, windows) = (plan.job(), plan.windows());
         let n = job.n;
@@ -152,12 +161,18 @@ impl ReceivedPasses {
             whole_ns: job.model_ns(windows, plan.limits()),
             overhead_ns: plan.pass_cost_scale() * (PASS_NS + bucket_ns(job.group) * buckets),
         };
+        let short_pass = match yields {
+            true => progress.points_in(yielding_pass_ns(plan)),
+            false => n,
+        };
         // At most one pass waits behind the running one, since other jobs may use the device.
-        if !progress.is_due() || end < n && pending == PendingPasses::Several {
+        let is_due = || progress.is_due() && (end == n || pending != PendingPasses::Several);
+        if end - self.launched < short_pass && !is_due() {
             return None;
         }
-        self.busy_until =
-            idle_at + Duration::from_nanos((progress.pass_ns() + progress.overhead_ns) as u64);
+        let end = end.min(self.launched.saturating_add(short_pass));
+        let pass_ns = progress.whole_ns * f64::from(end - self.launched) / f64::from(n);
+        self.busy_until = idle_at + Duration::from_nanos((pass_ns + progress.overhead_ns) as u64);
         let pass = plan.pass_over(self.launched..end);
         self.launched = end;
         Some(pass)
@@ -213,7 +228,8 @@ mod tests {
             for i in eighths {
                 self.received.insert(i * eighth..(i + 1) * eighth);
             }
-            self.passes.next(&self.plan, &self.received, self.begun + ms * MS, || pending)
+            let now = self.begun + ms * MS;
+            self.passes.next(&self.plan, &self.received, now, || pending, None)
         }
     }
 
@@ -272,6 +288,30 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_yields_launches_short_passes() {
+        let mut case = ScheduleCase::new(4 * N, 1);
+        case.received.insert(0..u64::from(4 * N));
+        let whole_ns = case.plan.job().model_ns(case.plan.windows(), case.plan.limits());
+        let short = yielding_pass_ns(&case.plan) / whole_ns * f64::from(4 * N);
+        let mut next = |of_all| {
+            let now = case.begun + MS;
+            let pending = || PendingPasses::Idle;
+            let pass = case.passes.next(&case.plan, &case.received, now, pending, Some(of_all));
+            pass.map(|pass| pass.points)
+        };
+        assert_eq!(next(PendingPasses::Several), None, "others are pending");
+        let first = next(PendingPasses::One).expect("one may wait behind another");
+        assert_eq!(first, 0..short as u32);
+        assert_eq!(next(PendingPasses::Several), None);
+        let (mut end, mut passes) = (first.end, 1);
+        while let Some(pass) = next(PendingPasses::Idle) {
+            assert!(pass.start == end && pass.len() as f64 <= short, "{pass:?}");
+            (end, passes) = (pass.end, passes + 1);
+        }
+        assert_eq!((end, passes), (4 * N, (f64::from(4 * N) / short).ceil() as u32));
+    }
+
+    #[test]
     fn few_scalars_and_several_vectors_follow_the_plan() {
         let streamed_min = SplitThresholds::default().streamed_scalars_min;
         for (n, vectors) in [(streamed_min - 1, 1), (streamed_min, 2)] {
@@ -281,7 +321,7 @@ mod tests {
             let mut taken = Vec::new();
             let mut next = |received: &RangeSet| {
                 while let Some(pass) =
-                    passes.next(&plan, received, begun + MS, || PendingPasses::Idle)
+                    passes.next(&plan, received, begun + MS, || PendingPasses::Idle, None)
                 {
                     taken.push(pass);
                 }

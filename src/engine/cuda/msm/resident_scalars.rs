@@ -53,7 +53,7 @@ impl GpuMsm {
         gpu_msm.codec.decode(stream, rule, from, to, refused)?;
         gpu_msm.compute.wait_event(&stream.record()?)?;
         run.received.insert(0..count as u64);
-        run.launch_due_passes()?;
+        run.launch_due_passes(false)?;
         Ok(Box::new(run))
     }
 }

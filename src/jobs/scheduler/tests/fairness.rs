@@ -125,6 +125,22 @@ fn owner(tenant: u32, weight: u32) -> JobOwner {
 }
 
 /// How many of `names` are `name`.
+#[test]
+fn a_long_job_yields_while_another_tenant_has_short_ones() {
+    let mut queue = JobQueue::default();
+    let (log, now) = (JobLog::open(), Instant::now());
+    let owner = |id| JobOwner { tenant: TenantId(id), ..JobOwner::default() };
+    let mut yields = |number, tenant, pieces| {
+        let work = log.job('j', pieces);
+        queue.enqueue(ScheduledJob { owner: owner(tenant), ..job(number, work, None, now) }, now);
+        queue.pick(now).expect("a job is queued").job.control.yields()
+    };
+    assert!(!yields(1, 1, 9), "alone");
+    assert!(!yields(2, 1, 1), "short jobs of its own tenant");
+    assert!(yields(3, 2, 9), "a short job of tenant 1 was just there");
+    assert!(!yields(4, 1, 9), "tenant 2 has long jobs only");
+}
+
 fn count(names: &str, name: char) -> usize {
     names.chars().filter(|other| *other == name).count()
 }

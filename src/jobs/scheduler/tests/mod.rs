@@ -223,7 +223,8 @@ async fn dropping_the_ticket_or_passing_the_deadline_frees_a_parked_job() {
     fixture.freed(2).await;
 }
 
-/// Logs its name at each piece; spins in the first one until the log is open.
+/// Logs its name at each piece; spins in the first one until the log is open. Short if one piece is
+/// left.
 struct LoggedJob {
     name: char,
     pieces: usize,
@@ -251,6 +252,10 @@ impl JobWork for LoggedJob {
 
     fn is_ready(&self) -> bool {
         true
+    }
+
+    fn is_short(&self) -> bool {
+        self.pieces == 1
     }
 
     fn step(&mut self, _: &JobControl) -> Result<Option<()>> {

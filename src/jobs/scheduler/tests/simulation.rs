@@ -52,6 +52,10 @@ impl super::super::queue::RunnableJob for SimulatedJob {
         self.state.is_ready.load(Ordering::SeqCst)
     }
 
+    fn is_short(&self) -> bool {
+        self.pieces == 1
+    }
+
     fn is_computed(&self) -> bool {
         false
     }

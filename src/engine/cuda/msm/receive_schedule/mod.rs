@@ -41,6 +41,11 @@ impl ReceiveProgress {
         self.whole_ns * f64::from(self.received - self.launched) / f64::from(self.n)
     }
 
+    /// The number of points of a pass of this duration, overhead excluded; at least 1.
+    pub fn points_in(&self, pass_ns: f64) -> u32 {
+        ((pass_ns / self.whole_ns * f64::from(self.n)) as u32).max(1)
+    }
+
     /// Whether to launch that pass now.
     pub fn is_due(&self) -> bool {
         let Self { n, launched, received, elapsed_ns, busy_ns, overhead_ns, .. } = *self;
