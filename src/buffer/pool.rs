@@ -5,7 +5,7 @@ use std::{any::Any, ops::Range, sync::Arc};
 
 use parking_lot::Mutex;
 
-use super::{RangeSet, Wiper, quota::RETRY_AFTER};
+use super::{RETRY_AFTER, RangeSet, Wiper};
 use crate::{
     error::{Error, Limit, Result},
     region::SharedMemory,

@@ -11,7 +11,7 @@ use std::{
 use crate::error::{Error, Limit, Result};
 
 /// When to retry on a full server: about the duration of a medium job.
-pub(super) const RETRY_AFTER: Duration = Duration::from_millis(250);
+pub const RETRY_AFTER: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub struct Quota {

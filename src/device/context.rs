@@ -104,6 +104,11 @@ impl DeviceContext {
         &self.0.driver
     }
 
+    /// The time limit for one piece of work.
+    pub fn timeout(&self) -> Duration {
+        self.0.timeout
+    }
+
     /// Begins a wait for work on the device.
     pub fn begin_wait(&self) -> DeviceWait<'_> {
         let others = self.0.waits.fetch_add(1, Ordering::AcqRel);

@@ -185,7 +185,9 @@ impl Event {
         wait_until(&self.0.context, || self.is_reached())
     }
 
-    /// Blocks until the work before it is done, but at most about `limit`. Whether it is done.
+    /// Blocks until the work before it is done, but at most about `limit`. Returns whether it is
+    /// done. Does not notice a device that hangs: a caller that repeats the wait for longer than
+    /// [`DeviceContext::timeout`] must call [`Event::synchronize`].
     pub fn wait_at_most(&self, limit: Duration) -> Result<bool, DeviceFault> {
         let start = Instant::now();
         while !self.is_reached()? {

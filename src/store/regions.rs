@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
-    buffer::{Quota, QuotaPermit, SharedRegion},
+    buffer::{Quota, QuotaPermit, RETRY_AFTER, SharedRegion},
     error::{Error, Limit, Result},
     tenant::Tenant,
     wire::decode::RegionId,
@@ -17,6 +17,9 @@ use crate::{
 
 /// The maximum number of regions. Each uses two descriptors: its memory and its connection.
 const REGIONS_MAX: u64 = 256;
+
+/// The maximum number of one user's regions, so that others can have some.
+const USER_REGIONS_MAX: usize = 192;
 
 /// How long a region waits for its client to map it.
 const UNMAPPED_TTL: Duration = Duration::from_secs(10);
@@ -52,10 +55,14 @@ impl Regions {
         self.bytes.used()
     }
 
-    /// Permits for one more region of a tenant.
+    /// Permits for one more region of a tenant and a user.
     ///
     /// Errors: `Exhausted`.
-    pub fn admit(&self, tenant: &Tenant, bytes: u64) -> Result<Vec<QuotaPermit>> {
+    pub fn admit(&self, tenant: &Tenant, user: u32, bytes: u64) -> Result<Vec<QuotaPermit>> {
+        let of_user = self.open.lock().values().filter(|region| region.user == user).count();
+        if of_user >= USER_REGIONS_MAX {
+            return Err(Error::Exhausted { limit: Limit::Regions, retry_after: Some(RETRY_AFTER) });
+        }
         let of_server = [self.bytes.acquire(bytes)?, self.slots.acquire(1)?];
         Ok(of_server.into_iter().chain([tenant.region_bytes.acquire(bytes)?]).collect())
     }
@@ -126,7 +133,7 @@ mod tests {
     }
 
     fn add(regions: &Regions) -> (RegionId, RegionToken) {
-        let permits = regions.admit(&tenant(u64::MAX), REGION_ALIGNMENT).unwrap();
+        let permits = regions.admit(&tenant(u64::MAX), USER, REGION_ALIGNMENT).unwrap();
         let memory = Arc::new(SharedMemory::create(REGION_ALIGNMENT as usize).unwrap());
         regions.add(SharedRegion::new(memory, None, permits, Wiper::default()), USER).unwrap()
     }
@@ -154,7 +161,7 @@ mod tests {
     fn a_closed_region_counts_until_its_last_job_has_ended() {
         let regions = regions();
         let ((first, token), _second) = (add(&regions), add(&regions));
-        assert!(regions.admit(&tenant(u64::MAX), 1).is_err());
+        assert!(regions.admit(&tenant(u64::MAX), USER, 1).is_err());
         let job = regions.grant(first, &token, USER).unwrap();
         regions.close(first);
         assert!(regions.get(first, USER).is_err());
@@ -172,11 +179,21 @@ mod tests {
     fn a_tenant_has_its_own_limit() {
         let regions = regions();
         let tenant = tenant(10);
-        let _permits = regions.admit(&tenant, 6).unwrap();
+        let _permits = regions.admit(&tenant, USER, 6).unwrap();
         let expected = Limit::Tenant(TenantLimit::RegionBytes);
-        let refused = regions.admit(&tenant, 5).unwrap_err();
+        let refused = regions.admit(&tenant, USER, 5).unwrap_err();
         assert!(matches!(refused, Error::Exhausted { limit, .. } if limit == expected));
-        assert!(regions.admit(&tenant, 4).is_ok());
+        assert!(regions.admit(&tenant, USER, 4).is_ok());
+    }
+
+    #[test]
+    fn a_user_leaves_regions_to_others() {
+        let regions = Regions::new(REGIONS_MAX * REGION_ALIGNMENT);
+        let _own: Vec<_> = (0..USER_REGIONS_MAX).map(|_| add(&regions)).collect();
+        let tenant = tenant(u64::MAX);
+        let refused = regions.admit(&tenant, USER, 1).unwrap_err();
+        assert!(matches!(refused, Error::Exhausted { limit: Limit::Regions, .. }), "{refused}");
+        assert!(regions.admit(&tenant, USER + 1, 1).is_ok());
     }
 
     #[test]

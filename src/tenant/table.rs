@@ -158,11 +158,12 @@ mod tests {
             let names = (from..TENANTS_MAX).map(|number| number.to_string());
             names.map(|name| tenants.find(Some(&name), "").unwrap()).collect::<Vec<_>>()
         };
+        let named = ["a", "b"].map(|name| tenants.find(Some(name), "").unwrap());
         let calling = fill(3);
         assert_eq!(id(Some("one-more")), Err(Error::TenantUnknown));
         assert_eq!(id(Some("b")), Ok(TenantId(2)));
         let stored = calling[0].store_bytes.acquire(1).unwrap();
-        drop(calling);
+        drop((named, calling));
         assert_eq!(id(Some("one-more")), Ok(TenantId(TENANTS_MAX as u32)));
         assert_eq!(id(Some("3")), Ok(TenantId(3)), "it stores something");
         assert_eq!(id(Some("4")), Ok(TenantId(TENANTS_MAX as u32 + 1)), "it was forgotten");

@@ -3,6 +3,7 @@
 #![cfg(all(feature = "client", feature = "server"))]
 
 mod callers;
+mod set_ups;
 #[path = "../common/tls_files.rs"]
 mod tls_files;
 

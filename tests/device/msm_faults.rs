@@ -181,3 +181,20 @@ fn an_expired_deadline_stops_an_msm() {
         case.run_whole(&engine, &object, &JobControl::default()).unwrap();
     }
 }
+
+#[test]
+fn a_hang_is_noticed_while_the_job_yields() {
+    on_emulated_driver(Duration::from_secs(2), |rig| {
+        let engine = engine(rig);
+        let case = MsmCase::<G1Affine>::new(45, 1, ScalarEncoding::Canonical);
+        let object = case.object();
+        case.run_whole(&engine, &object, &JobControl::default()).unwrap();
+        let yielding = JobControl::default();
+        yielding.set_yielding(true);
+        // The first pass of the MSM, after its scalars were decoded.
+        control::fault("cuLaunchKernel:3:hang");
+        let lost = case.run_whole(&engine, &object, &yielding).unwrap_err();
+        assert_eq!(lost, Error::DeviceLost);
+        assert!(!rig.gpu.context().is_alive());
+    });
+}

@@ -1,8 +1,8 @@
 //! Limits of tenants, with one tenant whose file sets them: requests above them are refused.
 
-use std::{fs, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
-use capstan::{server::ServerSettings, wire::v1};
+use capstan::{curve::G1Affine, server::ServerSettings, wire::v1};
 use tempfile::TempDir;
 use tonic::{Code, Request, Status, transport::Endpoint};
 
@@ -18,9 +18,15 @@ use crate::{
 /// A world whose callers are tenants with these limits. The file lives as long as the folder.
 async fn world_with(limits: &str) -> (World, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
+    let file = limit(&folder, limits);
+    (World::new(ServerSettings { tenants: Some(file), ..settings() }).await, folder)
+}
+
+/// Writes the file of tenants.
+fn limit(folder: &TempDir, limits: &str) -> PathBuf {
     let file = folder.path().join("tenants.toml");
     fs::write(&file, format!("[tenants.default]\n{limits}\n")).expect("a file");
-    (World::new(ServerSettings { tenants: Some(file), ..settings() }).await, folder)
+    file
 }
 
 fn assert_over_quota(status: &Status, limit: &str, again: bool) {
@@ -68,15 +74,37 @@ async fn jobs_and_connections_of_a_tenant_are_limited() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn modelled_device_time_of_a_tenant_is_limited() {
-    let (world, _folder) = world_with("device_seconds_per_minute = 0.001").await;
+    let (world, folder) = world_with("").await;
+    // Now: the world has put bases, which takes longer.
+    limit(&folder, "device_seconds_per_minute = 0.001");
     let mut refused = None;
-    for _ in 0..10_000 {
+    for _ in 0..100_000 {
         if let Err(status) = Call::Msm(world.good_msm().0).send(&world.channel).await {
             refused = Some(status);
             break;
         }
     }
-    let refused = refused.expect("ten thousand MSMs take longer than a millisecond");
+    let refused = refused.expect("the file was read again, and MSMs take longer");
+    assert_over_quota(&refused, "device_seconds_per_minute", true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uploads_of_bases_use_up_the_device_time_of_a_tenant() {
+    let (world, _folder) = world_with("device_seconds_per_minute = 0.5").await;
+    let points = messages::points::<G1Affine>(4096);
+    let put = async |first: usize| {
+        let request = messages::put_points(&points[first..]);
+        Call::Put(request).send(&world.channel).await
+    };
+    let mut refused = None;
+    for first in 0..1000 {
+        // Other points each time: the server checks no points that the tenant has put.
+        if let Err(status) = put(first).await {
+            refused = Some(status);
+            break;
+        }
+    }
+    let refused = refused.expect("a thousand uploads take longer than half a second");
     assert_over_quota(&refused, "device_seconds_per_minute", true);
 }
 

@@ -233,6 +233,7 @@ impl GpuMsmRun {
             launched: 0,
             last_pass: None,
             previous_pass: None,
+            awaited_since: None,
             stage_events: Vec::new(),
             names: ElementNames { field: "", first: 0 },
             scalars: Arc::new(ScalarMemory(scalars)),
@@ -332,16 +333,25 @@ impl MsmRun for GpuMsmRun {
         control.check()?;
         self.prepare(control)?;
         self.launch_due_passes(true)?;
-        let state = self.device_state.as_ref().ok_or_else(not_prepared)?;
+        let state = self.device_state.as_mut().ok_or_else(not_prepared)?;
         let is_launched = state.passes.is_empty(&state.plan);
         let awaited = match is_launched {
             true => state.last_pass.clone(),
             false => self.gpu_msm.long_passes.previous_end(),
         };
+        let since = *state.awaited_since.get_or_insert_with(Instant::now);
         let is_reached = match awaited {
+            // This wait fails if the device hangs.
+            Some(end) if since.elapsed() > self.gpu_msm.gpu.context().timeout() => {
+                end.synchronize()?;
+                true
+            }
             Some(end) => end.wait_at_most(YIELD_INTERVAL)?,
             None => true,
         };
+        if is_reached {
+            state.awaited_since = None;
+        }
         Ok(is_launched && is_reached)
     }
 
