@@ -4,14 +4,28 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::pass_schedule::PendingPasses;
-use crate::{device::Event, msm::MsmPassPlan};
+use crate::{
+    device::{DeviceFault, Event},
+    msm::MsmPassPlan,
+};
 
 /// A pass of a job that yields takes at most this long by the planner's model. Each pass has an
 /// overhead of two thirds of a millisecond (`benches/experiments/tenants.md`).
 const YIELDING_PASS: Duration = Duration::from_micros(2500);
 
-/// The same in nanoseconds, for this plan: less if tests lower the smallest MSM that is split.
+/// Which passes of a long MSM may be launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PassLimit {
+    /// All that are due: the job does not yield.
+    Unlimited,
+    /// One short pass.
+    Short,
+    /// None, since another one is pending.
+    Nothing,
+}
+
+/// The longest pass of a job that yields, in nanoseconds of the planner's model: less if tests lower
+/// the smallest MSM that is split.
 pub fn yielding_pass_ns(plan: &MsmPassPlan) -> f64 {
     plan.pass_cost_scale() * YIELDING_PASS.as_nanos() as f64
 }
@@ -21,30 +35,28 @@ pub fn is_long(plan: &MsmPassPlan) -> bool {
     plan.job().model_ns(plan.windows(), plan.limits()) > yielding_pass_ns(plan)
 }
 
-/// The ends of the last two passes of long MSMs, of all jobs.
+/// The end of the last pass of a long MSM, of any job.
 #[derive(Default)]
-pub struct LongPasses(Mutex<LastPasses>);
-
-#[derive(Default)]
-struct LastPasses {
-    last: Option<Event>,
-    previous: Option<Event>,
-}
+pub struct LongPasses(Mutex<Option<Event>>);
 
 impl LongPasses {
-    /// Adds the end of a pass that has just been launched.
+    /// Notes the end of a pass that has just been launched.
     pub fn record(&self, end: Event) {
-        let mut passes = self.0.lock();
-        passes.previous = passes.last.replace(end);
+        *self.0.lock() = Some(end);
     }
 
-    pub fn pending(&self) -> PendingPasses {
-        let passes = self.0.lock();
-        PendingPasses::of(passes.last.as_ref(), passes.previous.as_ref())
+    pub fn last_end(&self) -> Option<Event> {
+        self.0.lock().clone()
     }
 
-    /// The end of the pass before the last one: when it is reached, one is pending at most.
-    pub fn previous_end(&self) -> Option<Event> {
-        self.0.lock().previous.clone()
+    /// What a job may launch now.
+    pub fn limit(&self, yields: bool) -> Result<PassLimit, DeviceFault> {
+        if !yields {
+            return Ok(PassLimit::Unlimited);
+        }
+        match self.last_end() {
+            Some(end) if !end.is_reached()? => Ok(PassLimit::Nothing),
+            _ => Ok(PassLimit::Short),
+        }
     }
 }

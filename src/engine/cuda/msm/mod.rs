@@ -267,9 +267,9 @@ impl GpuMsmRun {
         loop {
             let (last, previous) = (&state.last_pass, &state.previous_pass);
             let pending = || PendingPasses::of(last.as_ref(), previous.as_ref());
-            let yielding = yields.then(|| self.gpu_msm.long_passes.pending());
+            let limit = self.gpu_msm.long_passes.limit(yields)?;
             let (plan, now) = (&state.plan, Instant::now());
-            let next = state.passes.next(plan, &self.received, now, pending, yielding);
+            let next = state.passes.next(plan, &self.received, now, pending, limit);
             let Some(pass) = next else { return Ok(()) };
             self.gpu_msm.launch(state, &pass, n as u32)?;
         }
@@ -337,7 +337,7 @@ impl MsmRun for GpuMsmRun {
         let is_launched = state.passes.is_empty(&state.plan);
         let awaited = match is_launched {
             true => state.last_pass.clone(),
-            false => self.gpu_msm.long_passes.previous_end(),
+            false => self.gpu_msm.long_passes.last_end(),
         };
         let since = *state.awaited_since.get_or_insert_with(Instant::now);
         let is_reached = match awaited {
@@ -351,6 +351,8 @@ impl MsmRun for GpuMsmRun {
         };
         if is_reached {
             state.awaited_since = None;
+            // At once, so that the device is not idle while other jobs get the thread.
+            self.launch_due_passes(true)?;
         }
         Ok(is_launched && is_reached)
     }

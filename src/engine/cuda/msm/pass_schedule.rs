@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    long_passes::{is_long, yielding_pass_ns},
+    long_passes::{PassLimit, is_long, yielding_pass_ns},
     receive_schedule::ReceiveProgress,
 };
 use crate::{
@@ -92,17 +92,17 @@ impl PassSchedule {
         matches!(self, Self::Received(_))
     }
 
-    /// The next pass, if it is due. `received` scalars are numbered across all vectors. A job that
-    /// yields states the pending passes of all long MSMs in `yielding`.
+    /// The next pass, if it is due and `limit` allows it. `received` scalars are numbered across all
+    /// vectors.
     pub fn next(
         &mut self,
         plan: &MsmPassPlan,
         received: &RangeSet,
         now: Instant,
         pending: impl FnOnce() -> PendingPasses,
-        yielding: Option<PendingPasses>,
+        limit: PassLimit,
     ) -> Option<MsmPass> {
-        if yielding == Some(PendingPasses::Several) && is_long(plan) {
+        if limit == PassLimit::Nothing && is_long(plan) {
             return None;
         }
         match self {
@@ -112,7 +112,7 @@ impl PassSchedule {
                 let first = last.first_scalar(plan.job().n);
                 received.contains(&(first..first + last.scalars())).then(|| passes.pop()).flatten()
             }
-            Self::Received(passes) => passes.next(plan, received, now, pending, yielding.is_some()),
+            Self::Received(passes) => passes.next(plan, received, now, pending, limit),
         }
     }
 
@@ -131,7 +131,7 @@ impl ReceivedPasses {
         received: &RangeSet,
         now: Instant,
         pending: impl FnOnce() -> PendingPasses,
-        yields: bool,
+        limit: PassLimit,
     ) -> Option<MsmPass> {
         let (job, windows) = (plan.job(), plan.windows());
         let n = job.n;
@@ -161,16 +161,16 @@ impl ReceivedPasses {
             whole_ns: job.model_ns(windows, plan.limits()),
             overhead_ns: plan.pass_cost_scale() * (PASS_NS + bucket_ns(job.group) * buckets),
         };
-        let short_pass = match yields {
-            true => progress.points_in(yielding_pass_ns(plan)),
-            false => n,
+        let points_max = match limit {
+            PassLimit::Unlimited => n,
+            PassLimit::Short | PassLimit::Nothing => progress.points_in(yielding_pass_ns(plan)),
         };
         // At most one pass waits behind the running one, since other jobs may use the device.
         let is_due = || progress.is_due() && (end == n || pending != PendingPasses::Several);
-        if end - self.launched < short_pass && !is_due() {
+        if end - self.launched < points_max && !is_due() {
             return None;
         }
-        let end = end.min(self.launched.saturating_add(short_pass));
+        let end = end.min(self.launched.saturating_add(points_max));
         let pass_ns = progress.whole_ns * f64::from(end - self.launched) / f64::from(n);
         self.busy_until = idle_at + Duration::from_nanos((pass_ns + progress.overhead_ns) as u64);
         let pass = plan.pass_over(self.launched..end);
@@ -229,7 +229,7 @@ mod tests {
                 self.received.insert(i * eighth..(i + 1) * eighth);
             }
             let now = self.begun + ms * MS;
-            self.passes.next(&self.plan, &self.received, now, || pending, None)
+            self.passes.next(&self.plan, &self.received, now, || pending, PassLimit::Unlimited)
         }
     }
 
@@ -293,18 +293,15 @@ mod tests {
         case.received.insert(0..u64::from(4 * N));
         let whole_ns = case.plan.job().model_ns(case.plan.windows(), case.plan.limits());
         let short = yielding_pass_ns(&case.plan) / whole_ns * f64::from(4 * N);
-        let mut next = |of_all| {
-            let now = case.begun + MS;
-            let pending = || PendingPasses::Idle;
-            let pass = case.passes.next(&case.plan, &case.received, now, pending, Some(of_all));
+        let mut next = |limit| {
+            let (now, pending) = (case.begun + MS, || PendingPasses::Idle);
+            let pass = case.passes.next(&case.plan, &case.received, now, pending, limit);
             pass.map(|pass| pass.points)
         };
-        assert_eq!(next(PendingPasses::Several), None, "others are pending");
-        let first = next(PendingPasses::One).expect("one may wait behind another");
-        assert_eq!(first, 0..short as u32);
-        assert_eq!(next(PendingPasses::Several), None);
-        let (mut end, mut passes) = (first.end, 1);
-        while let Some(pass) = next(PendingPasses::Idle) {
+        let (mut end, mut passes) = (0, 0);
+        loop {
+            assert_eq!(next(PassLimit::Nothing), None);
+            let Some(pass) = next(PassLimit::Short) else { break };
             assert!(pass.start == end && pass.len() as f64 <= short, "{pass:?}");
             (end, passes) = (pass.end, passes + 1);
         }
@@ -320,9 +317,13 @@ mod tests {
             received.insert(0..u64::from(n) * u64::from(vectors) - 1);
             let mut taken = Vec::new();
             let mut next = |received: &RangeSet| {
-                while let Some(pass) =
-                    passes.next(&plan, received, begun + MS, || PendingPasses::Idle, None)
-                {
+                while let Some(pass) = passes.next(
+                    &plan,
+                    received,
+                    begun + MS,
+                    || PendingPasses::Idle,
+                    PassLimit::Unlimited,
+                ) {
                     taken.push(pass);
                 }
                 passes.is_empty(&plan)
