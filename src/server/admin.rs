@@ -40,6 +40,7 @@ impl Admin for AdminService {
         call::run(&self.state, "drain", request, async |call, request| {
             let state = &call.state;
             if call.caller.uid().is_none() && !state.settings.admin_over_tcp {
+                call.audit(AuditAction::RefusedAdmin, format_args!("drain"));
                 return Err(Error::AdminOnly.into());
             }
             let grace = match request.grace_ms {

@@ -10,6 +10,7 @@ use tonic::{Request, Response, Status};
 use tracing::{Instrument, debug_span};
 
 use super::{
+    call_origin::CallOrigin,
     call_record::{CallName, CallRecord},
     connection::Peer,
     priority,
@@ -25,7 +26,7 @@ use crate::{
         AdmissionPermit, AdmittedJob, Budget, JobOwner, JobPermit, JobPriority, JobTicket,
         JobWaker, JobWork, admit,
     },
-    telemetry::{self, AuditAction, AuditEvent},
+    telemetry::{self, AuditAction},
     tenant::Tenant,
     wire::decode::{ObjectId, VectorUploadHeader},
 };
@@ -111,16 +112,19 @@ impl CallContext {
         CallName { caller: self.caller.subject.clone(), request_id: self.request_id.id.clone() }
     }
 
+    /// Who makes the call, for the audit log.
+    pub fn origin(&self) -> CallOrigin {
+        CallOrigin {
+            caller: self.caller.subject.clone(),
+            tenant: self.tenant.clone(),
+            request_id: self.request_id.id.clone(),
+            remote: self.peer.remote,
+        }
+    }
+
     /// Writes to the audit log what the caller does to `object`.
     pub fn audit(&self, action: AuditAction, object: fmt::Arguments<'_>) {
-        telemetry::audit(&AuditEvent {
-            action,
-            caller: &self.caller.subject,
-            tenant: self.tenant.name.as_str(),
-            request_id: &self.request_id.id,
-            remote: self.peer.remote,
-            object,
-        });
+        self.origin().audit(action, object);
     }
 
     /// Writes to the audit log that the caller uses stored bases.

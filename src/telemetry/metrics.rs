@@ -65,6 +65,8 @@ metrics! {
     DEVICE_POWER_WATTS Gauge "capstan_device_power_watts" "power draw of a GPU",
     DEVICE_ECC_UNCORRECTED Gauge "capstan_device_ecc_uncorrected"
         "uncorrected memory errors of a GPU",
+    AUDIT_LOST_TOTAL Counter "capstan_audit_lost_total"
+        "lines of the audit log that could not be written",
     BUILD_INFO Gauge "capstan_build_info" "always 1; the labels describe what is running",
 }
 
@@ -218,6 +220,10 @@ pub(crate) fn connections(open: u64) {
     gauge!(CONNECTIONS).set(open as f64);
 }
 
+pub(super) fn count_lost_audit_line() {
+    counter!(AUDIT_LOST_TOTAL).increment(1);
+}
+
 /// Sets the numbers of GPUs that are used, whose worker is being replaced, and that were requested
 /// but are left out.
 pub fn devices(used: usize, restarting: usize, left_out: usize) {
@@ -318,6 +324,7 @@ mod tests {
         payload_memory(2, 1, 3);
         stored(3, 1);
         connections(4);
+        count_lost_audit_line();
         devices(2, 0, 1);
         count_device_fault("fatal");
         #[cfg(feature = "cuda")]

@@ -1,4 +1,4 @@
-//! Sets up logs and metrics.
+//! Sets up logs, the audit log, and metrics.
 
 mod audit;
 mod http;
@@ -14,6 +14,7 @@ use tracing_subscriber::{filter, util::TryInitError};
 pub(crate) use self::audit::{AuditAction, AuditEvent, audit, is_audited};
 pub(crate) use self::throttle::LogThrottle;
 pub use self::{
+    audit::{AuditLogGuard, install_audit_log, reopen_audit_log},
     http::ReadinessCheck,
     logs::{LogFormat, install_logs},
     metrics::*,

@@ -2,6 +2,7 @@
 
 #![cfg(all(feature = "client", feature = "server"))]
 
+mod audit;
 mod callers;
 #[path = "../common/tls_files.rs"]
 mod tls_files;

@@ -82,12 +82,14 @@ fn print_problems(problems: &[ConfigProblem]) -> ExitCode {
 
 /// Errors: the exit code; the cause is logged.
 fn run(config: Config) -> Result<(), u8> {
-    let audit_log = config.audit_log.as_deref();
-    let installed = telemetry::install_logs(config.log_format, &config.log_level, audit_log);
-    installed.map_err(|error| {
+    let refused = |error| {
         eprintln!("capstand: {error}");
         CONFIG
-    })?;
+    };
+    telemetry::install_logs(config.log_format, &config.log_level).map_err(refused)?;
+    let audit_log = config.audit_log.as_deref().map(telemetry::install_audit_log);
+    // Dropped last: it writes what the calls of this server have queued.
+    let _audit_log = audit_log.transpose().map_err(refused)?;
     panic::set_hook(Box::new(log_panic));
     disable_core_dumps();
     raise_file_limit(&config.server);
@@ -239,9 +241,10 @@ async fn handle_signals(mut signals: StopSignals, drainer: Drainer) {
     std::process::exit(INTERRUPTED);
 }
 
-/// Reads certificates, tokens and keys again on each SIGHUP.
+/// On each SIGHUP: reads certificates, tokens and keys again, and opens the audit log again.
 async fn handle_hangups(mut hangups: Signal, reloader: Reloader) {
     while hangups.recv().await.is_some() {
+        telemetry::reopen_audit_log();
         reloader.reload();
     }
 }
