@@ -63,6 +63,8 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
         listen: values.address("listen"),
         unix_socket: values.path("unix_socket"),
         unix_mode: values.integer("unix_mode"),
+        admin_socket: values.path("admin_socket"),
+        admin_mode: values.integer("admin_mode"),
         tls: tls(values),
         auth: AuthSettings {
             tokens: values.path("auth_tokens"),
@@ -147,6 +149,12 @@ fn check_relations(
         if server.listen.is_none() {
             refuse(name, "requires listen: Unix sockets have neither TLS nor tokens");
         }
+    }
+    if server.admin_socket.is_some() && server.admin_over_tcp {
+        refuse("admin_over_tcp", "must be false if there is an admin_socket");
+    }
+    if server.admin_socket.is_some() && server.admin_socket == server.unix_socket {
+        refuse("admin_socket", "is also the path of unix_socket: set another path");
     }
     let metrics = values.address("metrics_listen").filter(|metrics| metrics.port() != 0);
     if metrics.is_some() && metrics == server.listen {

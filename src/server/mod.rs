@@ -67,8 +67,8 @@ use tonic_health::ServingStatus;
 use tower::layer::layer_fn;
 
 use self::{
-    authenticate::AuthenticationService, deadline::DeadlineService, listen::Listeners,
-    request_id::RequestIdService, state::ServerState,
+    authenticate::AuthenticationService, connection::PeerOrigin, deadline::DeadlineService,
+    listen::Listeners, request_id::RequestIdService, state::ServerState,
 };
 
 /// Time for the last responses to leave their sockets: hyper can wait forever for a silent
@@ -158,6 +158,7 @@ impl Server {
             routes::report(&health, status).await;
             let mut servers = ServerTasks {
                 state: state.clone(),
+                admin_routes: routes::admin_routes(&state, health_service.clone()),
                 routes: routes::routes(&state, health_service)?,
                 running: JoinSet::new(),
             };
@@ -208,6 +209,7 @@ impl Server {
 struct ServerTasks {
     state: Arc<ServerState>,
     routes: Routes,
+    admin_routes: Routes,
     running: JoinSet<Result<(), tonic::transport::Error>>,
 }
 
@@ -231,25 +233,34 @@ impl ServerTasks {
         let state = self.state.clone();
         let deadlines = layer_fn(move |inner| DeadlineService { inner, state: state.clone() });
         let ids = layer_fn(|inner| RequestIdService { inner });
-        let router = || {
+        let router = |routes: &Routes| {
             let transport = transport.clone().layer(ids).layer(authentication.clone());
-            transport.layer(deadlines.clone()).add_routes(self.routes.clone())
+            transport.layer(deadlines.clone()).add_routes(routes.clone())
         };
         if let Some(listener) = listeners.tcp {
             let incoming = listen::tcp(listener, self.state.clone());
             if self.state.credentials.tls().is_some() {
                 let incoming = handshake::tls(incoming, self.state.clone());
-                let served = router().serve_with_incoming_shutdown(incoming, until_stopped());
+                let served =
+                    router(&self.routes).serve_with_incoming_shutdown(incoming, until_stopped());
                 self.running.spawn(served);
             } else {
-                let served = router().serve_with_incoming_shutdown(incoming, until_stopped());
+                let served =
+                    router(&self.routes).serve_with_incoming_shutdown(incoming, until_stopped());
                 self.running.spawn(served);
             }
         }
         if let Some(socket) = listeners.unix {
-            let incoming = listen::unix(socket, self.state.clone());
-            let served = router().serve_with_incoming_shutdown(incoming, until_stopped());
-            self.running.spawn(served);
+            let origin = |user| PeerOrigin::Unix { user };
+            let incoming = listen::unix(socket, self.state.clone(), origin);
+            let served = router(&self.routes);
+            self.running.spawn(served.serve_with_incoming_shutdown(incoming, until_stopped()));
+        }
+        if let Some(socket) = listeners.admin {
+            let origin = |user| PeerOrigin::Admin { user };
+            let incoming = listen::unix(socket, self.state.clone(), origin);
+            let served = router(&self.admin_routes);
+            self.running.spawn(served.serve_with_incoming_shutdown(incoming, until_stopped()));
         }
         Ok(stop)
     }

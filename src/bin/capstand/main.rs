@@ -37,8 +37,8 @@ const CONFIG: u8 = 78;
 /// Stopped by a second signal.
 const INTERRUPTED: i32 = 130;
 /// Open files other than connections and stored bases: listeners, the runtime's, connections for
-/// metrics, the sockets of workers, two for each of 256 regions, and 64 connections that ask for
-/// regions.
+/// metrics and of operators, the sockets of workers, two for each of 256 regions, and 64
+/// connections that ask for regions.
 const OTHER_FILES: u64 = 256 + 2 * 256 + 64;
 
 fn main() -> ExitCode {
@@ -180,10 +180,11 @@ async fn serve(
 }
 
 fn log_limits(settings: &ServerSettings) {
-    let ServerSettings { listen, unix_socket, data_dir, tls, .. } = settings;
+    let ServerSettings { listen, unix_socket, admin_socket, data_dir, tls, .. } = settings;
     info!(
         ?listen,
         ?unix_socket,
+        ?admin_socket,
         tls = tls.is_some(),
         authenticates = settings.authenticates(),
         ?data_dir,
