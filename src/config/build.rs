@@ -45,6 +45,7 @@ impl SettingValues {
             threads: self.integer("threads"),
             verify_threads: self.integer("verify_threads"),
             metrics_listen: self.address("metrics_listen"),
+            metrics_tls: self.flag("metrics_tls"),
             log_format: match self.text("log_format") {
                 "json" => LogFormat::Json,
                 _ => LogFormat::Human,
@@ -146,7 +147,8 @@ fn check_relations(
     }
     let of_tcp = ["tls_certificate", "auth_tokens", "auth_jwks"];
     for name in of_tcp.into_iter().filter(|name| values.path(name).is_some()) {
-        if server.listen.is_none() {
+        let is_for_metrics = name == "tls_certificate" && values.flag("metrics_tls");
+        if server.listen.is_none() && !is_for_metrics {
             refuse(name, "requires listen: Unix sockets have neither TLS nor tokens");
         }
     }
@@ -155,6 +157,9 @@ fn check_relations(
     }
     if server.admin_socket.is_some() && server.admin_socket == server.unix_socket {
         refuse("admin_socket", "is also the path of unix_socket: set another path");
+    }
+    if values.flag("metrics_tls") && server.tls.is_none() {
+        refuse("metrics_tls", "requires tls_certificate and tls_key");
     }
     let metrics = values.address("metrics_listen").filter(|metrics| metrics.port() != 0);
     if metrics.is_some() && metrics == server.listen {

@@ -34,6 +34,8 @@ pub struct Config {
     pub verify_threads: usize,
     /// Address of the Prometheus endpoint; `None` for no endpoint.
     pub metrics_listen: Option<SocketAddr>,
+    /// Whether that endpoint uses TLS, with the server's certificate.
+    pub metrics_tls: bool,
     /// Log format.
     pub log_format: LogFormat,
     /// File of the audit log; `None` for no audit log.

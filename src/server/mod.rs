@@ -18,6 +18,7 @@ mod housekeeping;
 mod import;
 mod listen;
 mod loading;
+mod metrics_certificate;
 mod msm;
 mod ntt;
 mod priority;
@@ -56,6 +57,7 @@ pub use crate::exec::worker::{
 pub use credentials::check_credential_files;
 use futures_util::future::BoxFuture;
 pub use loading::Readiness;
+pub use metrics_certificate::MetricsCertificate;
 pub use reload::CredentialFileError;
 pub use serve_error::ServeError;
 pub use settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings};

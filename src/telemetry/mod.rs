@@ -15,7 +15,7 @@ pub(crate) use self::audit::{AuditAction, AuditEvent, audit, is_audited};
 pub(crate) use self::throttle::LogThrottle;
 pub use self::{
     audit::{AuditLogGuard, install_audit_log, reopen_audit_log},
-    http::ReadinessCheck,
+    http::{MetricsTls, ReadinessCheck},
     logs::{LogFormat, install_logs},
     metrics::*,
 };

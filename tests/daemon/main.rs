@@ -4,6 +4,7 @@
 
 mod audit;
 mod callers;
+mod metrics_listener;
 #[path = "../common/tls_files.rs"]
 mod tls_files;
 

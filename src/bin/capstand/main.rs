@@ -14,8 +14,11 @@ use std::{
 
 use capstan::{
     config::{self, ByteSize, Config, ConfigProblem, SettingValues},
-    server::{Drainer, Engines, Readiness, Reloader, ServeError, Server, ServerSettings},
-    telemetry,
+    server::{
+        Drainer, Engines, MetricsCertificate, Readiness, Reloader, ServeError, Server,
+        ServerSettings,
+    },
+    telemetry::{self, MetricsTls},
 };
 use engine::GpuLossHandler;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
@@ -94,6 +97,9 @@ fn run(config: Config) -> Result<(), u8> {
     disable_core_dumps();
     raise_file_limit(&config.server);
     let readiness = Arc::<OnceLock<Readiness>>::default();
+    let tls = config.server.tls.as_ref().filter(|_| config.metrics_tls);
+    let metrics_tls = tls.map(MetricsCertificate::read).transpose();
+    let metrics_tls = metrics_tls.map_err(log_and_exit(CONFIG))?;
     if let Some(address) = config.metrics_listen {
         let (readiness, gpus_min) = (readiness.clone(), config.cuda.devices_min);
         let check = move || match readiness.get() {
@@ -101,12 +107,15 @@ fn run(config: Config) -> Result<(), u8> {
             None => Err("starting".into()),
         };
         // On a separate thread, so that metrics are served even if the runtime hangs.
-        telemetry::install_metrics(address, Arc::new(check)).map_err(log_and_exit(UNAVAILABLE))?;
-        info!(%address, "serving metrics");
+        let tls = metrics_tls.clone().map(|tls| Arc::new(tls) as Arc<dyn MetricsTls>);
+        let installed = telemetry::install_metrics(address, Arc::new(check), tls);
+        installed.map_err(log_and_exit(UNAVAILABLE))?;
+        info!(%address, tls = metrics_tls.is_some(), "serving metrics");
     }
     let loss_handler = Arc::<GpuLossHandler>::default();
     let runtime = Runtime::new().map_err(log_and_exit(SOFTWARE))?;
-    let served = runtime.block_on(start_and_serve(config, &loss_handler, &readiness));
+    let served = start_and_serve(config, &loss_handler, &readiness, metrics_tls);
+    let served = runtime.block_on(served);
     // Remaining blocking tasks must not delay the exit.
     runtime.shutdown_background();
     served.and_then(|()| loss_handler.exit_status())
@@ -118,6 +127,7 @@ async fn start_and_serve(
     config: Config,
     loss_handler: &Arc<GpuLossHandler>,
     readiness: &OnceLock<Readiness>,
+    metrics_tls: Option<MetricsCertificate>,
 ) -> Result<(), u8> {
     let mut signals = StopSignals::listen().map_err(log_and_exit(SOFTWARE))?;
     let settings = config.server.clone();
@@ -130,7 +140,7 @@ async fn start_and_serve(
             return Ok(());
         }
     };
-    serve(settings, engines, signals, loss_handler, readiness).await
+    serve(settings, engines, signals, loss_handler, readiness, metrics_tls).await
 }
 
 /// Creates the engines and logs which ones and why.
@@ -152,6 +162,7 @@ async fn serve(
     signals: StopSignals,
     loss_handler: &GpuLossHandler,
     readiness: &OnceLock<Readiness>,
+    metrics_tls: Option<MetricsCertificate>,
 ) -> Result<(), u8> {
     let hangups = signal(SignalKind::hangup()).map_err(log_and_exit(SOFTWARE))?;
     log_limits(&settings);
@@ -165,7 +176,7 @@ async fn serve(
         log_and_exit(code)(error)
     })?;
     tokio::spawn(handle_signals(signals, server.drainer()));
-    tokio::spawn(handle_hangups(hangups, server.reloader()));
+    tokio::spawn(handle_hangups(hangups, server.reloader(), metrics_tls));
     loss_handler.arm(server.drainer());
     let ready = readiness.get_or_init(|| server.readiness()).clone();
     let tcp = server.tcp_address();
@@ -243,10 +254,17 @@ async fn handle_signals(mut signals: StopSignals, drainer: Drainer) {
 }
 
 /// On each SIGHUP: reads certificates, tokens and keys again, and opens the audit log again.
-async fn handle_hangups(mut hangups: Signal, reloader: Reloader) {
+async fn handle_hangups(
+    mut hangups: Signal,
+    reloader: Reloader,
+    metrics_tls: Option<MetricsCertificate>,
+) {
     while hangups.recv().await.is_some() {
         telemetry::reopen_audit_log();
         reloader.reload();
+        if let Some(tls) = metrics_tls.clone() {
+            spawn_blocking(move || tls.reload());
+        }
     }
 }
 
