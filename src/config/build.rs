@@ -51,6 +51,7 @@ impl SettingValues {
                 _ => LogFormat::Human,
             },
             audit_log: self.path("audit_log"),
+            otlp_endpoint: self.optional_text("otlp_endpoint"),
             log_level: self.text("log_level").to_owned(),
         })
     }
@@ -157,6 +158,13 @@ fn check_relations(
     }
     if server.admin_socket.is_some() && server.admin_socket == server.unix_socket {
         refuse("admin_socket", "is also the path of unix_socket: set another path");
+    }
+    if let Some(endpoint) = values.optional_text("otlp_endpoint") {
+        if cfg!(not(feature = "otlp")) {
+            refuse("otlp_endpoint", "this program is built without the feature otlp");
+        } else if !["http://", "https://"].iter().any(|scheme| endpoint.starts_with(scheme)) {
+            refuse("otlp_endpoint", "must begin with http:// or https://");
+        }
     }
     if values.flag("metrics_tls") && server.tls.is_none() {
         refuse("metrics_tls", "requires tls_certificate and tls_key");

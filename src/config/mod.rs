@@ -40,6 +40,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// File of the audit log; `None` for no audit log.
     pub audit_log: Option<PathBuf>,
+    /// OTLP endpoint to which spans are exported; `None` for no export.
+    pub otlp_endpoint: Option<String>,
     /// Log filter, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log_level: String,
 }

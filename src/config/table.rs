@@ -185,6 +185,8 @@ pub const TABLE: &[Setting] = &[
         "Log filter."),
     setting("audit_log", SettingKind::Path, "none",
         "File to which a JSON line is appended for each audited action of a caller."),
+    setting("otlp_endpoint", SettingKind::Text, "none",
+        "URL to which spans are exported, such as http://localhost:4317 (feature otlp)."),
 ];
 
 pub fn find(name: &str) -> Option<&'static Setting> {

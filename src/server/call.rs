@@ -7,7 +7,10 @@ use std::{
 };
 
 use tonic::{Request, Response, Status};
-use tracing::{Instrument, debug_span};
+use tracing::{
+    Instrument, debug_span,
+    field::{Empty, display},
+};
 
 use super::{
     call_origin::CallOrigin,
@@ -61,10 +64,13 @@ pub async fn run<M, T>(
 ) -> Result<Response<T>, Status> {
     let call = CallContext::new(state, &request)?;
     let mut record = CallRecord::new(op, call.name());
-    let (caller, RequestId { id, trace_id }) = (&call.caller.subject, &call.request_id);
-    let (tenant, trace_id) = (&call.tenant.name, trace_id.as_deref());
-    let span = debug_span!("call", op, %caller, %tenant, request_id = &**id, trace_id);
-    let run = async {
+    let (caller, RequestId { id, trace }) = (&call.caller.subject, &call.request_id);
+    let (tenant, request_id) = (&call.tenant.name, &**id);
+    let trace_id = trace.map(|parent| display(parent.trace_id));
+    let span = debug_span!("call", op, %caller, %tenant, request_id, trace_id, outcome = Empty);
+    #[cfg(feature = "otlp")]
+    trace.iter().for_each(|parent| telemetry::continue_trace(&span, parent));
+    let run = async move {
         let deadline = call.deadline;
         let work = handler(call, request.into_inner());
         let result = match deadline {

@@ -1,4 +1,4 @@
-//! Logs to standard error.
+//! Logs to standard error, and the export of spans.
 
 use std::io::IsTerminal;
 
@@ -12,6 +12,8 @@ use tracing_subscriber::{
 };
 
 use super::TelemetryError;
+#[cfg(feature = "otlp")]
+use super::otlp::SpanExport;
 
 /// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,16 +24,42 @@ pub enum LogFormat {
     Json,
 }
 
-/// Installs logging to standard error.
+/// Ends the export of spans when it is dropped: the last ones are sent then.
+#[must_use]
+pub struct LogGuard {
+    #[cfg(feature = "otlp")]
+    _export: Option<SpanExport>,
+}
+
+/// Installs logging to standard error, and the export of spans to an OTLP endpoint, if there is
+/// one.
 ///
-/// Errors: `Filter`; `Installed` if the process has a subscriber already.
+/// Errors: `Filter`; `Otlp` if the endpoint is unusable, or this build cannot export; `Installed`
+/// if the process has a subscriber already.
 pub fn install_logs(
     format: LogFormat,
     level: &str,
-) -> Result<(), TelemetryError> {
+    otlp_endpoint: Option<&str>,
+) -> Result<LogGuard, TelemetryError> {
     let filter = EnvFilter::builder().parse(level)?;
     let (to, ansi) = (std::io::stderr, std::io::stderr().is_terminal());
-    Ok(logs(format, filter, to, ansi).try_init()?)
+    #[cfg(feature = "otlp")]
+    if let Some(endpoint) = otlp_endpoint {
+        let export = SpanExport::start(endpoint)?;
+        // The log's filter is for the log only.
+        let log = log_layer(format, to, ansi).with_filter(filter);
+        tracing_subscriber::registry().with(log).with(export.layer()).try_init()?;
+        return Ok(LogGuard { _export: Some(export) });
+    }
+    #[cfg(not(feature = "otlp"))]
+    if otlp_endpoint.is_some() {
+        return Err(TelemetryError::Otlp("this program is built without the feature otlp".into()));
+    }
+    logs(format, filter, to, ansi).try_init()?;
+    Ok(LogGuard {
+        #[cfg(feature = "otlp")]
+        _export: None,
+    })
 }
 
 /// Logs to `writer`. A span is logged when it closes, with its fields, busy time and idle time.

@@ -26,7 +26,7 @@ macro_rules! metrics {
 
         /// Every metric.
         pub const METRICS: &[Metric] = &[
-            $(Metric { name: $name, kind: MetricKind::$kind, help: $help }),+
+            $(Metric { name: $constant, kind: MetricKind::$kind, help: $help }),+
         ];
     };
 }

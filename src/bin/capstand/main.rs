@@ -89,7 +89,10 @@ fn run(config: Config) -> Result<(), u8> {
         eprintln!("capstand: {error}");
         CONFIG
     };
-    telemetry::install_logs(config.log_format, &config.log_level).map_err(refused)?;
+    let otlp_endpoint = config.otlp_endpoint.as_deref();
+    let logs = telemetry::install_logs(config.log_format, &config.log_level, otlp_endpoint);
+    // Dropped after the server has ended: it exports the last spans.
+    let _logs = logs.map_err(refused)?;
     let audit_log = config.audit_log.as_deref().map(telemetry::install_audit_log);
     // Dropped last: it writes what the calls of this server have queued.
     let _audit_log = audit_log.transpose().map_err(refused)?;

@@ -47,7 +47,7 @@ pub fn command(config: &Config) -> WorkerCommand {
 
 pub fn run([format, level]: [String; 2]) -> ExitCode {
     let format = if format == JSON { LogFormat::Json } else { LogFormat::Human };
-    if let Err(error) = telemetry::install_logs(format, &level) {
+    if let Err(error) = telemetry::install_logs(format, &level, None) {
         eprintln!("capstand worker: {error}");
         return USAGE.into();
     }
