@@ -135,6 +135,7 @@ fn ignores_variables_that_are_not_settings() {
         ("CAPSTAN_NVCC", "x"),
         ("CAPSTAN_LOG", "debug"),
         ("CAPSTAN_FATBINS", "x"),
+        ("CAPSTAN_FEATURES", "otlp"),
         // Set by Kubernetes for a service named capstan.
         ("CAPSTAN_SERVICE_HOST", "10.0.0.1"),
         ("CAPSTAN_PORT", "tcp://10.0.0.1:7654"),
@@ -146,10 +147,19 @@ fn ignores_variables_that_are_not_settings() {
 
 #[test]
 fn refuses_settings_that_contradict_each_other() {
+    let otlp = match cfg!(feature = "otlp") {
+        true => "must begin with http:// or https://",
+        false => "built without the feature otlp",
+    };
     let jwks: &[&str] = &["--auth-jwks", "/nonexistent", "--auth-jwt-issuer", "a"];
-    let table: [(&[&str], &str); 17] = [
+    let table: [(&[&str], &str); 22] = [
         (&["--listen", "none"], "unix_socket"),
+        (&["--listen", "none", "--admin-socket", "/x"], "unix_socket"),
+        (&["--admin-socket", "/x", "--unix-socket", "/x"], "also the path of unix_socket"),
+        (&["--admin-socket", "/x", "--admin-over-tcp"], "must be false"),
         (&["--metrics-listen", "127.0.0.1:7654"], "listen"),
+        (&["--metrics-tls"], "requires tls_certificate"),
+        (&["--otlp-endpoint", "localhost:4317"], otlp),
         (&["--connection-jobs-max", "300"], "at most jobs_max = 256"),
         (&["--bytes-in-flight-max", "1 GiB", "--connection-bytes-in-flight-max", "2 GiB"], "1 GiB"),
         (&["--http2-connection-window-bytes", "1 MiB"], "http2_stream_window_bytes = \"4 MiB\""),

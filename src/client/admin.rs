@@ -21,7 +21,8 @@ impl Client {
     /// Drains the server: it refuses new work and exits when accepted jobs are done, at the latest
     /// after `grace` (zero: the server's `drain_grace_s`). Returns the number of unfinished jobs.
     ///
-    /// Errors: `Refused` with reason `ADMIN_ONLY` over TCP unless the server sets `admin_over_tcp`.
+    /// Errors: `Refused` with reason `ADMIN_ONLY` unless the target is the server's administrative
+    /// socket, or, if it has none, its Unix socket, or the server sets `admin_over_tcp`.
     pub async fn drain(&self, grace: Duration) -> Result<u32> {
         self.drain_boxed(grace).await
     }

@@ -45,11 +45,13 @@ impl SettingValues {
             threads: self.integer("threads"),
             verify_threads: self.integer("verify_threads"),
             metrics_listen: self.address("metrics_listen"),
+            metrics_tls: self.flag("metrics_tls"),
             log_format: match self.text("log_format") {
                 "json" => LogFormat::Json,
                 _ => LogFormat::Human,
             },
             audit_log: self.path("audit_log"),
+            otlp_endpoint: self.optional_text("otlp_endpoint"),
             log_level: self.text("log_level").to_owned(),
         })
     }
@@ -63,6 +65,8 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
         listen: values.address("listen"),
         unix_socket: values.path("unix_socket"),
         unix_mode: values.integer("unix_mode"),
+        admin_socket: values.path("admin_socket"),
+        admin_mode: values.integer("admin_mode"),
         tls: tls(values),
         auth: AuthSettings {
             tokens: values.path("auth_tokens"),
@@ -144,9 +148,26 @@ fn check_relations(
     }
     let of_tcp = ["tls_certificate", "auth_tokens", "auth_jwks"];
     for name in of_tcp.into_iter().filter(|name| values.path(name).is_some()) {
-        if server.listen.is_none() {
+        let is_for_metrics = name == "tls_certificate" && values.flag("metrics_tls");
+        if server.listen.is_none() && !is_for_metrics {
             refuse(name, "requires listen: Unix sockets have neither TLS nor tokens");
         }
+    }
+    if server.admin_socket.is_some() && server.admin_over_tcp {
+        refuse("admin_over_tcp", "must be false if there is an admin_socket");
+    }
+    if server.admin_socket.is_some() && server.admin_socket == server.unix_socket {
+        refuse("admin_socket", "is also the path of unix_socket: set another path");
+    }
+    if let Some(endpoint) = values.optional_text("otlp_endpoint") {
+        if cfg!(not(feature = "otlp")) {
+            refuse("otlp_endpoint", "this program is built without the feature otlp");
+        } else if !["http://", "https://"].iter().any(|scheme| endpoint.starts_with(scheme)) {
+            refuse("otlp_endpoint", "must begin with http:// or https://");
+        }
+    }
+    if values.flag("metrics_tls") && server.tls.is_none() {
+        refuse("metrics_tls", "requires tls_certificate and tls_key");
     }
     let metrics = values.address("metrics_listen").filter(|metrics| metrics.port() != 0);
     if metrics.is_some() && metrics == server.listen {

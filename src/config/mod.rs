@@ -34,10 +34,14 @@ pub struct Config {
     pub verify_threads: usize,
     /// Address of the Prometheus endpoint; `None` for no endpoint.
     pub metrics_listen: Option<SocketAddr>,
+    /// Whether that endpoint uses TLS, with the server's certificate.
+    pub metrics_tls: bool,
     /// Log format.
     pub log_format: LogFormat,
     /// File of the audit log; `None` for no audit log.
     pub audit_log: Option<PathBuf>,
+    /// OTLP endpoint to which spans are exported; `None` for no export.
+    pub otlp_endpoint: Option<String>,
     /// Log filter, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log_level: String,
 }

@@ -55,9 +55,13 @@ pub const TABLE: &[Setting] = &[
     setting("listen", SettingKind::Address, "127.0.0.1:7654",
         "TCP address of the gRPC service; port 0 selects a free port."),
     setting("unix_socket", SettingKind::Path, "none",
-        "Unix socket of the gRPC service; its clients may also drain the server."),
+        "Unix socket of the gRPC service; without admin_socket, its clients may also drain."),
     setting("unix_mode", SettingKind::Mode, "0660",
         "Permission bits of the Unix socket."),
+    setting("admin_socket", SettingKind::Path, "none",
+        "Unix socket of the Admin service; Admin.Drain is then accepted there only."),
+    setting("admin_mode", SettingKind::Mode, "0600",
+        "Permission bits of the administrative socket."),
     setting("tls_certificate", SettingKind::Path, "none",
         "PEM file with the TCP listener's certificate chain, leaf first; requires tls_key."),
     setting("tls_key", SettingKind::Path, "none",
@@ -83,9 +87,11 @@ pub const TABLE: &[Setting] = &[
     setting("insecure", SettingKind::Flag, "false",
         "Serve callers beyond the loopback without tokens or client certificates."),
     setting("metrics_listen", SettingKind::Address, "127.0.0.1:9464",
-        "TCP address of the Prometheus metrics; plain HTTP, so keep it off public networks."),
+        "TCP address of the Prometheus metrics and of probes; keep it off public networks."),
+    setting("metrics_tls", SettingKind::Flag, "false",
+        "Serve metrics and probes by HTTPS, with tls_certificate and tls_key."),
     setting("admin_over_tcp", SettingKind::Flag, "false",
-        "Allow Admin.Drain over TCP, too; Admin.GetInfo is open to all callers."),
+        "Allow Admin.Drain over TCP, too, if there is no admin_socket."),
     setting("reflection", SettingKind::Flag, "true",
         "Serve gRPC reflection."),
     // Compute.
@@ -179,6 +185,8 @@ pub const TABLE: &[Setting] = &[
         "Log filter."),
     setting("audit_log", SettingKind::Path, "none",
         "File to which a JSON line is appended for each audited action of a caller."),
+    setting("otlp_endpoint", SettingKind::Text, "none",
+        "URL to which spans are exported, such as http://localhost:4317 (feature otlp)."),
 ];
 
 pub fn find(name: &str) -> Option<&'static Setting> {

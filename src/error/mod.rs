@@ -114,7 +114,10 @@ pub enum Error {
     #[error("the server is still loading these bases: retry later")]
     Loading,
     /// The call is reserved for operators.
-    #[error("not allowed over TCP: use the server's Unix socket, or configure admin_over_tcp")]
+    #[error(
+        "only operators may do this: use the server's administrative socket or, if it has none, \
+         its Unix socket"
+    )]
     AdminOnly,
     /// The caller's tenant is not in the server's file of tenants.
     #[error("the server does not know the caller's tenant: ask its operator to add it")]

@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::spawn_blocking;
 use tonic::{Request, Response, Status};
 
-use super::{call, ntt, state::ServerState};
+use super::{
+    call::{self, CallContext},
+    ntt,
+    state::ServerState,
+};
 use crate::{
     curve::TWO_ADICITY,
     engine::{DeviceInfo, MsmPlan},
@@ -39,7 +43,8 @@ impl Admin for AdminService {
     ) -> Result<Response<v1::DrainResponse>, Status> {
         call::run(&self.state, "drain", request, async |call, request| {
             let state = &call.state;
-            if call.caller.uid().is_none() && !state.settings.admin_over_tcp {
+            if !may_drain(&call) {
+                call.audit(AuditAction::RefusedAdmin, format_args!("drain"));
                 return Err(Error::AdminOnly.into());
             }
             let grace = match request.grace_ms {
@@ -53,6 +58,16 @@ impl Admin for AdminService {
             Ok(v1::DrainResponse { jobs: state.budget.jobs.used() as u32 })
         })
         .await
+    }
+}
+
+/// Operators may drain: peers on the administrative socket, if there is one, else peers on the Unix
+/// socket, and all callers if `admin_over_tcp` is set.
+fn may_drain(call: &CallContext) -> bool {
+    let settings = &call.state.settings;
+    match settings.admin_socket {
+        Some(_) => call.peer.is_admin,
+        None => call.caller.uid().is_some() || settings.admin_over_tcp,
     }
 }
 

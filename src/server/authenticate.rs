@@ -16,12 +16,11 @@ use tonic::{
 use tower::Service;
 
 use super::{
-    connection::Peer, refusals::record_refusal, request_id::RequestId, state::ServerState,
+    connection::Peer,
+    refusals::{RefusedAttempt, record_refusal, record_unknown_tenant},
+    state::ServerState,
 };
-use crate::{
-    error::{CredentialProblem, Error},
-    telemetry::{self, AuditAction, AuditEvent},
-};
+use crate::error::{CredentialProblem, Error};
 
 /// Path prefix of the calls that need no credentials: Kubernetes' probes have none.
 const OPEN_PATH_PREFIX: &str = "/grpc.health.v1.Health/";
@@ -32,21 +31,6 @@ const OPEN_PATH_PREFIX: &str = "/grpc.health.v1.Health/";
 pub struct AuthenticationService<S> {
     pub inner: S,
     pub state: Arc<ServerState>,
-}
-
-fn audit_refusal(problem: CredentialProblem, request: &Request<Body>) {
-    if !telemetry::is_audited() {
-        return;
-    }
-    let extensions = request.extensions();
-    telemetry::audit(&AuditEvent {
-        action: AuditAction::RefusedLogin,
-        caller: "",
-        tenant: "",
-        request_id: extensions.get::<RequestId>().map_or("", |request| &request.id),
-        remote: Peer::of(extensions).and_then(|peer| peer.remote),
-        object: format_args!("{}: {problem}", request.uri().path()),
-    });
 }
 
 impl<S> Service<Request<Body>> for AuthenticationService<S>
@@ -68,13 +52,14 @@ where
                 None => Err(CredentialProblem::Missing),
             };
             let known = caller.map_err(|problem| {
-                let remote = Peer::of(request.extensions()).and_then(|peer| peer.remote);
-                record_refusal(problem, remote);
-                audit_refusal(problem, &request);
+                record_refusal(problem, &RefusedAttempt::of(&request));
                 Error::Unauthenticated(problem)
             });
             let known = known.and_then(|caller| {
-                let tenant = self.state.tenants.find(caller.tenant.as_deref(), &caller.subject)?;
+                let tenant = self.state.tenants.find(caller.tenant.as_deref(), &caller.subject);
+                let tenant = tenant.inspect_err(|error| {
+                    record_unknown_tenant(&caller, error, &RefusedAttempt::of(&request));
+                })?;
                 Ok((caller, tenant))
             });
             match known {

@@ -7,9 +7,13 @@ use std::{
 };
 
 use tonic::{Request, Response, Status};
-use tracing::{Instrument, debug_span};
+use tracing::{
+    Instrument, debug_span,
+    field::{Empty, display},
+};
 
 use super::{
+    call_origin::CallOrigin,
     call_record::{CallName, CallRecord},
     connection::Peer,
     priority,
@@ -25,7 +29,7 @@ use crate::{
         AdmissionPermit, AdmittedJob, Budget, JobOwner, JobPermit, JobPriority, JobTicket,
         JobWaker, JobWork, admit,
     },
-    telemetry::{self, AuditAction, AuditEvent},
+    telemetry::{self, AuditAction},
     tenant::Tenant,
     wire::decode::{ObjectId, VectorUploadHeader},
 };
@@ -60,10 +64,13 @@ pub async fn run<M, T>(
 ) -> Result<Response<T>, Status> {
     let call = CallContext::new(state, &request)?;
     let mut record = CallRecord::new(op, call.name());
-    let (caller, RequestId { id, trace_id }) = (&call.caller.subject, &call.request_id);
-    let (tenant, trace_id) = (&call.tenant.name, trace_id.as_deref());
-    let span = debug_span!("call", op, %caller, %tenant, request_id = &**id, trace_id);
-    let run = async {
+    let (caller, RequestId { id, trace }) = (&call.caller.subject, &call.request_id);
+    let (tenant, request_id) = (&call.tenant.name, &**id);
+    let trace_id = trace.map(|parent| display(parent.trace_id));
+    let span = debug_span!("call", op, %caller, %tenant, request_id, trace_id, outcome = Empty);
+    #[cfg(feature = "otlp")]
+    trace.iter().for_each(|parent| telemetry::continue_trace(&span, parent));
+    let run = async move {
         let deadline = call.deadline;
         let work = handler(call, request.into_inner());
         let result = match deadline {
@@ -111,16 +118,19 @@ impl CallContext {
         CallName { caller: self.caller.subject.clone(), request_id: self.request_id.id.clone() }
     }
 
+    /// Who makes the call, for the audit log.
+    pub fn origin(&self) -> CallOrigin {
+        CallOrigin {
+            caller: self.caller.subject.clone(),
+            tenant: self.tenant.clone(),
+            request_id: self.request_id.id.clone(),
+            remote: self.peer.remote,
+        }
+    }
+
     /// Writes to the audit log what the caller does to `object`.
     pub fn audit(&self, action: AuditAction, object: fmt::Arguments<'_>) {
-        telemetry::audit(&AuditEvent {
-            action,
-            caller: &self.caller.subject,
-            tenant: self.tenant.name.as_str(),
-            request_id: &self.request_id.id,
-            remote: self.peer.remote,
-            object,
-        });
+        self.origin().audit(action, object);
     }
 
     /// Writes to the audit log that the caller uses stored bases.

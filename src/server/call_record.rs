@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tracing::Span;
+
 use super::{response::as_micros_u64, status::CallError};
 use crate::{
     jobs::{FinishedJob, ProgramOutput},
@@ -40,6 +42,7 @@ impl CallRecord {
         let elapsed_us = self.begun.elapsed().as_micros() as u64;
         let Self { op, name: CallName { caller, request_id }, .. } = self;
         let outcome = outcome.text();
+        Span::current().record("outcome", outcome);
         if failure.is_some_and(CallError::is_fault) {
             tracing::error!(op, %caller, %request_id, outcome, elapsed_us, "call failed");
         } else {
@@ -53,6 +56,7 @@ impl Drop for CallRecord {
         if !self.is_finished {
             telemetry::count_call(self.op, CallOutcome::ClientGone);
             let outcome = CallOutcome::ClientGone.text();
+            Span::current().record("outcome", outcome);
             let Self { op, name: CallName { caller, request_id }, .. } = self;
             tracing::debug!(op, %caller, %request_id, outcome, "call");
         }

@@ -32,15 +32,31 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub budget: Budget,
-    /// The user who connected over the Unix socket; `None` for TCP.
+    /// The user who connected over a Unix socket; `None` for TCP.
     pub local_user: Option<u32>,
     /// The address of a TCP peer.
     pub remote: Option<SocketAddr>,
+    /// Connected to the administrative socket.
+    pub is_admin: bool,
     /// The holder of the client certificate, or why its name cannot be used; `None` without one.
     pub certificate: Option<Result<Caller, CredentialProblem>>,
     pub calls: ConnectionCalls,
     /// The tenants that have made calls, each with a permit for the connection.
     tenants: Arc<Mutex<Vec<(TenantId, QuotaPermit)>>>,
+}
+
+/// Where a peer connects from.
+#[derive(Debug, Clone, Copy)]
+pub enum PeerOrigin {
+    Tcp(SocketAddr),
+    /// The Unix socket.
+    Unix {
+        user: u32,
+    },
+    /// The administrative socket.
+    Admin {
+        user: u32,
+    },
 }
 
 /// For logs.
@@ -55,17 +71,24 @@ impl fmt::Display for Peer {
 }
 
 impl Peer {
-    pub fn new(budget: Budget, local_user: Option<u32>, remote: Option<SocketAddr>) -> Self {
-        let calls = ConnectionCalls::default();
-        Self { budget, local_user, remote, certificate: None, calls, tenants: Arc::default() }
+    /// A peer that connects from `from`.
+    pub fn new(budget: Budget, from: PeerOrigin) -> Self {
+        let (local_user, remote, is_admin) = match from {
+            PeerOrigin::Tcp(address) => (None, Some(address), false),
+            PeerOrigin::Unix { user } => (Some(user), None, false),
+            PeerOrigin::Admin { user } => (Some(user), None, true),
+        };
+        let (calls, tenants) = (ConnectionCalls::default(), Arc::default());
+        Self { budget, local_user, remote, is_admin, certificate: None, calls, tenants }
     }
 
-    /// Counts the connection as one of `tenant`, from its first call on.
+    /// Counts the connection as one of `tenant`, from its first call on. Those of operators do not
+    /// count: a tenant's limit must not keep them out.
     ///
     /// Errors: `Exhausted`.
     pub fn join(&self, tenant: &Tenant) -> CallResult<()> {
         let mut tenants = self.tenants.lock();
-        if tenants.iter().all(|(id, _)| *id != tenant.id) {
+        if !self.is_admin && tenants.iter().all(|(id, _)| *id != tenant.id) {
             tenants.push((tenant.id, tenant.connections.acquire(1)?));
         }
         Ok(())

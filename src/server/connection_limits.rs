@@ -1,4 +1,4 @@
-//! Limits on connections: in total, for TCP, and for each address.
+//! Limits on connections: in total, for TCP, for each address, and for the administrative socket.
 
 use std::{
     collections::HashMap,
@@ -18,15 +18,19 @@ use crate::{
 /// local clients can always connect.
 const RESERVED_DIVISOR: u32 = 16;
 
+/// Connections of the administrative socket, in addition to all others: nobody else can take them.
+const ADMIN_MAX: u64 = 16;
+
 pub struct ConnectionLimits {
     all: Arc<Quota>,
+    admin: Arc<Quota>,
     tcp: Arc<Quota>,
     addresses: Arc<AddressCounts>,
 }
 
 /// A connection's share of the limits, until it is dropped.
 pub struct ConnectionPermit {
-    _all: QuotaPermit,
+    _all_or_admin: QuotaPermit,
     _tcp: Option<QuotaPermit>,
     _address: Option<AddressPermit>,
 }
@@ -52,10 +56,11 @@ impl ConnectionLimits {
         let quota = |max: u32| Quota::new(Limit::Connections, max.into());
         let per_address = settings.connections_per_address_max;
         let addresses = Arc::new(AddressCounts { max: per_address, open: Mutex::default() });
-        Self { all: quota(max), tcp: quota(max - reserved), addresses }
+        let admin = Quota::new(Limit::Connections, ADMIN_MAX);
+        Self { all: quota(max), admin, tcp: quota(max - reserved), addresses }
     }
 
-    /// Open connections.
+    /// Open connections, apart from those of the administrative socket.
     pub fn used(&self) -> u64 {
         self.all.used()
     }
@@ -66,7 +71,15 @@ impl ConnectionLimits {
     pub fn acquire(&self, address: Option<IpAddr>) -> Result<ConnectionPermit> {
         let _address = address.map(|address| self.addresses.acquire(address)).transpose()?;
         let _tcp = address.map(|_| self.tcp.acquire(1)).transpose()?;
-        Ok(ConnectionPermit { _all: self.all.acquire(1)?, _tcp, _address })
+        Ok(ConnectionPermit { _all_or_admin: self.all.acquire(1)?, _tcp, _address })
+    }
+
+    /// A permit for a connection to the administrative socket.
+    ///
+    /// Errors: `Exhausted`.
+    pub fn acquire_admin(&self) -> Result<ConnectionPermit> {
+        let _all_or_admin = self.admin.acquire(1)?;
+        Ok(ConnectionPermit { _all_or_admin, _tcp: None, _address: None })
     }
 }
 
@@ -150,7 +163,9 @@ mod tests {
         assert!(tcp(&limits, "1.1.1.4").is_err(), "the last one is reserved");
         let local = limits.acquire(None).unwrap();
         assert!(limits.acquire(None).is_err());
-        drop((held, local));
+        let operators: Vec<_> = (0..ADMIN_MAX).map(|_| limits.acquire_admin().unwrap()).collect();
+        assert!(limits.acquire_admin().is_err() && limits.used() == 4);
+        drop((held, local, operators));
         assert_eq!((limits.used(), limits.tcp.used()), (0, 0));
     }
 }

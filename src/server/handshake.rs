@@ -6,7 +6,11 @@ use futures_util::{Stream, StreamExt, stream};
 use tokio::{net::TcpStream, task::JoinSet};
 use tokio_rustls::{rustls, server::TlsStream};
 
-use super::{connection::LimitedConnection, refusals::record_refusal, state::ServerState};
+use super::{
+    connection::LimitedConnection,
+    refusals::{RefusedAttempt, record_refusal},
+    state::ServerState,
+};
 use crate::error::CredentialProblem;
 
 type TlsConnection = LimitedConnection<TlsStream<TcpStream>>;
@@ -56,5 +60,6 @@ fn record_failure(error: &io::Error, remote: Option<SocketAddr>) {
         Some(NoCertificatesPresented) => CredentialProblem::Missing,
         _ => return tracing::debug!(%error, "a TLS handshake failed"),
     };
-    record_refusal(problem, remote);
+    let attempt = RefusedAttempt { what: "TLS handshake", request_id: "", remote };
+    record_refusal(problem, &attempt);
 }

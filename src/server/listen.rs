@@ -1,9 +1,8 @@
-//! Listens on TCP and on the Unix socket.
+//! Listens on TCP and on the Unix sockets.
 
 use std::{
     fs::{self, Permissions},
     io,
-    net::SocketAddr,
     os::{
         fd::OwnedFd,
         unix::fs::{FileTypeExt, PermissionsExt},
@@ -19,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::{
     ServerSettings,
-    connection::{LimitedConnection, Peer},
+    connection::{LimitedConnection, Peer, PeerOrigin},
     state::ServerState,
 };
 use crate::{
@@ -41,6 +40,8 @@ const BACKLOG: i32 = 1024;
 pub struct Listeners {
     pub tcp: Option<Arc<TcpListener>>,
     pub unix: Option<Arc<UnixSocket>>,
+    /// For operators.
+    pub admin: Option<Arc<UnixSocket>>,
     /// Hands out the descriptors of regions.
     pub regions: Option<Arc<UnixSocket>>,
 }
@@ -55,15 +56,19 @@ impl Listeners {
             let bound = TcpListener::bind(address).await;
             listeners.tcp = Some(Arc::new(bound.map_err(with_address(address.to_string()))?));
         }
-        let bind = async |path: &Path| {
-            let bound = UnixSocket::bind(path, settings.unix_mode).await;
+        let bind = async |path: &Path, mode| {
+            let bound = UnixSocket::bind(path, mode).await;
             bound.map(Arc::new).map_err(with_address(path.display().to_string()))
         };
         if let Some(path) = &settings.unix_socket {
-            listeners.unix = Some(bind(path).await?);
+            listeners.unix = Some(bind(path, settings.unix_mode).await?);
             if settings.region_bytes_max > 0 {
-                listeners.regions = Some(bind(&region::socket_path(path)).await?);
+                let path = region::socket_path(path);
+                listeners.regions = Some(bind(&path, settings.unix_mode).await?);
             }
+        }
+        if let Some(path) = &settings.admin_socket {
+            listeners.admin = Some(bind(path, settings.admin_mode).await?);
         }
         Ok(listeners)
     }
@@ -119,26 +124,18 @@ impl Drop for UnixSocket {
     }
 }
 
-/// The other end of an accepted connection.
-#[derive(Clone, Copy)]
-enum AcceptedFrom {
-    Tcp(SocketAddr),
-    /// The Unix socket, by this user.
-    Unix(u32),
-}
-
 /// A connection with its own limits; `None` if too many are open.
-fn limit<S>(state: &ServerState, socket: S, from: AcceptedFrom) -> Option<LimitedConnection<S>> {
+fn limit<S>(state: &ServerState, socket: S, from: PeerOrigin) -> Option<LimitedConnection<S>> {
     static REFUSED: LogThrottle = LogThrottle::new();
     let settings = &state.settings;
     let (bytes_max, jobs_max) =
         (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
-    let (address, local_user) = match from {
-        AcceptedFrom::Tcp(address) => (Some(address), None),
-        AcceptedFrom::Unix(user) => (None, Some(user)),
+    let peer = Peer::new(Budget::connection(bytes_max, jobs_max), from);
+    let permit = match from {
+        PeerOrigin::Tcp(address) => state.connections.acquire(Some(address.ip())),
+        PeerOrigin::Unix { .. } => state.connections.acquire(None),
+        PeerOrigin::Admin { .. } => state.connections.acquire_admin(),
     };
-    let peer = Peer::new(Budget::connection(bytes_max, jobs_max), local_user, address);
-    let permit = state.connections.acquire(address.map(|address| address.ip()));
     match permit.inspect_err(telemetry::count_refusal) {
         Ok(permit) => Some(LimitedConnection::new(socket, peer, permit, settings)),
         Err(_) => {
@@ -170,7 +167,7 @@ pub fn tcp(
             let accepted = listener.accept().await;
             let Some((socket, address)) = accepted_or_pause(accepted).await else { continue };
             if configure(&socket).is_ok()
-                && let Some(connection) = limit(&state, socket, AcceptedFrom::Tcp(address))
+                && let Some(connection) = limit(&state, socket, PeerOrigin::Tcp(address))
             {
                 return Some((Ok(connection), (listener, state)));
             }
@@ -178,15 +175,17 @@ pub fn tcp(
     })
 }
 
+/// Connections to a Unix socket. `origin` tells which one, given the peer's user.
 pub fn unix(
     socket: Arc<UnixSocket>,
     state: Arc<ServerState>,
+    origin: fn(u32) -> PeerOrigin,
 ) -> impl Stream<Item = io::Result<LimitedConnection<UnixStream>>> {
-    stream::unfold((socket, state), |(unix, state)| async {
+    stream::unfold((socket, state), move |(unix, state)| async move {
         loop {
             let socket = unix.accept().await;
             let Ok(peer) = socket.peer_cred() else { continue };
-            if let Some(connection) = limit(&state, socket, AcceptedFrom::Unix(peer.uid())) {
+            if let Some(connection) = limit(&state, socket, origin(peer.uid())) {
                 return Some((Ok(connection), (unix, state)));
             }
         }
@@ -216,10 +215,10 @@ mod tests {
     async fn counts_refused_connections() {
         let settings = ServerSettings { connections_max: 1, ..ServerSettings::default() };
         let state = ServerState::new(settings, Engines::cpu(1, "a test").unwrap()).unwrap();
-        let tcp = AcceptedFrom::Tcp(([127, 0, 0, 1], 1).into());
+        let tcp = PeerOrigin::Tcp(([127, 0, 0, 1], 1).into());
         let first = limit(&state, (), tcp).expect("the limit is one connection");
         let text = telemetry::metrics_of(|| {
-            let unix = AcceptedFrom::Unix(0);
+            let unix = PeerOrigin::Unix { user: 0 };
             assert!(limit(&state, (), tcp).is_none() && limit(&state, (), unix).is_none());
         });
         drop(first);

@@ -3,6 +3,7 @@
 mod admin;
 mod authenticate;
 mod call;
+mod call_origin;
 mod call_record;
 mod compute;
 mod connection;
@@ -17,6 +18,7 @@ mod housekeeping;
 mod import;
 mod listen;
 mod loading;
+mod metrics_certificate;
 mod msm;
 mod ntt;
 mod priority;
@@ -55,6 +57,7 @@ pub use crate::exec::worker::{
 pub use credentials::check_credential_files;
 use futures_util::future::BoxFuture;
 pub use loading::Readiness;
+pub use metrics_certificate::MetricsCertificate;
 pub use reload::CredentialFileError;
 pub use serve_error::ServeError;
 pub use settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings};
@@ -66,8 +69,8 @@ use tonic_health::ServingStatus;
 use tower::layer::layer_fn;
 
 use self::{
-    authenticate::AuthenticationService, deadline::DeadlineService, listen::Listeners,
-    request_id::RequestIdService, state::ServerState,
+    authenticate::AuthenticationService, connection::PeerOrigin, deadline::DeadlineService,
+    listen::Listeners, request_id::RequestIdService, state::ServerState,
 };
 
 /// Time for the last responses to leave their sockets: hyper can wait forever for a silent
@@ -157,6 +160,7 @@ impl Server {
             routes::report(&health, status).await;
             let mut servers = ServerTasks {
                 state: state.clone(),
+                admin_routes: routes::admin_routes(&state, health_service.clone()),
                 routes: routes::routes(&state, health_service)?,
                 running: JoinSet::new(),
             };
@@ -207,6 +211,7 @@ impl Server {
 struct ServerTasks {
     state: Arc<ServerState>,
     routes: Routes,
+    admin_routes: Routes,
     running: JoinSet<Result<(), tonic::transport::Error>>,
 }
 
@@ -230,25 +235,34 @@ impl ServerTasks {
         let state = self.state.clone();
         let deadlines = layer_fn(move |inner| DeadlineService { inner, state: state.clone() });
         let ids = layer_fn(|inner| RequestIdService { inner });
-        let router = || {
+        let router = |routes: &Routes| {
             let transport = transport.clone().layer(ids).layer(authentication.clone());
-            transport.layer(deadlines.clone()).add_routes(self.routes.clone())
+            transport.layer(deadlines.clone()).add_routes(routes.clone())
         };
         if let Some(listener) = listeners.tcp {
             let incoming = listen::tcp(listener, self.state.clone());
             if self.state.credentials.tls().is_some() {
                 let incoming = handshake::tls(incoming, self.state.clone());
-                let served = router().serve_with_incoming_shutdown(incoming, until_stopped());
+                let served =
+                    router(&self.routes).serve_with_incoming_shutdown(incoming, until_stopped());
                 self.running.spawn(served);
             } else {
-                let served = router().serve_with_incoming_shutdown(incoming, until_stopped());
+                let served =
+                    router(&self.routes).serve_with_incoming_shutdown(incoming, until_stopped());
                 self.running.spawn(served);
             }
         }
         if let Some(socket) = listeners.unix {
-            let incoming = listen::unix(socket, self.state.clone());
-            let served = router().serve_with_incoming_shutdown(incoming, until_stopped());
-            self.running.spawn(served);
+            let origin = |user| PeerOrigin::Unix { user };
+            let incoming = listen::unix(socket, self.state.clone(), origin);
+            let served = router(&self.routes);
+            self.running.spawn(served.serve_with_incoming_shutdown(incoming, until_stopped()));
+        }
+        if let Some(socket) = listeners.admin {
+            let origin = |user| PeerOrigin::Admin { user };
+            let incoming = listen::unix(socket, self.state.clone(), origin);
+            let served = router(&self.admin_routes);
+            self.running.spawn(served.serve_with_incoming_shutdown(incoming, until_stopped()));
         }
         Ok(stop)
     }

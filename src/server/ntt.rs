@@ -137,6 +137,7 @@ pub fn store_rows(
     let count = rows.len() / encoding.width() as u64;
     let vector = VectorUploadHeader { id: UploadId(id), encoding, count, streams: 1 };
     call.state.uploads.insert(&call.tenant, vector.clone(), rows)?;
+    call.origin().audit_vector(&id);
     Ok(response::vector_object(&vector))
 }
 

@@ -51,6 +51,13 @@ pub fn routes(
     Ok(routes.add_service(reflection))
 }
 
+/// Routes of the administrative socket.
+pub fn admin_routes(state: &Arc<ServerState>, health: HealthServer<impl Health>) -> Routes {
+    let admin = AdminServer::new(AdminService { state: state.clone() });
+    let limit = state.settings.message_bytes_max();
+    Routes::new(admin.max_decoding_message_size(limit)).add_service(health)
+}
+
 /// The transport with its limits: the defaults of tonic and h2 are for trusted callers.
 pub fn transport(settings: &ServerSettings) -> Server {
     Server::builder()

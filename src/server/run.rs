@@ -89,6 +89,7 @@ impl AdmittedRun {
         };
         let result = StreamedOutputs {
             state: state.clone(),
+            origin: call.origin(),
             kept: outputs.kept,
             _inputs_in_use: opened.in_use,
         };

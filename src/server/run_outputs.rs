@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     call::CallContext,
+    call_origin::CallOrigin,
     call_record, program_call, regions,
     response::{self, as_micros_u64},
     result_stream::{SentVector, StreamTimes, StreamedResult},
@@ -19,7 +20,7 @@ use crate::{
     store::{KeptVectors, UploadUseGuard},
     telemetry,
     wire::{
-        decode::{OutputDelivery, RunOutput, VectorUploadHeader},
+        decode::{OutputDelivery, RunOutput, UploadId, VectorUploadHeader},
         v1::{self, run_response::Message},
     },
 };
@@ -40,6 +41,8 @@ pub struct ReadSlice {
 
 pub struct KeptOutputs {
     vectors: KeptVectors,
+    /// Their ids.
+    ids: Vec<UploadId>,
     payloads: Vec<Arc<UploadBuffer>>,
 }
 
@@ -139,6 +142,7 @@ impl CallOutputs {
         let kept = match vectors.is_empty() {
             true => None,
             false => Some(KeptOutputs {
+                ids: vectors.iter().map(|vector| vector.id).collect(),
                 vectors: call.state.uploads.reserve(&call.tenant, vectors)?,
                 payloads,
             }),
@@ -150,6 +154,7 @@ impl CallOutputs {
 /// The outputs of a program, sent as they are computed.
 pub struct StreamedOutputs {
     pub state: Arc<ServerState>,
+    pub origin: CallOrigin,
     pub kept: Option<KeptOutputs>,
     pub _inputs_in_use: Vec<UploadUseGuard>,
 }
@@ -161,10 +166,11 @@ impl StreamedResult for StreamedOutputs {
     const OP: &'static str = "run";
 
     fn conclude(&mut self) -> Result<()> {
-        match self.kept.take() {
-            Some(kept) => self.state.uploads.keep(kept.vectors, kept.payloads),
-            None => Ok(()),
+        if let Some(KeptOutputs { vectors, ids, payloads }) = self.kept.take() {
+            self.state.uploads.keep(vectors, payloads)?;
+            ids.iter().for_each(|id| self.origin.audit_vector(&id.0));
         }
+        Ok(())
     }
 
     fn chunk(&self, output: u32, chunk: v1::Chunk) -> v1::RunResponse {

@@ -17,8 +17,14 @@ pub struct ServerSettings {
     pub listen: Option<SocketAddr>,
     /// Path of the Unix socket to listen on; `None` disables it.
     pub unix_socket: Option<PathBuf>,
-    /// Permission bits of the Unix socket: whoever can write to it can drain the server.
+    /// Permission bits of the Unix socket. Without an administrative socket, whoever can write to
+    /// it can drain the server.
     pub unix_mode: u32,
+    /// Path of the administrative socket; `None` disables it. If it is set, the server is drained
+    /// over it only.
+    pub admin_socket: Option<PathBuf>,
+    /// Permission bits of the administrative socket.
+    pub admin_mode: u32,
     /// Certificate and key of the TCP listener; `None` means plain text.
     pub tls: Option<TlsFiles>,
     /// How callers over TCP are authenticated, apart from client certificates.
@@ -72,7 +78,7 @@ pub struct ServerSettings {
     pub tenants: Option<PathBuf>,
     /// Directory of persistent bases; `None` disables persistence.
     pub data_dir: Option<PathBuf>,
-    /// Whether TCP peers may call Admin.Drain; otherwise only peers on the Unix socket may.
+    /// Whether TCP peers may call Admin.Drain, unless there is an administrative socket.
     pub admin_over_tcp: bool,
     /// Whether gRPC reflection is served.
     pub reflection: bool,
@@ -155,6 +161,8 @@ impl Default for ServerSettings {
             listen: Some(SocketAddr::from(([127, 0, 0, 1], 7654))),
             unix_socket: None,
             unix_mode: 0o660,
+            admin_socket: None,
+            admin_mode: 0o600,
             tls: None,
             auth: AuthSettings::default(),
             insecure: false,

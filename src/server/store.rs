@@ -6,7 +6,8 @@ use bytes::Bytes;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    call, import, read_object,
+    call::{self, CallContext},
+    import, read_object,
     receive::{self, PieceContent, UploadPiece},
     regions, response,
     response_queue::ResponseStream,
@@ -77,6 +78,7 @@ impl Store for StoreService {
                 _ => return Err(Error::field("header", FieldProblem::Missing).into()),
             };
             if let Some(stored) = self.stored_payload(call.tenant.id, &header) {
+                audit_put(&call, "bases", &stored.id.0, true);
                 return Ok(put_response(&header, &UploadOutcome::Bases(stored), true));
             }
             let upload = import::open_upload(&call, &header)?;
@@ -97,7 +99,7 @@ impl Store for StoreService {
                 UploadOutcome::Bases(bases) => ("bases", &bases.id.0[..]),
                 UploadOutcome::Vector => ("vector", &header.id().0[..]),
             };
-            call.audit(AuditAction::Put, format_args!("{what} {}", hex::encode(id)));
+            audit_put(&call, what, id, existed);
             Ok(put_response(&header, &outcome, existed))
         })
         .await
@@ -177,7 +179,7 @@ impl Store for StoreService {
             if !existed {
                 programs.insert(tenant, id, decode::program(program)?, bytes);
             }
-            call.audit(AuditAction::Put, format_args!("program {}", hex::encode(id.0)));
+            audit_put(&call, "program", &id.0, existed);
             let program_id = Bytes::copy_from_slice(&id.0);
             Ok(v1::PutProgramResponse { program_id, existed })
         })
@@ -223,6 +225,12 @@ impl Store for StoreService {
         })
         .await
     }
+}
+
+/// `existed`: whether the tenant had the object already.
+fn audit_put(call: &CallContext, what: &str, id: &[u8], existed: bool) {
+    let again = if existed { ", which existed" } else { "" };
+    call.audit(AuditAction::Put, format_args!("{what} {}{again}", hex::encode(id)));
 }
 
 fn progress(payload: &UploadBuffer) -> v1::UploadProgress {

@@ -1,4 +1,4 @@
-//! TLS of the TCP listener: the certificate, its key, and the authority of client certificates.
+//! TLS of the TCP listeners: the certificate, its key, and the authority of client certificates.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -15,8 +15,10 @@ use super::reload::CredentialFileError;
 const CERTIFICATE: &str = "tls_certificate";
 const KEY: &str = "tls_key";
 const CLIENT_CA: &str = "tls_client_ca";
-/// The only protocol that is served: HTTP/2.
-const ALPN: &[u8] = b"h2";
+/// The protocol of gRPC.
+const HTTP_2: &[u8] = b"h2";
+/// The protocol of the listener for metrics.
+const HTTP_1: &[u8] = b"http/1.1";
 
 /// Files of the TCP listener's TLS, all PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,10 +38,25 @@ impl TlsFiles {
         paths
     }
 
-    /// Reads the files. `is_optional`: whether clients may connect without a certificate.
+    /// Reads the files for gRPC. `is_optional`: whether clients may connect without a certificate.
     ///
     /// Errors: a file cannot be read or parsed, or the key is not the certificate's.
     pub(super) fn read(&self, is_optional: bool) -> Result<ServerConfig, CredentialFileError> {
+        self.read_for(HTTP_2, is_optional)
+    }
+
+    /// Reads the files for HTTP/1.1.
+    ///
+    /// Errors: those of [`Self::read`].
+    pub(super) fn read_http(&self) -> Result<ServerConfig, CredentialFileError> {
+        self.read_for(HTTP_1, true)
+    }
+
+    fn read_for(
+        &self,
+        protocol: &[u8],
+        is_optional: bool,
+    ) -> Result<ServerConfig, CredentialFileError> {
         let read = |setting, path: &PathBuf| {
             fs::read(path).map_err(|error| CredentialFileError::new(setting, error))
         };
@@ -65,7 +82,7 @@ impl TlsFiles {
         let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| unusable(&error))?;
         let config = builder.with_single_cert(chain, key);
         let mut config = config.map_err(|error| unusable(&error))?;
-        config.alpn_protocols.push(ALPN.to_vec());
+        config.alpn_protocols.push(protocol.to_vec());
         if self.client_ca.is_some() {
             // A resumed session would keep an identity without checking the certificate again.
             config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -1,21 +1,19 @@
-//! Logs to standard error, and the audit log to its file.
+//! Logs to standard error, and the export of spans.
 
-use std::{fs::File, io::IsTerminal, path::Path, sync::Arc};
+use std::io::IsTerminal;
 
 use tracing::{Dispatch, Subscriber};
 use tracing_subscriber::{
     EnvFilter, Layer,
-    filter::{Directive, filter_fn},
     fmt::{self, MakeWriter, format::FmtSpan},
     layer::SubscriberExt,
     registry::LookupSpan,
     util::SubscriberInitExt,
 };
 
-use super::{
-    TelemetryError,
-    audit::{AUDIT_TARGET, open_audit_file},
-};
+use super::TelemetryError;
+#[cfg(feature = "otlp")]
+use super::otlp::SpanExport;
 
 /// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,47 +24,51 @@ pub enum LogFormat {
     Json,
 }
 
-/// Installs logging to standard error, and the audit log, if there is a file for it.
+/// Ends the export of spans when it is dropped: the last ones are sent then.
+#[must_use]
+pub struct LogGuard {
+    #[cfg(feature = "otlp")]
+    _export: Option<SpanExport>,
+}
+
+/// Installs logging to standard error, and the export of spans to an OTLP endpoint, if there is
+/// one.
 ///
-/// Errors: `Filter`; `Audit` if the file cannot be written; `Installed` if the process has a
-/// subscriber already.
+/// Errors: `Filter`; `Otlp` if the endpoint is unusable, or this build cannot export; `Installed`
+/// if the process has a subscriber already.
 pub fn install_logs(
     format: LogFormat,
     level: &str,
-    audit_file: Option<&Path>,
-) -> Result<(), TelemetryError> {
+    otlp_endpoint: Option<&str>,
+) -> Result<LogGuard, TelemetryError> {
     let filter = EnvFilter::builder().parse(level)?;
-    let open = |path: &Path| {
-        let failed = |source| TelemetryError::Audit { path: path.to_owned(), source };
-        open_audit_file(path).map(Arc::new).map_err(failed)
-    };
-    let audit_file = audit_file.map(open).transpose()?;
     let (to, ansi) = (std::io::stderr, std::io::stderr().is_terminal());
-    Ok(logs(format, filter, to, ansi, audit_file).try_init()?)
+    #[cfg(feature = "otlp")]
+    if let Some(endpoint) = otlp_endpoint {
+        let export = SpanExport::start(endpoint)?;
+        // The log's filter is for the log only.
+        let log = log_layer(format, to, ansi).with_filter(filter);
+        tracing_subscriber::registry().with(log).with(export.layer()).try_init()?;
+        return Ok(LogGuard { _export: Some(export) });
+    }
+    #[cfg(not(feature = "otlp"))]
+    if otlp_endpoint.is_some() {
+        return Err(TelemetryError::Otlp("this program is built without the feature otlp".into()));
+    }
+    logs(format, filter, to, ansi).try_init()?;
+    Ok(LogGuard {
+        #[cfg(feature = "otlp")]
+        _export: None,
+    })
 }
 
 /// Logs to `writer`. A span is logged when it closes, with its fields, busy time and idle time.
-/// Spans that the filter disables cost nothing. Audit events go to `audit_file` only.
-fn logs<W>(
-    format: LogFormat,
-    filter: EnvFilter,
-    writer: W,
-    ansi: bool,
-    audit_file: Option<Arc<File>>,
-) -> Dispatch
+/// Spans that the filter disables cost nothing.
+fn logs<W>(format: LogFormat, filter: EnvFilter, writer: W, ansi: bool) -> Dispatch
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let (filter, registry) =
-        (filter.add_directive(without_audit()), tracing_subscriber::registry());
-    let Some(file) = audit_file else {
-        return registry.with(filter).with(log_layer(format, writer, ansi)).into();
-    };
-    let audit = fmt::layer().json().flatten_event(true).with_target(false).with_level(false);
-    let audit = audit.with_current_span(false).with_span_list(false).with_writer(file);
-    let is_audit = filter_fn(|metadata| metadata.target() == AUDIT_TARGET);
-    let audit = audit.log_internal_errors(false).with_filter(is_audit);
-    registry.with(log_layer(format, writer, ansi).with_filter(filter)).with(audit).into()
+    tracing_subscriber::registry().with(filter).with(log_layer(format, writer, ansi)).into()
 }
 
 fn log_layer<S, W>(format: LogFormat, writer: W, ansi: bool) -> Box<dyn Layer<S> + Send + Sync>
@@ -82,12 +84,6 @@ where
     }
 }
 
-/// The directive that keeps audit events out of the log.
-fn without_audit() -> Directive {
-    let directive = format!("{AUDIT_TARGET}=off").parse();
-    directive.expect("a target and a level are a directive")
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
@@ -96,13 +92,12 @@ mod tests {
     };
 
     use super::*;
-    use crate::telemetry::audit::{AuditAction, AuditEvent, audit, is_audited};
 
     #[test]
     fn logs_spans_if_the_level_enables_them() {
         let logged = |format, level: &str| {
             let log = Arc::new(tempfile::tempfile().unwrap());
-            let subscriber = logs(format, level.parse().unwrap(), log.clone(), false, None);
+            let subscriber = logs(format, level.parse().unwrap(), log.clone(), false);
             tracing::dispatcher::with_default(&subscriber, || {
                 let job = tracing::debug_span!("job", n = 7, run_us = tracing::field::Empty);
                 let _here = job.enter();
@@ -123,33 +118,5 @@ mod tests {
         assert!(text.contains("job{n=7}: ") && text.contains("job{n=7 run_us=8}: "), "{text}");
         let text = logged(LogFormat::Json, "info");
         assert!(text.lines().count() == 1 && !text.contains("job"), "{text}");
-    }
-
-    #[test]
-    fn audit_events_go_to_their_file_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let (log, path) = (Arc::new(tempfile::tempfile().unwrap()), folder.path().join("audit"));
-        let event = || AuditEvent {
-            action: AuditAction::Release,
-            caller: "token:ci",
-            tenant: "a",
-            request_id: "7",
-            remote: Some(([10, 0, 0, 1], 5).into()),
-            object: format_args!("bases 0a"),
-        };
-        for audits in [true, false] {
-            let file = audits.then(|| Arc::new(open_audit_file(&path).unwrap()));
-            let filter = "trace".parse().unwrap();
-            let subscriber = logs(LogFormat::Json, filter, log.clone(), false, file);
-            tracing::dispatcher::with_default(&subscriber, || {
-                assert_eq!(is_audited(), audits);
-                audit(&event());
-            });
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
-        let fields = r#""action":"release","caller":"token:ci","tenant":"a","request_id":"7","#;
-        assert!(text.lines().count() == 1 && text.contains(fields), "{text}");
-        assert!(text.contains(r#""remote":"10.0.0.1:5","object":"bases 0a"}"#), "{text}");
-        assert_eq!(log.metadata().unwrap().len(), 0, "the other log has it, too");
     }
 }

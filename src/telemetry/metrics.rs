@@ -3,6 +3,7 @@
 
 use std::{
     net::{SocketAddr, TcpListener},
+    sync::Arc,
     time::Duration,
 };
 
@@ -10,7 +11,7 @@ use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gau
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
 use super::{
-    ReadinessCheck, TelemetryError,
+    MetricsTls, ReadinessCheck, TelemetryError,
     http::{self, Endpoints},
 };
 use crate::{
@@ -25,7 +26,7 @@ macro_rules! metrics {
 
         /// Every metric.
         pub const METRICS: &[Metric] = &[
-            $(Metric { name: $name, kind: MetricKind::$kind, help: $help }),+
+            $(Metric { name: $constant, kind: MetricKind::$kind, help: $help }),+
         ];
     };
 }
@@ -65,6 +66,8 @@ metrics! {
     DEVICE_POWER_WATTS Gauge "capstan_device_power_watts" "power draw of a GPU",
     DEVICE_ECC_UNCORRECTED Gauge "capstan_device_ecc_uncorrected"
         "uncorrected memory errors of a GPU",
+    AUDIT_LOST_TOTAL Counter "capstan_audit_lost_total"
+        "lines of the audit log that could not be written",
     BUILD_INFO Gauge "capstan_build_info" "always 1; the labels describe what is running",
 }
 
@@ -116,12 +119,13 @@ impl CallOutcome {
 }
 
 /// Collects metrics, and serves them at `address` from a separate thread: metrics at `/metrics`,
-/// liveness at `/healthz`, `readiness` at `/readyz`.
+/// liveness at `/healthz`, `readiness` at `/readyz`. Without `tls`, by plain HTTP.
 ///
 /// Errors: `MetricsListener` if the address cannot be bound; `Metrics` on a second call.
 pub fn install_metrics(
     address: SocketAddr,
     readiness: ReadinessCheck,
+    tls: Option<Arc<dyn MetricsTls>>,
 ) -> Result<(), TelemetryError> {
     let failed = |error| TelemetryError::MetricsListener(address, error);
     let listener = TcpListener::bind(address).map_err(failed)?;
@@ -131,7 +135,7 @@ pub fn install_metrics(
         .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
         .and_then(|builder| builder.set_buckets_for_metric(errors, &MODELLED_TIME_RATIO_BUCKETS))
         .and_then(PrometheusBuilder::install_recorder)?;
-    http::start(listener, Endpoints { metrics, readiness }).map_err(failed)?;
+    http::start(listener, Endpoints { metrics, readiness, tls }).map_err(failed)?;
     for &Metric { name, kind, help } in METRICS {
         match kind {
             MetricKind::Counter => describe_counter!(name, help),
@@ -218,6 +222,10 @@ pub(crate) fn connections(open: u64) {
     gauge!(CONNECTIONS).set(open as f64);
 }
 
+pub(super) fn count_lost_audit_line() {
+    counter!(AUDIT_LOST_TOTAL).increment(1);
+}
+
 /// Sets the numbers of GPUs that are used, whose worker is being replaced, and that were requested
 /// but are left out.
 pub fn devices(used: usize, restarting: usize, left_out: usize) {
@@ -277,7 +285,6 @@ mod tests {
     use std::{
         io::{Read, Write},
         net::{Ipv4Addr, TcpStream},
-        sync::Arc,
     };
 
     use super::*;
@@ -299,7 +306,7 @@ mod tests {
         let own = Ipv4Addr::new(127, 64 + high, middle, low);
         let free = TcpListener::bind((own, 0)).unwrap();
         let address = free.local_addr().unwrap();
-        let install = || install_metrics(address, Arc::new(|| Ok(())));
+        let install = || install_metrics(address, Arc::new(|| Ok(())), None);
         let taken = install();
         assert!(matches!(taken, Err(TelemetryError::MetricsListener(..))), "bound a taken port");
         drop(free);
@@ -318,6 +325,7 @@ mod tests {
         payload_memory(2, 1, 3);
         stored(3, 1);
         connections(4);
+        count_lost_audit_line();
         devices(2, 0, 1);
         count_device_fault("fatal");
         #[cfg(feature = "cuda")]

@@ -1,10 +1,13 @@
-//! Sets up logs and metrics.
+//! Sets up logs, the audit log, and metrics.
 
 mod audit;
 mod http;
 mod logs;
 mod metrics;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod throttle;
+mod trace_parent;
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
@@ -12,12 +15,15 @@ use metrics_exporter_prometheus::BuildError;
 use tracing_subscriber::{filter, util::TryInitError};
 
 pub(crate) use self::audit::{AuditAction, AuditEvent, audit, is_audited};
-pub(crate) use self::throttle::LogThrottle;
+#[cfg(feature = "otlp")]
+pub(crate) use self::otlp::continue_trace;
 pub use self::{
-    http::ReadinessCheck,
-    logs::{LogFormat, install_logs},
+    audit::{AuditLogGuard, install_audit_log, reopen_audit_log},
+    http::{MetricsTls, ReadinessCheck},
+    logs::{LogFormat, LogGuard, install_logs},
     metrics::*,
 };
+pub(crate) use self::{throttle::LogThrottle, trace_parent::TraceParent};
 
 /// Why logs or metrics could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +39,9 @@ pub enum TelemetryError {
         /// Why not.
         source: io::Error,
     },
+    /// Spans cannot be exported.
+    #[error("otlp_endpoint: {0}")]
+    Otlp(String),
     /// The process has a log subscriber already.
     #[error("logs are set up already: {0}")]
     Installed(#[from] TryInitError),

@@ -2,14 +2,12 @@
 
 use std::{
     io::{BufReader, Read},
-    os::unix::fs::PermissionsExt,
     process::Stdio,
     time::Duration,
 };
 
-use ark_ec::AffineRepr;
 use capstan::{
-    client::{Client, ClientError, Fr, G1Affine},
+    client::{Client, ClientError},
     identity::{BearerToken, TokenEntry, add_token, remove_token},
 };
 use rustix::process::Signal;
@@ -94,47 +92,6 @@ fn a_hangup_signal_does_not_end_it_and_the_log_names_who_drains() {
     let drains = until(&mut daemon.log, "a caller drains the server");
     assert!(drains.contains(&subject), "{drains}");
     assert_eq!(daemon.wait(), Some(0));
-}
-
-/// What callers do to stored objects, in the order in which they do it.
-#[test]
-fn the_audit_log_tells_who_did_what() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (tokens, audit) = (path("tokens.toml"), path("audit.jsonl"));
-    let token = BearerToken::generate().unwrap();
-    let (tenant, hash) = (Some("a".into()), token.hash());
-    let entry = TokenEntry { name: "ci".into(), tenant, hash, expires: None };
-    std::fs::write(&tokens, add_token("", &entry).unwrap()).unwrap();
-    let flags = ["--auth-tokens", &tokens, "--audit-log", &audit, "--log-level", "error"];
-    let mut daemon = Daemon::without_log(&flags);
-    let client = Client::builder(daemon.target()).retries(0);
-    let points = [G1Affine::generator(); 2];
-    Runtime::new().unwrap().block_on(async {
-        client.clone().connect().await.expect_err("has no token");
-        let client = client.token(token.text()).connect().await.unwrap();
-        let bases = client.put_bases(&points).await.unwrap();
-        let sum = client.msm(&bases, &[Fr::from(1), Fr::from(2)][..]).await.unwrap();
-        assert_eq!(sum, G1Affine::generator() * Fr::from(3));
-        client.release(bases.id()).await.unwrap();
-        let vector = client.put_vector(&[Fr::from(7)][..]).await.unwrap();
-        client.release_vector(vector.id).await.unwrap();
-    });
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.wait(), Some(0));
-    let text = std::fs::read_to_string(&audit).unwrap();
-    let events: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let actions: Vec<_> = events.iter().map(|event| event["action"].as_str().unwrap()).collect();
-    assert_eq!(actions, ["refused_login", "put", "use", "release", "put", "release"], "{text}");
-    for event in &events[1..] {
-        assert_eq!((&event["caller"], &event["tenant"]), (&"token:ci".into(), &"a".into()));
-        assert!(event["remote"].as_str().unwrap().starts_with("127.0.0.1:"), "{event}");
-        assert!(!event["request_id"].as_str().unwrap().is_empty(), "{event}");
-    }
-    assert!(!text.contains(token.text()), "a token is in the audit log");
-    let mode = std::fs::metadata(&audit).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]

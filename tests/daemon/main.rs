@@ -2,7 +2,9 @@
 
 #![cfg(all(feature = "client", feature = "server"))]
 
+mod audit;
 mod callers;
+mod metrics_listener;
 mod set_ups;
 #[path = "../common/tls_files.rs"]
 mod tls_files;

@@ -1,8 +1,9 @@
-//! The whole service, driven by hand-written messages: draining, the Unix socket, restarts,
+//! The whole service, driven by hand-written messages: draining, the Unix sockets, restarts,
 //! interrupted and striped uploads, every encoding of an MSM, programs, regions, reflection and
 //! `Debug` output.
 #![cfg(all(feature = "client", feature = "server"))]
 
+mod admin_socket;
 #[path = "../rig/mod.rs"]
 mod daemon;
 mod drain;

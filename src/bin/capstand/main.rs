@@ -14,8 +14,11 @@ use std::{
 
 use capstan::{
     config::{self, ByteSize, Config, ConfigProblem, SettingValues},
-    server::{Drainer, Engines, Readiness, Reloader, ServeError, Server, ServerSettings},
-    telemetry,
+    server::{
+        Drainer, Engines, MetricsCertificate, Readiness, Reloader, ServeError, Server,
+        ServerSettings,
+    },
+    telemetry::{self, MetricsTls},
 };
 use engine::GpuLossHandler;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
@@ -37,8 +40,8 @@ const CONFIG: u8 = 78;
 /// Stopped by a second signal.
 const INTERRUPTED: i32 = 130;
 /// Open files other than connections and stored bases: listeners, the runtime's, connections for
-/// metrics, the sockets of workers, two for each of 256 regions, and 64 connections that ask for
-/// regions.
+/// metrics and of operators, the sockets of workers, two for each of 256 regions, and 64
+/// connections that ask for regions.
 const OTHER_FILES: u64 = 256 + 2 * 256 + 64;
 
 fn main() -> ExitCode {
@@ -82,16 +85,24 @@ fn print_problems(problems: &[ConfigProblem]) -> ExitCode {
 
 /// Errors: the exit code; the cause is logged.
 fn run(config: Config) -> Result<(), u8> {
-    let audit_log = config.audit_log.as_deref();
-    let installed = telemetry::install_logs(config.log_format, &config.log_level, audit_log);
-    installed.map_err(|error| {
+    let refused = |error| {
         eprintln!("capstand: {error}");
         CONFIG
-    })?;
+    };
+    let otlp_endpoint = config.otlp_endpoint.as_deref();
+    let logs = telemetry::install_logs(config.log_format, &config.log_level, otlp_endpoint);
+    // Dropped after the server has ended: it exports the last spans.
+    let _logs = logs.map_err(refused)?;
+    let audit_log = config.audit_log.as_deref().map(telemetry::install_audit_log);
+    // Dropped last: it writes what the calls of this server have queued.
+    let _audit_log = audit_log.transpose().map_err(refused)?;
     panic::set_hook(Box::new(log_panic));
     disable_core_dumps();
     raise_file_limit(&config.server);
     let readiness = Arc::<OnceLock<Readiness>>::default();
+    let tls = config.server.tls.as_ref().filter(|_| config.metrics_tls);
+    let metrics_tls = tls.map(MetricsCertificate::read).transpose();
+    let metrics_tls = metrics_tls.map_err(log_and_exit(CONFIG))?;
     if let Some(address) = config.metrics_listen {
         let (readiness, gpus_min) = (readiness.clone(), config.cuda.devices_min);
         let check = move || match readiness.get() {
@@ -99,12 +110,15 @@ fn run(config: Config) -> Result<(), u8> {
             None => Err("starting".into()),
         };
         // On a separate thread, so that metrics are served even if the runtime hangs.
-        telemetry::install_metrics(address, Arc::new(check)).map_err(log_and_exit(UNAVAILABLE))?;
-        info!(%address, "serving metrics");
+        let tls = metrics_tls.clone().map(|tls| Arc::new(tls) as Arc<dyn MetricsTls>);
+        let installed = telemetry::install_metrics(address, Arc::new(check), tls);
+        installed.map_err(log_and_exit(UNAVAILABLE))?;
+        info!(%address, tls = metrics_tls.is_some(), "serving metrics");
     }
     let loss_handler = Arc::<GpuLossHandler>::default();
     let runtime = Runtime::new().map_err(log_and_exit(SOFTWARE))?;
-    let served = runtime.block_on(start_and_serve(config, &loss_handler, &readiness));
+    let served = start_and_serve(config, &loss_handler, &readiness, metrics_tls);
+    let served = runtime.block_on(served);
     // Remaining blocking tasks must not delay the exit.
     runtime.shutdown_background();
     served.and_then(|()| loss_handler.exit_status())
@@ -116,6 +130,7 @@ async fn start_and_serve(
     config: Config,
     loss_handler: &Arc<GpuLossHandler>,
     readiness: &OnceLock<Readiness>,
+    metrics_tls: Option<MetricsCertificate>,
 ) -> Result<(), u8> {
     let mut signals = StopSignals::listen().map_err(log_and_exit(SOFTWARE))?;
     let settings = config.server.clone();
@@ -128,7 +143,7 @@ async fn start_and_serve(
             return Ok(());
         }
     };
-    serve(settings, engines, signals, loss_handler, readiness).await
+    serve(settings, engines, signals, loss_handler, readiness, metrics_tls).await
 }
 
 /// Creates the engines and logs which ones and why.
@@ -150,6 +165,7 @@ async fn serve(
     signals: StopSignals,
     loss_handler: &GpuLossHandler,
     readiness: &OnceLock<Readiness>,
+    metrics_tls: Option<MetricsCertificate>,
 ) -> Result<(), u8> {
     let hangups = signal(SignalKind::hangup()).map_err(log_and_exit(SOFTWARE))?;
     log_limits(&settings);
@@ -163,7 +179,7 @@ async fn serve(
         log_and_exit(code)(error)
     })?;
     tokio::spawn(handle_signals(signals, server.drainer()));
-    tokio::spawn(handle_hangups(hangups, server.reloader()));
+    tokio::spawn(handle_hangups(hangups, server.reloader(), metrics_tls));
     loss_handler.arm(server.drainer());
     let ready = readiness.get_or_init(|| server.readiness()).clone();
     let tcp = server.tcp_address();
@@ -178,10 +194,11 @@ async fn serve(
 }
 
 fn log_limits(settings: &ServerSettings) {
-    let ServerSettings { listen, unix_socket, data_dir, tls, .. } = settings;
+    let ServerSettings { listen, unix_socket, admin_socket, data_dir, tls, .. } = settings;
     info!(
         ?listen,
         ?unix_socket,
+        ?admin_socket,
         tls = tls.is_some(),
         authenticates = settings.authenticates(),
         ?data_dir,
@@ -239,10 +256,18 @@ async fn handle_signals(mut signals: StopSignals, drainer: Drainer) {
     std::process::exit(INTERRUPTED);
 }
 
-/// Reads certificates, tokens and keys again on each SIGHUP.
-async fn handle_hangups(mut hangups: Signal, reloader: Reloader) {
+/// On each SIGHUP: reads certificates, tokens and keys again, and opens the audit log again.
+async fn handle_hangups(
+    mut hangups: Signal,
+    reloader: Reloader,
+    metrics_tls: Option<MetricsCertificate>,
+) {
     while hangups.recv().await.is_some() {
+        telemetry::reopen_audit_log();
         reloader.reload();
+        if let Some(tls) = metrics_tls.clone() {
+            spawn_blocking(move || tls.reload());
+        }
     }
 }
 

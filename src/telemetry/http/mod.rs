@@ -1,5 +1,7 @@
-//! Serves metrics, liveness and readiness by HTTP/1.1. Callers need not be trusted: connections,
-//! their time and their headers are limited.
+//! Serves metrics, liveness and readiness by HTTP/1.1, over TLS if asked to. Callers need not be
+//! trusted: connections, their time and their headers are limited.
+
+mod connections;
 
 use std::{convert::Infallible, io, sync::Arc, thread, time::Duration};
 
@@ -15,18 +17,18 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     runtime,
-    sync::Semaphore,
-    time::{interval, sleep, timeout},
+    task::spawn_blocking,
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
+use tokio_rustls::TlsAcceptor;
 
+use self::connections::OpenConnections;
 use super::LogThrottle;
 
-/// Connections at a time. Others wait until one of these ends.
-const CONNECTIONS_MAX: usize = 32;
-
-/// Time to receive the head of a request.
+/// Time for a TLS handshake, and again to receive the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time for a connection, which serves one request.
@@ -41,14 +43,28 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The interval at which histograms take in what was recorded since.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
+/// The interval at which the certificate's files are compared.
+const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Says why the process is not ready for work.
 pub type ReadinessCheck = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// The TLS of the listener for metrics.
+pub trait MetricsTls: Send + Sync {
+    /// Accepts connections with the current certificate.
+    fn acceptor(&self) -> TlsAcceptor;
+
+    /// Reads the certificate's files again if they have changed. May block.
+    fn reload_if_changed(&self);
+}
 
 /// What the listener serves.
 #[derive(Clone)]
 pub(super) struct Endpoints {
     pub metrics: PrometheusHandle,
     pub readiness: ReadinessCheck,
+    /// `None` for plain HTTP.
+    pub tls: Option<Arc<dyn MetricsTls>>,
 }
 
 /// Serves from a thread.
@@ -68,25 +84,22 @@ pub(super) fn start(listener: std::net::TcpListener, endpoints: Endpoints) -> io
 
 async fn serve(listener: TcpListener, endpoints: Endpoints) {
     static REFUSED: LogThrottle = LogThrottle::new();
-    let metrics = endpoints.metrics.clone();
-    tokio::spawn(async move {
-        let mut upkeep = interval(UPKEEP_INTERVAL);
-        loop {
-            upkeep.tick().await;
-            metrics.run_upkeep();
-        }
-    });
-    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    tokio::spawn(run_upkeep(endpoints.metrics.clone()));
+    if let Some(tls) = endpoints.tls.clone() {
+        tokio::spawn(watch_certificate(tls));
+    }
+    let mut connections = OpenConnections::default();
     loop {
-        // Never closed.
-        let Ok(permit) = connections.clone().acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((socket, _)) => {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = connections.ended() => continue,
+        };
+        match accepted {
+            Ok((socket, address)) => {
                 let endpoints = endpoints.clone();
-                tokio::spawn(async move {
+                connections.add(address.ip(), async move {
                     // A peer that is too slow or sends no HTTP is disconnected.
                     let _ended = timeout(CONNECTION_TIMEOUT, serve_one(socket, endpoints)).await;
-                    drop(permit);
                 });
             }
             Err(error) => {
@@ -99,19 +112,53 @@ async fn serve(listener: TcpListener, endpoints: Endpoints) {
     }
 }
 
-/// Answers one request.
-async fn serve_one(socket: TcpStream, endpoints: Endpoints) -> hyper::Result<()> {
+async fn run_upkeep(metrics: PrometheusHandle) {
+    let mut upkeep = interval(UPKEEP_INTERVAL);
+    loop {
+        upkeep.tick().await;
+        metrics.run_upkeep();
+    }
+}
+
+/// On a thread of the pool: a file system that hangs must not stop probes.
+async fn watch_certificate(tls: Arc<dyn MetricsTls>) {
+    let mut comparisons = interval(CERTIFICATE_INTERVAL);
+    comparisons.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        comparisons.tick().await;
+        let tls = tls.clone();
+        // Fails only if the runtime ends.
+        let _ended = spawn_blocking(move || tls.reload_if_changed()).await;
+    }
+}
+
+/// Completes the TLS handshake, if there is one, and answers one request.
+async fn serve_one(socket: TcpStream, endpoints: Endpoints) {
+    let Some(tls) = &endpoints.tls else {
+        return answer_one(socket, &endpoints).await;
+    };
+    let handshake = tls.acceptor().accept(socket);
+    match timeout(HEAD_TIMEOUT, handshake).await {
+        Ok(Ok(socket)) => answer_one(socket, &endpoints).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake for metrics failed"),
+        Err(_) => tracing::debug!("a TLS handshake for metrics took too long"),
+    }
+}
+
+async fn answer_one(socket: impl AsyncRead + AsyncWrite + Unpin, endpoints: &Endpoints) {
     let answer = service_fn(|request: Request<Incoming>| {
-        let answer = answer(request.method(), request.uri().path(), &endpoints);
+        let answer = answer(request.method(), request.uri().path(), endpoints);
         async { Ok::<_, Infallible>(answer) }
     });
-    http1::Builder::new()
+    let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES_MAX)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(socket), answer)
-        .await
+        .serve_connection(TokioIo::new(socket), answer);
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "a connection for metrics failed");
+    }
 }
 
 fn answer(method: &Method, path: &str, endpoints: &Endpoints) -> Response<Full<Bytes>> {

@@ -1,0 +1,97 @@
+//! The listener for metrics and probes: TLS, and peers that stall.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::Arc,
+};
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+
+use crate::{
+    Daemon, HANGING, audit::wait_until, http, metrics_address, tls_files::CertifiedFiles, until,
+};
+
+/// Connections that send nothing, or a part of a request.
+fn stall(address: SocketAddr, connections: usize) -> Vec<TcpStream> {
+    let connect = |index| {
+        let mut socket = TcpStream::connect(address).unwrap();
+        if index % 2 == 0 {
+            socket.write_all(b"GET /healthz HT").unwrap();
+        }
+        socket
+    };
+    (0..connections).map(connect).collect()
+}
+
+/// If stalled peers could keep others out until they time out, a probe would wait for minutes.
+#[test]
+fn a_probe_is_answered_while_1000_connections_stall() {
+    let files = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files }).unwrap();
+    let address = metrics_address(9468);
+    let daemon = Daemon::start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
+    let stalled = stall(address, 1000);
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        let answer = http(address, &format!("GET {path}"));
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+    }
+    drop((stalled, daemon));
+}
+
+/// The answer by HTTPS; an error if the server's certificate is not `trusted`.
+fn https(address: SocketAddr, path: &str, trusted: &str) -> std::io::Result<String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = "localhost".try_into().unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let socket = TcpStream::connect(address)?;
+    socket.set_read_timeout(Some(HANGING))?;
+    let mut stream = StreamOwned::new(connection, socket);
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[test]
+fn metrics_are_served_by_https_with_a_certificate_that_is_read_again() {
+    let (first, second) = (CertifiedFiles::new("localhost"), CertifiedFiles::new("localhost"));
+    let (certificate, key) = (&first.files.certificate, &first.files.key);
+    let address = metrics_address(9469);
+    let listen = address.to_string();
+    let tls = ["--tls-certificate", certificate.to_str().unwrap()];
+    let tls = [&tls[..], &["--tls-key", key.to_str().unwrap(), "--metrics-tls"]].concat();
+    let flags = [&["--engine", "cpu", "--metrics-listen", &listen][..], &tls].concat();
+    let mut daemon = Daemon::start(&flags);
+    // They neither complete a handshake nor keep others out.
+    let stalled = stall(address, 100);
+    let answer = |path| https(address, path, &first.certificate_pem).unwrap();
+    assert!(answer("/healthz").ends_with("alive"));
+    assert!(answer("/metrics").contains("capstan_build_info{"));
+    assert!(https(address, "/healthz", &second.certificate_pem).is_err(), "trusts a stranger");
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let mut plain = Vec::new();
+    // A reset counts as well.
+    let _ended = socket.read_to_end(&mut plain);
+    assert!(!String::from_utf8_lossy(&plain).contains("alive"), "serves plain HTTP");
+    fs::copy(&second.files.key, key).unwrap();
+    fs::copy(&second.files.certificate, certificate).unwrap();
+    daemon.signal(Signal::HUP);
+    until(&mut daemon.log, "read again");
+    let is_new = || https(address, "/healthz", &second.certificate_pem).is_ok();
+    wait_until("the new certificate is not served", is_new);
+    drop(stalled);
+}
