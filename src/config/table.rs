@@ -157,7 +157,7 @@ pub const TABLE: &[Setting] = &[
     setting("connections_max", count("connections", 1, 1_000_000), "1024",
         "Limit on open connections; 1/16 of them are reserved for unix_socket if it is set."),
     setting("connections_per_address_max", count("connections", 1, 1_000_000), "512",
-        "Limit on open TCP connections from one address, for IPv6 from one /64."),
+        "Limit on open connections from one TCP address (IPv6: one /64) or one local user."),
     setting("connection_idle_max_s", count("seconds", 1, DAY_S), "600",
         "Time after which a connection without a call is closed."),
     setting("connection_age_max_s", count("seconds", 1, 30 * DAY_S), "3600",

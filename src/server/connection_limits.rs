@@ -1,4 +1,5 @@
-//! Limits on connections: in total, for TCP, for each address, and for the administrative socket.
+//! Limits on connections: in total, for TCP, for each address or local user, and for the administrative
+//! socket.
 
 use std::{
     collections::HashMap,
@@ -25,25 +26,34 @@ pub struct ConnectionLimits {
     all: Arc<Quota>,
     admin: Arc<Quota>,
     tcp: Arc<Quota>,
-    addresses: Arc<AddressCounts>,
+    sources: Arc<SourceCounts>,
+}
+
+/// Whose connections are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ConnectionSource {
+    /// An address of TCP peers.
+    Address(IpAddr),
+    /// A user of the Unix socket.
+    User(u32),
 }
 
 /// A connection's share of the limits, until it is dropped.
 pub struct ConnectionPermit {
     _all_or_admin: QuotaPermit,
     _tcp: Option<QuotaPermit>,
-    _address: Option<AddressPermit>,
+    _source: Option<SourcePermit>,
 }
 
-/// The number of connections from each address.
-struct AddressCounts {
+/// The number of connections from each source.
+struct SourceCounts {
     max: u32,
-    open: Mutex<HashMap<IpAddr, u32>>,
+    open: Mutex<HashMap<ConnectionSource, u32>>,
 }
 
-struct AddressPermit {
-    counts: Arc<AddressCounts>,
-    address: IpAddr,
+struct SourcePermit {
+    counts: Arc<SourceCounts>,
+    source: ConnectionSource,
 }
 
 impl ConnectionLimits {
@@ -54,10 +64,10 @@ impl ConnectionLimits {
             None => 0,
         };
         let quota = |max: u32| Quota::new(Limit::Connections, max.into());
-        let per_address = settings.connections_per_address_max;
-        let addresses = Arc::new(AddressCounts { max: per_address, open: Mutex::default() });
+        let per_source = settings.connections_per_address_max;
+        let sources = Arc::new(SourceCounts { max: per_source, open: Mutex::default() });
         let admin = Quota::new(Limit::Connections, ADMIN_MAX);
-        Self { all: quota(max), admin, tcp: quota(max - reserved), addresses }
+        Self { all: quota(max), admin, tcp: quota(max - reserved), sources }
     }
 
     /// Open connections, apart from those of the administrative socket.
@@ -65,13 +75,16 @@ impl ConnectionLimits {
         self.all.used()
     }
 
-    /// A permit for a connection; `address` is `None` for the Unix socket.
+    /// A permit for a connection to the TCP listener or to the Unix socket.
     ///
     /// Errors: `Exhausted`.
-    pub fn acquire(&self, address: Option<IpAddr>) -> Result<ConnectionPermit> {
-        let _address = address.map(|address| self.addresses.acquire(address)).transpose()?;
-        let _tcp = address.map(|_| self.tcp.acquire(1)).transpose()?;
-        Ok(ConnectionPermit { _all_or_admin: self.all.acquire(1)?, _tcp, _address })
+    pub fn acquire(&self, source: ConnectionSource) -> Result<ConnectionPermit> {
+        let _source = Some(self.sources.acquire(source)?);
+        let _tcp = match source {
+            ConnectionSource::Address(_) => Some(self.tcp.acquire(1)?),
+            ConnectionSource::User(_) => None,
+        };
+        Ok(ConnectionPermit { _all_or_admin: self.all.acquire(1)?, _tcp, _source })
     }
 
     /// A permit for a connection to the administrative socket.
@@ -79,30 +92,33 @@ impl ConnectionLimits {
     /// Errors: `Exhausted`.
     pub fn acquire_admin(&self) -> Result<ConnectionPermit> {
         let _all_or_admin = self.admin.acquire(1)?;
-        Ok(ConnectionPermit { _all_or_admin, _tcp: None, _address: None })
+        Ok(ConnectionPermit { _all_or_admin, _tcp: None, _source: None })
     }
 }
 
-impl AddressCounts {
-    fn acquire(self: &Arc<Self>, address: IpAddr) -> Result<AddressPermit> {
-        let address = network(address);
+impl SourceCounts {
+    fn acquire(self: &Arc<Self>, source: ConnectionSource) -> Result<SourcePermit> {
+        let source = match source {
+            ConnectionSource::Address(address) => ConnectionSource::Address(network(address)),
+            user => user,
+        };
         let mut open = self.open.lock();
-        let count = open.entry(address).or_default();
+        let count = open.entry(source).or_default();
         if *count >= self.max {
             return Err(Error::Exhausted { limit: Limit::Connections, retry_after: None });
         }
         *count += 1;
-        Ok(AddressPermit { counts: self.clone(), address })
+        Ok(SourcePermit { counts: self.clone(), source })
     }
 }
 
-impl Drop for AddressPermit {
+impl Drop for SourcePermit {
     fn drop(&mut self) {
         let mut open = self.counts.open.lock();
-        if let Some(count) = open.get_mut(&self.address) {
+        if let Some(count) = open.get_mut(&self.source) {
             *count -= 1;
             if *count == 0 {
-                open.remove(&self.address);
+                open.remove(&self.source);
             }
         }
     }
@@ -133,7 +149,7 @@ mod tests {
     }
 
     fn tcp(limits: &ConnectionLimits, address: &str) -> Result<ConnectionPermit> {
-        limits.acquire(Some(address.parse().unwrap()))
+        limits.acquire(ConnectionSource::Address(address.parse().unwrap()))
     }
 
     #[test]
@@ -150,7 +166,18 @@ mod tests {
             assert!(tcp(&limits, one).is_ok());
         }
         assert_eq!(limits.used(), 0);
-        assert!(limits.addresses.open.lock().is_empty());
+        assert!(limits.sources.open.lock().is_empty());
+    }
+
+    #[test]
+    fn one_local_user_cannot_take_all_connections() {
+        let limits = limits(true);
+        let user = |id| limits.acquire(ConnectionSource::User(id));
+        let held = [user(7).unwrap(), user(7).unwrap()];
+        assert!(user(7).is_err());
+        assert!(user(8).is_ok());
+        drop(held);
+        assert!(user(7).is_ok());
     }
 
     #[test]
@@ -161,8 +188,8 @@ mod tests {
             .into_iter()
             .collect();
         assert!(tcp(&limits, "1.1.1.4").is_err(), "the last one is reserved");
-        let local = limits.acquire(None).unwrap();
-        assert!(limits.acquire(None).is_err());
+        let local = limits.acquire(ConnectionSource::User(7)).unwrap();
+        assert!(limits.acquire(ConnectionSource::User(7)).is_err());
         let operators: Vec<_> = (0..ADMIN_MAX).map(|_| limits.acquire_admin().unwrap()).collect();
         assert!(limits.acquire_admin().is_err() && limits.used() == 4);
         drop((held, local, operators));

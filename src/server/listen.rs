@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use super::{
     ServerSettings,
     connection::{LimitedConnection, Peer, PeerOrigin},
+    connection_limits::ConnectionSource,
     state::ServerState,
 };
 use crate::{
@@ -132,8 +133,10 @@ fn limit<S>(state: &ServerState, socket: S, from: PeerOrigin) -> Option<LimitedC
         (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
     let peer = Peer::new(Budget::connection(bytes_max, jobs_max), from);
     let permit = match from {
-        PeerOrigin::Tcp(address) => state.connections.acquire(Some(address.ip())),
-        PeerOrigin::Unix { .. } => state.connections.acquire(None),
+        PeerOrigin::Tcp(address) => {
+            state.connections.acquire(ConnectionSource::Address(address.ip()))
+        }
+        PeerOrigin::Unix { user } => state.connections.acquire(ConnectionSource::User(user)),
         PeerOrigin::Admin { .. } => state.connections.acquire_admin(),
     };
     match permit.inspect_err(telemetry::count_refusal) {

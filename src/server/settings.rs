@@ -53,7 +53,7 @@ pub struct ServerSettings {
     pub objects_max: u32,
     /// Connections open at once. If there is a Unix socket, TCP peers get 15/16 of them.
     pub connections_max: u32,
-    /// Connections open at once from one address.
+    /// Connections open at once from one TCP address, or from one user of the Unix socket.
     pub connections_per_address_max: u32,
     /// Time after which a connection without a call is closed.
     pub connection_idle_max: Duration,
