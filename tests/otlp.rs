@@ -167,3 +167,20 @@ fn spans_of_calls_are_exported_as_children_of_the_callers_span() {
         assert_eq!(text(&call.attributes, "outcome"), "OK");
     }
 }
+
+/// The collector accepts connections, but never speaks.
+#[test]
+fn a_silent_collector_stops_neither_calls_nor_the_exit() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let mut daemon = ExportingDaemon::start(&endpoint);
+    Runtime::new().unwrap().block_on(async {
+        // More than the queue of the exporter takes.
+        let client = Client::builder(&daemon.target).connections(1).connect().await.unwrap();
+        for _ in 0..3000 {
+            client.info().await.unwrap();
+        }
+    });
+    kill_process(Pid::from_child(&daemon.child), Signal::TERM).unwrap();
+    assert!(daemon.child.wait().unwrap().success());
+}

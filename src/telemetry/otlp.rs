@@ -14,7 +14,11 @@ use tokio::runtime::{self, Runtime};
 use tonic::transport::ClientTlsConfig;
 use tracing::{Metadata, Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
-use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
+use tracing_subscriber::{
+    Layer,
+    filter::{LevelFilter, filter_fn},
+    registry::LookupSpan,
+};
 
 use super::{TelemetryError, trace_parent::TraceParent};
 
@@ -71,7 +75,8 @@ impl SpanExport {
     {
         let tracer = self.provider.tracer(SERVICE);
         let layer = tracing_opentelemetry::layer().with_tracer(tracer);
-        layer.with_location(false).with_threads(false).with_filter(filter_fn(is_exported))
+        let is_exported = filter_fn(is_exported).with_max_level_hint(LevelFilter::DEBUG);
+        layer.with_location(false).with_threads(false).with_filter(is_exported)
     }
 }
 

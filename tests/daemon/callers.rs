@@ -94,6 +94,29 @@ fn a_hangup_signal_does_not_end_it_and_the_log_names_who_drains() {
     assert_eq!(daemon.wait(), Some(0));
 }
 
+/// As an operator does it, by the command line.
+#[cfg(feature = "cli")]
+#[test]
+fn an_operator_drains_over_the_administrative_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let [socket, admin] = ["capstan.sock", "admin.sock"]
+        .map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    let flags = ["--unix-socket", &socket, "--admin-socket", &admin];
+    let mut daemon = Daemon::without_metrics(&flags);
+    let drain = |socket: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_capstan"));
+        command.env_clear().args(["--server", &format!("unix:{socket}"), "drain"]);
+        command.output().unwrap()
+    };
+    let refused = drain(&socket);
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && stderr.contains("administrative socket"), "{stderr}");
+    let drained = drain(&admin);
+    assert!(drained.status.success(), "{}", String::from_utf8_lossy(&drained.stderr));
+    until(&mut daemon.log, "a caller drains the server");
+    assert_eq!(daemon.wait(), Some(0));
+}
+
 #[test]
 fn listening_beyond_the_loopback_needs_credentials() {
     let FinishedDaemon { code, stderr, .. } = run(&["--listen", "0.0.0.0:0"]);
