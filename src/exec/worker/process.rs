@@ -9,11 +9,9 @@ use std::{
     },
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{
@@ -30,6 +28,10 @@ use crate::{
     engine::{JobControl, cuda::GpuFacts},
     error::Error,
     exec::BusyPoll,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     telemetry,
 };
 
