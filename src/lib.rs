@@ -51,6 +51,8 @@ mod region;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod store;
 #[cfg(all(feature = "server", not(feature = "internals")))]
+mod sync;
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod tenant;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 mod verify;
@@ -94,6 +96,9 @@ pub mod region;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod store;
+#[cfg(all(feature = "server", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod sync;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod tenant;

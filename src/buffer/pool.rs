@@ -3,12 +3,11 @@
 
 use std::{any::Any, ops::Range, sync::Arc};
 
-use parking_lot::Mutex;
-
 use super::{RETRY_AFTER, RangeSet, Wiper};
 use crate::{
     error::{Error, Limit, Result},
     region::SharedMemory,
+    sync::Mutex,
 };
 
 /// Bytes of a full block.

@@ -1,14 +1,11 @@
 //! Budgets for bytes, jobs and uploads.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use crate::error::{Error, Limit, Result};
+use crate::{
+    error::{Error, Limit, Result},
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 /// When to retry on a full server: about the duration of a medium job.
 pub const RETRY_AFTER: Duration = Duration::from_millis(250);

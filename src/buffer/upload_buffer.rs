@@ -7,12 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Mutex, MutexGuard};
-
 use super::{
     PayloadPool, QuotaPermit, RangeSet, RegionSlice, SharedPiece, payload_memory::PayloadMemory,
 };
-use crate::error::{Error, FieldProblem, Result};
+use crate::{
+    error::{Error, FieldProblem, Result},
+    sync::{Mutex, MutexGuard},
+};
 
 /// More fragments than the stripes of an honest sender leave.
 const FRAGMENTS_MAX: usize = 4096;

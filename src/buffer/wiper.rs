@@ -2,10 +2,12 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc, OnceLock,
-        mpsc::{Sender, channel},
-    },
+    sync::Arc,
+};
+
+use crate::sync::{
+    OnceLock,
+    mpsc::{Sender, channel},
     thread,
 };
 

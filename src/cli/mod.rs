@@ -14,7 +14,11 @@ mod ntt;
 mod output;
 mod progress;
 mod random;
+#[cfg(not(feature = "internals"))]
 mod run;
+#[cfg(feature = "internals")]
+#[allow(missing_docs)]
+pub mod run;
 mod token;
 
 use std::{process::ExitCode, time::Duration};

@@ -33,6 +33,9 @@ pub mod frs {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Fr>, D::Error> {
         let bytes = <&[u8]>::deserialize(deserializer)?;
+        if !bytes.len().is_multiple_of(size_of::<Fr>()) {
+            return Err(D::Error::custom("not a whole number of elements"));
+        }
         let mut elements = vec![Fr::default(); bytes.len() / size_of::<Fr>()];
         decode_fr(ScalarEncoding::Montgomery, bytes, false, &mut elements)
             .map_err(|_| D::Error::custom("not canonical"))?;

@@ -1,14 +1,11 @@
 //! Cancellation and deadlines of jobs, and whether they yield.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 /// Decides at each check of a job whether it may go on.
 pub type CancellationGate = Arc<dyn Fn() -> bool + Send + Sync>;

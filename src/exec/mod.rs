@@ -17,7 +17,7 @@ mod start;
 pub mod worker;
 
 pub use busy_poll::BusyPoll;
-#[cfg(test)]
+#[cfg(any(test, feature = "internals"))]
 pub use call::RunCall;
 pub use executor::{Executor, JOBS_PER_DEVICE, RunInProgress};
 #[cfg(feature = "cuda")]

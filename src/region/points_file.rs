@@ -18,6 +18,8 @@ use crate::curve::{
     points::{Bases, CurvePoint, FileOfPoints, PointOwner, PointSlice},
 };
 
+const LIMB_BYTES: u64 = size_of::<u64>() as u64;
+
 /// A mapped file that holds points as Montgomery limbs from some byte on.
 pub struct PointsFile {
     file: OwnedFd,
@@ -61,9 +63,10 @@ impl PointsFile {
 
     /// All points of the file.
     ///
-    /// Fails if the file does not hold a whole number of points.
+    /// Fails if the file does not hold a whole number of points, or if they are not aligned.
     pub fn into_bases(self, group: Group) -> io::Result<Bases> {
-        if !self.points_bytes().is_multiple_of(group.affine_bytes() as u64) {
+        let is_aligned = self.offset.is_multiple_of(LIMB_BYTES);
+        if !is_aligned || !self.points_bytes().is_multiple_of(group.affine_bytes() as u64) {
             return Err(io::ErrorKind::InvalidData.into());
         }
         Ok(match group {

@@ -1,6 +1,7 @@
 //! Limits of the server and of a connection: requests above them are refused at once, with a retry
 //! delay if a retry can succeed.
 
+use bytes::Bytes;
 use capstan::{
     curve::{G1Affine, points::PointEncoding},
     server::ServerSettings,
@@ -12,7 +13,7 @@ use tonic::{Code, Status, transport::Channel};
 use crate::{
     daemon::{
         compute, faulty_engine::EngineMode, messages, reason, retry_after, retry_until_ok, store,
-        until_load,
+        until_idle, until_load,
     },
     table::{Call, World, settings},
 };
@@ -86,6 +87,48 @@ async fn bytes_are_limited_per_server_and_per_connection() {
     release(&three, &third).await;
     release(&two, &second).await;
     world.assert_healthy("bytes").await;
+}
+
+/// Sends a vector of 16 MiB on its own connection.
+async fn offer(channel: Channel) -> Result<v1::VectorUpload, Status> {
+    let vector = messages::new_vector(v1::ScalarEncoding::U8, 16 * MIB);
+    let [header] = &messages::put_vector(vector.clone(), vec![])[..] else { panic!("a header") };
+    let piece = Bytes::from(vec![1; MIB as usize]);
+    let chunk = move |i| {
+        let chunk = v1::Chunk { offset: i * MIB, data: piece.clone() };
+        v1::PutRequest { message: Some(v1::put_request::Message::Chunk(chunk)) }
+    };
+    let messages = stream::iter([header.clone()].into_iter().chain((0..16).map(chunk)));
+    store(&channel).put(messages).await.map(|_| vector)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn payloads_above_the_budget_take_no_memory() {
+    const SENDERS: u64 = 48;
+    let world = World::new(settings()).await;
+    let mut calls = Vec::new();
+    for _ in 0..SENDERS {
+        calls.push(tokio::spawn(offer(world.daemon.channel().await)));
+    }
+    let (mut accepted, mut refused) = (Vec::new(), 0);
+    for call in calls {
+        match call.await.unwrap() {
+            Ok(vector) => accepted.push(vector),
+            Err(status) => {
+                assert_full(&status, "BYTES_IN_FLIGHT", true);
+                refused += 1;
+            }
+        }
+    }
+    world.resources.assert_within("payloads above the budget");
+    assert!(accepted.len() as u64 * 16 * MIB <= settings().bytes_in_flight_max);
+    assert_eq!(accepted.len() as u64 + refused, SENDERS);
+    for vector in &accepted {
+        release(&world.channel, vector).await;
+    }
+    // Permits are returned once the payloads are wiped.
+    until_idle(&world.channel, "payloads above the budget").await;
+    world.assert_healthy("payloads above the budget").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

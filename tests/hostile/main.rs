@@ -2,7 +2,8 @@
 //!
 //! To add a case, add a row to the `rows` function of the module that it belongs to: a name, the
 //! request, and the expected status, reason, field and index. After each row the table asserts that
-//! the server still computes and that nothing is left in flight.
+//! the server still computes, that nothing is left in flight, and that the memory and the
+//! descriptors of the process stayed within bounds.
 #![cfg(all(feature = "client", feature = "server"))]
 
 mod abandoned_calls;
@@ -21,6 +22,7 @@ mod program_calls;
 mod programs;
 mod region_uploads;
 mod regions;
+mod resources;
 mod runs;
 mod scalars;
 mod slow_readers;

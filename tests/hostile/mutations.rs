@@ -1,7 +1,5 @@
 //! Randomly mutated messages: the server may return any status except that of a bug.
 
-use std::sync::OnceLock;
-
 use bytes::{Buf, BufMut, Bytes};
 use capstan::{curve::G1Affine, wire::v1};
 use futures_util::stream;
@@ -185,15 +183,11 @@ fn apply(messages: &mut Vec<Bytes>, change: &Change) {
 
 #[test]
 fn mutated_messages_never_cause_an_internal_error() {
-    static WORLD: OnceLock<(tokio::runtime::Runtime, World)> = OnceLock::new();
-    let (runtime, world) = WORLD.get_or_init(|| {
-        let runtime = tokio::runtime::Runtime::new().expect("threads");
-        let world = runtime.block_on(World::new(capstan::server::ServerSettings {
-            idle_timeout: std::time::Duration::from_millis(200),
-            ..settings()
-        }));
-        (runtime, world)
-    });
+    let runtime = tokio::runtime::Runtime::new().expect("threads");
+    let world = &runtime.block_on(World::new(capstan::server::ServerSettings {
+        idle_timeout: std::time::Duration::from_millis(200),
+        ..settings()
+    }));
     let config = ProptestConfig { cases: 1500, failure_persistence: None, ..Default::default() };
     let corpus = corpus(world);
     let input = (0..corpus.len(), prop::collection::vec(change(), 1..4));

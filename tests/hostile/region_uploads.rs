@@ -11,11 +11,14 @@ use tokio::time::timeout;
 use tonic::{Code, Status};
 
 use super::regions::{LocalWorld, REGION};
-use crate::daemon::{
-    TEST_TIMEOUT, compute, messages,
-    programs::{self, call, input, region_upload, send},
-    reason,
-    regions::{self, TestRegion},
+use crate::{
+    daemon::{
+        TEST_TIMEOUT, compute, messages,
+        programs::{self, call, input, region_upload, send},
+        reason,
+        regions::{self, TestRegion},
+    },
+    table::settings,
 };
 
 const LG_N: u32 = 10;
@@ -183,7 +186,7 @@ async fn elements_that_are_not_canonical_are_refused_by_index() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_announces_nothing_or_leaves_keeps_no_memory() {
     let idle_timeout = Duration::from_millis(300);
-    let settings = ServerSettings { idle_timeout, ..ServerSettings::default() };
+    let settings = ServerSettings { idle_timeout, ..settings() };
     let world = LocalWorld::with(settings).await;
     let points = messages::points::<G1Affine>(N as usize);
     for is_cancelled in [false, true] {

@@ -19,12 +19,16 @@ use capstan::{
 use tempfile::TempDir;
 use tonic::{Code, Status, transport::Channel};
 
-use crate::daemon::{
-    TestServer, messages,
-    programs::{self, call, in_region, inline, input, ntt, pointwise, run, send, to_region},
-    reason,
-    regions::{self, TestRegion, ask, map, mapped, open},
-    unix_channel, until_idle, until_load,
+use crate::{
+    daemon::{
+        TestServer, messages,
+        programs::{self, call, in_region, inline, input, ntt, pointwise, run, send, to_region},
+        reason,
+        regions::{self, TestRegion, ask, map, mapped, open},
+        unix_channel, until_idle, until_load,
+    },
+    resources::ResourceCheck,
+    table::settings,
 };
 
 const LG_N: u32 = 12;
@@ -36,14 +40,17 @@ pub struct LocalWorld {
     _folder: TempDir,
     socket: PathBuf,
     pub channel: Channel,
+    /// Dropped last.
+    resources: ResourceCheck,
 }
 
 impl LocalWorld {
     pub async fn new() -> Self {
-        Self::with(ServerSettings::default()).await
+        Self::with(settings()).await
     }
 
     pub async fn with(settings: ServerSettings) -> Self {
+        let resources = ResourceCheck::begin(&settings).await;
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("capstan.sock");
         let server = TestServer::start(ServerSettings {
@@ -52,7 +59,7 @@ impl LocalWorld {
             ..settings
         });
         let channel = unix_channel(&socket).await;
-        Self { server, _folder: folder, socket, channel }
+        Self { server, _folder: folder, socket, channel, resources }
     }
 
     pub async fn region(&self) -> TestRegion {
@@ -67,13 +74,15 @@ impl LocalWorld {
         until_load(&self.channel, "its memory is free", |load| load.region_bytes == 0).await;
     }
 
-    /// The server computes for others, and nothing is in flight.
+    /// The server computes for others, nothing is in flight, and memory and descriptors stayed
+    /// within bounds.
     pub async fn assert_healthy(&self) {
         let a = messages::random(4);
         let header = call([input(1, 4)], vec![inline(&a)], vec![send(0)]);
         let answer = programs::send_run(&self.channel, run(header, vec![])).await.expect("healthy");
         assert!(answer.vectors[&0][..] == messages::canonical(&a)[..]);
         until_idle(&self.channel, "nothing is left").await;
+        self.resources.assert_within("memory that a client shares");
     }
 }
 

@@ -10,12 +10,15 @@ use futures_util::stream;
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt;
 
-use crate::daemon::{
-    TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, compute,
-    faulty_engine::{FaultDial, faulty_engines},
-    messages,
-    programs::send_run,
-    reason, retry_idle, store, until_idle,
+use crate::{
+    daemon::{
+        TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, compute,
+        faulty_engine::{FaultDial, faulty_engines},
+        messages,
+        programs::send_run,
+        reason, retry_idle, store, until_idle,
+    },
+    resources::ResourceCheck,
 };
 
 /// A request to any method.
@@ -192,10 +195,13 @@ pub struct World {
     pub g1: Vec<G1Affine>,
     pub g1_id: Bytes,
     pub g2_id: Bytes,
+    /// Dropped last.
+    pub resources: ResourceCheck,
 }
 
 impl World {
     pub async fn new(settings: ServerSettings) -> Self {
+        let resources = ResourceCheck::begin(&settings).await;
         let (engines, dial) = faulty_engines();
         let daemon = TestServer::with_engines(settings, engines);
         let channel = daemon.channel().await;
@@ -203,7 +209,7 @@ impl World {
         let (g1_id, g2_id) = (put(&channel, &g1).await, put(&channel, &g2).await);
         // A permit is returned a moment after the answer.
         until_idle(&channel, "bases").await;
-        Self { daemon, dial, channel, g1, g1_id, g2_id }
+        Self { daemon, dial, channel, g1, g1_id, g2_id, resources }
     }
 
     /// The spec of an MSM over all of the stored points of G1.
@@ -220,7 +226,8 @@ impl World {
         (messages::msm(self.spec(), inline), sum)
     }
 
-    /// Asserts that the server computes and that nothing is left in flight.
+    /// Asserts that the server computes, that nothing is left in flight, and that the memory and
+    /// the descriptors of the process stayed within bounds since the last call.
     pub async fn assert_healthy(&self, name: &str) {
         let (request, expected) = self.good_msm();
         let send = async || Call::Msm(request.clone()).send(&self.channel).await;
@@ -229,6 +236,7 @@ impl World {
             Err(status) => panic!("{name}: the next MSM is refused: {status}"),
         }
         until_idle(&self.channel, name).await;
+        self.resources.assert_within(name);
     }
 
     /// Sends a row and checks its answer and the server's health.

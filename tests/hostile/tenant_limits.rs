@@ -12,6 +12,7 @@ use crate::{
         until_load,
     },
     limits::{MIB, hold, release},
+    resources::ResourceCheck,
     table::{Call, World, settings},
 };
 
@@ -110,6 +111,7 @@ async fn uploads_of_bases_use_up_the_device_time_of_a_tenant() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_cannot_end_in_time_is_refused_before_its_input_arrives() {
+    let _resources = ResourceCheck::begin(&ServerSettings::default()).await;
     let server = TestServer::start(ServerSettings::default());
     let channel = server.channel().await;
     let vector = messages::new_vector(v1::ScalarEncoding::Canonical, 1 << 22);

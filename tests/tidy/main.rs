@@ -21,6 +21,7 @@ const COLUMNS_MAX: usize = 100;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("field", &[]),
+    ("sync", &[]),
     // Points may lie in a file that other processes map.
     ("region", &["curve"]),
     ("curve", &["error"]),
@@ -30,7 +31,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Its self-test compares with arkworks through the layouts that `curve` asserts.
     ("device", &["curve", "error", "region"]),
     ("msm", &["curve", "device", "error"]),
-    ("buffer", &["curve", "error", "region"]),
+    ("buffer", &["curve", "error", "region", "sync"]),
     // Quotas of tenants are those of payload memory.
     ("tenant", &["buffer", "error", "identity"]),
     // Transforms of data in device memory, independent of jobs and engines.
@@ -38,7 +39,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("formats", &["curve", "error"]),
     // Callers are known before anything else of a request.
     ("identity", &["error"]),
-    ("engine", &["buffer", "curve", "device", "error", "msm", "ntt", "region"]),
+    ("engine", &["buffer", "curve", "device", "error", "msm", "ntt", "region", "sync"]),
     ("verify", &["buffer", "curve", "engine", "error"]),
     // Events of worker processes are counted where they are seen.
     (
@@ -52,6 +53,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "ops",
             "program",
             "region",
+            "sync",
             "telemetry",
             "verify",
         ],
@@ -70,6 +72,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "ops",
             "program",
             "region",
+            "sync",
             "telemetry",
             "tenant",
             "wire",
@@ -88,6 +91,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "ops",
             "program",
             "region",
+            "sync",
             "telemetry",
             "tenant",
             "verify",
@@ -131,11 +135,11 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
             "src/region/memory.rs",
             "src/region/points_file.rs",
             "src/device/",
-            // Allocators: one searches freed memory for secrets, one counts.
             "tests/residue/",
             "tests/load/heap.rs",
+            "tests/fuzz/",
         ],
-        "memory bugs can only be in these files",
+        "memory bugs can only be in these files: `tests` has allocators, and reads counters",
     ),
     ("blst::", &["src/engine/cpu/"], "engines are used through one trait"),
     ("cudarc", &["src/device/"], "only the device layer uses CUDA"),
@@ -162,7 +166,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     ("opentelemetry_otlp", &["src/telemetry/otlp.rs"], "spans are exported in one place"),
     ("opentelemetry_sdk", &["src/telemetry/otlp.rs"], "spans are exported in one place"),
     ("tracing_opentelemetry", &["src/telemetry/otlp.rs"], "spans are exported in one place"),
-    ("prost", &["src/wire/", "tests/hostile/mutations.rs"], "only `wire` knows the wire format"),
+    ("prost", &["src/wire/", "tests/hostile/", "tests/fuzz/"], "only `wire` knows the wire format"),
     ("tonic::server", &["src/server/"], "only the server uses tonic's server side"),
     ("tonic::transport::server", &["src/server/"], "only the server uses tonic's server side"),
     ("tonic::transport::Server", &["src/server/"], "only the server uses tonic's server side"),

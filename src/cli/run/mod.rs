@@ -2,7 +2,10 @@
 
 mod args;
 mod build;
+#[cfg(not(feature = "internals"))]
 mod file;
+#[cfg(feature = "internals")]
+pub mod file;
 mod report;
 
 use std::collections::HashMap;

@@ -11,6 +11,10 @@ use super::{
     MsmSums,
     codec::{check_on_curve, check_subgroup},
 };
+#[cfg(feature = "cuda")]
+use super::{codec::SumEncoding, encoding::decode_sums};
+#[cfg(feature = "cuda")]
+use crate::curve::{G1Affine, G2Affine, layout::sums_as_bytes};
 
 impl MsmSums {
     /// `sum of factors[i] * self[i]`, one point. Runs in parallel on the current rayon pool.
@@ -31,6 +35,17 @@ impl MsmSums {
             (Self::G1(sums), Self::G1(more)) => Some(Self::G1(added(sums, more))),
             (Self::G2(sums), Self::G2(more)) => Some(Self::G2(added(sums, more))),
             _ => None,
+        }
+    }
+
+    /// Whether all sums have canonical coordinates and are on the curve: those of another process
+    /// may be anything. Runs in parallel on the current rayon pool.
+    #[cfg(feature = "cuda")]
+    pub fn are_on_curve(&self) -> bool {
+        let encoding = SumEncoding::Projective;
+        match self {
+            Self::G1(sums) => decode_sums::<G1Affine>(encoding, sums_as_bytes(sums)).is_ok(),
+            Self::G2(sums) => decode_sums::<G2Affine>(encoding, sums_as_bytes(sums)).is_ok(),
         }
     }
 

@@ -46,7 +46,11 @@ use crate::{
     region::SharedMemory,
 };
 
-pub(crate) use self::model::{CudaModel, GpuFacts};
+pub(crate) use self::model::CudaModel;
+#[cfg(not(feature = "internals"))]
+pub(crate) use self::model::GpuFacts;
+#[cfg(feature = "internals")]
+pub use self::model::GpuFacts;
 pub(crate) use self::point_check::piece_len as checked_piece_len;
 pub use self::policy::GpuPolicy;
 pub(crate) use self::vectors::{GpuVector, GpuVectors, RefusedElement, elapsed};

@@ -32,7 +32,9 @@ const NTT_PIECE: usize = 1 << 20;
 pub struct GpuFacts {
     /// Device number in the driver's order.
     pub index: u32,
+    /// The device's name.
     pub name: String,
+    /// What plans know of the device.
     pub limits: DeviceLimits,
     /// Bytes of the GPU's memory.
     pub memory_bytes: u64,

@@ -7,8 +7,7 @@ use tracing::warn;
 
 use super::{
     message::{
-        ControlReply, ControlRequest, DeviceReading, LaneOutcome, LaneReply, LaneRequest,
-        PointsRequest,
+        ControlReply, ControlRequest, DeviceReading, LaneOutcome, LaneRequest, PointsRequest,
     },
     pool::WorkerPool,
     process::{LiveWorker, RequestFailure},
@@ -85,7 +84,7 @@ impl WorkerExecutor {
         bytes: &[u8],
         out: &mut [A],
     ) -> Result<Result<(), BadElement>> {
-        let decoded = points_as_bytes_mut(out);
+        let (count, decoded) = (out.len(), points_as_bytes_mut(out));
         let exchange = self.take_exchange(bytes.len() + decoded.len())?;
         let memory = &exchange.memory;
         memory.write(0, bytes);
@@ -101,22 +100,18 @@ impl WorkerExecutor {
             let Some(worker) = self.pool.choose(&[], BasesScope::WholeObject, &control)? else {
                 break;
             };
-            let LaneReply { outcome, .. } =
-                match worker.request(&request, None, &control, Duration::ZERO) {
-                    Ok(reply) => reply,
-                    Err(RequestFailure::NotSent(error)) => return Err(error),
-                    Err(RequestFailure::LostBefore | RequestFailure::LostMeanwhile) => continue,
-                };
-            match outcome {
-                LaneOutcome::Checked(checked) => {
+            let suits = |outcome: LaneOutcome| outcome.into_checked(count);
+            match worker.request(&request, None, &control, Duration::ZERO, suits) {
+                Ok(Ok(checked)) => {
                     if checked.is_ok() {
                         memory.read(bytes.len(), decoded);
                     }
                     self.idle_exchanges.lock().push(exchange);
                     return Ok(checked);
                 }
-                LaneOutcome::Failed(failure) => return Err(failure.into_general_error()),
-                LaneOutcome::Advanced(_) => break,
+                Ok(Err(failure)) => return Err(failure.into_general_error()),
+                Err(RequestFailure::NotSent(error)) => return Err(error),
+                Err(RequestFailure::LostBefore | RequestFailure::LostMeanwhile) => {}
             }
         }
         let points = points::decode::<A>(encoding, bytes);

@@ -6,12 +6,10 @@ use std::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
-    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -22,6 +20,10 @@ use tracing::{error, warn};
 use super::{
     message::{ControlReply, ControlRequest},
     socket,
+};
+use crate::sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering},
 };
 
 /// While a killed process has not ended, an error is logged at this interval. Releasing a GPU

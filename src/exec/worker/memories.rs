@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
 use tracing::warn;
 
 use super::{
@@ -15,7 +14,7 @@ use super::{
     message::{ControlRequest, MapRequest},
     process::LiveWorker,
 };
-use crate::region::SharedMemory;
+use crate::{region::SharedMemory, sync::Mutex};
 
 /// Time for a worker to map memory and to pin its beginning, which takes a tenth of a second.
 const MAP_TIMEOUT: Duration = Duration::from_secs(20);

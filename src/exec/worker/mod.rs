@@ -6,24 +6,25 @@
 //! and carry none.
 
 mod executor;
-mod failure;
+pub mod failure;
 mod link;
 mod mapped;
 mod memories;
-mod message;
+pub mod message;
 mod names;
-mod pool;
-mod process;
-mod run;
-mod running;
+pub mod pool;
+pub mod process;
+pub mod reply;
+pub mod run;
+pub mod running;
 mod sandbox;
-mod sent_bases;
+pub mod sent_bases;
 mod serve;
 mod settings;
 mod shares;
-mod socket;
+pub mod socket;
 mod spread;
-mod start;
+pub mod start;
 mod supervisor;
 
 pub use executor::WorkerExecutor;

@@ -6,8 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
-
 use super::{
     memories::SharedMemories, process::LiveWorker, sent_bases::BasesScope,
     settings::WorkerPoolSettings, start::ReadyWorker,
@@ -19,6 +17,7 @@ use crate::{
         cuda::{GpuFacts, used_and_left_out},
     },
     error::Result,
+    sync::{Condvar, Mutex},
     telemetry,
 };
 

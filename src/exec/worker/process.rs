@@ -9,16 +9,18 @@ use std::{
     },
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{
     link::{WorkerLink, WorkerLost, kill},
-    message::{ControlRequest, LaneReply, LaneRequest, WorkerHello, WorkerSettings, WorkerTask},
+    message::{
+        ControlRequest, LaneOutcome, LaneReply, LaneRequest, WorkerHello, WorkerSettings,
+        WorkerTask,
+    },
+    reply::UnsuitableReply,
     sent_bases::SentBases,
     socket,
 };
@@ -26,6 +28,10 @@ use crate::{
     engine::{JobControl, cuda::GpuFacts},
     error::Error,
     exec::BusyPoll,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     telemetry,
 };
 
@@ -145,29 +151,34 @@ impl StartedWorker {
 }
 
 impl LiveWorker {
-    /// Sends a request on a lane and waits for the answer. When `control` stops the job, cancels
-    /// `run` and goes on waiting: the worker stops at its next check. A worker that takes longer
-    /// than `expected` plus the time limit of one piece of work must answer on its control socket.
-    /// The worker itself enforces the limit on a piece.
-    pub fn request(
+    /// Sends a request on a lane and waits for the answer, of which `suits` takes what the request
+    /// asked for. A worker whose answer does not suit the request is lost. When `control` stops the
+    /// job, cancels `run` and goes on waiting: the worker stops at its next check. A worker that
+    /// takes longer than `expected` plus the time limit of one piece of work must answer on its
+    /// control socket. The worker itself enforces the limit on a piece.
+    pub fn request<T>(
         &self,
         request: &LaneRequest,
         run: Option<u64>,
         control: &JobControl,
         expected: Duration,
-    ) -> Result<LaneReply, RequestFailure> {
+        suits: impl FnOnce(LaneOutcome) -> Result<T, UnsuitableReply>,
+    ) -> Result<T, RequestFailure> {
         let lane = self.take_lane()?;
         let patience = self.piece_timeout.saturating_add(expected);
         self.requests.fetch_add(1, Ordering::Relaxed);
         let answered = self.answer(&lane, request, run, control, patience);
         self.requests.fetch_sub(1, Ordering::Relaxed);
-        let reply = answered.map_err(|WorkerLost| {
+        let taken = answered.and_then(|LaneReply { outcome, faults }| {
+            faults.iter().for_each(|class| telemetry::count_device_fault(class.name()));
+            suits(outcome).map_err(|problem| self.link.lose(&problem))
+        });
+        let taken = taken.map_err(|WorkerLost| {
             self.link.wait_for_end();
             RequestFailure::LostMeanwhile
         })?;
-        reply.faults.iter().for_each(|class| telemetry::count_device_fault(class.name()));
         self.idle_lanes.lock().push(lane);
-        Ok(reply)
+        Ok(taken)
     }
 
     fn answer(
@@ -297,7 +308,7 @@ mod tests {
         let request = AdvanceRequest { run: 1, begin: None, arrived: Vec::new(), yields: false };
         let request = LaneRequest::Advance(Box::new(request));
         let control = JobControl::default();
-        let lost = worker.request(&request, None, &control, Duration::ZERO);
+        let lost = worker.request(&request, None, &control, Duration::ZERO, Ok);
         assert!(matches!(lost, Err(RequestFailure::LostMeanwhile)));
         assert!(worker.link.is_lost());
         // Killed: it would sleep for ten minutes.

@@ -17,8 +17,7 @@ use super::{
     link::WorkerLost,
     message::{
         AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlRequest,
-        FinishedRun, LaneOutcome, LaneReply, LaneRequest, PlacedInput, PlacedOutput, PlacedVector,
-        RunState,
+        FinishedRun, LaneOutcome, LaneRequest, PlacedInput, PlacedOutput, PlacedVector, RunState,
     },
     names::static_name,
     pool::WorkerPool,
@@ -149,10 +148,10 @@ impl WorkerRun {
         let inputs = operands.inputs.iter().zip(self.call.input_specs());
         let inputs = inputs.map(|(given, spec)| PlacedInput { spec: *spec, reduce: given.reduce });
         let mut outputs = Vec::with_capacity(operands.sinks.len());
-        for (spec, sink) in self.call.output_specs().iter().zip(operands.sinks) {
-            let vector = match sink {
-                Some(sink) => {
-                    let bytes = self.call.elements_of(spec.value) * sink.encoding.width() as u64;
+        let sinks = operands.sinks.iter().zip(self.placed_bytes(operands));
+        for (spec, (sink, bytes)) in self.call.output_specs().iter().zip(sinks) {
+            let vector = match sink.as_ref().zip(bytes) {
+                Some((sink, bytes)) => {
                     let pieces = place(sink.sink, bytes)?;
                     Some(PlacedVector { encoding: sink.encoding, pieces })
                 }
@@ -187,6 +186,15 @@ impl WorkerRun {
         Ok(Begun::OnWorker(run, Box::new(request)))
     }
 
+    /// The bytes of each output; `None` for points.
+    fn placed_bytes(&self, operands: &RunOperands<'_>) -> impl Iterator<Item = Option<u64>> {
+        let outputs = self.call.output_specs().iter().zip(operands.sinks);
+        outputs.map(|(spec, sink)| {
+            let width = sink.as_ref()?.encoding.width() as u64;
+            Some(self.call.elements_of(spec.value) * width)
+        })
+    }
+
     /// Sends a request, and takes what the worker answers.
     fn advance(
         &mut self,
@@ -199,10 +207,12 @@ impl WorkerRun {
         let share: BacklogShare<'_> = worker.add_to_backlog(self.plan.modelled.total);
         let (expected, is_first) = (MODEL_TIMES * worker.backlog(), request.begin.is_some());
         let request = LaneRequest::Advance(request);
-        let reply = worker.request(&request, Some(run.number), control, expected);
+        let placed: Vec<_> = self.placed_bytes(operands).collect();
+        let suits = |outcome: LaneOutcome| outcome.into_advanced(&self.call, &placed);
+        let reply = worker.request(&request, Some(run.number), control, expected, suits);
         drop(share);
         let outcome = match reply {
-            Ok(LaneReply { outcome, .. }) => outcome,
+            Ok(outcome) => outcome,
             // A run that only waits there is not the cause.
             Err(RequestFailure::LostBefore) => {
                 let may_have_written = run.is_in_place && !is_first;
@@ -216,7 +226,7 @@ impl WorkerRun {
         };
         run.is_over = true;
         match outcome {
-            LaneOutcome::Advanced(Advanced { modelled_total, longest_step, written, state }) => {
+            Ok(Advanced { modelled_total, longest_step, written, state }) => {
                 let longest = ValueId(longest_step);
                 self.plan.modelled = ModelledTime { total: modelled_total, longest };
                 for part in written {
@@ -236,14 +246,13 @@ impl WorkerRun {
                     RunState::Done(finished) => Ok(Some(self.report(*finished))),
                 }
             }
-            LaneOutcome::Failed(failure) => {
+            Err(failure) => {
                 if failure == WorkerFailure::Cancelled {
                     // The deadline may be the reason.
                     control.check()?;
                 }
                 Err(failure.into_error(&self.call.program))
             }
-            LaneOutcome::Checked(_) => Err(Error::Internal("a worker checked points".into())),
         }
     }
 

@@ -8,8 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
-
 use super::{
     failure::WorkerFailure,
     mapped::{MappedBytes, MappedMemory, MappedOutput},
@@ -28,6 +26,7 @@ use crate::{
         RunReport, call::RunCall,
     },
     program::OutputSpec,
+    sync::Mutex,
 };
 
 /// The worker goes on with a run for this long before the server may run another job on the lane.

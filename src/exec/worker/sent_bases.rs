@@ -2,8 +2,6 @@
 
 use std::{io, ops::Range};
 
-use parking_lot::Mutex;
-
 use super::{
     link::{WorkerLink, WorkerLost},
     message::{ControlRequest, MapBasesRequest, NamedBases},
@@ -12,6 +10,7 @@ use crate::{
     curve::points::{Bases, WeakOwner},
     error::{Error, Result},
     region::SharedBases,
+    sync::Mutex,
 };
 
 /// The most ranges of objects that a worker keeps mapped: more than its runs use at the same time,

@@ -34,8 +34,7 @@ pub fn send(
     message: &impl Serialize,
     file: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
-    let mut bytes = vec![0; HEADER_BYTES];
-    bytes = postcard::to_extend(message, bytes).map_err(io::Error::other)?;
+    let mut bytes = append(message, vec![0; HEADER_BYTES])?;
     let length = u32::try_from(bytes.len() - HEADER_BYTES).map_err(io::Error::other)?;
     bytes[..4].copy_from_slice(&length.to_le_bytes());
     bytes[4] = file.is_some().into();
@@ -79,8 +78,17 @@ pub fn receive<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<Recei
     }
     let mut bytes = vec![0; length as usize];
     read_all(&mut socket, &mut bytes)?;
-    let message = postcard::from_bytes(&bytes).map_err(io::Error::other)?;
-    Ok(Received { message, file })
+    Ok(Received { message: decode(&bytes)?, file })
+}
+
+/// Appends a message without its header.
+pub fn append(message: &impl Serialize, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    postcard::to_extend(message, bytes).map_err(io::Error::other)
+}
+
+/// Decodes a message without its header.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
+    postcard::from_bytes(bytes).map_err(io::Error::other)
 }
 
 /// Whether a message or the end has arrived.

@@ -21,16 +21,11 @@ pub use self::{
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Weak},
     task::{Context, Poll},
-    thread,
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tracing::Span;
 
@@ -42,6 +37,11 @@ use crate::{
     engine::JobControl,
     error::{Error, Result},
     exec::BusyPoll,
+    sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+        thread,
+    },
 };
 
 /// The work of a job, divided into pieces.

@@ -24,7 +24,7 @@ use crate::{
     error::{Error, Limit, Result},
     region::PointsFile,
     tenant::TenantName,
-    wire::decode::{ObjectId, PayloadId},
+    wire::decode::{self, ObjectId, PayloadId},
 };
 
 const EXTENSION: &str = "bases";
@@ -92,6 +92,11 @@ impl FileHeader {
         header.advance(RESERVED_BYTES);
         let label_bytes = header.get_u8().into();
         let label = String::from_utf8(header.get(..label_bytes)?.to_vec()).ok()?;
+        // The name of the file covers the points only.
+        let is_sound = infinities <= count && decode::label(&label).is_ok();
+        if !is_sound {
+            return None;
+        }
         Some(Self { group, count, infinities, created_s, payload, label })
     }
 }

@@ -14,7 +14,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::StoredBases;
@@ -22,6 +21,7 @@ use crate::{
     buffer::{PayloadPool, Quota, QuotaPermit, RegionSlice, UploadBuffer},
     error::{Error, FieldProblem, Limit, Result},
     program::InputSpec,
+    sync::Mutex,
     telemetry,
     tenant::{Tenant, TenantId},
     wire::decode::{UploadId, VectorUploadHeader},
@@ -65,6 +65,13 @@ struct UploadStreams {
     last_use: Instant,
 }
 
+impl UploadStreams {
+    fn close(&mut self) {
+        self.open -= 1;
+        self.last_use = Instant::now();
+    }
+}
+
 impl StoredUpload {
     fn new(header: UploadHeader, payload: Arc<UploadBuffer>, slot: UploadSlot) -> Self {
         let last_use = Instant::now();
@@ -98,7 +105,7 @@ impl StoredUpload {
         let mut streams = self.streams.lock();
         streams.open += 1;
         streams.is_abandoned = false;
-        UploadStreamGuard { upload: self.clone(), is_broken: true }
+        UploadStreamGuard { upload: self.clone(), is_open: true }
     }
 
     /// Records that the call that would have ended the upload is gone. Complete or not, the upload
@@ -186,7 +193,7 @@ impl StoredUpload {
 /// the stream broke, and its sender may resume the upload.
 pub struct UploadStreamGuard {
     upload: Arc<StoredUpload>,
-    is_broken: bool,
+    is_open: bool,
 }
 
 impl UploadStreamGuard {
@@ -196,12 +203,14 @@ impl UploadStreamGuard {
 
     /// Ends the stream properly. If all streams have ended and bytes are missing, the upload fails.
     pub fn end(mut self) {
-        self.is_broken = false;
-        let upload = self.upload.clone();
+        self.is_open = false;
+        let upload = &self.upload;
         let all_ended = {
+            // At once, so that one of two streams that end at the same time sees that both have.
             let mut streams = upload.streams.lock();
+            streams.close();
             streams.ended += 1;
-            streams.open == 1 && streams.ended >= upload.header.streams()
+            streams.open == 0 && streams.ended >= upload.header.streams()
         };
         if all_ended && !upload.payload.is_complete() {
             let (expected, got) = (upload.payload.len(), upload.payload.received());
@@ -213,10 +222,9 @@ impl UploadStreamGuard {
 
 impl Drop for UploadStreamGuard {
     fn drop(&mut self) {
-        let mut streams = self.upload.streams.lock();
-        streams.open -= 1;
-        streams.last_use = Instant::now();
-        if self.is_broken {
+        if self.is_open {
+            let mut streams = self.upload.streams.lock();
+            streams.close();
             // If the sender resumes, its streams are counted from zero.
             streams.ended = 0;
         }

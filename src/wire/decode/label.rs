@@ -8,8 +8,10 @@ use crate::{
 /// Maximum length of a label in bytes.
 const LABEL_BYTES_MAX: u64 = 128;
 
+/// Checks a label.
+///
 /// Errors: `Invalid` for a label that is too long or not printable.
-pub(super) fn check(label: &str) -> Result<()> {
+pub fn label(label: &str) -> Result<()> {
     if label.len() as u64 > LABEL_BYTES_MAX {
         return Err(Error::field("label", FieldProblem::TooLarge { max: LABEL_BYTES_MAX }));
     }
@@ -26,13 +28,13 @@ mod tests {
 
     #[test]
     fn refuses_characters_that_nobody_sees() {
-        for label in ["", "Ethereum KZG 2^12", "Größe ∀ 例 👍 e\u{301}"] {
-            assert_eq!(check(label), Ok(()), "{label}");
+        for text in ["", "Ethereum KZG 2^12", "Größe ∀ 例 👍 e\u{301}"] {
+            assert_eq!(label(text), Ok(()), "{text}");
         }
         for hidden in ['\u{202e}', '\u{2066}', '\u{200b}', '\u{feff}', '\u{e0041}', '\u{7f}', '\t']
         {
             let bad = Error::field("label", FieldProblem::BadEncoding);
-            assert_eq!(check(&format!("a{hidden}b")), Err(bad), "{hidden:?}");
+            assert_eq!(label(&format!("a{hidden}b")), Err(bad), "{hidden:?}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod regions;
 mod run;
 
 pub use self::{
+    label::label,
     ntt::{RequestedNtt, ntt_spec},
     program::{ProgramId, ProgramName, program},
     regions::{
@@ -291,7 +292,7 @@ pub fn bases_upload(upload: v1::BasesUpload) -> Result<BasesUploadHeader> {
         0 => None,
         _ => Some(exact_bytes("payload_hash", &upload.payload_hash)?),
     };
-    label::check(&upload.label)?;
+    label(&upload.label)?;
     if upload.count == 0 {
         return Err(Error::field("count", FieldProblem::Zero));
     }

@@ -1,0 +1,122 @@
+//! Checks that an answer of a worker suits its request, so that a fault of a worker's process is
+//! none of the server.
+
+use std::fmt;
+
+use super::{
+    failure::WorkerFailure,
+    message::{
+        Advanced, AwaitedInput, FinishedRun, LaneOutcome, RunState, SerializedSums, WrittenBytes,
+    },
+};
+use crate::{
+    curve::points::BadElement,
+    exec::call::RunCall,
+    program::{PointsShape, ValueType},
+};
+
+/// Why an answer cannot be used. Its worker is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnsuitableReply(&'static str);
+
+impl fmt::Display for UnsuitableReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "its answer does not suit the request: {}", self.0)
+    }
+}
+
+fn require(suits: bool, what: &'static str) -> Result<(), UnsuitableReply> {
+    suits.then_some(()).ok_or(UnsuitableReply(what))
+}
+
+impl LaneOutcome {
+    /// How far a run of `call` has come; `Corrupt` if a sum is not on the curve. `placed` has the
+    /// bytes of each output; `None` for points.
+    pub fn into_advanced(
+        self,
+        call: &RunCall,
+        placed: &[Option<u64>],
+    ) -> Result<Result<Advanced, WorkerFailure>, UnsuitableReply> {
+        match self {
+            Self::Advanced(advanced) => {
+                advanced.check(call, placed)?;
+                let is_valid = advanced.sums().all(|sums| sums.0.are_on_curve());
+                Ok(if is_valid { Ok(advanced) } else { Err(WorkerFailure::Corrupt) })
+            }
+            Self::Failed(failure) => {
+                if let WorkerFailure::Element { step, .. } = failure {
+                    let is_known = (step as usize) < call.program.steps().len();
+                    require(is_known, "a step that failed")?;
+                }
+                Ok(Err(failure))
+            }
+            Self::Checked(_) => Err(UnsuitableReply("it checked points")),
+        }
+    }
+
+    /// Whether `count` points are valid.
+    pub fn into_checked(
+        self,
+        count: usize,
+    ) -> Result<Result<Result<(), BadElement>, WorkerFailure>, UnsuitableReply> {
+        match self {
+            Self::Checked(checked) => {
+                let is_known = checked.err().is_none_or(|bad| bad.index < count as u64);
+                require(is_known, "a wrong point")?;
+                Ok(Ok(checked))
+            }
+            Self::Failed(failure) => Ok(Err(failure)),
+            Self::Advanced(_) => Err(UnsuitableReply("it advanced a run")),
+        }
+    }
+}
+
+impl Advanced {
+    fn sums(&self) -> impl Iterator<Item = &SerializedSums> {
+        let finished = match &self.state {
+            RunState::Done(finished) => Some(finished),
+            RunState::Awaits(_) => None,
+        };
+        finished.into_iter().flat_map(|finished| finished.points.iter().flatten())
+    }
+
+    fn check(&self, call: &RunCall, placed: &[Option<u64>]) -> Result<(), UnsuitableReply> {
+        let is_step = (self.longest_step as usize) < call.program.steps().len();
+        require(is_step, "the longest step")?;
+        for WrittenBytes { output, bytes } in &self.written {
+            let len = placed.get(*output as usize).copied().flatten();
+            let is_inside = len.is_some_and(|len| bytes.start <= bytes.end && bytes.end <= len);
+            require(is_inside, "written bytes")?;
+        }
+        match &self.state {
+            RunState::Awaits(None) => Ok(()),
+            RunState::Awaits(Some(AwaitedInput { input, elements })) => {
+                let spec = call.input_specs().get(*input as usize);
+                let is_inside = spec.is_some_and(|spec| {
+                    elements.start <= elements.end && elements.end <= spec.count
+                });
+                require(is_inside, "awaited elements")
+            }
+            RunState::Done(finished) => finished.check(call),
+        }
+    }
+}
+
+impl FinishedRun {
+    fn check(&self, call: &RunCall) -> Result<(), UnsuitableReply> {
+        require(self.steps.len() == call.program.steps().len(), "the number of steps")?;
+        let outputs = call.output_specs();
+        require(self.points.len() == outputs.len(), "the number of outputs")?;
+        let suits = self.points.iter().zip(outputs).all(|(sums, output)| {
+            let shape = call.program.value_type(output.value);
+            match (sums, shape) {
+                (Some(sums), Some(ValueType::Points(PointsShape { group, count }))) => {
+                    sums.0.group() == group && sums.0.len() == count as usize
+                }
+                (None, Some(ValueType::Vector(_))) => true,
+                _ => false,
+            }
+        });
+        require(suits, "the sums of an output")
+    }
+}

@@ -1,0 +1,199 @@
+//! Messages between the server and its worker processes. A worker that has lost its mind must not
+//! take the server with it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use capstan::{
+    buffer::{PayloadPool, UploadBuffer},
+    curve::{
+        G1Affine,
+        points::{BadElement, CurvePoint, MsmSums},
+        scalars::ScalarEncoding,
+    },
+    error::FieldProblem,
+    exec::{
+        RunCall,
+        worker::{
+            failure::WorkerFailure,
+            message::{
+                AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlReply,
+                ControlRequest, FinishedRun, FinishedStage, FinishedStep, LaneOutcome, LaneReply,
+                LaneRequest, MapRequest, NamedBases, PlacedInput, PlacedOutput, PlacedVector,
+                RunState, SerializedSums, WorkerHello, WorkerTask, WrittenBytes,
+            },
+            socket,
+        },
+    },
+    program::{InputSpec, OutputKind, OutputSpec, ValueId},
+    verify::Verification,
+    wire::decode,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    driver::{MemoryBound, Target},
+    rig::{messages, programs},
+};
+
+const COUNT: u64 = 4;
+/// Bytes of the output that is a vector.
+const PLACED: u64 = 32 * COUNT;
+
+/// An NTT whose values are sent, and an MSM of them.
+fn call() -> RunCall {
+    let id = Bytes::from(vec![7; 32]);
+    let steps = [programs::input(1, COUNT), programs::ntt(0, 2)];
+    let msm = [programs::msm::<G1Affine>(1, &id, 0)];
+    let program = decode::program(programs::program(steps.into_iter().chain(msm)));
+    let program = Arc::new(program.expect("a program"));
+    let input = InputSpec { encoding: ScalarEncoding::Canonical, count: COUNT };
+    RunCall::new(program, &[input], &outputs(), false).expect("a call")
+}
+
+fn outputs() -> [OutputSpec; 2] {
+    let output = |value, kind| OutputSpec { value: ValueId(value), kind };
+    [output(1, OutputKind::Elements), output(2, OutputKind::Points)]
+}
+
+fn encoded(message: &impl Serialize) -> Vec<u8> {
+    socket::append(message, Vec::new()).expect("a message")
+}
+
+/// What decodes is encoded and decoded again.
+fn decoded<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let message: T = socket::decode(bytes).ok()?;
+    let bytes = encoded(&message);
+    let again: T = socket::decode(&bytes).expect("an encoded message");
+    assert_eq!(encoded(&again), bytes);
+    Some(message)
+}
+
+/// The first byte selects the message.
+fn check(input: &[u8]) {
+    let Some((selector, bytes)) = input.split_first() else { return };
+    match selector % 6 {
+        0 => drop(decoded::<LaneReply>(bytes).map(|reply| take(reply.outcome))),
+        1 => drop(decoded::<ControlReply>(bytes)),
+        2 => drop(decoded::<WorkerHello>(bytes)),
+        3 => drop(decoded::<LaneRequest>(bytes)),
+        4 => drop(decoded::<ControlRequest>(bytes)),
+        _ => drop(decoded::<WorkerTask>(bytes)),
+    }
+}
+
+/// Does with an outcome what the server does.
+fn take(outcome: LaneOutcome) {
+    if let LaneOutcome::Checked(_) = outcome {
+        if let Ok(Ok(Err(bad))) = outcome.into_checked(3) {
+            assert!(bad.index < 3);
+        }
+        return;
+    }
+    let call = call();
+    let advanced = match outcome.into_advanced(&call, &[Some(PLACED), None]) {
+        Ok(Ok(advanced)) => advanced,
+        Ok(Err(failure)) => return drop(failure.into_error(&call.program)),
+        Err(unsuitable) => return assert!(!unsuitable.to_string().is_empty()),
+    };
+    let pool = PayloadPool::new(0, 0).expect("memory");
+    let payload = UploadBuffer::new(&pool, PLACED, vec![]);
+    payload.place(0..PLACED).expect("memory");
+    for WrittenBytes { output, bytes } in advanced.written {
+        assert_eq!(output, 0, "only the first output is a vector");
+        payload.mark_written(bytes);
+    }
+    let received = payload.received();
+    let missing: u64 = payload.missing().iter().map(|range| range.end - range.start).sum();
+    assert_eq!(received + missing, PLACED);
+    match advanced.state {
+        RunState::Awaits(None) => {}
+        RunState::Awaits(Some(AwaitedInput { input, elements })) => {
+            assert!(input == 0 && elements.end <= COUNT);
+        }
+        RunState::Done(finished) => {
+            assert_eq!((finished.points.len(), finished.steps.len()), (2, 3));
+            let sums = finished.points[1].as_ref().expect("sums");
+            assert!(sums.0.len() == 1 && sums.0.are_on_curve());
+        }
+    }
+}
+
+fn advanced(state: RunState) -> LaneReply {
+    let written = vec![WrittenBytes { output: 0, bytes: 32..64 }];
+    let modelled_total = std::time::Duration::from_micros(300);
+    let advanced = Advanced { modelled_total, longest_step: 1, written, state };
+    LaneReply { outcome: LaneOutcome::Advanced(advanced), faults: vec![] }
+}
+
+fn finished() -> FinishedRun {
+    let sums: MsmSums = G1Affine::into_sums(vec![messages::points::<G1Affine>(1)[0].into()]);
+    let step = || FinishedStep {
+        duration: std::time::Duration::from_millis(1),
+        method: "radix 4".into(),
+        verified: Verification::None,
+        verify_time: std::time::Duration::ZERO,
+    };
+    let stage = FinishedStage { name: "sort".into(), duration: std::time::Duration::ZERO };
+    FinishedRun {
+        points: vec![None, Some(SerializedSums(sums))],
+        steps: vec![step(), step(), step()],
+        engine: "cuda".into(),
+        device: "gpu 0".into(),
+        stages: vec![stage],
+        checked_on_device: false,
+    }
+}
+
+fn begun() -> LaneRequest {
+    let piece = |start| capstan::buffer::SharedPiece { memory: 1, start, len: PLACED };
+    let [elements, points] = outputs();
+    let encoding = ScalarEncoding::Canonical;
+    let vector = Some(PlacedVector { encoding, pieces: vec![piece(0)] });
+    let spec = InputSpec { encoding, count: COUNT };
+    let begin = CallToRun {
+        program: call().program.clone(),
+        inputs: vec![PlacedInput { spec, reduce: false }],
+        outputs: vec![
+            PlacedOutput { spec: elements, vector },
+            PlacedOutput { spec: points, vector: None },
+        ],
+        bases: vec![NamedBases { object: 1, start: 0, len: COUNT }],
+        is_checked: false,
+        time_left: None,
+        time_on_host_max: std::time::Duration::MAX,
+    };
+    let arrived = vec![ArrivedBytes { input: 0, start: 0, pieces: vec![piece(PLACED)] }];
+    LaneRequest::Advance(Box::new(AdvanceRequest { run: 1, begin: Some(begin), arrived }))
+}
+
+fn seed(selector: u8, message: &impl Serialize) -> Vec<u8> {
+    let mut bytes = encoded(message);
+    bytes.insert(0, selector);
+    bytes
+}
+
+#[test]
+fn worker_messages() {
+    let failed = |failure| LaneReply { outcome: LaneOutcome::Failed(failure), faults: vec![] };
+    let problem = FieldProblem::NotCanonical;
+    let awaits = AwaitedInput { input: 0, elements: 1..3 };
+    let wrong = LaneOutcome::Checked(Err(BadElement { index: 2, problem }));
+    let unusable = WorkerHello::Unusable { reason: "none".into(), is_on_a_gpu_host: true };
+    let map = ControlRequest::Map(MapRequest { memory: 1, bytes: 4096, pinned_bytes: 0 });
+    let seeds = vec![
+        seed(0, &advanced(RunState::Awaits(None))),
+        seed(0, &advanced(RunState::Awaits(Some(awaits)))),
+        seed(0, &advanced(RunState::Done(Box::new(finished())))),
+        seed(0, &failed(WorkerFailure::Element { step: 1, index: 3, problem })),
+        seed(0, &failed(WorkerFailure::Internal("text".into()))),
+        seed(0, &LaneReply { outcome: wrong, faults: vec![] }),
+        seed(1, &ControlReply::Failed("text".into())),
+        seed(2, &unusable),
+        seed(3, &begun()),
+        seed(4, &map),
+        seed(5, &WorkerTask::CountDevices(None)),
+    ];
+    let memory = MemoryBound { per_byte: 512, always: 256 << 10 };
+    Target { name: "worker_messages", seeds, words: &[], check, cases: 20_000, memory }.run();
+}
