@@ -210,7 +210,7 @@ impl BasesStore {
     /// tenant has them already, returns the stored ones, unless they must still be written to disk.
     /// `charge` is held as long as the points are in use.
     ///
-    /// Errors: `NoDataDir`; `Exhausted` if the disk is full; `Internal` if writing fails.
+    /// Errors: `NoDataDir`; `Exhausted` if the disk is full; `DiskFailed`.
     pub fn insert(
         &self,
         tenant: &Tenant,
@@ -287,22 +287,22 @@ impl BasesStore {
     /// Removes a tenant's bases, on disk too, which blocks. Running jobs keep the points that they
     /// use, and other tenants theirs.
     ///
-    /// Errors: `NotFound`; `Internal` if the file cannot be removed.
+    /// Errors: `NotFound`; `DiskFailed` if the file cannot be removed, after which the bases stay.
     pub fn release(&self, tenant: &Tenant, id: ObjectId) -> Result<()> {
         let _files = self.disk.as_ref().map(|_| self.files.lock());
         let key = BasesKey { id, tenant: tenant.id };
-        let (removed, unloaded) = {
-            let mut state = self.state.lock();
-            (state.remove(key), state.unloaded.remove(&key))
+        let is_on_disk = {
+            let state = self.state.lock();
+            let is_persisted = state.objects.get(&key).is_some_and(|bases| bases.persisted);
+            is_persisted || state.unloaded.contains_key(&key)
         };
-        if removed.is_none() && unloaded.is_none() {
-            return Err(Error::NotFound);
+        // First, so that a caller whose release fails can repeat it.
+        if let Some(disk) = self.disk.as_ref().filter(|_| is_on_disk) {
+            disk.remove(&tenant.name, id)?;
         }
-        let is_on_disk = unloaded.is_some() || removed.is_some_and(|bases| bases.persisted);
-        match &self.disk {
-            Some(disk) if is_on_disk => disk.remove(&tenant.name, id),
-            _ => Ok(()),
-        }
+        let mut state = self.state.lock();
+        let (removed, unloaded) = (state.remove(key), state.unloaded.remove(&key));
+        (removed.is_some() || unloaded.is_some()).then_some(()).ok_or(Error::NotFound)
     }
 }
 
