@@ -19,6 +19,7 @@ mod listen;
 mod loading;
 mod msm;
 mod ntt;
+mod pace;
 mod priority;
 mod program_call;
 mod read_object;

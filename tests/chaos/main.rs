@@ -16,6 +16,7 @@ mod disk;
 mod faults;
 mod killed;
 mod memory;
+mod paused;
 mod peers;
 #[path = "../common/tls_files.rs"]
 mod tls_files;
