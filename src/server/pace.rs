@@ -148,11 +148,11 @@ impl SenderPace {
     fn next_check(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
         let due = self.timer.deadline();
         // The time by which the timer was late is the server's.
-        self.count_wait_at(due.max(self.wait_began));
+        self.pace.waited += due.saturating_duration_since(self.wait_began);
         self.wait_began = now;
         self.pace.sent(bytes);
-        let left = self.pace.time_left();
-        if left.is_zero() { lateness(due, now).map(|late| now + late) } else { Some(now + left) }
+        let more = self.pace.time_left().max(lateness(due, now).unwrap_or_default());
+        (!more.is_zero()).then(|| now + more)
     }
 
     /// The refusal of a sender that is too slow.

@@ -1,6 +1,9 @@
 //! A daemon that runs out of file descriptors.
 
-use std::{net::TcpStream, time::Duration};
+use std::{
+    net::TcpStream,
+    time::{Duration, Instant},
+};
 
 use capstan::client::{Code, PutOptions};
 use tokio::{runtime::Runtime, time::sleep};
@@ -30,6 +33,7 @@ fn a_daemon_without_free_descriptors_serves_its_connections_and_recovers() {
         })
         .await;
         // Much longer than the pause after a failed accept.
+        let begun = Instant::now();
         for seed in 0..20 {
             compute(&client).await.unwrap();
             // Bases need a descriptor: in memory, and for the file.
@@ -42,7 +46,9 @@ fn a_daemon_without_free_descriptors_serves_its_connections_and_recovers() {
             sleep(Duration::from_millis(100)).await;
         }
         let lines = daemon.log().matches("cannot accept a connection").count();
-        assert!(lines <= 2, "{lines} lines about failed accepts:\n{}", daemon.log());
+        // One in ten seconds.
+        let most = 2 + begun.elapsed().as_secs() / 10;
+        assert!(lines as u64 <= most, "{lines} lines about failed accepts:\n{}", daemon.log());
         drop(many);
         let again = until_ok("new connections", async || daemon.client().connect().await).await;
         compute(&again).await.unwrap();

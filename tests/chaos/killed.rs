@@ -1,6 +1,12 @@
 //! A daemon that is killed while clients put bases.
 
-use std::{fs, path::Path, sync::Mutex, thread, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
 
 use capstan::client::{BasesId, Client, Fr, G1Affine, PutOptions};
 use tokio::{runtime::Runtime, task::JoinSet};
@@ -27,7 +33,7 @@ fn count(seed: u64) -> usize {
 }
 
 /// Puts bases until the daemon is gone.
-async fn put_until_killed(target: String, first: u64, all: &Mutex<Vec<Acknowledged>>) {
+async fn put_until_killed(target: String, first: u64, all: Arc<Mutex<Vec<Acknowledged>>>) {
     let client = Client::builder(target).retries(0).connect().await.unwrap();
     for seed in first.. {
         let options = PutOptions { persist: true, ..PutOptions::default() };
@@ -69,7 +75,7 @@ fn acknowledged_bases_survive_a_kill_and_unfinished_ones_are_removed() {
         DaemonOptions { flags: &flags, faults: Some((&faults, folder.path())), prepare: "" };
     // A sync takes a while, so that each kill comes in the middle of one.
     faults.set("pause 30");
-    let all: &'static Mutex<Vec<_>> = Box::leak(Box::default());
+    let all = Arc::<Mutex<Vec<_>>>::default();
     let mut unfinished = 0;
     for round in 0..ROUNDS {
         let daemon = Daemon::start_with(&options);
@@ -79,7 +85,7 @@ fn acknowledged_bases_survive_a_kill_and_unfinished_ones_are_removed() {
         for client in 0..CLIENTS {
             let first = (round * CLIENTS + client) * 1000;
             let target = daemon.target.clone();
-            clients.spawn_on(put_until_killed(target, first, all), runtime.handle());
+            clients.spawn_on(put_until_killed(target, first, all.clone()), runtime.handle());
         }
         let before = all.lock().unwrap().len();
         runtime.block_on(until_ok("puts", async || match all.lock().unwrap().len() {

@@ -4,7 +4,8 @@
 //! left behind.
 //!
 //! Other suites have the rest: `tests/device/workers.rs` kills workers, `tests/hostile` has slow
-//! readers and senders, and `tests/load` runs many clients while workers and clients are lost.
+//! readers and senders, and `tests/load_faults` runs many clients while workers and clients are
+//! lost.
 #![cfg(all(feature = "client", feature = "server"))]
 
 mod clock;

@@ -141,11 +141,10 @@ impl OpenPeer {
     /// Whether the daemon closes the connection within `patience`.
     pub async fn is_closed_within(&mut self, patience: Duration) -> bool {
         let mut sink = Vec::new();
-        let ended = match self {
+        match self {
             Self::Plain(socket) => timeout(patience, socket.read_to_end(&mut sink)).await.is_ok(),
             Self::Tls(socket) => timeout(patience, socket.read_to_end(&mut sink)).await.is_ok(),
-        };
-        ended
+        }
     }
 }
 
