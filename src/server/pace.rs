@@ -134,7 +134,8 @@ impl SenderPace {
         self.timer.as_mut()
     }
 
-    /// Called after the timer has fired; sets it again. `bytes` have arrived and are not counted yet.
+    /// Called after the timer has fired; sets it again. `bytes` have arrived and are not counted
+    /// yet.
     ///
     /// Errors: `Idle` if the sender is too slow.
     pub fn check(&mut self, bytes: u64) -> Result<()> {
