@@ -9,6 +9,7 @@ mod quota;
 mod range_set;
 mod region;
 mod source_sink;
+mod system_limit;
 mod upload_buffer;
 mod wiper;
 
@@ -21,5 +22,6 @@ pub use region::{RegionSlice, SharedRegion};
 pub use source_sink::{
     ByteSink, ByteSource, DestinationSlices, SharedPiece, Shifted, SourceSlices,
 };
+pub use system_limit::no_memory;
 pub use upload_buffer::{ProgressListener, UploadBuffer};
 pub use wiper::Wiper;

@@ -34,7 +34,7 @@ fn as_json(info: &GetInfoResponse) -> Value {
     report["caller"] = info.caller.as_ref().map(|caller| fields!(caller; subject, tenant)).into();
     report["limits"] = fields!(limits; message_payload_bytes, bytes_in_flight,
         connection_bytes_in_flight, jobs, connection_jobs, store_bytes, ntt_lg_n, idle_timeout_ms,
-        connections, objects, region_bytes, program_time_s);
+        peer_bytes_per_second, connections, objects, region_bytes, program_time_s);
     report["load"] =
         fields!(load; bytes_in_flight, jobs, store_bytes, connections, objects, region_bytes);
     report

@@ -96,6 +96,7 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
         connection_age_max: values.seconds("connection_age_max_s"),
         streams_per_connection_max: values.integer("streams_per_connection_max"),
         idle_timeout: values.milliseconds("idle_timeout_ms"),
+        peer_bytes_per_second_min: values.integer("peer_bytes_per_second_min"),
         handshake_timeout: values.milliseconds("handshake_timeout_ms"),
         upload_ttl: values.seconds("upload_ttl_s"),
         drain_grace: values.seconds("drain_grace_s"),

@@ -168,6 +168,8 @@ pub const TABLE: &[Setting] = &[
         "Maximum payload of one message; larger inputs are streamed."),
     setting("idle_timeout_ms", count("milliseconds", 10, HOUR_MS), "10000",
         "Time after which a silent sender is cut off and an unfinished upload is dropped."),
+    setting("peer_bytes_per_second_min", bytes(1, GIB), "16 KiB",
+        "Least rate of a sender or reader, as an average over idle_timeout_ms."),
     setting("handshake_timeout_ms", count("milliseconds", 10, HOUR_MS), "5000",
         "Time limit for the TLS handshake and the HTTP/2 preface."),
     setting("drain_grace_s", count("seconds", 0, DAY_S), "30",

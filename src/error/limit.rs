@@ -37,6 +37,9 @@ pub enum Limit {
     /// Bytes or number of regions.
     #[error("the server's limit on shared memory (region_bytes_max, or 256 regions)")]
     Regions,
+    /// Memory and open files of the server's process.
+    #[error("the memory or the number of open files of the server's process")]
+    Process,
     /// Memory of the devices.
     #[error("the memory of the server's devices")]
     DeviceMemory,
@@ -88,6 +91,7 @@ impl Limit {
             Self::Disk => Reason::DiskFull,
             Self::Connections => Reason::Connections,
             Self::Regions => Reason::Regions,
+            Self::Process => Reason::ProcessLimit,
             Self::DeviceMemory => Reason::DeviceMemory,
             Self::Tenant(_) => Reason::TenantQuota,
         }

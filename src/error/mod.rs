@@ -84,7 +84,8 @@ pub enum Error {
     /// A stream or an unfinished upload received too little data for this long, or a client read
     /// too little of a response.
     #[error(
-        "too little data within {} ms: send or read faster, or raise idle_timeout_ms",
+        "too little data within {} ms: send or read faster, or change idle_timeout_ms or \
+         peer_bytes_per_second_min",
         .0.as_millis()
     )]
     Idle(Duration),
@@ -132,6 +133,12 @@ pub enum Error {
          unpersisted bases again"
     )]
     DeviceLost,
+    /// The disk with the data directory cannot be written. The log has the cause.
+    #[error(
+        "the disk with the server's data directory failed: tell its operator, or put the bases \
+         without persist"
+    )]
+    DiskFailed,
     /// Devices failed twice while they ran the job.
     #[error(
         "devices of the server failed twice during this job: tell its operator, and do not retry"
@@ -329,6 +336,7 @@ impl Error {
             Self::TenantUnknown => Reason::TenantUnknown,
             Self::DeadlineTooEarly { .. } => Reason::DeadlineTooEarly,
             Self::DeviceLost => Reason::DeviceLost,
+            Self::DiskFailed => Reason::DiskFailed,
             Self::LostTwice => Reason::LostTwice,
             Self::Corrupt => Reason::VerifyFailed,
             Self::Internal(_) => Reason::Internal,

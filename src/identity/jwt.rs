@@ -45,6 +45,7 @@ pub struct JwtVerifier {
 #[derive(Clone)]
 struct VerifiedJwt {
     caller: Caller,
+    begins: SystemTime,
     expires: SystemTime,
 }
 
@@ -71,7 +72,7 @@ impl JwtVerifier {
         }
         let hash = TokenHash::of(token);
         let known = self.verified.lock().get(&hash).cloned();
-        let VerifiedJwt { caller, expires } = match known {
+        let VerifiedJwt { caller, begins, expires } = match known {
             Some(known) => known,
             None => {
                 let verified = self.verify_signature(token)?;
@@ -83,7 +84,12 @@ impl JwtVerifier {
                 verified
             }
         };
-        if expires <= now { Err(CredentialProblem::Expired) } else { Ok(caller) }
+        // Again, because the clock may have been set back since.
+        match now {
+            _ if now < begins => Err(CredentialProblem::NotYetValid),
+            _ if expires <= now => Err(CredentialProblem::Expired),
+            _ => Ok(caller),
+        }
     }
 
     fn verify_signature(&self, token: &[u8]) -> Result<VerifiedJwt, CredentialProblem> {
@@ -131,11 +137,16 @@ impl JwtVerifier {
         };
         let subject = name(claims.get("sub").ok_or(wrong)?)?;
         let tenant = claims.get(&self.policy.tenant_claim).map(name).transpose()?;
-        let seconds = claims.get("exp").and_then(Value::as_f64).ok_or(wrong)?;
-        let expires = Duration::try_from_secs_f64(seconds).map_err(|_| wrong)?;
-        let expires = UNIX_EPOCH.checked_add(expires).and_then(|time| time.checked_add(CLOCK_SKEW));
+        let time = |seconds: f64| {
+            let since = Duration::try_from_secs_f64(seconds).ok()?;
+            UNIX_EPOCH.checked_add(since)
+        };
+        let seconds = |claim| claims.get(claim).and_then(Value::as_f64);
+        let expires = seconds("exp").and_then(time).and_then(|time| time.checked_add(CLOCK_SKEW));
+        let begins = seconds("nbf").and_then(time).and_then(|time| time.checked_sub(CLOCK_SKEW));
+        let (begins, expires) = (begins.unwrap_or(UNIX_EPOCH), expires.ok_or(wrong)?);
         let caller = Caller::jwt(&subject, tenant.as_deref());
-        Ok(VerifiedJwt { caller, expires: expires.ok_or(wrong)? })
+        Ok(VerifiedJwt { caller, begins, expires })
     }
 }
 

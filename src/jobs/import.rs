@@ -6,7 +6,7 @@ use tracing::{Span, debug_span, error, field::Empty};
 
 use super::{ComputeHost, JobWaker, JobWork, payload::JobPayload};
 use crate::{
-    buffer::UploadBuffer,
+    buffer::{self, UploadBuffer},
     curve::{
         G1Affine, G2Affine, layout,
         points::{self, Bases, CurvePoint, PointEncoding},
@@ -147,7 +147,7 @@ impl<A: CurvePoint> ImportJob<A> {
 }
 
 fn no_memory(error: io::Error) -> Error {
-    Error::Internal(format!("no memory for bases: {error}"))
+    buffer::no_memory("no memory for bases", &error)
 }
 
 impl<A: CurvePoint> JobWork for ImportJob<A> {

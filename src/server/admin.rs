@@ -91,6 +91,7 @@ async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
             store_bytes: settings.store_bytes_max,
             ntt_lg_n: ntt_lg_n(state),
             idle_timeout_ms: settings.idle_timeout.as_millis() as u64,
+            peer_bytes_per_second: settings.peer_bytes_per_second_min,
             connections: settings.connections_max,
             objects: settings.objects_max,
             region_bytes: match settings.unix_socket {

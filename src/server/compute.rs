@@ -9,6 +9,7 @@ use super::{
     estimate::estimate,
     msm,
     ntt::{self, AdmittedNtt},
+    pace::MinRate,
     receive::{self, PieceContent, UploadPiece},
     response,
     response_queue::ResponseStream,
@@ -117,7 +118,7 @@ impl Compute for ComputeService {
         use msm_stream_request::Message;
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "msm_stream", request, async |call, mut stream| {
-            let idle = call.state.settings.idle_timeout;
+            let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
@@ -137,7 +138,7 @@ impl Compute for ComputeService {
                     _ => None,
                 })
             };
-            let pieces = receive::receive_pieces(stream, input.begin_streams(), idle, piece_of);
+            let pieces = receive::receive_pieces(stream, input.begin_streams(), min, piece_of);
             let finished = receive::receive_during_job(pieces, ticket).await;
             input.end(finished.as_ref().err());
             let receive_time = input.receive_time_since(call.started);
@@ -190,7 +191,7 @@ impl Compute for ComputeService {
         use ntt_stream_request::Message;
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "ntt_stream", request, async |call, mut stream| {
-            let idle = call.state.settings.idle_timeout;
+            let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
@@ -210,7 +211,7 @@ impl Compute for ComputeService {
                     _ => None,
                 })
             };
-            let pieces = receive::receive_pieces(stream, input.begin_streams(), idle, piece_of);
+            let pieces = receive::receive_pieces(stream, input.begin_streams(), min, piece_of);
             ntt::stream_rows(&call, job, input).send_after(pieces).await
         })
         .await
@@ -225,14 +226,14 @@ impl Compute for ComputeService {
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "run", request, async |call, mut stream| {
             use run_request::Message;
-            let idle = call.state.settings.idle_timeout;
+            let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
             let run = AdmittedRun::admit(&call, decode::run_spec(header)?)?;
             let (uploads, piece_of) = (run.begin_streams(), run.piece_reader());
-            let pieces = receive::receive_pieces(stream, uploads, idle, piece_of);
+            let pieces = receive::receive_pieces(stream, uploads, min, piece_of);
             run.submit(&call).send_after(pieces).await
         })
         .await

@@ -18,8 +18,8 @@ use tonic::{
 use tower::Service;
 
 use super::{
-    call::Deadline, connection::Peer, drain::TrackedBody, state::ServerState, streamed_body,
-    unary_body, unread_responses::ResponsePermit,
+    call::Deadline, connection::Peer, drain::TrackedBody, pace::MinRate, state::ServerState,
+    streamed_body, unary_body, unread_responses::ResponsePermit,
 };
 use crate::{error::Error, wire::INSTANCE_HEADER};
 
@@ -63,7 +63,7 @@ where
             response.headers_mut().insert(INSTANCE_HEADER, state.instance.clone());
             let permit = response.extensions_mut().remove::<ResponsePermit>();
             response.map(|body| {
-                let body = state.unread.add(body, permit);
+                let body = state.unread.add(body, permit, MinRate::of(&state.settings));
                 Body::new(TrackedBody { body, _call: busy, _open: open })
             })
         };

@@ -21,6 +21,7 @@ mod loading;
 mod metrics_certificate;
 mod msm;
 mod ntt;
+mod pace;
 mod priority;
 mod program_call;
 mod read_object;

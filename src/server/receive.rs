@@ -1,11 +1,14 @@
 //! Receives pieces of uploads, and gives up on senders that are silent or too slow.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use tokio::time::{Instant, sleep_until, timeout};
 use tonic::Code;
 
-use super::{call::CallContext, status::CallError};
+use super::{
+    call::CallContext,
+    pace::{MinRate, SenderPace},
+    status::CallError,
+};
 use crate::{
     error::{Error, FieldProblem},
     store::{StoredUpload, UploadStreamGuard, Uploads},
@@ -16,29 +19,36 @@ use crate::{
     },
 };
 
-/// A sender must send this much within each idle timeout, or complete the payload.
-pub const IDLE_MIN_BYTES: u64 = 16 << 10;
-
 /// A sender whose messages never end is given up after this many late messages with too few new
 /// bytes. Fewer can have waited while this task was delayed.
 const LATE_MESSAGES_MAX: u32 = 64;
 
-/// Waits for the first message for at most the idle timeout; `None` at the end of the stream. Its
-/// bytes are in the budgets of `call` until it is complete.
+/// Waits for the first message, as long as its sender is fast enough; `None` at the end of the
+/// stream. Its bytes are in the budgets of `call` until it is complete.
 ///
 /// Errors: `Exhausted`; `Idle`; those of the transport.
 pub async fn first_message<M: DecodedMessage>(
     call: &CallContext,
     stream: &mut MessageReader<M>,
 ) -> Result<Option<M>, CallError> {
-    let (idle, mut permit) = (call.state.settings.idle_timeout, None);
-    let admit = |bytes: usize| {
-        permit = Some(call.admit_message(bytes as u64)?);
-        Ok(())
-    };
-    let received = timeout(idle, stream.admitted_message(admit)).await;
-    drop(permit);
-    Ok(received.map_err(|_| Error::Idle(idle))??)
+    let (mut pace, mut counted) = (SenderPace::new(MinRate::of(&call.state.settings)), 0);
+    let mut permit = None;
+    loop {
+        let admit = |bytes: usize| {
+            if permit.is_none() {
+                permit = Some(call.admit_message(bytes as u64)?);
+            }
+            Ok(())
+        };
+        tokio::select! {
+            biased;
+            message = stream.admitted_message(admit) => return Ok(message?),
+            () = pace.timer() => {}
+        }
+        let begun = stream.begun_bytes();
+        pace.check(begun.saturating_sub(counted))?;
+        counted = begun;
+    }
 }
 
 /// A piece of one of the uploads that a stream carries.
@@ -62,6 +72,53 @@ impl UploadPiece {
     }
 }
 
+/// Counts what a stream brings: new bytes of uploads, and those of a message whose end has not
+/// arrived.
+struct StreamProgress {
+    pace: SenderPace,
+    /// Bytes of the unfinished message that are counted.
+    counted: u64,
+    /// Bytes of earlier messages that were counted and brought nothing new.
+    useless: u64,
+    /// No bytes of unfinished messages are counted after this many useless ones.
+    useless_max: u64,
+    late_messages: u32,
+}
+
+impl StreamProgress {
+    fn new(min: MinRate, message_bytes_max: u64) -> Self {
+        let (pace, useless_max) = (SenderPace::new(min), message_bytes_max);
+        Self { pace, counted: 0, useless: 0, useless_max, late_messages: 0 }
+    }
+
+    /// Called when the timer has fired, while `begun` bytes of a message have arrived.
+    ///
+    /// Errors: `Idle`.
+    fn check(&mut self, begun: u64) -> crate::error::Result<()> {
+        if self.useless > self.useless_max {
+            return self.pace.check(0);
+        }
+        let new = begun.saturating_sub(self.counted);
+        self.counted = begun;
+        self.pace.check(new)
+    }
+
+    /// A message has arrived, and `fresh` of its bytes are new.
+    ///
+    /// Errors: `Idle` for one of many late messages. The timer is not polled while messages follow
+    /// each other without a pause.
+    fn message(&mut self, fresh: u64) -> crate::error::Result<()> {
+        let counted = std::mem::take(&mut self.counted);
+        self.useless += counted.saturating_sub(fresh);
+        self.pace.sent(fresh.saturating_sub(counted));
+        if fresh > 0 {
+            self.pace.skip_time();
+        }
+        self.late_messages = if self.pace.is_late() { self.late_messages + 1 } else { 0 };
+        if self.late_messages > LATE_MESSAGES_MAX { Err(self.pace.error()) } else { Ok(()) }
+    }
+}
+
 /// Receives pieces until the stream ends or the payloads are complete. `guards` has one guard for
 /// each upload.
 ///
@@ -70,26 +127,21 @@ impl UploadPiece {
 pub async fn receive_pieces<M: DecodedMessage>(
     mut stream: MessageReader<M>,
     guards: Vec<UploadStreamGuard>,
-    idle: Duration,
+    min: MinRate,
     piece_of: impl Fn(M) -> crate::error::Result<UploadPiece>,
 ) -> Result<(), CallError> {
     let is_incomplete = |guard: &UploadStreamGuard| !guard.upload().payload.is_complete();
-    let (mut timer_start, mut bytes_since_start, mut late_messages) = (Instant::now(), 0, 0);
-    // One timer per stream, not per message: setting it wakes the thread that waits for sockets.
-    let timer = sleep_until(timer_start + idle);
-    tokio::pin!(timer);
+    let mut progress = StreamProgress::new(min, stream.len_max() as u64);
     while guards.iter().any(is_incomplete) {
         let message = tokio::select! {
             biased;
             message = stream.message() => message?,
-            () = &mut timer => {
-                if timer_start.elapsed() >= idle {
-                    return Err(Error::Idle(idle).into());
-                }
-                timer.as_mut().reset(timer_start + idle);
+            () = progress.pace.timer() => {
+                progress.check(stream.begun_bytes())?;
                 continue;
             }
         };
+        progress.pace.count_wait();
         let Some(message) = message else {
             // A reset with CANCEL looks like the end of the stream. Yielding lets hyper notice the
             // reset and drop this call, so that the upload can be resumed.
@@ -98,7 +150,7 @@ pub async fn receive_pieces<M: DecodedMessage>(
         };
         let UploadPiece { upload, content } = piece_of(message)?;
         let upload = guards[upload].upload();
-        bytes_since_start += match content {
+        progress.message(match content {
             PieceContent::Chunk(Chunk { offset, data }) => {
                 telemetry::received(data.len() as u64);
                 upload.write(offset, &data)?
@@ -106,16 +158,7 @@ pub async fn receive_pieces<M: DecodedMessage>(
             PieceContent::Written(WrittenRange { offset, length }) => {
                 upload.receive_written(offset, length)?
             }
-        };
-        if bytes_since_start >= IDLE_MIN_BYTES {
-            (timer_start, bytes_since_start, late_messages) = (Instant::now(), 0, 0);
-        } else if timer_start.elapsed() >= idle {
-            // The timer is not polled while messages follow each other without a pause.
-            late_messages += 1;
-            if late_messages > LATE_MESSAGES_MAX {
-                return Err(Error::Idle(idle).into());
-            }
-        }
+        })?;
     }
     guards.into_iter().for_each(UploadStreamGuard::end);
     Ok(())
@@ -154,6 +197,7 @@ mod tests {
     use std::{
         pin::Pin,
         task::{Context, Poll},
+        time::{Duration, Instant},
     };
 
     use bytes::Bytes;
@@ -173,6 +217,7 @@ mod tests {
     };
 
     const IDLE: Duration = Duration::from_millis(20);
+    const MIN: MinRate = MinRate { window: IDLE, bytes_per_second: 1000 };
 
     /// The same chunk again and again, without a pause. Ends after many idle timeouts.
     struct SameChunk {
@@ -212,7 +257,7 @@ mod tests {
                 _ => None,
             })
         };
-        let received = receive_pieces(stream, vec![upload.begin_stream()], IDLE, piece_of).await;
+        let received = receive_pieces(stream, vec![upload.begin_stream()], MIN, piece_of).await;
         assert!(matches!(received, Err(CallError::Refused(Error::Idle(IDLE)))), "{received:?}");
     }
 }

@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{call::CallContext, listen::UnixSocket, state::ServerState};
 use crate::{
-    buffer::{RegionSlice, SharedRegion},
+    buffer::{RegionSlice, SharedRegion, no_memory},
     error::{Error, FieldProblem, Result},
     region::{REGION_ALIGNMENT, SharedMemory, send_descriptor},
     store::RegionToken,
@@ -49,7 +49,7 @@ pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionRespon
         Ok::<_, io::Error>(SharedRegion::new(memory, pinning, permits, wiper))
     });
     let region = region.await.map_err(|_| Error::Internal("opening a region panicked".into()))?;
-    let failed = |error| Error::Internal(format!("cannot create shared memory: {error}"));
+    let failed = |error| no_memory("cannot create shared memory", &error);
     let (id, token) = call.state.regions.add(region.map_err(failed)?, user)?;
     let [region_id, token] = [id.0, token].map(|bytes| Bytes::copy_from_slice(&bytes));
     Ok(v1::OpenRegionResponse { region_id, token, bytes })

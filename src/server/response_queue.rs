@@ -10,7 +10,6 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
-    time::Duration,
 };
 
 use futures_util::Stream;
@@ -21,14 +20,17 @@ use tokio::{
 };
 use tonic::Status;
 
-use super::call::CallContext;
+use super::{
+    call::CallContext,
+    pace::{MinRate, PeerPace, lateness},
+    response::CHUNK_BYTES,
+};
 use crate::error::{Error, Result};
 
 /// How long a reader may take.
 #[derive(Clone, Copy)]
 pub struct ReaderPatience {
-    /// The longest wait for the reader to take a message.
-    pub idle: Duration,
+    pub min: MinRate,
     /// When the reader must have taken all of them.
     pub deadline: Option<Instant>,
 }
@@ -36,7 +38,8 @@ pub struct ReaderPatience {
 /// The sender's end. If it is dropped before [`Self::finish`], the reader gets an error.
 pub struct ResponseSender<M> {
     queue: Arc<ResponseQueue<M>>,
-    patience: ReaderPatience,
+    pace: Mutex<PeerPace>,
+    deadline: Option<Instant>,
 }
 
 /// The reader's end, a response's body.
@@ -51,6 +54,8 @@ struct ResponseQueue<M> {
 
 struct UnreadMessages<M> {
     waiting: VecDeque<M>,
+    /// The number of messages that the reader has taken and the sender has not counted.
+    taken: u64,
     /// What follows the last message, once the sender knows.
     end: Option<std::result::Result<(), Status>>,
     has_reader: bool,
@@ -62,17 +67,19 @@ pub fn response_queue<M>(
     messages_max: usize,
     patience: ReaderPatience,
 ) -> (ResponseSender<M>, ResponseStream<M>) {
-    let state =
-        UnreadMessages { waiting: VecDeque::new(), end: None, has_reader: true, reader: None };
+    let (waiting, reader) = (VecDeque::new(), None);
+    let state = UnreadMessages { waiting, taken: 0, end: None, has_reader: true, reader };
     let (state, taken) = (Mutex::new(state), Notify::new());
     let queue = Arc::new(ResponseQueue { state, messages_max, taken });
-    (ResponseSender { queue: queue.clone(), patience }, ResponseStream(queue))
+    let ReaderPatience { min, deadline } = patience;
+    let pace = Mutex::new(PeerPace::new(min));
+    (ResponseSender { queue: queue.clone(), pace, deadline }, ResponseStream(queue))
 }
 
 impl ReaderPatience {
     pub fn of(call: &CallContext) -> Self {
-        let idle = call.state.settings.idle_timeout;
-        Self { idle, deadline: call.deadline.map(Instant::from_std) }
+        let min = MinRate::of(&call.state.settings);
+        Self { min, deadline: call.deadline.map(Instant::from_std) }
     }
 }
 
@@ -139,12 +146,8 @@ impl<M> ResponseSender<M> {
         &self,
         mut is_ready: impl FnMut(&mut UnreadMessages<M>) -> bool,
     ) -> Result<()> {
-        let ReaderPatience { idle, deadline } = self.patience;
-        let idle_end = Instant::now() + idle;
-        let (end, error) = match deadline {
-            Some(deadline) if deadline < idle_end => (deadline, Error::Deadline),
-            _ => (idle_end, Error::Idle(idle)),
-        };
+        let begun = Instant::now();
+        let mut idle_end = None;
         loop {
             let mut taken = pin!(self.queue.taken.notified());
             taken.as_mut().enable();
@@ -153,11 +156,27 @@ impl<M> ResponseSender<M> {
                 if !state.has_reader {
                     return Err(Error::Cancelled);
                 }
+                let mut pace = self.pace.lock();
+                // Most messages are whole chunks.
+                (0..mem::take(&mut state.taken)).for_each(|_| pace.takes(CHUNK_BYTES as u64));
                 if is_ready(&mut state) {
+                    pace.waited(begun.elapsed());
                     return Ok(());
                 }
+                idle_end.get_or_insert(begun + pace.time_left());
             }
+            let idle_due = idle_end.unwrap_or(begun);
+            let (end, error) = match self.deadline {
+                Some(deadline) if deadline < idle_due => (deadline, Error::Deadline),
+                _ => (idle_due, Error::Idle(self.pace.lock().min().window)),
+            };
             if timeout_at(end, taken).await.is_err() {
+                if let Error::Idle(_) = error
+                    && let Some(late) = lateness(end, Instant::now())
+                {
+                    idle_end = Some(Instant::now() + late);
+                    continue;
+                }
                 let mut state = self.queue.state.lock();
                 let late = mem::take(&mut state.waiting);
                 state.end = Some(Err(error.clone().into()));
@@ -191,6 +210,7 @@ impl<M> Stream for ResponseStream<M> {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut state = self.0.state.lock();
         if let Some(message) = state.waiting.pop_front() {
+            state.taken += 1;
             drop(state);
             self.0.taken.notify_waiters();
             return Poll::Ready(Some(Ok(message)));
@@ -222,7 +242,7 @@ impl<M> Drop for ResponseStream<M> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Weak;
+    use std::{sync::Weak, time::Duration};
 
     use futures_util::StreamExt;
     use tonic::Code;
@@ -236,7 +256,8 @@ mod tests {
         idle: Duration,
         deadline: Option<Instant>,
     ) -> (ResponseSender<Arc<u32>>, ResponseStream<Arc<u32>>) {
-        response_queue(2, ReaderPatience { idle, deadline })
+        let min = MinRate { window: idle, bytes_per_second: 1 << 40 };
+        response_queue(2, ReaderPatience { min, deadline })
     }
 
     /// Sends two messages, which fill the queue.

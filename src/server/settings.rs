@@ -63,6 +63,9 @@ pub struct ServerSettings {
     pub streams_per_connection_max: u32,
     /// Time without enough data after which a sender is cut off, or an unfinished upload dropped.
     pub idle_timeout: Duration,
+    /// Bytes per second that a sender must send, and a reader must read, while the server waits for
+    /// it: the average over the idle timeout.
+    pub peer_bytes_per_second_min: u64,
     /// Time for the TLS handshake and the HTTP/2 preface.
     pub handshake_timeout: Duration,
     /// Time after which an unused vector is dropped.
@@ -182,6 +185,7 @@ impl Default for ServerSettings {
             connection_age_max: Duration::from_secs(3600),
             streams_per_connection_max: 64,
             idle_timeout: Duration::from_secs(10),
+            peer_bytes_per_second_min: 16 << 10,
             handshake_timeout: Duration::from_secs(5),
             upload_ttl: Duration::from_secs(300),
             drain_grace: Duration::from_secs(30),

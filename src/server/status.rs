@@ -89,7 +89,9 @@ const fn code(reason: Reason) -> Code {
         Reason::UploadConflict | Reason::HashMismatch => Code::Aborted,
         Reason::Deadline | Reason::Idle => Code::DeadlineExceeded,
         Reason::Cancelled => Code::Cancelled,
-        Reason::Draining | Reason::Loading | Reason::DeviceLost => Code::Unavailable,
+        Reason::Draining | Reason::Loading | Reason::DeviceLost | Reason::DiskFailed => {
+            Code::Unavailable
+        }
         Reason::CredentialsMissing | Reason::CredentialsInvalid | Reason::CredentialsExpired => {
             Code::Unauthenticated
         }
@@ -104,6 +106,7 @@ const fn code(reason: Reason) -> Code {
         | Reason::Store
         | Reason::Objects
         | Reason::DiskFull
+        | Reason::ProcessLimit
         | Reason::Connections
         | Reason::Regions
         | Reason::DeviceMemory

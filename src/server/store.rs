@@ -7,7 +7,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     call::{self, CallContext},
-    import, read_object,
+    import,
+    pace::MinRate,
+    read_object,
     receive::{self, PieceContent, UploadPiece},
     regions, response,
     response_queue::ResponseStream,
@@ -68,7 +70,7 @@ impl Store for StoreService {
         use v1::put_request::Message;
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "put", request, async |call, mut stream| {
-            let idle = call.state.settings.idle_timeout;
+            let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let header = match first.and_then(|first| first.message) {
                 Some(Message::Bases(bases)) => UploadHeader::Bases(decode::bases_upload(bases)?),
@@ -90,7 +92,7 @@ impl Store for StoreService {
                 })
             };
             let guards = vec![upload.begin_stream()];
-            let pieces = receive::receive_pieces(stream, guards, idle, piece_of);
+            let pieces = receive::receive_pieces(stream, guards, min, piece_of);
             let outcome = receive::receive_during_job(pieces, upload.concluded()).await;
             let outcome = outcome.inspect_err(|failure| {
                 receive::end_unless_resumable(&self.state.uploads, &upload, failure);

@@ -5,15 +5,18 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Instant,
 };
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tokio::time::{Sleep, sleep};
 use tonic::{Status, body::Body, codegen::http::Request};
 
-use super::{call::UNCOUNTED_BYTES, connection::Peer, receive::IDLE_MIN_BYTES, state::ServerState};
+use super::{
+    call::UNCOUNTED_BYTES,
+    connection::Peer,
+    pace::{MinRate, SenderPace},
+    state::ServerState,
+};
 use crate::{
     error::Error,
     identity::Caller,
@@ -33,9 +36,7 @@ struct LimitedBody {
     is_known: bool,
     permits: Vec<AdmissionPermit>,
     bytes_total: u64,
-    /// Bytes received since the timer was set.
-    bytes_since_reset: u64,
-    timer: Pin<Box<Sleep>>,
+    pace: SenderPace,
 }
 
 pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<Body> {
@@ -49,25 +50,17 @@ pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<B
         _ => Vec::new(),
     };
     let state = state.clone();
-    let timer = Box::pin(sleep(state.settings.idle_timeout));
+    let pace = SenderPace::new(MinRate::of(&state.settings));
     request.map(|body| {
-        let (permits, bytes_total, bytes_since_reset) = Default::default();
-        Body::new(LimitedBody {
-            body,
-            state,
-            is_known,
-            budgets,
-            permits,
-            bytes_total,
-            bytes_since_reset,
-            timer,
-        })
+        let (permits, bytes_total) = Default::default();
+        Body::new(LimitedBody { body, state, is_known, budgets, permits, bytes_total, pace })
     })
 }
 
 impl LimitedBody {
     fn admit_bytes(&mut self, bytes: u64) -> Result<(), Error> {
-        self.bytes_since_reset += bytes;
+        self.pace.count_wait();
+        self.pace.sent(bytes);
         self.bytes_total += bytes;
         if self.bytes_total > UNCOUNTED_BYTES {
             if !self.is_known {
@@ -92,19 +85,18 @@ impl http_body::Body for LimitedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if frame.is_pending() {
-            ready!(self.timer.as_mut().poll(context));
-            return Poll::Ready(Some(Err(Error::Idle(self.state.settings.idle_timeout).into())));
+            loop {
+                ready!(self.pace.timer().poll(context));
+                if let Err(error) = self.pace.check(0) {
+                    return Poll::Ready(Some(Err(error.into())));
+                }
+            }
         }
         if let Poll::Ready(Some(Ok(frame))) = &frame
             && let Some(data) = frame.data_ref()
             && let Err(error) = self.admit_bytes(data.len() as u64)
         {
             return Poll::Ready(Some(Err(error.into())));
-        }
-        if self.bytes_since_reset >= IDLE_MIN_BYTES {
-            self.bytes_since_reset = 0;
-            let next = Instant::now() + self.state.settings.idle_timeout;
-            self.timer.as_mut().reset(next.into());
         }
         frame
     }

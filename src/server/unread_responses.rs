@@ -15,7 +15,10 @@ use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tonic::{Status, body::Body, codegen::http::HeaderMap};
 
-use super::response::CHUNK_BYTES;
+use super::{
+    pace::{MinRate, PeerPace},
+    response::CHUNK_BYTES,
+};
 use crate::{error::Error, jobs::AdmissionPermit};
 
 /// Longer frames are cut into pieces. Those of chunks are shorter.
@@ -44,6 +47,7 @@ struct ResponseState {
     rest: Bytes,
     /// When the transport took the last part; `None` while it waits for the next one.
     waits_since: Option<Instant>,
+    pace: PeerPace,
     _permit: Option<ResponsePermit>,
 }
 
@@ -55,28 +59,34 @@ enum ResponseContent {
 }
 
 impl UnreadResponses {
-    /// Makes `body` part of the responses that [`Self::drop_idle`] drops.
-    pub fn add(&self, body: Body, permit: Option<ResponsePermit>) -> DroppableBody {
+    /// Makes `body` part of the responses that [`Self::drop_idle`] drops, unless its reader is at
+    /// least as fast as `min`.
+    pub fn add(&self, body: Body, permit: Option<ResponsePermit>, min: MinRate) -> DroppableBody {
         let state = Arc::new(Mutex::new(ResponseState {
             content: ResponseContent::Body(body),
             rest: Bytes::new(),
             waits_since: Some(Instant::now()),
+            pace: PeerPace::new(min),
             _permit: permit,
         }));
         self.0.lock().push(Arc::downgrade(&state));
         DroppableBody(state)
     }
 
-    /// Drops the responses of which no part was taken for `idle_max`.
-    pub fn drop_idle(&self, idle_max: Duration) {
+    /// Drops the responses whose readers are too slow. `late` is how late the server is: as much
+    /// time does not count.
+    pub fn drop_idle(&self, late: Duration) {
         let mut open = Vec::new();
         self.0.lock().retain(|response| response.upgrade().map(|state| open.push(state)).is_some());
         for state in open {
             let mut state = state.lock();
-            if state.waits_since.is_some_and(|since| since.elapsed() > idle_max)
+            let now = Instant::now();
+            state.waits_since = state.waits_since.map(|since| now.min(since + late));
+            let time_left = state.pace.time_left();
+            if state.waits_since.is_some_and(|since| now - since > time_left)
                 && let ResponseContent::Body(_) = &state.content
             {
-                let dropped = ResponseContent::Dropped(idle_max);
+                let dropped = ResponseContent::Dropped(state.pace.min().window);
                 let content = mem::replace(&mut state.content, dropped);
                 let (rest, permit) = (mem::take(&mut state.rest), state._permit.take());
                 drop(state);
@@ -87,10 +97,23 @@ impl UnreadResponses {
 }
 
 impl ResponseState {
+    /// The transport takes a part, which the reader has room for.
+    fn take(&mut self, part: Bytes) -> Frame<Bytes> {
+        self.pace.takes(part.len() as u64);
+        Frame::data(part)
+    }
+
     /// The next piece of a long frame.
     fn cut(&mut self) -> Frame<Bytes> {
         let piece = self.rest.split_to(self.rest.len().min(PIECE_BYTES));
-        Frame::data(Bytes::copy_from_slice(&piece))
+        self.take(Bytes::copy_from_slice(&piece))
+    }
+
+    /// The transport asks for the next part.
+    fn end_wait(&mut self) {
+        if let Some(since) = self.waits_since.take() {
+            self.pace.waited(since.elapsed());
+        }
     }
 }
 
@@ -103,6 +126,7 @@ impl http_body::Body for DroppableBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let mut state = self.0.lock();
+        state.end_wait();
         if !state.rest.is_empty() {
             state.waits_since = Some(Instant::now());
             return Poll::Ready(Some(Ok(state.cut())));
@@ -124,7 +148,7 @@ impl http_body::Body for DroppableBody {
                     state.rest = data;
                     Poll::Ready(Some(Ok(state.cut())))
                 }
-                Ok(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(data) => Poll::Ready(Some(Ok(state.take(data)))),
                 Err(frame) => Poll::Ready(Some(Ok(frame))),
             },
             Poll::Ready(None) => {
@@ -188,7 +212,8 @@ mod tests {
             }
         }
         let frame = OneFrame(Some(Bytes::from_owner(Shared(bytes))));
-        (responses.add(Body::new(frame), None), memory)
+        let min = MinRate { window: Duration::from_millis(1), bytes_per_second: 1 << 40 };
+        (responses.add(Body::new(frame), None, min), memory)
     }
 
     #[tokio::test]
@@ -199,10 +224,10 @@ mod tests {
             let (mut body, memory) = response(&responses, sent.clone());
             let mut received = Vec::new();
             while let Some(frame) = next(&mut body).await {
-                responses.drop_idle(Duration::from_secs(3600));
                 received.extend_from_slice(frame.data_ref().expect("no trailers"));
             }
             assert!(received == sent, "{len} bytes");
+            responses.drop_idle(Duration::ZERO);
             assert!(memory.upgrade().is_none());
         }
     }
@@ -216,7 +241,7 @@ mod tests {
             let _piece = if begun { next(&mut body).await } else { None };
             assert!(memory.upgrade().is_some());
             tokio::time::sleep(Duration::from_millis(2)).await;
-            responses.drop_idle(Duration::from_millis(1));
+            responses.drop_idle(Duration::ZERO);
             assert!(memory.upgrade().is_none(), "kept, begun: {begun}");
             let told = next(&mut body).await.and_then(|frame| frame.into_trailers().ok());
             assert!(told.expect("trailers").contains_key("grpc-status"));

@@ -104,6 +104,17 @@ impl<M: DecodedMessage> MessageReader<M> {
         }
     }
 
+    /// Bytes of the next message that have arrived.
+    #[cfg(feature = "server")]
+    pub fn begun_bytes(&self) -> u64 {
+        self.begun.len() as u64
+    }
+
+    #[cfg(feature = "server")]
+    pub fn len_max(&self) -> usize {
+        self.len_max
+    }
+
     fn end(&self) -> Result<Option<M>, Status> {
         match self.len {
             None if self.begun.is_empty() => Ok(None),

@@ -16,6 +16,7 @@ mod ids;
 mod lengths;
 mod limits;
 mod messages;
+mod min_rate;
 mod mutations;
 mod points;
 mod program_calls;

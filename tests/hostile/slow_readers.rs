@@ -39,6 +39,11 @@ fn ntt_request(lg_n: u32) -> Vec<v1::NttStreamRequest> {
     messages::ntt_stream(messages::ntt_spec(lg_n), vector, chunks(lg_n))
 }
 
+/// Settings with which a reader that stalls is given up soon.
+fn impatient() -> ServerSettings {
+    ServerSettings { idle_timeout: IDLE, peer_bytes_per_second_min: 1 << 20, ..settings() }
+}
+
 /// Elements that are zero.
 fn chunks(lg_n: u32) -> Vec<v1::Chunk> {
     let (bytes, zeros) = (32_usize << lg_n, Bytes::from_static(&[0; 256 << 10]));
@@ -56,7 +61,7 @@ async fn assert_both_open(world: &World) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_for_a_closed_window_are_given_up_after_the_idle_timeout() {
-    let world = World::new(ServerSettings { idle_timeout: IDLE, ..settings() }).await;
+    let world = World::new(impatient()).await;
     let stalled = connection(&world, 0).await;
     for lg_n in SIZES {
         let ntt = compute(&stalled).ntt_stream(stream::iter(ntt_request(lg_n))).await;
@@ -77,7 +82,7 @@ async fn results_for_a_closed_window_are_given_up_after_the_idle_timeout() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn vectors_for_a_closed_window_are_given_up_after_the_idle_timeout() {
-    let world = World::new(ServerSettings { idle_timeout: IDLE, ..settings() }).await;
+    let world = World::new(impatient()).await;
     let stalled = connection(&world, 0).await;
     for lg_n in SIZES {
         let id = messages::id();
@@ -108,7 +113,7 @@ async fn assert_dropped(world: &World, name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_for_a_closed_window_is_counted_and_dropped() {
-    let world = World::new(ServerSettings { idle_timeout: IDLE, ..settings() }).await;
+    let world = World::new(impatient()).await;
     let stalled = connection(&world, 0).await;
     let points = messages::points::<G1Affine>(150);
     for point in &points {
@@ -149,7 +154,7 @@ async fn results_for_a_closed_window_are_given_up_at_the_deadline() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_resumes_too_late_gets_an_error() {
-    let world = World::new(ServerSettings { idle_timeout: IDLE, ..settings() }).await;
+    let world = World::new(impatient()).await;
     let stalled = connection(&world, 1 << 16).await;
     let ntt = compute(&stalled).ntt_stream(stream::iter(ntt_request(SIZES[1]))).await;
     let mut ntt = ntt.expect("the response begins").into_inner();

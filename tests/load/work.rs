@@ -40,6 +40,22 @@ pub struct Expected {
     g2_cases: Vec<MsmCase<G2Affine>>,
     ntt_cases: Vec<NttCase>,
     products: Vec<ProductCase>,
+    pub vectors: Vec<Vec<Fr>>,
+}
+
+/// Sizes of the calls. Each list begins with the smallest.
+pub struct Sizes {
+    pub g1_points: usize,
+    pub g2_points: usize,
+    /// Points and vectors of scalars.
+    pub g1_msms: &'static [(usize, usize)],
+    pub g2_msms: &'static [(usize, usize)],
+    /// log2 of the sizes of transforms.
+    pub ntts_lg: &'static [u32],
+    /// Coefficients of the factors of products.
+    pub products: &'static [usize],
+    /// log2 of the sizes of vectors that are stored.
+    pub vectors_lg: &'static [u32],
 }
 
 fn msm_case<A: CurvePoint>(
@@ -54,23 +70,27 @@ fn msm_case<A: CurvePoint>(
 
 impl Expected {
     /// Computes the results with arkworks.
-    pub fn new() -> Self {
-        let (g1, g2) = (points::<G1Affine>(4096), points::<G2Affine>(256));
-        // The last one exceeds a message, so it is streamed.
-        let g1_sizes = [(1, 1), (7, 1), (100, 1), (64, 5), (1024, 1), (4096, 1), (4096, 9)];
-        let g2_sizes = [(1, 1), (33, 1), (256, 1)];
-        let ntt_case = |lg_n: u32| {
+    pub fn new(sizes: &Sizes) -> Self {
+        let (g1, g2) = (points::<G1Affine>(sizes.g1_points), points::<G2Affine>(sizes.g2_points));
+        let ntt_case = |&lg_n: &u32| {
             let values = scalars(1 << lg_n);
             let domain = Radix2EvaluationDomain::<Fr>::new(1 << lg_n).unwrap();
             NttCase { transformed: domain.fft(&values), values }
         };
         Self {
-            g1_cases: g1_sizes.map(|size| msm_case(&g1, size, G1Projective::msm_unchecked)).into(),
-            g2_cases: g2_sizes.map(|size| msm_case(&g2, size, G2Projective::msm_unchecked)).into(),
-            // The last two are streamed, the last one over two connections.
-            ntt_cases: [0, 1, 5, 10, 13, 16, 17].map(ntt_case).into(),
-            // The last one exceeds a message, so its inputs are uploads.
-            products: [1, 100, 1024, 40_000].map(|n| ProductCase::new(n, &g1)).into(),
+            g1_cases: sizes
+                .g1_msms
+                .iter()
+                .map(|size| msm_case(&g1, *size, G1Projective::msm_unchecked))
+                .collect(),
+            g2_cases: sizes
+                .g2_msms
+                .iter()
+                .map(|size| msm_case(&g2, *size, G2Projective::msm_unchecked))
+                .collect(),
+            ntt_cases: sizes.ntts_lg.iter().map(ntt_case).collect(),
+            products: sizes.products.iter().map(|n| ProductCase::new(*n, &g1)).collect(),
+            vectors: sizes.vectors_lg.iter().map(|lg_n| scalars(1 << lg_n)).collect(),
             g1,
             g2,
         }
@@ -86,6 +106,8 @@ pub struct Worker<'a> {
     pub rng: StdRng,
     /// Makes its bases differ from those of other clients.
     pub number: u64,
+    /// How many percent of its calls are cancelled, and how many must be refused.
+    pub unusual_percent: u32,
     /// A vector that is uploaded and not yet released.
     vector: Option<UploadKey>,
     /// Whether bases that no other client has are uploaded and not yet released.
@@ -113,16 +135,18 @@ impl<'a> Worker<'a> {
     pub async fn new(known: &'a Expected, client: Client, rng: StdRng, number: u64) -> Self {
         let g1 = client.put_bases(&known.g1).await.unwrap();
         let g2 = client.put_bases(&known.g2).await.unwrap();
-        let (vector, has_own_bases) = (None, false);
-        let mut worker = Self { known, client, g1, g2, rng, number, vector, has_own_bases };
-        worker.put(known.ntt_cases.len() - 1).await.unwrap();
+        let (vector, has_own_bases, unusual_percent) = (None, false, 1);
+        let mut worker =
+            Self { known, client, g1, g2, rng, number, unusual_percent, vector, has_own_bases };
+        worker.put(known.vectors.len() - 1).await.unwrap();
         worker
     }
 
-    /// One call, chosen at random and checked: 1 % are cancelled, 1 % must be refused.
+    /// One call, chosen at random and checked.
     pub async fn step(&mut self) -> Result<Outcome, ClientError> {
-        match self.rng.random_range(0..100) {
-            0 => {
+        let (unusual, chosen) = (self.unusual_percent, self.rng.random_range(0..100));
+        match chosen {
+            _ if chosen < unusual => {
                 let patience = Duration::from_micros(self.rng.random_range(0..20_000));
                 match tokio::time::timeout(patience, self.valid_call()).await {
                     Ok(done) => done,
@@ -133,7 +157,7 @@ impl<'a> Worker<'a> {
                     }
                 }
             }
-            1 => {
+            _ if chosen < 2 * unusual => {
                 self.invalid_call().await;
                 Ok(Outcome::Refused)
             }
@@ -141,14 +165,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    async fn valid_call(&mut self) -> Result<Outcome, ClientError> {
+    pub async fn valid_call(&mut self) -> Result<Outcome, ClientError> {
         match self.rng.random_range(0..24) {
             0..5 => self.msm_g1().await,
             5..8 => self.msm_g2().await,
             8..15 => self.ntt().await,
             15..18 => {
-                let case = self.rng.random_range(0..self.known.ntt_cases.len());
-                self.put(case).await
+                let vector = self.rng.random_range(0..self.known.vectors.len());
+                self.put(vector).await
             }
             18..20 => self.bases().await,
             _ => self.run().await,
@@ -211,8 +235,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Uploads, downloads and releases a vector.
-    async fn put(&mut self, case: usize) -> Result<Outcome, ClientError> {
-        let values = &self.known.ntt_cases[case].values;
+    async fn put(&mut self, vector: usize) -> Result<Outcome, ClientError> {
+        let values = &self.known.vectors[vector];
         self.vector = Some(UploadKey::random()?);
         let vector = self.client.put_vector_as(self.vector.unwrap(), values, None).await?;
         let back = self.client.get_vector(&vector).await?;

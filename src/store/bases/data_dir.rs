@@ -16,6 +16,7 @@ use bytes::{Buf, BufMut};
 
 use super::object::{StoreCharge, StoredBases};
 use crate::{
+    buffer::no_memory,
     curve::{
         G1Affine, G2Affine, Group,
         layout::points_as_bytes,
@@ -23,6 +24,7 @@ use crate::{
     },
     error::{Error, Limit, Result},
     region::PointsFile,
+    telemetry::LogThrottle,
     tenant::TenantName,
     wire::decode::{self, ObjectId, PayloadId},
 };
@@ -106,12 +108,20 @@ fn io_error(what: &str) -> impl Fn(io::Error) -> Error {
     move |error| Error::Internal(format!("data directory: {what}: {}", error.kind()))
 }
 
+/// The refusal of a call whose change of the data directory failed. The log has the cause.
 fn write_error(error: io::Error) -> Error {
+    static FAILED: LogThrottle = LogThrottle::new();
+    if let Some(suppressed) = FAILED.pass() {
+        tracing::error!(%error, suppressed, "cannot write to the data directory");
+    }
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
             Error::Exhausted { limit: Limit::Disk, retry_after: None }
         }
-        _ => io_error("cannot be written")(error),
+        _ => match no_memory("data directory", &error) {
+            limit @ Error::Exhausted { .. } => limit,
+            _ => Error::DiskFailed,
+        },
     }
 }
 
@@ -172,7 +182,8 @@ impl DataDir {
 
     /// Writes bases to disk and returns them with their points mapped.
     ///
-    /// Errors: `Exhausted` if the disk is full; `Internal`.
+    /// Errors: `Exhausted` if the disk is full, or the process has too many open files;
+    /// `DiskFailed`. Nothing of the bases is left in the directory.
     pub fn write(&self, tenant: &TenantName, bases: StoredBases) -> Result<StoredBases> {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -180,7 +191,9 @@ impl DataDir {
         // Another `Put` of the same bases may be writing too.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let unfinished = path.with_extension(format!("{}-{number}.part", std::process::id()));
-        let write = || -> io::Result<()> {
+        // An earlier file of the same bases, which was not loaded, stays if this call fails.
+        let mut leftover = unfinished.clone();
+        let mut write = || -> io::Result<()> {
             if !folder.exists() {
                 fs::create_dir(&folder)?;
                 sync(&self.folder)?;
@@ -192,25 +205,30 @@ impl DataDir {
                 Bases::G2(points) => points_as_bytes::<G2Affine>(points),
             })?;
             file.sync_all()?;
+            let is_new = !path.exists();
             fs::rename(&unfinished, &path)?;
+            if is_new {
+                leftover.clone_from(&path);
+            }
             sync(&folder)
         };
+        let (group, count) = (bases.points.group(), bases.points.len() as u64);
+        let written = write().map_err(write_error);
+        let mapped = written.and_then(|()| map(&path, group, count));
         // Frees the space: the disk may be full.
-        let written = write().inspect_err(|_| _ = fs::remove_file(&unfinished));
-        written.map_err(write_error)?;
-        let points = map(&path, bases.points.group(), bases.points.len() as u64)?;
+        let points = mapped.inspect_err(|_| _ = fs::remove_file(&leftover))?;
         Ok(StoredBases { points, persisted: true, ..bases })
     }
 
     /// Removes the file of an object, and does not return before it stays removed after a crash.
+    ///
+    /// Errors: those of [`Self::write`].
     pub fn remove(&self, tenant: &TenantName, id: ObjectId) -> Result<()> {
         let removed = fs::remove_file(self.path(tenant, id));
         match removed {
             // Removed by hand: nothing is left to do.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed
-                .and_then(|()| sync(&self.folder_of(tenant)))
-                .map_err(io_error("cannot be written")),
+            removed => removed.and_then(|()| sync(&self.folder_of(tenant))).map_err(write_error),
         }
     }
 
@@ -289,7 +307,7 @@ fn map(path: &Path, group: Group, count: u64) -> Result<Bases> {
     // a temporary name, renamed when complete, and only ever unlinked. No other program may write
     // into the data directory.
     let mapped = File::open(path).and_then(|file| PointsFile::map(file, HEADER_BYTES as u64));
-    let mapped = mapped.map_err(io_error("cannot be mapped"))?;
+    let mapped = mapped.map_err(|error| no_memory("data directory: cannot be mapped", &error))?;
     if Some(mapped.points_bytes()) != count.checked_mul(group.affine_bytes() as u64) {
         return Err(damaged("wrong length"));
     }
@@ -305,7 +323,7 @@ mod tests {
         let full = Error::Exhausted { limit: Limit::Disk, retry_after: None };
         assert_eq!(write_error(io::ErrorKind::StorageFull.into()), full);
         assert_eq!(write_error(io::ErrorKind::QuotaExceeded.into()), full);
-        let refused = write_error(io::ErrorKind::PermissionDenied.into());
-        assert!(matches!(refused, Error::Internal(_)), "{refused}");
+        assert_eq!(write_error(io::ErrorKind::FileTooLarge.into()), full);
+        assert_eq!(write_error(io::ErrorKind::PermissionDenied.into()), Error::DiskFailed);
     }
 }

@@ -211,7 +211,7 @@ impl BasesStore {
     /// tenant has them already, returns the stored ones, unless they must still be written to disk.
     /// `charge` is held as long as the points are in use.
     ///
-    /// Errors: `NoDataDir`; `Exhausted` if the disk is full; `Internal` if writing fails.
+    /// Errors: `NoDataDir`; `Exhausted` if the disk is full; `DiskFailed`.
     pub fn insert(
         &self,
         tenant: &Tenant,
@@ -289,7 +289,7 @@ impl BasesStore {
     /// Removes a tenant's bases, on disk too, which blocks. Running jobs keep the points that they
     /// use, and other tenants theirs.
     ///
-    /// Errors: `NotFound`; `Internal` if the file cannot be removed.
+    /// Errors: `NotFound`; `DiskFailed` if the file cannot be removed, after which the bases stay.
     pub fn release(&self, tenant: &Tenant, id: ObjectId) -> Result<()> {
         let (files, key) = (self.files_of(tenant.id), BasesKey { id, tenant: tenant.id });
         let _files = self.disk.as_ref().map(|_| files.lock());

@@ -1,0 +1,171 @@
+//! A thousand idle and a thousand hostile connections at a time.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use capstan::client::{Client, Fr};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::{runtime::Runtime, sync::Semaphore, task::JoinSet};
+use tokio_rustls::TlsConnector;
+
+use crate::{
+    daemon::{Daemon, compute, points, until_idle, until_ok},
+    peers::{HOSTILE, OpenPeer, Peer, connector, open, open_tls},
+    tls_files::CertifiedFiles,
+};
+
+const IDLE: usize = 1000;
+const HOSTILE_PEERS: usize = 1000;
+/// Peers that connect at the same time.
+const CONNECTING: usize = 64;
+/// What 2000 connections may take in addition: about 100 KiB each, with what hostile peers open.
+const GROWTH_BYTES: u64 = 192 << 20;
+
+const LIMITS: [&str; 6] = [
+    "--connections-max",
+    "4096",
+    "--connections-per-address-max",
+    "4096",
+    // Peers that are still in the handshake keep their connection until the test ends.
+    "--handshake-timeout-ms",
+    "60000",
+];
+
+/// Lets this process open all connections.
+fn raise_file_limit() {
+    let files = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: files.maximum, maximum: files.maximum };
+    setrlimit(Resource::Nofile, raised).unwrap();
+    let needed = (IDLE + HOSTILE_PEERS + 200) as u64;
+    assert!(files.maximum.is_none_or(|max| max >= needed), "ulimit -Hn must be {needed} or more");
+}
+
+/// Opens the peers; idle ones must be accepted.
+async fn open_all(
+    address: SocketAddr,
+    kinds: impl Iterator<Item = Peer>,
+    tls: Option<TlsConnector>,
+) -> Vec<OpenPeer> {
+    let (turns, mut opening) = (Arc::new(Semaphore::new(CONNECTING)), JoinSet::new());
+    for (number, kind) in kinds.enumerate() {
+        let (turns, tls) = (turns.clone(), tls.clone());
+        opening.spawn(async move {
+            let _turn = turns.acquire().await;
+            let opened = match &tls {
+                Some(tls) => open_tls(kind, address, number, tls).await,
+                None => open(kind, address, number).await,
+            };
+            match opened {
+                Ok(peer) => Some(peer),
+                Err(error) if kind == Peer::Idle => panic!("an idle peer is refused: {error}"),
+                Err(_) => None,
+            }
+        });
+    }
+    opening.join_all().await.into_iter().flatten().collect()
+}
+
+/// Makes correct calls until `is_over`; each must succeed. Returns their number.
+async fn call_until(client: Client, is_over: Arc<AtomicBool>) -> u32 {
+    let bases = client.put_bases(&points(0, 10)).await.unwrap();
+    let mut calls = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        compute(&client).await.unwrap();
+        let sum = client.msm(&bases, &[Fr::from(1); 10]).await.unwrap();
+        assert_eq!(sum, points(0, 1)[0] * Fr::from(55));
+        calls += 2;
+    }
+    // They hold a descriptor.
+    client.release(bases.id()).await.unwrap();
+    calls
+}
+
+async fn good_clients_are_served(daemon: &Daemon, client: Client, tls: Option<TlsConnector>) {
+    compute(&client).await.unwrap();
+    let address = daemon.address().parse().unwrap();
+    let (files, memory) = (daemon.files(), daemon.status_bytes("VmRSS:"));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let calls = tokio::spawn(call_until(client.clone(), is_over.clone()));
+    let idle = open_all(address, std::iter::repeat_n(Peer::Idle, IDLE), tls.clone()).await;
+    let kinds = (0..HOSTILE_PEERS).map(|number| HOSTILE[number % HOSTILE.len()]);
+    let hostile = open_all(address, kinds, tls).await;
+    // New connections are accepted and served.
+    let load = client.info().await.unwrap().load.unwrap();
+    assert!(load.connections as usize > IDLE, "{load:?}");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let grown = daemon.status_bytes("VmRSS:").saturating_sub(memory);
+    assert!(grown < GROWTH_BYTES, "{grown} bytes for {} connections", load.connections);
+    is_over.store(true, Ordering::Relaxed);
+    let calls = calls.await.unwrap();
+    println!("{calls} calls, {} connections, {} KiB more", load.connections, grown >> 10);
+    assert!(calls > 0);
+    drop((idle, hostile));
+    until_idle(&client).await;
+    until_ok("descriptors return", async || match daemon.files() {
+        now if now <= files => Ok(()),
+        now => Err((files, now)),
+    })
+    .await;
+    compute(&client).await.unwrap();
+}
+
+#[test]
+fn good_clients_are_served_among_a_thousand_idle_and_a_thousand_hostile_peers() {
+    raise_file_limit();
+    let daemon = Daemon::start(&LIMITS);
+    Runtime::new().unwrap().block_on(async {
+        let client = daemon.client().connect().await.unwrap();
+        good_clients_are_served(&daemon, client, None).await;
+    });
+    daemon.stop();
+}
+
+#[test]
+fn good_clients_are_served_among_idle_and_hostile_peers_with_tls() {
+    raise_file_limit();
+    let certified = CertifiedFiles::new("localhost");
+    let [certificate, key] = [&certified.files.certificate, &certified.files.key];
+    let tls = ["--tls-certificate", certificate.to_str().unwrap(), "--tls-key"];
+    let flags = [&LIMITS[..], &tls, &[key.to_str().unwrap()]].concat();
+    let daemon = Daemon::start(&flags);
+    Runtime::new().unwrap().block_on(async {
+        let target = daemon.target.replace("http://127.0.0.1", "https://localhost");
+        let client = Client::builder(target).retries(0).connections(1);
+        let client = client.ca_certificate(certified.certificate_pem.as_str());
+        let client = client.connect().await.unwrap();
+        let tls = connector(&certified.certificate_pem);
+        good_clients_are_served(&daemon, client, Some(tls)).await;
+    });
+    daemon.stop();
+}
+
+/// Each kind of hostile peer loses its connection, though it stays silent afterwards.
+#[test]
+fn hostile_peers_are_disconnected() {
+    let daemon = Daemon::start(&["--handshake-timeout-ms", "300", "--idle-timeout-ms", "300"]);
+    let address = daemon.address().parse().unwrap();
+    Runtime::new().unwrap().block_on(async {
+        let client = daemon.client().connect().await.unwrap();
+        let mut closing = JoinSet::new();
+        for (number, kind) in HOSTILE.into_iter().enumerate() {
+            // They are valid, but for their number: idle connections are closed after ten minutes.
+            if matches!(kind, Peer::Pings | Peer::Settings | Peer::OpenStreams) {
+                continue;
+            }
+            closing.spawn(async move {
+                let mut peer = open(kind, address, number).await.unwrap();
+                // The transport's pings end those that have completed the handshake, after 40 s.
+                assert!(peer.is_closed_within(Duration::from_secs(55)).await, "{kind:?} is kept");
+            });
+        }
+        closing.join_all().await;
+        compute(&client).await.unwrap();
+    });
+    daemon.stop();
+}

@@ -1,0 +1,153 @@
+//! A full or broken disk: a `Put` with `persist` is refused, leaves nothing, and succeeds later.
+
+use std::{fs, path::Path};
+
+use capstan::client::{BasesHandle, Client, ClientError, Code, Fr, G1Affine, PutOptions};
+use tokio::runtime::Runtime;
+
+use crate::{
+    daemon::{Daemon, DaemonOptions, compute, points, until_idle},
+    faults::Faults,
+};
+
+const POINTS: usize = 50;
+
+/// Faults, and the expected refusal.
+const ROWS: [(&str, Code, &str); 11] = [
+    // ENOSPC: at once, within the header, after it, within the points.
+    ("open 28", Code::ResourceExhausted, "DISK_FULL"),
+    ("write 28 0", Code::ResourceExhausted, "DISK_FULL"),
+    ("write 28 100", Code::ResourceExhausted, "DISK_FULL"),
+    ("write 28 256", Code::ResourceExhausted, "DISK_FULL"),
+    ("write 28 1000", Code::ResourceExhausted, "DISK_FULL"),
+    // EDQUOT, EFBIG.
+    ("write 122 1000", Code::ResourceExhausted, "DISK_FULL"),
+    ("write 27 1000", Code::ResourceExhausted, "DISK_FULL"),
+    // EIO.
+    ("write 5 1000", Code::Unavailable, "DISK_FAILED"),
+    ("fsync 5", Code::Unavailable, "DISK_FAILED"),
+    ("rename 5", Code::Unavailable, "DISK_FAILED"),
+    ("fsync_folder 5", Code::Unavailable, "DISK_FAILED"),
+];
+
+async fn put(client: &Client, seed: u64) -> Result<BasesHandle<G1Affine>, ClientError> {
+    let options = PutOptions { persist: true, ..PutOptions::default() };
+    client.put_bases_with(options, &points(seed, POINTS)).await
+}
+
+async fn assert_computes(client: &Client, bases: &BasesHandle<G1Affine>, seed: u64) {
+    let sum = client.msm(bases, &[Fr::from(1); POINTS]).await.unwrap();
+    let times = (seed + 1) * (POINTS * (POINTS + 1) / 2) as u64;
+    assert_eq!(sum, points(0, 1)[0] * Fr::from(times));
+}
+
+fn files(data_dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(data_dir.join("bases")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Asserts the refusal of a row, which must not show the path.
+fn assert_refused(row: &str, put: Result<(), ClientError>, expected: (Code, &str), path: &str) {
+    let Err(ClientError::Refused(refusal)) = put else { panic!("{row}: {put:?}") };
+    assert_eq!((refusal.code, refusal.reason_text.as_str()), expected, "{row}");
+    let shown = format!("{refusal:?}");
+    assert!(!shown.contains(path) && !shown.contains(".part"), "{row}: {shown}");
+}
+
+#[test]
+fn a_put_that_the_disk_refuses_leaves_nothing_and_succeeds_later() {
+    let (folder, faults) = (tempfile::tempdir().unwrap(), Faults::new());
+    let path = folder.path().to_str().unwrap();
+    let flags = ["--data-dir", path];
+    let options =
+        DaemonOptions { flags: &flags, faults: Some((&faults, folder.path())), prepare: "" };
+    let daemon = Daemon::start_with(&options);
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(async {
+        let client = daemon.client().connect().await.unwrap();
+        for (i, (fault, code, reason)) in ROWS.into_iter().enumerate() {
+            faults.set(fault);
+            let refused = put(&client, i as u64).await.map(drop);
+            assert_refused(fault, refused, (code, reason), path);
+            assert_eq!(files(folder.path()).len(), i, "{fault}: a file is left");
+            compute(&client).await.unwrap();
+            // Bases that are not persisted need no disk.
+            let in_memory = client.put_bases(&points(1000 + i as u64, 3)).await.unwrap();
+            client.release(in_memory.id()).await.unwrap();
+            faults.clear();
+            let bases = put(&client, i as u64).await.unwrap();
+            assert_computes(&client, &bases, i as u64).await;
+            until_idle(&client).await;
+        }
+        let load = client.info().await.unwrap().load.unwrap();
+        assert_eq!(load.objects as usize, ROWS.len(), "a refused put is still counted");
+    });
+    assert!(daemon.log().contains("cannot write to the data directory"), "{}", daemon.log());
+    daemon.stop();
+    let daemon = Daemon::start_with(&options);
+    runtime.block_on(async {
+        let client = daemon.client().connect().await.unwrap();
+        assert_eq!(client.list(None).await.unwrap().len(), ROWS.len());
+        for i in 0..ROWS.len() as u64 {
+            let bases = put(&client, i).await.unwrap();
+            assert_computes(&client, &bases, i).await;
+        }
+    });
+    daemon.stop();
+}
+
+#[test]
+fn a_release_that_the_disk_refuses_can_be_repeated() {
+    let (folder, faults) = (tempfile::tempdir().unwrap(), Faults::new());
+    let flags = ["--data-dir", folder.path().to_str().unwrap()];
+    let options =
+        DaemonOptions { flags: &flags, faults: Some((&faults, folder.path())), prepare: "" };
+    let daemon = Daemon::start_with(&options);
+    Runtime::new().unwrap().block_on(async {
+        let client = daemon.client().connect().await.unwrap();
+        let bases = put(&client, 1).await.unwrap();
+        for fault in ["unlink 5", "fsync_folder 5"] {
+            faults.set(fault);
+            let refused = client.release(bases.id()).await;
+            let expected = (Code::Unavailable, "DISK_FAILED");
+            assert_refused(fault, refused, expected, flags[1]);
+            assert_computes(&client, &bases, 1).await;
+        }
+        faults.clear();
+        client.release(bases.id()).await.unwrap();
+        assert!(client.release(bases.id()).await.unwrap_err().is_not_found());
+        assert!(files(folder.path()).is_empty());
+        assert_eq!(client.info().await.unwrap().load.unwrap().objects, 0);
+    });
+    daemon.stop();
+}
+
+/// Nobody may be refused because a log cannot be written.
+#[test]
+fn calls_go_on_while_the_audit_log_cannot_be_written() {
+    let (folder, faults) = (tempfile::tempdir().unwrap(), Faults::new());
+    let log = folder.path().join("audit.jsonl");
+    let flags = ["--audit-log", log.to_str().unwrap()];
+    let options =
+        DaemonOptions { flags: &flags, faults: Some((&faults, folder.path())), prepare: "" };
+    let daemon = Daemon::start_with(&options);
+    let lines = || fs::read_to_string(&log).unwrap().lines().count();
+    Runtime::new().unwrap().block_on(async {
+        let client = daemon.client().connect().await.unwrap();
+        let bases = client.put_bases(&points(1, 3)).await.unwrap();
+        client.release(bases.id()).await.unwrap();
+        let before = lines();
+        assert!(before >= 2, "{before} lines");
+        for fault in ["write 28 0", "write 5 0"] {
+            faults.set(fault);
+            let bases = client.put_bases(&points(2, 3)).await.unwrap();
+            client.release(bases.id()).await.unwrap();
+            assert_eq!(lines(), before, "{fault}");
+        }
+        faults.clear();
+        let bases = client.put_bases(&points(3, 3)).await.unwrap();
+        assert!(lines() > before, "the log does not go on");
+        client.release(bases.id()).await.unwrap();
+    });
+    daemon.stop();
+}

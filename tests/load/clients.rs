@@ -1,0 +1,67 @@
+//! The clients of a load test.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use crate::work::{Outcome, Worker};
+
+pub const CLIENTS: u64 = 64;
+/// A timeout per call that only a hang reaches, even on two busy cores.
+pub const HANGING: Duration = Duration::from_secs(60);
+/// How much longer clients run if some kind of call has not been made yet.
+const EXTRA_DURATION_MAX: Duration = Duration::from_secs(120);
+
+/// Counts calls by outcome.
+#[derive(Default)]
+pub struct Tally(Mutex<BTreeMap<Outcome, u64>>);
+
+impl Tally {
+    fn count(&self, done: Outcome) {
+        *self.0.lock().unwrap().entry(done).or_default() += 1;
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.0.lock().unwrap().len() == Outcome::KINDS
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0.lock().unwrap())
+    }
+}
+
+/// Runs all workers for `duration`, and longer until each outcome has occurred.
+pub async fn run(
+    workers: Vec<Worker<'static>>,
+    duration: Duration,
+    tally: &Arc<Tally>,
+) -> Vec<Worker<'static>> {
+    let begun = Instant::now();
+    let tasks: Vec<_> = workers
+        .into_iter()
+        .map(|mut worker| {
+            let tally = tally.clone();
+            tokio::spawn(async move {
+                while begun.elapsed() < duration
+                    || !tally.is_complete() && begun.elapsed() < duration + EXTRA_DURATION_MAX
+                {
+                    let step = tokio::time::timeout(HANGING, worker.step()).await;
+                    let step = step.unwrap_or_else(|_| panic!("client {} hangs", worker.number));
+                    let number = worker.number;
+                    tally.count(step.unwrap_or_else(|error| panic!("client {number}: {error}")));
+                }
+                worker
+            })
+        })
+        .collect();
+    let mut workers = Vec::new();
+    for task in tasks {
+        workers.push(task.await.unwrap());
+    }
+    workers
+}

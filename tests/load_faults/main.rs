@@ -1,0 +1,294 @@
+//! The mixed load with faults: workers of GPUs are killed, clients vanish in the middle of calls,
+//! peers are slow, silent or send garbage. Each call of the other clients still gets the right
+//! result, none hangs, and the daemon holds no more at the end than in the middle.
+//!
+//! The daemon runs in its own process, with the emulated driver if there is no GPU.
+//! `CAPSTAN_FAULTS_SECONDS` sets the duration; the default is 20.
+#![cfg(all(feature = "client", feature = "cuda", feature = "server"))]
+
+mod child;
+#[path = "../load/clients.rs"]
+mod clients;
+#[path = "../../examples/common/mod.rs"]
+#[allow(unused_imports)]
+mod common;
+#[path = "../common/emulated.rs"]
+mod emulated;
+#[path = "../common/idle.rs"]
+mod idle;
+#[path = "../load/product.rs"]
+mod product;
+#[path = "../load/work.rs"]
+mod work;
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use capstan::{
+    client::{Client, UploadKey},
+    wire::v1::{
+        Chunk, GetRequest, PutRequest, ScalarEncoding, VectorUpload, get_request,
+        put_request::Message, store_client::StoreClient,
+    },
+};
+use child::{ChildDaemon, ChildResources};
+use clients::{CLIENTS, HANGING, Tally, run};
+use futures_util::{Stream, StreamExt, stream};
+use idle::until_idle;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use rustix::process::{Signal, kill_process};
+use tokio::{
+    io::AsyncWriteExt,
+    net::TcpStream,
+    runtime::Runtime,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tonic::transport::Endpoint;
+use work::{Expected, Sizes, Worker};
+
+/// Sizes for the emulated driver.
+const SMALL: Sizes = Sizes {
+    g1_points: 256,
+    g2_points: 64,
+    g1_msms: &[(1, 1), (7, 1), (100, 1), (64, 5), (256, 1)],
+    g2_msms: &[(1, 1), (33, 1), (64, 1)],
+    ntts_lg: &[0, 1, 5, 8, 10],
+    products: &[1, 100, 300],
+    // The last one is streamed over two connections.
+    vectors_lg: &[0, 5, 10, 15, 17],
+};
+
+static KNOWN: LazyLock<Expected> = LazyLock::new(|| Expected::new(&SMALL));
+
+const GPUS: usize = 2;
+/// The number of GPUs whose workers serve.
+const USED: &str = r#"capstan_devices{state="used"}"#;
+/// The pauses before the first kills and before later ones. A run must not lose two workers, and a
+/// GPU whose workers serve for less than a minute again and again is put into quarantine.
+const FIRST_KILLS: usize = 4;
+const FIRST_PAUSE: Duration = Duration::from_secs(4);
+const LATER_PAUSE: Duration = Duration::from_secs(35);
+const IDLE_TIMEOUT_MS: &str = "5000";
+/// More than in the other test, which makes more calls.
+const UNUSUAL_PERCENT: u32 = 4;
+const VANISHING_CLIENTS: u64 = 4;
+const SLOW_PEERS: u64 = 4;
+
+/// Counts of injected faults.
+#[derive(Debug, Default)]
+struct FaultCounts {
+    killed_workers: AtomicU64,
+    vanished_clients: AtomicU64,
+    slow_peers: AtomicU64,
+    garbage: AtomicU64,
+}
+
+fn add_one(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+struct FaultPlan {
+    daemon: Arc<ChildDaemon>,
+    restarts_before: u64,
+    is_over: AtomicBool,
+    counts: FaultCounts,
+}
+
+impl FaultPlan {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Kills one worker after the other. Each time, waits until all of them serve again.
+    async fn kill_workers(self: Arc<Self>) {
+        for kill in 0.. {
+            let (begun, is_first) = (Instant::now(), kill < FIRST_KILLS);
+            while begun.elapsed() < if is_first { FIRST_PAUSE } else { LATER_PAUSE } {
+                if self.is_over() {
+                    return;
+                }
+                sleep(Duration::from_millis(100)).await;
+            }
+            kill_process(self.daemon.workers()[kill % GPUS], Signal::KILL).unwrap();
+            add_one(&self.counts.killed_workers);
+            let (begun, restarts) = (Instant::now(), self.restarts_before + kill as u64 + 1);
+            while self.daemon.metric("capstan_worker_restarts_total").await < restarts
+                || self.daemon.metric(USED).await < GPUS as u64
+            {
+                assert!(begun.elapsed() < HANGING, "a lost worker is not replaced");
+                sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    /// Begins a call on a new connection and drops both at a random time.
+    async fn vanish(self: Arc<Self>, seed: u64) {
+        let mut rng = StdRng::seed_from_u64(seed);
+        for life in 0.. {
+            if self.is_over() {
+                return;
+            }
+            let client = Client::builder(&self.daemon.target).connections(2).connect().await;
+            // The last call of an earlier life may still release its bases.
+            let number = (seed + 1) * 1_000_000 + life;
+            let rng_of_worker = StdRng::seed_from_u64(rng.random());
+            let patience = Duration::from_millis(rng.random_range(1..2000));
+            let calls = async {
+                let mut worker = Worker::new(&KNOWN, client.unwrap(), rng_of_worker, number).await;
+                loop {
+                    worker.valid_call().await.unwrap();
+                }
+            };
+            let _gone = timeout(patience, calls).await;
+            add_one(&self.counts.vanished_clients);
+        }
+    }
+
+    /// Uploads a vector far below the minimum rate, and reads one as slowly. The daemon ends both.
+    async fn be_slow(self: Arc<Self>) {
+        while !self.is_over() {
+            let endpoint = Endpoint::from_shared(self.daemon.target.clone()).unwrap();
+            let channel = endpoint.initial_stream_window_size(1).connect().await.unwrap();
+            let mut store = StoreClient::new(channel);
+            let sent = timeout(HANGING, store.put(dripping(UploadKey::random().unwrap()))).await;
+            let refused = sent.expect("a slow upload is not ended").unwrap_err();
+            assert!(refused.message().contains("peer_bytes_per_second_min"), "{refused}");
+            let client =
+                Client::builder(&self.daemon.target).connections(1).connect().await.unwrap();
+            let vector = client.put_vector(&KNOWN.vectors[KNOWN.vectors.len() - 1][..]);
+            let vector = vector.await.unwrap();
+            let id = Some(get_request::Id::UploadId(vector.id.0.to_vec().into()));
+            let unread = store.get(GetRequest { id, ..GetRequest::default() }).await.unwrap();
+            client.release_vector(vector.id).await.unwrap();
+            until_idle_or_over(&self).await;
+            drop(unread);
+            add_one(&self.counts.slow_peers);
+        }
+    }
+
+    /// Connections that send noise, or nothing.
+    async fn send_garbage(self: Arc<Self>) {
+        let address: SocketAddr = self.daemon.target["http://".len()..].parse().unwrap();
+        let mut rng = StdRng::seed_from_u64(77);
+        while !self.is_over() {
+            let mut socket = TcpStream::connect(address).await.unwrap();
+            let noise: Vec<u8> = (0..rng.random_range(0..500)).map(|_| rng.random()).collect();
+            let _refused = socket.write_all(&noise).await;
+            sleep(Duration::from_millis(rng.random_range(0..100))).await;
+            add_one(&self.counts.garbage);
+        }
+    }
+}
+
+/// Releases the bases that vanished clients have put: each object holds a descriptor.
+async fn release_left_behind(client: &Client) {
+    // Those that all clients use have more points.
+    for bases in client.list(None).await.unwrap().iter().filter(|bases| bases.count == 3) {
+        client.release(bases.id).await.unwrap();
+    }
+}
+
+/// Keeps a response unread for longer than the daemon waits for its reader.
+async fn until_idle_or_over(plan: &FaultPlan) {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(30) && !plan.is_over() {
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// A vector of a mebibyte, a few bytes at a time.
+fn dripping(id: UploadKey) -> impl Stream<Item = PutRequest> + Send {
+    let encoding = ScalarEncoding::U8 as i32;
+    let count = 1 << 20;
+    let vector = VectorUpload { upload_id: id.0.to_vec().into(), encoding, count, streams: 1 };
+    let chunk = |n| Message::Chunk(Chunk { offset: 10 * n, data: vec![1; 10].into() });
+    let messages = stream::iter((0..count / 10).map(chunk)).then(|chunk| async {
+        sleep(Duration::from_millis(100)).await;
+        chunk
+    });
+    let messages = stream::iter([Message::Vector(vector)]).chain(messages);
+    messages.map(|message| PutRequest { message: Some(message) })
+}
+
+/// Waits until the daemon holds no more than `before`.
+async fn until_within(daemon: &ChildDaemon, before: &ChildResources) -> ChildResources {
+    let begun = Instant::now();
+    loop {
+        let now = daemon.resources();
+        if now.is_within(before) {
+            return now;
+        }
+        assert!(begun.elapsed() < HANGING, "held {before:?}, now {now:?}");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[test]
+fn faults_cost_no_result_and_leave_nothing_behind() {
+    let seconds = std::env::var("CAPSTAN_FAULTS_SECONDS").ok();
+    let seconds = seconds.map_or(20.0, |seconds| seconds.parse::<f64>().expect("seconds"));
+    let half = Duration::from_secs_f64(seconds / 2.0);
+    let flags = ["--idle-timeout-ms", IDLE_TIMEOUT_MS, "--upload-ttl-s", "10"];
+    let daemon = Arc::new(ChildDaemon::start(&flags, GPUS));
+    Runtime::new().unwrap().block_on(async {
+        let mut workers = Vec::new();
+        for number in 0..CLIENTS {
+            let client = Client::builder(&daemon.target).connections(1).connect().await.unwrap();
+            let rng = StdRng::seed_from_u64(number);
+            let mut worker = Worker::new(&KNOWN, client, rng, number).await;
+            worker.unusual_percent = UNUSUAL_PERCENT;
+            workers.push(worker);
+        }
+        let observer = Client::builder(&daemon.target).connections(1).connect().await.unwrap();
+        let tally = Arc::new(Tally::default());
+        let mut counts = Vec::new();
+        let mut middle = None;
+        for _ in 0..2 {
+            let (is_over, counted) = (AtomicBool::new(false), FaultCounts::default());
+            let restarts_before = daemon.metric("capstan_worker_restarts_total").await;
+            let plan = Arc::new(FaultPlan {
+                daemon: daemon.clone(),
+                restarts_before,
+                is_over,
+                counts: counted,
+            });
+            let mut faults = JoinSet::new();
+            faults.spawn(plan.clone().kill_workers());
+            faults.spawn(plan.clone().send_garbage());
+            (0..VANISHING_CLIENTS).for_each(|seed| _ = faults.spawn(plan.clone().vanish(seed)));
+            (0..SLOW_PEERS).for_each(|_| _ = faults.spawn(plan.clone().be_slow()));
+            workers = run(workers, half, &tally).await;
+            plan.is_over.store(true, Ordering::Relaxed);
+            faults.join_all().await;
+            release_left_behind(&observer).await;
+            until_idle(&observer).await;
+            println!("{tally}\n{:?}", plan.counts);
+            counts.push(plan);
+            middle = match &middle {
+                None => {
+                    // Idle threads of the daemon end after ten seconds.
+                    sleep(Duration::from_secs(11)).await;
+                    Some(daemon.resources())
+                }
+                Some(middle) => {
+                    let end = until_within(&daemon, middle).await;
+                    println!("in the middle: {middle:?}\nat the end:    {end:?}");
+                    None
+                }
+            };
+        }
+        println!("{seconds} s of {CLIENTS} clients");
+        assert!(tally.is_complete(), "some outcomes never occurred");
+        let killed = counts.iter().map(|plan| plan.counts.killed_workers.load(Ordering::Relaxed));
+        assert!(killed.sum::<u64>() > 0 || seconds < 10.0, "no worker was killed");
+        assert_eq!(daemon.workers().len(), GPUS);
+    });
+    Arc::into_inner(daemon).expect("no task is left").stop();
+}
