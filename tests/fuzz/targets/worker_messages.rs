@@ -164,7 +164,12 @@ fn begun() -> LaneRequest {
         time_on_host_max: std::time::Duration::MAX,
     };
     let arrived = vec![ArrivedBytes { input: 0, start: 0, pieces: vec![piece(PLACED)] }];
-    LaneRequest::Advance(Box::new(AdvanceRequest { run: 1, begin: Some(begin), arrived }))
+    LaneRequest::Advance(Box::new(AdvanceRequest {
+        run: 1,
+        begin: Some(begin),
+        arrived,
+        yields: true,
+    }))
 }
 
 fn seed(selector: u8, message: &impl Serialize) -> Vec<u8> {
