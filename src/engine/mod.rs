@@ -206,8 +206,8 @@ pub trait MsmRun: Send {
     }
 
     /// Works on what is left, if all scalars have been passed and `control` yields: for about a
-    /// millisecond, so that the caller can let other jobs run. True once [`MsmRun::finish`] need not
-    /// wait for a device, or if `control` does not yield.
+    /// millisecond, so that the caller can let other jobs run. True once [`MsmRun::finish`] need
+    /// not wait for a device, or if `control` does not yield.
     ///
     /// Errors: those of `absorb`.
     fn is_almost_done(&mut self, _control: &JobControl) -> Result<bool> {

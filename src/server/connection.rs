@@ -6,12 +6,13 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Sleep, sleep},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
+    time::{Sleep, sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
 use tonic::{Extensions, transport::server::Connected};
@@ -99,6 +100,10 @@ impl Peer {
     }
 }
 
+/// Time for a peer to read why its TLS handshake was refused, and reads of what it sends meanwhile.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+const LINGER_READS_MAX: u32 = 64;
+
 /// Bytes of the HTTP/2 preface.
 const PREFACE_BYTES: usize = 24;
 
@@ -146,7 +151,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> LimitedConnection<S> {
         config: Arc<ServerConfig>,
     ) -> io::Result<LimitedConnection<TlsStream<S>>> {
         let Self { socket, mut peer, mut preface, timer, _permit } = self;
-        let handshake = TlsAcceptor::from(config).accept(socket);
+        let handshake = TlsAcceptor::from(config).accept(socket).into_fallible();
+        let handshake = async {
+            match handshake.await {
+                Ok(socket) => Ok(socket),
+                Err((error, socket)) => {
+                    linger(socket).await;
+                    Err(error)
+                }
+            }
+        };
         let socket = match &mut preface {
             Some(preface) => tokio::select! {
                 socket = handshake => socket?,
@@ -159,6 +173,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> LimitedConnection<S> {
         peer.certificate = name.map(|name| name.map(|name| Caller::certificate(&name)));
         Ok(LimitedConnection { socket, peer, preface, timer, _permit })
     }
+}
+
+/// Closes a refused connection once its peer has read why: the system drops what was sent if the peer
+/// has sent more than was read.
+async fn linger(mut socket: impl AsyncRead + AsyncWrite + Unpin) {
+    let read_rest = async {
+        socket.shutdown().await?;
+        let mut rest = [0; 1024];
+        for _ in 0..LINGER_READS_MAX {
+            if socket.read(&mut rest).await? == 0 {
+                break;
+            }
+        }
+        Ok::<_, io::Error>(())
+    };
+    // A peer that has gone needs no answer.
+    let _ended = timeout(LINGER_TIMEOUT, read_rest).await;
 }
 
 impl<S> Connected for LimitedConnection<S> {

@@ -1,5 +1,5 @@
-//! Limits on connections: in total, for TCP, for each address or local user, and for the administrative
-//! socket.
+//! Limits on connections: in total, for TCP, for each address or local user, and for the
+//! administrative socket.
 
 use std::{
     collections::HashMap,

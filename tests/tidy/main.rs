@@ -1,6 +1,7 @@
 //! The rules of this repository as tests: sizes, imports, confined words, names, phrases, and the
 //! code map.
 
+mod confined;
 mod directions;
 mod phrases;
 mod shipping;
@@ -11,6 +12,7 @@ use std::collections::BTreeSet;
 
 use capstan::error::Reason;
 
+use confined::CONFINED;
 use source::{File, code_files, functions, has_word, imports, modules, read, text_files};
 
 const LINES_MAX: usize = 400;
@@ -123,79 +125,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("embedded", &["device", "engine", "error", "server"]),
     // `capstan token` edits the file of tokens, which the daemon reads.
     ("cli", &["client", "curve", "embedded", "error", "formats", "identity"]),
-];
-
-/// Words that only some files may use, and why.
-const CONFINED: &[(&str, &[&str], &str)] = &[
-    (
-        "unsafe",
-        &[
-            "src/curve/layout.rs",
-            "src/engine/cpu/blst.rs",
-            "src/region/memory.rs",
-            "src/region/points_file.rs",
-            "src/device/",
-            "tests/residue/",
-            "tests/load/heap.rs",
-            "tests/fuzz/",
-        ],
-        "memory bugs can only be in these files: `tests` has allocators, and reads counters",
-    ),
-    ("blst::", &["src/engine/cpu/"], "engines are used through one trait"),
-    ("cudarc", &["src/device/"], "only the device layer uses CUDA"),
-    ("libloading", &["src/device/"], "only the device layer uses CUDA"),
-    (
-        "CudaEngine",
-        &[
-            "src/engine/cuda/",
-            "src/exec/gpu/",
-            "src/exec/worker/serve.rs",
-            "src/server/state.rs",
-            "src/embedded.rs",
-            "src/bin/capstand/engine.rs",
-        ],
-        "with workers, the process that faces the network has no engine on a GPU",
-    ),
-    ("jsonwebtoken", &["src/identity/"], "tokens are verified in one place"),
-    ("toml_edit", &["src/identity/"], "the file of tokens is read and edited in one place"),
-    ("ServerConfig", &["src/server/"], "the listener's TLS is set up in one place"),
-    ("seccompiler", &["src/exec/worker/sandbox.rs"], "a worker gives up its rights in one place"),
-    ("postcard", &["src/exec/worker/socket.rs"], "messages are encoded in one place"),
-    ("nvml_wrapper", &["src/device/"], "only the device layer uses CUDA"),
-    ("opentelemetry", &["src/telemetry/otlp.rs"], "spans are exported in one place"),
-    ("opentelemetry_otlp", &["src/telemetry/otlp.rs"], "spans are exported in one place"),
-    ("opentelemetry_sdk", &["src/telemetry/otlp.rs"], "spans are exported in one place"),
-    ("tracing_opentelemetry", &["src/telemetry/otlp.rs"], "spans are exported in one place"),
-    ("prost", &["src/wire/", "tests/hostile/", "tests/fuzz/"], "only `wire` knows the wire format"),
-    ("tonic::server", &["src/server/"], "only the server uses tonic's server side"),
-    ("tonic::transport::server", &["src/server/"], "only the server uses tonic's server side"),
-    ("tonic::transport::Server", &["src/server/"], "only the server uses tonic's server side"),
-    ("tonic_health", &["src/server/"], "only the server uses tonic's server side"),
-    ("tonic_reflection", &["src/server/"], "only the server uses tonic's server side"),
-    ("metrics", &["src/telemetry/", "src/config/", "src/bin/capstand/"], "names are constants"),
-    (
-        "figment",
-        &["src/config/", "src/tenant/file.rs"],
-        "settings are read once, apart from tenants",
-    ),
-    ("clap", &["src/config/", "src/cli/", "src/bin/"], "the library has no command line"),
-    (
-        "std::env",
-        &["src/config/", "src/cli/", "src/bin/", "build.rs", "build/"],
-        "settings are passed as values",
-    ),
-    (
-        "env::var",
-        &["src/config/", "src/cli/", "src/bin/", "build.rs", "build/"],
-        "settings are passed as values",
-    ),
-    (
-        "println",
-        &["src/cli/", "src/bin/", "build.rs", "build/"],
-        "the library logs through tracing",
-    ),
-    ("eprintln", &["src/cli/", "src/bin/"], "the library logs through tracing"),
-    ("anyhow", &[], "errors say what the caller can do"),
 ];
 
 /// Leftovers that must not be committed, cut in two so that this file passes.

@@ -138,7 +138,7 @@ pub struct AdvanceRequest {
     pub begin: Option<CallToRun>,
     /// Bytes of inputs that have arrived since the last request.
     pub arrived: Vec<ArrivedBytes>,
-    /// Whether the run yields to others: see [`JobControl::yields`](crate::engine::JobControl::yields).
+    /// Whether the run yields to others: `JobControl::yields` on the server.
     pub yields: bool,
 }
 

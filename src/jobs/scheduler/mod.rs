@@ -5,8 +5,8 @@
 //! and that tenant's most urgent ready job, so a small job does not wait for a large one to end. A
 //! share of each tenant's time is reserved for its jobs that have waited long, so no job starves
 //! behind others with short deadlines. While other tenants have short jobs, a job is told to make
-//! its pieces short. Cancelled jobs stop between pieces. A job whose result another job has computed
-//! need not wait for a worker: one more thread delivers it.
+//! its pieces short. Cancelled jobs stop between pieces. A job whose result another job has
+//! computed need not wait for a worker: one more thread delivers it.
 
 mod queue;
 mod short_jobs;

@@ -149,7 +149,7 @@ fn a_failed_write_leaves_no_file() {
     let kept = folder.path().join("bases");
     // A folder has the file's name: the file can be written but not renamed.
     std::fs::create_dir(kept.join(hex::encode(generators(3).id.0) + ".bases")).unwrap();
-    assert!(matches!(put(&store, 3, true), Err(Error::Internal(_))));
+    assert!(matches!(put(&store, 3, true), Err(Error::DiskFailed)));
     assert_eq!(std::fs::read_dir(kept).unwrap().count(), 1, "only the folder is left");
     assert_eq!(store.budget().used(), 0);
 }

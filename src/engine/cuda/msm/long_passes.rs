@@ -24,8 +24,8 @@ pub enum PassLimit {
     Nothing,
 }
 
-/// The longest pass of a job that yields, in nanoseconds of the planner's model: less if tests lower
-/// the smallest MSM that is split.
+/// The longest pass of a job that yields, in nanoseconds of the planner's model: less if tests
+/// lower the smallest MSM that is split.
 pub fn yielding_pass_ns(plan: &MsmPassPlan) -> f64 {
     plan.pass_cost_scale() * YIELDING_PASS.as_nanos() as f64
 }

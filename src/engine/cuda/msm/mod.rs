@@ -6,13 +6,9 @@ mod long_passes;
 mod pass_schedule;
 mod receive_schedule;
 mod resident_scalars;
+mod yielding;
 
-use std::{
-    mem,
-    ops::Range,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{mem, ops::Range, sync::Arc, time::Instant};
 
 use tracing::{debug, debug_span, field, field::Empty};
 use zeroize::Zeroizing;
@@ -47,9 +43,6 @@ const TIMED_SCALARS_MIN: u64 = 1 << 17;
 /// Staged scalars of at most this many bytes are wiped before the sums are returned: that takes
 /// less time than waking another thread (`benches/experiments/transport.md`).
 const WIPED_AT_ONCE_MAX: u64 = 64 << 10;
-
-/// A job that yields waits for the device for this long before others may run.
-const YIELD_INTERVAL: Duration = Duration::from_millis(1);
 
 #[derive(Clone)]
 pub struct GpuMsm(Arc<GpuMsmInner>);
@@ -327,34 +320,7 @@ impl MsmRun for GpuMsmRun {
     }
 
     fn is_almost_done(&mut self, control: &JobControl) -> Result<bool> {
-        if !control.yields() {
-            return Ok(true);
-        }
-        control.check()?;
-        self.prepare(control)?;
-        self.launch_due_passes(true)?;
-        let state = self.device_state.as_mut().ok_or_else(not_prepared)?;
-        let is_launched = state.passes.is_empty(&state.plan);
-        let awaited = match is_launched {
-            true => state.last_pass.clone(),
-            false => self.gpu_msm.long_passes.last_end(),
-        };
-        let since = *state.awaited_since.get_or_insert_with(Instant::now);
-        let is_reached = match awaited {
-            // This wait fails if the device hangs.
-            Some(end) if since.elapsed() > self.gpu_msm.gpu.context().timeout() => {
-                end.synchronize()?;
-                true
-            }
-            Some(end) => end.wait_at_most(YIELD_INTERVAL)?,
-            None => true,
-        };
-        if is_reached {
-            state.awaited_since = None;
-            // At once, so that the device is not idle while other jobs get the thread.
-            self.launch_due_passes(true)?;
-        }
-        Ok(is_launched && is_reached)
+        if control.yields() { self.work_for_a_while(control) } else { Ok(true) }
     }
 
     fn finish(&mut self) -> Result<ComputedMsm> {

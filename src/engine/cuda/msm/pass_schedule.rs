@@ -92,8 +92,8 @@ impl PassSchedule {
         matches!(self, Self::Received(_))
     }
 
-    /// The next pass, if it is due and `limit` allows it. `received` scalars are numbered across all
-    /// vectors.
+    /// The next pass, if it is due and `limit` allows it. `received` scalars are numbered across
+    /// all vectors.
     pub fn next(
         &mut self,
         plan: &MsmPassPlan,
