@@ -16,7 +16,7 @@ mod wiper;
 pub use byte_size::ByteSize;
 pub use payload_view::PayloadView;
 pub use pool::PayloadPool;
-pub use quota::{Quota, QuotaPermit, RETRY_AFTER};
+pub use quota::{Quota, QuotaPermit};
 pub use range_set::RangeSet;
 pub use region::{RegionSlice, SharedRegion};
 pub use source_sink::{

@@ -3,7 +3,7 @@
 
 use std::{any::Any, ops::Range, sync::Arc};
 
-use super::{RETRY_AFTER, RangeSet, Wiper};
+use super::{RangeSet, Wiper, quota::RETRY_AFTER};
 use crate::{
     error::{Error, Limit, Result},
     region::SharedMemory,

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// When to retry on a full server: about the duration of a medium job.
-pub const RETRY_AFTER: Duration = Duration::from_millis(250);
+pub(super) const RETRY_AFTER: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub struct Quota {

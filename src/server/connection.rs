@@ -175,8 +175,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> LimitedConnection<S> {
     }
 }
 
-/// Closes a refused connection once its peer has read why: the system drops what was sent if the peer
-/// has sent more than was read.
+/// Closes a refused connection once its peer has read why: the system drops what was sent if the
+/// peer has sent more than was read.
 async fn linger(mut socket: impl AsyncRead + AsyncWrite + Unpin) {
     let read_rest = async {
         socket.shutdown().await?;

@@ -1,11 +1,7 @@
 //! Limits on connections: in total, for TCP, for each address or local user, and for the
 //! administrative socket.
 
-use std::{
-    collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
-    sync::Arc,
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -13,6 +9,7 @@ use super::settings::ServerSettings;
 use crate::{
     buffer::{Quota, QuotaPermit},
     error::{Error, Limit, Result},
+    telemetry::network,
 };
 
 /// The part of all connections that TCP peers cannot take if there is a Unix socket: operators and
@@ -121,17 +118,6 @@ impl Drop for SourcePermit {
                 open.remove(&self.source);
             }
         }
-    }
-}
-
-/// The address that is counted: a host with IPv6 usually has all of a /64.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let prefix = u128::from(address) >> 64 << 64;
-            Ipv6Addr::from(prefix).into()
-        }
-        address => address,
     }
 }
 

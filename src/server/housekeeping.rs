@@ -37,11 +37,9 @@ fn tick(state: &ServerState, ticks: u32, late: Duration) {
         });
     }
     let settings = &state.settings;
-    if late.is_zero() {
-        let swept = state.uploads.drop_idle(settings.idle_timeout, settings.upload_ttl);
-        if swept > 0 {
-            tracing::info!(swept, "dropped idle uploads");
-        }
+    let swept = state.uploads.drop_idle(settings.idle_timeout + late, settings.upload_ttl);
+    if swept > 0 {
+        tracing::info!(swept, "dropped idle uploads");
     }
     state.unread.drop_idle(late);
     state.regions.drop_unmapped();

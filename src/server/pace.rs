@@ -11,6 +11,10 @@ use crate::error::{Error, Result};
 /// A server whose timer fires later than this is slow itself, and gives the peer as much time.
 const LATENESS_MIN: Duration = Duration::from_millis(100);
 
+/// Delays of the server that are forgiven to a peer that is not known to be fast enough, in windows
+/// of [`MinRate`].
+const GRACE_WINDOWS: u32 = 10;
+
 /// The slowest peer that is served.
 #[derive(Debug, Clone, Copy)]
 pub struct MinRate {
@@ -41,11 +45,14 @@ pub struct PeerPace {
     min: MinRate,
     bytes: u64,
     waited: Duration,
+    /// How much more of the server's own delays are not counted. A server that is always late must
+    /// give up a peer at last.
+    grace: Duration,
 }
 
 impl PeerPace {
     pub fn new(min: MinRate) -> Self {
-        Self { min, bytes: 0, waited: Duration::ZERO }
+        Self { min, bytes: 0, waited: Duration::ZERO, grace: GRACE_WINDOWS * min.window }
     }
 
     pub fn min(&self) -> MinRate {
@@ -56,7 +63,7 @@ impl PeerPace {
     pub fn sent(&mut self, bytes: u64) {
         self.bytes += bytes;
         if self.min.is_reached_by(self.bytes) {
-            (self.bytes, self.waited) = (0, Duration::ZERO);
+            *self = Self::new(self.min);
         }
     }
 
@@ -64,17 +71,24 @@ impl PeerPace {
     /// part shows only when it takes the next one.
     pub fn takes(&mut self, bytes: u64) {
         if self.min.is_reached_by(self.bytes) {
-            (self.bytes, self.waited) = (0, Duration::ZERO);
+            *self = Self::new(self.min);
         }
         self.bytes += bytes;
     }
 
-    /// The server has waited for the peer. A wait that is longer than [`Self::time_left`] does not
-    /// count: the server was late, or it would have given up.
+    /// The server has waited for the peer. A wait that is longer than [`Self::time_left`] counts as
+    /// a delay of the server, which would have given up.
     pub fn waited(&mut self, time: Duration) {
-        if time <= self.time_left() + LATENESS_MIN {
-            self.waited += time;
-        }
+        let is_late = time > self.time_left() + LATENESS_MIN;
+        let forgiven = if is_late { self.take_grace(time) } else { Duration::ZERO };
+        self.waited += time - forgiven;
+    }
+
+    /// The part of a delay of the server that the peer gets as more time.
+    pub fn take_grace(&mut self, late: Duration) -> Duration {
+        let given = late.min(self.grace);
+        self.grace -= given;
+        given
     }
 
     /// How much longer the server waits for the peer.
@@ -152,7 +166,8 @@ impl SenderPace {
         self.pace.waited += due.saturating_duration_since(self.wait_began);
         self.wait_began = now;
         self.pace.sent(bytes);
-        let more = self.pace.time_left().max(lateness(due, now).unwrap_or_default());
+        let late = self.pace.take_grace(lateness(due, now).unwrap_or_default());
+        let more = self.pace.time_left().max(late);
         (!more.is_zero()).then(|| now + more)
     }
 
@@ -215,6 +230,17 @@ mod tests {
         pace.waited(7 * SECOND);
         assert_eq!(pace.time_left(), 6 * SECOND);
         pace.waited(6 * SECOND);
+        assert!(pace.time_left().is_zero());
+    }
+
+    #[test]
+    fn a_server_that_is_always_late_gives_up_at_last() {
+        let mut pace = PeerPace::new(MIN);
+        for _ in 0..GRACE_WINDOWS / 2 {
+            pace.waited(2 * MIN.window);
+            assert_eq!(pace.time_left(), MIN.window);
+        }
+        pace.waited(2 * MIN.window);
         assert!(pace.time_left().is_zero());
     }
 

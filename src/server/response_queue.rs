@@ -174,8 +174,11 @@ impl<M> ResponseSender<M> {
                 if let Error::Idle(_) = error
                     && let Some(late) = lateness(end, Instant::now())
                 {
-                    idle_end = Some(Instant::now() + late);
-                    continue;
+                    let more = self.pace.lock().take_grace(late);
+                    if !more.is_zero() {
+                        idle_end = Some(Instant::now() + more);
+                        continue;
+                    }
                 }
                 let mut state = self.queue.state.lock();
                 let late = mem::take(&mut state.waiting);

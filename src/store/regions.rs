@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
-    buffer::{Quota, QuotaPermit, RETRY_AFTER, SharedRegion},
+    buffer::{Quota, QuotaPermit, SharedRegion},
     error::{Error, Limit, Result},
     tenant::Tenant,
     wire::decode::RegionId,
@@ -19,7 +19,7 @@ use crate::{
 const REGIONS_MAX: u64 = 256;
 
 /// The maximum number of one user's regions, so that others can have some.
-const USER_REGIONS_MAX: usize = 192;
+const USER_REGIONS_MAX: u64 = 192;
 
 /// How long a region waits for its client to map it.
 const UNMAPPED_TTL: Duration = Duration::from_secs(10);
@@ -32,6 +32,8 @@ pub struct Regions {
     open: Mutex<HashMap<RegionId, OpenRegion>>,
     bytes: Arc<Quota>,
     slots: Arc<Quota>,
+    /// The slots of each user who has opened a region.
+    user_slots: Mutex<HashMap<u32, Arc<Quota>>>,
 }
 
 struct OpenRegion {
@@ -47,7 +49,7 @@ impl Regions {
     pub fn new(bytes_max: u64) -> Self {
         let slots_max = if bytes_max > 0 { REGIONS_MAX } else { 0 };
         let [bytes, slots] = [bytes_max, slots_max].map(|max| Quota::new(Limit::Regions, max));
-        Self { open: Mutex::default(), bytes, slots }
+        Self { open: Mutex::default(), bytes, slots, user_slots: Mutex::default() }
     }
 
     /// Bytes of regions, among them those that are still being wiped.
@@ -59,12 +61,18 @@ impl Regions {
     ///
     /// Errors: `Exhausted`.
     pub fn admit(&self, tenant: &Tenant, user: u32, bytes: u64) -> Result<Vec<QuotaPermit>> {
-        let of_user = self.open.lock().values().filter(|region| region.user == user).count();
-        if of_user >= USER_REGIONS_MAX {
-            return Err(Error::Exhausted { limit: Limit::Regions, retry_after: Some(RETRY_AFTER) });
-        }
-        let of_server = [self.bytes.acquire(bytes)?, self.slots.acquire(1)?];
-        Ok(of_server.into_iter().chain([tenant.region_bytes.acquire(bytes)?]).collect())
+        let of_user = self.slots_of(user);
+        Ok(vec![
+            self.bytes.acquire(bytes)?,
+            self.slots.acquire(1)?,
+            of_user.acquire(1)?,
+            tenant.region_bytes.acquire(bytes)?,
+        ])
+    }
+
+    fn slots_of(&self, user: u32) -> Arc<Quota> {
+        let new = || Quota::new(Limit::Regions, USER_REGIONS_MAX);
+        self.user_slots.lock().entry(user).or_insert_with(new).clone()
     }
 
     /// Adds a region of `user`. Returns its id, and the token for its descriptor.
@@ -188,12 +196,16 @@ mod tests {
 
     #[test]
     fn a_user_leaves_regions_to_others() {
-        let regions = Regions::new(REGIONS_MAX * REGION_ALIGNMENT);
-        let _own: Vec<_> = (0..USER_REGIONS_MAX).map(|_| add(&regions)).collect();
+        let regions = Regions::new(REGIONS_MAX);
         let tenant = tenant(u64::MAX);
-        let refused = regions.admit(&tenant, USER, 1).unwrap_err();
+        let admit = |user| regions.admit(&tenant, user, 1);
+        // Before they are open, too.
+        let own: Vec<_> = (0..USER_REGIONS_MAX).map(|_| admit(USER).unwrap()).collect();
+        let refused = admit(USER).unwrap_err();
         assert!(matches!(refused, Error::Exhausted { limit: Limit::Regions, .. }), "{refused}");
-        assert!(regions.admit(&tenant, USER + 1, 1).is_ok());
+        assert!(admit(USER + 1).is_ok());
+        drop(own);
+        assert!(admit(USER).is_ok());
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod audit;
 mod http;
 mod logs;
 mod metrics;
+mod network;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod throttle;
@@ -23,7 +24,7 @@ pub use self::{
     logs::{LogFormat, LogGuard, install_logs},
     metrics::*,
 };
-pub(crate) use self::{throttle::LogThrottle, trace_parent::TraceParent};
+pub(crate) use self::{network::network, throttle::LogThrottle, trace_parent::TraceParent};
 
 /// Why logs or metrics could not be set up.
 #[derive(Debug, thiserror::Error)]

@@ -94,7 +94,7 @@ fn run(config: Config) -> Result<(), u8> {
     // Dropped after the server has ended: it exports the last spans.
     let _logs = logs.map_err(refused)?;
     let audit_log = config.audit_log.as_deref().map(telemetry::install_audit_log);
-    // Dropped last: it writes what the calls of this server have queued.
+    // Dropped after the server has ended: it writes what calls have queued.
     let _audit_log = audit_log.transpose().map_err(refused)?;
     panic::set_hook(Box::new(log_panic));
     disable_core_dumps();

@@ -1,5 +1,5 @@
-//! Checks that an answer of a worker suits its request, so that a fault of a worker's process is
-//! none of the server.
+//! Checks that an answer of a worker suits its request, so that a faulty worker process cannot harm
+//! the server.
 
 use std::fmt;
 

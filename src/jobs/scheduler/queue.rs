@@ -111,9 +111,6 @@ impl JobQueue {
     /// Puts a job into `computed`, `ready` or `parked`.
     pub fn enqueue(&mut self, mut job: ScheduledJob, now: Instant) -> JobPlace {
         let number = job.number;
-        if job.job.is_short() {
-            self.short_jobs.record(job.owner.tenant, now);
-        }
         if job.job.is_computed() {
             job.state_entered = now;
             self.computed.push_back(job);
@@ -157,6 +154,9 @@ impl JobQueue {
         let (number, by) = self.tenants.get_mut(&tenant)?.first(now)?;
         let job = self.take_ready(number)?;
         job.control.set_yielding(self.short_jobs.are_of_others(tenant, now));
+        if job.job.is_short() {
+            self.short_jobs.record(tenant, now);
+        }
         Some(PickedJob { job, by })
     }
 

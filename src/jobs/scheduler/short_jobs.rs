@@ -7,8 +7,9 @@ use crate::tenant::TenantId;
 /// A job is short if its modelled time is at most this.
 pub const SHORT_JOB_MAX: Duration = Duration::from_millis(5);
 
-/// For this long after a short job, jobs of other tenants yield often.
-const YIELDING_TIME: Duration = Duration::from_secs(1);
+/// For this long after a short job has run, jobs of other tenants yield: longer than the pauses of
+/// a tenant that sends one job after the other, and so short that rare jobs cost others little.
+const YIELDING_TIME: Duration = Duration::from_millis(200);
 
 /// The last short job of each of the two tenants that had one last. More are not needed: a tenant
 /// yields to any other one.
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_yield_to_short_jobs_of_other_tenants_for_a_second() {
+    fn jobs_yield_for_a_while_to_short_jobs_of_other_tenants() {
         let (mut short_jobs, begun) = (ShortJobs::default(), Instant::now());
         let [a, b, c] = [1, 2, 3].map(TenantId);
         let half = YIELDING_TIME / 2;

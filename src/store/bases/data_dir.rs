@@ -224,12 +224,16 @@ impl DataDir {
     ///
     /// Errors: those of [`Self::write`].
     pub fn remove(&self, tenant: &TenantName, id: ObjectId) -> Result<()> {
-        let removed = fs::remove_file(self.path(tenant, id));
-        match removed {
-            // Removed by hand: nothing is left to do.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.and_then(|()| sync(&self.folder_of(tenant))).map_err(write_error),
+        match fs::remove_file(self.path(tenant, id)) {
+            // Removed by hand, or by an earlier call that could not sync the folder.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.map_err(write_error)?,
         }
+        sync(&self.folder_of(tenant)).map_err(write_error)
+    }
+
+    pub fn has_file(&self, tenant: &TenantName, id: ObjectId) -> bool {
+        self.path(tenant, id).exists()
     }
 
     /// Checks the header of an object's file, its length, and its content against its name, and

@@ -63,7 +63,7 @@ struct UnloadedFile {
 enum UnloadedState {
     /// Will be loaded.
     Waiting,
-    /// Damaged, or above a limit. It can be released.
+    /// Damaged, above a limit, or removed but perhaps not for good. It can be released.
     Skipped,
 }
 
@@ -86,6 +86,18 @@ impl BasesIndex {
             Entry::Occupied(held) if held.get().persisted || !bases.persisted => held.get().clone(),
             entry => entry.insert_entry(Arc::new(bases)).get().clone(),
         }
+    }
+
+    fn is_known(&self, key: BasesKey) -> bool {
+        self.objects.contains_key(&key) || self.unloaded.contains_key(&key)
+    }
+
+    /// Notes that a file has gone, but may be back after a crash: the next `Put` writes it again,
+    /// and the next release makes sure that it stays removed.
+    fn forget_removed(&mut self, key: BasesKey, tenant: &TenantName) {
+        let _removed = self.remove(key);
+        let file = UnloadedFile { tenant: tenant.clone(), state: UnloadedState::Skipped };
+        self.unloaded.insert(key, file);
     }
 
     fn is_waiting(&self, key: BasesKey) -> bool {
@@ -289,22 +301,32 @@ impl BasesStore {
     /// Removes a tenant's bases, on disk too, which blocks. Running jobs keep the points that they
     /// use, and other tenants theirs.
     ///
-    /// Errors: `NotFound`; `DiskFailed` if the file cannot be removed, after which the bases stay.
+    /// Errors: `NotFound`; `DiskFailed` if the file cannot be removed for good: the caller can try
+    /// again.
     pub fn release(&self, tenant: &Tenant, id: ObjectId) -> Result<()> {
-        let (files, key) = (self.files_of(tenant.id), BasesKey { id, tenant: tenant.id });
+        let key = BasesKey { id, tenant: tenant.id };
+        // Before the lock, so that calls with wrong ids do not wait for the disk.
+        if !self.state.lock().is_known(key) {
+            return Err(Error::NotFound);
+        }
+        let files = self.files_of(tenant.id);
         let _files = self.disk.as_ref().map(|_| files.lock());
         let is_on_disk = {
             let state = self.state.lock();
-            let is_unloaded = state.unloaded.contains_key(&key);
-            let held = state.objects.get(&key);
-            if held.is_none() && !is_unloaded {
+            if !state.is_known(key) {
                 return Err(Error::NotFound);
             }
-            is_unloaded || held.is_some_and(|bases| bases.persisted)
+            let held = state.objects.get(&key);
+            state.unloaded.contains_key(&key) || held.is_some_and(|bases| bases.persisted)
         };
         // First, so that the caller can try again if it fails.
-        if let (Some(disk), true) = (&self.disk, is_on_disk) {
-            disk.remove(&tenant.name, id)?;
+        if let (Some(disk), true) = (&self.disk, is_on_disk)
+            && let Err(error) = disk.remove(&tenant.name, id)
+        {
+            if !disk.has_file(&tenant.name, id) {
+                self.state.lock().forget_removed(key, &tenant.name);
+            }
+            return Err(error);
         }
         let removed = {
             let mut state = self.state.lock();

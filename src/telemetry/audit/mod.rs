@@ -14,7 +14,7 @@ use std::{
 use serde::Serialize;
 
 use self::{refusals::RefusalLimit, writer::AuditQueue};
-use super::TelemetryError;
+use super::{TelemetryError, network};
 
 /// Time for the queued lines to reach the file when the daemon stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -54,6 +54,16 @@ pub(crate) struct AuditEvent<'a> {
     pub remote: Option<SocketAddr>,
     /// What it was done to, such as `bases 5e…`.
     pub object: fmt::Arguments<'a>,
+}
+
+impl AuditEvent<'_> {
+    /// The caller, if it is known, or its network.
+    fn peer(&self) -> String {
+        match (self.caller, self.remote) {
+            ("", Some(address)) => network(address.ip()).to_string(),
+            (caller, _) => caller.to_owned(),
+        }
+    }
 }
 
 /// A line of the file.
@@ -141,7 +151,7 @@ impl AuditLog {
 
     fn write(&self, event: &AuditEvent<'_>) {
         let passed = match self.limit(event.action) {
-            Some(limit) => limit.pass(event.remote.map(|address| address.ip())),
+            Some(limit) => limit.pass(event.peer()),
             None => Some(0),
         };
         if let Some(suppressed) = passed {
@@ -192,7 +202,7 @@ mod tests {
     fn event(action: AuditAction, address: IpAddr) -> AuditEvent<'static> {
         AuditEvent {
             action,
-            caller: "token:ci",
+            caller: if action == AuditAction::RefusedLogin { "" } else { "token:ci" },
             tenant: "a",
             request_id: "7",
             remote: Some((address, 5).into()),

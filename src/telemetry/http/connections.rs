@@ -4,6 +4,8 @@ use std::{collections::HashMap, net::IpAddr};
 
 use tokio::task::{AbortHandle, Id, JoinSet};
 
+use crate::telemetry::network;
+
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 32;
 
@@ -25,7 +27,7 @@ impl OpenConnections {
     /// address that has the most ends: peers that stall cannot keep a probe out, and those of one
     /// address end before those of others.
     pub fn add(&mut self, address: IpAddr, task: impl Future<Output = ()> + Send + 'static) {
-        let address = address.to_canonical();
+        let address = network(address);
         if self.open.len() >= CONNECTIONS_MAX {
             let addresses: Vec<_> = self.open.iter().map(|open| open.address).collect();
             if let Some(index) = replaced(&addresses, address) {

@@ -124,7 +124,6 @@ fn owner(tenant: u32, weight: u32) -> JobOwner {
     JobOwner { tenant: TenantId(tenant), weight, ..JobOwner::default() }
 }
 
-/// How many of `names` are `name`.
 #[test]
 fn a_long_job_yields_while_another_tenant_has_short_ones() {
     let mut queue = JobQueue::default();
@@ -141,6 +140,7 @@ fn a_long_job_yields_while_another_tenant_has_short_ones() {
     assert!(!yields(4, 1, 9), "tenant 2 has long jobs only");
 }
 
+/// How many of `names` are `name`.
 fn count(names: &str, name: char) -> usize {
     names.chars().filter(|other| *other == name).count()
 }
