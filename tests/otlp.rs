@@ -2,8 +2,10 @@
 
 use std::{
     io::{BufRead, BufReader},
-    process::{Child, ChildStderr, Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, Sender, channel},
+    thread::{self, sleep},
+    time::{Duration, Instant},
 };
 
 use capstan::{
@@ -30,6 +32,9 @@ use tonic::{
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
+
+/// A timeout that only a hang reaches.
+const HANGING: Duration = Duration::from_secs(60);
 
 struct ExportedSpan {
     resource: Resource,
@@ -70,7 +75,6 @@ async fn collect() -> (String, Receiver<ExportedSpan>) {
 /// A daemon, killed on drop.
 struct ExportingDaemon {
     child: Child,
-    _log: BufReader<ChildStderr>,
     target: String,
 }
 
@@ -81,16 +85,34 @@ impl ExportingDaemon {
         command.env_clear().args(flags).args(["--metrics-listen", "none", "--engine", "cpu"]);
         command.args(["--otlp-endpoint", endpoint]).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let (mut line, mut target) = (String::new(), String::new());
-        while !line.contains("ready") {
-            line.clear();
-            assert!(log.read_line(&mut line).unwrap() > 0, "the daemon has ended");
-            if let Some((_, rest)) = line.split_once("tcp=") {
-                target = format!("http://{}", rest.split_whitespace().next().unwrap());
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let (sender, ready) = channel();
+        // Reads the log to its end, so that the pipe does not fill up.
+        thread::spawn(move || {
+            for line in log.lines().map_while(Result::ok).filter(|line| line.contains("tcp=")) {
+                // The test reads only the first one that reports readiness.
+                let _unread = line.contains(" ready ").then(|| sender.send(line));
             }
-        }
-        Self { child, _log: log, target }
+        });
+        let mut daemon = Self { child, target: String::new() };
+        let line = ready.recv_timeout(HANGING).expect("the daemon is ready");
+        let address = line.split("tcp=").nth(1).unwrap().split_whitespace().next().unwrap();
+        daemon.target = format!("http://{address}");
+        daemon
+    }
+
+    /// Ends it with SIGTERM; it must exit with 0.
+    fn stop(&mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < HANGING, "the daemon does not exit");
+            sleep(Duration::from_millis(2));
+        };
+        assert!(status.success(), "{status}");
     }
 }
 
@@ -139,8 +161,7 @@ fn spans_of_calls_are_exported_as_children_of_the_callers_span() {
         run_program(&daemon.target).await;
     });
     // The daemon exports its last spans before it ends.
-    kill_process(Pid::from_child(&daemon.child), Signal::TERM).unwrap();
-    assert!(daemon.child.wait().unwrap().success());
+    daemon.stop();
     let exported: Vec<_> = spans.try_iter().collect();
     let of_op = |name: &str, op: &str| {
         let is_of_op = |span: &&Span| span.name == name && text(&span.attributes, "op") == op;
@@ -181,6 +202,5 @@ fn a_silent_collector_stops_neither_calls_nor_the_exit() {
             client.info().await.unwrap();
         }
     });
-    kill_process(Pid::from_child(&daemon.child), Signal::TERM).unwrap();
-    assert!(daemon.child.wait().unwrap().success());
+    daemon.stop();
 }

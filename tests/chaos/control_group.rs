@@ -1,7 +1,8 @@
 //! A control group with a memory limit.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
     thread::sleep,
     time::Duration,
@@ -19,7 +20,7 @@ impl ControlGroup {
     pub fn new(bytes_max: u64) -> io::Result<Self> {
         let membership = fs::read_to_string("/proc/self/cgroup")?;
         let name = format!("capstan-chaos-{}", std::process::id());
-        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        let mut reasons = Vec::new();
         for line in membership.lines() {
             let mut parts = line.splitn(3, ':').skip(1);
             let (Some(controllers), Some(own)) = (parts.next(), parts.next()) else { continue };
@@ -29,24 +30,51 @@ impl ControlGroup {
                 "memory" => (Path::new("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
                 _ => continue,
             };
-            let folder = root.join(own.trim_start_matches('/')).join(&name);
-            let group = Self { folder };
-            let made = fs::create_dir(&group.folder).and_then(|()| {
-                let limit = fs::OpenOptions::new().write(true).open(group.folder.join(limit))?;
-                io::Write::write_all(&mut &limit, bytes_max.to_string().as_bytes())
-            });
-            match made {
-                Ok(()) => return Ok(group),
-                Err(error) => last = error,
+            let parent = root.join(own.trim_start_matches('/'));
+            match Self::below(&parent, &name, limit, bytes_max) {
+                Ok(group) => return Ok(group),
+                Err(error) => reasons.push(format!("below {}: {error}", parent.display())),
             }
         }
-        Err(last)
+        Err(io::Error::other(reasons.join("; ")))
+    }
+
+    /// A group below `parent`, whose file `limit` gets the limit.
+    fn below(parent: &Path, name: &str, limit: &str, bytes_max: u64) -> io::Result<Self> {
+        if limit == "memory.max" {
+            enable_memory(&parent.join("cgroup.subtree_control"))?;
+        }
+        let folder = parent.join(name);
+        fs::create_dir(&folder).map_err(during("the folder"))?;
+        let group = Self { folder };
+        write(&group.folder.join(limit), &bytes_max.to_string()).map_err(during(limit))?;
+        Ok(group)
     }
 
     /// Shell commands that move the shell to the group.
     pub fn enter(&self) -> String {
         format!("echo $$ > {}; ", self.folder.join("cgroup.procs").display())
     }
+}
+
+/// Gives groups below the one with this `subtree_control` a limit of memory, in version 2. The
+/// system refuses it with `EBUSY` if processes are in that group, unless it is the root.
+fn enable_memory(subtree_control: &Path) -> io::Result<()> {
+    let failed = during("cgroup.subtree_control");
+    let enabled = fs::read_to_string(subtree_control).map_err(&failed)?;
+    if enabled.split_whitespace().any(|controller| controller == "memory") {
+        return Ok(());
+    }
+    write(subtree_control, "+memory").map_err(failed)
+}
+
+/// Writes to a file that exists.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+}
+
+fn during(what: &str) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 impl Drop for ControlGroup {

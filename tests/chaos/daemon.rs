@@ -7,7 +7,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -28,6 +28,8 @@ pub const HANGING: Duration = Duration::from_secs(60);
 pub struct Daemon {
     child: Child,
     log: Arc<Mutex<String>>,
+    /// Ends when the daemon closes its log.
+    reader: JoinHandle<()>,
     pub target: String,
 }
 
@@ -58,26 +60,30 @@ impl Daemon {
             command.envs(faults.variables(data_dir));
         }
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let (log, written) =
-            (Arc::<Mutex<String>>::default(), |log: &Mutex<String>, line: &str| {
-                let mut log = log.lock().unwrap();
-                log.push_str(line);
-                log.push('\n');
-            });
-        let ready = loop {
-            let line = lines.next();
-            let line = line.unwrap_or_else(|| panic!("never ready:\n{}", log.lock().unwrap()));
-            written(&log, &line);
-            if line.contains(" ready ") {
-                break line;
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let log = Arc::<Mutex<String>>::default();
+        let written = log.clone();
+        let reader = thread::spawn(move || {
+            lines.for_each(|line| *written.lock().unwrap() += &(line + "\n"));
+        });
+        let mut daemon = Self { child, log, reader, target: String::new() };
+        daemon.target = format!("http://{}", daemon.until_ready());
+        daemon
+    }
+
+    /// Waits for the log line that reports readiness; returns the address in it.
+    fn until_ready(&self) -> String {
+        let begun = Instant::now();
+        loop {
+            let has_ended = self.reader.is_finished();
+            let log = self.log();
+            if let Some(line) = log.lines().find(|line| line.contains(" ready ")) {
+                let address = line.split("tcp=").nth(1).unwrap().split_whitespace().next();
+                return address.unwrap().to_owned();
             }
-        };
-        let address = ready.split("tcp=").nth(1).unwrap().split_whitespace().next().unwrap();
-        let target = format!("http://{address}");
-        let rest = log.clone();
-        thread::spawn(move || lines.for_each(|line| written(&rest, &line)));
-        Self { child, log, target }
+            assert!(!has_ended && begun.elapsed() < HANGING, "never ready:\n{log}");
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     pub fn address(&self) -> &str {
@@ -118,7 +124,15 @@ impl Daemon {
     /// Ends it with SIGTERM; it must exit with 0.
     pub fn stop(mut self) {
         kill_process(self.pid(), Signal::TERM).unwrap();
-        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{}", self.log());
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < HANGING, "the daemon does not exit:\n{}", self.log());
+            thread::sleep(Duration::from_millis(2));
+        };
+        assert_eq!(status.code(), Some(0), "{}", self.log());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -50,9 +50,9 @@ impl ChildResources {
 impl ChildDaemon {
     /// Starts a daemon with `gpus` GPUs, which are emulated if the host has none.
     pub fn start(flags: &[&str], gpus: usize) -> Self {
-        let probe = TcpListener::bind("127.0.0.1:0").unwrap();
-        let metrics = probe.local_addr().unwrap();
-        drop(probe);
+        // A loopback address made from the process id, so that no other test takes the port.
+        let [_, high, middle, low] = std::process::id().to_be_bytes();
+        let metrics = SocketAddr::from((Ipv4Addr::new(127, 64 + high, middle, low), 9470));
         let driver = emulated::driver().map(|path| path.to_str().unwrap().to_owned());
         let mut command = Command::new(env!("CARGO_BIN_EXE_capstand"));
         command.env_clear().env("EMU_DEVICES", gpus.to_string());

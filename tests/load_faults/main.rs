@@ -86,6 +86,8 @@ const SLOW_PEERS: u64 = 4;
 struct FaultCounts {
     killed_workers: AtomicU64,
     vanished_clients: AtomicU64,
+    /// Calls for which a slow machine lost two workers.
+    lost_twice: AtomicU64,
     slow_peers: AtomicU64,
     garbage: AtomicU64,
 }
@@ -143,10 +145,15 @@ impl FaultPlan {
             let calls = async {
                 let mut worker = Worker::new(&KNOWN, client.unwrap(), rng_of_worker, number).await;
                 loop {
-                    worker.valid_call().await.unwrap();
+                    if let Err(error) = worker.valid_call().await {
+                        break error;
+                    }
                 }
             };
-            let _gone = timeout(patience, calls).await;
+            if let Ok(error) = timeout(patience, calls).await {
+                assert_eq!(error.reason_text(), "LOST_TWICE", "{error}");
+                add_one(&self.counts.lost_twice);
+            }
             add_one(&self.counts.vanished_clients);
         }
     }
