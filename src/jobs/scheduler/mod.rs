@@ -51,7 +51,7 @@ pub trait JobWork: Send + 'static {
     /// True if [`JobWork::step`] can make progress or report an error.
     fn is_ready(&self) -> bool;
 
-    /// Whether the job takes at most [`SHORT_JOB_MAX`] by the model.
+    /// Whether the job takes at most `SHORT_JOB_MAX` by the model.
     fn is_short(&self) -> bool {
         false
     }
