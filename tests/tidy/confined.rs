@@ -10,7 +10,7 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
             "src/region/points_file.rs",
             "src/device/",
             "tests/residue/",
-            "tests/load/heap.rs",
+            "tests/common/counting_allocator.rs",
             "tests/fuzz/",
         ],
         "memory bugs can only be in these files: `tests` has allocators, and reads counters",

@@ -171,8 +171,8 @@ impl ReceivedPasses {
             return None;
         }
         let end = end.min(self.launched.saturating_add(points_max));
-        let pass_ns = progress.whole_ns * f64::from(end - self.launched) / f64::from(n);
-        self.busy_until = idle_at + Duration::from_nanos((pass_ns + progress.overhead_ns) as u64);
+        let pass_ns = progress.ns_of(end - self.launched) + progress.overhead_ns;
+        self.busy_until = idle_at + Duration::from_nanos(pass_ns as u64);
         let pass = plan.pass_over(self.launched..end);
         self.launched = end;
         Some(pass)

@@ -38,7 +38,12 @@ pub struct ReceiveProgress {
 impl ReceiveProgress {
     /// Duration of a pass over the scalars that are received and in no pass.
     pub fn pass_ns(&self) -> f64 {
-        self.whole_ns * f64::from(self.received - self.launched) / f64::from(self.n)
+        self.ns_of(self.received - self.launched)
+    }
+
+    /// Duration of a pass over this many points, overhead excluded.
+    pub fn ns_of(&self, points: u32) -> f64 {
+        self.whole_ns * f64::from(points) / f64::from(self.n)
     }
 
     /// The number of points of a pass of this duration, overhead excluded; at least 1.
