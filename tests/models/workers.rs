@@ -96,7 +96,10 @@ fn serve_lane(lane: &UnixStream, served: &Mutex<Served>) -> io::Result<()> {
 }
 
 impl Served {
-    fn advance(&mut self, AdvanceRequest { run, begin, .. }: AdvanceRequest) -> LaneOutcome {
+    fn advance(
+        &mut self,
+        AdvanceRequest { run, begin, yields, .. }: AdvanceRequest,
+    ) -> LaneOutcome {
         self.requests += 1;
         let is_last = self.requests > self.lives_for;
         if is_last && !self.lies {
@@ -110,7 +113,7 @@ impl Served {
         };
         self.runs.insert(run, requests);
         let state = match requests {
-            REQUESTS => RunState::Done(Box::new(finished())),
+            REQUESTS => RunState::Done(Box::new(finished(yields))),
             _ => RunState::Awaits(None),
         };
         let longest_step = if is_last { u32::MAX } else { 0 };
@@ -119,7 +122,12 @@ impl Served {
     }
 }
 
-fn finished() -> FinishedRun {
+/// What workers call their devices, so that a report tells what the last request said.
+fn device_name(yields: bool) -> &'static str {
+    if yields { "yielding" } else { "hurrying" }
+}
+
+fn finished(yields: bool) -> FinishedRun {
     let step = FinishedStep {
         duration: Duration::ZERO,
         method: String::new(),
@@ -130,7 +138,7 @@ fn finished() -> FinishedRun {
         points: vec![None],
         steps: vec![step],
         engine: "cuda".into(),
-        device: "gpu".into(),
+        device: device_name(yields).into(),
         stages: vec![],
         checked_on_device: false,
     }
@@ -198,7 +206,10 @@ fn compute(pool: &Arc<WorkerPool>) -> Result<RunReport> {
     let operands = RunOperands { inputs: &[], bases: &[], sinks: &[None] };
     let (mut run, control) = (run(pool), JobControl::default());
     loop {
+        let yields = shuttle::rand::thread_rng().r#gen();
+        control.set_yielding(yields);
         if let Some(report) = run.step(&operands, &control)? {
+            assert_eq!(report.executor.device, device_name(yields));
             let again = run.step(&operands, &control).err();
             assert!(matches!(again, Some(Error::Internal(_))), "a run ends once");
             return Ok(report);

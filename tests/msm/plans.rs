@@ -14,6 +14,9 @@ use crate::limits::PRESETS;
 /// Bytes of arenas: most of a small GPU, and most of an H200.
 const ARENAS: [u64; 2] = [20 << 30, 125 << 30];
 
+/// A length of passes.
+const SHORT_PASS_NS: f64 = 2.5e6;
+
 /// Passes cover every scalar of every set once, and fit into the memory.
 fn check(plan: &MsmPassPlan, budget: MsmBudget) {
     assert!(plan.bytes() <= budget.bytes, "{budget:?}: {plan}");
@@ -52,7 +55,10 @@ fn check_size(limits: DeviceLimits, all: u64, group: Group, lg_n: u32) {
             let windows = job.choose_windows_for_tables(made, &limits);
             let plan = MsmPassPlan::with_thresholds(job, windows, budget, SplitThresholds::USUAL);
             assert!(plan.is_some() || !small, "{job:?}, {limits:?}");
-            plan.iter().for_each(|plan| check(plan, budget));
+            plan.iter().for_each(|plan| {
+                check(plan, budget);
+                check(&plan.clone().with_passes_of(SHORT_PASS_NS, budget), budget);
+            });
         }
     }
 }
@@ -76,6 +82,22 @@ fn job(n: u32, vectors: u32) -> MsmSize {
 
 fn plan(job: MsmSize, tables: u32, budget: MsmBudget) -> Option<MsmPassPlan> {
     MsmPassPlan::new(job, job.choose_windows(tables, &budget.limits), budget)
+}
+
+#[test]
+fn passes_become_shorter_down_to_parts_of_a_vector() {
+    let budget = h200(64 << 30);
+    let passes = |n, vectors| -> Vec<_> {
+        let plan = plan(job(n, vectors), 1, budget).expect("enough memory");
+        let whole_ns = job(n, vectors).model_ns(plan.windows(), &budget.limits);
+        let parts: Vec<_> = plan.with_passes_of(SHORT_PASS_NS, budget).passes().collect();
+        let fewest = (whole_ns / SHORT_PASS_NS).ceil() as usize;
+        assert!((fewest..=4 * fewest).contains(&parts.len()), "{n} x {vectors}: {parts:?}");
+        parts
+    };
+    assert_eq!(passes(1 << 10, 2).len(), 1, "short as it is");
+    assert!(passes(1 << 16, 64).iter().all(|pass| pass.points.len() == 1 << 16));
+    assert!(passes(1 << 23, 2).iter().all(|pass| pass.vectors.len() == 1));
 }
 
 fn h200(bytes: u64) -> MsmBudget {

@@ -21,7 +21,7 @@ use crate::emulated::{self, SEEDS};
 
 /// An executor on a new engine, whose arena has `memory_percent` of the device's memory and
 /// consults `lease_gate`.
-pub fn open(memory_percent: u64, lease_gate: LeaseGate) -> GpuExecutor {
+pub fn open(memory_percent: u64, lease_gate: LeaseGate, policy: GpuPolicy) -> GpuExecutor {
     let wanted = DeviceSelection { driver: emulated::driver(), devices: vec![0] };
     let options = OpenOptions {
         memory_percent,
@@ -31,7 +31,7 @@ pub fn open(memory_percent: u64, lease_gate: LeaseGate) -> GpuExecutor {
     };
     let opened = device::open(&wanted, &options).expect("a GPU");
     let cpu = CpuEngine::new(1).expect("threads");
-    let engine = Arc::new(CudaEngine::new(cpu, opened, GpuPolicy::default()).expect("a GPU"));
+    let engine = Arc::new(CudaEngine::new(cpu, opened, policy).expect("a GPU"));
     let oracle = Arc::new(ArkworksEngine::new(1).expect("threads"));
     GpuExecutor::new(engine, Some(oracle))
 }
@@ -45,5 +45,5 @@ pub fn executor() -> &'static GpuExecutor {
         emulated::seed(SEEDS[CALLS.fetch_add(1, Ordering::Relaxed) % SEEDS.len()]);
     }
     let memory_percent = if emulated::driver().is_some() { 60 } else { 10 };
-    EXECUTOR.get_or_init(|| open(memory_percent, Arc::new(|| true)))
+    EXECUTOR.get_or_init(|| open(memory_percent, Arc::new(|| true), GpuPolicy::default()))
 }

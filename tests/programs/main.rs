@@ -26,3 +26,5 @@ mod run_program;
 #[path = "../common/vec_sink.rs"]
 mod vec_sink;
 mod vectors;
+#[cfg(feature = "cuda")]
+mod yielding;

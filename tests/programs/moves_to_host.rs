@@ -14,7 +14,7 @@ use capstan::{
         Fr,
         scalars::{ScalarEncoding, decode_fr},
     },
-    engine::JobControl,
+    engine::{JobControl, cuda::GpuPolicy},
     error::{Error, Limit, Result},
     exec::{ElementSink, GpuExecutor, RunOperands, start_run},
     ops::PowersStep,
@@ -58,7 +58,8 @@ fn run(executor: &GpuExecutor, time_on_host_max: Option<Duration>) -> Result<Mov
 fn programs_move_to_a_host_that_is_fast_enough() {
     let has_memory = Arc::new(AtomicBool::new(true));
     let gate = has_memory.clone();
-    let executor = gpu::open(10, Arc::new(move || gate.load(Ordering::Acquire)));
+    let executor =
+        gpu::open(10, Arc::new(move || gate.load(Ordering::Acquire)), GpuPolicy::default());
     let powers: Vec<_> = (0..LENGTH as u64).map(|power| Fr::from(3).pow([power])).collect();
 
     let Moved { elements, modelled } = run(&executor, Some(Duration::ZERO)).unwrap();

@@ -12,18 +12,18 @@ use capstan::{
 use crate::rig::{Call, CallInput, OutputValue, Rows, bases, random_rows};
 
 /// Distinct points, and infinity.
-fn points<A: CurvePoint>(count: usize) -> Vec<A> {
+pub fn points<A: CurvePoint>(count: usize) -> Vec<A> {
     let mut points: Vec<_> =
         (1..=count as u64).map(|i| A::Group::generator() * Fr::from(i * i)).collect();
     points.iter_mut().skip(2).step_by(5).for_each(|point| *point = A::Group::ZERO);
     A::Group::normalize_batch(&points)
 }
 
-fn msm<A: CurvePoint>(input: ValueId, offset: u64) -> MsmStep {
+pub fn msm<A: CurvePoint>(input: ValueId, offset: u64) -> MsmStep {
     MsmStep { input, group: A::GROUP, object_id: [7; 32], offset }
 }
 
-fn sums<A: CurvePoint>(points: &[A], rows: &Rows) -> OutputValue {
+pub fn sums<A: CurvePoint>(points: &[A], rows: &Rows) -> OutputValue {
     let sums = rows.iter().map(|row| A::Group::msm(points, row).expect("equal lengths"));
     OutputValue::Points(A::into_sums(sums.collect()))
 }

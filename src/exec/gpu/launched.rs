@@ -55,12 +55,19 @@ impl LaunchedRun {
         Ok(Box::new(Self { engine, call, next, values, timed, uploaded, report, gpu }))
     }
 
-    /// Launches the next step. False if there is none.
+    /// Launches the next step, or the next pass of the last one if it has long passes and `control`
+    /// yields. False if there is none.
     pub fn launch_next(
         &mut self,
         operands: &RunOperands<'_>,
         control: &JobControl,
     ) -> Result<bool> {
+        if let Some(TimedStep { id, .. }) = self.timed.last()
+            && let Some(GpuValue::Sums(sums)) = &mut self.values[id.index()]
+            && !sums.is_almost_done(control)?
+        {
+            return Ok(true);
+        }
         let Some(id) = self.next else { return Ok(false) };
         let begun = self.gpu.mark()?;
         let launched = match self.call.reads_encoded(id) {

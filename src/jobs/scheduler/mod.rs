@@ -298,8 +298,7 @@ impl SchedulerShared {
             let run = job.state_entered - begun;
             job.timing.run += run;
             state = self.state.lock();
-            state.queue.add_worker_time(&job.owner, by, run);
-            state.queue.charge(&job.owner, charged);
+            state.queue.end_piece(&job.owner, by, run, charged);
             // Checked under the lock: a later cancellation finds the job where it was placed.
             if !is_done && let Err(error) = job.control.check() {
                 job.job.fail(error);

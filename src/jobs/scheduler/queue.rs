@@ -17,7 +17,7 @@ use super::{
 use crate::{engine::JobControl, error::Error, tenant::TenantId};
 
 /// Fewer tenants are never forgotten.
-const FORGET_AT_MIN: usize = 1024;
+pub(super) const FORGET_AT_MIN: usize = 1024;
 
 /// Whose job it is.
 #[derive(Debug, Clone, Copy)]
@@ -137,7 +137,9 @@ impl JobQueue {
         if self.tenants.len() >= self.forget_at.max(FORGET_AT_MIN) {
             // They would start with the current virtual time, too, if they had been kept.
             let now = self.virtual_now;
-            self.tenants.retain(|_, queue| !queue.is_empty() || queue.virtual_time > now);
+            self.tenants.retain(|_, queue| {
+                !queue.is_empty() || queue.running > 0 || queue.virtual_time > now
+            });
             self.forget_at = 2 * self.tenants.len();
         }
         let queue = self.tenants.entry(id).or_default();
@@ -151,7 +153,9 @@ impl JobQueue {
     pub fn pick(&mut self, now: Instant) -> Option<PickedJob> {
         let &(virtual_time, tenant) = self.by_usage.first()?;
         self.virtual_now = self.virtual_now.max(virtual_time);
-        let (number, by) = self.tenants.get_mut(&tenant)?.first(now)?;
+        let queue = self.tenants.get_mut(&tenant)?;
+        let (number, by) = queue.first(now)?;
+        queue.running += 1;
         let job = self.take_ready(number)?;
         job.control.set_yielding(self.short_jobs.are_of_others(tenant, now));
         if job.job.is_short() {
@@ -163,14 +167,17 @@ impl JobQueue {
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         let waiting = self.ready.len() + self.parked.len() + self.computed.len();
-        waiting == 0 && self.by_usage.is_empty() && self.tenants.values().all(TenantQueue::is_empty)
+        let is_idle = |queue: &TenantQueue| queue.is_empty() && queue.running == 0;
+        waiting == 0 && self.by_usage.is_empty() && self.tenants.values().all(is_idle)
     }
 
-    /// Records what a worker has done for a job.
-    pub fn add_worker_time(&mut self, owner: &JobOwner, picked_by: PickedBy, time: Duration) {
+    /// Records that a picked job leaves its worker after `time`, and charges `charged` for it.
+    pub fn end_piece(&mut self, owner: &JobOwner, by: PickedBy, time: Duration, charged: Duration) {
         if let Some(queue) = self.tenants.get_mut(&owner.tenant) {
-            queue.add_worker_time(picked_by, time);
+            queue.running -= 1;
+            queue.add_worker_time(by, time);
         }
+        self.charge(owner, charged);
     }
 
     /// Charges worker time to the tenant of a job.

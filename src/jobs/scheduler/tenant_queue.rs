@@ -53,6 +53,8 @@ pub struct TenantQueue {
     urgent_time: Duration,
     /// Worker time of jobs picked by seniority.
     senior_time: Duration,
+    /// Jobs that workers run.
+    pub running: u32,
     /// Grows with the worker time that the tenant uses, and never lags behind that of active
     /// tenants.
     pub virtual_time: VirtualTime,

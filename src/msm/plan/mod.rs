@@ -102,20 +102,45 @@ impl MsmPassPlan {
         let (limits, sets, streamed) = (budget.limits, windows.sets(), false);
         let (vectors, points) = (job.vectors, job.n.max(1));
         let mut plan = Self { job, windows, limits, thresholds, vectors, sets, points, streamed };
-        // Vectors share no buckets and sets share no digits, so splitting between them costs only
-        // launches. Splitting points costs one addition per bucket.
         while !plan.fits(budget) {
-            if plan.vectors > 1 {
-                plan.vectors = plan.vectors.div_ceil(2);
-            } else if plan.sets > 1 {
-                plan.sets = plan.sets.div_ceil(2);
-            } else if plan.points > thresholds.points_min.max(1) {
-                plan.points = plan.points.div_ceil(2).max(thresholds.points_min);
-            } else {
+            if !plan.halve_passes() {
                 return None;
             }
         }
         Some(plan)
+    }
+
+    /// The same MSM in passes of at most `pass_ns` each, by the model and without their overheads,
+    /// if such passes fit into `budget`; as they were otherwise.
+    pub fn with_passes_of(self, pass_ns: f64, budget: MsmBudget) -> Self {
+        let mut plan = self.clone();
+        while plan.longest_pass_ns() > pass_ns && plan.halve_passes() {}
+        if plan.fits(budget) { plan } else { self }
+    }
+
+    /// False if passes are as small as they may be.
+    fn halve_passes(&mut self) -> bool {
+        let points_min = self.thresholds.points_min.max(1);
+        // Vectors share no buckets and sets share no digits, so splitting between them costs only
+        // launches. Splitting points costs one addition per bucket.
+        if self.vectors > 1 {
+            self.vectors = self.vectors.div_ceil(2);
+        } else if self.sets > 1 {
+            self.sets = self.sets.div_ceil(2);
+        } else if self.points > points_min {
+            self.points = self.points.div_ceil(2).max(points_min);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The largest pass's part of the MSM's modelled time, in nanoseconds.
+    fn longest_pass_ns(&self) -> f64 {
+        let Self { job, windows, vectors, sets, points, .. } = self;
+        let part = |part: u32, all: u32| f64::from(part) / f64::from(all.max(1));
+        let scalars = part(*vectors, job.vectors) * part(*points, job.n);
+        scalars * part(*sets, windows.sets()) * job.model_ns(windows, &self.limits)
     }
 
     fn fits(&self, budget: MsmBudget) -> bool {

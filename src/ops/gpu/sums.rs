@@ -20,6 +20,15 @@ pub struct PendingCheck {
 }
 
 impl PendingSums {
+    /// Like [`MsmRun::is_almost_done`], also for the check.
+    pub fn is_almost_done(&mut self, control: &JobControl) -> Result<bool> {
+        let Self::Running { sums, check } = self else { return Ok(true) };
+        if !sums.is_almost_done(control)? {
+            return Ok(false);
+        }
+        check.as_mut().map_or(Ok(true), |check| check.combined.is_almost_done(control))
+    }
+
     /// Waits for the sums.
     ///
     /// Errors: `Corrupt` if the check fails; `DeviceLost`.

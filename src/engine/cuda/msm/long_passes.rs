@@ -18,7 +18,7 @@ const YIELDING_PASS: Duration = Duration::from_micros(2500);
 pub enum PassLimit {
     /// All that are due: the job does not yield.
     Unlimited,
-    /// One short pass.
+    /// One pass, a short one if the schedule can still split it.
     Short,
     /// None, since another one is pending.
     Nothing,

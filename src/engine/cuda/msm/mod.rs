@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use self::{
     device_state::{MsmDeviceState, ScalarMemory, SumMemory, UndecodedScalars, too_many_scalars},
-    long_passes::{LongPasses, is_long},
+    long_passes::{LongPasses, is_long, yielding_pass_ns},
     pass_schedule::{PassSchedule, PendingPasses},
 };
 use super::{
@@ -211,6 +211,10 @@ impl GpuMsmRun {
             free_bytes: budget.bytes,
             total_bytes: gpu.arena().bytes(),
         })?;
+        if control.yields() && !plan.enable_streaming() {
+            let pass_ns = yielding_pass_ns(&plan);
+            plan = plan.with_passes_of(pass_ns, budget);
+        }
         let now = Instant::now();
         let passes = PassSchedule::new(&mut plan, now.checked_sub(waited).unwrap_or(now));
         let buckets = cache.lease(compute, plan.bucket_bytes())?;
@@ -320,7 +324,11 @@ impl MsmRun for GpuMsmRun {
     }
 
     fn is_almost_done(&mut self, control: &JobControl) -> Result<bool> {
-        if control.yields() { self.work_for_a_while(control) } else { Ok(true) }
+        if control.yields() {
+            return self.work_for_a_while(control);
+        }
+        self.launch_due_passes(false)?;
+        Ok(true)
     }
 
     fn finish(&mut self) -> Result<ComputedMsm> {

@@ -9,13 +9,13 @@ use crate::{
     device::{DeviceSlice, Stream},
     engine::{JobControl, MsmRun, cuda::scalar_codec::DecodeRule},
     error::Result,
-    msm::SplitThresholds,
     ntt::DeviceFr,
 };
 
 impl GpuMsm {
     /// Launches an MSM of `batch` vectors in device memory, after all earlier work on `stream`.
-    /// Returns when the work is under way; [`MsmRun::finish`] waits for it.
+    /// Returns when the work is under way, or the first part of it if `control` yields;
+    /// [`MsmRun::is_almost_done`] launches the rest, and [`MsmRun::finish`] waits for all.
     ///
     /// Shape: `scalars` are canonical elements in Montgomery form, vector after vector, each as
     /// long as `bases`, which has at least one point.
@@ -38,7 +38,7 @@ impl GpuMsm {
             gpu_msm: gpu_msm.clone(),
             bases,
             batch,
-            thresholds: SplitThresholds::default(),
+            thresholds: gpu_msm.policy.split,
             device_state: None,
             received: RangeSet::default(),
             begun: Instant::now(),
@@ -53,7 +53,7 @@ impl GpuMsm {
         gpu_msm.codec.decode(stream, rule, from, to, refused)?;
         gpu_msm.compute.wait_event(&stream.record()?)?;
         run.received.insert(0..count as u64);
-        run.launch_due_passes(false)?;
+        run.launch_due_passes(control.yields())?;
         Ok(Box::new(run))
     }
 }

@@ -1,7 +1,7 @@
 //! Which job runs next, on a virtual clock.
 
 use super::{
-    super::queue::{JobPlace, ReadyJob},
+    super::queue::{FORGET_AT_MIN, JobPlace, ReadyJob},
     *,
 };
 use crate::tenant::TenantId;
@@ -86,8 +86,7 @@ impl Simulation {
         job.timing.queue += self.clock - job.state_entered;
         let SteppedJob { is_done, .. } = job.job.step(&job.control, job.timing);
         self.clock += PIECE;
-        self.queue.add_worker_time(&job.owner, by, PIECE);
-        self.queue.charge(&job.owner, PIECE);
+        self.queue.end_piece(&job.owner, by, PIECE, PIECE);
         job.state_entered = self.clock;
         if !is_done {
             self.queue.enqueue(job, self.clock);
@@ -194,6 +193,26 @@ fn idle_tenants_save_nothing_and_owe_nothing() {
         simulation.run_piece();
     }
     assert_eq!(count(&simulation.log.names.lock(), 'b'), 100);
+}
+
+#[test]
+fn a_tenant_whose_only_job_runs_is_charged_after_many_others_came() {
+    let mut simulation = Simulation::new();
+    simulation.submit_for(owner(0, 1), 'a', 1000, None);
+    let PickedJob { mut job, by } = simulation.queue.pick(simulation.clock).expect("a job");
+    for tenant in 1..=2 * FORGET_AT_MIN as u32 {
+        simulation.submit_for(owner(tenant, 1), 'o', 1, None);
+        simulation.run_piece();
+    }
+    job.job.step(&job.control, job.timing);
+    simulation.queue.end_piece(&job.owner, by, 100 * PIECE, 100 * PIECE);
+    simulation.queue.enqueue(job, simulation.clock);
+    simulation.log.names.lock().clear();
+    simulation.submit_for(owner(u32::MAX, 1), 'b', 1000, None);
+    for _ in 0..100 {
+        simulation.run_piece();
+    }
+    assert_eq!(count(&simulation.log.names.lock(), 'a'), 0, "it has used the time of 100 pieces");
 }
 
 #[test]
