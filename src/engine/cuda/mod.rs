@@ -4,6 +4,7 @@
 mod bases_fit;
 mod fingerprint;
 mod large_bases;
+mod long_work;
 mod model;
 mod msm;
 mod ntt;

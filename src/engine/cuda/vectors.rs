@@ -6,6 +6,7 @@ use zeroize::Zeroizing;
 
 use super::{
     CudaEngine,
+    long_work::LongWait,
     payload_copy::CopyLane,
     scalar_codec::{DecodeRule, RefusedWord, first_refused},
     serving_gpu::ServingGpu,
@@ -72,6 +73,8 @@ pub struct GpuVectors {
     refused_words: Vec<DeviceLease>,
     /// Dropped after the vectors of the job, so that chunks are wiped after their copies.
     copies: CopySession,
+    /// For other jobs, if the job yields.
+    wait: LongWait,
     pub stream: JobStream,
 }
 
@@ -82,7 +85,8 @@ impl GpuVectors {
         let gpu = &engine.gpus[index];
         let control = control.behind(&gpu.policy.cancellation_gate);
         let (stream, copies) = (gpu.gpu.job_stream()?, gpu.gpu.ring().session());
-        Ok(Self { engine, gpu: index, control, refused_words: Vec::new(), copies, stream })
+        let (refused_words, wait) = Default::default();
+        Ok(Self { engine, gpu: index, control, refused_words, copies, wait, stream })
     }
 
     fn gpu(&self) -> &ServingGpu {
@@ -95,6 +99,32 @@ impl GpuVectors {
 
     pub fn device_name(&self) -> String {
         self.gpu().gpu.identity().name.clone()
+    }
+
+    /// Whether the job may launch its next step. A job that yields waits for about a millisecond,
+    /// and may if no long work of a job that yields is on the GPU any more. Its step then runs
+    /// after the passes of MSMs launched so far.
+    ///
+    /// Errors: `DeviceLost` if the GPU hangs.
+    pub fn may_launch(&mut self) -> Result<bool> {
+        if !self.control.yields() {
+            return Ok(true);
+        }
+        self.control.check()?;
+        let gpu = &self.engine.gpus[self.gpu];
+        let timeout = gpu.gpu.context().timeout();
+        if !self.wait.wait(gpu.msm.long_work().last_end(), timeout)? {
+            return Ok(false);
+        }
+        self.stream.wait_event(&gpu.msm.end_of_passes()?)?;
+        Ok(true)
+    }
+
+    /// Notes the end of a step other than an MSM, whose passes are noted one by one.
+    pub fn note_end(&self, end: &Event) {
+        if self.control.yields() {
+            self.gpu().msm.long_work().record(end.clone());
+        }
     }
 
     /// The point in the stream that is reached now, with a time.

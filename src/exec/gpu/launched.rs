@@ -55,8 +55,8 @@ impl LaunchedRun {
         Ok(Box::new(Self { engine, call, next, values, timed, uploaded, report, gpu }))
     }
 
-    /// Launches the next step, or the next pass of the last one if it has long passes and `control`
-    /// yields. False if there is none.
+    /// Launches the next step. False if there is none. If `control` yields, first launches the
+    /// passes of the last step and waits for it; true if it has not ended after a while.
     pub fn launch_next(
         &mut self,
         operands: &RunOperands<'_>,
@@ -69,6 +69,9 @@ impl LaunchedRun {
             return Ok(true);
         }
         let Some(id) = self.next else { return Ok(false) };
+        if !self.gpu.may_launch()? {
+            return Ok(true);
+        }
         let begun = self.gpu.mark()?;
         let launched = match self.call.reads_encoded(id) {
             true => self.sum_on_engine(id, operands, control),
@@ -76,7 +79,11 @@ impl LaunchedRun {
         };
         let LaunchedStep { value, method, is_checked } =
             launched.map_err(|error| self.call.name_element(id, error))?;
-        self.timed.push(TimedStep { id, begun, done: self.gpu.mark()? });
+        let done = self.gpu.mark()?;
+        if let GpuValue::Vector(_) = &value {
+            self.gpu.note_end(&done);
+        }
+        self.timed.push(TimedStep { id, begun, done });
         let step = &mut self.report.steps[id.index()];
         step.method = method;
         if is_checked {

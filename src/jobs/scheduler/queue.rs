@@ -157,8 +157,9 @@ impl JobQueue {
         let (number, by) = queue.first(now)?;
         queue.running += 1;
         let job = self.take_ready(number)?;
-        job.control.set_yielding(self.short_jobs.are_of_others(tenant, now));
-        if job.job.is_short() {
+        let is_short = job.job.is_short();
+        job.control.set_yielding(!is_short && self.short_jobs.are_of_others(tenant, now));
+        if is_short {
             self.short_jobs.record(tenant, now);
         }
         Some(PickedJob { job, by })

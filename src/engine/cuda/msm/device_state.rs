@@ -1,6 +1,6 @@
 //! Device state of an MSM in progress.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use super::pass_schedule::PassSchedule;
 use crate::{
@@ -8,6 +8,7 @@ use crate::{
     engine::{
         ElementNames, StageTime, add_stages,
         cuda::{
+            long_work::LongWait,
             resident::ResidentBases,
             scalar_codec::{DecodeRule, RefusedWord},
         },
@@ -25,8 +26,7 @@ pub struct MsmDeviceState {
     /// The ends of the last pass launched and of the one before.
     pub last_pass: Option<Event>,
     pub previous_pass: Option<Event>,
-    /// When a job that yields began its current wait for the device.
-    pub awaited_since: Option<Instant>,
+    pub wait: LongWait,
     pub stage_events: Vec<StageEvents>,
     /// How errors name the scalars; `first` is that of the MSM's first scalar, modulo 2^64.
     pub names: ElementNames,

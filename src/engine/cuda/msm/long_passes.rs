@@ -1,13 +1,8 @@
-//! Passes of large MSMs on one device: what a small MSM of another job must wait for.
+//! Passes of large MSMs: what a small MSM of another job must wait for.
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
-use crate::{
-    device::{DeviceFault, Event},
-    msm::MsmPassPlan,
-};
+use crate::{device::DeviceFault, engine::cuda::long_work::LongWork, msm::MsmPassPlan};
 
 /// A pass of a job that yields takes at most this long by the planner's model. Each pass has an
 /// overhead of two thirds of a millisecond (`benches/experiments/tenants.md`).
@@ -35,28 +30,13 @@ pub fn is_long(plan: &MsmPassPlan) -> bool {
     plan.job().model_ns(plan.windows(), plan.limits()) > yielding_pass_ns(plan)
 }
 
-/// The end of the last pass of a long MSM, of any job.
-#[derive(Default)]
-pub struct LongPasses(Mutex<Option<Event>>);
-
-impl LongPasses {
-    /// Notes the end of a pass that has just been launched.
-    pub fn record(&self, end: Event) {
-        *self.0.lock() = Some(end);
-    }
-
-    pub fn last_end(&self) -> Option<Event> {
-        self.0.lock().clone()
-    }
-
+impl PassLimit {
     /// What a job may launch now.
-    pub fn limit(&self, yields: bool) -> Result<PassLimit, DeviceFault> {
-        if !yields {
-            return Ok(PassLimit::Unlimited);
-        }
-        match self.last_end() {
-            Some(end) if !end.is_reached()? => Ok(PassLimit::Nothing),
-            _ => Ok(PassLimit::Short),
-        }
+    pub fn now(yields: bool, long_work: &LongWork) -> Result<Self, DeviceFault> {
+        Ok(match yields {
+            false => Self::Unlimited,
+            true if long_work.is_pending()? => Self::Nothing,
+            true => Self::Short,
+        })
     }
 }

@@ -15,11 +15,12 @@ use zeroize::Zeroizing;
 
 use self::{
     device_state::{MsmDeviceState, ScalarMemory, SumMemory, UndecodedScalars, too_many_scalars},
-    long_passes::{LongPasses, is_long, yielding_pass_ns},
+    long_passes::{PassLimit, is_long, yielding_pass_ns},
     pass_schedule::{PassSchedule, PendingPasses},
 };
 use super::{
     GpuPolicy,
+    long_work::{LongWait, LongWork},
     payload_copy::{CopyLane, PayloadCopier},
     policy::ENGINE,
     resident::ResidentCache,
@@ -28,7 +29,7 @@ use super::{
 use crate::{
     buffer::{RangeSet, Wiper},
     curve::points::{Bases, MsmSums},
-    device::{DeviceFault, DeviceSlice, Gpu, GpuUnavailable, Stream},
+    device::{DeviceFault, DeviceSlice, Event, Gpu, GpuUnavailable, Stream},
     engine::{
         ComputedMsm, ElementNames, EncodedScalars, ExecutedBy, JobControl, MsmRun, record_stages,
     },
@@ -56,7 +57,7 @@ struct GpuMsmInner {
     policy: Arc<GpuPolicy>,
     /// Runs all passes of all jobs in order: each pass fills the device.
     compute: Stream,
-    long_passes: LongPasses,
+    long_work: LongWork,
     /// Wipes staged scalars.
     wiper: Wiper,
 }
@@ -77,13 +78,22 @@ impl GpuMsm {
             cache: ResidentCache::load(gpu)?,
             policy,
             compute: Stream::new(context).map_err(failed)?,
-            long_passes: LongPasses::default(),
+            long_work: LongWork::default(),
             wiper: Wiper::default(),
         })))
     }
 
     pub fn resident(&self) -> &ResidentCache {
         &self.0.cache
+    }
+
+    pub fn long_work(&self) -> &LongWork {
+        &self.0.long_work
+    }
+
+    /// The end of all passes launched so far.
+    pub fn end_of_passes(&self) -> std::result::Result<Event, DeviceFault> {
+        self.0.compute.record()
     }
 
     /// Starts an MSM. No work is done before scalars are passed.
@@ -144,7 +154,7 @@ impl GpuMsmInner {
         state.launched += 1;
         let end = stream.record()?;
         if is_long(plan) {
-            self.long_passes.record(end.clone());
+            self.long_work.record(end.clone());
         }
         state.previous_pass = state.last_pass.replace(end);
         state.stage_events.extend(stage_events);
@@ -230,7 +240,7 @@ impl GpuMsmRun {
             launched: 0,
             last_pass: None,
             previous_pass: None,
-            awaited_since: None,
+            wait: LongWait::default(),
             stage_events: Vec::new(),
             names: ElementNames { field: "", first: 0 },
             scalars: Arc::new(ScalarMemory(scalars)),
@@ -264,7 +274,7 @@ impl GpuMsmRun {
         loop {
             let (last, previous) = (&state.last_pass, &state.previous_pass);
             let pending = || PendingPasses::of(last.as_ref(), previous.as_ref());
-            let limit = self.gpu_msm.long_passes.limit(yields)?;
+            let limit = PassLimit::now(yields, &self.gpu_msm.long_work)?;
             let (plan, now) = (&state.plan, Instant::now());
             let next = state.passes.next(plan, &self.received, now, pending, limit);
             let Some(pass) = next else { return Ok(()) };

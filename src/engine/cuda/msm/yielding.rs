@@ -1,15 +1,10 @@
 //! The end of an MSM that yields: its last passes, with pauses in which other jobs may run.
 
-use std::time::{Duration, Instant};
-
 use super::{GpuMsmRun, not_prepared};
 use crate::{engine::JobControl, error::Result};
 
-/// A job that yields waits for the device for this long before others may run.
-const YIELD_INTERVAL: Duration = Duration::from_millis(1);
-
 impl GpuMsmRun {
-    /// Launches the next pass, if it may, and waits for the device for `YIELD_INTERVAL` at most.
+    /// Launches the next pass, if it may, and waits for the device for about a millisecond at most.
     /// Returns whether all passes have ended.
     pub(super) fn work_for_a_while(&mut self, control: &JobControl) -> Result<bool> {
         control.check()?;
@@ -19,20 +14,10 @@ impl GpuMsmRun {
         let is_launched = state.passes.is_empty(&state.plan);
         let awaited = match is_launched {
             true => state.last_pass.clone(),
-            false => self.gpu_msm.long_passes.last_end(),
+            false => self.gpu_msm.long_work.last_end(),
         };
-        let since = *state.awaited_since.get_or_insert_with(Instant::now);
-        let is_reached = match awaited {
-            // This wait fails if the device hangs.
-            Some(end) if since.elapsed() > self.gpu_msm.gpu.context().timeout() => {
-                end.synchronize()?;
-                true
-            }
-            Some(end) => end.wait_at_most(YIELD_INTERVAL)?,
-            None => true,
-        };
+        let is_reached = state.wait.wait(awaited, self.gpu_msm.gpu.context().timeout())?;
         if is_reached {
-            state.awaited_since = None;
             // At once, so that the device is not idle while other jobs get the thread.
             self.launch_due_passes(true)?;
         }

@@ -137,6 +137,7 @@ fn a_long_job_yields_while_another_tenant_has_short_ones() {
     assert!(!yields(2, 1, 1), "the short job is of the same tenant");
     assert!(yields(3, 2, 9), "a short job of tenant 1 was just there");
     assert!(!yields(4, 1, 9), "tenant 2 has long jobs only");
+    assert!(!yields(5, 2, 1), "it is short itself");
 }
 
 /// How many of `names` are `name`.
