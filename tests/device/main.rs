@@ -23,6 +23,7 @@ mod ntt_faults;
 mod observability;
 mod pinned;
 mod points;
+mod program_yields;
 mod regions;
 mod rig;
 mod ring;
