@@ -15,6 +15,8 @@ pub mod engine;
 pub mod error;
 #[cfg(feature = "formats")]
 pub mod formats;
+#[cfg(feature = "client")]
+pub mod kzg;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]

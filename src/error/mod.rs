@@ -213,6 +213,9 @@ pub enum FieldProblem {
         /// The maximum number of such elements.
         max: u64,
     },
+    /// The element equals an earlier one of the list.
+    #[error("repeats an earlier element")]
+    Repeated,
     /// The field does not allow this value.
     #[error("value not allowed here: see the field in the API reference")]
     OutOfRange,
@@ -300,6 +303,7 @@ impl FieldProblem {
             | Self::NoSuchStep
             | Self::NotInput
             | Self::OtherProgram
+            | Self::Repeated
             | Self::NarrowEncoding
             | Self::Overlap => Reason::OutOfRange,
             Self::IsPoints | Self::IsVector | Self::OtherField | Self::Rows { .. } => {
