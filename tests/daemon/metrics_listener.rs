@@ -14,7 +14,8 @@ use tokio_rustls::rustls::{
 };
 
 use crate::{
-    Daemon, HANGING, audit::wait_until, http, metrics_address, tls_files::CertifiedFiles, until,
+    audit::wait_until, daemon_process::HANGING, http, metrics_address, start,
+    tls_files::CertifiedFiles,
 };
 
 /// Connections that send nothing, or a part of a request.
@@ -35,7 +36,7 @@ fn a_probe_is_answered_while_1000_connections_stall() {
     let files = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files }).unwrap();
     let address = metrics_address(9468);
-    let daemon = Daemon::start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
+    let daemon = start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
     let stalled = stall(address, 1000);
     for path in ["/healthz", "/readyz", "/metrics"] {
         let answer = http(address, &format!("GET {path}"));
@@ -74,7 +75,7 @@ fn metrics_are_served_by_https_with_a_certificate_that_is_read_again() {
     let tls = ["--tls-certificate", certificate.to_str().unwrap()];
     let tls = [&tls[..], &["--tls-key", key.to_str().unwrap(), "--metrics-tls"]].concat();
     let flags = [&["--engine", "cpu", "--metrics-listen", &listen][..], &tls].concat();
-    let mut daemon = Daemon::start(&flags);
+    let mut daemon = start(&flags);
     // They neither complete a handshake nor keep others out.
     let stalled = stall(address, 100);
     let answer = |path| https(address, path, &first.certificate_pem).unwrap();
@@ -90,7 +91,7 @@ fn metrics_are_served_by_https_with_a_certificate_that_is_read_again() {
     fs::copy(&second.files.key, key).unwrap();
     fs::copy(&second.files.certificate, certificate).unwrap();
     daemon.signal(Signal::HUP);
-    until(&mut daemon.log, "read again");
+    daemon.until("read again");
     let is_new = || https(address, "/healthz", &second.certificate_pem).is_ok();
     wait_until("the new certificate is not served", is_new);
     drop(stalled);
