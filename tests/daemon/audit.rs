@@ -26,7 +26,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     daemon_process::{DaemonProcess, HANGING, capstand},
-    http, metrics_address, start, start_without_metrics,
+    http, keep_busy, metrics_address, start, start_without_metrics,
 };
 
 /// The object of lines that only tell how many events were suppressed.
@@ -249,6 +249,25 @@ fn an_audit_log_that_blocks_stops_no_call_and_loses_nothing_at_a_stop() {
     let lines = pipe.count_lines();
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait(), Some(0));
+    assert_eq!(lines.join().unwrap(), calls);
+}
+
+#[test]
+fn a_second_signal_loses_no_line_of_the_audit_log() {
+    let files = AuditedFiles::new();
+    let pipe = AuditPipe::new(&files);
+    let flags = ["--idle-timeout-ms", "3600000", "--drain-grace-s", "3600"];
+    let mut daemon = start_without_metrics(&[&flags[..], &["--audit-log", &pipe.path]].concat());
+    let (runtime, calls) = (Runtime::new().unwrap(), 1000);
+    runtime.block_on(make_calls(&daemon, calls));
+    runtime.block_on(keep_busy(daemon.target()));
+    daemon.signal(Signal::TERM);
+    daemon.until("draining");
+    daemon.signal(Signal::TERM);
+    daemon.until("exiting at once");
+    // Until now, most lines wait in the daemon.
+    let lines = pipe.count_lines();
+    assert_eq!(daemon.wait(), Some(130));
     assert_eq!(lines.join().unwrap(), calls);
 }
 
