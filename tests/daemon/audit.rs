@@ -25,6 +25,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::{
+    authority::{Authority, files_in, write_client_ca, write_server},
     daemon_process::{DaemonProcess, HANGING, capstand},
     http, keep_busy, metrics_address, start, start_without_metrics,
 };
@@ -213,6 +214,49 @@ fn a_stranger_cannot_fill_the_audit_log() {
     let suppressed: u64 = events.iter().filter_map(|event| event["suppressed"].as_u64()).sum();
     let written = events.iter().filter(|event| event["object"] != STOPS).count();
     assert!(written as u64 + suppressed >= attempts, "{events:?}");
+}
+
+/// TLS refuses both before there is a call.
+#[test]
+fn a_missing_and_an_untrusted_client_certificate_are_audited_and_cannot_fill_the_log() {
+    let authority = Authority::new("a");
+    let stranger = Authority::new("another").spiffe("spiffe://example.org/stranger");
+    // One daemon each: refusals from one address share a line.
+    for (presented, problem) in [(None, "needs a token"), (Some(stranger), "not signed")] {
+        let files = AuditedFiles::new();
+        let audit = files.path("audit.jsonl");
+        let tls = files_in(files.folder.path());
+        write_server(&tls, &authority.server());
+        write_client_ca(&tls, &authority);
+        let [certificate, key, client_ca] =
+            ["certificate.pem", "key.pem", "client_ca.pem"].map(|name| files.path(name));
+        let flags = ["--tls-certificate", &certificate, "--tls-key", &key];
+        let flags = [&flags[..], &["--tls-client-ca", &client_ca, "--audit-log", &audit]].concat();
+        let mut daemon = start_without_metrics(&flags);
+        let client = Client::builder(format!("https://{}", daemon.address()));
+        let client = client.ca_certificate(authority.pem()).retries(0).connections(1);
+        let client = match &presented {
+            Some(certificate) => certificate.present(client),
+            None => client,
+        };
+        Runtime::new().unwrap().block_on(async {
+            for _ in 0..20 {
+                let info = async { client.clone().connect().await?.info().await };
+                info.await.expect_err("the handshake fails");
+            }
+        });
+        daemon.signal(Signal::TERM);
+        assert_eq!(daemon.wait(), Some(0));
+        let events = lines(&audit);
+        let first = events.first().expect("a refusal leaves a line");
+        assert_eq!((&first["action"], &first["caller"]), (&"refused_login".into(), &"".into()));
+        let object = first["object"].as_str().unwrap();
+        assert!(object.starts_with("TLS handshake: ") && object.contains(problem), "{object}");
+        assert!(first["remote"].as_str().unwrap().starts_with("127.0.0.1:"), "{first}");
+        // One line every ten seconds, and one about those that were suppressed.
+        let suppressed: u64 = events.iter().filter_map(|event| event["suppressed"].as_u64()).sum();
+        assert!(events.len() < 20 && suppressed > 0, "{events:?}");
+    }
 }
 
 #[test]

@@ -3,6 +3,9 @@
 #![cfg(all(feature = "client", feature = "server"))]
 
 mod audit;
+#[path = "../identity/authority.rs"]
+#[allow(dead_code)] // others use the rest
+mod authority;
 mod callers;
 #[path = "../common/daemon_process.rs"]
 mod daemon_process;
