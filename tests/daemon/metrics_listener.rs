@@ -45,21 +45,35 @@ fn a_probe_is_answered_while_1000_connections_stall() {
     drop((stalled, daemon));
 }
 
-/// The answer by HTTPS; an error if the server's certificate is not `trusted`.
-fn https(address: SocketAddr, path: &str, trusted: &str) -> std::io::Result<String> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).unwrap()).unwrap();
+/// The client's side of TLS.
+fn tls_client(roots: RootCertStore) -> ClientConnection {
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let name = "localhost".try_into().unwrap();
-    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap()
+}
+
+/// Connections that send the first message of a TLS handshake and read no answer.
+fn begin_handshakes(address: SocketAddr, connections: usize) -> Vec<TcpStream> {
+    let begin = |_| {
+        let mut socket = TcpStream::connect(address).unwrap();
+        // The server may have closed it already, for a newer connection.
+        let _sent = tls_client(RootCertStore::empty()).write_tls(&mut socket);
+        socket
+    };
+    (0..connections).map(begin).collect()
+}
+
+/// The answer by HTTPS; an error if the server's certificate is not `trusted`.
+fn https(address: SocketAddr, path: &str, trusted: &str) -> std::io::Result<String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).unwrap()).unwrap();
     let socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(HANGING))?;
-    let mut stream = StreamOwned::new(connection, socket);
+    let mut stream = StreamOwned::new(tls_client(roots), socket);
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
@@ -77,7 +91,7 @@ fn metrics_are_served_by_https_with_a_certificate_that_is_read_again() {
     let flags = [&["--engine", "cpu", "--metrics-listen", &listen][..], &tls].concat();
     let mut daemon = start(&flags);
     // They neither complete a handshake nor keep others out.
-    let stalled = stall(address, 100);
+    let stalled = [stall(address, 100), begin_handshakes(address, 200), stall(address, 20)];
     let answer = |path| https(address, path, &first.certificate_pem).unwrap();
     assert!(answer("/healthz").ends_with("alive"));
     assert!(answer("/metrics").contains("capstan_build_info{"));
