@@ -40,8 +40,8 @@ async fn main() -> Result<()> {
     assert!(error.is_not_found());
     println!("{error}");
 
-    // The server enforces the call's deadline, too: it refuses a call at once if it expects the call
-    // to take longer, and ends one that does. The deadline includes the client's retries.
+    // The server enforces the call's deadline, too: it refuses a call at once if it expects it to
+    // take longer, and ends one that does. The deadline includes the client's retries.
     let options = MsmOptions { deadline: Some(Duration::from_millis(1)), ..MsmOptions::default() };
     let error = client.msm_with(&bases, &scalars, options).await.unwrap_err();
     let is_refused = error.reason() == Some(Reason::DeadlineTooEarly);

@@ -1,17 +1,15 @@
 //! Export of spans by OTLP: the daemon, and a collector in this process.
 
-use std::{
-    io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
-    sync::mpsc::{Receiver, Sender, channel},
-    thread::{self, sleep},
-    time::{Duration, Instant},
-};
+#[path = "common/daemon_process.rs"]
+mod daemon_process;
+
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use capstan::{
     client::{Client, Fr, ProgramBuilder, ProgramRun},
     wire::v1::{GetInfoRequest, admin_client::AdminClient},
 };
+use daemon_process::{DaemonProcess, capstand};
 use opentelemetry_proto::tonic::{
     collector::trace::v1::{
         ExportTraceServiceRequest, ExportTraceServiceResponse,
@@ -22,7 +20,6 @@ use opentelemetry_proto::tonic::{
     trace::v1::Span,
 };
 use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, kill_process};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{
@@ -32,9 +29,6 @@ use tonic::{
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
-
-/// A timeout that only a hang reaches.
-const HANGING: Duration = Duration::from_secs(60);
 
 struct ExportedSpan {
     resource: Resource,
@@ -72,55 +66,10 @@ async fn collect() -> (String, Receiver<ExportedSpan>) {
     (endpoint, spans)
 }
 
-/// A daemon, killed on drop.
-struct ExportingDaemon {
-    child: Child,
-    target: String,
-}
-
-impl ExportingDaemon {
-    fn start(endpoint: &str) -> Self {
-        let flags = ["--config", "/dev/null", "--listen", "127.0.0.1:0", "--threads", "1"];
-        let mut command = Command::new(env!("CARGO_BIN_EXE_capstand"));
-        command.env_clear().args(flags).args(["--metrics-listen", "none", "--engine", "cpu"]);
-        command.args(["--otlp-endpoint", endpoint]).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
-        let (sender, ready) = channel();
-        // Reads the log to its end, so that the pipe does not fill up.
-        thread::spawn(move || {
-            for line in log.lines().map_while(Result::ok).filter(|line| line.contains("tcp=")) {
-                // The test reads only the first one that reports readiness.
-                let _unread = line.contains(" ready ").then(|| sender.send(line));
-            }
-        });
-        let mut daemon = Self { child, target: String::new() };
-        let line = ready.recv_timeout(HANGING).expect("the daemon is ready");
-        let address = line.split("tcp=").nth(1).unwrap().split_whitespace().next().unwrap();
-        daemon.target = format!("http://{address}");
-        daemon
-    }
-
-    /// Ends it with SIGTERM; it must exit with 0.
-    fn stop(&mut self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        let begun = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(begun.elapsed() < HANGING, "the daemon does not exit");
-            sleep(Duration::from_millis(2));
-        };
-        assert!(status.success(), "{status}");
-    }
-}
-
-impl Drop for ExportingDaemon {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
+fn start(endpoint: &str) -> DaemonProcess {
+    let flags = ["--listen", "127.0.0.1:0", "--threads", "1", "--metrics-listen", "none"];
+    let own = ["--engine", "cpu", "--otlp-endpoint", endpoint];
+    DaemonProcess::start(capstand(&[&flags[..], &own].concat()))
 }
 
 /// Computes powers, without a trace.
@@ -153,12 +102,12 @@ fn text<'a>(attributes: &'a [KeyValue], key: &str) -> &'a str {
 fn spans_of_calls_are_exported_as_children_of_the_callers_span() {
     let runtime = Runtime::new().unwrap();
     let (endpoint, spans) = runtime.block_on(collect());
-    let mut daemon = ExportingDaemon::start(&endpoint);
+    let daemon = start(&endpoint);
     runtime.block_on(async {
-        get_info(&daemon.target, format!("00-{TRACE}-{PARENT}-01")).await;
+        get_info(&daemon.target(), format!("00-{TRACE}-{PARENT}-01")).await;
         // The caller does not record its trace.
-        get_info(&daemon.target, format!("00-{TRACE}-{PARENT}-00")).await;
-        run_program(&daemon.target).await;
+        get_info(&daemon.target(), format!("00-{TRACE}-{PARENT}-00")).await;
+        run_program(&daemon.target()).await;
     });
     // The daemon exports its last spans before it ends.
     daemon.stop();
@@ -194,10 +143,10 @@ fn spans_of_calls_are_exported_as_children_of_the_callers_span() {
 fn a_silent_collector_stops_neither_calls_nor_the_exit() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
-    let mut daemon = ExportingDaemon::start(&endpoint);
+    let daemon = start(&endpoint);
     Runtime::new().unwrap().block_on(async {
         // More than the queue of the exporter takes.
-        let client = Client::builder(&daemon.target).connections(1).connect().await.unwrap();
+        let client = daemon.client().connect().await.unwrap();
         for _ in 0..3000 {
             client.info().await.unwrap();
         }

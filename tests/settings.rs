@@ -185,6 +185,34 @@ fn refuses_settings_that_contradict_each_other() {
     }
 }
 
+#[test]
+fn refuses_an_administrative_socket_at_the_path_of_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::os::unix::fs::symlink(folder.path(), folder.path().join("link")).unwrap();
+    fs::create_dir(folder.path().join("sub")).unwrap();
+    let here = std::env::current_dir().unwrap().join("x");
+    let regions = "the socket that hands out regions";
+    for (admin, want) in [
+        (path("x"), "the path of unix_socket"),
+        (path("./x"), "the path of unix_socket"),
+        (path("link/x"), "the path of unix_socket"),
+        (path("sub/../x"), "the path of unix_socket"),
+        (path("x.regions"), regions),
+        (path("link//x.regions"), regions),
+    ] {
+        let flags = ["--unix-socket", &path("x"), "--admin-socket", &admin];
+        let error = config(&flags, &NOTHING).unwrap_err();
+        assert!(error.contains("admin_socket") && error.contains(want), "{admin}: {error}");
+    }
+    let relative = ["--unix-socket", "x", "--admin-socket", here.to_str().unwrap()];
+    assert!(config(&relative, &NOTHING).is_err(), "{relative:?}");
+    // Without regions, there is no third socket.
+    let flags = ["--unix-socket", "/x", "--admin-socket", "/x.regions", "--region-bytes-max", "0"];
+    config(&flags, &NOTHING).unwrap();
+    config(&["--unix-socket", &path("x"), "--admin-socket", &path("y")], &NOTHING).unwrap();
+}
+
 /// A certificate and its key as PEM.
 fn certified() -> (String, String) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

@@ -6,7 +6,8 @@
 //! measurement and the number of rounds. The daemon runs in its own process. Peers come from many
 //! loopback addresses, so that neither ports nor limits of one address run out.
 
-mod daemon;
+#[path = "../../tests/common/daemon_process.rs"]
+mod daemon_process;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -22,7 +23,7 @@ use capstan::wire::v1::{
     Direction, GetInfoRequest, InlineVector, NttRequest, NttSpec, Order, ScalarEncoding, Verify,
     admin_client::AdminClient, compute_client::ComputeClient, ntt_request::Input,
 };
-use daemon::Daemon;
+use daemon_process::{DaemonProcess, capstand};
 use hyper_util::rt::TokioIo;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::{Samples, argument, proc_status};
@@ -73,25 +74,32 @@ fn main() {
     println!("|---|---|---|---|---|---|---|");
     for _ in 0..argument("rounds", 3) {
         // A new daemon, whose memory has no past.
-        let daemon = Daemon::start(connections);
+        let daemon = start(connections);
         Runtime::new().expect("threads for clients").block_on(round(&daemon, &shape));
     }
 }
 
-async fn round(daemon: &Daemon, shape: &Shape) {
-    let active = open(daemon.address, shape.active).await;
+/// Starts a daemon with this limit on connections.
+fn start(connections: usize) -> DaemonProcess {
+    let flags = ["--listen", "127.0.0.1:0", "--engine", "cpu", "--metrics-listen", "none"];
+    let limit = ["--connections-max", &connections.to_string()];
+    DaemonProcess::start(capstand(&[&flags[..], &limit].concat()))
+}
+
+async fn round(daemon: &DaemonProcess, shape: &Shape) {
+    let active = open(daemon.address(), shape.active).await;
     let measure = async |name| {
         let calls = call(&active, shape).await;
         let info = AdminClient::new(active[0].clone()).get_info(GetInfoRequest {}).await;
         let load = info.expect("the daemon answers").into_inner().load.unwrap_or_default();
-        let rss_kib = proc_status(daemon.pid(), "VmRSS");
+        let rss_kib = proc_status(daemon.id(), "VmRSS");
         print(&Measured { name, connections: load.connections, rss_kib, calls });
     };
     // Until memory and code are warm.
     call(&active, &Shape { time: Duration::from_secs(2), ..*shape }).await;
     measure("alone").await;
     let begun = Instant::now();
-    let idle = open(daemon.address, shape.idle).await;
+    let idle = open(daemon.address(), shape.idle).await;
     eprintln!("opened {} connections in {:?}", idle.len(), begun.elapsed());
     measure("with idle ones").await;
     drop(idle);

@@ -112,7 +112,8 @@ pub fn write_multiples(folder: &Path, n: usize) -> BasesId {
     let id = ObjectId(content_hash(&points));
     let tenants = Tenants::default();
     let tenant = tenants.find(None, "").expect("the default tenant");
-    let store = BasesStore::open(u64::MAX, 1, Some(folder), &tenants).expect("a data directory");
+    let store = BasesStore::open(u64::MAX, 1, Some(folder), &tenants);
+    let store = Arc::new(store.expect("a data directory"));
     let bases = StoredBases {
         id,
         points: G1Affine::into_bases(PointSlice::new(Arc::new(points))),
@@ -123,6 +124,8 @@ pub fn write_multiples(folder: &Path, n: usize) -> BasesId {
         persisted: false,
     };
     let room = store.reserve(&tenant, Group::G1, n as u64).expect("room for the bases");
-    store.insert(&tenant, bases, room, true).expect("space on the disk");
+    let stored = store.insert(&tenant, bases, room, true);
+    let runtime = tokio::runtime::Runtime::new().expect("threads for the store");
+    runtime.block_on(stored).expect("space on the disk");
     BasesId(id.0)
 }

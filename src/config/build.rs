@@ -1,5 +1,7 @@
 //! Builds the configuration from parsed values: checks them together, and the files of credentials.
 
+use std::path::{self, Path, PathBuf};
+
 use super::{
     ByteSize, Config, ConfigProblem, CudaSettings, EngineChoice, GpuIsolation, SettingValues,
     memory,
@@ -30,6 +32,7 @@ impl SettingValues {
         let server = server_settings(self);
         let cuda = cuda_settings(self);
         check_relations(self, &server, &cuda, &mut problems);
+        check_admin_socket(self, &server, &mut problems);
         check_credentials(self, &server, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
@@ -154,12 +157,6 @@ fn check_relations(
             refuse(name, "requires listen: Unix sockets have neither TLS nor tokens");
         }
     }
-    if server.admin_socket.is_some() && server.admin_over_tcp {
-        refuse("admin_over_tcp", "must be false if there is an admin_socket");
-    }
-    if server.admin_socket.is_some() && server.admin_socket == server.unix_socket {
-        refuse("admin_socket", "is also the path of unix_socket: set another path");
-    }
     if let Some(endpoint) = values.optional_text("otlp_endpoint") {
         if cfg!(not(feature = "otlp")) {
             refuse("otlp_endpoint", "this program is built without the feature otlp");
@@ -189,6 +186,37 @@ fn check_relations(
     at_most("http2_stream_window_bytes", stream, "http2_connection_window_bytes", connection);
     if server.connection_jobs_max > server.jobs_max {
         refuse("connection_jobs_max", &format!("must be at most jobs_max = {}", server.jobs_max));
+    }
+}
+
+fn check_admin_socket(
+    values: &SettingValues,
+    server: &ServerSettings,
+    problems: &mut Vec<ConfigProblem>,
+) {
+    let Some(admin) = &server.admin_socket else { return };
+    let mut refuse = |name: &str, why: &str| problems.push(values.problem(name, why));
+    if server.admin_over_tcp {
+        refuse("admin_over_tcp", "must be false if there is an admin_socket");
+    }
+    let is_at = |other: &PathBuf| resolved(admin) == resolved(other);
+    if server.unix_socket.as_ref().is_some_and(is_at) {
+        refuse("admin_socket", "is also the path of unix_socket: set another path");
+    }
+    if server.region_socket().as_ref().is_some_and(is_at) {
+        let why = "is also the path of the socket that hands out regions, which is that of \
+                   unix_socket with .regions appended: set another path";
+        refuse("admin_socket", why);
+    }
+}
+
+/// The path of a socket without relative parts and links to folders.
+fn resolved(socket: &Path) -> PathBuf {
+    let path = path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+    match (path.parent().map(Path::canonicalize), path.file_name()) {
+        (Some(Ok(folder)), Some(name)) => folder.join(name),
+        // The folder does not exist yet.
+        _ => path,
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::task::spawn_blocking;
-
 use super::{call::CallContext, state::ServerState};
 use crate::{
     curve::{G1Affine, G2Affine, Group, points::CurvePoint},
@@ -50,7 +48,7 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
                 Group::G2 => import::<G2Affine>(&state, owner, &tenant, &bases, &upload).await,
             };
             let stored = match result {
-                Ok(imported) => store(&state, tenant, bases, imported, charge).await,
+                Ok(imported) => store(&state, &tenant, bases, imported, charge).await,
                 Err(error) => {
                     drop(charge);
                     Err(error)
@@ -86,7 +84,7 @@ async fn import<A: CurvePoint>(
 
 async fn store(
     state: &Arc<ServerState>,
-    tenant: Arc<Tenant>,
+    tenant: &Arc<Tenant>,
     upload: BasesUploadHeader,
     imported: ImportedBases,
     charge: StoreCharge,
@@ -100,8 +98,5 @@ async fn store(
         created_s: unix_time_s(),
         persisted: false,
     };
-    let state = state.clone();
-    let stored = spawn_blocking(move || state.bases.insert(&tenant, bases, charge, upload.persist));
-    let stored = stored.await;
-    stored.unwrap_or_else(|_| Err(Error::Internal("storing bases panicked".into())))
+    state.bases.insert(tenant, bases, charge, upload.persist).await
 }

@@ -24,7 +24,6 @@ use super::{
 };
 use crate::{
     jobs::Budget,
-    region,
     telemetry::{self, LogThrottle},
 };
 
@@ -63,10 +62,9 @@ impl Listeners {
         };
         if let Some(path) = &settings.unix_socket {
             listeners.unix = Some(bind(path, settings.unix_mode).await?);
-            if settings.region_bytes_max > 0 {
-                let path = region::socket_path(path);
-                listeners.regions = Some(bind(&path, settings.unix_mode).await?);
-            }
+        }
+        if let Some(path) = &settings.region_socket() {
+            listeners.regions = Some(bind(path, settings.unix_mode).await?);
         }
         if let Some(path) = &settings.admin_socket {
             listeners.admin = Some(bind(path, settings.admin_mode).await?);

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::tls::TlsFiles;
+use crate::region;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -150,6 +151,12 @@ impl ServerSettings {
     /// Whether the server would serve everyone who can reach it, and nobody has allowed that.
     pub(crate) fn is_exposed(&self) -> bool {
         self.listens_beyond_loopback() && !self.authenticates() && !self.insecure
+    }
+
+    /// Path of the socket that hands out regions, if there is one.
+    pub(crate) fn region_socket(&self) -> Option<PathBuf> {
+        let socket = self.unix_socket.as_deref().map(region::socket_path);
+        socket.filter(|_| self.region_bytes_max > 0)
     }
 
     /// Maximum bytes of one message.

@@ -123,7 +123,7 @@ pub struct ServerState {
     pub backlog: Arc<Backlog>,
     pub budget: Budget,
     pub tenants: Arc<Tenants>,
-    pub bases: BasesStore,
+    pub bases: Arc<BasesStore>,
     /// True once the files of the data directory are loaded.
     pub is_loaded: watch::Sender<bool>,
     /// Holds the payloads of uploads and results.
@@ -164,12 +164,12 @@ impl ServerState {
         let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;
         pin(&payloads, &*executor, pinned_bytes as usize);
         Ok(Self {
-            bases: BasesStore::open(
+            bases: Arc::new(BasesStore::open(
                 bytes_max,
                 objects_max,
                 settings.data_dir.as_deref(),
                 &tenants,
-            )?,
+            )?),
             is_loaded: watch::Sender::new(false),
             compute: Arc::new(ComputeHost::new(executor)?),
             scheduler: Scheduler::new(workers, busy_poll)?,

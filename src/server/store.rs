@@ -213,11 +213,7 @@ impl Store for StoreService {
                     ("vector", id)
                 }
                 Id::ObjectId(id) => {
-                    let (object, state) = (decode::object_id(&id)?, self.state.clone());
-                    let tenant = call.tenant.clone();
-                    let release = move || state.bases.release(&tenant, object);
-                    let released = tokio::task::spawn_blocking(release);
-                    released.await.map_err(|_| Error::Internal("release panicked".into()))??;
+                    self.state.bases.release(&call.tenant, decode::object_id(&id)?).await?;
                     ("bases", id)
                 }
             };

@@ -19,7 +19,7 @@ pub(crate) use self::audit::{AuditAction, AuditEvent, audit, is_audited};
 #[cfg(feature = "otlp")]
 pub(crate) use self::otlp::continue_trace;
 pub use self::{
-    audit::{AuditLogGuard, install_audit_log, reopen_audit_log},
+    audit::{AuditLogGuard, close_audit_log, install_audit_log, reopen_audit_log},
     http::{MetricsTls, ReadinessCheck},
     logs::{LogFormat, LogGuard, install_logs},
     metrics::*,

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use tokio::{runtime::Runtime, time::sleep};
 
 use crate::{
-    daemon::{Daemon, DaemonOptions, compute, points, until_idle},
+    daemon::{DaemonOptions, DaemonProcess, compute, points, start_with, until_idle},
     faults::Faults,
 };
 
@@ -69,10 +69,10 @@ impl Credentials {
     }
 }
 
-fn start(flags: &[&str], faults: &Faults) -> Daemon {
+fn start(flags: &[&str], faults: &Faults) -> DaemonProcess {
     let nowhere = std::path::Path::new("/nonexistent");
     let faults = Some((faults, nowhere));
-    Daemon::start_with(&DaemonOptions { flags, faults, ..DaemonOptions::default() })
+    start_with(&DaemonOptions { flags, faults, ..DaemonOptions::default() })
 }
 
 #[test]

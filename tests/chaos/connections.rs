@@ -15,7 +15,7 @@ use tokio::{runtime::Runtime, sync::Semaphore, task::JoinSet};
 use tokio_rustls::TlsConnector;
 
 use crate::{
-    daemon::{Daemon, compute, points, until_idle, until_ok},
+    daemon::{DaemonProcess, compute, points, start, until_idle, until_ok},
     peers::{HOSTILE, OpenPeer, Peer, connector, open, open_tls},
     tls_files::CertifiedFiles,
 };
@@ -93,9 +93,13 @@ async fn call_until(client: Client, is_over: Arc<AtomicBool>) -> u32 {
     calls
 }
 
-async fn good_clients_are_served(daemon: &Daemon, client: Client, tls: Option<TlsConnector>) {
+async fn good_clients_are_served(
+    daemon: &DaemonProcess,
+    client: Client,
+    tls: Option<TlsConnector>,
+) {
     compute(&client).await.unwrap();
-    let address = daemon.address().parse().unwrap();
+    let address = daemon.address();
     let (files, memory) = (daemon.files(), daemon.status_bytes("VmRSS:"));
     let is_over = Arc::new(AtomicBool::new(false));
     let calls = tokio::spawn(call_until(client.clone(), is_over.clone()));
@@ -125,7 +129,7 @@ async fn good_clients_are_served(daemon: &Daemon, client: Client, tls: Option<Tl
 #[test]
 fn good_clients_are_served_among_a_thousand_idle_and_a_thousand_hostile_peers() {
     let _reserved = reserve_descriptors();
-    let daemon = Daemon::start(&LIMITS);
+    let daemon = start(&LIMITS);
     Runtime::new().unwrap().block_on(async {
         let client = daemon.client().connect().await.unwrap();
         good_clients_are_served(&daemon, client, None).await;
@@ -140,9 +144,9 @@ fn good_clients_are_served_among_idle_and_hostile_peers_with_tls() {
     let [certificate, key] = [&certified.files.certificate, &certified.files.key];
     let tls = ["--tls-certificate", certificate.to_str().unwrap(), "--tls-key"];
     let flags = [&LIMITS[..], &tls, &[key.to_str().unwrap()]].concat();
-    let daemon = Daemon::start(&flags);
+    let daemon = start(&flags);
     Runtime::new().unwrap().block_on(async {
-        let target = daemon.target.replace("http://127.0.0.1", "https://localhost");
+        let target = daemon.target().replace("http://127.0.0.1", "https://localhost");
         let client = Client::builder(target).retries(0).connections(1);
         let client = client.ca_certificate(certified.certificate_pem.as_str());
         let client = client.connect().await.unwrap();
@@ -155,8 +159,8 @@ fn good_clients_are_served_among_idle_and_hostile_peers_with_tls() {
 /// Each kind of hostile peer loses its connection, though it stays silent afterwards.
 #[test]
 fn hostile_peers_are_disconnected() {
-    let daemon = Daemon::start(&["--handshake-timeout-ms", "300", "--idle-timeout-ms", "300"]);
-    let address = daemon.address().parse().unwrap();
+    let daemon = start(&["--handshake-timeout-ms", "300", "--idle-timeout-ms", "300"]);
+    let address = daemon.address();
     Runtime::new().unwrap().block_on(async {
         let client = daemon.client().connect().await.unwrap();
         let mut closing = JoinSet::new();

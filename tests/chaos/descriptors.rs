@@ -8,7 +8,7 @@ use std::{
 use capstan::client::{Code, PutOptions};
 use tokio::{runtime::Runtime, time::sleep};
 
-use crate::daemon::{Daemon, DaemonOptions, compute, points, until_ok};
+use crate::daemon::{DaemonOptions, compute, points, start_with, until_ok};
 
 /// Enough for the daemon itself and about a hundred connections.
 const FILES_MAX: u32 = 150;
@@ -20,7 +20,7 @@ fn a_daemon_without_free_descriptors_serves_its_connections_and_recovers() {
     let flags = ["--data-dir", data_dir, "--handshake-timeout-ms", "3600000"];
     let prepare = format!("ulimit -n {FILES_MAX}; ");
     let options = DaemonOptions { flags: &flags, prepare: &prepare, ..DaemonOptions::default() };
-    let daemon = Daemon::start_with(&options);
+    let daemon = start_with(&options);
     Runtime::new().unwrap().block_on(async {
         let client = daemon.client().connect().await.unwrap();
         compute(&client).await.unwrap();

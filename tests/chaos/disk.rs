@@ -6,7 +6,7 @@ use capstan::client::{BasesHandle, Client, ClientError, Code, Fr, G1Affine, PutO
 use tokio::runtime::Runtime;
 
 use crate::{
-    daemon::{Daemon, DaemonOptions, compute, points, until_idle, until_ok},
+    daemon::{DaemonOptions, compute, points, start_with, until_idle, until_ok},
     faults::Faults,
 };
 
@@ -61,7 +61,7 @@ fn a_put_that_the_disk_refuses_leaves_nothing_and_succeeds_later() {
     let flags = ["--data-dir", path];
     let options =
         DaemonOptions { flags: &flags, faults: Some((&faults, folder.path())), prepare: "" };
-    let daemon = Daemon::start_with(&options);
+    let daemon = start_with(&options);
     let runtime = Runtime::new().unwrap();
     runtime.block_on(async {
         let client = daemon.client().connect().await.unwrap();
@@ -84,7 +84,7 @@ fn a_put_that_the_disk_refuses_leaves_nothing_and_succeeds_later() {
     });
     assert!(daemon.log().contains("cannot write to the data directory"), "{}", daemon.log());
     daemon.stop();
-    let daemon = Daemon::start_with(&options);
+    let daemon = start_with(&options);
     runtime.block_on(async {
         let client = daemon.client().connect().await.unwrap();
         assert_eq!(client.list(None).await.unwrap().len(), ROWS.len());
@@ -102,7 +102,7 @@ fn a_release_that_the_disk_refuses_can_be_repeated() {
     let flags = ["--data-dir", folder.path().to_str().unwrap()];
     let options =
         DaemonOptions { flags: &flags, faults: Some((&faults, folder.path())), prepare: "" };
-    let daemon = Daemon::start_with(&options);
+    let daemon = start_with(&options);
     Runtime::new().unwrap().block_on(async {
         let client = daemon.client().connect().await.unwrap();
         let bases = put(&client, 1).await.unwrap();
@@ -146,7 +146,7 @@ fn calls_go_on_while_the_audit_log_cannot_be_written() {
         let flags = ["--audit-log", log.to_str().unwrap()];
         let options =
             DaemonOptions { flags: &flags, faults: Some((&faults, folder.path())), prepare: "" };
-        let daemon = Daemon::start_with(&options);
+        let daemon = start_with(&options);
         Runtime::new().unwrap().block_on(async {
             let client = daemon.client().connect().await.unwrap();
             let bases = client.put_bases(&points(1, 3)).await.unwrap();

@@ -12,7 +12,7 @@ use capstan::client::{BasesId, Client, Fr, G1Affine, PutOptions};
 use tokio::{runtime::Runtime, task::JoinSet};
 
 use crate::{
-    daemon::{Daemon, DaemonOptions, points, until_ok},
+    daemon::{DaemonOptions, DaemonProcess, points, start_with, until_ok},
     faults::Faults,
 };
 
@@ -54,7 +54,7 @@ fn files(folder: &Path, extension: &str) -> usize {
 
 /// Asserts that the daemon serves exactly the files with final names, among them all acknowledged
 /// bases, and that each computes.
-async fn assert_serves(daemon: &Daemon, folder: &Path, all: &[Acknowledged]) {
+async fn assert_serves(daemon: &DaemonProcess, folder: &Path, all: &[Acknowledged]) {
     let client = daemon.client().connect().await.unwrap();
     let listed = client.list(None).await.unwrap();
     assert_eq!(files(folder, "part"), 0, "unfinished files are left");
@@ -81,13 +81,13 @@ fn acknowledged_bases_survive_a_kill_and_unfinished_ones_are_removed() {
     let (mut round, mut unfinished) = (0, 0);
     while round < ROUNDS_MIN || unfinished == 0 {
         assert!(round < ROUNDS_MAX, "no kill came in the middle of a put");
-        let daemon = Daemon::start_with(&options);
+        let daemon = start_with(&options);
         let runtime = Runtime::new().unwrap();
         runtime.block_on(assert_serves(&daemon, folder.path(), &all.lock().unwrap()));
         let mut clients = JoinSet::new();
         for client in 0..CLIENTS {
             let first = (round * CLIENTS + client) * 1000;
-            let target = daemon.target.clone();
+            let target = daemon.target();
             clients.spawn_on(put_until_killed(target, first, all.clone()), runtime.handle());
         }
         let before = all.lock().unwrap().len();
@@ -102,7 +102,7 @@ fn acknowledged_bases_survive_a_kill_and_unfinished_ones_are_removed() {
         unfinished += files(folder.path(), "part");
         round += 1;
     }
-    let daemon = Daemon::start_with(&options);
+    let daemon = start_with(&options);
     let runtime = Runtime::new().unwrap();
     runtime.block_on(assert_serves(&daemon, folder.path(), &all.lock().unwrap()));
     let acknowledged = all.lock().unwrap().len();

@@ -12,6 +12,8 @@ mod clock;
 mod connections;
 mod control_group;
 mod daemon;
+#[path = "../common/daemon_process.rs"]
+mod daemon_process;
 mod descriptors;
 mod disk;
 mod faults;

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     control_group::ControlGroup,
-    daemon::{Daemon, DaemonOptions, compute, points, until_idle, until_ok},
+    daemon::{DaemonOptions, compute, points, start, start_with, until_idle, until_ok},
 };
 
 /// What the daemon may still map: enough for its own work, not for the large bases.
@@ -21,7 +21,7 @@ const LARGE_POINTS: usize = 1 << 19;
 
 #[test]
 fn bases_for_which_there_is_no_memory_are_refused_and_others_are_served() {
-    let daemon = Daemon::start(&[]);
+    let daemon = start(&[]);
     Runtime::new().unwrap().block_on(async {
         let client = daemon.client().connect().await.unwrap();
         let small = client.put_bases(&points(1, 3)).await.unwrap();
@@ -70,7 +70,7 @@ fn a_daemon_whose_limits_are_reached_stays_within_its_control_group() {
     };
     let prepare = group.enter();
     let options = DaemonOptions { prepare: &prepare, ..DaemonOptions::default() };
-    let daemon = Daemon::start_with(&options);
+    let daemon = start_with(&options);
     Runtime::new().unwrap().block_on(async {
         let client = daemon.client().connect().await.unwrap();
         let limits = client.info().await.unwrap().limits.unwrap();

@@ -23,7 +23,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use crate::daemon::{Daemon, compute, until_idle};
+use crate::daemon::{DaemonProcess, compute, start, until_idle};
 
 const IDLE_TIMEOUT: &str = "1000";
 /// Longer than the timeout.
@@ -92,13 +92,13 @@ async fn download(channel: Channel, id: UploadKey, lateness: Lateness) -> Result
 ///
 /// Errors: a call that failed.
 async fn call_across_a_pause(
-    daemon: &Daemon,
+    daemon: &DaemonProcess,
     sent: UploadKey,
     read: UploadKey,
     lateness: &Lateness,
 ) -> Result<(), String> {
     let connect = async || {
-        let endpoint = Endpoint::from_shared(daemon.target.clone()).unwrap();
+        let endpoint = Endpoint::from_shared(daemon.target()).unwrap();
         endpoint.initial_stream_window_size(1 << 16).connect().await.unwrap()
     };
     let mut store = StoreClient::new(connect().await);
@@ -122,7 +122,7 @@ fn clients_are_not_blamed_for_a_pause_of_the_daemon() {
     // The rate is a quarter of what the clients send and read.
     let rate = ["--peer-bytes-per-second-min", "160 KiB"];
     let flags = [&["--idle-timeout-ms", IDLE_TIMEOUT][..], &rate].concat();
-    let daemon = Daemon::start(&flags);
+    let daemon = start(&flags);
     Runtime::new().unwrap().block_on(async {
         let client: Client = daemon.client().connect().await.unwrap();
         let bytes = vec![1; (PIECE * PIECES) as usize];

@@ -3,9 +3,10 @@
 use std::{
     fs::{self, File},
     io::Read,
+    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::Path,
-    thread::sleep,
+    thread::{JoinHandle, sleep, spawn},
     time::{Duration, Instant},
 };
 
@@ -23,7 +24,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::{Daemon, HANGING, http, metrics_address, until};
+use crate::{
+    authority::{Authority, files_in, write_client_ca, write_server},
+    daemon_process::{DaemonProcess, HANGING, capstand},
+    http, keep_busy, metrics_address, start, start_without_metrics,
+};
 
 /// The object of lines that only tell how many events were suppressed.
 const STOPS: &str = "the daemon stops";
@@ -71,6 +76,51 @@ fn powers() -> (ClientProgram, VectorValue) {
     (program.build().unwrap(), powers)
 }
 
+/// Starts a daemon whose flags hide the line of the log that reports readiness.
+fn start_without_log(flags: &[&str]) -> DaemonProcess {
+    let probe = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = probe.local_addr().unwrap();
+    drop(probe);
+    let address_text = address.to_string();
+    let own = ["--threads", "1", "--metrics-listen", "none", "--listen", &address_text];
+    DaemonProcess::accepting(capstand(&[&own[..], flags].concat()), address)
+}
+
+/// A pipe as the audit log. It takes 64 KiB while nobody reads it; then a write to it blocks.
+struct AuditPipe {
+    path: String,
+    opened: JoinHandle<File>,
+}
+
+impl AuditPipe {
+    fn new(files: &AuditedFiles) -> Self {
+        let path = files.path("pipe");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let pipe = path.clone();
+        // Waits until the daemon opens it.
+        Self { path, opened: spawn(move || File::open(pipe).unwrap()) }
+    }
+
+    /// Reads the pipe until the daemon has closed it; the thread returns the number of lines.
+    fn count_lines(self) -> JoinHandle<usize> {
+        let mut reader = self.opened.join().unwrap();
+        spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).unwrap();
+            text.lines().count()
+        })
+    }
+}
+
+/// Makes calls that leave a line of about 250 bytes each.
+async fn make_calls(daemon: &DaemonProcess, calls: usize) {
+    let (program, _) = powers();
+    let client = daemon.client().connect().await.unwrap();
+    for _ in 0..calls {
+        client.put_program(&program).await.unwrap();
+    }
+}
+
 /// Waits until `is_so`.
 pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
@@ -88,7 +138,7 @@ fn the_audit_log_tells_who_did_what() {
     let (token, stranger) = (files.token("ci", "a"), files.token("old", "gone"));
     fs::write(&tenants, "[tenants.a]\n").unwrap();
     let flags = ["--auth-tokens", &files.tokens, "--audit-log", &audit, "--tenants", &tenants];
-    let mut daemon = Daemon::without_log(&[&flags[..], &["--log-level", "error"]].concat());
+    let mut daemon = start_without_log(&[&flags[..], &["--log-level", "error"]].concat());
     let client = Client::builder(daemon.target()).retries(0);
     let points = [G1Affine::generator(); 2];
     Runtime::new().unwrap().block_on(async {
@@ -148,7 +198,7 @@ fn a_stranger_cannot_fill_the_audit_log() {
     let files = AuditedFiles::new();
     let audit = files.path("audit.jsonl");
     let flags = ["--auth-tokens", &files.tokens, "--audit-log", &audit];
-    let mut daemon = Daemon::without_metrics(&flags);
+    let mut daemon = start_without_metrics(&flags);
     let client = Client::builder(daemon.target()).retries(0);
     let attempts = 200;
     Runtime::new().unwrap().block_on(async {
@@ -166,13 +216,56 @@ fn a_stranger_cannot_fill_the_audit_log() {
     assert!(written as u64 + suppressed >= attempts, "{events:?}");
 }
 
+/// TLS refuses both before there is a call.
+#[test]
+fn a_missing_and_an_untrusted_client_certificate_are_audited_and_cannot_fill_the_log() {
+    let authority = Authority::new("a");
+    let stranger = Authority::new("another").spiffe("spiffe://example.org/stranger");
+    // One daemon each: refusals from one address share a line.
+    for (presented, problem) in [(None, "needs a token"), (Some(stranger), "not signed")] {
+        let files = AuditedFiles::new();
+        let audit = files.path("audit.jsonl");
+        let tls = files_in(files.folder.path());
+        write_server(&tls, &authority.server());
+        write_client_ca(&tls, &authority);
+        let [certificate, key, client_ca] =
+            ["certificate.pem", "key.pem", "client_ca.pem"].map(|name| files.path(name));
+        let flags = ["--tls-certificate", &certificate, "--tls-key", &key];
+        let flags = [&flags[..], &["--tls-client-ca", &client_ca, "--audit-log", &audit]].concat();
+        let mut daemon = start_without_metrics(&flags);
+        let client = Client::builder(format!("https://{}", daemon.address()));
+        let client = client.ca_certificate(authority.pem()).retries(0).connections(1);
+        let client = match &presented {
+            Some(certificate) => certificate.present(client),
+            None => client,
+        };
+        Runtime::new().unwrap().block_on(async {
+            for _ in 0..20 {
+                let info = async { client.clone().connect().await?.info().await };
+                info.await.expect_err("the handshake fails");
+            }
+        });
+        daemon.signal(Signal::TERM);
+        assert_eq!(daemon.wait(), Some(0));
+        let events = lines(&audit);
+        let first = events.first().expect("a refusal leaves a line");
+        assert_eq!((&first["action"], &first["caller"]), (&"refused_login".into(), &"".into()));
+        let object = first["object"].as_str().unwrap();
+        assert!(object.starts_with("TLS handshake: ") && object.contains(problem), "{object}");
+        assert!(first["remote"].as_str().unwrap().starts_with("127.0.0.1:"), "{first}");
+        // One line every ten seconds, and one about those that were suppressed.
+        let suppressed: u64 = events.iter().filter_map(|event| event["suppressed"].as_u64()).sum();
+        assert!(events.len() < 20 && suppressed > 0, "{events:?}");
+    }
+}
+
 #[test]
 fn a_rotated_audit_log_is_opened_again_on_a_hangup() {
     let files = AuditedFiles::new();
     let [audit, old] = ["audit.jsonl", "audit.jsonl.1"].map(|name| files.path(name));
     let token = files.token("ci", "a");
     let flags = ["--auth-tokens", &files.tokens, "--audit-log", &audit];
-    let mut daemon = Daemon::without_metrics(&flags);
+    let mut daemon = start_without_metrics(&flags);
     let client = Client::builder(daemon.target()).token(token.text());
     let (program, _) = powers();
     let put_program = || {
@@ -183,55 +276,56 @@ fn a_rotated_audit_log_is_opened_again_on_a_hangup() {
     wait_until("the first line is not written", || !lines(&audit).is_empty());
     fs::rename(&audit, &old).unwrap();
     daemon.signal(Signal::HUP);
-    until(&mut daemon.log, "opened the audit log again");
+    daemon.until("opened the audit log again");
     put_program();
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait(), Some(0));
     assert_eq!((actions(&lines(&old)), actions(&lines(&audit))), (vec!["put"], vec!["put"]));
 }
 
-/// A pipe that nobody reads takes 64 KiB; then a write to it blocks.
 #[test]
 fn an_audit_log_that_blocks_stops_no_call_and_loses_nothing_at_a_stop() {
     let files = AuditedFiles::new();
-    let pipe = files.path("pipe");
-    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let opened = {
-        let pipe = pipe.clone();
-        std::thread::spawn(move || File::open(pipe).unwrap())
-    };
-    let mut daemon = Daemon::without_metrics(&["--audit-log", &pipe]);
-    let mut reader = opened.join().unwrap();
-    let (program, _) = powers();
-    // About 250 bytes each.
+    let pipe = AuditPipe::new(&files);
+    let mut daemon = start_without_metrics(&["--audit-log", &pipe.path]);
     let calls = 1000;
-    Runtime::new().unwrap().block_on(async {
-        let client = Client::connect(daemon.target()).await.unwrap();
-        for _ in 0..calls {
-            client.put_program(&program).await.unwrap();
-        }
-    });
-    let read = std::thread::spawn(move || {
-        let mut text = String::new();
-        reader.read_to_string(&mut text).unwrap();
-        text
-    });
+    Runtime::new().unwrap().block_on(make_calls(&daemon, calls));
+    let lines = pipe.count_lines();
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait(), Some(0));
-    assert_eq!(read.join().unwrap().lines().count(), calls);
+    assert_eq!(lines.join().unwrap(), calls);
+}
+
+#[test]
+fn a_second_signal_loses_no_line_of_the_audit_log() {
+    let files = AuditedFiles::new();
+    let pipe = AuditPipe::new(&files);
+    let flags = ["--idle-timeout-ms", "3600000", "--drain-grace-s", "3600"];
+    let mut daemon = start_without_metrics(&[&flags[..], &["--audit-log", &pipe.path]].concat());
+    let (runtime, calls) = (Runtime::new().unwrap(), 1000);
+    runtime.block_on(make_calls(&daemon, calls));
+    runtime.block_on(keep_busy(daemon.target()));
+    daemon.signal(Signal::TERM);
+    daemon.until("draining");
+    daemon.signal(Signal::TERM);
+    daemon.until("exiting at once");
+    // Until now, most lines wait in the daemon.
+    let lines = pipe.count_lines();
+    assert_eq!(daemon.wait(), Some(130));
+    assert_eq!(lines.join().unwrap(), calls);
 }
 
 #[test]
 fn lines_that_a_full_disk_refuses_are_counted_and_logged() {
     let address = metrics_address(9467);
     let flags = ["--audit-log", "/dev/full", "--metrics-listen", &address.to_string()];
-    let mut daemon = Daemon::start(&flags);
+    let mut daemon = start(&flags);
     let (program, _) = powers();
     Runtime::new().unwrap().block_on(async {
         let client = Client::connect(daemon.target()).await.unwrap();
         client.put_program(&program).await.unwrap();
     });
-    let line = until(&mut daemon.log, "cannot be written");
+    let line = daemon.until("cannot be written");
     assert!(line.contains("ERROR") && line.contains("No space left"), "{line}");
     let counted = || http(address, "GET /metrics").contains("capstan_audit_lost_total 1");
     wait_until("the lost line is not counted", counted);

@@ -1,10 +1,6 @@
 //! Who calls the daemon: credentials, and the logs that name callers.
 
-use std::{
-    io::{BufReader, Read},
-    process::Stdio,
-    time::Duration,
-};
+use std::time::Duration;
 
 use capstan::{
     client::{Client, ClientError},
@@ -13,10 +9,15 @@ use capstan::{
 use rustix::process::Signal;
 use tokio::runtime::Runtime;
 
-use crate::{Daemon, FinishedDaemon, capstand, run, tls_files::CertifiedFiles, until};
+use crate::{
+    FinishedDaemon,
+    daemon_process::{DaemonProcess, capstand},
+    run, start_without_metrics,
+    tls_files::CertifiedFiles,
+};
 
 /// How the daemon knows a client that sends `token`.
-fn caller(daemon: &Daemon, token: &str) -> Result<String, ClientError> {
+fn caller(daemon: &DaemonProcess, token: &str) -> Result<String, ClientError> {
     let asked = async {
         let client = Client::builder(daemon.target()).token(token).connect().await?;
         Ok(client.info().await?.caller.expect("daemons name the caller").subject)
@@ -36,27 +37,26 @@ fn a_hangup_signal_makes_it_read_tokens_again() {
         std::fs::write(&path, add_token(&text, &entry).unwrap()).unwrap();
         token
     });
-    let mut daemon = Daemon::without_metrics(&["--auth-tokens", path.to_str().unwrap()]);
+    let mut daemon = start_without_metrics(&["--auth-tokens", path.to_str().unwrap()]);
     assert_eq!(caller(&daemon, revoked.text()).unwrap(), "token:revoked");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, remove_token(&text, "revoked").unwrap()).unwrap();
     daemon.signal(Signal::HUP);
-    let line = until(&mut daemon.log, "read again");
+    let line = daemon.until("read again");
     assert!(line.contains("auth_tokens"), "{line}");
     assert!(caller(&daemon, revoked.text()).is_err());
-    let line = until(&mut daemon.log, "refused a caller");
+    let line = daemon.until("refused a caller");
     assert!(line.contains("WARN") && line.contains("127.0.0.1:"), "{line}");
     // A broken file is an error, and what was read before stays.
     std::fs::write(&path, "[[tokens]]\nname = \"a\"\n").unwrap();
     daemon.signal(Signal::HUP);
-    let line = until(&mut daemon.log, "cannot be read again");
+    let line = daemon.until("cannot be read again");
     assert!(line.contains("ERROR") && line.contains("sha256"), "{line}");
     assert_eq!(caller(&daemon, kept.text()).unwrap(), "token:kept");
     daemon.signal(Signal::TERM);
-    let mut rest = String::new();
-    daemon.log.read_to_string(&mut rest).unwrap();
-    assert!(![kept, revoked].iter().any(|token| rest.contains(token.text())), "{rest}");
     assert_eq!(daemon.wait(), Some(0));
+    let log = daemon.log();
+    assert!(![kept, revoked].iter().any(|token| log.contains(token.text())), "{log}");
 }
 
 #[test]
@@ -65,11 +65,11 @@ fn connections_without_a_client_certificate_are_logged() {
     let certificate = certified.files.certificate.to_str().unwrap();
     let key = certified.files.key.to_str().unwrap();
     let tls = ["--tls-certificate", certificate, "--tls-key", key, "--tls-client-ca", certificate];
-    let mut daemon = Daemon::without_metrics(&tls);
+    let mut daemon = start_without_metrics(&tls);
     let target = daemon.target().replace("http://127.0.0.1", "https://localhost");
     let client = Client::builder(target).ca_certificate(certified.certificate_pem.as_str());
     assert!(Runtime::new().unwrap().block_on(client.connect()).is_err());
-    let line = until(&mut daemon.log, "refused a caller");
+    let line = daemon.until("refused a caller");
     assert!(line.contains("WARN") && line.contains("remote=127.0.0.1:"), "{line}");
 }
 
@@ -79,17 +79,17 @@ fn a_hangup_signal_does_not_end_it_and_the_log_names_who_drains() {
     let socket = folder.path().join("capstan.sock");
     let socket = socket.to_str().unwrap();
     let flags = ["--unix-socket", socket, "--log-level", "info,capstan=debug"];
-    let mut daemon = Daemon::without_metrics(&flags);
+    let mut daemon = start_without_metrics(&flags);
     daemon.signal(Signal::HUP);
-    until(&mut daemon.log, "nothing to read again");
+    daemon.until("nothing to read again");
     let subject = format!("caller=uid:{}", rustix::process::getuid().as_raw());
     Runtime::new().unwrap().block_on(async {
         let client = Client::connect(format!("unix:{socket}")).await.unwrap();
         client.drain(Duration::ZERO).await.unwrap();
     });
-    let call = until(&mut daemon.log, "op=\"get_info\"");
+    let call = daemon.until("op=\"get_info\"");
     assert!(call.contains(&subject) && call.contains("tenant=default"), "{call}");
-    let drains = until(&mut daemon.log, "a caller drains the server");
+    let drains = daemon.until("a caller drains the server");
     assert!(drains.contains(&subject), "{drains}");
     assert_eq!(daemon.wait(), Some(0));
 }
@@ -102,7 +102,7 @@ fn an_operator_drains_over_the_administrative_socket() {
     let [socket, admin] = ["capstan.sock", "admin.sock"]
         .map(|name| folder.path().join(name).to_str().unwrap().to_owned());
     let flags = ["--unix-socket", &socket, "--admin-socket", &admin];
-    let mut daemon = Daemon::without_metrics(&flags);
+    let mut daemon = start_without_metrics(&flags);
     let drain = |socket: &str| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_capstan"));
         command.env_clear().args(["--server", &format!("unix:{socket}"), "drain"]);
@@ -113,7 +113,7 @@ fn an_operator_drains_over_the_administrative_socket() {
     assert!(!refused.status.success() && stderr.contains("administrative socket"), "{stderr}");
     let drained = drain(&admin);
     assert!(drained.status.success(), "{}", String::from_utf8_lossy(&drained.stderr));
-    until(&mut daemon.log, "a caller drains the server");
+    daemon.until("a caller drains the server");
     assert_eq!(daemon.wait(), Some(0));
 }
 
@@ -125,8 +125,7 @@ fn listening_beyond_the_loopback_needs_credentials() {
         assert!(stderr.contains(setting), "{setting}: {stderr}");
     }
     let insecure = ["--listen", "0.0.0.0:0", "--metrics-listen", "none", "--insecure"];
-    let mut child = capstand(&insecure).stderr(Stdio::piped()).spawn().unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut daemon = Daemon { listening_line: until(&mut log, "insecure is on"), child, log };
-    until(&mut daemon.log, "ready");
+    let mut daemon = DaemonProcess::spawn(capstand(&insecure));
+    daemon.until("insecure is on");
+    daemon.until("ready");
 }

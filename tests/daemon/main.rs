@@ -3,18 +3,21 @@
 #![cfg(all(feature = "client", feature = "server"))]
 
 mod audit;
+#[path = "../identity/authority.rs"]
+#[allow(dead_code)] // others use the rest
+mod authority;
 mod callers;
+#[path = "../common/daemon_process.rs"]
+mod daemon_process;
 mod metrics_listener;
 mod set_ups;
 #[path = "../common/tls_files.rs"]
 mod tls_files;
 
 use std::{
-    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpStream},
-    process::{Child, ChildStderr, Command, Output, Stdio},
-    thread::sleep,
-    time::{Duration, Instant},
+    process::{Command, Output},
 };
 
 use bytes::Bytes;
@@ -24,22 +27,14 @@ use capstan::wire::v1::{
     VectorUpload, Verify, admin_client::AdminClient, compute_client::ComputeClient, program_output,
     program_ref, put_request::Message, run_request, step::Operation, store_client::StoreClient,
 };
+use daemon_process::{DaemonProcess, HANGING, capstand};
 use futures_util::{StreamExt, stream};
 use rustix::{
     fs::{CWD, FileType, Mode, mknodat},
-    process::{Pid, Signal, kill_process},
+    process::Signal,
 };
 use tokio::runtime::Runtime;
 use tonic::transport::Endpoint;
-
-/// A timeout that only a hang reaches.
-const HANGING: Duration = Duration::from_secs(60);
-
-fn capstand(flags: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_capstand"));
-    command.env_clear().args(["--config", "/dev/null"]).args(flags);
-    command
-}
 
 struct FinishedDaemon {
     code: Option<i32>,
@@ -53,94 +48,17 @@ fn run(flags: &[&str]) -> FinishedDaemon {
     FinishedDaemon { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
 }
 
-/// A running daemon, killed on drop.
-struct Daemon {
-    child: Child,
-    log: BufReader<ChildStderr>,
-    /// The log line with the address.
-    listening_line: String,
+/// The command of a daemon on a free port.
+fn on_a_free_port(flags: &[&str]) -> Command {
+    capstand(&[&["--listen", "127.0.0.1:0", "--threads", "1"], flags].concat())
 }
 
-impl Daemon {
-    /// Starts a daemon on a free port and waits until it is ready.
-    fn start(flags: &[&str]) -> Self {
-        let mut daemon = Self::listening(flags);
-        until(&mut daemon.log, "ready");
-        daemon
-    }
-
-    /// Starts a daemon on a free port and waits until it listens.
-    fn listening(flags: &[&str]) -> Self {
-        let own = ["--listen", "127.0.0.1:0", "--threads", "1"];
-        let mut child =
-            capstand(&[&own[..], flags].concat()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let listening_line = until(&mut log, "listening");
-        Self { child, log, listening_line }
-    }
-
-    /// Like [`Self::without_metrics`], for flags that hide the line that reports readiness.
-    fn without_log(flags: &[&str]) -> Self {
-        let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = probe.local_addr().unwrap();
-        drop(probe);
-        let own = ["--threads", "1", "--metrics-listen", "none", "--listen"];
-        let address_text = address.to_string();
-        let flags = [&own[..], &[&address_text], flags].concat();
-        let mut child = capstand(&flags).stderr(Stdio::piped()).spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
-        let begun = Instant::now();
-        while TcpStream::connect(address).is_err() {
-            assert!(begun.elapsed() < HANGING, "the daemon does not listen");
-            sleep(Duration::from_millis(2));
-        }
-        Self { child, log, listening_line: format!("tcp={address}") }
-    }
-
-    /// Like [`Self::start`], without metrics.
-    fn without_metrics(flags: &[&str]) -> Self {
-        Self::start(&[&["--metrics-listen", "none"][..], flags].concat())
-    }
-
-    fn target(&self) -> String {
-        let address = self.listening_line.split("tcp=").nth(1).unwrap().split_whitespace().next();
-        format!("http://{}", address.unwrap())
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    /// Waits for the daemon to exit; returns the exit code.
-    fn wait(&mut self) -> Option<i32> {
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            assert!(begun.elapsed() < HANGING, "the daemon does not exit");
-            sleep(Duration::from_millis(2));
-        }
-    }
+fn start(flags: &[&str]) -> DaemonProcess {
+    DaemonProcess::start(on_a_free_port(flags))
 }
 
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
-
-/// Reads the log up to a line that contains `word`; returns that line.
-fn until(log: &mut impl BufRead, word: &str) -> String {
-    let mut seen = String::new();
-    loop {
-        let start = seen.len();
-        assert!(log.read_line(&mut seen).unwrap() > 0, "no {word} in:\n{seen}");
-        if seen[start..].contains(word) {
-            return seen[start..].to_owned();
-        }
-    }
+fn start_without_metrics(flags: &[&str]) -> DaemonProcess {
+    start(&[&["--metrics-listen", "none"][..], flags].concat())
 }
 
 #[test]
@@ -165,9 +83,9 @@ fn exit_codes_tell_failures_apart() {
 #[test]
 fn drains_on_a_signal_and_exits_0() {
     for first in [Signal::TERM, Signal::INT] {
-        let mut daemon = Daemon::without_metrics(&["--log-format", "json"]);
+        let mut daemon = start_without_metrics(&["--log-format", "json"]);
         daemon.signal(first);
-        let line = until(&mut daemon.log, "drained");
+        let line = daemon.until("drained");
         assert!(line.starts_with('{'), "not JSON: {line}");
         assert_eq!(daemon.wait(), Some(0));
     }
@@ -199,15 +117,15 @@ async fn keep_busy(target: String) {
 fn a_second_signal_exits_at_once() {
     // Without the second signal, the drain would take an hour.
     let mut daemon =
-        Daemon::without_metrics(&["--idle-timeout-ms", "3600000", "--drain-grace-s", "3600"]);
+        start_without_metrics(&["--idle-timeout-ms", "3600000", "--drain-grace-s", "3600"]);
     let runtime = Runtime::new().unwrap();
     runtime.block_on(keep_busy(daemon.target()));
     daemon.signal(Signal::TERM);
-    until(&mut daemon.log, "draining");
-    assert_eq!(daemon.child.try_wait().unwrap(), None, "one signal ended the daemon");
+    daemon.until("draining");
+    assert!(!daemon.has_ended(), "one signal ended the daemon");
     daemon.signal(Signal::INT);
     assert_eq!(daemon.wait(), Some(130));
-    until(&mut daemon.log, "exiting at once");
+    daemon.until("exiting at once");
 }
 
 /// Makes one call of each kind about a program.
@@ -252,7 +170,7 @@ fn http(address: SocketAddr, request: &str) -> String {
 #[test]
 fn metrics_are_served_on_the_configured_address() {
     let address = metrics_address(9464);
-    let daemon = Daemon::start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
+    let daemon = start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
     Runtime::new().unwrap().block_on(call_programs(daemon.target()));
     let text = http(address, "GET /metrics");
     assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
@@ -278,7 +196,7 @@ fn the_listener_for_metrics_tells_whether_the_daemon_is_alive_and_ready() {
     let data_dir = folder.path().to_str().unwrap();
     let flags = ["--idle-timeout-ms", "3600000", "--drain-grace-s", "3600"];
     let flags = [&flags[..], &["--data-dir", data_dir, "--metrics-listen", &metrics]].concat();
-    let mut daemon = Daemon::listening(&flags);
+    let mut daemon = DaemonProcess::listening(on_a_free_port(&flags));
     let is = |request: &str, status: &str, text: &str| {
         let answer = http(address, request);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
@@ -289,14 +207,14 @@ fn the_listener_for_metrics_tells_whether_the_daemon_is_alive_and_ready() {
     is("GET /", "404", "");
     is("POST /metrics", "405", "use GET");
     drop(std::fs::File::options().write(true).open(&pipe).unwrap());
-    until(&mut daemon.log, "ready");
+    daemon.until("ready");
     is("GET /readyz", "200", "ready");
     is("HEAD /readyz", "200", "\r\n\r\n");
     let runtime = Runtime::new().unwrap();
     runtime.block_on(keep_busy(daemon.target()));
     daemon.signal(Signal::TERM);
     // The first line about it is written before the drain begins.
-    until(&mut daemon.log, "grace_ms");
+    daemon.until("grace_ms");
     is("GET /readyz", "503", "draining");
     is("GET /healthz", "200", "alive");
 }
@@ -304,14 +222,15 @@ fn the_listener_for_metrics_tells_whether_the_daemon_is_alive_and_ready() {
 #[test]
 fn silent_connections_to_the_listener_for_metrics_are_few_and_end() {
     let address = metrics_address(9466);
-    let daemon = Daemon::start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
-    let files = format!("/proc/{}/fd", daemon.child.id());
-    let open = || std::fs::read_dir(&files).unwrap().count();
-    let before = open();
+    let daemon = start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
+    let before = daemon.files();
     let mut silent: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
     for socket in &mut silent {
         socket.set_read_timeout(Some(HANGING)).unwrap();
-        assert!(open() < before + 64, "the daemon keeps a descriptor for each of many peers");
+        assert!(
+            daemon.files() < before + 64,
+            "the daemon keeps a descriptor for each of many peers"
+        );
         let mut sink = Vec::new();
         // A reset counts as well.
         let ended = socket.read_to_end(&mut sink).map_err(|error| error.kind());
@@ -328,15 +247,15 @@ fn a_signal_ends_a_daemon_that_still_loads() {
     let pipe = bases.join("00".repeat(32) + ".bases");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let flags = ["--metrics-listen", "none", "--data-dir", folder.path().to_str().unwrap()];
-    let mut daemon = Daemon::listening(&flags);
+    let mut daemon = DaemonProcess::listening(on_a_free_port(&flags));
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait(), Some(0));
 }
 
 #[test]
 fn core_dumps_are_disabled() {
-    let daemon = Daemon::without_metrics(&[]);
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.child.id())).unwrap();
+    let daemon = start_without_metrics(&[]);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.id())).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     let words: Vec<_> = core.split_whitespace().collect();
     assert_eq!(words[4..6], ["0", "0"], "{core}");

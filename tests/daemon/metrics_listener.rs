@@ -14,7 +14,8 @@ use tokio_rustls::rustls::{
 };
 
 use crate::{
-    Daemon, HANGING, audit::wait_until, http, metrics_address, tls_files::CertifiedFiles, until,
+    audit::wait_until, daemon_process::HANGING, http, metrics_address, start,
+    tls_files::CertifiedFiles,
 };
 
 /// Connections that send nothing, or a part of a request.
@@ -35,7 +36,7 @@ fn a_probe_is_answered_while_1000_connections_stall() {
     let files = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files }).unwrap();
     let address = metrics_address(9468);
-    let daemon = Daemon::start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
+    let daemon = start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
     let stalled = stall(address, 1000);
     for path in ["/healthz", "/readyz", "/metrics"] {
         let answer = http(address, &format!("GET {path}"));
@@ -44,21 +45,35 @@ fn a_probe_is_answered_while_1000_connections_stall() {
     drop((stalled, daemon));
 }
 
-/// The answer by HTTPS; an error if the server's certificate is not `trusted`.
-fn https(address: SocketAddr, path: &str, trusted: &str) -> std::io::Result<String> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).unwrap()).unwrap();
+/// The client's side of TLS.
+fn tls_client(roots: RootCertStore) -> ClientConnection {
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let name = "localhost".try_into().unwrap();
-    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap()
+}
+
+/// Connections that send the first message of a TLS handshake and read no answer.
+fn begin_handshakes(address: SocketAddr, connections: usize) -> Vec<TcpStream> {
+    let begin = |_| {
+        let mut socket = TcpStream::connect(address).unwrap();
+        // The server may have closed it already, for a newer connection.
+        let _sent = tls_client(RootCertStore::empty()).write_tls(&mut socket);
+        socket
+    };
+    (0..connections).map(begin).collect()
+}
+
+/// The answer by HTTPS; an error if the server's certificate is not `trusted`.
+fn https(address: SocketAddr, path: &str, trusted: &str) -> std::io::Result<String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).unwrap()).unwrap();
     let socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(HANGING))?;
-    let mut stream = StreamOwned::new(connection, socket);
+    let mut stream = StreamOwned::new(tls_client(roots), socket);
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
@@ -74,9 +89,9 @@ fn metrics_are_served_by_https_with_a_certificate_that_is_read_again() {
     let tls = ["--tls-certificate", certificate.to_str().unwrap()];
     let tls = [&tls[..], &["--tls-key", key.to_str().unwrap(), "--metrics-tls"]].concat();
     let flags = [&["--engine", "cpu", "--metrics-listen", &listen][..], &tls].concat();
-    let mut daemon = Daemon::start(&flags);
+    let mut daemon = start(&flags);
     // They neither complete a handshake nor keep others out.
-    let stalled = stall(address, 100);
+    let stalled = [stall(address, 100), begin_handshakes(address, 200), stall(address, 20)];
     let answer = |path| https(address, path, &first.certificate_pem).unwrap();
     assert!(answer("/healthz").ends_with("alive"));
     assert!(answer("/metrics").contains("capstan_build_info{"));
@@ -90,7 +105,7 @@ fn metrics_are_served_by_https_with_a_certificate_that_is_read_again() {
     fs::copy(&second.files.key, key).unwrap();
     fs::copy(&second.files.certificate, certificate).unwrap();
     daemon.signal(Signal::HUP);
-    until(&mut daemon.log, "read again");
+    daemon.until("read again");
     let is_new = || https(address, "/healthz", &second.certificate_pem).is_ok();
     wait_until("the new certificate is not served", is_new);
     drop(stalled);

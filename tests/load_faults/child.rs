@@ -2,16 +2,16 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpStream},
-    path::Path,
-    process::{Child, Command, Stdio},
-    thread,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
-use crate::emulated;
+use crate::{
+    daemon_process::{DaemonProcess, capstand},
+    emulated,
+};
 
 /// Allowed growth of the resident memory between middle and end: the allocator keeps free blocks,
 /// and the pool of payloads its spare memory.
@@ -26,8 +26,7 @@ const SPARE_THREADS: u64 = 2;
 const SPARE_FILES: u64 = 8;
 
 pub struct ChildDaemon {
-    child: Child,
-    pub target: String,
+    process: DaemonProcess,
     metrics: SocketAddr,
 }
 
@@ -58,23 +57,21 @@ impl ChildDaemon {
         let [_, high, middle, low] = std::process::id().to_be_bytes();
         let metrics = SocketAddr::from((Ipv4Addr::new(127, 64 + high, middle, low), 9470));
         let driver = emulated::driver().map(|path| path.to_str().unwrap().to_owned());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_capstand"));
-        command.env_clear().env("EMU_DEVICES", gpus.to_string());
-        command.args(["--config", "/dev/null", "--listen", "127.0.0.1:0", "--engine", "cuda"]);
-        command.args(["--cuda-driver", driver.as_deref().unwrap_or("none")]);
-        command.args(["--cuda-memory-percent", "10", "--threads", "1"]);
-        command.args(["--metrics-listen", &metrics.to_string()]).args(flags);
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut text = String::new();
-        while !text.lines().next_back().is_some_and(|line| line.contains(" ready ")) {
-            assert!(log.read_line(&mut text).unwrap() > 0, "never ready:\n{text}");
-        }
-        let address = text.split("tcp=").nth(1).unwrap().split_whitespace().next().unwrap();
-        let target = format!("http://{address}");
-        // Drains the log, so that the pipe does not fill up.
-        thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-        Self { child, target, metrics }
+        let own = ["--listen", "127.0.0.1:0", "--engine", "cuda", "--threads", "1"];
+        let driver = ["--cuda-driver", driver.as_deref().unwrap_or("none")];
+        let memory = ["--cuda-memory-percent", "10"];
+        let listen = ["--metrics-listen", &metrics.to_string()];
+        let mut command = capstand(&[&own, &driver[..], &memory, &listen, flags].concat());
+        command.env("EMU_DEVICES", gpus.to_string());
+        Self { process: DaemonProcess::start(command), metrics }
+    }
+
+    pub fn target(&self) -> String {
+        self.process.target()
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.process.address()
     }
 
     /// The processes of its GPUs that run.
@@ -92,7 +89,7 @@ impl ChildDaemon {
             let stat = fs::read_to_string(entry.path().join("stat"));
             let (Some(id), Ok(stat)) = (id, stat) else { continue };
             let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-            if fields[1] == self.child.id().to_string() {
+            if fields[1] == self.process.id().to_string() {
                 found.push((id, fields[0].chars().next().unwrap()));
             }
         }
@@ -116,29 +113,16 @@ impl ChildDaemon {
     }
 
     pub fn resources(&self) -> ChildResources {
-        let folder = format!("/proc/{}", self.child.id());
-        let status = fs::read_to_string(format!("{folder}/status")).unwrap();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        let kib: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
-        let count = |folder: String| fs::read_dir(Path::new(&folder)).unwrap().count() as u64;
+        let tasks = format!("/proc/{}/task", self.process.id());
         ChildResources {
-            resident_bytes: kib << 10,
-            threads: count(format!("{folder}/task")),
-            files: count(format!("{folder}/fd")),
+            resident_bytes: self.process.status_bytes("VmRSS:"),
+            threads: fs::read_dir(tasks).unwrap().count() as u64,
+            files: self.process.files() as u64,
             children: self.children().len() as u64,
         }
     }
 
-    /// Ends it with SIGTERM; it must exit with 0.
-    pub fn stop(mut self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
-    }
-}
-
-impl Drop for ChildDaemon {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
+    pub fn stop(self) {
+        self.process.stop();
     }
 }

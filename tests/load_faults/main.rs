@@ -12,6 +12,8 @@ mod clients;
 #[path = "../../examples/common/mod.rs"]
 #[allow(unused_imports)]
 mod common;
+#[path = "../common/daemon_process.rs"]
+mod daemon_process;
 #[path = "../common/emulated.rs"]
 mod emulated;
 #[path = "../common/idle.rs"]
@@ -137,7 +139,7 @@ impl FaultPlan {
             if self.is_over() {
                 return;
             }
-            let client = Client::builder(&self.daemon.target).connections(2).connect().await;
+            let client = Client::builder(self.daemon.target()).connections(2).connect().await;
             // The last call of an earlier life may still release its bases.
             let number = (seed + 1) * 1_000_000 + life;
             let rng_of_worker = StdRng::seed_from_u64(rng.random());
@@ -161,14 +163,14 @@ impl FaultPlan {
     /// Uploads a vector far below the minimum rate, and reads one as slowly. The daemon ends both.
     async fn be_slow(self: Arc<Self>) {
         while !self.is_over() {
-            let endpoint = Endpoint::from_shared(self.daemon.target.clone()).unwrap();
+            let endpoint = Endpoint::from_shared(self.daemon.target()).unwrap();
             let channel = endpoint.initial_stream_window_size(1).connect().await.unwrap();
             let mut store = StoreClient::new(channel);
             let sent = timeout(HANGING, store.put(dripping(UploadKey::random().unwrap()))).await;
             let refused = sent.expect("a slow upload is not ended").unwrap_err();
             assert!(refused.message().contains("peer_bytes_per_second_min"), "{refused}");
             let client =
-                Client::builder(&self.daemon.target).connections(1).connect().await.unwrap();
+                Client::builder(self.daemon.target()).connections(1).connect().await.unwrap();
             let vector = client.put_vector(&KNOWN.vectors[KNOWN.vectors.len() - 1][..]);
             let vector = vector.await.unwrap();
             let id = Some(get_request::Id::UploadId(vector.id.0.to_vec().into()));
@@ -182,7 +184,7 @@ impl FaultPlan {
 
     /// Connections that send noise, or nothing.
     async fn send_garbage(self: Arc<Self>) {
-        let address: SocketAddr = self.daemon.target["http://".len()..].parse().unwrap();
+        let address: SocketAddr = self.daemon.address();
         let mut rng = StdRng::seed_from_u64(77);
         while !self.is_over() {
             let mut socket = TcpStream::connect(address).await.unwrap();
@@ -247,13 +249,13 @@ fn faults_cost_no_result_and_leave_nothing_behind() {
     Runtime::new().unwrap().block_on(async {
         let mut workers = Vec::new();
         for number in 0..CLIENTS {
-            let client = Client::builder(&daemon.target).connections(1).connect().await.unwrap();
+            let client = Client::builder(daemon.target()).connections(1).connect().await.unwrap();
             let rng = StdRng::seed_from_u64(number);
             let mut worker = Worker::new(&KNOWN, client, rng, number).await;
             worker.unusual_percent = UNUSUAL_PERCENT;
             workers.push(worker);
         }
-        let observer = Client::builder(&daemon.target).connections(1).connect().await.unwrap();
+        let observer = Client::builder(daemon.target()).connections(1).connect().await.unwrap();
         let tally = Arc::new(Tally::default());
         let mut counts = Vec::new();
         let mut middle = None;

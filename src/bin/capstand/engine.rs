@@ -203,6 +203,7 @@ mod cuda {
         let Some(drainer) = loss_handler.drainer.get() else { return };
         if let DeviceFault::Hang(_) = fault {
             // Copies may be under way: no job's memory may be used again, not even for an answer.
+            // So nothing waits for the audit log.
             error!(%fault, "a GPU hangs: exiting, restart the daemon");
             exit_without_handlers(SOFTWARE.into());
         }
@@ -210,6 +211,7 @@ mod cuda {
         drainer.drain(Some(FAULT_DRAIN_GRACE));
         let exit = move || {
             thread::sleep(FAULT_DRAIN_GRACE);
+            telemetry::close_audit_log();
             error!("a GPU is lost: exiting, restart the daemon");
             exit_without_handlers(SOFTWARE.into());
         };

@@ -11,6 +11,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::{
+    sync::{Mutex as AsyncMutex, OwnedMutexGuard},
+    task::spawn_blocking,
+};
 
 use self::data_dir::DataDir;
 pub use self::object::{StoreCharge, StoredBases, unix_time_s};
@@ -30,8 +34,9 @@ pub struct BasesStore {
     /// Each change is one insertion or removal, so a panic leaves a consistent state.
     state: Mutex<BasesIndex>,
     /// A tenant's lock is held while one of its files and the entry in the index change, so that
-    /// they agree for every caller. Tenants do not wait for each other's disk.
-    files: Mutex<HashMap<TenantId, Arc<Mutex<()>>>>,
+    /// they agree for every caller. Tenants do not wait for each other's disk: calls that wait for
+    /// the lock hold no thread.
+    files: Mutex<HashMap<TenantId, Arc<AsyncMutex<()>>>>,
     byte_limit: Arc<Quota>,
     object_limit: Arc<Quota>,
     disk: Option<DataDir>,
@@ -219,20 +224,36 @@ impl BasesStore {
         Ok(StoreCharge { _permits: [of_store, object, tenant.store_bytes.acquire(bytes)?] })
     }
 
-    /// Stores a tenant's bases; if `persist`, writes them to disk first, which blocks. If the
-    /// tenant has them already, returns the stored ones, unless they must still be written to disk.
-    /// `charge` is held as long as the points are in use.
+    /// Stores a tenant's bases; if `persist`, writes them to disk first. If the tenant has them
+    /// already, returns the stored ones, unless they must still be written to disk. `charge` is
+    /// held as long as the points are in use.
     ///
     /// Errors: `NoDataDir`; `Exhausted` if the disk is full; `DiskFailed`.
-    pub fn insert(
+    pub async fn insert(
+        self: &Arc<Self>,
+        tenant: &Arc<Tenant>,
+        bases: StoredBases,
+        charge: StoreCharge,
+        persist: bool,
+    ) -> Result<Arc<StoredBases>> {
+        let files = if persist { Some(self.lock_files(tenant.id).await) } else { None };
+        let (store, tenant) = (self.clone(), tenant.clone());
+        let inserted = spawn_blocking(move || {
+            // Here, because the thread goes on if the caller has gone.
+            let _files = files;
+            store.insert_now(&tenant, bases, charge, persist)
+        });
+        inserted.await.map_err(|_| Error::Internal("storing bases panicked".into()))?
+    }
+
+    /// Blocks; the caller holds the lock of the tenant's files if `persist`.
+    fn insert_now(
         &self,
         tenant: &Tenant,
         bases: StoredBases,
         charge: StoreCharge,
         persist: bool,
     ) -> Result<Arc<StoredBases>> {
-        let files = self.files_of(tenant.id);
-        let _files = persist.then(|| files.lock());
         let held = self.get(tenant.id, bases.id).ok();
         if let Some(held) = held.filter(|held| held.persisted || !persist) {
             if let Some(payload) = bases.payload {
@@ -298,19 +319,29 @@ impl BasesStore {
         all
     }
 
-    /// Removes a tenant's bases, on disk too, which blocks. Running jobs keep the points that they
-    /// use, and other tenants theirs.
+    /// Removes a tenant's bases, on disk too. Running jobs keep the points that they use, and other
+    /// tenants theirs.
     ///
     /// Errors: `NotFound`; `DiskFailed` if the file cannot be removed for good: the caller can try
     /// again.
-    pub fn release(&self, tenant: &Tenant, id: ObjectId) -> Result<()> {
-        let key = BasesKey { id, tenant: tenant.id };
+    pub async fn release(self: &Arc<Self>, tenant: &Arc<Tenant>, id: ObjectId) -> Result<()> {
         // Before the lock, so that calls with wrong ids do not wait for the disk.
-        if !self.state.lock().is_known(key) {
+        if !self.state.lock().is_known(BasesKey { id, tenant: tenant.id }) {
             return Err(Error::NotFound);
         }
-        let files = self.files_of(tenant.id);
-        let _files = self.disk.as_ref().map(|_| files.lock());
+        let files = self.lock_files(tenant.id).await;
+        let (store, tenant) = (self.clone(), tenant.clone());
+        let released = spawn_blocking(move || {
+            // Here, because the thread goes on if the caller has gone.
+            let _files = files;
+            store.release_now(&tenant, id)
+        });
+        released.await.map_err(|_| Error::Internal("release panicked".into()))?
+    }
+
+    /// Blocks; the caller holds the lock of the tenant's files.
+    fn release_now(&self, tenant: &Tenant, id: ObjectId) -> Result<()> {
+        let key = BasesKey { id, tenant: tenant.id };
         let is_on_disk = {
             let state = self.state.lock();
             if !state.is_known(key) {
@@ -338,8 +369,9 @@ impl BasesStore {
         Ok(())
     }
 
-    fn files_of(&self, tenant: TenantId) -> Arc<Mutex<()>> {
-        self.files.lock().entry(tenant).or_default().clone()
+    async fn lock_files(&self, tenant: TenantId) -> OwnedMutexGuard<()> {
+        let files = self.files.lock().entry(tenant).or_default().clone();
+        files.lock_owned().await
     }
 }
 

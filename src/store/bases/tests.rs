@@ -1,6 +1,11 @@
-use std::path::Path;
+use std::{path::Path, sync::LazyLock, time::Duration};
 
 use ark_ec::AffineRepr;
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::yield_now,
+    time::timeout,
+};
 
 use super::*;
 use crate::{
@@ -12,10 +17,13 @@ use crate::{
     tenant::TenantLimits,
 };
 
-fn tenant(number: u32) -> Tenant {
+/// A timeout that only a hang reaches.
+const HANGING: Duration = Duration::from_secs(60);
+
+fn tenant(number: u32) -> Arc<Tenant> {
     let name = if number == 0 { "default".to_owned() } else { format!("t{number}") };
     let name = TenantName::new(&name).unwrap();
-    Tenant::new(TenantId(number), name, &TenantLimits::default())
+    Arc::new(Tenant::new(TenantId(number), name, &TenantLimits::default()))
 }
 
 /// Bases of `n` points, all equal to the generator.
@@ -33,16 +41,35 @@ fn generators(n: usize) -> StoredBases {
 }
 
 /// Opens a store and loads its files.
-fn open(bytes_max: u64, objects_max: u64, folder: &Path) -> BasesStore {
+fn open(bytes_max: u64, objects_max: u64, folder: &Path) -> Arc<BasesStore> {
     let store =
         BasesStore::open(bytes_max, objects_max, Some(folder), &Tenants::default()).unwrap();
     store.load(&Tenants::default(), || false);
-    store
+    store.into()
 }
 
-fn put(store: &BasesStore, n: usize, persist: bool) -> Result<ObjectId> {
-    let charge = store.reserve(&tenant(0), Group::G1, n as u64)?;
-    store.insert(&tenant(0), generators(n), charge, persist).map(|bases| bases.id)
+/// Waits for a call of the store.
+fn wait<T>(call: impl Future<Output = T>) -> T {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+    RUNTIME.block_on(call)
+}
+
+fn put(store: &Arc<BasesStore>, n: usize, persist: bool) -> Result<ObjectId> {
+    put_of(store, &tenant(0), generators(n), persist).map(|bases| bases.id)
+}
+
+fn put_of(
+    store: &Arc<BasesStore>,
+    tenant: &Arc<Tenant>,
+    bases: StoredBases,
+    persist: bool,
+) -> Result<Arc<StoredBases>> {
+    let charge = store.reserve(tenant, Group::G1, bases.points.len() as u64)?;
+    wait(store.insert(tenant, bases, charge, persist))
+}
+
+fn release(store: &Arc<BasesStore>, tenant: &Arc<Tenant>, id: ObjectId) -> Result<()> {
+    wait(store.release(tenant, id))
 }
 
 #[test]
@@ -52,7 +79,7 @@ fn released_bases_keep_their_charge_until_the_last_job_drops_them() {
     for persist in [false, true] {
         let id = put(&store, 3, persist).unwrap();
         let used = store.points(TenantId(0), id, Group::G1, 1, Some(1)).unwrap();
-        store.release(&tenant(0), id).unwrap();
+        release(&store, &tenant(0), id).unwrap();
         assert_eq!(store.budget().used(), OBJECT_BYTES_MIN, "persisted: {persist}");
         drop(used);
         assert_eq!(store.budget().used(), 0, "persisted: {persist}");
@@ -62,7 +89,7 @@ fn released_bases_keep_their_charge_until_the_last_job_drops_them() {
     let store = open(1 << 20, 2, folder.path());
     let loaded = store.list(TenantId(0)).remove(0);
     let used = loaded.points.clone();
-    store.release(&tenant(0), loaded.id).unwrap();
+    release(&store, &tenant(0), loaded.id).unwrap();
     drop(loaded);
     assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
     drop(used);
@@ -71,7 +98,7 @@ fn released_bases_keep_their_charge_until_the_last_job_drops_them() {
 
 #[test]
 fn bases_stored_twice_are_counted_once() {
-    let store = BasesStore::open(1 << 20, 2, None, &Tenants::default()).unwrap();
+    let store = Arc::new(BasesStore::open(1 << 20, 2, None, &Tenants::default()).unwrap());
     assert_eq!(put(&store, 3, false), put(&store, 3, false));
     assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
 }
@@ -86,7 +113,7 @@ fn limits_the_number_of_objects_in_memory_and_on_disk() {
     let full = full.unwrap_err();
     assert!(matches!(full, Error::Exhausted { limit: Limit::Objects, retry_after: Some(_) }));
     assert_eq!(store.budget().used(), 2 * OBJECT_BYTES_MIN, "a refused object is not charged");
-    store.release(&tenant(0), first).unwrap();
+    release(&store, &tenant(0), first).unwrap();
     put(&store, 3, true).expect("releasing an object made room");
     drop(store);
     let store = open(1 << 20, 1, folder.path());
@@ -94,8 +121,8 @@ fn limits_the_number_of_objects_in_memory_and_on_disk() {
     // A file that does not fit can be released.
     let skipped = store.state.lock().unloaded.keys().next().expect("one is skipped").id;
     assert_eq!(store.get(TenantId(0), skipped).err(), Some(Error::NotFound));
-    store.release(&tenant(0), skipped).unwrap();
-    assert_eq!(store.release(&tenant(0), skipped), Err(Error::NotFound));
+    release(&store, &tenant(0), skipped).unwrap();
+    assert_eq!(release(&store, &tenant(0), skipped), Err(Error::NotFound));
     drop(store);
     let store = open(1 << 20, 2, folder.path());
     assert_eq!((store.list(TenantId(0)).len(), store.is_loading()), (1, false), "its file is gone");
@@ -105,17 +132,18 @@ fn limits_the_number_of_objects_in_memory_and_on_disk() {
 fn bases_are_loading_until_their_file_is_checked() {
     let folder = tempfile::tempdir().unwrap();
     let id = put(&open(1 << 20, 2, folder.path()), 3, true).unwrap();
-    let store = BasesStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default()).unwrap();
+    let store = BasesStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default());
+    let store = Arc::new(store.unwrap());
     assert_eq!(store.get(TenantId(0), id).err(), Some(Error::Loading));
     store.load(&Tenants::default(), || true);
     assert!(store.is_loading() && store.get(TenantId(0), id).is_err(), "it was told to stop");
     // What is released or put meanwhile stays so.
-    store.release(&tenant(0), id).unwrap();
+    release(&store, &tenant(0), id).unwrap();
     put(&store, 3, true).unwrap();
     store.load(&Tenants::default(), || false);
     assert_eq!((store.get(TenantId(0), id).is_ok(), store.is_loading()), (true, false));
     assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
-    store.release(&tenant(0), id).unwrap();
+    release(&store, &tenant(0), id).unwrap();
     assert_eq!(store.get(TenantId(0), id).err(), Some(Error::NotFound));
 }
 
@@ -134,12 +162,42 @@ fn files_agree_with_the_store_when_calls_cross() {
                 scope.spawn(move || put(store, 3, persist).expect("there is room"));
             }
             for _ in 0..2 {
-                scope.spawn(|| _ = store.release(&tenant(0), id));
+                scope.spawn(|| _ = release(&store, &tenant(0), id));
             }
         });
         let is_persisted = store.get(TenantId(0), id).is_ok_and(|bases| bases.persisted);
         assert_eq!(file.exists(), is_persisted, "round {round}");
     }
+}
+
+/// The disk may be slow, and the threads for blocking work are few.
+#[test]
+fn calls_that_wait_for_the_files_of_a_tenant_keep_no_other_tenant_from_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(1 << 20, 9, folder.path());
+    let (busy, other) = (tenant(1), tenant(2));
+    let put = |tenant, n| put_of(&store, tenant, generators(n), true).unwrap().id;
+    let (held, released) = ([1, 2, 3, 4].map(|n| put(&busy, n)), put(&other, 1));
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        // As if a call of this tenant waited for the disk.
+        let files = store.lock_files(busy.id).await;
+        let waiting = held.map(|id| {
+            let (store, busy) = (store.clone(), busy.clone());
+            tokio::spawn(async move { store.release(&busy, id).await })
+        });
+        yield_now().await;
+        let call = timeout(HANGING, store.release(&other, released));
+        assert_eq!(call.await, Ok(Ok(())), "another tenant waits");
+        let charge = store.reserve(&other, Group::G1, 1).unwrap();
+        let call = timeout(HANGING, store.insert(&other, generators(1), charge, true));
+        assert!(call.await.is_ok_and(|stored| stored.is_ok()), "another tenant waits");
+        drop(files);
+        for call in waiting {
+            assert_eq!(call.await.unwrap(), Ok(()));
+        }
+    });
+    assert!(store.list(busy.id).is_empty());
 }
 
 #[test]
@@ -172,23 +230,22 @@ fn only_one_daemon_can_open_a_data_directory() {
 
 #[test]
 fn tenants_share_equal_points_and_nothing_else() {
-    let store = BasesStore::open(1 << 20, 4, None, &Tenants::default()).unwrap();
+    let store = Arc::new(BasesStore::open(1 << 20, 4, None, &Tenants::default()).unwrap());
     let (one, two) = (tenant(1), tenant(2));
-    let put = |tenant: &Tenant, label: &str| {
-        let charge = store.reserve(tenant, Group::G1, 3).unwrap();
+    let put = |tenant, label: &str| {
         let bases = StoredBases { label: label.into(), ..generators(3) };
-        store.insert(tenant, bases, charge, false).unwrap()
+        put_of(&store, tenant, bases, false).unwrap()
     };
     let first = put(&one, "one");
     assert_eq!(store.get(two.id, first.id).err(), Some(Error::NotFound));
-    assert_eq!(store.release(&two, first.id), Err(Error::NotFound));
+    assert_eq!(release(&store, &two, first.id), Err(Error::NotFound));
     let second = put(&two, "two");
     let address = |bases: &StoredBases| bases.points.as_bytes().as_ptr();
     assert_eq!(address(&first), address(&second), "the memory is shared");
     assert_eq!((&*first.label, &*second.label), ("one", "two"));
     let used = |tenant: &Tenant| tenant.store_bytes.used();
     assert_eq!((used(&one), used(&two)), (OBJECT_BYTES_MIN, OBJECT_BYTES_MIN));
-    store.release(&one, first.id).unwrap();
+    release(&store, &one, first.id).unwrap();
     drop(first);
     assert_eq!((used(&one), used(&two)), (0, OBJECT_BYTES_MIN), "each returns its own charge");
     assert!(store.get(two.id, second.id).is_ok() && store.list(one.id).is_empty());
@@ -200,22 +257,19 @@ fn a_tenant_has_its_own_limit_and_its_own_files() {
     let open = || {
         let store = BasesStore::open(1 << 20, 9, Some(folder.path()), &tenants).unwrap();
         store.load(&tenants, || false);
-        store
+        Arc::new(store)
     };
     let limits = TenantLimits { store_bytes_max: OBJECT_BYTES_MIN, ..TenantLimits::default() };
-    let limited = Tenant::new(TenantId(7), TenantName::new("a").unwrap(), &limits);
+    let limited = Arc::new(Tenant::new(TenantId(7), TenantName::new("a").unwrap(), &limits));
     let other = tenants.find(Some("b"), "").unwrap();
     let store = open();
-    let put = |tenant: &Tenant| {
-        let charge = store.reserve(tenant, Group::G1, 3)?;
-        store.insert(tenant, generators(3), charge, true).map(|bases| bases.id)
-    };
+    let put = |tenant| put_of(&store, tenant, generators(3), true).map(|bases| bases.id);
     let id = put(&limited).unwrap();
     let full = put(&limited).unwrap_err();
     let expected = Limit::Tenant(TenantLimit::StoreBytes);
     assert!(matches!(full, Error::Exhausted { limit, .. } if limit == expected), "{full}");
     put(&other).unwrap();
-    store.release(&limited, id).unwrap();
+    release(&store, &limited, id).unwrap();
     drop(store);
     let store = open();
     assert!(store.get(other.id, id).is_ok(), "the file of another tenant is kept");
@@ -229,9 +283,8 @@ fn folders_of_tenants_are_not_taken_for_files() {
     for name in ["a.part", "a.bases"] {
         let tenant = tenants.find(Some(name), "").unwrap();
         let open = || BasesStore::open(1 << 20, 9, Some(folder.path()), &tenants).unwrap();
-        let store = open();
-        let charge = store.reserve(&tenant, Group::G1, 3).unwrap();
-        let id = store.insert(&tenant, generators(3), charge, true).unwrap().id;
+        let store = Arc::new(open());
+        let id = put_of(&store, &tenant, generators(3), true).unwrap().id;
         drop(store);
         let store = open();
         store.load(&tenants, || false);

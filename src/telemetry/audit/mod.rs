@@ -116,6 +116,14 @@ pub fn reopen_audit_log() {
     }
 }
 
+/// Writes the queued lines of the audit log, for an exit that drops no [`AuditLogGuard`]. Waits for
+/// a slow file for five seconds at most. Later lines are lost.
+pub fn close_audit_log() {
+    if let Some(log) = AUDIT_LOG.get() {
+        log.stop();
+    }
+}
+
 /// Whether the process has an audit log.
 pub(crate) fn is_audited() -> bool {
     AUDIT_LOG.get().is_some()

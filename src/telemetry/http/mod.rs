@@ -2,6 +2,7 @@
 //! trusted: connections, their time and their headers are limited.
 
 mod connections;
+mod handshake_turns;
 
 use std::{convert::Infallible, io, sync::Arc, thread, time::Duration};
 
@@ -25,7 +26,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use self::connections::OpenConnections;
+use self::{connections::OpenConnections, handshake_turns::HandshakeTurns};
 use super::LogThrottle;
 
 /// Time for a TLS handshake, and again to receive the head of a request.
@@ -36,6 +37,10 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// Connections that wait to be accepted. A flood fills the 128 of the standard library, and then a
+/// probe is delayed by a second.
+const BACKLOG: i32 = 1024;
 
 /// Pause after a failed accept (no file descriptors, for example): the loop must not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -70,6 +75,7 @@ pub(super) struct Endpoints {
 /// Serves from a thread.
 pub(super) fn start(listener: std::net::TcpListener, endpoints: Endpoints) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    rustix::net::listen(&listener, BACKLOG)?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let run = move || {
         runtime.block_on(async {
@@ -89,6 +95,7 @@ async fn serve(listener: TcpListener, endpoints: Endpoints) {
         tokio::spawn(watch_certificate(tls));
     }
     let mut connections = OpenConnections::default();
+    let turns = Arc::new(HandshakeTurns::default());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -96,10 +103,11 @@ async fn serve(listener: TcpListener, endpoints: Endpoints) {
         };
         match accepted {
             Ok((socket, address)) => {
-                let endpoints = endpoints.clone();
+                let (endpoints, turns) = (endpoints.clone(), turns.clone());
                 connections.add(address.ip(), async move {
                     // A peer that is too slow or sends no HTTP is disconnected.
-                    let _ended = timeout(CONNECTION_TIMEOUT, serve_one(socket, endpoints)).await;
+                    let _ended =
+                        timeout(CONNECTION_TIMEOUT, serve_one(socket, endpoints, &turns)).await;
                 });
             }
             Err(error) => {
@@ -133,11 +141,11 @@ async fn watch_certificate(tls: Arc<dyn MetricsTls>) {
 }
 
 /// Completes the TLS handshake, if there is one, and answers one request.
-async fn serve_one(socket: TcpStream, endpoints: Endpoints) {
+async fn serve_one(socket: TcpStream, endpoints: Endpoints, turns: &HandshakeTurns) {
     let Some(tls) = &endpoints.tls else {
         return answer_one(socket, &endpoints).await;
     };
-    let handshake = tls.acceptor().accept(socket);
+    let handshake = turns.complete(tls.acceptor().accept(socket));
     match timeout(HEAD_TIMEOUT, handshake).await {
         Ok(Ok(socket)) => answer_one(socket, &endpoints).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake for metrics failed"),
