@@ -1,4 +1,5 @@
-//! Compares Capstan with c-kzg: commits to Ethereum blobs on a server, and again with c-kzg.
+//! Compares Capstan with c-kzg on Ethereum blobs: commitments, proofs (EIP-4844), and cells with
+//! their proofs (EIP-7594).
 //!
 //! `cargo run --release --example kzg`
 //!
@@ -13,20 +14,25 @@ use std::{
 };
 
 use ark_ec::CurveGroup;
-use ark_ff::{BigInteger, PrimeField};
+use ark_ff::{BigInteger, FftField, Field, PrimeField};
+use c_kzg::Blob;
 use capstan::{
-    client::{Client, Fr, G1Affine, MsmOptions, PutOptions},
+    client::{Client, Fr, G1Affine, MsmOptions, NttOptions, Order, PutOptions},
     curve::points,
     formats::{
         PointSet,
         kzg::{self, SetupList},
     },
+    kzg::{KzgKey, KzgProver},
 };
 
 /// Ethereum's file: 4096 points of G1 in two bases, 65 of G2.
 const SETUP: &str = include_str!("../tests/data/trusted_setup_4096.json");
 const BLOBS: usize = 16;
 const BLOB_LENGTH: usize = 4096;
+/// The elements of a blob's extension, and of one of its cells.
+const EXTENDED_LENGTH: usize = 8192;
+const CELL_LENGTH: usize = 64;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -56,6 +62,16 @@ async fn main() -> Outcome<()> {
     let commitments: Vec<_> = sums.points.iter().map(|sum| sum.into_affine()).collect();
     same_as_c_kzg(&blobs, &commitments)?;
     println!("comparison:  all commitments are equal");
+
+    let key =
+        KzgKey::register(&client, &points::decode(monomial.encoding, &monomial.data)?).await?;
+    let blob = &blobs[..BLOB_LENGTH];
+    let coefficients = coefficients(&client, blob).await?;
+    let prover = KzgProver::new(&client, &key);
+    same_proof(&prover, blob, &coefficients, commitments[0]).await?;
+    println!("comparison:  the blob's proof is equal");
+    same_cells(&client, &prover, blob, &coefficients).await?;
+    println!("comparison:  all cells and their proofs are equal");
     server.stop();
     Ok(())
 }
@@ -81,11 +97,7 @@ fn same_as_c_kzg(blobs: &[Fr], commitments: &[G1Affine]) -> Outcome<()> {
     let start = Instant::now();
     let theirs: Vec<_> = blobs
         .chunks(BLOB_LENGTH)
-        .map(|blob| {
-            let bytes: Vec<u8> =
-                blob.iter().flat_map(|value| value.into_bigint().to_bytes_be()).collect();
-            settings.blob_to_kzg_commitment(&c_kzg::Blob::from_bytes(&bytes)?)
-        })
+        .map(|blob| settings.blob_to_kzg_commitment(&Blob::from_bytes(&big_endian(blob))?))
         .collect::<Result<_, _>>()?;
     println!("c-kzg:       {BLOBS} commitments in {}", text(start.elapsed()));
     let ours = points::encode(points::PointEncoding::Compressed, commitments);
@@ -97,6 +109,84 @@ fn same_as_c_kzg(blobs: &[Fr], commitments: &[G1Affine]) -> Outcome<()> {
         return Err("c-kzg returned another number of commitments".into());
     }
     Ok(())
+}
+
+/// The coefficients of a blob's polynomial. A blob has its evaluations, in bit-reversed order.
+async fn coefficients(client: &Client, blob: &[Fr]) -> Outcome<Vec<Fr>> {
+    let mut values = blob.to_vec();
+    let options = NttOptions { input_order: Order::BitReversed, ..NttOptions::inverse() };
+    client.ntt(&mut values, options).await?;
+    Ok(values)
+}
+
+/// Opens a blob at the point that EIP-4844 hashes from it.
+async fn same_proof(
+    prover: &KzgProver<'_>,
+    blob: &[Fr],
+    coefficients: &Vec<Fr>,
+    commitment: G1Affine,
+) -> Outcome<()> {
+    let blob = big_endian(blob);
+    let commitment = compressed(commitment);
+    let mut hashed = b"FSBLOBVERIFY_V1_".to_vec();
+    hashed.extend((BLOB_LENGTH as u128).to_be_bytes());
+    hashed.extend(blob.iter().chain(&commitment));
+    let challenge = ring::digest::digest(&ring::digest::SHA256, &hashed);
+    let challenge = Fr::from_be_bytes_mod_order(challenge.as_ref());
+
+    let ours = prover.open(coefficients, challenge).await?;
+    let commitment = c_kzg::Bytes48::from_bytes(&commitment)?;
+    let settings = c_kzg::ethereum_kzg_settings(0);
+    let theirs = settings.compute_blob_kzg_proof(&Blob::from_bytes(&blob)?, &commitment)?;
+    match compressed(ours.proof) == theirs.to_bytes().as_slice() {
+        true => Ok(()),
+        false => Err("the proof of the blob differs from c-kzg's".into()),
+    }
+}
+
+/// Extends a blob to twice its length, and opens each cell of the extension at its 64 points. Each
+/// proof is a call; c-kzg computes all proofs of a blob together, which takes less time (FK20).
+async fn same_cells(
+    client: &Client,
+    prover: &KzgProver<'_>,
+    blob: &[Fr],
+    coefficients: &[Fr],
+) -> Outcome<()> {
+    let mut extended = coefficients.to_vec();
+    extended.resize(EXTENDED_LENGTH, Fr::from(0));
+    let options = NttOptions { output_order: Order::BitReversed, ..NttOptions::default() };
+    client.ntt(&mut extended, options).await?;
+
+    let root = Fr::get_root_of_unity(EXTENDED_LENGTH as u64).ok_or("no root of unity")?;
+    let shift = usize::BITS - EXTENDED_LENGTH.ilog2();
+    let point = |index: usize| root.pow([(index.reverse_bits() >> shift) as u64]);
+    let kept = client.put_vector(coefficients).await?;
+    let start = Instant::now();
+    let settings = c_kzg::ethereum_kzg_settings(0);
+    let blob = Blob::from_bytes(&big_endian(blob))?;
+    let (cells, proofs) = settings.compute_cells_and_kzg_proofs(&blob)?;
+    println!("c-kzg:       {} proofs of cells in {}", proofs.len(), text(start.elapsed()));
+    let start = Instant::now();
+    for (cell, theirs) in cells.iter().zip(proofs.iter()).enumerate() {
+        let range = cell * CELL_LENGTH..(cell + 1) * CELL_LENGTH;
+        let points: Vec<_> = range.clone().map(point).collect();
+        let proof = prover.open_batch([&kept], &points, Fr::from(1)).await?;
+        let is_equal = big_endian(&extended[range]) == theirs.0.to_bytes()
+            && compressed(proof) == theirs.1.to_bytes().as_slice();
+        if !is_equal {
+            return Err(format!("cell {cell} or its proof differs from c-kzg's").into());
+        }
+    }
+    println!("capstan:     {} proofs of cells in {}", proofs.len(), text(start.elapsed()));
+    Ok(client.release_vector(kept.id).await?)
+}
+
+fn big_endian(elements: &[Fr]) -> Vec<u8> {
+    elements.iter().flat_map(|value| value.into_bigint().to_bytes_be()).collect()
+}
+
+fn compressed(point: G1Affine) -> Vec<u8> {
+    points::encode(points::PointEncoding::Compressed, &[point])
 }
 
 fn text(time: Duration) -> String {
