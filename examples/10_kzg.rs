@@ -9,7 +9,7 @@ use capstan::{
     client::{Client, Fr, G1Affine, G2Affine},
     curve::points,
     formats::kzg,
-    kzg::{KzgKey, KzgProver, KzgVerifier, Polynomial},
+    kzg::{KzgKey, KzgPolynomial, KzgProver, KzgVerifier},
 };
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -42,7 +42,7 @@ async fn main() -> Outcome<()> {
     // for the calls that follow.
     let g = common::scalars(1000);
     let kept = [client.put_vector(&f).await?, client.put_vector(&g).await?];
-    let polynomials = || kept.iter().map(Polynomial::from);
+    let polynomials = || kept.iter().map(KzgPolynomial::from);
     let at = [1, 2, 3].map(Fr::from);
     let commitments = prover.commit(polynomials()).await?;
     let values = prover.evaluate(polynomials(), &at).await?;

@@ -205,9 +205,10 @@ pub trait MsmRun: Send {
         Ok(true)
     }
 
-    /// Works on what is left, if all scalars have been passed. If `control` yields, for about a
-    /// millisecond, so that the caller can let other jobs run, and the answer is true once
-    /// [`MsmRun::finish`] need not wait for a device. Otherwise, launches all work and answers true.
+    /// Works on what is left, if all scalars have been passed. If `control` yields, this takes
+    /// about a millisecond, so that the caller can let other jobs run, and the answer is true once
+    /// [`MsmRun::finish`] need not wait for a device. Otherwise all work is launched, and the
+    /// answer is true.
     ///
     /// Errors: those of `absorb`.
     fn is_almost_done(&mut self, _control: &JobControl) -> Result<bool> {

@@ -34,7 +34,7 @@ mod verifier;
 
 pub use self::{
     key::KzgKey,
-    polynomial::Polynomial,
+    polynomial::KzgPolynomial,
     prover::{KzgOpening, KzgProver},
     verifier::KzgVerifier,
 };

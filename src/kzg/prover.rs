@@ -3,7 +3,7 @@
 use ark_ec::CurveGroup;
 use ark_ff::Field;
 
-use super::{KzgKey, Polynomial};
+use super::{KzgKey, KzgPolynomial};
 use crate::{
     client::{
         Client, ClientError, Fr, G1Affine, PointsValue, ProgramBuilder, ProgramRun, Result,
@@ -49,7 +49,7 @@ impl<'a> KzgProver<'a> {
     }
 
     /// Commits to each of 1 to 256 polynomials, which may have different lengths.
-    pub async fn commit<'p, P: Into<Polynomial<'p>>>(
+    pub async fn commit<'p, P: Into<KzgPolynomial<'p>>>(
         &self,
         polynomials: impl IntoIterator<Item = P>,
     ) -> Result<Vec<G1Affine>> {
@@ -63,7 +63,7 @@ impl<'a> KzgProver<'a> {
     /// Opens a polynomial at a point.
     pub async fn open<'p>(
         &self,
-        polynomial: impl Into<Polynomial<'p>>,
+        polynomial: impl Into<KzgPolynomial<'p>>,
         point: Fr,
     ) -> Result<KzgOpening> {
         let mut call = self.call([polynomial])?;
@@ -75,7 +75,7 @@ impl<'a> KzgProver<'a> {
     /// Commits to a polynomial and opens it at a point: its coefficients are sent once.
     pub async fn commit_and_open<'p>(
         &self,
-        polynomial: impl Into<Polynomial<'p>>,
+        polynomial: impl Into<KzgPolynomial<'p>>,
         point: Fr,
     ) -> Result<(G1Affine, KzgOpening)> {
         let mut call = self.call([polynomial])?;
@@ -89,7 +89,7 @@ impl<'a> KzgProver<'a> {
     /// the next one.
     ///
     /// Errors: `InvalidProgram` if there are more than about a thousand values.
-    pub async fn evaluate<'p, P: Into<Polynomial<'p>>>(
+    pub async fn evaluate<'p, P: Into<KzgPolynomial<'p>>>(
         &self,
         polynomials: impl IntoIterator<Item = P>,
         points: &[Fr],
@@ -118,7 +118,7 @@ impl<'a> KzgProver<'a> {
     /// challenge has no effect. Polynomials that the server keeps are sent once for both calls.
     ///
     /// Errors: `InvalidInput` if there are no points, or two equal ones.
-    pub async fn open_batch<'p, P: Into<Polynomial<'p>>>(
+    pub async fn open_batch<'p, P: Into<KzgPolynomial<'p>>>(
         &self,
         polynomials: impl IntoIterator<Item = P>,
         points: &[Fr],
@@ -137,11 +137,11 @@ impl<'a> KzgProver<'a> {
     }
 
     /// Begins a call whose inputs are these polynomials.
-    fn call<'p, P: Into<Polynomial<'p>>>(
+    fn call<'p, P: Into<KzgPolynomial<'p>>>(
         &self,
         polynomials: impl IntoIterator<Item = P>,
     ) -> Result<KzgCall<'p>> {
-        let polynomials: Vec<Polynomial<'p>> = polynomials.into_iter().map(Into::into).collect();
+        let polynomials: Vec<KzgPolynomial<'p>> = polynomials.into_iter().map(Into::into).collect();
         let (count, length_max) = (polynomials.len() as u64, self.key.coefficients_max());
         if count == 0 {
             return Err(ClientError::input("polynomials", FieldProblem::Missing));
@@ -165,7 +165,7 @@ impl<'a> KzgProver<'a> {
 struct KzgCall<'p> {
     program: ProgramBuilder,
     inputs: Vec<VectorValue>,
-    polynomials: Vec<Polynomial<'p>>,
+    polynomials: Vec<KzgPolynomial<'p>>,
 }
 
 impl KzgCall<'_> {

@@ -4,7 +4,7 @@ use ark_ec::{AffineRepr, CurveGroup};
 use ark_std::UniformRand;
 use capstan::{
     client::{Fr, G1Affine, RunOptions, Verification},
-    kzg::{KzgOpening, KzgProver, Polynomial},
+    kzg::{KzgOpening, KzgPolynomial, KzgProver},
 };
 
 use crate::{KzgFixture, LENGTH, POINTS, evaluate};
@@ -75,7 +75,7 @@ async fn polynomials_on_the_server_are_opened() {
         fixture.client.put_vector(&g).await.unwrap(),
     ];
     let prover = KzgProver::new(&fixture.client, &fixture.key);
-    let polynomials = || kept.iter().map(Polynomial::from);
+    let polynomials = || kept.iter().map(KzgPolynomial::from);
     let commitments = prover.commit(polynomials()).await.unwrap();
     assert_eq!(commitments, [fixture.commitment(&f), fixture.commitment(&g)]);
     let values = prover.evaluate(polynomials(), &[z]).await.unwrap();

@@ -39,7 +39,7 @@ pub struct LongWait {
 impl LongWait {
     /// Waits for `end` for `YIELD_INTERVAL` at most. Returns whether it is reached.
     ///
-    /// Errors: `DeviceFault::Hang` if the job has waited for longer than `timeout`, in all calls, and the device
+    /// Errors: `Hang` if the job has waited for longer than `timeout`, in all calls, and the device
     /// does not go on.
     pub fn wait(&mut self, end: Option<Event>, timeout: Duration) -> Result<bool, DeviceFault> {
         let since = *self.since.get_or_insert_with(Instant::now);
