@@ -207,8 +207,8 @@ pub trait MsmRun: Send {
 
     /// Works on what is left, if all scalars have been passed. If `control` yields, this takes
     /// about a millisecond, so that the caller can let other jobs run, and the answer is true once
-    /// [`MsmRun::finish`] need not wait for a device. Otherwise all work is launched, and the
-    /// answer is true.
+    /// [`MsmRun::finish`] need not wait for a device. Otherwise the answer is true: the
+    /// run has launched all work and, if that is long, waited for it.
     ///
     /// Errors: those of `absorb`.
     fn is_almost_done(&mut self, _control: &JobControl) -> Result<bool> {

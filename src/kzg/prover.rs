@@ -88,12 +88,14 @@ impl<'a> KzgProver<'a> {
     /// Evaluates each polynomial at each point: the values of the first polynomial, then those of
     /// the next one.
     ///
-    /// Errors: `InvalidProgram` if there are more than about a thousand values.
+    /// Errors: `InvalidInput` if there are no points, or two equal ones; `InvalidProgram` if there
+    /// are more than about a thousand values.
     pub async fn evaluate<'p, P: Into<KzgPolynomial<'p>>>(
         &self,
         polynomials: impl IntoIterator<Item = P>,
         points: &[Fr],
     ) -> Result<Vec<Vec<Fr>>> {
+        check_points(points)?;
         let mut call = self.call(polynomials)?;
         let mut values = Vec::new();
         for input in call.inputs.clone() {

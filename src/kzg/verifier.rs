@@ -55,8 +55,8 @@ impl KzgVerifier {
     /// its values in the order of the points. `challenge` is that of
     /// [`KzgProver::open_batch`](super::KzgProver::open_batch).
     ///
-    /// Errors: `InvalidInput` if there are too many points, none, or two equal ones, or if the
-    /// numbers of values do not match.
+    /// Errors: `InvalidInput` if there are no commitments or no points, too many points, or two
+    /// equal ones, or if the numbers of values do not match.
     pub fn verify_batch(
         &self,
         commitments: &[G1Affine],
@@ -66,6 +66,9 @@ impl KzgVerifier {
         proof: G1Affine,
     ) -> Result<bool> {
         check_points(points)?;
+        if commitments.is_empty() {
+            return Err(ClientError::input("commitments", FieldProblem::Missing));
+        }
         let max = self.points_max() as u64;
         if points.len() as u64 > max {
             let problem = FieldProblem::TooLong { max, got: points.len() as u64 };

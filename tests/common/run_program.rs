@@ -11,6 +11,12 @@ use capstan::{
     verify::Verification,
 };
 
+/// A report, and the number of calls after which the job could let others run.
+pub struct CountedRun {
+    pub report: RunReport,
+    pub pauses: usize,
+}
+
 pub fn run_program(
     executor: &dyn Executor,
     program: Arc<OperationProgram>,
@@ -18,7 +24,7 @@ pub fn run_program(
     operands: &RunOperands<'_>,
     verify: Verification,
     control: &JobControl,
-) -> Result<RunReport> {
+) -> Result<CountedRun> {
     let spec = |input: &EncodedScalars<'_>| {
         let &EncodedScalars { encoding, count, .. } = input;
         InputSpec { encoding, count: count as u64 }
@@ -26,9 +32,11 @@ pub fn run_program(
     let inputs: Vec<_> = operands.inputs.iter().map(spec).collect();
     let mut run = start_run(executor, program, &inputs, &outputs, verify)?;
     run.begin(operands.bases)?;
+    let mut pauses = 0;
     loop {
         if let Some(report) = run.step(operands, control)? {
-            return Ok(report);
+            return Ok(CountedRun { report, pauses });
         }
+        pauses += 1;
     }
 }

@@ -23,7 +23,7 @@ mod ntt_faults;
 mod observability;
 mod pinned;
 mod points;
-mod program_yields;
+
 mod regions;
 mod rig;
 mod ring;
@@ -38,3 +38,4 @@ mod vec_sink;
 #[path = "../rig/mod.rs"]
 mod wire;
 mod workers;
+mod yielding;

@@ -1,4 +1,4 @@
-//! Wrong arguments, which nothing is sent for.
+//! Wrong arguments are refused before anything is sent.
 
 use capstan::{
     client::{Fr, G1Affine, G2Affine, Result},
@@ -25,6 +25,7 @@ async fn wrong_arguments_of_the_prover_are_named() {
     assert_eq!(refused, "polynomial: too long: at most 40, got 41");
     let refused = message(prover.open_batch([&short], &[], Fr::from(1)).await);
     assert_eq!(refused, "points: is required");
+    assert_eq!(message(prover.evaluate([&short], &[]).await), "points: is required");
     let equal = [Fr::from(3), Fr::from(4), Fr::from(3)];
     let refused = message(prover.open_batch([&short], &equal, Fr::from(1)).await);
     assert_eq!(refused, "points: repeats an earlier element");
@@ -39,6 +40,7 @@ async fn wrong_arguments_of_the_verifier_are_named() {
         message(fixture.verifier.verify_batch(&commitments, points, values, one, point))
     };
     assert_eq!(verify(1, &[], &[vec![]]), "points: is required");
+    assert_eq!(verify(0, &[one], &[]), "commitments: is required");
     assert_eq!(verify(1, &[one, one], &[vec![one; 2]]), "points: repeats an earlier element");
     assert_eq!(verify(2, &[one], &[vec![one]]), "values: wrong length: expected 2, got 1");
     assert_eq!(verify(1, &[one], &[vec![]]), "values: wrong length: expected 1, got 0");

@@ -122,7 +122,7 @@ impl Served {
     }
 }
 
-/// What workers call their devices, so that a report tells what the last request said.
+/// The device name in reports: it tells whether the last request said that the run yields.
 fn device_name(yields: bool) -> &'static str {
     if yields { "yielding" } else { "hurrying" }
 }

@@ -23,7 +23,7 @@ use capstan::{
     verify::Verification,
 };
 
-use crate::run_program::run_program;
+use crate::run_program::{CountedRun, run_program};
 
 pub type Rows = Vec<Vec<Fr>>;
 
@@ -89,6 +89,8 @@ pub enum OutputValue {
 
 #[derive(Debug)]
 pub struct Answer {
+    /// How often the run let other jobs run.
+    pub pauses: usize,
     pub outputs: Vec<OutputValue>,
     pub report: RunReport,
 }
@@ -147,13 +149,14 @@ impl Call {
             },
         };
         let outputs = self.outputs.iter().zip(&types).map(spec).collect();
-        let report = run_program(executor, program, outputs, &operands, verify, control)?;
+        let run = run_program(executor, program, outputs, &operands, verify, control)?;
+        let CountedRun { report, pauses } = run;
         let values = sinks.into_iter().enumerate().zip(&report.points);
         let outputs = values.map(|((number, sink), points)| match points {
             Some(points) => OutputValue::Points(points.clone()),
             None => OutputValue::Rows(sink.rows(number)),
         });
-        Ok(Answer { outputs: outputs.collect(), report })
+        Ok(Answer { pauses, outputs: outputs.collect(), report })
     }
 
     /// The outputs of a run, which are the same on every executor and with every check.

@@ -9,6 +9,7 @@ mod allocator;
 mod faulty_engine;
 mod programs;
 #[path = "../common/run_program.rs"]
+#[allow(dead_code)] // only the outcome is read here
 mod run_program;
 mod sent_chunks;
 

@@ -203,7 +203,7 @@ mod cuda {
         let Some(drainer) = loss_handler.drainer.get() else { return };
         if let DeviceFault::Hang(_) = fault {
             // Copies may be under way: no job's memory may be used again, not even for an answer.
-            // So nothing waits for the audit log.
+            // So the audit log is not written to its end.
             error!(%fault, "a GPU hangs: exiting, restart the daemon");
             exit_without_handlers(SOFTWARE.into());
         }
@@ -216,6 +216,7 @@ mod cuda {
             exit_without_handlers(SOFTWARE.into());
         };
         if thread::Builder::new().name("capstan-end".into()).spawn(exit).is_err() {
+            telemetry::close_audit_log();
             exit_without_handlers(SOFTWARE.into());
         }
     }

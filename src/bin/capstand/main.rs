@@ -253,7 +253,7 @@ async fn handle_signals(mut signals: StopSignals, drainer: Drainer) {
     drainer.drain(None);
     let signal = signals.next().await;
     warn!(signal, "exiting at once");
-    // Blocks this thread of the runtime, which does nothing else any more.
+    // This may block a thread of the runtime, which is harmless: the process exits next.
     telemetry::close_audit_log();
     std::process::exit(INTERRUPTED);
 }

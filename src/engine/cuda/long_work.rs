@@ -1,43 +1,90 @@
-//! Long work of jobs that yield: one piece at a time on a device, so that a short job of another
-//! tenant waits for one piece at most.
+//! Long pieces of work on one device. Of the jobs that yield, one piece at a time is launched, and
+//! only if none is pending, so that a short job of another tenant waits for one piece at most.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
 
 use crate::device::{DeviceFault, Event};
 
-/// A job that yields waits for the device for this long before others may run.
-const YIELD_INTERVAL: Duration = Duration::from_millis(1);
+/// A job waits for the device for this long before it checks whether it is cancelled, or lets
+/// others run.
+const WAIT_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The end of the last long piece of work on one device, of any job.
+/// The long pieces on one device, of all jobs.
+#[derive(Clone, Default)]
+pub struct LongWork(Arc<Mutex<LongWorkState>>);
+
 #[derive(Default)]
-pub struct LongWork(Mutex<Option<Event>>);
+struct LongWorkState {
+    is_launching: bool,
+    /// The ends of pieces, some of which may be reached.
+    ends: Vec<Event>,
+}
+
+/// The right of a job that yields to launch a piece. No other such job launches one meanwhile.
+pub struct LongPiece(LongWork);
 
 impl LongWork {
     /// Notes the end of a piece that has just been launched.
     pub fn record(&self, end: Event) {
-        *self.0.lock() = Some(end);
+        let mut state = self.0.lock();
+        state.ends.retain(|end| !end.is_reached().unwrap_or(false));
+        state.ends.push(end);
     }
 
-    pub fn last_end(&self) -> Option<Event> {
-        self.0.lock().clone()
+    /// The end of a piece that is pending.
+    pub fn pending_end(&self) -> Result<Option<Event>, DeviceFault> {
+        for end in &self.0.lock().ends {
+            if !end.is_reached()? {
+                return Ok(Some(end.clone()));
+            }
+        }
+        Ok(None)
     }
 
-    /// Whether the last piece has not ended.
-    pub fn is_pending(&self) -> Result<bool, DeviceFault> {
-        self.last_end().map_or(Ok(false), |end| Ok(!end.is_reached()?))
+    /// Begins a piece of a job that yields. `None` while another one is pending or being launched.
+    pub fn begin(&self) -> Result<Option<LongPiece>, DeviceFault> {
+        let mut state = self.0.lock();
+        for end in &state.ends {
+            if !end.is_reached()? {
+                return Ok(None);
+            }
+        }
+        if state.is_launching {
+            return Ok(None);
+        }
+        state.ends.clear();
+        state.is_launching = true;
+        drop(state);
+        Ok(Some(LongPiece(self.clone())))
     }
 }
 
-/// The wait of one job for long work.
+impl LongPiece {
+    /// Notes where the piece, which has been launched, ends.
+    pub fn end_at(self, end: Event) {
+        self.0.record(end);
+    }
+}
+
+impl Drop for LongPiece {
+    fn drop(&mut self) {
+        self.0.0.lock().is_launching = false;
+    }
+}
+
+/// How long one job has waited for the device without a pause.
 #[derive(Default)]
 pub struct LongWait {
     since: Option<Instant>,
 }
 
 impl LongWait {
-    /// Waits for `end` for `YIELD_INTERVAL` at most. Returns whether it is reached.
+    /// Waits for `end` for `WAIT_INTERVAL` at most. Returns whether it is reached.
     ///
     /// Errors: `Hang` if the job has waited for longer than `timeout`, in all calls, and the device
     /// does not go on.
@@ -48,12 +95,28 @@ impl LongWait {
                 end.synchronize()?;
                 true
             }
-            Some(end) => end.wait_at_most(YIELD_INTERVAL)?,
+            Some(end) => end.wait_at_most(WAIT_INTERVAL)?,
             None => true,
         };
         if is_reached {
             self.since = None;
         }
         Ok(is_reached)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_job_at_a_time_launches_a_piece() {
+        let work = LongWork::default();
+        let first = work.begin().unwrap();
+        assert!(first.is_some());
+        assert!(work.begin().unwrap().is_none());
+        // The launch has failed, for example.
+        drop(first);
+        assert!(work.clone().begin().unwrap().is_some());
     }
 }

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::{
     CudaEngine,
-    long_work::LongWait,
+    long_work::{LongPiece, LongWait},
     payload_copy::CopyLane,
     scalar_codec::{DecodeRule, RefusedWord, first_refused},
     serving_gpu::ServingGpu,
@@ -63,6 +63,18 @@ pub struct RefusedElement {
     pub index: u64,
 }
 
+/// The right to launch a step: of a job that yields, as a piece of long work.
+pub struct StepTurn(Option<LongPiece>);
+
+impl StepTurn {
+    /// Notes where the step, which has been launched, ends.
+    pub fn end_at(self, end: &Event) {
+        if let Some(piece) = self.0 {
+            piece.end_at(end.clone());
+        }
+    }
+}
+
 /// The work of one job with vectors on a GPU, in order on one stream.
 pub struct GpuVectors {
     engine: Arc<CudaEngine>,
@@ -73,7 +85,7 @@ pub struct GpuVectors {
     refused_words: Vec<DeviceLease>,
     /// Dropped after the vectors of the job, so that chunks are wiped after their copies.
     copies: CopySession,
-    /// For other jobs, if the job yields.
+    /// How long the job has waited for the GPU.
     wait: LongWait,
     pub stream: JobStream,
 }
@@ -101,30 +113,44 @@ impl GpuVectors {
         self.gpu().gpu.identity().name.clone()
     }
 
-    /// Whether the job may launch its next step. A job that yields waits for about a millisecond,
-    /// and may if no long work of a job that yields is on the GPU any more. Its step then runs
-    /// after the passes of MSMs launched so far.
+    /// The right to launch the next step. A job that yields waits up to about a millisecond for long
+    /// work on the GPU to end; `None` if it has not. Its step then runs after the passes of MSMs
+    /// launched so far.
     ///
-    /// Errors: `DeviceLost` if the GPU hangs.
-    pub fn may_launch(&mut self) -> Result<bool> {
+    /// Errors: those of the job's control; `DeviceLost` if the GPU hangs.
+    pub fn begin_step(&mut self) -> Result<Option<StepTurn>> {
         if !self.control.yields() {
-            return Ok(true);
+            self.wait = LongWait::default();
+            return Ok(Some(StepTurn(None)));
         }
         self.control.check()?;
         let gpu = &self.engine.gpus[self.gpu];
-        let timeout = gpu.gpu.context().timeout();
-        if !self.wait.wait(gpu.msm.long_work().last_end(), timeout)? {
-            return Ok(false);
+        let (work, timeout) = (gpu.msm.long_work(), gpu.gpu.context().timeout());
+        if !self.wait.wait(work.pending_end()?, timeout)? {
+            return Ok(None);
         }
+        let Some(piece) = work.begin()? else { return Ok(None) };
         self.stream.wait_event(&gpu.msm.end_of_passes()?)?;
-        Ok(true)
+        Ok(Some(StepTurn(Some(piece))))
     }
 
-    /// Notes the end of a step other than an MSM, whose passes are noted one by one.
-    pub fn note_end(&self, end: &Event) {
-        if self.control.yields() {
-            self.gpu().msm.long_work().record(end.clone());
+    /// Waits until the device has reached `end`, unless the job is cancelled meanwhile.
+    ///
+    /// Errors: those of the job's control; `DeviceLost` if the GPU hangs.
+    pub fn wait_for(&mut self, end: &Event) -> Result<()> {
+        let timeout = self.gpu().gpu.context().timeout();
+        while !self.wait.wait(Some(end.clone()), timeout)? {
+            self.control.check()?;
         }
+        Ok(())
+    }
+
+    pub fn engine(&self) -> &CudaEngine {
+        &self.engine
+    }
+
+    pub fn control(&self) -> &JobControl {
+        &self.control
     }
 
     /// The point in the stream that is reached now, with a time.

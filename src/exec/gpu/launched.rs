@@ -12,16 +12,15 @@ use crate::{
     },
     error::{Error, FieldProblem, Result},
     exec::{ElementSink, RunOperands, RunReport, call::RunCall},
-    ops::{
-        gpu::{GpuContext, GpuValue, LaunchedStep, PendingSums},
-        host::{HostContext, HostResult, HostValue},
-    },
-    program::ValueId,
+    ops::gpu::{GpuContext, GpuValue, LaunchedStep, PendingSums},
+    program::{ValueId, ValueType},
     verify::Verification,
 };
 
+/// The most steps that are launched and not done: a cancelled program soon leaves the GPU.
+const STEPS_AHEAD: usize = 16;
+
 pub struct LaunchedRun {
-    engine: Arc<CudaEngine>,
     call: Arc<RunCall>,
     next: Option<ValueId>,
     /// Values that later steps or the end of the run read.
@@ -48,40 +47,38 @@ impl LaunchedRun {
         operands: &RunOperands<'_>,
         control: &JobControl,
     ) -> Result<Box<Self>> {
-        let gpu = GpuVectors::new(engine.clone(), operands.bases, control)?;
-        let report = call.new_report(engine.description().kind, gpu.device_name());
+        let gpu = GpuVectors::new(engine, operands.bases, control)?;
+        let report = call.new_report(gpu.engine().description().kind, gpu.device_name());
         let (next, values) = (call.next_from(0), call.program.ids().map(|_| None).collect());
         let (timed, uploaded) = Default::default();
-        Ok(Box::new(Self { engine, call, next, values, timed, uploaded, report, gpu }))
+        Ok(Box::new(Self { call, next, values, timed, uploaded, report, gpu }))
     }
 
-    /// Launches the next step. False if there is none. If `control` yields, first launches the
-    /// passes of the last step and waits for it; true if it has not ended after a while.
+    /// Launches the next step. False if there is none. Returns true without launching one if
+    /// `control` yields and work of the last step, or of another job, is still on the GPU after
+    /// about a millisecond.
     pub fn launch_next(
         &mut self,
         operands: &RunOperands<'_>,
         control: &JobControl,
     ) -> Result<bool> {
-        if let Some(TimedStep { id, .. }) = self.timed.last()
-            && let Some(GpuValue::Sums(sums)) = &mut self.values[id.index()]
-            && !sums.is_almost_done(control)?
-        {
+        if !self.end_last_sums(control)? {
             return Ok(true);
         }
         let Some(id) = self.next else { return Ok(false) };
-        if !self.gpu.may_launch()? {
-            return Ok(true);
+        if let Some(early) = self.timed.len().checked_sub(STEPS_AHEAD) {
+            self.gpu.wait_for(&self.timed[early].done)?;
         }
+        let Some(turn) = self.gpu.begin_step()? else { return Ok(true) };
+        // The passes of an MSM begin their own pieces.
+        let turn = matches!(self.call.value_type(id)?, ValueType::Vector(_)).then_some(turn);
         let begun = self.gpu.mark()?;
-        let launched = match self.call.reads_encoded(id) {
-            true => self.sum_on_engine(id, operands, control),
-            false => self.launch(id, operands),
-        };
+        let launched = self.launch(id, operands);
         let LaunchedStep { value, method, is_checked } =
             launched.map_err(|error| self.call.name_element(id, error))?;
         let done = self.gpu.mark()?;
-        if let GpuValue::Vector(_) = &value {
-            self.gpu.note_end(&done);
+        if let Some(turn) = turn {
+            turn.end_at(&done);
         }
         self.timed.push(TimedStep { id, begun, done });
         let step = &mut self.report.steps[id.index()];
@@ -99,11 +96,33 @@ impl LaunchedRun {
         Ok(true)
     }
 
+    /// Lets the sums of the last step end if `control` yields, or if they have memory of their own
+    /// for their scalars. False if they take longer than about a millisecond.
+    fn end_last_sums(&mut self, control: &JobControl) -> Result<bool> {
+        let Some(&TimedStep { id, .. }) = self.timed.last() else { return Ok(true) };
+        let has_scalars = self.call.reads_encoded(id);
+        let value = &mut self.values[id.index()];
+        let Some(GpuValue::Sums(sums)) = value else { return Ok(true) };
+        if !has_scalars && !control.yields() {
+            return Ok(true);
+        }
+        if !sums.is_almost_done(control)? {
+            return Ok(false);
+        }
+        if has_scalars && let Some(GpuValue::Sums(sums)) = value.take() {
+            let sums = sums.finish(control).map_err(|error| self.call.name_element(id, error))?;
+            *value = Some(GpuValue::Sums(PendingSums::Done(sums)));
+        }
+        Ok(true)
+    }
+
     fn launch(&mut self, id: ValueId, operands: &RunOperands<'_>) -> Result<LaunchedStep> {
         let (call, values) = (&self.call, &mut self.values);
         let missing = || Error::Internal("a value is missing".into());
         let mut inputs = Vec::new();
-        for input in call.inputs_of(id) {
+        // An MSM of an input that no step decodes reads the elements instead.
+        let read = if call.reads_encoded(id) { &[][..] } else { call.inputs_of(id) };
+        for input in read {
             match &values[input.index()] {
                 Some(GpuValue::Vector(vector)) => inputs.push(vector.clone()),
                 _ => return Err(missing()),
@@ -128,38 +147,6 @@ impl LaunchedRun {
         call.program.steps()[id.index()].on_gpu().launch(inputs, context)
     }
 
-    /// Computes an MSM of an input that no step decodes, like an MSM call.
-    fn sum_on_engine(
-        &self,
-        id: ValueId,
-        operands: &RunOperands<'_>,
-        control: &JobControl,
-    ) -> Result<LaunchedStep> {
-        let call = &self.call;
-        let context = HostContext {
-            engine: &*self.engine,
-            control,
-            value_type: call.value_type(id)?,
-            input: None,
-            bases: call.bases(id, operands.bases),
-        };
-        let arguments = || call.arguments(id, operands, &[], None);
-        let HostResult { value, executor } = call.step(id).run(arguments()?, &context)?;
-        let mut is_checked = false;
-        if call.is_checked {
-            match call.step(id).check(&arguments()?, &value, &context)? {
-                Some(false) => return Err(Error::Corrupt),
-                checked => is_checked = checked.is_some(),
-            }
-        }
-        let HostValue::Points(sums) = value else {
-            return Err(Error::Internal("the step makes no points".into()));
-        };
-        let executor = executor.unwrap_or_default();
-        let value = GpuValue::Sums(PendingSums::Done(ComputedMsm { sums, executor }));
-        Ok(LaunchedStep { value, method: String::new(), is_checked })
-    }
-
     /// Waits for all steps and delivers the outputs.
     ///
     /// Errors: `Step` for an element of an input that is not canonical; `Corrupt` if a check fails.
@@ -168,6 +155,9 @@ impl LaunchedRun {
         operands: &RunOperands<'_>,
         control: &JobControl,
     ) -> Result<RunReport> {
+        if let Some(TimedStep { done, .. }) = self.timed.last() {
+            self.gpu.wait_for(done)?;
+        }
         if let Some(RefusedElement { upload, index }) = self.gpu.first_refused()? {
             let id = self.uploaded[upload];
             let error = Error::element("elements", index, FieldProblem::NotCanonical);
@@ -190,9 +180,10 @@ impl LaunchedRun {
     fn deliver_sums(
         &mut self,
         id: ValueId,
-        pending: PendingSums,
+        mut pending: PendingSums,
         control: &JobControl,
     ) -> Result<()> {
+        while !pending.is_almost_done(control)? {}
         let ComputedMsm { sums, executor } = pending.finish(control)?;
         let step = &mut self.report.steps[id.index()];
         step.duration += executor.stages.iter().map(|stage| stage.duration).sum::<Duration>();

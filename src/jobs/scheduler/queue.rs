@@ -6,7 +6,7 @@
 //! the tenant that was served last, so it has neither a claim nor a debt from before.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -137,8 +137,10 @@ impl JobQueue {
         if self.tenants.len() >= self.forget_at.max(FORGET_AT_MIN) {
             // They would start with the current virtual time, too, if they had been kept.
             let now = self.virtual_now;
-            self.tenants.retain(|_, queue| {
-                !queue.is_empty() || queue.running > 0 || queue.virtual_time > now
+            let computed: HashSet<_> = self.computed.iter().map(|job| job.owner.tenant).collect();
+            self.tenants.retain(|id, queue| {
+                let is_active = !queue.is_empty() || queue.running > 0 || computed.contains(id);
+                is_active || queue.virtual_time > now
             });
             self.forget_at = 2 * self.tenants.len();
         }
@@ -155,13 +157,11 @@ impl JobQueue {
         self.virtual_now = self.virtual_now.max(virtual_time);
         let queue = self.tenants.get_mut(&tenant)?;
         let (number, by) = queue.first(now)?;
-        queue.running += 1;
         let job = self.take_ready(number)?;
+        self.tenants.get_mut(&tenant)?.running += 1;
         let is_short = job.job.is_short();
-        job.control.set_yielding(!is_short && self.short_jobs.are_of_others(tenant, now));
-        if is_short {
-            self.short_jobs.record(tenant, now);
-        }
+        self.short_jobs.record(tenant, is_short, now);
+        job.control.set_yielding(!is_short && self.short_jobs.are_near(tenant, now));
         Some(PickedJob { job, by })
     }
 

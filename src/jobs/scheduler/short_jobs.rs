@@ -1,4 +1,4 @@
-//! Which tenants have had short jobs lately, so that others let these run soon.
+//! Which tenants have had jobs lately, and short ones, so that long jobs let short ones run soon.
 
 use std::time::{Duration, Instant};
 
@@ -7,33 +7,43 @@ use crate::tenant::TenantId;
 /// A job is short if its modelled time is at most this.
 pub const SHORT_JOB_MAX: Duration = Duration::from_millis(5);
 
-/// For this long after a short job has run, jobs of other tenants yield: longer than the pauses of
-/// a tenant that sends one job after the other, and so short that rare jobs cost others little.
+/// For this long after a short job has run, long jobs yield: longer than the pauses of a tenant that
+/// sends one job after the other, and so short that rare jobs cost others little.
 const YIELDING_TIME: Duration = Duration::from_millis(200);
 
-/// The last short job of each of the two tenants that had one last. More are not needed: a tenant
-/// yields to any other one.
+/// A tenant is active for this long after one of its jobs has got a worker.
+const ACTIVE_TIME: Duration = Duration::from_secs(1);
+
+/// When jobs got workers.
 #[derive(Debug, Default)]
 pub struct ShortJobs {
+    last_short: Option<Instant>,
+    /// The last job.
     last: Option<(TenantId, Instant)>,
-    /// That of another tenant than `last`.
+    /// The last job of another tenant than that of `last`.
     before: Option<(TenantId, Instant)>,
 }
 
 impl ShortJobs {
-    pub fn record(&mut self, tenant: TenantId, now: Instant) {
+    pub fn record(&mut self, tenant: TenantId, is_short: bool, now: Instant) {
         if self.last.is_some_and(|(last, _)| last != tenant) {
             self.before = self.last;
         }
         self.last = Some((tenant, now));
+        if is_short {
+            self.last_short = Some(now);
+        }
     }
 
-    /// Whether a tenant other than `tenant` has had a short job lately.
-    pub fn are_of_others(&self, tenant: TenantId, now: Instant) -> bool {
-        let is_recent = |&(other, at): &(TenantId, Instant)| {
-            other != tenant && now.saturating_duration_since(at) < YIELDING_TIME
-        };
-        self.last.iter().chain(&self.before).any(is_recent)
+    /// Whether a long job of `tenant` yields: any tenant has had a short job lately, and `tenant` is
+    /// not alone. If only others yielded to a tenant with short jobs, its own long ones would get
+    /// more than their share.
+    pub fn are_near(&self, tenant: TenantId, now: Instant) -> bool {
+        let is_recent = |at: Instant, time| now.saturating_duration_since(at) < time;
+        let is_active_other =
+            |&(other, at): &(TenantId, Instant)| other != tenant && is_recent(at, ACTIVE_TIME);
+        self.last_short.is_some_and(|at| is_recent(at, YIELDING_TIME))
+            && self.last.iter().chain(&self.before).any(is_active_other)
     }
 }
 
@@ -42,22 +52,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_yield_for_a_while_to_short_jobs_of_other_tenants() {
-        let (mut short_jobs, begun) = (ShortJobs::default(), Instant::now());
+    fn long_jobs_yield_for_a_while_after_short_ones_unless_their_tenant_is_alone() {
+        let (mut jobs, begun) = (ShortJobs::default(), Instant::now());
         let [a, b, c] = [1, 2, 3].map(TenantId);
         let half = YIELDING_TIME / 2;
-        assert!(!short_jobs.are_of_others(a, begun));
-        short_jobs.record(a, begun);
-        assert!(!short_jobs.are_of_others(a, begun), "its own");
-        assert!(short_jobs.are_of_others(b, begun + half));
-        assert!(!short_jobs.are_of_others(b, begun + YIELDING_TIME));
-        short_jobs.record(b, begun + half);
-        short_jobs.record(b, begun + half);
+        assert!(!jobs.are_near(a, begun));
+        jobs.record(a, true, begun);
+        assert!(!jobs.are_near(a, begun), "it is alone");
+        assert!(jobs.are_near(b, begun + half));
+        assert!(!jobs.are_near(b, begun + YIELDING_TIME), "the short job was too long ago");
+        jobs.record(b, false, begun + half);
+        jobs.record(b, false, begun + half);
         for tenant in [a, b, c] {
-            assert!(short_jobs.are_of_others(tenant, begun + half), "{tenant:?}");
+            assert!(jobs.are_near(tenant, begun + half), "{tenant:?}");
         }
-        let later = begun + half + half;
-        assert!(!short_jobs.are_of_others(b, later), "that of tenant a was too long ago");
-        assert!(short_jobs.are_of_others(a, later));
+        jobs.record(b, true, begun + ACTIVE_TIME);
+        assert!(!jobs.are_near(b, begun + ACTIVE_TIME), "a is not active any more");
+        assert!(jobs.are_near(a, begun + ACTIVE_TIME));
     }
 }

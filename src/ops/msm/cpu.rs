@@ -48,6 +48,7 @@ impl HostStep for MsmStep {
         let ([input], HostValue::Points(sums)) = (inputs, value) else { return Ok(Some(false)) };
         let mut combined = CombinedSums::new(context.engine, context.bases()?, input.row_count())?;
         while combined.absorb_next(input, context.control)? {}
+        while !combined.is_almost_done(context.control)? {}
         combined.verifies(sums, context.control).map(Some)
     }
 

@@ -2,19 +2,34 @@
 
 use std::sync::Arc;
 
-use super::MsmStep;
+use super::{
+    MsmStep,
+    sums::{CombinedSums, RowSums},
+};
 use crate::{
-    engine::cuda::GpuVector,
+    curve::points::Bases,
+    engine::cuda::{GpuVector, GpuVectors},
     error::{Error, Result},
     ntt::LinearTerm,
-    ops::gpu::{GpuContext, GpuStep, GpuValue, LaunchedStep, PendingCheck, PendingSums, only},
+    ops::{
+        gpu::{GpuContext, GpuStep, GpuValue, LaunchedStep, PendingCheck, PendingSums, only},
+        host::{EncodedRows, HostArgument},
+    },
+    program::ValueType,
     verify::RandomCombination,
 };
 
 impl GpuStep for MsmStep {
     fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
-        let GpuContext { gpu, bases, is_checked, .. } = context;
+        let GpuContext { gpu, bases, is_checked, value_type, input: encoded } = context;
         let bases = bases.ok_or_else(|| Error::Internal("the step's bases are missing".into()))?;
+        if let Some(elements) = encoded {
+            let ValueType::Points(sums) = value_type else {
+                return Err(Error::Internal("the step makes no points".into()));
+            };
+            let (rows, length) = (sums.count as usize, bases.len());
+            return sum_encoded(gpu, bases, EncodedRows { elements, rows, length }, is_checked);
+        }
         let input = only(inputs)?;
         let sums = gpu.launch_msm(bases, &input)?;
         let check = || -> Result<_> {
@@ -30,4 +45,26 @@ impl GpuStep for MsmStep {
         let value = GpuValue::Sums(PendingSums::Running { sums, check });
         Ok(LaunchedStep { value, method: String::new(), is_checked })
     }
+}
+
+/// Sums elements that no other step reads: they are passed to the engine as they are.
+fn sum_encoded(
+    gpu: &GpuVectors,
+    bases: &Bases,
+    encoded: EncodedRows<'_>,
+    is_checked: bool,
+) -> Result<LaunchedStep> {
+    let (engine, control, rows) = (gpu.engine(), gpu.control(), encoded.rows);
+    let input = HostArgument::Encoded(encoded);
+    let mut sums = RowSums::of_adjacent_rows(engine, bases, rows)?;
+    while sums.absorb_next(&input, control)? {}
+    let check = || -> Result<_> {
+        let mut combined = CombinedSums::new(engine, bases, rows)?;
+        while combined.absorb_next(&input, control)? {}
+        let (factors, combined) = combined.into_run();
+        Ok(PendingCheck { factors, combined })
+    };
+    let (sums, check) = (sums.into_run(), is_checked.then(check).transpose()?);
+    let value = GpuValue::Sums(PendingSums::Running { sums, check });
+    Ok(LaunchedStep { value, method: String::new(), is_checked })
 }

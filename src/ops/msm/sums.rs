@@ -87,6 +87,12 @@ impl RowSums {
         self.run.is_almost_done(control)
     }
 
+    /// The run that has all elements.
+    #[cfg(feature = "cuda")]
+    pub fn into_run(self) -> Box<dyn MsmRun> {
+        self.run
+    }
+
     /// Keeps its memory until it is dropped.
     pub fn finish(&mut self) -> Result<ComputedMsm> {
         self.run.finish()
@@ -120,6 +126,12 @@ impl CombinedSums {
     /// Like [`MsmRun::is_almost_done`].
     pub fn is_almost_done(&mut self, control: &JobControl) -> Result<bool> {
         self.run.is_almost_done(control)
+    }
+
+    /// The factors of the rows, and the run that has their whole combination.
+    #[cfg(feature = "cuda")]
+    pub fn into_run(self) -> (RandomCombination, Box<dyn MsmRun>) {
+        (self.factors, self.run)
     }
 
     /// Whether `value` is right.

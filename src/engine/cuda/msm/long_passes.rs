@@ -2,22 +2,11 @@
 
 use std::time::Duration;
 
-use crate::{device::DeviceFault, engine::cuda::long_work::LongWork, msm::MsmPassPlan};
+use crate::msm::MsmPassPlan;
 
 /// A pass of a job that yields takes at most this long by the planner's model. Each pass has an
 /// overhead of two thirds of a millisecond (`benches/experiments/tenants.md`).
 const YIELDING_PASS: Duration = Duration::from_micros(2500);
-
-/// Which passes of a long MSM may be launched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PassLimit {
-    /// All that are due: the job does not yield.
-    Unlimited,
-    /// One pass, a short one if the schedule can still split it.
-    Short,
-    /// None, since another one is pending.
-    Nothing,
-}
 
 /// The longest pass of a job that yields, in nanoseconds of the planner's model: less if tests
 /// lower the smallest MSM that is split.
@@ -28,15 +17,4 @@ pub fn yielding_pass_ns(plan: &MsmPassPlan) -> f64 {
 /// Whether an MSM takes longer than a pass of a job that yields.
 pub fn is_long(plan: &MsmPassPlan) -> bool {
     plan.job().model_ns(plan.windows(), plan.limits()) > yielding_pass_ns(plan)
-}
-
-impl PassLimit {
-    /// What a job may launch now.
-    pub fn now(yields: bool, long_work: &LongWork) -> Result<Self, DeviceFault> {
-        Ok(match yields {
-            false => Self::Unlimited,
-            true if long_work.is_pending()? => Self::Nothing,
-            true => Self::Short,
-        })
-    }
 }

@@ -15,12 +15,12 @@ use zeroize::Zeroizing;
 
 use self::{
     device_state::{MsmDeviceState, ScalarMemory, SumMemory, UndecodedScalars, too_many_scalars},
-    long_passes::{PassLimit, is_long, yielding_pass_ns},
+    long_passes::{is_long, yielding_pass_ns},
     pass_schedule::{PassSchedule, PendingPasses},
 };
 use super::{
     GpuPolicy,
-    long_work::{LongWait, LongWork},
+    long_work::{LongPiece, LongWait, LongWork},
     payload_copy::{CopyLane, PayloadCopier},
     policy::ENGINE,
     resident::ResidentCache,
@@ -111,8 +111,15 @@ impl GpuMsm {
 }
 
 impl GpuMsmInner {
-    /// Launches a pass, after the decoding of all scalars uploaded so far.
-    fn launch(&self, state: &mut MsmDeviceState, pass: &MsmPass, n: u32) -> Result<()> {
+    /// Launches a pass, after the decoding of all scalars uploaded so far. A pass that yields is
+    /// `piece`.
+    fn launch(
+        &self,
+        state: &mut MsmDeviceState,
+        pass: &MsmPass,
+        n: u32,
+        piece: Option<LongPiece>,
+    ) -> Result<()> {
         self.compute.wait_event(&state.stream.record()?)?;
         for uploaded in mem::take(&mut state.undecoded) {
             let scalars = state.scalars.slice(uploaded.first, uploaded.count)?;
@@ -153,8 +160,10 @@ impl GpuMsmInner {
         })?;
         state.launched += 1;
         let end = stream.record()?;
-        if is_long(plan) {
-            self.long_work.record(end.clone());
+        match piece {
+            Some(piece) => piece.end_at(end.clone()),
+            None if is_long(plan) => self.long_work.record(end.clone()),
+            None => {}
         }
         state.previous_pass = state.last_pass.replace(end);
         state.stage_events.extend(stage_events);
@@ -269,16 +278,22 @@ impl GpuMsmRun {
 
     /// Launches passes that are due: short ones, and few at a time, if the job yields.
     fn launch_due_passes(&mut self, yields: bool) -> Result<()> {
-        let n = self.bases.len();
+        let (n, gpu_msm) = (self.bases.len(), &self.gpu_msm);
         let Some(state) = &mut self.device_state else { return Ok(()) };
         loop {
+            let mut piece = None;
+            if yields && is_long(&state.plan) {
+                piece = gpu_msm.long_work.begin()?;
+                if piece.is_none() {
+                    return Ok(());
+                }
+            }
             let (last, previous) = (&state.last_pass, &state.previous_pass);
             let pending = || PendingPasses::of(last.as_ref(), previous.as_ref());
-            let limit = PassLimit::now(yields, &self.gpu_msm.long_work)?;
             let (plan, now) = (&state.plan, Instant::now());
-            let next = state.passes.next(plan, &self.received, now, pending, limit);
+            let next = state.passes.next(plan, &self.received, now, pending, yields);
             let Some(pass) = next else { return Ok(()) };
-            self.gpu_msm.launch(state, &pass, n as u32)?;
+            gpu_msm.launch(state, &pass, n as u32, piece)?;
         }
     }
 }
@@ -335,10 +350,10 @@ impl MsmRun for GpuMsmRun {
 
     fn is_almost_done(&mut self, control: &JobControl) -> Result<bool> {
         if control.yields() {
-            return self.work_for_a_while(control);
+            self.work_for_a_while(control)
+        } else {
+            self.work_to_the_end(control)
         }
-        self.launch_due_passes(false)?;
-        Ok(true)
     }
 
     fn finish(&mut self) -> Result<ComputedMsm> {

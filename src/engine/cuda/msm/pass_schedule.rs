@@ -3,10 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    long_passes::{PassLimit, is_long, yielding_pass_ns},
-    receive_schedule::ReceiveProgress,
-};
+use super::{long_passes::yielding_pass_ns, receive_schedule::ReceiveProgress};
 use crate::{
     buffer::RangeSet,
     curve::Group,
@@ -92,19 +89,16 @@ impl PassSchedule {
         matches!(self, Self::Received(_))
     }
 
-    /// The next pass, if it is due and `limit` allows it. `received` scalars are numbered across
-    /// all vectors.
+    /// The next pass, if it is due: a short one if the job yields and the pass can still be split.
+    /// `received` scalars are numbered across all vectors.
     pub fn next(
         &mut self,
         plan: &MsmPassPlan,
         received: &RangeSet,
         now: Instant,
         pending: impl FnOnce() -> PendingPasses,
-        limit: PassLimit,
+        yields: bool,
     ) -> Option<MsmPass> {
-        if limit == PassLimit::Nothing && is_long(plan) {
-            return None;
-        }
         match self {
             Self::Planned(passes) => {
                 // A pass over several vectors includes all of their points.
@@ -112,7 +106,7 @@ impl PassSchedule {
                 let first = last.first_scalar(plan.job().n);
                 received.contains(&(first..first + last.scalars())).then(|| passes.pop()).flatten()
             }
-            Self::Received(passes) => passes.next(plan, received, now, pending, limit),
+            Self::Received(passes) => passes.next(plan, received, now, pending, yields),
         }
     }
 
@@ -131,7 +125,7 @@ impl ReceivedPasses {
         received: &RangeSet,
         now: Instant,
         pending: impl FnOnce() -> PendingPasses,
-        limit: PassLimit,
+        yields: bool,
     ) -> Option<MsmPass> {
         let (job, windows) = (plan.job(), plan.windows());
         let n = job.n;
@@ -161,9 +155,9 @@ impl ReceivedPasses {
             whole_ns: job.model_ns(windows, plan.limits()),
             overhead_ns: plan.pass_cost_scale() * (PASS_NS + bucket_ns(job.group) * buckets),
         };
-        let points_max = match limit {
-            PassLimit::Unlimited => n,
-            PassLimit::Short | PassLimit::Nothing => progress.points_in(yielding_pass_ns(plan)),
+        let points_max = match yields {
+            true => progress.points_in(yielding_pass_ns(plan)),
+            false => n,
         };
         // At most one pass waits behind the running one, since other jobs may use the device.
         let is_due = || progress.is_due() && (end == n || pending != PendingPasses::Several);
@@ -229,7 +223,7 @@ mod tests {
                 self.received.insert(i * eighth..(i + 1) * eighth);
             }
             let now = self.begun + ms * MS;
-            self.passes.next(&self.plan, &self.received, now, || pending, PassLimit::Unlimited)
+            self.passes.next(&self.plan, &self.received, now, || pending, false)
         }
     }
 
@@ -293,15 +287,13 @@ mod tests {
         case.received.insert(0..u64::from(4 * N));
         let whole_ns = case.plan.job().model_ns(case.plan.windows(), case.plan.limits());
         let short = yielding_pass_ns(&case.plan) / whole_ns * f64::from(4 * N);
-        let mut next = |limit| {
+        let mut next = || {
             let (now, pending) = (case.begun + MS, || PendingPasses::Idle);
-            let pass = case.passes.next(&case.plan, &case.received, now, pending, limit);
+            let pass = case.passes.next(&case.plan, &case.received, now, pending, true);
             pass.map(|pass| pass.points)
         };
         let (mut end, mut passes) = (0, 0);
-        loop {
-            assert_eq!(next(PassLimit::Nothing), None);
-            let Some(pass) = next(PassLimit::Short) else { break };
+        while let Some(pass) = next() {
             assert!(pass.start == end && pass.len() as f64 <= short, "{pass:?}");
             (end, passes) = (pass.end, passes + 1);
         }
@@ -317,13 +309,9 @@ mod tests {
             received.insert(0..u64::from(n) * u64::from(vectors) - 1);
             let mut taken = Vec::new();
             let mut next = |received: &RangeSet| {
-                while let Some(pass) = passes.next(
-                    &plan,
-                    received,
-                    begun + MS,
-                    || PendingPasses::Idle,
-                    PassLimit::Unlimited,
-                ) {
+                while let Some(pass) =
+                    passes.next(&plan, received, begun + MS, || PendingPasses::Idle, false)
+                {
                     taken.push(pass);
                 }
                 passes.is_empty(&plan)

@@ -1,6 +1,6 @@
-//! The end of an MSM that yields: its last passes, with pauses in which other jobs may run.
+//! The end of an MSM: its last passes, with pauses in which other jobs may run if the MSM yields.
 
-use super::{GpuMsmRun, not_prepared};
+use super::{GpuMsmRun, long_passes::is_long, not_prepared};
 use crate::{engine::JobControl, error::Result};
 
 impl GpuMsmRun {
@@ -14,7 +14,7 @@ impl GpuMsmRun {
         let is_launched = state.passes.is_empty(&state.plan);
         let awaited = match is_launched {
             true => state.last_pass.clone(),
-            false => self.gpu_msm.long_work.last_end(),
+            false => self.gpu_msm.long_work.pending_end()?,
         };
         let is_reached = state.wait.wait(awaited, self.gpu_msm.gpu.context().timeout())?;
         if is_reached {
@@ -22,5 +22,21 @@ impl GpuMsmRun {
             self.launch_due_passes(true)?;
         }
         Ok(is_launched && is_reached)
+    }
+
+    /// Launches all passes. Waits for them if they are long, so that the job can be cancelled.
+    /// Returns true.
+    pub(super) fn work_to_the_end(&mut self, control: &JobControl) -> Result<bool> {
+        control.check()?;
+        self.prepare(control)?;
+        self.launch_due_passes(false)?;
+        let timeout = self.gpu_msm.gpu.context().timeout();
+        let state = self.device_state.as_mut().ok_or_else(not_prepared)?;
+        if is_long(&state.plan) {
+            while !state.wait.wait(state.last_pass.clone(), timeout)? {
+                control.check()?;
+            }
+        }
+        Ok(true)
     }
 }

@@ -134,10 +134,11 @@ fn a_long_job_yields_while_another_tenant_has_short_ones() {
         queue.pick(now).expect("a job is queued").job.control.yields()
     };
     assert!(!yields(1, 1, 9), "alone");
-    assert!(!yields(2, 1, 1), "the short job is of the same tenant");
-    assert!(yields(3, 2, 9), "a short job of tenant 1 was just there");
-    assert!(!yields(4, 1, 9), "tenant 2 has long jobs only");
-    assert!(!yields(5, 2, 1), "it is short itself");
+    assert!(!yields(2, 1, 1), "short");
+    assert!(!yields(3, 1, 9), "its short job delays no other tenant");
+    assert!(yields(4, 2, 9), "a short job of tenant 1 was just there");
+    assert!(yields(5, 1, 9), "it gets no more than tenant 2, which yields");
+    assert!(!yields(6, 2, 1), "it is short itself");
 }
 
 /// How many of `names` are `name`.

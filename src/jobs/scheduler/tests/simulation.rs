@@ -117,6 +117,8 @@ struct LiveJob {
     control: JobControl,
     tenant: usize,
     deadline: Option<Instant>,
+    /// Whether a worker was being replaced when it came.
+    saw_loss: bool,
 }
 
 struct TenantSimulation {
@@ -245,8 +247,14 @@ impl TenantSimulation {
         self.with_deadline += u64::from(deadline.is_some());
         let state = Arc::new(SimulatedState::default());
         let control = JobControl::new(None);
-        let live =
-            LiveJob { state: state.clone(), control: control.clone(), tenant, deadline: due };
+        let saw_loss = self.has_lost_worker();
+        let live = LiveJob {
+            state: state.clone(),
+            control: control.clone(),
+            tenant,
+            deadline: due,
+            saw_loss,
+        };
         self.live.insert(number, live);
         if self.random.random_ratio(1, 4) {
             let late = self.micros(0..3_000);
@@ -269,6 +277,11 @@ impl TenantSimulation {
         self.queue.enqueue(job, self.clock);
     }
 
+    /// Fewer workers than admission counts on.
+    fn has_lost_worker(&self) -> bool {
+        self.workers.iter().any(|worker| matches!(worker, SimulatedWorker::Lost))
+    }
+
     fn receive(&mut self, number: u64) {
         let Some(live) = self.live.get(&number) else { return };
         live.state.is_ready.store(true, Ordering::SeqCst);
@@ -280,7 +293,9 @@ impl TenantSimulation {
     fn cancel(&mut self, number: u64) {
         let Some(live) = self.live.get(&number) else { return };
         live.control.cancel();
-        self.missed += u64::from(live.deadline.is_some_and(|deadline| deadline <= self.clock));
+        let is_late = live.deadline.is_some_and(|deadline| deadline <= self.clock);
+        let is_excused = live.saw_loss || self.has_lost_worker();
+        self.missed += u64::from(is_late && !is_excused);
         if let Some(mut job) = self.queue.remove_stopped(number) {
             job.job.fail(Error::Cancelled);
             self.end(number);
@@ -372,8 +387,8 @@ fn a_million_jobs_end_once_fairly_and_return_what_they_held() {
         simulation.assert_fair(seed);
         assert!(refused < submitted / 2, "seed {seed}: {refused} refused");
         assert!(simulation.lost_workers > 10, "seed {seed}");
-        // Late data, lost workers, and tenants that come back after the admission.
-        assert!(10 * missed < with_deadline, "seed {seed}: {missed} of {with_deadline} were late");
+        // Late data, and tenants that come back after the admission.
+        assert!(20 * missed < with_deadline, "seed {seed}: {missed} of {with_deadline} were late");
         // Urgent jobs of a tenant may delay its batch jobs, until those are senior.
         let wait = simulation.longest_wait;
         assert!(wait < Duration::from_secs(30), "seed {seed}: a job waited for {wait:?}");
