@@ -2,18 +2,19 @@
 
 use std::{
     io::{BufReader, Read},
+    net::TcpStream,
     process::Stdio,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use capstan::{
-    client::{Client, ClientError},
+    client::{Client, ClientError, Fr},
     identity::{BearerToken, TokenEntry, add_token, remove_token},
 };
 use rustix::process::Signal;
 use tokio::runtime::Runtime;
 
-use crate::{Daemon, FinishedDaemon, capstand, run, tls_files::CertifiedFiles, until};
+use crate::{Daemon, FinishedDaemon, HANGING, capstand, run, tls_files::CertifiedFiles, until};
 
 /// How the daemon knows a client that sends `token`.
 fn caller(daemon: &Daemon, token: &str) -> Result<String, ClientError> {
@@ -91,6 +92,48 @@ fn a_hangup_signal_does_not_end_it_and_the_log_names_who_drains() {
     assert!(call.contains(&subject) && call.contains("tenant=default"), "{call}");
     let drains = until(&mut daemon.log, "a caller drains the server");
     assert!(drains.contains(&subject), "{drains}");
+    assert_eq!(daemon.wait(), Some(0));
+}
+
+/// Callers without credentials have one name, so the log tells their addresses, too.
+#[test]
+fn the_log_names_who_releases() {
+    let mut daemon = Daemon::without_metrics(&[]);
+    Runtime::new().unwrap().block_on(async {
+        let client = Client::connect(daemon.target()).await.unwrap();
+        let vector = client.put_vector(&[Fr::from(7)][..]).await.unwrap();
+        client.release_vector(vector.id).await.unwrap();
+    });
+    let line = until(&mut daemon.log, "released");
+    assert!(line.contains("caller=anonymous") && line.contains("peer=127.0.0.1:"), "{line}");
+}
+
+/// A peer must not fill the log with connections that are refused.
+#[test]
+fn few_refused_connections_are_logged() {
+    const REFUSED: usize = 300;
+    let mut daemon = Daemon::without_metrics(&["--connections-max", "1"]);
+    let address = daemon.target().strip_prefix("http://").unwrap().to_owned();
+    let runtime = Runtime::new().unwrap();
+    let _first = runtime.block_on(async {
+        let client = Client::builder(daemon.target()).connections(1).connect().await.unwrap();
+        client.info().await.unwrap();
+        client
+    });
+    let begun = Instant::now();
+    for _ in 0..REFUSED {
+        let mut socket = TcpStream::connect(&address).unwrap();
+        socket.set_read_timeout(Some(HANGING)).unwrap();
+        // A reset counts as well.
+        let _closed = socket.read_to_end(&mut Vec::new());
+    }
+    // One line in ten seconds.
+    let most = 1 + begun.elapsed().as_secs() as usize / 10;
+    daemon.signal(Signal::TERM);
+    let mut rest = String::new();
+    daemon.log.read_to_string(&mut rest).unwrap();
+    let lines = rest.matches("connection refused: too many are open").count();
+    assert!((1..=most).contains(&lines), "{lines} lines: {rest}");
     assert_eq!(daemon.wait(), Some(0));
 }
 
