@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::{path::Path, sync::mpsc, time::Duration};
 
 use ark_ec::AffineRepr;
 
@@ -140,6 +140,29 @@ fn files_agree_with_the_store_when_calls_cross() {
         let is_persisted = store.get(TenantId(0), id).is_ok_and(|bases| bases.persisted);
         assert_eq!(file.exists(), is_persisted, "round {round}");
     }
+}
+
+/// The test above cannot force the orders that were wrong: a call that changes files waits for the
+/// other ones of its tenant, from its look at the store to the end of its change.
+#[test]
+fn a_call_that_changes_files_waits_for_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = &open(1 << 20, 2, folder.path());
+    let first = put(store, 3, true).unwrap();
+    let files = store.files_of(TenantId(0));
+    std::thread::scope(|scope| {
+        let (sender, ended) = mpsc::channel();
+        let other_sender = sender.clone();
+        let another_call = files.lock();
+        scope.spawn(move || sender.send(put(store, 4, true).is_ok()));
+        scope.spawn(move || other_sender.send(store.release(&tenant(0), first).is_ok()));
+        let early = ended.recv_timeout(Duration::from_millis(200));
+        assert!(early.is_err(), "a call did not wait");
+        assert_eq!(store.list(TenantId(0)).len(), 1);
+        drop(another_call);
+        assert_eq!((ended.recv(), ended.recv()), (Ok(true), Ok(true)));
+    });
+    assert_eq!((store.get(TenantId(0), first).is_ok(), store.list(TenantId(0)).len()), (false, 1));
 }
 
 #[test]
