@@ -186,6 +186,14 @@ mod tests {
         assert_eq!(pool.spare_bytes(), SPARE_BYTES_MIN - BLOCK);
     }
 
+    /// Not the memory of the machine, of which a container may use a small part.
+    #[test]
+    fn spare_memory_follows_the_limit_on_bytes_in_flight() {
+        for (bytes_max, spare_max) in [(0, 64 << 20), (4 << 30, 64 << 20), (64 << 30, 1 << 30)] {
+            assert_eq!(PayloadPool::new(bytes_max, 0).unwrap().0.spare_max, spare_max);
+        }
+    }
+
     #[test]
     fn pages_of_a_block_that_was_not_full_are_returned_to_the_system() {
         let pool = PayloadPool::new(0, PAGE).unwrap();

@@ -17,13 +17,18 @@ const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
 const DEVICE_GAUGE_TICKS: u32 = 20;
 
 pub async fn run(state: Arc<ServerState>) {
-    let mut interval = tokio::time::interval(HOUSEKEEPING_INTERVAL);
+    repeat(HOUSEKEEPING_INTERVAL, |ticks, late| tick(&state, ticks, late)).await;
+}
+
+/// Calls `work` with the number of earlier calls and how late the call is, also after a panic.
+async fn repeat(interval: Duration, mut work: impl FnMut(u32, Duration)) {
+    let mut interval = tokio::time::interval(interval);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for ticks in 0_u32.. {
         let due = interval.tick().await;
         let late = lateness(due, Instant::now()).unwrap_or_default();
         // A panic is reported by its hook. Without this task, uploads would stay forever.
-        let _panicked = catch_unwind(AssertUnwindSafe(|| tick(&state, ticks, late)));
+        let _panicked = catch_unwind(AssertUnwindSafe(|| work(ticks, late)));
     }
 }
 
@@ -48,4 +53,23 @@ fn tick(state: &ServerState, ticks: u32, late: Duration) {
     telemetry::payload_memory(in_flight, spare, state.regions.bytes());
     telemetry::stored(state.bases.budget().used(), state.bases.slots().used());
     telemetry::connections(state.connections.used());
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_does_not_end_the_task() {
+        let (done, mut calls) = mpsc::unbounded_channel();
+        let task = tokio::spawn(repeat(Duration::from_millis(1), move |ticks, _| {
+            assert!(ticks != 0, "the first call panics, for this test");
+            // Fails after the test has ended.
+            let _ended = done.send(ticks);
+        }));
+        assert_eq!(calls.recv().await, Some(1));
+        task.abort();
+    }
 }

@@ -217,7 +217,7 @@ impl Store for StoreService {
                     ("bases", id)
                 }
             };
-            tracing::info!(caller = %call.caller.subject, what, "released");
+            tracing::info!(caller = %call.caller.subject, peer = %call.peer, what, "released");
             call.audit(AuditAction::Release, format_args!("{what} {}", hex::encode(id)));
             Ok(v1::ReleaseResponse {})
         })

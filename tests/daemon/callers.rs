@@ -1,9 +1,13 @@
 //! Who calls the daemon: credentials, and the logs that name callers.
 
-use std::time::Duration;
+use std::{
+    io::Read,
+    net::TcpStream,
+    time::{Duration, Instant},
+};
 
 use capstan::{
-    client::{Client, ClientError},
+    client::{Client, ClientError, Fr},
     identity::{BearerToken, TokenEntry, add_token, remove_token},
 };
 use rustix::process::Signal;
@@ -11,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     FinishedDaemon,
-    daemon_process::{DaemonProcess, capstand},
+    daemon_process::{DaemonProcess, HANGING, capstand},
     run, start_without_metrics,
     tls_files::CertifiedFiles,
 };
@@ -92,6 +96,46 @@ fn a_hangup_signal_does_not_end_it_and_the_log_names_who_drains() {
     let drains = daemon.until("a caller drains the server");
     assert!(drains.contains(&subject), "{drains}");
     assert_eq!(daemon.wait(), Some(0));
+}
+
+/// Callers without credentials have one name, so the log tells their addresses, too.
+#[test]
+fn the_log_names_who_releases() {
+    let mut daemon = start_without_metrics(&[]);
+    Runtime::new().unwrap().block_on(async {
+        let client = Client::connect(daemon.target()).await.unwrap();
+        let vector = client.put_vector(&[Fr::from(7)][..]).await.unwrap();
+        client.release_vector(vector.id).await.unwrap();
+    });
+    let line = daemon.until("released");
+    assert!(line.contains("caller=anonymous") && line.contains("peer=127.0.0.1:"), "{line}");
+}
+
+/// A peer must not fill the log with connections that are refused.
+#[test]
+fn few_refused_connections_are_logged() {
+    const REFUSED: usize = 300;
+    let mut daemon = start_without_metrics(&["--connections-max", "1"]);
+    let runtime = Runtime::new().unwrap();
+    let _first = runtime.block_on(async {
+        let client = Client::builder(daemon.target()).connections(1).connect().await.unwrap();
+        client.info().await.unwrap();
+        client
+    });
+    let begun = Instant::now();
+    for _ in 0..REFUSED {
+        let mut socket = TcpStream::connect(daemon.address()).unwrap();
+        socket.set_read_timeout(Some(HANGING)).unwrap();
+        // A reset counts as well.
+        let _closed = socket.read_to_end(&mut Vec::new());
+    }
+    // One line in ten seconds.
+    let most = 1 + begun.elapsed().as_secs() as usize / 10;
+    daemon.signal(Signal::TERM);
+    daemon.wait();
+    let log = daemon.log();
+    let lines = log.matches("connection refused: too many are open").count();
+    assert!((1..=most).contains(&lines), "{lines} lines: {log}");
 }
 
 /// As an operator does it, by the command line.

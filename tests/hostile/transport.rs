@@ -13,8 +13,8 @@ use tonic::{Code, Request, Status};
 
 use crate::{
     daemon::{
-        TEST_TIMEOUT, admin, compute, load, messages, reason, retry_until_ok, store, unix_channel,
-        until_load,
+        TEST_TIMEOUT, UNREACHED_LIMIT, admin, compute, load, messages, reason, retry_until_ok,
+        store, unix_channel, until_load,
     },
     table::{World, settings},
 };
@@ -116,7 +116,9 @@ async fn a_silent_peer_is_disconnected() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_above_the_limit_are_refused_and_the_others_served() {
-    let world = World::new(ServerSettings { connections_max: 3, ..settings() }).await;
+    let handshake_timeout = UNREACHED_LIMIT;
+    let limits = ServerSettings { handshake_timeout, connections_max: 3, ..settings() };
+    let world = World::new(limits).await;
     let (one, two) = (world.daemon.channel().await, world.daemon.channel().await);
     until_load(&one, "all three", |load| load.connections == 3).await;
     let mut refused = TcpStream::connect(world.daemon.address).await.unwrap();
@@ -167,6 +169,8 @@ async fn one_address_cannot_take_all_connections() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("capstan.sock");
     let limits = ServerSettings {
+        // A refused connection is closed at once, not because it is silent.
+        handshake_timeout: UNREACHED_LIMIT,
         connections_max: 4,
         connections_per_address_max: 2,
         unix_socket: Some(socket.clone()),

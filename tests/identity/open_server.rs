@@ -7,9 +7,15 @@ use capstan::{
     server::{AuthSettings, Engines, ProxySettings, ServeError, Server, ServerSettings},
     wire::v1,
 };
+use futures_util::stream;
 use tonic::{Code, Request, Status, transport::Endpoint};
 
-use crate::{caller, caller_of, daemon::admin, http, known, refusal, start, tokens::Tokens};
+use crate::{
+    caller, caller_of,
+    daemon::{admin, compute, messages, reason, store},
+    http, known, refusal, start,
+    tokens::Tokens,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_over_tcp_are_anonymous_if_nothing_is_configured() {
@@ -71,18 +77,32 @@ async fn every_response_has_the_id_of_its_request() {
     assert_eq!(answer.metadata().get("x-request-id").unwrap(), "job-7");
 }
 
-/// One connection of a proxy carries calls of several callers, each with its tenant.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proxy_names_the_caller_of_each_call() {
-    let tokens = Tokens::new();
-    let (proxy, other) = (tokens.add("proxy", None, None), tokens.add("other", None, None));
+/// Settings with which the holder of the token `proxy` names callers.
+fn behind_proxy(tokens: &Tokens) -> ServerSettings {
     let proxies = Some(ProxySettings {
         subjects: vec!["token:proxy".into()],
         caller_header: "x-capstan-caller".into(),
         tenant_header: "x-capstan-tenant".into(),
     });
     let auth = AuthSettings { tokens: Some(tokens.path.clone()), proxies, ..Default::default() };
-    let server = start(ServerSettings { auth, ..ServerSettings::default() });
+    ServerSettings { auth, ..ServerSettings::default() }
+}
+
+/// A request with this token, which names a caller.
+fn as_ada<T>(token: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    let metadata = request.metadata_mut();
+    metadata.insert("authorization", format!("Bearer {token}").parse().unwrap());
+    metadata.insert("x-capstan-caller", "ada".parse().unwrap());
+    request
+}
+
+/// One connection of a proxy carries calls of several callers, each with its tenant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_names_the_caller_of_each_call() {
+    let tokens = Tokens::new();
+    let (proxy, other) = (tokens.add("proxy", None, None), tokens.add("other", None, None));
+    let server = start(behind_proxy(&tokens));
     let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
     let channel = endpoint.connect().await.unwrap();
     let ask = async |token: &str, headers: &[(&'static str, &str)]| {
@@ -102,4 +122,32 @@ async fn a_proxy_names_the_caller_of_each_call() {
     assert_eq!(ask(&proxy, &[]).await.unwrap_err().code(), Code::Unauthenticated);
     // Nobody else may name callers.
     assert_eq!(ask(&other, &ada).await.unwrap(), known("token:other", "default"));
+}
+
+/// Callers behind a proxy share its connection, so none may be refused because of another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_limits_of_a_connection_do_not_hold_for_callers_behind_a_proxy() {
+    const BYTES: u64 = 128 << 10;
+    let tokens = Tokens::new();
+    let (proxy, other) = (tokens.add("proxy", None, None), tokens.add("other", None, None));
+    let connection_bytes_in_flight_max = BYTES - 1;
+    let server = start(ServerSettings { connection_bytes_in_flight_max, ..behind_proxy(&tokens) });
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
+    let channel = endpoint.connect().await.unwrap();
+    let zeros = || vec![0; BYTES as usize];
+    let put = async |token: &str| {
+        let vector = messages::new_vector(v1::ScalarEncoding::U8, BYTES);
+        let put = messages::put_vector(vector, vec![messages::chunk(0, zeros())]);
+        store(&channel).put(as_ada(token, stream::iter(put))).await.map(drop)
+    };
+    let transform = async |token: &str| {
+        let row = messages::scalars(v1::ScalarEncoding::Canonical, zeros());
+        let ntt = messages::ntt(messages::ntt_spec(12), row);
+        compute(&channel).ntt(as_ada(token, ntt)).await.map(drop)
+    };
+    put(&proxy).await.unwrap();
+    transform(&proxy).await.unwrap();
+    for refused in [put(&other).await, transform(&other).await] {
+        assert_eq!(reason(&refused.unwrap_err()), "CONNECTION_BYTES");
+    }
 }

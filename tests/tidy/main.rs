@@ -2,6 +2,7 @@
 //! code map.
 
 mod confined;
+mod defects;
 mod directions;
 mod phrases;
 mod shipping;

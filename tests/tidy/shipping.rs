@@ -24,3 +24,18 @@ fn the_systemd_unit_leaves_gpus_visible() {
         assert!(!hides.iter().any(|setting| line.starts_with(setting)), "{line}");
     }
 }
+
+/// The image listens on all interfaces. Who may use the Unix socket may not drain.
+#[test]
+fn shipped_files_let_no_stranger_call_and_no_caller_drain() {
+    for file in ["deploy/Dockerfile", "deploy/compose.yaml", "deploy/capstand.service"] {
+        let text = read(file);
+        let lines: Vec<_> = text.lines().filter(|line| !line.trim().starts_with('#')).collect();
+        let sets = |setting: &str| lines.iter().any(|line| line.contains(setting));
+        assert!(!sets("CAPSTAN_INSECURE"), "{file} allows callers without credentials");
+        assert!(!sets("CAPSTAN_ADMIN_OVER_TCP"), "{file} lets TCP peers drain");
+        // The compose file uses the image.
+        let is_image_used = file.ends_with("compose.yaml");
+        assert!(is_image_used || sets("CAPSTAN_ADMIN_SOCKET=/"), "{file}: others could drain");
+    }
+}

@@ -112,3 +112,31 @@ macro_rules! pool_engine {
 pool_engine!(CpuEngine, "cpu", "capstan-cpu", msm, "blst", Some(long_ntt::LG_PART));
 // All of an oracle's transform is arkworks'.
 pool_engine!(ArkworksEngine, "arkworks", "capstan-check", arkworks, "arkworks", None);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use super::*;
+    use crate::{engine::CancellationGate, error::Error};
+
+    /// arkworks' transform of a row cannot be interrupted.
+    #[test]
+    fn a_long_row_is_transformed_in_parts_that_can_be_cancelled() {
+        let lg_n = long_ntt::LG_PART + 1;
+        let (inverse, coset, input_reversed, output_reversed) = Default::default();
+        let plan = NttPlan { lg_n, inverse, coset, input_reversed, output_reversed };
+        // The check before the row, and the first one within it.
+        let left = AtomicUsize::new(2);
+        let next = |left: usize| left.checked_sub(1);
+        let gate: CancellationGate =
+            Arc::new(move || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok());
+        let control = JobControl::default().behind(&gate);
+        let mut rows = [vec![Fr::from(1_u64); 1 << lg_n]];
+        let stopped = CpuEngine::new(2).unwrap().ntt_in_place(&plan, &mut rows, &control);
+        assert_eq!(stopped.err(), Some(Error::Cancelled));
+    }
+}

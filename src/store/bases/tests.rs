@@ -4,7 +4,7 @@ use ark_ec::AffineRepr;
 use tokio::{
     runtime::{Builder, Runtime},
     task::yield_now,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use super::*;
@@ -168,6 +168,30 @@ fn files_agree_with_the_store_when_calls_cross() {
         let is_persisted = store.get(TenantId(0), id).is_ok_and(|bases| bases.persisted);
         assert_eq!(file.exists(), is_persisted, "round {round}");
     }
+}
+
+/// The test above cannot force the orders that were wrong: a call that changes files waits for the
+/// other ones of its tenant, from its look at the store to the end of its change.
+#[test]
+fn a_call_that_changes_files_waits_for_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(1 << 20, 2, folder.path());
+    let (owner, first) = (tenant(0), put(&store, 3, true).unwrap());
+    wait(async {
+        let another_call = store.lock_files(owner.id).await;
+        let charge = store.reserve(&owner, Group::G1, 4).unwrap();
+        let (inserting, releasing) = (store.clone(), store.clone());
+        let (inserter, releaser) = (owner.clone(), owner.clone());
+        let insert = async move { inserting.insert(&inserter, generators(4), charge, true).await };
+        let insert = tokio::spawn(insert);
+        let release = tokio::spawn(async move { releasing.release(&releaser, first).await });
+        sleep(Duration::from_millis(200)).await;
+        assert!(!insert.is_finished() && !release.is_finished(), "a call did not wait");
+        assert_eq!(store.list(owner.id).len(), 1);
+        drop(another_call);
+        assert!(insert.await.unwrap().is_ok() && release.await.unwrap().is_ok());
+    });
+    assert_eq!((store.get(owner.id, first).is_ok(), store.list(owner.id).len()), (false, 1));
 }
 
 /// The disk may be slow, and the threads for blocking work are few.
