@@ -113,9 +113,9 @@ impl GpuVectors {
         self.gpu().gpu.identity().name.clone()
     }
 
-    /// The right to launch the next step. A job that yields waits up to about a millisecond for long
-    /// work on the GPU to end; `None` if it has not. Its step then runs after the passes of MSMs
-    /// launched so far.
+    /// The right to launch the next step. A job that yields waits up to about a millisecond for
+    /// long work on the GPU to end; `None` if it has not. Its step then runs after the passes of
+    /// MSMs launched so far.
     ///
     /// Errors: those of the job's control; `DeviceLost` if the GPU hangs.
     pub fn begin_step(&mut self) -> Result<Option<StepTurn>> {

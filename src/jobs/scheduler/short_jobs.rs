@@ -7,8 +7,8 @@ use crate::tenant::TenantId;
 /// A job is short if its modelled time is at most this.
 pub const SHORT_JOB_MAX: Duration = Duration::from_millis(5);
 
-/// For this long after a short job has run, long jobs yield: longer than the pauses of a tenant that
-/// sends one job after the other, and so short that rare jobs cost others little.
+/// For this long after a short job has run, long jobs yield: longer than the pauses of a tenant
+/// that sends one job after the other, and so short that rare jobs cost others little.
 const YIELDING_TIME: Duration = Duration::from_millis(200);
 
 /// A tenant is active for this long after one of its jobs has got a worker.
@@ -35,9 +35,9 @@ impl ShortJobs {
         }
     }
 
-    /// Whether a long job of `tenant` yields: any tenant has had a short job lately, and `tenant` is
-    /// not alone. If only others yielded to a tenant with short jobs, its own long ones would get
-    /// more than their share.
+    /// Whether a long job of `tenant` yields: any tenant has had a short job lately, and `tenant`
+    /// is not alone. If only others yielded to a tenant with short jobs, its own long ones would
+    /// get more than their share.
     pub fn are_near(&self, tenant: TenantId, now: Instant) -> bool {
         let is_recent = |at: Instant, time| now.saturating_duration_since(at) < time;
         let is_active_other =

@@ -4,9 +4,9 @@
 mod device_state;
 mod long_passes;
 mod pass_schedule;
+mod progress;
 mod receive_schedule;
 mod resident_scalars;
-mod yielding;
 
 use std::{mem, ops::Range, sync::Arc, time::Instant};
 
@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 use self::{
     device_state::{MsmDeviceState, ScalarMemory, SumMemory, UndecodedScalars, too_many_scalars},
     long_passes::{is_long, yielding_pass_ns},
-    pass_schedule::{PassSchedule, PendingPasses},
+    pass_schedule::PassSchedule,
 };
 use super::{
     GpuPolicy,
@@ -274,27 +274,6 @@ impl GpuMsmRun {
         }
         self.received.insert(scalars.start as u64..scalars.end as u64);
         self.launch_due_passes(yields)
-    }
-
-    /// Launches passes that are due: short ones, and few at a time, if the job yields.
-    fn launch_due_passes(&mut self, yields: bool) -> Result<()> {
-        let (n, gpu_msm) = (self.bases.len(), &self.gpu_msm);
-        let Some(state) = &mut self.device_state else { return Ok(()) };
-        loop {
-            let mut piece = None;
-            if yields && is_long(&state.plan) {
-                piece = gpu_msm.long_work.begin()?;
-                if piece.is_none() {
-                    return Ok(());
-                }
-            }
-            let (last, previous) = (&state.last_pass, &state.previous_pass);
-            let pending = || PendingPasses::of(last.as_ref(), previous.as_ref());
-            let (plan, now) = (&state.plan, Instant::now());
-            let next = state.passes.next(plan, &self.received, now, pending, yields);
-            let Some(pass) = next else { return Ok(()) };
-            gpu_msm.launch(state, &pass, n as u32, piece)?;
-        }
     }
 }
 

@@ -1,9 +1,33 @@
-//! The end of an MSM: its last passes, with pauses in which other jobs may run if the MSM yields.
+//! Launches the passes of an MSM, and waits for them, with pauses in which other jobs may run if it
+//! yields.
 
-use super::{GpuMsmRun, long_passes::is_long, not_prepared};
+use std::time::Instant;
+
+use super::{GpuMsmRun, long_passes::is_long, not_prepared, pass_schedule::PendingPasses};
 use crate::{engine::JobControl, error::Result};
 
 impl GpuMsmRun {
+    /// Launches passes that are due: short ones, and few at a time, if the job yields.
+    pub(super) fn launch_due_passes(&mut self, yields: bool) -> Result<()> {
+        let (n, gpu_msm) = (self.bases.len(), &self.gpu_msm);
+        let Some(state) = &mut self.device_state else { return Ok(()) };
+        loop {
+            let mut piece = None;
+            if yields && is_long(&state.plan) {
+                piece = gpu_msm.long_work.begin()?;
+                if piece.is_none() {
+                    return Ok(());
+                }
+            }
+            let (last, previous) = (&state.last_pass, &state.previous_pass);
+            let pending = || PendingPasses::of(last.as_ref(), previous.as_ref());
+            let (plan, now) = (&state.plan, Instant::now());
+            let next = state.passes.next(plan, &self.received, now, pending, yields);
+            let Some(pass) = next else { return Ok(()) };
+            gpu_msm.launch(state, &pass, n as u32, piece)?;
+        }
+    }
+
     /// Launches the next pass, if it may, and waits for the device for about a millisecond at most.
     /// Returns whether all passes have ended.
     pub(super) fn work_for_a_while(&mut self, control: &JobControl) -> Result<bool> {
