@@ -10,6 +10,13 @@ use crate::{
 /// When to retry on a full server: about the duration of a medium job.
 pub(super) const RETRY_AFTER: Duration = Duration::from_millis(250);
 
+/// One of several holders may have this many times what is free. With 2, nine that take all they can
+/// leave a twentieth to others, and one of two gets at most two thirds.
+const HELD_PER_FREE: u64 = 2;
+
+/// A holder is alone if others have at most this part.
+const ALONE_PART: u64 = 256;
+
 #[derive(Debug)]
 pub struct Quota {
     used: AtomicU64,
@@ -52,6 +59,20 @@ impl Quota {
     /// Errors: `Exhausted` without a retry time.
     pub fn check_limit(&self, amount: u64) -> Result<()> {
         if amount <= self.max() { Ok(()) } else { Err(self.exhausted(None)) }
+    }
+
+    /// Refuses more to a holder of `own` if others hold part of this quota, too, and little is left:
+    /// a holder may have [`HELD_PER_FREE`] times what is free. So one who holds little finds room,
+    /// however many others take all they can (dynamic thresholds: Choudhury and Hahne, 1998).
+    ///
+    /// Errors: `Exhausted`.
+    pub fn check_share(&self, own: &Self) -> Result<()> {
+        let (max, all, own) = (self.max(), self.used(), own.used());
+        let (free, of_others) = (max.saturating_sub(all), all.saturating_sub(own));
+        match of_others <= max / ALONE_PART || own <= HELD_PER_FREE.saturating_mul(free) {
+            true => Ok(()),
+            false => Err(self.exhausted(Some(RETRY_AFTER))),
+        }
     }
 
     fn exhausted(&self, retry_after: Option<Duration>) -> Error {

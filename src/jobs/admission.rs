@@ -58,6 +58,19 @@ pub fn admit(budgets: &[&Budget], bytes: u64, jobs: u64) -> Result<AdmissionPerm
     Ok(permit)
 }
 
+/// Leaves bytes and jobs of the server to tenants that hold few: see [`Quota::check_share`].
+///
+/// Errors: `Exhausted`.
+pub fn check_share(tenant: &Budget, server: &Budget, bytes: u64, jobs: u64) -> Result<()> {
+    if bytes > 0 {
+        server.bytes.check_share(&tenant.bytes)?;
+    }
+    if jobs > 0 {
+        server.jobs.check_share(&tenant.jobs)?;
+    }
+    Ok(())
+}
+
 /// What an accepted job holds until it has ended.
 pub struct JobPermit {
     pub _quotas: AdmissionPermit,
@@ -122,6 +135,25 @@ impl<W: JobWork> JobWork for AdmittedJob<W> {
 mod tests {
     use super::*;
     use crate::error::Error;
+
+    #[test]
+    fn tenants_that_take_all_they_can_leave_jobs_to_one_that_has_few() {
+        let server = Budget::server(1 << 30, 256);
+        let tenant = || Budget::connection(1 << 30, 256);
+        let take = |tenant: &Budget| {
+            check_share(tenant, &server, 1, 1).and_then(|()| admit(&[tenant, &server], 1, 1))
+        };
+        let flooding: Vec<_> = (0..9).map(|_| tenant()).collect();
+        let mut held: Vec<_> = (0..256).flat_map(|_| flooding.iter().flat_map(take)).collect();
+        assert!((27..=28).contains(&flooding[0].jobs.used()), "{}", flooding[0].jobs.used());
+        let other = tenant();
+        held.extend((0..8).map(|_| take(&other).expect("little is held")));
+        // They are not alone, so those that hold much wait.
+        assert!(flooding.iter().all(|tenant| take(tenant).is_err()));
+        drop(held);
+        let alone = (0..256).map(|_| take(&other)).collect::<Result<Vec<_>>>();
+        assert_eq!(alone.expect("nobody else has jobs").len(), 256);
+    }
 
     #[test]
     fn a_refusal_takes_nothing_and_a_drop_returns_everything() {

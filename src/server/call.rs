@@ -27,7 +27,7 @@ use crate::{
     identity::Caller,
     jobs::{
         AdmissionPermit, AdmittedJob, Budget, JobOwner, JobPermit, JobPriority, JobTicket,
-        JobWaker, JobWork, admit,
+        JobWaker, JobWork, admit, check_share,
     },
     telemetry::{self, AuditAction},
     tenant::Tenant,
@@ -164,7 +164,9 @@ impl CallContext {
         if self.state.drain.is_draining() {
             return Err(Error::Draining);
         }
-        admit(&self.budgets(), bytes, jobs).inspect_err(telemetry::count_refusal)
+        check_share(&self.tenant_budget, &self.state.budget, bytes, jobs)
+            .and_then(|()| admit(&self.budgets(), bytes, jobs))
+            .inspect_err(telemetry::count_refusal)
     }
 
     /// Accepts a job of `bytes` bytes of working memory, which takes `modelled` by the model.

@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::{super::queue::JobPlace, *};
 use crate::{
-    jobs::{AdmissionPermit, Backlog, Budget, admit, backlog::BacklogPermit},
+    jobs::{AdmissionPermit, Backlog, Budget, admit, backlog::BacklogPermit, check_share},
     tenant::{Tenant, TenantId, TenantLimits, TenantName},
 };
 
@@ -233,7 +233,9 @@ impl TenantSimulation {
         }
         let modelled = piece * pieces;
         let due = deadline.map(|after| self.clock + after);
-        let quotas = admit(&[&self.tenants[tenant].1, &self.server], 1000, 1);
+        let (own, server) = (&self.tenants[tenant].1, &self.server);
+        let quotas =
+            check_share(own, server, 1000, 1).and_then(|()| admit(&[own, server], 1000, 1));
         let permits = quotas.and_then(|quotas| {
             Ok((quotas, self.backlog.admit_at(owner, modelled, due, self.clock)?))
         });
