@@ -15,6 +15,8 @@ pub mod engine;
 pub mod error;
 #[cfg(feature = "formats")]
 pub mod formats;
+#[cfg(feature = "groth16")]
+pub mod groth16;
 #[cfg(feature = "client")]
 pub mod kzg;
 #[cfg(feature = "server")]

@@ -10,8 +10,8 @@ use crate::{
 /// When to retry on a full server: about the duration of a medium job.
 pub(super) const RETRY_AFTER: Duration = Duration::from_millis(250);
 
-/// One of several holders may have this many times what is free. With 2, nine that take all they can
-/// leave a twentieth to others, and one of two gets at most two thirds.
+/// One of several holders may have this many times what is free. With 2, nine that take all they
+/// can leave a twentieth to others, and one of two gets at most two thirds.
 const HELD_PER_FREE: u64 = 2;
 
 /// A holder is alone if others have at most this part.
@@ -61,9 +61,9 @@ impl Quota {
         if amount <= self.max() { Ok(()) } else { Err(self.exhausted(None)) }
     }
 
-    /// Refuses more to a holder of `own` if others hold part of this quota, too, and little is left:
-    /// a holder may have [`HELD_PER_FREE`] times what is free. So one who holds little finds room,
-    /// however many others take all they can (dynamic thresholds: Choudhury and Hahne, 1998).
+    /// Refuses more to a holder of `own` if others hold part of this quota, too, and little is
+    /// left: a holder may have [`HELD_PER_FREE`] times what is free. So one who holds little finds
+    /// room, however many others take all they can (dynamic thresholds: Choudhury and Hahne, 1998).
     ///
     /// Errors: `Exhausted`.
     pub fn check_share(&self, own: &Self) -> Result<()> {

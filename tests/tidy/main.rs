@@ -125,6 +125,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Chooses an engine and starts a server with it.
     ("embedded", &["device", "engine", "error", "server"]),
     // `capstan token` edits the file of tokens, which the daemon reads.
+    ("groth16", &["client"]),
     ("kzg", &["client", "error"]),
     ("cli", &["client", "curve", "embedded", "error", "formats", "identity"]),
 ];

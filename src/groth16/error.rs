@@ -1,0 +1,62 @@
+//! Why a key cannot be registered, or a proof cannot be made.
+
+use ark_relations::gr1cs::SynthesisError;
+
+use crate::client::ClientError;
+
+/// Errors of Groth16.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Groth16Error {
+    /// A call has failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// arkworks cannot make the constraint system.
+    #[error("the circuit cannot be synthesized: {0}")]
+    Synthesis(#[from] SynthesisError),
+    /// The circuit has other constraints than products.
+    #[error("the circuit is not a rank-1 constraint system")]
+    NotR1cs,
+    /// The constraint system is too large for a transform over the field.
+    #[error("the constraint system is too large: at most 2^32 constraints and public inputs")]
+    TooLarge,
+    /// The constant one is a public variable, and public variables are variables.
+    #[error("{public} public variables, of {variables} variables")]
+    PublicVariables {
+        /// The number of public variables.
+        public: usize,
+        /// The number of all variables.
+        variables: usize,
+    },
+    /// A matrix names a variable that does not exist.
+    #[error("row {row} of matrix {matrix} has variable {variable}, of {variables}")]
+    NoSuchVariable {
+        /// The matrix: `a`, `b` or `c`.
+        matrix: &'static str,
+        /// The row's index.
+        row: usize,
+        /// The index of the variable.
+        variable: usize,
+        /// The number of variables.
+        variables: usize,
+    },
+    /// The key and the constraint system, or it and the assignment, do not belong together.
+    #[error("{part} has {got} elements, but the constraint system needs {expected}")]
+    Length {
+        /// What has the wrong length: a part of the key, a matrix, or `the assignment`.
+        part: &'static str,
+        /// The number of elements that the constraint system needs.
+        expected: usize,
+        /// The number of elements.
+        got: usize,
+    },
+    /// The first variable is not one.
+    #[error("the assignment does not begin with 1")]
+    FirstNotOne,
+    /// A constraint does not hold.
+    #[error("the assignment does not satisfy constraint {index}")]
+    Unsatisfied {
+        /// The constraint's index.
+        index: usize,
+    },
+}

@@ -1,0 +1,85 @@
+//! A proving key on a server.
+
+use std::sync::Arc;
+
+use ark_bls12_381::Bls12_381;
+use ark_groth16::ProvingKey;
+
+use super::{
+    ConstraintMatrices, Groth16Error,
+    matrices::check_length,
+    program::{KeyBases, ProofProgram, domain_lg},
+};
+use crate::client::{Client, G1Affine, G2Affine};
+
+/// A proving key, whose points a server has, and the constraint system that it belongs to.
+#[derive(Debug, Clone)]
+pub struct Groth16Key {
+    pub(super) matrices: Arc<ConstraintMatrices>,
+    pub(super) bases: KeyBases,
+    pub(super) lg_n: u32,
+    /// The program for one proof, which the server stores.
+    pub(super) single: ProofProgram,
+    pub(super) points: KeyPoints,
+}
+
+/// The points of a key that blind proofs, which stay in this process.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyPoints {
+    pub alpha_g1: G1Affine,
+    pub beta_g1: G1Affine,
+    pub beta_g2: G2Affine,
+    pub delta_g1: G1Affine,
+    pub delta_g2: G2Affine,
+}
+
+impl Groth16Key {
+    /// Sends the key's points and the program of a proof, unless the server has them.
+    ///
+    /// Errors: `Length` if the key does not belong to the constraint system; `TooLarge`; those of
+    /// [`Client::put_bases`] and [`Client::put_program`].
+    pub async fn register(
+        client: &Client,
+        key: &ProvingKey<Bls12_381>,
+        matrices: ConstraintMatrices,
+    ) -> Result<Self, Groth16Error> {
+        let lg_n = domain_lg(&matrices)?;
+        check_key(key, &matrices, lg_n)?;
+        let bases = KeyBases {
+            a: client.put_bases(&key.a_query).await?,
+            b_g1: client.put_bases(&key.b_g1_query).await?,
+            b_g2: client.put_bases(&key.b_g2_query).await?,
+            h: client.put_bases(&key.h_query).await?,
+            l: client.put_bases(&key.l_query).await?,
+        };
+        let mut single = ProofProgram::new(&matrices, &bases, lg_n, 1)?;
+        single.program = client.put_program(&single.program).await?;
+        let points = KeyPoints {
+            alpha_g1: key.vk.alpha_g1,
+            beta_g1: key.beta_g1,
+            beta_g2: key.vk.beta_g2,
+            delta_g1: key.delta_g1,
+            delta_g2: key.vk.delta_g2,
+        };
+        Ok(Self { matrices: matrices.into(), bases, lg_n, single, points })
+    }
+
+    /// The constraint system.
+    pub fn matrices(&self) -> &ConstraintMatrices {
+        &self.matrices
+    }
+}
+
+fn check_key(
+    key: &ProvingKey<Bls12_381>,
+    matrices: &ConstraintMatrices,
+    lg_n: u32,
+) -> Result<(), Groth16Error> {
+    let (variables, public) = (matrices.variables(), matrices.public_variables());
+    check_length("a_query of the key", variables, key.a_query.len())?;
+    check_length("b_g1_query of the key", variables, key.b_g1_query.len())?;
+    check_length("b_g2_query of the key", variables, key.b_g2_query.len())?;
+    check_length("l_query of the key", variables - public, key.l_query.len())?;
+    check_length("h_query of the key", (1 << lg_n) - 1, key.h_query.len())?;
+    check_length("gamma_abc_g1 of the key", public, key.vk.gamma_abc_g1.len())
+}

@@ -1,0 +1,44 @@
+//! Groth16 proofs (Groth, 2016) in one call: the witness goes to the server, five sums come back.
+//!
+//! Proofs are those of the crate `ark-groth16`, byte for byte: the same key, constraint system,
+//! assignment and random numbers give the same proof. The blinding stays in this process.
+//!
+//! ```no_run
+//! # async fn lesson<C: ark_relations::gr1cs::ConstraintSynthesizer<capstan::curve::Fr>>(
+//! #     circuit: C, key: ark_groth16::ProvingKey<ark_bls12_381::Bls12_381>,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! use capstan::{
+//!     client::Client,
+//!     groth16::{Groth16Key, Groth16Prover, synthesize},
+//! };
+//!
+//! let client = Client::connect("http://127.0.0.1:7654").await?;
+//! let synthesized = synthesize(circuit)?;
+//!
+//! // Sent once; later only ids and assignments are.
+//! let key = Groth16Key::register(&client, &key, synthesized.matrices).await?;
+//!
+//! let prover = Groth16Prover::new(&client, &key);
+//! let proof = prover.prove(synthesized.assignment, &mut ark_std::rand::rngs::OsRng).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! - `matrices`: the constraint system and its product with an assignment. `circuit`: both from a
+//!   circuit of arkworks.
+//! - `key`: what the server keeps, and the program that it runs. `prover`: proofs.
+//! - `error`: errors.
+
+mod circuit;
+mod error;
+mod key;
+mod matrices;
+mod program;
+mod prover;
+
+pub use self::{
+    circuit::{SynthesizedCircuit, synthesize},
+    error::Groth16Error,
+    key::Groth16Key,
+    matrices::ConstraintMatrices,
+    prover::{Blinding, Groth16Prover},
+};

@@ -1,0 +1,94 @@
+//! The program of a proof: the coefficients of the quotient polynomial h, and five sums.
+
+use ark_ff::FftField;
+
+use super::{ConstraintMatrices, Groth16Error};
+use crate::client::{
+    BasesHandle, ClientProgram, Fr, G1Affine, G2Affine, NttTransform, Order, PointsValue,
+    ProgramBuilder, Result, VectorValue,
+};
+
+/// The key's points on the server.
+#[derive(Debug, Clone)]
+pub struct KeyBases {
+    pub a: BasesHandle<G1Affine>,
+    pub b_g1: BasesHandle<G1Affine>,
+    pub b_g2: BasesHandle<G2Affine>,
+    pub h: BasesHandle<G1Affine>,
+    pub l: BasesHandle<G1Affine>,
+}
+
+/// The program for several proofs at once, one in each row.
+#[derive(Debug, Clone)]
+pub struct ProofProgram {
+    pub program: ClientProgram,
+    /// z: one, the public inputs, and the witness.
+    pub assignment: VectorValue,
+    /// A z and B z.
+    pub products: [VectorValue; 2],
+    pub a: PointsValue<G1Affine>,
+    pub b_g1: PointsValue<G1Affine>,
+    pub b_g2: PointsValue<G2Affine>,
+    pub h: PointsValue<G1Affine>,
+    pub l: PointsValue<G1Affine>,
+}
+
+/// log2 of the number of elements of the domain: constraints, then public variables, then zeros.
+pub fn domain_lg(matrices: &ConstraintMatrices) -> std::result::Result<u32, Groth16Error> {
+    let length = matrices.constraints() + matrices.public_variables();
+    let lg_n = length.checked_next_power_of_two().map(usize::ilog2);
+    lg_n.filter(|lg_n| *lg_n <= Fr::TWO_ADICITY).ok_or(Groth16Error::TooLarge)
+}
+
+impl ProofProgram {
+    pub fn new(
+        matrices: &ConstraintMatrices,
+        bases: &KeyBases,
+        lg_n: u32,
+        rows: u32,
+    ) -> Result<Self> {
+        let [constraints, public, variables] =
+            [matrices.constraints(), matrices.public_variables(), matrices.variables()]
+                .map(|count| count as u64);
+        let mut program = ProgramBuilder::new();
+        let assignment = program.input_rows(rows, variables)?;
+        let products =
+            [program.input_rows(rows, constraints)?, program.input_rows(rows, constraints)?];
+        // The public variables follow the constraints in A only, as in libsnark.
+        let public_variables = program.slice(assignment, 0, public)?;
+        let of_a = program.concat(&[products[0], public_variables])?;
+        let [of_a, of_b] = [of_a, products[1]].map(|values| program.pad(values, 1 << lg_n));
+        let h = quotient(&mut program, of_a?, of_b?, lg_n)?;
+        let h = program.slice(h, 0, bases.h.len())?;
+        let witness = program.slice(assignment, public, variables - public)?;
+        let a = program.msm(&bases.a, assignment)?;
+        let b_g1 = program.msm(&bases.b_g1, assignment)?;
+        let b_g2 = program.msm(&bases.b_g2, assignment)?;
+        let (h, l) = (program.msm(&bases.h, h)?, program.msm(&bases.l, witness)?);
+        let program = program.build()?;
+        Ok(Self { program, assignment, products, a, b_g1, b_g2, h, l })
+    }
+}
+
+/// The coefficients of h = (a b - c) / (X^n - 1), from the values of a and b on the domain. Those
+/// of c are their products, since the assignment satisfies the constraints.
+fn quotient(
+    program: &mut ProgramBuilder,
+    a: VectorValue,
+    b: VectorValue,
+    lg_n: u32,
+) -> Result<VectorValue> {
+    let coset = Some(Fr::GENERATOR);
+    let reversed = Order::BitReversed;
+    let to_coefficients = NttTransform { output_order: reversed, ..NttTransform::inverse() };
+    let on_coset = NttTransform { coset, input_order: reversed, ..NttTransform::forward() };
+    let c = program.multiply(a, b)?;
+    let mut on_coset = |values| {
+        let coefficients = program.ntt(values, to_coefficients)?;
+        program.ntt(coefficients, on_coset)
+    };
+    let [a, b, c] = [on_coset(a)?, on_coset(b)?, on_coset(c)?];
+    let difference = program.multiply_subtract(a, b, c)?;
+    let h = program.divide_by_vanishing(difference, lg_n, Fr::GENERATOR)?;
+    program.ntt(h, NttTransform { coset, ..NttTransform::inverse() })
+}

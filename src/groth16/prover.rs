@@ -1,0 +1,182 @@
+//! Proofs.
+
+use std::iter;
+
+use ark_bls12_381::Bls12_381;
+use ark_ec::CurveGroup;
+use ark_ff::UniformRand;
+use ark_groth16::Proof;
+use ark_std::rand::Rng;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::{Groth16Error, Groth16Key, matrices::ConstraintProducts, program::ProofProgram};
+use crate::client::{Client, ClientError, Fr, G1Projective, G2Projective, ProgramRun, RunOptions};
+
+/// The random numbers that hide the witness. They are not sent to the server.
+#[derive(Clone, Copy, Zeroize)]
+pub struct Blinding {
+    /// Blinds A.
+    pub r: Fr,
+    /// Blinds B.
+    pub s: Fr,
+}
+
+impl Blinding {
+    /// Draws r, then s, as `ark-groth16` does.
+    pub fn draw(random: &mut impl Rng) -> Self {
+        let r = Fr::rand(random);
+        Self { r, s: Fr::rand(random) }
+    }
+}
+
+/// Makes proofs of one key.
+#[derive(Clone)]
+pub struct Groth16Prover<'a> {
+    client: &'a Client,
+    key: &'a Groth16Key,
+    options: RunOptions,
+    checks: bool,
+}
+
+/// The five sums of a proof.
+struct ProofSums {
+    a: G1Projective,
+    b_g1: G1Projective,
+    b_g2: G2Projective,
+    h: G1Projective,
+    l: G1Projective,
+}
+
+impl<'a> Groth16Prover<'a> {
+    /// A prover with the default options.
+    pub fn new(client: &'a Client, key: &'a Groth16Key) -> Self {
+        Self { client, key, options: RunOptions::default(), checks: false }
+    }
+
+    /// The same prover with other options for each call.
+    #[must_use]
+    pub fn with_options(self, options: RunOptions) -> Self {
+        Self { options, ..self }
+    }
+
+    /// The same prover, which first checks that assignments satisfy the constraints. Without that,
+    /// the proof of a wrong assignment is one that no verifier accepts.
+    #[must_use]
+    pub fn with_check(self) -> Self {
+        Self { checks: true, ..self }
+    }
+
+    /// Makes a proof. `assignment` is one, the public inputs, and the witness.
+    ///
+    /// Errors: `Length`, `FirstNotOne`; `Unsatisfied` if the prover checks; those of
+    /// [`Client::run`].
+    pub async fn prove(
+        &self,
+        assignment: impl Into<Zeroizing<Vec<Fr>>>,
+        random: &mut impl Rng,
+    ) -> Result<Proof<Bls12_381>, Groth16Error> {
+        let blinding = Zeroizing::new(Blinding::draw(random));
+        self.prove_blinded(assignment, *blinding).await
+    }
+
+    /// Makes the proof that belongs to a blinding, which must never be used twice.
+    ///
+    /// Errors: those of [`Self::prove`].
+    pub async fn prove_blinded(
+        &self,
+        assignment: impl Into<Zeroizing<Vec<Fr>>>,
+        blinding: Blinding,
+    ) -> Result<Proof<Bls12_381>, Groth16Error> {
+        let sums = self.sum(&self.key.single, vec![assignment.into()]).await?;
+        Ok(self.finish(&sums[0], blinding))
+    }
+
+    /// Makes a proof of each assignment, in one call: small proofs share the work of a transfer and
+    /// of launching kernels.
+    ///
+    /// Errors: those of [`Self::prove`].
+    pub async fn prove_batch(
+        &self,
+        assignments: Vec<Zeroizing<Vec<Fr>>>,
+        random: &mut impl Rng,
+    ) -> Result<Vec<Proof<Bls12_381>>, Groth16Error> {
+        let Groth16Key { matrices, bases, lg_n, .. } = self.key;
+        let Ok(rows @ 1..) = u32::try_from(assignments.len()) else { return Ok(Vec::new()) };
+        let draw = || Zeroizing::new(Blinding::draw(random));
+        let blindings: Vec<_> = iter::repeat_with(draw).take(assignments.len()).collect();
+        let program = ProofProgram::new(matrices, bases, *lg_n, rows)?;
+        let sums = self.sum(&program, assignments).await?;
+        let proofs = sums.iter().zip(&blindings).map(|(sums, by)| self.finish(sums, **by));
+        Ok(proofs.collect())
+    }
+
+    async fn sum(
+        &self,
+        program: &ProofProgram,
+        assignments: Vec<Zeroizing<Vec<Fr>>>,
+    ) -> Result<Vec<ProofSums>, Groth16Error> {
+        let (matrices, checks) = (self.key.matrices.clone(), self.checks);
+        for assignment in &assignments {
+            matrices.check_assignment(assignment)?;
+        }
+        let multiply = move || -> Result<_, Groth16Error> {
+            if checks {
+                assignments.iter().try_for_each(|assignment| matrices.check(assignment))?;
+            }
+            let products = assignments.iter().map(|assignment| matrices.multiply(assignment));
+            Ok((products.collect(), assignments))
+        };
+        // Off the runtime's threads: it takes milliseconds.
+        let multiplied = tokio::task::spawn_blocking(multiply).await;
+        let (products, mut assignments): (Vec<ConstraintProducts>, _) =
+            multiplied.map_err(|_| ClientError::invalid_response("a thread panicked"))??;
+        let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
+        for ConstraintProducts { a, b } in products {
+            of_a.push(a);
+            of_b.push(b);
+        }
+        let run = ProgramRun::new(&program.program)
+            .input(program.assignment, joined(&mut assignments))
+            .input(program.products[0], joined(&mut of_a))
+            .input(program.products[1], joined(&mut of_b))
+            .send_points(program.a)
+            .send_points(program.b_g1)
+            .send_points(program.b_g2)
+            .send_points(program.h)
+            .send_points(program.l);
+        let result = self.client.run_with(run, self.options.clone()).await?;
+        let (a, b_g1) = (result.points(program.a)?, result.points(program.b_g1)?);
+        let b_g2 = result.points(program.b_g2)?;
+        let (h, l) = (result.points(program.h)?, result.points(program.l)?);
+        let of_row = |row: usize| ProofSums {
+            a: a[row],
+            b_g1: b_g1[row],
+            b_g2: b_g2[row],
+            h: h[row],
+            l: l[row],
+        };
+        Ok((0..a.len()).map(of_row).collect())
+    }
+
+    /// Adds the key's points and the blinding.
+    fn finish(&self, sums: &ProofSums, blinding: Blinding) -> Proof<Bls12_381> {
+        let (points, Blinding { r, s }) = (&self.key.points, blinding);
+        let a = sums.a + points.alpha_g1 + points.delta_g1 * r;
+        let b_g1 = sums.b_g1 + points.beta_g1 + points.delta_g1 * s;
+        let b = sums.b_g2 + points.beta_g2 + points.delta_g2 * s;
+        let c = sums.h + sums.l + a * s + b_g1 * r - points.delta_g1 * (r * s);
+        Proof { a: a.into_affine(), b: b.into_affine(), c: c.into_affine() }
+    }
+}
+
+/// The rows, one after another. A single one is not copied.
+fn joined(rows: &mut [Zeroizing<Vec<Fr>>]) -> Vec<Fr> {
+    match rows {
+        [only] => std::mem::take(&mut **only),
+        rows => {
+            let mut all = Vec::with_capacity(rows.iter().map(|row| row.len()).sum());
+            rows.iter().for_each(|row| all.extend_from_slice(row));
+            all
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Proofs that equal those of ark-groth16, and that its verifier accepts.
+
+use ark_ff::{UniformRand, Zero};
+use ark_groth16::prepare_verifying_key;
+use ark_std::rand::{SeedableRng, rngs::StdRng};
+use capstan::{
+    client::{Fr, RunOptions, Verification},
+    groth16::{Blinding, Groth16Key, Groth16Prover, synthesize},
+};
+
+use crate::{ArkProver, Powers, ProofFixture};
+
+/// Sizes whose constraints and public inputs fill a domain, and sizes that do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn proofs_equal_those_of_ark_groth16() {
+    for (squarings, unused) in [(1, 0), (5, 0), (6, 3), (40, 1)] {
+        let mut fixture = ProofFixture::new(Powers::new(7, squarings, unused)).await;
+        let verifying_key = prepare_verifying_key(&fixture.proving_key.vk);
+        let (zero, random) = (Fr::zero(), Fr::rand(&mut fixture.random));
+        for (x, r, s) in [(7, random, random + random), (8, zero, random), (0, zero, zero)] {
+            let circuit = Powers::new(x, squarings, unused);
+            let key = &fixture.proving_key;
+            let expected = ArkProver::create_proof_with_reduction(circuit, key, r, s).unwrap();
+            let assignment = synthesize(circuit).unwrap().assignment;
+            let options = RunOptions { verify: Verification::Full, ..RunOptions::default() };
+            let prover = Groth16Prover::new(&fixture.client, &fixture.key).with_check();
+            let prover = prover.with_options(options);
+            let proof = prover.prove_blinded(assignment, Blinding { r, s }).await.unwrap();
+            assert_eq!(proof, expected, "{circuit:?}");
+            let verifies = |y| ArkProver::verify_proof(&verifying_key, &proof, &[y]).unwrap();
+            assert!(verifies(circuit.y()) && !verifies(circuit.y() + Fr::from(1)));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_random_numbers_give_the_same_proof() {
+    let circuit = Powers::new(3, 9, 0);
+    let fixture = ProofFixture::new(circuit).await;
+    let key = &fixture.proving_key;
+    let random = || StdRng::seed_from_u64(11);
+    let expected =
+        ArkProver::create_random_proof_with_reduction(circuit, key, &mut random()).unwrap();
+    let prover = Groth16Prover::new(&fixture.client, &fixture.key);
+    let assignment = synthesize(circuit).unwrap().assignment;
+    assert_eq!(prover.prove(assignment, &mut random()).await.unwrap(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_proofs_are_made_in_one_call() {
+    let circuits = [2, 3, 5].map(|x| Powers::new(x, 12, 1));
+    let mut fixture = ProofFixture::new(circuits[0]).await;
+    let verifying_key = prepare_verifying_key(&fixture.proving_key.vk);
+    let assignments = circuits.map(|circuit| synthesize(circuit).unwrap().assignment).into();
+    let prover = Groth16Prover::new(&fixture.client, &fixture.key);
+    let proofs = prover.prove_batch(assignments, &mut fixture.random).await.unwrap();
+    assert_eq!(proofs.len(), 3);
+    for (proof, circuit) in proofs.iter().zip(circuits) {
+        assert!(ArkProver::verify_proof(&verifying_key, proof, &[circuit.y()]).unwrap());
+    }
+    assert_eq!(prover.prove_batch(vec![], &mut fixture.random).await.unwrap(), []);
+}
+
+/// By a second client, or when a program starts again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_can_be_registered_again() {
+    let circuit = Powers::new(4, 3, 0);
+    let mut fixture = ProofFixture::new(circuit).await;
+    let count = || async { fixture.client.list(None).await.unwrap().len() };
+    let before = count().await;
+    let matrices = synthesize(circuit).unwrap().matrices;
+    let again = Groth16Key::register(&fixture.client, &fixture.proving_key, matrices).await;
+    assert_eq!(count().await, before);
+    let key = again.unwrap();
+    let prover = Groth16Prover::new(&fixture.client, &key);
+    let assignment = synthesize(circuit).unwrap().assignment;
+    let proof = prover.prove(assignment, &mut fixture.random).await.unwrap();
+    let verifying_key = prepare_verifying_key(&fixture.proving_key.vk);
+    assert!(ArkProver::verify_proof(&verifying_key, &proof, &[circuit.y()]).unwrap());
+}

@@ -1,0 +1,68 @@
+//! Keys, constraint systems and assignments that do not belong together.
+
+use capstan::{
+    client::Fr,
+    groth16::{ConstraintMatrices, Groth16Error, Groth16Key, Groth16Prover, synthesize},
+};
+use zeroize::Zeroizing;
+
+use crate::{Powers, ProofFixture, proving_key};
+
+fn message<T>(refused: Result<T, Groth16Error>) -> String {
+    refused.err().map_or("accepted".to_owned(), |error| error.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_assignments_are_refused() {
+    let circuit = Powers::new(7, 4, 0);
+    let mut fixture = ProofFixture::new(circuit).await;
+    let prover = Groth16Prover::new(&fixture.client, &fixture.key).with_check();
+    let right = synthesize(circuit).unwrap().assignment;
+    let mut wrong = right.clone();
+    let last = wrong.len() - 1;
+    wrong[last] += Fr::from(1);
+    let refused = message(prover.prove(wrong, &mut fixture.random).await);
+    assert_eq!(refused, "the assignment does not satisfy constraint 3");
+    let short = Zeroizing::new(right[1..].to_vec());
+    let refused = message(prover.prove(short, &mut fixture.random).await);
+    let expected = "the assignment has 6 elements, but the constraint system needs 7";
+    assert_eq!(refused, expected);
+    let mut wrong = right.clone();
+    wrong[0] = Fr::from(2);
+    // Also in a batch, and without the check of constraints.
+    let prover = Groth16Prover::new(&fixture.client, &fixture.key);
+    let refused = message(prover.prove_batch(vec![right, wrong], &mut fixture.random).await);
+    assert_eq!(refused, "the assignment does not begin with 1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_other_constraint_systems_are_refused() {
+    let mut fixture = ProofFixture::new(Powers::new(7, 4, 0)).await;
+    let needs = "but the constraint system needs 7";
+    let cases = [
+        (Powers::new(7, 5, 0), format!("a_query of the key has 8 elements, {needs}")),
+        (Powers::new(7, 1, 3), format!("h_query of the key has 3 elements, {needs}")),
+    ];
+    for (other, expected) in cases {
+        let key = proving_key(other, &mut fixture.random);
+        let matrices = fixture.key.matrices().clone();
+        let refused = message(Groth16Key::register(&fixture.client, &key, matrices).await);
+        assert_eq!(refused, expected);
+    }
+}
+
+#[test]
+fn wrong_matrices_are_refused() {
+    let row = |variable| vec![(Fr::from(1), variable)];
+    let new =
+        |matrices, public, variables| message(ConstraintMatrices::new(matrices, public, variables));
+    let matrices = || [vec![row(0)], vec![row(1)], vec![row(2)]];
+    assert_eq!(new(matrices(), 1, 3), "accepted");
+    assert_eq!(new(matrices(), 1, 2), "row 0 of matrix c has variable 2, of 2");
+    let mut uneven = matrices();
+    uneven[1].push(row(0));
+    let refused = new(uneven, 1, 3);
+    assert_eq!(refused, "matrix b has 2 elements, but the constraint system needs 1");
+    assert_eq!(new(matrices(), 4, 3), "4 public variables, of 3 variables");
+    assert_eq!(new(matrices(), 0, 3), "0 public variables, of 3 variables");
+}
