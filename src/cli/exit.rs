@@ -115,6 +115,16 @@ impl From<ClientError> for CliFailure {
                      --tls-key"
                 )
             }
+            // TLS 1.3 refuses a client after its handshake: the connection may be gone before the
+            // HTTP/2 library reads why.
+            ClientError::CannotConnect { target, problem }
+                if problem.contains("connection closed") && target.starts_with("https:") =>
+            {
+                format!(
+                    "{target} closed the connection after the TLS handshake: if it requires a \
+                     client certificate, specify one with --tls-cert and --tls-key"
+                )
+            }
             ClientError::CannotConnect { target, problem } if problem.contains("certificate") => {
                 format!(
                     "cannot trust {target}: {problem}: specify the authority that signed its \
