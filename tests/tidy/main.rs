@@ -14,7 +14,9 @@ use std::collections::BTreeSet;
 use capstan::error::Reason;
 
 use confined::CONFINED;
-use source::{File, code_files, functions, has_word, imports, modules, read, text_files};
+use source::{
+    File, code_files, functions, has_word, imports, modules, prose_files, read, text_files,
+};
 
 const LINES_MAX: usize = 400;
 const FUNCTION_LINES_MAX: usize = 70;
@@ -330,6 +332,8 @@ fn checks_find_what_they_look_for() {
     assert!(!has_word(r#"let x = "the unsafe";"#, "unsafe"));
     assert!(code_files().iter().any(|file| file.path == "src/error/mod.rs"));
     assert!(text_files().iter().any(|file| file.path == "proto/capstan/v1/types.proto"));
+    let patch = "integrations/arkworks/patch-ark-ec";
+    assert!(prose_files().iter().any(|file| file.path == patch));
     assert_eq!(source::module("src/curve/points/mod.rs"), Some("curve"));
     assert_eq!(source::module("src/error/mod.rs"), Some("error"));
     assert_eq!(source::module("src/bin/capstan.rs"), None);

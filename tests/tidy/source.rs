@@ -6,9 +6,35 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const CODE: [&str; 6] = ["src", "tests", "benches", "examples", "build", "build.rs"];
-const TEXT: [&str; 3] = ["proto", "deploy", ".ci"];
-const PROSE: [&str; 5] = ["proto", "deploy", ".ci", "scripts", "kernels"];
+/// Of `integrations/arkworks`, only our files: it may also have a patched crate and build outputs.
+const CODE: [&str; 10] = [
+    "src",
+    "tests",
+    "benches",
+    "examples",
+    "build",
+    "build.rs",
+    "integrations/arkworks/examples",
+    "integrations/arkworks/patch",
+    "integrations/arkworks/src",
+    "integrations/arkworks/tests",
+];
+const TEXT: [&str; 5] = [
+    "proto",
+    "deploy",
+    ".ci",
+    "integrations/arkworks/Cargo.toml",
+    "integrations/arkworks/README.md",
+];
+const PROSE: [&str; 7] = [
+    "proto",
+    "deploy",
+    ".ci",
+    "scripts",
+    "kernels",
+    "integrations/arkworks/README.md",
+    "integrations/arkworks/patch-ark-ec",
+];
 const TEXT_ENDINGS: [&str; 9] =
     ["md", "toml", "proto", "yaml", "service", "rs", "Dockerfile", "run", "build"];
 const PROSE_ENDINGS: [&str; 9] = ["md", "rs", "cu", "cuh", "cpp", "hpp", "proto", "py", "sh"];
