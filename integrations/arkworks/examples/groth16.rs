@@ -15,7 +15,7 @@ use ark_bls12_381::{Bls12_381, Fr};
 use ark_groth16::Groth16;
 use ark_snark::{CircuitSpecificSetupSNARK, SNARK};
 use ark_std::rand::{SeedableRng, rngs::StdRng};
-use capstan::client::blocking::BlockingClient;
+use capstan_arkworks::client::blocking::BlockingClient;
 use squarings::Squarings;
 
 fn main() -> Result<(), Box<dyn Error>> {

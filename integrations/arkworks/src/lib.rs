@@ -3,7 +3,7 @@
 //! ```no_run
 //! # fn lesson(pk: ark_groth16::ProvingKey<ark_bls12_381::Bls12_381>)
 //! # -> Result<(), Box<dyn std::error::Error>> {
-//! use capstan::client::blocking::BlockingClient;
+//! use capstan_arkworks::client::blocking::BlockingClient;
 //!
 //! let server = capstan_arkworks::install(BlockingClient::connect("http://127.0.0.1:7654")?)?;
 //! let _pinned = server.pin(&pk)?; // sends the key; as long as this value lives, it is known
@@ -26,7 +26,7 @@ mod limbs;
 mod offload;
 mod pins;
 
-pub use capstan::client::Verification;
+pub use capstan::client;
 
 pub use self::{
     counts::{Counts, counts},

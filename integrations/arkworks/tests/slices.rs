@@ -7,7 +7,7 @@ use std::time::Duration;
 use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
 use ark_ec::{CurveGroup, PrimeGroup, VariableBaseMSM};
 use ark_ff::{BigInt, PrimeField};
-use capstan_arkworks::{Counts, OffloadOptions, Verification};
+use capstan_arkworks::{Counts, OffloadOptions, client::Verification};
 use common::{counted, offload_to, only_local, only_offloaded, points, scalars, turn};
 
 const N: usize = 300;
