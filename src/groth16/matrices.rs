@@ -28,8 +28,8 @@ pub(super) struct ConstraintProducts {
 }
 
 impl ConstraintMatrices {
-    /// A system of `variables` variables, of which the first `public` are one and the public
-    /// inputs.
+    /// A system of the matrices A, B and C over `variables` variables, of which the first `public`
+    /// are one and the public inputs.
     ///
     /// Errors: `Length` if the matrices have different numbers of rows; `PublicVariables`;
     /// `NoSuchVariable`.

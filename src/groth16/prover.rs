@@ -1,6 +1,6 @@
 //! Proofs.
 
-use std::iter;
+use std::{iter, panic::resume_unwind};
 
 use ark_bls12_381::Bls12_381;
 use ark_ec::CurveGroup;
@@ -10,7 +10,7 @@ use ark_std::rand::Rng;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{Groth16Error, Groth16Key, matrices::ConstraintProducts, program::ProofProgram};
-use crate::client::{Client, ClientError, Fr, G1Projective, G2Projective, ProgramRun, RunOptions};
+use crate::client::{Client, Fr, G1Projective, G2Projective, ProgramRun, RunOptions};
 
 /// The random numbers that hide the witness. They are not sent to the server.
 #[derive(Clone, Copy, Zeroize)]
@@ -91,17 +91,21 @@ impl<'a> Groth16Prover<'a> {
         Ok(self.finish(&sums[0], blinding))
     }
 
-    /// Makes a proof of each assignment, in one call: small proofs share the work of a transfer and
-    /// of launching kernels.
+    /// Makes a proof of each of at most 65536 assignments, in their order and in one call: small
+    /// proofs share the work of a transfer and of launching kernels.
     ///
-    /// Errors: those of [`Self::prove`].
+    /// Errors: those of [`Self::prove`]; `InvalidProgram` if there are too many assignments.
     pub async fn prove_batch(
         &self,
         assignments: Vec<Zeroizing<Vec<Fr>>>,
         random: &mut impl Rng,
     ) -> Result<Vec<Proof<Bls12_381>>, Groth16Error> {
         let Groth16Key { matrices, bases, lg_n, .. } = self.key;
-        let Ok(rows @ 1..) = u32::try_from(assignments.len()) else { return Ok(Vec::new()) };
+        if assignments.is_empty() {
+            return Ok(Vec::new());
+        }
+        // More rows than a program may have are refused when it is built.
+        let rows = u32::try_from(assignments.len()).unwrap_or(u32::MAX);
         let draw = || Zeroizing::new(Blinding::draw(random));
         let blindings: Vec<_> = iter::repeat_with(draw).take(assignments.len()).collect();
         let program = ProofProgram::new(matrices, bases, *lg_n, rows)?;
@@ -129,7 +133,7 @@ impl<'a> Groth16Prover<'a> {
         // Off the runtime's threads: it takes milliseconds.
         let multiplied = tokio::task::spawn_blocking(multiply).await;
         let (products, mut assignments): (Vec<ConstraintProducts>, _) =
-            multiplied.map_err(|_| ClientError::invalid_response("a thread panicked"))??;
+            multiplied.unwrap_or_else(|error| resume_unwind(error.into_panic()))?;
         let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
         for ConstraintProducts { a, b } in products {
             of_a.push(a);

@@ -38,29 +38,29 @@ impl LongWork {
 
     /// The end of a piece that is pending.
     pub fn pending_end(&self) -> Result<Option<Event>, DeviceFault> {
-        for end in &self.0.lock().ends {
-            if !end.is_reached()? {
-                return Ok(Some(end.clone()));
-            }
-        }
-        Ok(None)
+        self.0.lock().pending_end()
     }
 
     /// Begins a piece of a job that yields. `None` while another one is pending or being launched.
     pub fn begin(&self) -> Result<Option<LongPiece>, DeviceFault> {
         let mut state = self.0.lock();
-        for end in &state.ends {
-            if !end.is_reached()? {
-                return Ok(None);
-            }
-        }
-        if state.is_launching {
+        if state.is_launching || state.pending_end()?.is_some() {
             return Ok(None);
         }
-        state.ends.clear();
         state.is_launching = true;
         drop(state);
         Ok(Some(LongPiece(self.clone())))
+    }
+}
+
+impl LongWorkState {
+    fn pending_end(&self) -> Result<Option<Event>, DeviceFault> {
+        for end in &self.ends {
+            if !end.is_reached()? {
+                return Ok(Some(end.clone()));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -96,20 +96,21 @@ impl LaunchedRun {
         Ok(true)
     }
 
-    /// Lets the sums of the last step end if `control` yields, or if they have memory of their own
-    /// for their scalars. False if they take longer than about a millisecond.
+    /// Lets the sums of the last step end if `control` yields, or if they are of an input: a
+    /// program may have many of these, and each holds its scalars on the GPU until it is finished.
+    /// False if `control` yields and they have not ended after about a millisecond.
     fn end_last_sums(&mut self, control: &JobControl) -> Result<bool> {
         let Some(&TimedStep { id, .. }) = self.timed.last() else { return Ok(true) };
-        let has_scalars = self.call.reads_encoded(id);
+        let is_of_input = self.call.reads_encoded(id);
         let value = &mut self.values[id.index()];
         let Some(GpuValue::Sums(sums)) = value else { return Ok(true) };
-        if !has_scalars && !control.yields() {
+        if !is_of_input && !control.yields() {
             return Ok(true);
         }
         if !sums.is_almost_done(control)? {
             return Ok(false);
         }
-        if has_scalars && let Some(GpuValue::Sums(sums)) = value.take() {
+        if is_of_input && let Some(GpuValue::Sums(sums)) = value.take() {
             let sums = sums.finish(control).map_err(|error| self.call.name_element(id, error))?;
             *value = Some(GpuValue::Sums(PendingSums::Done(sums)));
         }
