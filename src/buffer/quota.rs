@@ -62,8 +62,8 @@ impl Quota {
     }
 
     /// Refuses more to a holder of `own` if others hold part of this quota, too, and little is
-    /// left: a holder may have [`HELD_PER_FREE`] times what is free. So one who holds little finds
-    /// room, however many others take all they can (dynamic thresholds: Choudhury and Hahne, 1998).
+    /// left: a holder may have twice what is free. So one who holds little finds room, however many
+    /// others take all they can (dynamic thresholds: Choudhury and Hahne, 1998).
     ///
     /// Errors: `Exhausted`.
     pub fn check_share(&self, own: &Self) -> Result<()> {
