@@ -17,8 +17,12 @@ pub enum Groth16Error {
     /// The circuit has other constraints than products.
     #[error("the circuit is not a rank-1 constraint system")]
     NotR1cs,
-    /// The constraint system is too large for a transform over the field.
-    #[error("the constraint system is too large: at most 2^32 constraints and public inputs")]
+    /// The constraint system is too large for a transform over the field, or a matrix for its
+    /// indices.
+    #[error(
+        "the constraint system is too large: at most 2^32 constraints and public inputs, and \
+         2^32 - 1 coefficients in a matrix"
+    )]
     TooLarge,
     /// The constant one is a public variable, and public variables are variables.
     #[error("{public} public variables, of {variables} variables")]

@@ -5,7 +5,10 @@ use ark_relations::utils::matrix::Matrix;
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
-use super::Groth16Error;
+use super::{
+    Groth16Error,
+    sparse::{SparseBuilder, SparseMatrix, SparseProblem},
+};
 use crate::client::Fr;
 
 /// A rank-1 constraint system: an assignment z satisfies it if (A z) (B z) = C z, row by row.
@@ -14,9 +17,9 @@ use crate::client::Fr;
 /// Variable 0 is one, then the public inputs follow, then the witness.
 #[derive(Debug, Clone)]
 pub struct ConstraintMatrices {
-    a: Matrix<Fr>,
-    b: Matrix<Fr>,
-    c: Matrix<Fr>,
+    a: SparseMatrix,
+    b: SparseMatrix,
+    c: SparseMatrix,
     public: usize,
     variables: usize,
 }
@@ -32,7 +35,7 @@ impl ConstraintMatrices {
     /// are one and the public inputs.
     ///
     /// Errors: `Length` if the matrices have different numbers of rows; `PublicVariables`;
-    /// `NoSuchVariable`.
+    /// `NoSuchVariable`; `TooLarge` for more than 2^32 - 1 coefficients in a matrix.
     pub fn new(
         [a, b, c]: [Matrix<Fr>; 3],
         public: usize,
@@ -45,15 +48,14 @@ impl ConstraintMatrices {
         if !(1..=variables).contains(&public) {
             return Err(Groth16Error::PublicVariables { public, variables });
         }
-        for (name, matrix) in [("a", &a), ("b", &b), ("c", &c)] {
-            check_variables(name, matrix, variables)?;
-        }
-        Ok(Self { a, b, c, public, variables })
+        let [a, b, c] =
+            [("a", a), ("b", b), ("c", c)].map(|(name, matrix)| compress(name, matrix, variables));
+        Ok(Self { a: a?, b: b?, c: c?, public, variables })
     }
 
     /// The number of constraints.
     pub fn constraints(&self) -> usize {
-        self.a.len()
+        self.a.rows()
     }
 
     /// The number of variables that the verifier knows, including the constant one.
@@ -72,7 +74,8 @@ impl ConstraintMatrices {
     pub fn check(&self, assignment: &[Fr]) -> Result<(), Groth16Error> {
         self.check_assignment(assignment)?;
         let holds = |index: &usize| {
-            let [a, b, c] = [&self.a, &self.b, &self.c].map(|m| product(&m[*index], assignment));
+            let matrices = [&self.a, &self.b, &self.c];
+            let [a, b, c] = matrices.map(|matrix| matrix.multiply_row(*index, assignment));
             a * b == c
         };
         let unsatisfied = (0..self.constraints()).into_par_iter().find_first(|index| !holds(index));
@@ -86,34 +89,26 @@ impl ConstraintMatrices {
 
     /// `assignment` has as many elements as there are variables.
     pub(super) fn multiply(&self, assignment: &[Fr]) -> ConstraintProducts {
-        let [a, b] = [&self.a, &self.b].map(|matrix| {
-            let rows = matrix.par_iter().map(|row| product(row, assignment));
-            Zeroizing::new(rows.collect())
-        });
+        let [a, b] = [&self.a, &self.b].map(|matrix| matrix.multiply(assignment));
         ConstraintProducts { a, b }
     }
 }
 
-fn product(row: &[(Fr, usize)], assignment: &[Fr]) -> Fr {
-    let terms = row.iter().map(|(coefficient, variable)| {
-        let value = assignment[*variable];
-        if coefficient.is_one() { value } else { value * coefficient }
-    });
-    terms.sum()
-}
-
-fn check_variables(
+fn compress(
     name: &'static str,
-    matrix: &Matrix<Fr>,
+    matrix: Matrix<Fr>,
     variables: usize,
-) -> Result<(), Groth16Error> {
-    for (row, terms) in matrix.iter().enumerate() {
-        if let Some((_, variable)) = terms.iter().find(|(_, variable)| *variable >= variables) {
-            let (matrix, variable) = (name, *variable);
-            return Err(Groth16Error::NoSuchVariable { matrix, row, variable, variables });
-        }
+) -> Result<SparseMatrix, Groth16Error> {
+    let mut compressed = SparseBuilder::new(matrix.len(), variables);
+    for row in matrix {
+        compressed.push_row(row).map_err(|problem| match problem {
+            SparseProblem::NoSuchColumn { row, column: variable } => {
+                Groth16Error::NoSuchVariable { matrix: name, row, variable, variables }
+            }
+            SparseProblem::TooManyTerms => Groth16Error::TooLarge,
+        })?;
     }
-    Ok(())
+    Ok(compressed.build())
 }
 
 pub(super) fn check_length(

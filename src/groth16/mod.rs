@@ -23,8 +23,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - `matrices`: the constraint system and its product with an assignment. `circuit`: both from a
-//!   circuit of arkworks.
+//! - `matrices`: the constraint system and its product with an assignment; `sparse`: one matrix.
+//!   `circuit`: constraint system and assignment of a circuit of arkworks.
 //! - `key`: what the server keeps, and the program that it runs. `prover`: proofs.
 //! - `error`: errors.
 
@@ -34,6 +34,7 @@ mod key;
 mod matrices;
 mod program;
 mod prover;
+mod sparse;
 
 pub use self::{
     circuit::{SynthesizedCircuit, synthesize},
