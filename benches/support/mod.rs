@@ -154,13 +154,15 @@ pub fn infinities(n: usize) -> Vec<G1Affine> {
     vec![G1Affine::zero(); n]
 }
 
-/// The value of the argument `name=value`, or `default`.
-pub fn argument(name: &str, default: u64) -> u64 {
+/// The value of the argument `name=value`.
+pub fn argument_text(name: &str) -> Option<String> {
     let prefix = format!("{name}=");
-    let given = std::env::args().find_map(|argument| {
-        argument.strip_prefix(&prefix).map(|value| value.parse().expect("a whole number"))
-    });
-    given.unwrap_or(default)
+    std::env::args().find_map(|argument| argument.strip_prefix(&prefix).map(str::to_owned))
+}
+
+/// The number of the argument `name=number`, or `default`.
+pub fn argument(name: &str, default: u64) -> u64 {
+    argument_text(name).map_or(default, |value| value.parse().expect("a whole number"))
 }
 
 /// Durations of repeated runs.

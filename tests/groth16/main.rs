@@ -4,14 +4,16 @@
 mod circuit;
 #[path = "../../examples/common/mod.rs"]
 mod common;
+mod merkle;
 mod proofs;
 mod refusals;
 
 use ark_bls12_381::Bls12_381;
 use ark_groth16::{Groth16, ProvingKey};
+use ark_relations::gr1cs::ConstraintSynthesizer;
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
-    client::Client,
+    client::{Client, Fr},
     groth16::{Groth16Key, SynthesizedCircuit, synthesize},
 };
 use circuit::Powers;
@@ -29,7 +31,7 @@ struct ProofFixture {
 }
 
 impl ProofFixture {
-    async fn new(circuit: Powers) -> Self {
+    async fn new(circuit: impl ConstraintSynthesizer<Fr> + Copy) -> Self {
         let server = server();
         let client = Client::connect(&server.target).await.unwrap();
         let mut random = StdRng::seed_from_u64(5);
@@ -40,6 +42,9 @@ impl ProofFixture {
     }
 }
 
-fn proving_key(circuit: Powers, random: &mut StdRng) -> ProvingKey<Bls12_381> {
+fn proving_key(
+    circuit: impl ConstraintSynthesizer<Fr>,
+    random: &mut StdRng,
+) -> ProvingKey<Bls12_381> {
     ArkProver::generate_random_parameters_with_reduction(circuit, random).unwrap()
 }

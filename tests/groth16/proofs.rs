@@ -1,6 +1,6 @@
 //! Proofs that equal those of ark-groth16, and that its verifier accepts.
 
-use ark_ff::{UniformRand, Zero};
+use ark_ff::{One, UniformRand, Zero};
 use ark_groth16::prepare_verifying_key;
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
@@ -8,7 +8,10 @@ use capstan::{
     groth16::{Blinding, Groth16Key, Groth16Prover, synthesize},
 };
 
-use crate::{ArkProver, Powers, ProofFixture};
+use crate::{
+    ArkProver, Powers, ProofFixture,
+    merkle::{MerklePath, PathHash},
+};
 
 /// Sizes whose constraints and public inputs fill a domain, and sizes that do not.
 #[tokio::test(flavor = "multi_thread")]
@@ -77,4 +80,32 @@ async fn a_key_can_be_registered_again() {
     let proof = prover.prove(assignment, &mut fixture.random).await.unwrap();
     let verifying_key = prepare_verifying_key(&fixture.proving_key.vk);
     assert!(ArkProver::verify_proof(&verifying_key, &proof, &[circuit.y()]).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proof_of_a_real_gadget_equals_that_of_ark_groth16() {
+    let circuit = MerklePath::longest(PathHash::Poseidon, 10).unwrap();
+    let fixture = ProofFixture::new(circuit).await;
+    let random = || StdRng::seed_from_u64(13);
+    let circuit = MerklePath { seed: 1, ..circuit };
+    let key = &fixture.proving_key;
+    let expected =
+        ArkProver::create_random_proof_with_reduction(circuit, key, &mut random()).unwrap();
+    let synthesized = synthesize(circuit).unwrap();
+    let root = synthesized.assignment[1];
+    let prover = Groth16Prover::new(&fixture.client, &fixture.key).with_check();
+    let proof = prover.prove(synthesized.assignment, &mut random()).await.unwrap();
+    assert_eq!(proof, expected);
+    let verifying_key = prepare_verifying_key(&key.vk);
+    assert!(ArkProver::verify_proof(&verifying_key, &proof, &[root]).unwrap());
+}
+
+/// Most wires of the circuit are bits.
+#[test]
+fn an_assignment_of_a_circuit_of_bits_satisfies_it() {
+    let circuit = MerklePath { hash: PathHash::Sha256, levels: 1, seed: 2 };
+    let synthesized = synthesize(circuit).unwrap();
+    synthesized.matrices.check(&synthesized.assignment).unwrap();
+    let bits = synthesized.assignment.iter().filter(|wire| wire.is_zero() || wire.is_one());
+    assert!(bits.count() * 10 > synthesized.assignment.len() * 9);
 }

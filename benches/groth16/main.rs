@@ -1,0 +1,79 @@
+//! Groth16 proofs of Merkle paths, compared with ark-groth16 on the same cores.
+//!
+//! `cargo bench --bench groth16`; arguments: `lg_n=14,16` (log2 of the domain), `runs=7`,
+//! `daemon=PATH` (another capstand), `keys=FOLDER` (keeps the proving keys for the next run),
+//! `record=FILE` (appends JSON lines). Every proof is verified.
+
+mod case;
+#[path = "../../tests/common/daemon_process.rs"]
+mod daemon_process;
+mod keys;
+#[path = "../../tests/groth16/merkle.rs"]
+mod merkle;
+mod record;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{path::Path, process::Command};
+
+use capstan::client::Client;
+use case::ProofCase;
+use daemon_process::DaemonProcess;
+use merkle::{MerklePath, PathHash};
+use record::ProofRecord;
+use support::argument_text;
+use tokio::runtime::Runtime;
+
+/// Proofs of one batch, and log2 of their domain.
+const BATCH: usize = 16;
+const BATCH_LG_N: u32 = 16;
+
+fn main() {
+    let sizes = argument_text("lg_n").unwrap_or_else(|| "14".to_owned());
+    let sizes = sizes.split(',').map(|size| size.parse().expect("whole numbers: lg_n=14,16"));
+    let runs = support::argument("runs", 7) as usize;
+    let keys = argument_text("keys");
+    let mut record = ProofRecord::new(argument_text("record"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("capstan.sock");
+    let daemon = start_daemon(&socket);
+    let target = format!("unix:{}", socket.display());
+    let runtime = Runtime::new().expect("threads for a client");
+    let connect = |shares| {
+        let client = Client::builder(&target).shared_memory(shares).connect();
+        runtime.block_on(client).expect("the daemon listens")
+    };
+    let (region, streamed) = (connect(true), connect(false));
+    record.set_device(runtime.block_on(region.info()).expect("an answer"));
+    for lg_n in sizes {
+        for (hash, wires) in [(PathHash::Sha256, "usual"), (PathHash::Poseidon, "uniform")] {
+            let Some(circuit) = MerklePath::longest(hash, lg_n) else {
+                println!("2^{lg_n}, {wires} wires: one level of {hash:?} is larger");
+                continue;
+            };
+            let case = ProofCase::new(circuit, wires, lg_n, keys.as_deref().map(Path::new));
+            runtime.block_on(async {
+                let modes = [(&region, "region"), (&streamed, "unix")];
+                case.measure(&modes, runs, &mut record).await;
+                if lg_n == BATCH_LG_N {
+                    case.measure_batch(&region, BATCH, runs, &mut record).await;
+                }
+            });
+        }
+    }
+    drop(daemon);
+}
+
+fn start_daemon(socket: &Path) -> DaemonProcess {
+    let flags = ["--listen", "127.0.0.1:0", "--unix-socket"];
+    let mut command = match argument_text("daemon") {
+        Some(path) => {
+            let mut command = Command::new(path);
+            command.args(["--config", "/dev/null"]).args(flags);
+            command
+        }
+        None => daemon_process::capstand(&flags),
+    };
+    command.arg(socket);
+    DaemonProcess::start(command)
+}

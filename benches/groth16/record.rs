@@ -1,0 +1,54 @@
+//! Prints times of proofs, and records them as JSON lines like those of `benches/results`.
+
+use std::{fs::OpenOptions, io::Write, process::Command};
+
+use capstan::client::GetInfoResponse;
+
+use crate::support::Samples;
+
+pub struct ProofRecord {
+    /// The file to append to; `None` to record nothing.
+    file: Option<String>,
+    device: String,
+}
+
+impl ProofRecord {
+    pub fn new(file: Option<String>) -> Self {
+        Self { file, device: String::new() }
+    }
+
+    /// Sets the device that computes.
+    pub fn set_device(&mut self, server: GetInfoResponse) {
+        let device = server.devices.into_iter().next();
+        self.device = device.map_or_else(|| "none".to_owned(), |device| device.name);
+    }
+
+    /// Prints and records the times of `batch` proofs at once.
+    pub fn add(&self, mode: &str, lg_n: u32, batch: usize, times: &Samples) {
+        let [median, min] = [times.median(), times.min()].map(|time| time.as_secs_f64() * 1e3);
+        println!("  groth16 {batch:3} x 2^{lg_n:<2} {mode:20} {median:10.2} {min:10.2} ms");
+        let Some(file) = &self.file else { return };
+        let rounded = |ms: f64| (ms * 1e3).round() / 1e3;
+        let line = serde_json::json!({
+            "op": "groth16",
+            "lg_n": lg_n,
+            "mode": mode,
+            "batch": batch,
+            "median": rounded(median),
+            "min": rounded(min),
+            "unit": "ms",
+            "device": self.device,
+            "commit": option_env!("CAPSTAN_COMMIT").unwrap_or("unknown"),
+            "date": today(),
+        });
+        let mut file =
+            OpenOptions::new().create(true).append(true).open(file).expect("a writable file");
+        writeln!(file, "{line}").expect("space for a line");
+    }
+}
+
+/// The date in UTC as year-month-day.
+fn today() -> String {
+    let output = Command::new("date").args(["-u", "+%F"]).output().expect("the program date");
+    String::from_utf8(output.stdout).expect("text").trim().to_owned()
+}
