@@ -21,7 +21,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     runtime,
-    task::spawn_blocking,
+    task::{spawn_blocking, yield_now},
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
@@ -109,6 +109,8 @@ async fn serve(listener: TcpListener, endpoints: Endpoints) {
                     let _ended =
                         timeout(CONNECTION_TIMEOUT, serve_one(socket, endpoints, &turns)).await;
                 });
+                // A replaced connection closes before the next one is accepted.
+                yield_now().await;
             }
             Err(error) => {
                 if let Some(suppressed) = REFUSED.pass() {
