@@ -1,7 +1,8 @@
 //! Constraint systems and assignments of circuits of arkworks.
 
 use ark_relations::gr1cs::{
-    ConstraintSynthesizer, ConstraintSystem, OptimizationGoal, R1CS_PREDICATE_LABEL, SynthesisMode,
+    ConstraintSynthesizer, ConstraintSystem, ConstraintSystemRef, OptimizationGoal,
+    R1CS_PREDICATE_LABEL, SynthesisMode,
 };
 use zeroize::Zeroizing;
 
@@ -22,23 +23,43 @@ pub struct SynthesizedCircuit {
 pub fn synthesize(
     circuit: impl ConstraintSynthesizer<Fr>,
 ) -> Result<SynthesizedCircuit, Groth16Error> {
-    let system = ConstraintSystem::new_ref();
-    system.set_optimization_goal(OptimizationGoal::Constraints);
-    let (construct_matrices, generate_lc_assignments) = (true, false);
-    system.set_mode(SynthesisMode::Prove { construct_matrices, generate_lc_assignments });
-    circuit.generate_constraints(system.clone())?;
-    system.finalize();
+    let system = system_of(circuit, true)?;
     let mut predicates = system.to_matrices()?;
     let matrices = predicates.remove(R1CS_PREDICATE_LABEL).and_then(|all| all.try_into().ok());
     let is_r1cs = predicates.values().all(|others| others.iter().all(Vec::is_empty));
     let matrices = matrices.filter(|_| is_r1cs).ok_or(Groth16Error::NotR1cs)?;
-    let mut assignment = Zeroizing::new(system.instance_assignment()?);
-    let public = assignment.len();
+    let assignment = assignment_of(&system)?;
+    let public = system.num_instance_variables();
+    let matrices = ConstraintMatrices::new(matrices, public, assignment.len())?;
+    Ok(SynthesizedCircuit { matrices, assignment })
+}
+
+/// The assignment of a circuit whose constraint system is known: [`synthesize`] takes longer.
+///
+/// Errors: `Synthesis`.
+pub fn assign(circuit: impl ConstraintSynthesizer<Fr>) -> Result<Zeroizing<Vec<Fr>>, Groth16Error> {
+    assignment_of(&system_of(circuit, false)?)
+}
+
+fn system_of(
+    circuit: impl ConstraintSynthesizer<Fr>,
+    construct_matrices: bool,
+) -> Result<ConstraintSystemRef<Fr>, Groth16Error> {
+    let system = ConstraintSystem::new_ref();
+    system.set_optimization_goal(OptimizationGoal::Constraints);
+    let generate_lc_assignments = false;
+    system.set_mode(SynthesisMode::Prove { construct_matrices, generate_lc_assignments });
+    circuit.generate_constraints(system.clone())?;
+    system.finalize();
+    Ok(system)
+}
+
+fn assignment_of(system: &ConstraintSystemRef<Fr>) -> Result<Zeroizing<Vec<Fr>>, Groth16Error> {
+    let mut public = Zeroizing::new(system.instance_assignment()?);
     let witness = Zeroizing::new(system.witness_assignment()?);
     // Without a copy of the elements in memory that is freed without being wiped.
-    let mut all = Zeroizing::new(Vec::with_capacity(public + witness.len()));
-    all.append(&mut assignment);
+    let mut all = Zeroizing::new(Vec::with_capacity(public.len() + witness.len()));
+    all.append(&mut public);
     all.extend_from_slice(&witness);
-    let matrices = ConstraintMatrices::new(matrices, public, all.len())?;
-    Ok(SynthesizedCircuit { matrices, assignment: all })
+    Ok(all)
 }

@@ -37,7 +37,7 @@ mod prover;
 mod sparse;
 
 pub use self::{
-    circuit::{SynthesizedCircuit, synthesize},
+    circuit::{SynthesizedCircuit, assign, synthesize},
     error::Groth16Error,
     key::Groth16Key,
     matrices::ConstraintMatrices,

@@ -6,10 +6,15 @@ use ark_bls12_381::Bls12_381;
 use ark_ec::CurveGroup;
 use ark_ff::UniformRand;
 use ark_groth16::Proof;
+use ark_relations::gr1cs::ConstraintSynthesizer;
 use ark_std::rand::Rng;
+use futures_util::stream::{self, Stream, StreamExt};
+use tokio::task::{JoinError, spawn_blocking};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::{Groth16Error, Groth16Key, matrices::ConstraintProducts, program::ProofProgram};
+use super::{
+    Groth16Error, Groth16Key, circuit::assign, matrices::ConstraintProducts, program::ProofProgram,
+};
 use crate::client::{Client, Fr, G1Projective, G2Projective, ProgramRun, RunOptions};
 
 /// The random numbers that hide the witness. They are not sent to the server.
@@ -114,6 +119,25 @@ impl<'a> Groth16Prover<'a> {
         Ok(proofs.collect())
     }
 
+    /// Makes a proof of each circuit, in their order: while the server computes one, the next
+    /// circuit is synthesized on another thread. The stream goes on after an error.
+    ///
+    /// Errors: `Synthesis`; those of [`Self::prove`].
+    pub fn prove_circuits<'s, C: ConstraintSynthesizer<Fr> + Send + 'static>(
+        &'s self,
+        circuits: impl IntoIterator<Item = C> + 's,
+        random: &'s mut impl Rng,
+    ) -> impl Stream<Item = Result<Proof<Bls12_381>, Groth16Error>> + 's {
+        // Synthesis begins as soon as a task is made, not when it is awaited.
+        let assigned = circuits.into_iter().map(|circuit| spawn_blocking(|| assign(circuit)));
+        // The task of one circuit ends while that of the next one runs.
+        let assigned = stream::iter(assigned).buffered(2).map(joined_task);
+        assigned.then(move |assignment| {
+            let blinding = Zeroizing::new(Blinding::draw(random));
+            async move { self.prove_blinded(assignment?, *blinding).await }
+        })
+    }
+
     async fn sum(
         &self,
         program: &ProofProgram,
@@ -131,9 +155,8 @@ impl<'a> Groth16Prover<'a> {
             Ok((products.collect(), assignments))
         };
         // Off the runtime's threads: it takes milliseconds.
-        let multiplied = tokio::task::spawn_blocking(multiply).await;
-        let (products, mut assignments): (Vec<ConstraintProducts>, _) =
-            multiplied.unwrap_or_else(|error| resume_unwind(error.into_panic()))?;
+        let multiplied = joined_task(spawn_blocking(multiply).await);
+        let (products, mut assignments): (Vec<ConstraintProducts>, _) = multiplied?;
         let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
         for ConstraintProducts { a, b } in products {
             of_a.push(a);
@@ -171,6 +194,11 @@ impl<'a> Groth16Prover<'a> {
         let c = sums.h + sums.l + a * s + b_g1 * r - points.delta_g1 * (r * s);
         Proof { a: a.into_affine(), b: b.into_affine(), c: c.into_affine() }
     }
+}
+
+/// The result of a task, which is never cancelled. A panic goes on here.
+fn joined_task<T>(result: Result<T, JoinError>) -> T {
+    result.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
 /// The rows, one after another. A single one is not copied.

@@ -1,7 +1,7 @@
 //! A circuit for the tests.
 
 use ark_relations::{
-    gr1cs::{ConstraintSynthesizer, ConstraintSystemRef, Result, Variable},
+    gr1cs::{ConstraintSynthesizer, ConstraintSystemRef, Result, SynthesisError, Variable},
     lc,
 };
 use capstan::client::Fr;
@@ -51,5 +51,21 @@ impl ConstraintSynthesizer<Fr> for Powers {
             || lc!() + Variable::One,
             || lc!() + y,
         )
+    }
+}
+
+/// A circuit, some of whose values may be missing.
+pub struct Failing {
+    pub circuit: Powers,
+    pub fails: bool,
+}
+
+impl ConstraintSynthesizer<Fr> for Failing {
+    fn generate_constraints(self, system: ConstraintSystemRef<Fr>) -> Result<()> {
+        if self.fails {
+            let _missing =
+                system.new_witness_variable(|| Err(SynthesisError::AssignmentMissing))?;
+        }
+        self.circuit.generate_constraints(system)
     }
 }

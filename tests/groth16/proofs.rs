@@ -5,11 +5,12 @@ use ark_groth16::prepare_verifying_key;
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
     client::{Fr, RunOptions, Verification},
-    groth16::{Blinding, Groth16Key, Groth16Prover, synthesize},
+    groth16::{Blinding, Groth16Error, Groth16Key, Groth16Prover, assign, synthesize},
 };
+use futures_util::StreamExt;
 
 use crate::{
-    ArkProver, Powers, ProofFixture,
+    ArkProver, Failing, Powers, ProofFixture,
     merkle::{MerklePath, PathHash},
 };
 
@@ -80,6 +81,33 @@ async fn a_key_can_be_registered_again() {
     let proof = prover.prove(assignment, &mut fixture.random).await.unwrap();
     let verifying_key = prepare_verifying_key(&fixture.proving_key.vk);
     assert!(ArkProver::verify_proof(&verifying_key, &proof, &[circuit.y()]).unwrap());
+}
+
+/// The third circuit cannot be synthesized: the next one is proved all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn circuits_are_synthesized_while_others_are_proved() {
+    let circuits = [2, 3, 5, 7].map(|x| Powers::new(x, 12, 1));
+    let mut fixture = ProofFixture::new(circuits[0]).await;
+    let verifying_key = prepare_verifying_key(&fixture.proving_key.vk);
+    let prover = Groth16Prover::new(&fixture.client, &fixture.key);
+    let given = circuits.map(|circuit| Failing { circuit, fails: circuit.x == Fr::from(5) });
+    let proofs: Vec<_> = prover.prove_circuits(given, &mut fixture.random).collect().await;
+    assert_eq!(proofs.len(), 4);
+    for (index, (proof, circuit)) in proofs.into_iter().zip(circuits).enumerate() {
+        match proof {
+            Ok(proof) => {
+                let verifies = ArkProver::verify_proof(&verifying_key, &proof, &[circuit.y()]);
+                assert!(verifies.unwrap() && index != 2);
+            }
+            Err(error) => assert!(matches!(error, Groth16Error::Synthesis(_)) && index == 2),
+        }
+    }
+}
+
+#[test]
+fn assignments_need_no_matrices() {
+    let circuit = MerklePath::longest(PathHash::Poseidon, 10).unwrap();
+    assert_eq!(assign(circuit).unwrap(), synthesize(circuit).unwrap().assignment);
 }
 
 #[tokio::test(flavor = "multi_thread")]
