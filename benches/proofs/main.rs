@@ -1,13 +1,15 @@
-//! Groth16 proofs of Merkle paths, compared with ark-groth16 on the same cores.
+//! Groth16 proofs of Merkle paths, compared with ark-groth16 on the same cores, and KZG openings.
 //!
-//! `cargo bench --bench groth16`; arguments: `lg_n=14,16` (log2 of the domain), `runs=7`,
+//! `cargo bench --bench proofs`; arguments: `lg_n=14,16` (log2 of the domain), `kzg=14,20` (log2 of
+//! the coefficients), `runs=7`, `warm_up=10` (runs before these: on a GPU, bases get their tables),
 //! `daemon=PATH` (another capstand), `keys=FOLDER` (keeps the proving keys for the next run),
 //! `record=FILE` (appends JSON lines). Every proof is verified.
 
-mod case;
 #[path = "../../tests/common/daemon_process.rs"]
 mod daemon_process;
+mod groth16;
 mod keys;
+mod kzg;
 #[path = "../../tests/groth16/merkle.rs"]
 mod merkle;
 mod record;
@@ -17,11 +19,11 @@ mod support;
 use std::{path::Path, process::Command};
 
 use capstan::client::Client;
-use case::ProofCase;
 use daemon_process::DaemonProcess;
+use groth16::ProofCase;
 use merkle::{MerklePath, PathHash};
-use record::ProofRecord;
-use support::argument_text;
+use record::{ProofRecord, ProofRuns};
+use support::{argument, argument_text};
 use tokio::runtime::Runtime;
 
 /// Proofs of one batch, and log2 of their domain.
@@ -29,14 +31,14 @@ const BATCH: usize = 16;
 const BATCH_LG_N: u32 = 16;
 
 fn main() {
-    let sizes = argument_text("lg_n").unwrap_or_else(|| "14".to_owned());
-    let sizes = sizes.split(',').map(|size| size.parse().expect("whole numbers: lg_n=14,16"));
-    let runs = support::argument("runs", 7) as usize;
+    let [warm_up, counted] =
+        [("warm_up", 10), ("runs", 7)].map(|(name, default)| argument(name, default) as usize);
+    let runs = ProofRuns { warm_up, counted };
     let keys = argument_text("keys");
     let mut record = ProofRecord::new(argument_text("record"));
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("capstan.sock");
-    let daemon = start_daemon(&socket);
+    let _daemon = start_daemon(&socket);
     let target = format!("unix:{}", socket.display());
     let runtime = Runtime::new().expect("threads for a client");
     let connect = |shares| {
@@ -45,7 +47,7 @@ fn main() {
     };
     let (region, streamed) = (connect(true), connect(false));
     record.set_device(runtime.block_on(region.info()).expect("an answer"));
-    for lg_n in sizes {
+    for lg_n in sizes("lg_n") {
         for (hash, wires) in [(PathHash::Sha256, "usual"), (PathHash::Poseidon, "uniform")] {
             let Some(circuit) = MerklePath::longest(hash, lg_n) else {
                 println!("2^{lg_n}, {wires} wires: one level of {hash:?} is larger");
@@ -54,14 +56,23 @@ fn main() {
             let case = ProofCase::new(circuit, wires, lg_n, keys.as_deref().map(Path::new));
             runtime.block_on(async {
                 let modes = [(&region, "region"), (&streamed, "unix")];
-                case.measure(&modes, runs, &mut record).await;
+                case.measure(&modes, runs, &record).await;
                 if lg_n == BATCH_LG_N {
-                    case.measure_batch(&region, BATCH, runs, &mut record).await;
+                    case.measure_batch(&region, BATCH, runs, &record).await;
                 }
             });
         }
     }
-    drop(daemon);
+    for lg_n in sizes("kzg") {
+        runtime.block_on(kzg::measure(&region, lg_n, runs, &record));
+    }
+}
+
+/// The sizes that an argument names: 14 if there is none.
+fn sizes(argument: &str) -> Vec<u32> {
+    let given = argument_text(argument).unwrap_or_else(|| "14".to_owned());
+    let given = given.split(',').filter(|size| !size.is_empty());
+    given.map(|size| size.parse().expect("whole numbers, such as 14,16")).collect()
 }
 
 fn start_daemon(socket: &Path) -> DaemonProcess {

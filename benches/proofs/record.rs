@@ -6,6 +6,20 @@ use capstan::client::GetInfoResponse;
 
 use crate::support::Samples;
 
+/// How often something is measured.
+#[derive(Clone, Copy)]
+pub struct ProofRuns {
+    /// Runs that are not counted: they connect, allocate, and make tables of bases that stay.
+    pub warm_up: usize,
+    pub counted: usize,
+}
+
+impl ProofRuns {
+    pub fn all(self) -> usize {
+        self.warm_up + self.counted
+    }
+}
+
 pub struct ProofRecord {
     /// The file to append to; `None` to record nothing.
     file: Option<String>,
@@ -24,13 +38,13 @@ impl ProofRecord {
     }
 
     /// Prints and records the times of `batch` proofs at once.
-    pub fn add(&self, mode: &str, lg_n: u32, batch: usize, times: &Samples) {
+    pub fn add(&self, op: &str, mode: &str, lg_n: u32, batch: usize, times: &Samples) {
         let [median, min] = [times.median(), times.min()].map(|time| time.as_secs_f64() * 1e3);
-        println!("  groth16 {batch:3} x 2^{lg_n:<2} {mode:20} {median:10.2} {min:10.2} ms");
+        println!("  {op} {batch:3} x 2^{lg_n:<2} {mode:20} {median:10.2} {min:10.2} ms");
         let Some(file) = &self.file else { return };
         let rounded = |ms: f64| (ms * 1e3).round() / 1e3;
         let line = serde_json::json!({
-            "op": "groth16",
+            "op": op,
             "lg_n": lg_n,
             "mode": mode,
             "batch": batch,

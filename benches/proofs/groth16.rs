@@ -19,10 +19,12 @@ use capstan::{
 };
 use zeroize::Zeroizing;
 
-use crate::{keys::proving_key, merkle::MerklePath, record::ProofRecord, support::Samples};
-
-/// Runs that are not counted: they connect, allocate, and make tables of bases that stay.
-const WARM_UP_RUNS: usize = 10;
+use crate::{
+    keys::proving_key,
+    merkle::MerklePath,
+    record::{ProofRecord, ProofRuns},
+    support::Samples,
+};
 
 pub struct ProofCase {
     circuit: MerklePath,
@@ -59,7 +61,7 @@ impl ProofCase {
     }
 
     /// Measures proofs of clients in turn with those of ark-groth16.
-    pub async fn measure(&self, modes: &[(&Client, &str)], runs: usize, record: &mut ProofRecord) {
+    pub async fn measure(&self, modes: &[(&Client, &str)], runs: ProofRuns, record: &ProofRecord) {
         let mut random = StdRng::seed_from_u64(2);
         let mut keys = Vec::new();
         for (client, _) in modes {
@@ -68,7 +70,7 @@ impl ProofCase {
         }
         let mut times = vec![Samples::default(); modes.len()];
         let mut of_arkworks = Samples::default();
-        for run in 0..WARM_UP_RUNS + runs {
+        for run in 0..runs.all() {
             let blinding = Blinding::draw(&mut random);
             let mut proofs = Vec::new();
             for (((client, _), key), times) in modes.iter().zip(&keys).zip(&mut times) {
@@ -76,12 +78,12 @@ impl ProofCase {
                 let assignment = self.assignment.clone();
                 let begun = Instant::now();
                 let proof = prover.prove_blinded(assignment, blinding).await.expect("a proof");
-                if run >= WARM_UP_RUNS {
+                if run >= runs.warm_up {
                     times.0.push(begun.elapsed());
                 }
                 proofs.push(proof);
             }
-            if run >= WARM_UP_RUNS {
+            if run >= runs.warm_up {
                 let begun = Instant::now();
                 proofs.push(self.prove_with_arkworks(blinding));
                 of_arkworks.0.push(begun.elapsed());
@@ -90,9 +92,9 @@ impl ProofCase {
             assert!(proofs.iter().all(|proof| *proof == proofs[0]), "all proofs are equal");
         }
         for ((_, mode), times) in modes.iter().zip(&times) {
-            record.add(&format!("{}_{mode}", self.wires), self.lg_n, 1, times);
+            record.add("groth16", &format!("{}_{mode}", self.wires), self.lg_n, 1, times);
         }
-        record.add(&format!("{}_ark_groth16", self.wires), self.lg_n, 1, &of_arkworks);
+        record.add("groth16", &format!("{}_ark_groth16", self.wires), self.lg_n, 1, &of_arkworks);
     }
 
     /// Measures `batch` proofs of different assignments in one call.
@@ -100,8 +102,8 @@ impl ProofCase {
         &self,
         client: &Client,
         batch: usize,
-        runs: usize,
-        record: &mut ProofRecord,
+        runs: ProofRuns,
+        record: &ProofRecord,
     ) {
         let mut random = StdRng::seed_from_u64(3);
         let key = Groth16Key::register(client, &self.key, self.matrices.clone()).await;
@@ -111,18 +113,18 @@ impl ProofCase {
         let assignments: Vec<_> =
             circuits.map(|circuit| synthesize(circuit).expect("a circuit").assignment).collect();
         let mut times = Samples::default();
-        for run in 0..WARM_UP_RUNS + runs {
+        for run in 0..runs.all() {
             let given = assignments.clone();
             let begun = Instant::now();
             let proofs = prover.prove_batch(given, &mut random).await.expect("proofs");
-            if run >= WARM_UP_RUNS {
+            if run >= runs.warm_up {
                 times.0.push(begun.elapsed());
             }
             for (proof, assignment) in proofs.iter().zip(&assignments) {
                 self.verify(proof, assignment);
             }
         }
-        record.add(&format!("{}_region", self.wires), self.lg_n, batch, &times);
+        record.add("groth16", &format!("{}_region", self.wires), self.lg_n, batch, &times);
     }
 
     fn prove_with_arkworks(&self, blinding: Blinding) -> Proof<Bls12_381> {
