@@ -70,6 +70,14 @@ impl Bases {
         }
     }
 
+    /// The owner's address: differs from that of all other owners that are alive.
+    pub fn owner_address(&self) -> usize {
+        match self {
+            Self::G1(points) => Arc::as_ptr(&points.owner).cast::<()>() as usize,
+            Self::G2(points) => Arc::as_ptr(&points.owner).cast::<()>() as usize,
+        }
+    }
+
     /// The index of the first of these points among the owner's points.
     pub fn offset_in_owner(&self) -> usize {
         match self {

@@ -47,9 +47,10 @@ pub struct WaitingMsms(Mutex<HashMap<BatchKey, Vec<Arc<BatchMember>>>>);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BatchKey {
     group: Group,
-    /// Identifies bases by their place in memory. A waiting job keeps its bases alive, so no others
-    /// have their address.
-    address: usize,
+    /// The owner of the bases. A waiting job keeps it alive, so no other owner has its address.
+    owner: usize,
+    /// The first of the bases among the owner's points.
+    start: usize,
     count: usize,
     encoding: ScalarEncoding,
     reduce: bool,
@@ -86,9 +87,9 @@ fn vectors_max(executor: &dyn Executor, n: usize) -> usize {
 impl BatchKey {
     pub fn new(bases: &Bases, input: &ProgramJobInput, verify: Verification) -> Self {
         let (group, count) = (bases.group(), bases.len());
-        let address = bases.as_bytes().as_ptr() as usize;
+        let (owner, start) = (bases.owner_address(), bases.offset_in_owner());
         let &ProgramJobInput { encoding, reduce, .. } = input;
-        Self { group, address, count, encoding, reduce, verify }
+        Self { group, owner, start, count, encoding, reduce, verify }
     }
 }
 

@@ -43,10 +43,12 @@ impl StoredBases {
         Self { points: self.points.with_guard(Some(Arc::new(charge))), ..self }
     }
 
-    /// Uses the memory of equal points, and keeps its own charge.
+    /// Uses the memory of equal points, and keeps its own charge. Engines and batches take them for
+    /// other points: what they keep for one tenant must not make calls of another one faster.
     pub(super) fn sharing(self, points: &Bases) -> Self {
         let guard = self.points.guard();
-        Self { points: points.clone().with_guard(guard), ..self }
+        let points = points.clone().with_guard(None).as_own_object();
+        Self { points: points.with_guard(guard), ..self }
     }
 }
 
