@@ -23,6 +23,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! For many proofs, [`Groth16Prover::prove_circuits`] synthesizes the next circuit while the server
+//! computes a proof, and [`Groth16Prover::prove_batch`] makes small proofs in one call.
+//!
 //! - `matrices`: the constraint system and its product with an assignment; `sparse`: one matrix.
 //!   `circuit`: constraint system and assignment of a circuit of arkworks.
 //! - `key`: what the server keeps, and the program that it runs. `prover`: proofs.
