@@ -12,6 +12,9 @@ use crate::work::{Outcome, Worker};
 pub const CLIENTS: u64 = 64;
 /// A timeout per call that only a hang reaches, even on two busy cores.
 pub const HANGING: Duration = Duration::from_secs(60);
+/// Calls that each client makes at least: enough that queues and buffers have grown, also if a busy
+/// host makes few calls in the time.
+const CALLS_MIN: usize = 20;
 /// How much longer clients run if some kind of call has not been made yet.
 const EXTRA_DURATION_MAX: Duration = Duration::from_secs(120);
 
@@ -35,7 +38,8 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Runs all workers for `duration`, and longer until each outcome has occurred.
+/// Runs all workers for `duration`, and longer until each has made [`CALLS_MIN`] calls and each
+/// outcome has occurred.
 pub async fn run(
     workers: Vec<Worker<'static>>,
     duration: Duration,
@@ -47,9 +51,12 @@ pub async fn run(
         .map(|mut worker| {
             let tally = tally.clone();
             tokio::spawn(async move {
-                while begun.elapsed() < duration
+                let mut calls = 0;
+                while calls < CALLS_MIN
+                    || begun.elapsed() < duration
                     || !tally.is_complete() && begun.elapsed() < duration + EXTRA_DURATION_MAX
                 {
+                    calls += 1;
                     let step = tokio::time::timeout(HANGING, worker.step()).await;
                     let step = step.unwrap_or_else(|_| panic!("client {} hangs", worker.number));
                     let number = worker.number;
