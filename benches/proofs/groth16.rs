@@ -45,8 +45,8 @@ impl ProofCase {
         let (matrices, assignment) = (synthesized.matrices, synthesized.assignment);
         let bits = assignment.iter().filter(|wire| wire.is_zero() || wire.is_one()).count();
         println!(
-            "2^{lg_n}, {wires} wires: {:?} path of {} levels, {} constraints, {} variables, {:.0} % \
-             of which are 0 or 1",
+            "2^{lg_n}, {wires} wires: {:?} path of {} levels, {} constraints, {} variables, of \
+             which {:.0} % are 0 or 1",
             circuit.hash,
             circuit.levels,
             matrices.constraints(),
