@@ -66,6 +66,11 @@ impl ConstraintMatrices {
         self.variables
     }
 
+    /// The rows of A, B and C.
+    pub fn rows(&self) -> [&Matrix<Fr>; 3] {
+        [&self.a, &self.b, &self.c]
+    }
+
     /// Checks that an assignment satisfies all constraints.
     ///
     /// Errors: `Length`, `FirstNotOne`; `Unsatisfied` for the first constraint that does not hold.
@@ -79,7 +84,10 @@ impl ConstraintMatrices {
         unsatisfied.map_or(Ok(()), |index| Err(Groth16Error::Unsatisfied { index }))
     }
 
-    pub(super) fn check_assignment(&self, assignment: &[Fr]) -> Result<(), Groth16Error> {
+    /// Checks the length and the first element of an assignment.
+    ///
+    /// Errors: `Length`, `FirstNotOne`.
+    pub fn check_assignment(&self, assignment: &[Fr]) -> Result<(), Groth16Error> {
         check_length("the assignment", self.variables, assignment.len())?;
         if assignment[0].is_one() { Ok(()) } else { Err(Groth16Error::FirstNotOne) }
     }
