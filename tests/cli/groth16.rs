@@ -6,7 +6,10 @@ use ark_bls12_381::{Bls12_381, Fr};
 use ark_ff::{BigInteger, PrimeField};
 use ark_groth16::{Groth16, Proof, VerifyingKey, prepare_verifying_key};
 use ark_serialize::CanonicalDeserialize;
-use capstan::groth16::files::{read_wtns, write_wtns};
+use capstan::groth16::{
+    ConstraintMatrices,
+    files::{read_r1cs, read_wtns, write_r1cs, write_wtns},
+};
 use serde_json::Value;
 
 use crate::{CliFixture, CommandOutput, run};
@@ -161,6 +164,26 @@ fn a_key_of_another_setup_makes_no_verifying_proof() {
     let other = ProofFiles::new();
     fs::copy(&other.verifying_key, &files.verifying_key).unwrap();
     words(&files.verify(&[]), 3, &["square.proof: the proof does not verify"]);
+}
+
+#[test]
+fn a_key_of_another_circuit_makes_no_proof() {
+    let files = ProofFiles::new();
+    let matrices = read_r1cs(&fs::read(CIRCUIT).unwrap()).unwrap();
+    // With 15 constraints, all parts of the key are as long as with 16.
+    let expected = [
+        (15, 3, "square.key was not made for"),
+        (10, 65, "square.key: h_query of the key has 15 elements"),
+    ];
+    for (constraints, code, word) in expected {
+        let rows = matrices.rows().map(|matrix| matrix[..constraints].to_vec());
+        let other = ConstraintMatrices::new(rows, 2, matrices.variables()).unwrap();
+        let other = files.cli.file("other.r1cs", write_r1cs(&other).unwrap());
+        let line = ["groth16", "setup", &other, "--key", &files.key];
+        files.cli.ok(&[&line[..], &["--verifying-key", &files.verifying_key]].concat());
+        words(&files.prove(WITNESS, &["--check"]), code, &[word]);
+    }
+    assert_eq!(files.names(), ["other.r1cs", "square.key", "square.vk"]);
 }
 
 #[test]

@@ -56,7 +56,10 @@ impl ProofPhases {
     }
 
     pub fn as_json(&self) -> Value {
-        let phase = |ProofPhase { name, time, work }: &ProofPhase| json!({ "name": name, "time_us": microseconds(*time), "work": work });
+        let phase = |phase: &ProofPhase| {
+            let time_us = microseconds(phase.time);
+            json!({ "name": phase.name, "time_us": time_us, "work": phase.work })
+        };
         self.phases.iter().map(phase).collect()
     }
 }

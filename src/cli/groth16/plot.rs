@@ -1,4 +1,4 @@
-//! The phases of a proof as SVG: one bar per phase, from its begin to its end.
+//! The phases of a proof as SVG: one bar per phase, from its start to its end.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const FRAME_HEIGHT: u32 = 190;
 const BAR: RGBColor = RGBColor(0, 114, 178);
 const GRID: RGBColor = RGBColor(225, 225, 225);
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type TimelineArea<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Needs at least one phase.
 pub fn timeline(title: &str, phases: &[ProofPhase]) -> String {
@@ -27,7 +27,7 @@ pub fn timeline(title: &str, phases: &[ProofPhase]) -> String {
 }
 
 fn draw(
-    area: &Area<'_>,
+    area: &TimelineArea<'_>,
     title: &str,
     phases: &[ProofPhase],
 ) -> Result<(), Box<dyn std::error::Error>> {
@@ -48,7 +48,7 @@ fn draw(
         .y_labels(0)
         .x_labels(6)
         .x_label_formatter(&|at| time_text(Duration::from_secs_f64(at.max(0.0))))
-        .x_desc("time since the begin")
+        .x_desc("time since the start")
         .label_style(("sans-serif", 22))
         .axis_desc_style(("sans-serif", 24))
         .light_line_style(WHITE)

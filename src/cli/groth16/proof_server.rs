@@ -33,6 +33,15 @@ impl ProofServer {
         Ok(Self { client, embedded: Some(server) })
     }
 
+    /// The server's place, for people.
+    pub fn place(&self) -> &'static str {
+        #[cfg(feature = "server")]
+        if self.embedded.is_some() {
+            return "a server in this process";
+        }
+        ""
+    }
+
     /// Waits until a server in this process has stopped.
     pub async fn stop(self) -> Result<()> {
         #[cfg(feature = "server")]

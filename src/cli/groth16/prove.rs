@@ -85,6 +85,7 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &ProveArgs) -> Result<()> {
     let public = witness[1..matrices.public_variables()].to_vec();
 
     let server = phases.measure("connect", connect(global, args)).await?;
+    phases.describe(server.place().to_owned());
     let spinner = TerminalProgress::spinner(ui, "registering the key");
     let register = Groth16Key::register(&server.client, &key, matrices);
     let registered = phases.measure("register the key", register).await;

@@ -17,7 +17,7 @@ const PRINTED_MAX: usize = 64;
 
 /// Reads the length of a prime, and the prime.
 ///
-/// Errors: `Prime` if it is not that of [`Fr`].
+/// Errors: `Prime` if it is not the modulus of the scalar field.
 pub fn check_prime(header: &mut PartReader<'_>) -> Result<(), ProofFileError> {
     let length = header.u32()?;
     let prime = header.take(length.into())?;
