@@ -217,7 +217,11 @@ fn invalid_files_are_named() {
     files.cli.fails(&line, 65, &["repeated_square.wtns: not a .r1cs file"]);
     let line = ["groth16", "setup", CIRCUIT, "--key", "/dev/null", "--verifying-key", "v"];
     files.cli.fails(&line, 73, &["/dev/null: not a regular file"]);
+    let line = ["groth16", "setup", CIRCUIT, "--key", "k", "--verifying-key", "k"];
+    files.cli.fails(&line, 2, &["two outputs have the same name: k"]);
     assert!(!Path::new("k").exists() && !Path::new("v").exists());
+    let done = files.prove(WITNESS, &["--plot", &files.public]);
+    words(&done, 2, &["two outputs have the same name", "public.json"]);
 }
 
 /// x = 1, y = 1.

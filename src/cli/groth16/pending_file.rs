@@ -17,6 +17,17 @@ pub struct PendingFile {
     file: File,
 }
 
+/// Errors: `Exit::Usage` if two outputs have the same path: one would replace the other.
+pub fn check_distinct(paths: &[&Path]) -> Result<()> {
+    for (index, path) in paths.iter().enumerate() {
+        if paths[..index].contains(path) {
+            let message = format!("two outputs have the same name: {}", path.display());
+            return fail(Exit::Usage, message);
+        }
+    }
+    Ok(())
+}
+
 impl PendingFile {
     /// Fails if the folder cannot be written to, before the content is computed.
     pub fn create(path: &Path) -> Result<Self> {

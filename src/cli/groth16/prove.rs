@@ -1,6 +1,6 @@
 //! `capstan groth16 prove`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ark_bls12_381::Bls12_381;
 use ark_groth16::ProvingKey;
@@ -11,7 +11,12 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{
-    files, pending_file::PendingFile, phases::ProofPhases, plot, proof_server::ProofServer, verify,
+    files,
+    pending_file::{PendingFile, check_distinct},
+    phases::ProofPhases,
+    plot,
+    proof_server::ProofServer,
+    verify,
 };
 use crate::{
     cli::{
@@ -76,6 +81,7 @@ struct ProofOutputs {
 }
 
 pub async fn run(ui: Ui, global: &GlobalArgs, args: &ProveArgs) -> Result<()> {
+    check_distinct(&args.outputs())?;
     let mut phases = ProofPhases::begin();
     let inputs = phases.measure("read files", ProofInputs::read(ui, args)).await?;
     let ProofInputs { matrices, witness, key } = inputs;
@@ -131,6 +137,13 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &ProveArgs) -> Result<()> {
         args.proof.display(),
         time_text(phases.total())
     ))
+}
+
+impl ProveArgs {
+    fn outputs(&self) -> Vec<&Path> {
+        let optional = [&self.public, &self.plot].into_iter().flatten();
+        [&self.proof].into_iter().chain(optional).map(PathBuf::as_path).collect()
+    }
 }
 
 impl ProofInputs {

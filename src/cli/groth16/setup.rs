@@ -9,7 +9,10 @@ use ark_std::rand::rngs::OsRng;
 use clap::Args;
 use serde_json::json;
 
-use super::{files, pending_file::PendingFile};
+use super::{
+    files,
+    pending_file::{PendingFile, check_distinct},
+};
 use crate::{
     cli::{exit::Result, output::Ui, progress::TerminalProgress, random::blocking},
     groth16::{ConstraintMatrices, Groth16Error, MatricesCircuit},
@@ -38,6 +41,7 @@ setup can keep them and forge proofs, which no verifier can detect. Use these ke
 and tests. Real systems need a ceremony of several parties, one of whom must be honest.";
 
 pub async fn run(ui: Ui, args: &SetupArgs) -> Result<()> {
+    check_distinct(&[&args.key, &args.verifying_key])?;
     let matrices = files::constraints(ui, &args.circuit).await?;
     // Created first, so that a folder that cannot be written to is reported at once.
     let key_file = PendingFile::create(&args.key)?;
