@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::{
     client::{ClientError, Code, Reason},
     formats::FormatError,
+    groth16::Groth16Error,
 };
 
 /// Exit codes, explained by [`HELP`]; those from 64 to 78 follow sysexits.h.
@@ -16,6 +17,7 @@ pub enum Exit {
     Done = 0,
     Failed = 1,
     Usage = 2,
+    NotVerified = 3,
     Data = 65,
     NoInput = 66,
     Unavailable = 69,
@@ -30,6 +32,7 @@ Exit codes:
   0    success
   1    the job failed, or a result is wrong
   2    the command line is invalid
+  3    a proof does not verify
   65   the input is invalid (the message names the field and the index)
   66   the input cannot be read
   69   the server cannot be reached
@@ -190,5 +193,17 @@ impl From<FormatError> for CliFailure {
             _ => {}
         }
         failure
+    }
+}
+
+impl From<Groth16Error> for CliFailure {
+    fn from(error: Groth16Error) -> Self {
+        match error {
+            Groth16Error::Client(error) => error.into(),
+            Groth16Error::Unsatisfied { index } => {
+                Self { index: Some(index as u64), ..Self::new(Exit::Data, error.to_string()) }
+            }
+            _ => Self::new(Exit::Data, error.to_string()),
+        }
     }
 }

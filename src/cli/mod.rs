@@ -7,6 +7,7 @@ mod bench;
 #[cfg(feature = "server")]
 mod demo;
 mod exit;
+mod groth16;
 mod info;
 mod input;
 mod msm;
@@ -59,6 +60,9 @@ enum Command {
     Ntt(ntt::NttArgs),
     /// Run a program: several steps in one call, whose values stay on the server
     Run(run::RunArgs),
+    /// Make Groth16 keys and proofs of circom's circuits, and verify proofs
+    #[command(subcommand)]
+    Groth16(groth16::Groth16Command),
     /// Measure the latency and throughput of a running server
     Bench(bench::BenchArgs),
     /// Shut the server down: it refuses new work and finishes accepted jobs
@@ -124,6 +128,7 @@ async fn run_command(ui: Ui, cli: &Cli) -> Result<()> {
         Command::Msm(args) => msm::run(ui, &connect().await?, args).await,
         Command::Ntt(args) => ntt::run(ui, &connect().await?, args).await,
         Command::Run(args) => run::run(ui, &connect().await?, args).await,
+        Command::Groth16(command) => groth16::run(ui, &cli.global, command).await,
         Command::Bench(args) => bench::run(ui, &connect().await?, args).await,
         Command::Drain { grace } => {
             let jobs = connect().await?.drain(*grace).await?;

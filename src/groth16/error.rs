@@ -2,6 +2,7 @@
 
 use ark_relations::gr1cs::SynthesisError;
 
+use super::files::ProofFileError;
 use crate::client::ClientError;
 
 /// Errors of Groth16.
@@ -11,6 +12,9 @@ pub enum Groth16Error {
     /// A call has failed.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// A file is invalid.
+    #[error(transparent)]
+    File(#[from] ProofFileError),
     /// arkworks cannot make the constraint system.
     #[error("the circuit cannot be synthesized: {0}")]
     Synthesis(#[from] SynthesisError),

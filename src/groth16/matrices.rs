@@ -15,7 +15,7 @@ use crate::client::Fr;
 ///
 /// Each matrix has one row per constraint, of coefficients and the indices of their variables.
 /// Variable 0 is one, then the public inputs follow, then the witness.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ConstraintMatrices {
     a: SparseMatrix,
     b: SparseMatrix,
@@ -68,6 +68,18 @@ impl ConstraintMatrices {
         self.variables
     }
 
+    /// The number of coefficients in all matrices.
+    pub fn terms(&self) -> usize {
+        [&self.a, &self.b, &self.c].map(SparseMatrix::terms).iter().sum()
+    }
+
+    /// The rows of A, B and C of a constraint: coefficients and the indices of their variables.
+    ///
+    /// Panics if there is no such constraint.
+    pub fn constraint(&self, index: usize) -> [Vec<(Fr, usize)>; 3] {
+        [&self.a, &self.b, &self.c].map(|matrix| matrix.row(index).collect())
+    }
+
     /// Checks that an assignment satisfies all constraints.
     ///
     /// Errors: `Length`, `FirstNotOne`; `Unsatisfied` for the first constraint that does not hold.
@@ -82,7 +94,10 @@ impl ConstraintMatrices {
         unsatisfied.map_or(Ok(()), |index| Err(Groth16Error::Unsatisfied { index }))
     }
 
-    pub(super) fn check_assignment(&self, assignment: &[Fr]) -> Result<(), Groth16Error> {
+    /// Checks the length and the first element of an assignment.
+    ///
+    /// Errors: `Length`, `FirstNotOne`.
+    pub fn check_assignment(&self, assignment: &[Fr]) -> Result<(), Groth16Error> {
         check_length("the assignment", self.variables, assignment.len())?;
         if assignment[0].is_one() { Ok(()) } else { Err(Groth16Error::FirstNotOne) }
     }

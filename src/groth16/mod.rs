@@ -27,14 +27,18 @@
 //! computes a proof, and [`Groth16Prover::prove_batch`] makes small proofs in one call.
 //!
 //! - `matrices`: the constraint system and its product with an assignment; `sparse`: one matrix.
-//!   `circuit`: constraint system and assignment of a circuit of arkworks.
+//!   `circuit`: constraint system and assignment of a circuit of arkworks. `matrices_circuit`: the
+//!   reverse, for keys of systems that were read.
 //! - `key`: what the server keeps, and the program that it runs. `prover`: proofs.
+//! - [`files`]: constraint systems and witnesses of circom; keys and proofs of arkworks.
 //! - `error`: errors.
 
 mod circuit;
 mod error;
+pub mod files;
 mod key;
 mod matrices;
+mod matrices_circuit;
 mod program;
 mod prover;
 mod sparse;
@@ -44,5 +48,6 @@ pub use self::{
     error::Groth16Error,
     key::Groth16Key,
     matrices::ConstraintMatrices,
-    prover::{Blinding, Groth16Prover},
+    matrices_circuit::MatricesCircuit,
+    prover::{Blinding, Groth16Prover, ReportedProof},
 };

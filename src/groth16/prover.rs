@@ -1,6 +1,10 @@
 //! Proofs.
 
-use std::{iter, panic::resume_unwind};
+use std::{
+    iter,
+    panic::resume_unwind,
+    time::{Duration, Instant},
+};
 
 use ark_bls12_381::Bls12_381;
 use ark_ec::CurveGroup;
@@ -15,7 +19,9 @@ use zeroize::{Zeroize, Zeroizing};
 use super::{
     Groth16Error, Groth16Key, circuit::assign, matrices::ConstraintProducts, program::ProofProgram,
 };
-use crate::client::{Client, Fr, G1Projective, G2Projective, ProgramRun, RunOptions};
+use crate::client::{
+    Client, Execution, Fr, G1Projective, G2Projective, ProgramRun, RunOptions, Timing,
+};
 
 /// The random numbers that hide the witness. They are not sent to the server.
 #[derive(Clone, Copy, Zeroize)]
@@ -41,6 +47,29 @@ pub struct Groth16Prover<'a> {
     key: &'a Groth16Key,
     options: RunOptions,
     checks: bool,
+}
+
+/// A proof, and what it took.
+#[derive(Debug, Clone)]
+pub struct ReportedProof {
+    /// The proof.
+    pub proof: Proof<Bls12_381>,
+    /// Time to check the assignment, if the prover does, and to multiply the matrices by it.
+    pub multiply: Duration,
+    /// Duration of each phase of the call.
+    pub timing: Timing,
+    /// The server's engine and device.
+    pub execution: Execution,
+    /// Time to add the key's points and the blinding.
+    pub finish: Duration,
+}
+
+/// The sums of several proofs, and what computing them took.
+struct SummedProofs {
+    sums: Vec<ProofSums>,
+    multiply: Duration,
+    timing: Timing,
+    execution: Execution,
 }
 
 /// The five sums of a proof.
@@ -84,6 +113,22 @@ impl<'a> Groth16Prover<'a> {
         self.prove_blinded(assignment, *blinding).await
     }
 
+    /// Makes a proof like [`Self::prove`], and reports what it took.
+    ///
+    /// Errors: those of [`Self::prove`].
+    pub async fn prove_with_report(
+        &self,
+        assignment: impl Into<Zeroizing<Vec<Fr>>>,
+        random: &mut impl Rng,
+    ) -> Result<ReportedProof, Groth16Error> {
+        let blinding = Zeroizing::new(Blinding::draw(random));
+        let summed = self.sum(&self.key.single, vec![assignment.into()]).await?;
+        let begun = Instant::now();
+        let proof = self.finish(&summed.sums[0], *blinding);
+        let SummedProofs { multiply, timing, execution, .. } = summed;
+        Ok(ReportedProof { proof, multiply, timing, execution, finish: begun.elapsed() })
+    }
+
     /// Makes the proof that belongs to a blinding, which must never be used twice.
     ///
     /// Errors: those of [`Self::prove`].
@@ -92,8 +137,8 @@ impl<'a> Groth16Prover<'a> {
         assignment: impl Into<Zeroizing<Vec<Fr>>>,
         blinding: Blinding,
     ) -> Result<Proof<Bls12_381>, Groth16Error> {
-        let sums = self.sum(&self.key.single, vec![assignment.into()]).await?;
-        Ok(self.finish(&sums[0], blinding))
+        let summed = self.sum(&self.key.single, vec![assignment.into()]).await?;
+        Ok(self.finish(&summed.sums[0], blinding))
     }
 
     /// Makes a proof of each of at most 65536 assignments, in their order and in one call: small
@@ -114,7 +159,7 @@ impl<'a> Groth16Prover<'a> {
         let draw = || Zeroizing::new(Blinding::draw(random));
         let blindings: Vec<_> = iter::repeat_with(draw).take(assignments.len()).collect();
         let program = ProofProgram::new(matrices, bases, *lg_n, rows)?;
-        let sums = self.sum(&program, assignments).await?;
+        let sums = self.sum(&program, assignments).await?.sums;
         let proofs = sums.iter().zip(&blindings).map(|(sums, by)| self.finish(sums, **by));
         Ok(proofs.collect())
     }
@@ -142,7 +187,8 @@ impl<'a> Groth16Prover<'a> {
         &self,
         program: &ProofProgram,
         assignments: Vec<Zeroizing<Vec<Fr>>>,
-    ) -> Result<Vec<ProofSums>, Groth16Error> {
+    ) -> Result<SummedProofs, Groth16Error> {
+        let begun = Instant::now();
         let (matrices, checks) = (self.key.matrices.clone(), self.checks);
         for assignment in &assignments {
             matrices.check_assignment(assignment)?;
@@ -157,6 +203,7 @@ impl<'a> Groth16Prover<'a> {
         // Off the runtime's threads: it takes milliseconds.
         let multiplied = joined_task(spawn_blocking(multiply).await);
         let (products, mut assignments): (Vec<ConstraintProducts>, _) = multiplied?;
+        let multiply = begun.elapsed();
         let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
         for ConstraintProducts { a, b } in products {
             of_a.push(a);
@@ -182,7 +229,8 @@ impl<'a> Groth16Prover<'a> {
             h: h[row],
             l: l[row],
         };
-        Ok((0..a.len()).map(of_row).collect())
+        let sums = (0..a.len()).map(of_row).collect();
+        Ok(SummedProofs { sums, multiply, timing: result.timing, execution: result.execution })
     }
 
     /// Adds the key's points and the blinding.

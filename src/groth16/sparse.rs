@@ -91,8 +91,12 @@ impl SparseMatrix {
         self.row_ends.len()
     }
 
+    /// The number of terms of all rows.
+    pub fn terms(&self) -> usize {
+        self.terms.len()
+    }
+
     /// The coefficients of a row, and their columns.
-    #[cfg(test)]
     pub fn row(&self, row: usize) -> impl Iterator<Item = (Fr, usize)> {
         let terms = self.terms[self.terms_of(row..row + 1)].iter();
         terms.map(|term| (self.coefficients[term.coefficient as usize], term.column as usize))

@@ -9,6 +9,7 @@ mod demo;
 #[path = "../common/emulated.rs"]
 mod emulated;
 mod exit_codes;
+mod groth16;
 mod jobs;
 mod programs;
 #[path = "../common/tls_files.rs"]

@@ -4,6 +4,7 @@
 mod circuit;
 #[path = "../../examples/common/mod.rs"]
 mod common;
+mod files;
 mod merkle;
 mod proofs;
 mod refusals;

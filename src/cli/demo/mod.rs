@@ -172,6 +172,6 @@ fn setup() -> Result<[PointSet; 3]> {
 
 impl From<ServeError> for CliFailure {
     fn from(error: ServeError) -> Self {
-        Self::new(Exit::Failed, format!("the demo's server: {error}"))
+        Self::new(Exit::Failed, format!("the server in this process: {error}"))
     }
 }

@@ -2,6 +2,7 @@
 
 mod credentials;
 mod frames;
+mod groth16_files;
 mod messages;
 mod points;
 mod program_text;

@@ -1,0 +1,36 @@
+//! `capstan groth16`: keys and proofs of circuits in circom's files.
+//!
+//! - `setup`, `prove`, `verify`: the commands.
+//! - `files`: reads and writes their files. `pending_file`: replaces a file in one step.
+//! - `proof_server`: the server that computes. `phases`: what took how long. `plot`: a chart of it.
+
+mod files;
+mod pending_file;
+mod phases;
+mod plot;
+mod proof_server;
+mod prove;
+mod setup;
+mod verify;
+
+use clap::Subcommand;
+
+use super::{args::GlobalArgs, exit::Result, output::Ui};
+
+#[derive(Debug, Subcommand)]
+pub enum Groth16Command {
+    /// Make a proving key and a verifying key of a circuit
+    Setup(setup::SetupArgs),
+    /// Prove that a witness satisfies a circuit
+    Prove(prove::ProveArgs),
+    /// Verify a proof, without a server
+    Verify(verify::VerifyArgs),
+}
+
+pub async fn run(ui: Ui, global: &GlobalArgs, command: &Groth16Command) -> Result<()> {
+    match command {
+        Groth16Command::Setup(args) => setup::run(ui, args).await,
+        Groth16Command::Prove(args) => prove::run(ui, global, args).await,
+        Groth16Command::Verify(args) => verify::run(ui, args).await,
+    }
+}

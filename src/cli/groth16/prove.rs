@@ -1,0 +1,225 @@
+//! `capstan groth16 prove`.
+
+use std::path::{Path, PathBuf};
+
+use ark_bls12_381::Bls12_381;
+use ark_groth16::ProvingKey;
+use ark_serialize::{CanonicalSerialize, Compress};
+use ark_std::rand::rngs::OsRng;
+use clap::Args;
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use super::{
+    files,
+    pending_file::{PendingFile, check_distinct},
+    phases::ProofPhases,
+    plot,
+    proof_server::ProofServer,
+    verify,
+};
+use crate::{
+    cli::{
+        args::GlobalArgs,
+        exit::{Exit, Result, fail},
+        output::{Ui, microseconds, time_text},
+        progress::TerminalProgress,
+        random::blocking,
+    },
+    client::{Fr, RunOptions},
+    groth16::{ConstraintMatrices, Groth16Key, Groth16Prover, ReportedProof},
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT)]
+pub struct ProveArgs {
+    /// Circuit, compiled by circom with --prime bls12381
+    #[arg(value_name = "CIRCUIT.r1cs")]
+    circuit: PathBuf,
+    /// Witness of the circuit
+    #[arg(value_name = "WITNESS.wtns")]
+    witness: PathBuf,
+    /// Proving key, in arkworks' serialization
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// File for the proof: 192 bytes in arkworks' serialization
+    #[arg(long, value_name = "FILE")]
+    proof: PathBuf,
+    /// File for the public outputs and inputs, a JSON list as snarkjs writes it
+    #[arg(long, value_name = "FILE.json")]
+    public: Option<PathBuf>,
+    /// Check first that the witness satisfies the constraints, and name the first that does not
+    /// hold
+    #[arg(long)]
+    check: bool,
+    /// Compute on a server in this process, on its GPUs or its CPU, instead of --server
+    #[cfg(feature = "server")]
+    #[arg(long)]
+    local: bool,
+    /// Plot the phases into an SVG file
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+}
+
+const ABOUT: &str = "\
+The key's points are sent once: the server keeps them, and later proofs of the same key send the
+witness only. The numbers that blind the proof stay in this process. The proof is verified before it
+is written; a proof that does not verify ends the command with code 3 and is not written.";
+
+/// What the files hold.
+struct ProofInputs {
+    matrices: ConstraintMatrices,
+    witness: Zeroizing<Vec<Fr>>,
+    key: ProvingKey<Bls12_381>,
+}
+
+/// The files to write.
+struct ProofOutputs {
+    proof: PendingFile,
+    public: Option<PendingFile>,
+    plot: Option<PendingFile>,
+}
+
+pub async fn run(ui: Ui, global: &GlobalArgs, args: &ProveArgs) -> Result<()> {
+    check_distinct(&args.outputs())?;
+    let mut phases = ProofPhases::begin();
+    let inputs = phases.measure("read files", ProofInputs::read(ui, args)).await?;
+    let ProofInputs { matrices, witness, key } = inputs;
+    let (constraints, variables) = (matrices.constraints(), matrices.variables());
+    phases.describe(format!("{constraints} constraints, {variables} variables"));
+    let outputs = ProofOutputs::create(args)?;
+    let public = witness[1..matrices.public_variables()].to_vec();
+
+    let server = phases.measure("connect", connect(global, args)).await?;
+    phases.describe(server.place().to_owned());
+    let spinner = TerminalProgress::spinner(ui, "registering the key");
+    let register = Groth16Key::register(&server.client, &key, matrices);
+    let registered = phases.measure("register the key", register).await;
+    let registered = registered.map_err(|error| files::failure(&args.key, error))?;
+    phases.describe(format!("{} points", points(&key)));
+    drop(spinner);
+
+    let bar = TerminalProgress::bytes(ui, "sending the witness", 0);
+    let options = RunOptions { progress: bar.callback(), ..RunOptions::default() };
+    let mut prover = Groth16Prover::new(&server.client, &registered).with_options(options);
+    if args.check {
+        prover = prover.with_check();
+    }
+    let proved = prover.prove_with_report(witness, &mut OsRng).await;
+    let proved = proved.map_err(|error| files::failure(&args.witness, error))?;
+    drop(bar);
+    add_phases(&mut phases, &proved);
+    let ReportedProof { proof, execution, .. } = proved;
+
+    let (vk, checked, inputs) = (key.vk, proof.clone(), public.clone());
+    let verify = blocking(move || verify::verifies(&vk, &checked, &inputs));
+    if !phases.measure("verify the proof", verify).await {
+        return fail(Exit::NotVerified, does_not_verify(args));
+    }
+    let mut bytes = Vec::new();
+    proof.serialize_with_mode(&mut bytes, Compress::Yes).expect("memory accepts all bytes");
+    let title = format!("Groth16, {constraints} constraints, engine {}", execution.engine);
+    outputs.write(&bytes, &public, &title, &phases)?;
+    server.stop().await?;
+    if ui.json {
+        return ui.print_json(&json!({
+            "constraints": constraints, "variables": variables,
+            "proof": hex::encode(&bytes), "public": files::public_json(&public),
+            "engine": execution.engine, "device": execution.device,
+            "phases": phases.as_json(),
+            "total_us": microseconds(phases.total()),
+        }));
+    }
+    let (engine, device) = (&execution.engine, &execution.device);
+    ui.print(&format!(
+        "{}\nengine {engine}, device {device}\nproof: {}, verified, after {}\n",
+        phases.as_text(),
+        args.proof.display(),
+        time_text(phases.total())
+    ))
+}
+
+impl ProveArgs {
+    fn outputs(&self) -> Vec<&Path> {
+        let optional = [&self.public, &self.plot].into_iter().flatten();
+        [&self.proof].into_iter().chain(optional).map(PathBuf::as_path).collect()
+    }
+}
+
+impl ProofInputs {
+    async fn read(ui: Ui, args: &ProveArgs) -> Result<Self> {
+        let matrices = files::constraints(ui, &args.circuit).await?;
+        let witness = files::witness(ui, &args.witness).await?;
+        let checked = matrices.check_assignment(&witness);
+        checked.map_err(|error| files::failure(&args.witness, error))?;
+        let key = files::proving_key(ui, &args.key).await?;
+        Ok(Self { matrices, witness, key })
+    }
+}
+
+impl ProofOutputs {
+    /// Before the work, so that a folder that cannot be written to is reported at once.
+    fn create(args: &ProveArgs) -> Result<Self> {
+        let optional =
+            |path: &Option<PathBuf>| path.as_deref().map(PendingFile::create).transpose();
+        Ok(Self {
+            proof: PendingFile::create(&args.proof)?,
+            public: optional(&args.public)?,
+            plot: optional(&args.plot)?,
+        })
+    }
+
+    fn write(self, proof: &[u8], public: &[Fr], title: &str, phases: &ProofPhases) -> Result<()> {
+        let Self { proof: proof_file, public: public_file, plot } = self;
+        proof_file.write(proof)?;
+        if let Some(file) = &public_file {
+            file.write(format!("{:#}\n", files::public_json(public)).as_bytes())?;
+        }
+        if let Some(file) = &plot {
+            file.write(plot::timeline(title, &phases.phases).as_bytes())?;
+        }
+        proof_file.commit()?;
+        public_file.map_or(Ok(()), PendingFile::commit)?;
+        plot.map_or(Ok(()), PendingFile::commit)
+    }
+}
+
+async fn connect(global: &GlobalArgs, args: &ProveArgs) -> Result<ProofServer> {
+    #[cfg(feature = "server")]
+    if args.local {
+        return ProofServer::start(global).await;
+    }
+    #[cfg(not(feature = "server"))]
+    let _ = args;
+    ProofServer::connect(global).await
+}
+
+/// The number of points on the server.
+fn points(key: &ProvingKey<Bls12_381>) -> usize {
+    let in_g1 = [&key.a_query, &key.b_g1_query, &key.h_query, &key.l_query];
+    in_g1.iter().map(|points| points.len()).sum::<usize>() + key.b_g2_query.len()
+}
+
+fn add_phases(phases: &mut ProofPhases, proved: &ReportedProof) {
+    let timing = &proved.timing;
+    let known = timing.upload + timing.queue + timing.compute + timing.verify;
+    phases.add("multiply matrices", proved.multiply);
+    phases.add("send", timing.upload);
+    phases.add("queue", timing.queue);
+    phases.add("compute", timing.compute);
+    phases.add("receive", timing.total.saturating_sub(known));
+    phases.add("blind", proved.finish);
+}
+
+fn does_not_verify(args: &ProveArgs) -> String {
+    let (witness, key) = (args.witness.display(), args.key.display());
+    let circuit = args.circuit.display();
+    let of_key = format!("{key} was not made for {circuit}");
+    if args.check {
+        return format!("the proof does not verify: {of_key}");
+    }
+    format!(
+        "the proof does not verify: {witness} does not satisfy {circuit} (--check tells), or \
+         {of_key}"
+    )
+}
