@@ -1,5 +1,6 @@
 //! The store of bases: public points that are checked once, named by content, shared by all jobs.
-//! Tenants that put equal points share the host's memory of them, but each sees its own object only.
+//! Tenants that put equal points share the host's memory of them, but each sees its own object
+//! only.
 
 mod data_dir;
 mod object;
