@@ -28,9 +28,9 @@ pub fn proving_key(circuit: MerklePath, folder: Option<&Path>) -> ProvingKey<Bls
     type ArkProver = Groth16<Bls12_381>;
     let key = ArkProver::generate_random_parameters_with_reduction(circuit, &mut random);
     let key = key.expect("a circuit");
-    println!("  a key after {:.1} s", begun.elapsed().as_secs_f64());
+    println!("  generated a key in {:.1} s", begun.elapsed().as_secs_f64());
     if let Some(path) = path {
-        // Under another name until it is whole.
+        // Under another name until it is complete.
         let unfinished = path.with_extension("part");
         let file = File::create(&unfinished).expect("a folder for keys");
         key.serialize_uncompressed(BufWriter::new(file)).expect("space for a key");

@@ -200,6 +200,7 @@ impl From<Groth16Error> for CliFailure {
     fn from(error: Groth16Error) -> Self {
         match error {
             Groth16Error::Client(error) => error.into(),
+            Groth16Error::Part { part, error } => Self::from(error).in_file(part),
             Groth16Error::Unsatisfied { index } => {
                 Self { index: Some(index as u64), ..Self::new(Exit::Data, error.to_string()) }
             }

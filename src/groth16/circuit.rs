@@ -2,7 +2,7 @@
 
 use ark_relations::gr1cs::{
     ConstraintSynthesizer, ConstraintSystem, ConstraintSystemRef, OptimizationGoal,
-    R1CS_PREDICATE_LABEL, SynthesisMode,
+    R1CS_PREDICATE_LABEL, SynthesisError, SynthesisMode,
 };
 use zeroize::Zeroizing;
 
@@ -28,17 +28,18 @@ pub fn synthesize(
     let matrices = predicates.remove(R1CS_PREDICATE_LABEL).and_then(|all| all.try_into().ok());
     let is_r1cs = predicates.values().all(|others| others.iter().all(Vec::is_empty));
     let matrices = matrices.filter(|_| is_r1cs).ok_or(Groth16Error::NotR1cs)?;
-    let assignment = assignment_of(&system)?;
     let public = system.num_instance_variables();
+    let assignment = assignment_of(system)?;
     let matrices = ConstraintMatrices::new(matrices, public, assignment.len())?;
     Ok(SynthesizedCircuit { matrices, assignment })
 }
 
-/// The assignment of a circuit whose constraint system is known: [`synthesize`] takes longer.
+/// The assignment of a circuit whose constraint system is known. Faster than [`synthesize`], which
+/// also builds the matrices.
 ///
 /// Errors: `Synthesis`.
 pub fn assign(circuit: impl ConstraintSynthesizer<Fr>) -> Result<Zeroizing<Vec<Fr>>, Groth16Error> {
-    assignment_of(&system_of(circuit, false)?)
+    assignment_of(system_of(circuit, false)?)
 }
 
 fn system_of(
@@ -54,10 +55,14 @@ fn system_of(
     Ok(system)
 }
 
-fn assignment_of(system: &ConstraintSystemRef<Fr>) -> Result<Zeroizing<Vec<Fr>>, Groth16Error> {
-    let mut public = Zeroizing::new(system.instance_assignment()?);
-    let witness = Zeroizing::new(system.witness_assignment()?);
-    // Without a copy of the elements in memory that is freed without being wiped.
+/// Takes the values and wipes the system's. Copies that arkworks made while its vectors grew are not
+/// wiped.
+fn assignment_of(system: ConstraintSystemRef<Fr>) -> Result<Zeroizing<Vec<Fr>>, Groth16Error> {
+    let system = system.into_inner().ok_or(SynthesisError::MissingCS)?;
+    let values = system.assignments;
+    let mut public = Zeroizing::new(values.instance_assignment);
+    let witness = Zeroizing::new(values.witness_assignment);
+    drop(Zeroizing::new(values.lc_assignment));
     let mut all = Zeroizing::new(Vec::with_capacity(public.len() + witness.len()));
     all.append(&mut public);
     all.extend_from_slice(&witness);

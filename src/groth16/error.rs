@@ -28,8 +28,8 @@ pub enum Groth16Error {
          2^32 - 1 coefficients in a matrix"
     )]
     TooLarge,
-    /// The constant one is a public variable, and public variables are variables.
-    #[error("{public} public variables, of {variables} variables")]
+    /// Variable 0 is the constant one and is public, and no more variables are public than there are.
+    #[error("the number of public variables is {public}, but there are {variables} variables")]
     PublicVariables {
         /// The number of public variables.
         public: usize,
@@ -37,7 +37,7 @@ pub enum Groth16Error {
         variables: usize,
     },
     /// A matrix names a variable that does not exist.
-    #[error("row {row} of matrix {matrix} has variable {variable}, of {variables}")]
+    #[error("row {row} of matrix {matrix} names variable {variable}, but there are {variables}")]
     NoSuchVariable {
         /// The matrix: `a`, `b` or `c`.
         matrix: &'static str,
@@ -57,6 +57,26 @@ pub enum Groth16Error {
         expected: usize,
         /// The number of elements.
         got: usize,
+    },
+    /// There is nothing to prove: no constraint, or no variable that the verifier does not know.
+    #[error("the circuit has no {missing}")]
+    Empty {
+        /// `constraints` or `private variables`.
+        missing: &'static str,
+    },
+    /// With such a key, proofs would not be blinded, or none would verify.
+    #[error("{part} of the key is the point at infinity")]
+    Infinity {
+        /// The part of the key.
+        part: &'static str,
+    },
+    /// A part of the key cannot be put on the server.
+    #[error("{part} of the key: {error}")]
+    Part {
+        /// The part of the key.
+        part: &'static str,
+        /// Why the call has failed.
+        error: ClientError,
     },
     /// The first variable is not one.
     #[error("the assignment does not begin with 1")]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ark_bls12_381::Bls12_381;
+use ark_ec::AffineRepr;
 use ark_groth16::ProvingKey;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     matrices::check_length,
     program::{KeyBases, ProofProgram, domain_lg},
 };
-use crate::client::{Client, G1Affine, G2Affine};
+use crate::client::{BasesHandle, Client, CurvePoint, G1Affine, G2Affine, PutOptions};
 
 /// A proving key, whose points a server has, and the constraint system that it belongs to.
 #[derive(Debug, Clone)]
@@ -36,21 +37,23 @@ pub struct KeyPoints {
 impl Groth16Key {
     /// Sends the key's points and the program of a proof, unless the server has them.
     ///
-    /// Errors: `Length` if the key does not belong to the constraint system; `TooLarge`; those of
-    /// [`Client::put_bases`] and [`Client::put_program`].
+    /// Errors: `Length` if the key does not belong to the constraint system; `Infinity`; `Empty`;
+    /// `TooLarge`; `Part` with the errors of [`Client::put_bases`]; those of
+    /// [`Client::put_program`].
     pub async fn register(
         client: &Client,
         key: &ProvingKey<Bls12_381>,
         matrices: ConstraintMatrices,
     ) -> Result<Self, Groth16Error> {
+        matrices.check_provable()?;
         let lg_n = domain_lg(&matrices)?;
         check_key(key, &matrices, lg_n)?;
         let bases = KeyBases {
-            a: client.put_bases(&key.a_query).await?,
-            b_g1: client.put_bases(&key.b_g1_query).await?,
-            b_g2: client.put_bases(&key.b_g2_query).await?,
-            h: client.put_bases(&key.h_query).await?,
-            l: client.put_bases(&key.l_query).await?,
+            a: put(client, "a_query", &key.a_query).await?,
+            b_g1: put(client, "b_g1_query", &key.b_g1_query).await?,
+            b_g2: put(client, "b_g2_query", &key.b_g2_query).await?,
+            h: put(client, "h_query", &key.h_query).await?,
+            l: put(client, "l_query", &key.l_query).await?,
         };
         let mut single = ProofProgram::new(&matrices, &bases, lg_n, 1)?;
         single.program = client.put_program(&single.program).await?;
@@ -70,6 +73,16 @@ impl Groth16Key {
     }
 }
 
+async fn put<A: CurvePoint>(
+    client: &Client,
+    part: &'static str,
+    points: &[A],
+) -> Result<BasesHandle<A>, Groth16Error> {
+    let options = PutOptions { label: format!("groth16 {part}"), ..PutOptions::default() };
+    let put = client.put_bases_with(options, points).await;
+    put.map_err(|error| Groth16Error::Part { part, error })
+}
+
 fn check_key(
     key: &ProvingKey<Bls12_381>,
     matrices: &ConstraintMatrices,
@@ -81,5 +94,17 @@ fn check_key(
     check_length("b_g2_query of the key", variables, key.b_g2_query.len())?;
     check_length("l_query of the key", variables - public, key.l_query.len())?;
     check_length("h_query of the key", (1 << lg_n) - 1, key.h_query.len())?;
-    check_length("gamma_abc_g1 of the key", public, key.vk.gamma_abc_g1.len())
+    check_length("gamma_abc_g1 of the key", public, key.vk.gamma_abc_g1.len())?;
+    let infinite = [
+        ("alpha_g1", key.vk.alpha_g1.is_zero()),
+        ("beta_g1", key.beta_g1.is_zero()),
+        ("beta_g2", key.vk.beta_g2.is_zero()),
+        ("gamma_g2", key.vk.gamma_g2.is_zero()),
+        ("delta_g1", key.delta_g1.is_zero()),
+        ("delta_g2", key.vk.delta_g2.is_zero()),
+    ];
+    match infinite.into_iter().find(|(_, is_infinite)| *is_infinite) {
+        Some((part, _)) => Err(Groth16Error::Infinity { part }),
+        None => Ok(()),
+    }
 }

@@ -7,15 +7,15 @@ use ark_relations::gr1cs::{
 use super::ConstraintMatrices;
 use crate::client::Fr;
 
-/// A circuit whose constraint system is the given one: same variables, rows and terms.
-#[derive(Debug, Clone, Copy)]
+/// A circuit whose constraint system is the given one, with the same variables, rows and terms.
+#[derive(Clone, Copy)]
 pub struct MatricesCircuit<'a> {
     matrices: &'a ConstraintMatrices,
     assignment: Option<&'a [Fr]>,
 }
 
 impl<'a> MatricesCircuit<'a> {
-    /// A circuit without values, of which keys are made.
+    /// A circuit without values, for generating keys.
     pub fn new(matrices: &'a ConstraintMatrices) -> Self {
         Self { matrices, assignment: None }
     }

@@ -244,7 +244,7 @@ impl<'a> Groth16Prover<'a> {
     }
 }
 
-/// The result of a task, which is never cancelled. A panic goes on here.
+/// The result of a task, which is never cancelled. A panic resumes here.
 fn joined_task<T>(result: Result<T, JoinError>) -> T {
     result.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }

@@ -34,7 +34,7 @@ struct SparseTerm {
     coefficient: u32,
 }
 
-/// Why rows are not a matrix.
+/// Why a row is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SparseProblem {
     NoSuchColumn { row: usize, column: usize },

@@ -150,6 +150,10 @@ fn a_wrong_witness_makes_no_proof() {
     let wrong = files.wrong_witness();
     let done = files.prove(&wrong, &["--check"]);
     words(&done, 65, &["wrong.wtns: the assignment does not satisfy constraint 14"]);
+    // The check comes first: it needs no server.
+    let line = ["groth16", "prove", CIRCUIT, &wrong, "--key", &files.key, "--proof", &files.proof];
+    let done = run(UNREACHABLE, &[&line[..], &["--check"]].concat(), &[]);
+    words(&done, 65, &["does not satisfy constraint 14"]);
     words(&files.prove(&wrong, &[]), 3, &["does not verify", "wrong.wtns", "--check"]);
     assert_eq!(files.names(), ["square.key", "square.vk", "wrong.wtns"]);
     let error = files.prove(&wrong, &["--check", "--json"]).err;
@@ -201,7 +205,7 @@ fn invalid_files_are_named() {
     let at = over.len() - 32;
     over[at..].copy_from_slice(&Fr::MODULUS.to_bytes_le());
     let over = files.cli.file("over.wtns", over);
-    words(&files.prove(&over, &[]), 65, &["over.wtns: the number of wire 17"]);
+    words(&files.prove(&over, &[]), 65, &["over.wtns: the value of wire 17"]);
     let key = fs::read(&files.key).unwrap();
     fs::write(&files.key, &key[..key.len() - 1]).unwrap();
     words(&files.prove(WITNESS, &[]), 65, &["square.key: truncated: the proving key"]);
@@ -210,7 +214,7 @@ fn invalid_files_are_named() {
     let mut forged = key.clone();
     forged[at..at + 96].copy_from_slice(&off_curve());
     fs::write(&files.key, forged).unwrap();
-    words(&files.prove(WITNESS, &[]), 65, &["square.key: ", "[0]", "not on the curve"]);
+    words(&files.prove(WITNESS, &[]), 65, &["square.key: a_query: ", "[0]", "not on the curve"]);
     fs::write(&files.key, key).unwrap();
     assert_eq!(files.names(), ["over.wtns", "short.wtns", "square.key", "square.vk"]);
     let line = ["groth16", "prove", CIRCUIT, WITNESS, "--key", &files.key];
@@ -220,10 +224,12 @@ fn invalid_files_are_named() {
     let line = ["groth16", "setup", CIRCUIT, "--key", "/dev/null", "--verifying-key", "v"];
     files.cli.fails(&line, 73, &["/dev/null: not a regular file"]);
     let line = ["groth16", "setup", CIRCUIT, "--key", "k", "--verifying-key", "k"];
-    files.cli.fails(&line, 2, &["two outputs have the same name: k"]);
+    files.cli.fails(&line, 2, &["k is named for two outputs"]);
+    let line = ["groth16", "setup", &short, "--key", "-", "--verifying-key", &short];
+    files.cli.fails(&line, 2, &["short.wtns would replace an input"]);
     assert!(!Path::new("k").exists() && !Path::new("v").exists());
     let done = files.prove(WITNESS, &["--plot", &files.public]);
-    words(&done, 2, &["two outputs have the same name", "public.json"]);
+    words(&done, 2, &["public.json is named for two outputs"]);
 }
 
 /// x = 1, y = 1.

@@ -121,10 +121,10 @@ fn malformed_constraint_systems_are_refused() {
     assert_eq!(changed(0, b"wtns"), "not a .r1cs file: its first four bytes are not \"r1cs\"");
     assert_eq!(changed(4, &[2]), "version 2 of the format; only version 1 is supported");
     // The section of constraints begins at 12; its first row at 24, the wire at 28.
-    let expected = "constraint 0, matrix a: wire 4 does not exist, there are 4";
+    let expected = "constraint 0, matrix a: wire 4 does not exist: the circuit has 4 wires";
     assert_eq!(changed(28, &[4]), expected);
     let expected =
-        "constraint 0, matrix a: the number of wire 2, at byte 32, is not below the prime";
+        "constraint 0, matrix a: the value of wire 2, at byte 32, is not below the prime";
     assert_eq!(changed(32, &Fr::MODULUS.to_bytes_le()), expected);
     assert!(changed(24, &[0xff; 4]).starts_with("constraint 0, matrix a: truncated: "));
     let expected = "truncated: section of constraints ends too early";
@@ -167,10 +167,7 @@ fn repeated_and_missing_sections_and_custom_gates_are_refused() {
         sections(&[(4, vec![1, 0, 0, 0, b'g', 0])]),
         "the circuit has custom gates; only rank-1 constraints are supported"
     );
-    assert_eq!(
-        sections(&[(3, vec![0; 32])]),
-        "the file has two sections of the kind: map from wires to labels"
-    );
+    assert_eq!(sections(&[(3, vec![0; 32])]), "the map from wires to labels appears twice");
     assert_eq!(message(read_r1cs(&container(b"r1cs", 1, &[]))), "the file has no header");
     assert_eq!(message(read_wtns(&container(b"wtns", 2, &[]))), "the file has no header");
 }
@@ -185,7 +182,7 @@ fn malformed_witnesses_are_refused_without_their_values() {
     let values = file.len() - 64;
     let mut wrong = file.clone();
     wrong[values + 32..].copy_from_slice(&Fr::MODULUS.to_bytes_le());
-    let expected = format!("the number of wire 1, at byte {}, is not below the prime", values + 32);
+    let expected = format!("the value of wire 1, at byte {}, is not below the prime", values + 32);
     assert_eq!(message(read_wtns(&wrong)), expected);
     let mut fewer = file.clone();
     fewer[values - 16] = 1;

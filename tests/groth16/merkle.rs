@@ -49,8 +49,12 @@ impl MerklePath {
             system.num_constraints() + system.num_instance_variables()
         };
         // All levels after the first have the same size.
-        let (two, three) = (size(2), size(3));
-        let levels = 2 + ((1 << lg_n) as usize).checked_sub(two)? / (three - two);
+        let (max, one, two) = (1 << lg_n, size(1), size(2));
+        let levels = match (one <= max, two <= max) {
+            (false, _) => return None,
+            (true, false) => 1,
+            (true, true) => 2 + (max - two) / (size(3) - two),
+        };
         Some(Self { hash, levels, seed: 0 })
     }
 }

@@ -1,7 +1,10 @@
 //! Keys, constraint systems and assignments that do not belong together.
 
+use ark_bls12_381::{Bls12_381, Fq};
+use ark_ec::AffineRepr;
+use ark_groth16::ProvingKey;
 use capstan::{
-    client::Fr,
+    client::{Fr, G1Affine, G2Affine},
     groth16::{ConstraintMatrices, Groth16Error, Groth16Key, Groth16Prover, synthesize},
 };
 use zeroize::Zeroizing;
@@ -58,11 +61,50 @@ fn wrong_matrices_are_refused() {
         |matrices, public, variables| message(ConstraintMatrices::new(matrices, public, variables));
     let matrices = || [vec![row(0)], vec![row(1)], vec![row(2)]];
     assert_eq!(new(matrices(), 1, 3), "accepted");
-    assert_eq!(new(matrices(), 1, 2), "row 0 of matrix c has variable 2, of 2");
+    assert_eq!(new(matrices(), 1, 2), "row 0 of matrix c names variable 2, but there are 2");
     let mut uneven = matrices();
     uneven[1].push(row(0));
     let refused = new(uneven, 1, 3);
     assert_eq!(refused, "matrix b has 2 elements, but the constraint system needs 1");
-    assert_eq!(new(matrices(), 4, 3), "4 public variables, of 3 variables");
-    assert_eq!(new(matrices(), 0, 3), "0 public variables, of 3 variables");
+    assert_eq!(
+        new(matrices(), 4, 3),
+        "the number of public variables is 4, but there are 3 variables"
+    );
+    assert_eq!(
+        new(matrices(), 0, 3),
+        "the number of public variables is 0, but there are 3 variables"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_would_not_blind_and_bad_parts_are_refused() {
+    let fixture = ProofFixture::new(Powers::new(7, 4, 0)).await;
+    let register = async |change: fn(&mut ProvingKey<Bls12_381>)| {
+        let mut key = fixture.proving_key.clone();
+        change(&mut key);
+        let matrices = fixture.key.matrices().clone();
+        message(Groth16Key::register(&fixture.client, &key, matrices).await)
+    };
+    let infinity = "of the key is the point at infinity";
+    let refused = register(|key| key.delta_g1 = G1Affine::zero()).await;
+    assert_eq!(refused, format!("delta_g1 {infinity}"));
+    let refused = register(|key| key.vk.delta_g2 = G2Affine::zero()).await;
+    assert_eq!(refused, format!("delta_g2 {infinity}"));
+    let off_the_curve = |key: &mut ProvingKey<Bls12_381>| key.l_query[1].x += Fq::from(1);
+    let refused = register(off_the_curve).await;
+    assert!(refused.starts_with("l_query of the key: points[1]: "), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn circuits_with_nothing_to_prove_are_refused() {
+    let fixture = ProofFixture::new(Powers::new(7, 4, 0)).await;
+    let row = |variable| vec![(Fr::from(1), variable)];
+    let all_public = ConstraintMatrices::new([vec![row(0)], vec![row(1)], vec![row(1)]], 2, 2);
+    let empty = ConstraintMatrices::new([vec![], vec![], vec![]], 1, 2);
+    let cases = [(all_public, "private variables"), (empty, "constraints")];
+    for (matrices, missing) in cases {
+        let (client, key) = (&fixture.client, &fixture.proving_key);
+        let refused = message(Groth16Key::register(client, key, matrices.unwrap()).await);
+        assert_eq!(refused, format!("the circuit has no {missing}"));
+    }
 }

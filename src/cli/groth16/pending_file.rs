@@ -17,26 +17,45 @@ pub struct PendingFile {
     file: File,
 }
 
-/// Errors: `Exit::Usage` if two outputs have the same path: one would replace the other.
-pub fn check_distinct(paths: &[&Path]) -> Result<()> {
-    for (index, path) in paths.iter().enumerate() {
-        if paths[..index].contains(path) {
-            let message = format!("two outputs have the same name: {}", path.display());
-            return fail(Exit::Usage, message);
-        }
+/// Errors: `Exit::Usage` if an output is an input, or another output: it would replace that file.
+pub fn check_distinct(inputs: &[&Path], outputs: &[&Path]) -> Result<()> {
+    let targets: Vec<_> = inputs.iter().chain(outputs).map(|path| target(path)).collect();
+    for (index, path) in outputs.iter().enumerate() {
+        let at = inputs.len() + index;
+        let message = match targets[..at].iter().position(|known| *known == targets[at]) {
+            None => continue,
+            Some(known) if known < inputs.len() => "would replace an input",
+            Some(_) => "is named for two outputs",
+        };
+        return fail(Exit::Usage, format!("{} {message}", path.display()));
     }
     Ok(())
+}
+
+/// The file that a path leads to: links are followed, also if the file does not exist yet.
+fn target(path: &Path) -> PathBuf {
+    let of_folder = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()?;
+        Some(folder.join(path.file_name()?))
+    };
+    fs::canonicalize(path).ok().or_else(of_folder).unwrap_or_else(|| path.to_owned())
 }
 
 impl PendingFile {
     /// Fails if the folder cannot be written to, before the content is computed.
     pub fn create(path: &Path) -> Result<Self> {
         let failed = |error: io::Error| CliFailure::output(path.display(), &error);
+        if path == Path::new("-") {
+            return fail(Exit::Usage, "standard output is not supported here: name a file");
+        }
+        let existing = fs::metadata(path).ok();
         // Renaming would replace a device or a pipe by a file.
-        if fs::metadata(path).is_ok_and(|existing| !existing.is_file()) {
+        if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
             let message = format!("cannot write {}: not a regular file", path.display());
             return fail(Exit::NoOutput, message);
         }
+        let path = target(path);
         let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
         // Random, so that a file that a killed process left behind is not in the way.
         let mut random = [0; 8];
@@ -47,7 +66,12 @@ impl PendingFile {
         hidden.push(format!(".{}", hex::encode(random)));
         let temporary = path.with_file_name(hidden);
         let file = File::create_new(&temporary).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), temporary, file })
+        let pending = Self { path, temporary, file };
+        if let Some(existing) = existing {
+            let permissions = pending.file.set_permissions(existing.permissions());
+            permissions.map_err(|error| pending.failure(&error))?;
+        }
+        Ok(pending)
     }
 
     /// Another handle, for a thread that writes the content.
@@ -98,6 +122,35 @@ mod tests {
         pending.write(b"new").unwrap();
         pending.commit().unwrap();
         assert_eq!((fs::read(&path).unwrap().as_slice(), names()), (&b"new"[..], 1));
+    }
+
+    #[test]
+    fn writes_to_the_target_of_a_link_and_keeps_its_permissions() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(&file, &link).unwrap();
+        let pending = PendingFile::create(&link).unwrap();
+        pending.write(b"new").unwrap();
+        pending.commit().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn files_are_the_same_however_their_paths_are_written() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let [input, link, new] = ["input", "link", "new"].map(|name| folder.path().join(name));
+        fs::write(&input, "").unwrap();
+        symlink(&input, &link).unwrap();
+        let again = folder.path().join("./new");
+        let refused = |outputs: &[&Path]| check_distinct(&[&input], outputs).is_err();
+        assert!(refused(&[&link]) && refused(&[&new, &again]) && refused(&[&new, &input]));
+        assert!(!refused(&[&new, &folder.path().join("other")]));
     }
 
     #[test]

@@ -27,13 +27,20 @@ impl ProofServer {
     #[cfg(feature = "server")]
     pub async fn start(global: &GlobalArgs) -> Result<Self> {
         let server = EmbeddedServer::start(|end| eprintln!("capstan: {end}")).await?;
-        let options =
-            GlobalArgs { server: server.target.clone(), ca_certificate: None, ..global.clone() };
+        // It needs no credentials: those of the command line are for another server.
+        let options = GlobalArgs {
+            server: server.target.clone(),
+            ca_certificate: None,
+            token_file: None,
+            tls_cert: None,
+            tls_key: None,
+            ..global.clone()
+        };
         let client = options.client_builder()?.retries(0).connect().await?;
         Ok(Self { client, embedded: Some(server) })
     }
 
-    /// The server's place, for people.
+    /// Describes where the server runs.
     pub fn place(&self) -> &'static str {
         #[cfg(feature = "server")]
         if self.embedded.is_some() {

@@ -48,7 +48,7 @@ pub struct ProveArgs {
     /// File for the public outputs and inputs, a JSON list as snarkjs writes it
     #[arg(long, value_name = "FILE.json")]
     public: Option<PathBuf>,
-    /// Check first that the witness satisfies the constraints, and name the first that does not
+    /// Check first that the witness satisfies the constraints, and report the first that does not
     /// hold
     #[arg(long)]
     check: bool,
@@ -81,7 +81,7 @@ struct ProofOutputs {
 }
 
 pub async fn run(ui: Ui, global: &GlobalArgs, args: &ProveArgs) -> Result<()> {
-    check_distinct(&args.outputs())?;
+    check_distinct(&[&args.circuit, &args.witness, &args.key], &args.outputs())?;
     let mut phases = ProofPhases::begin();
     let inputs = phases.measure("read files", ProofInputs::read(ui, args)).await?;
     let ProofInputs { matrices, witness, key } = inputs;
@@ -101,10 +101,7 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &ProveArgs) -> Result<()> {
 
     let bar = TerminalProgress::bytes(ui, "sending the witness", 0);
     let options = RunOptions { progress: bar.callback(), ..RunOptions::default() };
-    let mut prover = Groth16Prover::new(&server.client, &registered).with_options(options);
-    if args.check {
-        prover = prover.with_check();
-    }
+    let prover = Groth16Prover::new(&server.client, &registered).with_options(options);
     let proved = prover.prove_with_report(witness, &mut OsRng).await;
     let proved = proved.map_err(|error| files::failure(&args.witness, error))?;
     drop(bar);
@@ -152,9 +149,21 @@ impl ProofInputs {
         let witness = files::witness(ui, &args.witness).await?;
         let checked = matrices.check_assignment(&witness);
         checked.map_err(|error| files::failure(&args.witness, error))?;
+        let matrices = if args.check { check(args, matrices, &witness).await? } else { matrices };
         let key = files::proving_key(ui, &args.key).await?;
         Ok(Self { matrices, witness, key })
     }
+}
+
+/// Before anything is sent: a wrong witness needs no server.
+async fn check(
+    args: &ProveArgs,
+    matrices: ConstraintMatrices,
+    witness: &Zeroizing<Vec<Fr>>,
+) -> Result<ConstraintMatrices> {
+    let witness = witness.clone();
+    let checked = blocking(move || matrices.check(&witness).map(|()| matrices)).await;
+    checked.map_err(|error| files::failure(&args.witness, error))
 }
 
 impl ProofOutputs {
@@ -219,7 +228,7 @@ fn does_not_verify(args: &ProveArgs) -> String {
         return format!("the proof does not verify: {of_key}");
     }
     format!(
-        "the proof does not verify: {witness} does not satisfy {circuit} (--check tells), or \
+        "the proof does not verify: {witness} does not satisfy {circuit} (--check shows which constraint), or \
          {of_key}"
     )
 }

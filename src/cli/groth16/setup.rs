@@ -30,19 +30,21 @@ pub struct SetupArgs {
     /// File for the verifying key
     #[arg(long, value_name = "FILE")]
     verifying_key: PathBuf,
-    /// Compress the points: half the size, but reading them takes a square root each
+    /// Compress the points: half the size, but reading one takes a square root
     #[arg(long)]
     compressed: bool,
 }
 
 const WARNING: &str = "\
-Warning: this process chooses the secret numbers of the keys and then forgets them. Whoever runs the
+Warning: this process chooses the secret numbers of the keys and then discards them. Whoever runs the
 setup can keep them and forge proofs, which no verifier can detect. Use these keys for development
 and tests. Real systems need a ceremony of several parties, one of whom must be honest.";
 
 pub async fn run(ui: Ui, args: &SetupArgs) -> Result<()> {
-    check_distinct(&[&args.key, &args.verifying_key])?;
+    check_distinct(&[&args.circuit], &[&args.key, &args.verifying_key])?;
     let matrices = files::constraints(ui, &args.circuit).await?;
+    let provable = matrices.check_provable();
+    provable.map_err(|error| files::failure(&args.circuit, error))?;
     // Created first, so that a folder that cannot be written to is reported at once.
     let key_file = PendingFile::create(&args.key)?;
     let verifying_key_file = PendingFile::create(&args.verifying_key)?;
@@ -63,7 +65,8 @@ pub async fn run(ui: Ui, args: &SetupArgs) -> Result<()> {
     if ui.json {
         return ui.print_json(&json!({
             "constraints": constraints, "variables": variables, "public_inputs": public_inputs,
-            "key": args.key, "verifying_key": args.verifying_key, "warning": WARNING,
+            "key": key.to_string(), "verifying_key": verifying_key.to_string(),
+            "warning": WARNING,
         }));
     }
     ui.print(&format!(

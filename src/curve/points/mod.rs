@@ -107,6 +107,11 @@ pub trait PointOwner<A>: Send + Sync {
     fn file(&self) -> Option<FileOfPoints<'_>> {
         None
     }
+
+    /// The points of another owner, if this one only gives them a new identity.
+    fn original(&self) -> Option<&PointSlice<A>> {
+        None
+    }
 }
 
 /// A file that nobody changes, which holds points as Montgomery limbs.

@@ -43,6 +43,33 @@ impl WeakOwner {
     }
 }
 
+/// Points of another owner under a new identity.
+struct OwnObject<A>(PointSlice<A>);
+
+impl<A: Send + Sync> PointOwner<A> for OwnObject<A> {
+    fn points(&self) -> &[A] {
+        &self.0
+    }
+
+    fn file(&self) -> Option<FileOfPoints<'_>> {
+        self.0.file()
+    }
+
+    fn original(&self) -> Option<&PointSlice<A>> {
+        Some(&self.0)
+    }
+}
+
+/// An identity is given to points of an original owner only: identities of identities would form a
+/// chain without end.
+fn as_own_object<A: Clone + Send + Sync + 'static>(points: &PointSlice<A>) -> PointSlice<A> {
+    let original = points.owner.original().and_then(|all| {
+        let guard = points.guard.clone().or_else(|| all.guard.clone());
+        Some(all.slice(points.start, points.len)?.with_guard(guard))
+    });
+    PointSlice::new(Arc::new(OwnObject(original.unwrap_or_else(|| points.clone()))))
+}
+
 impl Bases {
     /// All points of the owner.
     pub fn all_of_owner(&self) -> Self {
@@ -54,19 +81,9 @@ impl Bases {
 
     /// The same points as an object, so that nothing takes them for a part of their owner.
     pub fn as_own_object(&self) -> Self {
-        struct Part<A>(PointSlice<A>);
-        impl<A: Send + Sync> PointOwner<A> for Part<A> {
-            fn points(&self) -> &[A] {
-                &self.0
-            }
-
-            fn file(&self) -> Option<FileOfPoints<'_>> {
-                self.0.file()
-            }
-        }
         match self {
-            Self::G1(points) => Self::G1(PointSlice::new(Arc::new(Part(points.clone())))),
-            Self::G2(points) => Self::G2(PointSlice::new(Arc::new(Part(points.clone())))),
+            Self::G1(points) => Self::G1(as_own_object(points)),
+            Self::G2(points) => Self::G2(as_own_object(points)),
         }
     }
 
@@ -100,5 +117,37 @@ impl Bases {
             Self::G1(points) => points_as_bytes(points),
             Self::G2(points) => points_as_bytes(points),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ark_ec::AffineRepr;
+
+    use super::*;
+
+    #[test]
+    fn new_identities_form_no_chain() {
+        let points = vec![G1Affine::generator(); 4];
+        let all = Bases::G1(PointSlice::new(Arc::new(points.clone())));
+        let mut own = all.slice(1, 3).unwrap();
+        for _ in 0..1_000_000 {
+            let next = own.as_own_object();
+            assert!(!WeakOwner::of(&own).owns(&next), "another object");
+            own = next;
+        }
+        let last = own.slice(1, 2).unwrap().as_own_object();
+        drop((own, all));
+        assert_eq!(last.as_bytes(), points_as_bytes(&points[2..]));
+    }
+
+    #[test]
+    fn what_points_keep_is_kept_by_their_new_identities() {
+        let guard: Arc<dyn Send + Sync> = Arc::new(());
+        let all = Bases::G1(PointSlice::new(Arc::new(vec![G1Affine::generator(); 2])));
+        let kept = all.with_guard(Some(guard.clone())).as_own_object().as_own_object();
+        assert_eq!(Arc::strong_count(&guard), 2);
+        drop(kept);
+        assert_eq!(Arc::strong_count(&guard), 1);
     }
 }

@@ -45,14 +45,14 @@ pub enum ProofFileError {
         section: &'static str,
     },
     /// A section appears twice.
-    #[error("the file has two sections of the kind: {section}")]
+    #[error("the {section} appears twice")]
     RepeatedSection {
         /// The name of the section.
         section: &'static str,
     },
     /// The file belongs to another field.
     #[error(
-        "the prime is {got}; required is that of BLS12-381's scalar field, 0x{expected} \
+        "the prime must be that of BLS12-381's scalar field, 0x{expected}, but is {got} \
          (circom: --prime bls12381)"
     )]
     Prime {
@@ -75,7 +75,7 @@ pub enum ProofFileError {
         problem: Box<Self>,
     },
     /// A constraint names a wire that does not exist.
-    #[error("wire {wire} does not exist, there are {wires}")]
+    #[error("wire {wire} does not exist: the circuit has {wires} wires")]
     NoSuchWire {
         /// The index of the wire.
         wire: u32,
@@ -83,7 +83,7 @@ pub enum ProofFileError {
         wires: u32,
     },
     /// A coefficient or a value is not below the prime.
-    #[error("the number of wire {wire}, at byte {position}, is not below the prime")]
+    #[error("the value of wire {wire}, at byte {position}, is not below the prime")]
     NotCanonical {
         /// The index of the wire.
         wire: usize,

@@ -19,7 +19,7 @@ struct PointReader<'a> {
 /// The set bit of the first byte of a compressed point.
 const COMPRESSED: u8 = 0x80;
 
-/// Reads a proving key. All points must have the form of points. Those that stay in the client are
+/// Reads a proving key. All points must be well-formed encodings. Those that stay in the client are
 /// checked to be in the subgroup; [`Groth16Key::register`](crate::groth16::Groth16Key::register)
 /// sends the others to the server, which checks them.
 ///

@@ -365,8 +365,9 @@ impl BasesStore {
             state.unloaded.remove(&key);
             state.remove(key)
         };
-        // May unmap its memory, so not under the lock.
-        drop(removed);
+        if let Some(removed) = removed {
+            removed.free();
+        }
         Ok(())
     }
 

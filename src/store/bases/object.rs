@@ -5,6 +5,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use tokio::runtime::Handle;
+
 use crate::{
     buffer::QuotaPermit,
     curve::points::Bases,
@@ -43,12 +45,32 @@ impl StoredBases {
         Self { points: self.points.with_guard(Some(Arc::new(charge))), ..self }
     }
 
-    /// Uses the memory of equal points, and keeps its own charge. Engines and batches take them for
-    /// other points: what they keep for one tenant must not make calls of another one faster.
+    /// Uses the memory of equal points, and keeps its own charge. Engines and batches treat them as
+    /// different points: what they keep for one tenant must not make calls of another one faster.
     pub(super) fn sharing(self, points: &Bases) -> Self {
         let guard = self.points.guard();
         let points = points.clone().with_guard(None).as_own_object();
+        free_later(self.points.with_guard(None));
         Self { points: points.with_guard(guard), ..self }
+    }
+
+    /// Returns the charge of bases that were removed from the store, unless jobs use them.
+    pub(super) fn free(self: Arc<Self>) {
+        if let Some(removed) = Arc::into_inner(self) {
+            let charge = removed.points.guard();
+            free_later(removed.points.with_guard(None));
+            drop(charge);
+        }
+    }
+}
+
+/// Frees memory on another thread: its time would tell a caller whether another tenant has the same
+/// points.
+fn free_later(points: Bases) {
+    match Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(move || drop(points))),
+        // While files are loaded, nobody waits for an answer.
+        Err(_) => drop(points),
     }
 }
 

@@ -267,8 +267,8 @@ fn tenants_share_equal_points_and_nothing_else() {
     let address = |bases: &StoredBases| bases.points.as_bytes().as_ptr();
     assert_eq!(address(&first), address(&second), "the memory is shared");
     assert!(WeakOwner::of(&first.points).owns(&first.points));
-    let is_taken_for_first = WeakOwner::of(&first.points).owns(&second.points);
-    assert!(!is_taken_for_first, "what an engine keeps of one is not used for the other");
+    let is_mistaken_for_first = WeakOwner::of(&first.points).owns(&second.points);
+    assert!(!is_mistaken_for_first, "what an engine keeps of one is not used for the other");
     assert_ne!(first.points.owner_address(), second.points.owner_address(), "no common batches");
     assert_eq!((&*first.label, &*second.label), ("one", "two"));
     let used = |tenant: &Tenant| tenant.store_bytes.used();
