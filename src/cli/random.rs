@@ -1,7 +1,10 @@
-//! Reproducible random data, and threads to compute with it.
+//! Random data, reproducible or secret, and threads to compute with it.
 
 use ark_ff::PrimeField;
+use ark_std::rand::{SeedableRng, rngs::StdRng};
+use zeroize::Zeroizing;
 
+use super::exit::{CliFailure, Exit, Result};
 use crate::client::Fr;
 
 /// `n` random field elements. The same label gives the same elements in every run, so that `bench`
@@ -15,6 +18,15 @@ pub fn random(label: &str, n: usize) -> Vec<Fr> {
         Fr::from_le_bytes_mod_order(&bytes)
     };
     (0..n).map(next).collect()
+}
+
+/// Secret random numbers, from a seed of the operating system. Not `OsRng`: arkworks' feature for it
+/// makes its test generator differ from run to run.
+pub fn secret() -> Result<StdRng> {
+    let mut seed = Zeroizing::new([0; 32]);
+    let failed = |error| CliFailure::new(Exit::Failed, format!("no random numbers: {error}"));
+    getrandom::fill(&mut *seed).map_err(failed)?;
+    Ok(StdRng::from_seed(*seed))
 }
 
 /// Runs `work` on a thread that may block.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use ark_bls12_381::Bls12_381;
 use ark_groth16::ProvingKey;
 use ark_serialize::{CanonicalSerialize, Compress};
-use ark_std::rand::rngs::OsRng;
 use clap::Args;
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -24,7 +23,7 @@ use crate::{
         exit::{Exit, Result, fail},
         output::{Ui, microseconds, time_text},
         progress::TerminalProgress,
-        random::blocking,
+        random::{blocking, secret},
     },
     client::{Fr, RunOptions},
     groth16::{ConstraintMatrices, Groth16Key, Groth16Prover, ReportedProof},
@@ -102,7 +101,7 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &ProveArgs) -> Result<()> {
     let bar = TerminalProgress::bytes(ui, "sending the witness", 0);
     let options = RunOptions { progress: bar.callback(), ..RunOptions::default() };
     let prover = Groth16Prover::new(&server.client, &registered).with_options(options);
-    let proved = prover.prove_with_report(witness, &mut OsRng).await;
+    let proved = prover.prove_with_report(witness, &mut secret()?).await;
     let proved = proved.map_err(|error| files::failure(&args.witness, error))?;
     drop(bar);
     add_phases(&mut phases, &proved);

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use ark_bls12_381::Bls12_381;
 use ark_groth16::{Groth16, ProvingKey};
 use ark_serialize::Compress;
-use ark_std::rand::rngs::OsRng;
 use clap::Args;
 use serde_json::json;
 
@@ -14,7 +13,12 @@ use super::{
     pending_file::{PendingFile, check_distinct},
 };
 use crate::{
-    cli::{exit::Result, output::Ui, progress::TerminalProgress, random::blocking},
+    cli::{
+        exit::Result,
+        output::Ui,
+        progress::TerminalProgress,
+        random::{blocking, secret},
+    },
     groth16::{ConstraintMatrices, Groth16Error, MatricesCircuit},
 };
 
@@ -77,6 +81,7 @@ pub async fn run(ui: Ui, args: &SetupArgs) -> Result<()> {
 
 fn generate(matrices: &ConstraintMatrices) -> Result<ProvingKey<Bls12_381>> {
     let circuit = MatricesCircuit::new(matrices);
-    let key = Groth16::<Bls12_381>::generate_random_parameters_with_reduction(circuit, &mut OsRng);
+    let random = &mut secret()?;
+    let key = Groth16::<Bls12_381>::generate_random_parameters_with_reduction(circuit, random);
     Ok(key.map_err(Groth16Error::from)?)
 }
