@@ -20,8 +20,8 @@ pub fn random(label: &str, n: usize) -> Vec<Fr> {
     (0..n).map(next).collect()
 }
 
-/// Secret random numbers, from a seed of the operating system. Not `OsRng`: arkworks' feature for it
-/// makes its test generator differ from run to run.
+/// Secret random numbers, from a seed of the operating system. Not `OsRng`: arkworks' feature for
+/// it makes its test generator differ from run to run.
 pub fn secret() -> Result<StdRng> {
     let mut seed = Zeroizing::new([0; 32]);
     let failed = |error| CliFailure::new(Exit::Failed, format!("no random numbers: {error}"));

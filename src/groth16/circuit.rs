@@ -55,8 +55,8 @@ fn system_of(
     Ok(system)
 }
 
-/// Takes the values and wipes the system's. Copies that arkworks made while its vectors grew are not
-/// wiped.
+/// Takes the values and wipes the system's. Copies that arkworks made while its vectors grew are
+/// not wiped.
 fn assignment_of(system: ConstraintSystemRef<Fr>) -> Result<Zeroizing<Vec<Fr>>, Groth16Error> {
     let system = system.into_inner().ok_or(SynthesisError::MissingCS)?;
     let values = system.assignments;

@@ -28,7 +28,7 @@ pub enum Groth16Error {
          2^32 - 1 coefficients in a matrix"
     )]
     TooLarge,
-    /// Variable 0 is the constant one and is public, and no more variables are public than there are.
+    /// Variable 0 is the constant one and is public, and at most all variables are public.
     #[error("the number of public variables is {public}, but there are {variables} variables")]
     PublicVariables {
         /// The number of public variables.

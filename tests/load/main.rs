@@ -87,8 +87,8 @@ async fn until_within(before: Resources) {
     }
 }
 
-/// What is held once sockets are closed, idle threads have ended, and vectors that clients left have
-/// expired.
+/// What is held once sockets are closed, idle threads have ended, and vectors that clients left
+/// have expired.
 async fn settled() -> Resources {
     sleep(UPLOAD_TTL + Duration::from_secs(2)).await;
     Resources::now()

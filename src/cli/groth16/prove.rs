@@ -227,7 +227,7 @@ fn does_not_verify(args: &ProveArgs) -> String {
         return format!("the proof does not verify: {of_key}");
     }
     format!(
-        "the proof does not verify: {witness} does not satisfy {circuit} (--check shows which constraint), or \
-         {of_key}"
+        "the proof does not verify: {witness} does not satisfy {circuit} (--check shows which \
+         constraint), or {of_key}"
     )
 }

@@ -40,9 +40,10 @@ pub struct SetupArgs {
 }
 
 const WARNING: &str = "\
-Warning: this process chooses the secret numbers of the keys and then discards them. Whoever runs the
-setup can keep them and forge proofs, which no verifier can detect. Use these keys for development
-and tests. Real systems need a ceremony of several parties, one of whom must be honest.";
+Warning: this process chooses the secret numbers of the keys and then discards them. Whoever runs
+the setup can keep them and forge proofs, which no verifier can detect. Use these keys for
+development and tests. Real systems need a ceremony of several parties, one of whom must be
+honest.";
 
 pub async fn run(ui: Ui, args: &SetupArgs) -> Result<()> {
     check_distinct(&[&args.circuit], &[&args.key, &args.verifying_key])?;
