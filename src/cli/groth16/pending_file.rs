@@ -32,7 +32,7 @@ pub fn check_distinct(inputs: &[&Path], outputs: &[&Path]) -> Result<()> {
     Ok(())
 }
 
-/// The file that a path leads to: links are followed, also if the file does not exist yet.
+/// The file that a path leads to. If it does not exist yet, links to its folder are followed.
 fn target(path: &Path) -> PathBuf {
     let of_folder = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -61,9 +61,10 @@ pub struct ProveArgs {
 }
 
 const ABOUT: &str = "\
-The key's points are sent once: the server keeps them, and later proofs of the same key send the
-witness only. The numbers that blind the proof stay in this process. The proof is verified before it
-is written; a proof that does not verify ends the command with code 3 and is not written.";
+The key's points are sent once: the server keeps them, and later proofs of the same key send only
+the witness and its products with two matrices. The numbers that blind the proof stay in this
+process. The proof is verified before it is written; a proof that does not verify ends the command
+with code 3 and is not written.";
 
 /// What the files hold.
 struct ProofInputs {
