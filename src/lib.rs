@@ -21,6 +21,8 @@ pub mod groth16;
 pub mod kzg;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "wire")]
+pub mod sparse;
 #[cfg(feature = "server")]
 pub mod telemetry;
 

@@ -1,0 +1,15 @@
+//! Sparse matrices over Fr, as stored objects, engines and provers share them: one layout in memory,
+//! in files and in messages.
+
+mod builder;
+mod check;
+mod matrix;
+mod product;
+mod shape;
+
+pub use builder::{SparseBuilder, SparseProblem};
+pub use check::{BadMatrix, check};
+#[cfg(feature = "server")]
+pub use matrix::WeakMatrix;
+pub use matrix::{MatrixOwner, SparseMatrix, SparseTerm};
+pub use shape::{MINUS_ONE, ONE, SparseShape, UNIT_COEFFICIENTS};
