@@ -44,7 +44,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("formats", &["curve", "error"]),
     // Callers are known before anything else of a request.
     ("identity", &["error"]),
-    ("engine", &["buffer", "curve", "device", "error", "msm", "ntt", "region", "sync"]),
+    ("engine", &["buffer", "curve", "device", "error", "msm", "ntt", "region", "sparse", "sync"]),
     ("verify", &["buffer", "curve", "engine", "error"]),
     // Events of worker processes are counted where they are seen.
     (

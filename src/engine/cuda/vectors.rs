@@ -8,6 +8,7 @@ use super::{
     CudaEngine,
     long_work::{LongPiece, LongWait},
     payload_copy::CopyLane,
+    resident_matrices::ResidentMatrix,
     scalar_codec::{DecodeRule, RefusedWord, first_refused},
     serving_gpu::ServingGpu,
 };
@@ -18,6 +19,7 @@ use crate::{
     engine::{EncodedScalars, JobControl, MsmNttEngine, MsmRun},
     error::{Error, Limit, Result},
     ntt::{DeviceFr, StridedRows, TransformEnd, VectorKernels},
+    sparse::SparseMatrix,
 };
 
 /// Rows of canonical elements in Montgomery form, one after another.
@@ -83,6 +85,8 @@ pub struct GpuVectors {
     control: JobControl,
     /// For each upload, the word that reports refused elements.
     refused_words: Vec<DeviceLease>,
+    /// The matrices in use, which stay on the device until the stream has read them.
+    matrices: Vec<Arc<ResidentMatrix>>,
     /// Dropped after the vectors of the job, so that chunks are wiped after their copies.
     copies: CopySession,
     /// How long the job has waited for the GPU.
@@ -97,8 +101,8 @@ impl GpuVectors {
         let gpu = &engine.gpus[index];
         let control = control.behind(&gpu.policy.cancellation_gate);
         let (stream, copies) = (gpu.gpu.job_stream()?, gpu.gpu.ring().session());
-        let (refused_words, wait) = Default::default();
-        Ok(Self { engine, gpu: index, control, refused_words, copies, wait, stream })
+        let (refused_words, matrices, wait) = Default::default();
+        Ok(Self { engine, gpu: index, control, refused_words, matrices, copies, wait, stream })
     }
 
     fn gpu(&self) -> &ServingGpu {
@@ -159,7 +163,7 @@ impl GpuVectors {
         Ok(self.stream.record_timed()?)
     }
 
-    /// A vector of zeros. Evicts idle bases if there is too little memory.
+    /// A vector of zeros. Evicts idle bases and matrices if there is too little memory.
     ///
     /// Errors: `Exhausted` if there is no memory.
     pub fn zeros(&self, rows: usize, row_length: usize) -> Result<GpuVector> {
@@ -287,6 +291,33 @@ impl GpuVectors {
             return Err(Error::Corrupt);
         }
         Ok(TransformedVector { vector: done, method: planned.to_string() })
+    }
+
+    /// The product of a matrix and each row of a vector. The matrix is uploaded on its first use.
+    ///
+    /// Errors: `Internal` if rows do not have an element per column; `Exhausted`; those of the
+    /// job's control.
+    pub fn multiply_sparse(
+        &mut self,
+        matrix: &SparseMatrix,
+        input: &GpuVector,
+    ) -> Result<GpuVector> {
+        if input.row_length != matrix.shape().columns as usize {
+            return Err(Error::Internal("a vector does not match its matrix".into()));
+        }
+        let resident = self.gpu().msm.resident().matrix(matrix, &self.control)?;
+        // Noted before anything else, so that later leases of the job do not evict it.
+        self.matrices.push(resident.clone());
+        let out = self.zeros(input.rows, matrix.rows())?;
+        let (from, to) = (input.elements(), out.elements());
+        self.kernels().multiply_sparse(
+            &self.stream,
+            to,
+            &resident.on_device(),
+            from,
+            input.rows,
+        )?;
+        Ok(out)
     }
 
     /// Launches one MSM per row over the same bases; [`MsmRun::finish`] waits for the sums.
