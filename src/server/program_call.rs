@@ -99,11 +99,11 @@ pub fn find_bases(call: &CallContext, program: &OperationProgram) -> Result<Vec<
             Error::NotFound => refused(StepProblem::field("object_id", FieldProblem::UnknownId)),
             other => other,
         };
-        let stored =
-            call.state.bases.get(call.tenant.id, ObjectId(step.object_id)).map_err(unknown)?;
-        call.audit_use(stored.id);
+        let id = ObjectId(step.object_id);
+        let bases = call.state.objects.bases(call.tenant.id, id).map_err(unknown)?;
+        call.audit_use(id);
         let length = shape(program, step.input).map_or(0, VectorShape::length);
-        step.bases(&stored.points, length).map_err(refused)
+        step.bases(&bases, length).map_err(refused)
     });
     steps.collect()
 }

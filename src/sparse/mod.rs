@@ -3,12 +3,20 @@
 
 mod builder;
 mod check;
+#[cfg(feature = "server")]
+mod checker;
+mod content_hash;
 mod matrix;
 mod product;
 mod shape;
 
 pub use builder::{SparseBuilder, SparseProblem};
 pub use check::{BadMatrix, check};
+#[cfg(feature = "server")]
+pub use checker::MatrixChecker;
+pub use content_hash::content_hash;
+#[cfg(feature = "server")]
+pub(crate) use content_hash::content_hasher;
 #[cfg(feature = "server")]
 pub use matrix::WeakMatrix;
 pub use matrix::{MatrixOwner, SparseMatrix, SparseTerm};

@@ -47,11 +47,11 @@ impl SparseShape {
         self.rows_start() as usize..self.bytes() as usize
     }
 
-    const fn terms_start(self) -> u64 {
+    pub(super) const fn terms_start(self) -> u64 {
         self.coefficients as u64 * size_of::<Fr>() as u64
     }
 
-    const fn rows_start(self) -> u64 {
+    pub(super) const fn rows_start(self) -> u64 {
         self.terms_start() + self.terms as u64 * size_of::<SparseTerm>() as u64
     }
 }

@@ -49,7 +49,7 @@ use crate::{
     },
     error::{Error, Result},
     exec::{BusyPoll, Executor, GpuExecutor},
-    region::{PointsFile, SharedMemory},
+    region::{MappedFile, SharedMemory},
 };
 
 /// The pause after a system call failed that waits for the daemon's end.
@@ -244,7 +244,7 @@ impl Worker {
     fn map_bases(&self, request: &MapBasesRequest, file: OwnedFd) -> Result<(), String> {
         let &MapBasesRequest { object, group, offset, count } = request;
         let bytes = count.saturating_mul(group.affine_bytes() as u64);
-        let mapped = PointsFile::map_range(file, offset, bytes);
+        let mapped = MappedFile::map_range(file, offset, bytes);
         let bases = mapped.and_then(|file| file.into_bases(group));
         self.bases.write().insert(object, bases.map_err(|error| error.to_string())?);
         Ok(())
