@@ -11,10 +11,7 @@ use ark_bls12_381::G1Projective;
 use ark_ec::{CurveGroup, PrimeGroup};
 use capstan::{
     client::{BasesId, G1Affine},
-    curve::{
-        Group,
-        points::{CurvePoint, PointSlice, content_hash},
-    },
+    curve::points::{CurvePoint, PointSlice, content_hash},
     server::{Engines, Server, ServerSettings},
     store::{ObjectData, ObjectStore, StoredObject, StoredPoints, unix_time_s},
     tenant::Tenants,

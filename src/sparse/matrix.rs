@@ -45,7 +45,7 @@ pub struct SparseMatrix {
     shape: SparseShape,
     owner: Arc<dyn MatrixOwner>,
     /// Kept as long as the matrix is in use: what it is charged to, for example.
-    guard: Option<Arc<dyn Send + Sync>>,
+    _guard: Option<Arc<dyn Send + Sync>>,
 }
 
 impl SparseMatrix {
@@ -65,7 +65,7 @@ impl SparseMatrix {
         let bytes = owner.bytes();
         let is_aligned = bytes.as_ptr().cast::<u64>().is_aligned();
         match is_aligned && bytes.len() as u64 >= shape.bytes() {
-            true => Ok(Self { shape, owner, guard: None }),
+            true => Ok(Self { shape, owner, _guard: None }),
             false => Err(BadMatrix::length(shape, bytes.len())),
         }
     }
@@ -126,7 +126,7 @@ impl SparseMatrix {
     /// The same matrix, which keeps `guard` instead of what it kept.
     #[cfg(feature = "server")]
     pub fn with_guard(self, guard: Option<Arc<dyn Send + Sync>>) -> Self {
-        Self { guard, ..self }
+        Self { _guard: guard, ..self }
     }
 
     /// The file that the matrix is mapped from, and its first byte there, if there is one.

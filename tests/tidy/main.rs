@@ -27,9 +27,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("field", &[]),
     ("sync", &[]),
-    // Points may lie in a file that other processes map.
-    ("region", &["curve"]),
     ("curve", &["error"]),
+    ("sparse", &["curve", "error"]),
+    // Points and matrices may lie in a file that other processes map.
+    ("region", &["curve", "sparse"]),
     // Programs know the types of values, not what computes them.
     ("program", &["curve", "error", "field"]),
     ("ops", &["buffer", "curve", "device", "engine", "error", "field", "ntt", "program", "verify"]),
@@ -64,7 +65,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     // Decoding returns programs. Labels and names allow the same characters.
-    ("wire", &["curve", "error", "field", "identity", "ops", "program", "verify"]),
+    ("wire", &["curve", "error", "field", "identity", "ops", "program", "sparse", "verify"]),
     // Its gauges show the engine's facts on GPUs.
     ("telemetry", &["engine", "error"]),
     (
@@ -77,6 +78,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "ops",
             "program",
             "region",
+            "sparse",
             "sync",
             "telemetry",
             "tenant",
@@ -96,6 +98,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "ops",
             "program",
             "region",
+            "sparse",
             "sync",
             "telemetry",
             "tenant",
@@ -115,6 +118,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "ops",
             "program",
             "region",
+            "sparse",
             "store",
             "telemetry",
             "tenant",
@@ -123,7 +127,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("config", &["buffer", "error", "server", "telemetry", "tenant"]),
-    ("client", &["curve", "error", "field", "ops", "program", "region", "verify", "wire"]),
+    (
+        "client",
+        &["curve", "error", "field", "ops", "program", "region", "sparse", "verify", "wire"],
+    ),
     // Chooses an engine and starts a server with it.
     ("embedded", &["device", "engine", "error", "server"]),
     // `capstan token` edits the file of tokens, which the daemon reads.

@@ -8,7 +8,10 @@ use capstan::{
     error::{Error, Result},
     ops::OperationProgram,
     program::STEPS_MAX,
-    wire::{decode, v1},
+    wire::{
+        decode::{self, EncodedPoints, UploadContent},
+        v1,
+    },
 };
 use prost::Message;
 
