@@ -26,8 +26,8 @@ pub fn print_table(ui: Ui, all: &[BasesInfo]) -> Result<()> {
 pub fn as_json(info: &BasesInfo) -> Value {
     json!({
         "kind": "bases", "id": info.id.to_string(), "group": info.group.name(),
-        "count": info.count, "bytes": info.bytes, "infinities": info.infinities, "persisted": info.persisted,
-        "label": info.label, "created_s": info.created_s,
+        "count": info.count, "bytes": info.bytes, "infinities": info.infinities,
+        "persisted": info.persisted, "label": info.label, "created_s": info.created_s,
     })
 }
 

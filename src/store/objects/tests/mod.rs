@@ -1,3 +1,7 @@
+//! Bases in the store, and what holds for all objects.
+
+mod matrices;
+
 use std::{path::Path, sync::LazyLock, time::Duration};
 
 use ark_ec::AffineRepr;
