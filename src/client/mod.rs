@@ -17,7 +17,8 @@
 //! - `connect`: targets and TLS. `credentials`: tokens and client certificates. `connections`: the
 //!   connected client.
 //! - `options`, `types`, `matrix_handle`: parameters and results of calls.
-//! - `bases`, `matrices`, `vectors`: the store. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the server's state.
+//! - `bases`, `matrices`, `vectors`: the store. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the
+//!   server's state.
 //! - `program`: builds programs of several operations. `run`: runs them. `shared_vector`: vectors
 //!   that a server on the same host reads and writes in place.
 //! - `blocking`: a client without async.

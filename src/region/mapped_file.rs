@@ -1,5 +1,5 @@
-//! A file that no process changes: one of the data directory, or sealed memory. It holds points or a
-//! matrix. Other processes can map the same bytes.
+//! A file that no process changes: one of the data directory, or sealed memory. It holds points or
+//! a matrix. Other processes can map the same bytes.
 #![allow(unsafe_code)]
 
 use std::{
