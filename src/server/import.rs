@@ -1,4 +1,5 @@
-//! Uploads of bases and matrices. Each upload has an import job, which outlives the upload's streams.
+//! Uploads of bases and matrices. Each upload has an import job, which outlives the upload's
+//! streams.
 
 use std::{sync::Arc, time::Duration};
 

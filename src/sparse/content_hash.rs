@@ -3,7 +3,8 @@
 use super::{matrix::SparseMatrix, shape::SparseShape};
 
 /// A hasher for the content hash of a matrix, which has hashed the shape: the numbers of rows,
-/// columns, terms and coefficients as 64-bit little-endian integers. The bytes of the matrix follow.
+/// columns, terms and coefficients as 64-bit little-endian integers. The bytes of the matrix
+/// follow.
 pub(crate) fn content_hasher(shape: SparseShape) -> blake3::Hasher {
     let SparseShape { rows, columns, terms, coefficients } = shape;
     let mut hasher = blake3::Hasher::new_derive_key("capstan v1 matrix");

@@ -1,5 +1,5 @@
-//! Data kept between calls: bases, matrices and programs, named by content hash; vectors, uploads and
-//! regions, by random id.
+//! Data kept between calls: bases, matrices and programs, named by content hash; vectors, uploads
+//! and regions, by random id.
 
 mod objects;
 mod programs;

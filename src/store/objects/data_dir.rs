@@ -2,10 +2,10 @@
 //! memory. Files of tenants other than the default one are in folders with their names.
 //!
 //! A file is a header (see [`FileHeader`]) and the object's bytes: points as Montgomery limbs, or
-//! those of [`SparseShape`]. It is written under a temporary name, synced and renamed, so a file with
-//! its final name is complete. When it is opened, its content is checked against its name, which
-//! detects damage. A file lock ensures that one daemon uses the directory; the system releases it
-//! when the process ends.
+//! those of [`SparseShape`]. It is written under a temporary name, synced and renamed, so a file
+//! with its final name is complete. When it is opened, its content is checked against its name,
+//! which detects damage. A file lock ensures that one daemon uses the directory; the system releases
+//! it when the process ends.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -191,8 +191,8 @@ impl DataDir {
     }
 
     /// Checks the header of an object's file, its length, and its content against its name, and
-    /// maps it. Points were checked before they were written; a matrix is checked again, since wrong
-    /// indices would be worse than a wrong result. `reserve` charges for the number of bytes.
+    /// maps it. Points were checked before they were written; a matrix is checked again, since
+    /// wrong indices would be worse than a wrong result. `reserve` charges for the number of bytes.
     ///
     /// Errors: `Internal` if the file is damaged or cannot be read; those of `reserve`.
     pub fn load(
@@ -269,9 +269,8 @@ fn hash_points(group: Group, mut file: File) -> io::Result<[u8; 32]> {
     Ok(hasher.finalize().into())
 }
 
-/// Like [`hash_points`], for a matrix, which is checked as well.
-///
-/// Errors: `InvalidData` if the matrix is not valid.
+/// Like [`hash_points`], for a matrix, which is checked as well. The error of a matrix that is not
+/// valid is of the kind [`io::ErrorKind::InvalidData`].
 fn hash_matrix(shape: SparseShape, mut file: File) -> io::Result<[u8; 32]> {
     let mut hasher = sparse::content_hasher(shape);
     let mut checker = MatrixChecker::new(shape, READ_BYTES);

@@ -22,8 +22,8 @@ const RESERVED_BYTES: usize = 6;
 /// A file's header: magic (8 bytes), content, created (8), payload hash (32), payload form (1),
 /// reserved (6), label length (1), label. The content of bases is their group, 1 or 2 (8), their
 /// count (8) and the number of infinities (8); that of a matrix is the number of rows (8), columns
-/// (8), terms (8) and coefficients (8). Integers are little-endian. Payload form 0: payload unknown;
-/// earlier versions stored its hash only.
+/// (8), terms (8) and coefficients (8). Integers are little-endian. Payload form 0: payload
+/// unknown; earlier versions stored its hash only.
 pub struct FileHeader {
     pub content: FileContent,
     pub created_s: i64,

@@ -1,6 +1,6 @@
 //! The store of bases and matrices: public objects that are checked once, named by content, shared
-//! by all jobs. Tenants that put equal points share the host's memory of them, but each sees its own
-//! object only. Each tenant has its own copy of a matrix.
+//! by all jobs. Tenants that put equal points share the host's memory of them, but each sees its
+//! own object only. Each tenant has its own copy of a matrix.
 
 mod data_dir;
 mod file_header;
@@ -133,8 +133,8 @@ impl ObjectStore {
         &self.object_limit
     }
 
-    /// Charges the limits of the store and of the tenant for an object of `bytes` bytes. Each tenant
-    /// is charged for all of them, whether it shares their memory or not.
+    /// Charges the limits of the store and of the tenant for an object of `bytes` bytes. Each
+    /// tenant is charged for all of them, whether it shares their memory or not.
     ///
     /// Errors: `Exhausted`.
     pub fn reserve(&self, tenant: &Tenant, bytes: u64) -> Result<StoreCharge> {
@@ -143,9 +143,9 @@ impl ObjectStore {
         Ok(StoreCharge { _permits: [of_store, object, tenant.store_bytes.acquire(bytes)?] })
     }
 
-    /// Stores a tenant's object; if `persist`, writes it to disk first. If the tenant has it already,
-    /// returns the stored one, unless it must still be written to disk. `charge` is held as long as
-    /// the data are in use.
+    /// Stores a tenant's object; if `persist`, writes it to disk first. If the tenant has it
+    /// already, returns the stored one, unless it must still be written to disk. `charge` is held as
+    /// long as the data are in use.
     ///
     /// Errors: `NoDataDir`; `Exhausted` if the disk is full; `DiskFailed`.
     pub async fn insert(
@@ -211,8 +211,8 @@ impl ObjectStore {
         all
     }
 
-    /// Removes a tenant's object, on disk too, and returns its kind. Running jobs keep the data that
-    /// they use, and other tenants theirs.
+    /// Removes a tenant's object, on disk too, and returns its kind. Running jobs keep the data
+    /// that they use, and other tenants theirs.
     ///
     /// Errors: `NotFound`; `DiskFailed` if the file cannot be removed for good: the caller can try
     /// again.

@@ -22,8 +22,8 @@ impl ObjectStore {
 
     /// `length` points of the bases named `id` from `offset` on; `None` means all of them.
     ///
-    /// Errors: those of [`Self::get`]; `Mismatch` if they are not bases of `group`; `Invalid` if out
-    /// of range.
+    /// Errors: those of [`Self::get`]; `Mismatch` if they are not bases of `group`; `Invalid` if
+    /// out of range.
     pub fn points(
         &self,
         tenant: TenantId,
