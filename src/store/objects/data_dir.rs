@@ -4,8 +4,8 @@
 //! A file is a header (see [`FileHeader`]) and the object's bytes: points as Montgomery limbs, or
 //! those of [`SparseShape`]. It is written under a temporary name, synced and renamed, so a file
 //! with its final name is complete. When it is opened, its content is checked against its name,
-//! which detects damage. A file lock ensures that one daemon uses the directory; the system releases
-//! it when the process ends.
+//! which detects damage. A file lock ensures that one daemon uses the directory; the system
+//! releases it when the process ends.
 
 use std::{
     fs::{self, File, TryLockError},

@@ -144,8 +144,8 @@ impl ObjectStore {
     }
 
     /// Stores a tenant's object; if `persist`, writes it to disk first. If the tenant has it
-    /// already, returns the stored one, unless it must still be written to disk. `charge` is held as
-    /// long as the data are in use.
+    /// already, returns the stored one, unless it must still be written to disk. `charge` is held
+    /// as long as the data are in use.
     ///
     /// Errors: `NoDataDir`; `Exhausted` if the disk is full; `DiskFailed`.
     pub async fn insert(
