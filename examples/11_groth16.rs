@@ -64,12 +64,13 @@ async fn main() -> Outcome {
     let server = common::server();
     let client = Client::connect(&server.target).await?;
 
-    // The key's points and the program of a proof are sent once; the server names them by content.
+    // The key's points, the circuit's matrices and the program of a proof are sent once; the server
+    // names them by content.
     let synthesized = synthesize(circuit)?;
     let key = Groth16Key::register(&client, &arkworks_key, synthesized.matrices).await?;
 
-    // A proof sends the assignment and two products; five sums come back. `with_check` refuses an
-    // assignment that does not satisfy the constraints, and names the first that does not hold.
+    // A proof sends the assignment; five sums come back. `with_check` refuses an assignment that
+    // does not satisfy the constraints, and names the first that does not hold.
     let prover = Groth16Prover::new(&client, &key).with_check();
     let begun = Instant::now();
     let proof = prover.prove(synthesized.assignment, &mut random).await?;

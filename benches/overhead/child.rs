@@ -11,12 +11,9 @@ use ark_bls12_381::G1Projective;
 use ark_ec::{CurveGroup, PrimeGroup};
 use capstan::{
     client::{BasesId, G1Affine},
-    curve::{
-        Group,
-        points::{CurvePoint, PointSlice, content_hash},
-    },
+    curve::points::{CurvePoint, PointSlice, content_hash},
     server::{Engines, Server, ServerSettings},
-    store::{BasesStore, StoredBases, unix_time_s},
+    store::{ObjectData, ObjectStore, StoredObject, StoredPoints, unix_time_s},
     tenant::Tenants,
     wire::decode::ObjectId,
 };
@@ -112,18 +109,20 @@ pub fn write_multiples(folder: &Path, n: usize) -> BasesId {
     let id = ObjectId(content_hash(&points));
     let tenants = Tenants::default();
     let tenant = tenants.find(None, "").expect("the default tenant");
-    let store = BasesStore::open(u64::MAX, 1, Some(folder), &tenants);
+    let store = ObjectStore::open(u64::MAX, 1, Some(folder), &tenants);
     let store = Arc::new(store.expect("a data directory"));
-    let bases = StoredBases {
+    let bases = StoredObject {
         id,
-        points: G1Affine::into_bases(PointSlice::new(Arc::new(points))),
-        infinities: 0,
+        data: ObjectData::Bases(StoredPoints {
+            points: G1Affine::into_bases(PointSlice::new(Arc::new(points))),
+            infinities: 0,
+        }),
         payload: None,
         label: "multiples of the generator".into(),
         created_s: unix_time_s(),
         persisted: false,
     };
-    let room = store.reserve(&tenant, Group::G1, n as u64).expect("room for the bases");
+    let room = store.reserve(&tenant, bases.bytes()).expect("room for the bases");
     let stored = store.insert(&tenant, bases, room, true);
     let runtime = tokio::runtime::Runtime::new().expect("threads for the store");
     runtime.block_on(stored).expect("space on the disk");

@@ -91,6 +91,9 @@ impl ProofCase {
             self.verify(&proofs[0], &self.assignment);
             assert!(proofs.iter().all(|proof| *proof == proofs[0]), "all proofs are equal");
         }
+        let prover = Groth16Prover::new(modes[0].0, &keys[0]);
+        let reported = prover.prove_with_report(self.assignment.clone(), &mut random).await;
+        record.explain(&reported.expect("a proof"));
         for ((_, mode), times) in modes.iter().zip(&times) {
             record.add("groth16", &format!("{}_{mode}", self.wires), self.lg_n, 1, times);
         }

@@ -1,8 +1,11 @@
 //! Prints times of proofs, and records them as JSON lines like those of `benches/results`.
 
-use std::{fs::OpenOptions, io::Write, process::Command};
+use std::{fs::OpenOptions, io::Write, process::Command, time::Duration};
 
-use capstan::client::GetInfoResponse;
+use capstan::{
+    client::{GetInfoResponse, Timing},
+    groth16::ReportedProof,
+};
 
 use crate::support::Samples;
 
@@ -35,6 +38,17 @@ impl ProofRecord {
     pub fn set_device(&mut self, server: GetInfoResponse) {
         let device = server.devices.into_iter().next();
         self.device = device.map_or_else(|| "none".to_owned(), |device| device.name);
+    }
+
+    /// Prints what the phases and steps of a proof took.
+    pub fn explain(&self, proof: &ReportedProof) {
+        let ms = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1e3);
+        let Timing { upload, queue, compute, total, .. } = proof.timing;
+        let phases = [upload, queue, compute, total, proof.finish].map(ms);
+        println!("  upload, queue, compute, total, finish: {} ms", phases.join(", "));
+        for step in proof.steps.iter().filter(|step| !step.time.is_zero()) {
+            println!("    {:24} {:>8} ms  {}", step.operation, ms(step.time), step.method);
+        }
     }
 
     /// Prints and records the times of `batch` proofs at once.

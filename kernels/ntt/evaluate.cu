@@ -8,7 +8,7 @@
 // threads; grid: chunks; rows; entries / 2^lg_each / 128, rounded up; rows times chunks. Shared
 // memory: one element per thread; one barrier per level of the tree.
 #include "../inverse.cuh"
-#include "passes.cuh"
+#include "block_sum.cuh"
 #include "wide_sum.cuh"
 
 constexpr uint32_t THREADS = 128;
@@ -20,17 +20,6 @@ FN Fr reduce(const WideSum& t) {
     for (int i = 0; i < 8; i++) low.w[i] = t.w[i], middle.w[i] = t.w[8 + i];
     high.w[0] = t.w[16];
     return add(add(from_montgomery(low), canonical(middle)), to_montgomery(high));
-}
-// Returns the sum over the block to its first thread.
-FN Fr block_sum(Fr mine, Quad* shared) {
-    const uint32_t t = threadIdx.x;
-#pragma unroll 1
-    for (uint32_t half = THREADS / 2; half > 0; half /= 2) {
-        if (t >= half && t < 2 * half) store_element(shared, t, mine);
-        __syncthreads();
-        if (t < half) mine = add(mine, load_element(shared, t + half));
-    }
-    return mine;
 }
 
 KERNEL(128)
@@ -45,7 +34,7 @@ fr_dot_chunks(const Quad* values, const Quad* low, const Quad* high, Quad* parti
     for (uint32_t i = threadIdx.x; i >> lg_chunk == 0; i += THREADS) {
         add_product(sum, load_element(values, chunk + i), load_element(low, first + i));
     }
-    Fr whole = block_sum(reduce(sum), shared);
+    Fr whole = block_sum<THREADS>(reduce(sum), shared);
     if (threadIdx.x > 0) return;
     if (lg_low < lg_n) whole = canonical(mul(whole, load_element(high, in_row >> lg_low)));
     store_element(partial, blockIdx.x, whole);
@@ -59,7 +48,7 @@ KERNEL(128) fr_sum_chunks(const Quad* partial, Quad* sums, uint32_t row_chunks) 
     for (uint32_t i = threadIdx.x; i < row_chunks; i += THREADS) {
         mine = add(mine, load_element(partial, uint64_t(blockIdx.x) * row_chunks + i));
     }
-    mine = block_sum(mine, shared);
+    mine = block_sum<THREADS>(mine, shared);
     if (threadIdx.x == 0) store_element(sums, blockIdx.x, mine);
 }
 EXPORT_KERNEL(fr_sum_chunks);
@@ -112,7 +101,7 @@ fr_evaluate(const Quad* coefficients, const Quad* weights, Quad* sums, uint64_t 
         add_product(sum, load_element(next, 0), load_element(weights, THREADS + k));
     }
     const Fr mine = canonical(mul(reduce(sum), load_element(weights, threadIdx.x)));
-    const Fr whole = block_sum(mine, shared);
+    const Fr whole = block_sum<THREADS>(mine, shared);
     if (threadIdx.x == 0) store_element(sums, blockIdx.x, whole);
 }
 EXPORT_KERNEL(fr_evaluate);

@@ -51,7 +51,7 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Show the server's engine, devices, limits and load
     Info,
-    /// Manage points on the server
+    /// Manage points and matrices on the server
     #[command(subcommand)]
     Bases(bases::BasesCommand),
     /// Compute multi-scalar multiplications: sums of scalars times bases

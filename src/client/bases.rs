@@ -143,16 +143,17 @@ impl Client {
 
     /// Lists all bases, or those of one group, oldest first.
     pub async fn list(&self, group: Option<Group>) -> Result<Vec<BasesInfo>> {
-        self.list_boxed(group).await
+        let list = self.list_objects(group).await?;
+        list.bases.into_iter().map(convert::bases).collect()
     }
 
-    fn list_boxed(&self, group: Option<Group>) -> CallFuture<'_, Vec<BasesInfo>> {
+    /// All objects, or the bases of one group.
+    pub(crate) fn list_objects(&self, group: Option<Group>) -> CallFuture<'_, v1::ListResponse> {
         Box::pin(async move {
             let send = |request| async move { self.store().list(request).await };
             let request =
                 v1::ListRequest { group: group.map(|group| v1::Group::from(group).into()) };
-            let list = self.begin_call(None).unary(request, send).await?;
-            list.bases.into_iter().map(convert::bases).collect()
+            self.begin_call(None).unary(request, send).await
         })
     }
 
@@ -243,7 +244,7 @@ fn resolve_range(range: impl RangeBounds<u64>, count: u64) -> Result<Range<u64>>
 }
 
 /// BLAKE3 of `bytes`; yields to other tasks in between.
-async fn hash(bytes: &[u8]) -> Vec<u8> {
+pub(super) async fn hash(bytes: &[u8]) -> Vec<u8> {
     let mut hasher = blake3::Hasher::new();
     for chunk in bytes.chunks(HASH_BYTES) {
         hasher.update(chunk);

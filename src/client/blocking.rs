@@ -7,11 +7,12 @@ use zeroize::Zeroizing;
 
 use super::{
     BasesHandle, BasesId, BasesInfo, Client, ClientBuilder, ClientError, ClientProgram, CurvePoint,
-    EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Group, MsmOptions, MsmResult,
-    NttOptions, NttReport, NttResult, PointEncoding, ProgramRun, PutOptions, Result, RunEstimate,
-    RunOptions, RunResult, ScalarEncoding, ScalarInput, SharedVector, UploadKey, VectorInfo,
-    Verification,
+    EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Group, MatrixHandle, MatrixId,
+    MatrixInfo, MsmOptions, MsmResult, NttOptions, NttReport, NttResult, PointEncoding, ProgramRun,
+    PutOptions, Result, RunEstimate, RunOptions, RunResult, ScalarEncoding, ScalarInput,
+    SharedVector, UploadKey, VectorInfo, Verification,
 };
+use crate::sparse::SparseMatrix;
 
 /// Threads that serve the connections; the caller's thread prepares the chunks.
 const THREADS: usize = 2;
@@ -73,6 +74,13 @@ blocking! {
     release[](id: BasesId) -> ();
     get_bases[A: CurvePoint](id: BasesId, range: impl RangeBounds<u64>) -> Vec<A>;
     get_encoded[](id: BasesId, encoding: PointEncoding, range: impl RangeBounds<u64>) -> Vec<u8>;
+    put_matrix[](matrix: &SparseMatrix) -> MatrixHandle;
+    put_matrix_with[](options: PutOptions, matrix: &SparseMatrix) -> MatrixHandle;
+    matrix[](id: MatrixId) -> MatrixHandle;
+    stat_matrix[](id: MatrixId) -> MatrixInfo;
+    list_matrices[]() -> Vec<MatrixInfo>;
+    release_matrix[](id: MatrixId) -> ();
+    get_matrix[](id: MatrixId) -> SparseMatrix;
     put_vector['a](input: impl Into<ScalarInput<'a>>) -> VectorInfo;
     get_vector[](vector: &VectorInfo) -> Zeroizing<Vec<u8>>;
     release_vector[](id: UploadKey) -> ();

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::{
     error::{ClientError, Result},
+    matrix_handle::{MatrixId, MatrixInfo},
     types::{
         BasesId, BasesInfo, Direction, Execution, Order, Stage, Timing, UploadKey, VectorInfo,
     },
@@ -14,6 +15,7 @@ use super::{
 use crate::{
     curve::{Fr, scalars::ScalarEncoding},
     error::FieldProblem,
+    sparse::SparseShape,
     verify::Verification,
     wire::{enums::counterparts, v1},
 };
@@ -108,6 +110,31 @@ pub(crate) fn object_bases(object: Option<v1::Object>) -> Result<BasesInfo> {
     match object.and_then(|object| object.kind) {
         Some(v1::object::Kind::Bases(found)) => bases(found),
         _ => Err(ClientError::invalid_response("the object is not bases")),
+    }
+}
+
+pub(crate) fn matrix(matrix: v1::Matrix) -> Result<MatrixInfo> {
+    let number = |number: u64| valid(u32::try_from(number), "the shape of a matrix is too large");
+    let shape = SparseShape {
+        rows: number(matrix.rows)?,
+        columns: number(matrix.columns)?,
+        terms: number(matrix.terms)?,
+        coefficients: number(matrix.coefficients)?,
+    };
+    Ok(MatrixInfo {
+        id: MatrixId(valid(matrix.object_id.as_ref().try_into(), "the id is not 32 bytes long")?),
+        shape,
+        bytes: matrix.bytes,
+        persisted: matrix.persisted,
+        label: matrix.label,
+        created_s: matrix.created_s,
+    })
+}
+
+pub(crate) fn object_matrix(object: Option<v1::Object>) -> Result<MatrixInfo> {
+    match object.and_then(|object| object.kind) {
+        Some(v1::object::Kind::Matrix(found)) => matrix(found),
+        _ => Err(ClientError::invalid_response("the object is not a matrix")),
     }
 }
 

@@ -16,8 +16,9 @@
 //!
 //! - `connect`: targets and TLS. `credentials`: tokens and client certificates. `connections`: the
 //!   connected client.
-//! - `options`, `types`: parameters and results of calls.
-//! - `bases`, `vectors`: the store. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the server's state.
+//! - `options`, `types`, `matrix_handle`: parameters and results of calls.
+//! - `bases`, `matrices`, `vectors`: the store. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the
+//!   server's state.
 //! - `program`: builds programs of several operations. `run`: runs them. `shared_vector`: vectors
 //!   that a server on the same host reads and writes in place.
 //! - `blocking`: a client without async.
@@ -40,6 +41,8 @@ mod download;
 mod error;
 mod frames;
 mod mapped_region;
+mod matrices;
+mod matrix_handle;
 mod msm;
 mod ntt;
 mod ntt_spec;
@@ -66,6 +69,7 @@ pub use self::{
     connect::ClientBuilder,
     connections::Client,
     error::{ClientError, Refusal, Result},
+    matrix_handle::{MatrixHandle, MatrixId, MatrixInfo},
     ntt::NttResult,
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
     priority::Priority,

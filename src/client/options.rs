@@ -19,12 +19,12 @@ use crate::{
 /// runs between chunks, so it must return quickly.
 pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// How the server stores bases.
+/// How the server stores bases or a matrix.
 #[derive(Clone, Default)]
 pub struct PutOptions {
     /// Label for people: at most 128 bytes of printable text.
     pub label: String,
-    /// Store the bases in the server's data directory, so that they survive a restart.
+    /// Store the object in the server's data directory, so that it survives a restart.
     pub persist: bool,
     /// Called as bytes are sent.
     pub progress: Option<Progress>,

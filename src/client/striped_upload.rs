@@ -61,6 +61,7 @@ struct CallUpload<'a> {
 #[derive(Clone)]
 pub(crate) enum PutHeader {
     Bases(v1::BasesUpload),
+    Matrix(v1::MatrixUpload),
     Vector(v1::VectorUpload),
 }
 
@@ -69,6 +70,7 @@ impl PutHeader {
         let (upload_id, streams) = (upload.id.to_bytes(), upload.count);
         let message = match self.clone() {
             Self::Bases(put) => Message::Bases(v1::BasesUpload { upload_id, streams, ..put }),
+            Self::Matrix(put) => Message::Matrix(v1::MatrixUpload { upload_id, streams, ..put }),
             Self::Vector(put) => Message::Vector(v1::VectorUpload { upload_id, streams, ..put }),
         };
         v1::PutRequest { message: Some(message) }

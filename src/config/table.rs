@@ -133,12 +133,12 @@ pub const TABLE: &[Setting] = &[
     setting("region_bytes_max", bytes_or_auto(0, "1/16 of the memory"), "auto",
         "Limit on the memory that clients on the Unix socket share with the daemon; 0 for none."),
     setting("store_bytes_max", bytes_or_auto(MIB, "a quarter of the memory"), "auto",
-        "Limit on the size of stored bases, in memory or mapped from data_dir."),
+        "Limit on the size of stored bases and matrices, in memory or mapped from data_dir."),
     // One List response holds all of them: 3.5 MB by default, below gRPC's default limit, and 57 MB
     // at most, below our client's limit. With a data directory, each is also a memory mapping, of
     // which Linux allows a process 65,530.
     setting("objects_max", count("objects", 1, 1 << 18), "16384",
-        "Limit on the number of stored bases; above 60000 in data_dir, raise vm.max_map_count."),
+        "Limit on stored bases and matrices; above 60000 in data_dir, raise vm.max_map_count."),
     setting("jobs_max", count("jobs", 1, 1_000_000), "256",
         "Limit on jobs that are accepted and not yet answered."),
     setting("connection_jobs_max", count("jobs", 1, 1_000_000), "64",
@@ -152,7 +152,7 @@ pub const TABLE: &[Setting] = &[
     setting("upload_ttl_s", count("seconds", 1, DAY_S), "300",
         "Time after which an unused vector is dropped."),
     setting("data_dir", SettingKind::Path, "none",
-        "Directory for bases that survive a restart; scalars and vectors never touch disk."),
+        "Directory for bases and matrices that survive a restart; vectors never touch disk."),
     // Connections.
     setting("connections_max", count("connections", 1, 1_000_000), "1024",
         "Limit on open connections; 1/16 of them are reserved for unix_socket if it is set."),

@@ -26,7 +26,7 @@ pub enum Limit {
     #[error("the server's store (store_bytes_max)")]
     Store,
     /// Stored objects.
-    #[error("the server's quota of stored bases (objects_max)")]
+    #[error("the server's quota of stored objects (objects_max)")]
     Objects,
     /// The disk with the data directory.
     #[error("the disk with the server's data directory")]
@@ -63,7 +63,7 @@ pub enum TenantLimit {
     /// Vectors that calls have kept.
     #[error("vectors_max")]
     Vectors,
-    /// Bytes of stored bases.
+    /// Bytes of stored bases and matrices.
     #[error("store_bytes_max")]
     StoreBytes,
     /// Bytes of shared memory.

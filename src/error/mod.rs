@@ -62,7 +62,7 @@ pub enum Error {
         needed: String,
     },
     /// The server has no data directory.
-    #[error("the server has no data directory: set data_dir, or put the bases without persist")]
+    #[error("the server has no data directory: set data_dir, or put the object without persist")]
     NoDataDir,
     /// A limit is reached.
     #[error("{limit} {}", advice(*.retry_after))]
@@ -111,8 +111,8 @@ pub enum Error {
     /// The server does not know who calls.
     #[error("{0}")]
     Unauthenticated(CredentialProblem),
-    /// The server has just started, and has not checked these bases yet.
-    #[error("the server is still loading these bases: retry later")]
+    /// The server has just started, and has not checked this object yet.
+    #[error("the server is still loading this object: retry later")]
     Loading,
     /// The call is reserved for operators.
     #[error(
@@ -254,6 +254,9 @@ pub enum FieldProblem {
     /// The stored bases are of another group.
     #[error("the stored bases are of another group")]
     OtherGroup,
+    /// The stored object is not a matrix.
+    #[error("the stored object is not a matrix")]
+    NotMatrix,
     /// The program's modelled time is too long; no step takes longer than this one.
     #[error(
         "the program would take {got_s} s by the server's model, and this step takes longest: at \
@@ -309,7 +312,7 @@ impl FieldProblem {
             Self::IsPoints | Self::IsVector | Self::OtherField | Self::Rows { .. } => {
                 Reason::ValueType
             }
-            Self::OtherGroup => Reason::ObjectKind,
+            Self::OtherGroup | Self::NotMatrix => Reason::ObjectKind,
             Self::ProgramTime { .. } => Reason::ProgramTime,
             Self::UnknownId | Self::UnknownRegion => Reason::ObjectUnknown,
         }

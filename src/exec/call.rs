@@ -15,6 +15,7 @@ use crate::{
         ExternalOperand, InputSpec, Liveness, OutputSpec, ResultMemory, StepKind, StepProblem,
         ValueId, ValueType, VectorShape, check_call,
     },
+    sparse::SparseMatrix,
 };
 
 /// The only step of a call, apart from that of its input.
@@ -37,6 +38,8 @@ pub struct RunCall {
     inputs: Vec<ValueId>,
     /// The steps that take stored bases, in the order of the bases.
     bases: Vec<ValueId>,
+    /// The steps that take a stored matrix, in the order of the matrices.
+    matrices: Vec<ValueId>,
     /// For each value, the numbers of the outputs that want it.
     wanted: Vec<Vec<usize>>,
 }
@@ -52,8 +55,9 @@ impl RunCall {
         let values: Vec<_> = outputs.iter().map(|output| output.value).collect();
         let liveness = Liveness::new(&program, &values, memory)?;
         check_call(&program, &liveness, given, outputs)?;
-        let [inputs, bases] = [ExternalOperand::Input, ExternalOperand::Bases]
-            .map(|operand| program.operands(operand).collect());
+        let [inputs, bases, matrices] =
+            [ExternalOperand::Input, ExternalOperand::Bases, ExternalOperand::Matrix]
+                .map(|operand| program.operands(operand).collect());
         let mut wanted = vec![Vec::new(); program.steps().len()];
         for (number, value) in values.iter().enumerate() {
             wanted[value.index()].push(number);
@@ -68,6 +72,7 @@ impl RunCall {
             output_specs: outputs.to_vec(),
             inputs,
             bases,
+            matrices,
             wanted,
         })
     }
@@ -193,6 +198,11 @@ impl RunCall {
     /// The bases that step `id` uses, of those of all steps.
     pub fn bases<'a>(&self, id: ValueId, all: &'a [Bases]) -> Option<&'a Bases> {
         all.get(self.bases.binary_search(&id).ok()?)
+    }
+
+    /// The matrix that step `id` uses, of those of all steps.
+    pub fn matrix<'a>(&self, id: ValueId, all: &'a [SparseMatrix]) -> Option<&'a SparseMatrix> {
+        all.get(self.matrices.binary_search(&id).ok()?)
     }
 
     /// What step `id` reads. `overwritten` is the value that it may overwrite.

@@ -9,15 +9,16 @@ use ark_groth16::ProvingKey;
 use super::{
     ConstraintMatrices, Groth16Error,
     matrices::check_length,
-    program::{KeyBases, ProofProgram, domain_lg},
+    objects::KeyObjects,
+    program::{ProofProgram, domain_lg},
 };
-use crate::client::{BasesHandle, Client, CurvePoint, G1Affine, G2Affine, PutOptions};
+use crate::client::{Client, G1Affine, G2Affine};
 
-/// A proving key, whose points a server has, and the constraint system that it belongs to.
+/// A proving key and the constraint system that it belongs to, which a server has.
 #[derive(Debug, Clone)]
 pub struct Groth16Key {
     pub(super) matrices: Arc<ConstraintMatrices>,
-    pub(super) bases: KeyBases,
+    pub(super) objects: KeyObjects,
     pub(super) lg_n: u32,
     /// The program for one proof, which the server stores.
     pub(super) single: ProofProgram,
@@ -35,11 +36,12 @@ pub struct KeyPoints {
 }
 
 impl Groth16Key {
-    /// Sends the key's points and the program of a proof, unless the server has them.
+    /// Sends the key's points, the constraint system and the program of a proof, unless the server
+    /// has them. Points at infinity are left out.
     ///
     /// Errors: `Length` if the key does not belong to the constraint system; `Infinity`; `Empty`;
-    /// `TooLarge`; `Part` with the errors of [`Client::put_bases`]; those of
-    /// [`Client::put_program`].
+    /// `TooLarge`; `Part` with the errors of [`Client::put_bases`] and
+    /// [`Client::put_matrix`]; those of [`Client::put_program`].
     pub async fn register(
         client: &Client,
         key: &ProvingKey<Bls12_381>,
@@ -48,14 +50,8 @@ impl Groth16Key {
         matrices.check_provable()?;
         let lg_n = domain_lg(&matrices)?;
         check_key(key, &matrices, lg_n)?;
-        let bases = KeyBases {
-            a: put(client, "a_query", &key.a_query).await?,
-            b_g1: put(client, "b_g1_query", &key.b_g1_query).await?,
-            b_g2: put(client, "b_g2_query", &key.b_g2_query).await?,
-            h: put(client, "h_query", &key.h_query).await?,
-            l: put(client, "l_query", &key.l_query).await?,
-        };
-        let mut single = ProofProgram::new(&matrices, &bases, lg_n, 1)?;
+        let objects = KeyObjects::put(client, key, &matrices).await?;
+        let mut single = ProofProgram::new(&matrices, &objects, lg_n, 1)?;
         single.program = client.put_program(&single.program).await?;
         let points = KeyPoints {
             alpha_g1: key.vk.alpha_g1,
@@ -64,23 +60,13 @@ impl Groth16Key {
             delta_g1: key.delta_g1,
             delta_g2: key.vk.delta_g2,
         };
-        Ok(Self { matrices: matrices.into(), bases, lg_n, single, points })
+        Ok(Self { matrices: matrices.into(), objects, lg_n, single, points })
     }
 
     /// The constraint system.
     pub fn matrices(&self) -> &ConstraintMatrices {
         &self.matrices
     }
-}
-
-async fn put<A: CurvePoint>(
-    client: &Client,
-    part: &'static str,
-    points: &[A],
-) -> Result<BasesHandle<A>, Groth16Error> {
-    let options = PutOptions { label: format!("groth16 {part}"), ..PutOptions::default() };
-    let put = client.put_bases_with(options, points).await;
-    put.map_err(|error| Groth16Error::Part { part, error })
 }
 
 fn check_key(

@@ -3,13 +3,12 @@
 use ark_ff::One;
 use ark_relations::utils::matrix::Matrix;
 use rayon::prelude::*;
-use zeroize::Zeroizing;
 
-use super::{
-    Groth16Error,
+use super::Groth16Error;
+use crate::{
+    client::Fr,
     sparse::{SparseBuilder, SparseMatrix, SparseProblem},
 };
-use crate::client::Fr;
 
 /// A rank-1 constraint system: an assignment z satisfies it if (A z) (B z) = C z, row by row.
 ///
@@ -22,12 +21,6 @@ pub struct ConstraintMatrices {
     c: SparseMatrix,
     public: usize,
     variables: usize,
-}
-
-/// A z and B z, row by row.
-pub(super) struct ConstraintProducts {
-    pub a: Zeroizing<Vec<Fr>>,
-    pub b: Zeroizing<Vec<Fr>>,
 }
 
 impl ConstraintMatrices {
@@ -70,7 +63,7 @@ impl ConstraintMatrices {
 
     /// The number of coefficients in all matrices.
     pub fn terms(&self) -> usize {
-        [&self.a, &self.b, &self.c].map(SparseMatrix::terms).iter().sum()
+        [&self.a, &self.b, &self.c].map(|matrix| matrix.terms().len()).iter().sum()
     }
 
     /// The rows of A, B and C of a constraint: coefficients and the indices of their variables.
@@ -113,10 +106,9 @@ impl ConstraintMatrices {
         if assignment[0].is_one() { Ok(()) } else { Err(Groth16Error::FirstNotOne) }
     }
 
-    /// `assignment` has as many elements as there are variables.
-    pub(super) fn multiply(&self, assignment: &[Fr]) -> ConstraintProducts {
-        let [a, b] = [&self.a, &self.b].map(|matrix| matrix.multiply(assignment));
-        ConstraintProducts { a, b }
+    /// A and B, of which a proof needs the products with the assignment.
+    pub(super) fn factors(&self) -> [&SparseMatrix; 2] {
+        [&self.a, &self.b]
     }
 }
 
@@ -125,16 +117,17 @@ fn compress(
     matrix: Matrix<Fr>,
     variables: usize,
 ) -> Result<SparseMatrix, Groth16Error> {
+    let refused = |problem| match problem {
+        SparseProblem::NoSuchColumn { row, column: variable } => {
+            Groth16Error::NoSuchVariable { matrix: name, row, variable, variables }
+        }
+        SparseProblem::TooManyTerms => Groth16Error::TooLarge,
+    };
     let mut compressed = SparseBuilder::new(matrix.len(), variables);
     for row in matrix {
-        compressed.push_row(row).map_err(|problem| match problem {
-            SparseProblem::NoSuchColumn { row, column: variable } => {
-                Groth16Error::NoSuchVariable { matrix: name, row, variable, variables }
-            }
-            SparseProblem::TooManyTerms => Groth16Error::TooLarge,
-        })?;
+        compressed.push_row(row).map_err(refused)?;
     }
-    Ok(compressed.build())
+    compressed.build().map_err(refused)
 }
 
 pub(super) fn check_length(

@@ -26,10 +26,10 @@
 //! For many proofs, [`Groth16Prover::prove_circuits`] synthesizes the next circuit while the server
 //! computes a proof, and [`Groth16Prover::prove_batch`] makes small proofs in one call.
 //!
-//! - `matrices`: the constraint system and its product with an assignment; `sparse`: one matrix.
-//!   `circuit`: constraint system and assignment of a circuit of arkworks. `matrices_circuit`: the
-//!   reverse, for keys of systems that were read.
-//! - `key`: what the server keeps, and the program that it runs. `prover`: proofs.
+//! - `matrices`: the constraint system. `circuit`: constraint system and assignment of a circuit of
+//!   arkworks. `matrices_circuit`: the reverse, for keys of systems that were read.
+//! - `key`: a key on a server; `objects`: the points and matrices that the server keeps. `program`:
+//!   what it runs. `prover`: proofs.
 //! - [`files`]: constraint systems and witnesses of circom; keys and proofs of arkworks.
 //! - `error`: errors.
 
@@ -39,9 +39,9 @@ pub mod files;
 mod key;
 mod matrices;
 mod matrices_circuit;
+mod objects;
 mod program;
 mod prover;
-mod sparse;
 
 pub use self::{
     circuit::{SynthesizedCircuit, assign, synthesize},

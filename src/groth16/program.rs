@@ -1,22 +1,13 @@
-//! The program of a proof: the coefficients of the quotient polynomial h, and five sums.
+//! The program of a proof: products of the matrices, the coefficients of the quotient polynomial h,
+//! and five sums.
 
 use ark_ff::FftField;
 
-use super::{ConstraintMatrices, Groth16Error};
+use super::{ConstraintMatrices, Groth16Error, objects::KeyObjects};
 use crate::client::{
-    BasesHandle, ClientProgram, Fr, G1Affine, G2Affine, NttTransform, Order, PointsValue,
+    ClientProgram, Fr, G1Affine, G2Affine, MatrixHandle, NttTransform, Order, PointsValue,
     ProgramBuilder, Result, VectorValue,
 };
-
-/// The key's points on the server.
-#[derive(Debug, Clone)]
-pub struct KeyBases {
-    pub a: BasesHandle<G1Affine>,
-    pub b_g1: BasesHandle<G1Affine>,
-    pub b_g2: BasesHandle<G2Affine>,
-    pub h: BasesHandle<G1Affine>,
-    pub l: BasesHandle<G1Affine>,
-}
 
 /// The program for several proofs at once, one in each row.
 #[derive(Debug, Clone)]
@@ -24,8 +15,6 @@ pub struct ProofProgram {
     pub program: ClientProgram,
     /// z: one, the public inputs, and the witness.
     pub assignment: VectorValue,
-    /// A z and B z.
-    pub products: [VectorValue; 2],
     pub a: PointsValue<G1Affine>,
     pub b_g1: PointsValue<G1Affine>,
     pub b_g2: PointsValue<G2Affine>,
@@ -43,30 +32,35 @@ pub fn domain_lg(matrices: &ConstraintMatrices) -> std::result::Result<u32, Grot
 impl ProofProgram {
     pub fn new(
         matrices: &ConstraintMatrices,
-        bases: &KeyBases,
+        objects: &KeyObjects,
         lg_n: u32,
         rows: u32,
     ) -> Result<Self> {
-        let [constraints, public, variables] =
-            [matrices.constraints(), matrices.public_variables(), matrices.variables()]
-                .map(|count| count as u64);
+        let [public, variables] =
+            [matrices.public_variables(), matrices.variables()].map(|count| count as u64);
         let mut program = ProgramBuilder::new();
         let assignment = program.input_rows(rows, variables)?;
-        let products =
-            [program.input_rows(rows, constraints)?, program.input_rows(rows, constraints)?];
+        let of_a = program.multiply_sparse(&objects.matrix_a, assignment)?;
+        let of_b = program.multiply_sparse(&objects.matrix_b, assignment)?;
         // The public variables follow the constraints in A only, as in libsnark.
         let public_variables = program.slice(assignment, 0, public)?;
-        let of_a = program.concat(&[products[0], public_variables])?;
-        let [of_a, of_b] = [of_a, products[1]].map(|values| program.pad(values, 1 << lg_n));
+        let of_a = program.concat(&[of_a, public_variables])?;
+        let [of_a, of_b] = [of_a, of_b].map(|values| program.pad(values, 1 << lg_n));
         let h = quotient(&mut program, of_a?, of_b?, lg_n)?;
-        let h = program.slice(h, 0, bases.h.len())?;
+        let h = program.slice(h, 0, objects.h.len())?;
         let witness = program.slice(assignment, public, variables - public)?;
-        let a = program.msm(&bases.a, assignment)?;
-        let b_g1 = program.msm(&bases.b_g1, assignment)?;
-        let b_g2 = program.msm(&bases.b_g2, assignment)?;
-        let (h, l) = (program.msm(&bases.h, h)?, program.msm(&bases.l, witness)?);
+        let mut select = |variables: &Option<MatrixHandle>| match variables {
+            Some(selection) => program.multiply_sparse(selection, assignment),
+            None => Ok(assignment),
+        };
+        let scalars_of_a = select(&objects.variables_of_a)?;
+        let scalars_of_b = select(&objects.variables_of_b)?;
+        let a = program.msm(&objects.a, scalars_of_a)?;
+        let b_g1 = program.msm(&objects.b_g1, scalars_of_b)?;
+        let b_g2 = program.msm(&objects.b_g2, scalars_of_b)?;
+        let (h, l) = (program.msm(&objects.h, h)?, program.msm(&objects.l, witness)?);
         let program = program.build()?;
-        Ok(Self { program, assignment, products, a, b_g1, b_g2, h, l })
+        Ok(Self { program, assignment, a, b_g1, b_g2, h, l })
     }
 }
 

@@ -16,11 +16,10 @@ use futures_util::stream::{self, Stream, StreamExt};
 use tokio::task::{JoinError, spawn_blocking};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::{
-    Groth16Error, Groth16Key, circuit::assign, matrices::ConstraintProducts, program::ProofProgram,
-};
+use super::{Groth16Error, Groth16Key, circuit::assign, program::ProofProgram};
 use crate::client::{
-    Client, Execution, Fr, G1Projective, G2Projective, ProgramRun, RunOptions, Timing,
+    Client, Execution, Fr, G1Projective, G2Projective, ProgramRun, RunOptions, RunResult, RunStep,
+    Timing,
 };
 
 /// The random numbers that hide the witness. They are not sent to the server.
@@ -54,12 +53,14 @@ pub struct Groth16Prover<'a> {
 pub struct ReportedProof {
     /// The proof.
     pub proof: Proof<Bls12_381>,
-    /// Time to check the assignment, if the prover does, and to multiply the matrices by it.
-    pub multiply: Duration,
+    /// Time to check the assignment; zero unless the prover does.
+    pub check: Duration,
     /// Duration of each phase of the call.
     pub timing: Timing,
     /// The server's engine and device.
     pub execution: Execution,
+    /// What each step of the server's program took.
+    pub steps: Vec<RunStep>,
     /// Time to add the key's points and the blinding.
     pub finish: Duration,
 }
@@ -67,9 +68,10 @@ pub struct ReportedProof {
 /// The sums of several proofs, and what computing them took.
 struct SummedProofs {
     sums: Vec<ProofSums>,
-    multiply: Duration,
+    check: Duration,
     timing: Timing,
     execution: Execution,
+    steps: Vec<RunStep>,
 }
 
 /// The five sums of a proof.
@@ -125,8 +127,8 @@ impl<'a> Groth16Prover<'a> {
         let summed = self.sum(&self.key.single, vec![assignment.into()]).await?;
         let begun = Instant::now();
         let proof = self.finish(&summed.sums[0], *blinding);
-        let SummedProofs { multiply, timing, execution, .. } = summed;
-        Ok(ReportedProof { proof, multiply, timing, execution, finish: begun.elapsed() })
+        let SummedProofs { check, timing, execution, steps, .. } = summed;
+        Ok(ReportedProof { proof, check, timing, execution, steps, finish: begun.elapsed() })
     }
 
     /// Makes the proof that belongs to a blinding, which must never be used twice.
@@ -150,7 +152,7 @@ impl<'a> Groth16Prover<'a> {
         assignments: Vec<Zeroizing<Vec<Fr>>>,
         random: &mut impl Rng,
     ) -> Result<Vec<Proof<Bls12_381>>, Groth16Error> {
-        let Groth16Key { matrices, bases, lg_n, .. } = self.key;
+        let Groth16Key { matrices, objects, lg_n, .. } = self.key;
         if assignments.is_empty() {
             return Ok(Vec::new());
         }
@@ -158,7 +160,7 @@ impl<'a> Groth16Prover<'a> {
         let rows = u32::try_from(assignments.len()).unwrap_or(u32::MAX);
         let draw = || Zeroizing::new(Blinding::draw(random));
         let blindings: Vec<_> = iter::repeat_with(draw).take(assignments.len()).collect();
-        let program = ProofProgram::new(matrices, bases, *lg_n, rows)?;
+        let program = ProofProgram::new(matrices, objects, *lg_n, rows)?;
         let sums = self.sum(&program, assignments).await?.sums;
         let proofs = sums.iter().zip(&blindings).map(|(sums, by)| self.finish(sums, **by));
         Ok(proofs.collect())
@@ -188,31 +190,25 @@ impl<'a> Groth16Prover<'a> {
         program: &ProofProgram,
         assignments: Vec<Zeroizing<Vec<Fr>>>,
     ) -> Result<SummedProofs, Groth16Error> {
-        let begun = Instant::now();
-        let (matrices, checks) = (self.key.matrices.clone(), self.checks);
+        let matrices = self.key.matrices.clone();
         for assignment in &assignments {
             matrices.check_assignment(assignment)?;
         }
-        let multiply = move || -> Result<_, Groth16Error> {
-            if checks {
-                assignments.iter().try_for_each(|assignment| matrices.check(assignment))?;
+        let begun = Instant::now();
+        let mut assignments = match self.checks {
+            true => {
+                let check = move || {
+                    let checked = assignments.iter().try_for_each(|one| matrices.check(one));
+                    checked.map(|()| assignments)
+                };
+                // Off the runtime's threads: it takes milliseconds.
+                joined_task(spawn_blocking(check).await)?
             }
-            let products = assignments.iter().map(|assignment| matrices.multiply(assignment));
-            Ok((products.collect(), assignments))
+            false => assignments,
         };
-        // Off the runtime's threads: it takes milliseconds.
-        let multiplied = joined_task(spawn_blocking(multiply).await);
-        let (products, mut assignments): (Vec<ConstraintProducts>, _) = multiplied?;
-        let multiply = begun.elapsed();
-        let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
-        for ConstraintProducts { a, b } in products {
-            of_a.push(a);
-            of_b.push(b);
-        }
+        let check = if self.checks { begun.elapsed() } else { Duration::ZERO };
         let run = ProgramRun::new(&program.program)
             .input(program.assignment, joined(&mut assignments))
-            .input(program.products[0], joined(&mut of_a))
-            .input(program.products[1], joined(&mut of_b))
             .send_points(program.a)
             .send_points(program.b_g1)
             .send_points(program.b_g2)
@@ -230,7 +226,8 @@ impl<'a> Groth16Prover<'a> {
             l: l[row],
         };
         let sums = (0..a.len()).map(of_row).collect();
-        Ok(SummedProofs { sums, multiply, timing: result.timing, execution: result.execution })
+        let RunResult { timing, execution, steps, .. } = result;
+        Ok(SummedProofs { sums, check, timing, execution, steps })
     }
 
     /// Adds the key's points and the blinding.

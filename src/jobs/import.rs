@@ -13,7 +13,7 @@ use crate::{
     },
     engine::JobControl,
     error::{Error, Result},
-    region::SealedPoints,
+    region::SealedMemory,
     tenant::DeviceTimeBudget,
 };
 
@@ -42,7 +42,7 @@ pub struct ImportJob<A> {
     payload: JobPayload,
     hasher: blake3::Hasher,
     /// Grows as points arrive, not when they are announced.
-    points: SealedPoints,
+    points: SealedMemory,
     /// The number of points read so far, and of those at infinity.
     read: usize,
     infinities: u64,
@@ -60,7 +60,7 @@ impl<A: CurvePoint> ImportJob<A> {
         waker: JobWaker,
     ) -> Self {
         let payload = JobPayload::new(payload, waker);
-        let (hasher, points, group) = (blake3::Hasher::new(), SealedPoints::default(), PhantomData);
+        let (hasher, points, group) = (blake3::Hasher::new(), SealedMemory::default(), PhantomData);
         let (read, infinities) = (0, 0);
         Self { host, import, payload, hasher, points, read, infinities, device_time, group }
     }
@@ -136,7 +136,7 @@ impl<A: CurvePoint> ImportJob<A> {
             return Err(Error::HashMismatch);
         }
         let points = std::mem::take(&mut self.points).seal().map_err(no_memory)?;
-        let bytes = points.points_bytes() as usize;
+        let bytes = points.as_bytes().len();
         let bases = points.into_bases(A::GROUP).map_err(no_memory)?;
         let id = self.host.run_sized(bytes, || match &bases {
             Bases::G1(points) => points::content_hash::<G1Affine>(points),

@@ -1,10 +1,12 @@
-//! Jobs: admission, scheduling, cancellation, and the work of programs and of imports of bases.
+//! Jobs: admission, scheduling, cancellation, and the work of programs and of imports of bases and
+//! matrices.
 
 mod admission;
 mod backlog;
 mod bases;
 mod host;
 mod import;
+mod import_matrix;
 mod payload;
 mod program;
 mod program_input;
@@ -16,7 +18,8 @@ pub use admission::{AdmissionPermit, AdmittedJob, Budget, JobPermit, admit, chec
 pub use backlog::Backlog;
 pub use bases::{JobBases, UncheckedBases};
 pub use host::ComputeHost;
-pub use import::{BasesImport, ImportJob, ImportedBases};
+pub use import::{BasesImport, ImportJob};
+pub use import_matrix::{MatrixImport, MatrixImportJob};
 pub use program::{ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork};
 pub use program_input::{InputPayload, ProgramJobInput};
 pub use report::JobReport;

@@ -19,6 +19,7 @@ use crate::{
     engine::JobControl,
     error::{Error, Result},
     exec::{ElementSink, RunInProgress, RunOperands, RunReport, StepReport},
+    sparse::SparseMatrix,
     verify::Verification,
 };
 
@@ -32,6 +33,8 @@ pub struct ProgramJob {
     pub input_field: Option<&'static str>,
     /// One per MSM step.
     pub bases: Vec<JobBases>,
+    /// One per step that uses a matrix.
+    pub matrices: Vec<SparseMatrix>,
     /// One per output of the run.
     pub outputs: Vec<ProgramJobOutput>,
     pub verify: Verification,
@@ -165,7 +168,7 @@ impl ProgramWork {
             return Ok(None);
         }
         self.job.inputs.iter_mut().try_for_each(|input| input.make_copy(control))?;
-        let ProgramJob { run, inputs, outputs, input_field, .. } = &mut self.job;
+        let ProgramJob { run, inputs, matrices, outputs, input_field, .. } = &mut self.job;
         let sources = inputs
             .iter()
             .map(|input| PayloadView::starting_at(&input.payload, input.byte_range().start));
@@ -176,7 +179,8 @@ impl ProgramWork {
         let (elements, sinks) = (elements.collect::<Vec<_>>(), sinks.collect::<Vec<_>>());
         // Not on a rayon pool: while it waits for another pool, as an engine does, its thread would
         // run another program's step on top of this one, which may wait for the same device.
-        let report = run.step(&RunOperands { inputs: &elements, bases, sinks: &sinks }, control);
+        let operands = RunOperands { inputs: &elements, bases, matrices, sinks: &sinks };
+        let report = run.step(&operands, control);
         report.map_err(|error| match (*input_field, error) {
             (Some(field), Error::Step { index: Some(index), problem, .. }) => {
                 Error::element(field, index, problem)

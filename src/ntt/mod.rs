@@ -23,6 +23,9 @@ pub use passes::NttLimits;
 #[cfg(feature = "internals")]
 pub use passes::{NttPass, fuse_twiddles, split_into_passes};
 pub use plan::{NttDevice, NttPassPlan, kernel_names};
-pub use pointwise::{DeviceVector, LinearTerm, StridedRows, VanishingPolynomial, VectorKernels};
+pub use pointwise::{
+    DeviceMatrix, DeviceTerm, DeviceVector, LinearTerm, RowTask, SparseTasks, StridedRows,
+    VanishingPolynomial, VectorKernels,
+};
 pub use table_budget::{choose_passes, table_bytes_max};
 pub use verify::{EvaluationTables, TransformEnd};

@@ -21,6 +21,7 @@ mod shapes;
 #[cfg(feature = "server")]
 mod single;
 mod slice;
+mod sparse_product;
 
 pub use pointwise::PointwiseOperation;
 #[cfg(feature = "server")]
@@ -82,6 +83,7 @@ operations! {
     DivideByLinear divide_by_linear::DivideByLinearStep,
     DivideByVanishing divide_by_vanishing::DivideByVanishingStep,
     Msm msm::MsmStep,
+    SparseProduct sparse_product::SparseProductStep,
 }
 
 impl StepKind for Operation {

@@ -40,6 +40,8 @@ pub enum ExternalOperand {
     Input,
     /// Stored bases.
     Bases,
+    /// A stored matrix.
+    Matrix,
 }
 
 /// The values that a step reads, named `input` or `inputs` in the contract.

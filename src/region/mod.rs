@@ -1,17 +1,26 @@
-//! Memory that a server shares with a client on the same host, and how the client gets it.
+//! Memory that a server shares with a client on the same host, and how the client gets it; files of
+//! stored objects, which other processes of the server map.
 
 mod descriptor;
+#[cfg(feature = "server")]
+mod mapped_file;
 mod memory;
 #[cfg(feature = "server")]
-mod points_file;
+mod sealed_memory;
+#[cfg(feature = "server")]
+mod shared_object;
 
 #[cfg(feature = "client")]
 pub use descriptor::receive_descriptor;
 #[cfg(feature = "server")]
 pub use descriptor::send_descriptor;
+#[cfg(feature = "server")]
+pub use mapped_file::MappedFile;
 pub use memory::SharedMemory;
 #[cfg(feature = "server")]
-pub use points_file::{PointsFile, SealedPoints, SharedBases};
+pub use sealed_memory::SealedMemory;
+#[cfg(feature = "server")]
+pub use shared_object::SharedObject;
 
 use std::{
     ffi::OsString,

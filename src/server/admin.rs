@@ -103,9 +103,9 @@ async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
         load: Some(v1::Load {
             bytes_in_flight: state.budget.bytes.used(),
             jobs: state.budget.jobs.used() as u32,
-            store_bytes: state.bases.budget().used(),
+            store_bytes: state.objects.budget().used(),
             connections: state.connections.used() as u32,
-            objects: state.bases.slots().used() as u32,
+            objects: state.objects.slots().used() as u32,
             region_bytes: state.regions.bytes(),
         }),
         uptime_s: state.started.elapsed().as_secs(),

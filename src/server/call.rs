@@ -140,6 +140,13 @@ impl CallContext {
         }
     }
 
+    /// Writes to the audit log that the caller uses a stored matrix.
+    pub fn audit_matrix_use(&self, id: ObjectId) {
+        if telemetry::is_audited() {
+            self.audit(AuditAction::Use, format_args!("matrix {}", hex::encode(id.0)));
+        }
+    }
+
     pub fn control(&self) -> JobControl {
         JobControl::new(self.deadline)
     }

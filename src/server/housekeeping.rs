@@ -51,7 +51,7 @@ fn tick(state: &ServerState, ticks: u32, late: Duration) {
     telemetry::set_queued_jobs(state.scheduler.queued() as u64);
     let (in_flight, spare) = (state.budget.bytes.used(), state.payloads.spare_bytes());
     telemetry::payload_memory(in_flight, spare, state.regions.bytes());
-    telemetry::stored(state.bases.budget().used(), state.bases.slots().used());
+    telemetry::stored(state.objects.budget().used(), state.objects.slots().used());
     telemetry::connections(state.connections.used());
 }
 

@@ -1,4 +1,5 @@
-//! Uploads of bases. Each upload has an import job, which outlives the upload's streams.
+//! Uploads of bases and matrices. Each upload has an import job, which outlives the upload's
+//! streams.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,48 +8,54 @@ use crate::{
     curve::{G1Affine, G2Affine, Group, points::CurvePoint},
     engine::JobControl,
     error::{Error, Result},
-    jobs::{BasesImport, ImportJob, ImportedBases, JobOwner},
-    store::{StoreCharge, StoredBases, StoredUpload, UploadHeader, UploadOutcome, unix_time_s},
+    jobs::{BasesImport, ImportJob, JobOwner, MatrixImport, MatrixImportJob},
+    sparse::SparseShape,
+    store::{
+        ObjectData, StoreCharge, StoredObject, StoredPoints, StoredUpload, UploadHeader,
+        UploadOutcome, unix_time_s,
+    },
     telemetry,
     tenant::Tenant,
-    wire::decode::{BasesUploadHeader, ObjectId, PayloadId},
+    wire::decode::{EncodedPoints, ObjectId, ObjectUploadHeader, PayloadId, UploadContent},
 };
 
-/// Finds or opens the upload of `header`. For new bases, starts the import job.
+/// Finds or opens the upload of `header`. For a new object, starts the import job.
 ///
 /// Errors: `NoDataDir`, `UploadConflict`, `Exhausted`, `Draining`.
 pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<StoredUpload>> {
     let state = &call.state;
-    let UploadHeader::Bases(bases) = header else {
+    let UploadHeader::Object(object) = header else {
         return state.uploads.open(&call.tenant, header, |bytes| call.admit(bytes, 0));
     };
-    if bases.persist && !state.bases.has_disk() {
+    if object.persist && !state.objects.has_disk() {
         return Err(Error::NoDataDir);
     }
+    let object_bytes = object.content.object_bytes()?;
     let mut new_import = None;
     let upload = state.uploads.open(&call.tenant, header, |bytes| {
         let upload_permit = call.admit(bytes, 0)?;
         // An import pays for its time afterwards, so there must be no debt.
         let paid = call.tenant.device_time.take(Duration::ZERO);
         paid.inspect_err(telemetry::count_refusal)?;
-        let charge = state.bases.reserve(&call.tenant, bases.group, bases.count);
+        let charge = state.objects.reserve(&call.tenant, object_bytes);
         let charge = charge.inspect_err(telemetry::count_refusal)?;
         new_import = Some((call.admit(0, 1)?, charge));
         Ok(upload_permit)
     })?;
     if let Some((permit, charge)) = new_import {
-        let (state, bases, upload) = (state.clone(), bases.clone(), upload.clone());
-        let (owner, tenant) = (call.owner(), call.tenant.clone());
+        let import = ObjectImport {
+            state: state.clone(),
+            owner: call.owner(),
+            tenant: call.tenant.clone(),
+            header: object.clone(),
+            upload: upload.clone(),
+        };
         // The import belongs to the upload, not to this call: other streams may carry on.
         tokio::spawn(async move {
             // Keeps the upload from being idle if the import takes long after the last byte.
-            let _in_use = upload.begin_use();
-            let result = match bases.group {
-                Group::G1 => import::<G1Affine>(&state, owner, &tenant, &bases, &upload).await,
-                Group::G2 => import::<G2Affine>(&state, owner, &tenant, &bases, &upload).await,
-            };
-            let stored = match result {
-                Ok(imported) => store(&state, &tenant, bases, imported, charge).await,
+            let _in_use = import.upload.begin_use();
+            let stored = match import.run().await {
+                Ok(imported) => import.store(imported, charge).await,
                 Err(error) => {
                     drop(charge);
                     Err(error)
@@ -56,47 +63,81 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
             };
             // Like the charge, before the response: the caller may send the next request at once.
             drop(permit);
-            upload.set_outcome(stored.map(UploadOutcome::Bases));
-            state.uploads.remove(&upload);
+            import.upload.set_outcome(stored.map(UploadOutcome::Object));
+            import.state.uploads.remove(&import.upload);
         });
     }
     Ok(upload)
 }
 
-async fn import<A: CurvePoint>(
-    state: &Arc<ServerState>,
+/// An upload that becomes an object.
+struct ObjectImport {
+    state: Arc<ServerState>,
     owner: JobOwner,
-    tenant: &Tenant,
-    bases: &BasesUploadHeader,
-    upload: &Arc<StoredUpload>,
-) -> Result<ImportedBases> {
-    let (host, payload) = (state.compute.clone(), upload.payload.clone());
-    let device_time = tenant.device_time.clone();
-    let import = BasesImport {
-        encoding: bases.encoding,
-        point_count: bases.count as usize,
-        expected_hash: bases.payload_hash,
-    };
-    let job = |wake| ImportJob::<A>::new(host, import, payload, device_time, wake);
-    let ticket = state.scheduler.submit(owner, JobControl::default(), job);
-    Ok(ticket.await?.output)
+    tenant: Arc<Tenant>,
+    header: ObjectUploadHeader,
+    upload: Arc<StoredUpload>,
 }
 
-async fn store(
-    state: &Arc<ServerState>,
-    tenant: &Arc<Tenant>,
-    upload: BasesUploadHeader,
-    imported: ImportedBases,
-    charge: StoreCharge,
-) -> Result<Arc<StoredBases>> {
-    let bases = StoredBases {
-        id: ObjectId(imported.id),
-        points: imported.bases,
-        infinities: imported.infinities,
-        payload: Some(PayloadId { hash: imported.payload_hash, encoding: upload.encoding }),
-        label: upload.label,
-        created_s: unix_time_s(),
-        persisted: false,
-    };
-    state.bases.insert(tenant, bases, charge, upload.persist).await
+/// An object whose bytes were checked.
+struct ImportedObject {
+    id: [u8; 32],
+    data: ObjectData,
+    payload_hash: [u8; 32],
+}
+
+impl ObjectImport {
+    async fn run(&self) -> Result<ImportedObject> {
+        match self.header.content {
+            UploadContent::Bases(points) => match points.group {
+                Group::G1 => self.import_bases::<G1Affine>(points).await,
+                Group::G2 => self.import_bases::<G2Affine>(points).await,
+            },
+            UploadContent::Matrix(shape) => self.import_matrix(shape).await,
+        }
+    }
+
+    async fn import_bases<A: CurvePoint>(&self, points: EncodedPoints) -> Result<ImportedObject> {
+        let (host, payload) = (self.state.compute.clone(), self.upload.payload.clone());
+        let device_time = self.tenant.device_time.clone();
+        let import = BasesImport {
+            encoding: points.encoding,
+            point_count: points.count as usize,
+            expected_hash: self.header.payload_hash,
+        };
+        let job = |wake| ImportJob::<A>::new(host, import, payload, device_time, wake);
+        let ticket = self.state.scheduler.submit(self.owner.clone(), JobControl::default(), job);
+        let imported = ticket.await?.output;
+        let (points, infinities) = (imported.bases, imported.infinities);
+        let data = ObjectData::Bases(StoredPoints { points, infinities });
+        Ok(ImportedObject { id: imported.id, data, payload_hash: imported.payload_hash })
+    }
+
+    async fn import_matrix(&self, shape: SparseShape) -> Result<ImportedObject> {
+        let (host, payload) = (self.state.compute.clone(), self.upload.payload.clone());
+        let device_time = self.tenant.device_time.clone();
+        let import = MatrixImport { shape, expected_hash: self.header.payload_hash };
+        let job = |wake| MatrixImportJob::new(host, import, payload, device_time, wake);
+        let ticket = self.state.scheduler.submit(self.owner.clone(), JobControl::default(), job);
+        let imported = ticket.await?.output;
+        let data = ObjectData::Matrix(imported.matrix);
+        Ok(ImportedObject { id: imported.id, data, payload_hash: imported.payload_hash })
+    }
+
+    async fn store(
+        &self,
+        imported: ImportedObject,
+        charge: StoreCharge,
+    ) -> Result<Arc<StoredObject>> {
+        let ImportedObject { id, data, payload_hash: hash } = imported;
+        let object = StoredObject {
+            id: ObjectId(id),
+            data,
+            payload: Some(PayloadId { hash, form: self.header.content.form() }),
+            label: self.header.label.clone(),
+            created_s: unix_time_s(),
+            persisted: false,
+        };
+        self.state.objects.insert(&self.tenant, object, charge, self.header.persist).await
+    }
 }

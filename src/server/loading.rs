@@ -10,17 +10,17 @@ use super::state::ServerState;
 ///
 /// Errors: no thread can be started.
 pub fn start(state: &Arc<ServerState>) -> io::Result<()> {
-    if !state.bases.is_loading() {
+    if !state.objects.is_loading() {
         state.is_loaded.send_replace(true);
         return Ok(());
     }
     let state = state.clone();
     let load = move || {
         let begun = Instant::now();
-        state.bases.load(&state.tenants, || state.drain.is_draining());
-        let (objects, bytes) = (state.bases.slots().used(), state.bases.budget().used());
+        state.objects.load(&state.tenants, || state.drain.is_draining());
+        let (objects, bytes) = (state.objects.slots().used(), state.objects.budget().used());
         let ms = begun.elapsed().as_millis() as u64;
-        if state.bases.is_loading() {
+        if state.objects.is_loading() {
             info!(objects, bytes, ms, "the server drains: the data directory is loaded in part");
         } else {
             info!(objects, bytes, ms, "the data directory is loaded");
@@ -54,7 +54,7 @@ impl Readiness {
             return Err("draining".into());
         }
         if !*self.state.is_loaded.borrow() {
-            return Err("loading stored bases".into());
+            return Err("loading stored objects".into());
         }
         match self.state.compute.executor.gpus_serving() {
             gpus if gpus < gpus_min as usize => {

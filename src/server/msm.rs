@@ -31,7 +31,7 @@ pub fn admit(
     let RequestedMsm { group, bases, batch, reduce, result_encoding, verify } = requested;
     let bases = match bases {
         BasesRef::Stored { id, offset, length } => {
-            let bases = call.state.bases.points(call.tenant.id, id, group, offset, length)?;
+            let bases = call.state.objects.points(call.tenant.id, id, group, offset, length)?;
             call.audit_use(id);
             JobBases::Checked(bases)
         }

@@ -14,6 +14,7 @@ use crate::{
     error::{Error, FieldProblem, Result},
     ops::{Operation, OperationProgram},
     program::{ExternalOperand, InputSpec, StepProblem, ValueId, ValueType, VectorShape},
+    sparse::SparseMatrix,
     store::UploadUseGuard,
     wire::decode::{InputSource, ObjectId, ProgramRef, RunInput, UploadId, VectorUploadHeader},
 };
@@ -99,11 +100,39 @@ pub fn find_bases(call: &CallContext, program: &OperationProgram) -> Result<Vec<
             Error::NotFound => refused(StepProblem::field("object_id", FieldProblem::UnknownId)),
             other => other,
         };
-        let stored =
-            call.state.bases.get(call.tenant.id, ObjectId(step.object_id)).map_err(unknown)?;
-        call.audit_use(stored.id);
+        let id = ObjectId(step.object_id);
+        let bases = call.state.objects.bases(call.tenant.id, id).map_err(unknown)?;
+        call.audit_use(id);
         let length = shape(program, step.input).map_or(0, VectorShape::length);
-        step.bases(&stored.points, length).map_err(refused)
+        step.bases(&bases, length).map_err(refused)
+    });
+    steps.collect()
+}
+
+/// The matrix of each step that uses one.
+///
+/// Errors: `Step` if it is unknown, or has another shape than the step states; `Loading`.
+pub fn find_matrices(call: &CallContext, program: &OperationProgram) -> Result<Vec<SparseMatrix>> {
+    let steps = program.operands(ExternalOperand::Matrix).map(|value| {
+        let Operation::SparseProduct(step) = &program.steps()[value.index()] else {
+            return Err(Error::Internal("another step uses a matrix".into()));
+        };
+        let refused = |problem| program.step_error(value, problem);
+        let id = ObjectId(step.object_id);
+        let matrix =
+            call.state.objects.matrix(call.tenant.id, id).map_err(|error| match error {
+                Error::NotFound => {
+                    refused(StepProblem::field("object_id", FieldProblem::UnknownId))
+                }
+                Error::Mismatch { .. } => {
+                    refused(StepProblem::field("object_id", FieldProblem::NotMatrix))
+                }
+                other => other,
+            })?;
+        call.audit_use(id);
+        let length = shape(program, step.input).map_or(0, VectorShape::length);
+        step.check_matrix(matrix.shape(), length).map_err(refused)?;
+        Ok(matrix)
     });
     steps.collect()
 }

@@ -14,7 +14,8 @@ use crate::{
     curve::points::{self, Bases, PointEncoding},
     error::{Error, FieldProblem, Result},
     jobs::ComputeHost,
-    store::{UploadHeader, UploadUseGuard},
+    sparse::SparseMatrix,
+    store::{ObjectData, UploadHeader, UploadUseGuard},
     telemetry,
     wire::{
         decode::{self, required},
@@ -27,16 +28,27 @@ const SEND_AHEAD: usize = 4;
 
 pub enum GetSource {
     Bases(Bases, PointEncoding),
+    /// A range of bytes.
+    Matrix(SparseMatrix, Range<u64>),
     Vector(UploadUseGuard, Range<u64>),
 }
 
 pub fn resolve(call: &CallContext, mut request: v1::GetRequest) -> Result<GetSource> {
     match required("id", request.id.take())? {
         Id::ObjectId(id) => {
-            let bases = call.state.bases.get(call.tenant.id, decode::object_id(&id)?)?;
+            let object = call.state.objects.get(call.tenant.id, decode::object_id(&id)?)?;
+            let bases = match &object.data {
+                ObjectData::Bases(bases) => bases,
+                ObjectData::Matrix(matrix) => {
+                    no_encoding(&request)?;
+                    call.audit_matrix_use(object.id);
+                    let range = range(&request, matrix.shape().bytes())?;
+                    return Ok(GetSource::Matrix(matrix.clone(), range));
+                }
+            };
             let encoding =
                 decode::point_encoding("encoding", required("encoding", request.encoding)?)?;
-            call.audit_use(bases.id);
+            call.audit_use(object.id);
             let count = bases.points.len() as u64;
             let range = range(&request, count)?;
             let length = (range.end - range.start) as usize;
@@ -44,9 +56,7 @@ pub fn resolve(call: &CallContext, mut request: v1::GetRequest) -> Result<GetSou
             Ok(GetSource::Bases(points.ok_or(Error::NotFound)?, encoding))
         }
         Id::UploadId(id) => {
-            if request.encoding.is_some() {
-                return Err(Error::field("encoding", FieldProblem::OutOfRange));
-            }
+            no_encoding(&request)?;
             let upload = call.state.uploads.get(call.tenant.id, decode::upload_id(&id)?)?;
             let UploadHeader::Vector(vector) = &upload.header else { return Err(Error::NotFound) };
             if !upload.payload.is_complete() {
@@ -57,6 +67,14 @@ pub fn resolve(call: &CallContext, mut request: v1::GetRequest) -> Result<GetSou
             let range = range(&request, vector.count)?;
             Ok(GetSource::Vector(upload.begin_use(), range.start * width..range.end * width))
         }
+    }
+}
+
+/// Errors: `Invalid` if the request has an encoding.
+fn no_encoding(request: &v1::GetRequest) -> Result<()> {
+    match request.encoding {
+        Some(_) => Err(Error::field("encoding", FieldProblem::OutOfRange)),
+        None => Ok(()),
     }
 }
 
@@ -76,7 +94,7 @@ impl GetSource {
             Self::Bases(bases, encoding) => {
                 (bases.len() * encoding.point_bytes(bases.group())) as u64
             }
-            Self::Vector(_, range) => range.end - range.start,
+            Self::Matrix(_, range) | Self::Vector(_, range) => range.end - range.start,
         }
     }
 
@@ -90,6 +108,14 @@ impl GetSource {
                 // Ends at a multiple of a chunk, as the blocks of payload memory do.
                 let chunk = CHUNK_BYTES as u64 - start % CHUNK_BYTES as u64;
                 Ok(used.upload().payload.bytes(start, chunk.min(range.end - start) as usize))
+            }
+            Self::Matrix(matrix, range) => {
+                let (start, matrix) = ((range.start + offset) as usize, matrix.clone());
+                let end = (start + CHUNK_BYTES).min(range.end as usize);
+                // The bytes may have to be read from disk.
+                let copy = move || Bytes::copy_from_slice(&matrix.as_bytes()[start..end]);
+                let failed = |_| Error::Internal("reading a matrix panicked".into());
+                spawn_blocking(copy).await.map_err(failed)
             }
             Self::Bases(bases, encoding) => {
                 let width = encoding.point_bytes(bases.group());

@@ -8,10 +8,11 @@ use crate::{
     curve::scalars::ScalarEncoding,
     engine::{ExecutedBy, StageTime},
     jobs::JobReport,
-    store::StoredBases,
+    sparse::SparseShape,
+    store::{ObjectData, StoredObject, StoredPoints},
     wire::{
         decode::{UploadId, VectorUploadHeader},
-        v1,
+        v1::{self, object::Kind},
     },
 };
 
@@ -42,27 +43,46 @@ pub fn scalar_encoding(encoding: ScalarEncoding) -> v1::ScalarEncoding {
     encoding.try_into().unwrap_or_default()
 }
 
-pub fn bases(bases: &StoredBases) -> v1::Bases {
-    v1::Bases {
-        object_id: Bytes::copy_from_slice(&bases.id.0),
-        group: v1::Group::from(bases.points.group()).into(),
-        count: bases.points.len() as u64,
-        bytes: bases.bytes(),
-        infinities: bases.infinities,
-        persisted: bases.persisted,
-        label: bases.label.clone(),
-        created_s: bases.created_s,
+pub fn object_kind(stored: &StoredObject) -> Kind {
+    let object_id = Bytes::copy_from_slice(&stored.id.0);
+    let (bytes, label) = (stored.bytes(), stored.label.clone());
+    let &StoredObject { persisted, created_s, .. } = stored;
+    match &stored.data {
+        ObjectData::Bases(StoredPoints { points, infinities }) => Kind::Bases(v1::Bases {
+            object_id,
+            group: v1::Group::from(points.group()).into(),
+            count: points.len() as u64,
+            bytes,
+            infinities: *infinities,
+            persisted,
+            label,
+            created_s,
+        }),
+        ObjectData::Matrix(matrix) => {
+            let SparseShape { rows, columns, terms, coefficients } = matrix.shape();
+            Kind::Matrix(v1::Matrix {
+                object_id,
+                rows: rows.into(),
+                columns: columns.into(),
+                terms: terms.into(),
+                coefficients: coefficients.into(),
+                bytes,
+                persisted,
+                label,
+                created_s,
+            })
+        }
     }
 }
 
-pub fn bases_object(stored: &StoredBases) -> v1::Object {
-    v1::Object { kind: Some(v1::object::Kind::Bases(bases(stored))) }
+pub fn object(stored: &StoredObject) -> v1::Object {
+    v1::Object { kind: Some(object_kind(stored)) }
 }
 
 pub fn vector_object(vector: &VectorUploadHeader) -> v1::Object {
     let UploadId(id) = vector.id;
     v1::Object {
-        kind: Some(v1::object::Kind::Vector(v1::Vector {
+        kind: Some(Kind::Vector(v1::Vector {
             upload_id: Bytes::copy_from_slice(&id),
             encoding: scalar_encoding(vector.encoding) as i32,
             count: vector.count,

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{
     call::CallContext,
-    program_call::{self, FoundInput, FoundSource, find_bases, find_inputs, find_program},
+    program_call::{
+        self, FoundInput, FoundSource, find_bases, find_inputs, find_matrices, find_program,
+    },
     receive::{PieceContent, UploadPiece},
     regions,
     result_stream::{ResultStream, SentVector},
@@ -53,6 +55,7 @@ impl AdmittedRun {
         let (state, verify) = (&call.state, spec.verify);
         let program = find_program(call, spec.program)?;
         let bases = find_bases(call, &program)?;
+        let matrices = find_matrices(call, &program)?;
         let mut inputs = find_inputs(call, &program, spec.inputs)?;
         let given: Vec<_> = inputs.iter().map(FoundInput::spec).collect();
         let wanted: Vec<_> = spec.outputs.iter().map(output_spec).collect();
@@ -81,6 +84,7 @@ impl AdmittedRun {
             inputs: opened.job,
             input_field: None,
             bases: bases.into_iter().map(JobBases::Checked).collect(),
+            matrices,
             outputs: outputs.job,
             verify,
             states_modelled_time: true,

@@ -65,6 +65,7 @@ impl SingleStepJob {
             inputs: vec![input],
             input_field: Some(self.input_field),
             bases: self.bases,
+            matrices: Vec::new(),
             outputs: vec![self.output],
             verify,
             states_modelled_time: false,

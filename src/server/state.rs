@@ -19,7 +19,7 @@ use crate::{
     error::Error,
     exec::{BusyPoll, Executor, HostExecutor, JOBS_PER_DEVICE},
     jobs::{Backlog, Budget, ComputeHost, Scheduler},
-    store::{BasesStore, ProgramStore, Regions, Uploads},
+    store::{ObjectStore, ProgramStore, Regions, Uploads},
     tenant::Tenants,
 };
 #[cfg(feature = "cuda")]
@@ -123,7 +123,7 @@ pub struct ServerState {
     pub backlog: Arc<Backlog>,
     pub budget: Budget,
     pub tenants: Arc<Tenants>,
-    pub bases: Arc<BasesStore>,
+    pub objects: Arc<ObjectStore>,
     /// True once the files of the data directory are loaded.
     pub is_loaded: watch::Sender<bool>,
     /// Holds the payloads of uploads and results.
@@ -164,7 +164,7 @@ impl ServerState {
         let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;
         pin(&payloads, &*executor, pinned_bytes as usize);
         Ok(Self {
-            bases: Arc::new(BasesStore::open(
+            objects: Arc::new(ObjectStore::open(
                 bytes_max,
                 objects_max,
                 settings.data_dir.as_deref(),

@@ -19,15 +19,14 @@ use super::{
 };
 use crate::{
     buffer::UploadBuffer,
-    curve::Group,
     error::{Error, FieldProblem},
-    store::{StoredBases, UploadHeader, UploadOutcome},
+    store::{ObjectData, StoredObject, UploadHeader, UploadOutcome},
     telemetry::AuditAction,
     tenant::TenantId,
     wire::{
-        decode::{self, ProgramName, required},
+        decode::{self, ProgramName, UploadContent, required},
         encoded_bytes,
-        v1::{self, store_server::Store},
+        v1::{self, object::Kind, store_server::Store},
     },
 };
 
@@ -39,24 +38,28 @@ pub struct StoreService {
 }
 
 impl StoreService {
-    /// The stored bases of the same payload, if they make the upload unnecessary.
-    fn stored_payload(&self, tenant: TenantId, header: &UploadHeader) -> Option<Arc<StoredBases>> {
-        let UploadHeader::Bases(upload) = header else { return None };
-        let stored = self.state.bases.by_payload(tenant, &upload.payload()?).ok()?;
-        let is_same = stored.points.group() == upload.group
-            && stored.points.len() as u64 == upload.count
-            && (stored.persisted || !upload.persist);
-        is_same.then_some(stored)
+    /// The stored object of the same payload, if it makes the upload unnecessary.
+    fn stored_payload(&self, tenant: TenantId, header: &UploadHeader) -> Option<Arc<StoredObject>> {
+        let UploadHeader::Object(upload) = header else { return None };
+        let stored = self.state.objects.by_payload(tenant, &upload.payload()?).ok()?;
+        let is_same = match (&stored.data, upload.content) {
+            (ObjectData::Bases(held), UploadContent::Bases(points)) => {
+                held.points.group() == points.group && held.points.len() as u64 == points.count
+            }
+            (ObjectData::Matrix(held), UploadContent::Matrix(shape)) => held.shape() == shape,
+            _ => false,
+        };
+        (is_same && (stored.persisted || !upload.persist)).then_some(stored)
     }
 }
 
 fn put_response(header: &UploadHeader, outcome: &UploadOutcome, existed: bool) -> v1::PutResponse {
     let object = match (outcome, header) {
-        (UploadOutcome::Bases(bases), _) => Some(response::bases_object(bases)),
+        (UploadOutcome::Object(object), _) => Some(response::object(object)),
         (UploadOutcome::Vector, UploadHeader::Vector(vector)) => {
             Some(response::vector_object(vector))
         }
-        (UploadOutcome::Vector, UploadHeader::Bases(_)) => None,
+        (UploadOutcome::Vector, UploadHeader::Object(_)) => None,
     };
     v1::PutResponse { object, existed }
 }
@@ -73,15 +76,18 @@ impl Store for StoreService {
             let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let header = match first.and_then(|first| first.message) {
-                Some(Message::Bases(bases)) => UploadHeader::Bases(decode::bases_upload(bases)?),
+                Some(Message::Bases(bases)) => UploadHeader::Object(decode::bases_upload(bases)?),
                 Some(Message::Vector(vector)) => {
                     UploadHeader::Vector(decode::vector_upload(vector)?)
+                }
+                Some(Message::Matrix(matrix)) => {
+                    UploadHeader::Object(decode::matrix_upload(matrix)?)
                 }
                 _ => return Err(Error::field("header", FieldProblem::Missing).into()),
             };
             if let Some(stored) = self.stored_payload(call.tenant.id, &header) {
-                audit_put(&call, "bases", &stored.id.0, true);
-                return Ok(put_response(&header, &UploadOutcome::Bases(stored), true));
+                audit_put(&call, stored.data.kind().name(), &stored.id.0, true);
+                return Ok(put_response(&header, &UploadOutcome::Object(stored), true));
             }
             let upload = import::open_upload(&call, &header)?;
             let existed = upload.payload.is_complete() && !upload.payload.is_empty();
@@ -98,7 +104,7 @@ impl Store for StoreService {
                 receive::end_unless_resumable(&self.state.uploads, &upload, failure);
             })?;
             let (what, id) = match &outcome {
-                UploadOutcome::Bases(bases) => ("bases", &bases.id.0[..]),
+                UploadOutcome::Object(object) => (object.data.kind().name(), &object.id.0[..]),
                 UploadOutcome::Vector => ("vector", &header.id().0[..]),
             };
             audit_put(&call, what, id, existed);
@@ -125,12 +131,12 @@ impl Store for StoreService {
     ) -> Result<Response<v1::StatResponse>, Status> {
         use v1::{stat_request::Id, stat_response::Status as Found};
         call::run(&self.state, "stat", request, async |call, request| {
-            let ServerState { bases, uploads, .. } = &*self.state;
+            let ServerState { objects, uploads, .. } = &*self.state;
             let tenant = call.tenant.id;
-            let stored = |bases: Arc<StoredBases>| Found::Object(response::bases_object(&bases));
+            let stored = |object: Arc<StoredObject>| Found::Object(response::object(&object));
             let status = match required("id", request.id)? {
-                Id::ObjectId(id) => stored(bases.get(tenant, decode::object_id(&id)?)?),
-                Id::Payload(id) => stored(bases.by_payload(tenant, &decode::payload_id(&id)?)?),
+                Id::ObjectId(id) => stored(objects.get(tenant, decode::object_id(&id)?)?),
+                Id::Payload(id) => stored(objects.by_payload(tenant, &decode::payload_id(&id)?)?),
                 Id::UploadId(id) => {
                     let upload = uploads.look_up(tenant, decode::upload_id(&id)?)?;
                     match &upload.header {
@@ -153,11 +159,17 @@ impl Store for StoreService {
         let mut permit = None;
         let listed = call::run(&self.state, "list", request, async |call, request| {
             let wanted = request.group.map(|group| decode::group("group", group)).transpose()?;
-            let of = |group: Group| wanted.is_none_or(|wanted| wanted == group);
-            let all = self.state.bases.list(call.tenant.id);
-            let bases = all.iter().filter(|bases| of(bases.points.group()));
-            let list =
-                v1::ListResponse { bases: bases.map(|bases| response::bases(bases)).collect() };
+            let wanted = wanted.map(v1::Group::from);
+            let mut list = v1::ListResponse::default();
+            for object in self.state.objects.list(call.tenant.id) {
+                match response::object_kind(&object) {
+                    Kind::Bases(bases) if wanted.is_none_or(|group| group == bases.group()) => {
+                        list.bases.push(bases);
+                    }
+                    Kind::Matrix(matrix) if wanted.is_none() => list.matrices.push(matrix),
+                    _ => {}
+                }
+            }
             let _permit = call.admit_message(encoded_bytes(&list))?.into();
             permit = Some(ResponsePermit { _permit });
             Ok(list)
@@ -213,8 +225,9 @@ impl Store for StoreService {
                     ("vector", id)
                 }
                 Id::ObjectId(id) => {
-                    self.state.bases.release(&call.tenant, decode::object_id(&id)?).await?;
-                    ("bases", id)
+                    let released =
+                        self.state.objects.release(&call.tenant, decode::object_id(&id)?).await?;
+                    (released.name(), id)
                 }
             };
             tracing::info!(caller = %call.caller.subject, peer = %call.peer, what, "released");

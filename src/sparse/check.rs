@@ -1,86 +1,108 @@
 //! Checks of a matrix that was received or read.
 
+use std::sync::Arc;
+
 use ark_ff::PrimeField;
 use rayon::prelude::*;
 
 use super::{
-    matrix::SparseMatrix,
+    bad_matrix::BadMatrix,
+    matrix::{MatrixOwner, SparseMatrix, SparseTerm},
     shape::{SparseShape, UNIT_COEFFICIENTS},
 };
-use crate::error::FieldProblem;
+use crate::{curve::Fr, error::FieldProblem};
 
 /// Elements that one task checks.
 const TASK_ELEMENTS: usize = 1 << 16;
 
-/// What is wrong with a matrix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{part}{at}: {problem}", at = self.suffix())]
-pub struct BadMatrix {
-    /// `coefficients`, `terms` or `row_ends`; `matrix` for the whole.
-    pub part: &'static str,
-    /// The index of the element that is wrong; `None` for the whole part.
-    pub index: Option<u64>,
-    /// What is wrong.
-    pub problem: FieldProblem,
-}
-
-impl BadMatrix {
-    pub(super) fn length(shape: SparseShape, got: usize) -> Self {
-        let problem = FieldProblem::Length { expected: shape.bytes(), got: got as u64 };
-        Self { part: "matrix", index: None, problem }
-    }
-
-    fn suffix(&self) -> String {
-        self.index.map_or_else(String::new, |index| format!("[{index}]"))
+impl SparseMatrix {
+    /// The matrix that the first bytes of `owner` hold. Runs in parallel on the current rayon pool.
+    ///
+    /// Errors: what is wrong with the bytes.
+    pub fn new(shape: SparseShape, owner: Arc<dyn MatrixOwner>) -> Result<Self, BadMatrix> {
+        let matrix = Self::unchecked(shape, owner)?;
+        check(&matrix)?;
+        Ok(matrix)
     }
 }
 
-/// Checks that coefficients are canonical, that columns and coefficients exist, and that rows end in
-/// order and at the last term. Runs in parallel on the current rayon pool.
+/// Checks that coefficients are canonical, that columns and coefficients exist, and that rows end
+/// in order and at the last term. Runs in parallel on the current rayon pool.
 ///
 /// Errors: the first element that is wrong, of coefficients, then of terms, then of rows.
 pub fn check(matrix: &SparseMatrix) -> Result<(), BadMatrix> {
-    let SparseShape { columns, terms, coefficients, .. } = matrix.shape();
-    let too_large = |max: u32| FieldProblem::TooLarge { max: max.into() };
-    first_bad("coefficients", matrix.coefficients(), |_, coefficient| {
-        let is_canonical = coefficient.0 < ark_bls12_381::Fr::MODULUS;
-        (!is_canonical).then_some(FieldProblem::NotCanonical)
-    })?;
-    // In 64 bits: there may be 2^32 + 1 indices, and no column.
-    let coefficients = u64::from(coefficients) + u64::from(UNIT_COEFFICIENTS);
-    first_bad("terms", matrix.terms(), |_, term| {
-        if term.column >= columns {
-            return Some(too_large(columns.saturating_sub(1)));
-        }
-        let exists = u64::from(term.coefficient) < coefficients;
-        (!exists).then_some(FieldProblem::TooLarge { max: coefficients - 1 })
-    })?;
-    let ends = matrix.row_ends();
-    first_bad("row_ends", ends, |index, &end| {
-        let start = index.checked_sub(1).map_or(0, |before| ends[before]);
-        let is_last = index + 1 == ends.len();
-        if end < start || (is_last && end < terms) {
-            let min = if is_last { terms } else { start };
-            return Some(FieldProblem::TooSmall { min: min.into() });
-        }
-        (end > terms).then_some(too_large(terms))
-    })?;
-    match ends.is_empty() && terms > 0 {
+    let shape = matrix.shape();
+    check_coefficients(matrix.coefficients(), 0)?;
+    check_terms(shape, matrix.terms(), 0)?;
+    check_row_ends(shape, matrix.row_ends(), 0, 0)?;
+    match shape.rows == 0 && shape.terms > 0 {
         true => Err(BadMatrix { part: "row_ends", index: None, problem: FieldProblem::Missing }),
         false => Ok(()),
     }
 }
 
+/// Checks coefficients, the first of which has the index `first`.
+pub(super) fn check_coefficients(coefficients: &[Fr], first: u64) -> Result<(), BadMatrix> {
+    first_bad("coefficients", coefficients, first, |_, coefficient| {
+        let is_canonical = coefficient.0 < Fr::MODULUS;
+        (!is_canonical).then_some(FieldProblem::NotCanonical)
+    })
+}
+
+/// Checks terms, the first of which has the index `first`.
+pub(super) fn check_terms(
+    shape: SparseShape,
+    terms: &[SparseTerm],
+    first: u64,
+) -> Result<(), BadMatrix> {
+    let SparseShape { columns, coefficients, .. } = shape;
+    // In 64 bits: there may be 2^32 + 1 indices, and no column.
+    let coefficients = u64::from(coefficients) + u64::from(UNIT_COEFFICIENTS);
+    first_bad("terms", terms, first, |_, term| {
+        if term.column >= columns {
+            return Some(too_large(columns.saturating_sub(1)));
+        }
+        let exists = u64::from(term.coefficient) < coefficients;
+        (!exists).then_some(FieldProblem::TooLarge { max: coefficients - 1 })
+    })
+}
+
+/// Checks the ends of rows, the first of which has the index `first` and begins with term `start`.
+pub(super) fn check_row_ends(
+    shape: SparseShape,
+    ends: &[u32],
+    first: u64,
+    start: u32,
+) -> Result<(), BadMatrix> {
+    let SparseShape { rows, terms, .. } = shape;
+    first_bad("row_ends", ends, first, |at, &end| {
+        let start = at.checked_sub(1).map_or(start, |before| ends[before]);
+        let is_last = first + at as u64 + 1 == u64::from(rows);
+        if end < start || (is_last && end < terms) {
+            let min = if is_last { terms } else { start };
+            return Some(FieldProblem::TooSmall { min: min.into() });
+        }
+        (end > terms).then_some(too_large(terms))
+    })
+}
+
+fn too_large(max: u32) -> FieldProblem {
+    FieldProblem::TooLarge { max: max.into() }
+}
+
+/// The first of `elements` that has a problem; `first` is the index of the first element.
 fn first_bad<T: Sync>(
     part: &'static str,
     elements: &[T],
+    first: u64,
     problem: impl Fn(usize, &T) -> Option<FieldProblem> + Sync,
 ) -> Result<(), BadMatrix> {
     let bad = elements.par_chunks(TASK_ELEMENTS).enumerate().find_map_first(|(task, elements)| {
         let mut elements = elements.iter().enumerate();
         elements.find_map(|(at, element)| {
-            let index = task * TASK_ELEMENTS + at;
-            Some(BadMatrix { part, index: Some(index as u64), problem: problem(index, element)? })
+            let at = task * TASK_ELEMENTS + at;
+            let problem = problem(at, element)?;
+            Some(BadMatrix { part, index: Some(first + at as u64), problem })
         })
     });
     bad.map_or(Ok(()), Err)
@@ -91,10 +113,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{
-        curve::{Fr, layout::fr_as_bytes},
-        sparse::{SparseTerm, shape::ONE},
-    };
+    use crate::{curve::layout::fr_as_bytes, sparse::shape::ONE};
 
     /// Three rows of four columns, with one stored coefficient.
     struct Parts {
@@ -139,7 +158,6 @@ mod tests {
 
     #[test]
     fn refuses_what_does_not_exist() {
-        let too_large = |max| FieldProblem::TooLarge { max };
         let bad = |part, index, problem| BadMatrix { part, index: Some(index), problem };
         let column = refused(|parts| parts.terms[1].column = 4);
         assert_eq!(column, bad("terms", 1, too_large(3)));

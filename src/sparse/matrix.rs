@@ -7,7 +7,7 @@ use std::{fmt, ops::Range, os::fd::BorrowedFd, sync::Arc};
 use bytemuck::{Pod, Zeroable};
 
 use super::{
-    check::{self, BadMatrix},
+    bad_matrix::BadMatrix,
     shape::{SparseShape, UNIT_COEFFICIENTS},
 };
 use crate::curve::{Fr, layout};
@@ -45,27 +45,18 @@ pub struct SparseMatrix {
     shape: SparseShape,
     owner: Arc<dyn MatrixOwner>,
     /// Kept as long as the matrix is in use: what it is charged to, for example.
-    guard: Option<Arc<dyn Send + Sync>>,
+    _guard: Option<Arc<dyn Send + Sync>>,
 }
 
 impl SparseMatrix {
-    /// The matrix that the first bytes of `owner` hold. Runs in parallel on the current rayon pool.
-    ///
-    /// Errors: what is wrong with the bytes.
-    pub fn new(shape: SparseShape, owner: Arc<dyn MatrixOwner>) -> Result<Self, BadMatrix> {
-        let matrix = Self::unchecked(shape, owner)?;
-        check::check(&matrix)?;
-        Ok(matrix)
-    }
-
-    /// Like [`Self::new`], for bytes that were checked before.
+    /// The matrix that the first bytes of `owner` hold, which were checked before.
     ///
     /// Errors: `Length`.
     pub fn unchecked(shape: SparseShape, owner: Arc<dyn MatrixOwner>) -> Result<Self, BadMatrix> {
         let bytes = owner.bytes();
         let is_aligned = bytes.as_ptr().cast::<u64>().is_aligned();
         match is_aligned && bytes.len() as u64 >= shape.bytes() {
-            true => Ok(Self { shape, owner, guard: None }),
+            true => Ok(Self { shape, owner, _guard: None }),
             false => Err(BadMatrix::length(shape, bytes.len())),
         }
     }
@@ -126,7 +117,7 @@ impl SparseMatrix {
     /// The same matrix, which keeps `guard` instead of what it kept.
     #[cfg(feature = "server")]
     pub fn with_guard(self, guard: Option<Arc<dyn Send + Sync>>) -> Self {
-        Self { guard, ..self }
+        Self { _guard: guard, ..self }
     }
 
     /// The file that the matrix is mapped from, and its first byte there, if there is one.

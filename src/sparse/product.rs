@@ -20,14 +20,27 @@ impl SparseMatrix {
         self.factors(vector).sum(self.terms_of(row..row + 1))
     }
 
-    /// Writes the product of the matrix and a vector. `vector` has one element per column, `product`
-    /// one per row. Runs in parallel on the current rayon pool: tasks have similar numbers of terms,
-    /// however long rows are.
+    /// Writes the product of the matrix and a vector. `vector` has one element per column,
+    /// `product` one per row. Runs in parallel on the current rayon pool: tasks have similar
+    /// numbers of terms, however long rows are.
     pub fn multiply(&self, vector: &[Fr], product: &mut [Fr]) {
-        let factors = self.factors(vector);
-        if !factors.row_ends.is_empty() {
-            factors.multiply(0..self.rows(), product);
+        self.multiply_rows(0..self.rows(), vector, product);
+    }
+
+    /// Like [`Self::multiply`], but multiplies adjacent rows only: `product` has one element for
+    /// each of them.
+    pub fn multiply_rows(&self, rows: Range<usize>, vector: &[Fr], product: &mut [Fr]) {
+        if !rows.is_empty() {
+            self.factors(vector).multiply(rows, product);
         }
+    }
+
+    /// The end of adjacent rows from `start` on that have `terms` terms at most, if there is more
+    /// than one row, and are no more than `terms`.
+    pub fn piece_end(&self, start: usize, terms: usize) -> usize {
+        let (first, rest) = (self.terms_of(0..start).end, &self.row_ends()[start..]);
+        let rest = &rest[..rest.len().min(terms)];
+        start + rest.partition_point(|end| *end as usize - first <= terms).max(1)
     }
 
     fn factors<'a>(&'a self, vector: &'a [Fr]) -> SparseFactors<'a> {

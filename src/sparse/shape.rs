@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::matrix::SparseTerm;
 use crate::curve::Fr;
 
 /// The index of the coefficient 1, which is not stored and needs no product.
@@ -14,8 +13,11 @@ pub const MINUS_ONE: u32 = 1;
 /// The index of the first coefficient that is stored.
 pub const UNIT_COEFFICIENTS: u32 = 2;
 
-/// The shape of a matrix. Its bytes are its coefficients, as Montgomery limbs; its terms, row by row,
-/// as a column and the index of a coefficient; and for each row, the index after its last term. All
+/// A column and the index of a coefficient.
+const TERM_BYTES: u64 = 2 * size_of::<u32>() as u64;
+
+/// The shape of a matrix. Its bytes are its coefficients, as Montgomery limbs; its terms, row by
+/// row, as a column and the index of a coefficient; and for each row, the index after its last term. All
 /// numbers are little-endian, indices have 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SparseShape {
@@ -47,11 +49,11 @@ impl SparseShape {
         self.rows_start() as usize..self.bytes() as usize
     }
 
-    const fn terms_start(self) -> u64 {
+    pub(super) const fn terms_start(self) -> u64 {
         self.coefficients as u64 * size_of::<Fr>() as u64
     }
 
-    const fn rows_start(self) -> u64 {
-        self.terms_start() + self.terms as u64 * size_of::<SparseTerm>() as u64
+    pub(super) const fn rows_start(self) -> u64 {
+        self.terms_start() + self.terms as u64 * TERM_BYTES
     }
 }

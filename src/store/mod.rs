@@ -1,12 +1,12 @@
-//! Data kept between calls: bases and programs, named by content hash; vectors, uploads and
-//! regions, by random id.
+//! Data kept between calls: bases, matrices and programs, named by content hash; vectors, uploads
+//! and regions, by random id.
 
-mod bases;
+mod objects;
 mod programs;
 mod regions;
 mod uploads;
 
-pub use bases::{BasesStore, StoreCharge, StoredBases, unix_time_s};
+pub use objects::{ObjectData, ObjectStore, StoreCharge, StoredObject, StoredPoints, unix_time_s};
 pub use programs::ProgramStore;
 pub use regions::{RegionToken, Regions};
 pub use uploads::{

@@ -50,8 +50,8 @@ metrics! {
     SPARE_MEMORY_BYTES Gauge "capstan_spare_memory_bytes"
         "bytes of wiped payload memory kept for later payloads, pinned memory aside",
     REGION_BYTES Gauge "capstan_region_bytes" "bytes of memory shared with local clients",
-    STORE_BYTES Gauge "capstan_store_bytes" "bytes of stored bases",
-    STORE_OBJECTS Gauge "capstan_store_objects" "stored bases",
+    STORE_BYTES Gauge "capstan_store_bytes" "bytes of stored bases and matrices",
+    STORE_OBJECTS Gauge "capstan_store_objects" "stored bases and matrices",
     CONNECTIONS Gauge "capstan_connections" "open connections",
     DEVICES Gauge "capstan_devices" "GPUs, by state: used, restarting, or left out",
     WORKER_RESTARTS_TOTAL Counter "capstan_worker_restarts_total"

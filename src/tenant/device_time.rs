@@ -1,5 +1,5 @@
 //! A budget of device time: a token bucket that holds what a tenant may use in a minute. Jobs take
-//! their modelled time before they begin; imports of bases pay for the time that they have taken.
+//! their modelled time before they begin; imports of objects pay for the time that they have taken.
 
 use std::{
     sync::Arc,

@@ -40,13 +40,13 @@ pub struct Tenant {
     pub uploads: Arc<Quota>,
     /// Vectors that calls have kept.
     pub vectors: Arc<Quota>,
-    /// Bytes of stored bases.
+    /// Bytes of stored bases and matrices.
     pub store_bytes: Arc<Quota>,
     /// Bytes of shared memory.
     pub region_bytes: Arc<Quota>,
     /// Connections on which the tenant has made a call.
     pub connections: Arc<Quota>,
-    /// Time on devices: modelled for jobs, measured for imports of bases.
+    /// Time on devices: modelled for jobs, measured for imports of bases and matrices.
     pub device_time: Arc<DeviceTimeBudget>,
 }
 

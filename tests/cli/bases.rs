@@ -3,8 +3,10 @@
 use std::fs;
 
 use capstan::{
+    client::{Fr, PutOptions, blocking::BlockingClient},
     formats::{PointSet, kzg},
     server::ServerSettings,
+    sparse::SparseBuilder,
 };
 
 use crate::{
@@ -59,6 +61,31 @@ fn the_ceremony_is_imported_and_exported() {
     assert_eq!(cli.json(&["bases", "list"]).as_array().unwrap().len(), 1);
     cli.fails(&["bases", "show", id], 1, &["no bases", "bases list"]);
     cli.fails(&["bases", "rm", "nothing"], 1, &["no bases 'nothing'"]);
+}
+
+#[test]
+fn matrices_are_listed_shown_and_removed_with_bases() {
+    let cli = CliFixture::new();
+    cli.put(&points(3));
+    let mut builder = SparseBuilder::new(1, 2);
+    builder.push_row([(Fr::from(3), 1)]).unwrap();
+    let matrix = builder.build().unwrap();
+    let client = BlockingClient::connect(cli.server.target.clone()).unwrap();
+    let options = PutOptions { label: "constraints".into(), ..PutOptions::default() };
+    let id = client.put_matrix_with(options, &matrix).unwrap().id().to_string();
+    let listed = cli.json(&["bases", "list"]);
+    assert_eq!((&listed[0]["kind"], &listed[1]["kind"]), (&"bases".into(), &"matrix".into()));
+    assert_eq!((&listed[1]["id"], &listed[1]["columns"]), (&id.clone().into(), &2.into()));
+    assert!(cli.ok(&["bases", "list"]).text().contains(&id));
+    assert_eq!(cli.json(&["bases", "list", "--group", "g1"]).as_array().unwrap().len(), 1);
+    for name in [&id, &id[..10], "constraints"] {
+        assert_eq!(cli.json(&["bases", "show", name])["terms"], 1, "{name}");
+    }
+    assert!(cli.ok(&["bases", "show", &id]).text().contains("stored coefficients"));
+    cli.fails(&["bases", "export", "constraints", "-"], 1, &["no bases 'constraints'"]);
+    cli.ok(&["bases", "rm", "constraints"]);
+    assert_eq!(cli.json(&["bases", "list"]).as_array().unwrap().len(), 1);
+    cli.fails(&["bases", "show", &id], 1, &["no bases"]);
 }
 
 #[test]

@@ -203,7 +203,7 @@ fn the_listener_for_metrics_tells_whether_the_daemon_is_alive_and_ready() {
         assert!(answer.ends_with(text), "{request}: {answer}");
     };
     is("GET /healthz", "200", "alive");
-    is("GET /readyz", "503", "loading stored bases");
+    is("GET /readyz", "503", "loading stored objects");
     is("GET /", "404", "");
     is("POST /metrics", "405", "use GET");
     drop(std::fs::File::options().write(true).open(&pipe).unwrap());

@@ -15,6 +15,7 @@ mod kernels;
 mod known_msms;
 #[path = "../rig/presets.rs"]
 mod limits;
+mod matrices;
 mod msm;
 mod msm_faults;
 mod msm_passes;

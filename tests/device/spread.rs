@@ -18,6 +18,7 @@ use capstan::{
     engine::cpu::{ArkworksEngine, CpuEngine},
     exec::worker::{SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings},
     server::{Engines, ServerSettings},
+    sparse::{SparseBuilder, SparseMatrix},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -190,6 +191,13 @@ fn a_scalar_that_is_not_canonical_is_refused_with_its_index_in_the_whole_input()
     spread.server.stop();
 }
 
+/// The matrix that doubles each element.
+fn doubling(length: usize) -> SparseMatrix {
+    let mut rows = SparseBuilder::new(length, length);
+    (0..length).for_each(|at| rows.push_row([(Fr::from(2), at)]).unwrap());
+    rows.build().unwrap()
+}
+
 /// Independent outputs of a program are made by different GPUs.
 #[test]
 fn gpus_divide_programs_by_outputs() {
@@ -198,12 +206,14 @@ fn gpus_divide_programs_by_outputs() {
         let msms = MsmData::<G1Affine>::new();
         let resident = spread.client.put_bases(&msms.points).unwrap();
         let (a, b) = (&msms.scalars[..64], &msms.scalars[N..N + 64]);
+        let doubling = spread.client.put_matrix(&doubling(64)).unwrap();
         let mut program = ProgramBuilder::new();
         let (x, y) = (program.input(64).unwrap(), program.input(64).unwrap());
         let sums = [x, y].map(|input| program.msm(&resident.slice(0, 64).unwrap(), input).unwrap());
         let transformed = program.ntt(x, NttTransform::forward()).unwrap();
         let [value, of_transformed] =
             [x, transformed].map(|input| program.evaluate(input, Fr::from(1)).unwrap());
+        let doubled = program.multiply_sparse(&doubling, x).unwrap();
         let program = program.build().unwrap();
         let domain = Radix2EvaluationDomain::<Fr>::new(64).unwrap();
         let expected = domain.fft(a);
@@ -211,7 +221,7 @@ fn gpus_divide_programs_by_outputs() {
         for verify in CHECKS {
             let run = ProgramRun::new(&program).input(x, a).input(y, b).send(of_transformed);
             let run = run.send_points(sums[1]).send(transformed).send(x);
-            let run = run.send_points(sums[0]).send(value).send(value);
+            let run = run.send_points(sums[0]).send(value).send(value).send(doubled);
             let options = RunOptions { verify, ..RunOptions::default() };
             let done = spread.client.run_with(run, options).unwrap();
             for (sum, scalars) in sums.into_iter().zip([a, b]) {
@@ -219,6 +229,8 @@ fn gpus_divide_programs_by_outputs() {
             }
             assert_eq!(done.vector(transformed).unwrap(), expected);
             assert_eq!(done.vector(x).unwrap(), a);
+            let twice: Vec<_> = a.iter().map(|element| *element + element).collect();
+            assert_eq!(done.vector(doubled).unwrap(), twice);
             assert_eq!(done.vector(value).unwrap(), [total(a)]);
             assert_eq!(done.vector(of_transformed).unwrap(), [total(&expected)]);
             let execution = done.execution;

@@ -18,6 +18,7 @@ use capstan::{
         PutOptions, RunOptions, blocking::BlockingClient,
     },
     curve::{Fr, G1Affine, G1Projective, points},
+    sparse::{SparseBuilder, SparseMatrix},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -79,7 +80,15 @@ struct Expected {
     points: Vec<G1Affine>,
     scalars: Vec<Fr>,
     sum: G1Projective,
+    sum_of_reversed: G1Projective,
     transformed: Vec<Fr>,
+}
+
+/// The matrix that reverses a vector.
+fn reversal() -> SparseMatrix {
+    let mut rows = SparseBuilder::new(N, N);
+    (0..N).rev().for_each(|column| rows.push_row([(Fr::from(1), column)]).unwrap());
+    rows.build().unwrap()
 }
 
 impl Expected {
@@ -89,19 +98,23 @@ impl Expected {
         let points = G1Projective::normalize_batch(&points);
         let scalars: Vec<_> = (0..N).map(|_| Fr::rand(&mut rng)).collect();
         let sum = G1Projective::msm(&points, &scalars).unwrap();
+        let reversed: Vec<_> = scalars.iter().rev().copied().collect();
+        let sum_of_reversed = G1Projective::msm(&points, &reversed).unwrap();
         let transformed = Radix2EvaluationDomain::<Fr>::new(N).unwrap().fft(&scalars);
-        Self { points, scalars, sum, transformed }
+        Self { points, scalars, sum, sum_of_reversed, transformed }
     }
 
     /// MSMs, transforms and a program, until `is_over`. Counts the calls.
     fn call_until(&self, address: &str, calls: &AtomicU32, is_over: &AtomicBool) {
         let client = BlockingClient::connect(address).unwrap();
         let bases = client.put_bases(&self.points).unwrap();
+        let reversal = client.put_matrix(&reversal()).unwrap();
         let mut program = ProgramBuilder::new();
         let input = program.input(N as u64).unwrap();
         let transformed = program.ntt(input, NttTransform::forward()).unwrap();
         let back = program.ntt(transformed, NttTransform::inverse()).unwrap();
-        let sums = program.msm(&bases, back).unwrap();
+        let reversed = program.multiply_sparse(&reversal, back).unwrap();
+        let sums = program.msm(&bases, reversed).unwrap();
         let program = program.build().unwrap();
         while !is_over.load(Ordering::Relaxed) {
             assert_eq!(client.msm(&bases, &self.scalars).unwrap(), self.sum);
@@ -111,7 +124,7 @@ impl Expected {
             assert_eq!(done.execution.engine, "cuda");
             let run = ProgramRun::new(&program).input(input, &self.scalars).send_points(sums);
             let result = client.run_with(run, RunOptions::default()).unwrap();
-            assert_eq!(result.points(sums).unwrap(), [self.sum]);
+            assert_eq!(result.points(sums).unwrap(), [self.sum_of_reversed]);
             calls.fetch_add(1, Ordering::Relaxed);
         }
     }

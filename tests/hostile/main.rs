@@ -15,6 +15,7 @@ mod enums;
 mod ids;
 mod lengths;
 mod limits;
+mod matrices;
 mod messages;
 mod min_rate;
 mod mutations;
@@ -41,6 +42,7 @@ async fn every_row_of_the_table_gets_the_expected_answer() {
         points::rows,
         scalars::rows,
         lengths::rows,
+        matrices::rows,
         ids::rows,
         enums::rows,
         slow_senders::rows,

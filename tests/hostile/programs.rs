@@ -13,7 +13,7 @@ use crate::{
         messages,
         programs::{
             call, constant, coset_ntt, input, linear_combination, msm, new_upload, ntt, pad,
-            points, pointwise, slice,
+            points, pointwise, send, slice, sparse_product,
         },
     },
     table::{Row, World, invalid, refused},
@@ -24,6 +24,7 @@ pub fn rows(world: &World) -> Vec<Row> {
     references(&mut rows, world);
     sizes(&mut rows);
     bases(&mut rows, world);
+    matrices(&mut rows, world);
     fields(&mut rows);
     for (value, reason) in [(0, "UNSPECIFIED"), (99, RANGE), (-1, RANGE)] {
         enums(&mut rows, value, reason);
@@ -137,6 +138,40 @@ fn bases(rows: &mut Vec<Row>, world: &World) {
         let row = refused(name, run_call(header), Code::FailedPrecondition, "OBJECT_KIND");
         rows.push(row.naming("program.steps[1].msm.group"));
     }
+}
+
+/// Steps that do not suit the stored matrix of 4 rows, 5 columns and 6 terms.
+fn matrices(rows: &mut Vec<Row>, world: &World) {
+    let with = |id: &Bytes, length, rows, terms| {
+        let steps = [input(1, length), sparse_product(0, id, rows, terms)];
+        run_call(call(steps, vec![new_upload(length)], vec![send(1)]))
+    };
+    let id = &world.matrix_id;
+    let field = "program.steps[1].sparse_product.input";
+    rows.push(invalid("a vector too short for a matrix", with(id, 4, 4, 6), LENGTH, field));
+    rows.push(invalid("a vector too long for a matrix", with(id, 6, 4, 6), LENGTH, field));
+    let field = "program.steps[1].sparse_product.rows";
+    rows.push(invalid("more rows than a matrix has", with(id, 5, 1 << 30, 6), LENGTH, field));
+    rows.push(invalid("2^41 rows of a matrix", with(id, 5, 1 << 41, 6), LARGE, field));
+    let field = "program.steps[1].sparse_product.terms";
+    rows.push(invalid("fewer terms than a matrix has", with(id, 5, 4, 0), LENGTH, field));
+    rows.push(invalid("2^32 terms of a matrix", with(id, 5, 4, 1 << 32), LARGE, field));
+    let field = "program.steps[1].sparse_product.object_id";
+    for length in [0, 31, 32] {
+        let name = format!("a matrix with an id of {length}");
+        let call = with(&vec![7; length].into(), 5, 4, 6);
+        rows.push(refused(name, call, Code::NotFound, "OBJECT_UNKNOWN").naming(field));
+    }
+    let call = with(&world.g1_id, 5, 4, 6);
+    let row = refused("bases as a matrix", call, Code::FailedPrecondition, "OBJECT_KIND");
+    rows.push(row.naming(field));
+    let steps = [input(1, 2), msm::<G1Affine>(0, id, 0)];
+    let call = run_call(call_of_points(steps));
+    rows.push(refused("a matrix as bases", call, Code::FailedPrecondition, "OBJECT_KIND"));
+}
+
+fn call_of_points(steps: [Operation; 2]) -> v1::RunHeader {
+    call(steps, vec![new_upload(2)], vec![points(1)])
 }
 
 /// Bytes of elements in steps.

@@ -195,6 +195,8 @@ pub struct World {
     pub g1: Vec<G1Affine>,
     pub g1_id: Bytes,
     pub g2_id: Bytes,
+    /// [`messages::some_matrix`].
+    pub matrix_id: Bytes,
     /// Dropped last.
     pub resources: ResourceCheck,
 }
@@ -207,9 +209,10 @@ impl World {
         let channel = daemon.channel().await;
         let (g1, g2) = (messages::points::<G1Affine>(8), messages::points::<G2Affine>(8));
         let (g1_id, g2_id) = (put(&channel, &g1).await, put(&channel, &g2).await);
+        let matrix_id = put_matrix(&channel).await;
         // A permit is returned a moment after the answer.
         until_idle(&channel, "bases").await;
-        Self { daemon, dial, channel, g1, g1_id, g2_id, resources }
+        Self { daemon, dial, channel, g1, g1_id, g2_id, matrix_id, resources }
     }
 
     /// The spec of an MSM over all of the stored points of G1.
@@ -279,6 +282,18 @@ fn assert_refusal(name: &str, status: &Status, refusal: &Refusal) {
     let at = if index.is_empty() { field.to_owned() } else { format!("{field}[{index}]") };
     assert_eq!(request.field_violations[0].field, at, "{name}");
     assert!(!request.field_violations[0].description.is_empty(), "{name}");
+}
+
+async fn put_matrix(channel: &Channel) -> Bytes {
+    let matrix = messages::some_matrix();
+    let chunk = messages::chunk(0, matrix.as_bytes().to_vec());
+    let all = messages::put_matrix(messages::matrix(&matrix), vec![chunk]);
+    let answer = retry_idle(async || store(channel).put(stream::iter(all.clone())).await).await;
+    let object = answer.expect("a good matrix").into_inner().object.expect("an object");
+    match object.kind {
+        Some(v1::object::Kind::Matrix(matrix)) => matrix.object_id,
+        _ => panic!("not a matrix"),
+    }
 }
 
 async fn put<A: CurvePoint>(channel: &Channel, points: &[A]) -> Bytes {

@@ -109,6 +109,21 @@ async fn bases_are_shared_by_content_but_seen_by_their_tenants_only() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_matrix_belongs_to_the_tenant_that_put_it() {
+    let tenants = TwoTenants::new(|_, settings| settings).await;
+    let TwoTenants { a, b, .. } = &tenants;
+    let matrix = messages::some_matrix();
+    let id = a.put_matrix(&matrix).await.unwrap().id();
+    assert!(is_unknown(b.stat_matrix(id).await), "b sees a's matrix");
+    assert!(is_unknown(b.get_matrix(id).await), "b reads a's matrix");
+    assert!(is_unknown(b.release_matrix(id).await), "b releases a's matrix");
+    assert!(b.list_matrices().await.unwrap().is_empty());
+    assert_eq!(b.put_matrix(&matrix).await.unwrap().id(), id, "named by its content");
+    a.release_matrix(id).await.unwrap();
+    assert_eq!(b.get_matrix(id).await.unwrap(), matrix);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_tenant_has_the_limits_of_the_file_which_is_read_again() {
     let limits = "[tenants.a]\nuploads_max = 1\n[tenants.b]\n";
     let tenants = TwoTenants::new(|tokens, settings| {

@@ -11,7 +11,7 @@ use capstan::{
         RunOperands, RunReport,
         worker::{
             failure::WorkerFailure,
-            message::{Advanced, CallToRun, PlacedInput, PlacedOutput, RunState},
+            message::{Advanced, CallToRun, NamedObjects, PlacedInput, PlacedOutput, RunState},
             running::{RunningCall, Runs},
         },
     },
@@ -113,7 +113,7 @@ fn call() -> CallToRun {
         program: OperationProgram::new(vec![step.into()]).expect("a program").into(),
         inputs: vec![PlacedInput { spec, reduce: false }],
         outputs: vec![PlacedOutput { spec: output, vector: None }],
-        bases: vec![],
+        objects: NamedObjects::default(),
         is_checked: false,
         time_left: None,
         time_on_host_max: Duration::MAX,

@@ -203,7 +203,7 @@ fn run(pool: &Arc<WorkerPool>) -> WorkerRun {
 
 /// Steps a run to its end.
 fn compute(pool: &Arc<WorkerPool>) -> Result<RunReport> {
-    let operands = RunOperands { inputs: &[], bases: &[], sinks: &[None] };
+    let operands = RunOperands { inputs: &[], bases: &[], matrices: &[], sinks: &[None] };
     let (mut run, control) = (run(pool), JobControl::default());
     loop {
         let yields = shuttle::rand::thread_rng().r#gen();

@@ -17,5 +17,6 @@ mod division;
 mod errors;
 mod planner;
 mod pointwise;
+mod sparse;
 mod tables;
 mod transforms;

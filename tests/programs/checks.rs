@@ -180,6 +180,7 @@ fn a_cancelled_run_stops_before_its_next_step() {
     let operands = RunOperands {
         inputs: &[EncodedScalars::new(ScalarEncoding::Canonical, 2, &source)],
         bases: &[],
+        matrices: &[],
         sinks: &[
             Some(ElementSink { encoding, sink: &cancelling }),
             Some(ElementSink { encoding, sink: &unreached }),

@@ -22,6 +22,7 @@ mod refusals;
 mod rig;
 #[path = "../common/run_program.rs"]
 mod run_program;
+mod sparse;
 #[cfg(feature = "cuda")]
 #[path = "../common/vec_sink.rs"]
 mod vec_sink;

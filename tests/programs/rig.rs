@@ -20,6 +20,7 @@ use capstan::{
     field::FieldId,
     ops::{InputStep, Operation, OperationProgram},
     program::{OutputKind, OutputSpec, ValueId, ValueType},
+    sparse::SparseMatrix,
     verify::Verification,
 };
 
@@ -77,6 +78,7 @@ pub struct Call {
     pub steps: Vec<Operation>,
     pub inputs: Vec<CallInput>,
     pub bases: Vec<Bases>,
+    pub matrices: Vec<SparseMatrix>,
     pub outputs: Vec<ValueId>,
 }
 
@@ -139,6 +141,7 @@ impl Call {
         let operands = RunOperands {
             inputs: &inputs.collect::<Vec<_>>(),
             bases: &self.bases,
+            matrices: &self.matrices,
             sinks: &sinks.iter().enumerate().map(MemorySink::element_sink).collect::<Vec<_>>(),
         };
         let spec = |(value, kind): (&ValueId, &ValueType)| OutputSpec {

@@ -200,6 +200,7 @@ impl JobRunner {
             inputs: vec![input],
             input_field: Some(if step.bases.is_empty() { "input" } else { "scalars" }),
             bases: step.bases,
+            matrices: Vec::new(),
             outputs: vec![step.output],
             verify,
             states_modelled_time: false,

@@ -70,6 +70,7 @@ pub fn run(bench: &JobRunner) {
         let operands = RunOperands {
             inputs: &[EncodedScalars::new(encoding, N, &bytes)],
             bases: &bases,
+            matrices: &[],
             sinks: &sinks,
         };
         run_program(&*bench.host.executor, program.clone(), outputs, &operands, verify, &control)

@@ -8,6 +8,7 @@ use capstan::{
         points::{CurvePoint, PointEncoding, SumEncoding, encode, encode_sums},
         scalars::{ScalarEncoding, encode_fr},
     },
+    sparse::{SparseBuilder, SparseMatrix, SparseShape},
     wire::v1,
 };
 
@@ -151,6 +152,10 @@ pub fn put_bases(bases: v1::BasesUpload, chunks: Vec<v1::Chunk>) -> Vec<v1::PutR
     put(v1::put_request::Message::Bases(bases), chunks)
 }
 
+pub fn put_matrix(matrix: v1::MatrixUpload, chunks: Vec<v1::Chunk>) -> Vec<v1::PutRequest> {
+    put(v1::put_request::Message::Matrix(matrix), chunks)
+}
+
 fn put(header: v1::put_request::Message, chunks: Vec<v1::Chunk>) -> Vec<v1::PutRequest> {
     let chunks = chunks.into_iter().map(v1::put_request::Message::Chunk);
     let messages = std::iter::once(header).chain(chunks);
@@ -168,6 +173,30 @@ pub fn bases<A: CurvePoint>(encoding: PointEncoding, count: u64) -> v1::BasesUpl
         persist: false,
         label: String::new(),
     }
+}
+
+/// The header of a matrix.
+pub fn matrix(matrix: &SparseMatrix) -> v1::MatrixUpload {
+    let SparseShape { rows, columns, terms, coefficients } = matrix.shape();
+    v1::MatrixUpload {
+        upload_id: id(),
+        rows: rows.into(),
+        columns: columns.into(),
+        terms: terms.into(),
+        coefficients: coefficients.into(),
+        ..Default::default()
+    }
+}
+
+/// A matrix of 4 rows, 5 columns, 6 terms and 2 coefficients.
+pub fn some_matrix() -> SparseMatrix {
+    let [one, two, three] = [1, 2, 3].map(Fr::from);
+    let mut builder = SparseBuilder::new(4, 5);
+    builder.push_row([(two, 0), (one, 4)]).expect("columns below 5");
+    builder.push_row([]).expect("no columns");
+    builder.push_row([(-one, 1), (three, 2), (two, 3)]).expect("columns below 5");
+    builder.push_row([(three, 4)]).expect("columns below 5");
+    builder.build().expect("few terms")
 }
 
 /// A valid upload of bases, in one chunk.

@@ -90,6 +90,11 @@ pub fn msm<A: CurvePoint>(input: u32, object_id: &Bytes, offset: u64) -> Operati
     Operation::Msm(v1::MsmStep { input, group, object_id, offset })
 }
 
+pub fn sparse_product(input: u32, object_id: &Bytes, rows: u64, terms: u64) -> Operation {
+    let object_id = object_id.clone();
+    Operation::SparseProduct(v1::SparseProductStep { input, object_id, rows, terms })
+}
+
 pub fn inline_program(program: v1::Program) -> Option<v1::ProgramRef> {
     Some(v1::ProgramRef { program: Some(v1::program_ref::Program::Inline(program)) })
 }

@@ -1,6 +1,6 @@
 //! The whole service, driven by hand-written messages: draining, the Unix sockets, restarts,
-//! interrupted and striped uploads, every encoding of an MSM, programs, regions, reflection and
-//! `Debug` output.
+//! interrupted and striped uploads, every encoding of an MSM, matrices, programs, regions,
+//! reflection and `Debug` output.
 #![cfg(all(feature = "client", feature = "server"))]
 
 mod admin_socket;
@@ -10,6 +10,7 @@ mod drain;
 mod encodings;
 mod kept_vectors;
 mod loading;
+mod matrices;
 mod persist;
 mod program_checks;
 mod program_inputs;

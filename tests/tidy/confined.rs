@@ -7,7 +7,7 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
             "src/curve/layout.rs",
             "src/engine/cpu/blst.rs",
             "src/region/memory.rs",
-            "src/region/points_file.rs",
+            "src/region/mapped_file.rs",
             "src/device/",
             "tests/residue/",
             "tests/common/counting_allocator.rs",

@@ -27,12 +27,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("field", &[]),
     ("sync", &[]),
-    // Points may lie in a file that other processes map.
-    ("region", &["curve"]),
     ("curve", &["error"]),
+    ("sparse", &["curve", "error"]),
+    // Points and matrices may lie in a file that other processes map.
+    ("region", &["curve", "sparse"]),
     // Programs know the types of values, not what computes them.
     ("program", &["curve", "error", "field"]),
-    ("ops", &["buffer", "curve", "device", "engine", "error", "field", "ntt", "program", "verify"]),
+    (
+        "ops",
+        &[
+            "buffer", "curve", "device", "engine", "error", "field", "ntt", "program", "sparse",
+            "verify",
+        ],
+    ),
     // Its self-test compares with arkworks through the layouts that `curve` asserts.
     ("device", &["curve", "error", "region"]),
     ("msm", &["curve", "device", "error"]),
@@ -44,7 +51,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("formats", &["curve", "error"]),
     // Callers are known before anything else of a request.
     ("identity", &["error"]),
-    ("engine", &["buffer", "curve", "device", "error", "msm", "ntt", "region", "sync"]),
+    ("engine", &["buffer", "curve", "device", "error", "msm", "ntt", "region", "sparse", "sync"]),
     ("verify", &["buffer", "curve", "engine", "error"]),
     // Events of worker processes are counted where they are seen.
     (
@@ -58,13 +65,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "ops",
             "program",
             "region",
+            "sparse",
             "sync",
             "telemetry",
             "verify",
         ],
     ),
     // Decoding returns programs. Labels and names allow the same characters.
-    ("wire", &["curve", "error", "field", "identity", "ops", "program", "verify"]),
+    ("wire", &["curve", "error", "field", "identity", "ops", "program", "sparse", "verify"]),
     // Its gauges show the engine's facts on GPUs.
     ("telemetry", &["engine", "error"]),
     (
@@ -77,6 +85,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "ops",
             "program",
             "region",
+            "sparse",
             "sync",
             "telemetry",
             "tenant",
@@ -96,6 +105,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "ops",
             "program",
             "region",
+            "sparse",
             "sync",
             "telemetry",
             "tenant",
@@ -115,6 +125,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "ops",
             "program",
             "region",
+            "sparse",
             "store",
             "telemetry",
             "tenant",
@@ -123,11 +134,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("config", &["buffer", "error", "server", "telemetry", "tenant"]),
-    ("client", &["curve", "error", "field", "ops", "program", "region", "verify", "wire"]),
+    (
+        "client",
+        &["curve", "error", "field", "ops", "program", "region", "sparse", "verify", "wire"],
+    ),
     // Chooses an engine and starts a server with it.
     ("embedded", &["device", "engine", "error", "server"]),
     // `capstan token` edits the file of tokens, which the daemon reads.
-    ("groth16", &["client"]),
+    ("groth16", &["client", "sparse"]),
     ("kzg", &["client", "error"]),
     ("cli", &["client", "curve", "embedded", "error", "formats", "groth16", "identity"]),
 ];

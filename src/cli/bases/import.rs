@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use clap::Args;
 
-use super::report::print_list;
+use super::list::print_list;
 use crate::{
     cli::{
         exit::{CliFailure, Exit, Result, fail},
@@ -78,7 +78,7 @@ pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
         let sent = send(ui, client, args, set).await;
         imported.push(sent.map_err(|failure| name_list_in_error(failure, set).in_file(&name))?);
     }
-    print_list(ui, &imported)
+    print_list(ui, &imported, &[])
 }
 
 /// The requested lists of the file, with the points in the requested order.

@@ -1,8 +1,8 @@
-//! Finds the bases that the user names.
+//! Finds the objects that the user names.
 
 use crate::{
     cli::exit::{CliFailure, Exit, Result, fail},
-    client::{BasesId, BasesInfo, Client},
+    client::{BasesId, BasesInfo, Client, MatrixId, MatrixInfo},
 };
 
 /// The bases with an id, an id prefix or a label of `name`, which must be unique.
@@ -11,19 +11,77 @@ pub async fn find(client: &Client, name: &str) -> Result<BasesInfo> {
         let found = client.stat(id).await;
         return found.map_err(|e| if e.is_not_found() { unknown(name) } else { e.into() });
     }
-    let all = client.list(None).await?;
-    let mut matches: Vec<_> = all.iter().filter(|info| info.label == name).collect();
-    if matches.is_empty() && is_id_prefix(name) {
-        matches = all.iter().filter(|info| info.id.to_string().starts_with(name)).collect();
+    let all = client.list(None).await?.into_iter().map(FoundObject::Bases);
+    match select(all.collect(), name)? {
+        Some(FoundObject::Bases(info)) => Ok(info),
+        _ => Err(unknown(name)),
     }
-    match matches.as_slice() {
-        [] => Err(unknown(name)),
-        [info] => Ok((*info).clone()),
-        several => {
-            let ids: Vec<_> = several.iter().map(|info| info.id.to_string()).collect();
-            fail(Exit::Usage, format!("'{name}' is ambiguous: use an id, {}", ids.join(" or ")))
+}
+
+/// The bases or the matrix with an id, an id prefix or a label of `name`, which must be unique.
+pub async fn find_object(client: &Client, name: &str) -> Result<FoundObject> {
+    if let Ok(BasesId(id)) = name.parse() {
+        if let Ok(info) = client.stat(BasesId(id)).await {
+            return Ok(FoundObject::Bases(info));
+        }
+        let found = client.stat_matrix(MatrixId(id)).await.map(FoundObject::Matrix);
+        return found.map_err(|e| if e.is_not_found() { unknown(name) } else { e.into() });
+    }
+    let bases = client.list(None).await?.into_iter().map(FoundObject::Bases);
+    let matrices = client.list_matrices().await?.into_iter().map(FoundObject::Matrix);
+    select(bases.chain(matrices).collect(), name)?.ok_or_else(|| unknown(name))
+}
+
+/// The matrix with an id, an id prefix or a label of `name`, which must be unique.
+pub async fn find_matrix(client: &Client, name: &str) -> Result<MatrixInfo> {
+    let all = client.list_matrices().await?.into_iter().map(FoundObject::Matrix);
+    match select(all.collect(), name)? {
+        Some(FoundObject::Matrix(info)) => Ok(info),
+        _ => {
+            let list = "list them with `capstan bases list`";
+            fail(Exit::Failed, format!("the server has no matrix '{name}': {list}"))
         }
     }
+}
+
+/// An object on the server.
+pub enum FoundObject {
+    Bases(BasesInfo),
+    Matrix(MatrixInfo),
+}
+
+impl FoundObject {
+    /// The id, by which objects of both kinds are released.
+    pub fn id(&self) -> BasesId {
+        match self {
+            Self::Bases(info) => info.id,
+            Self::Matrix(info) => BasesId(info.id.0),
+        }
+    }
+
+    fn label(&self) -> &str {
+        match self {
+            Self::Bases(info) => &info.label,
+            Self::Matrix(info) => &info.label,
+        }
+    }
+}
+
+/// The only object that `name` names; `None` if there is none.
+fn select(mut all: Vec<FoundObject>, name: &str) -> Result<Option<FoundObject>> {
+    if all.iter().any(|object| object.label() == name) {
+        all.retain(|object| object.label() == name);
+    } else {
+        all.retain(|object| is_id_prefix(name) && object.id().to_string().starts_with(name));
+    }
+    if all.len() > 1 {
+        let ids: Vec<_> = all.iter().map(|object| object.id().to_string()).collect();
+        return fail(
+            Exit::Usage,
+            format!("'{name}' is ambiguous: use an id, {}", ids.join(" or ")),
+        );
+    }
+    Ok(all.pop())
 }
 
 /// Whether `name` can be a prefix of an id. Fewer digits would match by chance.

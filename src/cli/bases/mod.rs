@@ -1,19 +1,22 @@
-//! `capstan bases`: manages points on the server.
+//! `capstan bases`: manages points and matrices on the server.
 
 mod export;
 mod import;
+mod list;
 mod lookup;
+mod matrix_report;
 mod report;
 
 use clap::Subcommand;
 use serde_json::json;
 
-pub use self::lookup::find;
+pub use self::lookup::{find, find_matrix};
 use self::{
     export::ExportArgs,
     import::ImportArgs,
-    lookup::unknown,
-    report::{as_json, as_text, print_list},
+    list::print_list,
+    lookup::{FoundObject, find_object, unknown},
+    report::{as_json, as_text},
 };
 use super::{exit::Result, output::Ui};
 use crate::client::{BasesId, Client, Group};
@@ -22,20 +25,20 @@ use crate::client::{BasesId, Client, Group};
 pub enum BasesCommand {
     /// Send the points of a file to the server, which checks them, and print their ids
     Import(ImportArgs),
-    /// List the bases on the server
+    /// List the bases and matrices on the server
     List {
-        /// List only bases of this group
+        /// List only bases of this group, and no matrices
         #[arg(long)]
         group: Option<Group>,
     },
-    /// Show the metadata of bases
+    /// Show the metadata of bases or of a matrix
     Show {
-        /// Id of the bases, a prefix of it, or their label
+        /// Id of the object, a prefix of it, or its label
         bases: String,
     },
-    /// Remove bases; running jobs keep the bases that they use
+    /// Remove bases and matrices; running jobs keep those that they use
     Rm {
-        /// Ids of the bases, prefixes of them, or labels
+        /// Ids of the objects, prefixes of them, or labels
         #[arg(required = true)]
         bases: Vec<String>,
     },
@@ -47,10 +50,21 @@ pub async fn run(ui: Ui, client: &Client, command: &BasesCommand) -> Result<()> 
     match command {
         BasesCommand::Import(args) => import::run(ui, client, args).await,
         BasesCommand::Export(args) => export::run(ui, client, args).await,
-        BasesCommand::List { group } => print_list(ui, &client.list(*group).await?),
+        BasesCommand::List { group } => {
+            let matrices = match group {
+                Some(_) => Vec::new(),
+                None => client.list_matrices().await?,
+            };
+            print_list(ui, &client.list(*group).await?, &matrices)
+        }
         BasesCommand::Show { bases } => {
-            let info = find(client, bases).await?;
-            if ui.json { ui.print_json(&as_json(&info)) } else { ui.print(&as_text(&info)) }
+            let (json, text) = match find_object(client, bases).await? {
+                FoundObject::Bases(info) => (as_json(&info), as_text(&info)),
+                FoundObject::Matrix(info) => {
+                    (matrix_report::as_json(&info), matrix_report::as_text(&info))
+                }
+            };
+            if ui.json { ui.print_json(&json) } else { ui.print(&text) }
         }
         BasesCommand::Rm { bases } => remove(ui, client, bases).await,
     }
@@ -63,12 +77,13 @@ async fn remove(ui: Ui, client: &Client, names: &[String]) -> Result<()> {
         // The server may know a file by its id only: one that it has not loaded.
         ids.push(match name.parse() {
             Ok(id) => id,
-            Err(_) => find(client, name).await?.id,
+            Err(_) => find_object(client, name).await?.id(),
         });
     }
     ids.sort_unstable();
     ids.dedup();
     for id in &ids {
+        // A matrix is released by its id like bases.
         let released = client.release(*id).await;
         released.map_err(|e| if e.is_not_found() { unknown(&id.to_string()) } else { e.into() })?;
     }

@@ -13,28 +13,21 @@ use crate::{
 };
 
 /// Prints full ids, so that they can be copied.
-pub fn print_list(ui: Ui, all: &[BasesInfo]) -> Result<()> {
-    if ui.json {
-        return ui.print_json(&all.iter().map(as_json).collect::<Value>());
-    }
-    if all.is_empty() {
-        ui.note("no bases: import some with `capstan bases import`");
-        return Ok(());
-    }
+pub fn print_table(ui: Ui, all: &[BasesInfo]) -> Result<()> {
     let mut rows = table(["id", "group", "points", "size", "stored", "label"]);
     for info in all {
         let (id, count, size) =
             (info.id.to_string(), info.count.to_string(), bytes_text(info.bytes));
-        rows.add_row([&id, info.group.name(), &count, &size, storage(info), &info.label]);
+        rows.add_row([&id, info.group.name(), &count, &size, storage(info.persisted), &info.label]);
     }
     ui.print(&format!("{rows}\n"))
 }
 
 pub fn as_json(info: &BasesInfo) -> Value {
     json!({
-        "id": info.id.to_string(), "group": info.group.name(), "count": info.count,
-        "bytes": info.bytes, "infinities": info.infinities, "persisted": info.persisted,
-        "label": info.label, "created_s": info.created_s,
+        "kind": "bases", "id": info.id.to_string(), "group": info.group.name(),
+        "count": info.count, "bytes": info.bytes, "infinities": info.infinities,
+        "persisted": info.persisted, "label": info.label, "created_s": info.created_s,
     })
 }
 
@@ -44,21 +37,21 @@ pub fn as_text(info: &BasesInfo) -> String {
     rows.add_row(["points", &info.count.to_string()]);
     rows.add_row(["points at infinity", &info.infinities.to_string()]);
     rows.add_row(["size", &bytes_text(info.bytes)]);
-    rows.add_row(["stored", storage(info)]);
+    rows.add_row(["stored", storage(info.persisted)]);
     rows.add_row(["label", &info.label]);
     rows.add_row(["created", &utc(info.created_s)]);
     format!("{rows}\n")
 }
 
-fn storage(info: &BasesInfo) -> &'static str {
-    if info.persisted { "on disk" } else { "in memory" }
+pub fn storage(is_persisted: bool) -> &'static str {
+    if is_persisted { "on disk" } else { "in memory" }
 }
 
 /// The last second of the year 9999: later times cannot be formatted.
 const UNIX_S_MAX: i64 = 253_402_300_799;
 
 /// `2026-11-21 12:33:15 UTC`.
-fn utc(unix_s: i64) -> String {
+pub fn utc(unix_s: i64) -> String {
     let time = UNIX_EPOCH + Duration::from_secs(unix_s.clamp(0, UNIX_S_MAX).unsigned_abs());
     humantime::format_rfc3339_seconds(time).to_string().replace('T', " ").replace('Z', " UTC")
 }

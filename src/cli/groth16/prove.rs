@@ -61,10 +61,10 @@ pub struct ProveArgs {
 }
 
 const ABOUT: &str = "\
-The key's points are sent once: the server keeps them, and later proofs of the same key send only
-the witness and its products with two matrices. The numbers that blind the proof stay in this
-process. The proof is verified before it is written; a proof that does not verify ends the command
-with code 3 and is not written.";
+The key's points and the circuit's matrices are sent once: the server keeps them, and later proofs
+of the same key send only the witness. The numbers that blind the proof stay in this process. The
+proof is verified before it is written; a proof that does not verify ends the command with code 3
+and is not written.";
 
 /// What the files hold.
 struct ProofInputs {
@@ -212,7 +212,9 @@ fn points(key: &ProvingKey<Bls12_381>) -> usize {
 fn add_phases(phases: &mut ProofPhases, proved: &ReportedProof) {
     let timing = &proved.timing;
     let known = timing.upload + timing.queue + timing.compute + timing.verify;
-    phases.add("multiply matrices", proved.multiply);
+    if !proved.check.is_zero() {
+        phases.add("check", proved.check);
+    }
     phases.add("send", timing.upload);
     phases.add("queue", timing.queue);
     phases.add("compute", timing.compute);

@@ -11,7 +11,8 @@ use crate::{
     },
     client::{
         BasesHandle, BasesInfo, Client, ClientError, ClientProgram, CurvePoint, Fr, G1Affine,
-        G2Affine, Group, NttTransform, PointsValue, ProgramBuilder, ProgramRun, VectorValue,
+        G2Affine, Group, MatrixHandle, MatrixInfo, NttTransform, PointsValue, ProgramBuilder,
+        ProgramRun, VectorValue,
     },
     error::FieldProblem,
 };
@@ -56,6 +57,11 @@ impl NamedProgram {
                     let info = bases::find(client, bases).await;
                     let info = info.map_err(|failure| in_step(step, failure))?;
                     building.msm(index, step, info, *offset)
+                }
+                StepText::SparseProduct { matrix, .. } => {
+                    let info = bases::find_matrix(client, matrix).await;
+                    let info = info.map_err(|failure| in_step(step, failure))?;
+                    building.sparse_product(index, step, info).map(NamedValue::Vector)
                 }
                 _ => building.vector(index, step).map(NamedValue::Vector),
             };
@@ -142,7 +148,19 @@ impl FileBuilder<'_> {
                 builder.divide_by_vanishing(inputs[0], *lg_n, coset_generator.0)
             }
             StepText::Msm { .. } => unreachable!("MSMs make points"),
+            StepText::SparseProduct { .. } => unreachable!("its matrix is found first"),
         };
+        added.map_err(|error| in_step(step, error.into()))
+    }
+
+    fn sparse_product(
+        &mut self,
+        index: usize,
+        step: &NamedStep,
+        info: MatrixInfo,
+    ) -> Result<VectorValue> {
+        let vector = self.inputs(index, step)?[0];
+        let added = self.builder.multiply_sparse(&MatrixHandle::new(info), vector);
         added.map_err(|error| in_step(step, error.into()))
     }
 

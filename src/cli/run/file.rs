@@ -43,6 +43,7 @@ Steps and their fields; fields in brackets can be left out:
   divide_by_linear     input, point
   divide_by_vanishing  input, lg_n, coset_generator
   msm                  input, bases, [offset]: bases by id, prefix of an id, or label
+  sparse_product       input, matrix: a stored matrix by id, prefix of an id, or label
 Field elements are numbers, or strings in hex with 0x, or in decimal.";
 
 /// A program as people write it.
@@ -90,6 +91,7 @@ pub enum StepText {
     DivideByLinear { input: String, point: FrText },
     DivideByVanishing { input: String, lg_n: u32, coset_generator: FrText },
     Msm { input: String, bases: String, #[serde(default)] offset: u64 },
+    SparseProduct { input: String, matrix: String },
 }
 
 #[derive(Deserialize)]
@@ -164,7 +166,8 @@ impl StepText {
             | Self::Evaluate { input, .. }
             | Self::DivideByLinear { input, .. }
             | Self::DivideByVanishing { input, .. }
-            | Self::Msm { input, .. } => slice::from_ref(input),
+            | Self::Msm { input, .. }
+            | Self::SparseProduct { input, .. } => slice::from_ref(input),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     client::{
-        BasesHandle, CurvePoint,
+        BasesHandle, CurvePoint, MatrixHandle,
         error::{ClientError, Result},
         types::{Direction, Order},
     },
@@ -18,7 +18,7 @@ use crate::{
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, PadStep, PointwiseOperation,
-        PointwiseStep, PowersStep, SliceStep,
+        PointwiseStep, PowersStep, SliceStep, SparseProductStep,
     },
     program::{StepKind, StepProblem, ValueId, ValueType},
 };
@@ -265,6 +265,22 @@ impl ProgramBuilder {
         self.add_step(&[scalars], step.into())?;
         let (program, id, count) = (self.tag, self.last(), scalars.rows());
         Ok(PointsValue { program, id, count, group: PhantomData })
+    }
+
+    /// Multiplies a matrix by each row, as a column vector. The matrix has one column per element
+    /// of a row; the result's rows have one element per row of the matrix.
+    pub fn multiply_sparse(
+        &mut self,
+        matrix: &MatrixHandle,
+        vector: VectorValue,
+    ) -> Result<VectorValue> {
+        let shape = matrix.shape();
+        let (object_id, input) = (matrix.id().0, vector.id);
+        let (rows, terms) = (shape.rows.into(), shape.terms.into());
+        let step = SparseProductStep { input, object_id, rows, terms };
+        step.check_matrix(shape, vector.length())
+            .map_err(|problem| self.step_error(problem, "sparse_product"))?;
+        self.vector(&[vector], step)
     }
 
     /// Checks the program as a whole.

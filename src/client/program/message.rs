@@ -71,6 +71,12 @@ fn message(step: &Operation) -> Message {
                 offset: *offset,
             })
         }
+        Operation::SparseProduct(step) => {
+            let &ops::SparseProductStep { input, ref object_id, rows, terms } = step;
+            let object_id = Bytes::copy_from_slice(object_id);
+            let step = v1::SparseProductStep { input: input.0, object_id, rows, terms };
+            Message::SparseProduct(step)
+        }
     }
 }
 

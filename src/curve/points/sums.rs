@@ -14,7 +14,7 @@ use super::{
 #[cfg(feature = "cuda")]
 use super::{codec::SumEncoding, encoding::decode_sums};
 #[cfg(feature = "cuda")]
-use crate::curve::{G1Affine, G2Affine, layout::sums_as_bytes};
+use crate::curve::{G1Affine, G2Affine, Group, layout::sums_as_bytes};
 
 impl MsmSums {
     /// `sum of factors[i] * self[i]`, one point. Runs in parallel on the current rayon pool.
@@ -25,6 +25,23 @@ impl MsmSums {
             Self::G1(sums) => Self::G1(vec![combined(sums, factors)]),
             Self::G2(sums) => Self::G2(vec![combined(sums, factors)]),
         }
+    }
+
+    /// The sums of all lists, one after another; `None` if one is of another group.
+    #[cfg(feature = "cuda")]
+    pub fn concat(group: Group, lists: Vec<Self>) -> Option<Self> {
+        let (mut g1, mut g2) = (Vec::new(), Vec::new());
+        for sums in lists {
+            match (group, sums) {
+                (Group::G1, Self::G1(sums)) => g1.extend(sums),
+                (Group::G2, Self::G2(sums)) => g2.extend(sums),
+                _ => return None,
+            }
+        }
+        Some(match group {
+            Group::G1 => Self::G1(g1),
+            Group::G2 => Self::G2(g2),
+        })
     }
 
     /// Adds other sums one by one; `None` if their group or number differs.

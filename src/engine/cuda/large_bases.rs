@@ -5,10 +5,7 @@ use std::{collections::HashMap, ops::Range};
 use super::msm::GpuMsm;
 use crate::{
     buffer::{ByteSource, SourceSlices},
-    curve::{
-        Group,
-        points::{Bases, MsmSums},
-    },
+    curve::points::{Bases, MsmSums},
     engine::{
         ComputedMsm, ElementNames, EncodedScalars, ExecutedBy, JobControl, MsmRun, add_stages,
     },
@@ -133,18 +130,10 @@ impl MsmRun for MsmInParts {
         if !self.open.is_empty() {
             return Err(Error::Internal("the MSM has not received all scalars".to_owned()));
         }
+        let sums: Option<Vec<_>> = std::mem::take(&mut self.sums).into_iter().collect();
+        let sums = sums.and_then(|sums| MsmSums::concat(self.bases.group(), sums));
         let missing = || Error::Internal("a vector of the MSM has no sum".to_owned());
-        let (mut g1, mut g2) = (Vec::new(), Vec::new());
-        for sum in std::mem::take(&mut self.sums) {
-            match sum.ok_or_else(missing)? {
-                MsmSums::G1(sums) => g1.extend(sums),
-                MsmSums::G2(sums) => g2.extend(sums),
-            }
-        }
-        let sums = match self.bases.group() {
-            Group::G1 => MsmSums::G1(g1),
-            Group::G2 => MsmSums::G2(g2),
-        };
+        let sums = sums.ok_or_else(missing)?;
         let mut executor = std::mem::take(&mut self.executor);
         let parts = self.bases.len().div_ceil(self.part_points);
         executor.device.push_str(&format!(", the bases in {parts} parts"));

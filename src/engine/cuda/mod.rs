@@ -12,9 +12,13 @@ mod payload_copy;
 mod point_check;
 mod policy;
 mod resident;
+mod resident_matrices;
+mod resident_upload;
 mod scalar_codec;
 pub mod self_test;
 mod serving_gpu;
+mod vector_msm;
+#[cfg_attr(feature = "internals", allow(missing_docs))]
 mod vectors;
 
 use std::{
@@ -36,6 +40,8 @@ use super::{
     DeviceInfo, EngineModel, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan,
     NttRows, PointChecker, cpu::CpuEngine,
 };
+#[cfg(feature = "internals")]
+use crate::sparse::SparseMatrix;
 use crate::{
     curve::{
         Group,
@@ -54,7 +60,10 @@ pub(crate) use self::model::GpuFacts;
 pub use self::model::GpuFacts;
 pub(crate) use self::point_check::piece_len as checked_piece_len;
 pub use self::policy::GpuPolicy;
+#[cfg(not(feature = "internals"))]
 pub(crate) use self::vectors::{GpuVector, GpuVectors, RefusedElement, elapsed};
+#[cfg(feature = "internals")]
+pub use self::vectors::{GpuVector, GpuVectors, RefusedElement, elapsed};
 pub use crate::device::{
     DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuUnavailable, MajorMinor,
     OpenOptions, UnusableDevice, exit_without_handlers, open,
@@ -151,6 +160,12 @@ impl CudaEngine {
     #[cfg(feature = "internals")]
     pub fn has_resident(&self, bases: &Bases) -> bool {
         self.gpus.iter().any(|gpu| gpu.msm.resident().contains(bases))
+    }
+
+    /// Whether a GPU holds the matrix, for tests of eviction.
+    #[cfg(feature = "internals")]
+    pub fn has_resident_matrix(&self, matrix: &SparseMatrix) -> bool {
+        self.gpus.iter().any(|gpu| gpu.msm.resident().matrices().contains(matrix))
     }
 
     /// The index of the GPU that holds the first of `bases` that is resident, else of the next one.

@@ -1,5 +1,5 @@
 //! Device memory kept between jobs: an LRU cache of bases, keyed by the object's owner, with tables
-//! of multiples once they are used again; and the workspace of passes.
+//! of multiples once they are used again; the workspace of passes; and matrices.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,11 @@ use std::{
 use parking_lot::Mutex;
 use tracing::{debug, error, info};
 
-use super::fingerprint::{DeviceFingerprint, of_host};
+use super::{
+    fingerprint::{DeviceFingerprint, of_host},
+    resident_matrices::{ResidentMatrices, ResidentMatrix},
+    resident_upload::upload,
+};
 use crate::{
     curve::points::{Bases, WeakOwner},
     device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
@@ -24,10 +28,8 @@ use crate::{
         AlignedPoints, BaseMemory, BasesLocation, Recoding, ResidentPlan, tables,
         tables::TableBuilder,
     },
+    sparse::SparseMatrix,
 };
-
-/// Bytes uploaded between two checks of `control`: a few milliseconds.
-const CHECK_BYTES: usize = 64 << 20;
 
 /// More ranges of one object are forgotten and computed again.
 const FINGERPRINTS_MAX: usize = 64;
@@ -66,7 +68,7 @@ impl ResidentBases {
     }
 }
 
-/// The resident bases and the workspace of one device.
+/// The resident bases and matrices and the workspace of one device.
 pub struct ResidentCache {
     gpu: Gpu,
     tables: TableBuilder,
@@ -77,6 +79,7 @@ pub struct ResidentCache {
     load_lock: Mutex<()>,
     /// The workspace of passes. Not zeroed in between: no pass reads what it did not write.
     workspace: Mutex<Option<DeviceLease>>,
+    matrices: ResidentMatrices,
     /// False during the self-test, whose loads are of no interest to operators.
     is_serving: AtomicBool,
 }
@@ -98,9 +101,10 @@ impl CacheEntry {
 impl ResidentCache {
     pub fn load(gpu: &Gpu) -> std::result::Result<Self, GpuUnavailable> {
         let (gpu, tables) = (gpu.clone(), TableBuilder::load(gpu.context())?);
-        let fingerprint = DeviceFingerprint::load(&gpu)?;
+        let (fingerprint, matrices) =
+            (DeviceFingerprint::load(&gpu)?, ResidentMatrices::new(&gpu)?);
         let (entries, load_lock, workspace, is_serving) = Default::default();
-        Ok(Self { gpu, tables, fingerprint, entries, load_lock, workspace, is_serving })
+        Ok(Self { gpu, tables, fingerprint, entries, load_lock, workspace, matrices, is_serving })
     }
 
     pub fn start_serving(&self) {
@@ -152,6 +156,22 @@ impl ResidentCache {
         Ok(resident)
     }
 
+    /// The matrix, which is uploaded on its first use.
+    ///
+    /// Errors: `Exhausted` if there is no memory; those of `control`; `DeviceLost`.
+    pub fn matrix(
+        &self,
+        matrix: &SparseMatrix,
+        control: &JobControl,
+    ) -> Result<Arc<ResidentMatrix>> {
+        self.matrices.get(matrix, control, |stream, bytes| self.lease(stream, bytes))
+    }
+
+    #[cfg(feature = "internals")]
+    pub fn matrices(&self) -> &ResidentMatrices {
+        &self.matrices
+    }
+
     /// Whether the device's copy of `bases`, a part of the object, equals the host's. If not, the
     /// object is evicted, so that the next job uploads it again. Tables of multiples are not
     /// compared: with wrong multiples, sums are not linear in the scalars, so their check fails.
@@ -185,10 +205,11 @@ impl ResidentCache {
         arena.lease(stream, bytes)
     }
 
-    /// Evicts something that no job uses: the least recently used bases, else the workspace. False
-    /// if there is nothing to evict.
+    /// Evicts something that no job uses: the least recently used matrix, else bases, else the
+    /// workspace. Matrices first: to load bases again takes longer, as they have tables. False if
+    /// there is nothing to evict.
     pub fn evict_idle(&self) -> bool {
-        self.evict_bases() || self.drop_workspace()
+        self.matrices.evict_idle() || self.evict_bases() || self.drop_workspace()
     }
 
     /// Like [`Self::evict_idle`], but evicts only if eviction can free `bytes` in one piece.
@@ -204,7 +225,10 @@ impl ResidentCache {
         let bases = idle.map(|entry| &entry.resident.lease);
         let workspace = self.workspace.try_lock();
         let workspace = workspace.as_ref().and_then(|lease| lease.as_ref());
-        self.gpu.arena().largest_free_bytes_with(bases.chain(workspace))
+        let leases: Vec<_> = bases.chain(workspace).collect();
+        self.matrices.with_idle(|matrices| {
+            self.gpu.arena().largest_free_bytes_with(leases.into_iter().chain(matrices))
+        })
     }
 
     /// Calls `work`, which launches on `stream`, with at least `bytes` of workspace.
@@ -296,12 +320,7 @@ impl ResidentCache {
         let memory = lease((layout.bytes() + group.affine_bytes()) as u64)?;
         let AlignedPoints { span, first } =
             AlignedPoints::of(memory.all(), group).ok_or_else(too_many)?;
-        let mut upload = self.gpu.ring().upload(stream, span);
-        for bytes in bytes.chunks(CHECK_BYTES) {
-            control.check()?;
-            upload.write(bytes)?;
-        }
-        drop(upload);
+        upload(&self.gpu, stream, span, bytes, control)?;
         let uploaded = begun.elapsed();
         if offsets.len() > 1 {
             control.check()?;

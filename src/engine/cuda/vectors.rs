@@ -6,10 +6,13 @@ use zeroize::Zeroizing;
 
 use super::{
     CudaEngine,
+    bases_fit::BasesFit,
     long_work::{LongPiece, LongWait},
     payload_copy::CopyLane,
+    resident_matrices::ResidentMatrix,
     scalar_codec::{DecodeRule, RefusedWord, first_refused},
     serving_gpu::ServingGpu,
+    vector_msm::SummedParts,
 };
 use crate::{
     buffer::{ByteSink, ByteSource},
@@ -18,6 +21,7 @@ use crate::{
     engine::{EncodedScalars, JobControl, MsmNttEngine, MsmRun},
     error::{Error, Limit, Result},
     ntt::{DeviceFr, StridedRows, TransformEnd, VectorKernels},
+    sparse::SparseMatrix,
 };
 
 /// Rows of canonical elements in Montgomery form, one after another.
@@ -83,6 +87,8 @@ pub struct GpuVectors {
     control: JobControl,
     /// For each upload, the word that reports refused elements.
     refused_words: Vec<DeviceLease>,
+    /// The matrices in use, which stay on the device until the stream has read them.
+    matrices: Vec<Arc<ResidentMatrix>>,
     /// Dropped after the vectors of the job, so that chunks are wiped after their copies.
     copies: CopySession,
     /// How long the job has waited for the GPU.
@@ -97,8 +103,8 @@ impl GpuVectors {
         let gpu = &engine.gpus[index];
         let control = control.behind(&gpu.policy.cancellation_gate);
         let (stream, copies) = (gpu.gpu.job_stream()?, gpu.gpu.ring().session());
-        let (refused_words, wait) = Default::default();
-        Ok(Self { engine, gpu: index, control, refused_words, copies, wait, stream })
+        let (refused_words, matrices, wait) = Default::default();
+        Ok(Self { engine, gpu: index, control, refused_words, matrices, copies, wait, stream })
     }
 
     fn gpu(&self) -> &ServingGpu {
@@ -159,7 +165,7 @@ impl GpuVectors {
         Ok(self.stream.record_timed()?)
     }
 
-    /// A vector of zeros. Evicts idle bases if there is too little memory.
+    /// A vector of zeros. Evicts idle bases and matrices if there is too little memory.
     ///
     /// Errors: `Exhausted` if there is no memory.
     pub fn zeros(&self, rows: usize, row_length: usize) -> Result<GpuVector> {
@@ -289,13 +295,52 @@ impl GpuVectors {
         Ok(TransformedVector { vector: done, method: planned.to_string() })
     }
 
+    /// The product of a matrix and each row of a vector. The matrix is uploaded on its first use.
+    ///
+    /// Errors: `Internal` if rows do not have an element per column; `Exhausted`; those of the
+    /// job's control.
+    pub fn multiply_sparse(
+        &mut self,
+        matrix: &SparseMatrix,
+        input: &GpuVector,
+    ) -> Result<GpuVector> {
+        if input.row_length != matrix.shape().columns as usize {
+            return Err(Error::Internal("a vector does not match its matrix".into()));
+        }
+        let resident = self.gpu().msm.resident().matrix(matrix, &self.control)?;
+        // Noted before anything else, so that later leases of the job do not evict it.
+        self.matrices.push(resident.clone());
+        let out = self.zeros(input.rows, matrix.rows())?;
+        let (from, to) = (input.elements(), out.elements());
+        self.kernels().multiply_sparse(
+            &self.stream,
+            to,
+            &resident.on_device(),
+            from,
+            input.rows,
+        )?;
+        Ok(out)
+    }
+
     /// Launches one MSM per row over the same bases; [`MsmRun::finish`] waits for the sums.
     pub fn launch_msm(&self, bases: &Bases, vector: &GpuVector) -> Result<Box<dyn MsmRun>> {
         let (bases, rows) = (bases.clone(), vector.rows);
         if bases.is_empty() {
             return self.engine.msm(bases, rows);
         }
-        self.gpu().msm.launch_resident(bases, rows, vector.elements(), &self.stream, &self.control)
+        let (gpu, object_points) = (self.gpu(), bases.all_of_owner().len());
+        let fit = gpu.bases_room().fit(bases.group(), object_points, bases.len(), rows);
+        let bases = match fit {
+            BasesFit::Parts(points) => {
+                let (stream, control) = (&self.stream, &self.control);
+                let rows: Vec<_> = (0..rows).map(|row| vector.row(row)).collect();
+                let sums = SummedParts::new(&gpu.msm, &bases, &rows, points, stream, control)?;
+                return Ok(Box::new(sums));
+            }
+            BasesFit::OwnRange => bases.as_own_object(),
+            BasesFit::Whole | BasesFit::TooLarge => bases,
+        };
+        gpu.msm.launch_resident(bases, rows, vector.elements(), &self.stream, &self.control)
     }
 
     fn read(&self, from: DeviceSlice<'_, u8>) -> Result<Zeroizing<Vec<u8>>> {

@@ -10,7 +10,7 @@ use crate::{
         ComputedMsm, EngineModel, JobControl, add_stages,
         cuda::{CudaEngine, GpuVector, GpuVectors, RefusedElement, elapsed},
     },
-    error::{Error, FieldProblem, Result},
+    error::{Error, FieldProblem, Limit, Result},
     exec::{ElementSink, RunOperands, RunReport, call::RunCall},
     ops::gpu::{GpuContext, GpuValue, LaunchedStep, PendingSums},
     program::{ValueId, ValueType},
@@ -73,7 +73,11 @@ impl LaunchedRun {
         // The passes of an MSM begin their own pieces.
         let turn = matches!(self.call.value_type(id)?, ValueType::Vector(_)).then_some(turn);
         let begun = self.gpu.mark()?;
-        let launched = self.launch(id, operands);
+        let mut launched = self.launch(id, operands);
+        // Sums hold their bases on the GPU until they are finished.
+        if is_short_of_memory(&launched) && turn.is_none() && self.finish_sums(control)? {
+            launched = self.launch(id, operands);
+        }
         let LaunchedStep { value, method, is_checked } =
             launched.map_err(|error| self.call.name_element(id, error))?;
         let done = self.gpu.mark()?;
@@ -117,6 +121,19 @@ impl LaunchedRun {
         Ok(true)
     }
 
+    /// Waits for all sums that the GPU computes. False if it computes none.
+    fn finish_sums(&mut self, control: &JobControl) -> Result<bool> {
+        let mut has_waited = false;
+        for value in &mut self.values {
+            let Some(GpuValue::Sums(PendingSums::Running { .. })) = value else { continue };
+            let Some(GpuValue::Sums(mut sums)) = value.take() else { continue };
+            while !sums.is_almost_done(control)? {}
+            *value = Some(GpuValue::Sums(PendingSums::Done(sums.finish(control)?)));
+            has_waited = true;
+        }
+        Ok(has_waited)
+    }
+
     fn launch(&mut self, id: ValueId, operands: &RunOperands<'_>) -> Result<LaunchedStep> {
         let (call, values) = (&self.call, &mut self.values);
         let missing = || Error::Internal("a value is missing".into());
@@ -129,9 +146,10 @@ impl LaunchedRun {
                 _ => return Err(missing()),
             }
         }
-        // A step may overwrite a value that only it holds.
+        // A step may overwrite a value that only it holds. An MSM does not, and may be tried again.
+        let makes_points = matches!(call.value_type(id)?, ValueType::Points(_));
         for value in call.liveness.last_uses(id) {
-            if !call.is_output(*value) {
+            if !makes_points && !call.is_output(*value) {
                 values[value.index()] = None;
             }
         }
@@ -143,6 +161,7 @@ impl LaunchedRun {
             value_type: call.value_type(id)?,
             input: call.elements(id, operands),
             bases: call.bases(id, operands.bases),
+            matrix: call.matrix(id, operands.matrices),
             is_checked: call.is_checked,
         };
         call.program.steps()[id.index()].on_gpu().launch(inputs, context)
@@ -221,4 +240,8 @@ impl LaunchedRun {
         }
         Ok(())
     }
+}
+
+fn is_short_of_memory(launched: &Result<LaunchedStep>) -> bool {
+    matches!(launched, Err(Error::Exhausted { limit: Limit::DeviceMemory, .. }))
 }

@@ -73,6 +73,7 @@ impl HostRun {
             value_type: call.value_type(id)?,
             input: call.elements(id, operands),
             bases: call.bases(id, operands.bases),
+            matrix: call.matrix(id, operands.matrices),
         };
         let position = call.liveness.in_place(id);
         let overwritten =

@@ -29,7 +29,7 @@ use crate::{
     },
     error::{Error, Result},
     exec::{
-        Executor, HostExecutor, ProgramPlan, RunInProgress,
+        Executor, HostExecutor, ProgramPlan, RunInProgress, RunOperands,
         call::RunCall,
         executor::{JOBS_PER_DEVICE, MSM_BATCH_SCALARS_MAX},
     },
@@ -95,9 +95,9 @@ impl WorkerExecutor {
             from: SharedPiece { memory: memory.id(), start: 0, len: from_len },
             to: SharedPiece { memory: memory.id(), start: from_len, len: to_len },
         });
-        let control = JobControl::default();
+        let (none, control) = (RunOperands::default(), JobControl::default());
         for _ in 0..ATTEMPTS {
-            let Some(worker) = self.pool.choose(&[], BasesScope::WholeObject, &control)? else {
+            let Some(worker) = self.pool.choose(&none, BasesScope::WholeObject, &control)? else {
                 break;
             };
             let suits = |outcome: LaneOutcome| outcome.into_checked(count);
@@ -136,8 +136,8 @@ impl Executor for WorkerExecutor {
         let cpu = [self.host.engine.description()];
         let live = self.pool.live();
         for worker in &live {
-            // A lost worker has no bases any more.
-            let _lost = worker.bases.unmap_dropped(&worker.link);
+            // A lost worker has no objects any more.
+            let _lost = worker.objects.unmap_dropped(&worker.link);
         }
         cpu.into_iter().chain(live.iter().filter_map(|worker| describe(worker))).collect()
     }

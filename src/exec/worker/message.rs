@@ -20,6 +20,7 @@ use crate::{
     },
     ops::OperationProgram,
     program::{InputSpec, OutputSpec},
+    sparse::SparseShape,
     verify::Verification,
 };
 
@@ -56,6 +57,9 @@ pub enum ControlRequest {
     /// Maps the points in the descriptor as bases of this number.
     MapBases(MapBasesRequest),
     DropBases(u64),
+    /// Maps the bytes in the descriptor as the matrix of this number.
+    MapMatrix(MapMatrixRequest),
+    DropMatrix(u64),
     /// Cancels a run at its next check.
     Cancel(u64),
     /// Drops a run that the server has given up.
@@ -81,6 +85,14 @@ pub struct MapBasesRequest {
     pub offset: u64,
     /// The number of points to map.
     pub count: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MapMatrixRequest {
+    pub object: u64,
+    pub shape: SparseShape,
+    /// The first byte of the matrix in the file.
+    pub offset: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -159,8 +171,7 @@ pub struct CallToRun {
     pub program: Arc<OperationProgram>,
     pub inputs: Vec<PlacedInput>,
     pub outputs: Vec<PlacedOutput>,
-    /// One per MSM step.
-    pub bases: Vec<NamedBases>,
+    pub objects: NamedObjects,
     /// Whether to check the values of all steps that have a probabilistic check.
     pub is_checked: bool,
     /// Time until the call's deadline.
@@ -187,6 +198,15 @@ pub struct PlacedOutput {
 pub struct PlacedVector {
     pub encoding: ScalarEncoding,
     pub pieces: Vec<SharedPiece>,
+}
+
+/// The stored objects that the steps use, which the worker has mapped.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct NamedObjects {
+    /// One per MSM step.
+    pub bases: Vec<NamedBases>,
+    /// The number of the matrix of each step that uses one.
+    pub matrices: Vec<u64>,
 }
 
 /// A range of bases that the worker has mapped.

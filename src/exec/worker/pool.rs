@@ -17,6 +17,8 @@ use crate::{
         cuda::{GpuFacts, used_and_left_out},
     },
     error::Result,
+    exec::RunOperands,
+    sparse::SparseMatrix,
     sync::{Condvar, Mutex},
     telemetry,
 };
@@ -97,13 +99,14 @@ impl WorkerPool {
         &self.settings
     }
 
-    /// The worker that would begin a run over `bases` soonest, by the modelled time of what it has.
-    /// Waits for workers that are being replaced if none serves; `None` if that takes too long.
+    /// The worker that would begin a run soonest, by the modelled time of what it has and of
+    /// copying the run's objects. Waits for workers that are being replaced if none serves; `None`
+    /// if that takes too long.
     ///
     /// Errors: `Cancelled`, `Deadline` from `control`.
     pub fn choose(
         &self,
-        bases: &[Bases],
+        operands: &RunOperands<'_>,
         scope: BasesScope,
         control: &JobControl,
     ) -> Result<Option<Arc<LiveWorker>>> {
@@ -111,8 +114,10 @@ impl WorkerPool {
         let mut state = self.state.lock();
         loop {
             let live = state.workers.iter().filter_map(SlotState::live);
-            let soonest =
-                live.min_by_key(|worker| worker.backlog() + copy_time(worker, bases, scope));
+            let soonest = live.min_by_key(|worker| {
+                let bases = copy_time(worker, operands.bases, scope);
+                worker.backlog() + bases + matrix_copy_time(worker, operands.matrices)
+            });
             if let Some(worker) = soonest {
                 return Ok(Some(worker.clone()));
             }
@@ -207,8 +212,15 @@ impl Drop for WorkerPool {
 
 /// The time to copy bases to a device that has not mapped them yet.
 fn copy_time(worker: &LiveWorker, bases: &[Bases], scope: BasesScope) -> Duration {
-    let missing = bases.iter().filter(|bases| !worker.bases.contains(bases, scope));
+    let missing = bases.iter().filter(|bases| !worker.objects.bases.contains(bases, scope));
     let bytes: usize = missing.map(|bases| bases.len() * bases.group().affine_bytes()).sum();
+    Duration::from_nanos((bytes as f64 * BASES_COPY_NS_PER_BYTE) as u64)
+}
+
+/// Like [`copy_time`], for matrices.
+fn matrix_copy_time(worker: &LiveWorker, matrices: &[SparseMatrix]) -> Duration {
+    let missing = matrices.iter().filter(|matrix| !worker.objects.matrices.contains(matrix));
+    let bytes: usize = missing.map(|matrix| matrix.as_bytes().len()).sum();
     Duration::from_nanos((bytes as f64 * BASES_COPY_NS_PER_BYTE) as u64)
 }
 

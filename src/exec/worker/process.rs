@@ -21,7 +21,7 @@ use super::{
         WorkerTask,
     },
     reply::UnsuitableReply,
-    sent_bases::SentBases,
+    sent_objects::SentObjects,
     socket,
 };
 use crate::{
@@ -84,7 +84,7 @@ pub struct LiveWorker {
     pub facts: GpuFacts,
     pub link: WorkerLink,
     idle_lanes: Mutex<Vec<UnixStream>>,
-    pub bases: SentBases,
+    pub objects: SentObjects,
     /// The time limit of one piece of work.
     piece_timeout: Duration,
     busy_poll: BusyPoll,
@@ -140,7 +140,7 @@ impl StartedWorker {
             link: WorkerLink::new(facts.index, self.process, self.socket),
             facts,
             idle_lanes: Mutex::default(),
-            bases: SentBases::default(),
+            objects: SentObjects::default(),
             piece_timeout: settings.timeout,
             busy_poll: BusyPoll::new(settings.busy_poll),
             requests: AtomicUsize::new(0),
@@ -290,7 +290,7 @@ mod tests {
             link: WorkerLink::new(0, process, socket),
             facts,
             idle_lanes: Mutex::new(vec![lane]),
-            bases: SentBases::default(),
+            objects: SentObjects::default(),
             piece_timeout: Duration::from_millis(20),
             busy_poll: BusyPoll::default(),
             requests: AtomicUsize::new(0),

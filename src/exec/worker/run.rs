@@ -121,7 +121,7 @@ impl WorkerRun {
     ) -> Result<Option<Arc<LiveWorker>>> {
         match &self.preferred {
             Some(worker) if !worker.link.is_lost() => Ok(Some(worker.clone())),
-            _ => self.pool.choose(operands.bases, self.scope, control),
+            _ => self.pool.choose(operands, self.scope, control),
         }
     }
 
@@ -138,13 +138,10 @@ impl WorkerRun {
             self.phase = WorkerRunPhase::OnHost(on_host);
             return Ok(Begun::OnHost);
         };
-        let mut bases = Vec::with_capacity(operands.bases.len());
-        for object in operands.bases {
-            match worker.bases.name(&worker.link, object, self.scope) {
-                Ok(named) => bases.push(named?),
-                Err(WorkerLost) => return Ok(Begun::Lost),
-            }
-        }
+        let objects = match worker.objects.name(&worker.link, operands, self.scope) {
+            Ok(named) => named?,
+            Err(WorkerLost) => return Ok(Begun::Lost),
+        };
         let inputs = operands.inputs.iter().zip(self.call.input_specs());
         let inputs = inputs.map(|(given, spec)| PlacedInput { spec: *spec, reduce: given.reduce });
         let mut outputs = Vec::with_capacity(operands.sinks.len());
@@ -168,7 +165,7 @@ impl WorkerRun {
             program: self.call.program.clone(),
             inputs: inputs.collect(),
             outputs,
-            bases,
+            objects,
             is_checked: self.call.is_checked,
             time_left,
             time_on_host_max: self.time_on_host_max,

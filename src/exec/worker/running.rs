@@ -26,6 +26,7 @@ use crate::{
         RunReport, call::RunCall,
     },
     program::OutputSpec,
+    sparse::SparseMatrix,
     sync::Mutex,
 };
 
@@ -40,7 +41,15 @@ pub struct RunningCall {
     control: JobControl,
     inputs: Vec<RunningInput>,
     outputs: Vec<Option<RunningOutput>>,
-    bases: Vec<Bases>,
+    objects: RunningObjects,
+}
+
+/// The stored objects that the steps of a run use.
+pub struct RunningObjects {
+    /// One per MSM step.
+    pub bases: Vec<Bases>,
+    /// One per step that uses a matrix.
+    pub matrices: Vec<SparseMatrix>,
 }
 
 struct RunningInput {
@@ -67,11 +76,11 @@ impl RunningInput {
 }
 
 impl RunningCall {
-    /// Begins a run. `bases` has one element per MSM step.
+    /// Begins a run.
     pub fn begin(
         executor: &dyn Executor,
         call: CallToRun,
-        bases: Vec<Bases>,
+        objects: RunningObjects,
         find: FindMemory<'_>,
     ) -> Result<Self> {
         let specs: Vec<_> = call.inputs.iter().map(|input| input.spec).collect();
@@ -94,9 +103,9 @@ impl RunningCall {
         let inputs = call.inputs.into_iter();
         let inputs = inputs.map(|given| RunningInput { given, bytes: MappedBytes::default() });
         let deadline = call.time_left.and_then(|left| Instant::now().checked_add(left));
-        run.begin(&bases)?;
+        run.begin(&objects.bases)?;
         let (control, inputs) = (JobControl::new(deadline), inputs.collect());
-        Ok(Self { run, control, inputs, outputs, bases })
+        Ok(Self { run, control, inputs, outputs, objects })
     }
 
     pub fn control(&self) -> JobControl {
@@ -140,7 +149,8 @@ impl RunningCall {
             Some(ElementSink { encoding: *encoding, sink })
         });
         let sinks: Vec<_> = sinks.collect();
-        let operands = RunOperands { inputs: &inputs, bases: &self.bases, sinks: &sinks };
+        let RunningObjects { bases, matrices } = &self.objects;
+        let operands = RunOperands { inputs: &inputs, bases, matrices, sinks: &sinks };
         self.run.step(&operands, &self.control)
     }
 

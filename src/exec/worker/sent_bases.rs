@@ -1,6 +1,6 @@
 //! The bases that a worker has mapped.
 
-use std::{io, ops::Range};
+use std::ops::Range;
 
 use super::{
     link::{WorkerLink, WorkerLost},
@@ -9,7 +9,7 @@ use super::{
 use crate::{
     curve::points::{Bases, WeakOwner},
     error::{Error, Result},
-    region::SharedBases,
+    region::SharedObject,
     sync::Mutex,
 };
 
@@ -155,13 +155,11 @@ fn unmap(link: &WorkerLink, numbers: Vec<u64>) -> Result<(), WorkerLost> {
 fn map(link: &WorkerLink, points: &Bases, number: u64) -> Result<Result<()>, WorkerLost> {
     let internal =
         |problem: String| Error::Internal(format!("a worker cannot map bases: {problem}"));
-    let shared = match SharedBases::new(points) {
+    let shared = match SharedObject::of_bases(points) {
         Ok(shared) => shared,
         Err(error) => return Ok(Err(internal(error.to_string()))),
     };
-    let Some((file, offset)) = shared.file() else {
-        return Ok(Err(internal(io::Error::from(io::ErrorKind::NotFound).to_string())));
-    };
+    let (file, offset) = shared.file();
     let (group, count) = (points.group(), points.len() as u64);
     let request = MapBasesRequest { object: number, group, offset, count };
     let mapped = link.control(&ControlRequest::MapBases(request), Some(file))?;

@@ -23,10 +23,10 @@ use tracing::{debug, debug_span, warn};
 use super::{
     failure::WorkerFailure,
     mapped::MappedMemory,
+    mapped_objects::MappedObjects,
     message::{
         AdvanceRequest, ControlReply, ControlRequest, DeviceReading, LOST_GPU, LaneOutcome,
-        LaneReply, LaneRequest, MapBasesRequest, MapRequest, NamedBases, PointsRequest,
-        WorkerHello, WorkerSettings, WorkerTask,
+        LaneReply, LaneRequest, MapRequest, PointsRequest, WorkerHello, WorkerSettings, WorkerTask,
     },
     running::{AdvancedCall, RunningCall, Runs},
     sandbox,
@@ -36,7 +36,7 @@ use crate::{
     curve::{
         G1Affine, G2Affine, Group,
         layout::points_as_bytes,
-        points::{BadElement, Bases, CurvePoint},
+        points::{BadElement, CurvePoint},
     },
     device::{CudaDriver, DevicePolicy},
     engine::{
@@ -49,7 +49,7 @@ use crate::{
     },
     error::{Error, Result},
     exec::{BusyPoll, Executor, GpuExecutor},
-    region::{PointsFile, SharedMemory},
+    region::SharedMemory,
 };
 
 /// The pause after a system call failed that waits for the daemon's end.
@@ -59,7 +59,7 @@ struct Worker {
     engine: Arc<CudaEngine>,
     executor: GpuExecutor,
     memories: RwLock<HashMap<u64, Arc<MappedMemory>>>,
-    bases: RwLock<HashMap<u64, Bases>>,
+    objects: MappedObjects,
     runs: Runs,
     releases: Releases,
     faults: Arc<SeenFaults>,
@@ -175,10 +175,20 @@ impl Worker {
         let engine = Arc::new(CudaEngine::new(cpu, opened, policy).map_err(unusable)?);
         let executor = GpuExecutor::new(engine.clone(), None);
         faults.is_serving.store(true, Ordering::Release);
-        let (memories, bases, runs, releases) = Default::default();
+        let (memories, objects, runs, releases) = Default::default();
         let busy_poll = BusyPoll::new(settings.busy_poll);
         let answering = AtomicUsize::new(0);
-        Ok(Self { engine, executor, memories, bases, runs, releases, faults, busy_poll, answering })
+        Ok(Self {
+            engine,
+            executor,
+            memories,
+            objects,
+            runs,
+            releases,
+            faults,
+            busy_poll,
+            answering,
+        })
     }
 
     /// The GPU with current readings.
@@ -203,8 +213,10 @@ impl Worker {
             ControlRequest::OpenLane => self.open_lane(file()?.into())?,
             ControlRequest::Map(request) => self.map(&request, file()?)?,
             ControlRequest::Unmap(memory) => drop(self.memories.write().remove(&memory)),
-            ControlRequest::MapBases(request) => self.map_bases(&request, file()?)?,
-            ControlRequest::DropBases(object) => drop(self.bases.write().remove(&object)),
+            ControlRequest::MapBases(request) => self.objects.map_bases(&request, file()?)?,
+            ControlRequest::DropBases(object) => self.objects.drop_bases(object),
+            ControlRequest::MapMatrix(request) => self.objects.map_matrix(&request, file()?)?,
+            ControlRequest::DropMatrix(object) => self.objects.drop_matrix(object),
             ControlRequest::Cancel(run) => self.runs.cancel(run),
             ControlRequest::DropRun(run) => self.runs.drop_run(run),
             ControlRequest::Ping => {}
@@ -238,15 +250,6 @@ impl Worker {
         let (bytes, ms) = (memory.pinned_bytes(), begun.elapsed().as_millis() as u64);
         debug!(bytes, ms, "pinned memory of the daemon");
         self.memories.write().insert(number, Arc::new(MappedMemory { _pinning: pinning, memory }));
-        Ok(())
-    }
-
-    fn map_bases(&self, request: &MapBasesRequest, file: OwnedFd) -> Result<(), String> {
-        let &MapBasesRequest { object, group, offset, count } = request;
-        let bytes = count.saturating_mul(group.affine_bytes() as u64);
-        let mapped = PointsFile::map_range(file, offset, bytes);
-        let bases = mapped.and_then(|file| file.into_bases(group));
-        self.bases.write().insert(object, bases.map_err(|error| error.to_string())?);
         Ok(())
     }
 
@@ -300,9 +303,8 @@ impl Worker {
         let find = |number: u64| self.memories.read().get(&number).cloned();
         let begin = begin.map(|call| {
             move || {
-                let bases = call.bases.iter().map(|named| self.find_bases(named));
-                let bases = bases.collect::<Result<Vec<_>>>()?;
-                RunningCall::begin(&self.executor, call, bases, &find)
+                let objects = self.objects.find(&call.objects)?;
+                RunningCall::begin(&self.executor, call, objects, &find)
             }
         });
         let _in_span = debug_span!("run", number = run).entered();
@@ -310,13 +312,6 @@ impl Worker {
             call.control().set_yielding(yields);
             call.advance(&arrived, &find)
         })
-    }
-
-    fn find_bases(&self, named: &NamedBases) -> Result<Bases> {
-        let &NamedBases { object, start, len } = named;
-        let found = self.bases.read().get(&object).cloned();
-        let range = found.and_then(|bases| bases.slice(start as usize, len as usize));
-        range.ok_or_else(|| Error::Internal("the bases are not mapped".into()))
     }
 
     fn check_points(&self, request: &PointsRequest) -> Result<Result<(), BadElement>> {

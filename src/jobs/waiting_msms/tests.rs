@@ -175,6 +175,7 @@ impl Workplace {
             inputs: vec![input],
             input_field: Some("scalars"),
             bases: vec![JobBases::Checked(points.bases.clone())],
+            matrices: Vec::new(),
             outputs: vec![ProgramJobOutput::Points(SumEncoding::Compressed)],
             verify,
             states_modelled_time: false,

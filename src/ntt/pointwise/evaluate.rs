@@ -9,7 +9,9 @@ use std::ops::RangeInclusive;
 
 use ark_ff::Field;
 
-use super::{DeviceVector, ElementPtr, THREADS, grid, kernel_fault, montgomery, row_length};
+use super::{
+    DeviceVector, ElementPtr, THREADS, grid, kernel_fault, montgomery, overlap, row_length,
+};
 use crate::{
     curve::Fr,
     device::{
@@ -102,11 +104,6 @@ impl PolynomialEvaluator {
         }
         Ok(())
     }
-}
-
-fn overlap(a: &DeviceVector<'_>, b: &DeviceVector<'_>) -> bool {
-    let end = |v: &DeviceVector<'_>| v.arena_offset() + v.len() as u64 * ELEMENT_BYTES;
-    a.arena_offset() < end(b) && b.arena_offset() < end(a)
 }
 
 /// The levels that reduce each row to one sum, if `blocks` blocks are resident: the first is a

@@ -1,11 +1,13 @@
 //! Vector operations that provers need between transforms: element-wise arithmetic, in place or
-//! not, polynomials at a point, and their quotients by X - z. All run on a stream and never wait
-//! for the device.
+//! not, polynomials at a point and their quotients by X - z, and products with sparse matrices. All
+//! run on a stream and never wait for the device.
 
 mod combination;
 mod division;
 mod evaluate;
 mod fused;
+mod sparse;
+mod sparse_tasks;
 mod vectors;
 
 use ark_ff::{AdditiveGroup, Field, PrimeField};
@@ -18,6 +20,8 @@ use crate::{
 
 pub use combination::LinearTerm;
 pub use fused::StridedRows;
+pub use sparse::{DeviceMatrix, DeviceTerm};
+pub use sparse_tasks::{RowTask, SparseTasks};
 pub use vectors::{VanishingPolynomial, VectorKernels};
 
 /// A vector in device memory: canonical elements in Montgomery form.
@@ -58,6 +62,11 @@ fn row_length(coefficients: DeviceVector<'_>, rows: usize) -> Result<usize, Devi
         true => Ok(length),
         false => Err(kernel_fault("coefficients are not whole rows")),
     }
+}
+
+fn overlap(a: &DeviceVector<'_>, b: &DeviceVector<'_>) -> bool {
+    let end = |v: &DeviceVector<'_>| v.arena_offset() + v.len() as u64 * ELEMENT_BYTES;
+    a.arena_offset() < end(b) && b.arena_offset() < end(a)
 }
 
 fn kernel_fault(problem: &str) -> DeviceFault {

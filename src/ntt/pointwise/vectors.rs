@@ -11,6 +11,7 @@ use super::{
     evaluate::PolynomialEvaluator,
     fused::RowKernels,
     grid, montgomery, shoup_multiples,
+    sparse::{DeviceMatrix, SparseMultiplier},
 };
 use crate::{
     curve::Fr,
@@ -57,6 +58,7 @@ pub struct VectorKernels {
     evaluate: PolynomialEvaluator,
     divide: LinearDivider,
     combine: LinearCombiner,
+    sparse: SparseMultiplier,
     pub rows: RowKernels,
     arena: DeviceArena,
     /// Resident blocks.
@@ -103,6 +105,7 @@ impl VectorKernels {
             evaluate: PolynomialEvaluator::load(gpu, &module)?,
             divide: LinearDivider::load(gpu)?,
             combine: LinearCombiner::load(gpu)?,
+            sparse: SparseMultiplier::load(gpu)?,
             rows: RowKernels::load(&module).map_err(failed)?,
             arena: gpu.arena().clone(),
             invert_blocks: u64::from(identity.limits.multiprocessors * resident),
@@ -260,6 +263,24 @@ impl VectorKernels {
         terms: &[LinearTerm<'_>],
     ) -> Result<(), DeviceFault> {
         self.combine.run(stream, out, terms)
+    }
+
+    /// The products of a matrix and `count` vectors, one after another in `vectors` and in `out`.
+    /// It leases memory for an element per 2048 terms of long rows, which is zeroed and returned at
+    /// once.
+    ///
+    /// Shape: vectors of as many elements as the matrix has columns, products of as many as it has
+    /// rows; `out` does not overlap `vectors`.
+    /// Errors: `OutOfMemory`; `KernelMismatch` if the shape is wrong; driver errors.
+    pub fn multiply_sparse(
+        &self,
+        stream: &Stream,
+        out: DeviceVector<'_>,
+        matrix: &DeviceMatrix<'_>,
+        vectors: DeviceVector<'_>,
+        count: usize,
+    ) -> Result<(), DeviceFault> {
+        self.sparse.run(stream, out, matrix, vectors, count)
     }
 }
 

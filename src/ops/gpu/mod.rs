@@ -16,6 +16,7 @@ use crate::{
     error::{Error, Result},
     ntt::DeviceVector,
     program::{ValueType, VectorShape},
+    sparse::SparseMatrix,
 };
 
 /// A value of a program that runs on a GPU.
@@ -35,6 +36,8 @@ pub struct GpuContext<'c> {
     pub input: Option<EncodedScalars<'c>>,
     /// The bases of a step that uses bases.
     pub bases: Option<&'c Bases>,
+    /// The matrix of a step that uses one.
+    pub matrix: Option<&'c SparseMatrix>,
     /// Whether to check the value, if the kind of step has a check on the device.
     pub is_checked: bool,
 }

@@ -21,6 +21,7 @@ use crate::{
     engine::{EncodedScalars, EngineModel, EngineWork, ExecutedBy, JobControl, MsmNttEngine},
     error::{Error, Result},
     program::{ValueType, VectorShape},
+    sparse::SparseMatrix,
 };
 
 #[derive(PartialEq)]
@@ -39,6 +40,8 @@ pub struct HostContext<'a> {
     pub input: Option<EncodedScalars<'a>>,
     /// The bases of a step that uses bases.
     pub bases: Option<&'a Bases>,
+    /// The matrix of a step that uses one.
+    pub matrix: Option<&'a SparseMatrix>,
 }
 
 /// A value, and what computed it if that was the engine.
@@ -109,6 +112,10 @@ impl HostContext<'_> {
 
     pub fn bases(&self) -> Result<&Bases> {
         self.bases.ok_or_else(|| Error::Internal("the step's bases are missing".into()))
+    }
+
+    pub fn matrix(&self) -> Result<&SparseMatrix> {
+        self.matrix.ok_or_else(|| Error::Internal("the step's matrix is missing".into()))
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
 
 impl GpuStep for MsmStep {
     fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
-        let GpuContext { gpu, bases, is_checked, value_type, input: encoded } = context;
+        let GpuContext { gpu, bases, is_checked, value_type, input: encoded, .. } = context;
         let bases = bases.ok_or_else(|| Error::Internal("the step's bases are missing".into()))?;
         if let Some(elements) = encoded {
             let ValueType::Points(sums) = value_type else {

@@ -2,7 +2,7 @@
 
 use crate::{
     error::Result,
-    wire::decode::{BasesUploadHeader, UploadId, VectorUploadHeader},
+    wire::decode::{ObjectUploadHeader, UploadId, VectorUploadHeader},
 };
 
 /// The header of an upload, which determines what it becomes.
@@ -10,15 +10,15 @@ use crate::{
 pub enum UploadHeader {
     /// A vector, kept in its own encoding.
     Vector(VectorUploadHeader),
-    /// Bases, which are checked and named by their content.
-    Bases(BasesUploadHeader),
+    /// Bases or a matrix, which are checked and named by their content.
+    Object(ObjectUploadHeader),
 }
 
 impl UploadHeader {
     pub fn id(&self) -> UploadId {
         match self {
             Self::Vector(vector) => vector.id,
-            Self::Bases(bases) => bases.id,
+            Self::Object(object) => object.id,
         }
     }
 
@@ -26,14 +26,14 @@ impl UploadHeader {
     pub fn bytes(&self) -> Result<u64> {
         match self {
             Self::Vector(vector) => vector.bytes(),
-            Self::Bases(bases) => bases.bytes(),
+            Self::Object(object) => object.content.payload_bytes(),
         }
     }
 
     pub fn streams(&self) -> u32 {
         match self {
             Self::Vector(vector) => vector.streams,
-            Self::Bases(bases) => bases.streams,
+            Self::Object(object) => object.streams,
         }
     }
 
@@ -42,7 +42,7 @@ impl UploadHeader {
         let mut other = other.clone();
         match &mut other {
             Self::Vector(vector) => vector.streams = self.streams(),
-            Self::Bases(bases) => bases.streams = self.streams(),
+            Self::Object(object) => object.streams = self.streams(),
         }
         *self == other
     }

@@ -16,7 +16,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::StoredBases;
+use super::StoredObject;
 use crate::{
     buffer::{PayloadPool, Quota, QuotaPermit, RegionSlice, UploadBuffer},
     error::{Error, FieldProblem, Limit, Result},
@@ -24,7 +24,7 @@ use crate::{
     sync::Mutex,
     telemetry,
     tenant::{Tenant, TenantId},
-    wire::decode::{UploadId, VectorUploadHeader},
+    wire::decode::{UploadContent, UploadId, VectorUploadHeader},
 };
 
 /// How long an upload without a byte and without a stream is kept.
@@ -34,8 +34,8 @@ const EMPTY_TTL: Duration = Duration::from_millis(500);
 pub enum UploadOutcome {
     /// The vector is complete. The upload itself holds it.
     Vector,
-    /// The bases are in the store.
-    Bases(Arc<StoredBases>),
+    /// The object is in the store.
+    Object(Arc<StoredObject>),
 }
 
 pub struct StoredUpload {
@@ -90,12 +90,15 @@ impl StoredUpload {
 
     /// The header of a vector.
     ///
-    /// Errors: `Mismatch` if the upload is of bases.
+    /// Errors: `Mismatch` if the upload is of another object.
     pub fn vector(&self) -> Result<&VectorUploadHeader> {
         match &self.header {
             UploadHeader::Vector(vector) => Ok(vector),
-            UploadHeader::Bases(_) => {
-                let held = "an unfinished upload of bases".into();
+            UploadHeader::Object(object) => {
+                let held = match object.content {
+                    UploadContent::Bases(_) => "an unfinished upload of bases".into(),
+                    UploadContent::Matrix(_) => "an unfinished upload of a matrix".into(),
+                };
                 Err(Error::Mismatch { held, needed: "a vector".into() })
             }
         }
@@ -166,7 +169,7 @@ impl StoredUpload {
         Ok(fresh)
     }
 
-    /// Concludes a complete vector. Bases are concluded by their import job.
+    /// Concludes a complete vector. Objects are concluded by their import job.
     fn conclude_if_complete(&self) {
         if matches!(self.header, UploadHeader::Vector(_)) && self.payload.is_complete() {
             self.set_outcome(Ok(UploadOutcome::Vector));

@@ -1,4 +1,4 @@
-//! Labels of bases, which people read in lists and logs.
+//! Labels of objects, which people read in lists and logs.
 
 use crate::{
     error::{Error, FieldProblem, Result},

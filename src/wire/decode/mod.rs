@@ -3,6 +3,7 @@
 
 mod label;
 mod ntt;
+mod objects;
 mod program;
 mod regions;
 mod run;
@@ -10,6 +11,10 @@ mod run;
 pub use self::{
     label::label,
     ntt::{RequestedNtt, ntt_spec},
+    objects::{
+        EncodedPoints, ObjectUploadHeader, PayloadForm, PayloadId, UploadContent, bases_upload,
+        matrix_shape, matrix_upload, payload_id,
+    },
     program::{ProgramId, ProgramName, program},
     regions::{
         RegionPlace, RegionUploadHeader, RegionVector, StreamedVector, region_place,
@@ -48,17 +53,9 @@ pub struct UploadId(pub [u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RegionId(pub [u8; 16]);
 
-/// The content hash that names bases.
+/// The content hash that names bases or a matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId(pub [u8; 32]);
-
-/// Identifies a payload of bases. In another encoding, the same bytes are other points or invalid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PayloadId {
-    /// BLAKE3 hash of the bytes.
-    pub hash: [u8; 32],
-    pub encoding: PointEncoding,
-}
 
 impl std::fmt::Debug for UploadId {
     /// Shows the first 4 bytes only, because the id is a capability.
@@ -113,30 +110,6 @@ impl VectorUploadHeader {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BasesUploadHeader {
-    pub id: UploadId,
-    pub group: Group,
-    pub encoding: PointEncoding,
-    pub count: u64,
-    pub streams: u32,
-    /// BLAKE3 hash of the payload, if the client set it.
-    pub payload_hash: Option<[u8; 32]>,
-    pub persist: bool,
-    pub label: String,
-}
-
-impl BasesUploadHeader {
-    pub fn payload(&self) -> Option<PayloadId> {
-        self.payload_hash.map(|hash| PayloadId { hash, encoding: self.encoding })
-    }
-
-    /// Bytes of the whole payload; `Invalid` if their number overflows.
-    pub fn bytes(&self) -> Result<u64> {
-        payload_bytes(self.count, self.encoding.point_bytes(self.group))
-    }
-}
-
 fn payload_bytes(count: u64, width: usize) -> Result<u64> {
     at_most("count", count, isize::MAX as u64 / width as u64)?;
     Ok(count * width as u64)
@@ -169,14 +142,6 @@ fn decode_id<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 
 pub fn object_id(bytes: &[u8]) -> Result<ObjectId> {
     decode_id(bytes).map(ObjectId)
-}
-
-/// Decodes the identity of a payload that was uploaded before.
-///
-/// Errors: `Invalid` for its encoding; `NotFound` if the hash is malformed.
-pub fn payload_id(payload: &v1::Payload) -> Result<PayloadId> {
-    let encoding = point_encoding("payload.encoding", payload.encoding)?;
-    decode_id(&payload.hash).map(|hash| PayloadId { hash, encoding })
 }
 
 pub fn upload_id(bytes: &[u8]) -> Result<UploadId> {
@@ -284,29 +249,5 @@ pub fn vector_upload(upload: v1::VectorUpload) -> Result<VectorUploadHeader> {
         streams: streams(upload.streams)?,
     };
     upload.bytes()?;
-    Ok(upload)
-}
-
-pub fn bases_upload(upload: v1::BasesUpload) -> Result<BasesUploadHeader> {
-    let payload_hash = match upload.payload_hash.len() {
-        0 => None,
-        _ => Some(exact_bytes("payload_hash", &upload.payload_hash)?),
-    };
-    label(&upload.label)?;
-    if upload.count == 0 {
-        return Err(Error::field("count", FieldProblem::Zero));
-    }
-    let upload = BasesUploadHeader {
-        id: new_upload_id(&upload.upload_id)?,
-        group: group("group", upload.group)?,
-        encoding: point_encoding("encoding", upload.encoding)?,
-        count: upload.count,
-        streams: streams(upload.streams)?,
-        payload_hash,
-        persist: upload.persist,
-        label: upload.label,
-    };
-    upload.bytes()?;
-    payload_bytes(upload.count, upload.group.affine_bytes())?;
     Ok(upload)
 }

@@ -14,7 +14,7 @@ use crate::{
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, OperationProgram, PadStep,
-        PointwiseOperation, PointwiseStep, PowersStep, SliceStep,
+        PointwiseOperation, PointwiseStep, PowersStep, SliceStep, SparseProductStep,
     },
     program::{STEPS_MAX, StepProblem, ValueId},
     wire::v1::{self, step::Operation as WireOperation},
@@ -84,6 +84,9 @@ fn operation(index: usize, step: WireOperation) -> Result<Operation> {
             divide_by_vanishing(&step).map_err(named("divide_by_vanishing"))?.into()
         }
         WireOperation::Msm(step) => msm(&step).map_err(named("msm"))?.into(),
+        WireOperation::SparseProduct(step) => {
+            sparse_product(&step).map_err(named("sparse_product"))?.into()
+        }
     })
 }
 
@@ -146,14 +149,22 @@ fn divide_by_vanishing(step: &v1::DivideByVanishingStep) -> StepResult<DivideByV
 
 fn msm(step: &v1::MsmStep) -> StepResult<MsmStep> {
     let group = specified(step.group).and_then(|group: v1::Group| Group::try_from(group));
-    let object_id = step.object_id[..].try_into();
     Ok(MsmStep {
         input: ValueId(step.input),
         group: group.map_err(|problem| StepProblem::field("group", problem))?,
-        object_id: object_id
-            .map_err(|_| StepProblem::field("object_id", FieldProblem::UnknownId))?,
+        object_id: object_id(&step.object_id)?,
         offset: step.offset,
     })
+}
+
+fn sparse_product(step: &v1::SparseProductStep) -> StepResult<SparseProductStep> {
+    let &v1::SparseProductStep { input, ref object_id, rows, terms } = step;
+    let object_id = self::object_id(object_id)?;
+    Ok(SparseProductStep { input: ValueId(input), object_id, rows, terms })
+}
+
+fn object_id(id: &[u8]) -> StepResult<[u8; 32]> {
+    id.try_into().map_err(|_| StepProblem::field("object_id", FieldProblem::UnknownId))
 }
 
 fn field(value: i32) -> StepResult<FieldId> {

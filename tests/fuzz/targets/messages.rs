@@ -8,7 +8,10 @@ use capstan::{
     error::{Error, Result},
     ops::OperationProgram,
     program::STEPS_MAX,
-    wire::{decode, v1},
+    wire::{
+        decode::{self, EncodedPoints, UploadContent},
+        v1,
+    },
 };
 use prost::Message;
 
@@ -263,15 +266,35 @@ fn put_program_request() {
     run("put_program_request", vec![v1::PutProgramRequest { program: Some(some_program()) }]);
 }
 
+fn check_object(header: &decode::ObjectUploadHeader) {
+    let payload_bytes = match header.content {
+        UploadContent::Bases(EncodedPoints { group, encoding, count }) => {
+            count * encoding.point_bytes(group) as u64
+        }
+        UploadContent::Matrix(shape) => {
+            assert!(shape.rows > 0 && shape.columns > 0, "a matrix without elements");
+            u64::from(shape.rows) * 4
+                + u64::from(shape.terms) * 8
+                + u64::from(shape.coefficients) * 32
+        }
+    };
+    assert_eq!(header.content.payload_bytes().expect("checked"), payload_bytes);
+    assert!(header.content.object_bytes().is_ok(), "an object that no memory holds");
+    assert!(header.label.len() <= 255, "a label that no file holds");
+}
+
 impl Request for v1::PutRequest {
     fn check(self) {
         match self.message {
             Some(v1::put_request::Message::Vector(upload)) => check_vector(upload),
             Some(v1::put_request::Message::Bases(upload)) => {
-                if let Some(bases) = checked(decode::bases_upload(upload)) {
-                    let width = bases.encoding.point_bytes(bases.group) as u64;
-                    assert_eq!(bases.bytes().expect("checked"), bases.count * width);
-                    assert!(bases.label.len() <= 255, "a label that no file holds");
+                if let Some(header) = checked(decode::bases_upload(upload)) {
+                    check_object(&header);
+                }
+            }
+            Some(v1::put_request::Message::Matrix(upload)) => {
+                if let Some(header) = checked(decode::matrix_upload(upload)) {
+                    check_object(&header);
                 }
             }
             _ => {}
@@ -283,6 +306,8 @@ impl Request for v1::PutRequest {
 fn put_request() {
     let mut all = messages::put_points(&messages::points::<G1Affine>(2));
     all.extend(messages::put_vector(vector(), vec![messages::chunk(3, secret(64))]));
+    let matrix = messages::matrix(&messages::some_matrix());
+    all.extend(messages::put_matrix(matrix, vec![messages::chunk(9, vec![7; 5])]));
     run("put_request", all);
 }
 

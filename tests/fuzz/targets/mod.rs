@@ -3,6 +3,7 @@
 mod credentials;
 mod frames;
 mod groth16_files;
+mod matrices;
 mod messages;
 mod points;
 mod program_text;

@@ -9,8 +9,8 @@ use capstan::{
         points::{Bases, CurvePoint, content_hash},
     },
     identity::is_hidden,
-    region::PointsFile,
-    store::BasesStore,
+    region::MappedFile,
+    store::{ObjectData, ObjectStore},
     tenant::Tenants,
 };
 use tempfile::TempDir;
@@ -47,15 +47,16 @@ fn check_file(input: &[u8]) {
     let path = folder.join(name);
     fs::write(&path, input).expect("a file");
     let tenants = Tenants::default();
-    let store = BasesStore::open(1 << 30, 16, Some(&folder), &tenants).expect("a folder");
+    let store = ObjectStore::open(1 << 30, 16, Some(&folder), &tenants).expect("a folder");
     store.load(&tenants, || false);
     assert!(!store.is_loading());
     let tenant = tenants.find(None, "").expect("the default tenant");
-    for bases in store.list(tenant.id) {
+    for object in store.list(tenant.id) {
+        let ObjectData::Bases(bases) = &object.data else { panic!("a file of bases") };
         assert_eq!(bases.points.as_bytes(), points);
         assert!(bases.points.len() * bases.points.group().affine_bytes() == points.len());
         assert!(bases.infinities <= bases.points.len() as u64, "more infinities than points");
-        assert!(!bases.label.chars().any(is_hidden), "a label that nobody can read");
+        assert!(!object.label.chars().any(is_hidden), "a label that nobody can read");
     }
     drop(store);
     fs::remove_file(path).expect("the file");
@@ -93,7 +94,7 @@ fn check_range(input: &[u8]) {
     for group in [Group::G1, Group::G2] {
         let mapped = with_file(content, |path| {
             let file = fs::File::open(path).expect("the file");
-            PointsFile::map_range(file, offset, len).and_then(|file| file.into_bases(group))
+            MappedFile::map_range(file, offset, len).and_then(|file| file.into_bases(group))
         });
         let Ok(bases) = mapped else { continue };
         assert_eq!(bases.group(), group);

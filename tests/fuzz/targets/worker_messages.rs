@@ -19,8 +19,8 @@ use capstan::{
             message::{
                 AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlReply,
                 ControlRequest, FinishedRun, FinishedStage, FinishedStep, LaneOutcome, LaneReply,
-                LaneRequest, MapRequest, NamedBases, PlacedInput, PlacedOutput, PlacedVector,
-                RunState, SerializedSums, WorkerHello, WorkerTask, WrittenBytes,
+                LaneRequest, MapRequest, NamedBases, NamedObjects, PlacedInput, PlacedOutput,
+                PlacedVector, RunState, SerializedSums, WorkerHello, WorkerTask, WrittenBytes,
             },
             socket,
         },
@@ -158,7 +158,10 @@ fn begun() -> LaneRequest {
             PlacedOutput { spec: elements, vector },
             PlacedOutput { spec: points, vector: None },
         ],
-        bases: vec![NamedBases { object: 1, start: 0, len: COUNT }],
+        objects: NamedObjects {
+            bases: vec![NamedBases { object: 1, start: 0, len: COUNT }],
+            matrices: vec![2],
+        },
         is_checked: false,
         time_left: None,
         time_on_host_max: std::time::Duration::MAX,

@@ -167,7 +167,8 @@ impl ConcurrentPart for RunningPart {
         let source = Self::source(&self.part, input);
         let count = self.part.count() as usize;
         let inputs = [EncodedScalars { count, source: &source, ..*input }];
-        let operands = RunOperands { inputs: &inputs, bases: &bases, sinks: &[None] };
+        let operands =
+            RunOperands { inputs: &inputs, bases: &bases, matrices: &[], sinks: &[None] };
         match self.run.step(&operands, control) {
             Ok(None) => {}
             Ok(Some(report)) => self.progress = PartProgress::Done(report),

@@ -1,3 +1,7 @@
+//! Bases in the store, and what holds for all objects.
+
+mod matrices;
+
 use std::{path::Path, sync::LazyLock, time::Duration};
 
 use ark_ec::AffineRepr;
@@ -10,11 +14,11 @@ use tokio::{
 use super::*;
 use crate::{
     curve::{
-        G1Affine,
-        points::{CurvePoint, PointSlice, WeakOwner, content_hash},
+        G1Affine, Group,
+        points::{Bases, CurvePoint, PointSlice, WeakOwner, content_hash},
     },
     error::TenantLimit,
-    tenant::TenantLimits,
+    tenant::{TenantLimits, TenantName},
 };
 
 /// A timeout that only a hang reaches.
@@ -27,12 +31,14 @@ fn tenant(number: u32) -> Arc<Tenant> {
 }
 
 /// Bases of `n` points, all equal to the generator.
-fn generators(n: usize) -> StoredBases {
+fn generators(n: usize) -> StoredObject {
     let points = vec![G1Affine::generator(); n];
-    StoredBases {
+    StoredObject {
         id: ObjectId(content_hash(&points)),
-        points: G1Affine::into_bases(PointSlice::new(Arc::new(points))),
-        infinities: 0,
+        data: ObjectData::Bases(StoredPoints {
+            points: G1Affine::into_bases(PointSlice::new(Arc::new(points))),
+            infinities: 0,
+        }),
         payload: None,
         label: String::new(),
         created_s: 0,
@@ -40,10 +46,17 @@ fn generators(n: usize) -> StoredBases {
     }
 }
 
+fn points_of(object: &StoredObject) -> &Bases {
+    match &object.data {
+        ObjectData::Bases(bases) => &bases.points,
+        ObjectData::Matrix(_) => panic!("not bases"),
+    }
+}
+
 /// Opens a store and loads its files.
-fn open(bytes_max: u64, objects_max: u64, folder: &Path) -> Arc<BasesStore> {
+fn open(bytes_max: u64, objects_max: u64, folder: &Path) -> Arc<ObjectStore> {
     let store =
-        BasesStore::open(bytes_max, objects_max, Some(folder), &Tenants::default()).unwrap();
+        ObjectStore::open(bytes_max, objects_max, Some(folder), &Tenants::default()).unwrap();
     store.load(&Tenants::default(), || false);
     store.into()
 }
@@ -54,22 +67,22 @@ fn wait<T>(call: impl Future<Output = T>) -> T {
     RUNTIME.block_on(call)
 }
 
-fn put(store: &Arc<BasesStore>, n: usize, persist: bool) -> Result<ObjectId> {
+fn put(store: &Arc<ObjectStore>, n: usize, persist: bool) -> Result<ObjectId> {
     put_of(store, &tenant(0), generators(n), persist).map(|bases| bases.id)
 }
 
 fn put_of(
-    store: &Arc<BasesStore>,
+    store: &Arc<ObjectStore>,
     tenant: &Arc<Tenant>,
-    bases: StoredBases,
+    object: StoredObject,
     persist: bool,
-) -> Result<Arc<StoredBases>> {
-    let charge = store.reserve(tenant, Group::G1, bases.points.len() as u64)?;
-    wait(store.insert(tenant, bases, charge, persist))
+) -> Result<Arc<StoredObject>> {
+    let charge = store.reserve(tenant, object.bytes())?;
+    wait(store.insert(tenant, object, charge, persist))
 }
 
-fn release(store: &Arc<BasesStore>, tenant: &Arc<Tenant>, id: ObjectId) -> Result<()> {
-    wait(store.release(tenant, id))
+fn release(store: &Arc<ObjectStore>, tenant: &Arc<Tenant>, id: ObjectId) -> Result<()> {
+    wait(store.release(tenant, id)).map(drop)
 }
 
 #[test]
@@ -88,7 +101,7 @@ fn released_bases_keep_their_charge_until_the_last_job_drops_them() {
     drop(store);
     let store = open(1 << 20, 2, folder.path());
     let loaded = store.list(TenantId(0)).remove(0);
-    let used = loaded.points.clone();
+    let used = points_of(&loaded).clone();
     release(&store, &tenant(0), loaded.id).unwrap();
     drop(loaded);
     assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
@@ -98,7 +111,7 @@ fn released_bases_keep_their_charge_until_the_last_job_drops_them() {
 
 #[test]
 fn bases_stored_twice_are_counted_once() {
-    let store = Arc::new(BasesStore::open(1 << 20, 2, None, &Tenants::default()).unwrap());
+    let store = Arc::new(ObjectStore::open(1 << 20, 2, None, &Tenants::default()).unwrap());
     assert_eq!(put(&store, 3, false), put(&store, 3, false));
     assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
 }
@@ -132,7 +145,7 @@ fn limits_the_number_of_objects_in_memory_and_on_disk() {
 fn bases_are_loading_until_their_file_is_checked() {
     let folder = tempfile::tempdir().unwrap();
     let id = put(&open(1 << 20, 2, folder.path()), 3, true).unwrap();
-    let store = BasesStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default());
+    let store = ObjectStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default());
     let store = Arc::new(store.unwrap());
     assert_eq!(store.get(TenantId(0), id).err(), Some(Error::Loading));
     store.load(&Tenants::default(), || true);
@@ -179,7 +192,7 @@ fn a_call_that_changes_files_waits_for_another_one() {
     let (owner, first) = (tenant(0), put(&store, 3, true).unwrap());
     wait(async {
         let another_call = store.lock_files(owner.id).await;
-        let charge = store.reserve(&owner, Group::G1, 4).unwrap();
+        let charge = store.reserve(&owner, 4 * 96).unwrap();
         let (inserting, releasing) = (store.clone(), store.clone());
         let (inserter, releaser) = (owner.clone(), owner.clone());
         let insert = async move { inserting.insert(&inserter, generators(4), charge, true).await };
@@ -212,13 +225,13 @@ fn calls_that_wait_for_the_files_of_a_tenant_keep_no_other_tenant_from_its_own()
         });
         yield_now().await;
         let call = timeout(HANGING, store.release(&other, released));
-        assert_eq!(call.await, Ok(Ok(())), "another tenant waits");
-        let charge = store.reserve(&other, Group::G1, 1).unwrap();
+        assert_eq!(call.await, Ok(Ok(ObjectKind::Bases)), "another tenant waits");
+        let charge = store.reserve(&other, 96).unwrap();
         let call = timeout(HANGING, store.insert(&other, generators(1), charge, true));
         assert!(call.await.is_ok_and(|stored| stored.is_ok()), "another tenant waits");
         drop(files);
         for call in waiting {
-            assert_eq!(call.await.unwrap(), Ok(()));
+            assert_eq!(call.await.unwrap(), Ok(ObjectKind::Bases));
         }
     });
     assert!(store.list(busy.id).is_empty());
@@ -242,34 +255,34 @@ fn only_one_daemon_can_open_a_data_directory() {
     let store = open(1 << 20, 2, folder.path());
     let unfinished = folder.path().join("bases/1-0.part");
     std::fs::write(&unfinished, "half").unwrap();
-    let refused = BasesStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default()).err();
+    let refused = ObjectStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default()).err();
     let used = "data directory: another daemon uses it: set another data_dir";
     assert_eq!(refused, Some(Error::Internal(used.into())));
     assert!(unfinished.exists(), "the unfinished file belongs to the other daemon");
     drop(store);
-    BasesStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default())
+    ObjectStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default())
         .expect("the lock is released");
     assert!(!unfinished.exists());
 }
 
 #[test]
 fn tenants_share_equal_points_and_nothing_else() {
-    let store = Arc::new(BasesStore::open(1 << 20, 4, None, &Tenants::default()).unwrap());
+    let store = Arc::new(ObjectStore::open(1 << 20, 4, None, &Tenants::default()).unwrap());
     let (one, two) = (tenant(1), tenant(2));
     let put = |tenant, label: &str| {
-        let bases = StoredBases { label: label.into(), ..generators(3) };
+        let bases = StoredObject { label: label.into(), ..generators(3) };
         put_of(&store, tenant, bases, false).unwrap()
     };
     let first = put(&one, "one");
     assert_eq!(store.get(two.id, first.id).err(), Some(Error::NotFound));
     assert_eq!(release(&store, &two, first.id), Err(Error::NotFound));
     let second = put(&two, "two");
-    let address = |bases: &StoredBases| bases.points.as_bytes().as_ptr();
-    assert_eq!(address(&first), address(&second), "the memory is shared");
-    assert!(WeakOwner::of(&first.points).owns(&first.points));
-    let is_mistaken_for_first = WeakOwner::of(&first.points).owns(&second.points);
+    let (of_first, of_second) = (points_of(&first), points_of(&second));
+    assert_eq!(of_first.as_bytes().as_ptr(), of_second.as_bytes().as_ptr(), "shared memory");
+    assert!(WeakOwner::of(of_first).owns(of_first));
+    let is_mistaken_for_first = WeakOwner::of(of_first).owns(of_second);
     assert!(!is_mistaken_for_first, "what an engine keeps of one is not used for the other");
-    assert_ne!(first.points.owner_address(), second.points.owner_address(), "no common batches");
+    assert_ne!(of_first.owner_address(), of_second.owner_address(), "no common batches");
     assert_eq!((&*first.label, &*second.label), ("one", "two"));
     let used = |tenant: &Tenant| tenant.store_bytes.used();
     assert_eq!((used(&one), used(&two)), (OBJECT_BYTES_MIN, OBJECT_BYTES_MIN));
@@ -283,7 +296,7 @@ fn tenants_share_equal_points_and_nothing_else() {
 fn a_tenant_has_its_own_limit_and_its_own_files() {
     let (folder, tenants) = (tempfile::tempdir().unwrap(), Tenants::default());
     let open = || {
-        let store = BasesStore::open(1 << 20, 9, Some(folder.path()), &tenants).unwrap();
+        let store = ObjectStore::open(1 << 20, 9, Some(folder.path()), &tenants).unwrap();
         store.load(&tenants, || false);
         Arc::new(store)
     };
@@ -310,7 +323,7 @@ fn folders_of_tenants_are_not_taken_for_files() {
     let (folder, tenants) = (tempfile::tempdir().unwrap(), Tenants::default());
     for name in ["a.part", "a.bases"] {
         let tenant = tenants.find(Some(name), "").unwrap();
-        let open = || BasesStore::open(1 << 20, 9, Some(folder.path()), &tenants).unwrap();
+        let open = || ObjectStore::open(1 << 20, 9, Some(folder.path()), &tenants).unwrap();
         let store = Arc::new(open());
         let id = put_of(&store, &tenant, generators(3), true).unwrap().id;
         drop(store);

@@ -1,41 +1,34 @@
 //! The data directory: one file per object and tenant, named by its content hash, mapped into
 //! memory. Files of tenants other than the default one are in folders with their names.
 //!
-//! A file is a header of 256 bytes (see [`FileHeader`]) and the points as Montgomery limbs. It is
-//! written under a temporary name, synced and renamed, so a file with its final name is complete.
-//! When it is opened, its content is checked against its name, which detects damage. A file lock
-//! ensures that one daemon uses the directory; the system releases it when the process ends.
+//! A file is a header (see [`FileHeader`]) and the object's bytes: points as Montgomery limbs, or
+//! those of [`SparseShape`]. It is written under a temporary name, synced and renamed, so a file
+//! with its final name is complete. When it is opened, its content is checked against its name,
+//! which detects damage. A file lock ensures that one daemon uses the directory; the system
+//! releases it when the process ends.
 
 use std::{
     fs::{self, File, TryLockError},
     io::{self, Read, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use bytes::{Buf, BufMut};
-
-use super::object::{StoreCharge, StoredBases};
+use super::{
+    file_header::{FileContent, FileHeader, FileOfBases, HEADER_BYTES},
+    object::{ObjectData, ObjectKind, StoreCharge, StoredObject, StoredPoints},
+};
 use crate::{
     buffer::no_memory,
-    curve::{
-        G1Affine, G2Affine, Group,
-        layout::points_as_bytes,
-        points::{Bases, PointEncoding, content_hasher},
-    },
+    curve::{Group, points::content_hasher},
     error::{Error, Limit, Result},
-    region::PointsFile,
+    region::MappedFile,
+    sparse::{self, MatrixChecker, SparseMatrix, SparseShape},
     telemetry::LogThrottle,
     tenant::TenantName,
-    wire::decode::{self, ObjectId, PayloadId},
+    wire::decode::ObjectId,
 };
 
-const EXTENSION: &str = "bases";
-const HEADER_BYTES: usize = 256;
-const MAGIC: [u8; 8] = *b"CAPSTAN\x01";
-/// Payload encodings: the header stores the index plus one.
-const ENCODINGS: [PointEncoding; 3] =
-    [PointEncoding::Compressed, PointEncoding::Uncompressed, PointEncoding::Montgomery];
-const RESERVED_BYTES: usize = 6;
 /// Bytes of a file that are read at a time to check its content.
 const READ_BYTES: u64 = 16 << 20;
 
@@ -44,68 +37,27 @@ pub struct DataDir {
     _lock: File,
 }
 
-/// A file's header: magic (8 bytes), group 1 or 2 (8), count (8), infinities (8), created (8),
-/// payload hash (32), payload encoding (1), reserved (6), label length (1), label. Integers are
-/// little-endian. Encoding 0: payload unknown; earlier versions stored its hash only.
-struct FileHeader {
-    group: Group,
-    count: u64,
-    infinities: u64,
-    created_s: i64,
-    payload: Option<PayloadId>,
-    label: String,
+/// A file of an object.
+pub struct ObjectFile {
+    pub id: ObjectId,
+    pub kind: ObjectKind,
 }
 
-impl FileHeader {
-    fn encode(bases: &StoredBases) -> Vec<u8> {
-        let mut header = Vec::with_capacity(HEADER_BYTES);
-        header.put_slice(&MAGIC);
-        header.put_u64_le(match bases.points.group() {
-            Group::G1 => 1,
-            Group::G2 => 2,
-        });
-        header.put_u64_le(bases.points.len() as u64);
-        header.put_u64_le(bases.infinities);
-        header.put_i64_le(bases.created_s);
-        header.put_slice(&bases.payload.map_or([0; 32], |payload| payload.hash));
-        let encoding = |payload: PayloadId| ENCODINGS.iter().position(|e| *e == payload.encoding);
-        header.put_u8(bases.payload.and_then(encoding).map_or(0, |index| index as u8 + 1));
-        header.put_bytes(0, RESERVED_BYTES);
-        header.put_u8(bases.label.len() as u8);
-        header.put_slice(bases.label.as_bytes());
-        header.resize(HEADER_BYTES, 0);
-        header
-    }
-
-    fn decode(header: &[u8; HEADER_BYTES]) -> Option<Self> {
-        let mut header = header.strip_prefix(&MAGIC)?;
-        let group = match header.get_u64_le() {
-            1 => Group::G1,
-            2 => Group::G2,
-            _ => return None,
-        };
-        let (count, infinities) = (header.get_u64_le(), header.get_u64_le());
-        let created_s = header.get_i64_le();
-        let (&hash, mut header) = header.split_first_chunk()?;
-        let payload = match header.get_u8() {
-            0 => None,
-            number => Some(PayloadId { hash, encoding: *ENCODINGS.get(usize::from(number) - 1)? }),
-        };
-        header.advance(RESERVED_BYTES);
-        let label_bytes = header.get_u8().into();
-        let label = String::from_utf8(header.get(..label_bytes)?.to_vec()).ok()?;
-        // The name of the file covers the points only.
-        let is_sound = infinities <= count && decode::label(&label).is_ok();
-        if !is_sound {
-            return None;
-        }
-        Some(Self { group, count, infinities, created_s, payload, label })
-    }
+fn extension(kind: ObjectKind) -> &'static str {
+    kind.name()
 }
 
 fn io_error(what: &str) -> impl Fn(io::Error) -> Error {
     // Without the path, which errors must not show.
     move |error| Error::Internal(format!("data directory: {what}: {}", error.kind()))
+}
+
+/// The error of a file whose content was read.
+fn read_error(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::InvalidData => damaged("not a valid matrix"),
+        _ => io_error("cannot be read")(error),
+    }
 }
 
 /// The refusal of a call whose change of the data directory failed. The log has the cause.
@@ -126,7 +78,7 @@ fn write_error(error: io::Error) -> Error {
 }
 
 fn damaged(what: &str) -> Error {
-    Error::Internal(format!("damaged file: {what}: remove it and put the bases again"))
+    Error::Internal(format!("damaged file: {what}: remove it and put the object again"))
 }
 
 impl DataDir {
@@ -140,7 +92,7 @@ impl DataDir {
         for tenant in disk.tenants() {
             for unfinished in with_extension(&disk.folder_of(&tenant), "part") {
                 if let Err(error) = fs::remove_file(unfinished) {
-                    tracing::warn!(%error, "cannot remove an unfinished file of bases");
+                    tracing::warn!(%error, "cannot remove an unfinished file of an object");
                 }
             }
         }
@@ -155,10 +107,22 @@ impl DataDir {
         names.chain([TenantName::default()]).collect()
     }
 
-    /// The files of a tenant's bases, with their names in order.
-    pub fn files(&self, tenant: &TenantName) -> Vec<PathBuf> {
-        let mut files = with_extension(&self.folder_of(tenant), EXTENSION);
-        files.sort_unstable();
+    /// The files of a tenant's objects, in the order of their names.
+    pub fn files(&self, tenant: &TenantName) -> Vec<ObjectFile> {
+        let folder = self.folder_of(tenant);
+        let mut files = Vec::new();
+        for kind in [ObjectKind::Bases, ObjectKind::Matrix] {
+            let mut paths = with_extension(&folder, extension(kind));
+            paths.sort_unstable();
+            for path in paths {
+                match id(&path) {
+                    Some(id) => files.push(ObjectFile { id, kind }),
+                    None => {
+                        tracing::warn!(file = ?path.file_name(), "the name of a file is no id");
+                    }
+                }
+            }
+        }
         files
     }
 
@@ -169,29 +133,23 @@ impl DataDir {
         }
     }
 
-    /// The object in a file; `None` if the file's name is no id.
-    pub fn id(path: &Path) -> Option<ObjectId> {
-        let mut id = [0; 32];
-        hex::decode_to_slice(path.file_stem()?.as_encoded_bytes(), &mut id).ok()?;
-        Some(ObjectId(id))
+    fn path(&self, tenant: &TenantName, id: ObjectId, kind: ObjectKind) -> PathBuf {
+        self.folder_of(tenant).join(hex::encode(id.0)).with_extension(extension(kind))
     }
 
-    fn path(&self, tenant: &TenantName, id: ObjectId) -> PathBuf {
-        self.folder_of(tenant).join(hex::encode(id.0)).with_extension(EXTENSION)
-    }
-
-    /// Writes bases to disk and returns them with their points mapped.
+    /// Writes an object to disk and returns it with its data mapped.
     ///
     /// Errors: `Exhausted` if the disk is full, or the process has too many open files;
-    /// `DiskFailed`. Nothing of the bases is left in the directory.
-    pub fn write(&self, tenant: &TenantName, bases: StoredBases) -> Result<StoredBases> {
+    /// `DiskFailed`. Nothing of the object is left in the directory.
+    pub fn write(&self, tenant: &TenantName, object: StoredObject) -> Result<StoredObject> {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (folder, path) = (self.folder_of(tenant), self.path(tenant, bases.id));
-        // Another `Put` of the same bases may be writing too.
+        let folder = self.folder_of(tenant);
+        let path = self.path(tenant, object.id, object.data.kind());
+        // Another `Put` of the same object may be writing too.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let unfinished = path.with_extension(format!("{}-{number}.part", std::process::id()));
-        // An earlier file of the same bases, which was not loaded, stays if this call fails.
+        // An earlier file of the same object, which was not loaded, stays if this call fails.
         let mut leftover = unfinished.clone();
         let mut write = || -> io::Result<()> {
             if !folder.exists() {
@@ -199,11 +157,8 @@ impl DataDir {
                 sync(&self.folder)?;
             }
             let mut file = File::create(&unfinished)?;
-            file.write_all(&FileHeader::encode(&bases))?;
-            file.write_all(match &bases.points {
-                Bases::G1(points) => points_as_bytes::<G1Affine>(points),
-                Bases::G2(points) => points_as_bytes::<G2Affine>(points),
-            })?;
+            file.write_all(&FileHeader::encode(&object))?;
+            file.write_all(object.data.as_bytes())?;
             file.sync_all()?;
             let is_new = !path.exists();
             fs::rename(&unfinished, &path)?;
@@ -212,19 +167,18 @@ impl DataDir {
             }
             sync(&folder)
         };
-        let (group, count) = (bases.points.group(), bases.points.len() as u64);
         let written = write().map_err(write_error);
-        let mapped = written.and_then(|()| map(&path, group, count));
+        let mapped = written.and_then(|()| map(&path, FileContent::of(&object.data)));
         // Frees the space: the disk may be full.
-        let points = mapped.inspect_err(|_| _ = fs::remove_file(&leftover))?;
-        Ok(StoredBases { points, persisted: true, ..bases })
+        let data = mapped.inspect_err(|_| _ = fs::remove_file(&leftover))?;
+        Ok(StoredObject { data, persisted: true, ..object })
     }
 
     /// Removes the file of an object, and does not return before it stays removed after a crash.
     ///
     /// Errors: those of [`Self::write`].
-    pub fn remove(&self, tenant: &TenantName, id: ObjectId) -> Result<()> {
-        match fs::remove_file(self.path(tenant, id)) {
+    pub fn remove(&self, tenant: &TenantName, id: ObjectId, kind: ObjectKind) -> Result<()> {
+        match fs::remove_file(self.path(tenant, id, kind)) {
             // Removed by hand, or by an earlier call that could not sync the folder.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(write_error)?,
@@ -232,42 +186,51 @@ impl DataDir {
         sync(&self.folder_of(tenant)).map_err(write_error)
     }
 
-    pub fn has_file(&self, tenant: &TenantName, id: ObjectId) -> bool {
-        self.path(tenant, id).exists()
+    pub fn has_file(&self, tenant: &TenantName, id: ObjectId, kind: ObjectKind) -> bool {
+        self.path(tenant, id, kind).exists()
     }
 
     /// Checks the header of an object's file, its length, and its content against its name, and
-    /// maps it. The points were checked before they were written. `reserve` charges for the group
-    /// and count.
+    /// maps it. Points were checked before they were written; a matrix is checked again, since
+    /// wrong indices would be worse than a wrong result. `reserve` charges for the number of bytes.
     ///
     /// Errors: `Internal` if the file is damaged or cannot be read; those of `reserve`.
     pub fn load(
         &self,
         tenant: &TenantName,
-        id: ObjectId,
-        reserve: impl FnOnce(Group, u64) -> Result<StoreCharge>,
-    ) -> Result<StoredBases> {
-        let path = self.path(tenant, id);
+        ObjectFile { id, kind }: ObjectFile,
+        reserve: impl FnOnce(u64) -> Result<StoreCharge>,
+    ) -> Result<StoredObject> {
+        let path = self.path(tenant, id, kind);
         let mut header = [0; HEADER_BYTES];
         let mut file = File::open(&path).map_err(io_error("cannot be read"))?;
+        let file_bytes = file.metadata().map_err(io_error("cannot be read"))?.len();
         file.read_exact(&mut header).map_err(|_| damaged("shorter than a header"))?;
-        let header = FileHeader::decode(&header).ok_or_else(|| damaged("invalid header"))?;
-        let charge = reserve(header.group, header.count)?;
-        if hash_points(header.group, file).map_err(io_error("cannot be read"))? != id.0 {
+        let header = FileHeader::decode(kind, &header).ok_or_else(|| damaged("invalid header"))?;
+        let bytes = file_bytes.saturating_sub(HEADER_BYTES as u64);
+        if header.content.bytes() != Some(bytes) {
+            return Err(damaged("wrong length"));
+        }
+        let charge = reserve(bytes)?;
+        let hash = match header.content {
+            FileContent::Bases(bases) => hash_points(bases.group, file),
+            FileContent::Matrix(shape) => hash_matrix(shape, file),
+        };
+        if hash.map_err(read_error)? != id.0 {
             return Err(damaged("the content does not match the name"));
         }
-        let points = map(&path, header.group, header.count)?;
-        let bases = StoredBases {
-            id,
-            points,
-            infinities: header.infinities,
-            payload: header.payload,
-            label: header.label,
-            created_s: header.created_s,
-            persisted: true,
-        };
-        Ok(bases.with_charge(charge))
+        let data = map(&path, header.content)?;
+        let FileHeader { payload, label, created_s, .. } = header;
+        let object = StoredObject { id, data, payload, label, created_s, persisted: true };
+        Ok(object.with_charge(charge))
     }
+}
+
+/// The object in a file; `None` if the file's name is no id.
+fn id(path: &Path) -> Option<ObjectId> {
+    let mut id = [0; 32];
+    hex::decode_to_slice(path.file_stem()?.as_encoded_bytes(), &mut id).ok()?;
+    Some(ObjectId(id))
 }
 
 /// The files of a folder; tenants' names, which name folders, may end like files.
@@ -306,16 +269,45 @@ fn hash_points(group: Group, mut file: File) -> io::Result<[u8; 32]> {
     Ok(hasher.finalize().into())
 }
 
-fn map(path: &Path, group: Group, count: u64) -> Result<Bases> {
+/// Like [`hash_points`], for a matrix, which is checked as well. The error of a matrix that is not
+/// valid is of the kind [`io::ErrorKind::InvalidData`].
+fn hash_matrix(shape: SparseShape, mut file: File) -> io::Result<[u8; 32]> {
+    let mut hasher = sparse::content_hasher(shape);
+    let mut checker = MatrixChecker::new(shape, READ_BYTES);
+    let mut limbs = Vec::new();
+    loop {
+        let piece = checker.next_piece();
+        let len = (piece.end - piece.start) as usize;
+        if len == 0 {
+            return Ok(hasher.finalize().into());
+        }
+        limbs.resize(len.div_ceil(size_of::<u64>()), 0_u64);
+        let bytes = &mut bytemuck::cast_slice_mut(&mut limbs)[..len];
+        file.read_exact(bytes)?;
+        hasher.update_rayon(bytes);
+        checker.check_next(bytes).map_err(|_| io::ErrorKind::InvalidData)?;
+    }
+}
+
+fn map(path: &Path, content: FileContent) -> Result<ObjectData> {
     // The file belongs to this server and never changes once it has its name: it is written under
     // a temporary name, renamed when complete, and only ever unlinked. No other program may write
     // into the data directory.
-    let mapped = File::open(path).and_then(|file| PointsFile::map(file, HEADER_BYTES as u64));
+    let mapped = File::open(path).and_then(|file| MappedFile::map(file, HEADER_BYTES as u64));
     let mapped = mapped.map_err(|error| no_memory("data directory: cannot be mapped", &error))?;
-    if Some(mapped.points_bytes()) != count.checked_mul(group.affine_bytes() as u64) {
+    if Some(mapped.as_bytes().len() as u64) != content.bytes() {
         return Err(damaged("wrong length"));
     }
-    mapped.into_bases(group).map_err(|_| damaged("wrong length"))
+    match content {
+        FileContent::Bases(FileOfBases { group, infinities, .. }) => {
+            let points = mapped.into_bases(group).map_err(|_| damaged("wrong length"))?;
+            Ok(ObjectData::Bases(StoredPoints { points, infinities }))
+        }
+        FileContent::Matrix(shape) => {
+            let matrix = SparseMatrix::unchecked(shape, Arc::new(mapped));
+            matrix.map(ObjectData::Matrix).map_err(|_| damaged("wrong length"))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,142 @@
+//! Sparse matrices in the store: put once, used by id.
+
+use std::sync::Arc;
+
+use super::{
+    Client, MatrixHandle, MatrixId, MatrixInfo, PutOptions,
+    bases::hash,
+    call::CallFuture,
+    convert,
+    download::DownloadProgress,
+    error::{ClientError, Result},
+    payload::OutgoingBytes,
+    striped_upload::PutHeader,
+    types::UploadKey,
+};
+use crate::{
+    sparse::{SparseMatrix, SparseShape, content_hash},
+    wire::v1::{self, get_request, release_request, stat_request, stat_response::Status},
+};
+
+impl Client {
+    /// Puts a matrix. If the server already has it, only its id is sent.
+    ///
+    /// Errors: `Refused` with code `RESOURCE_EXHAUSTED` if the store is full, or with reason
+    /// `SIZE_ZERO` for a matrix without rows or columns.
+    pub async fn put_matrix(&self, matrix: &SparseMatrix) -> Result<MatrixHandle> {
+        self.put_matrix_with(PutOptions::default(), matrix).await
+    }
+
+    /// Like [`Self::put_matrix`], with a label, persistence, progress or a deadline.
+    pub async fn put_matrix_with(
+        &self,
+        options: PutOptions,
+        matrix: &SparseMatrix,
+    ) -> Result<MatrixHandle> {
+        let id = MatrixId(content_hash(matrix));
+        let hash = match self.stat_matrix(id).await {
+            Ok(info) if info.persisted || !options.persist => return Ok(MatrixHandle::new(info)),
+            // Known but not on disk: with the hash, the server may not need the payload.
+            Ok(_) => hash(matrix.as_bytes()).await,
+            Err(error) if error.is_not_found() => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let info = self.send_matrix(matrix, hash, options).await?;
+        if info.id != id {
+            let problem = "the server computed another id for the matrix";
+            return Err(ClientError::invalid_response(problem));
+        }
+        Ok(MatrixHandle::new(info))
+    }
+
+    fn send_matrix<'a>(
+        &'a self,
+        matrix: &'a SparseMatrix,
+        hash: Vec<u8>,
+        options: PutOptions,
+    ) -> CallFuture<'a, MatrixInfo> {
+        Box::pin(async move {
+            let SparseShape { rows, columns, terms, coefficients } = matrix.shape();
+            let header = PutHeader::Matrix(v1::MatrixUpload {
+                rows: rows.into(),
+                columns: columns.into(),
+                terms: terms.into(),
+                coefficients: coefficients.into(),
+                payload_hash: hash.into(),
+                persist: options.persist,
+                label: options.label,
+                ..Default::default()
+            });
+            let mut call = self.begin_call(options.deadline);
+            let bytes = OutgoingBytes::Public(matrix.as_bytes());
+            let upload = self.chunk_queue(bytes, options.progress);
+            let put = self.put_payload(header, UploadKey::random()?, &upload, &mut call).await?;
+            convert::object_matrix(put.object)
+        })
+    }
+
+    /// Returns a handle to a matrix on the server.
+    ///
+    /// Errors: `Refused` with code `NOT_FOUND`.
+    pub async fn matrix(&self, id: MatrixId) -> Result<MatrixHandle> {
+        self.stat_matrix(id).await.map(MatrixHandle::new)
+    }
+
+    /// Returns the metadata of a matrix.
+    ///
+    /// Errors: `Refused` with code `NOT_FOUND`.
+    pub async fn stat_matrix(&self, id: MatrixId) -> Result<MatrixInfo> {
+        self.stat_matrix_boxed(id).await
+    }
+
+    fn stat_matrix_boxed(&self, id: MatrixId) -> CallFuture<'_, MatrixInfo> {
+        Box::pin(async move {
+            let send = |request| async move { self.store().stat(request).await };
+            let request = v1::StatRequest { id: Some(stat_request::Id::ObjectId(id.to_bytes())) };
+            match self.begin_call(None).unary(request, send).await?.status {
+                Some(Status::Object(object)) => convert::object_matrix(Some(object)),
+                _ => convert::object_matrix(None),
+            }
+        })
+    }
+
+    /// Lists all matrices, oldest first.
+    pub async fn list_matrices(&self) -> Result<Vec<MatrixInfo>> {
+        let list = self.list_objects(None).await?;
+        list.matrices.into_iter().map(convert::matrix).collect()
+    }
+
+    /// Removes a matrix from the server and its disk. Running jobs keep the matrices that they use.
+    ///
+    /// Errors: `Refused` with code `NOT_FOUND`.
+    pub async fn release_matrix(&self, id: MatrixId) -> Result<()> {
+        self.release_by(release_request::Id::ObjectId(id.to_bytes())).await
+    }
+
+    /// Downloads a matrix, and checks it again.
+    ///
+    /// Errors: `Refused` with code `NOT_FOUND`.
+    pub async fn get_matrix(&self, id: MatrixId) -> Result<SparseMatrix> {
+        let info = self.stat_matrix(id).await?;
+        let mut limbs = vec![0_u64; info.shape.bytes().div_ceil(8) as usize];
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut limbs);
+        self.read_matrix(&info, &mut bytes[..info.shape.bytes() as usize]).await?;
+        let matrix = SparseMatrix::new(info.shape, Arc::new(limbs));
+        let matrix = matrix.map_err(|bad| ClientError::invalid_response(bad.to_string()))?;
+        if MatrixId(content_hash(&matrix)) != id {
+            return Err(ClientError::invalid_response("the matrix has another id"));
+        }
+        Ok(matrix)
+    }
+
+    fn read_matrix<'a>(&'a self, info: &'a MatrixInfo, out: &'a mut [u8]) -> CallFuture<'a, ()> {
+        Box::pin(async move {
+            let id = Some(get_request::Id::ObjectId(info.id.to_bytes()));
+            let request = v1::GetRequest { id, ..Default::default() };
+            let received = DownloadProgress::new(None, 0, out.len() as u64);
+            let deadline = self.begin_call(None).deadline;
+            // The unit of a matrix is a byte.
+            self.download(&request, 1, out, &received, deadline).await
+        })
+    }
+}

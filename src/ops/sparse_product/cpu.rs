@@ -1,0 +1,38 @@
+//! Multiplies pieces with similar numbers of terms.
+
+use super::SparseProductStep;
+use crate::{
+    engine::{EngineWork, VectorWork},
+    error::Result,
+    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+};
+
+/// Terms between two checks of the job's control: at most a tenth of a second.
+const PIECE_TERMS: usize = 1 << 20;
+
+impl HostStep for SparseProductStep {
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+        let (input, matrix) = (host::only(inputs)?, context.matrix()?);
+        let mut products = host::zeros(context.shape()?);
+        for (row, product) in input.rows()?.iter().zip(products.iter_mut()) {
+            let mut start = 0;
+            while start < matrix.rows() {
+                context.control.check()?;
+                let end = matrix.piece_end(start, PIECE_TERMS);
+                matrix.multiply_rows(start..end, row, &mut product[start..end]);
+                start = end;
+            }
+        }
+        Ok(products.into())
+    }
+
+    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
+        let [input, product] = [types.inputs.first().copied(), Some(types.value)]
+            .map(|value| value.map_or(0, host::elements));
+        let vectors = product.checked_div(self.rows).unwrap_or(0);
+        let terms = self.terms.saturating_mul(vectors);
+        // A term is 8 bytes, and reads an element.
+        let bytes = terms.saturating_mul(40).saturating_add(32 * input.max(product));
+        EngineWork::Vectors(VectorWork { products: terms, bytes, is_scan: false })
+    }
+}
