@@ -29,6 +29,7 @@ use crate::{
         AdmissionPermit, AdmittedJob, Budget, JobOwner, JobPermit, JobPriority, JobTicket,
         JobWaker, JobWork, admit, check_share,
     },
+    store::UploadOwner,
     telemetry::{self, AuditAction},
     tenant::Tenant,
     wire::decode::{ObjectId, VectorUploadHeader},
@@ -154,6 +155,12 @@ impl CallContext {
     fn budgets(&self) -> Vec<&Budget> {
         let of_connection = (!self.caller.is_proxied()).then_some(&self.peer.budget);
         of_connection.into_iter().chain([&self.tenant_budget, &self.state.budget]).collect()
+    }
+
+    /// Whose slots the call's uploads and vectors take.
+    pub fn upload_owner(&self) -> UploadOwner<'_> {
+        let connection = (!self.caller.is_proxied()).then_some(&self.peer.uploads);
+        UploadOwner { tenant: &self.tenant, connection }
     }
 
     /// Takes bytes and jobs from the budgets of the connection, the tenant and the server.

@@ -130,6 +130,7 @@ impl Compute for ComputeService {
             let (bytes, given) = (scalars.unadmitted_bytes(&call)?, scalars.spec());
             let job = msm::admit(&call, requested, GivenVector::whole(given), bytes)?;
             let mut input = StreamedUploads::only(&call, scalars)?;
+            let guards = input.begin_streams()?;
             let ticket = job.submit(&call, input.payload(0));
             let piece_of = |message: v1::MsmStreamRequest| {
                 UploadPiece::of_only_upload(match message.message {
@@ -138,7 +139,7 @@ impl Compute for ComputeService {
                     _ => None,
                 })
             };
-            let pieces = receive::receive_pieces(stream, input.begin_streams(), min, piece_of);
+            let pieces = receive::receive_pieces(stream, guards, min, piece_of);
             let finished = receive::receive_during_job(pieces, ticket).await;
             input.end(finished.as_ref().err());
             let receive_time = input.receive_time_since(call.started);
@@ -204,6 +205,7 @@ impl Compute for ComputeService {
             let given = GivenVector::whole(input.spec());
             let job = AdmittedNtt::admit(&call, spec, given, bytes, output)?;
             let input = StreamedUploads::only(&call, input)?;
+            let guards = input.begin_streams()?;
             let piece_of = |message: v1::NttStreamRequest| {
                 UploadPiece::of_only_upload(match message.message {
                     Some(Message::Chunk(chunk)) => Some(PieceContent::Chunk(chunk)),
@@ -211,7 +213,7 @@ impl Compute for ComputeService {
                     _ => None,
                 })
             };
-            let pieces = receive::receive_pieces(stream, input.begin_streams(), min, piece_of);
+            let pieces = receive::receive_pieces(stream, guards, min, piece_of);
             ntt::stream_rows(&call, job, input).send_after(pieces).await
         })
         .await
@@ -232,7 +234,7 @@ impl Compute for ComputeService {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
             let run = AdmittedRun::admit(&call, decode::run_spec(header)?)?;
-            let (uploads, piece_of) = (run.begin_streams(), run.piece_reader());
+            let (uploads, piece_of) = (run.begin_streams()?, run.piece_reader());
             let pieces = receive::receive_pieces(stream, uploads, min, piece_of);
             run.submit(&call).send_after(pieces).await
         })

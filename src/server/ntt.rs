@@ -136,7 +136,7 @@ pub fn store_rows(
     getrandom::fill(&mut id).map_err(|_| Error::Internal("no random bytes".into()))?;
     let count = rows.len() / encoding.width() as u64;
     let vector = VectorUploadHeader { id: UploadId(id), encoding, count, streams: 1 };
-    call.state.uploads.insert(&call.tenant, vector.clone(), rows)?;
+    call.state.uploads.insert(call.upload_owner(), vector.clone(), rows)?;
     call.origin().audit_vector(&id);
     Ok(response::vector_object(&vector))
 }

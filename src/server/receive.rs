@@ -208,7 +208,7 @@ mod tests {
     use crate::{
         buffer::PayloadPool,
         curve::scalars::ScalarEncoding,
-        store::UploadHeader,
+        store::{UploadHeader, UploadOwner},
         tenant::Tenants,
         wire::{
             decode::{UploadId, VectorUploadHeader},
@@ -250,14 +250,16 @@ mod tests {
             VectorUploadHeader { id, encoding: ScalarEncoding::Canonical, count: 2, streams: 1 };
         let tenant = Tenants::default().find(None, "").unwrap();
         let header = UploadHeader::Vector(vector);
-        let upload = uploads.open(&tenant, &header, |_| Ok(vec![])).unwrap();
+        let owner = UploadOwner::of_tenant(&tenant);
+        let upload = uploads.open(owner, &header, |_| Ok(vec![])).unwrap();
         let piece_of = |request: PutRequest| {
             UploadPiece::of_only_upload(match request.message {
                 Some(Message::Chunk(chunk)) => Some(PieceContent::Chunk(chunk)),
                 _ => None,
             })
         };
-        let received = receive_pieces(stream, vec![upload.begin_stream()], MIN, piece_of).await;
+        let guards = vec![upload.begin_stream().unwrap()];
+        let received = receive_pieces(stream, guards, MIN, piece_of).await;
         assert!(matches!(received, Err(CallError::Refused(Error::Idle(IDLE)))), "{received:?}");
     }
 }

@@ -97,7 +97,8 @@ impl AdmittedRun {
         Ok(Self { job, permit, uploads, upload_of_input, sent, result })
     }
 
-    pub fn begin_streams(&self) -> Vec<UploadStreamGuard> {
+    /// Errors: `Exhausted` if too many streams carry one of the uploads.
+    pub fn begin_streams(&self) -> Result<Vec<UploadStreamGuard>> {
         self.uploads.begin_streams()
     }
 

@@ -143,7 +143,7 @@ impl CallOutputs {
             true => None,
             false => Some(KeptOutputs {
                 ids: vectors.iter().map(|vector| vector.id).collect(),
-                vectors: call.state.uploads.reserve(&call.tenant, vectors)?,
+                vectors: call.state.uploads.reserve(call.upload_owner(), vectors)?,
                 payloads,
             }),
         };

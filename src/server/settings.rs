@@ -46,6 +46,10 @@ pub struct ServerSettings {
     pub program_time_max: Duration,
     /// Uploads in progress and vectors held.
     pub uploads_max: u32,
+    /// Uploads in progress and vectors held of one connection.
+    pub connection_uploads_max: u32,
+    /// Streams that carry one upload at the same time.
+    pub upload_streams_max: u32,
     /// Memory shared with clients over the Unix socket, bytes; 0 disables it.
     pub region_bytes_max: u64,
     /// Stored bases, bytes.
@@ -183,6 +187,9 @@ impl Default for ServerSettings {
             connection_jobs_max: 64,
             program_time_max: Duration::from_secs(600),
             uploads_max: 256,
+            connection_uploads_max: 64,
+            // Twice what a header may announce: those of a lost connection may still be open.
+            upload_streams_max: 128,
             region_bytes_max: GIB,
             store_bytes_max: 8 * GIB,
             objects_max: 16_384,

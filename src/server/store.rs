@@ -91,7 +91,7 @@ impl Store for StoreService {
                     _ => None,
                 })
             };
-            let guards = vec![upload.begin_stream()];
+            let guards = vec![upload.begin_stream()?];
             let pieces = receive::receive_pieces(stream, guards, min, piece_of);
             let outcome = receive::receive_during_job(pieces, upload.concluded()).await;
             let outcome = outcome.inspect_err(|failure| {

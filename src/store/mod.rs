@@ -10,6 +10,6 @@ pub use bases::{BasesStore, StoreCharge, StoredBases, unix_time_s};
 pub use programs::ProgramStore;
 pub use regions::{RegionToken, Regions};
 pub use uploads::{
-    KeptVectors, StoredUpload, UploadHeader, UploadOutcome, UploadStreamGuard, UploadUseGuard,
-    Uploads,
+    KeptVectors, StoredUpload, UploadHeader, UploadOutcome, UploadOwner, UploadStreamGuard,
+    UploadUseGuard, Uploads,
 };
