@@ -182,8 +182,8 @@ pub const TABLE: &[Setting] = &[
         "HTTP/2 flow-control window of one stream."),
     setting("http2_connection_window_bytes", bytes(64 * KIB, GIB), "16 MiB",
         "HTTP/2 flow-control window of one connection."),
-    setting("http2_frame_bytes_max", bytes(16 * KIB, 16 * MIB - 1), "1 MiB",
-        "Maximum size of a received HTTP/2 frame."),
+    setting("http2_frame_bytes_max", bytes(16 * KIB, 16 * MIB - 1), "256 KiB",
+        "Maximum HTTP/2 frame; each connection may hold one, even before it is authenticated."),
     // Logs.
     setting("log_format", SettingKind::Choice(&["human", "json"]), "human",
         "Format of the log on standard error."),

@@ -9,7 +9,6 @@ use super::{
     estimate::estimate,
     msm,
     ntt::{self, AdmittedNtt},
-    pace::MinRate,
     receive::{self, PieceContent, UploadPiece},
     response,
     response_queue::ResponseStream,
@@ -118,7 +117,6 @@ impl Compute for ComputeService {
         use msm_stream_request::Message;
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "msm_stream", request, async |call, mut stream| {
-            let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
@@ -139,7 +137,7 @@ impl Compute for ComputeService {
                     _ => None,
                 })
             };
-            let pieces = receive::receive_pieces(stream, guards, min, piece_of);
+            let pieces = receive::receive_pieces(&call, stream, guards, piece_of);
             let finished = receive::receive_during_job(pieces, ticket).await;
             input.end(finished.as_ref().err());
             let receive_time = input.receive_time_since(call.started);
@@ -192,7 +190,6 @@ impl Compute for ComputeService {
         use ntt_stream_request::Message;
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "ntt_stream", request, async |call, mut stream| {
-            let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
@@ -205,7 +202,6 @@ impl Compute for ComputeService {
             let given = GivenVector::whole(input.spec());
             let job = AdmittedNtt::admit(&call, spec, given, bytes, output)?;
             let input = StreamedUploads::only(&call, input)?;
-            let guards = input.begin_streams()?;
             let piece_of = |message: v1::NttStreamRequest| {
                 UploadPiece::of_only_upload(match message.message {
                     Some(Message::Chunk(chunk)) => Some(PieceContent::Chunk(chunk)),
@@ -213,7 +209,8 @@ impl Compute for ComputeService {
                     _ => None,
                 })
             };
-            let pieces = receive::receive_pieces(stream, guards, min, piece_of);
+            let guards = input.begin_streams()?;
+            let pieces = receive::receive_pieces(&call, stream, guards, piece_of);
             ntt::stream_rows(&call, job, input).send_after(pieces).await
         })
         .await
@@ -228,14 +225,13 @@ impl Compute for ComputeService {
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "run", request, async |call, mut stream| {
             use run_request::Message;
-            let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
             let run = AdmittedRun::admit(&call, decode::run_spec(header)?)?;
             let (uploads, piece_of) = (run.begin_streams()?, run.piece_reader());
-            let pieces = receive::receive_pieces(stream, uploads, min, piece_of);
+            let pieces = receive::receive_pieces(&call, stream, uploads, piece_of);
             run.submit(&call).send_after(pieces).await
         })
         .await

@@ -94,7 +94,8 @@ pub struct ServerSettings {
     pub http2_stream_window_bytes: u32,
     /// HTTP/2 flow-control window of a connection, bytes.
     pub http2_connection_window_bytes: u32,
-    /// Maximum HTTP/2 frame accepted, bytes.
+    /// Maximum HTTP/2 frame accepted, bytes. The transport holds a frame that is not complete, also
+    /// of a peer that is not authenticated.
     pub http2_frame_bytes_max: u32,
 }
 
@@ -211,7 +212,8 @@ impl Default for ServerSettings {
             reflection: true,
             http2_stream_window_bytes: (4 * MIB) as u32,
             http2_connection_window_bytes: (16 * MIB) as u32,
-            http2_frame_bytes_max: MIB as u32,
+            // A chunk of the Rust client.
+            http2_frame_bytes_max: 256 << 10,
         }
     }
 }

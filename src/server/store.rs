@@ -7,9 +7,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     call::{self, CallContext},
-    import,
-    pace::MinRate,
-    read_object,
+    import, read_object,
     receive::{self, PieceContent, UploadPiece},
     regions, response,
     response_queue::ResponseStream,
@@ -70,7 +68,6 @@ impl Store for StoreService {
         use v1::put_request::Message;
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "put", request, async |call, mut stream| {
-            let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let header = match first.and_then(|first| first.message) {
                 Some(Message::Bases(bases)) => UploadHeader::Bases(decode::bases_upload(bases)?),
@@ -92,7 +89,7 @@ impl Store for StoreService {
                 })
             };
             let guards = vec![upload.begin_stream()?];
-            let pieces = receive::receive_pieces(stream, guards, min, piece_of);
+            let pieces = receive::receive_pieces(&call, stream, guards, piece_of);
             let outcome = receive::receive_during_job(pieces, upload.concluded()).await;
             let outcome = outcome.inspect_err(|failure| {
                 receive::end_unless_resumable(&self.state.uploads, &upload, failure);

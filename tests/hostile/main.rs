@@ -31,6 +31,7 @@ mod slow_senders;
 mod table;
 mod tenant_limits;
 mod transport;
+mod unfinished_messages;
 
 use table::World;
 

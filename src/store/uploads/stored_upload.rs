@@ -146,10 +146,23 @@ impl StoredUpload {
 
     /// Writes a chunk and returns how many of its bytes are new.
     ///
-    /// Errors: like [`UploadBuffer::write`]; `Invalid` if the payload lies in a region.
+    /// Errors: those of [`Self::write_piece`].
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
+        self.write_piece(offset, bytes, 0)
+    }
+
+    /// Writes a piece of a chunk, of which `rest` bytes follow, and returns how many of the bytes
+    /// are new. A chunk that exceeds the payload is refused at its first piece.
+    ///
+    /// Errors: like [`UploadBuffer::write`]; `Invalid` if the payload lies in a region.
+    pub fn write_piece(&self, offset: u64, bytes: &[u8], rest: u64) -> Result<u64> {
         if self.payload.is_in_region() {
             return Err(Error::field("message.chunk", FieldProblem::OutOfRange));
+        }
+        let end = offset.checked_add((bytes.len() as u64).saturating_add(rest));
+        let max = self.payload.len();
+        if end.is_none_or(|end| end > max) {
+            return Err(Error::field("chunk", FieldProblem::TooLarge { max }));
         }
         let fresh = self.payload.write(offset, bytes)?;
         self.conclude_if_complete();

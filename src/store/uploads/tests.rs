@@ -135,3 +135,14 @@ fn the_open_streams_of_an_upload_are_limited() {
     drop(first);
     assert!(upload.begin_stream().is_ok(), "a stream has ended");
 }
+
+#[test]
+fn a_chunk_that_is_too_long_is_refused_at_its_first_piece() {
+    let uploads = uploads(4);
+    let upload = open(&uploads, &header(1, 8, 1)).unwrap();
+    let too_large = Error::field("chunk", FieldProblem::TooLarge { max: 8 });
+    assert_eq!(upload.write_piece(0, &[1; 8], 1), Err(too_large.clone()));
+    assert_eq!(upload.write_piece(4, &[1; 2], u64::MAX), Err(too_large));
+    assert_eq!(upload.payload.received(), 0);
+    assert_eq!(upload.write_piece(0, &[1; 4], 4), Ok(4));
+}
