@@ -8,7 +8,7 @@ use super::{
     call::{self, CallContext},
     estimate::estimate,
     msm,
-    ntt::{self, AdmittedNtt},
+    ntt::{self, AdmittedNtt, RowsDelivery},
     receive::{self, PieceContent, UploadPiece},
     response,
     response_queue::ResponseStream,
@@ -158,8 +158,9 @@ impl Compute for ComputeService {
             };
             let spec = decode::ntt_spec(request.spec)?;
             let input = UnaryPayload::open(&call, source)?;
+            let delivery = if request.keep { RowsDelivery::Kept } else { RowsDelivery::Message };
             let admitted =
-                AdmittedNtt::admit(&call, spec, input.vector, input.admitted_bytes, None)?;
+                AdmittedNtt::admit(&call, spec, input.vector, input.admitted_bytes, delivery)?;
             let max = call.state.settings.message_payload_bytes_max;
             if !request.keep && admitted.rows.len() > max {
                 return Err(Error::field("keep", FieldProblem::TooLarge { max }).into());
@@ -200,7 +201,8 @@ impl Compute for ComputeService {
             let bytes = input.unadmitted_bytes(&call)?;
             let output = ntt::find_output(&call, &spec, header.region_output, &input)?;
             let given = GivenVector::whole(input.spec());
-            let job = AdmittedNtt::admit(&call, spec, given, bytes, output)?;
+            let delivery = output.map_or(RowsDelivery::Chunks, RowsDelivery::Region);
+            let job = AdmittedNtt::admit(&call, spec, given, bytes, delivery)?;
             let input = StreamedUploads::only(&call, input)?;
             let piece_of = |message: v1::NttStreamRequest| {
                 UploadPiece::of_only_upload(match message.message {

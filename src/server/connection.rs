@@ -181,6 +181,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> LimitedConnection<S> {
     }
 }
 
+impl<S> LimitedConnection<S> {
+    /// The outcome of a write. A peer that does not read is disconnected, too: while a write waits,
+    /// nothing may be read.
+    fn ended_or(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_pending() {
+            let ended = ready!(self.timer.poll(context));
+            return Poll::Ready(ended.and(Err(io::ErrorKind::TimedOut.into())));
+        }
+        written
+    }
+}
+
 /// Closes a refused connection once its peer has read why: the system drops what was sent if the
 /// peer has sent more than was read.
 async fn linger(mut socket: impl AsyncRead + AsyncWrite + Unpin) {
@@ -236,7 +252,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedConnection<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(context, bytes)
+        let written = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.ended_or(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -252,7 +269,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedConnection<S> {
         context: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(context, bytes)
+        let written = Pin::new(&mut self.socket).poll_write_vectored(context, bytes);
+        self.ended_or(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

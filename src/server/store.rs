@@ -13,7 +13,7 @@ use super::{
     response_queue::ResponseStream,
     state::ServerState,
     streamed_body,
-    unread_responses::ResponsePermit,
+    transport_parts::bytes_of_message,
 };
 use crate::{
     buffer::UploadBuffer,
@@ -111,7 +111,7 @@ impl Store for StoreService {
         request: Request<v1::GetRequest>,
     ) -> Result<Response<Self::GetStream>, Status> {
         call::run(&self.state, "get", request, async |call, request| {
-            Ok(read_object::send(&call, read_object::resolve(&call, request)?))
+            Ok(read_object::send(&call, read_object::resolve(&call, request)?)?)
         })
         .await
     }
@@ -138,7 +138,9 @@ impl Store for StoreService {
                     }
                 }
             };
-            Ok(v1::StatResponse { status: Some(status) })
+            let response = v1::StatResponse { status: Some(status) };
+            call.admit_response(encoded_bytes(&response))?;
+            Ok(response)
         })
         .await
     }
@@ -147,23 +149,17 @@ impl Store for StoreService {
         &self,
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
-        let mut permit = None;
-        let listed = call::run(&self.state, "list", request, async |call, request| {
+        call::run(&self.state, "list", request, async |call, request| {
             let wanted = request.group.map(|group| decode::group("group", group)).transpose()?;
             let of = |group: Group| wanted.is_none_or(|wanted| wanted == group);
             let all = self.state.bases.list(call.tenant.id);
             let bases = all.iter().filter(|bases| of(bases.points.group()));
             let list =
                 v1::ListResponse { bases: bases.map(|bases| response::bases(bases)).collect() };
-            let _permit = call.admit_message(encoded_bytes(&list))?.into();
-            permit = Some(ResponsePermit { _permit });
+            call.admit_response(bytes_of_message(encoded_bytes(&list)))?;
             Ok(list)
-        });
-        let mut listed = listed.await?;
-        if let Some(permit) = permit {
-            listed.extensions_mut().insert(permit);
-        }
-        Ok(listed)
+        })
+        .await
     }
 
     async fn put_program(

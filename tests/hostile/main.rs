@@ -32,6 +32,7 @@ mod table;
 mod tenant_limits;
 mod transport;
 mod unfinished_messages;
+mod unread_responses;
 
 use table::World;
 
