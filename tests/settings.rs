@@ -298,7 +298,7 @@ fn printed_configuration_reads_back() {
         .count();
     assert_eq!(set.lines().count(), settings, "{set}");
     let config = with_file(&set, &[], &NOTHING).unwrap();
-    assert_eq!(config.server.http2_frame_bytes_max, 1 << 20);
+    assert_eq!(config.server.http2_frame_bytes_max, 256 << 10);
 
     let flags = ["--data-dir", r#"/a "b" \c"#, "--jobs-max", "99", "--unix-mode=600"];
     let printed = read(&flags, &NOTHING).unwrap().to_toml();

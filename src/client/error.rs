@@ -188,6 +188,8 @@ impl ClientError {
             Reason::ConnectionBytes,
             Reason::Jobs,
             Reason::ConnectionJobs,
+            Reason::ConnectionUploads,
+            Reason::UploadStreams,
             Reason::Uploads,
             Reason::TenantQuota,
             Reason::DeadlineTooEarly,

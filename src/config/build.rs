@@ -86,6 +86,8 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
         connection_jobs_max: values.integer("connection_jobs_max"),
         program_time_max: values.seconds("program_time_max_s"),
         uploads_max: values.integer("uploads_max"),
+        connection_uploads_max: values.integer("connection_uploads_max"),
+        upload_streams_max: values.integer("upload_streams_max"),
         region_bytes_max: values
             .number("region_bytes_max")
             .unwrap_or_else(|| memory::available_bytes() / REGION_DIVISOR),

@@ -19,6 +19,12 @@ pub enum Limit {
     /// Jobs of one connection.
     #[error("the connection's job quota (connection_jobs_max)")]
     ConnectionJobs,
+    /// Uploads in progress and vectors of one connection.
+    #[error("the connection's quota of uploads and vectors (connection_uploads_max)")]
+    ConnectionUploads,
+    /// Streams that carry one upload at the same time.
+    #[error("the upload's quota of open streams (upload_streams_max)")]
+    UploadStreams,
     /// Uploads in progress and vectors held.
     #[error("the server's quota of uploads and vectors (uploads_max)")]
     Uploads,
@@ -85,6 +91,8 @@ impl Limit {
             Self::Jobs => Reason::Jobs,
             Self::ConnectionBytes => Reason::ConnectionBytes,
             Self::ConnectionJobs => Reason::ConnectionJobs,
+            Self::ConnectionUploads => Reason::ConnectionUploads,
+            Self::UploadStreams => Reason::UploadStreams,
             Self::Uploads => Reason::Uploads,
             Self::Store => Reason::Store,
             Self::Objects => Reason::Objects,

@@ -46,6 +46,8 @@ reasons! {
     Jobs "JOBS",
     ConnectionBytes "CONNECTION_BYTES",
     ConnectionJobs "CONNECTION_JOBS",
+    ConnectionUploads "CONNECTION_UPLOADS",
+    UploadStreams "UPLOAD_STREAMS",
     Uploads "UPLOADS",
     Store "STORE",
     Objects "OBJECTS",

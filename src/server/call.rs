@@ -1,11 +1,12 @@
 //! The context of one call: deadline, logs and metrics, permits.
 
 use std::{
-    fmt,
+    fmt, mem,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tonic::{Request, Response, Status};
 use tracing::{
     Instrument, debug_span,
@@ -20,6 +21,7 @@ use super::{
     request_id::RequestId,
     state::ServerState,
     status::CallError,
+    transport_parts::ResponsePermit,
 };
 use crate::{
     engine::JobControl,
@@ -29,6 +31,7 @@ use crate::{
         AdmissionPermit, AdmittedJob, Budget, JobOwner, JobPermit, JobPriority, JobTicket,
         JobWaker, JobWork, admit, check_share,
     },
+    store::UploadOwner,
     telemetry::{self, AuditAction},
     tenant::Tenant,
     wire::decode::{ObjectId, VectorUploadHeader},
@@ -36,6 +39,9 @@ use crate::{
 
 /// Bytes of a message that need no budget, so that `GetInfo` works on a full server.
 pub const UNCOUNTED_BYTES: u64 = 16 << 10;
+
+/// Bytes of a response that need no budget: a full server still tells what an upload has received.
+const UNCOUNTED_RESPONSE_BYTES: u64 = 1 << 10;
 
 /// A request extension: when the caller stops waiting.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +57,8 @@ pub struct CallContext {
     pub tenant: Arc<Tenant>,
     tenant_budget: Budget,
     priority: JobPriority,
+    /// What the response takes of the budgets.
+    response: Arc<Mutex<AdmissionPermit>>,
 }
 
 /// Runs `handler` until the call's deadline and records the outcome.
@@ -71,7 +79,7 @@ pub async fn run<M, T>(
     #[cfg(feature = "otlp")]
     trace.iter().for_each(|parent| telemetry::continue_trace(&span, parent));
     let run = async move {
-        let deadline = call.deadline;
+        let (deadline, response) = (call.deadline, call.response.clone());
         let work = handler(call, request.into_inner());
         let result = match deadline {
             None => work.await,
@@ -80,7 +88,10 @@ pub async fn run<M, T>(
                 .unwrap_or_else(|_| Err(Error::Deadline.into())),
         };
         record.finish(result.as_ref().err());
-        result.map(Response::new).map_err(Status::from)
+        let mut answer = result.map(Response::new)?;
+        let _permit = Arc::new(mem::take(&mut *response.lock()));
+        answer.extensions_mut().insert(ResponsePermit { _permit });
+        Ok(answer)
     };
     run.instrument(span).await
 }
@@ -99,7 +110,7 @@ impl CallContext {
         peer.join(&tenant).inspect_err(telemetry::count_refusal)?;
         let tenant_budget = Budget::tenant(&tenant);
         let priority = priority::of(request.metadata())?;
-        let (state, started) = (state.clone(), Instant::now());
+        let (state, started, response) = (state.clone(), Instant::now(), Arc::default());
         Ok(Self {
             state,
             started,
@@ -110,6 +121,7 @@ impl CallContext {
             tenant,
             tenant_budget,
             priority,
+            response,
         })
     }
 
@@ -163,6 +175,12 @@ impl CallContext {
         of_connection.into_iter().chain([&self.tenant_budget, &self.state.budget]).collect()
     }
 
+    /// Whose slots the call's uploads and vectors take.
+    pub fn upload_owner(&self) -> UploadOwner<'_> {
+        let connection = (!self.caller.is_proxied()).then_some(&self.peer.uploads);
+        UploadOwner { tenant: &self.tenant, connection }
+    }
+
     /// Takes bytes and jobs from the budgets of the connection, the tenant and the server.
     ///
     /// Errors: `Draining`; `Exhausted`; `Deadline` if it has passed already.
@@ -194,6 +212,20 @@ impl CallContext {
     pub fn admit_message(&self, bytes: u64) -> Result<AdmissionPermit> {
         let bytes = if bytes > UNCOUNTED_BYTES { bytes } else { 0 };
         admit(&self.budgets(), bytes, 0).inspect_err(telemetry::count_refusal)
+    }
+
+    /// Takes bytes for the response from the budgets, also while the server drains. They are
+    /// returned when the transport has dropped its last part, or when the call fails.
+    ///
+    /// Errors: `Exhausted`.
+    pub fn admit_response(&self, bytes: u64) -> Result<()> {
+        if bytes > UNCOUNTED_RESPONSE_BYTES {
+            let permit = check_share(&self.tenant_budget, &self.state.budget, bytes, 0)
+                .and_then(|()| admit(&self.budgets(), bytes, 0))
+                .inspect_err(telemetry::count_refusal)?;
+            self.response.lock().extend(permit);
+        }
+        Ok(())
     }
 
     /// Queues a job at once. Dropping the ticket cancels it.

@@ -8,8 +8,7 @@ use super::{
     call::{self, CallContext},
     estimate::estimate,
     msm,
-    ntt::{self, AdmittedNtt},
-    pace::MinRate,
+    ntt::{self, AdmittedNtt, RowsDelivery},
     receive::{self, PieceContent, UploadPiece},
     response,
     response_queue::ResponseStream,
@@ -118,7 +117,6 @@ impl Compute for ComputeService {
         use msm_stream_request::Message;
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "msm_stream", request, async |call, mut stream| {
-            let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
@@ -130,6 +128,7 @@ impl Compute for ComputeService {
             let (bytes, given) = (scalars.unadmitted_bytes(&call)?, scalars.spec());
             let job = msm::admit(&call, requested, GivenVector::whole(given), bytes)?;
             let mut input = StreamedUploads::only(&call, scalars)?;
+            let guards = input.begin_streams()?;
             let ticket = job.submit(&call, input.payload(0));
             let piece_of = |message: v1::MsmStreamRequest| {
                 UploadPiece::of_only_upload(match message.message {
@@ -138,7 +137,7 @@ impl Compute for ComputeService {
                     _ => None,
                 })
             };
-            let pieces = receive::receive_pieces(stream, input.begin_streams(), min, piece_of);
+            let pieces = receive::receive_pieces(&call, stream, guards, piece_of);
             let finished = receive::receive_during_job(pieces, ticket).await;
             input.end(finished.as_ref().err());
             let receive_time = input.receive_time_since(call.started);
@@ -159,8 +158,9 @@ impl Compute for ComputeService {
             };
             let spec = decode::ntt_spec(request.spec)?;
             let input = UnaryPayload::open(&call, source)?;
+            let delivery = if request.keep { RowsDelivery::Kept } else { RowsDelivery::Message };
             let admitted =
-                AdmittedNtt::admit(&call, spec, input.vector, input.admitted_bytes, None)?;
+                AdmittedNtt::admit(&call, spec, input.vector, input.admitted_bytes, delivery)?;
             let max = call.state.settings.message_payload_bytes_max;
             if !request.keep && admitted.rows.len() > max {
                 return Err(Error::field("keep", FieldProblem::TooLarge { max }).into());
@@ -191,7 +191,6 @@ impl Compute for ComputeService {
         use ntt_stream_request::Message;
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "ntt_stream", request, async |call, mut stream| {
-            let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
@@ -202,7 +201,8 @@ impl Compute for ComputeService {
             let bytes = input.unadmitted_bytes(&call)?;
             let output = ntt::find_output(&call, &spec, header.region_output, &input)?;
             let given = GivenVector::whole(input.spec());
-            let job = AdmittedNtt::admit(&call, spec, given, bytes, output)?;
+            let delivery = output.map_or(RowsDelivery::Chunks, RowsDelivery::Region);
+            let job = AdmittedNtt::admit(&call, spec, given, bytes, delivery)?;
             let input = StreamedUploads::only(&call, input)?;
             let piece_of = |message: v1::NttStreamRequest| {
                 UploadPiece::of_only_upload(match message.message {
@@ -211,7 +211,8 @@ impl Compute for ComputeService {
                     _ => None,
                 })
             };
-            let pieces = receive::receive_pieces(stream, input.begin_streams(), min, piece_of);
+            let guards = input.begin_streams()?;
+            let pieces = receive::receive_pieces(&call, stream, guards, piece_of);
             ntt::stream_rows(&call, job, input).send_after(pieces).await
         })
         .await
@@ -226,14 +227,13 @@ impl Compute for ComputeService {
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "run", request, async |call, mut stream| {
             use run_request::Message;
-            let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
             let run = AdmittedRun::admit(&call, decode::run_spec(header)?)?;
-            let (uploads, piece_of) = (run.begin_streams(), run.piece_reader());
-            let pieces = receive::receive_pieces(stream, uploads, min, piece_of);
+            let (uploads, piece_of) = (run.begin_streams()?, run.piece_reader());
+            let pieces = receive::receive_pieces(&call, stream, uploads, piece_of);
             run.submit(&call).send_after(pieces).await
         })
         .await

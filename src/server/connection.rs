@@ -23,8 +23,8 @@ use super::{
     settings::ServerSettings,
 };
 use crate::{
-    buffer::QuotaPermit,
-    error::{CredentialProblem, Result as CallResult},
+    buffer::{Quota, QuotaPermit},
+    error::{CredentialProblem, Limit, Result as CallResult},
     identity::{Caller, certificate_name},
     jobs::Budget,
     tenant::{Tenant, TenantId},
@@ -33,6 +33,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub budget: Budget,
+    /// Slots for uploads in progress and vectors.
+    pub uploads: Arc<Quota>,
     /// The user who connected over a Unix socket; `None` for TCP.
     pub local_user: Option<u32>,
     /// The address of a TCP peer.
@@ -73,14 +75,18 @@ impl fmt::Display for Peer {
 
 impl Peer {
     /// A peer that connects from `from`.
-    pub fn new(budget: Budget, from: PeerOrigin) -> Self {
+    pub fn new(settings: &ServerSettings, from: PeerOrigin) -> Self {
+        let (bytes_max, jobs_max) =
+            (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
+        let budget = Budget::connection(bytes_max, jobs_max);
+        let uploads = Quota::new(Limit::ConnectionUploads, settings.connection_uploads_max.into());
         let (local_user, remote, is_admin) = match from {
             PeerOrigin::Tcp(address) => (None, Some(address), false),
             PeerOrigin::Unix { user } => (Some(user), None, false),
             PeerOrigin::Admin { user } => (Some(user), None, true),
         };
         let (calls, tenants) = (ConnectionCalls::default(), Arc::default());
-        Self { budget, local_user, remote, is_admin, certificate: None, calls, tenants }
+        Self { budget, uploads, local_user, remote, is_admin, certificate: None, calls, tenants }
     }
 
     /// Counts the connection as one of `tenant`, from its first call on. Those of operators do not
@@ -175,6 +181,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> LimitedConnection<S> {
     }
 }
 
+impl<S> LimitedConnection<S> {
+    /// The outcome of a write. A peer that does not read is disconnected, too: while a write waits,
+    /// nothing may be read.
+    fn ended_or(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_pending() {
+            let ended = ready!(self.timer.poll(context));
+            return Poll::Ready(ended.and(Err(io::ErrorKind::TimedOut.into())));
+        }
+        written
+    }
+}
+
 /// Closes a refused connection once its peer has read why: the system drops what was sent if the
 /// peer has sent more than was read.
 async fn linger(mut socket: impl AsyncRead + AsyncWrite + Unpin) {
@@ -230,7 +252,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedConnection<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(context, bytes)
+        let written = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.ended_or(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -246,7 +269,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedConnection<S> {
         context: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(context, bytes)
+        let written = Pin::new(&mut self.socket).poll_write_vectored(context, bytes);
+        self.ended_or(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

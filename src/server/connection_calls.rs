@@ -1,10 +1,11 @@
-//! The calls of a connection, and when it is closed: if it has no call for a while, or is too old.
+//! The calls of a connection, and when it is closed: if it has no call for a while, is too old, or
+//! does not read its responses.
 
 use std::{
     io,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
     time::{Duration, Instant},
 };
 
@@ -20,12 +21,15 @@ struct CallCount {
     open: u32,
     /// When the last call ended, or the connection began.
     last_end: Instant,
+    is_closed: bool,
+    /// Wakes the connection when it is to be closed.
+    connection: Option<Waker>,
 }
 
 /// Counts a call as open until it is dropped.
 pub struct OpenCall(ConnectionCalls);
 
-/// Ends a connection that has had no call for a time, or is too old.
+/// Ends a connection that has had no call for a time, is too old, or does not read its responses.
 pub struct ConnectionTimer {
     calls: ConnectionCalls,
     idle_max: Duration,
@@ -35,7 +39,8 @@ pub struct ConnectionTimer {
 
 impl Default for ConnectionCalls {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(CallCount { open: 0, last_end: Instant::now() })))
+        let (last_end, is_closed, connection) = (Instant::now(), false, None);
+        Self(Arc::new(Mutex::new(CallCount { open: 0, last_end, is_closed, connection })))
     }
 }
 
@@ -43,6 +48,25 @@ impl ConnectionCalls {
     pub fn begin(&self) -> OpenCall {
         self.0.lock().open += 1;
         OpenCall(self.clone())
+    }
+
+    /// Closes the connection, whatever calls it has. Returns whether it was open.
+    pub fn close(&self) -> bool {
+        let mut count = self.0.lock();
+        if let Some(connection) = count.connection.take() {
+            connection.wake();
+        }
+        !std::mem::replace(&mut count.is_closed, true)
+    }
+
+    /// Whether the connection is to be closed. If not, [`Self::close`] wakes it.
+    fn poll_closed(&self, context: &Context<'_>) -> bool {
+        let mut count = self.0.lock();
+        match &mut count.connection {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        count.is_closed
     }
 
     /// Time since the last call ended; zero during a call.
@@ -68,8 +92,12 @@ impl ConnectionTimer {
     }
 
     /// Ready when there has been no call for the maximum time: as if the peer had closed the
-    /// connection. `TimedOut` when the connection is too old, whatever calls it has.
+    /// connection. `TimedOut`, whatever calls it has, when the connection is too old or does not
+    /// read its responses.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.calls.poll_closed(context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
         loop {
             ready!(self.timer.as_mut().poll(context));
             let age_left = self.end.saturating_duration_since(Instant::now());

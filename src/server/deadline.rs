@@ -18,10 +18,17 @@ use tonic::{
 use tower::Service;
 
 use super::{
-    call::Deadline, connection::Peer, drain::TrackedBody, pace::MinRate, state::ServerState,
-    streamed_body, unary_body, unread_responses::ResponsePermit,
+    call::Deadline,
+    connection::Peer,
+    drain::TrackedBody,
+    pace::MinRate,
+    reflection,
+    state::ServerState,
+    streamed_body,
+    transport_parts::{ResponsePermit, TransportParts},
+    unary_body,
 };
-use crate::{error::Error, wire::INSTANCE_HEADER};
+use crate::{error::Error, identity::Caller, wire::INSTANCE_HEADER};
 
 /// The maximum time by which a handler's deadline precedes tonic's.
 const DEADLINE_MARGIN: Duration = Duration::from_millis(5);
@@ -52,18 +59,27 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let begun = Instant::now();
+        let reflection = match reflection::admit_response(&request, &self.state) {
+            Ok(permit) => permit,
+            Err(error) => return Box::pin(async { Ok(Status::from(error).into_http()) }),
+        };
         let busy = request
             .uri()
             .path()
             .starts_with(DRAINED_PATH_PREFIX)
             .then(|| self.state.drain.begin_call());
-        let open = Peer::of(request.extensions()).map(|peer| peer.calls.begin());
+        let peer = Peer::of(request.extensions());
+        let open = peer.map(|peer| peer.calls.begin());
+        // Other callers share the connection of a proxy.
+        let is_proxied = request.extensions().get::<Caller>().is_some_and(Caller::is_proxied);
+        let connection = peer.filter(|_| !is_proxied).map(|peer| peer.calls.clone());
         let state = self.state.clone();
         let until_sent = move |mut response: Response<Body>| {
             response.headers_mut().insert(INSTANCE_HEADER, state.instance.clone());
-            let permit = response.extensions_mut().remove::<ResponsePermit>();
+            let permit = response.extensions_mut().remove::<ResponsePermit>().or(reflection);
+            let parts = TransportParts::new(permit, connection, MinRate::of(&state.settings));
             response.map(|body| {
-                let body = state.unread.add(body, permit, MinRate::of(&state.settings));
+                let body = state.unread.add(body, parts);
                 Body::new(TrackedBody { body, _call: busy, _open: open })
             })
         };

@@ -6,14 +6,18 @@ use super::{
     call::CallContext,
     program_call::{self, find_program},
     response::as_micros_u64,
+    run_outputs::unread_bytes,
 };
 use crate::{
-    curve::scalars::ScalarEncoding,
+    curve::{points::SumEncoding, scalars::ScalarEncoding},
     engine::DeviceInfo,
     error::Result,
     exec::start_run,
     ops::OperationProgram,
-    program::{ExternalOperand, InputSpec, OutputKind, OutputSpec, StepKind, ValueId, VectorShape},
+    program::{
+        ExternalOperand, InputSpec, OutputKind, OutputSpec, StepKind, ValueId, ValueType,
+        VectorShape,
+    },
     wire::{decode::EstimateSpec, v1},
 };
 
@@ -26,6 +30,15 @@ pub fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRe
     let bytes =
         |value: &ValueId| program_call::shape(&program, *value).map_or(0, VectorShape::bytes);
     let output_bytes = outputs.iter().map(bytes).sum();
+    // In the longest encoding of points.
+    let point_bytes = |value: &ValueId| match program.value_type(*value) {
+        Some(ValueType::Points(points)) => {
+            u64::from(points.count) * SumEncoding::Projective.point_bytes(points.group) as u64
+        }
+        _ => 0,
+    };
+    let point_bytes = outputs.iter().map(point_bytes).sum();
+    let response_bytes = unread_bytes(&program, output_bytes, point_bytes);
     let input_bytes = program.operands(ExternalOperand::Input).map(|input| bytes(&input)).sum();
     let inputs = program.operands(ExternalOperand::Input).map(|input| InputSpec {
         encoding: ScalarEncoding::Montgomery,
@@ -48,7 +61,7 @@ pub fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRe
         input_bytes,
         output_bytes,
         value_bytes: plan.value_bytes,
-        scratch_bytes: plan.memory_bytes - plan.value_bytes,
+        scratch_bytes: plan.memory_bytes - plan.value_bytes + response_bytes,
         engine: kind.into(),
         device: name,
         jobs_ahead: state.budget.jobs.used() as u32,

@@ -47,6 +47,10 @@ fn tick(state: &ServerState, ticks: u32, late: Duration) {
         tracing::info!(swept, "dropped idle uploads");
     }
     state.unread.drop_idle(late);
+    let closed = state.unread.close_stalled(late);
+    if closed > 0 {
+        tracing::info!(closed, "closed connections that do not read their responses");
+    }
     state.regions.drop_unmapped();
     telemetry::set_queued_jobs(state.scheduler.queued() as u64);
     let (in_flight, spare) = (state.budget.bytes.used(), state.payloads.spare_bytes());

@@ -25,14 +25,14 @@ use crate::{
 pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<StoredUpload>> {
     let state = &call.state;
     let UploadHeader::Object(object) = header else {
-        return state.uploads.open(&call.tenant, header, |bytes| call.admit(bytes, 0));
+        return state.uploads.open(call.upload_owner(), header, |bytes| call.admit(bytes, 0));
     };
     if object.persist && !state.objects.has_disk() {
         return Err(Error::NoDataDir);
     }
     let object_bytes = object.content.object_bytes()?;
     let mut new_import = None;
-    let upload = state.uploads.open(&call.tenant, header, |bytes| {
+    let upload = state.uploads.open(call.upload_owner(), header, |bytes| {
         let upload_permit = call.admit(bytes, 0)?;
         // An import pays for its time afterwards, so there must be no debt.
         let paid = call.tenant.device_time.take(Duration::ZERO);

@@ -22,10 +22,7 @@ use super::{
     connection_limits::ConnectionSource,
     state::ServerState,
 };
-use crate::{
-    jobs::Budget,
-    telemetry::{self, LogThrottle},
-};
+use crate::telemetry::{self, LogThrottle};
 
 /// Pause after a failed accept (no file descriptors, for example): the loop must not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -127,9 +124,7 @@ impl Drop for UnixSocket {
 fn limit<S>(state: &ServerState, socket: S, from: PeerOrigin) -> Option<LimitedConnection<S>> {
     static REFUSED: LogThrottle = LogThrottle::new();
     let settings = &state.settings;
-    let (bytes_max, jobs_max) =
-        (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
-    let peer = Peer::new(Budget::connection(bytes_max, jobs_max), from);
+    let peer = Peer::new(settings, from);
     let permit = match from {
         PeerOrigin::Tcp(address) => {
             state.connections.acquire(ConnectionSource::Address(address.ip()))

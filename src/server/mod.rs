@@ -26,6 +26,7 @@ mod priority;
 mod program_call;
 mod read_object;
 mod receive;
+mod reflection;
 mod refusals;
 mod regions;
 mod reload;
@@ -45,6 +46,7 @@ mod store;
 mod streamed_body;
 mod streamed_uploads;
 mod tls;
+mod transport_parts;
 mod unary_body;
 mod unread_responses;
 

@@ -6,6 +6,7 @@ use super::{
     call::CallContext,
     call_record, response,
     single_step::{self, GivenVector, SingleStepJob},
+    transport_parts::bytes_of_message,
 };
 use crate::{
     error::{Error, FieldProblem, Result},
@@ -52,7 +53,9 @@ pub fn admit(
     let program = single_msm(group, batch, n)?;
     let run = single_step::start(call, program, elements, OutputKind::Points, verify)?;
     let working_bytes = run.plan().memory_bytes.saturating_add(bases.bytes());
-    call.check_fits(working_bytes.saturating_add(payload_bytes))?;
+    let response_bytes = bytes_of_message(batch as u64 * sum_bytes);
+    call.check_fits(working_bytes.saturating_add(payload_bytes).saturating_add(response_bytes))?;
+    call.admit_response(response_bytes)?;
     let permit = call.admit_job(working_bytes, run.plan().modelled.total)?;
     Ok(SingleStepJob {
         call: "msm",

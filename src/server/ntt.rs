@@ -10,6 +10,7 @@ use super::{
     result_stream::{ResultStream, SentVector, StreamTimes, StreamedResult},
     single_step::{self, GivenVector, SingleStepJob},
     streamed_uploads::{FoundVector, StreamedUploads},
+    transport_parts::{bytes_of_chunks, bytes_of_message},
 };
 use crate::{
     buffer::{RegionSlice, UploadBuffer},
@@ -25,6 +26,27 @@ use crate::{
         v1::{self, ntt_stream_response::Message},
     },
 };
+
+/// Where the rows of an NTT go.
+pub enum RowsDelivery {
+    /// Into the response, as one message.
+    Message,
+    /// Into the response, in chunks.
+    Chunks,
+    Kept,
+    Region(RegionSlice),
+}
+
+impl RowsDelivery {
+    /// Bytes that the response takes for rows of `row_bytes` bytes.
+    fn response_bytes(&self, row_bytes: u64) -> u64 {
+        match self {
+            Self::Message => bytes_of_message(row_bytes),
+            Self::Chunks => bytes_of_chunks(row_bytes),
+            Self::Kept | Self::Region(_) => 0,
+        }
+    }
+}
 
 pub struct AdmittedNtt {
     pub job: SingleStepJob,
@@ -55,7 +77,7 @@ pub fn find_output(
 
 impl AdmittedNtt {
     /// Checks the lengths and admits the job. `payload_bytes` are those admitted separately for the
-    /// input. The rows are written to `output`, if that is given.
+    /// input.
     ///
     /// Errors: `Invalid`, `Exhausted`, `Draining`.
     pub fn admit(
@@ -63,30 +85,34 @@ impl AdmittedNtt {
         requested: RequestedNtt,
         input: GivenVector,
         payload_bytes: u64,
-        output: Option<RegionSlice>,
+        delivery: RowsDelivery,
     ) -> Result<Self> {
         let RequestedNtt { plan, batch, row_length, reduce, output_encoding, verify } = requested;
         if !input.encoding.is_full() {
             return Err(Error::field("encoding", FieldProblem::OutOfRange));
         }
         let elements = input.rows("input", batch, row_length)?;
-        let result_bytes = match output {
-            Some(_) => 0,
-            None => ((batch as u64) << plan.lg_n) * 32,
+        let row_bytes = ((batch as u64) << plan.lg_n) * 32;
+        let result_bytes = match &delivery {
+            RowsDelivery::Region(_) => 0,
+            _ => row_bytes,
         };
-        let payload_bytes = result_bytes.saturating_add(payload_bytes);
+        let response_bytes = delivery.response_bytes(row_bytes);
+        let payload_bytes =
+            result_bytes.saturating_add(response_bytes).saturating_add(payload_bytes);
         // Before the program is made, which refuses vectors that fit no memory with another error.
         call.check_fits(payload_bytes)?;
         let program = single_ntt(plan, batch, row_length)?;
         let run = single_step::start(call, program, elements, OutputKind::Elements, verify)?;
         let working_bytes = run.plan().memory_bytes;
         call.check_fits(working_bytes.saturating_add(payload_bytes))?;
+        call.admit_response(response_bytes)?;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit_job(working_bytes, run.plan().modelled.total)?;
         let pool = &call.state.payloads;
-        let rows = match output {
-            Some(slice) => UploadBuffer::to_region(pool, slice),
-            None => UploadBuffer::new(pool, result_bytes, result_permit),
+        let rows = match delivery {
+            RowsDelivery::Region(slice) => UploadBuffer::to_region(pool, slice),
+            _ => UploadBuffer::new(pool, result_bytes, result_permit),
         };
         let (rows, encoding) = (Arc::new(rows), output_encoding);
         let job = SingleStepJob {
@@ -105,7 +131,8 @@ impl AdmittedNtt {
     }
 }
 
-/// Bytes that a forward NTT of one row of 2^lg_n elements takes, with its input and its result.
+/// Bytes that a forward NTT of one row of 2^lg_n elements takes, with its input and its result,
+/// which is sent in chunks.
 ///
 /// Errors: `Step` if the row is too long.
 pub fn bytes_of_row(compute: &ComputeHost, lg_n: u32) -> Result<u64> {
@@ -115,8 +142,8 @@ pub fn bytes_of_row(compute: &ComputeHost, lg_n: u32) -> Result<u64> {
     let input = InputSpec { encoding: ScalarEncoding::Montgomery, count: 1 << lg_n };
     let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Elements };
     let run = start_run(&*compute.executor, program, &[input], &[output], Verification::None)?;
-    // Input and result.
-    Ok(run.plan().memory_bytes.saturating_add(64 << lg_n))
+    let (row_bytes, working_bytes) = (32_u64 << lg_n, run.plan().memory_bytes);
+    Ok(working_bytes.saturating_add(2 * row_bytes).saturating_add(bytes_of_chunks(row_bytes)))
 }
 
 /// Records a job whose input arrived within `receive_time`.
@@ -136,7 +163,7 @@ pub fn store_rows(
     getrandom::fill(&mut id).map_err(|_| Error::Internal("no random bytes".into()))?;
     let count = rows.len() / encoding.width() as u64;
     let vector = VectorUploadHeader { id: UploadId(id), encoding, count, streams: 1 };
-    call.state.uploads.insert(&call.tenant, vector.clone(), rows)?;
+    call.state.uploads.insert(call.upload_owner(), vector.clone(), rows)?;
     call.origin().audit_vector(&id);
     Ok(response::vector_object(&vector))
 }

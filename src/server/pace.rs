@@ -29,7 +29,7 @@ impl MinRate {
         Self { window: settings.idle_timeout, bytes_per_second }
     }
 
-    fn time_for(self, bytes: u64) -> Duration {
+    pub fn time_for(self, bytes: u64) -> Duration {
         Duration::from_secs_f64(bytes as f64 / self.bytes_per_second.max(1) as f64)
     }
 

@@ -9,6 +9,7 @@ use super::{
     call::CallContext,
     response::CHUNK_BYTES,
     response_queue::{ReaderPatience, ResponseSender, ResponseStream, response_queue},
+    transport_parts::bytes_of_chunks,
 };
 use crate::{
     curve::points::{self, Bases, PointEncoding},
@@ -25,6 +26,10 @@ use crate::{
 
 /// Maximum number of chunks queued for a slow reader.
 const SEND_AHEAD: usize = 4;
+
+/// Bytes of the chunks that are encoded for a slow reader, apart from those in the transport: those
+/// in the queue, and one that waits for its turn.
+const AHEAD_BYTES: u64 = ((SEND_AHEAD + 1) * CHUNK_BYTES) as u64;
 
 pub enum GetSource {
     Bases(Bases, PointEncoding),
@@ -98,6 +103,17 @@ impl GetSource {
         }
     }
 
+    /// Bytes that a response takes while nobody reads it. The chunks of a vector are lent by its
+    /// payload.
+    fn unread_bytes(&self) -> u64 {
+        let bytes = self.bytes();
+        let ahead = match self {
+            Self::Bases(..) | Self::Matrix(..) => bytes.min(AHEAD_BYTES),
+            Self::Vector(..) => 0,
+        };
+        ahead + bytes_of_chunks(bytes)
+    }
+
     /// The chunk at byte `offset`.
     ///
     /// Errors: `Internal`.
@@ -154,7 +170,10 @@ impl GetSource {
 
 /// Sends the range. Gives up on a reader that accepts nothing for the idle timeout or until the
 /// deadline.
-pub fn send(call: &CallContext, source: GetSource) -> ResponseStream<v1::GetResponse> {
+///
+/// Errors: `Exhausted`.
+pub fn send(call: &CallContext, source: GetSource) -> Result<ResponseStream<v1::GetResponse>> {
+    call.admit_response(source.unread_bytes())?;
     let (sender, stream) = response_queue(SEND_AHEAD, ReaderPatience::of(call));
     let host = call.state.compute.clone();
     tokio::spawn(async move {
@@ -162,5 +181,5 @@ pub fn send(call: &CallContext, source: GetSource) -> ResponseStream<v1::GetResp
         // The call was counted when the response began.
         let _sent = sender.finish(sent).await;
     });
-    stream
+    Ok(stream)
 }

@@ -11,10 +11,11 @@ use super::{
 };
 use crate::{
     error::{Error, FieldProblem},
+    jobs::AdmissionPermit,
     store::{StoredUpload, UploadStreamGuard, Uploads},
     telemetry,
     wire::{
-        DecodedMessage, MessageReader,
+        ChunkedRequest, DecodedMessage, MessageReader,
         v1::{Chunk, WrittenRange},
     },
 };
@@ -120,22 +121,40 @@ impl StreamProgress {
 }
 
 /// Receives pieces until the stream ends or the payloads are complete. `guards` has one guard for
-/// each upload.
+/// each upload. A message that must be collected from several frames is in the budgets of `call`.
 ///
 /// Errors: `Idle` for a sender that is silent or too slow; `Invalid` for a piece outside of its
-/// payload; the upload's failure; those of `piece_of` and of the transport.
-pub async fn receive_pieces<M: DecodedMessage>(
+/// payload; `Exhausted`; the upload's failure; those of `piece_of` and of the transport.
+pub async fn receive_pieces<M: ChunkedRequest>(
+    call: &CallContext,
+    stream: MessageReader<M>,
+    guards: Vec<UploadStreamGuard>,
+    piece_of: impl Fn(M) -> crate::error::Result<UploadPiece>,
+) -> Result<(), CallError> {
+    let admit = |bytes| call.admit_message(bytes);
+    receive_from(stream, guards, MinRate::of(&call.state.settings), admit, piece_of).await
+}
+
+async fn receive_from<M: ChunkedRequest>(
     mut stream: MessageReader<M>,
     guards: Vec<UploadStreamGuard>,
     min: MinRate,
+    admit: impl Fn(u64) -> crate::error::Result<AdmissionPermit>,
     piece_of: impl Fn(M) -> crate::error::Result<UploadPiece>,
 ) -> Result<(), CallError> {
     let is_incomplete = |guard: &UploadStreamGuard| !guard.upload().payload.is_complete();
     let mut progress = StreamProgress::new(min, stream.len_max() as u64);
+    let mut permit = None;
     while guards.iter().any(is_incomplete) {
+        let admit_once = |bytes: usize| {
+            if permit.is_none() {
+                permit = Some(admit(bytes as u64)?);
+            }
+            Ok(())
+        };
         let message = tokio::select! {
             biased;
-            message = stream.message() => message?,
+            message = stream.piece(admit_once) => message?,
             () = progress.pace.timer() => {
                 progress.check(stream.begun_bytes())?;
                 continue;
@@ -149,16 +168,17 @@ pub async fn receive_pieces<M: DecodedMessage>(
             break;
         };
         let UploadPiece { upload, content } = piece_of(message)?;
-        let upload = guards[upload].upload();
+        let (upload, chunk_rest) = (guards[upload].upload(), stream.chunk_rest());
         progress.message(match content {
             PieceContent::Chunk(Chunk { offset, data }) => {
                 telemetry::received(data.len() as u64);
-                upload.write(offset, &data)?
+                upload.write_piece(offset, &data, chunk_rest)?
             }
             PieceContent::Written(WrittenRange { offset, length }) => {
                 upload.receive_written(offset, length)?
             }
         })?;
+        permit = None;
     }
     guards.into_iter().for_each(UploadStreamGuard::end);
     Ok(())
@@ -208,7 +228,7 @@ mod tests {
     use crate::{
         buffer::PayloadPool,
         curve::scalars::ScalarEncoding,
-        store::UploadHeader,
+        store::{UploadHeader, UploadOwner},
         tenant::Tenants,
         wire::{
             decode::{UploadId, VectorUploadHeader},
@@ -250,14 +270,16 @@ mod tests {
             VectorUploadHeader { id, encoding: ScalarEncoding::Canonical, count: 2, streams: 1 };
         let tenant = Tenants::default().find(None, "").unwrap();
         let header = UploadHeader::Vector(vector);
-        let upload = uploads.open(&tenant, &header, |_| Ok(vec![])).unwrap();
+        let owner = UploadOwner::of_tenant(&tenant);
+        let upload = uploads.open(owner, &header, |_| Ok(vec![])).unwrap();
         let piece_of = |request: PutRequest| {
             UploadPiece::of_only_upload(match request.message {
                 Some(Message::Chunk(chunk)) => Some(PieceContent::Chunk(chunk)),
                 _ => None,
             })
         };
-        let received = receive_pieces(stream, vec![upload.begin_stream()], MIN, piece_of).await;
+        let (guards, admit) = (vec![upload.begin_stream().unwrap()], |_| Ok(vec![]));
+        let received = receive_from(stream, guards, MIN, admit, piece_of).await;
         assert!(matches!(received, Err(CallError::Refused(Error::Idle(IDLE)))), "{received:?}");
     }
 }

@@ -11,7 +11,7 @@ use super::{
     regions,
     result_stream::{ResultStream, SentVector},
     run_outputs::{
-        CallOutputs, ReadSlice, StreamedOutputs, check_points, output_spec, vector_bytes,
+        CallOutputs, ReadSlice, StreamedOutputs, output_spec, response_bytes, vector_bytes,
     },
     streamed_uploads::{FoundRegion, StreamedUploads},
 };
@@ -61,14 +61,16 @@ impl AdmittedRun {
         let wanted: Vec<_> = spec.outputs.iter().map(output_spec).collect();
         let executor = &*state.compute.executor;
         let mut run = start_run(executor, program.clone(), &given, &wanted, verify)?;
-        check_points(call, &program, &spec.outputs)?;
+        let response_bytes = response_bytes(call, &program, &spec.outputs)?;
         let plan = run.plan();
         let (working_bytes, modelled) = (plan.memory_bytes, plan.modelled);
         let written = written_slices(call, &program, &spec.outputs);
         mark_copies(&mut inputs, &written, verify, plan.writes);
-        check_fits(call, working_bytes, &program, &inputs, &spec.outputs)?;
+        let fixed_bytes = working_bytes.saturating_add(response_bytes);
+        check_fits(call, fixed_bytes, &program, &inputs, &spec.outputs)?;
         check_time(call, &program, modelled)?;
         run.limit_time_on_host(state.settings.program_time_max);
+        call.admit_response(response_bytes)?;
         let permit = call.admit_job(working_bytes, modelled.total)?;
         let in_regions = read_slices(&program, &inputs, &spec.outputs)?;
         let outputs = CallOutputs::admit(call, &program, &in_regions, &spec.outputs)?;
@@ -101,7 +103,8 @@ impl AdmittedRun {
         Ok(Self { job, permit, uploads, upload_of_input, sent, result })
     }
 
-    pub fn begin_streams(&self) -> Vec<UploadStreamGuard> {
+    /// Errors: `Exhausted` if too many streams carry one of the uploads.
+    pub fn begin_streams(&self) -> Result<Vec<UploadStreamGuard>> {
         self.uploads.begin_streams()
     }
 
@@ -210,12 +213,12 @@ fn mark_copies(
 
 fn check_fits(
     call: &CallContext,
-    working_bytes: u64,
+    fixed_bytes: u64,
     program: &OperationProgram,
     inputs: &[FoundInput],
     outputs: &[RunOutput],
 ) -> Result<()> {
-    let mut bytes = working_bytes;
+    let mut bytes = fixed_bytes;
     for input in inputs {
         bytes = bytes.saturating_add(input.unadmitted_bytes(call)?);
     }

@@ -9,6 +9,7 @@ use super::{
     response::{self, as_micros_u64},
     result_stream::{SentVector, StreamTimes, StreamedResult},
     state::ServerState,
+    transport_parts::{bytes_of_chunks, bytes_of_message},
 };
 use crate::{
     buffer::{RegionSlice, UploadBuffer},
@@ -67,13 +68,24 @@ pub fn vector_bytes(program: &OperationProgram, output: &RunOutput) -> u64 {
     }
 }
 
-/// Checks that the points fit in the message with the result.
-pub fn check_points(
+/// Bytes of the report of a step, rounded up.
+const STEP_REPORT_BYTES: u64 = 128;
+
+/// Bytes that a response takes while nobody reads it: vectors of `sent_bytes` bytes, points, and a
+/// report of each step.
+pub fn unread_bytes(program: &OperationProgram, sent_bytes: u64, point_bytes: u64) -> u64 {
+    let report_bytes = program.steps().len() as u64 * STEP_REPORT_BYTES;
+    bytes_of_chunks(sent_bytes) + bytes_of_message(point_bytes + report_bytes)
+}
+
+/// Bytes that the response takes while nobody reads it. Checks that the points fit in the message
+/// with the result.
+pub fn response_bytes(
     call: &CallContext,
     program: &OperationProgram,
     outputs: &[RunOutput],
-) -> Result<()> {
-    let bytes = outputs.iter().map(|output| match program.value_type(output.value) {
+) -> Result<u64> {
+    let point_bytes = outputs.iter().map(|output| match program.value_type(output.value) {
         Some(ValueType::Points(points)) => match output.delivery {
             OutputDelivery::Points(encoding) => {
                 u64::from(points.count) * encoding.point_bytes(points.group) as u64
@@ -82,11 +94,15 @@ pub fn check_points(
         },
         _ => 0,
     });
-    let max = call.state.settings.message_payload_bytes_max;
-    match bytes.sum::<u64>() > max {
-        true => Err(Error::field("outputs", FieldProblem::TooLarge { max })),
-        false => Ok(()),
+    let (point_bytes, max) =
+        (point_bytes.sum::<u64>(), call.state.settings.message_payload_bytes_max);
+    if point_bytes > max {
+        return Err(Error::field("outputs", FieldProblem::TooLarge { max }));
     }
+    let is_sent = |output: &&RunOutput| matches!(output.delivery, OutputDelivery::Send(_));
+    let sent = outputs.iter().filter(is_sent).map(|output| vector_bytes(program, output));
+    let sent = sent.fold(0, u64::saturating_add);
+    Ok(unread_bytes(program, sent, point_bytes))
 }
 
 impl CallOutputs {
@@ -143,7 +159,7 @@ impl CallOutputs {
             true => None,
             false => Some(KeptOutputs {
                 ids: vectors.iter().map(|vector| vector.id).collect(),
-                vectors: call.state.uploads.reserve(&call.tenant, vectors)?,
+                vectors: call.state.uploads.reserve(call.upload_owner(), vectors)?,
                 payloads,
             }),
         };

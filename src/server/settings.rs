@@ -46,6 +46,10 @@ pub struct ServerSettings {
     pub program_time_max: Duration,
     /// Uploads in progress and vectors held.
     pub uploads_max: u32,
+    /// Uploads in progress and vectors held of one connection.
+    pub connection_uploads_max: u32,
+    /// Streams that carry one upload at the same time.
+    pub upload_streams_max: u32,
     /// Memory shared with clients over the Unix socket, bytes; 0 disables it.
     pub region_bytes_max: u64,
     /// Stored bases, bytes.
@@ -90,7 +94,8 @@ pub struct ServerSettings {
     pub http2_stream_window_bytes: u32,
     /// HTTP/2 flow-control window of a connection, bytes.
     pub http2_connection_window_bytes: u32,
-    /// Maximum HTTP/2 frame accepted, bytes.
+    /// Maximum HTTP/2 frame accepted, bytes. The transport holds a frame that is not complete, also
+    /// of a peer that is not authenticated.
     pub http2_frame_bytes_max: u32,
 }
 
@@ -183,6 +188,9 @@ impl Default for ServerSettings {
             connection_jobs_max: 64,
             program_time_max: Duration::from_secs(600),
             uploads_max: 256,
+            connection_uploads_max: 64,
+            // Twice what a header may announce: those of a lost connection may still be open.
+            upload_streams_max: 128,
             region_bytes_max: GIB,
             store_bytes_max: 8 * GIB,
             objects_max: 16_384,
@@ -204,7 +212,8 @@ impl Default for ServerSettings {
             reflection: true,
             http2_stream_window_bytes: (4 * MIB) as u32,
             http2_connection_window_bytes: (16 * MIB) as u32,
-            http2_frame_bytes_max: MIB as u32,
+            // A chunk of the Rust client.
+            http2_frame_bytes_max: 256 << 10,
         }
     }
 }

@@ -176,7 +176,8 @@ impl ServerState {
             backlog: Backlog::new(devices),
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
             tenants,
-            uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()),
+            uploads: Uploads::new(settings.uploads_max.into(), payloads.clone())
+                .with_streams_max(settings.upload_streams_max.into()),
             regions: Regions::new(settings.region_bytes_max),
             region_wiper: Wiper::default(),
             payloads,

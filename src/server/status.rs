@@ -102,6 +102,8 @@ const fn code(reason: Reason) -> Code {
         | Reason::Jobs
         | Reason::ConnectionBytes
         | Reason::ConnectionJobs
+        | Reason::ConnectionUploads
+        | Reason::UploadStreams
         | Reason::Uploads
         | Reason::Store
         | Reason::Objects

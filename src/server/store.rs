@@ -7,15 +7,13 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     call::{self, CallContext},
-    import,
-    pace::MinRate,
-    read_object,
+    import, read_object,
     receive::{self, PieceContent, UploadPiece},
     regions, response,
     response_queue::ResponseStream,
     state::ServerState,
     streamed_body,
-    unread_responses::ResponsePermit,
+    transport_parts::bytes_of_message,
 };
 use crate::{
     buffer::UploadBuffer,
@@ -73,7 +71,6 @@ impl Store for StoreService {
         use v1::put_request::Message;
         let request = streamed_body::messages(request, &self.state.settings)?;
         call::run(&self.state, "put", request, async |call, mut stream| {
-            let min = MinRate::of(&call.state.settings);
             let first = receive::first_message(&call, &mut stream).await?;
             let header = match first.and_then(|first| first.message) {
                 Some(Message::Bases(bases)) => UploadHeader::Object(decode::bases_upload(bases)?),
@@ -97,8 +94,8 @@ impl Store for StoreService {
                     _ => None,
                 })
             };
-            let guards = vec![upload.begin_stream()];
-            let pieces = receive::receive_pieces(stream, guards, min, piece_of);
+            let guards = vec![upload.begin_stream()?];
+            let pieces = receive::receive_pieces(&call, stream, guards, piece_of);
             let outcome = receive::receive_during_job(pieces, upload.concluded()).await;
             let outcome = outcome.inspect_err(|failure| {
                 receive::end_unless_resumable(&self.state.uploads, &upload, failure);
@@ -120,7 +117,7 @@ impl Store for StoreService {
         request: Request<v1::GetRequest>,
     ) -> Result<Response<Self::GetStream>, Status> {
         call::run(&self.state, "get", request, async |call, request| {
-            Ok(read_object::send(&call, read_object::resolve(&call, request)?))
+            Ok(read_object::send(&call, read_object::resolve(&call, request)?)?)
         })
         .await
     }
@@ -147,7 +144,9 @@ impl Store for StoreService {
                     }
                 }
             };
-            Ok(v1::StatResponse { status: Some(status) })
+            let response = v1::StatResponse { status: Some(status) };
+            call.admit_response(encoded_bytes(&response))?;
+            Ok(response)
         })
         .await
     }
@@ -156,8 +155,7 @@ impl Store for StoreService {
         &self,
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
-        let mut permit = None;
-        let listed = call::run(&self.state, "list", request, async |call, request| {
+        call::run(&self.state, "list", request, async |call, request| {
             let wanted = request.group.map(|group| decode::group("group", group)).transpose()?;
             let wanted = wanted.map(v1::Group::from);
             let mut list = v1::ListResponse::default();
@@ -170,15 +168,10 @@ impl Store for StoreService {
                     _ => {}
                 }
             }
-            let _permit = call.admit_message(encoded_bytes(&list))?.into();
-            permit = Some(ResponsePermit { _permit });
+            call.admit_response(bytes_of_message(encoded_bytes(&list)))?;
             Ok(list)
-        });
-        let mut listed = listed.await?;
-        if let Some(permit) = permit {
-            listed.extensions_mut().insert(permit);
-        }
-        Ok(listed)
+        })
+        .await
     }
 
     async fn put_program(

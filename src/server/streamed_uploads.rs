@@ -113,13 +113,15 @@ impl StreamedUpload {
         match vector {
             FoundVector::Upload(vector) => {
                 let admit = |bytes| call.admit(bytes, 0);
-                let upload = uploads.open(&call.tenant, &UploadHeader::Vector(vector), admit)?;
+                let upload =
+                    uploads.open(call.upload_owner(), &UploadHeader::Vector(vector), admit)?;
                 Ok(Self { upload, copy: None })
             }
             FoundVector::Region(region) => {
                 let copy = region.copy(call)?;
                 let FoundRegion { spec, slice, .. } = region;
-                Ok(Self { upload: uploads.open_in_region(&call.tenant, spec, slice)?, copy })
+                let upload = uploads.open_in_region(call.upload_owner(), spec, slice)?;
+                Ok(Self { upload, copy })
             }
         }
     }
@@ -176,7 +178,8 @@ impl StreamedUploads {
         times.max().unwrap_or_default()
     }
 
-    pub fn begin_streams(&self) -> Vec<UploadStreamGuard> {
+    /// Errors: `Exhausted` if too many streams carry one of the uploads.
+    pub fn begin_streams(&self) -> Result<Vec<UploadStreamGuard>> {
         self.uploads.iter().map(|StreamedUpload { upload, .. }| upload.begin_stream()).collect()
     }
 

@@ -9,7 +9,11 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tonic::{Status, body::Body, codegen::http::Request};
+use tonic::{
+    Status,
+    body::Body,
+    codegen::http::{Extensions, Request},
+};
 
 use super::{
     call::UNCOUNTED_BYTES,
@@ -39,16 +43,19 @@ struct LimitedBody {
     pace: SenderPace,
 }
 
-pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<Body> {
-    let extensions = request.extensions();
-    let tenant = extensions.get::<Arc<Tenant>>();
-    let is_known = tenant.is_some();
+/// The budgets of a request's connection and tenant; none if its caller is not known.
+pub fn own_budgets(extensions: &Extensions) -> Vec<Budget> {
     let is_proxied = extensions.get::<Caller>().is_some_and(Caller::is_proxied);
-    let budgets = match (Peer::of(extensions), tenant) {
+    match (Peer::of(extensions), extensions.get::<Arc<Tenant>>()) {
         (Some(_), Some(tenant)) if is_proxied => vec![Budget::tenant(tenant)],
         (Some(peer), Some(tenant)) => vec![peer.budget.clone(), Budget::tenant(tenant)],
         _ => Vec::new(),
-    };
+    }
+}
+
+pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<Body> {
+    let is_known = request.extensions().get::<Arc<Tenant>>().is_some();
+    let budgets = own_budgets(request.extensions());
     let state = state.clone();
     let pace = SenderPace::new(MinRate::of(&state.settings));
     request.map(|body| {

@@ -16,27 +16,17 @@ use parking_lot::Mutex;
 use tonic::{Status, body::Body, codegen::http::HeaderMap};
 
 use super::{
-    pace::{MinRate, PeerPace},
-    response::CHUNK_BYTES,
+    pace::PeerPace,
+    transport_parts::{FRAME_BYTES_MAX, PIECE_BYTES, TransportParts},
 };
-use crate::{error::Error, jobs::AdmissionPermit};
-
-/// Longer frames are cut into pieces. Those of chunks are shorter.
-const FRAME_BYTES_MAX: usize = CHUNK_BYTES + 1024;
-
-/// Bytes of a piece. Pieces are copies: the transport holds one until the reader has room for it,
-/// and must not keep the whole frame meanwhile.
-const PIECE_BYTES: usize = 64 << 10;
-
-/// A response extension: a permit for the bytes of the response, until it is sent.
-#[derive(Clone)]
-pub struct ResponsePermit {
-    pub _permit: Arc<AdmissionPermit>,
-}
+use crate::error::Error;
 
 /// All responses of a server.
 #[derive(Default)]
-pub struct UnreadResponses(Mutex<Vec<Weak<Mutex<ResponseState>>>>);
+pub struct UnreadResponses {
+    bodies: Mutex<Vec<Weak<Mutex<ResponseState>>>>,
+    parts: Mutex<Vec<Weak<TransportParts>>>,
+}
 
 /// A response body that can be dropped while the transport holds it.
 pub struct DroppableBody(Arc<Mutex<ResponseState>>);
@@ -48,7 +38,8 @@ struct ResponseState {
     /// When the transport took the last part; `None` while it waits for the next one.
     waits_since: Option<Instant>,
     pace: PeerPace,
-    _permit: Option<ResponsePermit>,
+    /// `None` once the response is dropped.
+    parts: Option<Arc<TransportParts>>,
 }
 
 enum ResponseContent {
@@ -60,25 +51,31 @@ enum ResponseContent {
 
 impl UnreadResponses {
     /// Makes `body` part of the responses that [`Self::drop_idle`] drops, unless its reader is at
-    /// least as fast as `min`.
-    pub fn add(&self, body: Body, permit: Option<ResponsePermit>, min: MinRate) -> DroppableBody {
+    /// least as fast as `parts` demands. The transport holds it as `parts`.
+    pub fn add(&self, body: Body, parts: Arc<TransportParts>) -> DroppableBody {
+        self.parts.lock().push(Arc::downgrade(&parts));
         let state = Arc::new(Mutex::new(ResponseState {
             content: ResponseContent::Body(body),
             rest: Bytes::new(),
             waits_since: Some(Instant::now()),
-            pace: PeerPace::new(min),
-            _permit: permit,
+            pace: PeerPace::new(parts.min),
+            parts: Some(parts),
         }));
-        self.0.lock().push(Arc::downgrade(&state));
+        self.bodies.lock().push(Arc::downgrade(&state));
         DroppableBody(state)
+    }
+
+    /// Closes the connections that keep parts of responses for too long; returns their number.
+    /// `late` is how late the server is: as much time does not count.
+    pub fn close_stalled(&self, late: Duration) -> usize {
+        let all = open(&self.parts);
+        all.iter().filter(|parts| parts.close_if_stalled(late)).count()
     }
 
     /// Drops the responses whose readers are too slow. `late` is how late the server is: as much
     /// time does not count.
     pub fn drop_idle(&self, late: Duration) {
-        let mut open = Vec::new();
-        self.0.lock().retain(|response| response.upgrade().map(|state| open.push(state)).is_some());
-        for state in open {
+        for state in open(&self.bodies) {
             let mut state = state.lock();
             let now = Instant::now();
             state.waits_since = state.waits_since.map(|since| now.min(since + late));
@@ -88,19 +85,29 @@ impl UnreadResponses {
             {
                 let dropped = ResponseContent::Dropped(state.pace.min().window);
                 let content = mem::replace(&mut state.content, dropped);
-                let (rest, permit) = (mem::take(&mut state.rest), state._permit.take());
+                let (rest, parts) = (mem::take(&mut state.rest), state.parts.take());
                 drop(state);
-                drop((content, rest, permit));
+                drop((content, rest, parts));
             }
         }
     }
+}
+
+/// Those of `all` that exist. Forgets the others.
+fn open<T>(all: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
+    let mut open = Vec::new();
+    all.lock().retain(|one| one.upgrade().map(|one| open.push(one)).is_some());
+    open
 }
 
 impl ResponseState {
     /// The transport takes a part, which the reader has room for.
     fn take(&mut self, part: Bytes) -> Frame<Bytes> {
         self.pace.takes(part.len() as u64);
-        Frame::data(part)
+        Frame::data(match &self.parts {
+            Some(parts) => parts.add(part),
+            None => part,
+        })
     }
 
     /// The next piece of a long frame.
@@ -180,6 +187,7 @@ mod tests {
     use http_body::Body as _;
 
     use super::*;
+    use crate::server::pace::MinRate;
 
     /// Yields one frame, whose memory is that of `0`.
     struct OneFrame(Option<Bytes>);
@@ -213,7 +221,8 @@ mod tests {
         }
         let frame = OneFrame(Some(Bytes::from_owner(Shared(bytes))));
         let min = MinRate { window: Duration::from_millis(1), bytes_per_second: 1 << 40 };
-        (responses.add(Body::new(frame), None, min), memory)
+        let parts = TransportParts::new(None, None, min);
+        (responses.add(Body::new(frame), parts), memory)
     }
 
     #[tokio::test]
@@ -247,6 +256,6 @@ mod tests {
             assert!(told.expect("trailers").contains_key("grpc-status"));
             assert!(next(&mut body).await.is_none());
         }
-        assert_eq!(responses.0.lock().len(), 1, "responses that have ended are forgotten");
+        assert_eq!(responses.bodies.lock().len(), 1, "responses that have ended are forgotten");
     }
 }

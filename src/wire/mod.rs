@@ -30,6 +30,8 @@ pub(crate) const PRIORITY_METADATA: &str = "capstan-priority";
 /// not know the caller's uploads.
 pub const INSTANCE_HEADER: &str = "capstan-instance";
 
+#[cfg(feature = "server")]
+pub use message_reader::ChunkedRequest;
 pub use message_reader::{DecodedMessage, MessageReader};
 #[cfg(feature = "client")]
 pub(crate) use outgoing_frames::{ChunkMessage, OutgoingFrames};

@@ -45,11 +45,11 @@ pub async fn hold(channel: &Channel, bytes: u64) -> Result<v1::VectorUpload, Sta
     call.await.expect("no panic").map(|_| vector)
 }
 
-/// Repeats an upload while it is refused with UPLOADS: an earlier upload returns its permit shortly
-/// after its answer.
+/// Repeats an upload while its slot is refused: an earlier upload returns its permit shortly after
+/// its answer.
 async fn with_permit<T>(mut upload: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
     let upload = async || match upload().await {
-        Err(status) if reason(&status) == "UPLOADS" => Err(status),
+        Err(status) if reason(&status).ends_with("UPLOADS") => Err(status),
         answer => Ok(answer),
     };
     retry_until_ok("a permit for an upload", upload).await
@@ -87,6 +87,33 @@ async fn bytes_are_limited_per_server_and_per_connection() {
     release(&three, &third).await;
     release(&two, &second).await;
     world.assert_healthy("bytes").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_connection_cannot_take_all_uploads() {
+    let world = World::new(settings()).await;
+    let (greedy, other) = (world.daemon.channel().await, world.daemon.channel().await);
+    let (mut held, mut refused) = (Vec::new(), Vec::new());
+    for _ in 0..settings().uploads_max {
+        match hold(&greedy, 1).await {
+            Ok(vector) => held.push(vector),
+            Err(status) => refused.push(status),
+        }
+    }
+    let vector = hold(&other, 1).await.expect("another connection has its own quota");
+    release(&other, &vector).await;
+    assert_eq!(held.len(), settings().connection_uploads_max as usize);
+    for status in refused {
+        assert_full(&status, "CONNECTION_UPLOADS", true);
+        assert!(status.message().contains("connection_uploads_max"), "{status}");
+    }
+    let first = held.pop().expect("some are held");
+    release(&greedy, &first).await;
+    held.push(with_permit(async || hold(&greedy, 1).await).await.expect("a slot is free again"));
+    for vector in &held {
+        release(&greedy, vector).await;
+    }
+    world.assert_healthy("uploads of one connection").await;
 }
 
 /// Sends a vector of 16 MiB on its own connection.

@@ -32,6 +32,8 @@ mod slow_senders;
 mod table;
 mod tenant_limits;
 mod transport;
+mod unfinished_messages;
+mod unread_responses;
 
 use table::World;
 

@@ -28,6 +28,9 @@ const ABOVE_BUDGET_MAX: u64 = 256 << 20;
 /// Descriptors that a row may have open above those that its world began with.
 const DESCRIPTORS_MAX: usize = 64;
 
+/// Resident memory that changes by less than this for a while is steady.
+const STEADY_BYTES: u64 = 1 << 20;
+
 static ONE_WORLD: LazyLock<Arc<Mutex<()>>> = LazyLock::new(Arc::default);
 
 /// Checks the memory and the descriptors of the process while a world exists. Create it before the
@@ -37,6 +40,8 @@ pub struct ResourceCheck {
     before: usize,
     peak: AtomicU64,
     descriptors: AtomicUsize,
+    /// See [`DESCRIPTORS_MAX`].
+    pub descriptors_max: usize,
     _one_world: OwnedMutexGuard<()>,
 }
 
@@ -49,6 +54,7 @@ impl ResourceCheck {
             before: descriptors(),
             peak: AtomicU64::new(0),
             descriptors: AtomicUsize::new(0),
+            descriptors_max: DESCRIPTORS_MAX,
             _one_world: one_world,
         };
         reset_peak();
@@ -62,8 +68,20 @@ impl ResourceCheck {
         self.descriptors.fetch_max(open, Ordering::Relaxed);
         let max = self.budget + ABOVE_BUDGET_MAX;
         assert!(peak <= max, "{name}: {} of {} MiB resident", peak >> 20, max >> 20);
-        assert!(open <= DESCRIPTORS_MAX, "{name}: {open} descriptors more than before");
+        assert!(open <= self.descriptors_max, "{name}: {open} descriptors more than before");
         reset_peak();
+    }
+
+    /// Waits until resident memory does not grow for a second: what was sent has arrived.
+    pub async fn until_steady(&self) {
+        let (mut highest, mut since) = (resident(), Instant::now());
+        while since.elapsed() < Duration::from_secs(1) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let now = resident();
+            if now > highest + STEADY_BYTES {
+                (highest, since) = (now, Instant::now());
+            }
+        }
     }
 }
 
@@ -94,8 +112,16 @@ fn reset_peak() {
 
 /// The peak of resident memory, bytes.
 fn peak_resident() -> u64 {
+    memory("VmHWM:")
+}
+
+fn resident() -> u64 {
+    memory("VmRSS:")
+}
+
+fn memory(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("procfs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("is listed");
     let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
     kib << 10
 }

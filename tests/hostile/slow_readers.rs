@@ -1,4 +1,5 @@
-//! Readers that stall: the server gives up their results, though their connection stays open.
+//! Readers that stall: the server gives up their results, and then closes their connection, which
+//! keeps the parts that the transport holds.
 
 use std::time::Duration;
 
@@ -54,27 +55,40 @@ fn chunks(lg_n: u32) -> Vec<v1::Chunk> {
     (0..bytes).step_by(zeros.len()).map(chunk).collect()
 }
 
-/// Asserts that the world's own connection and the stalled one are open.
-async fn assert_both_open(world: &World) {
-    assert_eq!(load(&world.channel).await.connections, 2, "the connection was closed");
+/// What the transport may hold of a response: three parts.
+const TRANSPORT_BYTES: u64 = 3 * ((256 << 10) + 1024);
+
+/// Waits until responses that nobody reads are dropped. Their connection keeps what the transport
+/// holds of them.
+async fn until_dropped(world: &World, responses: u64, name: &str) {
+    until_load(&world.channel, name, |load| {
+        load.jobs == 0 && load.bytes_in_flight <= responses * TRANSPORT_BYTES
+    })
+    .await;
+}
+
+/// Waits until the connection of responses that nobody reads is closed.
+async fn until_closed(world: &World, name: &str) {
+    until_load(&world.channel, name, |load| load.connections == 1).await;
+    until_idle(&world.channel, name).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_for_a_closed_window_are_given_up_after_the_idle_timeout() {
     let world = World::new(impatient()).await;
-    let stalled = connection(&world, 0).await;
     for lg_n in SIZES {
+        let stalled = connection(&world, 0).await;
         let ntt = compute(&stalled).ntt_stream(stream::iter(ntt_request(lg_n))).await;
         let ntt = ntt.expect("the response begins");
-        until_idle(&world.channel, "a transform that nobody reads").await;
+        until_closed(&world, "a transform that nobody reads").await;
 
+        let stalled = connection(&world, 0).await;
         let operations = [programs::input(1, 1 << 10), programs::pad(0, 1 << lg_n)];
         let input = programs::inline(&messages::random(1 << 10));
         let header = programs::call(operations, vec![input], vec![programs::send(1)]);
         let run = compute(&stalled).run(stream::iter(programs::run(header, vec![]))).await;
         let run = run.expect("the response begins");
-        until_idle(&world.channel, "a run that nobody reads").await;
-        assert_both_open(&world).await;
+        until_closed(&world, "a run that nobody reads").await;
         drop((ntt, run));
     }
     world.assert_healthy("a closed window").await;
@@ -83,8 +97,8 @@ async fn results_for_a_closed_window_are_given_up_after_the_idle_timeout() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn vectors_for_a_closed_window_are_given_up_after_the_idle_timeout() {
     let world = World::new(impatient()).await;
-    let stalled = connection(&world, 0).await;
     for lg_n in SIZES {
+        let stalled = connection(&world, 0).await;
         let id = messages::id();
         let vector = messages::vector(&id, v1::ScalarEncoding::Canonical, 1 << lg_n);
         let put = messages::put_vector(vector, chunks(lg_n));
@@ -97,18 +111,10 @@ async fn vectors_for_a_closed_window_are_given_up_after_the_idle_timeout() {
         let release =
             v1::ReleaseRequest { id: Some(v1::release_request::Id::UploadId(id.clone())) };
         store(&world.channel).release(release).await.expect("the vector exists");
-        until_idle(&world.channel, "a vector that nobody reads").await;
-        assert_both_open(&world).await;
+        until_closed(&world, "a vector that nobody reads").await;
         drop(unread);
     }
     world.assert_healthy("a closed window").await;
-}
-
-/// Waits until answers that nobody reads are counted, and then until they are dropped.
-async fn assert_dropped(world: &World, name: &str) {
-    until_load(&world.channel, name, |load| load.bytes_in_flight > 0).await;
-    until_idle(&world.channel, name).await;
-    assert_both_open(world).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,7 +135,8 @@ async fn a_list_for_a_closed_window_is_counted_and_dropped() {
     let mut client = store(&stalled);
     let list = v1::ListRequest { group: None };
     let unread = tokio::spawn(async move { client.list(list).await });
-    assert_dropped(&world, "a list that nobody reads").await;
+    until_load(&world.channel, "an unread list", |load| load.bytes_in_flight > 0).await;
+    until_closed(&world, "a list that nobody reads").await;
     unread.abort();
     let read = store(&world.channel).list(list).await.expect("a list that is read").into_inner();
     assert_eq!(read.bases.len(), 150 + 2);
@@ -141,24 +148,28 @@ async fn results_for_a_closed_window_are_given_up_at_the_deadline() {
     let world = World::new(settings()).await;
     assert_eq!(settings().idle_timeout, UNREACHED_LIMIT);
     let stalled = connection(&world, 0).await;
+    let mut unread = Vec::new();
     for lg_n in SIZES {
         let mut request = Request::new(stream::iter(ntt_request(lg_n)));
         request.set_timeout(Duration::from_secs(3));
-        let unread = compute(&stalled).ntt_stream(request).await.expect("the response begins");
-        until_idle(&world.channel, "a transform that nobody reads").await;
-        assert_both_open(&world).await;
-        drop(unread);
+        let stalled_ntt = compute(&stalled).ntt_stream(request).await;
+        unread.push(stalled_ntt.expect("the response begins"));
+        until_dropped(&world, unread.len() as u64, "a transform that nobody reads").await;
+        assert_eq!(load(&world.channel).await.connections, 2, "the connection was closed");
     }
+    drop((unread, stalled));
     world.assert_healthy("a closed window and a deadline").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_resumes_too_late_gets_an_error() {
-    let world = World::new(impatient()).await;
+    // The connection is closed after the same time again.
+    let idle_timeout = Duration::from_secs(3);
+    let world = World::new(ServerSettings { idle_timeout, ..impatient() }).await;
     let stalled = connection(&world, 1 << 16).await;
     let ntt = compute(&stalled).ntt_stream(stream::iter(ntt_request(SIZES[1]))).await;
     let mut ntt = ntt.expect("the response begins").into_inner();
-    until_idle(&world.channel, "a transform that nobody reads").await;
+    until_dropped(&world, 1, "a transform that nobody reads").await;
     let refused = loop {
         match ntt.message().await {
             Ok(Some(message)) => assert!(matches!(message.message, Some(Message::Chunk(_)))),

@@ -131,13 +131,14 @@ async fn the_limits_of_a_connection_do_not_hold_for_callers_behind_a_proxy() {
     let tokens = Tokens::new();
     let (proxy, other) = (tokens.add("proxy", None, None), tokens.add("other", None, None));
     let connection_bytes_in_flight_max = BYTES - 1;
-    let server = start(ServerSettings { connection_bytes_in_flight_max, ..behind_proxy(&tokens) });
+    let limits = ServerSettings { connection_uploads_max: 1, ..behind_proxy(&tokens) };
+    let server = start(ServerSettings { connection_bytes_in_flight_max, ..limits });
     let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
     let channel = endpoint.connect().await.unwrap();
     let zeros = || vec![0; BYTES as usize];
-    let put = async |token: &str| {
-        let vector = messages::new_vector(v1::ScalarEncoding::U8, BYTES);
-        let put = messages::put_vector(vector, vec![messages::chunk(0, zeros())]);
+    let put = async |token: &str, bytes: u64| {
+        let vector = messages::new_vector(v1::ScalarEncoding::U8, bytes);
+        let put = messages::put_vector(vector, vec![messages::chunk(0, vec![0; bytes as usize])]);
         store(&channel).put(as_ada(token, stream::iter(put))).await.map(drop)
     };
     let transform = async |token: &str| {
@@ -145,9 +146,12 @@ async fn the_limits_of_a_connection_do_not_hold_for_callers_behind_a_proxy() {
         let ntt = messages::ntt(messages::ntt_spec(12), row);
         compute(&channel).ntt(as_ada(token, ntt)).await.map(drop)
     };
-    put(&proxy).await.unwrap();
+    put(&proxy, BYTES).await.unwrap();
+    put(&proxy, 1).await.unwrap();
     transform(&proxy).await.unwrap();
-    for refused in [put(&other).await, transform(&other).await] {
+    for refused in [put(&other, BYTES).await, transform(&other).await] {
         assert_eq!(reason(&refused.unwrap_err()), "CONNECTION_BYTES");
     }
+    put(&other, 1).await.unwrap();
+    assert_eq!(reason(&put(&other, 1).await.unwrap_err()), "CONNECTION_UPLOADS");
 }

@@ -6,7 +6,7 @@ use capstan::{
     buffer::{PayloadPool, Quota, UploadBuffer},
     curve::scalars::ScalarEncoding,
     error::{Error, FieldProblem, Limit, Result},
-    store::{StoredUpload, UploadHeader, UploadOutcome, Uploads},
+    store::{StoredUpload, UploadHeader, UploadOutcome, UploadOwner, Uploads},
     tenant::{Tenant, Tenants},
     wire::decode::{UploadId, VectorUploadHeader},
 };
@@ -44,8 +44,12 @@ impl Store {
         })
     }
 
+    fn owner(&self) -> UploadOwner<'_> {
+        UploadOwner::of_tenant(&self.tenant)
+    }
+
     fn open(&self, streams: u32) -> Result<Arc<StoredUpload>> {
-        self.uploads.open(&self.tenant, &UploadHeader::Vector(vector(streams)), |bytes| {
+        self.uploads.open(self.owner(), &UploadHeader::Vector(vector(streams)), |bytes| {
             self.admitted.fetch_add(1, Ordering::SeqCst);
             Ok(vec![self.budget.acquire(bytes)?])
         })
@@ -54,7 +58,7 @@ impl Store {
     /// Sends some bytes on a new stream, which ends properly.
     fn send(&self, streams: u32, offset: u64, len: usize) -> Result<Arc<StoredUpload>> {
         let upload = self.open(streams)?;
-        let stream = upload.begin_stream();
+        let stream = upload.begin_stream()?;
         upload.write(offset, &vec![7; len])?;
         stream.end();
         Ok(upload)
@@ -63,7 +67,7 @@ impl Store {
     /// Like [`Self::send`], but the connection breaks.
     fn send_and_break(&self, offset: u64, len: usize) -> Result<()> {
         let upload = self.open(2)?;
-        let _broken = upload.begin_stream();
+        let _broken = upload.begin_stream()?;
         upload.write(offset, &vec![7; len]).map(drop)
     }
 
@@ -142,7 +146,7 @@ fn an_upload_that_expires_or_is_released_ends_once() {
         let lanes = [(0, 4), (4, 4)].map(|(offset, len)| {
             spawn(&store, move |store| {
                 let upload = store.open(2)?;
-                let stream = upload.begin_stream();
+                let stream = upload.begin_stream()?;
                 let written = upload.write(offset, &vec![7; len]);
                 match written {
                     Ok(_) => stream.end(),
@@ -193,7 +197,7 @@ fn a_vector_to_keep_and_an_upload_never_share_an_id() {
     check(|| {
         let store = Store::new();
         let keep = spawn(&store, |store| {
-            let kept = store.uploads.reserve(&store.tenant, vec![vector(1)])?;
+            let kept = store.uploads.reserve(store.owner(), vec![vector(1)])?;
             let pool = PayloadPool::new(0, 0).expect("memory");
             let payload = UploadBuffer::from_bytes(&pool, &[9; 8], vec![])?;
             store.uploads.keep(kept, vec![payload.into()])

@@ -38,7 +38,7 @@ use capstan::{
     },
     ops::{OperationProgram, SINGLE_STEP, single_msm, single_ntt},
     program::{InputSpec, OutputKind, OutputSpec},
-    store::Uploads,
+    store::{UploadOwner, Uploads},
     tenant::Tenants,
     verify::Verification,
     wire::decode::{UploadId, VectorUploadHeader},
@@ -343,9 +343,10 @@ fn uploads(bench: &JobRunner) {
     bench.assert_wiped("vectors released and expired", |counter| {
         let (uploads, tenants) = (Uploads::new(8, bench.pool.clone()), Tenants::default());
         let tenant = &*tenants.find(None, "").expect("exists");
+        let owner = UploadOwner::of_tenant(tenant);
         for id in 1..=3 {
             let payload = bench.upload(&bytes, counter);
-            uploads.insert(tenant, vector(id), payload).expect("within the limit");
+            uploads.insert(owner, vector(id), payload).expect("within the limit");
         }
         uploads.release(tenant.id, UploadId([1; 16])).expect("is stored");
         assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO), 2);

@@ -9,15 +9,18 @@ use capstan::{
     server::ServerSettings,
     wire::v1,
 };
-use futures_util::stream;
-use tonic::{Code, Status, transport::Channel};
+use futures_util::{StreamExt, stream};
+use tonic::{
+    Code, Status,
+    transport::{Channel, Endpoint},
+};
 use tonic_reflection::pb::v1::{
     ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
     server_reflection_request::MessageRequest as Ask,
     server_reflection_response::MessageResponse as Answer,
 };
 
-use crate::daemon::{TEST_TIMEOUT, TestServer, messages, programs};
+use crate::daemon::{TEST_TIMEOUT, TestServer, messages, programs, until_idle, until_load};
 
 async fn ask(channel: &Channel, ask: Ask) -> Result<Option<Answer>, Status> {
     let request = ServerReflectionRequest { host: String::new(), message_request: Some(ask) };
@@ -51,6 +54,22 @@ async fn reflection_lists_every_service_and_describes_it() {
         let found = |file: &Vec<u8>| file.windows(name.len()).any(|word| word == name);
         assert!(files.file_descriptor_proto.iter().any(found), "{service}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_of_reflection_that_nobody_reads_count_as_in_flight() {
+    let daemon = TestServer::start(ServerSettings::default());
+    let channel = daemon.channel().await;
+    let endpoint = Endpoint::from_shared(format!("http://{}", daemon.address)).unwrap();
+    let stalled = endpoint.initial_stream_window_size(0).connect().await.unwrap();
+    let ask = Ask::FileContainingSymbol("capstan.v1.Store".into());
+    let request = ServerReflectionRequest { host: String::new(), message_request: Some(ask) };
+    let requests = stream::iter([request]).chain(stream::pending());
+    let unread = ServerReflectionClient::new(stalled).server_reflection_info(requests).await;
+    let unread = unread.expect("the response begins");
+    until_load(&channel, "an unread answer", |load| load.bytes_in_flight > 100_000).await;
+    drop(unread);
+    until_idle(&channel, "an answer that was left").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

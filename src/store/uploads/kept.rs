@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{StoredUpload, UploadHeader, UploadSlot, Uploads, UploadsById};
+use super::{UploadHeader, UploadOwner, UploadSlot, Uploads, UploadsById};
 use crate::{
     buffer::UploadBuffer,
     error::{Error, Result},
-    tenant::{Tenant, TenantId},
+    tenant::TenantId,
     wire::decode::VectorUploadHeader,
 };
 
@@ -25,14 +25,14 @@ impl Uploads {
     /// Errors: `UploadConflict`, `Exhausted`.
     pub fn reserve(
         &self,
-        tenant: &Tenant,
+        owner: UploadOwner<'_>,
         vectors: Vec<VectorUploadHeader>,
     ) -> Result<KeptVectors> {
         {
             let all = self.by_id.lock();
-            vectors.iter().try_for_each(|vector| check_id(&all, tenant.id, vector))?;
+            vectors.iter().try_for_each(|vector| check_id(&all, owner.tenant.id, vector))?;
         }
-        let slot = || self.slot(tenant, &tenant.vectors);
+        let slot = || UploadSlot::take(owner, &owner.tenant.vectors, &self.slots);
         let with_slot = |vector| Ok(KeptVector { vector, slot: slot()? });
         Ok(KeptVectors(vectors.into_iter().map(with_slot).collect::<Result<_>>()?))
     }
@@ -46,7 +46,7 @@ impl Uploads {
         kept.0.iter().try_for_each(|kept| check_id(&all, kept.slot.tenant, &kept.vector))?;
         for (KeptVector { vector, slot }, payload) in kept.0.into_iter().zip(payloads) {
             let (key, header) = ((slot.tenant, vector.id), UploadHeader::Vector(vector));
-            let upload = Arc::new(StoredUpload::new(header, payload, slot));
+            let upload = self.stored(header, payload, slot);
             replaced.extend(all.insert(key, upload));
         }
         // Before the replaced vectors are dropped.
@@ -80,26 +80,27 @@ mod tests {
         let pool = PayloadPool::new(0, 0).unwrap();
         let (uploads, tenants) = (Uploads::new(4, pool.clone()), Tenants::default());
         let tenant = &*tenants.find(None, "").unwrap();
+        let owner = UploadOwner::of_tenant(tenant);
         let payload =
             |byte| Arc::new(UploadBuffer::from_bytes(&pool, &[byte; 32], vec![]).unwrap());
         let held = || uploads.get(tenant.id, UploadId([1; 16])).unwrap().payload.copy(0, 1);
-        let first = uploads.reserve(tenant, vec![vector(1, 1)]).unwrap();
+        let first = uploads.reserve(owner, vec![vector(1, 1)]).unwrap();
         uploads.keep(first, vec![payload(1)]).unwrap();
         let refused =
-            |vectors| matches!(uploads.reserve(tenant, vectors), Err(Error::UploadConflict));
+            |vectors| matches!(uploads.reserve(owner, vectors), Err(Error::UploadConflict));
         assert!(refused(vec![vector(1, 2)]), "another length");
         // An upload takes an id after it was reserved: no vector is stored.
-        let both = uploads.reserve(tenant, vec![vector(1, 1), vector(2, 1)]).unwrap();
-        uploads.open(tenant, &UploadHeader::Vector(vector(2, 1)), |_| Ok(vec![])).unwrap();
+        let both = uploads.reserve(owner, vec![vector(1, 1), vector(2, 1)]).unwrap();
+        uploads.open(owner, &UploadHeader::Vector(vector(2, 1)), |_| Ok(vec![])).unwrap();
         assert_eq!(uploads.keep(both, vec![payload(2), payload(2)]), Err(Error::UploadConflict));
         assert_eq!(held(), [1]);
         assert!(refused(vec![vector(2, 1)]), "an upload in progress");
-        let second = uploads.reserve(tenant, vec![vector(1, 1)]).unwrap();
+        let second = uploads.reserve(owner, vec![vector(1, 1)]).unwrap();
         uploads.keep(second, vec![payload(2)]).unwrap();
         assert_eq!(held(), [2]);
         // The slot of the replaced vector is free again.
-        let _reserved = uploads.reserve(tenant, vec![vector(3, 1), vector(4, 1)]).unwrap();
-        let full = uploads.reserve(tenant, vec![vector(5, 1)]);
+        let _reserved = uploads.reserve(owner, vec![vector(3, 1), vector(4, 1)]).unwrap();
+        let full = uploads.reserve(owner, vec![vector(5, 1)]);
         assert!(matches!(full, Err(Error::Exhausted { limit: Limit::Uploads, .. })));
     }
 }

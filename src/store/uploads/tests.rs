@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
     curve::scalars::ScalarEncoding,
-    error::TenantLimit,
-    tenant::{TenantLimits, TenantName},
+    error::{FieldProblem, TenantLimit},
+    tenant::{Tenant, TenantLimits, TenantName},
 };
 
 fn header(id: u8, count: u64, streams: u32) -> UploadHeader {
@@ -19,17 +19,19 @@ fn uploads(uploads_max: u64) -> Uploads {
 }
 
 fn open(uploads: &Uploads, header: &UploadHeader) -> Result<Arc<StoredUpload>> {
-    uploads.open(&tenant(0), header, |_| Ok(Vec::new()))
+    uploads.open(UploadOwner::of_tenant(&tenant(0)), header, |_| Ok(Vec::new()))
 }
 
 #[tokio::test]
 async fn streams_share_an_upload_and_the_last_one_to_end_reports_truncation() {
     let uploads = uploads(4);
     let upload = open(&uploads, &header(1, 8, 2)).unwrap();
-    let same = uploads.open(&tenant(0), &header(1, 8, 3), |_| panic!("is open already")).unwrap();
+    let same = uploads
+        .open(UploadOwner::of_tenant(&tenant(0)), &header(1, 8, 3), |_| panic!("is open already"))
+        .unwrap();
     assert!(Arc::ptr_eq(&upload, &same));
     assert!(matches!(open(&uploads, &header(1, 9, 2)), Err(Error::UploadConflict)));
-    let (first, second) = (upload.begin_stream(), upload.begin_stream());
+    let (first, second) = (upload.begin_stream().unwrap(), upload.begin_stream().unwrap());
     upload.write(0, &[1; 4]).unwrap();
     first.end();
     assert!(upload.payload.failure().is_none());
@@ -42,11 +44,11 @@ async fn streams_share_an_upload_and_the_last_one_to_end_reports_truncation() {
 async fn a_stream_may_end_before_the_next_begins_and_a_broken_one_may_resume() {
     let uploads = uploads(4);
     let upload = open(&uploads, &header(1, 8, 2)).unwrap();
-    let early = upload.begin_stream();
+    let early = upload.begin_stream().unwrap();
     upload.write(4, &[1; 4]).unwrap();
     early.end();
-    drop(upload.begin_stream());
-    let late = upload.begin_stream();
+    drop(upload.begin_stream().unwrap());
+    let late = upload.begin_stream().unwrap();
     upload.write(0, &[1; 4]).unwrap();
     late.end();
     assert!(upload.concluded().await.is_ok());
@@ -58,7 +60,7 @@ async fn sweep_drops_idle_uploads_only() {
     let left = open(&uploads, &header(1, 8, 1)).unwrap();
     let used = open(&uploads, &header(2, 8, 1)).unwrap();
     let vector = open(&uploads, &header(3, 0, 1)).unwrap();
-    let guard = used.begin_stream();
+    let guard = used.begin_stream().unwrap();
     assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::from_secs(60)), 1);
     assert_eq!(left.concluded().await.err(), Some(Error::Idle(Duration::ZERO)));
     assert_eq!(left.write(0, &[1]), Err(Error::Idle(Duration::ZERO)));
@@ -87,7 +89,8 @@ fn tenants_have_their_own_ids_and_slots() {
     let limits = TenantLimits { uploads_max: 1, ..TenantLimits::default() };
     let (one, two) = (Tenant::new(TenantId(1), TenantName::default(), &limits), tenant(2));
     let header = header(1, 8, 1);
-    let open = |tenant, header| uploads.open(tenant, header, |_| Ok(Vec::new()));
+    let open =
+        |tenant, header| uploads.open(UploadOwner::of_tenant(tenant), header, |_| Ok(Vec::new()));
     let first = open(&one, &header).unwrap();
     let other = open(&two, &header).unwrap();
     assert!(!Arc::ptr_eq(&first, &other), "equal ids of two tenants are two uploads");
@@ -101,4 +104,45 @@ fn tenants_have_their_own_ids_and_slots() {
     uploads.release(TenantId(2), id).unwrap();
     assert!(uploads.get(TenantId(1), id).is_ok());
     assert_eq!(uploads.release(TenantId(2), id), Err(Error::NotFound));
+}
+
+#[test]
+fn a_connection_has_its_own_slots() {
+    let uploads = uploads(4);
+    let (tenant, slots) = (tenant(0), Quota::new(Limit::ConnectionUploads, 1));
+    let owner = UploadOwner { tenant: &tenant, connection: Some(&slots) };
+    let open = |owner, id| uploads.open(owner, &header(id, 8, 1), |_| Ok(Vec::new()));
+    let first = open(owner, 1).unwrap();
+    // Another stream of the same upload takes no slot.
+    assert!(Arc::ptr_eq(&open(owner, 1).unwrap(), &first));
+    let full = open(owner, 2).err().unwrap();
+    let limit = Limit::ConnectionUploads;
+    assert!(matches!(full, Error::Exhausted { limit: got, .. } if got == limit), "{full}");
+    assert!(open(UploadOwner::of_tenant(&tenant), 2).is_ok(), "another connection");
+    uploads.release(TenantId(0), UploadId([1; 16])).unwrap();
+    drop(first);
+    assert_eq!((slots.used(), tenant.uploads.used(), uploads.slots.used()), (0, 1, 1));
+}
+
+#[test]
+fn the_open_streams_of_an_upload_are_limited() {
+    let uploads = uploads(4).with_streams_max(2);
+    let upload = open(&uploads, &header(1, 8, 2)).unwrap();
+    let (first, _second) = (upload.begin_stream().unwrap(), upload.begin_stream().unwrap());
+    let full = upload.begin_stream().err().unwrap();
+    let limit = Limit::UploadStreams;
+    assert!(matches!(full, Error::Exhausted { limit: got, .. } if got == limit), "{full}");
+    drop(first);
+    assert!(upload.begin_stream().is_ok(), "a stream has ended");
+}
+
+#[test]
+fn a_chunk_that_is_too_long_is_refused_at_its_first_piece() {
+    let uploads = uploads(4);
+    let upload = open(&uploads, &header(1, 8, 1)).unwrap();
+    let too_large = Error::field("chunk", FieldProblem::TooLarge { max: 8 });
+    assert_eq!(upload.write_piece(0, &[1; 8], 1), Err(too_large.clone()));
+    assert_eq!(upload.write_piece(4, &[1; 2], u64::MAX), Err(too_large));
+    assert_eq!(upload.payload.received(), 0);
+    assert_eq!(upload.write_piece(0, &[1; 4], 4), Ok(4));
 }

@@ -4,6 +4,14 @@
 //! share the memory of the frame that ends it, so a chunk that lies in one frame is not copied
 //! (`benches/experiments/transport.md`).
 
+#[cfg(feature = "server")]
+mod envelope;
+#[cfg(feature = "server")]
+mod pieces;
+
+#[cfg(feature = "server")]
+pub use self::pieces::ChunkedRequest;
+
 use std::{future::poll_fn, marker::PhantomData, mem, pin::Pin};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -20,7 +28,7 @@ const SHARED_BYTES_MIN: usize = 16 << 10;
 const JOINED_BYTES_MIN: usize = 64;
 
 /// Reads the messages of a request or response. Holds the rest of one frame and a part of one
-/// message at most.
+/// message at most; of large chunks that a server receives, only the frame.
 pub struct MessageReader<M> {
     body: Body,
     /// The beginning of a message whose end has not arrived.
@@ -29,6 +37,11 @@ pub struct MessageReader<M> {
     frame: Bytes,
     /// Bytes of the next message, once its prefix has arrived.
     len: Option<usize>,
+    /// Whether bytes of a message that lies in several frames were collected.
+    is_collected: bool,
+    /// The chunk of which some pieces have been read.
+    #[cfg(feature = "server")]
+    chunk: Option<envelope::UnreadChunk>,
     len_max: usize,
     is_request: bool,
     message: PhantomData<fn() -> M>,
@@ -50,7 +63,18 @@ impl<M> MessageReader<M> {
     /// Reads messages of at most `len_max` bytes from the body of a response.
     pub fn of_response(body: Body, len_max: usize) -> Self {
         let (begun, frame, len, message) = Default::default();
-        Self { body, begun, frame, len, len_max, is_request: false, message }
+        Self {
+            body,
+            begun,
+            frame,
+            len,
+            is_collected: false,
+            #[cfg(feature = "server")]
+            chunk: None,
+            len_max,
+            is_request: false,
+            message,
+        }
     }
 }
 
@@ -72,12 +96,20 @@ impl<M: DecodedMessage> MessageReader<M> {
         &mut self,
         admit: impl FnOnce(usize) -> Result<(), Status>,
     ) -> Result<Option<M>, Status> {
+        self.read(Self::decode, admit).await
+    }
+
+    async fn read(
+        &mut self,
+        decode: fn(&mut Self) -> Result<Option<M>, Status>,
+        admit: impl FnOnce(usize) -> Result<(), Status>,
+    ) -> Result<Option<M>, Status> {
         let mut admit = Some(admit);
         loop {
-            if let Some(message) = self.decode()? {
+            if let Some(message) = decode(self)? {
                 return Ok(Some(message));
             }
-            if let Some(len) = self.len
+            if let Some(len) = self.len.filter(|_| self.is_collected)
                 && let Some(admit) = admit.take()
             {
                 admit(len)?;
@@ -116,8 +148,12 @@ impl<M: DecodedMessage> MessageReader<M> {
     }
 
     fn end(&self) -> Result<Option<M>, Status> {
+        #[cfg(feature = "server")]
+        let is_between_messages = self.chunk.is_none();
+        #[cfg(not(feature = "server"))]
+        let is_between_messages = true;
         match self.len {
-            None if self.begun.is_empty() => Ok(None),
+            None if self.begun.is_empty() && is_between_messages => Ok(None),
             _ => Err(Status::internal("the stream ended within a message")),
         }
     }
@@ -132,9 +168,10 @@ impl<M: DecodedMessage> MessageReader<M> {
         if self.frame.len() < missing {
             self.begun.reserve(missing);
             self.begun.extend_from_slice(&mem::take(&mut self.frame));
+            self.is_collected = true;
             return Ok(None);
         }
-        self.len = None;
+        (self.len, self.is_collected) = (None, false);
         let rest = self.frame.split_to(missing);
         let is_shared = rest.len() >= SHARED_BYTES_MIN && self.begun.len() < JOINED_BYTES_MIN;
         let decoded = if is_shared {
@@ -194,21 +231,21 @@ mod tests {
         }
     }
 
-    fn reader(frames: impl IntoIterator<Item = Bytes>) -> MessageReader<PutRequest> {
+    pub(super) fn reader(frames: impl IntoIterator<Item = Bytes>) -> MessageReader<PutRequest> {
         let frames = frames.into_iter().map(|data| Ok(Frame::data(data))).collect();
         MessageReader::of_request(Body::new(Frames(frames)), LEN_MAX)
     }
 
-    fn header() -> PutRequest {
+    pub(super) fn header() -> PutRequest {
         PutRequest { message: Some(Put::Vector(VectorUpload { count: 3, ..Default::default() })) }
     }
 
-    fn chunk(len: usize) -> PutRequest {
+    pub(super) fn chunk(len: usize) -> PutRequest {
         let data = (0..len).map(|i| (i % 251) as u8).collect();
         PutRequest { message: Some(Put::Chunk(Chunk { offset: 7, data })) }
     }
 
-    fn encoded(messages: &[PutRequest]) -> Bytes {
+    pub(super) fn encoded(messages: &[PutRequest]) -> Bytes {
         let mut bytes = Vec::new();
         for message in messages {
             bytes.push(0);
@@ -218,7 +255,7 @@ mod tests {
         bytes.into()
     }
 
-    fn data_of(message: PutRequest) -> Bytes {
+    pub(super) fn data_of(message: PutRequest) -> Bytes {
         let Some(Put::Chunk(chunk)) = message.message else { panic!("no chunk") };
         chunk.data
     }

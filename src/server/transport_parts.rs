@@ -1,0 +1,164 @@
+//! The parts of a response that the transport holds: hyper takes one before its reader has room for
+//! it, and h2 takes it once the reader has room for a byte, while it holds less than 400 KiB of the
+//! response. No code of the server can take them back while the connection is open. They stay in
+//! the budgets until the transport drops them, and a connection that keeps them for too long is
+//! closed.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::{connection_calls::ConnectionCalls, pace::MinRate, response::CHUNK_BYTES};
+use crate::jobs::AdmissionPermit;
+
+/// Longer frames are cut into pieces. Those of chunks are shorter.
+pub const FRAME_BYTES_MAX: usize = CHUNK_BYTES + 1024;
+
+/// Bytes of a piece. Pieces are copies: the transport holds one until the reader has room for it,
+/// and must not keep the whole frame meanwhile.
+pub const PIECE_BYTES: usize = 64 << 10;
+
+/// Parts of a response, and pieces of a frame, that the transport holds at most: those in h2, and
+/// one in hyper.
+const PARTS_MAX: u64 = 3;
+const PIECES_MAX: u64 = 8;
+
+/// Bytes that the transport holds at most of a response that is sent in chunks.
+pub const fn bytes_of_chunks(response_bytes: u64) -> u64 {
+    let max = PARTS_MAX * FRAME_BYTES_MAX as u64;
+    if response_bytes < max { response_bytes } else { max }
+}
+
+/// Bytes of a response of one message while nobody reads it: its encoding, which is one part, or is
+/// cut into pieces.
+pub fn bytes_of_message(encoded_bytes: u64) -> u64 {
+    match encoded_bytes > FRAME_BYTES_MAX as u64 {
+        true => encoded_bytes + encoded_bytes.min(PIECES_MAX * PIECE_BYTES as u64),
+        false => encoded_bytes,
+    }
+}
+
+/// A response extension: what the response takes of the budgets, until the transport has dropped
+/// its last part.
+#[derive(Clone)]
+pub struct ResponsePermit {
+    pub _permit: Arc<AdmissionPermit>,
+}
+
+/// The parts of one response.
+pub struct TransportParts {
+    pub min: MinRate,
+    /// Closed if the parts are not read; `None` for one that callers behind a proxy share.
+    connection: Option<ConnectionCalls>,
+    held: Mutex<HeldParts>,
+    _permit: Option<ResponsePermit>,
+}
+
+struct HeldParts {
+    bytes: u64,
+    /// When the transport took or dropped a part.
+    changed: Instant,
+}
+
+/// A part that the transport holds.
+struct TransportPart {
+    data: Bytes,
+    parts: Arc<TransportParts>,
+}
+
+impl TransportParts {
+    pub fn new(
+        permit: Option<ResponsePermit>,
+        connection: Option<ConnectionCalls>,
+        min: MinRate,
+    ) -> Arc<Self> {
+        let held = Mutex::new(HeldParts { bytes: 0, changed: Instant::now() });
+        Arc::new(Self { min, connection, held, _permit: permit })
+    }
+
+    /// The part `data`, counted until it is dropped.
+    pub fn add(self: &Arc<Self>, data: Bytes) -> Bytes {
+        let mut held = self.held.lock();
+        held.bytes += data.len() as u64;
+        held.changed = Instant::now();
+        drop(held);
+        Bytes::from_owner(TransportPart { data, parts: self.clone() })
+    }
+
+    /// Closes the connection if a reader has taken too long for a part. The response has been
+    /// dropped one window earlier, if it had more parts. `late` is how late the server is: as much
+    /// time does not count.
+    pub fn close_if_stalled(&self, late: Duration) -> bool {
+        let mut held = self.held.lock();
+        let now = Instant::now();
+        held.changed = now.min(held.changed + late);
+        let patience = self.min.window.max(self.min.time_for(held.bytes)) + self.min.window;
+        let is_stalled = held.bytes > 0 && now - held.changed > patience;
+        is_stalled && self.connection.as_ref().is_some_and(ConnectionCalls::close)
+    }
+}
+
+impl AsRef<[u8]> for TransportPart {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl Drop for TransportPart {
+    fn drop(&mut self) {
+        let mut held = self.parts.held.lock();
+        held.bytes -= self.data.len() as u64;
+        held.changed = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{buffer::Quota, error::Limit};
+
+    const WINDOW: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn a_part_is_counted_until_the_transport_drops_it() {
+        let quota = Quota::new(Limit::BytesInFlight, 100);
+        let permit = ResponsePermit { _permit: Arc::new(vec![quota.acquire(60).unwrap()]) };
+        let min = MinRate { window: WINDOW, bytes_per_second: 1 << 30 };
+        let parts = TransportParts::new(Some(permit), None, min);
+        let part = parts.add(Bytes::from_static(b"part"));
+        let rest = part.slice(2..);
+        drop((parts, part));
+        assert_eq!((&rest[..], quota.used()), (&b"rt"[..], 60));
+        drop(rest);
+        assert_eq!(quota.used(), 0);
+    }
+
+    #[test]
+    fn a_connection_is_closed_if_it_keeps_a_part_without_progress() {
+        let (calls, min) = (
+            ConnectionCalls::default(),
+            MinRate {
+                window: WINDOW,
+                // A part of 4 bytes takes 40 ms.
+                bytes_per_second: 100,
+            },
+        );
+        let parts = TransportParts::new(None, Some(calls.clone()), min);
+        let part = || parts.add(Bytes::from_static(b"part"));
+        let (first, second) = (part(), part());
+        std::thread::sleep(5 * WINDOW);
+        assert!(!parts.close_if_stalled(Duration::from_secs(1)), "the server was late");
+        drop(first);
+        std::thread::sleep(2 * WINDOW);
+        assert!(!parts.close_if_stalled(Duration::ZERO), "has read a part");
+        std::thread::sleep(3 * WINDOW);
+        assert!(parts.close_if_stalled(Duration::ZERO));
+        assert!(!parts.close_if_stalled(Duration::ZERO), "is closed already");
+        drop(second);
+        assert!(!TransportParts::new(None, Some(calls), min).close_if_stalled(Duration::ZERO));
+    }
+}

@@ -1,0 +1,128 @@
+//! Frames and messages of which a part arrives and the rest does not: what the server holds of them
+//! stays within bounds.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use capstan::{server::ServerSettings, wire::v1};
+use futures_util::future::join_all;
+use http_body::{Body, Frame};
+use prost::Message;
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tonic::{
+    Code, Status,
+    codegen::http::{Request, Response},
+};
+
+use crate::{
+    daemon::{UNREACHED_LIMIT, client_without_deadlines, messages, reason, until_idle},
+    table::{World, settings},
+};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+/// The header of a DATA frame of stream 1, without its length.
+const DATA: [u8; 6] = [0, 0, 0, 0, 0, 1];
+
+/// The most memory of one connection is a frame that is not complete, whoever sends it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_frames_of_strangers_stay_within_the_bound() {
+    const PEERS: usize = 400;
+    let mut world = World::new(ServerSettings { ..settings() }).await;
+    // Both ends of each connection are in this process.
+    world.resources.descriptors_max += 2 * PEERS;
+    let length = settings().http2_frame_bytes_max;
+    let [_, length_bytes @ ..] = length.to_be_bytes();
+    let half = [PREFACE, &SETTINGS, &length_bytes, &DATA, &vec![0; length as usize - 1]].concat();
+    let mut peers = Vec::new();
+    for _ in 0..PEERS {
+        let mut peer = TcpStream::connect(world.daemon.address).await.expect("accepts");
+        peer.write_all(&half).await.expect("the server reads");
+        peers.push(peer);
+    }
+    world.resources.until_steady().await;
+    world.assert_healthy("half frames").await;
+    drop(peers);
+}
+
+/// Yields some bytes and then stalls.
+struct StallingBody(Option<Bytes>);
+
+impl Body for StallingBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match self.0.take() {
+            Some(bytes) => std::task::Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            None => std::task::Poll::Pending,
+        }
+    }
+}
+
+fn framed(message: &v1::PutRequest) -> Vec<u8> {
+    let length = (message.encoded_len() as u32).to_be_bytes();
+    [&[0], &length[..], &message.encode_to_vec()].concat()
+}
+
+/// What a stalled call answers: nothing while it is open.
+async fn refusal(response: Response<impl Sized>) -> Status {
+    let refused = Status::from_header_map(response.headers());
+    refused.unwrap_or_else(|| Status::unknown("answered without the rest of its message"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_chunks_on_many_streams_stay_within_the_bound() {
+    const CONNECTIONS: usize = 8;
+    const STREAMS: usize = 64;
+    const PAYLOAD: usize = 1 << 20;
+    let world = World::new(ServerSettings { idle_timeout: UNREACHED_LIMIT, ..settings() }).await;
+    let streams_max = settings().upload_streams_max as usize;
+    // All streams carry the same upload, and the same chunk without its last byte.
+    let vector = messages::new_vector(v1::ScalarEncoding::U8, PAYLOAD as u64);
+    let chunk = messages::chunk(0, vec![1; PAYLOAD]);
+    let put = messages::put_vector(vector, vec![chunk]);
+    let mut body = put.iter().map(framed).collect::<Vec<_>>().concat();
+    body.pop();
+    let body = Bytes::from(body);
+    let clients: Vec<_> =
+        (0..CONNECTIONS).map(|_| client_without_deadlines(world.daemon.address)).collect();
+    let call = |(client, origin): &(_, http::Uri)| {
+        let request = Request::post(format!("{origin}capstan.v1.Store/Put"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(tonic::body::Body::new(StallingBody(Some(body.clone()))));
+        let client: &hyper_util::client::legacy::Client<_, _> = client;
+        tokio::spawn(client.request(request.expect("a request")))
+    };
+    let calls: Vec<_> =
+        (0..STREAMS).flat_map(|_| clients.iter().map(call).collect::<Vec<_>>()).collect();
+    world.resources.until_steady().await;
+    world.resources.assert_within("slow chunks");
+    let (open, ended): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| !call.is_finished());
+    assert_eq!(open.len(), streams_max, "streams of one upload");
+    for response in join_all(ended).await {
+        let status = refusal(response.expect("no panic").expect("an answer")).await;
+        let got = (status.code(), &*reason(&status));
+        assert_eq!(got, (Code::ResourceExhausted, "UPLOAD_STREAMS"), "{status}");
+        assert!(status.message().contains("upload_streams_max"), "{status}");
+    }
+    // Another upload is served meanwhile.
+    let (request, sum) = world.good_msm();
+    let answer = crate::table::Call::Msm(request).send(&world.channel).await;
+    assert_eq!(answer.expect("is served"), sum);
+    open.iter().for_each(|call| call.abort());
+    drop(clients);
+    let id = put.into_iter().find_map(|put| match put.message {
+        Some(v1::put_request::Message::Vector(vector)) => Some(vector.upload_id),
+        _ => None,
+    });
+    let id = id.map(v1::release_request::Id::UploadId);
+    let release = v1::ReleaseRequest { id };
+    crate::daemon::store(&world.channel).release(release).await.expect("is unfinished");
+    until_idle(&world.channel, "slow chunks").await;
+    world.assert_healthy("slow chunks").await;
+}
