@@ -3,6 +3,7 @@
 //! of a table in `msm.rs` or `ntt.rs`.
 #![cfg(feature = "server")]
 
+mod cancellation;
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(feature = "cuda")]
