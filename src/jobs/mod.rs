@@ -3,6 +3,7 @@
 mod admission;
 mod backlog;
 mod bases;
+mod decode_points;
 mod host;
 mod import;
 mod payload;

@@ -1,6 +1,6 @@
 //! Uploads of bases. Each upload has an import job, which outlives the upload's streams.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, future, sync::Arc, time::Duration};
 
 use super::{call::CallContext, state::ServerState};
 use crate::{
@@ -78,8 +78,19 @@ async fn import<A: CurvePoint>(
         expected_hash: bases.payload_hash,
     };
     let job = |wake| ImportJob::<A>::new(host, import, payload, device_time, wake);
-    let ticket = state.scheduler.submit(owner, JobControl::default(), job);
-    Ok(ticket.await?.output)
+    let control = JobControl::default();
+    let ticket = state.scheduler.submit(owner, control.clone(), job);
+    let cancel_with_upload = async {
+        // Before the import has ended, only a release or the idle timeout concludes the upload.
+        let _released = upload.concluded().await;
+        control.cancel();
+        future::pending::<Infallible>().await
+    };
+    // Waits for a cancelled job, whose memory the caller's permits count.
+    tokio::select! {
+        done = ticket => Ok(done?.output),
+        never = cancel_with_upload => match never {},
+    }
 }
 
 async fn store(

@@ -4,6 +4,7 @@
 #![cfg(feature = "server")]
 
 mod cancellation;
+mod cancelled_jobs;
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(feature = "cuda")]
