@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
+use super::JobControl;
 use crate::{
     buffer::ByteSource,
     curve::{
@@ -70,11 +71,19 @@ impl<'a> EncodedScalars<'a> {
 
     /// Decodes elements `first..first + out.len()` of Fr. Parallel in the current rayon pool.
     ///
-    /// Errors: `Invalid` for the first element that is not below r, or for a narrow encoding.
-    pub fn decode_elements(&self, first: usize, out: &mut [Fr]) -> Result<()> {
+    /// Errors: `Invalid` for the first element that is not below r, or for a narrow encoding; those
+    /// of `control`.
+    pub fn decode_elements(
+        &self,
+        first: usize,
+        out: &mut [Fr],
+        control: &JobControl,
+    ) -> Result<()> {
         let step = out.len().clamp(1, THREAD_READ_BYTES / 32);
         let buffer = || Zeroizing::new(vec![0; step * 32]);
         let bad = out.par_chunks_mut(step).enumerate().map_init(buffer, |buffer, (piece, out)| {
+            // Refused again below.
+            control.check().ok()?;
             let first = (first + piece * step) as u64;
             let bytes = &mut buffer[..out.len() * 32];
             self.source.read(first * 32, bytes);
@@ -82,6 +91,7 @@ impl<'a> EncodedScalars<'a> {
             bad.map(|bad| BadElement { index: first + bad.index, ..bad })
         });
         let first_bad = bad.flatten().min_by_key(|bad| bad.index);
+        control.check()?;
         first_bad.map_or(Ok(()), |bad| Err(self.error_at(bad.index, bad.problem)))
     }
 }

@@ -7,6 +7,7 @@ pub mod cpu;
 pub mod cuda;
 mod device_info;
 mod encoded_scalars;
+pub mod long_rows;
 mod ntt_rows;
 mod work;
 

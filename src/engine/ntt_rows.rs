@@ -1,11 +1,10 @@
 //! Rows to transform: input, shape and output.
 
-use ark_ff::AdditiveGroup;
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
-use super::EncodedScalars;
+use super::{EncodedScalars, JobControl, long_rows};
 use crate::{
     buffer::{ByteSink, ByteSource},
     curve::{
@@ -39,22 +38,26 @@ pub struct NttRows<'a> {
 impl NttRows<'_> {
     /// Decodes rows, pads them to 2^lg_n, transforms and writes them, on the current rayon pool.
     ///
-    /// Errors: `Invalid` for the first element that is not below r; those of `transform`.
+    /// Errors: `Invalid` for the first element that is not below r; those of `transform` and of
+    /// `control`.
     pub fn transform_decoded(
         &self,
         lg_n: u32,
+        control: &JobControl,
         transform: impl FnOnce(&mut [Vec<Fr>]) -> Result<()>,
     ) -> Result<()> {
         let mut rows = Zeroizing::new(Vec::with_capacity(self.count));
         for row in 0..self.count {
-            rows.push(vec![Fr::ZERO; 1 << lg_n]);
+            rows.push(Vec::with_capacity(1 << lg_n));
+            long_rows::pad(&mut rows[row], 1 << lg_n, control)?;
             let elements = &mut rows[row][..self.row_length];
-            self.input.decode_elements(row * self.row_length, elements)?;
+            self.input.decode_elements(row * self.row_length, elements, control)?;
         }
         transform(&mut rows)?;
         let rows = rows.par_iter().enumerate();
         rows.try_for_each(|(row, elements)| {
-            write_elements(self.encoding, self.output, ((row as u64) << lg_n) * 32, elements)
+            let start = ((row as u64) << lg_n) * 32;
+            write_elements(self.encoding, self.output, start, elements, control)
         })
     }
 }
@@ -62,14 +65,17 @@ impl NttRows<'_> {
 /// Encodes `elements` and writes them from byte `start` on. Parallel in the current rayon pool.
 ///
 /// Shape: `encoding` is not narrow.
+/// Errors: those of `output` and of `control`.
 pub fn write_elements(
     encoding: ScalarEncoding,
     output: &dyn ByteSink,
     start: u64,
     elements: &[Fr],
+    control: &JobControl,
 ) -> Result<()> {
     let pieces = elements.par_chunks(THREAD_WRITE_BYTES / 32).enumerate();
     pieces.try_for_each_init(Zeroizing::<Vec<u8>>::default, |buffer, (piece, elements)| {
+        control.check()?;
         let at = start + (piece * THREAD_WRITE_BYTES) as u64;
         if encoding == ScalarEncoding::Montgomery {
             return output.write(at, layout::fr_as_bytes(elements));

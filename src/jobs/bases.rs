@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::ComputeHost;
+use super::{ComputeHost, decode_points::decode_points};
 use crate::{
     curve::{
         G1Affine, G2Affine, Group,
-        points::{self, BadElement, Bases, CurvePoint, PointEncoding, PointSlice},
+        points::{Bases, CurvePoint, PointEncoding, PointSlice},
     },
+    engine::JobControl,
     error::{Error, Result},
 };
 
@@ -43,23 +44,26 @@ impl JobBases {
         }
     }
 
-    /// Errors: `Invalid` for the first point that is not on the curve or not in the group.
-    pub(super) fn check(self, host: &ComputeHost) -> Result<Bases> {
-        let unchecked = match self {
-            Self::Checked(bases) => return Ok(bases),
-            Self::Unchecked(bases) => bases,
-        };
-        let decode = || match unchecked.group {
-            Group::G1 => decode::<G1Affine>(&unchecked),
-            Group::G2 => decode::<G2Affine>(&unchecked),
-        };
-        // Decoding a point takes far longer than its bytes suggest.
-        let bases = host.run_sized(unchecked.data.len() << 8, decode);
-        bases.map_err(|bad| Error::element("spec.bases.inline.data", bad.index, bad.problem))
+    /// Errors: `Invalid` for the first point that is not on the curve or not in the group; those of
+    /// `control`.
+    pub(super) fn check(self, host: &ComputeHost, control: &JobControl) -> Result<Bases> {
+        match self {
+            Self::Checked(bases) => Ok(bases),
+            Self::Unchecked(bases) => match bases.group {
+                Group::G1 => decode::<G1Affine>(&bases, host, control),
+                Group::G2 => decode::<G2Affine>(&bases, host, control),
+            },
+        }
     }
 }
 
-fn decode<A: CurvePoint>(bases: &UncheckedBases) -> Result<Bases, BadElement> {
-    points::decode::<A>(bases.encoding, &bases.data)
-        .map(|points| A::into_bases(PointSlice::new(Arc::new(points))))
+fn decode<A: CurvePoint>(
+    bases: &UncheckedBases,
+    host: &ComputeHost,
+    control: &JobControl,
+) -> Result<Bases> {
+    let points = decode_points::<A>(host, bases.encoding, &bases.data, control)?;
+    let points =
+        points.map_err(|bad| Error::element("spec.bases.inline.data", bad.index, bad.problem))?;
+    Ok(A::into_bases(PointSlice::new(Arc::new(points))))
 }

@@ -4,11 +4,15 @@ use std::{io, marker::PhantomData, ops::Range, sync::Arc, time::Instant};
 
 use tracing::{Span, debug_span, error, field::Empty};
 
-use super::{ComputeHost, JobWaker, JobWork, payload::JobPayload};
+use super::{
+    ComputeHost, JobWaker, JobWork,
+    decode_points::{HOST_PIECE_POINTS, decode_points},
+    payload::JobPayload,
+};
 use crate::{
     buffer::{self, UploadBuffer},
     curve::{
-        G1Affine, G2Affine, layout,
+        layout,
         points::{self, Bases, CurvePoint, PointEncoding},
     },
     engine::JobControl,
@@ -16,9 +20,6 @@ use crate::{
     region::SealedMemory,
     tenant::DeviceTimeBudget,
 };
-
-/// Points that the host checks in one step, of 0.2 s (`benches/experiments/cpu-engine.md`).
-const HOST_PIECE_POINTS: usize = 4096;
 
 pub struct ImportedBases {
     pub bases: Bases,
@@ -41,6 +42,8 @@ pub struct ImportJob<A> {
     import: BasesImport,
     payload: JobPayload,
     hasher: blake3::Hasher,
+    /// Of the points, by which the bases are named.
+    content_hasher: blake3::Hasher,
     /// Grows as points arrive, not when they are announced.
     points: SealedMemory,
     /// The number of points read so far, and of those at infinity.
@@ -59,10 +62,18 @@ impl<A: CurvePoint> ImportJob<A> {
         device_time: Arc<DeviceTimeBudget>,
         waker: JobWaker,
     ) -> Self {
-        let payload = JobPayload::new(payload, waker);
-        let (hasher, points, group) = (blake3::Hasher::new(), SealedMemory::default(), PhantomData);
-        let (read, infinities) = (0, 0);
-        Self { host, import, payload, hasher, points, read, infinities, device_time, group }
+        Self {
+            host,
+            import,
+            payload: JobPayload::new(payload, waker),
+            hasher: blake3::Hasher::new(),
+            content_hasher: points::content_hasher(A::GROUP),
+            points: SealedMemory::default(),
+            read: 0,
+            infinities: 0,
+            device_time,
+            group: PhantomData,
+        }
     }
 
     /// The points that the engine's checker checks in one step; `None` if the host checks them.
@@ -86,23 +97,33 @@ impl<A: CurvePoint> ImportJob<A> {
         self.host.run_sized(bytes.len(), encode)
     }
 
-    fn decode_on_host(&self, bytes: &[u8]) -> Result<Vec<A>, points::BadElement> {
-        let decode = || points::decode::<A>(self.import.encoding, bytes);
-        // Decoding a point takes far longer than its bytes suggest.
-        self.host.run_sized(bytes.len() << 8, decode)
+    fn decode_on_host(
+        &self,
+        bytes: &[u8],
+        control: &JobControl,
+    ) -> Result<Result<Vec<A>, points::BadElement>> {
+        decode_points(&self.host, self.import.encoding, bytes, control)
     }
 
     /// Reads and checks the next piece; `Some` after the last one.
-    fn import_piece(&mut self, bytes: &[u8]) -> Result<Option<ImportedBases>> {
+    fn import_piece(
+        &mut self,
+        bytes: &[u8],
+        control: &JobControl,
+    ) -> Result<Option<ImportedBases>> {
         self.host.run_sized(bytes.len(), || self.hasher.update_rayon(bytes));
         let first = self.read;
-        let checked = self.append(bytes)?;
+        let checked = self.append(bytes, control)?;
         checked.map_err(|bad| Error::element("points", first as u64 + bad.index, bad.problem))?;
         (self.read == self.import.point_count).then(|| self.finish()).transpose()
     }
 
     /// Decodes and checks the points in `bytes`, and appends them.
-    fn append(&mut self, bytes: &[u8]) -> Result<Result<(), points::BadElement>> {
+    fn append(
+        &mut self,
+        bytes: &[u8],
+        control: &JobControl,
+    ) -> Result<Result<(), points::BadElement>> {
         let encoding = self.import.encoding;
         let checker = self.host.executor.point_checker();
         let checked = match checker.filter(|_| self.checker_piece_points().is_some()) {
@@ -114,11 +135,11 @@ impl<A: CurvePoint> ImportJob<A> {
                     Ok(()) if self.encodes_to(&points, bytes) => Ok(points),
                     Ok(()) => {
                         error!(points = count, "a device decoded points wrong: the host does");
-                        self.decode_on_host(bytes)
+                        self.decode_on_host(bytes, control)?
                     }
                 }
             }
-            None => self.decode_on_host(bytes),
+            None => self.decode_on_host(bytes, control)?,
         };
         let points = match checked {
             Ok(points) => points,
@@ -126,7 +147,10 @@ impl<A: CurvePoint> ImportJob<A> {
         };
         self.infinities += points.iter().filter(|point| point.is_zero()).count() as u64;
         self.read += points.len();
-        self.points.append(layout::points_as_bytes(&points)).map_err(no_memory)?;
+        let points = layout::points_as_bytes(&points);
+        // Hashed now, because hashing all points at the end could not be cancelled.
+        self.host.run_sized(points.len(), || self.content_hasher.update_rayon(points));
+        self.points.append(points).map_err(no_memory)?;
         Ok(Ok(()))
     }
 
@@ -136,12 +160,8 @@ impl<A: CurvePoint> ImportJob<A> {
             return Err(Error::HashMismatch);
         }
         let points = std::mem::take(&mut self.points).seal().map_err(no_memory)?;
-        let bytes = points.as_bytes().len();
         let bases = points.into_bases(A::GROUP).map_err(no_memory)?;
-        let id = self.host.run_sized(bytes, || match &bases {
-            Bases::G1(points) => points::content_hash::<G1Affine>(points),
-            Bases::G2(points) => points::content_hash::<G2Affine>(points),
-        });
+        let id = self.content_hasher.finalize().into();
         Ok(ImportedBases { bases, id, infinities: self.infinities, payload_hash })
     }
 }
@@ -162,12 +182,12 @@ impl<A: CurvePoint> JobWork for ImportJob<A> {
         self.payload.is_ready(self.next_piece())
     }
 
-    fn step(&mut self, _: &JobControl) -> Result<Option<ImportedBases>> {
+    fn step(&mut self, control: &JobControl) -> Result<Option<ImportedBases>> {
         let Some(bytes) = self.payload.bytes(self.next_piece())? else {
             return Ok(None);
         };
         let begun = Instant::now();
-        let imported = self.import_piece(&bytes);
+        let imported = self.import_piece(&bytes, control);
         self.device_time.charge(begun.elapsed());
         imported
     }

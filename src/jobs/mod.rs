@@ -4,6 +4,7 @@
 mod admission;
 mod backlog;
 mod bases;
+mod decode_points;
 mod host;
 mod import;
 mod import_matrix;

@@ -152,9 +152,10 @@ impl ProgramWork {
     }
 
     /// Checks the bases of the request, and lets the run prepare for its inputs.
-    fn begin(&mut self) -> Result<Vec<Bases>> {
+    fn begin(&mut self, control: &JobControl) -> Result<Vec<Bases>> {
         let bases = mem::take(&mut self.job.bases).into_iter();
-        let bases: Vec<_> = bases.map(|bases| bases.check(&self.host)).collect::<Result<_>>()?;
+        let bases = bases.map(|bases| bases.check(&self.host, control));
+        let bases: Vec<_> = bases.collect::<Result<_>>()?;
         self.job.run.begin(&bases)?;
         Ok(bases)
     }
@@ -260,9 +261,9 @@ impl JobWork for ProgramWork {
                         ..output
                     }));
                 }
-                PickedMsm::Alone => self.begin()?,
+                PickedMsm::Alone => self.begin(control)?,
             },
-            ProgramPhase::NotBegun => self.begin()?,
+            ProgramPhase::NotBegun => self.begin(control)?,
             ProgramPhase::Running(bases) => bases,
         };
         let report = self.run_step(&bases, control)?;

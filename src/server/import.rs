@@ -1,14 +1,14 @@
 //! Uploads of bases and matrices. Each upload has an import job, which outlives the upload's
 //! streams.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, future, sync::Arc, time::Duration};
 
 use super::{call::CallContext, state::ServerState};
 use crate::{
     curve::{G1Affine, G2Affine, Group, points::CurvePoint},
     engine::JobControl,
     error::{Error, Result},
-    jobs::{BasesImport, ImportJob, JobOwner, MatrixImport, MatrixImportJob},
+    jobs::{BasesImport, ImportJob, JobOwner, JobWaker, JobWork, MatrixImport, MatrixImportJob},
     sparse::SparseShape,
     store::{
         ObjectData, StoreCharge, StoredObject, StoredPoints, StoredUpload, UploadHeader,
@@ -106,8 +106,7 @@ impl ObjectImport {
             expected_hash: self.header.payload_hash,
         };
         let job = |wake| ImportJob::<A>::new(host, import, payload, device_time, wake);
-        let ticket = self.state.scheduler.submit(self.owner.clone(), JobControl::default(), job);
-        let imported = ticket.await?.output;
+        let imported = self.run_job(job).await?;
         let (points, infinities) = (imported.bases, imported.infinities);
         let data = ObjectData::Bases(StoredPoints { points, infinities });
         Ok(ImportedObject { id: imported.id, data, payload_hash: imported.payload_hash })
@@ -118,10 +117,26 @@ impl ObjectImport {
         let device_time = self.tenant.device_time.clone();
         let import = MatrixImport { shape, expected_hash: self.header.payload_hash };
         let job = |wake| MatrixImportJob::new(host, import, payload, device_time, wake);
-        let ticket = self.state.scheduler.submit(self.owner.clone(), JobControl::default(), job);
-        let imported = ticket.await?.output;
+        let imported = self.run_job(job).await?;
         let data = ObjectData::Matrix(imported.matrix);
         Ok(ImportedObject { id: imported.id, data, payload_hash: imported.payload_hash })
+    }
+
+    /// Runs the job, and cancels it if the upload is released.
+    async fn run_job<W: JobWork>(&self, job: impl FnOnce(JobWaker) -> W) -> Result<W::Output> {
+        let control = JobControl::default();
+        let ticket = self.state.scheduler.submit(self.owner.clone(), control.clone(), job);
+        let cancel_with_upload = async {
+            // Before the import has ended, only a release or the idle timeout concludes the upload.
+            let _released = self.upload.concluded().await;
+            control.cancel();
+            future::pending::<Infallible>().await
+        };
+        // Waits for a cancelled job, whose memory the caller's permits count.
+        tokio::select! {
+            done = ticket => Ok(done?.output),
+            never = cancel_with_upload => match never {},
+        }
     }
 
     async fn store(

@@ -11,12 +11,15 @@ use zeroize::Zeroizing;
 
 use crate::{
     curve::{Fr, points::MsmSums, scalars::Scalars},
-    engine::EncodedScalars,
+    engine::{EncodedScalars, JobControl},
     error::{Error, Result},
 };
 
 /// Scalars per parallel task.
 const TASK_SCALARS: usize = 1024;
+
+/// Sums between two checks of the job: about 50 ms of thread time.
+const PIECE_SUMS: usize = 512;
 
 /// The secret random factors, one per vector.
 pub struct RandomCombination(Zeroizing<Vec<u128>>);
@@ -41,12 +44,17 @@ impl RandomCombination {
     /// The combined scalars of a piece. Parallel in the current rayon pool.
     ///
     /// Shape: `pieces` has one piece per vector, all of the same length.
-    /// Errors: like [`EncodedScalars::decode_scalars`].
-    pub fn scalars(&self, pieces: &[EncodedScalars<'_>]) -> Result<Zeroizing<Vec<Fr>>> {
+    /// Errors: like [`EncodedScalars::decode_scalars`]; those of `control`.
+    pub fn scalars(
+        &self,
+        pieces: &[EncodedScalars<'_>],
+        control: &JobControl,
+    ) -> Result<Zeroizing<Vec<Fr>>> {
         let count = pieces.first().map_or(0, |piece| piece.count);
         let mut sums = Zeroizing::new(vec![Fr::ZERO; count]);
         let mut buffer = Zeroizing::default();
         for (piece, factor) in pieces.iter().zip(self.0.iter()) {
+            control.check()?;
             let scalars = piece.decode_scalars(buffer)?;
             let factor = Fr::from(*factor);
             sums.par_iter_mut().with_min_len(TASK_SCALARS).enumerate().for_each(|(i, sum)| {
@@ -59,8 +67,29 @@ impl RandomCombination {
 
     /// Whether `sums` are correct, given the MSM of the combined scalars. Parallel in the current
     /// rayon pool.
-    pub fn verifies(&self, sums: &MsmSums, combined: &MsmSums) -> bool {
-        sums.are_in_subgroup() && sums.linear_combination(&self.0) == *combined
+    ///
+    /// Errors: those of `control`.
+    pub fn verifies(
+        &self,
+        sums: &MsmSums,
+        combined: &MsmSums,
+        control: &JobControl,
+    ) -> Result<bool> {
+        if sums.len() != self.0.len() {
+            return Ok(false);
+        }
+        let mut total = sums.part(0..0).linear_combination(&[]);
+        for (piece, factors) in self.0.chunks(PIECE_SUMS).enumerate() {
+            control.check()?;
+            let first = piece * PIECE_SUMS;
+            let sums = sums.part(first..first + factors.len());
+            if !sums.are_in_subgroup() {
+                return Ok(false);
+            }
+            let sum = total.plus(&sums.linear_combination(factors));
+            total = sum.ok_or_else(|| Error::Internal("sums of another group".into()))?;
+        }
+        Ok(total == *combined)
     }
 }
 

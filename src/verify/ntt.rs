@@ -3,7 +3,11 @@
 use ark_ff::{FftField, Field, serial_batch_inversion_and_mul};
 
 use super::powers::FactoredPowers;
-use crate::curve::{Fr, NttPlan, scalars};
+use crate::{
+    curve::{Fr, NttPlan, scalars},
+    engine::JobControl,
+    error::Result,
+};
 
 /// True if `output` is the transform of `input` that `plan` specifies. Any wrong output passes with
 /// probability below 2^-222.
@@ -13,13 +17,19 @@ use crate::curve::{Fr, NttPlan, scalars};
 /// the row's length; runs in parallel on the current rayon pool.
 ///
 /// Shape: both rows have 2^lg_n elements, in the plan's orders; false otherwise.
+/// Errors: those of `control`.
 /// Source: barycentric formula, Berrut and Trefethen 2004,
 /// <https://people.maths.ox.ac.uk/trefethen/barycentric.pdf>.
-pub fn verify_ntt(plan: &NttPlan, input: &[Fr], output: &[Fr]) -> bool {
+pub fn verify_ntt(
+    plan: &NttPlan,
+    input: &[Fr],
+    output: &[Fr],
+    control: &JobControl,
+) -> Result<bool> {
     let size = 1u64.checked_shl(plan.lg_n).unwrap_or(0);
-    let Some(root) = Fr::get_root_of_unity(size) else { return false };
+    let Some(root) = Fr::get_root_of_unity(size) else { return Ok(false) };
     if input.len() as u64 != size || output.len() as u64 != size {
-        return false;
+        return Ok(false);
     }
     // The values are at `shift * root^j`, so coefficients are evaluated at `shift * point`.
     let point = *scalars::random_point();
@@ -28,7 +38,8 @@ pub fn verify_ntt(plan: &NttPlan, input: &[Fr], output: &[Fr]) -> bool {
     let output_side = OrderedRow { row: output, reversed: plan.output_reversed };
     let (coefficients, values) =
         if plan.inverse { (output_side, input_side) } else { (input_side, output_side) };
-    coefficients.evaluate(plan.lg_n, shifted_point) == values.interpolate(plan.lg_n, root, point)
+    let value = coefficients.evaluate(plan.lg_n, shifted_point, control)?;
+    Ok(value == values.interpolate(plan.lg_n, root, point, control)?)
 }
 
 struct OrderedRow<'a> {
@@ -38,9 +49,9 @@ struct OrderedRow<'a> {
 
 impl OrderedRow<'_> {
     /// The value at `point` of the polynomial with coefficients `row`: `sum of row[i] * point^i`.
-    fn evaluate(&self, lg_n: u32, point: Fr) -> Fr {
+    fn evaluate(&self, lg_n: u32, point: Fr, control: &JobControl) -> Result<Fr> {
         let powers = FactoredPowers::new(point, lg_n, self.reversed);
-        powers.sum_pieces(self.row, |row, low, high| {
+        powers.sum_pieces(self.row, control, |row, low, high| {
             let sum: Fr = row.iter().zip(low).map(|(value, power)| *value * power).sum();
             sum * high
         })
@@ -48,19 +59,19 @@ impl OrderedRow<'_> {
 
     /// The value at `point` of the polynomial with value `row[j]` at `root^j`:
     /// `(point^n - 1) / n * sum of row[j] * root^j / (point - root^j)`.
-    fn interpolate(&self, lg_n: u32, root: Fr, point: Fr) -> Fr {
+    fn interpolate(&self, lg_n: u32, root: Fr, point: Fr, control: &JobControl) -> Result<Fr> {
         let powers = FactoredPowers::new(root, lg_n, self.reversed);
-        let sum = powers.sum_pieces(self.row, |row, low, high| {
+        let sum = powers.sum_pieces(self.row, control, |row, low, high| {
             let mut inverses: Vec<Fr> = low.iter().map(|low| point - high * low).collect();
             serial_batch_inversion_and_mul(&mut inverses, &Fr::ONE);
             // root^j / (point - root^j) = point / (point - root^j) - 1 saves a product per element.
             let weighted: Fr =
                 row.iter().zip(inverses).map(|(value, inverse)| inverse * value).sum();
             weighted * point - row.iter().sum::<Fr>()
-        });
+        })?;
         let size = 1u64 << lg_n;
         let size_inverse = Fr::from(size).inverse().expect("a power of two is not zero modulo r");
-        (point.pow([size]) - Fr::ONE) * size_inverse * sum
+        Ok((point.pow([size]) - Fr::ONE) * size_inverse * sum)
     }
 }
 
@@ -70,7 +81,11 @@ mod tests {
     use ark_std::rand::{Rng, SeedableRng, rngs::StdRng};
 
     use super::*;
-    use crate::engine::{JobControl, MsmNttEngine, cpu::ArkworksEngine};
+    use crate::engine::{MsmNttEngine, cpu::ArkworksEngine};
+
+    fn is_right(plan: &NttPlan, input: &[Fr], output: &[Fr]) -> bool {
+        verify_ntt(plan, input, output, &JobControl::default()).expect("not cancelled")
+    }
 
     fn plans(lg_n: u32) -> impl Iterator<Item = NttPlan> {
         (0..16).map(move |bits| NttPlan {
@@ -94,17 +109,17 @@ mod tests {
                     .ntt_in_place(&plan, &mut rows, &JobControl::default())
                     .expect("a valid plan");
                 let [mut output] = rows;
-                assert!(verify_ntt(&plan, &input, &output), "{plan:?}");
+                assert!(is_right(&plan, &input, &output), "{plan:?}");
                 for wrong in [0, output.len() - 1, rng.gen_range(0..output.len())] {
                     let right = output[wrong];
                     // Flips one bit of one limb.
                     output[wrong].0.0[2] ^= 1 << 17;
-                    assert!(!verify_ntt(&plan, &input, &output), "{plan:?} at {wrong}");
+                    assert!(!is_right(&plan, &input, &output), "{plan:?} at {wrong}");
                     output[wrong] = right;
                 }
                 if lg_n > 1 {
                     output.swap(0, 1);
-                    assert!(!verify_ntt(&plan, &input, &output), "{plan:?} swapped");
+                    assert!(!is_right(&plan, &input, &output), "{plan:?} swapped");
                 }
             }
         }
@@ -118,11 +133,11 @@ mod tests {
         let mut rows = [input.clone()];
         engine.ntt_in_place(&plan, &mut rows, &JobControl::default()).expect("a valid plan");
         for other in plans(4).filter(|other| *other != plan) {
-            assert!(!verify_ntt(&other, &input, &rows[0]), "{other:?}");
+            assert!(!is_right(&other, &input, &rows[0]), "{other:?}");
         }
-        assert!(!verify_ntt(&plan, &input[..8], &rows[0]));
-        assert!(!verify_ntt(&plan, &input, &rows[0][..8]));
-        assert!(!verify_ntt(&NttPlan { lg_n: 3, ..plan }, &input, &rows[0]));
-        assert!(!verify_ntt(&NttPlan { lg_n: 64, ..plan }, &input, &rows[0]));
+        assert!(!is_right(&plan, &input[..8], &rows[0]));
+        assert!(!is_right(&plan, &input, &rows[0][..8]));
+        assert!(!is_right(&NttPlan { lg_n: 3, ..plan }, &input, &rows[0]));
+        assert!(!is_right(&NttPlan { lg_n: 64, ..plan }, &input, &rows[0]));
     }
 }

@@ -6,7 +6,11 @@ use std::iter::successors;
 use ark_ff::{AdditiveGroup, Field};
 use rayon::prelude::*;
 
-use crate::curve::{Fr, reverse_bits};
+use crate::{
+    curve::{Fr, reverse_bits},
+    engine::JobControl,
+    error::Result,
+};
 
 /// Powers in pieces of `low.len()` elements that share a factor, a power of `base`.
 pub(super) struct FactoredPowers {
@@ -35,14 +39,22 @@ impl FactoredPowers {
 
     /// The sum of `piece(row, low, high)` over pieces of `row`, whose powers are `low[i] * high`.
     /// Runs in parallel on the current rayon pool.
-    pub fn sum_pieces(&self, row: &[Fr], piece: impl Fn(&[Fr], &[Fr], Fr) -> Fr + Sync) -> Fr {
+    ///
+    /// Errors: those of `control`.
+    pub fn sum_pieces(
+        &self,
+        row: &[Fr],
+        control: &JobControl,
+        piece: impl Fn(&[Fr], &[Fr], Fr) -> Fr + Sync,
+    ) -> Result<Fr> {
         let pieces = row.par_chunks(self.low.len()).enumerate().map(|(number, row)| {
+            control.check()?;
             let exponent = match self.reversed {
                 true => reverse_bits(number, self.high_bits),
                 false => number * self.low.len(),
             };
-            piece(row, &self.low, self.base.pow([exponent as u64]))
+            Ok(piece(row, &self.low, self.base.pow([exponent as u64])))
         });
-        pieces.reduce(|| Fr::ZERO, |a, b| a + b)
+        pieces.try_reduce(|| Fr::ZERO, |a, b| Ok(a + b))
     }
 }

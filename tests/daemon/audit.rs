@@ -194,6 +194,27 @@ fn the_audit_log_tells_who_did_what() {
 }
 
 #[test]
+fn the_audit_log_tells_who_opens_shared_memory_and_who_drains() {
+    let files = AuditedFiles::new();
+    let (audit, socket) = (files.path("audit.jsonl"), files.path("socket"));
+    let mut daemon = start_without_metrics(&["--audit-log", &audit, "--unix-socket", &socket]);
+    Runtime::new().unwrap().block_on(async {
+        let client = Client::connect(format!("unix:{socket}")).await.unwrap();
+        client.alloc_vector(1 << 10).await.unwrap();
+        client.drain(Duration::ZERO).await.unwrap();
+    });
+    assert_eq!(daemon.wait(), Some(0), "a drained daemon ends");
+    let events = lines(&audit);
+    assert_eq!(actions(&events), ["open_region", "drain"], "{events:?}");
+    let caller = format!("uid:{}", rustix::process::getuid().as_raw());
+    for (event, object) in events.iter().zip(["region ", "server, grace_ms "]) {
+        assert_eq!(event["caller"], *caller, "{event}");
+        assert!(event["object"].as_str().unwrap().starts_with(object), "{event}");
+        assert!(event.get("remote").is_none(), "{event}");
+    }
+}
+
+#[test]
 fn a_stranger_cannot_fill_the_audit_log() {
     let files = AuditedFiles::new();
     let audit = files.path("audit.jsonl");

@@ -74,12 +74,18 @@ pub fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// The value of a metric with its labels; 0 if it was never set.
-pub fn metric(metrics: SocketAddr, name: &str) -> u64 {
+/// The answer of the listener for metrics.
+pub fn http(metrics: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(metrics).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// The value of a metric with its labels; 0 if it was never set.
+pub fn metric(metrics: SocketAddr, name: &str) -> u64 {
+    let text = http(metrics, "/metrics");
     assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     value.map_or(0, |value| value.parse().unwrap())

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::TcpStream,
     process::Child,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
     thread,
@@ -23,7 +24,7 @@ use capstan::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    daemon::{free_address, metric, start, stop},
+    daemon::{free_address, http, metric, start, stop},
     emulated,
 };
 
@@ -160,6 +161,35 @@ fn killed_workers_cost_no_call() {
         some_calls();
         is_over.store(true, Ordering::Relaxed);
     });
+    stop(child);
+}
+
+/// Needs two GPUs, so it runs on the emulated driver only.
+#[test]
+fn a_daemon_with_too_few_gpus_is_not_ready_until_the_lost_one_is_back() {
+    if emulated::driver().is_none() {
+        return println!("skipped: the host may have one GPU only");
+    }
+    let metrics = free_address();
+    let listen = metrics.to_string();
+    let flags = ["--engine", "cuda", "--cuda-devices-min", "2", "--metrics-listen", &listen];
+    let starting = thread::spawn(move || {
+        wait_until("a listener", || TcpStream::connect(metrics).is_ok());
+        http(metrics, "/readyz")
+    });
+    let (child, _) = start(&flags, &[("EMU_DEVICES", "2")]);
+    let answer = starting.join().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("starting"), "{answer}");
+    let readiness = || http(metrics, "/readyz");
+    assert!(readiness().starts_with("HTTP/1.1 200 "), "{}", readiness());
+    let [victim, _] = *workers(&child) else { panic!("two workers") };
+    kill_process(victim, Signal::KILL).unwrap();
+    // The self-test of its successor takes seconds.
+    let is_refused = |answer: &str| answer.starts_with("HTTP/1.1 503 ") && answer.contains("GPU");
+    wait_until("not ready", || is_refused(&readiness()));
+    assert!(http(metrics, "/healthz").starts_with("HTTP/1.1 200 "), "it is alive");
+    wait_until("ready again", || readiness().starts_with("HTTP/1.1 200 "));
+    assert_eq!(metric(metrics, USED), 2);
     stop(child);
 }
 

@@ -3,6 +3,8 @@
 //! of a table in `msm.rs` or `ntt.rs`.
 #![cfg(feature = "server")]
 
+mod cancellation;
+mod cancelled_jobs;
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(feature = "cuda")]

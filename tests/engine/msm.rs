@@ -82,6 +82,11 @@ impl<A: CurvePoint> KnownBases<A> {
     }
 }
 
+/// Distinct points, as many as most tests need.
+pub fn known_points<A: CurvePoint>() -> &'static [A] {
+    &KnownBases::<A>::pool().points
+}
+
 const SHAPES: [&str; 5] =
     ["distinct", "equal", "opposite pairs", "infinities between", "all infinite"];
 

@@ -8,7 +8,10 @@ use capstan::{
         Fr,
         scalars::{ScalarEncoding, encode_fr},
     },
-    engine::{ElementNames, EncodedScalars, JobControl, MsmNttEngine, NttPlan, NttRows},
+    engine::{
+        ElementNames, EncodedScalars, JobControl, MsmNttEngine, NttPlan, NttRows,
+        cpu::{ArkworksEngine, CpuEngine},
+    },
     error::{Error, FieldProblem},
 };
 
@@ -63,6 +66,24 @@ pub fn every_size_order_and_coset(engine: &dyn MsmNttEngine, lg_n_max: u32) {
         let input = row(lg_n, lg_n.into());
         for plan in plans(lg_n) {
             assert!(transform(engine, &plan, &input) == by_arkworks(&plan, &input), "{plan:?}");
+        }
+    }
+}
+
+/// Rows that the CPU engines transform in parts.
+#[test]
+fn long_rows_are_transformed_as_by_arkworks() {
+    let engines: [&dyn MsmNttEngine; 2] =
+        [&CpuEngine::new(2).unwrap(), &ArkworksEngine::new(2).unwrap()];
+    for lg_n in [18, 19] {
+        let input = row(lg_n, lg_n.into());
+        // Each direction, order and kind of coset occurs.
+        for plan in plans(lg_n).step_by(5) {
+            let expected = by_arkworks(&plan, &input);
+            for engine in engines {
+                let name = engine.description().kind;
+                assert!(transform(engine, &plan, &input) == expected, "{name}: {plan:?}");
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use capstan::{
-    client::{Client, ClientError, Code, Fr, G1Affine, PutOptions},
+    client::{Client, ClientError, Code, Fr, G1Affine, ProgramBuilder, ProgramRun, PutOptions},
     server::ServerSettings,
 };
 
@@ -145,6 +145,34 @@ async fn each_tenant_has_the_limits_of_the_file_which_is_read_again() {
     a.release_vector(first.id).await.unwrap();
     let refused = b.put_vector(&scalars[..]).await.unwrap_err();
     assert_eq!((refused.code(), refused.reason_text()), (Code::PermissionDenied, "TENANT_UNKNOWN"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn vectors_that_calls_of_a_tenant_keep_are_limited() {
+    let limits = "[tenants.a]\nvectors_max = 1\n[tenants.b]\n";
+    let tenants = TwoTenants::new(|tokens, settings| {
+        let tenants = Some(write_tenants(&tokens.path, limits));
+        ServerSettings { tenants, ..settings }
+    });
+    let TwoTenants { a, b, server: _server, .. } = tenants.await;
+    let mut program = ProgramBuilder::new();
+    let powers = program.powers(Fr::from(1), Fr::from(2), 4).unwrap();
+    let program = program.build().unwrap();
+    let keep = async |client: &Client| {
+        let result = client.run(ProgramRun::new(&program).keep(powers)).await?;
+        result.kept(powers)
+    };
+    let first = keep(&a).await.unwrap();
+    let refused = keep(&a).await.unwrap_err();
+    assert_eq!(refused.reason_text(), "TENANT_QUOTA", "{refused}");
+    assert!(refused.to_string().contains("vectors_max"), "{refused}");
+    // Uploads have another limit, and each tenant has its limits.
+    a.put_vector(&messages::random(4)[..]).await.unwrap();
+    for _ in 0..3 {
+        keep(&b).await.unwrap();
+    }
+    a.release_vector(first.id).await.unwrap();
+    keep(&a).await.expect("the slot is free again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,13 +9,13 @@ use capstan::{
     wire::v1,
 };
 use futures_util::{StreamExt, stream};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
+use tonic::{Code, Response, Status, transport::Channel};
 
 use crate::daemon::{
     TestServer, UNREACHED_LIMIT, compute,
-    faulty_engine::{EngineMode, faulty_engines},
+    faulty_engine::{EngineMode, FaultDial, faulty_engines},
     load, messages, retry_until_ok, store, until_idle, until_load,
 };
 
@@ -225,39 +225,72 @@ async fn until_swept(channel: &Channel) {
     until_load(channel, "a vector is dropped", |load| load.bytes_in_flight <= before).await;
 }
 
+/// A server whose only worker is busy, and an import that waits for it.
+struct WaitingImport {
+    daemon: TestServer,
+    dial: FaultDial,
+    channel: Channel,
+    busy: JoinHandle<Result<(), Status>>,
+    id: Bytes,
+    import: JoinHandle<Result<v1::PutResponse, Status>>,
+}
+
+impl WaitingImport {
+    /// All points have been received when this returns.
+    async fn start(settings: ServerSettings) -> Self {
+        let (engines, dial) = faulty_engines();
+        let daemon = TestServer::with_engines(ServerSettings { workers: 1, ..settings }, engines);
+        let (channel, points) = (daemon.channel().await, messages::points::<G1Affine>(2));
+        dial.set(EngineMode::Hangs);
+        let spec = messages::spec(v1::Group::G1 as i32, messages::inline(&points));
+        let request = messages::msm(spec, messages::scalars(v1::ScalarEncoding::U8, vec![2, 3]));
+        let mut client = compute(&channel);
+        let busy = tokio::spawn(async move { client.msm(request).await.map(drop) });
+        until_load(&channel, "the only worker is busy", |load| load.jobs == 1).await;
+        let messages = messages::put_points(&points);
+        let Some(v1::put_request::Message::Bases(bases)) = &messages[0].message else {
+            panic!("a header comes first");
+        };
+        let (id, mut client) = (bases.upload_id.clone(), store(&channel));
+        let put = async move { client.put(stream::iter(messages)).await.map(Response::into_inner) };
+        let import = tokio::spawn(put);
+        until_received(&channel, &id, 2 * 96).await;
+        Self { daemon, dial, channel, busy, id, import }
+    }
+
+    /// Lets the worker go on. Returns the server, and the answer to the upload.
+    async fn end(self) -> (TestServer, Result<v1::PutResponse, Status>) {
+        self.dial.set(EngineMode::Honest);
+        let answer = self.import.await.unwrap();
+        self.busy.await.unwrap().unwrap();
+        until_idle(&self.channel, "an import").await;
+        (self.daemon, answer)
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_import_may_take_longer_than_the_upload_ttl() {
-    let (engines, dial) = faulty_engines();
     let upload_ttl = Duration::from_millis(1);
-    let settings = ServerSettings {
-        workers: 1,
-        upload_ttl,
-        idle_timeout: UNREACHED_LIMIT,
-        ..ServerSettings::default()
-    };
-    let daemon = TestServer::with_engines(settings, engines);
-    let (channel, points) = (daemon.channel().await, messages::points::<G1Affine>(2));
-    dial.set(EngineMode::Hangs);
-    let spec = messages::spec(v1::Group::G1 as i32, messages::inline(&points));
-    let request = messages::msm(spec, messages::scalars(v1::ScalarEncoding::U8, vec![2, 3]));
-    let mut client = compute(&channel);
-    let job = tokio::spawn(async move { client.msm(request).await });
-    until_load(&channel, "the only worker is busy", |load| load.jobs == 1).await;
-    let messages = messages::put_points(&points);
-    let Some(v1::put_request::Message::Bases(bases)) = &messages[0].message else {
-        panic!("a header comes first");
-    };
-    let (id, mut client) = (bases.upload_id.clone(), store(&channel));
-    let import = tokio::spawn(async move { client.put(stream::iter(messages)).await });
-    until_received(&channel, &id, 2 * 96).await;
+    let settings =
+        ServerSettings { upload_ttl, idle_timeout: UNREACHED_LIMIT, ..ServerSettings::default() };
+    let waiting = WaitingImport::start(settings).await;
     // The first sweep may run before the import's stream has ended.
-    until_swept(&channel).await;
-    until_swept(&channel).await;
-    dial.set(EngineMode::Honest);
-    let answer = import.await.unwrap().expect("the import does not expire").into_inner();
-    assert!(matches!(answer.object.unwrap().kind, Some(v1::object::Kind::Bases(_))));
-    job.await.unwrap().unwrap();
-    until_idle(&channel, "an import").await;
+    until_swept(&waiting.channel).await;
+    until_swept(&waiting.channel).await;
+    let (_daemon, answer) = waiting.end().await;
+    let object = answer.expect("the import does not expire").object.unwrap();
+    assert!(matches!(object.kind, Some(v1::object::Kind::Bases(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_released_upload_ends_its_import() {
+    let waiting = WaitingImport::start(ServerSettings::default()).await;
+    release(&waiting.channel, &waiting.id).await;
+    let (daemon, answer) = waiting.end().await;
+    assert_eq!(answer.unwrap_err().code(), Code::Cancelled);
+    let stored =
+        store(&daemon.channel().await).list(v1::ListRequest::default()).await.unwrap().into_inner();
+    assert!(stored.bases.is_empty(), "the import went on: {stored:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,11 +14,29 @@ const TABLE: &str = "tests/DEFECTS.md";
 /// The number of defects that the audit found.
 const DEFECTS: u32 = 31;
 
-/// A test as the table names it.
+/// A test as a table names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct NamedTest {
-    file: String,
-    function: String,
+pub struct NamedTest {
+    pub file: String,
+    pub function: String,
+}
+
+impl NamedTest {
+    /// The test of a text like `a/b.rs: name`; `None` for other texts.
+    pub fn parse(quoted: &str) -> Option<Self> {
+        let (file, function) = quoted.split_once(".rs: ")?;
+        Some(Self { file: format!("{file}.rs"), function: function.into() })
+    }
+
+    /// Why there is no such test.
+    pub fn complaint(&self, table: &str) -> Option<String> {
+        let Self { file, function } = self;
+        if !root().join(file).exists() {
+            return Some(format!("{table} names {file}, which does not exist"));
+        }
+        let exists = TestFunctions::of(&read(file)).0.contains(function);
+        (!exists).then(|| format!("{table}: {file} has no test {function}"))
+    }
 }
 
 /// The tests of each row, by the row's number.
@@ -31,12 +49,7 @@ fn rows(table: &str) -> BTreeMap<u32, Vec<NamedTest>> {
         };
         let Ok(number) = number.parse() else { continue };
         let quoted = rest.split('`').skip(1).step_by(2);
-        let named = quoted.filter_map(|quoted| quoted.split_once(".rs: "));
-        let test = |(file, function): (&str, &str)| NamedTest {
-            file: format!("{file}.rs"),
-            function: function.into(),
-        };
-        rows.entry(number).or_insert_with(Vec::new).extend(named.map(test));
+        rows.entry(number).or_insert_with(Vec::new).extend(quoted.filter_map(NamedTest::parse));
     }
     rows
 }
@@ -64,14 +77,6 @@ impl<'ast> Visit<'ast> for TestFunctions {
     }
 }
 
-fn complaint(NamedTest { file, function }: &NamedTest) -> Option<String> {
-    if !root().join(file).exists() {
-        return Some(format!("{TABLE} names {file}, which does not exist"));
-    }
-    let exists = TestFunctions::of(&read(file)).0.contains(function);
-    (!exists).then(|| format!("{TABLE}: {file} has no test {function}"))
-}
-
 #[test]
 fn the_table_of_defects_names_tests_that_exist() {
     let rows = rows(&read(TABLE));
@@ -79,7 +84,7 @@ fn the_table_of_defects_names_tests_that_exist() {
     assert_eq!(rows.keys().copied().collect::<Vec<_>>(), expected, "the rows of {TABLE}");
     let untested = rows.iter().filter(|(_, tests)| tests.is_empty());
     let untested = untested.map(|(number, _)| format!("{TABLE}: row {number} names no test"));
-    let missing = rows.values().flatten().filter_map(complaint);
+    let missing = rows.values().flatten().filter_map(|test| test.complaint(TABLE));
     report(untested.chain(missing).collect());
 }
 
@@ -94,9 +99,10 @@ fn rows_and_missing_tests_are_found() {
     let tests = vec![named("a/b.rs", "holds"), named("a/c.rs", "holds_too")];
     assert_eq!(rows(table), BTreeMap::from([(7, tests)]));
     let own = "tests/tidy/defects.rs";
-    assert_eq!(complaint(&named(own, "rows_and_missing_tests_are_found")), None);
-    assert!(complaint(&named(own, "rows")).is_some_and(|text| text.contains("no test rows")));
-    assert!(complaint(&named("tests/none.rs", "x")).is_some());
+    let complaint = |file, function| named(file, function).complaint(TABLE);
+    assert_eq!(complaint(own, "rows_and_missing_tests_are_found"), None);
+    assert!(complaint(own, "rows").is_some_and(|text| text.contains("no test rows")));
+    assert!(complaint("tests/none.rs", "x").is_some());
     let found = TestFunctions::of("mod tests { #[tokio::test(a = 1)] async fn b() {} fn c() {} }");
     assert_eq!(found.0.into_iter().collect::<Vec<_>>(), ["b"]);
 }

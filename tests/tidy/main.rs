@@ -5,6 +5,7 @@ mod confined;
 mod defects;
 mod directions;
 mod phrases;
+mod promises;
 mod shipping;
 mod source;
 mod types;

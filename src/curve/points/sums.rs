@@ -1,5 +1,7 @@
 //! Arithmetic on results, used to verify them.
 
+use std::ops::Range;
+
 use ark_ec::{
     AffineRepr, CurveGroup, PrimeGroup,
     short_weierstrass::{Affine, Projective, SWCurveConfig},
@@ -44,8 +46,15 @@ impl MsmSums {
         })
     }
 
+    /// A copy of some of the sums.
+    pub fn part(&self, range: Range<usize>) -> Self {
+        match self {
+            Self::G1(sums) => Self::G1(sums[range].to_vec()),
+            Self::G2(sums) => Self::G2(sums[range].to_vec()),
+        }
+    }
+
     /// Adds other sums one by one; `None` if their group or number differs.
-    #[cfg(feature = "cuda")]
     pub fn plus(&self, more: &Self) -> Option<Self> {
         match (self, more) {
             _ if self.len() != more.len() => None,
@@ -75,7 +84,6 @@ impl MsmSums {
     }
 }
 
-#[cfg(feature = "cuda")]
 fn added<P: SWCurveConfig>(sums: &[Projective<P>], more: &[Projective<P>]) -> Vec<Projective<P>> {
     sums.iter().zip(more).map(|(sum, more)| *sum + more).collect()
 }
@@ -113,7 +121,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "cuda")]
     fn sums_are_added_one_by_one() {
         let sums = |factors: [u64; 2]| {
             MsmSums::G1(factors.map(|i| G1Projective::generator() * Fr::from(i)).to_vec())

@@ -2,7 +2,7 @@
 //! blst.
 
 use ark_ec::VariableBaseMSM;
-use ark_ff::{BigInt, BigInteger, PrimeField};
+use ark_ff::{BigInt, BigInteger, PrimeField, Zero};
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
@@ -12,9 +12,20 @@ use crate::{
     error::Result,
 };
 
-/// Bytes for scalars as integers, and arkworks' own copies: indices, points, integers, digits.
-pub(super) fn scratch_bytes(group: Group, n: usize, _threads: usize) -> u64 {
-    (n * (32 + 8 + group.affine_bytes() + 32 + 64 * 8)) as u64
+/// Scalars that arkworks sums at once for each thread, which delays a cancellation by 0.1 s: its
+/// MSM cannot be interrupted (`benches/experiments/cpu-engine.md`).
+const fn thread_scalars(group: Group) -> usize {
+    match group {
+        Group::G1 => 1 << 13,
+        Group::G2 => 1 << 11,
+    }
+}
+
+/// Bytes for scalars as integers, and arkworks' own copies of a piece: indices, points, integers,
+/// digits.
+pub(super) fn scratch_bytes(group: Group, n: usize, threads: usize) -> u64 {
+    let piece = n.min(threads.max(1) * thread_scalars(group));
+    (n * 32 + piece * (8 + group.affine_bytes() + 32 + 64 * 8)) as u64
 }
 
 /// Thread time of adding a point to a bucket, with the windows that the other engine would choose:
@@ -29,9 +40,16 @@ pub(super) const fn addition_ns(group: Group) -> f64 {
 pub(super) fn sum<A: CurvePoint>(
     bases: &[A],
     scalars: &Scalars,
-    _: &JobControl,
+    control: &JobControl,
 ) -> Result<A::Group> {
-    Ok(A::Group::msm_bigint(bases, &integers(scalars)))
+    let piece = rayon::current_num_threads() * thread_scalars(A::GROUP);
+    let integers = integers(scalars);
+    let mut sum = A::Group::zero();
+    for (bases, integers) in bases.chunks(piece).zip(integers.chunks(piece)) {
+        control.check()?;
+        sum += A::Group::msm_bigint(bases, integers);
+    }
+    Ok(sum)
 }
 
 /// Scalars as integers modulo r.

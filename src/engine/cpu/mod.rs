@@ -9,10 +9,11 @@ mod msm_plan;
 mod msm_run;
 mod ntt;
 mod pool;
+mod row_passes;
 
 use std::time::Duration;
 
-use self::{msm_run::CpuMsmRun, pool::EnginePool};
+use self::{long_ntt::LongNtt, msm_run::CpuMsmRun, pool::EnginePool};
 use super::{
     DeviceInfo, EngineModel, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan,
     NttRows,
@@ -45,14 +46,14 @@ macro_rules! pool_engine {
         $thread_name:literal,
         $msm:ident,
         $library:literal,
-        $lg_ntt_part:expr
+        $long_ntt:expr
     ) => {
         impl $engine {
             /// An engine of `threads` threads; 0 means one per core.
             ///
             /// Errors: `Internal` if the threads cannot be created.
             pub fn new(threads: usize) -> Result<Self> {
-                Ok(Self(EnginePool::new($name, $thread_name, threads, $lg_ntt_part)?))
+                Ok(Self(EnginePool::new($name, $thread_name, threads, $long_ntt)?))
             }
         }
 
@@ -109,9 +110,16 @@ macro_rules! pool_engine {
     };
 }
 
-pool_engine!(CpuEngine, "cpu", "capstan-cpu", msm, "blst", Some(long_ntt::LG_PART));
-// All of an oracle's transform is arkworks'.
-pool_engine!(ArkworksEngine, "arkworks", "capstan-check", arkworks, "arkworks", None);
+pool_engine!(CpuEngine, "cpu", "capstan-cpu", msm, "blst", LongNtt::transform_dif);
+// An error in the outer stages of one engine is not in those of the other.
+pool_engine!(
+    ArkworksEngine,
+    "arkworks",
+    "capstan-check",
+    arkworks,
+    "arkworks",
+    LongNtt::transform_dit
+);
 
 #[cfg(test)]
 mod tests {

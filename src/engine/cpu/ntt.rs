@@ -4,9 +4,11 @@ use std::sync::LazyLock;
 
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use rayon::prelude::*;
-use zeroize::Zeroizing;
 
-use super::long_ntt;
+use super::{
+    long_ntt::{LG_PART, LongNtt, LongTransform},
+    row_passes::permute,
+};
 use crate::{
     curve::{Fr, TWO_ADICITY, reverse_bits},
     engine::{JobControl, NttPlan},
@@ -22,12 +24,11 @@ pub(super) const fn is_row_per_thread(lg_n: u32) -> bool {
     lg_n <= ROW_PER_THREAD_LG_N
 }
 
-/// Transforms each row in place, on the current pool. Rows longer than 2^`lg_part` are transformed
-/// in parts.
+/// Transforms each row in place, on the current pool: long ones by `long`, in parts.
 pub(super) fn transform(
     plan: &NttPlan,
     rows: &mut [Vec<Fr>],
-    lg_part: Option<u32>,
+    long: LongTransform,
     control: &JobControl,
 ) -> Result<()> {
     let domain = domain(plan)?;
@@ -37,17 +38,18 @@ pub(super) fn transform(
     let one = |row: &mut Vec<Fr>| {
         control.check()?;
         if plan.input_reversed {
-            reverse_order(row);
+            reverse_order(row, control)?;
         }
-        if let Some(lg_part) = lg_part.filter(|lg_part| plan.lg_n > *lg_part) {
-            long_ntt::transform(&domain, plan.inverse, lg_part, row, control)?;
+        if plan.lg_n > LG_PART {
+            let ntt = LongNtt { domain, inverse: plan.inverse, lg_part: LG_PART };
+            long(&ntt, row, control)?;
         } else if plan.inverse {
             domain.ifft_in_place(row);
         } else {
             domain.fft_in_place(row);
         }
         if plan.output_reversed {
-            reverse_order(row);
+            reverse_order(row, control)?;
         }
         Ok(())
     };
@@ -82,10 +84,7 @@ pub(super) fn scratch_bytes(plan: &NttPlan, threads: usize) -> u64 {
 }
 
 /// Moves element i to the index with i's bits reversed.
-fn reverse_order(row: &mut [Fr]) {
+fn reverse_order(row: &mut [Fr], control: &JobControl) -> Result<()> {
     let lg_n = row.len().trailing_zeros();
-    let source = Zeroizing::new(row.to_vec());
-    row.par_iter_mut().with_min_len(1 << 12).enumerate().for_each(|(i, value)| {
-        *value = source[reverse_bits(i, lg_n)];
-    });
+    permute(row, |i| reverse_bits(i, lg_n), control)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::ntt;
+use super::{long_ntt::LongTransform, ntt};
 use crate::{
     curve::{Fr, Group},
     engine::{DeviceInfo, ExecutedBy, JobControl, NttPlan, NttRows},
@@ -24,25 +24,24 @@ pub(super) const fn msm_piece_len(group: Group) -> usize {
 pub(super) struct EnginePool {
     engine: &'static str,
     pub threads: Arc<ThreadPool>,
-    /// log2 of the parts in which longer rows are transformed; `None` for no parts.
-    lg_ntt_part: Option<u32>,
+    /// How long rows are transformed.
+    long_ntt: LongTransform,
 }
 
 impl EnginePool {
-    /// A pool of `threads` threads named `thread_name`; 0 means one per core. Rows longer than
-    /// 2^`lg_ntt_part` are transformed in parts.
+    /// A pool of `threads` threads named `thread_name`; 0 means one per core.
     pub fn new(
         engine: &'static str,
         thread_name: &'static str,
         threads: usize,
-        lg_ntt_part: Option<u32>,
+        long_ntt: LongTransform,
     ) -> Result<Self> {
         let threads = ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(move |i| format!("{thread_name}-{i}"))
             .build()
             .map_err(|error| Error::Internal(format!("thread pool: {error}")))?;
-        Ok(Self { engine, threads: Arc::new(threads), lg_ntt_part })
+        Ok(Self { engine, threads: Arc::new(threads), long_ntt })
     }
 
     pub fn description(&self) -> DeviceInfo {
@@ -68,9 +67,8 @@ impl EnginePool {
         rows: &NttRows<'_>,
         control: &JobControl,
     ) -> Result<ExecutedBy> {
-        let lg_part = self.lg_ntt_part;
-        let transform = |rows: &mut [Vec<Fr>]| ntt::transform(plan, rows, lg_part, control);
-        self.threads.install(|| rows.transform_decoded(plan.lg_n, transform))?;
+        let transform = |rows: &mut [Vec<Fr>]| ntt::transform(plan, rows, self.long_ntt, control);
+        self.threads.install(|| rows.transform_decoded(plan.lg_n, control, transform))?;
         Ok(self.executor("arkworks"))
     }
 
@@ -80,7 +78,7 @@ impl EnginePool {
         rows: &mut [Vec<Fr>],
         control: &JobControl,
     ) -> Result<ExecutedBy> {
-        self.threads.install(|| ntt::transform(plan, rows, self.lg_ntt_part, control))?;
+        self.threads.install(|| ntt::transform(plan, rows, self.long_ntt, control))?;
         Ok(self.executor("arkworks"))
     }
 

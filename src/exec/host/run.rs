@@ -40,7 +40,7 @@ impl RunInProgress for HostRun {
         let id = id.ok_or_else(|| Error::Internal("the run was stepped after its end".into()))?;
         control.check()?;
         let value = self.compute(id, operands, control)?;
-        self.deliver(id, &value, operands)?;
+        self.deliver(id, &value, operands, control)?;
         self.values[id.index()] = Some(value);
         for value in self.call.liveness.last_uses(id) {
             self.values[value.index()] = None;
@@ -122,11 +122,12 @@ impl HostRun {
         id: ValueId,
         value: &HostValue,
         operands: &RunOperands<'_>,
+        control: &JobControl,
     ) -> Result<()> {
         for &number in self.call.outputs_of(id) {
             match (value, operands.sinks.get(number).copied().flatten()) {
                 (HostValue::Points(sums), None) => self.report.points[number] = Some(sums.clone()),
-                (HostValue::Vector(rows), Some(sink)) => sink.write(rows)?,
+                (HostValue::Vector(rows), Some(sink)) => sink.write(rows, control)?,
                 _ => return Err(Error::Internal(format!("output {number} has no sink"))),
             }
         }

@@ -2,24 +2,20 @@
 
 use super::ConcatStep;
 use crate::{
-    engine::EngineWork,
+    engine::{EngineWork, long_rows},
     error::Result,
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
 };
 
 impl HostStep for ConcatStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
-        let mut rows = host::zeros(context.shape()?);
-        for (row, out) in rows.iter_mut().enumerate() {
-            let mut rest = out.as_mut_slice();
-            for input in &inputs {
-                let part = &input.rows()?[row];
-                let (out, after) = rest.split_at_mut(part.len());
-                out.copy_from_slice(part);
-                rest = after;
-            }
-        }
-        Ok(rows.into())
+        let shape = context.shape()?;
+        let rows = host::rows_of(shape.rows() as usize, shape.length() as usize, |row, out| {
+            inputs
+                .iter()
+                .try_for_each(|input| long_rows::append(out, &input.rows()?[row], context.control))
+        });
+        Ok(rows?.into())
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::DivideByLinearStep;
 use crate::{
     curve::Fr,
-    engine::EngineWork,
+    engine::{EngineWork, JobControl},
     error::Result,
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
 };
@@ -17,9 +17,9 @@ use crate::{
 const PIECE: usize = 4096;
 
 impl HostStep for DivideByLinearStep {
-    fn run(&self, inputs: Vec<HostArgument<'_>>, _: &HostContext<'_>) -> Result<HostResult> {
-        let mut rows = host::only(inputs)?.into_rows()?;
-        rows.par_iter_mut().for_each(|row| divide(row, self.point));
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+        let mut rows = host::only(inputs)?.into_rows(context.control)?;
+        rows.par_iter_mut().try_for_each(|row| divide(row, self.point, context.control))?;
         Ok(rows.into())
     }
 
@@ -29,9 +29,12 @@ impl HostStep for DivideByLinearStep {
     }
 }
 
-fn divide(row: &mut [Fr], point: Fr) {
-    let pieces = row.par_chunks(PIECE).map(|piece| host::horner(piece, point));
-    let mut above = Zeroizing::new(pieces.collect::<Vec<_>>());
+fn divide(row: &mut [Fr], point: Fr, control: &JobControl) -> Result<()> {
+    let pieces = row.par_chunks(PIECE).map(|piece| {
+        control.check()?;
+        Ok(host::horner(piece, point))
+    });
+    let mut above = Zeroizing::new(pieces.collect::<Result<Vec<_>>>()?);
     let step = point.pow([PIECE as u64]);
     let mut value = Fr::ZERO;
     // Replaces the value of each piece by that of all coefficients above it.
@@ -39,11 +42,13 @@ fn divide(row: &mut [Fr], point: Fr) {
         let own = std::mem::replace(piece, value);
         value = own + step * value;
     }
-    row.par_chunks_mut(PIECE).zip(above.par_iter()).for_each(|(piece, above)| {
+    row.par_chunks_mut(PIECE).zip(above.par_iter()).try_for_each(|(piece, above)| {
+        control.check()?;
         let mut value = *above;
         for coefficient in piece.iter_mut().rev() {
             let own = std::mem::replace(coefficient, value);
             value = own + point * value;
         }
-    });
+        Ok(())
+    })
 }

@@ -13,7 +13,7 @@ impl HostStep for DivideByVanishingStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
         let inverse = self.divisor().inverse();
         let inverse = inverse.ok_or_else(|| Error::Internal("the divisor is zero".into()))?;
-        let rows = host::map_elements(context.shape()?, inputs, |at| at.of(0) * inverse);
+        let rows = host::map_elements(context, inputs, |at| at.of(0) * inverse);
         Ok(rows?.into())
     }
 

@@ -12,11 +12,11 @@ use crate::{
 };
 
 impl HostStep for EvaluateStep {
-    fn run(&self, inputs: Vec<HostArgument<'_>>, _: &HostContext<'_>) -> Result<HostResult> {
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
         let input = host::only(inputs)?;
-        let value = |row: &Vec<Fr>| vec![host::evaluate(row, self.point)];
-        let rows: Vec<_> = input.rows()?.par_iter().map(value).collect();
-        Ok(Zeroizing::new(rows).into())
+        let value = |row: &Vec<Fr>| host::evaluate(row, self.point, context.control);
+        let rows = input.rows()?.par_iter().map(|row| value(row).map(|value| vec![value]));
+        Ok(Zeroizing::new(rows.collect::<Result<Vec<_>>>()?).into())
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {

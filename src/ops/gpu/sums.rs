@@ -40,7 +40,7 @@ impl PendingSums {
         if let Some(PendingCheck { factors, mut combined }) = check {
             // Sums over wrong bases agree with each other.
             let is_right = combined.has_right_bases(control)?
-                && factors.verifies(&sums.sums, &combined.finish()?.sums);
+                && factors.verifies(&sums.sums, &combined.finish()?.sums, control)?;
             if !is_right {
                 return Err(Error::Corrupt);
             }

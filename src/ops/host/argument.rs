@@ -2,13 +2,11 @@
 
 use std::ops::Range;
 
-use zeroize::Zeroizing;
-
-use super::rows::HostRows;
+use super::rows::{HostRows, padded};
 use crate::{
     buffer::{ByteSource, SharedPiece, Shifted, SourceSlices},
     curve::{Fr, layout, scalars::ScalarEncoding},
-    engine::{ElementNames, EncodedScalars},
+    engine::{ElementNames, EncodedScalars, JobControl},
     error::{Error, Result},
 };
 
@@ -56,11 +54,15 @@ impl HostArgument<'_> {
     }
 
     /// The rows to overwrite: a copy unless they are owned.
-    pub fn into_rows(self) -> Result<HostRows> {
-        match self {
-            Self::Owned(rows) => Ok(rows),
-            borrowed => borrowed.rows().map(|rows| Zeroizing::new(rows.to_vec())),
-        }
+    ///
+    /// Errors: those of `control`; `Internal` if they are encoded.
+    pub fn into_rows(self, control: &JobControl) -> Result<HostRows> {
+        let borrowed = match self {
+            Self::Owned(rows) => return Ok(rows),
+            borrowed => borrowed,
+        };
+        let rows = borrowed.rows()?;
+        padded(rows, rows.first().map_or(0, Vec::len), control)
     }
 
     pub fn row_count(&self) -> usize {

@@ -1,10 +1,11 @@
 //! Steps that compute each element from those at the same index.
 
 use super::{
+    HostContext,
     argument::HostArgument,
     rows::{HostRows, RowPiece, for_each_piece, zeros},
 };
-use crate::{curve::Fr, error::Result, program::VectorShape};
+use crate::{curve::Fr, error::Result};
 
 /// The elements of all inputs at one index.
 pub struct ElementsAt<'a> {
@@ -26,11 +27,13 @@ impl ElementsAt<'_> {
     }
 }
 
-/// Makes rows of `shape`, which is also the shape of all inputs: calls `element` for each index,
-/// with the elements of the inputs at that index. Overwrites the input that is owned, if there is
-/// one.
+/// Makes the rows of a step whose inputs all have its value's shape: calls `element` for each
+/// index, with the elements of the inputs at that index. Overwrites the input that is owned, if
+/// there is one.
+///
+/// Errors: `Cancelled`, `Deadline`.
 pub fn map_elements(
-    shape: VectorShape,
+    context: &HostContext<'_>,
     inputs: Vec<HostArgument<'_>>,
     element: impl Fn(ElementsAt<'_>) -> Fr + Sync,
 ) -> Result<HostRows> {
@@ -44,16 +47,20 @@ pub fn map_elements(
             input => Some(input),
         });
     }
-    let mut out = out.unwrap_or_else(|| zeros(shape));
+    let control = context.control;
+    let mut out = match out {
+        Some(out) => out,
+        None => zeros(context.shape()?, control)?,
+    };
     let inputs = borrowed.iter().map(|input| input.as_ref().map(HostArgument::rows).transpose());
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    for_each_piece(&mut out, |RowPiece { row, first }, out| {
+    for_each_piece(&mut out, control, |RowPiece { row, first }, out| {
         let range = first..first + out.len();
         let pieces = inputs.iter().map(|rows| rows.map(|rows| &rows[row][range.clone()]));
         let inputs: Vec<_> = pieces.collect();
         for (index, out) in out.iter_mut().enumerate() {
             *out = element(ElementsAt { inputs: &inputs, index, overwritten: *out });
         }
-    });
+    })?;
     Ok(out)
 }

@@ -12,7 +12,7 @@ pub use argument::{EncodedRows, HostArgument};
 pub use elements::map_elements;
 pub use pieces::{PieceContext, PiecesDone, PiecesSpec, StepInPieces};
 pub use polynomial::{evaluate, horner};
-pub use rows::{HostRows, for_each_piece, padded, zeros};
+pub use rows::{HostRows, for_each_piece, padded, rows_of, zeros};
 pub use sink::ElementSink;
 pub use work::{StepTypes, check_work, elements};
 

@@ -1,10 +1,14 @@
 //! Loops over rows, in pieces on the current rayon pool.
 
-use ark_ff::AdditiveGroup;
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
-use crate::{curve::Fr, program::VectorShape};
+use crate::{
+    curve::Fr,
+    engine::{JobControl, long_rows},
+    error::Result,
+    program::VectorShape,
+};
 
 /// The rows of a vector. They are wiped when dropped. Never make one longer: growing would leave an
 /// unwiped copy behind.
@@ -22,25 +26,51 @@ pub struct RowPiece {
 }
 
 /// Rows of zeros.
-pub fn zeros(shape: VectorShape) -> HostRows {
-    Zeroizing::new(vec![vec![Fr::ZERO; shape.length() as usize]; shape.rows() as usize])
+///
+/// Errors: those of `control`.
+pub fn zeros(shape: VectorShape, control: &JobControl) -> Result<HostRows> {
+    let length = shape.length() as usize;
+    rows_of(shape.rows() as usize, length, |_, out| long_rows::pad(out, length, control))
 }
 
 /// The rows with zeros after them, up to `length` elements.
-pub fn padded(rows: &[Vec<Fr>], length: usize) -> HostRows {
-    let mut out = Zeroizing::new(vec![vec![Fr::ZERO; length]; rows.len()]);
-    for (out, row) in out.iter_mut().zip(rows) {
-        out[..row.len()].copy_from_slice(row);
-    }
-    out
+///
+/// Errors: those of `control`.
+pub fn padded(rows: &[Vec<Fr>], length: usize, control: &JobControl) -> Result<HostRows> {
+    rows_of(rows.len(), length, |row, out| {
+        long_rows::append(out, &rows[row], control)?;
+        long_rows::pad(out, length, control)
+    })
 }
 
-/// Calls `visit` with each piece of the rows.
-pub fn for_each_piece(rows: &mut [Vec<Fr>], visit: impl Fn(RowPiece, &mut [Fr]) + Sync) {
-    rows.par_iter_mut().enumerate().for_each(|(row, elements)| {
+/// `count` rows, which `fill` makes from empty ones with room for `length` elements.
+pub fn rows_of(
+    count: usize,
+    length: usize,
+    mut fill: impl FnMut(usize, &mut Vec<Fr>) -> Result<()>,
+) -> Result<HostRows> {
+    let mut rows = Zeroizing::new(Vec::with_capacity(count));
+    for row in 0..count {
+        rows.push(Vec::with_capacity(length));
+        fill(row, &mut rows[row])?;
+    }
+    Ok(rows)
+}
+
+/// Calls `visit` with each piece of the rows, unless the job has to stop.
+///
+/// Errors: those of `control`.
+pub fn for_each_piece(
+    rows: &mut [Vec<Fr>],
+    control: &JobControl,
+    visit: impl Fn(RowPiece, &mut [Fr]) + Sync,
+) -> Result<()> {
+    rows.par_iter_mut().enumerate().try_for_each(|(row, elements)| {
         let pieces = elements.par_chunks_mut(PIECE_ELEMENTS).enumerate();
-        pieces.for_each(|(piece, elements)| {
+        pieces.try_for_each(|(piece, elements)| {
+            control.check()?;
             visit(RowPiece { row, first: piece * PIECE_ELEMENTS }, elements);
-        });
-    });
+            Ok(())
+        })
+    })
 }

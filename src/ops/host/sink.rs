@@ -3,7 +3,7 @@
 use crate::{
     buffer::ByteSink,
     curve::{Fr, scalars::ScalarEncoding},
-    engine::write_elements,
+    engine::{JobControl, write_elements},
     error::Result,
 };
 
@@ -16,10 +16,11 @@ pub struct ElementSink<'a> {
 }
 
 impl ElementSink<'_> {
-    pub fn write(&self, rows: &[Vec<Fr>]) -> Result<()> {
+    /// Errors: those of the sink and of `control`.
+    pub fn write(&self, rows: &[Vec<Fr>], control: &JobControl) -> Result<()> {
         let mut start = 0;
         for row in rows {
-            write_elements(self.encoding, self.sink, start, row)?;
+            write_elements(self.encoding, self.sink, start, row, control)?;
             start += (row.len() * self.encoding.width()) as u64;
         }
         Ok(())

@@ -12,10 +12,10 @@ impl HostStep for InputStep {
         let elements = context.input;
         let elements =
             elements.ok_or_else(|| Error::Internal("the step's input is missing".into()))?;
-        let mut rows = host::zeros(context.shape()?);
+        let mut rows = host::zeros(context.shape()?, context.control)?;
         let mut first = 0;
         for row in rows.iter_mut() {
-            elements.decode_elements(first, row)?;
+            elements.decode_elements(first, row, context.control)?;
             first += row.len();
         }
         Ok(rows.into())

@@ -9,7 +9,7 @@ use crate::{
 
 impl HostStep for LinearCombinationStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
-        let rows = host::map_elements(context.shape()?, inputs, |at| {
+        let rows = host::map_elements(context, inputs, |at| {
             at.iter().zip(&self.factors).map(|(element, factor)| element * factor).sum()
         });
         Ok(rows?.into())

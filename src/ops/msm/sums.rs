@@ -114,7 +114,7 @@ impl CombinedSums {
             let rows = (0..input.row_count()).map(|row| input.range(row, piece.clone()));
             let rows: Vec<_> = rows.collect();
             let scalars: Vec<_> = rows.iter().map(|row| row.scalars()).collect();
-            let combined = self.factors.scalars(&scalars)?;
+            let combined = self.factors.scalars(&scalars, control)?;
             let combined = layout::fr_as_bytes(&combined);
             let scalars = EncodedScalars::new(ScalarEncoding::Montgomery, piece.len(), &combined);
             self.run.absorb(0, piece.start, &scalars, control)?;
@@ -141,7 +141,7 @@ impl CombinedSums {
             return Ok(false);
         }
         let combined = self.run.finish()?.sums;
-        Ok(self.factors.verifies(value, &combined))
+        self.factors.verifies(value, &combined, control)
     }
 }
 

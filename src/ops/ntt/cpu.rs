@@ -19,8 +19,8 @@ impl HostStep for NttStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
         let (input, n) = (host::only(inputs)?, 1 << self.plan.lg_n);
         let mut rows = match input.rows()?.iter().all(|row| row.len() == n) {
-            true => input.into_rows()?,
-            false => host::padded(input.rows()?, n),
+            true => input.into_rows(context.control)?,
+            false => host::padded(input.rows()?, n, context.control)?,
         };
         let mut executor: Option<ExecutedBy> = None;
         for group in rows.chunks_mut(context.engine.ntt_group_rows(&self.plan).max(1)) {
@@ -45,17 +45,23 @@ impl HostStep for NttStep {
         &self,
         inputs: &[HostArgument<'_>],
         value: &HostValue,
-        _: &HostContext<'_>,
+        context: &HostContext<'_>,
     ) -> Result<Option<bool>> {
         let ([input], HostValue::Vector(output)) = (inputs, value) else { return Ok(Some(false)) };
-        let mut pairs = input.rows()?.iter().zip(output.iter());
-        Ok(Some(pairs.all(|(input, output)| match input.len() == output.len() {
-            true => verify_ntt(&self.plan, input, output),
-            false => {
-                let padded = host::padded(std::slice::from_ref(input), output.len());
-                verify_ntt(&self.plan, &padded[0], output)
+        let control = context.control;
+        for (input, output) in input.rows()?.iter().zip(output.iter()) {
+            let is_right = match input.len() == output.len() {
+                true => verify_ntt(&self.plan, input, output, control)?,
+                false => {
+                    let padded = host::padded(std::slice::from_ref(input), output.len(), control)?;
+                    verify_ntt(&self.plan, &padded[0], output, control)?
+                }
+            };
+            if !is_right {
+                return Ok(Some(false));
             }
-        })))
+        }
+        Ok(Some(true))
     }
 
     fn scratch_bytes(&self, _: &[ValueType], engine: &dyn EngineModel, _: bool) -> u64 {

@@ -7,17 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use zeroize::Zeroizing;
-
 use crate::{
     buffer::Shifted,
-    curve::Fr,
     engine::{
-        CHECK_STAGE, ElementNames, EncodedScalars, EngineModel, MsmNttEngine, NttPlan, NttRows,
-        StageTime, add_stages,
+        CHECK_STAGE, ElementNames, EncodedScalars, EngineModel, JobControl, MsmNttEngine, NttPlan,
+        NttRows, StageTime, add_stages, long_rows,
     },
     error::{Error, Result},
-    ops::host::{ElementSink, PieceContext, PiecesDone, PiecesSpec, StepInPieces},
+    ops::host::{self, ElementSink, HostRows, PieceContext, PiecesDone, PiecesSpec, StepInPieces},
     program::VectorShape,
     verify::verify_ntt,
 };
@@ -55,13 +52,17 @@ impl NttInPieces {
     }
 
     /// Whether rows were transformed correctly. Reads them and their transforms.
-    fn check(&self, rows: &NttRows<'_>) -> Result<bool> {
+    fn check(&self, rows: &NttRows<'_>, control: &JobControl) -> Result<bool> {
         let n = 1 << self.plan.lg_n;
-        let input = decode_rows(&rows.input, rows.count, rows.row_length, n)?;
+        let input = decode_rows(&rows.input, rows.count, rows.row_length, n, control)?;
         let output = EncodedScalars::new(rows.encoding, rows.count * n, rows.output);
-        let output = decode_rows(&output, rows.count, n, n)?;
-        let mut pairs = input.iter().zip(output.iter());
-        Ok(pairs.all(|(input, output)| verify_ntt(&self.plan, input, output)))
+        let output = decode_rows(&output, rows.count, n, n, control)?;
+        for (input, output) in input.iter().zip(output.iter()) {
+            if !verify_ntt(&self.plan, input, output, control)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -87,13 +88,12 @@ fn decode_rows(
     count: usize,
     length: usize,
     n: usize,
-) -> Result<Zeroizing<Vec<Vec<Fr>>>> {
-    let mut rows = Zeroizing::new(Vec::with_capacity(count));
-    for row in 0..count {
-        rows.push(vec![Fr::default(); n]);
-        given.decode_elements(row * length, &mut rows[row][..length])?;
-    }
-    Ok(rows)
+    control: &JobControl,
+) -> Result<HostRows> {
+    host::rows_of(count, n, |row, out| {
+        long_rows::pad(out, n, control)?;
+        given.decode_elements(row * length, &mut out[..length], control)
+    })
 }
 
 impl StepInPieces for NttInPieces {
@@ -124,7 +124,7 @@ impl StepInPieces for NttInPieces {
             self.verify_time += checks.map(|stage| stage.duration).sum::<Duration>();
         } else if self.is_checked {
             let begun = Instant::now();
-            let is_right = self.check(&rows_of_piece)?;
+            let is_right = self.check(&rows_of_piece, context.control)?;
             self.verify_time += begun.elapsed();
             if !is_right {
                 return Err(Error::Corrupt);

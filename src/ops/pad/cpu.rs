@@ -8,8 +8,10 @@ use crate::{
 };
 
 impl HostStep for PadStep {
-    fn run(&self, inputs: Vec<HostArgument<'_>>, _: &HostContext<'_>) -> Result<HostResult> {
-        Ok(host::padded(host::only(inputs)?.rows()?, self.length as usize).into())
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+        let input = host::only(inputs)?;
+        let rows = host::padded(input.rows()?, self.length as usize, context.control);
+        Ok(rows?.into())
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {

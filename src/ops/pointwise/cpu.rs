@@ -13,24 +13,25 @@ use crate::{
 
 impl HostStep for PointwiseStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
-        let shape = context.shape()?;
         let rows = match self.operation {
-            PointwiseOperation::Add => host::map_elements(shape, inputs, |at| at.of(0) + at.of(1)),
+            PointwiseOperation::Add => {
+                host::map_elements(context, inputs, |at| at.of(0) + at.of(1))
+            }
             PointwiseOperation::Subtract => {
-                host::map_elements(shape, inputs, |at| at.of(0) - at.of(1))
+                host::map_elements(context, inputs, |at| at.of(0) - at.of(1))
             }
             PointwiseOperation::Multiply => {
-                host::map_elements(shape, inputs, |at| at.of(0) * at.of(1))
+                host::map_elements(context, inputs, |at| at.of(0) * at.of(1))
             }
             PointwiseOperation::MultiplyAdd => {
-                host::map_elements(shape, inputs, |at| at.of(0) * at.of(1) + at.of(2))
+                host::map_elements(context, inputs, |at| at.of(0) * at.of(1) + at.of(2))
             }
             PointwiseOperation::MultiplySubtract => {
-                host::map_elements(shape, inputs, |at| at.of(0) * at.of(1) - at.of(2))
+                host::map_elements(context, inputs, |at| at.of(0) * at.of(1) - at.of(2))
             }
             PointwiseOperation::Invert => {
-                let mut rows = host::only(inputs)?.into_rows()?;
-                host::for_each_piece(&mut rows, |_, elements| invert(elements));
+                let mut rows = host::only(inputs)?.into_rows(context.control)?;
+                host::for_each_piece(&mut rows, context.control, |_, elements| invert(elements))?;
                 Ok(rows)
             }
         };

@@ -11,14 +11,14 @@ use crate::{
 
 impl HostStep for PowersStep {
     fn run(&self, _: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
-        let mut rows = host::zeros(context.shape()?);
-        host::for_each_piece(&mut rows, |piece, elements| {
+        let mut rows = host::zeros(context.shape()?, context.control)?;
+        host::for_each_piece(&mut rows, context.control, |piece, elements| {
             let mut power = self.first * self.base.pow([piece.first as u64]);
             for element in elements {
                 *element = power;
                 power *= self.base;
             }
-        });
+        })?;
         Ok(rows.into())
     }
 

@@ -1,20 +1,21 @@
 //! Copies the range of each row.
 
-use zeroize::Zeroizing;
-
 use super::SliceStep;
 use crate::{
-    engine::EngineWork,
+    engine::{EngineWork, long_rows},
     error::Result,
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
 };
 
 impl HostStep for SliceStep {
-    fn run(&self, inputs: Vec<HostArgument<'_>>, _: &HostContext<'_>) -> Result<HostResult> {
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
         let (start, length) = (self.offset as usize, self.length as usize);
         let input = host::only(inputs)?;
-        let rows = input.rows()?.iter().map(|row| row[start..start + length].to_vec());
-        Ok(Zeroizing::new(rows.collect::<Vec<_>>()).into())
+        let given = input.rows()?;
+        let rows = host::rows_of(given.len(), length, |row, out| {
+            long_rows::append(out, &given[row][start..start + length], context.control)
+        });
+        Ok(rows?.into())
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {

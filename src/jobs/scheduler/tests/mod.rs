@@ -6,6 +6,7 @@ use std::{
 use super::*;
 
 mod fairness;
+mod latency;
 mod simulation;
 
 /// Counts its pieces down; ready while `open`.

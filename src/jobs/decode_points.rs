@@ -1,0 +1,39 @@
+//! Decodes and checks points on the host's threads, in pieces between which the job can stop.
+
+use super::ComputeHost;
+use crate::{
+    curve::points::{self, BadElement, CurvePoint, PointEncoding},
+    engine::JobControl,
+    error::Result,
+};
+
+/// Points between two checks of the job: 50 ms on two cores
+/// (`benches/experiments/cpu-engine.md`).
+pub const HOST_PIECE_POINTS: usize = 1024;
+
+/// The points that `bytes` encodes, or the first bad one.
+///
+/// Shape: `bytes` holds a whole number of points.
+/// Errors: those of `control`.
+pub fn decode_points<A: CurvePoint>(
+    host: &ComputeHost,
+    encoding: PointEncoding,
+    bytes: &[u8],
+    control: &JobControl,
+) -> Result<Result<Vec<A>, BadElement>> {
+    let point_bytes = encoding.point_bytes(A::GROUP);
+    let mut points = Vec::with_capacity(bytes.len() / point_bytes);
+    for piece in bytes.chunks(HOST_PIECE_POINTS * point_bytes) {
+        control.check()?;
+        let decode = || points::decode::<A>(encoding, piece);
+        // Decoding a point takes far longer than its bytes suggest.
+        match host.run_sized(piece.len() << 8, decode) {
+            Ok(decoded) => points.extend(decoded),
+            Err(bad) => {
+                let index = points.len() as u64 + bad.index;
+                return Ok(Err(BadElement { index, ..bad }));
+            }
+        }
+    }
+    Ok(Ok(points))
+}
