@@ -17,8 +17,8 @@ pub const UNIT_COEFFICIENTS: u32 = 2;
 const TERM_BYTES: u64 = 2 * size_of::<u32>() as u64;
 
 /// The shape of a matrix. Its bytes are its coefficients, as Montgomery limbs; its terms, row by
-/// row, as a column and the index of a coefficient; and for each row, the index after its last term. All
-/// numbers are little-endian, indices have 32 bits.
+/// row, as a column and the index of a coefficient; and for each row, the index after its last
+/// term. All numbers are little-endian, indices have 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SparseShape {
     /// The number of rows.

@@ -208,7 +208,8 @@ impl OneStep {
         let input = EncodedScalars::new(ScalarEncoding::Canonical, 1 << LG_VECTOR, &bytes);
         let sink: &dyn ByteSink = &self.output;
         let sink = ElementSink { encoding: ScalarEncoding::Canonical, sink };
-        let operands = RunOperands { inputs: &[input], bases: &[], sinks: &[Some(sink)] };
+        let operands =
+            RunOperands { inputs: &[input], sinks: &[Some(sink)], ..RunOperands::default() };
         run.step(&operands, control).map(drop)
     }
 

@@ -96,6 +96,7 @@ impl Workplace {
             inputs: vec![ProgramJobInput { payload, copy, encoding, reduce, first, count }],
             input_field: Some("scalars"),
             bases: vec![JobBases::Unchecked(bases)],
+            matrices: Vec::new(),
             outputs: vec![ProgramJobOutput::Points(SumEncoding::Compressed)],
             verify,
             states_modelled_time: false,

@@ -13,7 +13,7 @@ const PIECE_TERMS: usize = 1 << 20;
 impl HostStep for SparseProductStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
         let (input, matrix) = (host::only(inputs)?, context.matrix()?);
-        let mut products = host::zeros(context.shape()?);
+        let mut products = host::zeros(context.shape()?, context.control)?;
         for (row, product) in input.rows()?.iter().zip(products.iter_mut()) {
             let mut start = 0;
             while start < matrix.rows() {
