@@ -29,10 +29,11 @@
 //! - `matrices`: the constraint system. `circuit`: constraint system and assignment of a circuit of
 //!   arkworks. `matrices_circuit`: the reverse, for keys of systems that were read.
 //! - `key`: a key on a server; `objects`: the points and matrices that the server keeps. `program`:
-//!   what it runs. `prover`: proofs.
+//!   what it runs. `blinding` hides the witness in its sums. `prover`: proofs.
 //! - [`files`]: constraint systems and witnesses of circom; keys and proofs of arkworks.
 //! - `error`: errors.
 
+mod blinding;
 mod circuit;
 mod error;
 pub mod files;
@@ -44,10 +45,11 @@ mod program;
 mod prover;
 
 pub use self::{
+    blinding::Blinding,
     circuit::{SynthesizedCircuit, assign, synthesize},
     error::Groth16Error,
     key::Groth16Key,
     matrices::ConstraintMatrices,
     matrices_circuit::MatricesCircuit,
-    prover::{Blinding, Groth16Prover, ReportedProof},
+    prover::{Groth16Prover, ReportedProof},
 };

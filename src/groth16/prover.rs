@@ -7,37 +7,21 @@ use std::{
 };
 
 use ark_bls12_381::Bls12_381;
-use ark_ec::CurveGroup;
-use ark_ff::UniformRand;
 use ark_groth16::Proof;
 use ark_relations::gr1cs::ConstraintSynthesizer;
 use ark_std::rand::Rng;
 use futures_util::stream::{self, Stream, StreamExt};
+use rayon::prelude::*;
 use tokio::task::{JoinError, spawn_blocking};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
-use super::{Groth16Error, Groth16Key, circuit::assign, program::ProofProgram};
-use crate::client::{
-    Client, Execution, Fr, G1Projective, G2Projective, ProgramRun, RunOptions, RunResult, RunStep,
-    Timing,
+use super::{
+    Groth16Error, Groth16Key,
+    blinding::{BlindedDelta, Blinding, ProofSums},
+    circuit::assign,
+    program::ProofProgram,
 };
-
-/// The random numbers that hide the witness. They are not sent to the server.
-#[derive(Clone, Copy, Zeroize)]
-pub struct Blinding {
-    /// Blinds A.
-    pub r: Fr,
-    /// Blinds B.
-    pub s: Fr,
-}
-
-impl Blinding {
-    /// Draws r, then s, as `ark-groth16` does.
-    pub fn draw(random: &mut impl Rng) -> Self {
-        let r = Fr::rand(random);
-        Self { r, s: Fr::rand(random) }
-    }
-}
+use crate::client::{Client, Execution, Fr, ProgramRun, RunOptions, RunResult, RunStep, Timing};
 
 /// Makes proofs of one key.
 #[derive(Clone)]
@@ -65,6 +49,16 @@ pub struct ReportedProof {
     pub finish: Duration,
 }
 
+/// Several proofs of one call, and what they took.
+struct ProvedBatch {
+    proofs: Vec<Proof<Bls12_381>>,
+    check: Duration,
+    timing: Timing,
+    execution: Execution,
+    steps: Vec<RunStep>,
+    finish: Duration,
+}
+
 /// The sums of several proofs, and what computing them took.
 struct SummedProofs {
     sums: Vec<ProofSums>,
@@ -72,15 +66,6 @@ struct SummedProofs {
     timing: Timing,
     execution: Execution,
     steps: Vec<RunStep>,
-}
-
-/// The five sums of a proof.
-struct ProofSums {
-    a: G1Projective,
-    b_g1: G1Projective,
-    b_g2: G2Projective,
-    h: G1Projective,
-    l: G1Projective,
 }
 
 impl<'a> Groth16Prover<'a> {
@@ -123,12 +108,10 @@ impl<'a> Groth16Prover<'a> {
         assignment: impl Into<Zeroizing<Vec<Fr>>>,
         random: &mut impl Rng,
     ) -> Result<ReportedProof, Groth16Error> {
-        let blinding = Zeroizing::new(Blinding::draw(random));
-        let summed = self.sum(&self.key.single, vec![assignment.into()]).await?;
-        let begun = Instant::now();
-        let proof = self.finish(&summed.sums[0], *blinding);
-        let SummedProofs { check, timing, execution, steps, .. } = summed;
-        Ok(ReportedProof { proof, check, timing, execution, steps, finish: begun.elapsed() })
+        let blinding = Blinding::draw(random);
+        let proved = self.prove_all(&self.key.single, vec![assignment.into()], vec![blinding]);
+        let ProvedBatch { proofs, check, timing, execution, steps, finish } = proved.await?;
+        Ok(ReportedProof { proof: proofs[0].clone(), check, timing, execution, steps, finish })
     }
 
     /// Makes the proof that belongs to a blinding, which must never be used twice.
@@ -139,8 +122,8 @@ impl<'a> Groth16Prover<'a> {
         assignment: impl Into<Zeroizing<Vec<Fr>>>,
         blinding: Blinding,
     ) -> Result<Proof<Bls12_381>, Groth16Error> {
-        let summed = self.sum(&self.key.single, vec![assignment.into()]).await?;
-        Ok(self.finish(&summed.sums[0], blinding))
+        let proved = self.prove_all(&self.key.single, vec![assignment.into()], vec![blinding]);
+        Ok(proved.await?.proofs.swap_remove(0))
     }
 
     /// Makes a proof of each of at most 65536 assignments, in their order and in one call: small
@@ -158,12 +141,10 @@ impl<'a> Groth16Prover<'a> {
         }
         // More rows than a program may have are refused when it is built.
         let rows = u32::try_from(assignments.len()).unwrap_or(u32::MAX);
-        let draw = || Zeroizing::new(Blinding::draw(random));
-        let blindings: Vec<_> = iter::repeat_with(draw).take(assignments.len()).collect();
         let program = ProofProgram::new(matrices, objects, *lg_n, rows)?;
-        let sums = self.sum(&program, assignments).await?.sums;
-        let proofs = sums.iter().zip(&blindings).map(|(sums, by)| self.finish(sums, **by));
-        Ok(proofs.collect())
+        let draw = || Blinding::draw(random);
+        let blindings = iter::repeat_with(draw).take(assignments.len()).collect();
+        Ok(self.prove_all(&program, assignments, blindings).await?.proofs)
     }
 
     /// Makes a proof of each circuit, in their order: while the server computes one, the next
@@ -183,6 +164,29 @@ impl<'a> Groth16Prover<'a> {
             let blinding = Zeroizing::new(Blinding::draw(random));
             async move { self.prove_blinded(assignment?, *blinding).await }
         })
+    }
+
+    /// Makes the proofs that belong to these blindings, one for each assignment.
+    async fn prove_all(
+        &self,
+        program: &ProofProgram,
+        assignments: Vec<Zeroizing<Vec<Fr>>>,
+        blindings: Vec<Blinding>,
+    ) -> Result<ProvedBatch, Groth16Error> {
+        let (points, blindings) = (self.key.points, Zeroizing::new(blindings));
+        // While the server computes the sums.
+        let multiply = move || {
+            let blindings = blindings.par_iter();
+            blindings.map(|by| BlindedDelta::new(&points, *by)).collect::<Vec<_>>()
+        };
+        let deltas = spawn_blocking(multiply);
+        let SummedProofs { sums, check, timing, execution, steps } =
+            self.sum(program, assignments).await?;
+        let deltas = joined_task(deltas.await);
+        let begun = Instant::now();
+        let blinded = sums.par_iter().zip(&deltas).map(|(sums, by)| by.blind(&points, sums));
+        let (proofs, finish) = (blinded.collect(), begun.elapsed());
+        Ok(ProvedBatch { proofs, check, timing, execution, steps, finish })
     }
 
     async fn sum(
@@ -228,16 +232,6 @@ impl<'a> Groth16Prover<'a> {
         let sums = (0..a.len()).map(of_row).collect();
         let RunResult { timing, execution, steps, .. } = result;
         Ok(SummedProofs { sums, check, timing, execution, steps })
-    }
-
-    /// Adds the key's points and the blinding.
-    fn finish(&self, sums: &ProofSums, blinding: Blinding) -> Proof<Bls12_381> {
-        let (points, Blinding { r, s }) = (&self.key.points, blinding);
-        let a = sums.a + points.alpha_g1 + points.delta_g1 * r;
-        let b_g1 = sums.b_g1 + points.beta_g1 + points.delta_g1 * s;
-        let b = sums.b_g2 + points.beta_g2 + points.delta_g2 * s;
-        let c = sums.h + sums.l + a * s + b_g1 * r - points.delta_g1 * (r * s);
-        Proof { a: a.into_affine(), b: b.into_affine(), c: c.into_affine() }
     }
 }
 

@@ -4,10 +4,11 @@ use std::{mem, time::Duration};
 
 use zeroize::Zeroizing;
 
-use super::request::Delivery;
+use super::request::{Delivery, GivenElements, InputElements};
 use crate::{
     client::{
-        CurvePoint, Execution, ProgramRun, SharedVector, Timing, VectorInfo, Verification,
+        CurvePoint, Execution, ProgramRun, ScalarInput, SharedVector, Timing, VectorInfo,
+        Verification,
         copy_pool::CopyPool,
         error::{ClientError, Result},
         program::{PointsValue, ProgramTag, VectorValue},
@@ -142,8 +143,18 @@ impl RunResult {
         taken.ok_or(ClientError::input("value", FieldProblem::Missing))
     }
 
-    /// Moves the run's vectors into the result. Received elements replace theirs, which are wiped.
+    /// Moves the run's vectors into the result. Received elements replace theirs, which are wiped,
+    /// as are inputs that the run owns.
     pub(crate) fn return_vectors(&mut self, run: ProgramRun<'_>, threads: &CopyPool) {
+        for given in run.inputs {
+            if let GivenElements::Elements(InputElements {
+                elements: ScalarInput::Shared { bytes, .. },
+                ..
+            }) = given.input
+            {
+                threads.drop_later(bytes.len(), bytes);
+            }
+        }
         let mut vectors: Vec<_> = run.vectors.into_iter().map(Some).collect();
         for (wanted, returned) in run.outputs.iter().zip(&mut self.outputs) {
             let Delivery::ToVector(number) = wanted.delivery else { continue };

@@ -1,0 +1,67 @@
+//! Blinds the sums of a proof.
+
+use ark_bls12_381::Bls12_381;
+use ark_ec::CurveGroup;
+use ark_ff::UniformRand;
+use ark_groth16::Proof;
+use ark_std::rand::Rng;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use super::key::KeyPoints;
+use crate::client::{Fr, G1Projective, G2Projective};
+
+/// The random numbers that hide the witness. They are not sent to the server.
+#[derive(Clone, Copy, Zeroize)]
+pub struct Blinding {
+    /// Blinds A.
+    pub r: Fr,
+    /// Blinds B.
+    pub s: Fr,
+}
+
+impl Blinding {
+    /// Draws r, then s, as `ark-groth16` does.
+    pub fn draw(random: &mut impl Rng) -> Self {
+        let r = Fr::rand(random);
+        Self { r, s: Fr::rand(random) }
+    }
+}
+
+/// The five sums of a proof.
+pub struct ProofSums {
+    pub a: G1Projective,
+    pub b_g1: G1Projective,
+    pub b_g2: G2Projective,
+    pub h: G1Projective,
+    pub l: G1Projective,
+}
+
+/// The multiples of delta that blind a proof. They need no sums, so they are computed while the
+/// server computes these.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct BlindedDelta {
+    blinding: Blinding,
+    r: G1Projective,
+    s: G1Projective,
+    s_g2: G2Projective,
+    rs: G1Projective,
+}
+
+impl BlindedDelta {
+    pub fn new(points: &KeyPoints, blinding: Blinding) -> Self {
+        let (delta, Blinding { r, s }) = (points.delta_g1, blinding);
+        let rs = delta * (r * s);
+        Self { blinding, r: delta * r, s: delta * s, s_g2: points.delta_g2 * s, rs }
+    }
+
+    /// Adds the key's points and the blinding. Uses two threads of the current rayon pool.
+    pub fn blind(&self, points: &KeyPoints, sums: &ProofSums) -> Proof<Bls12_381> {
+        let Blinding { r, s } = self.blinding;
+        let a = sums.a + points.alpha_g1 + self.r;
+        let b_g1 = sums.b_g1 + points.beta_g1 + self.s;
+        let b = sums.b_g2 + points.beta_g2 + self.s_g2;
+        let (of_a, of_b) = rayon::join(|| a * s, || b_g1 * r);
+        let c = sums.h + sums.l + of_a + of_b - self.rs;
+        Proof { a: a.into_affine(), b: b.into_affine(), c: c.into_affine() }
+    }
+}
