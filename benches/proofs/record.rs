@@ -36,7 +36,8 @@ impl ProofRecord {
 
     /// Sets the device that computes.
     pub fn set_device(&mut self, server: GetInfoResponse) {
-        let device = server.devices.into_iter().next();
+        // The CPU is a device, too.
+        let device = server.devices.into_iter().max_by_key(|device| device.gpu.is_some());
         self.device = device.map_or_else(|| "none".to_owned(), |device| device.name);
     }
 

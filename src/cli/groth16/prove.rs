@@ -212,9 +212,6 @@ fn points(key: &ProvingKey<Bls12_381>) -> usize {
 fn add_phases(phases: &mut ProofPhases, proved: &ReportedProof) {
     let timing = &proved.timing;
     let known = timing.upload + timing.queue + timing.compute + timing.verify;
-    if !proved.check.is_zero() {
-        phases.add("check", proved.check);
-    }
     phases.add("send", timing.upload);
     phases.add("queue", timing.queue);
     phases.add("compute", timing.compute);
