@@ -125,7 +125,7 @@ impl ObjectImport {
     /// Runs the job, and cancels it if the upload is released.
     async fn run_job<W: JobWork>(&self, job: impl FnOnce(JobWaker) -> W) -> Result<W::Output> {
         let control = JobControl::default();
-        let ticket = self.state.scheduler.submit(self.owner.clone(), control.clone(), job);
+        let ticket = self.state.scheduler.submit(self.owner, control.clone(), job);
         let cancel_with_upload = async {
             // Before the import has ended, only a release or the idle timeout concludes the upload.
             let _released = self.upload.concluded().await;
