@@ -20,7 +20,7 @@ enum SharedPlace<'a> {
 
 impl<'a> SharedObject<'a> {
     /// Copies `bytes` to sealed memory, unless `file` holds them from a byte on.
-    pub fn new(bytes: &[u8], file: Option<(BorrowedFd<'a>, u64)>) -> io::Result<Self> {
+    fn new(bytes: &[u8], file: Option<(BorrowedFd<'a>, u64)>) -> io::Result<Self> {
         if let Some((file, offset)) = file {
             return Ok(Self(SharedPlace::File(file, offset)));
         }

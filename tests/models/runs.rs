@@ -12,7 +12,7 @@ use capstan::{
         worker::{
             failure::WorkerFailure,
             message::{Advanced, CallToRun, NamedObjects, PlacedInput, PlacedOutput, RunState},
-            running::{RunningCall, Runs},
+            running::{RunningCall, RunningObjects, Runs},
         },
     },
     field::FieldId,
@@ -105,6 +105,10 @@ impl Drop for SteppingRun {
     }
 }
 
+fn objects() -> RunningObjects {
+    RunningObjects { bases: vec![], matrices: vec![] }
+}
+
 fn call() -> CallToRun {
     let step = InputStep { field: FieldId::Bls12381Fr, rows: 1, length: 4 };
     let spec = InputSpec { encoding: ScalarEncoding::Canonical, count: 4 };
@@ -126,7 +130,7 @@ fn advance(
     executor: &SteppingExecutor,
     is_first: bool,
 ) -> Result<Advanced, WorkerFailure> {
-    let begin = || RunningCall::begin(executor, call(), vec![], &|_| None);
+    let begin = || RunningCall::begin(executor, call(), objects(), &|_| None);
     let advanced =
         runs.advance(RUN, is_first.then_some(begin), |run| run.advance(&[], &|_| None))?;
     let is_over = matches!(advanced.advanced.state, RunState::Done(_));

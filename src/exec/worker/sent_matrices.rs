@@ -83,7 +83,7 @@ fn unmap(link: &WorkerLink, numbers: Vec<u64>) -> Result<(), WorkerLost> {
 fn map(link: &WorkerLink, matrix: &SparseMatrix, number: u64) -> Result<Result<()>, WorkerLost> {
     let internal =
         |problem: String| Error::Internal(format!("a worker cannot map a matrix: {problem}"));
-    let shared = match SharedObject::new(matrix.as_bytes(), matrix.file()) {
+    let shared = match SharedObject::of_matrix(matrix) {
         Ok(shared) => shared,
         Err(error) => return Ok(Err(internal(error.to_string()))),
     };

@@ -20,7 +20,7 @@ use crate::{
 
 pub use combination::LinearTerm;
 pub use fused::StridedRows;
-pub use sparse::{DeviceMatrix, DeviceTerm};
+pub use sparse::DeviceMatrix;
 pub use sparse_tasks::{RowTask, SparseTasks};
 pub use vectors::{VanishingPolynomial, VectorKernels};
 

@@ -19,6 +19,7 @@ pub struct UploadOwner<'a> {
 
 impl<'a> UploadOwner<'a> {
     /// An owner that only its tenant and the server limit.
+    #[cfg(any(test, feature = "internals"))]
     pub fn of_tenant(tenant: &'a Tenant) -> Self {
         Self { tenant, connection: None }
     }

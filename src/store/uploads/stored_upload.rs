@@ -150,6 +150,7 @@ impl StoredUpload {
     /// Writes a chunk and returns how many of its bytes are new.
     ///
     /// Errors: those of [`Self::write_piece`].
+    #[cfg(any(test, feature = "internals"))]
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
         self.write_piece(offset, bytes, 0)
     }
