@@ -138,7 +138,7 @@ pub const TABLE: &[Setting] = &[
     // at most, below our client's limit. With a data directory, each is also a memory mapping, of
     // which Linux allows a process 65,530.
     setting("objects_max", count("objects", 1, 1 << 18), "16384",
-        "Limit on stored bases and matrices; above 60000 in data_dir, raise vm.max_map_count."),
+        "Number of stored bases and matrices; above 60000 in data_dir, raise vm.max_map_count."),
     setting("jobs_max", count("jobs", 1, 1_000_000), "256",
         "Limit on jobs that are accepted and not yet answered."),
     setting("connection_jobs_max", count("jobs", 1, 1_000_000), "64",

@@ -23,7 +23,7 @@ pub enum Limit {
     #[error("the connection's quota of uploads and vectors (connection_uploads_max)")]
     ConnectionUploads,
     /// Streams that carry one upload at the same time.
-    #[error("the upload's quota of open streams (upload_streams_max)")]
+    #[error("the limit on open streams of one upload (upload_streams_max)")]
     UploadStreams,
     /// Uploads in progress and vectors held.
     #[error("the server's quota of uploads and vectors (uploads_max)")]

@@ -36,8 +36,8 @@ pub struct ProofSums {
     pub l: G1Projective,
 }
 
-/// The multiples of delta that blind a proof. They need no sums, so they are computed while the
-/// server computes these.
+/// The multiples of delta that blind a proof. They do not depend on the sums, so they are computed
+/// while the server works.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct BlindedDelta {
     blinding: Blinding,
@@ -48,10 +48,10 @@ pub struct BlindedDelta {
 }
 
 impl BlindedDelta {
-    pub fn new(points: &KeyPoints, blinding: Blinding) -> Self {
-        let (delta, Blinding { r, s }) = (points.delta_g1, blinding);
+    pub fn new(points: &KeyPoints, blinding: &Blinding) -> Self {
+        let (delta, &Blinding { r, s }) = (points.delta_g1, blinding);
         let rs = delta * (r * s);
-        Self { blinding, r: delta * r, s: delta * s, s_g2: points.delta_g2 * s, rs }
+        Self { blinding: *blinding, r: delta * r, s: delta * s, s_g2: points.delta_g2 * s, rs }
     }
 
     /// Adds the key's points and the blinding. Uses two threads of the current rayon pool.

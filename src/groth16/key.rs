@@ -37,7 +37,8 @@ pub struct KeyPoints {
 
 impl Groth16Key {
     /// Sends the key's points, the constraint system and the program of a proof, unless the server
-    /// has them. Points at infinity are left out.
+    /// has them. Variables whose points are infinity
+    /// are left out of the sums over A and B if they are at least an eighth.
     ///
     /// Errors: `Length` if the key does not belong to the constraint system; `Infinity`; `Empty`;
     /// `TooLarge`; `Part` with the errors of [`Client::put_bases`] and

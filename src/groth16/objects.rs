@@ -24,9 +24,9 @@ pub struct KeyObjects {
     pub b_g2: BasesHandle<G2Affine>,
     pub h: BasesHandle<G1Affine>,
     pub l: BasesHandle<G1Affine>,
-    /// Selects the variables of `a`; `None` for all.
+    /// Selects the variables that have a point in `a`; `None` if all have one.
     pub variables_of_a: Option<MatrixHandle>,
-    /// Selects the variables of `b_g1` and `b_g2`; `None` for all.
+    /// Selects the variables that have a point in `b_g1` or `b_g2`; `None` if all have one.
     pub variables_of_b: Option<MatrixHandle>,
 }
 
@@ -38,7 +38,7 @@ impl Selection {
     /// costs time, too.
     fn new(count: usize, is_used: impl Fn(usize) -> bool) -> Option<Self> {
         let used: Vec<_> = (0..count).filter(|variable| is_used(*variable)).collect();
-        let is_worth_it = !used.is_empty() && used.len() <= count - count / 8;
+        let is_worth_it = !used.is_empty() && count - used.len() >= count.div_ceil(8);
         is_worth_it.then_some(Self(used))
     }
 

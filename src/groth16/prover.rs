@@ -80,7 +80,7 @@ impl<'a> Groth16Prover<'a> {
         Self { options, ..self }
     }
 
-    /// The same prover, which first checks that assignments satisfy the constraints. Without that,
+    /// Makes the prover check first that assignments satisfy the constraints. Without that,
     /// the proof of a wrong assignment is one that no verifier accepts.
     #[must_use]
     pub fn with_check(self) -> Self {
@@ -108,8 +108,8 @@ impl<'a> Groth16Prover<'a> {
         assignment: impl Into<Zeroizing<Vec<Fr>>>,
         random: &mut impl Rng,
     ) -> Result<ReportedProof, Groth16Error> {
-        let blinding = Blinding::draw(random);
-        let proved = self.prove_all(&self.key.single, vec![assignment.into()], vec![blinding]);
+        let blindings = Zeroizing::new(vec![Blinding::draw(random)]);
+        let proved = self.prove_all(&self.key.single, vec![assignment.into()], blindings);
         let ProvedBatch { proofs, check, timing, execution, steps, finish } = proved.await?;
         Ok(ReportedProof { proof: proofs[0].clone(), check, timing, execution, steps, finish })
     }
@@ -122,7 +122,8 @@ impl<'a> Groth16Prover<'a> {
         assignment: impl Into<Zeroizing<Vec<Fr>>>,
         blinding: Blinding,
     ) -> Result<Proof<Bls12_381>, Groth16Error> {
-        let proved = self.prove_all(&self.key.single, vec![assignment.into()], vec![blinding]);
+        let blindings = Zeroizing::new(vec![blinding]);
+        let proved = self.prove_all(&self.key.single, vec![assignment.into()], blindings);
         Ok(proved.await?.proofs.swap_remove(0))
     }
 
@@ -143,7 +144,8 @@ impl<'a> Groth16Prover<'a> {
         let rows = u32::try_from(assignments.len()).unwrap_or(u32::MAX);
         let program = ProofProgram::new(matrices, objects, *lg_n, rows)?;
         let draw = || Blinding::draw(random);
-        let blindings = iter::repeat_with(draw).take(assignments.len()).collect();
+        let mut blindings = Zeroizing::new(Vec::with_capacity(assignments.len()));
+        blindings.extend(iter::repeat_with(draw).take(assignments.len()));
         Ok(self.prove_all(&program, assignments, blindings).await?.proofs)
     }
 
@@ -171,13 +173,13 @@ impl<'a> Groth16Prover<'a> {
         &self,
         program: &ProofProgram,
         assignments: Vec<Zeroizing<Vec<Fr>>>,
-        blindings: Vec<Blinding>,
+        blindings: Zeroizing<Vec<Blinding>>,
     ) -> Result<ProvedBatch, Groth16Error> {
-        let (points, blindings) = (self.key.points, Zeroizing::new(blindings));
+        let points = self.key.points;
         // While the server computes the sums.
         let multiply = move || {
             let blindings = blindings.par_iter();
-            blindings.map(|by| BlindedDelta::new(&points, *by)).collect::<Vec<_>>()
+            blindings.map(|by| BlindedDelta::new(&points, by)).collect::<Vec<_>>()
         };
         let deltas = spawn_blocking(multiply);
         let SummedProofs { sums, check, timing, execution, steps } =

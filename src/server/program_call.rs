@@ -115,7 +115,7 @@ pub fn find_bases(call: &CallContext, program: &OperationProgram) -> Result<Vec<
 pub fn find_matrices(call: &CallContext, program: &OperationProgram) -> Result<Vec<SparseMatrix>> {
     let steps = program.operands(ExternalOperand::Matrix).map(|value| {
         let Operation::SparseProduct(step) = &program.steps()[value.index()] else {
-            return Err(Error::Internal("another step uses a matrix".into()));
+            return Err(Error::Internal("a step other than a sparse product uses a matrix".into()));
         };
         let refused = |problem| program.step_error(value, problem);
         let id = ObjectId(step.object_id);
@@ -129,7 +129,7 @@ pub fn find_matrices(call: &CallContext, program: &OperationProgram) -> Result<V
                 }
                 other => other,
             })?;
-        call.audit_use(id);
+        call.audit_matrix_use(id);
         let length = shape(program, step.input).map_or(0, VectorShape::length);
         step.check_matrix(matrix.shape(), length).map_err(refused)?;
         Ok(matrix)

@@ -52,7 +52,7 @@ pub struct ServerSettings {
     pub upload_streams_max: u32,
     /// Memory shared with clients over the Unix socket, bytes; 0 disables it.
     pub region_bytes_max: u64,
-    /// Stored bases, bytes.
+    /// Stored bases and matrices, bytes.
     pub store_bytes_max: u64,
     /// Stored bases, objects.
     pub objects_max: u32,

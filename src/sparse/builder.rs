@@ -45,8 +45,16 @@ impl SparseBuilder {
 
     /// Adds a row of coefficients and their columns, of which several may be equal.
     ///
-    /// Errors: `NoSuchColumn`; `TooManyTerms`.
+    /// Errors: `NoSuchColumn`; `TooManyTerms`. The row is then not added.
     pub fn push_row(
+        &mut self,
+        row: impl IntoIterator<Item = (Fr, usize)>,
+    ) -> Result<(), SparseProblem> {
+        let before = self.terms.len();
+        self.push_terms(row).inspect_err(|_| self.terms.truncate(before))
+    }
+
+    fn push_terms(
         &mut self,
         row: impl IntoIterator<Item = (Fr, usize)>,
     ) -> Result<(), SparseProblem> {
@@ -113,5 +121,8 @@ mod tests {
         builder.push_row([(Fr::one(), 2)]).unwrap();
         let refused = builder.push_row([(Fr::one(), 0), (Fr::one(), 3)]);
         assert_eq!(refused, Err(SparseProblem::NoSuchColumn { row: 1, column: 3 }));
+        builder.push_row([(Fr::one(), 1)]).unwrap();
+        let matrix = builder.build().unwrap();
+        assert!(matrix.row(1).eq([(Fr::one(), 1)]), "only the row that was added");
     }
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::curve::{Fr, layout};
 
-/// A coefficient of a row.
+/// An entry of a row: its column, and the index of its coefficient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct SparseTerm {
@@ -39,7 +39,8 @@ impl MatrixOwner for Vec<u64> {
     }
 }
 
-/// A checked matrix, most of whose elements are 0. Clones share its memory.
+/// A matrix, most of whose elements are 0. Clones share its memory. [`Self::new`] checks it, and
+/// [`Self::unchecked`] trusts its caller.
 #[derive(Clone)]
 pub struct SparseMatrix {
     shape: SparseShape,
@@ -145,7 +146,7 @@ impl fmt::Debug for SparseMatrix {
     }
 }
 
-/// Recognises the memory of a matrix. While it exists, no other one can be mistaken for it.
+/// Identifies a matrix by its memory, which is not used again while this exists.
 #[cfg(feature = "server")]
 #[derive(Clone)]
 pub struct WeakMatrix(Weak<dyn MatrixOwner>);

@@ -20,6 +20,11 @@ impl SparseMatrix {
         self.factors(vector).sum(self.terms_of(row..row + 1))
     }
 
+    /// The sum of some terms of one row, each multiplied by its element of a vector.
+    pub fn sum_terms(&self, terms: Range<usize>, vector: &[Fr]) -> Fr {
+        self.factors(vector).sum_in_parallel(terms)
+    }
+
     /// Writes the product of the matrix and a vector. `vector` has one element per column,
     /// `product` one per row. Runs in parallel on the current rayon pool: tasks have similar
     /// numbers of terms, however long rows are.
@@ -35,8 +40,8 @@ impl SparseMatrix {
         }
     }
 
-    /// The end of adjacent rows from `start` on that have `terms` terms at most, if there is more
-    /// than one row, and are no more than `terms`.
+    /// The end of the longest run of rows from `start` on with at most `terms` terms and at most
+    /// `terms` rows, but of one row at least.
     pub fn piece_end(&self, start: usize, terms: usize) -> usize {
         let (first, rest) = (self.terms_of(0..start).end, &self.row_ends()[start..]);
         let rest = &rest[..rest.len().min(terms)];

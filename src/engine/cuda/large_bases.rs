@@ -73,11 +73,11 @@ impl MsmInParts {
         self.has_right_bases &= part.run.has_right_bases(control)?;
         let sum = self.sums.get_mut(vector);
         let sum = sum.ok_or_else(|| Error::Internal("the MSM has no such vector".into()))?;
-        let added = match sum.take() {
-            None => Some(sums),
-            Some(before) => before.plus(&sums),
-        };
-        *sum = added;
+        let mismatch = || Error::Internal("the parts of a sum do not match".to_owned());
+        *sum = Some(match sum.take() {
+            None => sums,
+            Some(before) => before.plus(&sums).ok_or_else(mismatch)?,
+        });
         add_stages(&mut self.executor.stages, &executor.stages);
         self.executor.engine = executor.engine;
         self.executor.device = executor.device;

@@ -171,7 +171,7 @@ impl ResidentMatrices {
         let idle = entries.iter().position(MatrixEntry::is_idle);
         let Some(index) = idle else { return false };
         let evicted = entries.remove(index).resident;
-        debug!(bytes = evicted.lease.bytes(), "a matrix evicted from the device");
+        debug!(bytes = evicted.lease.bytes(), "evicted a matrix from the device");
         true
     }
 

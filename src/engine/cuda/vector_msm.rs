@@ -45,11 +45,11 @@ impl SummedParts {
                 add_stages(&mut executor.stages, &by.stages);
                 (executor.engine, executor.device) = (by.engine, by.device);
             }
-            let sums = MsmSums::concat(bases.group(), of_rows);
-            all = match all {
+            let sums = MsmSums::concat(bases.group(), of_rows).ok_or_else(wrong_shape)?;
+            all = Some(match all {
                 None => sums,
-                Some(before) => before.plus(&sums.ok_or_else(wrong_shape)?),
-            };
+                Some(before) => before.plus(&sums).ok_or_else(wrong_shape)?,
+            });
             parts += 1;
         }
         executor.device.push_str(&format!(", the bases in {parts} parts"));

@@ -1,6 +1,6 @@
 //! Vectors of field elements on one GPU, between the steps of a program.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use zeroize::Zeroizing;
 
@@ -24,6 +24,10 @@ use crate::{
     sparse::SparseMatrix,
 };
 
+/// Terms of sparse products that are launched before the device has ended them: a few milliseconds,
+/// by the kernel's instructions.
+const LAUNCH_TERMS: u64 = 1 << 26;
+
 /// Rows of canonical elements in Montgomery form, one after another.
 pub struct GpuVector {
     memory: DeviceLease,
@@ -40,6 +44,12 @@ impl GpuVector {
     pub fn row(&self, row: usize) -> DeviceSlice<'_, DeviceFr> {
         let first = row * self.row_length;
         self.elements().slice(first, self.row_length).expect("the vector has that row")
+    }
+
+    /// Adjacent rows.
+    fn rows(&self, rows: Range<usize>) -> DeviceSlice<'_, DeviceFr> {
+        let (first, count) = (rows.start * self.row_length, rows.len() * self.row_length);
+        self.elements().slice(first, count).expect("the vector has these rows")
     }
 
     /// The rows from element `first` of each on.
@@ -311,14 +321,17 @@ impl GpuVectors {
         // Noted before anything else, so that later leases of the job do not evict it.
         self.matrices.push(resident.clone());
         let out = self.zeros(input.rows, matrix.rows())?;
-        let (from, to) = (input.elements(), out.elements());
-        self.kernels().multiply_sparse(
-            &self.stream,
-            to,
-            &resident.on_device(),
-            from,
-            input.rows,
-        )?;
+        let group = (LAUNCH_TERMS / u64::from(matrix.shape().terms).max(1)).max(1) as usize;
+        for first in (0..input.rows).step_by(group) {
+            if first > 0 {
+                let launched = self.mark()?;
+                self.wait_for(&launched)?;
+            }
+            let rows = first..input.rows.min(first + group);
+            let (from, to) = (input.rows(rows.clone()), out.rows(rows.clone()));
+            let (kernels, matrix) = (self.kernels(), resident.on_device());
+            kernels.multiply_sparse(&self.stream, to, &matrix, from, rows.len())?;
+        }
         Ok(out)
     }
 

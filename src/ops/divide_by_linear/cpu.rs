@@ -30,11 +30,14 @@ impl HostStep for DivideByLinearStep {
 }
 
 fn divide(row: &mut [Fr], point: Fr, control: &JobControl) -> Result<()> {
-    let pieces = row.par_chunks(PIECE).map(|piece| {
+    // Not collected: a vector that grows leaves copies behind.
+    let mut above = Zeroizing::new(vec![Fr::ZERO; row.len().div_ceil(PIECE)]);
+    let pieces = above.par_iter_mut().zip(row.par_chunks(PIECE));
+    pieces.try_for_each(|(value, piece)| -> Result<()> {
         control.check()?;
-        Ok(host::horner(piece, point))
-    });
-    let mut above = Zeroizing::new(pieces.collect::<Result<Vec<_>>>()?);
+        *value = host::horner(piece, point);
+        Ok(())
+    })?;
     let step = point.pow([PIECE as u64]);
     let mut value = Fr::ZERO;
     // Replaces the value of each piece by that of all coefficients above it.

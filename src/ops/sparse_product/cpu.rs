@@ -19,7 +19,17 @@ impl HostStep for SparseProductStep {
             while start < matrix.rows() {
                 context.control.check()?;
                 let end = matrix.piece_end(start, PIECE_TERMS);
-                matrix.multiply_rows(start..end, row, &mut product[start..end]);
+                match matrix.terms_of(start..end) {
+                    // A single row.
+                    terms if terms.len() > PIECE_TERMS => {
+                        for first in terms.clone().step_by(PIECE_TERMS) {
+                            context.control.check()?;
+                            let piece = first..terms.end.min(first + PIECE_TERMS);
+                            product[start] += matrix.sum_terms(piece, row);
+                        }
+                    }
+                    _ => matrix.multiply_rows(start..end, row, &mut product[start..end]),
+                }
                 start = end;
             }
         }

@@ -1,4 +1,4 @@
-//! One launch for each row.
+//! One or two launches for each row.
 
 use std::sync::Arc;
 

@@ -118,7 +118,7 @@ impl DataDir {
                 match id(&path) {
                     Some(id) => files.push(ObjectFile { id, kind }),
                     None => {
-                        tracing::warn!(file = ?path.file_name(), "the name of a file is no id");
+                        tracing::warn!(file = ?path.file_name(), "ignored a file whose name is not an id");
                     }
                 }
             }
@@ -192,7 +192,7 @@ impl DataDir {
 
     /// Checks the header of an object's file, its length, and its content against its name, and
     /// maps it. Points were checked before they were written; a matrix is checked again, since
-    /// wrong indices would be worse than a wrong result. `reserve` charges for the number of bytes.
+    /// a wrong index would read other memory. `reserve` charges for the number of bytes.
     ///
     /// Errors: `Internal` if the file is damaged or cannot be read; those of `reserve`.
     pub fn load(
@@ -226,7 +226,7 @@ impl DataDir {
     }
 }
 
-/// The object in a file; `None` if the file's name is no id.
+/// The object in a file; `None` if the file's name is not an id.
 fn id(path: &Path) -> Option<ObjectId> {
     let mut id = [0; 32];
     hex::decode_to_slice(path.file_stem()?.as_encoded_bytes(), &mut id).ok()?;

@@ -38,7 +38,7 @@ pub struct UnloadedFile {
 pub enum UnloadedState {
     /// Will be loaded.
     Waiting,
-    /// Damaged, above a limit, or removed but perhaps not for good. It can be released.
+    /// Damaged, above a limit, or removed, but it may be back after a crash. It can be released.
     Skipped,
 }
 
