@@ -39,7 +39,7 @@ use table::World;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_row_of_the_table_gets_the_expected_answer() {
-    let world = World::new(table::settings()).await;
+    let world = World::new(table::settings()).await.with_matrix().await;
     let rows = [
         points::rows,
         scalars::rows,

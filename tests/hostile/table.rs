@@ -195,7 +195,7 @@ pub struct World {
     pub g1: Vec<G1Affine>,
     pub g1_id: Bytes,
     pub g2_id: Bytes,
-    /// [`messages::some_matrix`].
+    /// [`messages::some_matrix`], if it was put.
     pub matrix_id: Bytes,
     /// Dropped last.
     pub resources: ResourceCheck,
@@ -209,10 +209,17 @@ impl World {
         let channel = daemon.channel().await;
         let (g1, g2) = (messages::points::<G1Affine>(8), messages::points::<G2Affine>(8));
         let (g1_id, g2_id) = (put(&channel, &g1).await, put(&channel, &g2).await);
-        let matrix_id = put_matrix(&channel).await;
         // A permit is returned a moment after the answer.
         until_idle(&channel, "bases").await;
+        let matrix_id = Bytes::new();
         Self { daemon, dial, channel, g1, g1_id, g2_id, matrix_id, resources }
+    }
+
+    /// Puts a matrix, too.
+    pub async fn with_matrix(mut self) -> Self {
+        self.matrix_id = put_matrix(&self.channel).await;
+        until_idle(&self.channel, "a matrix").await;
+        self
     }
 
     /// The spec of an MSM over all of the stored points of G1.
