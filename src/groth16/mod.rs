@@ -1,4 +1,5 @@
-//! Groth16 proofs (Groth, 2016) in one call: the assignment goes to the server, five sums come back.
+//! Groth16 proofs (Groth, 2016) in one call: the assignment goes to the server, and five sums come
+//! back.
 //!
 //! Proofs are those of the crate `ark-groth16`, byte for byte: the same key, constraint system,
 //! assignment and random numbers give the same proof. The blinding stays in this process.

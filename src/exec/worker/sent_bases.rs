@@ -28,10 +28,10 @@ pub enum BasesScope {
 
 /// The objects that a worker has mapped, under numbers that only it uses.
 #[derive(Default)]
-pub struct SentBases(Mutex<SentObjects>);
+pub struct SentBases(Mutex<SentBasesList>);
 
 #[derive(Default)]
-struct SentObjects {
+struct SentBasesList {
     /// Least recently used first.
     objects: Vec<SentObject>,
     last_number: u64,
@@ -64,7 +64,7 @@ fn range_of(bases: &Bases, scope: BasesScope) -> Option<Range<usize>> {
     (scope == BasesScope::OwnRange).then(|| start..start + bases.len())
 }
 
-impl SentObjects {
+impl SentBasesList {
     /// The number of a known object, which becomes the most recently used one.
     fn find(&mut self, bases: &Bases, scope: BasesScope) -> Option<u64> {
         let at = self.objects.iter().position(|object| object.key.is_of(bases, scope))?;
@@ -179,7 +179,7 @@ mod tests {
         Bases::G1(PointSlice::new(Arc::new(vec![G1Affine::generator(); count])))
     }
 
-    impl SentObjects {
+    impl SentBasesList {
         fn add(&mut self, bases: &Bases, scope: BasesScope) -> u64 {
             self.last_number += 1;
             let (key, number) = (SentKey::new(bases, scope), self.last_number);
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn ranges_are_separate_objects() {
-        let (all, mut sent) = (bases(8), SentObjects::default());
+        let (all, mut sent) = (bases(8), SentBasesList::default());
         let [low, high] = [0, 4].map(|start| all.slice(start, 4).unwrap());
         let whole = sent.add(&high, BasesScope::WholeObject);
         let own = sent.add(&low, BasesScope::OwnRange);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_range_is_evicted() {
-        let (all, mut sent) = (bases(RANGES_MAX + 1), SentObjects::default());
+        let (all, mut sent) = (bases(RANGES_MAX + 1), SentBasesList::default());
         let own = BasesScope::OwnRange;
         sent.add(&all, BasesScope::WholeObject);
         let ranges: Vec<_> = (0..RANGES_MAX).map(|at| all.slice(at, 1).unwrap()).collect();

@@ -118,7 +118,8 @@ impl DataDir {
                 match id(&path) {
                     Some(id) => files.push(ObjectFile { id, kind }),
                     None => {
-                        tracing::warn!(file = ?path.file_name(), "ignored a file whose name is not an id");
+                        let file = path.file_name();
+                        tracing::warn!(?file, "ignored a file whose name is not an id");
                     }
                 }
             }
