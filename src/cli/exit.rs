@@ -25,6 +25,7 @@ pub enum Exit {
     RetryLater = 75,
     Refused = 77,
     Interrupted = 130,
+    Terminated = 143,
 }
 
 pub const HELP: &str = "\
@@ -39,7 +40,8 @@ Exit codes:
   73   the output cannot be written
   75   retry later: the server is full or draining, or the deadline passed
   77   refused: not permitted, or too large for the server's limits
-  130  interrupted; the job is also cancelled on the server";
+  130  interrupted; the job is also cancelled on the server
+  143  terminated by SIGTERM; the job is also cancelled on the server";
 
 #[derive(Debug)]
 pub struct CliFailure {

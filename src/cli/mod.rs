@@ -27,6 +27,7 @@ use std::{process::ExitCode, time::Duration};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 
 use self::{
     args::GlobalArgs,
@@ -104,17 +105,16 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// Ctrl-C drops the command's future, which cancels its jobs on the server.
+/// Ctrl-C and SIGTERM drop the command's future, which cancels its jobs on the server and removes
+/// unfinished files.
 async fn until_interrupted(ui: Ui, cli: &Cli) -> Result<()> {
+    let failed = |error| CliFailure::new(Exit::Failed, format!("cannot handle signals: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     tokio::select! {
         outcome = run_command(ui, cli) => outcome,
-        interrupt = tokio::signal::ctrl_c() => {
-            let message = match interrupt {
-                Ok(()) => "interrupted".to_owned(),
-                Err(error) => format!("cannot handle Ctrl-C: {error}"),
-            };
-            fail(Exit::Interrupted, message)
-        }
+        _ = interrupt.recv() => fail(Exit::Interrupted, "interrupted"),
+        _ = terminate.recv() => fail(Exit::Terminated, "terminated"),
     }
 }
 

@@ -70,10 +70,11 @@ pub enum Groth16Error {
         /// The part of the key.
         part: &'static str,
     },
-    /// A part of the key cannot be put on the server.
-    #[error("{part} of the key: {error}")]
+    /// A part of the key or of the constraint system cannot be put on the server.
+    #[error("cannot put {part} on the server: {error}")]
     Part {
-        /// The part of the key.
+        /// The part: a field of the key such as `a_query`, `matrix a`, `matrix b`,
+        /// `variables of a` or `variables of b`.
         part: &'static str,
         /// Why the call has failed.
         error: ClientError,

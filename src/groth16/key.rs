@@ -12,7 +12,7 @@ use super::{
     objects::KeyObjects,
     program::{ProofProgram, domain_lg},
 };
-use crate::client::{Client, G1Affine, G2Affine};
+use crate::client::{Client, G1Affine, G2Affine, PutOptions};
 
 /// A proving key and the constraint system that it belongs to, which a server has.
 #[derive(Debug, Clone)]
@@ -37,21 +37,32 @@ pub struct KeyPoints {
 
 impl Groth16Key {
     /// Sends the key's points, the constraint system and the program of a proof, unless the server
-    /// has them. Variables whose points are infinity
-    /// are left out of the sums over A and B if they are at least an eighth.
+    /// has them. Variables whose points are infinity are left out of the sums over A and B if they
+    /// are at least an eighth of all variables.
     ///
     /// Errors: `Length` if the key does not belong to the constraint system; `Infinity`; `Empty`;
-    /// `TooLarge`; `Part` with the errors of [`Client::put_bases`] and
-    /// [`Client::put_matrix`]; those of [`Client::put_program`].
+    /// `TooLarge`; `Part` with the errors of [`Client::put_bases`] and [`Client::put_matrix`];
+    /// those of [`Client::put_program`].
     pub async fn register(
         client: &Client,
+        key: &ProvingKey<Bls12_381>,
+        matrices: ConstraintMatrices,
+    ) -> Result<Self, Groth16Error> {
+        Self::register_with(client, PutOptions::default(), key, matrices).await
+    }
+
+    /// Like [`Self::register`], with a label for all of its parts, persistence, progress over all
+    /// of them, or a deadline for each.
+    pub async fn register_with(
+        client: &Client,
+        options: PutOptions,
         key: &ProvingKey<Bls12_381>,
         matrices: ConstraintMatrices,
     ) -> Result<Self, Groth16Error> {
         matrices.check_provable()?;
         let lg_n = domain_lg(&matrices)?;
         check_key(key, &matrices, lg_n)?;
-        let objects = KeyObjects::put(client, key, &matrices).await?;
+        let objects = KeyObjects::put(client, options, key, &matrices).await?;
         let mut single = ProofProgram::new(&matrices, &objects, lg_n, 1)?;
         single.program = client.put_program(&single.program).await?;
         let points = KeyPoints {

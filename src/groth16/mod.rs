@@ -29,8 +29,9 @@
 //!
 //! - `matrices`: the constraint system. `circuit`: constraint system and assignment of a circuit of
 //!   arkworks. `matrices_circuit`: the reverse, for keys of systems that were read.
-//! - `key`: a key on a server; `objects`: the points and matrices that the server keeps. `program`:
-//!   what it runs. `blinding` hides the witness in its sums. `prover`: proofs.
+//! - `key`: a key on a server; `objects`: the points and matrices that the server keeps;
+//!   `key_upload`: puts them. `program`: what the server runs. `blinding` hides the witness in its
+//!   sums. `prover`: proofs.
 //! - [`files`]: constraint systems and witnesses of circom; keys and proofs of arkworks.
 //! - `error`: errors.
 
@@ -39,6 +40,7 @@ mod circuit;
 mod error;
 pub mod files;
 mod key;
+mod key_upload;
 mod matrices;
 mod matrices_circuit;
 mod objects;

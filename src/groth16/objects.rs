@@ -1,16 +1,15 @@
 //! The points and matrices of a key that a server keeps.
 
+use std::borrow::Cow;
+
 use ark_bls12_381::Bls12_381;
 use ark_ec::AffineRepr;
 use ark_ff::One;
 use ark_groth16::ProvingKey;
 
-use super::{ConstraintMatrices, Groth16Error};
+use super::{ConstraintMatrices, Groth16Error, key_upload::KeyUpload};
 use crate::{
-    client::{
-        BasesHandle, Client, ClientError, CurvePoint, Fr, G1Affine, G2Affine, MatrixHandle,
-        PutOptions,
-    },
+    client::{BasesHandle, Client, Fr, G1Affine, G2Affine, MatrixHandle, PutOptions},
     sparse::{SparseBuilder, SparseMatrix},
 };
 
@@ -30,29 +29,43 @@ pub struct KeyObjects {
     pub variables_of_b: Option<MatrixHandle>,
 }
 
-/// The variables whose points are not infinity: others add nothing to a sum.
-struct Selection(Vec<usize>);
+/// The variables whose points are sent: points at infinity add nothing to a sum.
+enum Selection {
+    All,
+    Only(Vec<usize>),
+}
 
 impl Selection {
-    /// `None` if it would leave out less than an eighth of `count` variables: copying the others
-    /// costs time, too.
-    fn new(count: usize, is_used: impl Fn(usize) -> bool) -> Option<Self> {
+    /// All if less than an eighth of `count` variables would be left out: copying the others costs
+    /// time, too.
+    fn new(count: usize, is_used: impl Fn(usize) -> bool) -> Self {
         let used: Vec<_> = (0..count).filter(|variable| is_used(*variable)).collect();
         let is_worth_it = !used.is_empty() && count - used.len() >= count.div_ceil(8);
-        is_worth_it.then_some(Self(used))
+        if is_worth_it { Self::Only(used) } else { Self::All }
     }
 
-    fn points<A: Copy>(&self, all: &[A]) -> Vec<A> {
-        self.0.iter().map(|variable| all[*variable]).collect()
+    fn points<'a, A: Copy>(&self, all: &'a [A]) -> Cow<'a, [A]> {
+        match self {
+            Self::All => all.into(),
+            Self::Only(used) => used.iter().map(|variable| all[*variable]).collect(),
+        }
     }
 
-    /// The matrix whose product with an assignment is the selected variables.
-    fn matrix(&self, variables: usize) -> Result<SparseMatrix, Groth16Error> {
-        let mut rows = SparseBuilder::new(self.0.len(), variables);
-        for variable in &self.0 {
+    /// The matrix whose product with an assignment is the selected variables; `None` for all.
+    fn matrix(&self, variables: usize) -> Result<Option<SparseMatrix>, Groth16Error> {
+        let Self::Only(used) = self else { return Ok(None) };
+        let mut rows = SparseBuilder::new(used.len(), variables);
+        for variable in used {
             rows.push_row([(Fr::one(), *variable)]).map_err(|_| Groth16Error::TooLarge)?;
         }
-        rows.build().map_err(|_| Groth16Error::TooLarge)
+        rows.build().map(Some).map_err(|_| Groth16Error::TooLarge)
+    }
+
+    fn count(&self, variables: usize) -> usize {
+        match self {
+            Self::All => variables,
+            Self::Only(used) => used.len(),
+        }
     }
 }
 
@@ -60,63 +73,38 @@ impl KeyObjects {
     /// Sends what the server does not have. `key` belongs to `matrices`.
     pub async fn put(
         client: &Client,
+        options: PutOptions,
         key: &ProvingKey<Bls12_381>,
         matrices: &ConstraintMatrices,
     ) -> Result<Self, Groth16Error> {
         let variables = matrices.variables();
-        let of_a = Selection::new(variables, |at| !key.a_query[at].is_zero());
-        let of_b = Selection::new(variables, |at| {
+        let used_by_a = Selection::new(variables, |at| !key.a_query[at].is_zero());
+        let used_by_b = Selection::new(variables, |at| {
             !key.b_g1_query[at].is_zero() || !key.b_g2_query[at].is_zero()
         });
+        let selection_of_a = used_by_a.matrix(variables)?;
+        let selection_of_b = used_by_b.matrix(variables)?;
         let [matrix_a, matrix_b] = matrices.factors();
+        let selections = [&selection_of_a, &selection_of_b].into_iter().flatten();
+        let matrix_bytes = [matrix_a, matrix_b].into_iter().chain(selections);
+        let in_g1 = used_by_a.count(variables)
+            + used_by_b.count(variables)
+            + key.h_query.len()
+            + key.l_query.len();
+        let total = matrix_bytes.map(|matrix| matrix.as_bytes().len()).sum::<usize>()
+            + in_g1 * size_of::<G1Affine>()
+            + used_by_b.count(variables) * size_of::<G2Affine>();
+        let mut upload = KeyUpload::new(client, options, total as u64);
         Ok(Self {
-            matrix_a: put_matrix(client, "matrix a", matrix_a).await?,
-            matrix_b: put_matrix(client, "matrix b", matrix_b).await?,
-            a: put_points(client, "a_query", &key.a_query, &of_a).await?,
-            b_g1: put_points(client, "b_g1_query", &key.b_g1_query, &of_b).await?,
-            b_g2: put_points(client, "b_g2_query", &key.b_g2_query, &of_b).await?,
-            h: put_points(client, "h_query", &key.h_query, &None).await?,
-            l: put_points(client, "l_query", &key.l_query, &None).await?,
-            variables_of_a: put_selection(client, &of_a, variables).await?,
-            variables_of_b: put_selection(client, &of_b, variables).await?,
+            matrix_a: upload.put_matrix("matrix a", matrix_a).await?,
+            matrix_b: upload.put_matrix("matrix b", matrix_b).await?,
+            a: upload.put_points("a_query", &used_by_a.points(&key.a_query)).await?,
+            b_g1: upload.put_points("b_g1_query", &used_by_b.points(&key.b_g1_query)).await?,
+            b_g2: upload.put_points("b_g2_query", &used_by_b.points(&key.b_g2_query)).await?,
+            h: upload.put_points("h_query", &key.h_query).await?,
+            l: upload.put_points("l_query", &key.l_query).await?,
+            variables_of_a: upload.put_selection("variables of a", selection_of_a).await?,
+            variables_of_b: upload.put_selection("variables of b", selection_of_b).await?,
         })
     }
-}
-
-async fn put_points<A: CurvePoint>(
-    client: &Client,
-    part: &'static str,
-    points: &[A],
-    selection: &Option<Selection>,
-) -> Result<BasesHandle<A>, Groth16Error> {
-    let put = match selection {
-        Some(selection) => client.put_bases_with(options(part), &selection.points(points)).await,
-        None => client.put_bases_with(options(part), points).await,
-    };
-    put.map_err(of_part(part))
-}
-
-async fn put_matrix(
-    client: &Client,
-    part: &'static str,
-    matrix: &SparseMatrix,
-) -> Result<MatrixHandle, Groth16Error> {
-    client.put_matrix_with(options(part), matrix).await.map_err(of_part(part))
-}
-
-async fn put_selection(
-    client: &Client,
-    selection: &Option<Selection>,
-    variables: usize,
-) -> Result<Option<MatrixHandle>, Groth16Error> {
-    let Some(selection) = selection else { return Ok(None) };
-    put_matrix(client, "selection", &selection.matrix(variables)?).await.map(Some)
-}
-
-fn options(part: &str) -> PutOptions {
-    PutOptions { label: format!("groth16 {part}"), ..PutOptions::default() }
-}
-
-fn of_part(part: &'static str) -> impl Fn(ClientError) -> Groth16Error {
-    move |error| Groth16Error::Part { part, error }
 }

@@ -53,9 +53,7 @@ pub struct ReportedProof {
 struct ProvedBatch {
     proofs: Vec<Proof<Bls12_381>>,
     check: Duration,
-    timing: Timing,
-    execution: Execution,
-    steps: Vec<RunStep>,
+    call: RunResult,
     finish: Duration,
 }
 
@@ -63,9 +61,7 @@ struct ProvedBatch {
 struct SummedProofs {
     sums: Vec<ProofSums>,
     check: Duration,
-    timing: Timing,
-    execution: Execution,
-    steps: Vec<RunStep>,
+    call: RunResult,
 }
 
 impl<'a> Groth16Prover<'a> {
@@ -110,8 +106,9 @@ impl<'a> Groth16Prover<'a> {
     ) -> Result<ReportedProof, Groth16Error> {
         let blindings = Zeroizing::new(vec![Blinding::draw(random)]);
         let proved = self.prove_all(&self.key.single, vec![assignment.into()], blindings);
-        let ProvedBatch { proofs, check, timing, execution, steps, finish } = proved.await?;
-        Ok(ReportedProof { proof: proofs[0].clone(), check, timing, execution, steps, finish })
+        let ProvedBatch { mut proofs, check, call, finish } = proved.await?;
+        let (proof, RunResult { timing, execution, steps, .. }) = (proofs.swap_remove(0), call);
+        Ok(ReportedProof { proof, check, timing, execution, steps, finish })
     }
 
     /// Makes the proof that belongs to a blinding, which must never be used twice.
@@ -182,13 +179,12 @@ impl<'a> Groth16Prover<'a> {
             blindings.map(|by| BlindedDelta::new(&points, by)).collect::<Vec<_>>()
         };
         let deltas = spawn_blocking(multiply);
-        let SummedProofs { sums, check, timing, execution, steps } =
-            self.sum(program, assignments).await?;
+        let SummedProofs { sums, check, call } = self.sum(program, assignments).await?;
         let deltas = joined_task(deltas.await);
         let begun = Instant::now();
         let blinded = sums.par_iter().zip(&deltas).map(|(sums, by)| by.blind(&points, sums));
         let (proofs, finish) = (blinded.collect(), begun.elapsed());
-        Ok(ProvedBatch { proofs, check, timing, execution, steps, finish })
+        Ok(ProvedBatch { proofs, check, call, finish })
     }
 
     async fn sum(
@@ -220,10 +216,10 @@ impl<'a> Groth16Prover<'a> {
             .send_points(program.b_g2)
             .send_points(program.h)
             .send_points(program.l);
-        let result = self.client.run_with(run, self.options.clone()).await?;
-        let (a, b_g1) = (result.points(program.a)?, result.points(program.b_g1)?);
-        let b_g2 = result.points(program.b_g2)?;
-        let (h, l) = (result.points(program.h)?, result.points(program.l)?);
+        let call = self.client.run_with(run, self.options.clone()).await?;
+        let (a, b_g1) = (call.points(program.a)?, call.points(program.b_g1)?);
+        let b_g2 = call.points(program.b_g2)?;
+        let (h, l) = (call.points(program.h)?, call.points(program.l)?);
         let of_row = |row: usize| ProofSums {
             a: a[row],
             b_g1: b_g1[row],
@@ -232,8 +228,7 @@ impl<'a> Groth16Prover<'a> {
             l: l[row],
         };
         let sums = (0..a.len()).map(of_row).collect();
-        let RunResult { timing, execution, steps, .. } = result;
-        Ok(SummedProofs { sums, check, timing, execution, steps })
+        Ok(SummedProofs { sums, check, call })
     }
 }
 

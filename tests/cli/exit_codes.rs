@@ -152,16 +152,18 @@ impl Drop for KillOnDrop {
 
 #[test]
 #[cfg(unix)]
-fn ctrl_c_cancels_jobs_on_the_server() {
+fn signals_cancel_jobs_on_the_server() {
     let cli = CliFixture::new();
-    let line = ["bench", "--sizes", "14", "--concurrency", "8", "--duration", "60s"];
-    let mut child = KillOnDrop(command(&cli.server.target, &line).spawn().unwrap());
-    let jobs = || cli.json(&["info"])["load"]["jobs"].as_u64().unwrap();
-    until("jobs run", || jobs() > 0);
-    let pid = child.0.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    assert_eq!(child.0.wait().unwrap().code(), Some(130));
-    until("the jobs are gone", || jobs() == 0);
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let line = ["bench", "--sizes", "14", "--concurrency", "8", "--duration", "60s"];
+        let mut child = KillOnDrop(command(&cli.server.target, &line).spawn().unwrap());
+        let jobs = || cli.json(&["info"])["load"]["jobs"].as_u64().unwrap();
+        until("jobs run", || jobs() > 0);
+        let pid = child.0.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        assert_eq!(child.0.wait().unwrap().code(), Some(code));
+        until("the jobs are gone", || jobs() == 0);
+    }
 }
 
 fn until(what: &str, mut happens: impl FnMut() -> bool) {

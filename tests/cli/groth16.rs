@@ -17,6 +17,9 @@ use crate::{CliFixture, CommandOutput, run};
 const UNREACHABLE: &str = "http://127.0.0.1:1";
 const CIRCUIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/repeated_square.r1cs");
 const WITNESS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/repeated_square.wtns");
+/// Made by circom itself.
+const FACTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/short_factor.r1cs");
+const FACTOR_WITNESS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/short_factor.wtns");
 
 /// Writes the files of `tests/data`.
 #[path = "../../examples/groth16_files.rs"]
@@ -26,6 +29,7 @@ mod example;
 /// A folder with keys, and a server.
 struct ProofFiles {
     cli: CliFixture,
+    circuit: &'static str,
     key: String,
     verifying_key: String,
     proof: String,
@@ -34,20 +38,24 @@ struct ProofFiles {
 
 impl ProofFiles {
     fn new() -> Self {
+        Self::of(CIRCUIT)
+    }
+
+    fn of(circuit: &'static str) -> Self {
         let cli = CliFixture::new();
         let path = |name: &str| cli.path(name).display().to_string();
         let (key, verifying_key) = (path("square.key"), path("square.vk"));
         let (proof, public) = (path("square.proof"), path("public.json"));
-        let setup = ["groth16", "setup", CIRCUIT, "--key", &key, "--verifying-key", &verifying_key];
+        let setup = ["groth16", "setup", circuit, "--key", &key, "--verifying-key", &verifying_key];
         let done = run(UNREACHABLE, &setup, &[]);
         assert_eq!(done.code, 0, "{}", done.err);
         assert!(done.text().contains("forge proofs"), "{}", done.text());
-        Self { key, verifying_key, proof, public, cli }
+        Self { key, verifying_key, proof, public, circuit, cli }
     }
 
     fn prove(&self, witness: &str, options: &[&str]) -> CommandOutput {
-        let Self { key, proof, public, .. } = self;
-        let line = ["groth16", "prove", CIRCUIT, witness, "--key", key, "--proof", proof];
+        let Self { circuit, key, proof, public, .. } = self;
+        let line = ["groth16", "prove", circuit, witness, "--key", key, "--proof", proof];
         self.cli.run(&[&line[..], &["--public", public], options].concat())
     }
 
@@ -112,6 +120,26 @@ fn a_proof_of_circoms_files_verifies() {
     assert_eq!((done.code, done.text().as_str()), (0, "the proof verifies\n"), "{}", done.err);
     let names = ["phases.svg", "public.json", "square.key", "square.proof", "square.vk"];
     assert_eq!(files.names(), names);
+}
+
+#[test]
+fn proofs_of_a_circuit_that_circom_compiled_verify() {
+    let files = ProofFiles::of(FACTOR);
+    let done = files.prove(FACTOR_WITNESS, &["--check", "--quiet"]);
+    let printed = format!("proof: {}, verified\n", files.proof);
+    assert_eq!((done.code, done.text()), (0, printed), "{}", done.err);
+    assert!(files.verifies());
+    // The square and the product of 1234 and 5678, then 5678: outputs precede inputs.
+    let public: Value = serde_json::from_slice(&fs::read(&files.public).unwrap()).unwrap();
+    assert_eq!(public, serde_json::json!(["1522756", "7006652", "5678"]));
+    assert_eq!(files.verify(&[]).code, 0);
+    fs::write(&files.public, r#"["1522756", "7006653", "5678"]"#).unwrap();
+    words(&files.verify(&[]), 3, &["the proof does not verify"]);
+    // A factor of 17 bits. The witness begins with 1, two outputs, the public input, the factor.
+    let mut values = read_wtns(&fs::read(FACTOR_WITNESS).unwrap()).unwrap();
+    values[4] += Fr::from(1 << 16);
+    let wrong = files.cli.file("wrong.wtns", write_wtns(&values).unwrap().as_slice());
+    words(&files.prove(&wrong, &["--check"]), 65, &["does not satisfy constraint"]);
 }
 
 #[test]

@@ -92,7 +92,7 @@ async fn keys_that_would_not_blind_and_bad_parts_are_refused() {
     assert_eq!(refused, format!("delta_g2 {infinity}"));
     let off_the_curve = |key: &mut ProvingKey<Bls12_381>| key.l_query[1].x += Fq::from(1);
     let refused = register(off_the_curve).await;
-    assert!(refused.starts_with("l_query of the key: points[1]: "), "{refused}");
+    assert!(refused.starts_with("cannot put l_query on the server: points[1]: "), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::exit::{CliFailure, Exit, Result, fail},
-    client::{BasesId, BasesInfo, Client, MatrixId, MatrixInfo},
+    client::{BasesId, BasesInfo, Client, MatrixInfo},
 };
 
 /// The bases with an id, an id prefix or a label of `name`, which must be unique.
@@ -20,13 +20,6 @@ pub async fn find(client: &Client, name: &str) -> Result<BasesInfo> {
 
 /// The bases or the matrix with an id, an id prefix or a label of `name`, which must be unique.
 pub async fn find_object(client: &Client, name: &str) -> Result<FoundObject> {
-    if let Ok(BasesId(id)) = name.parse() {
-        if let Ok(info) = client.stat(BasesId(id)).await {
-            return Ok(FoundObject::Bases(info));
-        }
-        let found = client.stat_matrix(MatrixId(id)).await.map(FoundObject::Matrix);
-        return found.map_err(|e| if e.is_not_found() { unknown(name) } else { e.into() });
-    }
     let bases = client.list(None).await?.into_iter().map(FoundObject::Bases);
     let matrices = client.list_matrices().await?.into_iter().map(FoundObject::Matrix);
     select(bases.chain(matrices).collect(), name)?.ok_or_else(|| unknown(name))

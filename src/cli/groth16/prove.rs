@@ -25,7 +25,7 @@ use crate::{
         progress::TerminalProgress,
         random::{blocking, secret},
     },
-    client::{Fr, RunOptions},
+    client::{Fr, PutOptions, RunOptions},
     groth16::{ConstraintMatrices, Groth16Key, Groth16Prover, ReportedProof},
 };
 
@@ -92,12 +92,13 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &ProveArgs) -> Result<()> {
 
     let server = phases.measure("connect", connect(global, args)).await?;
     phases.describe(server.place().to_owned());
-    let spinner = TerminalProgress::spinner(ui, "registering the key");
-    let register = Groth16Key::register(&server.client, &key, matrices);
+    let bar = TerminalProgress::bytes(ui, "sending the key", 0);
+    let options = PutOptions { progress: bar.callback(), ..PutOptions::default() };
+    let register = Groth16Key::register_with(&server.client, options, &key, matrices);
     let registered = phases.measure("register the key", register).await;
     let registered = registered.map_err(|error| files::failure(&args.key, error))?;
     phases.describe(format!("{} points", points(&key)));
-    drop(spinner);
+    drop(bar);
 
     let bar = TerminalProgress::bytes(ui, "sending the witness", 0);
     let options = RunOptions { progress: bar.callback(), ..RunOptions::default() };
@@ -127,11 +128,14 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &ProveArgs) -> Result<()> {
             "total_us": microseconds(phases.total()),
         }));
     }
+    let proof = args.proof.display();
+    if ui.quiet {
+        return ui.print(&format!("proof: {proof}, verified\n"));
+    }
     let (engine, device) = (&execution.engine, &execution.device);
     ui.print(&format!(
-        "{}\nengine {engine}, device {device}\nproof: {}, verified, after {}\n",
+        "{}\nengine {engine}, device {device}\nproof: {proof}, verified, after {}\n",
         phases.as_text(),
-        args.proof.display(),
         time_text(phases.total())
     ))
 }

@@ -1,0 +1,84 @@
+//! Puts the parts of a key on a server, with progress over all of them.
+
+use std::sync::Arc;
+
+use super::Groth16Error;
+use crate::{
+    client::{BasesHandle, Client, ClientError, CurvePoint, MatrixHandle, Progress, PutOptions},
+    sparse::SparseMatrix,
+};
+
+/// The parts of a key that are put, one after another.
+pub struct KeyUpload<'a> {
+    client: &'a Client,
+    options: PutOptions,
+    /// Bytes of the parts that the server has, and of all parts.
+    done: u64,
+    total: u64,
+}
+
+impl<'a> KeyUpload<'a> {
+    /// `total` is the number of bytes of all parts.
+    pub fn new(client: &'a Client, options: PutOptions, total: u64) -> Self {
+        Self { client, options, done: 0, total }
+    }
+
+    /// Errors: `Part`.
+    pub async fn put_points<A: CurvePoint>(
+        &mut self,
+        part: &'static str,
+        points: &[A],
+    ) -> Result<BasesHandle<A>, Groth16Error> {
+        let put = self.client.put_bases_with(self.options_of(part), points).await;
+        self.end_part(size_of_val(points));
+        put.map_err(of_part(part))
+    }
+
+    /// Errors: `Part`.
+    pub async fn put_matrix(
+        &mut self,
+        part: &'static str,
+        matrix: &SparseMatrix,
+    ) -> Result<MatrixHandle, Groth16Error> {
+        let put = self.client.put_matrix_with(self.options_of(part), matrix).await;
+        self.end_part(matrix.as_bytes().len());
+        put.map_err(of_part(part))
+    }
+
+    /// Errors: `Part`.
+    pub async fn put_selection(
+        &mut self,
+        part: &'static str,
+        selection: Option<SparseMatrix>,
+    ) -> Result<Option<MatrixHandle>, Groth16Error> {
+        let Some(selection) = selection else { return Ok(None) };
+        self.put_matrix(part, &selection).await.map(Some)
+    }
+
+    fn options_of(&self, part: &str) -> PutOptions {
+        let PutOptions { label, persist, progress, deadline } = &self.options;
+        let label = if label.is_empty() { "groth16" } else { label.as_str() };
+        let (done, total) = (self.done, self.total);
+        let of_all = |progress: Progress| -> Progress {
+            Arc::new(move |of_part, _| progress(done + of_part, total))
+        };
+        PutOptions {
+            label: format!("{label}: {part}"),
+            persist: *persist,
+            progress: progress.clone().map(of_all),
+            deadline: *deadline,
+        }
+    }
+
+    /// Parts that the server had are not sent, so they are counted when they end.
+    fn end_part(&mut self, bytes: usize) {
+        self.done += bytes as u64;
+        if let Some(progress) = &self.options.progress {
+            progress(self.done, self.total);
+        }
+    }
+}
+
+fn of_part(part: &'static str) -> impl Fn(ClientError) -> Groth16Error {
+    move |error| Groth16Error::Part { part, error }
+}
