@@ -9,7 +9,7 @@
 // - or one row, or a piece of a row, of any length: each thread sums terms, then the block sums its
 //   threads' sums, in a tree with a barrier per level. The sum of a piece goes to `pieces`.
 //
-// fr_sparse_cut_rows: a block sums the pieces of one row.
+// fr_sparse_split_rows: a block sums the pieces of one row.
 //
 // Launch: blocks of 128, one per task. Shared memory: TILE_TERMS elements; one element per thread.
 //
@@ -78,7 +78,7 @@ fr_sparse_products(const Quad* coefficients, const MatrixTerm* terms, const uint
 }
 EXPORT_KERNEL(fr_sparse_products);
 
-KERNEL(128) fr_sparse_cut_rows(const RowTask* rows, const Quad* pieces, Quad* out) {
+KERNEL(128) fr_sparse_split_rows(const RowTask* rows, const Quad* pieces, Quad* out) {
     SHARED(Quad, shared, 2 * THREADS);
     const RowTask row = rows[blockIdx.x];
     Fr sum = Fr::zero();
@@ -89,4 +89,4 @@ KERNEL(128) fr_sparse_cut_rows(const RowTask* rows, const Quad* pieces, Quad* ou
     sum = block_sum<THREADS>(sum, shared);
     if (threadIdx.x == 0) store_element(out, row.target, sum);
 }
-EXPORT_KERNEL(fr_sparse_cut_rows);
+EXPORT_KERNEL(fr_sparse_split_rows);

@@ -24,8 +24,8 @@ pub use passes::NttLimits;
 pub use passes::{NttPass, fuse_twiddles, split_into_passes};
 pub use plan::{NttDevice, NttPassPlan, kernel_names};
 pub use pointwise::{
-    DeviceMatrix, DeviceVector, LinearTerm, RowTask, SparseTasks, StridedRows, VanishingPolynomial,
-    VectorKernels,
+    DeviceMatrix, DeviceVector, LinearTerm, RowTask, SparseTaskBuilder, SparseTasks, StridedRows,
+    VanishingPolynomial, VectorKernels,
 };
 pub use table_budget::{choose_passes, table_bytes_max};
 pub use verify::{EvaluationTables, TransformEnd};

@@ -20,11 +20,6 @@ impl SparseMatrix {
         self.factors(vector).sum(self.terms_of(row..row + 1))
     }
 
-    /// The sum of some terms of one row, each multiplied by its element of a vector.
-    pub fn sum_terms(&self, terms: Range<usize>, vector: &[Fr]) -> Fr {
-        self.factors(vector).sum_in_parallel(terms)
-    }
-
     /// Writes the product of the matrix and a vector. `vector` has one element per column,
     /// `product` one per row. Runs in parallel on the current rayon pool: tasks have similar
     /// numbers of terms, however long rows are.
@@ -32,25 +27,87 @@ impl SparseMatrix {
         self.multiply_rows(0..self.rows(), vector, product);
     }
 
-    /// Like [`Self::multiply`], but multiplies adjacent rows only: `product` has one element for
+    /// Multiplies adjacent rows only: `product` has one element for
     /// each of them.
-    pub fn multiply_rows(&self, rows: Range<usize>, vector: &[Fr], product: &mut [Fr]) {
+    fn multiply_rows(&self, rows: Range<usize>, vector: &[Fr], product: &mut [Fr]) {
         if !rows.is_empty() {
             self.factors(vector).multiply(rows, product);
         }
     }
 
+    /// Splits the matrix into pieces with at most `terms` terms and at most `terms` rows: whole
+    /// rows, unless a row has more terms.
+    pub fn pieces(&self, terms: usize) -> MatrixPieces<'_> {
+        MatrixPieces { matrix: self, terms_max: terms.max(1), row: 0, term: 0 }
+    }
+
+    /// Adds the product of a piece and a vector to `product`, which is zero in the piece's rows
+    /// before their first piece, and has one element for each row of the matrix.
+    pub fn add_piece(&self, piece: MatrixPiece, vector: &[Fr], product: &mut [Fr]) {
+        match piece {
+            MatrixPiece::Rows(rows) => {
+                self.multiply_rows(rows.clone(), vector, &mut product[rows]);
+            }
+            MatrixPiece::PartOfRow { row, terms } => {
+                product[row] += self.factors(vector).sum_in_parallel(terms);
+            }
+        }
+    }
+
     /// The end of the longest run of rows from `start` on with at most `terms` terms and at most
-    /// `terms` rows, but of one row at least.
-    pub fn piece_end(&self, start: usize, terms: usize) -> usize {
+    /// `terms` rows.
+    fn rows_end(&self, start: usize, terms: usize) -> usize {
         let (first, rest) = (self.terms_of(0..start).end, &self.row_ends()[start..]);
         let rest = &rest[..rest.len().min(terms)];
-        start + rest.partition_point(|end| *end as usize - first <= terms).max(1)
+        start + rest.partition_point(|end| *end as usize - first <= terms)
     }
 
     fn factors<'a>(&'a self, vector: &'a [Fr]) -> SparseFactors<'a> {
         let (coefficients, terms, row_ends) = (self.coefficients(), self.terms(), self.row_ends());
         SparseFactors { coefficients, terms, row_ends, vector }
+    }
+}
+
+/// A part of a matrix that is multiplied without a pause.
+#[derive(Debug)]
+pub enum MatrixPiece {
+    Rows(Range<usize>),
+    /// Some terms of a long row.
+    PartOfRow {
+        row: usize,
+        terms: Range<usize>,
+    },
+}
+
+/// The pieces of a matrix, in the order of its terms.
+pub struct MatrixPieces<'a> {
+    matrix: &'a SparseMatrix,
+    terms_max: usize,
+    /// The row of the next piece.
+    row: usize,
+    /// The next piece's first term, if it is not the first one of its row.
+    term: usize,
+}
+
+impl Iterator for MatrixPieces<'_> {
+    type Item = MatrixPiece;
+
+    fn next(&mut self) -> Option<MatrixPiece> {
+        let row = self.row;
+        if row == self.matrix.rows() {
+            return None;
+        }
+        let all = self.matrix.terms_of(row..row + 1);
+        if all.len() <= self.terms_max {
+            self.row = self.matrix.rows_end(row, self.terms_max);
+            return Some(MatrixPiece::Rows(row..self.row));
+        }
+        let start = all.start.max(self.term);
+        self.term = all.end.min(start + self.terms_max);
+        if self.term == all.end {
+            self.row += 1;
+        }
+        Some(MatrixPiece::PartOfRow { row, terms: start..self.term })
     }
 }
 
@@ -158,6 +215,22 @@ mod tests {
             let mut product = vec![Fr::ZERO; rows.len()];
             matrix.multiply(&vector, &mut product);
             assert_eq!(product, expected);
+            for terms in [1, 2, 5, TASK_TERMS, 4 * TASK_TERMS] {
+                let mut product = vec![Fr::ZERO; rows.len()];
+                let mut pieces = 0;
+                for piece in matrix.pieces(terms) {
+                    let (rows, terms_of_piece) = match &piece {
+                        MatrixPiece::Rows(rows) => (rows.len(), matrix.terms_of(rows.clone())),
+                        MatrixPiece::PartOfRow { terms, .. } => (1, terms.clone()),
+                    };
+                    assert!((1..=terms).contains(&rows) && terms_of_piece.len() <= terms);
+                    matrix.add_piece(piece, &vector, &mut product);
+                    pieces += 1;
+                }
+                assert_eq!(product, expected, "pieces of {terms} terms");
+                let least = matrix.terms().len().div_ceil(terms).max(rows.len().div_ceil(terms));
+                assert!((least..=2 * least + rows.len()).contains(&pieces));
+            }
             for (index, row) in rows.iter().enumerate() {
                 assert!(matrix.row(index).eq(row.iter().copied()));
                 assert_eq!(matrix.multiply_row(index, &vector), expected[index]);

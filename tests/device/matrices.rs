@@ -142,6 +142,31 @@ fn clones_of_a_matrix_are_one_object_and_dropped_ones_leave_the_device() {
 }
 
 #[test]
+fn products_that_are_launched_in_groups_are_right() {
+    let rig = DeviceRig::new();
+    let terms = 2 * 2100;
+    // Of five rows, in groups of one, two, and all.
+    for sparse_terms_launched_max in [1, 2 * terms + 1, 5 * terms] {
+        let policy = GpuPolicy { sparse_terms_launched_max, ..splitting_policy() };
+        let engine = Arc::new(engine_with(&rig, policy));
+        let mut job = GpuVectors::new(engine, &[], &JobControl::default()).unwrap();
+        let (matrix, one) = (matrix(2, 2100), job.constant(&vector()).unwrap());
+        let rows = job.zeros(5, COLUMNS).unwrap();
+        for row in 0..5 {
+            let to = rows.row(row);
+            job.kernels().multiply(&job.stream, to, one.elements(), one.elements()).unwrap();
+        }
+        let squares: Vec<_> = vector().iter().map(|element| element * element).collect();
+        let product = job.multiply_sparse(&matrix, &rows).unwrap();
+        let sink = VecSink::new(5 * matrix.rows() * size_of::<Fr>());
+        job.copy_out(&product, &sink).unwrap();
+        let mut expected = vec![Fr::ZERO; matrix.rows()];
+        matrix.multiply(&squares, &mut expected);
+        assert!(sink.into_bytes() == layout::fr_as_bytes(&expected.repeat(5)));
+    }
+}
+
+#[test]
 fn a_product_stops_at_every_check_and_at_every_refused_lease() {
     let rig = DeviceRig::new();
     let limit = CheckLimit::new();

@@ -6,7 +6,7 @@ use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 use capstan::{
     device::{DeviceFault, DeviceLease, FaultClass, Stream},
-    ntt::{DeviceMatrix, DeviceVector, SparseTasks},
+    ntt::{DeviceMatrix, DeviceVector, SparseTaskBuilder},
     sparse::{SparseBuilder, SparseMatrix},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The most terms and rows of a tile; rows of more than `TILE_ROW_MAX` terms are in none. Rows of
-/// more than a piece are cut.
+/// more than a piece are split.
 const TILE: usize = 512;
 const TILE_ROW_MAX: usize = 64;
 const PIECE: usize = 2048;
@@ -50,20 +50,22 @@ fn build(rows: &[Vec<Term>], columns: usize) -> SparseMatrix {
 struct UploadedMatrix {
     columns: usize,
     pieces: usize,
-    /// Coefficients, terms, row ends, tasks of products, and rows that are cut.
+    /// Coefficients, terms, row ends, tasks of products, and rows that are split.
     parts: [DeviceLease; 5],
 }
 
 impl UploadedMatrix {
     fn new(rig: &NttRig, stream: &Stream, matrix: &SparseMatrix) -> Self {
-        let tasks = SparseTasks::new(matrix.row_ends());
+        let mut tasks = SparseTaskBuilder::default();
+        tasks.add_rows(matrix.row_ends());
+        let tasks = tasks.build();
         let coefficient_bytes = 32 * matrix.coefficients().len();
         let parts = [
             &matrix.as_bytes()[..coefficient_bytes],
             bytemuck::cast_slice(matrix.terms()),
             bytemuck::cast_slice(matrix.row_ends()),
             bytemuck::cast_slice(&tasks.products),
-            bytemuck::cast_slice(&tasks.cut_rows),
+            bytemuck::cast_slice(&tasks.split_rows),
         ];
         let parts = parts.map(|bytes| {
             let lease = rig.gpu.arena().lease(stream, bytes.len() as u64).unwrap();
@@ -75,14 +77,14 @@ impl UploadedMatrix {
     }
 
     fn on_device(&self) -> DeviceMatrix<'_> {
-        let [coefficients, terms, row_ends, products, cut_rows] = &self.parts;
+        let [coefficients, terms, row_ends, products, split_rows] = &self.parts;
         DeviceMatrix {
             columns: self.columns,
             coefficients: coefficients.all(),
             terms: terms.all(),
             row_ends: row_ends.all(),
             products: products.all(),
-            cut_rows: cut_rows.all(),
+            split_rows: split_rows.all(),
             pieces: self.pieces,
         }
     }

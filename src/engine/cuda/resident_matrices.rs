@@ -12,17 +12,20 @@ use crate::{
     device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
     engine::JobControl,
     error::Result,
-    ntt::{DeviceMatrix, RowTask, SparseTasks},
+    ntt::{DeviceMatrix, RowTask, SparseTaskBuilder, SparseTasks},
     sparse::{SparseMatrix, SparseShape, WeakMatrix},
 };
+
+/// Rows whose tasks are listed between two checks of `control`: a few milliseconds.
+const CHECK_ROWS: usize = 1 << 20;
 
 /// A matrix on a device: its bytes as on the host, then the tasks.
 pub struct ResidentMatrix {
     lease: DeviceLease,
     shape: SparseShape,
-    /// The number of tasks for products, of rows that are cut, and of their pieces.
+    /// The number of tasks for products, of rows that are split, and of their pieces.
     products: usize,
-    cut_rows: usize,
+    split_rows: usize,
     pieces: usize,
 }
 
@@ -61,7 +64,7 @@ impl ResidentMatrix {
             terms: bytes.take(terms as usize),
             row_ends: bytes.take(rows as usize),
             products: tasks.take(self.products),
-            cut_rows: tasks.take(self.cut_rows),
+            split_rows: tasks.take(self.split_rows),
             pieces: self.pieces,
         }
     }
@@ -142,9 +145,15 @@ impl ResidentMatrices {
         lease: impl FnOnce(&Stream, u64) -> std::result::Result<DeviceLease, DeviceFault>,
     ) -> Result<ResidentMatrix> {
         let begun = Instant::now();
-        let SparseTasks { mut products, cut_rows, pieces } = SparseTasks::new(matrix.row_ends());
-        let (shape, product_count, cut_count) = (matrix.shape(), products.len(), cut_rows.len());
-        products.extend(cut_rows);
+        let mut tasks = SparseTaskBuilder::default();
+        for row_ends in matrix.row_ends().chunks(CHECK_ROWS) {
+            control.check()?;
+            tasks.add_rows(row_ends);
+        }
+        let SparseTasks { mut products, split_rows, pieces } = tasks.build();
+        let (shape, product_count, split_count) =
+            (matrix.shape(), products.len(), split_rows.len());
+        products.extend(split_rows);
         let (start, tasks) = (tasks_start(shape), bytemuck::cast_slice(&products));
         let memory = lease(&self.stream, (start + tasks.len()) as u64)?;
         let all = memory.all();
@@ -161,8 +170,8 @@ impl ResidentMatrices {
             upload_ms = begun.elapsed().as_millis() as u64,
             "matrix loaded on the device",
         );
-        let (products, cut_rows) = (product_count, cut_count);
-        Ok(ResidentMatrix { lease: memory, shape, products, cut_rows, pieces })
+        let (products, split_rows) = (product_count, split_count);
+        Ok(ResidentMatrix { lease: memory, shape, products, split_rows, pieces })
     }
 
     /// Evicts the least recently used matrix that no job uses. False if there is none.

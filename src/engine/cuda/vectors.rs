@@ -24,10 +24,6 @@ use crate::{
     sparse::SparseMatrix,
 };
 
-/// Terms of sparse products that are launched before the device has ended them: a few milliseconds,
-/// by the kernel's instructions.
-const LAUNCH_TERMS: u64 = 1 << 26;
-
 /// Rows of canonical elements in Montgomery form, one after another.
 pub struct GpuVector {
     memory: DeviceLease,
@@ -307,6 +303,18 @@ impl GpuVectors {
 
     /// The product of a matrix and each row of a vector. The matrix is uploaded on its first use.
     ///
+    /// Uploads a matrix unless it is on the device, where it stays until the job ends.
+    ///
+    /// Errors: `Exhausted`; those of the job's control.
+    pub fn hold_matrix(&mut self, matrix: &SparseMatrix) -> Result<Arc<ResidentMatrix>> {
+        let resident = self.gpu().msm.resident().matrix(matrix, &self.control)?;
+        // Noted before anything else, so that later leases of the job do not evict it.
+        if !self.matrices.iter().any(|held| Arc::ptr_eq(held, &resident)) {
+            self.matrices.push(resident.clone());
+        }
+        Ok(resident)
+    }
+
     /// Errors: `Internal` if rows do not have an element per column; `Exhausted`; those of the
     /// job's control.
     pub fn multiply_sparse(
@@ -317,11 +325,10 @@ impl GpuVectors {
         if input.row_length != matrix.shape().columns as usize {
             return Err(Error::Internal("a vector does not match its matrix".into()));
         }
-        let resident = self.gpu().msm.resident().matrix(matrix, &self.control)?;
-        // Noted before anything else, so that later leases of the job do not evict it.
-        self.matrices.push(resident.clone());
+        let resident = self.hold_matrix(matrix)?;
         let out = self.zeros(input.rows, matrix.rows())?;
-        let group = (LAUNCH_TERMS / u64::from(matrix.shape().terms).max(1)).max(1) as usize;
+        let terms_max = self.engine.policy.sparse_terms_launched_max;
+        let group = (terms_max / u64::from(matrix.shape().terms).max(1)).max(1) as usize;
         for first in (0..input.rows).step_by(group) {
             if first > 0 {
                 let launched = self.mark()?;

@@ -69,6 +69,10 @@ impl LaunchedRun {
         if let Some(early) = self.timed.len().checked_sub(STEPS_AHEAD) {
             self.gpu.wait_for(&self.timed[early].done)?;
         }
+        if let Some(matrix) = self.call.matrix(id, operands.matrices) {
+            // Other jobs use the GPU meanwhile.
+            self.gpu.hold_matrix(matrix)?;
+        }
         let Some(turn) = self.gpu.begin_step()? else { return Ok(true) };
         // The passes of an MSM begin their own pieces.
         let turn = matches!(self.call.value_type(id)?, ValueType::Vector(_)).then_some(turn);

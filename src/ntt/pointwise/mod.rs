@@ -21,7 +21,7 @@ use crate::{
 pub use combination::LinearTerm;
 pub use fused::StridedRows;
 pub use sparse::DeviceMatrix;
-pub use sparse_tasks::{RowTask, SparseTasks};
+pub use sparse_tasks::{RowTask, SparseTaskBuilder, SparseTasks};
 pub use vectors::{VanishingPolynomial, VectorKernels};
 
 /// A vector in device memory: canonical elements in Montgomery form.

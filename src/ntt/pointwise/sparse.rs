@@ -21,7 +21,7 @@ type ProductsKernel = Kernel<(
     ElementPtr,
 )>;
 /// Parameters: rows, sums of pieces, out.
-type CutRowsKernel = Kernel<(DevicePtr<RowTask>, ElementPtr, ElementPtr)>;
+type SplitRowsKernel = Kernel<(DevicePtr<RowTask>, ElementPtr, ElementPtr)>;
 
 /// A sparse matrix in device memory, and the tasks for it.
 #[derive(Clone, Copy)]
@@ -34,15 +34,15 @@ pub struct DeviceMatrix<'a> {
     pub row_ends: DeviceSlice<'a, u32>,
     /// [`SparseTasks::products`](super::SparseTasks::products) of these rows.
     pub products: DeviceSlice<'a, RowTask>,
-    /// [`SparseTasks::cut_rows`](super::SparseTasks::cut_rows) of these rows.
-    pub cut_rows: DeviceSlice<'a, RowTask>,
+    /// [`SparseTasks::split_rows`](super::SparseTasks::split_rows) of these rows.
+    pub split_rows: DeviceSlice<'a, RowTask>,
     /// The number of pieces.
     pub pieces: usize,
 }
 
 pub(super) struct SparseMultiplier {
     products: ProductsKernel,
-    cut_rows: CutRowsKernel,
+    split_rows: SplitRowsKernel,
     arena: DeviceArena,
 }
 
@@ -53,7 +53,7 @@ impl SparseMultiplier {
         let block = BlockShape::threads(THREADS);
         Ok(Self {
             products: module.kernel("fr_sparse_products", block).map_err(failed)?,
-            cut_rows: module.kernel("fr_sparse_cut_rows", block).map_err(failed)?,
+            split_rows: module.kernel("fr_sparse_split_rows", block).map_err(failed)?,
             arena: gpu.arena().clone(),
         })
     }
@@ -66,7 +66,7 @@ impl SparseMultiplier {
         vectors: DeviceVector<'_>,
         count: usize,
     ) -> Result<(), DeviceFault> {
-        let &DeviceMatrix { columns, coefficients, terms, row_ends, products, cut_rows, pieces } =
+        let &DeviceMatrix { columns, coefficients, terms, row_ends, products, split_rows, pieces } =
             matrix;
         let rows = row_ends.len();
         if Some(vectors.len()) != count.checked_mul(columns)
@@ -85,14 +85,14 @@ impl SparseMultiplier {
             .then(|| self.arena.lease(stream, pieces as u64 * ELEMENT_BYTES))
             .transpose()?;
         let sums = scratch.as_ref().map_or(out, DeviceLease::all);
-        let (products_grid, cut_grid) =
-            (grid(products.len() as u64)?, grid(cut_rows.len() as u64)?);
+        let (products_grid, split_grid) =
+            (grid(products.len() as u64)?, grid(split_rows.len() as u64)?);
         for index in 0..count {
             let vector = vectors.slice(index * columns, columns).expect("counted above");
             let out = out.slice(index * rows, rows).expect("counted above");
             let arguments = (coefficients, terms, row_ends, products, vector, out, sums);
             self.products.launch(stream, products_grid, arguments)?;
-            self.cut_rows.launch(stream, cut_grid, (cut_rows, sums, out))?;
+            self.split_rows.launch(stream, split_grid, (split_rows, sums, out))?;
         }
         Ok(())
     }

@@ -8,15 +8,15 @@ const TILE: u32 = 512;
 /// A row of more terms is a separate task: at least half of a block's threads have a term. A
 /// thread sums a shorter one. Not measured.
 const TILE_ROW_MAX: u32 = 64;
-/// The most terms of a task with one row, 16 per thread. Longer rows are cut in pieces. Not
+/// The most terms of a task with one row, 16 per thread. Longer rows are split into pieces. Not
 /// measured.
 const PIECE: u32 = 2048;
 
-/// A task of `fr_sparse_products` or `fr_sparse_cut_rows` (`kernels/ntt/sparse.cu`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+/// A task of `fr_sparse_products` or `fr_sparse_split_rows` (`kernels/ntt/sparse.cu`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct RowTask {
-    /// The first term; of a row that is cut, the sum of its first piece.
+    /// The first term; of a row that is split, the sum of its first piece.
     first: u32,
     /// The number of terms or of pieces.
     count: u32,
@@ -27,42 +27,56 @@ pub struct RowTask {
 }
 
 /// All tasks for a matrix. They depend on its rows only, so they are listed once.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct SparseTasks {
     /// Tiles, rows and pieces of rows.
     pub products: Vec<RowTask>,
-    /// The rows that are cut in pieces.
-    pub cut_rows: Vec<RowTask>,
+    /// The rows that are split into pieces.
+    pub split_rows: Vec<RowTask>,
     /// The number of pieces.
     pub pieces: usize,
 }
 
-impl SparseTasks {
-    /// `row_ends` has the index after the last term of each row.
-    pub fn new(row_ends: &[u32]) -> Self {
-        let mut tasks = Self::default();
-        let mut tile = RowTask { first: 0, count: 0, target: 0, rows: 0 };
-        let mut first = 0;
-        for (row, &end) in row_ends.iter().enumerate() {
-            let (row, count) = (row as u32, end - first);
+/// Lists the tasks while rows are added, so that its caller can stop in between.
+#[derive(Debug, Default)]
+pub struct SparseTaskBuilder {
+    tasks: SparseTasks,
+    /// The tile that the next row may join.
+    tile: RowTask,
+    /// The number of rows so far.
+    rows: u32,
+    /// The number of their terms.
+    terms: u32,
+}
+
+impl SparseTaskBuilder {
+    /// `row_ends` has the index after the last term of each row, counted from the first row of all.
+    pub fn add_rows(&mut self, row_ends: &[u32]) {
+        for &end in row_ends {
+            let (row, first, count) = (self.rows, self.terms, end - self.terms);
             let is_long = count > TILE_ROW_MAX;
-            if is_long || tile.count + count > TILE || tile.rows == TILE {
-                tasks.add_tile(tile);
-                tile = RowTask { first, count: 0, target: row, rows: 0 };
+            if is_long || self.tile.count + count > TILE || self.tile.rows == TILE {
+                self.tasks.add_tile(self.tile);
+                self.tile = RowTask { first, count: 0, target: row, rows: 0 };
             }
             if is_long {
-                tasks.add_row(RowTask { first, count, target: row, rows: 1 });
-                tile = RowTask { first: end, count: 0, target: row + 1, rows: 0 };
+                self.tasks.add_row(RowTask { first, count, target: row, rows: 1 });
+                self.tile = RowTask { first: end, count: 0, target: row + 1, rows: 0 };
             } else {
-                tile.count += count;
-                tile.rows += 1;
+                self.tile.count += count;
+                self.tile.rows += 1;
             }
-            first = end;
+            (self.rows, self.terms) = (row + 1, end);
         }
-        tasks.add_tile(tile);
-        tasks
     }
 
+    pub fn build(mut self) -> SparseTasks {
+        self.tasks.add_tile(self.tile);
+        self.tasks
+    }
+}
+
+impl SparseTasks {
     fn add_tile(&mut self, tile: RowTask) {
         if tile.rows > 0 {
             self.products.push(tile);
@@ -74,7 +88,7 @@ impl SparseTasks {
             return self.products.push(row);
         }
         let (before, count) = (self.pieces as u32, row.count.div_ceil(PIECE));
-        self.cut_rows.push(RowTask { first: before, count, ..row });
+        self.split_rows.push(RowTask { first: before, count, ..row });
         self.products.extend((0..count).map(|piece| {
             let done = piece * PIECE;
             let (first, count) = (row.first + done, PIECE.min(row.count - done));
@@ -87,6 +101,12 @@ impl SparseTasks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn tasks(row_ends: &[u32]) -> SparseTasks {
+        let mut tasks = SparseTaskBuilder::default();
+        tasks.add_rows(row_ends);
+        tasks.build()
+    }
 
     fn row_ends(lengths: &[u32]) -> Vec<u32> {
         let ends = lengths.iter().scan(0, |end, length| {
@@ -120,7 +140,7 @@ mod tests {
                 }
             }
         }
-        for row in &tasks.cut_rows {
+        for row in &tasks.split_rows {
             let of_row = &pieces[row.first as usize..][..row.count as usize];
             sums[row.target as usize] = of_row.iter().sum();
         }
@@ -141,7 +161,11 @@ mod tests {
             &[1, TILE_ROW_MAX + 1, 2, TILE_ROW_MAX, TILE, TILE + 1, 0],
         ];
         for lengths in cases {
-            let tasks = SparseTasks::new(&row_ends(lengths));
+            let ends = row_ends(lengths);
+            let tasks = tasks(&ends);
+            let mut in_parts = SparseTaskBuilder::default();
+            ends.chunks(3).for_each(|rows| in_parts.add_rows(rows));
+            assert_eq!(in_parts.build(), tasks);
             assert_eq!(lengths_of(&tasks, lengths), lengths);
             let terms: u32 = tasks.products.iter().map(|task| task.count).sum();
             assert_eq!(terms, lengths.iter().sum::<u32>());
@@ -151,17 +175,17 @@ mod tests {
     #[test]
     fn tasks_are_few() {
         let rows = 1 << 20;
-        let of = |lengths: &[u32]| SparseTasks::new(&row_ends(lengths));
+        let of = |lengths: &[u32]| tasks(&row_ends(lengths));
         let short = of(&[2; 1 << 20]);
         assert_eq!((short.products.len(), short.pieces), (rows * 2 / TILE as usize, 0));
         assert_eq!(of(&[0; 1 << 20]).products.len(), rows / TILE as usize);
         let one = of(&[1 << 22]);
-        assert_eq!((one.products.len(), one.cut_rows.len()), (2048, 1));
+        assert_eq!((one.products.len(), one.split_rows.len()), (2048, 1));
     }
 
     #[test]
     fn the_largest_numbers_of_terms_do_not_overflow() {
-        let tasks = SparseTasks::new(&[7, u32::MAX - 1, u32::MAX]);
+        let tasks = tasks(&[7, u32::MAX - 1, u32::MAX]);
         let last = tasks.products.last().unwrap();
         assert_eq!((last.first, last.count, last.target), (u32::MAX - 1, 1, 2));
         assert_eq!(tasks.pieces, (u32::MAX - 8).div_ceil(PIECE) as usize);

@@ -15,22 +15,9 @@ impl HostStep for SparseProductStep {
         let (input, matrix) = (host::only(inputs)?, context.matrix()?);
         let mut products = host::zeros(context.shape()?, context.control)?;
         for (row, product) in input.rows()?.iter().zip(products.iter_mut()) {
-            let mut start = 0;
-            while start < matrix.rows() {
+            for piece in matrix.pieces(PIECE_TERMS) {
                 context.control.check()?;
-                let end = matrix.piece_end(start, PIECE_TERMS);
-                match matrix.terms_of(start..end) {
-                    // A single row.
-                    terms if terms.len() > PIECE_TERMS => {
-                        for first in terms.clone().step_by(PIECE_TERMS) {
-                            context.control.check()?;
-                            let piece = first..terms.end.min(first + PIECE_TERMS);
-                            product[start] += matrix.sum_terms(piece, row);
-                        }
-                    }
-                    _ => matrix.multiply_rows(start..end, row, &mut product[start..end]),
-                }
-                start = end;
+                matrix.add_piece(piece, row, product);
             }
         }
         Ok(products.into())
