@@ -78,8 +78,18 @@ impl Gpu {
     ) -> Result<Self, GpuUnavailable> {
         let allocate = || {
             let context = DeviceContext::open(driver, index, options)?;
+            let (free_bytes, total_bytes) =
+                (context.free_bytes()?, context.identity().memory_bytes);
+            if free_bytes < total_bytes / 10 * 9 {
+                tracing::warn!(
+                    device = index,
+                    free_bytes,
+                    total_bytes,
+                    "other processes use memory of this GPU: only a part of the rest is taken"
+                );
+            }
             // Division first, so that the product does not overflow.
-            let bytes = context.free_bytes()? / 100 * options.memory_percent;
+            let bytes = free_bytes / 100 * options.memory_percent;
             let bytes = bytes / ARENA_GRAIN_BYTES * ARENA_GRAIN_BYTES;
             let gate = options.policy.lease_gate.clone();
             let arena = DeviceArena::allocate(&context, bytes.max(ARENA_GRAIN_BYTES), gate)?;

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::c_void,
+    mem::MaybeUninit,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -48,11 +49,33 @@ impl Stream {
     pub fn new(context: &DeviceContext) -> Result<Self, DeviceFault> {
         let kind = result::stream::StreamKind::NonBlocking;
         let stream = context.call("cuStreamCreate", || result::stream::create(kind))?;
-        Ok(Self(Arc::new(StreamInner {
+        Ok(Self::of(context, stream))
+    }
+
+    /// Like [`Self::new`]. Its blocks are placed on multiprocessors before those that other streams
+    /// have pending.
+    pub fn with_priority(context: &DeviceContext) -> Result<Self, DeviceFault> {
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        let mut stream = MaybeUninit::uninit();
+        let create = || {
+            // SAFETY: writes the stream if it succeeds. The driver takes the highest priority
+            // instead of one that is too high.
+            let created = unsafe {
+                sys::cuStreamCreateWithPriority(stream.as_mut_ptr(), flags, i32::MIN).result()
+            };
+            // SAFETY: just written.
+            created.map(|()| unsafe { stream.assume_init() })
+        };
+        let stream = context.call("cuStreamCreateWithPriority", create)?;
+        Ok(Self::of(context, stream))
+    }
+
+    fn of(context: &DeviceContext, stream: sys::CUstream) -> Self {
+        Self(Arc::new(StreamInner {
             context: context.clone(),
             stream: DriverHandle(stream),
             launches: AtomicU64::new(0),
-        })))
+        }))
     }
 
     pub fn context(&self) -> &DeviceContext {

@@ -60,6 +60,10 @@ pub trait Executor: Send + Sync {
     /// Prepares the run of a call.
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress>;
 
+    /// Ends the executor's processes, and waits until they have freed their GPUs for the next
+    /// server, for some seconds at most.
+    fn close(&self) {}
+
     /// MSMs over the same bases are faster as one batch, up to this many scalars in all; 0: never.
     fn msm_batch_scalars_max(&self) -> usize {
         0

@@ -44,10 +44,10 @@ fn tables_fit_the_memory() {
             .better(fixed.as_ref(), BaseMemory { total: all, free, table_scratch: scratch })
             .is_some()
     };
-    assert!(better(4 * every, every, 0));
-    assert!(!better(4 * every - 4, every, 0), "more than a quarter of the device");
-    assert!(!better(4 * every, every - 1, 0), "others would be evicted");
-    assert!(!better(4 * every, every, 1), "no scratch to build them in");
+    assert!(better(4 * every, 2 * every, 0));
+    assert!(!better(4 * every - 4, 2 * every, 0), "more than a quarter of the device");
+    assert!(!better(4 * every, 2 * every - 1, 0), "others would soon be evicted");
+    assert!(!better(4 * every, 2 * every, 1), "no scratch to build them in");
 }
 
 #[test]

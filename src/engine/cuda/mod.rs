@@ -12,6 +12,8 @@ mod payload_copy;
 mod point_check;
 mod policy;
 mod resident;
+mod resident_bases;
+mod resident_entries;
 mod resident_matrices;
 mod resident_upload;
 mod scalar_codec;
@@ -20,6 +22,7 @@ mod serving_gpu;
 mod vector_msm;
 #[cfg_attr(feature = "internals", allow(missing_docs))]
 mod vectors;
+mod workspace;
 
 use std::{
     any::Any,

@@ -1,9 +1,7 @@
 //! Device memory kept between jobs: an LRU cache of bases, keyed by the object's owner, with tables
-//! of multiples once they are used again; the workspace of passes; and matrices.
+//! of multiples once they are used again; the workspaces of passes; and matrices.
 
 use std::{
-    collections::HashMap,
-    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,12 +13,15 @@ use parking_lot::Mutex;
 use tracing::{debug, error, info};
 
 use super::{
-    fingerprint::{DeviceFingerprint, of_host},
+    fingerprint::DeviceFingerprint,
+    resident_bases::ResidentBases,
+    resident_entries::{ResidentEntries, ResidentEntry},
     resident_matrices::{ResidentMatrices, ResidentMatrix},
     resident_upload::upload,
+    workspace::{Workspace, WorkspaceId},
 };
 use crate::{
-    curve::points::{Bases, WeakOwner},
+    curve::points::Bases,
     device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
     engine::JobControl,
     error::{Error, Result},
@@ -31,71 +32,18 @@ use crate::{
     sparse::SparseMatrix,
 };
 
-/// More ranges of one object are forgotten and computed again.
-const FINGERPRINTS_MAX: usize = 64;
-
-pub struct ResidentBases {
-    lease: DeviceLease,
-    location: BasesLocation,
-    /// Fingerprints of ranges of the host's bases, in bytes.
-    host_fingerprints: Mutex<HashMap<Range<usize>, u64>>,
-    /// The windows of the tables; `None` if only the bases are resident.
-    windows: Option<Recoding>,
-}
-
-impl ResidentBases {
-    /// The location of the object's bases from number `first` on.
-    pub fn points_from(&self, first: usize) -> BasesLocation {
-        BasesLocation { first: self.location.first + first as u32, ..self.location }
-    }
-
-    pub fn windows(&self) -> Option<&Recoding> {
-        self.windows.as_ref()
-    }
-
-    /// The fingerprint of the host's bytes in this range of the object.
-    fn host_fingerprint(&self, range: Range<usize>, bytes: &[u8]) -> u64 {
-        let known = self.host_fingerprints.lock().get(&range).copied();
-        known.unwrap_or_else(|| {
-            let computed = of_host(bytes);
-            let mut known = self.host_fingerprints.lock();
-            if known.len() >= FINGERPRINTS_MAX {
-                known.clear();
-            }
-            known.insert(range, computed);
-            computed
-        })
-    }
-}
-
-/// The resident bases and matrices and the workspace of one device.
+/// The resident bases and matrices and the workspaces of one device.
 pub struct ResidentCache {
     gpu: Gpu,
     tables: TableBuilder,
     fingerprint: DeviceFingerprint,
-    /// Least recently used first.
-    entries: Mutex<Vec<CacheEntry>>,
+    bases: ResidentEntries,
     /// Single flight: one object is loaded at a time, as two jobs may want the same one.
     load_lock: Mutex<()>,
-    /// The workspace of passes. Not zeroed in between: no pass reads what it did not write.
-    workspace: Mutex<Option<DeviceLease>>,
+    workspaces: [Workspace; WorkspaceId::ALL.len()],
     matrices: ResidentMatrices,
     /// False during the self-test, whose loads are of no interest to operators.
     is_serving: AtomicBool,
-}
-
-#[derive(Clone)]
-struct CacheEntry {
-    owner: WeakOwner,
-    resident: Arc<ResidentBases>,
-    /// Number of jobs that used it.
-    uses: u64,
-}
-
-impl CacheEntry {
-    fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.resident) == 1
-    }
 }
 
 impl ResidentCache {
@@ -103,8 +51,8 @@ impl ResidentCache {
         let (gpu, tables) = (gpu.clone(), TableBuilder::load(gpu.context())?);
         let (fingerprint, matrices) =
             (DeviceFingerprint::load(&gpu)?, ResidentMatrices::new(&gpu)?);
-        let (entries, load_lock, workspace, is_serving) = Default::default();
-        Ok(Self { gpu, tables, fingerprint, entries, load_lock, workspace, matrices, is_serving })
+        let (bases, load_lock, workspaces, is_serving) = Default::default();
+        Ok(Self { gpu, tables, fingerprint, bases, load_lock, workspaces, matrices, is_serving })
     }
 
     pub fn start_serving(&self) {
@@ -113,7 +61,7 @@ impl ResidentCache {
 
     /// Whether the object that `bases` are part of is resident.
     pub fn contains(&self, bases: &Bases) -> bool {
-        self.entries.lock().iter().any(|entry| entry.owner.owns(bases))
+        self.bases.contains(bases)
     }
 
     /// The object that `bases` are part of. It is uploaded on its first use and gets tables from
@@ -127,7 +75,7 @@ impl ResidentCache {
         control: &JobControl,
     ) -> Result<Arc<ResidentBases>> {
         let whole = bases.all_of_owner();
-        let found = self.find(&whole, 1);
+        let found = self.bases.find_and_count(&whole);
         if let Some(entry) = &found
             && self.better_windows(&whole, entry).is_none()
         {
@@ -135,25 +83,29 @@ impl ResidentCache {
         }
         let _alone = self.load_lock.lock();
         // Another job may have loaded it while this one waited for the lock.
-        let found = self.find(&whole, u64::from(found.is_none()));
-        let (uses, resident) = match found {
-            Some(entry) => {
-                let windows = self.better_windows(&whole, &entry);
-                let Some(windows) = windows else { return Ok(entry.resident) };
-                match self.make_resident(stream, &whole, Some(windows), control) {
-                    // Other jobs use the memory; the next job tries again.
-                    Err(Error::Exhausted { .. }) => return Ok(entry.resident),
-                    with_tables => (entry.uses, with_tables?),
-                }
-            }
-            None => (1, self.make_resident(stream, &whole, None, control)?),
+        let found = match found {
+            Some(_) => self.bases.find(&whole),
+            None => self.bases.find_and_count(&whole),
         };
-        let resident = Arc::new(resident);
-        let owner = WeakOwner::of(&whole);
-        let mut entries = self.entries.lock();
-        entries.retain(|entry| !entry.owner.owns(&whole));
-        entries.push(CacheEntry { owner, resident: resident.clone(), uses });
-        Ok(resident)
+        let Some(entry) = found else {
+            let resident = Arc::new(self.make_resident(stream, &whole, None, control)?);
+            self.bases.add(&whole, resident.clone());
+            return Ok(resident);
+        };
+        let windows = self.better_windows(&whole, &entry);
+        let Some(windows) = windows else { return Ok(entry.resident) };
+        if windows.is_sliding() {
+            self.evict_bases_for_tables(&whole, &entry);
+        }
+        match self.make_resident(stream, &whole, Some(windows), control) {
+            // Other jobs use the memory; the next job tries again.
+            Err(Error::Exhausted { .. }) => Ok(entry.resident),
+            with_tables => {
+                let resident = Arc::new(with_tables?);
+                self.bases.replace(&whole, entry, resident.clone());
+                Ok(resident)
+            }
+        }
     }
 
     /// The matrix, which is uploaded on its first use.
@@ -186,14 +138,14 @@ impl ResidentCache {
         let bytes = bases.as_bytes();
         let start = bases.offset_in_owner() * bases.group().affine_bytes();
         let AlignedPoints { span, .. } =
-            AlignedPoints::of(resident.lease.all(), bases.group()).ok_or_else(too_many)?;
+            AlignedPoints::of(resident.lease().all(), bases.group()).ok_or_else(too_many)?;
         let words = span.slice(start, bytes.len()).and_then(|span| span.cast());
         let sum = self.lease(stream, DeviceFingerprint::SUM_BYTES)?;
         let on_device = self.fingerprint.of(stream, words.ok_or_else(too_many)?, &sum)?;
         let is_intact = on_device == resident.host_fingerprint(start..start + bytes.len(), bytes);
         if !is_intact {
             error!(points = bases.len(), "bases on the device differ from the host's");
-            self.entries.lock().retain(|entry| !Arc::ptr_eq(&entry.resident, resident));
+            self.bases.remove(resident);
         }
         Ok(is_intact)
     }
@@ -209,7 +161,7 @@ impl ResidentCache {
     /// workspace. Matrices first: to load bases again takes longer, as they have tables. False if
     /// there is nothing to evict.
     pub fn evict_idle(&self) -> bool {
-        self.matrices.evict_idle() || self.evict_bases() || self.drop_workspace()
+        self.matrices.evict_idle() || self.bases.evict_idle() || self.free_workspaces()
     }
 
     /// Like [`Self::evict_idle`], but evicts only if eviction can free `bytes` in one piece.
@@ -220,69 +172,65 @@ impl ResidentCache {
     /// Bytes of the largest free piece if everything idle were evicted. One piece, because most of
     /// a job's memory is its workspace, a single lease.
     pub fn available_bytes(&self) -> u64 {
-        let entries = self.entries.lock();
-        let idle = entries.iter().filter(|entry| entry.is_idle());
-        let bases = idle.map(|entry| &entry.resident.lease);
-        let workspace = self.workspace.try_lock();
-        let workspace = workspace.as_ref().and_then(|lease| lease.as_ref());
-        let leases: Vec<_> = bases.chain(workspace).collect();
-        self.matrices.with_idle(|matrices| {
-            self.gpu.arena().largest_free_bytes_with(leases.into_iter().chain(matrices))
-        })
+        let [usual, priority] = &self.workspaces;
+        let free_with = |workspaces: [Option<&DeviceLease>; 2]| {
+            self.bases.with_idle(|bases| {
+                self.matrices.with_idle(|matrices| {
+                    let workspaces = workspaces.into_iter().flatten();
+                    let leases = bases.into_iter().chain(matrices).chain(workspaces);
+                    self.gpu.arena().largest_free_bytes_with(leases)
+                })
+            })
+        };
+        usual.with_idle(|usual| priority.with_idle(|priority| free_with([usual, priority])))
     }
 
     /// Calls `work`, which launches on `stream`, with at least `bytes` of workspace.
     pub fn with_workspace<T>(
         &self,
+        id: WorkspaceId,
         stream: &Stream,
         bytes: u64,
         work: impl FnOnce(DeviceSlice<'_, u8>) -> Result<T, DeviceFault>,
     ) -> Result<T, DeviceFault> {
-        let mut workspace = self.workspace.lock();
-        let lease = match workspace.take().filter(|lease| lease.bytes() >= bytes) {
-            Some(lease) => lease,
-            None => self.lease(stream, bytes)?,
+        self.workspaces[id as usize].with(bytes, || self.lease(stream, bytes), work)
+    }
+
+    /// Frees the workspaces in which no pass is being launched. False if nothing is freed.
+    fn free_workspaces(&self) -> bool {
+        let freed = self.workspaces.iter().map(Workspace::free);
+        freed.fold(false, |any, freed| any | freed)
+    }
+
+    /// Evicts bases that were not used during the object's last uses, until there is memory for its
+    /// tables for sliding windows.
+    fn evict_bases_for_tables(&self, whole: &Bases, entry: &ResidentEntry) {
+        let slides = |free| {
+            let windows = self.windows_for(whole, entry, free);
+            windows.is_some_and(|windows| windows.is_sliding())
         };
-        let done = work(lease.all());
-        *workspace = Some(lease);
-        done
-    }
-
-    /// Frees the workspace unless a pass is being launched. False if nothing is freed.
-    fn drop_workspace(&self) -> bool {
-        self.workspace.try_lock().is_some_and(|mut workspace| workspace.take().is_some())
-    }
-
-    /// Finds an object, makes it the most recently used and adds `uses` to its uses.
-    fn find(&self, whole: &Bases, uses: u64) -> Option<CacheEntry> {
-        let mut entries = self.entries.lock();
-        entries.retain(|entry| entry.owner.is_alive());
-        let index = entries.iter().position(|entry| entry.owner.owns(whole))?;
-        let mut entry = entries.remove(index);
-        entry.uses += uses;
-        entries.push(entry.clone());
-        Some(entry)
-    }
-
-    /// Evicts the least recently used bases that no job uses. False if there are none.
-    fn evict_bases(&self) -> bool {
-        let mut entries = self.entries.lock();
-        let idle = entries.iter().position(CacheEntry::is_idle);
-        let Some(index) = idle else { return false };
-        let evicted = entries.remove(index).resident;
-        debug!(bytes = evicted.lease.bytes(), "bases evicted from the device");
-        true
+        while !slides(self.gpu.arena().largest_free_bytes())
+            && self.bases.evict_less_used_than(entry)
+        {}
     }
 
     /// The windows to make tables for. `None` if the resident tables are the best for the object's
-    /// uses and the free memory.
-    fn better_windows(&self, whole: &Bases, entry: &CacheEntry) -> Option<Recoding> {
+    /// uses, the free memory, and that of bases that were not used during its last uses.
+    fn better_windows(&self, whole: &Bases, entry: &ResidentEntry) -> Option<Recoding> {
+        let arena = self.gpu.arena();
+        let free = self
+            .bases
+            .with_less_used_than(entry, |bases| arena.largest_free_bytes_with(bases.into_iter()));
+        self.windows_for(whole, entry, free)
+    }
+
+    /// The windows to make tables for, if `free` is the largest piece of memory for them.
+    fn windows_for(&self, whole: &Bases, entry: &ResidentEntry, free: u64) -> Option<Recoding> {
         let (group, n) = (whole.group(), u32::try_from(whole.len()).ok()?);
-        let (arena, scratch) = (self.gpu.arena(), self.tables.scratch_bytes(group, n));
         let memory = BaseMemory {
-            total: arena.bytes(),
-            free: arena.largest_free_bytes(),
-            table_scratch: scratch,
+            total: self.gpu.arena().bytes(),
+            free,
+            table_scratch: self.tables.scratch_bytes(group, n),
         };
         let limits = self.gpu.identity().limits;
         let plan = ResidentPlan { group, n, uses: entry.uses, limits };
@@ -311,7 +259,7 @@ impl ResidentCache {
         if windows.is_some() && !is_sliding {
             // Tables are never moved. If placed behind the current workspace, they would split the
             // free memory (`benches/experiments/msm.md`).
-            self.drop_workspace();
+            self.free_workspaces();
         }
         let lease = |bytes| {
             let arena = self.gpu.arena();
@@ -347,8 +295,7 @@ impl ResidentCache {
             log_load!(debug)
         }
         let location = BasesLocation { first, stride: points };
-        let host_fingerprints = Mutex::default();
-        Ok(ResidentBases { lease: memory, location, host_fingerprints, windows })
+        Ok(ResidentBases::new(memory, location, windows))
     }
 }
 

@@ -142,7 +142,9 @@ impl GpuVectors {
             return Ok(None);
         }
         let Some(piece) = work.begin()? else { return Ok(None) };
-        self.stream.wait_event(&gpu.msm.end_of_passes()?)?;
+        for end in gpu.msm.ends_of_passes()? {
+            self.stream.wait_event(&end)?;
+        }
         Ok(Some(StepTurn(Some(piece))))
     }
 
@@ -301,8 +303,6 @@ impl GpuVectors {
         Ok(TransformedVector { vector: done, method: planned.to_string() })
     }
 
-    /// The product of a matrix and each row of a vector. The matrix is uploaded on its first use.
-    ///
     /// Uploads a matrix unless it is on the device, where it stays until the job ends.
     ///
     /// Errors: `Exhausted`; those of the job's control.
@@ -315,6 +315,8 @@ impl GpuVectors {
         Ok(resident)
     }
 
+    /// The product of a matrix and each row of a vector. The matrix is uploaded on its first use.
+    ///
     /// Errors: `Internal` if rows do not have an element per column; `Exhausted`; those of the
     /// job's control.
     pub fn multiply_sparse(

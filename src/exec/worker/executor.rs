@@ -142,6 +142,10 @@ impl Executor for WorkerExecutor {
         cpu.into_iter().chain(live.iter().filter_map(|worker| describe(worker))).collect()
     }
 
+    fn close(&self) {
+        self.pool.close();
+    }
+
     fn jobs_at_once(&self) -> usize {
         JOBS_PER_DEVICE * self.model.gpus.len()
     }

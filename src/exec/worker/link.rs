@@ -117,6 +117,12 @@ impl WorkerLink {
         self.mark_lost();
         kill(self.process.as_fd());
     }
+
+    /// Waits until the process has ended, and with it its use of the GPU. False if it has not
+    /// within `timeout`.
+    pub fn ends_within(&self, timeout: Duration) -> bool {
+        has_ended(self.process.as_fd(), timeout)
+    }
 }
 
 /// Waits until the process has ended. False if it has not within `timeout`.

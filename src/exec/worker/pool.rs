@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tracing::warn;
+
 use super::{
     memories::SharedMemories, process::LiveWorker, sent_bases::BasesScope,
     settings::WorkerPoolSettings, start::ReadyWorker,
@@ -28,6 +30,9 @@ const REPLACEMENT_WAIT: Duration = Duration::from_secs(30);
 
 /// The interval at which a waiting run looks at its cancellation.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
+
+/// Time in which a killed worker ends: the driver frees its memory.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Copying bases to a device, at the rate of the link (`benches/experiments/host-device.md`).
 const BASES_COPY_NS_PER_BYTE: f64 = 1.0 / 53.7;
@@ -185,12 +190,18 @@ impl WorkerPool {
         !state.is_closed
     }
 
-    /// Ends all workers; no other is started.
+    /// Ends all workers, and waits until their processes have ended; no other is started.
     pub fn close(&self) {
         self.state.lock().is_closed = true;
         self.changed.notify_all();
-        for worker in self.live() {
-            worker.link.end();
+        let live = self.live();
+        live.iter().for_each(|worker| worker.link.end());
+        let give_up = Instant::now() + END_TIMEOUT;
+        for worker in live {
+            let left = give_up.saturating_duration_since(Instant::now());
+            if !worker.link.ends_within(left) {
+                warn!(device = worker.facts.index, "a worker does not end");
+            }
         }
     }
 }

@@ -14,8 +14,8 @@ const WORK_SHARE_DIVISOR: u64 = 5;
 /// used much more.
 const SLIDING_USES: u64 = 8;
 /// The tables of one object for sliding windows take at most 1 / `SLIDING_SHARE_DIVISOR` of the
-/// memory, and nothing is evicted for them: they save at most a tenth of an MSM
-/// (`benches/experiments/msm.md`), and uploading evicted bases again costs several MSMs.
+/// memory, and leave as much free, so that other bases are not evicted soon: they save at most a
+/// tenth of an MSM (`benches/experiments/msm.md`), and uploading evicted bases again costs several.
 const SLIDING_SHARE_DIVISOR: u64 = 4;
 /// The most tables for windows that do not slide.
 const FIXED_TABLES: u64 = 64;
@@ -37,7 +37,7 @@ pub struct ResidentPlan {
 pub struct BaseMemory {
     /// All memory for bases and jobs.
     pub total: u64,
-    /// The longest contiguous range that is not leased.
+    /// The longest contiguous range that is free, or could be made free for tables.
     pub free: u64,
     pub table_scratch: u64,
 }
@@ -66,9 +66,9 @@ impl ResidentPlan {
         let (group, n, table) = (self.group, self.n, self.table_bytes());
         // Plus the scratch memory for building, and the alignment of two leases.
         let sliding = u64::from(SlidingWindows::TABLES) * table + memory.table_scratch + 4 * ALIGN;
-        let slides = self.uses >= SLIDING_USES
-            && sliding <= memory.total / SLIDING_SHARE_DIVISOR
-            && sliding <= memory.free;
+        let share = memory.total / SLIDING_SHARE_DIVISOR;
+        let slides =
+            self.uses >= SLIDING_USES && sliding <= share && sliding + share <= memory.free;
         // Fixed windows were chosen with the same inputs, so skip the search: every job gets here.
         if present.is_some() && !slides {
             return None;

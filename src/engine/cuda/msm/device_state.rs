@@ -9,8 +9,9 @@ use crate::{
         ElementNames, StageTime, add_stages,
         cuda::{
             long_work::LongWait,
-            resident::ResidentBases,
+            resident_bases::ResidentBases,
             scalar_codec::{DecodeRule, RefusedWord},
+            workspace::WorkspaceId,
         },
     },
     error::{Error, Result},
@@ -36,6 +37,8 @@ pub struct MsmDeviceState {
     pub results: SumMemory,
     pub stream: JobStream,
     pub resident: Arc<ResidentBases>,
+    /// The workspace of its passes, and with it their lane.
+    pub workspace: WorkspaceId,
     /// Taken to wipe its chunks early.
     pub session: Option<Arc<CopySession>>,
 }

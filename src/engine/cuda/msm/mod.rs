@@ -2,6 +2,7 @@
 //! later pieces are received.
 
 mod device_state;
+mod lanes;
 mod long_passes;
 mod pass_schedule;
 mod progress;
@@ -15,6 +16,7 @@ use zeroize::Zeroizing;
 
 use self::{
     device_state::{MsmDeviceState, ScalarMemory, SumMemory, UndecodedScalars, too_many_scalars},
+    lanes::PassLanes,
     long_passes::{is_long, yielding_pass_ns},
     pass_schedule::PassSchedule,
 };
@@ -55,8 +57,7 @@ struct GpuMsmInner {
     copier: PayloadCopier,
     cache: ResidentCache,
     policy: Arc<GpuPolicy>,
-    /// Runs all passes of all jobs in order: each pass fills the device.
-    compute: Stream,
+    lanes: PassLanes,
     long_work: LongWork,
     /// Wipes staged scalars.
     wiper: Wiper,
@@ -77,7 +78,7 @@ impl GpuMsm {
             copier,
             cache: ResidentCache::load(gpu)?,
             policy,
-            compute: Stream::new(context).map_err(failed)?,
+            lanes: PassLanes::new(context).map_err(failed)?,
             long_work: LongWork::default(),
             wiper: Wiper::default(),
         })))
@@ -91,9 +92,9 @@ impl GpuMsm {
         &self.0.long_work
     }
 
-    /// The end of all passes launched so far.
-    pub fn end_of_passes(&self) -> std::result::Result<Event, DeviceFault> {
-        self.0.compute.record()
+    /// The ends of all passes launched so far.
+    pub fn ends_of_passes(&self) -> std::result::Result<[Event; 2], DeviceFault> {
+        self.0.lanes.ends()
     }
 
     /// Starts an MSM. No work is done before scalars are passed.
@@ -120,15 +121,17 @@ impl GpuMsmInner {
         n: u32,
         piece: Option<LongPiece>,
     ) -> Result<()> {
-        self.compute.wait_event(&state.stream.record()?)?;
+        let lane = self.lanes.get(state.workspace);
+        let stream = &lane.stream;
+        stream.wait_event(&state.stream.record()?)?;
         for uploaded in mem::take(&mut state.undecoded) {
             let scalars = state.scalars.slice(uploaded.first, uploaded.count)?;
             let refused = state.results.refused_word(uploaded.first)?;
-            self.codec.decode(&self.compute, uploaded.rule, scalars, scalars, refused)?;
+            self.codec.decode(stream, uploaded.rule, scalars, scalars, refused)?;
         }
         let (first, count) = (pass.first_scalar(n) as usize, pass.scalars() as usize);
         let scalars = state.scalars.0.all().slice(first, count).ok_or_else(too_many_scalars)?;
-        let (plan, stream) = (&state.plan, &self.compute);
+        let plan = &state.plan;
         let span = debug_span!(
             "msm_pass",
             first = pass.points.start,
@@ -144,22 +147,24 @@ impl GpuMsmInner {
         let is_timed = is_large || !span.is_disabled();
         // Lease for the largest pass at once, since the next pass would need it.
         let bytes = plan.workspace_bytes().max(plan.pass_bytes(pass));
-        let stage_events = self.cache.with_workspace(stream, bytes, |workspace| {
-            // No other pass is launched concurrently.
-            let launches = stream.launches();
-            let memory = MsmPassMemory {
-                scalars,
-                bases: state.points,
-                buckets: state.buckets.all(),
-                workspace,
-                out: state.results.0.all(),
-            };
-            let events = self.kernels.launch_pass(stream, is_timed, plan, pass, memory)?;
-            span.record("launches", stream.launches() - launches);
-            Ok(events)
-        })?;
+        let stage_events =
+            self.cache.with_workspace(lane.workspace, stream, bytes, |workspace| {
+                // No other pass is launched on this stream concurrently.
+                let launches = stream.launches();
+                let memory = MsmPassMemory {
+                    scalars,
+                    bases: state.points,
+                    buckets: state.buckets.all(),
+                    workspace,
+                    out: state.results.0.all(),
+                };
+                let events = self.kernels.launch_pass(stream, is_timed, plan, pass, memory)?;
+                span.record("launches", stream.launches() - launches);
+                Ok(events)
+            })?;
         state.launched += 1;
         let end = stream.record()?;
+        lane.end_at(end.clone());
         match piece {
             Some(piece) => piece.end_at(end.clone()),
             None if is_long(plan) => self.long_work.record(end.clone()),
@@ -207,7 +212,7 @@ impl GpuMsmRun {
     }
 
     fn start(&self, control: &JobControl) -> Result<MsmDeviceState> {
-        let GpuMsmInner { gpu, cache, compute, .. } = &*self.gpu_msm;
+        let GpuMsmInner { gpu, cache, lanes, .. } = &*self.gpu_msm;
         let (group, n, vectors) = (self.bases.group().name(), self.bases.len(), self.batch);
         let span = debug_span!("msm_start", group, n, vectors, tables = Empty, plan = Empty);
         let span = span.entered();
@@ -236,7 +241,8 @@ impl GpuMsmRun {
         }
         let now = Instant::now();
         let passes = PassSchedule::new(&mut plan, now.checked_sub(waited).unwrap_or(now));
-        let buckets = cache.lease(compute, plan.bucket_bytes())?;
+        let lane = lanes.choose(&plan, gpu.arena().bytes(), control.yields())?;
+        let buckets = cache.lease(&lane.stream, plan.bucket_bytes())?;
         let results = SumMemory(cache.lease(&stream, SumMemory::bytes(&plan))?);
         span.record("tables", plan.windows().tables());
         span.record("plan", field::display(&plan));
@@ -257,6 +263,7 @@ impl GpuMsmRun {
             results,
             stream,
             resident,
+            workspace: lane.workspace,
             session: Some(Arc::new(gpu.ring().session())),
         })
     }
