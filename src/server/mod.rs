@@ -66,7 +66,11 @@ pub use serve_error::ServeError;
 pub use settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings};
 pub use state::Engines;
 pub use tls::TlsFiles;
-use tokio::{sync::watch, task::JoinSet, time::timeout};
+use tokio::{
+    sync::watch,
+    task::{JoinSet, spawn_blocking},
+    time::timeout,
+};
 use tonic::{service::Routes, transport::Server as Transport};
 use tonic_health::ServingStatus;
 use tower::layer::layer_fn;
@@ -87,6 +91,42 @@ const DRAINING_CONNECTION_AGE: Duration = Duration::from_millis(500);
 /// A boxed future. Every crate that awaits an async function compiles its body: boxing keeps the
 /// server out of its callers' builds.
 type ServeFuture<T> = BoxFuture<'static, Result<T, ServeError>>;
+
+/// The sockets of a server that has no engines yet. Peers can connect, and wait until it serves.
+pub struct ListeningSockets {
+    settings: ServerSettings,
+    listeners: Listeners,
+}
+
+impl ListeningSockets {
+    /// Listens.
+    ///
+    /// Errors: `Exposed`, `Listen`.
+    pub fn bind(settings: ServerSettings) -> ServeFuture<Self> {
+        Box::pin(async move {
+            if settings.is_exposed() {
+                return Err(ServeError::Exposed);
+            }
+            let listeners = Listeners::bind(&settings).await.map_err(ServeError::Listen)?;
+            Ok(Self { settings, listeners })
+        })
+    }
+
+    /// The TCP address, with the actual port.
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        self.listeners.tcp.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Starts the workers, and begins to load the data directory.
+    ///
+    /// Errors: see [`ServeError`].
+    pub fn start(self, engines: Engines) -> Result<Server, ServeError> {
+        let Self { settings, listeners } = self;
+        let state = Arc::new(ServerState::new(settings, engines)?);
+        loading::start(&state).map_err(ServeError::Thread)?;
+        Ok(Server { state, listeners })
+    }
+}
 
 /// A server that is bound to its addresses but does not serve yet.
 pub struct Server {
@@ -119,16 +159,11 @@ impl Reloader {
 }
 
 impl Server {
-    /// Starts the workers, listens, and begins to load the data directory.
+    /// Listens, starts the workers, and begins to load the data directory.
     ///
     /// Errors: see [`ServeError`].
     pub fn bind(settings: ServerSettings, engines: Engines) -> ServeFuture<Self> {
-        Box::pin(async move {
-            let state = Arc::new(ServerState::new(settings, engines)?);
-            let listeners = Listeners::bind(&state.settings).await.map_err(ServeError::Listen)?;
-            loading::start(&state).map_err(ServeError::Thread)?;
-            Ok(Self { state, listeners })
-        })
+        Box::pin(async move { ListeningSockets::bind(settings).await?.start(engines) })
     }
 
     /// The TCP address, with the actual port.
@@ -206,6 +241,9 @@ impl Server {
             housekeeping.abort();
             reloads.abort();
             regions.inspect(tokio::task::JoinHandle::abort);
+            // The next server takes its memory from what is free.
+            let executor = state.compute.executor.clone();
+            let _closed = spawn_blocking(move || executor.close()).await;
             Ok(ended?)
         })
     }

@@ -146,9 +146,6 @@ pub struct ServerState {
 impl ServerState {
     /// Reads credentials, opens the data directory, without loading it, and starts the workers.
     pub fn new(settings: ServerSettings, engines: Engines) -> Result<Self, ServeError> {
-        if settings.is_exposed() {
-            return Err(ServeError::Exposed);
-        }
         let tenants = Arc::new(Tenants::default());
         let credentials = Arc::new(Credentials::read(&settings, &tenants)?);
         let (bytes_max, objects_max) = (settings.store_bytes_max, settings.objects_max.into());

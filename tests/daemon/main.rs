@@ -18,6 +18,8 @@ use std::{
     io::{ErrorKind, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpStream},
     process::{Command, Output},
+    thread,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -203,6 +205,9 @@ fn the_listener_for_metrics_tells_whether_the_daemon_is_alive_and_ready() {
         assert!(answer.ends_with(text), "{request}: {answer}");
     };
     is("GET /healthz", "200", "alive");
+    while http(address, "GET /readyz").ends_with("starting") {
+        thread::sleep(Duration::from_millis(2));
+    }
     is("GET /readyz", "503", "loading stored objects");
     is("GET /", "404", "");
     is("POST /metrics", "405", "use GET");

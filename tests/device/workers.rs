@@ -193,6 +193,30 @@ fn a_daemon_with_too_few_gpus_is_not_ready_until_the_lost_one_is_back() {
     stop(child);
 }
 
+#[test]
+fn calls_wait_while_the_daemon_opens_its_gpus() {
+    let address = free_address();
+    let listen = address.to_string();
+    let starting = thread::spawn(move || start(&["--engine", "cuda", "--listen", &listen], &[]));
+    wait_until("a listener", || TcpStream::connect(address).is_ok());
+    assert!(!starting.is_finished(), "the self-test takes longer");
+    let client = BlockingClient::connect(format!("http://{address}")).unwrap();
+    assert!(client.info().unwrap().devices.iter().any(|device| device.gpu.is_some()));
+    stop(starting.join().unwrap().0);
+}
+
+#[test]
+fn a_daemon_that_ends_has_freed_its_gpus() {
+    let (child, _) = start(&["--engine", "cuda", "--cuda-devices", "0"], &[]);
+    let [worker] = *workers(&child) else { panic!("one worker") };
+    // It cannot end by itself.
+    kill_process(worker, Signal::STOP).unwrap();
+    stop(child);
+    let stat = fs::read_to_string(format!("/proc/{}/stat", worker.as_raw_nonzero()));
+    let state = stat.map(|stat| stat.rsplit(')').next().unwrap().trim_start().to_owned());
+    assert!(state.as_ref().is_err() || state.as_ref().unwrap().starts_with('Z'), "{state:?}");
+}
+
 /// A stopped process stands for a kernel that never ends.
 #[test]
 fn a_worker_that_does_not_answer_is_replaced() {

@@ -15,7 +15,7 @@ use std::{
 use capstan::{
     config::{self, ByteSize, Config, ConfigProblem, SettingValues},
     server::{
-        Drainer, Engines, MetricsCertificate, Readiness, Reloader, ServeError, Server,
+        Drainer, Engines, ListeningSockets, MetricsCertificate, Readiness, Reloader, ServeError,
         ServerSettings,
     },
     telemetry::{self, MetricsTls},
@@ -124,8 +124,8 @@ fn run(config: Config) -> Result<(), u8> {
     served.and_then(|()| loss_handler.exit_status())
 }
 
-/// Opens the engines, which takes seconds with GPUs, and serves. A signal ends the process
-/// meanwhile, too.
+/// Listens, opens the engines, which takes seconds with GPUs, and serves. Calls wait meanwhile. A
+/// signal ends the process at any time.
 async fn start_and_serve(
     config: Config,
     loss_handler: &Arc<GpuLossHandler>,
@@ -133,7 +133,11 @@ async fn start_and_serve(
     metrics_tls: Option<MetricsCertificate>,
 ) -> Result<(), u8> {
     let mut signals = StopSignals::listen().map_err(log_and_exit(SOFTWARE))?;
-    let settings = config.server.clone();
+    log_limits(&config.server);
+    let sockets = ListeningSockets::bind(config.server.clone()).await.map_err(exit_status)?;
+    let unix = config.server.unix_socket.as_ref().map(|path| path.display().to_string());
+    let tcp = sockets.tcp_address();
+    info!(tcp = tcp.map(field::display), unix, "listening");
     let handler = loss_handler.clone();
     let opening = spawn_blocking(move || engines(&config, &handler));
     let engines = tokio::select! {
@@ -143,7 +147,7 @@ async fn start_and_serve(
             return Ok(());
         }
     };
-    serve(settings, engines, signals, loss_handler, readiness, metrics_tls).await
+    serve(sockets, engines, signals, loss_handler, readiness, metrics_tls).await
 }
 
 /// Creates the engines and logs which ones and why.
@@ -160,7 +164,7 @@ fn engines(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<Engine
 }
 
 async fn serve(
-    settings: ServerSettings,
+    sockets: ListeningSockets,
     engines: Engines,
     signals: StopSignals,
     loss_handler: &GpuLossHandler,
@@ -168,29 +172,28 @@ async fn serve(
     metrics_tls: Option<MetricsCertificate>,
 ) -> Result<(), u8> {
     let hangups = signal(SignalKind::hangup()).map_err(log_and_exit(SOFTWARE))?;
-    log_limits(&settings);
-    let unix = settings.unix_socket.as_ref().map(|path| path.display().to_string());
-    let server = Server::bind(settings, engines).await.map_err(|error| {
-        let code = match error {
-            ServeError::Listen(_) => UNAVAILABLE,
-            ServeError::Credentials(_) | ServeError::Exposed => CONFIG,
-            _ => SOFTWARE,
-        };
-        log_and_exit(code)(error)
-    })?;
+    let server = sockets.start(engines).map_err(exit_status)?;
     tokio::spawn(handle_signals(signals, server.drainer()));
     tokio::spawn(handle_hangups(hangups, server.reloader(), metrics_tls));
     loss_handler.arm(server.drainer());
     let ready = readiness.get_or_init(|| server.readiness()).clone();
-    let tcp = server.tcp_address();
-    info!(tcp = tcp.map(field::display), unix, "listening");
     tokio::spawn(async move {
         ready.loaded().await;
-        info!(tcp = tcp.map(field::display), unix, "ready");
+        info!("ready");
     });
     server.serve().await.map_err(log_and_exit(SOFTWARE))?;
     info!("drained");
     Ok(())
+}
+
+/// Logs why the server cannot start, and returns the exit code.
+fn exit_status(error: ServeError) -> u8 {
+    let code = match error {
+        ServeError::Listen(_) => UNAVAILABLE,
+        ServeError::Credentials(_) | ServeError::Exposed => CONFIG,
+        _ => SOFTWARE,
+    };
+    log_and_exit(code)(error)
 }
 
 fn log_limits(settings: &ServerSettings) {
