@@ -17,6 +17,9 @@ const HELD_PER_FREE: u64 = 2;
 /// A holder is alone if others have at most this part.
 const ALONE_PART: u64 = 256;
 
+/// A holder that is alone leaves this part to others.
+const RESERVED_PART: u64 = 16;
+
 #[derive(Debug)]
 pub struct Quota {
     used: AtomicU64,
@@ -63,16 +66,20 @@ impl Quota {
 
     /// Refuses more to a holder of `own` if others hold part of this quota, too, and little is
     /// left: a holder may have twice what is free. So one who holds little finds room, however many
-    /// others take all they can (dynamic thresholds: Choudhury and Hahne, 1998).
+    /// others take all they can (dynamic thresholds: Choudhury and Hahne, 1998). A holder that is
+    /// alone leaves a sixteenth to others if there may be any, unless a single request needs it.
     ///
     /// Errors: `Exhausted`.
-    pub fn check_share(&self, own: &Self) -> Result<()> {
+    pub fn check_share(&self, own: &Self, amount: u64, has_others: bool) -> Result<()> {
         let (max, all, own) = (self.max(), self.used(), own.used());
         let (free, of_others) = (max.saturating_sub(all), all.saturating_sub(own));
-        match of_others <= max / ALONE_PART || own <= HELD_PER_FREE.saturating_mul(free) {
-            true => Ok(()),
-            false => Err(self.exhausted(Some(RETRY_AFTER))),
-        }
+        let is_alone = of_others <= max / ALONE_PART;
+        let leaves_room = || own.saturating_add(amount) <= max - max / RESERVED_PART;
+        let is_fair = match is_alone {
+            true => !has_others || own == 0 || leaves_room(),
+            false => own <= HELD_PER_FREE.saturating_mul(free),
+        };
+        if is_fair { Ok(()) } else { Err(self.exhausted(Some(RETRY_AFTER))) }
     }
 
     fn exhausted(&self, retry_after: Option<Duration>) -> Error {

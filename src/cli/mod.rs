@@ -27,7 +27,7 @@ use std::{process::ExitCode, time::Duration};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::{
     args::GlobalArgs,
@@ -83,6 +83,9 @@ enum Command {
     },
 }
 
+/// Time for a command to clean up after a signal.
+const SIGNAL_GRACE: Duration = Duration::from_secs(2);
+
 /// Runs the command given by the process's arguments.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -111,11 +114,30 @@ async fn until_interrupted(ui: Ui, cli: &Cli) -> Result<()> {
     let failed = |error| CliFailure::new(Exit::Failed, format!("cannot handle signals: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    tokio::spawn(exit_if_blocked(
+        signal(SignalKind::interrupt()).map_err(failed)?,
+        signal(SignalKind::terminate()).map_err(failed)?,
+    ));
     tokio::select! {
         outcome = run_command(ui, cli) => outcome,
         _ = interrupt.recv() => fail(Exit::Interrupted, "interrupted"),
         _ = terminate.recv() => fail(Exit::Terminated, "terminated"),
     }
+}
+
+/// Ends the process some time after a signal, or at the next one, if the command has not ended: it
+/// may wait for standard input, for example.
+async fn exit_if_blocked(mut interrupt: Signal, mut terminate: Signal) {
+    let exit = tokio::select! {
+        _ = interrupt.recv() => Exit::Interrupted,
+        _ = terminate.recv() => Exit::Terminated,
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        () = tokio::time::sleep(SIGNAL_GRACE) => {}
+    }
+    std::process::exit(exit as i32);
 }
 
 async fn run_command(ui: Ui, cli: &Cli) -> Result<()> {

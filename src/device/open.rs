@@ -80,12 +80,12 @@ impl Gpu {
             let context = DeviceContext::open(driver, index, options)?;
             let (free_bytes, total_bytes) =
                 (context.free_bytes()?, context.identity().memory_bytes);
-            if free_bytes < total_bytes / 10 * 9 {
+            if free_bytes < total_bytes / 4 * 3 {
                 tracing::warn!(
                     device = index,
                     free_bytes,
                     total_bytes,
-                    "other processes use memory of this GPU: only a part of the rest is taken"
+                    "other processes use memory of this GPU: a part of what is free is taken"
                 );
             }
             // Division first, so that the product does not overflow.

@@ -30,8 +30,9 @@ impl<'a> KeyUpload<'a> {
         points: &[A],
     ) -> Result<BasesHandle<A>, Groth16Error> {
         let put = self.client.put_bases_with(self.options_of(part), points).await;
+        let handle = put.map_err(of_part(part))?;
         self.end_part(size_of_val(points));
-        put.map_err(of_part(part))
+        Ok(handle)
     }
 
     /// Errors: `Part`.
@@ -41,8 +42,9 @@ impl<'a> KeyUpload<'a> {
         matrix: &SparseMatrix,
     ) -> Result<MatrixHandle, Groth16Error> {
         let put = self.client.put_matrix_with(self.options_of(part), matrix).await;
+        let handle = put.map_err(of_part(part))?;
         self.end_part(matrix.as_bytes().len());
-        put.map_err(of_part(part))
+        Ok(handle)
     }
 
     /// Errors: `Part`.

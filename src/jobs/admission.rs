@@ -59,14 +59,21 @@ pub fn admit(budgets: &[&Budget], bytes: u64, jobs: u64) -> Result<AdmissionPerm
 }
 
 /// Leaves bytes and jobs of the server to tenants that hold few: see [`Quota::check_share`].
+/// `has_others`: the server has other tenants.
 ///
 /// Errors: `Exhausted`.
-pub fn check_share(tenant: &Budget, server: &Budget, bytes: u64, jobs: u64) -> Result<()> {
+pub fn check_share(
+    tenant: &Budget,
+    server: &Budget,
+    bytes: u64,
+    jobs: u64,
+    has_others: bool,
+) -> Result<()> {
     if bytes > 0 {
-        server.bytes.check_share(&tenant.bytes)?;
+        server.bytes.check_share(&tenant.bytes, bytes, has_others)?;
     }
     if jobs > 0 {
-        server.jobs.check_share(&tenant.jobs)?;
+        server.jobs.check_share(&tenant.jobs, jobs, has_others)?;
     }
     Ok(())
 }
@@ -141,7 +148,7 @@ mod tests {
         let server = Budget::server(1 << 30, 256);
         let tenant = || Budget::connection(1 << 30, 256);
         let take = |tenant: &Budget| {
-            check_share(tenant, &server, 1, 1).and_then(|()| admit(&[tenant, &server], 1, 1))
+            check_share(tenant, &server, 1, 1, true).and_then(|()| admit(&[tenant, &server], 1, 1))
         };
         let flooding: Vec<_> = (0..9).map(|_| tenant()).collect();
         let mut held: Vec<_> = (0..256).flat_map(|_| flooding.iter().flat_map(take)).collect();
@@ -150,9 +157,27 @@ mod tests {
         held.extend((0..8).map(|_| take(&other).expect("little is held")));
         // They are not alone, so those that hold much wait.
         assert!(flooding.iter().all(|tenant| take(tenant).is_err()));
-        drop(held);
-        let alone = (0..256).map(|_| take(&other)).collect::<Result<Vec<_>>>();
-        assert_eq!(alone.expect("nobody else has jobs").len(), 256);
+    }
+
+    #[test]
+    fn a_tenant_that_takes_all_it_can_leaves_room_to_others_if_there_are_any() {
+        let budget = || Budget::connection(1 << 30, 256);
+        let take = |tenant: &Budget, server: &Budget, has_others| {
+            let share = check_share(tenant, server, 1, 1, has_others);
+            share.and_then(|()| admit(&[tenant, server], 1, 1))
+        };
+        for (has_others, jobs) in [(false, 256), (true, 240)] {
+            let (server, flooding, other) = (Budget::server(1 << 30, 256), budget(), budget());
+            let held: Vec<_> =
+                (0..300).flat_map(|_| take(&flooding, &server, has_others)).collect();
+            assert_eq!(held.len(), jobs);
+            let found = take(&other, &server, has_others);
+            assert_eq!(found.is_ok(), has_others, "the first job of another tenant");
+            assert!(take(&flooding, &server, has_others).is_err());
+        }
+        // A single request may need everything.
+        let (server, tenant) = (Budget::server(100, 256), Budget::connection(100, 256));
+        assert!(check_share(&tenant, &server, 100, 1, true).is_ok());
     }
 
     #[test]

@@ -189,9 +189,14 @@ impl CallContext {
         if self.state.drain.is_draining() {
             return Err(Error::Draining);
         }
-        check_share(&self.tenant_budget, &self.state.budget, bytes, jobs)
+        self.check_share(bytes, jobs)
             .and_then(|()| admit(&self.budgets(), bytes, jobs))
             .inspect_err(telemetry::count_refusal)
+    }
+
+    fn check_share(&self, bytes: u64, jobs: u64) -> Result<()> {
+        let (own, server) = (&self.tenant_budget, &self.state.budget);
+        check_share(own, server, bytes, jobs, self.state.tenants.are_several())
     }
 
     /// Accepts a job of `bytes` bytes of working memory, which takes `modelled` by the model.
@@ -220,7 +225,8 @@ impl CallContext {
     /// Errors: `Exhausted`.
     pub fn admit_response(&self, bytes: u64) -> Result<()> {
         if bytes > UNCOUNTED_RESPONSE_BYTES {
-            let permit = check_share(&self.tenant_budget, &self.state.budget, bytes, 0)
+            let permit = self
+                .check_share(bytes, 0)
                 .and_then(|()| admit(&self.budgets(), bytes, 0))
                 .inspect_err(telemetry::count_refusal)?;
             self.response.lock().extend(permit);

@@ -20,6 +20,7 @@ use tonic::{Extensions, transport::server::Connected};
 use super::{
     connection_calls::{ConnectionCalls, ConnectionTimer},
     connection_limits::ConnectionPermit,
+    header_blocks::HeaderBlockLimit,
     settings::ServerSettings,
 };
 use crate::{
@@ -118,6 +119,7 @@ pub struct LimitedConnection<S> {
     peer: Peer,
     /// `None` once the preface is received.
     preface: Option<PendingPreface>,
+    header_blocks: HeaderBlockLimit,
     timer: ConnectionTimer,
     _permit: ConnectionPermit,
 }
@@ -138,7 +140,8 @@ impl<S> LimitedConnection<S> {
         // A connection that takes no more calls may finish those that it has.
         let age_max = 2 * settings.connection_age_max;
         let timer = ConnectionTimer::new(peer.calls.clone(), settings.connection_idle_max, age_max);
-        Self { socket, peer, preface, timer, _permit: permit }
+        let header_blocks = HeaderBlockLimit::default();
+        Self { socket, peer, preface, header_blocks, timer, _permit: permit }
     }
 }
 
@@ -156,7 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> LimitedConnection<S> {
         self,
         config: Arc<ServerConfig>,
     ) -> io::Result<LimitedConnection<TlsStream<S>>> {
-        let Self { socket, mut peer, mut preface, timer, _permit } = self;
+        let Self { socket, mut peer, mut preface, header_blocks, timer, _permit } = self;
         let handshake = TlsAcceptor::from(config).accept(socket).into_fallible();
         let handshake = async {
             match handshake.await {
@@ -177,7 +180,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> LimitedConnection<S> {
         let chain = socket.get_ref().1.peer_certificates();
         let name = chain.and_then(<[_]>::first).map(certificate_name);
         peer.certificate = name.map(|name| name.map(|name| Caller::certificate(&name)));
-        Ok(LimitedConnection { socket, peer, preface, timer, _permit })
+        Ok(LimitedConnection { socket, peer, preface, header_blocks, timer, _permit })
     }
 }
 
@@ -230,19 +233,24 @@ impl<S: AsyncRead + Unpin> AsyncRead for LimitedConnection<S> {
     ) -> Poll<io::Result<()>> {
         let filled = buffer.filled().len();
         let read = Pin::new(&mut self.socket).poll_read(context, buffer);
-        let Some(preface) = &mut self.preface else {
-            return if read.is_pending() { self.timer.poll(context) } else { read };
-        };
         if read.is_pending() {
+            let Some(preface) = &mut self.preface else { return self.timer.poll(context) };
             ready!(preface.timeout.as_mut().poll(context));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        preface.missing_bytes =
-            preface.missing_bytes.saturating_sub(buffer.filled().len() - filled);
-        if preface.missing_bytes == 0 {
-            self.preface = None;
+        let mut received = &buffer.filled()[filled..];
+        if let Some(preface) = &mut self.preface {
+            let of_preface = preface.missing_bytes.min(received.len());
+            preface.missing_bytes -= of_preface;
+            received = &received[of_preface..];
+            if preface.missing_bytes == 0 {
+                self.preface = None;
+            }
         }
-        read
+        match self.header_blocks.accepts(received) {
+            true => read,
+            false => Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
+        }
     }
 }
 

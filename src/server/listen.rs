@@ -79,11 +79,17 @@ pub struct UnixSocket {
 impl UnixSocket {
     async fn bind(path: &Path, mode: u32) -> io::Result<Self> {
         if fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
-            if UnixStream::connect(path).await.is_ok() {
-                return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server uses it"));
+            match UnixStream::connect(path).await {
+                // A server that was killed left it behind.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    fs::remove_file(path)?;
+                }
+                // Also if too many peers wait for a server that is starting.
+                _ => {
+                    let in_use = "another server uses it";
+                    return Err(io::Error::new(io::ErrorKind::AddrInUse, in_use));
+                }
             }
-            // A server that was killed left it behind.
-            fs::remove_file(path)?;
         }
         let socket = bind_with_mode(path, mode)?;
         net::listen(&socket, BACKLOG)?;

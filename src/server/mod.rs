@@ -14,6 +14,7 @@ mod deadline;
 mod drain;
 mod estimate;
 mod handshake;
+mod header_blocks;
 mod housekeeping;
 mod import;
 mod listen;

@@ -13,11 +13,18 @@ use crate::{error::Result, jobs::admit, telemetry, wire::DESCRIPTOR_SET};
 
 const PATH_PREFIX: &str = "/grpc.reflection.";
 
-/// Bytes of a call's answers while nobody reads them: one in the handler's queue, one that waits
-/// for its turn, and what the transport holds. Each answer has all descriptors at most.
-const UNREAD_BYTES: u64 = 2 * DESCRIPTOR_SET.len() as u64 + bytes_of_chunks(u64::MAX);
+/// Maximum size of a request: the name of a symbol or a file. Each answer repeats its request.
+pub const REQUEST_BYTES_MAX: usize = 4 << 10;
 
-/// Takes bytes for the answers of a call from the budgets; `None` for a call of another service.
+/// Bytes of an answer: all descriptors at most, and the request, which it holds twice.
+const ANSWER_BYTES: u64 = (DESCRIPTOR_SET.len() + 2 * REQUEST_BYTES_MAX) as u64;
+
+/// Bytes of a call's answers while nobody reads them: one in the handler's queue, one that waits
+/// for its turn, and what the transport holds.
+const UNREAD_BYTES: u64 = 2 * ANSWER_BYTES + bytes_of_chunks(u64::MAX);
+
+/// Takes bytes from the budgets for the answers of a call, and for requests that the transport
+/// holds while no answer is read; `None` for a call of another service.
 ///
 /// Errors: `Exhausted`.
 pub fn admit_response(
@@ -29,6 +36,8 @@ pub fn admit_response(
     }
     let own = unary_body::own_budgets(request.extensions());
     let budgets: Vec<_> = own.iter().chain([&state.budget]).collect();
-    let permit = admit(&budgets, UNREAD_BYTES, 0).inspect_err(telemetry::count_refusal)?;
+    let requests = u64::from(state.settings.http2_stream_window_bytes);
+    let permit = admit(&budgets, UNREAD_BYTES + requests, 0);
+    let permit = permit.inspect_err(telemetry::count_refusal)?;
     Ok(Some(ResponsePermit { _permit: Arc::new(permit) }))
 }

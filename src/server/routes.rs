@@ -10,8 +10,8 @@ use tonic_health::{
 };
 
 use super::{
-    ServeError, ServerSettings, admin::AdminService, compute::ComputeService, state::ServerState,
-    store::StoreService,
+    ServeError, ServerSettings, admin::AdminService, compute::ComputeService, reflection,
+    state::ServerState, store::StoreService,
 };
 use crate::wire::{
     DESCRIPTOR_SET,
@@ -44,11 +44,13 @@ pub fn routes(
     if !settings.reflection {
         return Ok(routes);
     }
-    let reflection = tonic_reflection::server::Builder::configure()
+    let service = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()?;
-    Ok(routes.add_service(reflection))
+        .build_v1()?
+        // Each answer repeats its request.
+        .max_decoding_message_size(reflection::REQUEST_BYTES_MAX);
+    Ok(routes.add_service(service))
 }
 
 /// Routes of the administrative socket.

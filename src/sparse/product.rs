@@ -27,8 +27,7 @@ impl SparseMatrix {
         self.multiply_rows(0..self.rows(), vector, product);
     }
 
-    /// Multiplies adjacent rows only: `product` has one element for
-    /// each of them.
+    /// Multiplies adjacent rows only: `product` has one element for each of them.
     fn multiply_rows(&self, rows: Range<usize>, vector: &[Fr], product: &mut [Fr]) {
         if !rows.is_empty() {
             self.factors(vector).multiply(rows, product);
@@ -41,8 +40,8 @@ impl SparseMatrix {
         MatrixPieces { matrix: self, terms_max: terms.max(1), row: 0, term: 0 }
     }
 
-    /// Adds the product of a piece and a vector to `product`, which is zero in the piece's rows
-    /// before their first piece, and has one element for each row of the matrix.
+    /// Writes the product of a piece and a vector to `product`, which has one element for each row
+    /// of the matrix. Parts of a row are added up: its element is zero before the first one.
     pub fn add_piece(&self, piece: MatrixPiece, vector: &[Fr], product: &mut [Fr]) {
         match piece {
             MatrixPiece::Rows(rows) => {

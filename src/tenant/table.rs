@@ -82,6 +82,11 @@ impl Tenants {
         state.listed = Some(list);
     }
 
+    /// Whether there have been other tenants than the default one.
+    pub fn are_several(&self) -> bool {
+        self.state.read().all.len() > 1
+    }
+
     /// The tenant of a caller: the one that its credential names, otherwise the one that lists its
     /// subject, otherwise the default one.
     ///

@@ -251,8 +251,13 @@ fn a_signal_ends_a_daemon_that_still_loads() {
     std::fs::create_dir(&bases).unwrap();
     let pipe = bases.join("00".repeat(32) + ".bases");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let flags = ["--metrics-listen", "none", "--data-dir", folder.path().to_str().unwrap()];
+    let metrics = metrics_address(9468);
+    let listen = metrics.to_string();
+    let flags = ["--metrics-listen", &listen, "--data-dir", folder.path().to_str().unwrap()];
     let mut daemon = DaemonProcess::listening(on_a_free_port(&flags));
+    while !http(metrics, "GET /readyz").ends_with("loading stored objects") {
+        thread::sleep(Duration::from_millis(2));
+    }
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait(), Some(0));
 }

@@ -29,13 +29,14 @@ pub fn binary() -> PathBuf {
 
 pub fn capstand(flags: &[&str], env: &[(&str, &str)]) -> Command {
     let mut command = Command::new(binary());
-    let own = ["--config", "/dev/null", "--listen", "127.0.0.1:0"];
-    let metrics =
-        if flags.contains(&"--metrics-listen") { None } else { Some("--metrics-listen=none") };
+    let unless_given = |flag, default| (!flags.contains(&flag)).then_some(default);
+    let listen = unless_given("--listen", "--listen=127.0.0.1:0");
+    let metrics = unless_given("--metrics-listen", "--metrics-listen=none");
     command
         .env_clear()
         .envs(env.iter().copied())
-        .args(own)
+        .args(["--config", "/dev/null"])
+        .args(listen)
         .args(metrics)
         .args(["--threads", "1"])
         .args(flags);

@@ -1,5 +1,7 @@
 //! Bases that the engine with GPUs keeps on the device: LRU eviction, more tables with more uses.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use capstan::{
     curve::{G1Affine, G2Affine, scalars::ScalarEncoding},
     engine::{JobControl, cuda::GpuPolicy},
@@ -94,32 +96,6 @@ fn bases_get_more_tables_the_more_they_are_used() {
 }
 
 #[test]
-fn tables_of_bases_in_use_are_not_evicted_for_those_of_others() {
-    let n = if emulated::driver().is_some() { 31 } else { 300 };
-    let rig = DeviceRig::new();
-    let case = MsmCase::<G1Affine>::new(n, 1, ScalarEncoding::Montgomery);
-    let engine = engine_with(&rig, GpuPolicy::default());
-    let [first, second] = [(); 2].map(|()| case.object());
-    let slides = |object| {
-        let plan = case.run_whole(&engine, object, &JobControl::default()).unwrap();
-        plan.contains("sliding")
-    };
-    let tables = 256 * (n * size_of::<G1Affine>()) as u64;
-    // A quarter stays free. There is memory for the tables of one object.
-    let held = lease_all_but(&rig, rig.gpu.arena().bytes() / 4 + tables * 7 / 4);
-    let alone = [(); 8].map(|()| slides(&first));
-    assert!(!alone[6] && alone[7], "{alone:?}");
-    for _ in 0..20 {
-        assert!(!slides(&second) && slides(&first), "both are in use");
-    }
-    let alone = [(); 8].map(|()| slides(&second));
-    assert!(!alone[0] && alone[7], "{alone:?}");
-    assert!(!engine.has_resident(&MsmCase::bases(&first)), "its memory was needed");
-    assert!(!slides(&first) && slides(&second));
-    drop(held);
-}
-
-#[test]
 fn concurrent_msms_are_right_while_workspaces_and_bases_are_evicted() {
     let sizes = if emulated::driver().is_some() { [9, 31, 120] } else { [9, 3000, 200_000] };
     let rig = DeviceRig::new();
@@ -128,9 +104,10 @@ fn concurrent_msms_are_right_while_workspaces_and_bases_are_evicted() {
     let in_g2 = sizes.map(|n| MsmCase::<G2Affine>::new(n / 3, 2, ScalarEncoding::Canonical));
     // Memory for the largest MSM and little else.
     let held = lease_all_but(&rig, 40 << 20);
+    let successes = AtomicU32::new(0);
     std::thread::scope(|threads| {
         for thread in 0..4 {
-            let (engine, in_g1, in_g2) = (&engine, &in_g1, &in_g2);
+            let (engine, in_g1, in_g2, successes) = (&engine, &in_g1, &in_g2, &successes);
             threads.spawn(move || {
                 for round in 0..6 {
                     let (index, go) = ((thread + round) % sizes.len(), JobControl::default());
@@ -140,11 +117,13 @@ fn concurrent_msms_are_right_while_workspaces_and_bases_are_evicted() {
                     ];
                     for done in done {
                         assert!(done.as_ref().err().is_none_or(is_exhausted), "{done:?}");
+                        successes.fetch_add(u32::from(done.is_ok()), Ordering::Relaxed);
                     }
                 }
             });
         }
     });
+    assert!(successes.into_inner() > 24, "half of all");
     drop(held);
     for case in &in_g1 {
         case.run_whole(&engine, &case.object(), &JobControl::default()).unwrap();

@@ -8,14 +8,19 @@ use capstan::{server::ServerSettings, wire::v1};
 use futures_util::future::join_all;
 use http_body::{Body, Frame};
 use prost::Message;
-use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 use tonic::{
     Code, Status,
     codegen::http::{Request, Response},
 };
 
 use crate::{
-    daemon::{UNREACHED_LIMIT, client_without_deadlines, messages, reason, until_idle},
+    daemon::{
+        TEST_TIMEOUT, UNREACHED_LIMIT, client_without_deadlines, messages, reason, until_idle,
+    },
     table::{World, settings},
 };
 
@@ -43,6 +48,35 @@ async fn half_frames_of_strangers_stay_within_the_bound() {
     world.resources.until_steady().await;
     world.assert_healthy("half frames").await;
     drop(peers);
+}
+
+/// The transport holds all frames of a header block until the last one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_with_endless_headers_are_disconnected() {
+    const PEERS: usize = 400;
+    const HEADERS: u8 = 1;
+    const CONTINUATION: u8 = 9;
+    let mut world = World::new(ServerSettings { ..settings() }).await;
+    world.resources.descriptors_max += 2 * PEERS;
+    let frame = |kind: u8| {
+        let [_, length @ ..] = settings().http2_frame_bytes_max.to_be_bytes();
+        let payload = vec![0xff; settings().http2_frame_bytes_max as usize];
+        [&length[..], &[kind, 0, 0, 0, 0, 1], &payload].concat()
+    };
+    let endless = [PREFACE, &SETTINGS, &frame(HEADERS), &frame(CONTINUATION)].concat();
+    let mut peers = Vec::new();
+    for _ in 0..PEERS {
+        let mut peer = TcpStream::connect(world.daemon.address).await.expect("accepts");
+        let _closed = peer.write_all(&endless).await;
+        peers.push(peer);
+    }
+    world.resources.until_steady().await;
+    world.assert_healthy("endless headers").await;
+    for peer in &mut peers {
+        let mut answer = Vec::new();
+        let closed = tokio::time::timeout(TEST_TIMEOUT, peer.read_to_end(&mut answer)).await;
+        assert!(closed.is_ok(), "still open");
+    }
 }
 
 /// Yields some bytes and then stalls.

@@ -67,9 +67,20 @@ async fn answers_of_reflection_that_nobody_reads_count_as_in_flight() {
     let requests = stream::iter([request]).chain(stream::pending());
     let unread = ServerReflectionClient::new(stalled).server_reflection_info(requests).await;
     let unread = unread.expect("the response begins");
-    until_load(&channel, "an unread answer", |load| load.bytes_in_flight > 100_000).await;
+    // With the requests that may be waiting.
+    until_load(&channel, "an unread answer", |load| load.bytes_in_flight > 4 << 20).await;
     drop(unread);
     until_idle(&channel, "an answer that was left").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_requests_of_reflection_are_refused() {
+    let daemon = TestServer::start(ServerSettings::default());
+    let channel = daemon.channel().await;
+    let asked = async |bytes| ask(&channel, Ask::FileContainingSymbol("x".repeat(bytes))).await;
+    // The call ends, as tonic's handler has it. An answer would repeat the request.
+    assert!(matches!(asked(8 << 10).await, Ok(None)));
+    assert_eq!(asked(1 << 10).await.unwrap_err().code(), Code::NotFound, "an unknown symbol");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -124,8 +124,8 @@ fn run(config: Config) -> Result<(), u8> {
     served.and_then(|()| loss_handler.exit_status())
 }
 
-/// Listens, opens the engines, which takes seconds with GPUs, and serves. Calls wait meanwhile. A
-/// signal ends the process at any time.
+/// Listens, opens the engines, which takes seconds with GPUs, and serves. Calls wait meanwhile, and
+/// a signal ends the process.
 async fn start_and_serve(
     config: Config,
     loss_handler: &Arc<GpuLossHandler>,
@@ -133,6 +133,7 @@ async fn start_and_serve(
     metrics_tls: Option<MetricsCertificate>,
 ) -> Result<(), u8> {
     let mut signals = StopSignals::listen().map_err(log_and_exit(SOFTWARE))?;
+    let hangups = signal(SignalKind::hangup()).map_err(log_and_exit(SOFTWARE))?;
     log_limits(&config.server);
     let sockets = ListeningSockets::bind(config.server.clone()).await.map_err(exit_status)?;
     let unix = config.server.unix_socket.as_ref().map(|path| path.display().to_string());
@@ -147,6 +148,7 @@ async fn start_and_serve(
             return Ok(());
         }
     };
+    let signals = ProcessSignals { stop: signals, hangups };
     serve(sockets, engines, signals, loss_handler, readiness, metrics_tls).await
 }
 
@@ -166,15 +168,14 @@ fn engines(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<Engine
 async fn serve(
     sockets: ListeningSockets,
     engines: Engines,
-    signals: StopSignals,
+    signals: ProcessSignals,
     loss_handler: &GpuLossHandler,
     readiness: &OnceLock<Readiness>,
     metrics_tls: Option<MetricsCertificate>,
 ) -> Result<(), u8> {
-    let hangups = signal(SignalKind::hangup()).map_err(log_and_exit(SOFTWARE))?;
     let server = sockets.start(engines).map_err(exit_status)?;
-    tokio::spawn(handle_signals(signals, server.drainer()));
-    tokio::spawn(handle_hangups(hangups, server.reloader(), metrics_tls));
+    tokio::spawn(handle_signals(signals.stop, server.drainer()));
+    tokio::spawn(handle_hangups(signals.hangups, server.reloader(), metrics_tls));
     loss_handler.arm(server.drainer());
     let ready = readiness.get_or_init(|| server.readiness()).clone();
     tokio::spawn(async move {
@@ -227,6 +228,12 @@ fn log_limits(settings: &ServerSettings) {
     if listen.is_some() && settings.admin_over_tcp {
         warn!("admin_over_tcp is on: every caller over TCP can drain this server");
     }
+}
+
+/// The signals that the daemon handles from its start on.
+struct ProcessSignals {
+    stop: StopSignals,
+    hangups: Signal,
 }
 
 struct StopSignals {

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::exit::{CliFailure, Exit, Result, fail},
-    client::{BasesId, BasesInfo, Client, MatrixInfo},
+    client::{BasesId, BasesInfo, Client, ClientError, MatrixId, MatrixInfo},
 };
 
 /// The bases with an id, an id prefix or a label of `name`, which must be unique.
@@ -20,6 +20,15 @@ pub async fn find(client: &Client, name: &str) -> Result<BasesInfo> {
 
 /// The bases or the matrix with an id, an id prefix or a label of `name`, which must be unique.
 pub async fn find_object(client: &Client, name: &str) -> Result<FoundObject> {
+    if let Ok(id) = name.parse::<BasesId>() {
+        let found = match client.stat(id).await {
+            Ok(info) => return Ok(FoundObject::Bases(info)),
+            Err(error @ ClientError::Refused(_)) => Err(error),
+            // The object is a matrix.
+            Err(_) => client.stat_matrix(MatrixId(id.0)).await.map(FoundObject::Matrix),
+        };
+        return found.map_err(|e| if e.is_not_found() { unknown(name) } else { e.into() });
+    }
     let bases = client.list(None).await?.into_iter().map(FoundObject::Bases);
     let matrices = client.list_matrices().await?.into_iter().map(FoundObject::Matrix);
     select(bases.chain(matrices).collect(), name)?.ok_or_else(|| unknown(name))

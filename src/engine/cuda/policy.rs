@@ -20,8 +20,8 @@ pub struct GpuPolicy {
     /// Objects with more bytes of bases do not stay on a device: their parts are uploaded for each
     /// MSM. `None` if the device's memory decides.
     pub bases_bytes_max: Option<u64>,
-    /// Terms of a sparse product that are launched before the device has ended them. The default
-    /// takes a few milliseconds, by the kernel's instructions.
+    /// The most terms of sparse products that are launched and not done. The default takes a few
+    /// milliseconds, by the kernel's instructions.
     pub sparse_terms_launched_max: u64,
     /// The jobs of the self-test; `None` for those that suit the device.
     pub self_test: Option<SelfTestSizes>,

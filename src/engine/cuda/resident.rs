@@ -18,7 +18,7 @@ use super::{
     resident_entries::{ResidentEntries, ResidentEntry},
     resident_matrices::{ResidentMatrices, ResidentMatrix},
     resident_upload::upload,
-    workspace::{Workspace, WorkspaceId},
+    workspace::{PassPriority, Workspace},
 };
 use crate::{
     curve::points::Bases,
@@ -40,7 +40,8 @@ pub struct ResidentCache {
     bases: ResidentEntries,
     /// Single flight: one object is loaded at a time, as two jobs may want the same one.
     load_lock: Mutex<()>,
-    workspaces: [Workspace; WorkspaceId::ALL.len()],
+    /// One per priority.
+    workspaces: [Workspace; PassPriority::COUNT],
     matrices: ResidentMatrices,
     /// False during the self-test, whose loads are of no interest to operators.
     is_serving: AtomicBool,
@@ -75,7 +76,7 @@ impl ResidentCache {
         control: &JobControl,
     ) -> Result<Arc<ResidentBases>> {
         let whole = bases.all_of_owner();
-        let found = self.bases.find_and_count(&whole);
+        let found = self.bases.find(&whole, 1);
         if let Some(entry) = &found
             && self.better_windows(&whole, entry).is_none()
         {
@@ -83,29 +84,22 @@ impl ResidentCache {
         }
         let _alone = self.load_lock.lock();
         // Another job may have loaded it while this one waited for the lock.
-        let found = match found {
-            Some(_) => self.bases.find(&whole),
-            None => self.bases.find_and_count(&whole),
-        };
-        let Some(entry) = found else {
-            let resident = Arc::new(self.make_resident(stream, &whole, None, control)?);
-            self.bases.add(&whole, resident.clone());
-            return Ok(resident);
-        };
-        let windows = self.better_windows(&whole, &entry);
-        let Some(windows) = windows else { return Ok(entry.resident) };
-        if windows.is_sliding() {
-            self.evict_bases_for_tables(&whole, &entry);
-        }
-        match self.make_resident(stream, &whole, Some(windows), control) {
-            // Other jobs use the memory; the next job tries again.
-            Err(Error::Exhausted { .. }) => Ok(entry.resident),
-            with_tables => {
-                let resident = Arc::new(with_tables?);
-                self.bases.replace(&whole, entry, resident.clone());
-                Ok(resident)
+        let found = self.bases.find(&whole, u64::from(found.is_none()));
+        let resident = match found {
+            Some(entry) => {
+                let windows = self.better_windows(&whole, &entry);
+                let Some(windows) = windows else { return Ok(entry.resident) };
+                match self.make_resident(stream, &whole, Some(windows), control) {
+                    // Other jobs use the memory; the next job tries again.
+                    Err(Error::Exhausted { .. }) => return Ok(entry.resident),
+                    with_tables => with_tables?,
+                }
             }
-        }
+            None => self.make_resident(stream, &whole, None, control)?,
+        };
+        let resident = Arc::new(resident);
+        self.bases.set(&whole, resident.clone());
+        Ok(resident)
     }
 
     /// The matrix, which is uploaded on its first use.
@@ -158,7 +152,7 @@ impl ResidentCache {
     }
 
     /// Evicts something that no job uses: the least recently used matrix, else bases, else the
-    /// workspace. Matrices first: to load bases again takes longer, as they have tables. False if
+    /// workspaces. Matrices first: to load bases again takes longer, as they have tables. False if
     /// there is nothing to evict.
     pub fn evict_idle(&self) -> bool {
         self.matrices.evict_idle() || self.bases.evict_idle() || self.free_workspaces()
@@ -172,28 +166,26 @@ impl ResidentCache {
     /// Bytes of the largest free piece if everything idle were evicted. One piece, because most of
     /// a job's memory is its workspace, a single lease.
     pub fn available_bytes(&self) -> u64 {
-        let [usual, priority] = &self.workspaces;
-        let free_with = |workspaces: [Option<&DeviceLease>; 2]| {
-            self.bases.with_idle(|bases| {
-                self.matrices.with_idle(|matrices| {
-                    let workspaces = workspaces.into_iter().flatten();
-                    let leases = bases.into_iter().chain(matrices).chain(workspaces);
-                    self.gpu.arena().largest_free_bytes_with(leases)
-                })
+        // The lock of the bases is taken first: another call must not find the workspaces locked.
+        self.bases.with_idle(|bases| {
+            self.matrices.with_idle(|matrices| {
+                let workspaces = self.workspaces.each_ref().map(Workspace::idle);
+                let workspaces = workspaces.iter().filter_map(|idle| idle.as_ref()?.as_ref());
+                let leases = bases.into_iter().chain(matrices).chain(workspaces);
+                self.gpu.arena().largest_free_bytes_with(leases)
             })
-        };
-        usual.with_idle(|usual| priority.with_idle(|priority| free_with([usual, priority])))
+        })
     }
 
     /// Calls `work`, which launches on `stream`, with at least `bytes` of workspace.
     pub fn with_workspace<T>(
         &self,
-        id: WorkspaceId,
+        priority: PassPriority,
         stream: &Stream,
         bytes: u64,
         work: impl FnOnce(DeviceSlice<'_, u8>) -> Result<T, DeviceFault>,
     ) -> Result<T, DeviceFault> {
-        self.workspaces[id as usize].with(bytes, || self.lease(stream, bytes), work)
+        self.workspaces[priority as usize].with(bytes, || self.lease(stream, bytes), work)
     }
 
     /// Frees the workspaces in which no pass is being launched. False if nothing is freed.
@@ -202,35 +194,15 @@ impl ResidentCache {
         freed.fold(false, |any, freed| any | freed)
     }
 
-    /// Evicts bases that were not used during the object's last uses, until there is memory for its
-    /// tables for sliding windows.
-    fn evict_bases_for_tables(&self, whole: &Bases, entry: &ResidentEntry) {
-        let slides = |free| {
-            let windows = self.windows_for(whole, entry, free);
-            windows.is_some_and(|windows| windows.is_sliding())
-        };
-        while !slides(self.gpu.arena().largest_free_bytes())
-            && self.bases.evict_less_used_than(entry)
-        {}
-    }
-
     /// The windows to make tables for. `None` if the resident tables are the best for the object's
-    /// uses, the free memory, and that of bases that were not used during its last uses.
+    /// uses and the free memory.
     fn better_windows(&self, whole: &Bases, entry: &ResidentEntry) -> Option<Recoding> {
-        let arena = self.gpu.arena();
-        let free = self
-            .bases
-            .with_less_used_than(entry, |bases| arena.largest_free_bytes_with(bases.into_iter()));
-        self.windows_for(whole, entry, free)
-    }
-
-    /// The windows to make tables for, if `free` is the largest piece of memory for them.
-    fn windows_for(&self, whole: &Bases, entry: &ResidentEntry, free: u64) -> Option<Recoding> {
         let (group, n) = (whole.group(), u32::try_from(whole.len()).ok()?);
+        let (arena, scratch) = (self.gpu.arena(), self.tables.scratch_bytes(group, n));
         let memory = BaseMemory {
-            total: self.gpu.arena().bytes(),
-            free,
-            table_scratch: self.tables.scratch_bytes(group, n),
+            total: arena.bytes(),
+            free: arena.largest_free_bytes(),
+            table_scratch: scratch,
         };
         let limits = self.gpu.identity().limits;
         let plan = ResidentPlan { group, n, uses: entry.uses, limits };

@@ -1,19 +1,19 @@
 //! The workspace of passes: device memory that is kept between them.
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::device::{DeviceLease, DeviceSlice};
 
-/// Names a workspace: passes that run at the same time use different ones.
+/// Names a stream of passes, and their workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorkspaceId {
-    Usual,
-    /// Of passes that have priority.
-    Priority,
+pub enum PassPriority {
+    Normal,
+    High,
 }
 
-impl WorkspaceId {
-    pub const ALL: [Self; 2] = [Self::Usual, Self::Priority];
+impl PassPriority {
+    /// The number of priorities.
+    pub const COUNT: usize = 2;
 }
 
 /// Memory that grows with the largest pass. Not zeroed in between: no pass reads what it did not
@@ -45,9 +45,8 @@ impl Workspace {
         self.0.try_lock().is_some_and(|mut memory| memory.take().is_some())
     }
 
-    /// Calls `visit` with the memory, unless a pass is being launched.
-    pub fn with_idle<T>(&self, visit: impl FnOnce(Option<&DeviceLease>) -> T) -> T {
-        let memory = self.0.try_lock();
-        visit(memory.as_ref().and_then(|memory| memory.as_ref()))
+    /// The memory; `None` while a pass is being launched.
+    pub fn idle(&self) -> Option<MutexGuard<'_, Option<DeviceLease>>> {
+        self.0.try_lock()
     }
 }

@@ -31,8 +31,8 @@ const REPLACEMENT_WAIT: Duration = Duration::from_secs(30);
 /// The interval at which a waiting run looks at its cancellation.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
 
-/// Time in which a killed worker ends: the driver frees its memory.
-const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit on the wait for killed workers: the driver frees their memory.
+const END_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Copying bases to a device, at the rate of the link (`benches/experiments/host-device.md`).
 const BASES_COPY_NS_PER_BYTE: f64 = 1.0 / 53.7;

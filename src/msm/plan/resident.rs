@@ -14,8 +14,8 @@ const WORK_SHARE_DIVISOR: u64 = 5;
 /// used much more.
 const SLIDING_USES: u64 = 8;
 /// The tables of one object for sliding windows take at most 1 / `SLIDING_SHARE_DIVISOR` of the
-/// memory, and leave as much free, so that other bases are not evicted soon: they save at most a
-/// tenth of an MSM (`benches/experiments/msm.md`), and uploading evicted bases again costs several.
+/// memory and leave as much free; nothing is evicted for them. They save at most a tenth of an MSM
+/// (`benches/experiments/msm.md`), and uploading evicted bases again costs several MSMs.
 const SLIDING_SHARE_DIVISOR: u64 = 4;
 /// The most tables for windows that do not slide.
 const FIXED_TABLES: u64 = 64;
@@ -37,7 +37,7 @@ pub struct ResidentPlan {
 pub struct BaseMemory {
     /// All memory for bases and jobs.
     pub total: u64,
-    /// The longest contiguous range that is free, or could be made free for tables.
+    /// The longest contiguous range that is not leased.
     pub free: u64,
     pub table_scratch: u64,
 }

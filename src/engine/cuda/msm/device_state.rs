@@ -11,7 +11,7 @@ use crate::{
             long_work::LongWait,
             resident_bases::ResidentBases,
             scalar_codec::{DecodeRule, RefusedWord},
-            workspace::WorkspaceId,
+            workspace::PassPriority,
         },
     },
     error::{Error, Result},
@@ -37,8 +37,8 @@ pub struct MsmDeviceState {
     pub results: SumMemory,
     pub stream: JobStream,
     pub resident: Arc<ResidentBases>,
-    /// The workspace of its passes, and with it their lane.
-    pub workspace: WorkspaceId,
+    /// Names the stream of the passes, and their workspace.
+    pub priority: PassPriority,
     /// Taken to wipe its chunks early.
     pub session: Option<Arc<CopySession>>,
 }
@@ -50,7 +50,7 @@ pub struct ScalarMemory(pub DeviceLease);
 /// refused scalar.
 pub struct SumMemory(pub DeviceLease);
 
-/// Scalars of 32 bytes, uploaded but not yet decoded. The compute stream decodes them: a kernel
+/// Scalars of 32 bytes, uploaded but not yet decoded. The stream of the passes decodes them: a kernel
 /// between two copies would wait for a multiprocessor, which the passes' kernels occupy for
 /// milliseconds, and delay the second copy.
 pub struct UndecodedScalars {

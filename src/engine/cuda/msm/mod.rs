@@ -2,9 +2,9 @@
 //! later pieces are received.
 
 mod device_state;
-mod lanes;
 mod long_passes;
 mod pass_schedule;
+mod pass_streams;
 mod progress;
 mod receive_schedule;
 mod resident_scalars;
@@ -16,9 +16,9 @@ use zeroize::Zeroizing;
 
 use self::{
     device_state::{MsmDeviceState, ScalarMemory, SumMemory, UndecodedScalars, too_many_scalars},
-    lanes::PassLanes,
     long_passes::{is_long, yielding_pass_ns},
     pass_schedule::PassSchedule,
+    pass_streams::{PassStreams, StreamNeeds},
 };
 use super::{
     GpuPolicy,
@@ -57,7 +57,7 @@ struct GpuMsmInner {
     copier: PayloadCopier,
     cache: ResidentCache,
     policy: Arc<GpuPolicy>,
-    lanes: PassLanes,
+    pass_streams: PassStreams,
     long_work: LongWork,
     /// Wipes staged scalars.
     wiper: Wiper,
@@ -78,7 +78,7 @@ impl GpuMsm {
             copier,
             cache: ResidentCache::load(gpu)?,
             policy,
-            lanes: PassLanes::new(context).map_err(failed)?,
+            pass_streams: PassStreams::new(context).map_err(failed)?,
             long_work: LongWork::default(),
             wiper: Wiper::default(),
         })))
@@ -94,7 +94,7 @@ impl GpuMsm {
 
     /// The ends of all passes launched so far.
     pub fn ends_of_passes(&self) -> std::result::Result<[Event; 2], DeviceFault> {
-        self.0.lanes.ends()
+        self.0.pass_streams.ends()
     }
 
     /// Starts an MSM. No work is done before scalars are passed.
@@ -121,8 +121,8 @@ impl GpuMsmInner {
         n: u32,
         piece: Option<LongPiece>,
     ) -> Result<()> {
-        let lane = self.lanes.get(state.workspace);
-        let stream = &lane.stream;
+        let pass_stream = self.pass_streams.get(state.priority);
+        let stream = &pass_stream.stream;
         stream.wait_event(&state.stream.record()?)?;
         for uploaded in mem::take(&mut state.undecoded) {
             let scalars = state.scalars.slice(uploaded.first, uploaded.count)?;
@@ -148,7 +148,7 @@ impl GpuMsmInner {
         // Lease for the largest pass at once, since the next pass would need it.
         let bytes = plan.workspace_bytes().max(plan.pass_bytes(pass));
         let stage_events =
-            self.cache.with_workspace(lane.workspace, stream, bytes, |workspace| {
+            self.cache.with_workspace(state.priority, stream, bytes, |workspace| {
                 // No other pass is launched on this stream concurrently.
                 let launches = stream.launches();
                 let memory = MsmPassMemory {
@@ -164,7 +164,7 @@ impl GpuMsmInner {
             })?;
         state.launched += 1;
         let end = stream.record()?;
-        lane.end_at(end.clone());
+        pass_stream.end_at(end.clone());
         match piece {
             Some(piece) => piece.end_at(end.clone()),
             None if is_long(plan) => self.long_work.record(end.clone()),
@@ -212,7 +212,7 @@ impl GpuMsmRun {
     }
 
     fn start(&self, control: &JobControl) -> Result<MsmDeviceState> {
-        let GpuMsmInner { gpu, cache, lanes, .. } = &*self.gpu_msm;
+        let GpuMsmInner { gpu, cache, pass_streams, long_work, .. } = &*self.gpu_msm;
         let (group, n, vectors) = (self.bases.group().name(), self.bases.len(), self.batch);
         let span = debug_span!("msm_start", group, n, vectors, tables = Empty, plan = Empty);
         let span = span.entered();
@@ -241,8 +241,13 @@ impl GpuMsmRun {
         }
         let now = Instant::now();
         let passes = PassSchedule::new(&mut plan, now.checked_sub(waited).unwrap_or(now));
-        let lane = lanes.choose(&plan, gpu.arena().bytes(), control.yields())?;
-        let buckets = cache.lease(&lane.stream, plan.bucket_bytes())?;
+        let pass_stream = pass_streams.choose(&StreamNeeds {
+            plan: &plan,
+            yields: control.yields(),
+            meets_long_work: long_work.pending_end()?.is_some(),
+            memory_bytes: gpu.arena().bytes(),
+        })?;
+        let buckets = cache.lease(&pass_stream.stream, plan.bucket_bytes())?;
         let results = SumMemory(cache.lease(&stream, SumMemory::bytes(&plan))?);
         span.record("tables", plan.windows().tables());
         span.record("plan", field::display(&plan));
@@ -263,7 +268,7 @@ impl GpuMsmRun {
             results,
             stream,
             resident,
-            workspace: lane.workspace,
+            priority: pass_stream.priority,
             session: Some(Arc::new(gpu.ring().session())),
         })
     }

@@ -33,7 +33,7 @@ const AHEAD_PART: u64 = 8;
 
 pub struct GpuNtt {
     resources: NttResources,
-    /// Evicts bases or the workspace if a transform needs memory.
+    /// Evicts bases or the workspaces if a transform needs memory.
     gpu_msm: GpuMsm,
     policy: Arc<GpuPolicy>,
 }

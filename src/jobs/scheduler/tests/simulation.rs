@@ -235,7 +235,7 @@ impl TenantSimulation {
         let due = deadline.map(|after| self.clock + after);
         let (own, server) = (&self.tenants[tenant].1, &self.server);
         let quotas =
-            check_share(own, server, 1000, 1).and_then(|()| admit(&[own, server], 1000, 1));
+            check_share(own, server, 1000, 1, true).and_then(|()| admit(&[own, server], 1000, 1));
         let permits = quotas.and_then(|quotas| {
             Ok((quotas, self.backlog.admit_at(owner, modelled, due, self.clock)?))
         });
