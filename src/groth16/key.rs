@@ -51,8 +51,8 @@ impl Groth16Key {
         Self::register_with(client, PutOptions::default(), key, matrices).await
     }
 
-    /// Like [`Self::register`], with persistence, progress over all parts, a deadline for each, or a
-    /// label of at most 100 bytes, which the name of each part follows.
+    /// Like [`Self::register`], with persistence, progress over all parts, a deadline for each, or
+    /// a label of at most 100 bytes, which the name of each part follows.
     pub async fn register_with(
         client: &Client,
         options: PutOptions,

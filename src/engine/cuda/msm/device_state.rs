@@ -50,8 +50,8 @@ pub struct ScalarMemory(pub DeviceLease);
 /// refused scalar.
 pub struct SumMemory(pub DeviceLease);
 
-/// Scalars of 32 bytes, uploaded but not yet decoded. The stream of the passes decodes them: a kernel
-/// between two copies would wait for a multiprocessor, which the passes' kernels occupy for
+/// Scalars of 32 bytes, uploaded but not yet decoded. The stream of the passes decodes them: a
+/// kernel between two copies would wait for a multiprocessor, which the passes' kernels occupy for
 /// milliseconds, and delay the second copy.
 pub struct UndecodedScalars {
     pub first: usize,

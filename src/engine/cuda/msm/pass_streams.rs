@@ -1,5 +1,5 @@
-//! The streams of passes. Small MSMs need not wait for the passes of a large one, and the last stages
-//! of one MSM, which leave multiprocessors idle, overlap with the first stages of another.
+//! The streams of passes. Small MSMs need not wait for the passes of a large one, and the last
+//! stages of one MSM, which leave multiprocessors idle, overlap with the first ones of another.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
