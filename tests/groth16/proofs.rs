@@ -1,16 +1,19 @@
 //! Proofs that equal those of ark-groth16, and that its verifier accepts.
 
+use std::sync::{Arc, Mutex};
+
 use ark_ff::{One, UniformRand, Zero};
 use ark_groth16::prepare_verifying_key;
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
-    client::{Fr, RunOptions, Verification},
+    client::{Client, Fr, Progress, PutOptions, RunOptions, Verification},
     groth16::{Blinding, Groth16Error, Groth16Key, Groth16Prover, assign, synthesize},
 };
 use futures_util::StreamExt;
 
 use crate::{
     ArkProver, Failing, Powers, ProofFixture,
+    common::server,
     merkle::{MerklePath, PathHash},
 };
 
@@ -63,6 +66,32 @@ async fn several_proofs_are_made_in_one_call() {
         assert!(ArkProver::verify_proof(&verifying_key, proof, &[circuit.y()]).unwrap());
     }
     assert_eq!(prover.prove_batch(vec![], &mut fixture.random).await.unwrap(), []);
+}
+
+/// Whether the parts are sent or the server has them.
+#[tokio::test(flavor = "multi_thread")]
+async fn registration_reports_progress_over_all_parts() {
+    let circuit = Powers::new(4, 30, 5);
+    let fixture = ProofFixture::new(circuit).await;
+    let other = server();
+    let empty = Client::connect(&other.target).await.unwrap();
+    for client in [&empty, &fixture.client] {
+        let reports = Arc::<Mutex<Vec<_>>>::default();
+        let noted = reports.clone();
+        let progress: Progress = Arc::new(move |done, all| noted.lock().unwrap().push((done, all)));
+        let options =
+            PutOptions { progress: Some(progress), label: "square".into(), ..Default::default() };
+        let matrices = synthesize(circuit).unwrap().matrices;
+        let registered =
+            Groth16Key::register_with(client, options, &fixture.proving_key, matrices).await;
+        registered.unwrap();
+        let reports = reports.lock().unwrap();
+        let &(last, total) = reports.last().unwrap();
+        assert!(reports.iter().all(|&(done, all)| done <= all && all == total), "{reports:?}");
+        assert!(reports.is_sorted() && last == total && total > 0, "{reports:?}");
+    }
+    let labels = empty.list(None).await.unwrap().into_iter().map(|info| info.label);
+    assert!(labels.into_iter().all(|label| label.starts_with("square: ")));
 }
 
 /// By a second client, or when a program starts again.
