@@ -15,6 +15,10 @@ const INSTALLED: &str = ".cuda/nvidia/cu13/bin/nvcc";
 /// Options for all architectures; `scripts/check-kernels` reads them too.
 const OPTIONS: &str = "kernels/nvcc.options";
 
+/// Architectures, each with another one whose PTX suits it as well: the kernels do not distinguish
+/// them, and making PTX takes two thirds of the time.
+const SHARED_PTX: [(u32, u32); 1] = [(89, 86)];
+
 /// Value of `CAPSTAN_NVCC` that disables the compiler.
 const NONE: &str = "none";
 
@@ -113,7 +117,9 @@ impl Nvcc {
         command.arg("-o");
         command.args([out.as_os_str(), source.as_os_str()]);
         for arch in archs {
-            command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
+            let shared = SHARED_PTX.iter().find(|(of, from)| of == arch && archs.contains(from));
+            let ptx = shared.map_or(arch, |(_, from)| from);
+            command.arg(format!("-gencode=arch=compute_{ptx},code=sm_{arch}"));
         }
         if let Some(newest) = archs.last() {
             command.arg(format!("-gencode=arch=compute_{newest},code=compute_{newest}"));

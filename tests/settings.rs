@@ -135,7 +135,6 @@ fn ignores_variables_that_are_not_settings() {
         ("CAPSTAN_NVCC", "x"),
         ("CAPSTAN_LOG", "debug"),
         ("CAPSTAN_FATBINS", "x"),
-        ("CAPSTAN_FEATURES", "otlp"),
         // Set by Kubernetes for a service named capstan.
         ("CAPSTAN_SERVICE_HOST", "10.0.0.1"),
         ("CAPSTAN_PORT", "tcp://10.0.0.1:7654"),

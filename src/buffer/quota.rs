@@ -57,6 +57,12 @@ impl Quota {
         }
     }
 
+    /// Takes `amount` until the permit is dropped, also beyond the limit.
+    pub fn charge(self: &Arc<Self>, amount: u64) -> QuotaPermit {
+        self.used.fetch_add(amount, Ordering::AcqRel);
+        QuotaPermit { quota: self.clone(), amount }
+    }
+
     /// Refuses an amount that exceeds the limit, whatever is in use.
     ///
     /// Errors: `Exhausted` without a retry time.
@@ -64,14 +70,14 @@ impl Quota {
         if amount <= self.max() { Ok(()) } else { Err(self.exhausted(None)) }
     }
 
-    /// Refuses more to a holder of `own` if others hold part of this quota, too, and little is
-    /// left: a holder may have twice what is free. So one who holds little finds room, however many
-    /// others take all they can (dynamic thresholds: Choudhury and Hahne, 1998). A holder that is
-    /// alone leaves a sixteenth to others if there may be any, unless a single request needs it.
+    /// Refuses more to a holder of `own` of this quota if others hold part of it, too, and little
+    /// is left: a holder may have twice what is free. So one who holds little finds room, however
+    /// many others take all they can (dynamic thresholds: Choudhury and Hahne, 1998). A holder that
+    /// is alone leaves a sixteenth to others if there may be any, unless a single request needs it.
     ///
     /// Errors: `Exhausted`.
-    pub fn check_share(&self, own: &Self, amount: u64, has_others: bool) -> Result<()> {
-        let (max, all, own) = (self.max(), self.used(), own.used());
+    pub fn check_share(&self, own: u64, amount: u64, has_others: bool) -> Result<()> {
+        let (max, all) = (self.max(), self.used());
         let (free, of_others) = (max.saturating_sub(all), all.saturating_sub(own));
         let is_alone = of_others <= max / ALONE_PART;
         let leaves_room = || own.saturating_add(amount) <= max - max / RESERVED_PART;

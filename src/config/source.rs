@@ -20,7 +20,7 @@ pub const FILE_DEFAULT: &str = "/etc/capstan/capstand.toml";
 
 const PREFIX: &str = "CAPSTAN_";
 /// Variables that are not settings: the client's, the build's, and that of `--config`.
-const ENV_IGNORED: [&str; 9] = [
+const ENV_IGNORED: [&str; 8] = [
     "CAPSTAN_CONFIG",
     "CAPSTAN_SERVER",
     "CAPSTAN_TOKEN",
@@ -28,7 +28,6 @@ const ENV_IGNORED: [&str; 9] = [
     "CAPSTAN_NVCC",
     "CAPSTAN_CUDA_ARCHS",
     "CAPSTAN_FATBINS",
-    "CAPSTAN_FEATURES",
     "CAPSTAN_REQUIRE_KERNELS",
 ];
 

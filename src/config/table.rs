@@ -192,7 +192,7 @@ pub const TABLE: &[Setting] = &[
     setting("audit_log", SettingKind::Path, "none",
         "File to which a JSON line is appended for each audited action of a caller."),
     setting("otlp_endpoint", SettingKind::Text, "none",
-        "URL to which spans are exported, such as http://localhost:4317 (feature otlp)."),
+        "URL to which spans are exported, such as http://localhost:4317."),
 ];
 
 pub fn find(name: &str) -> Option<&'static Setting> {

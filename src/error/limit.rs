@@ -60,6 +60,9 @@ pub enum TenantLimit {
     /// Bytes of payload and working memory, and of responses that clients have not read.
     #[error("bytes_in_flight_max")]
     BytesInFlight,
+    /// Bytes of responses that clients have not read.
+    #[error("unread_bytes_max")]
+    UnreadBytes,
     /// Jobs accepted and not yet answered.
     #[error("jobs_max")]
     Jobs,

@@ -133,10 +133,11 @@ pub enum Error {
          unpersisted bases again"
     )]
     DeviceLost,
-    /// The disk with the data directory cannot be written. The log has the cause.
+    /// The disk with the data directory cannot be written, or does not read what was written. The
+    /// log has the cause.
     #[error(
-        "the disk with the server's data directory failed: tell its operator, or put the bases \
-         without persist"
+        "the disk with the server's data directory failed: tell its operator, or put the bases or \
+         the matrix again without persist"
     )]
     DiskFailed,
     /// Devices failed twice while they ran the job.

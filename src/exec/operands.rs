@@ -3,7 +3,11 @@
 use std::ops::Range;
 
 use crate::{
-    curve::points::Bases, engine::EncodedScalars, ops::host::ElementSink, sparse::SparseMatrix,
+    curve::points::Bases,
+    engine::EncodedScalars,
+    error::{Error, Result},
+    ops::host::ElementSink,
+    sparse::SparseMatrix,
 };
 
 /// The data of a call. Every step of a run gets the same.
@@ -17,6 +21,18 @@ pub struct RunOperands<'a> {
     pub matrices: &'a [SparseMatrix],
     /// One per output; `None` for points.
     pub sinks: &'a [Option<ElementSink<'a>>],
+}
+
+impl RunOperands<'_> {
+    /// Called after the bases and matrices were read.
+    ///
+    /// Errors: `DiskFailed` if the disk failed to read some of their bytes, which were taken for
+    /// zeros.
+    pub fn check_files(&self) -> Result<()> {
+        let is_intact = self.bases.iter().all(Bases::is_intact)
+            && self.matrices.iter().all(SparseMatrix::is_intact);
+        if is_intact { Ok(()) } else { Err(Error::DiskFailed) }
+    }
 }
 
 /// Elements of an input that a run needs next.

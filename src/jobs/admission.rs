@@ -58,6 +58,12 @@ pub fn admit(budgets: &[&Budget], bytes: u64, jobs: u64) -> Result<AdmissionPerm
     Ok(permit)
 }
 
+/// Takes `bytes` from each of `budgets`, also beyond its limit: for what is small and must be
+/// served when budgets are full.
+pub fn charge(budgets: &[&Budget], bytes: u64) -> AdmissionPermit {
+    budgets.iter().map(|budget| budget.bytes.charge(bytes)).collect()
+}
+
 /// Leaves bytes and jobs of the server to tenants that hold few: see [`Quota::check_share`].
 /// `has_others`: the server has other tenants.
 ///
@@ -70,10 +76,10 @@ pub fn check_share(
     has_others: bool,
 ) -> Result<()> {
     if bytes > 0 {
-        server.bytes.check_share(&tenant.bytes, bytes, has_others)?;
+        server.bytes.check_share(tenant.bytes.used(), bytes, has_others)?;
     }
     if jobs > 0 {
-        server.jobs.check_share(&tenant.jobs, jobs, has_others)?;
+        server.jobs.check_share(tenant.jobs.used(), jobs, has_others)?;
     }
     Ok(())
 }

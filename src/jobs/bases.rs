@@ -1,10 +1,13 @@
 //! The bases of an MSM.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
-use super::{ComputeHost, decode_points::decode_points};
+use super::{
+    ComputeHost,
+    decode_points::{decode_points, host_piece_points},
+};
 use crate::{
     curve::{
         G1Affine, G2Affine, Group,
@@ -14,18 +17,45 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Points of a request, which the job must check.
-#[derive(Debug, Clone, PartialEq)]
+/// Points of a request, which the job checks piece by piece.
 pub struct UncheckedBases {
-    pub group: Group,
-    pub encoding: PointEncoding,
-    pub data: Bytes,
-    pub count: usize,
+    group: Group,
+    encoding: PointEncoding,
+    data: Bytes,
+    count: usize,
+    checked: CheckedPoints,
+}
+
+/// The first points of a request.
+enum CheckedPoints {
+    G1(Vec<G1Affine>),
+    G2(Vec<G2Affine>),
 }
 
 pub enum JobBases {
     Checked(Bases),
     Unchecked(UncheckedBases),
+}
+
+impl UncheckedBases {
+    /// The `count` points that `data` encodes.
+    pub fn new(group: Group, encoding: PointEncoding, data: Bytes, count: usize) -> Self {
+        let checked = match group {
+            Group::G1 => CheckedPoints::G1(Vec::new()),
+            Group::G2 => CheckedPoints::G2(Vec::new()),
+        };
+        Self { group, encoding, data, count, checked }
+    }
+
+    /// Checks the next points; all of them if the last one was checked.
+    fn check_piece(&mut self, host: &ComputeHost, control: &JobControl) -> Result<Option<Bases>> {
+        let Self { encoding, count, .. } = *self;
+        let data = &self.data[..];
+        match &mut self.checked {
+            CheckedPoints::G1(points) => check_next(points, count, encoding, data, host, control),
+            CheckedPoints::G2(points) => check_next(points, count, encoding, data, host, control),
+        }
+    }
 }
 
 impl JobBases {
@@ -44,26 +74,43 @@ impl JobBases {
         }
     }
 
+    /// The modelled time to check them.
+    pub fn check_time(&self, host: &ComputeHost) -> Duration {
+        match self {
+            Self::Checked(_) => Duration::ZERO,
+            Self::Unchecked(bases) => host.check_time(bases.group, bases.count as u64),
+        }
+    }
+
+    /// Checks the next points of the request, if there are any left.
+    ///
     /// Errors: `Invalid` for the first point that is not on the curve or not in the group; those of
     /// `control`.
-    pub(super) fn check(self, host: &ComputeHost, control: &JobControl) -> Result<Bases> {
-        match self {
-            Self::Checked(bases) => Ok(bases),
-            Self::Unchecked(bases) => match bases.group {
-                Group::G1 => decode::<G1Affine>(&bases, host, control),
-                Group::G2 => decode::<G2Affine>(&bases, host, control),
-            },
+    pub(super) fn check_piece(&mut self, host: &ComputeHost, control: &JobControl) -> Result<()> {
+        if let Self::Unchecked(bases) = self
+            && let Some(checked) = bases.check_piece(host, control)?
+        {
+            *self = Self::Checked(checked);
         }
+        Ok(())
     }
 }
 
-fn decode<A: CurvePoint>(
-    bases: &UncheckedBases,
+fn check_next<A: CurvePoint>(
+    checked: &mut Vec<A>,
+    count: usize,
+    encoding: PointEncoding,
+    data: &[u8],
     host: &ComputeHost,
     control: &JobControl,
-) -> Result<Bases> {
-    let points = decode_points::<A>(host, bases.encoding, &bases.data, control)?;
-    let points =
-        points.map_err(|bad| Error::element("spec.bases.inline.data", bad.index, bad.problem))?;
-    Ok(A::into_bases(PointSlice::new(Arc::new(points))))
+) -> Result<Option<Bases>> {
+    let (first, width) = (checked.len(), encoding.point_bytes(A::GROUP));
+    let end = count.min(first + host_piece_points(A::GROUP));
+    checked.reserve_exact(count - first);
+    let points = decode_points::<A>(host, encoding, &data[first * width..end * width], control)?;
+    checked.extend(points.map_err(|bad| {
+        Error::element("spec.bases.inline.data", first as u64 + bad.index, bad.problem)
+    })?);
+    let is_complete = end == count;
+    Ok(is_complete.then(|| A::into_bases(PointSlice::new(Arc::new(mem::take(checked))))))
 }

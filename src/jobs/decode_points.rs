@@ -2,14 +2,22 @@
 
 use super::ComputeHost;
 use crate::{
-    curve::points::{self, BadElement, CurvePoint, PointEncoding},
+    curve::{
+        Group,
+        points::{self, BadElement, CurvePoint, PointEncoding},
+    },
     engine::JobControl,
     error::Result,
 };
 
-/// Points between two checks of the job: 50 ms on two cores
+/// Points between two checks of the job: about 50 ms on two cores
 /// (`benches/experiments/cpu-engine.md`).
-pub const HOST_PIECE_POINTS: usize = 1024;
+pub fn host_piece_points(group: Group) -> usize {
+    match group {
+        Group::G1 => 1024,
+        Group::G2 => 512,
+    }
+}
 
 /// The points that `bytes` encodes, or the first bad one.
 ///
@@ -23,7 +31,7 @@ pub fn decode_points<A: CurvePoint>(
 ) -> Result<Result<Vec<A>, BadElement>> {
     let point_bytes = encoding.point_bytes(A::GROUP);
     let mut points = Vec::with_capacity(bytes.len() / point_bytes);
-    for piece in bytes.chunks(HOST_PIECE_POINTS * point_bytes) {
+    for piece in bytes.chunks(host_piece_points(A::GROUP) * point_bytes) {
         control.check()?;
         let decode = || points::decode::<A>(encoding, piece);
         // Decoding a point takes far longer than its bytes suggest.

@@ -6,7 +6,7 @@ use tracing::{Span, debug_span, error, field::Empty};
 
 use super::{
     ComputeHost, JobWaker, JobWork,
-    decode_points::{HOST_PIECE_POINTS, decode_points},
+    decode_points::{decode_points, host_piece_points},
     payload::JobPayload,
 };
 use crate::{
@@ -85,7 +85,8 @@ impl<A: CurvePoint> ImportJob<A> {
     /// The bytes of the next step.
     fn next_piece(&self) -> Range<u64> {
         let point_bytes = self.import.encoding.point_bytes(A::GROUP) as u64;
-        let piece_points = self.checker_piece_points().unwrap_or(HOST_PIECE_POINTS);
+        let on_host = || host_piece_points(A::GROUP);
+        let piece_points = self.checker_piece_points().unwrap_or_else(on_host);
         let end = (self.read + piece_points).min(self.import.point_count);
         self.read as u64 * point_bytes..end as u64 * point_bytes
     }

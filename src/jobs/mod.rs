@@ -15,7 +15,7 @@ mod report;
 mod scheduler;
 mod waiting_msms;
 
-pub use admission::{AdmissionPermit, AdmittedJob, Budget, JobPermit, admit, check_share};
+pub use admission::{AdmissionPermit, AdmittedJob, Budget, JobPermit, admit, charge, check_share};
 pub use backlog::Backlog;
 pub use bases::{JobBases, UncheckedBases};
 pub use host::ComputeHost;

@@ -151,13 +151,20 @@ impl ProgramWork {
         can_copy && awaited.is_none_or(|next| inputs[next.input].has_received(&next.elements))
     }
 
-    /// Checks the bases of the request, and lets the run prepare for its inputs.
-    fn begin(&mut self, control: &JobControl) -> Result<Vec<Bases>> {
-        let bases = mem::take(&mut self.job.bases).into_iter();
-        let bases = bases.map(|bases| bases.check(&self.host, control));
-        let bases: Vec<_> = bases.collect::<Result<_>>()?;
+    /// Checks the next points of the request's bases, and after the last ones lets the run prepare
+    /// for its inputs. `None` while points are unchecked.
+    fn begin(&mut self, control: &JobControl) -> Result<Option<Vec<Bases>>> {
+        let mut bases = Vec::with_capacity(self.job.bases.len());
+        for each in &mut self.job.bases {
+            each.check_piece(&self.host, control)?;
+            match each {
+                JobBases::Checked(checked) => bases.push(checked.clone()),
+                JobBases::Unchecked(_) => return Ok(None),
+            }
+        }
         self.job.run.begin(&bases)?;
-        Ok(bases)
+        self.job.bases.clear();
+        Ok(Some(bases))
     }
 
     /// Runs a step if what it reads has arrived.
@@ -182,12 +189,22 @@ impl ProgramWork {
         // run another program's step on top of this one, which may wait for the same device.
         let operands = RunOperands { inputs: &elements, bases, matrices, sinks: &sinks };
         let report = run.step(&operands, control);
+        operands.check_files()?;
         report.map_err(|error| match (*input_field, error) {
             (Some(field), Error::Step { index: Some(index), problem, .. }) => {
                 Error::element(field, index, problem)
             }
             (_, error) => error,
         })
+    }
+
+    /// Errors: `DiskFailed` if bases that were checked before could not be read.
+    fn check_file_of_bases(&self) -> Result<()> {
+        let is_intact = |bases: &JobBases| match bases {
+            JobBases::Checked(bases) => bases.is_intact(),
+            JobBases::Unchecked(_) => true,
+        };
+        if self.job.bases.iter().all(is_intact) { Ok(()) } else { Err(Error::DiskFailed) }
     }
 
     fn output(&self, report: RunReport) -> ProgramOutput {
@@ -238,7 +255,8 @@ impl JobWork for ProgramWork {
     }
 
     fn is_short(&self) -> bool {
-        self.job.run.plan().modelled.total <= SHORT_JOB_MAX
+        let check: Duration = self.job.bases.iter().map(|each| each.check_time(&self.host)).sum();
+        self.job.run.plan().modelled.total + check <= SHORT_JOB_MAX
     }
 
     fn is_computed(&self) -> bool {
@@ -246,13 +264,14 @@ impl JobWork for ProgramWork {
     }
 
     fn step(&mut self, control: &JobControl) -> Result<Option<ProgramOutput>> {
-        let bases = match mem::replace(&mut self.phase, ProgramPhase::NotBegun) {
+        let begun = match mem::replace(&mut self.phase, ProgramPhase::NotBegun) {
             ProgramPhase::Waiting(waiting) => match waiting.pick(&*self.host.executor) {
                 PickedMsm::Taken => {
                     self.phase = ProgramPhase::Waiting(waiting);
                     return Ok(None);
                 }
                 PickedMsm::Computed(BatchedMsm { report, jobs, share, elsewhere }) => {
+                    self.check_file_of_bases()?;
                     let output = self.output(report);
                     return Ok(Some(ProgramOutput {
                         batch_jobs: jobs,
@@ -264,8 +283,9 @@ impl JobWork for ProgramWork {
                 PickedMsm::Alone => self.begin(control)?,
             },
             ProgramPhase::NotBegun => self.begin(control)?,
-            ProgramPhase::Running(bases) => bases,
+            ProgramPhase::Running(bases) => Some(bases),
         };
+        let Some(bases) = begun else { return Ok(None) };
         let report = self.run_step(&bases, control)?;
         self.phase = ProgramPhase::Running(bases);
         Ok(report.map(|report| self.output(report)))

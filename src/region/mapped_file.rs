@@ -1,16 +1,21 @@
 //! A file that no process changes: one of the data directory, or sealed memory. It holds points or
-//! a matrix. Other processes can map the same bytes.
+//! a matrix. Other processes can map the same bytes. Bytes that the disk fails to read are zeros,
+//! and whoever uses them must ask afterwards whether the file is intact.
 #![allow(unsafe_code)]
 
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use memmap2::{Mmap, MmapOptions};
 use rustix::fs;
 
+use super::file_faults::WatchedMapping;
 use crate::{
     curve::{
         Group,
@@ -25,6 +30,10 @@ const LIMB_BYTES: u64 = size_of::<u64>() as u64;
 /// A file that is mapped from some byte on.
 pub struct MappedFile {
     file: OwnedFd,
+    /// Declared before the mapping, so that it is dropped first; `None` for no bytes.
+    watch: Option<WatchedMapping>,
+    /// Whether the log tells that bytes could not be read.
+    is_logged: AtomicBool,
     map: Mmap,
     /// The first mapped byte of the file.
     offset: u64,
@@ -54,12 +63,23 @@ impl MappedFile {
         let len = usize::try_from(bytes).map_err(io::Error::other)?;
         // SAFETY: nobody changes the file, and removing its name keeps the mapping valid.
         let map = unsafe { MmapOptions::new().offset(offset).len(len).map(&file) }?;
-        Ok(Self { file, map, offset })
+        let watch = (!map.is_empty()).then(|| WatchedMapping::new(&map)).transpose()?;
+        Ok(Self { file, watch, is_logged: AtomicBool::new(false), map, offset })
     }
 
     /// The mapped bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.map
+    }
+
+    /// Whether some bytes could not be read, and were read as zeros.
+    fn is_damaged(&self) -> bool {
+        let is_damaged = self.watch.as_ref().is_some_and(WatchedMapping::is_damaged);
+        if is_damaged && !self.is_logged.swap(true, Ordering::Relaxed) {
+            let bytes = self.map.len();
+            tracing::error!(bytes, "the disk does not read a file of the data directory");
+        }
+        is_damaged
     }
 
     /// The file, and its first byte that is mapped.
@@ -90,6 +110,10 @@ impl<A: CurvePoint> PointOwner<A> for MappedFile {
     fn file(&self) -> Option<FileOfPoints<'_>> {
         Some(FileOfPoints { file: self.file.as_fd(), offset: self.offset })
     }
+
+    fn is_intact(&self) -> bool {
+        !self.is_damaged()
+    }
 }
 
 impl MatrixOwner for MappedFile {
@@ -99,6 +123,10 @@ impl MatrixOwner for MappedFile {
 
     fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
         Some(self.place())
+    }
+
+    fn is_intact(&self) -> bool {
+        !self.is_damaged()
     }
 }
 

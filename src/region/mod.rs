@@ -3,6 +3,8 @@
 
 mod descriptor;
 #[cfg(feature = "server")]
+mod file_faults;
+#[cfg(feature = "server")]
 mod mapped_file;
 mod memory;
 #[cfg(feature = "server")]

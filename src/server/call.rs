@@ -29,7 +29,7 @@ use crate::{
     identity::Caller,
     jobs::{
         AdmissionPermit, AdmittedJob, Budget, JobOwner, JobPermit, JobPriority, JobTicket,
-        JobWaker, JobWork, admit, check_share,
+        JobWaker, JobWork, admit, charge, check_share,
     },
     store::UploadOwner,
     telemetry::{self, AuditAction},
@@ -37,11 +37,12 @@ use crate::{
     wire::decode::{ObjectId, VectorUploadHeader},
 };
 
-/// Bytes of a message that need no budget, so that `GetInfo` works on a full server.
-pub const UNCOUNTED_BYTES: u64 = 16 << 10;
+/// Bytes of a message that are counted but never refused, so that `GetInfo` works on a full server.
+pub const UNREFUSED_BYTES: u64 = 16 << 10;
 
-/// Bytes of a response that need no budget: a full server still tells what an upload has received.
-const UNCOUNTED_RESPONSE_BYTES: u64 = 1 << 10;
+/// Bytes of a response that are counted, once the transport has them, but never refused: a full
+/// server still tells what an upload has received.
+const UNREFUSED_RESPONSE_BYTES: u64 = 1 << 10;
 
 /// A request extension: when the caller stops waiting.
 #[derive(Debug, Clone, Copy)]
@@ -89,8 +90,10 @@ pub async fn run<M, T>(
         };
         record.finish(result.as_ref().err());
         let mut answer = result.map(Response::new)?;
-        let _permit = Arc::new(mem::take(&mut *response.lock()));
-        answer.extensions_mut().insert(ResponsePermit { _permit });
+        let permit = mem::take(&mut *response.lock());
+        if !permit.is_empty() {
+            answer.extensions_mut().insert(ResponsePermit { _permit: Arc::new(permit) });
+        }
         Ok(answer)
     };
     run.instrument(span).await
@@ -178,7 +181,7 @@ impl CallContext {
     /// Whose slots the call's uploads and vectors take.
     pub fn upload_owner(&self) -> UploadOwner<'_> {
         let connection = (!self.caller.is_proxied()).then_some(&self.peer.uploads);
-        UploadOwner { tenant: &self.tenant, connection }
+        UploadOwner { tenant: &self.tenant, has_others: self.has_others(), connection }
     }
 
     /// Takes bytes and jobs from the budgets of the connection, the tenant and the server.
@@ -196,7 +199,12 @@ impl CallContext {
 
     fn check_share(&self, bytes: u64, jobs: u64) -> Result<()> {
         let (own, server) = (&self.tenant_budget, &self.state.budget);
-        check_share(own, server, bytes, jobs, self.state.tenants.are_several())
+        check_share(own, server, bytes, jobs, self.has_others())
+    }
+
+    /// Whether the server has tenants beside that of the call.
+    pub fn has_others(&self) -> bool {
+        self.state.tenants.are_several()
     }
 
     /// Accepts a job of `bytes` bytes of working memory, which takes `modelled` by the model.
@@ -213,9 +221,11 @@ impl CallContext {
 
     /// Takes bytes for a message from the budgets, also while the server drains.
     ///
-    /// Errors: `Exhausted`.
+    /// Errors: `Exhausted`, for a message of more than [`UNREFUSED_BYTES`].
     pub fn admit_message(&self, bytes: u64) -> Result<AdmissionPermit> {
-        let bytes = if bytes > UNCOUNTED_BYTES { bytes } else { 0 };
+        if bytes <= UNREFUSED_BYTES {
+            return Ok(charge(&self.budgets(), bytes));
+        }
         admit(&self.budgets(), bytes, 0).inspect_err(telemetry::count_refusal)
     }
 
@@ -224,12 +234,14 @@ impl CallContext {
     ///
     /// Errors: `Exhausted`.
     pub fn admit_response(&self, bytes: u64) -> Result<()> {
-        if bytes > UNCOUNTED_RESPONSE_BYTES {
-            let permit = self
-                .check_share(bytes, 0)
-                .and_then(|()| admit(&self.budgets(), bytes, 0))
-                .inspect_err(telemetry::count_refusal)?;
-            self.response.lock().extend(permit);
+        if bytes > UNREFUSED_RESPONSE_BYTES {
+            let permits = || {
+                self.check_share(bytes, 0)?;
+                let unread = self.tenant.unread_bytes.acquire(bytes)?;
+                Ok((admit(&self.budgets(), bytes, 0)?, unread))
+            };
+            let (permit, unread) = permits().inspect_err(telemetry::count_refusal)?;
+            self.response.lock().extend(permit.into_iter().chain([unread]));
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ use super::{
     reflection,
     state::ServerState,
     streamed_body,
-    transport_parts::{ResponsePermit, TransportParts},
+    transport_parts::{PartsCost, ResponsePermit, TransportParts},
     unary_body,
 };
 use crate::{error::Error, identity::Caller, wire::INSTANCE_HEADER};
@@ -59,7 +59,8 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let begun = Instant::now();
-        let reflection = match reflection::admit_response(&request, &self.state) {
+        let budgets = unary_body::budgets_of(request.extensions(), &self.state);
+        let reflection = match reflection::admit_response(&request, &budgets, &self.state) {
             Ok(permit) => permit,
             Err(error) => return Box::pin(async { Ok(Status::from(error).into_http()) }),
         };
@@ -73,11 +74,13 @@ where
         // Other callers share the connection of a proxy.
         let is_proxied = request.extensions().get::<Caller>().is_some_and(Caller::is_proxied);
         let connection = peer.filter(|_| !is_proxied).map(|peer| peer.calls.clone());
-        let state = self.state.clone();
+        let (state, charged) = (self.state.clone(), budgets.clone());
         let until_sent = move |mut response: Response<Body>| {
             response.headers_mut().insert(INSTANCE_HEADER, state.instance.clone());
             let permit = response.extensions_mut().remove::<ResponsePermit>().or(reflection);
-            let parts = TransportParts::new(permit, connection, MinRate::of(&state.settings));
+            let admitted = |_permit| PartsCost::Admitted { _permit };
+            let cost = permit.map_or(PartsCost::Charged(charged), admitted);
+            let parts = TransportParts::new(cost, connection, MinRate::of(&state.settings));
             response.map(|body| {
                 let body = state.unread.add(body, parts);
                 Body::new(TrackedBody { body, _call: busy, _open: open })
@@ -86,7 +89,7 @@ where
         // Handlers of streamed requests time messages themselves.
         let mut request = match streamed_body::is_streamed(&request) {
             true => streamed_body::set_aside(request),
-            false => unary_body::limit_body(request, &self.state),
+            false => unary_body::limit_body(request, budgets, &self.state),
         };
         let Some(timeout) = timeout_of(request.headers()) else {
             let answer = self.inner.call(request);

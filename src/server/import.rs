@@ -37,7 +37,8 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
         // An import pays for its time afterwards, so there must be no debt.
         let paid = call.tenant.device_time.take(Duration::ZERO);
         paid.inspect_err(telemetry::count_refusal)?;
-        let charge = state.objects.reserve(&call.tenant, object_bytes);
+        let share = state.objects.check_share(&call.tenant, object_bytes, call.has_others());
+        let charge = share.and_then(|()| state.objects.reserve(&call.tenant, object_bytes));
         let charge = charge.inspect_err(telemetry::count_refusal)?;
         new_import = Some((call.admit(0, 1)?, charge));
         Ok(upload_permit)

@@ -37,7 +37,7 @@ pub fn admit(
             JobBases::Checked(bases)
         }
         BasesRef::Inline { encoding, data, count } => {
-            JobBases::Unchecked(UncheckedBases { group, encoding, data, count })
+            JobBases::Unchecked(UncheckedBases::new(group, encoding, data, count))
         }
     };
     let n = bases.count();
@@ -56,7 +56,8 @@ pub fn admit(
     let response_bytes = bytes_of_message(batch as u64 * sum_bytes);
     call.check_fits(working_bytes.saturating_add(payload_bytes).saturating_add(response_bytes))?;
     call.admit_response(response_bytes)?;
-    let permit = call.admit_job(working_bytes, run.plan().modelled.total)?;
+    let modelled = run.plan().modelled.total + bases.check_time(&call.state.compute);
+    let permit = call.admit_job(working_bytes, modelled)?;
     Ok(SingleStepJob {
         call: "msm",
         input_field: "scalars",

@@ -150,7 +150,19 @@ impl GetSource {
         }
     }
 
-    /// Errors: `Internal`, and those of [`ResponseSender::send`].
+    /// Called after bytes were read.
+    ///
+    /// Errors: `DiskFailed` if some could not be read.
+    fn check_file(&self) -> Result<()> {
+        let is_intact = match self {
+            Self::Bases(bases, _) => bases.is_intact(),
+            Self::Matrix(matrix, _) => matrix.is_intact(),
+            Self::Vector(..) => true,
+        };
+        if is_intact { Ok(()) } else { Err(Error::DiskFailed) }
+    }
+
+    /// Errors: `Internal`, `DiskFailed`, and those of [`ResponseSender::send`].
     async fn send_all(
         self,
         host: &Arc<ComputeHost>,
@@ -159,6 +171,7 @@ impl GetSource {
         let (total, mut offset) = (self.bytes(), 0);
         while offset < total {
             let data = self.chunk(host, offset).await?;
+            self.check_file()?;
             let bytes = data.len() as u64;
             sender.send(v1::GetResponse { chunk: Some(v1::Chunk { offset, data }) }).await?;
             telemetry::sent(bytes);

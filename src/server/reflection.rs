@@ -7,9 +7,13 @@ use tonic::{body::Body, codegen::http::Request};
 use super::{
     state::ServerState,
     transport_parts::{ResponsePermit, bytes_of_chunks},
-    unary_body,
 };
-use crate::{error::Result, jobs::admit, telemetry, wire::DESCRIPTOR_SET};
+use crate::{
+    error::Result,
+    jobs::{Budget, admit},
+    telemetry,
+    wire::DESCRIPTOR_SET,
+};
 
 const PATH_PREFIX: &str = "/grpc.reflection.";
 
@@ -23,19 +27,19 @@ const ANSWER_BYTES: u64 = (DESCRIPTOR_SET.len() + 2 * REQUEST_BYTES_MAX) as u64;
 /// for its turn, and what the transport holds.
 const UNREAD_BYTES: u64 = 2 * ANSWER_BYTES + bytes_of_chunks(u64::MAX);
 
-/// Takes bytes from the budgets for the answers of a call, and for requests that the transport
+/// Takes bytes from `budgets` for the answers of a call, and for requests that the transport
 /// holds while no answer is read; `None` for a call of another service.
 ///
 /// Errors: `Exhausted`.
 pub fn admit_response(
     request: &Request<Body>,
+    budgets: &[Budget],
     state: &ServerState,
 ) -> Result<Option<ResponsePermit>> {
     if !request.uri().path().starts_with(PATH_PREFIX) {
         return Ok(None);
     }
-    let own = unary_body::own_budgets(request.extensions());
-    let budgets: Vec<_> = own.iter().chain([&state.budget]).collect();
+    let budgets: Vec<_> = budgets.iter().collect();
     let requests = u64::from(state.settings.http2_stream_window_bytes);
     let permit = admit(&budgets, UNREAD_BYTES + requests, 0);
     let permit = permit.inspect_err(telemetry::count_refusal)?;

@@ -39,7 +39,7 @@ pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionRespon
     call.admit(0, 0)?;
     // A size that cannot be rounded up exceeds every limit.
     let bytes = bytes.checked_next_multiple_of(REGION_ALIGNMENT).unwrap_or(u64::MAX);
-    let permits = call.state.regions.admit(&call.tenant, user, bytes);
+    let permits = call.state.regions.admit(&call.tenant, user, bytes, call.has_others());
     let permits = permits.inspect_err(telemetry::count_refusal)?;
     let (executor, wiper) = (call.state.compute.executor.clone(), call.state.region_wiper.clone());
     // Touches and pins every page.

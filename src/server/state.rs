@@ -160,13 +160,11 @@ impl ServerState {
             if has_gpus { BusyPoll::new(settings.busy_poll) } else { BusyPoll::default() };
         let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;
         pin(&payloads, &*executor, pinned_bytes as usize);
+        let data_dir = settings.data_dir.as_deref();
+        let objects = ObjectStore::open(bytes_max, objects_max, data_dir, &tenants)?;
         Ok(Self {
-            objects: Arc::new(ObjectStore::open(
-                bytes_max,
-                objects_max,
-                settings.data_dir.as_deref(),
-                &tenants,
-            )?),
+            programs: ProgramStore::new(objects.budget().clone()),
+            objects: Arc::new(objects),
             is_loaded: watch::Sender::new(false),
             compute: Arc::new(ComputeHost::new(executor)?),
             scheduler: Scheduler::new(workers, busy_poll)?,
@@ -178,7 +176,6 @@ impl ServerState {
             regions: Regions::new(settings.region_bytes_max),
             region_wiper: Wiper::default(),
             payloads,
-            programs: ProgramStore::default(),
             connections: ConnectionLimits::new(&settings),
             credentials,
             drain: Drain::default(),

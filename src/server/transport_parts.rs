@@ -13,7 +13,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::{connection_calls::ConnectionCalls, pace::MinRate, response::CHUNK_BYTES};
-use crate::jobs::AdmissionPermit;
+use crate::jobs::{AdmissionPermit, Budget, charge};
 
 /// Longer frames are cut into pieces. Those of chunks are shorter.
 pub const FRAME_BYTES_MAX: usize = CHUNK_BYTES + 1024;
@@ -42,6 +42,14 @@ pub fn bytes_of_message(encoded_bytes: u64) -> u64 {
     }
 }
 
+/// What the parts of a response take of the budgets.
+pub enum PartsCost {
+    /// All that the transport holds was admitted before.
+    Admitted { _permit: ResponsePermit },
+    /// Each part is counted in these budgets, also beyond their limits.
+    Charged(Vec<Budget>),
+}
+
 /// A response extension: what the response takes of the budgets, until the transport has dropped
 /// its last part.
 #[derive(Clone)]
@@ -55,7 +63,7 @@ pub struct TransportParts {
     /// Closed if the parts are not read; `None` for one that callers behind a proxy share.
     connection: Option<ConnectionCalls>,
     held: Mutex<HeldParts>,
-    _permit: Option<ResponsePermit>,
+    cost: PartsCost,
 }
 
 struct HeldParts {
@@ -68,16 +76,13 @@ struct HeldParts {
 struct TransportPart {
     data: Bytes,
     parts: Arc<TransportParts>,
+    _charge: AdmissionPermit,
 }
 
 impl TransportParts {
-    pub fn new(
-        permit: Option<ResponsePermit>,
-        connection: Option<ConnectionCalls>,
-        min: MinRate,
-    ) -> Arc<Self> {
+    pub fn new(cost: PartsCost, connection: Option<ConnectionCalls>, min: MinRate) -> Arc<Self> {
         let held = Mutex::new(HeldParts { bytes: 0, changed: Instant::now() });
-        Arc::new(Self { min, connection, held, _permit: permit })
+        Arc::new(Self { min, connection, held, cost })
     }
 
     /// The part `data`, counted until it is dropped.
@@ -86,7 +91,13 @@ impl TransportParts {
         held.bytes += data.len() as u64;
         held.changed = Instant::now();
         drop(held);
-        Bytes::from_owner(TransportPart { data, parts: self.clone() })
+        let _charge = match &self.cost {
+            PartsCost::Admitted { .. } => AdmissionPermit::new(),
+            PartsCost::Charged(budgets) => {
+                charge(&budgets.iter().collect::<Vec<_>>(), data.len() as u64)
+            }
+        };
+        Bytes::from_owner(TransportPart { data, parts: self.clone(), _charge })
     }
 
     /// Closes the connection if a reader has taken too long for a part. The response has been
@@ -128,13 +139,20 @@ mod tests {
         let quota = Quota::new(Limit::BytesInFlight, 100);
         let permit = ResponsePermit { _permit: Arc::new(vec![quota.acquire(60).unwrap()]) };
         let min = MinRate { window: WINDOW, bytes_per_second: 1 << 30 };
-        let parts = TransportParts::new(Some(permit), None, min);
-        let part = parts.add(Bytes::from_static(b"part"));
-        let rest = part.slice(2..);
-        drop((parts, part));
-        assert_eq!((&rest[..], quota.used()), (&b"rt"[..], 60));
-        drop(rest);
-        assert_eq!(quota.used(), 0);
+        let budget = Budget { bytes: quota.clone(), jobs: Quota::new(Limit::Jobs, 0) };
+        // What is counted for each part is never refused.
+        for (cost, counted) in [
+            (PartsCost::Admitted { _permit: permit }, 60),
+            (PartsCost::Charged(vec![budget.clone(), budget]), 240),
+        ] {
+            let parts = TransportParts::new(cost, None, min);
+            let part = parts.add(Bytes::from(vec![b'p'; 120]));
+            let rest = part.slice(118..);
+            drop((parts, part));
+            assert_eq!((&rest[..], quota.used()), (&b"pp"[..], counted));
+            drop(rest);
+            assert_eq!(quota.used(), 0);
+        }
     }
 
     #[test]
@@ -147,7 +165,7 @@ mod tests {
                 bytes_per_second: 100,
             },
         );
-        let parts = TransportParts::new(None, Some(calls.clone()), min);
+        let parts = TransportParts::new(PartsCost::Charged(vec![]), Some(calls.clone()), min);
         let part = || parts.add(Bytes::from_static(b"part"));
         let (first, second) = (part(), part());
         std::thread::sleep(5 * WINDOW);
@@ -159,6 +177,9 @@ mod tests {
         assert!(parts.close_if_stalled(Duration::ZERO));
         assert!(!parts.close_if_stalled(Duration::ZERO), "is closed already");
         drop(second);
-        assert!(!TransportParts::new(None, Some(calls), min).close_if_stalled(Duration::ZERO));
+        assert!(
+            !TransportParts::new(PartsCost::Charged(vec![]), Some(calls), min)
+                .close_if_stalled(Duration::ZERO)
+        );
     }
 }

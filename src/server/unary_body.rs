@@ -1,5 +1,5 @@
 //! The body of a unary request. tonic receives all of it before it calls a handler, so the body
-//! itself enforces the idle timeout and takes budget for large messages.
+//! itself enforces the idle timeout, and takes budget for the message and the metadata.
 
 use std::{
     pin::Pin,
@@ -12,11 +12,11 @@ use http_body::{Frame, SizeHint};
 use tonic::{
     Status,
     body::Body,
-    codegen::http::{Extensions, Request},
+    codegen::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Request},
 };
 
 use super::{
-    call::UNCOUNTED_BYTES,
+    call::UNREFUSED_BYTES,
     connection::Peer,
     pace::{MinRate, SenderPace},
     state::ServerState,
@@ -24,44 +24,55 @@ use super::{
 use crate::{
     error::Error,
     identity::Caller,
-    jobs::{AdmissionPermit, Budget, admit},
+    jobs::{AdmissionPermit, Budget, admit, charge},
     telemetry,
     tenant::Tenant,
 };
+
+/// Bytes of a header beside its name and value, as HTTP/2 counts them.
+const HEADER_BYTES: usize = 32;
 
 /// A body that fails with `Idle` if its sender is too slow, and with `Exhausted` if the budgets are
 /// full. Its permits are released when the handler begins, which takes its own.
 struct LimitedBody {
     body: Body,
-    state: Arc<ServerState>,
-    /// Of the connection and of the tenant; none for a call that needs no credentials.
     budgets: Vec<Budget>,
-    /// Whether the caller and its tenant are known. Others may only send what needs no budget.
+    /// Whether the caller and its tenant are known. Others may only send what is never refused.
     is_known: bool,
     permits: Vec<AdmissionPermit>,
     bytes_total: u64,
     pace: SenderPace,
 }
 
-/// The budgets of a request's connection and tenant; none if its caller is not known.
-pub fn own_budgets(extensions: &Extensions) -> Vec<Budget> {
+/// The budgets of a request's connection, tenant and server. The tenant of a call that needs no
+/// credentials is not known, and callers behind a proxy share its connection.
+pub fn budgets_of(extensions: &Extensions, state: &ServerState) -> Vec<Budget> {
     let is_proxied = extensions.get::<Caller>().is_some_and(Caller::is_proxied);
-    match (Peer::of(extensions), extensions.get::<Arc<Tenant>>()) {
-        (Some(_), Some(tenant)) if is_proxied => vec![Budget::tenant(tenant)],
-        (Some(peer), Some(tenant)) => vec![peer.budget.clone(), Budget::tenant(tenant)],
-        _ => Vec::new(),
-    }
+    let of_connection = Peer::of(extensions).filter(|_| !is_proxied).map(|peer| &peer.budget);
+    let of_tenant = extensions.get::<Arc<Tenant>>().map(|tenant| Budget::tenant(tenant));
+    of_connection.cloned().into_iter().chain(of_tenant).chain([state.budget.clone()]).collect()
 }
 
-pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<Body> {
+/// The request with a body that takes from `budgets`, and its metadata until the handler begins.
+pub fn limit_body(
+    request: Request<Body>,
+    budgets: Vec<Budget>,
+    state: &ServerState,
+) -> Request<Body> {
     let is_known = request.extensions().get::<Arc<Tenant>>().is_some();
-    let budgets = own_budgets(request.extensions());
-    let state = state.clone();
+    let metadata = charge(&budgets.iter().collect::<Vec<_>>(), metadata_bytes(request.headers()));
     let pace = SenderPace::new(MinRate::of(&state.settings));
     request.map(|body| {
-        let (permits, bytes_total) = Default::default();
-        Body::new(LimitedBody { body, state, is_known, budgets, permits, bytes_total, pace })
+        let (permits, bytes_total) = (vec![metadata], 0);
+        Body::new(LimitedBody { body, is_known, budgets, permits, bytes_total, pace })
     })
+}
+
+fn metadata_bytes(headers: &HeaderMap) -> u64 {
+    let bytes = |(name, value): (&HeaderName, &HeaderValue)| {
+        name.as_str().len() + value.len() + HEADER_BYTES
+    };
+    headers.iter().map(bytes).sum::<usize>() as u64
 }
 
 impl LimitedBody {
@@ -69,15 +80,15 @@ impl LimitedBody {
         self.pace.count_wait();
         self.pace.sent(bytes);
         self.bytes_total += bytes;
-        if self.bytes_total > UNCOUNTED_BYTES {
-            if !self.is_known {
-                return Err(Error::TenantUnknown);
-            }
-            let own = self.budgets.iter();
-            let budgets: Vec<_> = own.chain([&self.state.budget]).collect();
-            let permit = admit(&budgets, bytes, 0);
-            self.permits.push(permit.inspect_err(telemetry::count_refusal)?);
-        }
+        let budgets: Vec<_> = self.budgets.iter().collect();
+        let permit = if self.bytes_total <= UNREFUSED_BYTES {
+            charge(&budgets, bytes)
+        } else if self.is_known {
+            admit(&budgets, bytes, 0).inspect_err(telemetry::count_refusal)?
+        } else {
+            return Err(Error::TenantUnknown);
+        };
+        self.permits.push(permit);
         Ok(())
     }
 }

@@ -187,7 +187,7 @@ mod tests {
     use http_body::Body as _;
 
     use super::*;
-    use crate::server::pace::MinRate;
+    use crate::server::{pace::MinRate, transport_parts::PartsCost};
 
     /// Yields one frame, whose memory is that of `0`.
     struct OneFrame(Option<Bytes>);
@@ -221,7 +221,7 @@ mod tests {
         }
         let frame = OneFrame(Some(Bytes::from_owner(Shared(bytes))));
         let min = MinRate { window: Duration::from_millis(1), bytes_per_second: 1 << 40 };
-        let parts = TransportParts::new(None, None, min);
+        let parts = TransportParts::new(PartsCost::Charged(vec![]), None, min);
         (responses.add(Body::new(frame), parts), memory)
     }
 

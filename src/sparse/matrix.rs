@@ -31,6 +31,11 @@ pub trait MatrixOwner: Send + Sync {
     fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
         None
     }
+
+    /// False if some bytes could not be read from the file, and were read as zeros.
+    fn is_intact(&self) -> bool {
+        true
+    }
 }
 
 impl MatrixOwner for Vec<u64> {
@@ -70,6 +75,11 @@ impl SparseMatrix {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.shape.rows as usize
+    }
+
+    /// False if some bytes could not be read from their file, and were read as zeros.
+    pub fn is_intact(&self) -> bool {
+        self.owner.is_intact()
     }
 
     /// The bytes of [`SparseShape`].

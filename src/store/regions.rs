@@ -57,11 +57,19 @@ impl Regions {
         self.bytes.used()
     }
 
-    /// Permits for one more region of a tenant and a user.
+    /// Permits for one more region of a tenant and a user. `has_others`: the server has other
+    /// tenants, to which this one leaves memory.
     ///
     /// Errors: `Exhausted`.
-    pub fn admit(&self, tenant: &Tenant, user: u32, bytes: u64) -> Result<Vec<QuotaPermit>> {
+    pub fn admit(
+        &self,
+        tenant: &Tenant,
+        user: u32,
+        bytes: u64,
+        has_others: bool,
+    ) -> Result<Vec<QuotaPermit>> {
         let of_user = self.slots_of(user);
+        self.bytes.check_share(tenant.region_bytes.used(), bytes, has_others)?;
         Ok(vec![
             self.bytes.acquire(bytes)?,
             self.slots.acquire(1)?,
@@ -141,7 +149,7 @@ mod tests {
     }
 
     fn add(regions: &Regions) -> (RegionId, RegionToken) {
-        let permits = regions.admit(&tenant(u64::MAX), USER, REGION_ALIGNMENT).unwrap();
+        let permits = regions.admit(&tenant(u64::MAX), USER, REGION_ALIGNMENT, false).unwrap();
         let memory = Arc::new(SharedMemory::create(REGION_ALIGNMENT as usize).unwrap());
         regions.add(SharedRegion::new(memory, None, permits, Wiper::default()), USER).unwrap()
     }
@@ -169,7 +177,7 @@ mod tests {
     fn a_closed_region_counts_until_its_last_job_has_ended() {
         let regions = regions();
         let ((first, token), _second) = (add(&regions), add(&regions));
-        assert!(regions.admit(&tenant(u64::MAX), USER, 1).is_err());
+        assert!(regions.admit(&tenant(u64::MAX), USER, 1, false).is_err());
         let job = regions.grant(first, &token, USER).unwrap();
         regions.close(first);
         assert!(regions.get(first, USER).is_err());
@@ -187,18 +195,30 @@ mod tests {
     fn a_tenant_has_its_own_limit() {
         let regions = regions();
         let tenant = tenant(10);
-        let _permits = regions.admit(&tenant, USER, 6).unwrap();
+        let _permits = regions.admit(&tenant, USER, 6, false).unwrap();
         let expected = Limit::Tenant(TenantLimit::RegionBytes);
-        let refused = regions.admit(&tenant, USER, 5).unwrap_err();
+        let refused = regions.admit(&tenant, USER, 5, false).unwrap_err();
         assert!(matches!(refused, Error::Exhausted { limit, .. } if limit == expected));
-        assert!(regions.admit(&tenant, USER, 4).is_ok());
+        assert!(regions.admit(&tenant, USER, 4, false).is_ok());
+    }
+
+    #[test]
+    fn a_tenant_leaves_memory_to_others_if_there_are_any() {
+        let regions = Regions::new(1600);
+        let (one, two) = (tenant(u64::MAX), tenant(u64::MAX));
+        let admit = |tenant, bytes| regions.admit(tenant, USER, bytes, true);
+        let _held = admit(&one, 1500).unwrap();
+        assert!(admit(&one, 1).is_err(), "a sixteenth is left");
+        let _other = admit(&two, 50).unwrap();
+        assert!(admit(&two, 50).is_ok());
+        assert!(regions.admit(&one, USER, 1, false).is_err(), "more than twice what is free");
     }
 
     #[test]
     fn a_user_leaves_regions_to_others() {
         let regions = Regions::new(REGIONS_MAX);
         let tenant = tenant(u64::MAX);
-        let admit = |user| regions.admit(&tenant, user, 1);
+        let admit = |user| regions.admit(&tenant, user, 1, false);
         // Before they are open, too.
         let own: Vec<_> = (0..USER_REGIONS_MAX).map(|_| admit(USER).unwrap()).collect();
         let refused = admit(USER).unwrap_err();

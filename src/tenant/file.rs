@@ -45,6 +45,7 @@ struct TenantEntry {
     callers: Vec<String>,
     weight: Option<u32>,
     bytes_in_flight_max: Option<SizeText>,
+    unread_bytes_max: Option<SizeText>,
     jobs_max: Option<u64>,
     uploads_max: Option<u64>,
     vectors_max: Option<u64>,
@@ -111,6 +112,7 @@ impl TenantEntry {
         Ok(TenantLimits {
             weight,
             bytes_in_flight_max: bytes("bytes_in_flight_max", self.bytes_in_flight_max)?,
+            unread_bytes_max: bytes("unread_bytes_max", self.unread_bytes_max)?,
             jobs_max: count(self.jobs_max),
             uploads_max: count(self.uploads_max),
             vectors_max: count(self.vectors_max),

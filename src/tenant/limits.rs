@@ -41,6 +41,7 @@ pub struct TenantLimits {
     /// The share of the workers' time, relative to other tenants.
     pub weight: u32,
     pub bytes_in_flight_max: u64,
+    pub unread_bytes_max: u64,
     pub jobs_max: u64,
     pub uploads_max: u64,
     pub vectors_max: u64,
@@ -56,6 +57,7 @@ impl Default for TenantLimits {
         Self {
             weight: 1,
             bytes_in_flight_max: u64::MAX,
+            unread_bytes_max: u64::MAX,
             jobs_max: u64::MAX,
             uploads_max: u64::MAX,
             vectors_max: u64::MAX,

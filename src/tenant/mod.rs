@@ -34,6 +34,8 @@ pub struct Tenant {
     weight: AtomicU32,
     /// Bytes of payload and working memory, and of responses that clients have not read.
     pub bytes: Arc<Quota>,
+    /// Bytes of responses that clients have not read, which are among `bytes`.
+    pub unread_bytes: Arc<Quota>,
     /// Jobs accepted and not yet ended.
     pub jobs: Arc<Quota>,
     /// Uploads in progress, and vectors that clients have put.
@@ -42,6 +44,8 @@ pub struct Tenant {
     pub vectors: Arc<Quota>,
     /// Bytes of stored bases and matrices.
     pub store_bytes: Arc<Quota>,
+    /// Stored bases and matrices. Only the server has a limit.
+    pub objects: Arc<Quota>,
     /// Bytes of shared memory.
     pub region_bytes: Arc<Quota>,
     /// Connections on which the tenant has made a call.
@@ -58,10 +62,12 @@ impl Tenant {
             name,
             weight: limits.weight.into(),
             bytes: quota(TenantLimit::BytesInFlight, limits.bytes_in_flight_max),
+            unread_bytes: quota(TenantLimit::UnreadBytes, limits.unread_bytes_max),
             jobs: quota(TenantLimit::Jobs, limits.jobs_max),
             uploads: quota(TenantLimit::Uploads, limits.uploads_max),
             vectors: quota(TenantLimit::Vectors, limits.vectors_max),
             store_bytes: quota(TenantLimit::StoreBytes, limits.store_bytes_max),
+            objects: Quota::new(Limit::Objects, u64::MAX),
             region_bytes: quota(TenantLimit::RegionBytes, limits.region_bytes_max),
             connections: quota(TenantLimit::Connections, limits.connections_max),
             device_time: Arc::new(DeviceTimeBudget::new(limits.device_seconds_per_minute)),
@@ -85,6 +91,7 @@ impl Tenant {
     fn set_limits(&self, limits: &TenantLimits) {
         self.weight.store(limits.weight, Ordering::Relaxed);
         self.bytes.set_max(limits.bytes_in_flight_max);
+        self.unread_bytes.set_max(limits.unread_bytes_max);
         self.jobs.set_max(limits.jobs_max);
         self.uploads.set_max(limits.uploads_max);
         self.vectors.set_max(limits.vectors_max);

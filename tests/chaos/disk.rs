@@ -1,12 +1,15 @@
 //! A full or broken disk: a `Put` with `persist` is refused, leaves nothing, and succeeds later.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    path::Path,
+};
 
 use capstan::client::{BasesHandle, Client, ClientError, Code, Fr, G1Affine, PutOptions};
 use tokio::runtime::Runtime;
 
 use crate::{
-    daemon::{DaemonOptions, compute, points, start_with, until_idle, until_ok},
+    daemon::{DaemonOptions, compute, points, start, start_with, until_idle, until_ok},
     faults::Faults,
 };
 
@@ -93,6 +96,41 @@ fn a_put_that_the_disk_refuses_leaves_nothing_and_succeeds_later() {
             assert_computes(&client, &bases, i).await;
         }
     });
+    daemon.stop();
+}
+
+/// A file that is too short fails like one that the disk does not read: with SIGBUS.
+#[test]
+fn bases_that_the_disk_does_not_read_any_more_fail_their_calls_only() {
+    const SIZES: [usize; 2] = [1000, 100_000];
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = start(&["--data-dir", folder.path().to_str().unwrap()]);
+    Runtime::new().unwrap().block_on(async {
+        let client = daemon.client().connect().await.unwrap();
+        let kept = put(&client, 7).await.unwrap();
+        for (seed, size) in SIZES.into_iter().enumerate() {
+            let points = points(seed as u64, size);
+            let persistent = PutOptions { persist: true, ..PutOptions::default() };
+            let bases = client.put_bases_with(persistent.clone(), &points).await.unwrap();
+            let scalars = vec![Fr::from(1); size];
+            let sum = client.msm(&bases, &scalars).await.unwrap();
+            let path = folder.path().join(format!("bases/{}.bases", bases.id()));
+            File::options().write(true).open(path).unwrap().set_len(20_000).unwrap();
+            let expected = (Code::Unavailable, "DISK_FAILED");
+            let failed = match size {
+                1000 => client.msm(&bases, &scalars).await.map(drop),
+                _ => client.get_bases::<G1Affine>(bases.id(), 0..size as u64).await.map(drop),
+            };
+            assert_refused("a damaged file", failed, expected, folder.path().to_str().unwrap());
+            // The server knows them no more.
+            assert!(client.msm(&bases, &scalars).await.unwrap_err().is_not_found());
+            assert_computes(&client, &kept, 7).await;
+            let again = client.put_bases_with(persistent, &points).await.unwrap();
+            assert_eq!(client.msm(&again, &scalars).await.unwrap(), sum);
+        }
+        until_idle(&client).await;
+    });
+    assert!(daemon.log().contains("does not read a file"), "{}", daemon.log());
     daemon.stop();
 }
 

@@ -88,7 +88,7 @@ impl Workplace {
         let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
         let run = start_run(&*self.host.executor, program, &[input], &[output], verify)?;
         let (group, data) = (Group::G1, self.points.clone().into());
-        let bases = UncheckedBases { group, encoding: ENCODING, data, count: N };
+        let bases = UncheckedBases::new(group, ENCODING, data, N);
         let (copy, reduce, first) = Default::default();
         let job = ProgramJob {
             call: "msm",

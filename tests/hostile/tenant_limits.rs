@@ -55,6 +55,40 @@ async fn bytes_and_uploads_of_a_tenant_are_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_bytes_of_a_tenant_are_limited() {
+    let (world, folder) = world_with("unread_bytes_max = 3000000").await;
+    let channel = &world.channel;
+    let vector = messages::new_vector(v1::ScalarEncoding::U8, 4 * MIB);
+    let chunks = (0..4).map(|chunk| messages::chunk(chunk * MIB, vec![1; MIB as usize]));
+    let put = messages::put_vector(vector.clone(), chunks.collect());
+    store(channel).put(futures_util::stream::iter(put)).await.expect("a vector");
+    let get = async || {
+        let id = v1::get_request::Id::UploadId(vector.upload_id.clone());
+        let request = v1::GetRequest { id: Some(id), ..Default::default() };
+        store(&world.daemon.channel().await).get(request).await
+    };
+    // While it is not read, the transport holds up to three parts.
+    let unread = [get().await.unwrap(), get().await.unwrap(), get().await.unwrap()];
+    let refused = get().await.unwrap_err();
+    assert_over_quota(&refused, "unread_bytes_max", true);
+    drop(unread);
+    // What is in use stays when the limit changes.
+    limit(&folder, "unread_bytes_max = 10");
+    let never = async || match get().await {
+        Err(status) if retry_after(&status).is_none() => Some(status),
+        _ => None,
+    };
+    let mut refused = never().await;
+    while refused.is_none() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        refused = never().await;
+    }
+    assert_over_quota(&refused.unwrap(), "unread_bytes_max", false);
+    release(channel, &vector).await;
+    world.assert_healthy("unread bytes of a tenant").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_and_connections_of_a_tenant_are_limited() {
     let (world, _folder) = world_with("jobs_max = 1\nconnections_max = 2").await;
     world.dial.set(EngineMode::Hangs);

@@ -6,6 +6,7 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
         &[
             "src/curve/layout.rs",
             "src/engine/cpu/blst.rs",
+            "src/region/file_faults.rs",
             "src/region/memory.rs",
             "src/region/mapped_file.rs",
             "src/device/",

@@ -108,6 +108,11 @@ pub trait PointOwner<A>: Send + Sync {
         None
     }
 
+    /// False if some points could not be read from their file, and were read as zeros.
+    fn is_intact(&self) -> bool {
+        true
+    }
+
     /// The points of another owner, if this one only gives them a new identity.
     fn original(&self) -> Option<&PointSlice<A>> {
         None
@@ -159,6 +164,11 @@ impl<A> PointSlice<A> {
     /// The same points, which keep `guard` instead of what they kept.
     pub fn with_guard(self, guard: Option<Arc<dyn Send + Sync>>) -> Self {
         Self { guard, ..self }
+    }
+
+    /// False if some points of the owner could not be read from their file, and were read as zeros.
+    pub fn is_intact(&self) -> bool {
+        self.owner.is_intact()
     }
 
     /// The file that the points are mapped from, if there is one.
@@ -213,6 +223,14 @@ impl Bases {
     /// True if there are no points.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// See [`PointSlice::is_intact`].
+    pub fn is_intact(&self) -> bool {
+        match self {
+            Self::G1(points) => points.is_intact(),
+            Self::G2(points) => points.is_intact(),
+        }
     }
 
     /// The same points, which keep `guard` instead of what they kept.

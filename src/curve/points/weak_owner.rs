@@ -55,6 +55,10 @@ impl<A: Send + Sync> PointOwner<A> for OwnObject<A> {
         self.0.file()
     }
 
+    fn is_intact(&self) -> bool {
+        self.0.is_intact()
+    }
+
     fn original(&self) -> Option<&PointSlice<A>> {
         Some(&self.0)
     }

@@ -30,6 +30,7 @@ pub enum WorkerFailure {
     Cancelled,
     Deadline,
     DeviceLost,
+    DiskFailed,
     Internal(String),
 }
 
@@ -44,6 +45,7 @@ impl From<Error> for WorkerFailure {
             Error::Cancelled => Self::Cancelled,
             Error::Deadline => Self::Deadline,
             Error::DeviceLost => Self::DeviceLost,
+            Error::DiskFailed => Self::DiskFailed,
             Error::Internal(text) => Self::Internal(text),
             // The server has checked everything else about the call.
             other => Self::Internal(format!("a worker refused a checked call: {other}")),
@@ -71,6 +73,7 @@ impl WorkerFailure {
             Self::Cancelled => Error::Cancelled,
             Self::Deadline => Error::Deadline,
             Self::DeviceLost => Error::DeviceLost,
+            Self::DiskFailed => Error::DiskFailed,
             Self::Internal(text) => Error::Internal(text),
             Self::Element { .. } => Error::Internal("a worker named a step of no program".into()),
         }

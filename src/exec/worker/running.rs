@@ -151,7 +151,9 @@ impl RunningCall {
         let sinks: Vec<_> = sinks.collect();
         let RunningObjects { bases, matrices } = &self.objects;
         let operands = RunOperands { inputs: &inputs, bases, matrices, sinks: &sinks };
-        self.run.step(&operands, &self.control)
+        let report = self.run.step(&operands, &self.control);
+        operands.check_files()?;
+        report
     }
 
     fn take_written(&self) -> Vec<WrittenBytes> {

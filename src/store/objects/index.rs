@@ -43,6 +43,11 @@ pub enum UnloadedState {
 }
 
 impl ObjectIndex {
+    /// An object whose bytes can be read. Others are kept until they are put again or released.
+    pub fn intact(&self, key: ObjectKey) -> Option<&Arc<StoredObject>> {
+        self.objects.get(&key).filter(|object| object.data.is_intact())
+    }
+
     /// Inserts a tenant's object, unless it has a persisted one with the same id. Returns the one
     /// that is stored now.
     pub fn insert(&mut self, tenant: TenantId, object: StoredObject) -> Arc<StoredObject> {
@@ -58,7 +63,9 @@ impl ObjectIndex {
             None => object,
         };
         match self.objects.entry(key) {
-            Entry::Occupied(held) if held.get().persisted || !object.persisted => {
+            Entry::Occupied(held)
+                if held.get().data.is_intact() && (held.get().persisted || !object.persisted) =>
+            {
                 held.get().clone()
             }
             entry => entry.insert_entry(Arc::new(object)).get().clone(),
@@ -87,7 +94,9 @@ impl ObjectIndex {
     fn of_other_tenant(&self, key: ObjectKey) -> Option<Arc<StoredObject>> {
         let [first, last] = [0, u32::MAX].map(|id| ObjectKey { tenant: TenantId(id), ..key });
         let mut equal = self.objects.range(first..=last);
-        equal.find(|(other, _)| **other != key).map(|(_, object)| object.clone())
+        let is_equal =
+            |other: &ObjectKey, object: &StoredObject| *other != key && object.data.is_intact();
+        equal.find(|(other, object)| is_equal(other, object)).map(|(_, object)| object.clone())
     }
 
     pub fn remove(&mut self, key: ObjectKey) -> Option<Arc<StoredObject>> {

@@ -133,14 +133,27 @@ impl ObjectStore {
         &self.object_limit
     }
 
+    /// Leaves room to other tenants if the server has any: see [`Quota::check_share`].
+    ///
+    /// Errors: `Exhausted`.
+    pub fn check_share(&self, tenant: &Tenant, bytes: u64, has_others: bool) -> Result<()> {
+        self.byte_limit.check_share(tenant.store_bytes.used(), bytes, has_others)?;
+        self.object_limit.check_share(tenant.objects.used(), 1, has_others)
+    }
+
     /// Charges the limits of the store and of the tenant for an object of `bytes` bytes. Each
     /// tenant is charged for all of them, whether it shares their memory or not.
     ///
     /// Errors: `Exhausted`.
     pub fn reserve(&self, tenant: &Tenant, bytes: u64) -> Result<StoreCharge> {
         let bytes = bytes.max(OBJECT_BYTES_MIN);
-        let (of_store, object) = (self.byte_limit.acquire(bytes)?, self.object_limit.acquire(1)?);
-        Ok(StoreCharge { _permits: [of_store, object, tenant.store_bytes.acquire(bytes)?] })
+        let _permits = [
+            self.byte_limit.acquire(bytes)?,
+            self.object_limit.acquire(1)?,
+            tenant.store_bytes.acquire(bytes)?,
+            tenant.objects.acquire(1)?,
+        ];
+        Ok(StoreCharge { _permits })
     }
 
     /// Stores a tenant's object; if `persist`, writes it to disk first. If the tenant has it
@@ -188,23 +201,27 @@ impl ObjectStore {
         Ok(self.state.lock().insert(tenant.id, object.with_charge(charge)))
     }
 
-    /// Errors: `NotFound`; `Loading` if it may be in a file that is not loaded yet.
+    /// Errors: `NotFound`, also for an object that its disk does not read any more; `Loading` if it
+    /// may be in a file that is not loaded yet.
     pub fn get(&self, tenant: TenantId, id: ObjectId) -> Result<Arc<StoredObject>> {
         let (state, key) = (self.state.lock(), ObjectKey { id, tenant });
         let missing = || if state.is_waiting(key) { Error::Loading } else { Error::NotFound };
-        state.objects.get(&key).cloned().ok_or_else(missing)
+        state.intact(key).cloned().ok_or_else(missing)
     }
 
     pub fn by_payload(&self, tenant: TenantId, payload: &PayloadId) -> Result<Arc<StoredObject>> {
         let state = self.state.lock();
         let id = *state.by_payload.get(&(tenant, *payload)).ok_or(Error::NotFound)?;
-        state.objects.get(&ObjectKey { id, tenant }).cloned().ok_or(Error::NotFound)
+        state.intact(ObjectKey { id, tenant }).cloned().ok_or(Error::NotFound)
     }
 
     /// All objects of a tenant, oldest first.
     pub fn list(&self, tenant: TenantId) -> Vec<Arc<StoredObject>> {
         let state = self.state.lock();
-        let own = state.objects.iter().filter(|(key, _)| key.tenant == tenant);
+        let own = state
+            .objects
+            .iter()
+            .filter(|(key, object)| key.tenant == tenant && object.data.is_intact());
         let mut all: Vec<_> = own.map(|(_, object)| object.clone()).collect();
         drop(state);
         all.sort_by_key(|object| (object.created_s, object.id));

@@ -57,7 +57,7 @@ impl ObjectKind {
 /// An object's share of the limits of the store and of its tenant, returned on drop.
 #[derive(Debug)]
 pub struct StoreCharge {
-    pub(super) _permits: [QuotaPermit; 3],
+    pub(super) _permits: [QuotaPermit; 4],
 }
 
 impl ObjectData {
@@ -80,6 +80,14 @@ impl ObjectData {
         match self {
             Self::Bases(bases) => bases.points.as_bytes(),
             Self::Matrix(matrix) => matrix.as_bytes(),
+        }
+    }
+
+    /// False if some bytes could not be read from the object's file.
+    pub(super) fn is_intact(&self) -> bool {
+        match self {
+            Self::Bases(bases) => bases.points.is_intact(),
+            Self::Matrix(matrix) => matrix.is_intact(),
         }
     }
 

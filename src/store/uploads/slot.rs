@@ -13,6 +13,8 @@ use crate::{
 #[derive(Clone, Copy)]
 pub struct UploadOwner<'a> {
     pub tenant: &'a Tenant,
+    /// Whether the server has other tenants, to which the owner leaves slots.
+    pub has_others: bool,
     /// The slots of the connection; `None` for callers behind a proxy, who share one.
     pub connection: Option<&'a Arc<Quota>>,
 }
@@ -21,7 +23,7 @@ impl<'a> UploadOwner<'a> {
     /// An owner that only its tenant and the server limit.
     #[cfg(any(test, feature = "internals"))]
     pub fn of_tenant(tenant: &'a Tenant) -> Self {
-        Self { tenant, connection: None }
+        Self { tenant, has_others: false, connection: None }
     }
 }
 
@@ -44,6 +46,8 @@ impl UploadSlot {
         of_server: &Arc<Quota>,
     ) -> Result<Self> {
         let slot = || {
+            let own = owner.tenant.uploads.used() + owner.tenant.vectors.used();
+            of_server.check_share(own, 1, owner.has_others)?;
             Ok(Self {
                 tenant: owner.tenant.id,
                 _tenant: of_tenant.acquire(1)?,

@@ -110,7 +110,7 @@ fn tenants_have_their_own_ids_and_slots() {
 fn a_connection_has_its_own_slots() {
     let uploads = uploads(4);
     let (tenant, slots) = (tenant(0), Quota::new(Limit::ConnectionUploads, 1));
-    let owner = UploadOwner { tenant: &tenant, connection: Some(&slots) };
+    let owner = UploadOwner { connection: Some(&slots), ..UploadOwner::of_tenant(&tenant) };
     let open = |owner, id| uploads.open(owner, &header(id, 8, 1), |_| Ok(Vec::new()));
     let first = open(owner, 1).unwrap();
     // Another stream of the same upload takes no slot.

@@ -1,0 +1,202 @@
+//! Pages of mapped files that cannot be read: the disk has failed, or somebody has made the file
+//! shorter. The system reports such a page with SIGBUS to the thread that touches it, which would
+//! end the process. Here, the handler of the signal puts zeros in its place and marks the mapping,
+//! so that only the calls that use it fail.
+#![allow(unsafe_code)]
+
+use std::{
+    io, mem, ptr,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering},
+    },
+};
+
+use libc::{c_int, c_void, sigaction, siginfo_t};
+use parking_lot::Mutex;
+
+/// Zeros are mapped from the page that cannot be read up to a multiple of this, because the system
+/// allows a process some 65 000 mappings.
+const FILLED_BYTES: usize = 2 << 20;
+
+/// All slots that have ever been used, in a list that only grows: the handler may read it at any
+/// time.
+static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(ptr::null_mut());
+
+/// The slots that watch nothing.
+static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
+
+/// What handled the signal before; `None` if there is no handler.
+static EARLIER: OnceLock<Option<sigaction>> = OnceLock::new();
+
+/// A range of addresses. It is empty if the slot is free.
+struct Slot {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    is_damaged: AtomicBool,
+    next: *mut Slot,
+}
+
+// SAFETY: `next` does not change once the slot is in the list.
+unsafe impl Sync for Slot {}
+
+/// Watches a mapping of a file until it is dropped, which must be before the mapping ends.
+pub struct WatchedMapping(&'static Slot);
+
+impl WatchedMapping {
+    /// Watches the readable, private or shared mapping that holds `bytes`.
+    ///
+    /// Errors: the handler cannot be installed.
+    pub fn new(bytes: &[u8]) -> io::Result<Self> {
+        install()?;
+        let free = FREE.lock().pop();
+        let slot = free.unwrap_or_else(new_slot);
+        let start = bytes.as_ptr() as usize;
+        slot.is_damaged.store(false, Ordering::Relaxed);
+        slot.start.store(start, Ordering::Relaxed);
+        // The handler ignores the slot until its end is set.
+        slot.end.store(start + bytes.len(), Ordering::Release);
+        Ok(Self(slot))
+    }
+
+    /// Whether some bytes could not be read, and were read as zeros.
+    pub fn is_damaged(&self) -> bool {
+        self.0.is_damaged.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for WatchedMapping {
+    fn drop(&mut self) {
+        self.0.end.store(0, Ordering::Release);
+        FREE.lock().push(self.0);
+    }
+}
+
+fn new_slot() -> &'static Slot {
+    let (start, end, is_damaged) = Default::default();
+    let slot = Slot { start, end, is_damaged, next: ptr::null_mut() };
+    let added = Box::into_raw(Box::new(slot));
+    let add = |first| {
+        // SAFETY: nobody else knows the slot before it is in the list.
+        unsafe { (*added).next = first };
+        Some(added)
+    };
+    let _first = SLOTS.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+    // SAFETY: it is never freed, and its `next` is only read from now on.
+    unsafe { &*added }
+}
+
+/// Installs the handler once.
+fn install() -> io::Result<()> {
+    static INSTALLED: Mutex<bool> = Mutex::new(false);
+    let mut is_installed = INSTALLED.lock();
+    if !*is_installed {
+        // SAFETY: zeros are a valid `sigaction`, and the handler has the signature that SA_SIGINFO
+        // demands. It runs on the alternate stack if the thread has one.
+        let earlier = unsafe {
+            let (mut wanted, mut earlier): (sigaction, sigaction) = mem::zeroed();
+            wanted.sa_sigaction = on_bus_error as *const () as usize;
+            wanted.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            if sigaction(libc::SIGBUS, &wanted, &mut earlier) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            earlier
+        };
+        let _first = EARLIER.set(Some(earlier));
+        *is_installed = true;
+    }
+    Ok(())
+}
+
+/// The handler: system calls, atomics and nothing else.
+extern "C" fn on_bus_error(_: c_int, info: *mut siginfo_t, _: *mut c_void) {
+    // SAFETY: the system passes a valid pointer.
+    let address = unsafe { (*info).si_addr() } as usize;
+    let is_filled = watching(address).is_some_and(|slot| {
+        slot.is_damaged.store(true, Ordering::Release);
+        fill(address, slot.end.load(Ordering::Acquire))
+    });
+    if !is_filled {
+        let earlier = EARLIER.get().copied().flatten();
+        // SAFETY: zeros are the default action. The thread touches the page again, and what
+        // handled the signal before handles it.
+        unsafe {
+            let earlier = earlier.unwrap_or_else(|| mem::zeroed());
+            sigaction(libc::SIGBUS, &earlier, ptr::null_mut());
+        }
+    }
+}
+
+/// The slot that watches this address.
+fn watching(address: usize) -> Option<&'static Slot> {
+    let mut next = SLOTS.load(Ordering::Acquire);
+    // SAFETY: slots are never freed.
+    while let Some(slot) = unsafe { next.as_ref() } {
+        let end = slot.end.load(Ordering::Acquire);
+        if (slot.start.load(Ordering::Relaxed)..end).contains(&address) {
+            return Some(slot);
+        }
+        next = slot.next;
+    }
+    None
+}
+
+/// Maps zeros over the page of `address` and those after it; false if the system refuses.
+fn fill(address: usize, end: usize) -> bool {
+    // SAFETY: has no arguments in memory.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let start = address - address % page;
+    let filled_end = (start + 1).next_multiple_of(FILLED_BYTES).min(end.next_multiple_of(page));
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    // SAFETY: the range lies in a mapping that its owner watches, so it exists. Those who read it
+    // get zeros from now on, of which `is_damaged` tells the owner.
+    let filled = unsafe {
+        libc::mmap(start as *mut c_void, filled_end - start, libc::PROT_READ, flags, -1, 0)
+    };
+    filled != libc::MAP_FAILED
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, Write};
+
+    use memmap2::Mmap;
+
+    use super::*;
+
+    const BYTES: usize = 3 * FILLED_BYTES;
+
+    fn mapped_file() -> (std::fs::File, Mmap) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; BYTES]).unwrap();
+        file.rewind().unwrap();
+        // SAFETY: reading past the end of the file is what is tested.
+        let map = unsafe { Mmap::map(&file) }.unwrap();
+        (file, map)
+    }
+
+    #[test]
+    fn pages_that_cannot_be_read_are_zeros_and_mark_their_mapping() {
+        let (file, map) = mapped_file();
+        let (whole_file, whole) = mapped_file();
+        let [watched, other] = [&map, &whole].map(|map| WatchedMapping::new(map).unwrap());
+        assert_eq!((map[BYTES - 1], watched.is_damaged()), (7, false));
+        file.set_len(10_000).unwrap();
+        assert_eq!(map[9_999], 7);
+        assert!(!watched.is_damaged());
+        let sum: u64 = map.iter().map(|byte| u64::from(*byte)).sum();
+        // The rest of the file's last page is zeros in any case.
+        assert_eq!((sum, watched.is_damaged()), (70_000, true));
+        assert_eq!((whole[BYTES - 1], other.is_damaged()), (7, false));
+        // A slot is used again, for another mapping.
+        drop(watched);
+        drop(map);
+        let (file, map) = mapped_file();
+        let again = WatchedMapping::new(&map).unwrap();
+        assert!(!again.is_damaged());
+        file.set_len(0).unwrap();
+        let touch = || std::thread::scope(|scope| scope.spawn(|| map[BYTES / 2]).join().unwrap());
+        assert_eq!((touch(), again.is_damaged(), other.is_damaged()), (0, true, false));
+        drop(whole_file);
+    }
+}
