@@ -3,6 +3,16 @@
 /// A100; A10, RTX 3090; L4, RTX 4090; H100, H200; B200; RTX 5090.
 pub const ALL: [u32; 6] = [80, 86, 89, 90, 100, 120];
 
+/// The PTX of one architecture, from which machine code of another one is made, too.
+#[derive(Hash)]
+pub struct SharedPtx {
+    pub of: u32,
+    pub from: u32,
+}
+
+/// The kernels do not distinguish these, and compiling them to PTX takes two thirds of the time.
+pub const SHARED_PTX: [SharedPtx; 1] = [SharedPtx { of: 89, from: 86 }];
+
 /// The kernels copy asynchronously to shared memory, which needs this.
 const OLDEST: u32 = 80;
 

@@ -33,6 +33,19 @@ const REQUIRED: &str = "CAPSTAN_REQUIRE_KERNELS";
 /// A folder for fatbins, shared by several builds. Nothing is ever removed from it.
 const SHARED: &str = "CAPSTAN_FATBINS";
 
+/// The modules that take a minute or more on one core.
+const SLOWEST: [&str; 9] = [
+    "selftest_curve",
+    "msm/load_balanced",
+    "msm/reduce",
+    "selftest",
+    "check/points",
+    "ntt/dif_unrolled",
+    "ntt/dif_fused",
+    "ntt/dit_unrolled",
+    "msm/tree",
+];
+
 /// One module: `name` is its path below `kernels/`, without the extension.
 struct Module {
     name: String,
@@ -151,8 +164,10 @@ fn compile(
         let fatbin = folder.join(format!("{}-{key:016x}.fatbin", name.replace('/', "-")));
         modules.push(Module { name: name.clone(), source: source.clone(), fatbin });
     }
-    // In reverse order, so that the self-tests, which take longest, start first.
-    let missing: Vec<_> = modules.iter().rev().filter(|module| !module.fatbin.exists()).collect();
+    let mut missing: Vec<_> = modules.iter().filter(|module| !module.fatbin.exists()).collect();
+    // The longest first, so that no job is left with one of them at the end.
+    let rank = |name: &str| SLOWEST.iter().position(|slow| name == *slow).unwrap_or(SLOWEST.len());
+    missing.sort_by_key(|module| rank(&module.name));
     let jobs = nvcc::variable("NUM_JOBS").and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
@@ -197,7 +212,7 @@ fn remove_stale(folder: &Path, modules: &[Module]) -> io::Result<()> {
 /// A hash of the source, all its includes, the options, the architectures and the compiler.
 fn key(source: &Path, archs: &[u32], version: &str) -> io::Result<u64> {
     let mut hasher = DefaultHasher::new();
-    (archs, version, include_str!("nvcc.rs")).hash(&mut hasher);
+    (archs, archs::SHARED_PTX, version, include_str!("nvcc.rs")).hash(&mut hasher);
     fs::read_to_string(Path::new(FOLDER).join("nvcc.options"))?.hash(&mut hasher);
     let root = fs::canonicalize(FOLDER)?;
     let (mut pending, mut visited) = (vec![fs::canonicalize(source)?], BTreeSet::new());

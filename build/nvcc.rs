@@ -9,15 +9,13 @@ use std::{
     process::Command,
 };
 
+use crate::archs::SHARED_PTX;
+
 /// The path at which `scripts/install-nvcc` installs it.
 const INSTALLED: &str = ".cuda/nvidia/cu13/bin/nvcc";
 
 /// Options for all architectures; `scripts/check-kernels` reads them too.
 const OPTIONS: &str = "kernels/nvcc.options";
-
-/// Architectures, each with another one whose PTX suits it as well: the kernels do not distinguish
-/// them, and making PTX takes two thirds of the time.
-const SHARED_PTX: [(u32, u32); 1] = [(89, 86)];
 
 /// Value of `CAPSTAN_NVCC` that disables the compiler.
 const NONE: &str = "none";
@@ -117,8 +115,8 @@ impl Nvcc {
         command.arg("-o");
         command.args([out.as_os_str(), source.as_os_str()]);
         for arch in archs {
-            let shared = SHARED_PTX.iter().find(|(of, from)| of == arch && archs.contains(from));
-            let ptx = shared.map_or(arch, |(_, from)| from);
+            let shared = SHARED_PTX.iter().find(|ptx| ptx.of == *arch && archs.contains(&ptx.from));
+            let ptx = shared.map_or(arch, |shared| &shared.from);
             command.arg(format!("-gencode=arch=compute_{ptx},code=sm_{arch}"));
         }
         if let Some(newest) = archs.last() {

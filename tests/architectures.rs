@@ -3,7 +3,9 @@
 #[path = "../build/archs.rs"]
 mod archs;
 
-use archs::{ALL, of_host, parse};
+use std::{fs, path::Path};
+
+use archs::{ALL, SHARED_PTX, of_host, parse};
 
 const KNOWN: [u32; 10] = [75, 80, 86, 87, 89, 90, 100, 103, 120, 121];
 
@@ -34,4 +36,31 @@ fn lists_are_sorted_and_checked() {
         assert_eq!(parse(list), None, "{list}");
     }
     assert!(ALL.is_sorted());
+}
+
+/// The numbers with which the kernels in a folder compare `__CUDA_ARCH__`.
+fn compared_archs(folder: &Path) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(compared_archs(&path));
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let lines = text.lines().filter(|line| line.contains("__CUDA_ARCH__"));
+        let words = lines.flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric()));
+        found.extend(words.filter_map(|word| word.parse::<u32>().ok()));
+    }
+    found
+}
+
+#[test]
+fn kernels_do_not_distinguish_architectures_that_share_ptx() {
+    let compared = compared_archs(&Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels"));
+    assert!(compared.contains(&900) && compared.contains(&1200), "{compared:?}");
+    for shared in SHARED_PTX {
+        let between = 10 * shared.from..=10 * shared.of;
+        assert!(compared.iter().all(|number| !between.contains(number)), "{compared:?}");
+    }
 }

@@ -72,7 +72,7 @@ pub enum TenantLimit {
     /// Vectors that calls have kept.
     #[error("vectors_max")]
     Vectors,
-    /// Bytes of stored bases and matrices.
+    /// Bytes of stored bases, matrices and programs.
     #[error("store_bytes_max")]
     StoreBytes,
     /// Bytes of shared memory.

@@ -136,8 +136,8 @@ pub enum Error {
     /// The disk with the data directory cannot be written, or does not read what was written. The
     /// log has the cause.
     #[error(
-        "the disk with the server's data directory failed: tell its operator, or put the bases or \
-         the matrix again without persist"
+        "the server cannot read or write its data directory: tell its operator, and put the bases \
+         or the matrix again"
     )]
     DiskFailed,
     /// Devices failed twice while they ran the job.

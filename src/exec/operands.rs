@@ -1,6 +1,9 @@
 //! The data of a call.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+};
 
 use crate::{
     curve::points::Bases,
@@ -24,14 +27,24 @@ pub struct RunOperands<'a> {
 }
 
 impl RunOperands<'_> {
-    /// Called after the bases and matrices were read.
+    /// Runs a step that reads the bases and matrices.
     ///
-    /// Errors: `DiskFailed` if the disk failed to read some of their bytes, which were taken for
-    /// zeros.
-    pub fn check_files(&self) -> Result<()> {
+    /// Errors: those of `step`; `DiskFailed`, whatever came of the step, if some of their bytes
+    /// could not be read and were read as zeros.
+    pub fn run<T>(&self, step: impl FnOnce() -> Result<T>) -> Result<T> {
+        // A damaged matrix can make a step panic.
+        let done = catch_unwind(AssertUnwindSafe(step));
+        if matches!(done, Ok(Err(Error::DiskFailed))) {
+            // A worker process, which does not tell which file it was: all must be put again.
+            self.bases.iter().for_each(Bases::mark_damaged);
+            self.matrices.iter().for_each(SparseMatrix::mark_damaged);
+        }
         let is_intact = self.bases.iter().all(Bases::is_intact)
             && self.matrices.iter().all(SparseMatrix::is_intact);
-        if is_intact { Ok(()) } else { Err(Error::DiskFailed) }
+        match is_intact {
+            true => done.unwrap_or_else(|panic| resume_unwind(panic)),
+            false => Err(Error::DiskFailed),
+        }
     }
 }
 

@@ -58,10 +58,25 @@ pub fn admit(budgets: &[&Budget], bytes: u64, jobs: u64) -> Result<AdmissionPerm
     Ok(permit)
 }
 
-/// Takes `bytes` from each of `budgets`, also beyond its limit: for what is small and must be
-/// served when budgets are full.
+/// Takes `bytes` from each of `budgets`, up to 16 MiB beyond their limits: for what is small and
+/// should be served when budgets are full.
+///
+/// Errors: `Exhausted`.
+pub fn admit_small(budgets: &[&Budget], bytes: u64) -> Result<AdmissionPermit> {
+    budgets.iter().map(|budget| budget.bytes.acquire_small(bytes)).collect()
+}
+
+/// Takes `bytes` from each of `budgets`, even if that exceeds their limits.
 pub fn charge(budgets: &[&Budget], bytes: u64) -> AdmissionPermit {
     budgets.iter().map(|budget| budget.bytes.charge(bytes)).collect()
+}
+
+/// Adds the permits in `new` to those in `held`.
+pub fn merge_permits(held: &mut AdmissionPermit, new: AdmissionPermit) {
+    for permit in new {
+        let rest = held.iter_mut().try_fold(permit, |permit, held| held.merge(permit).ok_or(()));
+        held.extend(rest.ok());
+    }
 }
 
 /// Leaves bytes and jobs of the server to tenants that hold few: see [`Quota::check_share`].
@@ -184,6 +199,19 @@ mod tests {
         // A single request may need everything.
         let (server, tenant) = (Budget::server(100, 256), Budget::connection(100, 256));
         assert!(check_share(&tenant, &server, 100, 1, true).is_ok());
+    }
+
+    #[test]
+    fn many_small_permits_take_the_memory_of_one() {
+        let (server, other) = (Budget::server(100, 1), Budget::connection(100, 1));
+        let mut held = AdmissionPermit::new();
+        for _ in 0..1000 {
+            merge_permits(&mut held, admit_small(&[&server, &other], 7).unwrap());
+        }
+        assert_eq!((held.len(), server.bytes.used(), other.bytes.used()), (2, 7000, 7000));
+        assert!(admit_small(&[&server], 16 << 20).is_err(), "more than is tolerated");
+        drop(held);
+        assert_eq!((server.bytes.used(), other.bytes.used()), (0, 0));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct UncheckedBases {
     checked: CheckedPoints,
 }
 
-/// The first points of a request.
+/// The points checked so far.
 enum CheckedPoints {
     G1(Vec<G1Affine>),
     G2(Vec<G2Affine>),
@@ -47,7 +47,7 @@ impl UncheckedBases {
         Self { group, encoding, data, count, checked }
     }
 
-    /// Checks the next points; all of them if the last one was checked.
+    /// Checks the next piece. Returns all points after the last one.
     fn check_piece(&mut self, host: &ComputeHost, control: &JobControl) -> Result<Option<Bases>> {
         let Self { encoding, count, .. } = *self;
         let data = &self.data[..];

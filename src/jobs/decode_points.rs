@@ -10,7 +10,7 @@ use crate::{
     error::Result,
 };
 
-/// Points between two checks of the job: about 50 ms on two cores
+/// Points between two checks of the job: 50 to 70 ms on two cores
 /// (`benches/experiments/cpu-engine.md`).
 pub fn host_piece_points(group: Group) -> usize {
     match group {

@@ -15,7 +15,10 @@ mod report;
 mod scheduler;
 mod waiting_msms;
 
-pub use admission::{AdmissionPermit, AdmittedJob, Budget, JobPermit, admit, charge, check_share};
+pub use admission::{
+    AdmissionPermit, AdmittedJob, Budget, JobPermit, admit, admit_small, charge, check_share,
+    merge_permits,
+};
 pub use backlog::Backlog;
 pub use bases::{JobBases, UncheckedBases};
 pub use host::ComputeHost;

@@ -188,8 +188,7 @@ impl ProgramWork {
         // Not on a rayon pool: while it waits for another pool, as an engine does, its thread would
         // run another program's step on top of this one, which may wait for the same device.
         let operands = RunOperands { inputs: &elements, bases, matrices, sinks: &sinks };
-        let report = run.step(&operands, control);
-        operands.check_files()?;
+        let report = operands.run(|| run.step(&operands, control));
         report.map_err(|error| match (*input_field, error) {
             (Some(field), Error::Step { index: Some(index), problem, .. }) => {
                 Error::element(field, index, problem)

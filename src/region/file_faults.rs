@@ -26,8 +26,8 @@ static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(ptr::null_mut());
 /// The slots that watch nothing.
 static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
-/// What handled the signal before; `None` if there is no handler.
-static EARLIER: OnceLock<Option<sigaction>> = OnceLock::new();
+/// The previous action on the signal, set before the handler is installed.
+static EARLIER: OnceLock<sigaction> = OnceLock::new();
 
 /// A range of addresses. It is empty if the slot is free.
 struct Slot {
@@ -51,12 +51,18 @@ impl WatchedMapping {
         install()?;
         let free = FREE.lock().pop();
         let slot = free.unwrap_or_else(new_slot);
-        let start = bytes.as_ptr() as usize;
+        let first = bytes.as_ptr() as usize;
         slot.is_damaged.store(false, Ordering::Relaxed);
-        slot.start.store(start, Ordering::Relaxed);
+        // A fault of the memory itself is reported with the address of its page.
+        slot.start.store(first - first % page_bytes(), Ordering::Release);
         // The handler ignores the slot until its end is set.
-        slot.end.store(start + bytes.len(), Ordering::Release);
+        slot.end.store(first + bytes.len(), Ordering::Release);
         Ok(Self(slot))
+    }
+
+    /// Notes that another process could not read some bytes of the file.
+    pub fn mark_damaged(&self) {
+        self.0.is_damaged.store(true, Ordering::Release);
     }
 
     /// Whether some bytes could not be read, and were read as zeros.
@@ -91,18 +97,20 @@ fn install() -> io::Result<()> {
     static INSTALLED: Mutex<bool> = Mutex::new(false);
     let mut is_installed = INSTALLED.lock();
     if !*is_installed {
+        let checked = |status: c_int| match status {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        };
         // SAFETY: zeros are a valid `sigaction`, and the handler has the signature that SA_SIGINFO
         // demands. It runs on the alternate stack if the thread has one.
-        let earlier = unsafe {
+        unsafe {
             let (mut wanted, mut earlier): (sigaction, sigaction) = mem::zeroed();
+            checked(sigaction(libc::SIGBUS, ptr::null(), &mut earlier))?;
+            let _earlier = EARLIER.set(earlier);
             wanted.sa_sigaction = on_bus_error as *const () as usize;
             wanted.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            if sigaction(libc::SIGBUS, &wanted, &mut earlier) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            earlier
-        };
-        let _first = EARLIER.set(Some(earlier));
+            checked(sigaction(libc::SIGBUS, &wanted, ptr::null_mut()))?;
+        }
         *is_installed = true;
     }
     Ok(())
@@ -111,49 +119,66 @@ fn install() -> io::Result<()> {
 /// The handler: system calls, atomics and nothing else.
 extern "C" fn on_bus_error(_: c_int, info: *mut siginfo_t, _: *mut c_void) {
     // SAFETY: the system passes a valid pointer.
-    let address = unsafe { (*info).si_addr() } as usize;
-    let is_filled = watching(address).is_some_and(|slot| {
-        slot.is_damaged.store(true, Ordering::Release);
-        fill(address, slot.end.load(Ordering::Acquire))
-    });
-    if !is_filled {
-        let earlier = EARLIER.get().copied().flatten();
-        // SAFETY: zeros are the default action. The thread touches the page again, and what
-        // handled the signal before handles it.
-        unsafe {
-            let earlier = earlier.unwrap_or_else(|| mem::zeroed());
-            sigaction(libc::SIGBUS, &earlier, ptr::null_mut());
+    let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
+    let is_fault = code > 0;
+    if is_fault && find_watched(address).is_some_and(|watched| watched.fill(address)) {
+        return;
+    }
+    // SAFETY: zeros are the default action. After a fault, the thread touches the page again;
+    // another process's signal is raised again.
+    unsafe {
+        let earlier = EARLIER.get().copied().unwrap_or_else(|| mem::zeroed());
+        sigaction(libc::SIGBUS, &earlier, ptr::null_mut());
+        if !is_fault {
+            libc::raise(libc::SIGBUS);
         }
     }
 }
 
+/// A slot, and the end of the range that it watched when it was found.
+struct Watched {
+    slot: &'static Slot,
+    end: usize,
+}
+
 /// The slot that watches this address.
-fn watching(address: usize) -> Option<&'static Slot> {
+fn find_watched(address: usize) -> Option<Watched> {
     let mut next = SLOTS.load(Ordering::Acquire);
     // SAFETY: slots are never freed.
     while let Some(slot) = unsafe { next.as_ref() } {
         let end = slot.end.load(Ordering::Acquire);
-        if (slot.start.load(Ordering::Relaxed)..end).contains(&address) {
-            return Some(slot);
+        let start = slot.start.load(Ordering::Acquire);
+        // The slot may be freed and used again meanwhile.
+        let is_unchanged = slot.end.load(Ordering::Acquire) == end;
+        if is_unchanged && (start..end).contains(&address) {
+            return Some(Watched { slot, end });
         }
         next = slot.next;
     }
     None
 }
 
-/// Maps zeros over the page of `address` and those after it; false if the system refuses.
-fn fill(address: usize, end: usize) -> bool {
+impl Watched {
+    /// Maps zeros over the page of `address` and those after it, and marks the mapping. False if
+    /// the system refuses.
+    fn fill(&self, address: usize) -> bool {
+        let page = page_bytes();
+        let (start, end) = (address - address % page, self.end.next_multiple_of(page));
+        let filled_end = (start + 1).next_multiple_of(FILLED_BYTES).min(end);
+        let Some(bytes) = filled_end.checked_sub(start) else { return false };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        self.slot.is_damaged.store(true, Ordering::Release);
+        // SAFETY: a thread touches the range, so its owner has not dropped it. Those who read it
+        // get zeros from now on, which `is_damaged` reports.
+        let filled =
+            unsafe { libc::mmap(start as *mut c_void, bytes, libc::PROT_READ, flags, -1, 0) };
+        filled != libc::MAP_FAILED
+    }
+}
+
+fn page_bytes() -> usize {
     // SAFETY: has no arguments in memory.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-    let start = address - address % page;
-    let filled_end = (start + 1).next_multiple_of(FILLED_BYTES).min(end.next_multiple_of(page));
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: the range lies in a mapping that its owner watches, so it exists. Those who read it
-    // get zeros from now on, of which `is_damaged` tells the owner.
-    let filled = unsafe {
-        libc::mmap(start as *mut c_void, filled_end - start, libc::PROT_READ, flags, -1, 0)
-    };
-    filled != libc::MAP_FAILED
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
 #[cfg(test)]

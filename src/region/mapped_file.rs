@@ -1,6 +1,6 @@
 //! A file that no process changes: one of the data directory, or sealed memory. It holds points or
 //! a matrix. Other processes can map the same bytes. Bytes that the disk fails to read are zeros,
-//! and whoever uses them must ask afterwards whether the file is intact.
+//! and those who have read bytes must check that the file is intact.
 #![allow(unsafe_code)]
 
 use std::{
@@ -32,6 +32,8 @@ pub struct MappedFile {
     file: OwnedFd,
     /// Declared before the mapping, so that it is dropped first; `None` for no bytes.
     watch: Option<WatchedMapping>,
+    /// Its name in the data directory, if it is there.
+    stored_as: Option<String>,
     /// Whether the log tells that bytes could not be read.
     is_logged: AtomicBool,
     map: Mmap,
@@ -64,7 +66,13 @@ impl MappedFile {
         // SAFETY: nobody changes the file, and removing its name keeps the mapping valid.
         let map = unsafe { MmapOptions::new().offset(offset).len(len).map(&file) }?;
         let watch = (!map.is_empty()).then(|| WatchedMapping::new(&map)).transpose()?;
-        Ok(Self { file, watch, is_logged: AtomicBool::new(false), map, offset })
+        let (stored_as, is_logged) = Default::default();
+        Ok(Self { file, watch, stored_as, is_logged, map, offset })
+    }
+
+    /// The file, which is in the data directory under this name.
+    pub fn stored_as(self, name: String) -> Self {
+        Self { stored_as: Some(name), ..self }
     }
 
     /// The mapped bytes.
@@ -76,8 +84,8 @@ impl MappedFile {
     fn is_damaged(&self) -> bool {
         let is_damaged = self.watch.as_ref().is_some_and(WatchedMapping::is_damaged);
         if is_damaged && !self.is_logged.swap(true, Ordering::Relaxed) {
-            let bytes = self.map.len();
-            tracing::error!(bytes, "the disk does not read a file of the data directory");
+            let file = self.stored_as.as_deref();
+            tracing::error!(file, "a file of the data directory cannot be read");
         }
         is_damaged
     }
@@ -114,6 +122,12 @@ impl<A: CurvePoint> PointOwner<A> for MappedFile {
     fn is_intact(&self) -> bool {
         !self.is_damaged()
     }
+
+    fn mark_damaged(&self) {
+        // Memory that was only shared does not depend on a disk.
+        let watch = self.watch.as_ref().filter(|_| self.stored_as.is_some());
+        watch.iter().for_each(|watch| watch.mark_damaged());
+    }
 }
 
 impl MatrixOwner for MappedFile {
@@ -127,6 +141,12 @@ impl MatrixOwner for MappedFile {
 
     fn is_intact(&self) -> bool {
         !self.is_damaged()
+    }
+
+    fn mark_damaged(&self) {
+        // Memory that was only shared does not depend on a disk.
+        let watch = self.watch.as_ref().filter(|_| self.stored_as.is_some());
+        watch.iter().for_each(|watch| watch.mark_damaged());
     }
 }
 

@@ -29,20 +29,21 @@ use crate::{
     identity::Caller,
     jobs::{
         AdmissionPermit, AdmittedJob, Budget, JobOwner, JobPermit, JobPriority, JobTicket,
-        JobWaker, JobWork, admit, charge, check_share,
+        JobWaker, JobWork, admit, admit_small, check_share,
     },
     store::UploadOwner,
     telemetry::{self, AuditAction},
     tenant::Tenant,
-    wire::decode::{ObjectId, VectorUploadHeader},
+    wire::decode::VectorUploadHeader,
 };
 
-/// Bytes of a message that are counted but never refused, so that `GetInfo` works on a full server.
-pub const UNREFUSED_BYTES: u64 = 16 << 10;
+/// Messages up to this many bytes may exceed the budgets a little, so that `GetInfo` works on a
+/// full server.
+pub const SMALL_MESSAGE_BYTES: u64 = 16 << 10;
 
-/// Bytes of a response that are counted, once the transport has them, but never refused: a full
+/// Responses up to this many bytes are not refused, but counted once the transport has them: a full
 /// server still tells what an upload has received.
-const UNREFUSED_RESPONSE_BYTES: u64 = 1 << 10;
+const SMALL_RESPONSE_BYTES: u64 = 1 << 10;
 
 /// A request extension: when the caller stops waiting.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +111,6 @@ impl CallContext {
         let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.0);
         let tenant = request.extensions().get::<Arc<Tenant>>().cloned();
         let tenant = tenant.ok_or_else(|| Error::Internal("the call has no tenant".into()))?;
-        peer.join(&tenant).inspect_err(telemetry::count_refusal)?;
         let tenant_budget = Budget::tenant(&tenant);
         let priority = priority::of(request.metadata())?;
         let (state, started, response) = (state.clone(), Instant::now(), Arc::default());
@@ -148,17 +148,11 @@ impl CallContext {
         self.origin().audit(action, object);
     }
 
-    /// Writes to the audit log that the caller uses stored bases.
-    pub fn audit_use(&self, id: ObjectId) {
+    /// Writes to the audit log that the caller uses what is stored under `id`. `kind` names it:
+    /// bases, for example.
+    pub fn audit_use(&self, kind: &str, id: &[u8]) {
         if telemetry::is_audited() {
-            self.audit(AuditAction::Use, format_args!("bases {}", hex::encode(id.0)));
-        }
-    }
-
-    /// Writes to the audit log that the caller uses a stored matrix.
-    pub fn audit_matrix_use(&self, id: ObjectId) {
-        if telemetry::is_audited() {
-            self.audit(AuditAction::Use, format_args!("matrix {}", hex::encode(id.0)));
+            self.audit(AuditAction::Use, format_args!("{kind} {}", hex::encode(id)));
         }
     }
 
@@ -202,7 +196,7 @@ impl CallContext {
         check_share(own, server, bytes, jobs, self.has_others())
     }
 
-    /// Whether the server has tenants beside that of the call.
+    /// Whether the server has other tenants than that of the call.
     pub fn has_others(&self) -> bool {
         self.state.tenants.are_several()
     }
@@ -221,12 +215,13 @@ impl CallContext {
 
     /// Takes bytes for a message from the budgets, also while the server drains.
     ///
-    /// Errors: `Exhausted`, for a message of more than [`UNREFUSED_BYTES`].
+    /// Errors: `Exhausted`.
     pub fn admit_message(&self, bytes: u64) -> Result<AdmissionPermit> {
-        if bytes <= UNREFUSED_BYTES {
-            return Ok(charge(&self.budgets(), bytes));
-        }
-        admit(&self.budgets(), bytes, 0).inspect_err(telemetry::count_refusal)
+        let permit = match bytes <= SMALL_MESSAGE_BYTES {
+            true => admit_small(&self.budgets(), bytes),
+            false => admit(&self.budgets(), bytes, 0),
+        };
+        permit.inspect_err(telemetry::count_refusal)
     }
 
     /// Takes bytes for the response from the budgets, also while the server drains. They are
@@ -234,7 +229,7 @@ impl CallContext {
     ///
     /// Errors: `Exhausted`.
     pub fn admit_response(&self, bytes: u64) -> Result<()> {
-        if bytes > UNREFUSED_RESPONSE_BYTES {
+        if bytes > SMALL_RESPONSE_BYTES {
             let permits = || {
                 self.check_share(bytes, 0)?;
                 let unread = self.tenant.unread_bytes.acquire(bytes)?;

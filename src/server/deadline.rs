@@ -13,7 +13,7 @@ use tokio::time::timeout_at;
 use tonic::{
     Status,
     body::Body,
-    codegen::http::{HeaderMap, Request, Response},
+    codegen::http::{Extensions, HeaderMap, Request, Response},
 };
 use tower::Service;
 
@@ -26,9 +26,9 @@ use super::{
     state::ServerState,
     streamed_body,
     transport_parts::{PartsCost, ResponsePermit, TransportParts},
-    unary_body,
+    unary_body::{self, CallBudgets},
 };
-use crate::{error::Error, identity::Caller, wire::INSTANCE_HEADER};
+use crate::{error::Error, identity::Caller, telemetry, tenant::Tenant, wire::INSTANCE_HEADER};
 
 /// The maximum time by which a handler's deadline precedes tonic's.
 const DEADLINE_MARGIN: Duration = Duration::from_millis(5);
@@ -59,10 +59,14 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let begun = Instant::now();
-        let budgets = unary_body::budgets_of(request.extensions(), &self.state);
+        let refuse = |error: Error| Box::pin(async { Ok(Status::from(error).into_http()) });
+        if let Err(error) = join_tenant(request.extensions()) {
+            return refuse(error);
+        }
+        let budgets = CallBudgets::of(request.extensions(), &self.state);
         let reflection = match reflection::admit_response(&request, &budgets, &self.state) {
             Ok(permit) => permit,
-            Err(error) => return Box::pin(async { Ok(Status::from(error).into_http()) }),
+            Err(error) => return refuse(error),
         };
         let busy = request
             .uri()
@@ -74,7 +78,7 @@ where
         // Other callers share the connection of a proxy.
         let is_proxied = request.extensions().get::<Caller>().is_some_and(Caller::is_proxied);
         let connection = peer.filter(|_| !is_proxied).map(|peer| peer.calls.clone());
-        let (state, charged) = (self.state.clone(), budgets.clone());
+        let (state, charged) = (self.state.clone(), budgets.all());
         let until_sent = move |mut response: Response<Body>| {
             response.headers_mut().insert(INSTANCE_HEADER, state.instance.clone());
             let permit = response.extensions_mut().remove::<ResponsePermit>().or(reflection);
@@ -87,9 +91,13 @@ where
             })
         };
         // Handlers of streamed requests time messages themselves.
-        let mut request = match streamed_body::is_streamed(&request) {
-            true => streamed_body::set_aside(request),
+        let limited = match streamed_body::is_streamed(&request) {
+            true => Ok(streamed_body::set_aside(request)),
             false => unary_body::limit_body(request, budgets, &self.state),
+        };
+        let mut request = match limited {
+            Ok(request) => request,
+            Err(error) => return refuse(error),
         };
         let Some(timeout) = timeout_of(request.headers()) else {
             let answer = self.inner.call(request);
@@ -104,6 +112,16 @@ where
             let late = |_| Ok(Status::from(Error::Deadline).into_http());
             timeout_at(last.into(), answer).await.unwrap_or_else(late).map(until_sent)
         })
+    }
+}
+
+/// Counts the connection among those of the caller's tenant, if the caller is known.
+///
+/// Errors: `Exhausted`.
+fn join_tenant(extensions: &Extensions) -> Result<(), Error> {
+    match (Peer::of(extensions), extensions.get::<Arc<Tenant>>()) {
+        (Some(peer), Some(tenant)) => peer.join(tenant).inspect_err(telemetry::count_refusal),
+        _ => Ok(()),
     }
 }
 

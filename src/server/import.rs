@@ -37,8 +37,8 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
         // An import pays for its time afterwards, so there must be no debt.
         let paid = call.tenant.device_time.take(Duration::ZERO);
         paid.inspect_err(telemetry::count_refusal)?;
-        let share = state.objects.check_share(&call.tenant, object_bytes, call.has_others());
-        let charge = share.and_then(|()| state.objects.reserve(&call.tenant, object_bytes));
+        let has_others = call.has_others();
+        let charge = state.objects.reserve_share(&call.tenant, object_bytes, has_others);
         let charge = charge.inspect_err(telemetry::count_refusal)?;
         new_import = Some((call.admit(0, 1)?, charge));
         Ok(upload_permit)

@@ -33,7 +33,7 @@ pub fn admit(
     let bases = match bases {
         BasesRef::Stored { id, offset, length } => {
             let bases = call.state.objects.points(call.tenant.id, id, group, offset, length)?;
-            call.audit_use(id);
+            call.audit_use("bases", &id.0);
             JobBases::Checked(bases)
         }
         BasesRef::Inline { encoding, data, count } => {

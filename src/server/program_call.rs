@@ -83,7 +83,11 @@ impl FoundInput {
 pub fn find_program(call: &CallContext, program: ProgramRef) -> Result<Arc<OperationProgram>> {
     match program {
         ProgramRef::Inline(program) => Ok(Arc::new(program)),
-        ProgramRef::Stored(id) => call.state.programs.get(call.tenant.id, id),
+        ProgramRef::Stored(id) => {
+            let program = call.state.programs.get(call.tenant.id, id)?;
+            call.audit_use("program", &id.0);
+            Ok(program)
+        }
     }
 }
 
@@ -102,7 +106,7 @@ pub fn find_bases(call: &CallContext, program: &OperationProgram) -> Result<Vec<
         };
         let id = ObjectId(step.object_id);
         let bases = call.state.objects.bases(call.tenant.id, id).map_err(unknown)?;
-        call.audit_use(id);
+        call.audit_use("bases", &id.0);
         let length = shape(program, step.input).map_or(0, VectorShape::length);
         step.bases(&bases, length).map_err(refused)
     });
@@ -129,7 +133,7 @@ pub fn find_matrices(call: &CallContext, program: &OperationProgram) -> Result<V
                 }
                 other => other,
             })?;
-        call.audit_matrix_use(id);
+        call.audit_use("matrix", &id.0);
         let length = shape(program, step.input).map_or(0, VectorShape::length);
         step.check_matrix(matrix.shape(), length).map_err(refused)?;
         Ok(matrix)
@@ -173,6 +177,7 @@ pub fn find_inputs(
 fn find_vector(call: &CallContext, id: UploadId, offset: u64, count: u64) -> Result<FoundSource> {
     let unknown = |_| Error::field("upload_id", FieldProblem::UnknownId);
     let upload = call.state.uploads.get(call.tenant.id, id).map_err(unknown)?;
+    call.audit_use("vector", &id.0);
     let &VectorUploadHeader { encoding, count: held, .. } = upload.vector()?;
     let too_short = FieldProblem::Length { expected: count, got: held };
     let max = held.checked_sub(count).ok_or(Error::field("upload_id", too_short))?;

@@ -46,14 +46,14 @@ pub fn resolve(call: &CallContext, mut request: v1::GetRequest) -> Result<GetSou
                 ObjectData::Bases(bases) => bases,
                 ObjectData::Matrix(matrix) => {
                     no_encoding(&request)?;
-                    call.audit_matrix_use(object.id);
+                    call.audit_use("matrix", &object.id.0);
                     let range = range(&request, matrix.shape().bytes())?;
                     return Ok(GetSource::Matrix(matrix.clone(), range));
                 }
             };
             let encoding =
                 decode::point_encoding("encoding", required("encoding", request.encoding)?)?;
-            call.audit_use(object.id);
+            call.audit_use("bases", &object.id.0);
             let count = bases.points.len() as u64;
             let range = range(&request, count)?;
             let length = (range.end - range.start) as usize;
@@ -62,7 +62,9 @@ pub fn resolve(call: &CallContext, mut request: v1::GetRequest) -> Result<GetSou
         }
         Id::UploadId(id) => {
             no_encoding(&request)?;
-            let upload = call.state.uploads.get(call.tenant.id, decode::upload_id(&id)?)?;
+            let id = decode::upload_id(&id)?;
+            let upload = call.state.uploads.get(call.tenant.id, id)?;
+            call.audit_use("vector", &id.0);
             let UploadHeader::Vector(vector) = &upload.header else { return Err(Error::NotFound) };
             if !upload.payload.is_complete() {
                 let held = "an unfinished upload of a vector".into();

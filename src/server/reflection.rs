@@ -7,13 +7,9 @@ use tonic::{body::Body, codegen::http::Request};
 use super::{
     state::ServerState,
     transport_parts::{ResponsePermit, bytes_of_chunks},
+    unary_body::CallBudgets,
 };
-use crate::{
-    error::Result,
-    jobs::{Budget, admit},
-    telemetry,
-    wire::DESCRIPTOR_SET,
-};
+use crate::{error::Result, jobs::admit, telemetry, wire::DESCRIPTOR_SET};
 
 const PATH_PREFIX: &str = "/grpc.reflection.";
 
@@ -33,15 +29,21 @@ const UNREAD_BYTES: u64 = 2 * ANSWER_BYTES + bytes_of_chunks(u64::MAX);
 /// Errors: `Exhausted`.
 pub fn admit_response(
     request: &Request<Body>,
-    budgets: &[Budget],
+    budgets: &CallBudgets,
     state: &ServerState,
 ) -> Result<Option<ResponsePermit>> {
     if !request.uri().path().starts_with(PATH_PREFIX) {
         return Ok(None);
     }
-    let budgets: Vec<_> = budgets.iter().collect();
     let requests = u64::from(state.settings.http2_stream_window_bytes);
-    let permit = admit(&budgets, UNREAD_BYTES + requests, 0);
-    let permit = permit.inspect_err(telemetry::count_refusal)?;
+    let permit = || {
+        let mut permit =
+            admit(&budgets.all().iter().collect::<Vec<_>>(), UNREAD_BYTES + requests, 0)?;
+        if let CallBudgets::OfTenant { tenant, .. } = budgets {
+            permit.push(tenant.unread_bytes.acquire(UNREAD_BYTES)?);
+        }
+        Ok(permit)
+    };
+    let permit = permit().inspect_err(telemetry::count_refusal)?;
     Ok(Some(ResponsePermit { _permit: Arc::new(permit) }))
 }

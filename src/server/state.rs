@@ -31,6 +31,9 @@ use crate::{
     },
 };
 
+/// Bytes of all calls that need no credentials: probes of health.
+const STRANGER_BYTES_MAX: u64 = 16 << 20;
+
 /// What a server computes with.
 pub struct Engines {
     executor: Arc<dyn Executor>,
@@ -122,6 +125,8 @@ pub struct ServerState {
     pub scheduler: Scheduler,
     pub backlog: Arc<Backlog>,
     pub budget: Budget,
+    /// Of all calls that need no credentials.
+    pub strangers: Budget,
     pub tenants: Arc<Tenants>,
     pub objects: Arc<ObjectStore>,
     /// True once the files of the data directory are loaded.
@@ -163,13 +168,14 @@ impl ServerState {
         let data_dir = settings.data_dir.as_deref();
         let objects = ObjectStore::open(bytes_max, objects_max, data_dir, &tenants)?;
         Ok(Self {
-            programs: ProgramStore::new(objects.budget().clone()),
+            programs: ProgramStore::default(),
             objects: Arc::new(objects),
             is_loaded: watch::Sender::new(false),
             compute: Arc::new(ComputeHost::new(executor)?),
             scheduler: Scheduler::new(workers, busy_poll)?,
             backlog: Backlog::new(devices),
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
+            strangers: Budget::server(STRANGER_BYTES_MAX, 0),
             tenants,
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone())
                 .with_streams_max(settings.upload_streams_max.into()),

@@ -16,7 +16,7 @@ use tonic::{
 };
 
 use super::{
-    call::UNREFUSED_BYTES,
+    call::SMALL_MESSAGE_BYTES,
     connection::Peer,
     pace::{MinRate, SenderPace},
     state::ServerState,
@@ -24,48 +24,99 @@ use super::{
 use crate::{
     error::Error,
     identity::Caller,
-    jobs::{AdmissionPermit, Budget, admit, charge},
+    jobs::{AdmissionPermit, Budget, admit, admit_small, merge_permits},
     telemetry,
     tenant::Tenant,
 };
 
-/// Bytes of a header beside its name and value, as HTTP/2 counts them.
+/// Bytes of a header in addition to its name and value, as HTTP/2 counts them.
 const HEADER_BYTES: usize = 32;
 
 /// A body that fails with `Idle` if its sender is too slow, and with `Exhausted` if the budgets are
 /// full. Its permits are released when the handler begins, which takes its own.
 struct LimitedBody {
     body: Body,
-    budgets: Vec<Budget>,
-    /// Whether the caller and its tenant are known. Others may only send what is never refused.
-    is_known: bool,
-    permits: Vec<AdmissionPermit>,
+    budgets: CallBudgets,
+    permits: AdmissionPermit,
     bytes_total: u64,
     pace: SenderPace,
 }
 
-/// The budgets of a request's connection, tenant and server. The tenant of a call that needs no
-/// credentials is not known, and callers behind a proxy share its connection.
-pub fn budgets_of(extensions: &Extensions, state: &ServerState) -> Vec<Budget> {
-    let is_proxied = extensions.get::<Caller>().is_some_and(Caller::is_proxied);
-    let of_connection = Peer::of(extensions).filter(|_| !is_proxied).map(|peer| &peer.budget);
-    let of_tenant = extensions.get::<Arc<Tenant>>().map(|tenant| Budget::tenant(tenant));
-    of_connection.cloned().into_iter().chain(of_tenant).chain([state.budget.clone()]).collect()
+/// What a call takes bytes from before its handler runs.
+#[derive(Clone)]
+pub enum CallBudgets {
+    /// The budgets of the connection, unless a proxy shares it, of the tenant and of the server.
+    OfTenant {
+        connection: Option<Budget>,
+        tenant: Arc<Tenant>,
+        server: Budget,
+        /// Whether the server has other tenants.
+        has_others: bool,
+    },
+    /// A call that needs no credentials: all of these together have a small budget.
+    OfStrangers(Budget),
 }
 
-/// The request with a body that takes from `budgets`, and its metadata until the handler begins.
+impl CallBudgets {
+    pub fn of(extensions: &Extensions, state: &ServerState) -> Self {
+        let Some(tenant) = extensions.get::<Arc<Tenant>>().cloned() else {
+            return Self::OfStrangers(state.strangers.clone());
+        };
+        let is_proxied = extensions.get::<Caller>().is_some_and(Caller::is_proxied);
+        let connection = Peer::of(extensions).filter(|_| !is_proxied);
+        let connection = connection.map(|peer| peer.budget.clone());
+        let (server, has_others) = (state.budget.clone(), state.tenants.are_several());
+        Self::OfTenant { connection, tenant, server, has_others }
+    }
+
+    pub fn all(&self) -> Vec<Budget> {
+        match self {
+            Self::OfTenant { connection, tenant, server, .. } => {
+                let of_connection = connection.iter().cloned();
+                of_connection.chain([Budget::tenant(tenant), server.clone()]).collect()
+            }
+            Self::OfStrangers(budget) => vec![budget.clone()],
+        }
+    }
+
+    /// Takes `bytes` for a message of which `bytes_total` have arrived. A small message may exceed
+    /// the budgets a little, unless the tenant holds more than its share of the server's.
+    ///
+    /// Errors: `Exhausted`; `TenantUnknown` for a large message of a caller who is not known.
+    fn admit(&self, bytes: u64, bytes_total: u64) -> Result<AdmissionPermit, Error> {
+        let all = self.all();
+        let budgets: Vec<_> = all.iter().collect();
+        let permit = match self {
+            Self::OfStrangers(_) if bytes_total > SMALL_MESSAGE_BYTES => Err(Error::TenantUnknown),
+            Self::OfTenant { tenant, server, has_others, .. }
+                if bytes_total <= SMALL_MESSAGE_BYTES =>
+            {
+                let own = tenant.bytes.used();
+                let share = match server.bytes.is_large_holder(own) {
+                    true => server.bytes.check_share(own, bytes, *has_others),
+                    false => Ok(()),
+                };
+                share.and_then(|()| admit_small(&budgets, bytes))
+            }
+            _ => admit(&budgets, bytes, 0),
+        };
+        permit.inspect_err(telemetry::count_refusal)
+    }
+}
+
+/// Wraps the body so that it takes from `budgets`. The metadata is counted until the handler
+/// begins.
+///
+/// Errors: those of the budgets.
 pub fn limit_body(
     request: Request<Body>,
-    budgets: Vec<Budget>,
+    budgets: CallBudgets,
     state: &ServerState,
-) -> Request<Body> {
-    let is_known = request.extensions().get::<Arc<Tenant>>().is_some();
-    let metadata = charge(&budgets.iter().collect::<Vec<_>>(), metadata_bytes(request.headers()));
+) -> Result<Request<Body>, Error> {
+    let permits = budgets.admit(metadata_bytes(request.headers()), 0)?;
     let pace = SenderPace::new(MinRate::of(&state.settings));
-    request.map(|body| {
-        let (permits, bytes_total) = (vec![metadata], 0);
-        Body::new(LimitedBody { body, is_known, budgets, permits, bytes_total, pace })
-    })
+    let limited = |body| LimitedBody { body, budgets, permits, bytes_total: 0, pace };
+    Ok(request.map(|body| Body::new(limited(body))))
 }
 
 fn metadata_bytes(headers: &HeaderMap) -> u64 {
@@ -80,15 +131,9 @@ impl LimitedBody {
         self.pace.count_wait();
         self.pace.sent(bytes);
         self.bytes_total += bytes;
-        let budgets: Vec<_> = self.budgets.iter().collect();
-        let permit = if self.bytes_total <= UNREFUSED_BYTES {
-            charge(&budgets, bytes)
-        } else if self.is_known {
-            admit(&budgets, bytes, 0).inspect_err(telemetry::count_refusal)?
-        } else {
-            return Err(Error::TenantUnknown);
-        };
-        self.permits.push(permit);
+        let permit = self.budgets.admit(bytes, self.bytes_total)?;
+        // One permit, however many frames there are.
+        merge_permits(&mut self.permits, permit);
         Ok(())
     }
 }

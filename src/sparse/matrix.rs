@@ -36,6 +36,9 @@ pub trait MatrixOwner: Send + Sync {
     fn is_intact(&self) -> bool {
         true
     }
+
+    /// Notes that another process could not read some bytes of the file.
+    fn mark_damaged(&self) {}
 }
 
 impl MatrixOwner for Vec<u64> {
@@ -80,6 +83,11 @@ impl SparseMatrix {
     /// False if some bytes could not be read from their file, and were read as zeros.
     pub fn is_intact(&self) -> bool {
         self.owner.is_intact()
+    }
+
+    /// Notes that another process could not read some bytes of the file.
+    pub fn mark_damaged(&self) {
+        self.owner.mark_damaged();
     }
 
     /// The bytes of [`SparseShape`].

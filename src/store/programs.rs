@@ -5,7 +5,7 @@ use std::{collections::HashMap, mem::size_of, sync::Arc};
 use parking_lot::Mutex;
 
 use crate::{
-    buffer::{Quota, QuotaPermit},
+    buffer::QuotaPermit,
     error::{Error, Result},
     ops::{Operation, OperationProgram},
     program::ValueType,
@@ -19,11 +19,9 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// An LRU cache of programs for each tenant. If all of them together are full, the tenant whose
 /// programs take the most memory loses those that it has not used for the longest time. Programs
-/// count as stored bytes of their tenant and of the server, but are not refused.
-pub struct ProgramStore {
-    caches: Mutex<ProgramCaches>,
-    server_bytes: Arc<Quota>,
-}
+/// count as stored bytes of their tenant, but are not refused.
+#[derive(Default)]
+pub struct ProgramStore(Mutex<ProgramCaches>);
 
 #[derive(Default)]
 struct ProgramCaches {
@@ -44,18 +42,13 @@ struct CachedProgram {
     program: Arc<OperationProgram>,
     bytes: usize,
     last_use: u64,
-    _charges: [QuotaPermit; 2],
+    _charge: QuotaPermit,
 }
 
 impl ProgramStore {
-    /// `server_bytes`: the stored bytes of all tenants.
-    pub fn new(server_bytes: Arc<Quota>) -> Self {
-        Self { caches: Mutex::default(), server_bytes }
-    }
-
     /// Errors: `NotFound` if the tenant never stored the program, or if it was dropped.
     pub fn get(&self, tenant: TenantId, id: ProgramId) -> Result<Arc<OperationProgram>> {
-        let mut caches = self.caches.lock();
+        let mut caches = self.0.lock();
         caches.uses += 1;
         let now = caches.uses;
         let cache = caches.by_tenant.get_mut(&tenant).ok_or(Error::NotFound)?;
@@ -73,11 +66,10 @@ impl ProgramStore {
         encoded_bytes: usize,
     ) {
         let bytes = encoded_bytes + program.steps().len() * size_of::<(Operation, ValueType)>();
-        let (program, tenant_bytes) = (Arc::new(program), &tenant.store_bytes);
-        let _charges = [&self.server_bytes, tenant_bytes].map(|quota| quota.charge(bytes as u64));
-        let (tenant, mut caches) = (tenant.id, self.caches.lock());
+        let (program, _charge) = (Arc::new(program), tenant.store_bytes.charge(bytes as u64));
+        let (tenant, mut caches) = (tenant.id, self.0.lock());
         caches.uses += 1;
-        let cached = CachedProgram { program, bytes, last_use: caches.uses, _charges };
+        let cached = CachedProgram { program, bytes, last_use: caches.uses, _charge };
         caches.insert(tenant, id, cached);
         while caches.programs > 1 && (caches.programs > PROGRAMS_MAX || caches.bytes > BYTES_MAX) {
             caches.drop_one((tenant, id));
@@ -125,7 +117,6 @@ impl ProgramCaches {
 mod tests {
     use super::*;
     use crate::{
-        error::Limit,
         field::FieldId,
         ops::InputStep,
         tenant::{TenantLimits, TenantName},
@@ -134,11 +125,7 @@ mod tests {
     const ONE: TenantId = TenantId(1);
     const TWO: TenantId = TenantId(2);
 
-    fn store() -> ProgramStore {
-        // What programs take is counted, but not refused.
-        ProgramStore::new(Quota::new(Limit::Store, 0))
-    }
-
+    /// A tenant that may store nothing: what programs take is counted, but not refused.
     fn tenant(id: TenantId) -> Tenant {
         let limits = TenantLimits { store_bytes_max: 0, ..TenantLimits::default() };
         Tenant::new(id, TenantName::default(), &limits)
@@ -157,7 +144,7 @@ mod tests {
 
     #[test]
     fn drops_the_programs_that_were_not_used_for_the_longest_time() {
-        let (store, one) = (store(), tenant(ONE));
+        let (store, one) = (ProgramStore::default(), tenant(ONE));
         for number in 0..PROGRAMS_MAX {
             store.insert(&one, id(number), program(), 0);
         }
@@ -172,33 +159,33 @@ mod tests {
 
     #[test]
     fn bounds_bytes_but_keeps_the_program_that_was_stored_last() {
-        let (store, one) = (store(), tenant(ONE));
+        let (store, one) = (ProgramStore::default(), tenant(ONE));
         store.insert(&one, id(0), program(), BYTES_MAX / 2);
         store.insert(&one, id(1), program(), BYTES_MAX / 2);
         assert_eq!(store.get(ONE, id(0)), Err(Error::NotFound));
         store.insert(&one, id(2), program(), BYTES_MAX);
         assert_eq!(store.get(ONE, id(1)), Err(Error::NotFound));
         assert!(store.get(ONE, id(2)).is_ok());
-        assert_eq!(store.caches.lock().programs, 1);
+        assert_eq!(store.0.lock().programs, 1);
     }
 
     #[test]
     fn programs_count_as_stored_bytes_until_they_are_dropped() {
-        let (store, one, two) = (store(), tenant(ONE), tenant(TWO));
-        let used = || [&store.server_bytes, &one.store_bytes, &two.store_bytes].map(|q| q.used());
+        let (store, one, two) = (ProgramStore::default(), tenant(ONE), tenant(TWO));
+        let used = || [&one, &two].map(|tenant| tenant.store_bytes.used());
         store.insert(&one, id(0), program(), 1000);
         store.insert(&two, id(0), program(), 2000);
-        let [all, of_one, of_two] = used();
-        assert!(of_one >= 1000 && of_two >= 2000 && all == of_one + of_two);
+        let [of_one, of_two] = used();
+        assert!(of_one >= 1000 && of_two >= 2000);
         store.insert(&one, id(0), program(), 1000);
-        assert_eq!(used(), [all, of_one, of_two], "the same program again");
+        assert_eq!(used(), [of_one, of_two], "the same program again");
         store.insert(&one, id(1), program(), BYTES_MAX);
-        assert_eq!(used()[2], 0, "dropped for the last program");
+        assert_eq!(used()[1], 0, "dropped for the last program");
     }
 
     #[test]
     fn a_tenant_sees_and_drops_its_own_programs_only() {
-        let (store, one, two) = (store(), tenant(ONE), tenant(TWO));
+        let (store, one, two) = (ProgramStore::default(), tenant(ONE), tenant(TWO));
         store.insert(&one, id(0), program(), BYTES_MAX / 4);
         assert_eq!(store.get(TWO, id(0)), Err(Error::NotFound));
         for number in 1..5 {
@@ -211,7 +198,7 @@ mod tests {
 
     #[test]
     fn many_small_programs_of_a_tenant_cost_no_other_one_its_program() {
-        let (store, one, two) = (store(), tenant(ONE), tenant(TWO));
+        let (store, one, two) = (ProgramStore::default(), tenant(ONE), tenant(TWO));
         store.insert(&two, id(0), program(), BYTES_MAX / 4);
         for number in 0..PROGRAMS_MAX + 3 {
             store.insert(&one, id(number), program(), 0);

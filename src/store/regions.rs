@@ -69,13 +69,14 @@ impl Regions {
         has_others: bool,
     ) -> Result<Vec<QuotaPermit>> {
         let of_user = self.slots_of(user);
-        self.bytes.check_share(tenant.region_bytes.used(), bytes, has_others)?;
-        Ok(vec![
+        let permits = vec![
             self.bytes.acquire(bytes)?,
             self.slots.acquire(1)?,
             of_user.acquire(1)?,
             tenant.region_bytes.acquire(bytes)?,
-        ])
+        ];
+        self.bytes.check_lasting_share(tenant.region_bytes.used(), has_others)?;
+        Ok(permits)
     }
 
     fn slots_of(&self, user: u32) -> Arc<Quota> {
@@ -210,8 +211,9 @@ mod tests {
         let _held = admit(&one, 1500).unwrap();
         assert!(admit(&one, 1).is_err(), "a sixteenth is left");
         let _other = admit(&two, 50).unwrap();
-        assert!(admit(&two, 50).is_ok());
-        assert!(regions.admit(&one, USER, 1, false).is_err(), "more than twice what is free");
+        assert!(admit(&one, 1).is_err(), "has more than twice what is free");
+        let _more = admit(&two, 50).expect("has a sixteenth");
+        assert!(admit(&two, 1).is_err(), "nothing is left");
     }
 
     #[test]

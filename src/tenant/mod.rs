@@ -42,7 +42,7 @@ pub struct Tenant {
     pub uploads: Arc<Quota>,
     /// Vectors that calls have kept.
     pub vectors: Arc<Quota>,
-    /// Bytes of stored bases and matrices.
+    /// Bytes of stored bases, matrices and programs.
     pub store_bytes: Arc<Quota>,
     /// Stored bases and matrices. Only the server has a limit.
     pub objects: Arc<Quota>,

@@ -5,7 +5,13 @@ use std::{
     path::Path,
 };
 
-use capstan::client::{BasesHandle, Client, ClientError, Code, Fr, G1Affine, PutOptions};
+use capstan::{
+    client::{
+        BasesHandle, Client, ClientError, Code, Fr, G1Affine, MatrixHandle, ProgramBuilder,
+        ProgramRun, PutOptions,
+    },
+    sparse::SparseBuilder,
+};
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -130,7 +136,42 @@ fn bases_that_the_disk_does_not_read_any_more_fail_their_calls_only() {
         }
         until_idle(&client).await;
     });
-    assert!(daemon.log().contains("does not read a file"), "{}", daemon.log());
+    assert!(daemon.log().contains("cannot be read"), "{}", daemon.log());
+    daemon.stop();
+}
+
+#[test]
+fn a_matrix_that_the_disk_does_not_read_any_more_fails_its_calls_only() {
+    const N: usize = 3000;
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = start(&["--data-dir", folder.path().to_str().unwrap()]);
+    Runtime::new().unwrap().block_on(async {
+        let client = daemon.client().connect().await.unwrap();
+        let mut rows = SparseBuilder::new(N, N);
+        (0..N).rev().for_each(|column| rows.push_row([(Fr::from(1), column)]).unwrap());
+        let reversal = rows.build().unwrap();
+        let persistent = PutOptions { persist: true, ..PutOptions::default() };
+        let put = async || client.put_matrix_with(persistent.clone(), &reversal).await.unwrap();
+        let reversed = async |matrix: &MatrixHandle| {
+            let mut program = ProgramBuilder::new();
+            let one_to_n = program.powers(Fr::from(1), Fr::from(2), N as u64).unwrap();
+            let reversed = program.multiply_sparse(matrix, one_to_n).unwrap();
+            let program = program.build().unwrap();
+            client.run(ProgramRun::new(&program).send(reversed)).await.map(drop)
+        };
+        let matrix = put().await;
+        reversed(&matrix).await.unwrap();
+        let name = fs::read_dir(folder.path().join("bases")).unwrap().next().unwrap().unwrap();
+        // The rest of the file is read as zeros.
+        let file = File::options().write(true).open(name.path()).unwrap();
+        file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+        let expected = (Code::Unavailable, "DISK_FAILED");
+        let failed = reversed(&matrix).await;
+        assert_refused("a damaged matrix", failed, expected, folder.path().to_str().unwrap());
+        assert!(reversed(&matrix).await.is_err(), "the matrix is kept");
+        reversed(&put().await).await.unwrap();
+        until_idle(&client).await;
+    });
     daemon.stop();
 }
 

@@ -152,6 +152,7 @@ fn the_audit_log_tells_who_did_what() {
         assert_eq!(sum, G1Affine::generator() * Fr::from(3));
         client.release(bases.id()).await.unwrap();
         let vector = client.put_vector(&[Fr::from(7)][..]).await.unwrap();
+        client.get_vector(&vector).await.unwrap();
         client.release_vector(vector.id).await.unwrap();
         let (program, powers) = powers();
         client.put_program(&program).await.unwrap();
@@ -172,6 +173,7 @@ fn the_audit_log_tells_who_did_what() {
         ("use", "token:ci", "a", "bases "),
         ("release", "token:ci", "a", "bases "),
         ("put", "token:ci", "a", "vector "),
+        ("use", "token:ci", "a", "vector "),
         ("release", "token:ci", "a", "vector "),
         ("put", "token:ci", "a", "program "),
         ("put", "token:ci", "a", "program "),
@@ -187,7 +189,7 @@ fn the_audit_log_tells_who_did_what() {
         assert!(!event["request_id"].as_str().unwrap().is_empty(), "{event}");
     }
     let existed = |index: usize| events[index]["object"].as_str().unwrap().ends_with("existed");
-    assert!(!existed(7) && existed(8), "{events:?}");
+    assert!(!existed(8) && existed(9), "{events:?}");
     let text = fs::read_to_string(&audit).unwrap();
     assert!(![token, stranger].iter().any(|token| text.contains(token.text())), "has a token");
     assert_eq!(fs::metadata(&audit).unwrap().permissions().mode() & 0o777, 0o600);

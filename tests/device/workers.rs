@@ -1,8 +1,9 @@
 //! Worker processes: what the daemon does when they end.
 
 use std::{
-    fs,
+    fs::{self, File},
     net::TcpStream,
+    path::Path,
     process::Child,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
     thread,
@@ -301,5 +302,39 @@ fn a_run_that_fails_each_worker_is_refused_and_other_runs_go_on() {
     let mut values = expected.scalars.clone();
     let done = client.ntt(&mut values, NttOptions::default()).unwrap();
     assert!(values == expected.transformed && done.execution.engine == "cuda");
+    stop(child);
+}
+
+/// Whether a process has mapped this file.
+fn has_mapped(process: Pid, file: &Path) -> bool {
+    has_loaded(process.as_raw_nonzero().get() as u32, file.to_str().unwrap()) != Some(false)
+}
+
+#[test]
+fn bases_that_a_worker_cannot_read_fail_their_call_and_can_be_put_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().to_str().unwrap();
+    let flags = ["--engine", "cuda", "--cuda-devices", "0", "--data-dir", data_dir];
+    let (child, address) = start(&flags, &[]);
+    let before = workers(&child);
+    let client = BlockingClient::connect(&address).unwrap();
+    let one = G1Projective::rand(&mut StdRng::seed_from_u64(9));
+    let sums = std::iter::successors(Some(one), |sum| Some(sum + one)).take(2000);
+    let points = G1Projective::normalize_batch(&sums.collect::<Vec<_>>());
+    let persistent = PutOptions { persist: true, ..PutOptions::default() };
+    let bases = client.put_bases_with(persistent.clone(), &points).unwrap();
+    // So few points are not sent to the GPU: the worker reads them when it sums them.
+    let sum_of = |start| client.msm(&bases.slice(start, 4).unwrap(), &[Fr::from(1); 4]);
+    assert_eq!(sum_of(0).unwrap(), one * Fr::from(1 + 2 + 3 + 4));
+    let file = folder.path().join(format!("bases/{}.bases", bases.id()));
+    assert!(has_mapped(before[0], &file), "the worker does not sum them");
+    File::options().write(true).open(&file).unwrap().set_len(20_000).unwrap();
+    let refused = sum_of(1900).unwrap_err();
+    assert_eq!(refused.reason_text(), "DISK_FAILED", "{refused}");
+    assert!(sum_of(0).unwrap_err().is_not_found(), "the object is kept");
+    assert_eq!(workers(&child), before, "the worker was lost");
+    let again = client.put_bases_with(persistent, &points).unwrap();
+    let last = client.msm(&again.slice(1996, 4).unwrap(), &[Fr::from(1); 4]).unwrap();
+    assert_eq!(last, one * Fr::from(1997 + 1998 + 1999 + 2000));
     stop(child);
 }

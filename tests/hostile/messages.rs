@@ -9,6 +9,7 @@ use std::{
 use bytes::Bytes;
 use capstan::server::ServerSettings;
 use http_body::{Body, Frame};
+use tokio::task::JoinSet;
 use tonic::Status;
 
 use crate::{
@@ -66,4 +67,31 @@ async fn the_first_message_of_a_stream_counts_as_in_flight() {
     for method in ["Compute/Run", "Compute/MsmStream", "Store/Put"] {
         assert_counted(method).await;
     }
+}
+
+/// Probes of health need no credentials, so all of them together have little memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unfinished_probes_of_strangers_take_nothing_from_callers() {
+    let idle_timeout = Duration::from_secs(24 * 3600);
+    let world = World::new(ServerSettings { idle_timeout, ..settings() }).await;
+    let (clients, calls_of_client, metadata) = (28, 60, "x".repeat(12_000));
+    let mut calls = JoinSet::new();
+    for _ in 0..clients {
+        let (client, origin) = client_without_deadlines(world.daemon.address);
+        for _ in 0..calls_of_client {
+            let request = http::Request::post(format!("{origin}grpc.health.v1.Health/Check"))
+                .header("content-type", "application/grpc")
+                .header("x-large", &metadata)
+                .body(tonic::body::Body::new(StallingBody(Some(vec![0; 3].into()))))
+                .expect("a request");
+            let client = client.clone();
+            calls.spawn(async move { client.request(request).await });
+        }
+    }
+    // They would need 20 MB of 16 MiB, and none of the others ends.
+    let refused = calls.join_next().await.expect("calls").expect("no panic").expect("an answer");
+    assert_eq!(refused.headers()["grpc-status"], "8");
+    until_idle(&world.channel, "probes of strangers").await;
+    calls.shutdown().await;
+    world.assert_healthy("probes of strangers").await;
 }

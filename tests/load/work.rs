@@ -108,6 +108,8 @@ pub struct Worker<'a> {
     pub number: u64,
     /// How many percent of its calls are cancelled, and how many must be refused.
     pub unusual_percent: u32,
+    /// Whether it has half of its own bases written to disk.
+    pub persists: bool,
     /// A vector that is uploaded and not yet released.
     vector: Option<UploadKey>,
     /// Whether bases that no other client has are uploaded and not yet released.
@@ -135,9 +137,18 @@ impl<'a> Worker<'a> {
     pub async fn new(known: &'a Expected, client: Client, rng: StdRng, number: u64) -> Self {
         let g1 = client.put_bases(&known.g1).await.unwrap();
         let g2 = client.put_bases(&known.g2).await.unwrap();
-        let (vector, has_own_bases, unusual_percent) = (None, false, 1);
-        let mut worker =
-            Self { known, client, g1, g2, rng, number, unusual_percent, vector, has_own_bases };
+        let mut worker = Self {
+            known,
+            client,
+            g1,
+            g2,
+            rng,
+            number,
+            unusual_percent: 1,
+            persists: false,
+            vector: None,
+            has_own_bases: false,
+        };
         worker.put(known.vectors.len() - 1).await.unwrap();
         worker
     }
@@ -270,7 +281,8 @@ impl<'a> Worker<'a> {
         let own = self.own_point();
         let points = G1Projective::normalize_batch(&[own, own.double(), own.double().double()]);
         self.has_own_bases = true;
-        self.client.put_bases(&points).await
+        let persist = self.persists && self.rng.random();
+        self.client.put_bases_with(PutOptions { persist, ..PutOptions::default() }, &points).await
     }
 
     async fn release_own_bases(&mut self, id: BasesId) -> Result<(), ClientError> {

@@ -1,4 +1,4 @@
-//! A daemon with GPUs in its own process, and what it holds.
+//! A daemon with GPUs, tenants and a data directory in its own process, and what it holds.
 
 use std::{
     fs,
@@ -6,7 +6,12 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpStream},
 };
 
+use capstan::{
+    client::{Client, ClientBuilder},
+    identity::{BearerToken, TokenEntry, add_token},
+};
 use rustix::process::Pid;
+use tempfile::TempDir;
 
 use crate::{
     daemon_process::{DaemonProcess, capstand},
@@ -25,9 +30,16 @@ const SPARE_THREADS: u64 = 2;
 /// and a new worker begins without any. Fewer than the faults of the shortest run.
 const SPARE_FILES: u64 = 8;
 
+/// The number of tenants, between which callers are divided.
+pub const TENANTS: u64 = 4;
+
 pub struct ChildDaemon {
     process: DaemonProcess,
     metrics: SocketAddr,
+    /// One of each tenant.
+    tokens: Vec<BearerToken>,
+    /// Its files of tokens and tenants, and its data directory.
+    _folder: TempDir,
 }
 
 /// What a daemon holds.
@@ -61,13 +73,43 @@ impl ChildDaemon {
         let driver = ["--cuda-driver", driver.as_deref().unwrap_or("none")];
         let memory = ["--cuda-memory-percent", "10"];
         let listen = ["--metrics-listen", &metrics.to_string()];
-        let mut command = capstand(&[&own, &driver[..], &memory, &listen, flags].concat());
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let (token_file, tenant_file, data_dir) =
+            (path("tokens.toml"), path("tenants.toml"), path("data"));
+        let mut entries = String::new();
+        let tokens = (0..TENANTS).map(|tenant| {
+            let (name, token) = (format!("tenant-{tenant}"), BearerToken::generate().unwrap());
+            let (tenant, hash) = (Some(name.clone()), token.hash());
+            let entry = TokenEntry { name, tenant, hash, expires: None };
+            entries = add_token(&entries, &entry).unwrap();
+            token
+        });
+        let tokens = tokens.collect();
+        let tenants = (0..TENANTS).map(|n| format!("[tenants.tenant-{n}]\nweight = {}\n", n + 1));
+        fs::write(&token_file, entries).unwrap();
+        fs::write(&tenant_file, tenants.collect::<String>()).unwrap();
+        fs::create_dir(&data_dir).unwrap();
+        let files = ["--auth-tokens", &token_file, "--tenants", &tenant_file];
+        let data = ["--data-dir", &data_dir];
+        let all = [&own, &driver[..], &memory, &listen, &files, &data, flags].concat();
+        let mut command = capstand(&all);
         command.env("EMU_DEVICES", gpus.to_string());
-        Self { process: DaemonProcess::start(command), metrics }
+        Self { process: DaemonProcess::start(command), metrics, tokens, _folder: folder }
     }
 
     pub fn target(&self) -> String {
         self.process.target()
+    }
+
+    /// The token of caller `number`.
+    pub fn token(&self, number: u64) -> &str {
+        self.tokens[(number % TENANTS) as usize].text()
+    }
+
+    /// A client of caller `number`, with one connection.
+    pub fn client(&self, number: u64) -> ClientBuilder {
+        Client::builder(self.target()).token(self.token(number)).connections(1)
     }
 
     pub fn address(&self) -> SocketAddr {

@@ -1,6 +1,6 @@
-//! The mixed load with faults: workers of GPUs are killed, clients vanish in the middle of calls,
-//! peers are slow, silent or send garbage. Each call of the other clients still gets the right
-//! result, none hangs, and the daemon holds no more at the end than in the middle.
+//! The mixed load of several tenants with faults: workers of GPUs are killed, clients vanish in the
+//! middle of calls, peers are slow, silent or send garbage. Each call of the other clients still
+//! gets the right result, none hangs, and the daemon holds no more at the end than in the middle.
 //!
 //! The daemon runs in its own process, with the emulated driver if there is no GPU.
 //! `CAPSTAN_FAULTS_SECONDS` sets the duration; the default is 20.
@@ -33,13 +33,13 @@ use std::{
 };
 
 use capstan::{
-    client::{Client, UploadKey},
+    client::UploadKey,
     wire::v1::{
         Chunk, GetRequest, PutRequest, ScalarEncoding, VectorUpload, get_request,
         put_request::Message, store_client::StoreClient,
     },
 };
-use child::{ChildDaemon, ChildResources};
+use child::{ChildDaemon, ChildResources, TENANTS};
 use clients::{CLIENTS, HANGING, Tally, run};
 use futures_util::{Stream, StreamExt, stream};
 use idle::until_idle;
@@ -52,7 +52,7 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
-use tonic::transport::Endpoint;
+use tonic::{Request, metadata::AsciiMetadataValue, transport::Endpoint};
 use work::{Expected, Sizes, Worker};
 
 /// Sizes for the emulated driver.
@@ -139,7 +139,7 @@ impl FaultPlan {
             if self.is_over() {
                 return;
             }
-            let client = Client::builder(self.daemon.target()).connections(2).connect().await;
+            let client = self.daemon.client(seed).connections(2).connect().await;
             // The last call of an earlier life may still release its bases.
             let number = (seed + 1) * 1_000_000 + life;
             let rng_of_worker = StdRng::seed_from_u64(rng.random());
@@ -165,12 +165,17 @@ impl FaultPlan {
         while !self.is_over() {
             let endpoint = Endpoint::from_shared(self.daemon.target()).unwrap();
             let channel = endpoint.initial_stream_window_size(1).connect().await.unwrap();
-            let mut store = StoreClient::new(channel);
+            let token = format!("Bearer {}", self.daemon.token(0)).parse::<AsciiMetadataValue>();
+            let token = token.unwrap();
+            let mut store =
+                StoreClient::with_interceptor(channel, move |mut request: Request<()>| {
+                    request.metadata_mut().insert("authorization", token.clone());
+                    Ok(request)
+                });
             let sent = timeout(HANGING, store.put(dripping(UploadKey::random().unwrap()))).await;
             let refused = sent.expect("a slow upload is not ended").unwrap_err();
             assert!(refused.message().contains("peer_bytes_per_second_min"), "{refused}");
-            let client =
-                Client::builder(self.daemon.target()).connections(1).connect().await.unwrap();
+            let client = self.daemon.client(0).connect().await.unwrap();
             let vector = client.put_vector(&KNOWN.vectors[KNOWN.vectors.len() - 1][..]);
             let vector = vector.await.unwrap();
             let id = Some(get_request::Id::UploadId(vector.id.0.to_vec().into()));
@@ -197,10 +202,13 @@ impl FaultPlan {
 }
 
 /// Releases the bases that vanished clients have put: each object holds a descriptor.
-async fn release_left_behind(client: &Client) {
-    // Those that all clients use have more points.
-    for bases in client.list(None).await.unwrap().iter().filter(|bases| bases.count == 3) {
-        client.release(bases.id).await.unwrap();
+async fn release_left_behind(daemon: &ChildDaemon) {
+    for tenant in 0..TENANTS {
+        let client = daemon.client(tenant).connect().await.unwrap();
+        // Those that all clients use have more points.
+        for bases in client.list(None).await.unwrap().iter().filter(|bases| bases.count == 3) {
+            client.release(bases.id).await.unwrap();
+        }
     }
 }
 
@@ -249,13 +257,13 @@ fn faults_cost_no_result_and_leave_nothing_behind() {
     Runtime::new().unwrap().block_on(async {
         let mut workers = Vec::new();
         for number in 0..CLIENTS {
-            let client = Client::builder(daemon.target()).connections(1).connect().await.unwrap();
+            let client = daemon.client(number).connect().await.unwrap();
             let rng = StdRng::seed_from_u64(number);
             let mut worker = Worker::new(&KNOWN, client, rng, number).await;
-            worker.unusual_percent = UNUSUAL_PERCENT;
+            (worker.unusual_percent, worker.persists) = (UNUSUAL_PERCENT, true);
             workers.push(worker);
         }
-        let observer = Client::builder(daemon.target()).connections(1).connect().await.unwrap();
+        let observer = daemon.client(0).connect().await.unwrap();
         let tally = Arc::new(Tally::default());
         let mut counts = Vec::new();
         let mut middle = None;
@@ -276,7 +284,7 @@ fn faults_cost_no_result_and_leave_nothing_behind() {
             workers = run(workers, half, &tally).await;
             plan.is_over.store(true, Ordering::Relaxed);
             faults.join_all().await;
-            release_left_behind(&observer).await;
+            release_left_behind(&daemon).await;
             until_idle(&observer).await;
             println!("{tally}\n{:?}", plan.counts);
             counts.push(plan);

@@ -113,6 +113,9 @@ pub trait PointOwner<A>: Send + Sync {
         true
     }
 
+    /// Notes that another process could not read some points from their file.
+    fn mark_damaged(&self) {}
+
     /// The points of another owner, if this one only gives them a new identity.
     fn original(&self) -> Option<&PointSlice<A>> {
         None
@@ -169,6 +172,11 @@ impl<A> PointSlice<A> {
     /// False if some points of the owner could not be read from their file, and were read as zeros.
     pub fn is_intact(&self) -> bool {
         self.owner.is_intact()
+    }
+
+    /// Notes that another process could not read some points of the owner from their file.
+    pub fn mark_damaged(&self) {
+        self.owner.mark_damaged();
     }
 
     /// The file that the points are mapped from, if there is one.
@@ -230,6 +238,14 @@ impl Bases {
         match self {
             Self::G1(points) => points.is_intact(),
             Self::G2(points) => points.is_intact(),
+        }
+    }
+
+    /// See [`PointSlice::mark_damaged`].
+    pub fn mark_damaged(&self) {
+        match self {
+            Self::G1(points) => points.mark_damaged(),
+            Self::G2(points) => points.mark_damaged(),
         }
     }
 

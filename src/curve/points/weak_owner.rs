@@ -59,6 +59,10 @@ impl<A: Send + Sync> PointOwner<A> for OwnObject<A> {
         self.0.is_intact()
     }
 
+    fn mark_damaged(&self) {
+        self.0.mark_damaged();
+    }
+
     fn original(&self) -> Option<&PointSlice<A>> {
         Some(&self.0)
     }

@@ -11,7 +11,7 @@ use super::resident_upload::upload;
 use crate::{
     device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
     engine::JobControl,
-    error::Result,
+    error::{Error, Result},
     ntt::{DeviceMatrix, RowTask, SparseTaskBuilder, SparseTasks},
     sparse::{SparseMatrix, SparseShape, WeakMatrix},
 };
@@ -161,6 +161,10 @@ impl ResidentMatrices {
         upload(&self.gpu, &self.stream, all, matrix.as_bytes(), control)?;
         upload(&self.gpu, &self.stream, to_tasks, tasks, control)?;
         self.stream.synchronize()?;
+        if !matrix.is_intact() {
+            // Kernels rely on the order of the rows' ends.
+            return Err(Error::DiskFailed);
+        }
         info!(
             rows = shape.rows,
             columns = shape.columns,

@@ -151,9 +151,7 @@ impl RunningCall {
         let sinks: Vec<_> = sinks.collect();
         let RunningObjects { bases, matrices } = &self.objects;
         let operands = RunOperands { inputs: &inputs, bases, matrices, sinks: &sinks };
-        let report = self.run.step(&operands, &self.control);
-        operands.check_files()?;
-        report
+        operands.run(|| self.run.step(&operands, &self.control))
     }
 
     fn take_written(&self) -> Vec<WrittenBytes> {

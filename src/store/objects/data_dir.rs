@@ -260,7 +260,7 @@ fn lock(data_dir: &Path) -> Result<File> {
 }
 
 /// The content hash of the rest of a file. It is read and not mapped: an error of the disk is then
-/// an error of this file, while a mapping would end the process.
+/// an error of this file, while a mapping would yield zeros.
 fn hash_points(group: Group, mut file: File) -> io::Result<[u8; 32]> {
     let (mut hasher, mut piece) = (content_hasher(group), Vec::new());
     while (&mut file).take(READ_BYTES).read_to_end(&mut piece)? > 0 {
@@ -296,6 +296,8 @@ fn map(path: &Path, content: FileContent) -> Result<ObjectData> {
     // into the data directory.
     let mapped = File::open(path).and_then(|file| MappedFile::map(file, HEADER_BYTES as u64));
     let mapped = mapped.map_err(|error| no_memory("data directory: cannot be mapped", &error))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mapped = mapped.stored_as(name.into_owned());
     if Some(mapped.as_bytes().len() as u64) != content.bytes() {
         return Err(damaged("wrong length"));
     }

@@ -43,24 +43,36 @@ pub enum UnloadedState {
 }
 
 impl ObjectIndex {
-    /// An object whose bytes can be read. Others are kept until they are put again or released.
+    /// The object, if all bytes that were read could be read. A damaged one is kept until it is put
+    /// again or released.
     pub fn intact(&self, key: ObjectKey) -> Option<&Arc<StoredObject>> {
         self.objects.get(&key).filter(|object| object.data.is_intact())
     }
 
     /// Inserts a tenant's object, unless it has a persisted one with the same id. Returns the one
     /// that is stored now.
-    pub fn insert(&mut self, tenant: TenantId, object: StoredObject) -> Arc<StoredObject> {
+    pub fn insert(
+        &mut self,
+        tenant: TenantId,
+        name: &TenantName,
+        object: StoredObject,
+    ) -> Arc<StoredObject> {
         let key = ObjectKey { id: object.id, tenant };
+        let damaged = self.objects.get(&key).filter(|held| !held.data.is_intact());
+        if damaged.is_some_and(|held| held.persisted) && !object.persisted {
+            // Its file is still there, and a release must remove it.
+            self.forget_removed(key, name, object.data.kind());
+        }
         if let Some(payload) = object.payload {
             self.by_payload.insert((tenant, payload), object.id);
         }
         if object.persisted {
             self.unloaded.remove(&key);
         }
-        let object = match self.of_other_tenant(key) {
-            Some(equal) => object.sharing(&equal),
-            None => object,
+        let object = match self.in_memory_of_other_tenant(key) {
+            // A file that cannot be read must harm its own tenant only.
+            Some(equal) if !object.persisted => object.sharing(&equal),
+            _ => object,
         };
         match self.objects.entry(key) {
             Entry::Occupied(held)
@@ -91,12 +103,12 @@ impl ObjectIndex {
     }
 
     /// An object with the same content that another tenant has.
-    fn of_other_tenant(&self, key: ObjectKey) -> Option<Arc<StoredObject>> {
+    fn in_memory_of_other_tenant(&self, key: ObjectKey) -> Option<Arc<StoredObject>> {
         let [first, last] = [0, u32::MAX].map(|id| ObjectKey { tenant: TenantId(id), ..key });
         let mut equal = self.objects.range(first..=last);
-        let is_equal =
-            |other: &ObjectKey, object: &StoredObject| *other != key && object.data.is_intact();
-        equal.find(|(other, object)| is_equal(other, object)).map(|(_, object)| object.clone())
+        let is_other =
+            |other: &ObjectKey, object: &StoredObject| *other != key && !object.persisted;
+        equal.find(|(other, object)| is_other(other, object)).map(|(_, object)| object.clone())
     }
 
     pub fn remove(&mut self, key: ObjectKey) -> Option<Arc<StoredObject>> {

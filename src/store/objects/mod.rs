@@ -101,7 +101,7 @@ impl ObjectStore {
                 Ok(object) => {
                     let mut state = self.state.lock();
                     if state.is_waiting(key) {
-                        let _stored = state.insert(key.tenant, object);
+                        let _stored = state.insert(key.tenant, &name, object);
                     }
                 }
                 Err(error) => {
@@ -133,12 +133,20 @@ impl ObjectStore {
         &self.object_limit
     }
 
-    /// Leaves room to other tenants if the server has any: see [`Quota::check_share`].
+    /// Like [`Self::reserve`], but leaves room to other tenants if the server has any: see
+    /// [`Quota::check_lasting_share`].
     ///
     /// Errors: `Exhausted`.
-    pub fn check_share(&self, tenant: &Tenant, bytes: u64, has_others: bool) -> Result<()> {
-        self.byte_limit.check_share(tenant.store_bytes.used(), bytes, has_others)?;
-        self.object_limit.check_share(tenant.objects.used(), 1, has_others)
+    pub fn reserve_share(
+        &self,
+        tenant: &Tenant,
+        bytes: u64,
+        has_others: bool,
+    ) -> Result<StoreCharge> {
+        let charge = self.reserve(tenant, bytes)?;
+        self.byte_limit.check_lasting_share(tenant.store_bytes.used(), has_others)?;
+        self.object_limit.check_lasting_share(tenant.objects.used(), has_others)?;
+        Ok(charge)
     }
 
     /// Charges the limits of the store and of the tenant for an object of `bytes` bytes. Each
@@ -198,7 +206,8 @@ impl ObjectStore {
             (true, None) => return Err(Error::NoDataDir),
             (false, _) => object,
         };
-        Ok(self.state.lock().insert(tenant.id, object.with_charge(charge)))
+        let object = object.with_charge(charge);
+        Ok(self.state.lock().insert(tenant.id, &tenant.name, object))
     }
 
     /// Errors: `NotFound`, also for an object that its disk does not read any more; `Loading` if it

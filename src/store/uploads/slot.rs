@@ -46,14 +46,15 @@ impl UploadSlot {
         of_server: &Arc<Quota>,
     ) -> Result<Self> {
         let slot = || {
-            let own = owner.tenant.uploads.used() + owner.tenant.vectors.used();
-            of_server.check_share(own, 1, owner.has_others)?;
-            Ok(Self {
+            let slot = Self {
                 tenant: owner.tenant.id,
                 _tenant: of_tenant.acquire(1)?,
                 _connection: owner.connection.map(|slots| slots.acquire(1)).transpose()?,
                 _server: of_server.acquire(1)?,
-            })
+            };
+            let own = owner.tenant.uploads.used() + owner.tenant.vectors.used();
+            of_server.check_lasting_share(own, owner.has_others)?;
+            Ok(slot)
         };
         slot().inspect_err(telemetry::count_refusal)
     }

@@ -146,3 +146,17 @@ fn a_chunk_that_is_too_long_is_refused_at_its_first_piece() {
     assert_eq!(upload.payload.received(), 0);
     assert_eq!(upload.write_piece(0, &[1; 4], 4), Ok(4));
 }
+
+#[test]
+fn a_tenant_leaves_slots_to_others_if_there_are_any() {
+    let uploads = uploads(32);
+    let (one, two) = (tenant(1), tenant(2));
+    let open = |tenant, id, has_others| {
+        let owner = UploadOwner { has_others, ..UploadOwner::of_tenant(tenant) };
+        uploads.open(owner, &header(id, 8, 1), |_| Ok(Vec::new()))
+    };
+    let opened = (0..32).filter(|id| open(&one, *id, true).is_ok()).count();
+    assert_eq!(opened, 30);
+    assert!(open(&two, 1, true).is_ok() && open(&two, 2, true).is_ok());
+    assert!(open(&one, 40, true).is_err());
+}

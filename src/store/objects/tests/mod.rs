@@ -332,3 +332,56 @@ fn folders_of_tenants_are_not_taken_for_files() {
         assert!(store.get(tenant.id, id).is_ok(), "{name}");
     }
 }
+
+#[test]
+fn damaged_bases_are_unknown_until_they_are_put_again_and_leave_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(1 << 20, 4, folder.path());
+    let files = || std::fs::read_dir(folder.path().join("bases")).unwrap().count();
+    for persist_again in [false, true] {
+        let id = put(&store, 3, true).unwrap();
+        points_of(&store.get(TenantId(0), id).unwrap()).mark_damaged();
+        assert_eq!(store.get(TenantId(0), id).err(), Some(Error::NotFound));
+        assert!(store.list(TenantId(0)).is_empty());
+        put(&store, 3, persist_again).unwrap();
+        assert_eq!(store.get(TenantId(0), id).unwrap().persisted, persist_again);
+        assert_eq!(files(), 1, "the file is still there");
+        release(&store, &tenant(0), id).unwrap();
+        assert_eq!((files(), store.budget().used()), (0, 0), "persisted again: {persist_again}");
+    }
+}
+
+#[test]
+fn tenants_with_persisted_bases_depend_on_their_own_files_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(1 << 20, 4, folder.path());
+    let (one, two, three) = (tenant(1), tenant(2), tenant(3));
+    let of_one = put_of(&store, &one, generators(3), true).unwrap();
+    let of_two = put_of(&store, &two, generators(3), true).unwrap();
+    let of_three = put_of(&store, &three, generators(3), false).unwrap();
+    points_of(&of_one).mark_damaged();
+    assert!(store.get(one.id, of_one.id).is_err());
+    assert!(store.get(two.id, of_two.id).is_ok() && store.get(three.id, of_three.id).is_ok());
+}
+
+#[test]
+fn a_tenant_leaves_bytes_and_objects_to_others_if_there_are_any() {
+    let min = OBJECT_BYTES_MIN;
+    let open = |objects_max| {
+        ObjectStore::open(1600 * min, objects_max, None, &Tenants::default()).unwrap()
+    };
+    let (one, two) = (tenant(1), tenant(2));
+    let store = open(1000);
+    let all = store.reserve_share(&one, 1600 * min, false).unwrap();
+    drop(all);
+    assert!(store.reserve_share(&one, 1501 * min, true).is_err(), "a sixteenth is left");
+    assert_eq!(store.budget().used(), 0, "a refusal takes nothing");
+    let _most = store.reserve_share(&one, 1500 * min, true).unwrap();
+    let _other = store.reserve_share(&two, 100 * min, true).expect("has a sixteenth");
+    assert!(store.reserve_share(&one, min, true).is_err());
+    // Small objects take slots.
+    let (store, one, two) = (open(32), tenant(3), tenant(4));
+    let taken: Vec<_> = (0..32).flat_map(|_| store.reserve_share(&two, 1, true)).collect();
+    assert_eq!(taken.len(), 30);
+    assert!(store.reserve_share(&one, 1, true).is_ok());
+}
