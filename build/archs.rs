@@ -3,7 +3,7 @@
 /// A100; A10, RTX 3090; L4, RTX 4090; H100, H200; B200; RTX 5090.
 pub const ALL: [u32; 6] = [80, 86, 89, 90, 100, 120];
 
-/// The PTX of one architecture, from which machine code of another one is made, too.
+/// Machine code for `of` is compiled from the PTX of `from`.
 #[derive(Hash)]
 pub struct SharedPtx {
     pub of: u32,

@@ -165,7 +165,7 @@ fn compile(
         modules.push(Module { name: name.clone(), source: source.clone(), fatbin });
     }
     let mut missing: Vec<_> = modules.iter().filter(|module| !module.fatbin.exists()).collect();
-    // The longest first, so that no job is left with one of them at the end.
+    // The slowest first, so that none of them starts last.
     let rank = |name: &str| SLOWEST.iter().position(|slow| name == *slow).unwrap_or(SLOWEST.len());
     missing.sort_by_key(|module| rank(&module.name));
     let jobs = nvcc::variable("NUM_JOBS").and_then(|jobs| jobs.parse().ok()).unwrap_or(1);

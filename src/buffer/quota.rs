@@ -20,9 +20,6 @@ const ALONE_PART: u64 = 256;
 /// A holder that is alone leaves this part to others.
 const RESERVED_PART: u64 = 16;
 
-/// What small requests may take beyond a limit, so that a full server still answers.
-const SLACK: u64 = 16 << 20;
-
 #[derive(Debug)]
 pub struct Quota {
     used: AtomicU64,
@@ -52,22 +49,11 @@ impl Quota {
     ///
     /// Errors: `Exhausted`, without a retry time if `amount` exceeds the limit.
     pub fn acquire(self: &Arc<Self>, amount: u64) -> Result<QuotaPermit> {
-        self.check_limit(amount)?;
-        self.acquire_up_to(self.max(), amount)
-    }
-
-    /// Like [`Self::acquire`], but up to 16 MiB beyond the limit.
-    ///
-    /// Errors: `Exhausted`.
-    pub fn acquire_small(self: &Arc<Self>, amount: u64) -> Result<QuotaPermit> {
-        self.acquire_up_to(self.max().saturating_add(SLACK), amount)
-    }
-
-    fn acquire_up_to(self: &Arc<Self>, max: u64, amount: u64) -> Result<QuotaPermit> {
+        let max = self.max();
         let fits = |used: u64| used.checked_add(amount).filter(|sum| *sum <= max);
         match self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
             Ok(_) => Ok(QuotaPermit { quota: self.clone(), amount }),
-            Err(_) => Err(self.exhausted(Some(RETRY_AFTER))),
+            Err(_) => self.check_limit(amount).and(Err(self.exhausted(Some(RETRY_AFTER)))),
         }
     }
 
@@ -102,24 +88,24 @@ impl Quota {
         if is_fair { Ok(()) } else { Err(self.exhausted(Some(RETRY_AFTER))) }
     }
 
-    /// Refuses what a holder has just taken of this quota for long: if others hold part of it, too,
-    /// and the holder now has more than a sixteenth and more than twice what is free; or if it
-    /// leaves less than a sixteenth to others that there may be. `own` is all that it holds.
+    /// Checks the share of a holder after it has acquired `amount` of a quota whose parts are kept
+    /// for long; `own` is all that it holds. If there are others, a sixteenth of the limit must
+    /// remain for them. If they hold part of the quota, too, the holder may have twice what is
+    /// free, or a sixteenth.
     ///
-    /// Errors: `Exhausted`.
-    pub fn check_lasting_share(&self, own: u64, has_others: bool) -> Result<()> {
+    /// Errors: `Exhausted`, without a retry time if `amount` alone is more than a share can be.
+    pub fn check_lasting_share(&self, own: u64, amount: u64, has_others: bool) -> Result<()> {
         let (max, all) = (self.max(), self.used());
         let (free, of_others) = (max.saturating_sub(all), all.saturating_sub(own));
+        let (small, most) = ((max / RESERVED_PART).max(1), max - max / RESERVED_PART);
         let is_fair = match of_others <= max / ALONE_PART {
-            true => own <= max - max / RESERVED_PART,
-            false => !self.is_large_holder(own) || own <= HELD_PER_FREE.saturating_mul(free),
+            true => own <= most,
+            false => own <= small.max(HELD_PER_FREE.saturating_mul(free)),
         };
-        if is_fair || !has_others { Ok(()) } else { Err(self.exhausted(Some(RETRY_AFTER))) }
-    }
-
-    /// Whether a holder of `own` has more than a sixteenth.
-    pub fn is_large_holder(&self, own: u64) -> bool {
-        own > (self.max() / RESERVED_PART).max(1)
+        if is_fair || !has_others {
+            return Ok(());
+        }
+        Err(self.exhausted((amount <= most).then_some(RETRY_AFTER)))
     }
 
     fn exhausted(&self, retry_after: Option<Duration>) -> Error {

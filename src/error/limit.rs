@@ -10,6 +10,12 @@ pub enum Limit {
     /// Bytes of payload and working memory, in total.
     #[error("the server's byte budget (bytes_in_flight_max)")]
     BytesInFlight,
+    /// Bytes of small requests that are being received.
+    #[error("the limit on small requests that are being received (16 MiB of a tenant)")]
+    SmallRequests,
+    /// Bytes of calls without credentials.
+    #[error("the limit on calls without credentials (32 MiB, and 32 KiB of a connection)")]
+    Probes,
     /// Jobs accepted and not yet answered, in total.
     #[error("the server's job queue (jobs_max)")]
     Jobs,
@@ -72,7 +78,7 @@ pub enum TenantLimit {
     /// Vectors that calls have kept.
     #[error("vectors_max")]
     Vectors,
-    /// Bytes of stored bases, matrices and programs.
+    /// Bytes of stored bases and matrices.
     #[error("store_bytes_max")]
     StoreBytes,
     /// Bytes of shared memory.
@@ -90,7 +96,7 @@ impl Limit {
     /// The reason of requests that the limit refuses.
     pub const fn reason(self) -> Reason {
         match self {
-            Self::BytesInFlight => Reason::BytesInFlight,
+            Self::BytesInFlight | Self::SmallRequests | Self::Probes => Reason::BytesInFlight,
             Self::Jobs => Reason::Jobs,
             Self::ConnectionBytes => Reason::ConnectionBytes,
             Self::ConnectionJobs => Reason::ConnectionJobs,

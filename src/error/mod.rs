@@ -136,8 +136,8 @@ pub enum Error {
     /// The disk with the data directory cannot be written, or does not read what was written. The
     /// log has the cause.
     #[error(
-        "the server cannot read or write its data directory: tell its operator, and put the bases \
-         or the matrix again"
+        "the server cannot read or write its data directory: tell its operator, and repeat the \
+         call; if bases or a matrix could not be read, put them again"
     )]
     DiskFailed,
     /// Devices failed twice while they ran the job.

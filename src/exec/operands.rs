@@ -29,13 +29,13 @@ pub struct RunOperands<'a> {
 impl RunOperands<'_> {
     /// Runs a step that reads the bases and matrices.
     ///
-    /// Errors: those of `step`; `DiskFailed`, whatever came of the step, if some of their bytes
-    /// could not be read and were read as zeros.
+    /// Errors: those of `step`; `DiskFailed`, regardless of the step's result, if some of their
+    /// bytes could not be read and were read as zeros.
     pub fn run<T>(&self, step: impl FnOnce() -> Result<T>) -> Result<T> {
         // A damaged matrix can make a step panic.
         let done = catch_unwind(AssertUnwindSafe(step));
         if matches!(done, Ok(Err(Error::DiskFailed))) {
-            // A worker process, which does not tell which file it was: all must be put again.
+            // A worker does not name the file, so all stored operands count as damaged.
             self.bases.iter().for_each(Bases::mark_damaged);
             self.matrices.iter().for_each(SparseMatrix::mark_damaged);
         }

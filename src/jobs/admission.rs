@@ -58,17 +58,20 @@ pub fn admit(budgets: &[&Budget], bytes: u64, jobs: u64) -> Result<AdmissionPerm
     Ok(permit)
 }
 
-/// Takes `bytes` from each of `budgets`, up to 16 MiB beyond their limits: for what is small and
-/// should be served when budgets are full.
+/// Takes `bytes` of a small request from each of `quotas`, even if that exceeds their limits, so
+/// that a full server still answers. Only the tenant's limit on such bytes refuses them.
 ///
 /// Errors: `Exhausted`.
-pub fn admit_small(budgets: &[&Budget], bytes: u64) -> Result<AdmissionPermit> {
-    budgets.iter().map(|budget| budget.bytes.acquire_small(bytes)).collect()
+pub fn admit_small(tenant: &Tenant, quotas: &[Arc<Quota>], bytes: u64) -> Result<AdmissionPermit> {
+    let small = tenant.small_bytes.acquire(bytes)?;
+    let mut permit = charge(quotas, bytes);
+    permit.push(small);
+    Ok(permit)
 }
 
-/// Takes `bytes` from each of `budgets`, even if that exceeds their limits.
-pub fn charge(budgets: &[&Budget], bytes: u64) -> AdmissionPermit {
-    budgets.iter().map(|budget| budget.bytes.charge(bytes)).collect()
+/// Takes `bytes` from each of `quotas`, even if that exceeds their limits.
+pub fn charge(quotas: &[Arc<Quota>], bytes: u64) -> AdmissionPermit {
+    quotas.iter().map(|quota| quota.charge(bytes)).collect()
 }
 
 /// Adds the permits in `new` to those in `held`.
@@ -162,7 +165,10 @@ impl<W: JobWork> JobWork for AdmittedJob<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
+    use crate::{
+        error::Error,
+        tenant::{TenantId, TenantLimits, TenantName},
+    };
 
     #[test]
     fn tenants_that_take_all_they_can_leave_jobs_to_one_that_has_few() {
@@ -203,15 +209,18 @@ mod tests {
 
     #[test]
     fn many_small_permits_take_the_memory_of_one() {
-        let (server, other) = (Budget::server(100, 1), Budget::connection(100, 1));
+        let tenant = Tenant::new(TenantId(1), TenantName::default(), &TenantLimits::default());
+        let quotas = [(); 2].map(|()| Quota::new(Limit::BytesInFlight, 100));
+        let used = || quotas.each_ref().map(|quota| quota.used());
         let mut held = AdmissionPermit::new();
         for _ in 0..1000 {
-            merge_permits(&mut held, admit_small(&[&server, &other], 7).unwrap());
+            merge_permits(&mut held, admit_small(&tenant, &quotas, 7).unwrap());
         }
-        assert_eq!((held.len(), server.bytes.used(), other.bytes.used()), (2, 7000, 7000));
-        assert!(admit_small(&[&server], 16 << 20).is_err(), "more than is tolerated");
+        assert_eq!((held.len(), used(), tenant.small_bytes.used()), (3, [7000; 2], 7000));
+        assert!(admit_small(&tenant, &quotas, 16 << 20).is_err(), "more than a tenant may have");
+        assert_eq!(used(), [7000; 2], "a refusal takes nothing");
         drop(held);
-        assert_eq!((server.bytes.used(), other.bytes.used()), (0, 0));
+        assert_eq!((used(), tenant.small_bytes.used()), ([0; 2], 0));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Pages of mapped files that cannot be read: the disk has failed, or somebody has made the file
-//! shorter. The system reports such a page with SIGBUS to the thread that touches it, which would
+//! Pages of mapped files that cannot be read: the disk has failed, or the file was truncated. The
+//! system reports such a page with SIGBUS to the thread that touches it, which would
 //! end the process. Here, the handler of the signal puts zeros in its place and marks the mapping,
 //! so that only the calls that use it fail.
 #![allow(unsafe_code)]
@@ -124,10 +124,11 @@ extern "C" fn on_bus_error(_: c_int, info: *mut siginfo_t, _: *mut c_void) {
     if is_fault && find_watched(address).is_some_and(|watched| watched.fill(address)) {
         return;
     }
-    // SAFETY: zeros are the default action. After a fault, the thread touches the page again;
-    // another process's signal is raised again.
+    // SAFETY: zeros are the default action. After a fault, the thread touches the page again. A
+    // signal of another process is raised again, for the default action.
     unsafe {
-        let earlier = EARLIER.get().copied().unwrap_or_else(|| mem::zeroed());
+        let default = mem::zeroed();
+        let earlier = EARLIER.get().filter(|_| is_fault).copied().unwrap_or(default);
         sigaction(libc::SIGBUS, &earlier, ptr::null_mut());
         if !is_fault {
             libc::raise(libc::SIGBUS);

@@ -1,6 +1,6 @@
 //! A file that no process changes: one of the data directory, or sealed memory. It holds points or
 //! a matrix. Other processes can map the same bytes. Bytes that the disk fails to read are zeros,
-//! and those who have read bytes must check that the file is intact.
+//! and code that reads bytes must check afterwards that the file is intact.
 #![allow(unsafe_code)]
 
 use std::{
@@ -32,9 +32,9 @@ pub struct MappedFile {
     file: OwnedFd,
     /// Declared before the mapping, so that it is dropped first; `None` for no bytes.
     watch: Option<WatchedMapping>,
-    /// Its name in the data directory, if it is there.
+    /// Its path in the data directory, if it is there.
     stored_as: Option<String>,
-    /// Whether the log tells that bytes could not be read.
+    /// Whether the damage was logged.
     is_logged: AtomicBool,
     map: Mmap,
     /// The first mapped byte of the file.
@@ -70,9 +70,9 @@ impl MappedFile {
         Ok(Self { file, watch, stored_as, is_logged, map, offset })
     }
 
-    /// The file, which is in the data directory under this name.
-    pub fn stored_as(self, name: String) -> Self {
-        Self { stored_as: Some(name), ..self }
+    /// Names the file, which is in the data directory.
+    pub fn stored_as(self, path: String) -> Self {
+        Self { stored_as: Some(path), ..self }
     }
 
     /// The mapped bytes.
@@ -83,8 +83,9 @@ impl MappedFile {
     /// Whether some bytes could not be read, and were read as zeros.
     fn is_damaged(&self) -> bool {
         let is_damaged = self.watch.as_ref().is_some_and(WatchedMapping::is_damaged);
-        if is_damaged && !self.is_logged.swap(true, Ordering::Relaxed) {
-            let file = self.stored_as.as_deref();
+        if let Some(file) = self.stored_as.as_deref().filter(|_| is_damaged)
+            && !self.is_logged.swap(true, Ordering::Relaxed)
+        {
             tracing::error!(file, "a file of the data directory cannot be read");
         }
         is_damaged

@@ -37,8 +37,8 @@ use crate::{
     wire::decode::VectorUploadHeader,
 };
 
-/// Messages up to this many bytes may exceed the budgets a little, so that `GetInfo` works on a
-/// full server.
+/// Messages up to this many bytes may exceed the budgets, so that `GetInfo` works on a full server:
+/// only the tenant's limit on small requests refuses them.
 pub const SMALL_MESSAGE_BYTES: u64 = 16 << 10;
 
 /// Responses up to this many bytes are not refused, but counted once the transport has them: a full
@@ -148,8 +148,8 @@ impl CallContext {
         self.origin().audit(action, object);
     }
 
-    /// Writes to the audit log that the caller uses what is stored under `id`. `kind` names it:
-    /// bases, for example.
+    /// Writes to the audit log that the caller uses what is stored under `id`. `kind` is `bases`,
+    /// `matrix`, `vector` or `program`.
     pub fn audit_use(&self, kind: &str, id: &[u8]) {
         if telemetry::is_audited() {
             self.audit(AuditAction::Use, format_args!("{kind} {}", hex::encode(id)));
@@ -196,7 +196,7 @@ impl CallContext {
         check_share(own, server, bytes, jobs, self.has_others())
     }
 
-    /// Whether the server has other tenants than that of the call.
+    /// Whether the server has, or has had, other tenants than that of the call.
     pub fn has_others(&self) -> bool {
         self.state.tenants.are_several()
     }
@@ -217,9 +217,12 @@ impl CallContext {
     ///
     /// Errors: `Exhausted`.
     pub fn admit_message(&self, bytes: u64) -> Result<AdmissionPermit> {
-        let permit = match bytes <= SMALL_MESSAGE_BYTES {
-            true => admit_small(&self.budgets(), bytes),
-            false => admit(&self.budgets(), bytes, 0),
+        let budgets = self.budgets();
+        let permit = if bytes <= SMALL_MESSAGE_BYTES {
+            let quotas: Vec<_> = budgets.iter().map(|budget| budget.bytes.clone()).collect();
+            admit_small(&self.tenant, &quotas, bytes)
+        } else {
+            self.check_share(bytes, 0).and_then(|()| admit(&budgets, bytes, 0))
         };
         permit.inspect_err(telemetry::count_refusal)
     }

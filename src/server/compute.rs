@@ -64,8 +64,8 @@ impl UnaryPayload {
         match source {
             UnarySource::Upload { id, offset } => {
                 let upload = call.state.uploads.get(call.tenant.id, id)?;
-                call.audit_use("vector", &id.0);
                 let vector = GivenVector { offset, ..GivenVector::whole(upload.vector()?.spec()) };
+                call.audit_use("vector", &id.0);
                 let (payload, in_use) = (upload.payload.clone(), Some(upload.begin_use()));
                 Ok(Self { vector, payload, admitted_bytes: 0, _upload_in_use: in_use })
             }

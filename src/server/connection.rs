@@ -37,6 +37,8 @@ pub struct Peer {
     /// Slots for uploads in progress and vectors.
     pub uploads: Arc<Quota>,
     /// The user who connected over a Unix socket; `None` for TCP.
+    /// Bytes of calls that need no credentials.
+    pub probe_bytes: Arc<Quota>,
     pub local_user: Option<u32>,
     /// The address of a TCP peer.
     pub remote: Option<SocketAddr>,
@@ -48,6 +50,9 @@ pub struct Peer {
     /// The tenants that have made calls, each with a permit for the connection.
     tenants: Arc<Mutex<Vec<(TenantId, QuotaPermit)>>>,
 }
+
+/// Bytes of calls without credentials of one connection.
+const PROBE_BYTES_MAX: u64 = 32 << 10;
 
 /// Where a peer connects from.
 #[derive(Debug, Clone, Copy)]
@@ -81,13 +86,25 @@ impl Peer {
             (settings.connection_bytes_in_flight_max, settings.connection_jobs_max.into());
         let budget = Budget::connection(bytes_max, jobs_max);
         let uploads = Quota::new(Limit::ConnectionUploads, settings.connection_uploads_max.into());
+        let probe_bytes = Quota::new(Limit::Probes, PROBE_BYTES_MAX);
         let (local_user, remote, is_admin) = match from {
             PeerOrigin::Tcp(address) => (None, Some(address), false),
             PeerOrigin::Unix { user } => (Some(user), None, false),
             PeerOrigin::Admin { user } => (Some(user), None, true),
         };
         let (calls, tenants) = (ConnectionCalls::default(), Arc::default());
-        Self { budget, uploads, local_user, remote, is_admin, certificate: None, calls, tenants }
+        let certificate = None;
+        Self {
+            budget,
+            uploads,
+            probe_bytes,
+            local_user,
+            remote,
+            is_admin,
+            certificate,
+            calls,
+            tenants,
+        }
     }
 
     /// Counts the connection as one of `tenant`, from its first call on. Those of operators do not

@@ -59,7 +59,14 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let begun = Instant::now();
-        let refuse = |error: Error| Box::pin(async { Ok(Status::from(error).into_http()) });
+        let refuse = |error: Error| {
+            let instance = self.state.instance.clone();
+            Box::pin(async {
+                let mut refusal = Status::from(error).into_http();
+                refusal.headers_mut().insert(INSTANCE_HEADER, instance);
+                Ok(refusal)
+            })
+        };
         if let Err(error) = join_tenant(request.extensions()) {
             return refuse(error);
         }
@@ -78,7 +85,7 @@ where
         // Other callers share the connection of a proxy.
         let is_proxied = request.extensions().get::<Caller>().is_some_and(Caller::is_proxied);
         let connection = peer.filter(|_| !is_proxied).map(|peer| peer.calls.clone());
-        let (state, charged) = (self.state.clone(), budgets.all());
+        let (state, charged) = (self.state.clone(), budgets.quotas.clone());
         let until_sent = move |mut response: Response<Body>| {
             response.headers_mut().insert(INSTANCE_HEADER, state.instance.clone());
             let permit = response.extensions_mut().remove::<ResponsePermit>().or(reflection);

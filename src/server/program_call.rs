@@ -177,8 +177,8 @@ pub fn find_inputs(
 fn find_vector(call: &CallContext, id: UploadId, offset: u64, count: u64) -> Result<FoundSource> {
     let unknown = |_| Error::field("upload_id", FieldProblem::UnknownId);
     let upload = call.state.uploads.get(call.tenant.id, id).map_err(unknown)?;
-    call.audit_use("vector", &id.0);
     let &VectorUploadHeader { encoding, count: held, .. } = upload.vector()?;
+    call.audit_use("vector", &id.0);
     let too_short = FieldProblem::Length { expected: count, got: held };
     let max = held.checked_sub(count).ok_or(Error::field("upload_id", too_short))?;
     if offset > max {

@@ -64,8 +64,8 @@ pub fn resolve(call: &CallContext, mut request: v1::GetRequest) -> Result<GetSou
             no_encoding(&request)?;
             let id = decode::upload_id(&id)?;
             let upload = call.state.uploads.get(call.tenant.id, id)?;
-            call.audit_use("vector", &id.0);
             let UploadHeader::Vector(vector) = &upload.header else { return Err(Error::NotFound) };
+            call.audit_use("vector", &id.0);
             if !upload.payload.is_complete() {
                 let held = "an unfinished upload of a vector".into();
                 return Err(Error::Mismatch { held, needed: "a complete vector".into() });

@@ -9,7 +9,7 @@ use super::{
     transport_parts::{ResponsePermit, bytes_of_chunks},
     unary_body::CallBudgets,
 };
-use crate::{error::Result, jobs::admit, telemetry, wire::DESCRIPTOR_SET};
+use crate::{error::Result, telemetry, wire::DESCRIPTOR_SET};
 
 const PATH_PREFIX: &str = "/grpc.reflection.";
 
@@ -37,9 +37,8 @@ pub fn admit_response(
     }
     let requests = u64::from(state.settings.http2_stream_window_bytes);
     let permit = || {
-        let mut permit =
-            admit(&budgets.all().iter().collect::<Vec<_>>(), UNREAD_BYTES + requests, 0)?;
-        if let CallBudgets::OfTenant { tenant, .. } = budgets {
+        let mut permit = budgets.admit_share(UNREAD_BYTES + requests)?;
+        if let Some(tenant) = &budgets.tenant {
             permit.push(tenant.unread_bytes.acquire(UNREAD_BYTES)?);
         }
         Ok(permit)

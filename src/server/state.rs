@@ -11,12 +11,12 @@ use super::{
     drain::Drain, unread_responses::UnreadResponses,
 };
 use crate::{
-    buffer::{PayloadPool, Wiper},
+    buffer::{PayloadPool, Quota, Wiper},
     engine::{
         DeviceInfo, MsmNttEngine,
         cpu::{ArkworksEngine, CpuEngine},
     },
-    error::Error,
+    error::{Error, Limit},
     exec::{BusyPoll, Executor, HostExecutor, JOBS_PER_DEVICE},
     jobs::{Backlog, Budget, ComputeHost, Scheduler},
     store::{ObjectStore, ProgramStore, Regions, Uploads},
@@ -31,8 +31,9 @@ use crate::{
     },
 };
 
-/// Bytes of all calls that need no credentials: probes of health.
-const STRANGER_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of all calls that need no credentials, which are probes of health. Twice what the
+/// connections of one address may have.
+const PROBE_BYTES_MAX: u64 = 32 << 20;
 
 /// What a server computes with.
 pub struct Engines {
@@ -125,8 +126,8 @@ pub struct ServerState {
     pub scheduler: Scheduler,
     pub backlog: Arc<Backlog>,
     pub budget: Budget,
-    /// Of all calls that need no credentials.
-    pub strangers: Budget,
+    /// Bytes of all calls that need no credentials.
+    pub probe_bytes: Arc<Quota>,
     pub tenants: Arc<Tenants>,
     pub objects: Arc<ObjectStore>,
     /// True once the files of the data directory are loaded.
@@ -175,7 +176,7 @@ impl ServerState {
             scheduler: Scheduler::new(workers, busy_poll)?,
             backlog: Backlog::new(devices),
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
-            strangers: Budget::server(STRANGER_BYTES_MAX, 0),
+            probe_bytes: Quota::new(Limit::Probes, PROBE_BYTES_MAX),
             tenants,
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone())
                 .with_streams_max(settings.upload_streams_max.into()),

@@ -13,7 +13,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::{connection_calls::ConnectionCalls, pace::MinRate, response::CHUNK_BYTES};
-use crate::jobs::{AdmissionPermit, Budget, charge};
+use crate::{
+    buffer::Quota,
+    jobs::{AdmissionPermit, charge},
+};
 
 /// Longer frames are cut into pieces. Those of chunks are shorter.
 pub const FRAME_BYTES_MAX: usize = CHUNK_BYTES + 1024;
@@ -46,8 +49,8 @@ pub fn bytes_of_message(encoded_bytes: u64) -> u64 {
 pub enum PartsCost {
     /// All that the transport holds was admitted before.
     Admitted { _permit: ResponsePermit },
-    /// Each part is counted in these budgets, also beyond their limits.
-    Charged(Vec<Budget>),
+    /// Each part is counted in these quotas, even if that exceeds their limits.
+    Charged(Vec<Arc<Quota>>),
 }
 
 /// A response extension: what the response takes of the budgets, until the transport has dropped
@@ -93,9 +96,7 @@ impl TransportParts {
         drop(held);
         let _charge = match &self.cost {
             PartsCost::Admitted { .. } => AdmissionPermit::new(),
-            PartsCost::Charged(budgets) => {
-                charge(&budgets.iter().collect::<Vec<_>>(), data.len() as u64)
-            }
+            PartsCost::Charged(quotas) => charge(quotas, data.len() as u64),
         };
         Bytes::from_owner(TransportPart { data, parts: self.clone(), _charge })
     }
@@ -130,7 +131,7 @@ impl Drop for TransportPart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{buffer::Quota, error::Limit};
+    use crate::error::Limit;
 
     const WINDOW: Duration = Duration::from_millis(20);
 
@@ -139,11 +140,10 @@ mod tests {
         let quota = Quota::new(Limit::BytesInFlight, 100);
         let permit = ResponsePermit { _permit: Arc::new(vec![quota.acquire(60).unwrap()]) };
         let min = MinRate { window: WINDOW, bytes_per_second: 1 << 30 };
-        let budget = Budget { bytes: quota.clone(), jobs: Quota::new(Limit::Jobs, 0) };
         // What is counted for each part is never refused.
         for (cost, counted) in [
             (PartsCost::Admitted { _permit: permit }, 60),
-            (PartsCost::Charged(vec![budget.clone(), budget]), 240),
+            (PartsCost::Charged(vec![quota.clone(), quota.clone()]), 240),
         ] {
             let parts = TransportParts::new(cost, None, min);
             let part = parts.add(Bytes::from(vec![b'p'; 120]));

@@ -22,9 +22,10 @@ use super::{
     state::ServerState,
 };
 use crate::{
+    buffer::Quota,
     error::Error,
     identity::Caller,
-    jobs::{AdmissionPermit, Budget, admit, admit_small, merge_permits},
+    jobs::{AdmissionPermit, admit_small, charge, merge_permits},
     telemetry,
     tenant::Tenant,
 };
@@ -44,63 +45,63 @@ struct LimitedBody {
 
 /// What a call takes bytes from before its handler runs.
 #[derive(Clone)]
-pub enum CallBudgets {
-    /// The budgets of the connection, unless a proxy shares it, of the tenant and of the server.
-    OfTenant {
-        connection: Option<Budget>,
-        tenant: Arc<Tenant>,
-        server: Budget,
-        /// Whether the server has other tenants.
-        has_others: bool,
-    },
-    /// A call that needs no credentials: all of these together have a small budget.
-    OfStrangers(Budget),
+pub struct CallBudgets {
+    /// Of the connection, unless a proxy shares it, of the tenant and of the server. Calls that
+    /// need no credentials, which are health checks, have other limits.
+    pub quotas: Vec<Arc<Quota>>,
+    /// `None` for a call that needs no credentials.
+    pub tenant: Option<Arc<Tenant>>,
+    server: Arc<Quota>,
+    /// Whether the server has other tenants.
+    has_others: bool,
+    /// Operators get in whatever others hold.
+    is_admin: bool,
 }
 
 impl CallBudgets {
     pub fn of(extensions: &Extensions, state: &ServerState) -> Self {
-        let Some(tenant) = extensions.get::<Arc<Tenant>>().cloned() else {
-            return Self::OfStrangers(state.strangers.clone());
-        };
+        let tenant = extensions.get::<Arc<Tenant>>().cloned();
         let is_proxied = extensions.get::<Caller>().is_some_and(Caller::is_proxied);
-        let connection = Peer::of(extensions).filter(|_| !is_proxied);
-        let connection = connection.map(|peer| peer.budget.clone());
-        let (server, has_others) = (state.budget.clone(), state.tenants.are_several());
-        Self::OfTenant { connection, tenant, server, has_others }
-    }
-
-    pub fn all(&self) -> Vec<Budget> {
-        match self {
-            Self::OfTenant { connection, tenant, server, .. } => {
-                let of_connection = connection.iter().cloned();
-                of_connection.chain([Budget::tenant(tenant), server.clone()]).collect()
-            }
-            Self::OfStrangers(budget) => vec![budget.clone()],
+        let peer = Peer::of(extensions);
+        let of_connection = peer.filter(|_| !is_proxied).map(|peer| match tenant {
+            Some(_) => peer.budget.bytes.clone(),
+            None => peer.probe_bytes.clone(),
+        });
+        let of_server = match &tenant {
+            Some(tenant) => vec![tenant.bytes.clone(), state.budget.bytes.clone()],
+            None => vec![state.probe_bytes.clone()],
+        };
+        Self {
+            quotas: of_connection.into_iter().chain(of_server).collect(),
+            tenant,
+            server: state.budget.bytes.clone(),
+            has_others: state.tenants.are_several(),
+            is_admin: peer.is_some_and(|peer| peer.is_admin),
         }
     }
 
-    /// Takes `bytes` for a message of which `bytes_total` have arrived. A small message may exceed
-    /// the budgets a little, unless the tenant holds more than its share of the server's.
+    /// Takes `bytes` for a message of which `bytes_total` have arrived.
     ///
     /// Errors: `Exhausted`; `TenantUnknown` for a large message of a caller who is not known.
     fn admit(&self, bytes: u64, bytes_total: u64) -> Result<AdmissionPermit, Error> {
-        let all = self.all();
-        let budgets: Vec<_> = all.iter().collect();
-        let permit = match self {
-            Self::OfStrangers(_) if bytes_total > SMALL_MESSAGE_BYTES => Err(Error::TenantUnknown),
-            Self::OfTenant { tenant, server, has_others, .. }
-                if bytes_total <= SMALL_MESSAGE_BYTES =>
-            {
-                let own = tenant.bytes.used();
-                let share = match server.bytes.is_large_holder(own) {
-                    true => server.bytes.check_share(own, bytes, *has_others),
-                    false => Ok(()),
-                };
-                share.and_then(|()| admit_small(&budgets, bytes))
-            }
-            _ => admit(&budgets, bytes, 0),
+        let is_small = bytes_total <= SMALL_MESSAGE_BYTES;
+        let permit = match &self.tenant {
+            _ if is_small && self.is_admin => Ok(charge(&self.quotas, bytes)),
+            Some(tenant) if is_small => admit_small(tenant, &self.quotas, bytes),
+            None if !is_small => Err(Error::TenantUnknown),
+            _ => self.admit_share(bytes),
         };
         permit.inspect_err(telemetry::count_refusal)
+    }
+
+    /// Takes `bytes`, of which a tenant may have its share.
+    ///
+    /// Errors: `Exhausted`.
+    pub fn admit_share(&self, bytes: u64) -> Result<AdmissionPermit, Error> {
+        if let Some(tenant) = &self.tenant {
+            self.server.check_share(tenant.bytes.used(), bytes, self.has_others)?;
+        }
+        self.quotas.iter().map(|quota| quota.acquire(bytes)).collect()
     }
 }
 

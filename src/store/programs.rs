@@ -19,7 +19,7 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// An LRU cache of programs for each tenant. If all of them together are full, the tenant whose
 /// programs take the most memory loses those that it has not used for the longest time. Programs
-/// count as stored bytes of their tenant, but are not refused.
+/// count for their tenant, but are not refused.
 #[derive(Default)]
 pub struct ProgramStore(Mutex<ProgramCaches>);
 
@@ -66,7 +66,7 @@ impl ProgramStore {
         encoded_bytes: usize,
     ) {
         let bytes = encoded_bytes + program.steps().len() * size_of::<(Operation, ValueType)>();
-        let (program, _charge) = (Arc::new(program), tenant.store_bytes.charge(bytes as u64));
+        let (program, _charge) = (Arc::new(program), tenant.program_bytes.charge(bytes as u64));
         let (tenant, mut caches) = (tenant.id, self.0.lock());
         caches.uses += 1;
         let cached = CachedProgram { program, bytes, last_use: caches.uses, _charge };
@@ -125,10 +125,8 @@ mod tests {
     const ONE: TenantId = TenantId(1);
     const TWO: TenantId = TenantId(2);
 
-    /// A tenant that may store nothing: what programs take is counted, but not refused.
     fn tenant(id: TenantId) -> Tenant {
-        let limits = TenantLimits { store_bytes_max: 0, ..TenantLimits::default() };
-        Tenant::new(id, TenantName::default(), &limits)
+        Tenant::new(id, TenantName::default(), &TenantLimits::default())
     }
 
     fn program() -> OperationProgram {
@@ -170,9 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn programs_count_as_stored_bytes_until_they_are_dropped() {
+    fn programs_count_for_their_tenant_until_they_are_dropped() {
         let (store, one, two) = (ProgramStore::default(), tenant(ONE), tenant(TWO));
-        let used = || [&one, &two].map(|tenant| tenant.store_bytes.used());
+        let used = || [&one, &two].map(|tenant| tenant.program_bytes.used());
         store.insert(&one, id(0), program(), 1000);
         store.insert(&two, id(0), program(), 2000);
         let [of_one, of_two] = used();

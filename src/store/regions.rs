@@ -75,7 +75,7 @@ impl Regions {
             of_user.acquire(1)?,
             tenant.region_bytes.acquire(bytes)?,
         ];
-        self.bytes.check_lasting_share(tenant.region_bytes.used(), has_others)?;
+        self.bytes.check_lasting_share(tenant.region_bytes.used(), bytes, has_others)?;
         Ok(permits)
     }
 

@@ -22,6 +22,9 @@ use crate::{
     error::{Limit, TenantLimit},
 };
 
+/// Small requests of a tenant that are being received at the same time.
+const SMALL_BYTES_MAX: u64 = 16 << 20;
+
 /// Identifies a tenant in one process. Never used again for another tenant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId(pub u32);
@@ -34,6 +37,8 @@ pub struct Tenant {
     weight: AtomicU32,
     /// Bytes of payload and working memory, and of responses that clients have not read.
     pub bytes: Arc<Quota>,
+    /// Bytes of small requests that are being received, which are among `bytes`.
+    pub small_bytes: Arc<Quota>,
     /// Bytes of responses that clients have not read, which are among `bytes`.
     pub unread_bytes: Arc<Quota>,
     /// Jobs accepted and not yet ended.
@@ -42,8 +47,10 @@ pub struct Tenant {
     pub uploads: Arc<Quota>,
     /// Vectors that calls have kept.
     pub vectors: Arc<Quota>,
-    /// Bytes of stored bases, matrices and programs.
+    /// Bytes of stored bases and matrices.
     pub store_bytes: Arc<Quota>,
+    /// Bytes of stored programs. Only the server has a limit.
+    pub program_bytes: Arc<Quota>,
     /// Stored bases and matrices. Only the server has a limit.
     pub objects: Arc<Quota>,
     /// Bytes of shared memory.
@@ -62,11 +69,13 @@ impl Tenant {
             name,
             weight: limits.weight.into(),
             bytes: quota(TenantLimit::BytesInFlight, limits.bytes_in_flight_max),
+            small_bytes: Quota::new(Limit::SmallRequests, SMALL_BYTES_MAX),
             unread_bytes: quota(TenantLimit::UnreadBytes, limits.unread_bytes_max),
             jobs: quota(TenantLimit::Jobs, limits.jobs_max),
             uploads: quota(TenantLimit::Uploads, limits.uploads_max),
             vectors: quota(TenantLimit::Vectors, limits.vectors_max),
             store_bytes: quota(TenantLimit::StoreBytes, limits.store_bytes_max),
+            program_bytes: Quota::new(Limit::Store, u64::MAX),
             objects: Quota::new(Limit::Objects, u64::MAX),
             region_bytes: quota(TenantLimit::RegionBytes, limits.region_bytes_max),
             connections: quota(TenantLimit::Connections, limits.connections_max),

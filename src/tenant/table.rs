@@ -82,7 +82,7 @@ impl Tenants {
         state.listed = Some(list);
     }
 
-    /// Whether there have been other tenants than the default one.
+    /// Whether there are other tenants than the default one, or have been since the start.
     pub fn are_several(&self) -> bool {
         self.state.read().all.len() > 1
     }

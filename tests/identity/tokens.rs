@@ -134,7 +134,7 @@ async fn a_token_that_is_revoked_stops_working() {
     assert_eq!(caller(http(&server).token(kept)).await.unwrap().0, "token:kept");
 }
 
-/// The health service needs no credentials, so its messages get no budget.
+/// The health service needs no credentials, so its messages must be small.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_cannot_send_a_large_message_to_the_health_service() {
     let server = Tokens::new().serve();

@@ -296,8 +296,7 @@ fn map(path: &Path, content: FileContent) -> Result<ObjectData> {
     // into the data directory.
     let mapped = File::open(path).and_then(|file| MappedFile::map(file, HEADER_BYTES as u64));
     let mapped = mapped.map_err(|error| no_memory("data directory: cannot be mapped", &error))?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mapped = mapped.stored_as(name.into_owned());
+    let mapped = mapped.stored_as(path.display().to_string());
     if Some(mapped.as_bytes().len() as u64) != content.bytes() {
         return Err(damaged("wrong length"));
     }

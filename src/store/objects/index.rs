@@ -49,8 +49,8 @@ impl ObjectIndex {
         self.objects.get(&key).filter(|object| object.data.is_intact())
     }
 
-    /// Inserts a tenant's object, unless it has a persisted one with the same id. Returns the one
-    /// that is stored now.
+    /// Inserts a tenant's object, unless it has an intact one with the same id that is persisted,
+    /// or the new one is not. Returns the one that is stored now.
     pub fn insert(
         &mut self,
         tenant: TenantId,
@@ -61,7 +61,7 @@ impl ObjectIndex {
         let damaged = self.objects.get(&key).filter(|held| !held.data.is_intact());
         if damaged.is_some_and(|held| held.persisted) && !object.persisted {
             // Its file is still there, and a release must remove it.
-            self.forget_removed(key, name, object.data.kind());
+            self.forget_loaded(key, name, object.data.kind());
         }
         if let Some(payload) = object.payload {
             self.by_payload.insert((tenant, payload), object.id);
@@ -90,9 +90,9 @@ impl ObjectIndex {
         stored.or_else(|| self.unloaded.get(&key).map(|file| file.kind))
     }
 
-    /// Notes that a file has gone, but may be back after a crash: the next `Put` writes it again,
-    /// and the next release makes sure that it stays removed.
-    pub fn forget_removed(&mut self, key: ObjectKey, tenant: &TenantName, kind: ObjectKind) {
+    /// Notes a file whose object is not used any more: the next `Put` with `persist` writes it
+    /// again, and the next release makes sure that it is removed.
+    pub fn forget_loaded(&mut self, key: ObjectKey, tenant: &TenantName, kind: ObjectKind) {
         let _removed = self.remove(key);
         let file = UnloadedFile { tenant: tenant.clone(), kind, state: UnloadedState::Skipped };
         self.unloaded.insert(key, file);
@@ -106,8 +106,9 @@ impl ObjectIndex {
     fn in_memory_of_other_tenant(&self, key: ObjectKey) -> Option<Arc<StoredObject>> {
         let [first, last] = [0, u32::MAX].map(|id| ObjectKey { tenant: TenantId(id), ..key });
         let mut equal = self.objects.range(first..=last);
-        let is_other =
-            |other: &ObjectKey, object: &StoredObject| *other != key && !object.persisted;
+        let is_other = |other: &ObjectKey, object: &StoredObject| {
+            *other != key && !object.persisted && object.data.is_intact()
+        };
         equal.find(|(other, object)| is_other(other, object)).map(|(_, object)| object.clone())
     }
 

@@ -1,6 +1,6 @@
 //! The store of bases and matrices: public objects that are checked once, named by content, shared
-//! by all jobs. Tenants that put equal points share the host's memory of them, but each sees its
-//! own object only. Each tenant has its own copy of a matrix.
+//! by all jobs. Tenants that put equal points share the host's memory of them unless one of them
+//! has persisted them, but each sees its own object only. Each tenant has its own copy of a matrix.
 
 mod data_dir;
 mod file_header;
@@ -144,8 +144,8 @@ impl ObjectStore {
         has_others: bool,
     ) -> Result<StoreCharge> {
         let charge = self.reserve(tenant, bytes)?;
-        self.byte_limit.check_lasting_share(tenant.store_bytes.used(), has_others)?;
-        self.object_limit.check_lasting_share(tenant.objects.used(), has_others)?;
+        self.byte_limit.check_lasting_share(tenant.store_bytes.used(), bytes, has_others)?;
+        self.object_limit.check_lasting_share(tenant.objects.used(), 1, has_others)?;
         Ok(charge)
     }
 
@@ -276,7 +276,7 @@ impl ObjectStore {
             && let Err(error) = disk.remove(&tenant.name, id, kind)
         {
             if !disk.has_file(&tenant.name, id, kind) {
-                self.state.lock().forget_removed(key, &tenant.name, kind);
+                self.state.lock().forget_loaded(key, &tenant.name, kind);
             }
             return Err(error);
         }

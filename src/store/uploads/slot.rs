@@ -53,7 +53,7 @@ impl UploadSlot {
                 _server: of_server.acquire(1)?,
             };
             let own = owner.tenant.uploads.used() + owner.tenant.vectors.used();
-            of_server.check_lasting_share(own, owner.has_others)?;
+            of_server.check_lasting_share(own, 1, owner.has_others)?;
             Ok(slot)
         };
         slot().inspect_err(telemetry::count_refusal)
