@@ -91,6 +91,14 @@ impl MappedFile {
         is_damaged
     }
 
+    /// Notes that another process could not read some bytes.
+    fn note_damage(&self) {
+        // Memory that was only shared does not depend on a disk.
+        if let Some(watch) = self.watch.as_ref().filter(|_| self.stored_as.is_some()) {
+            watch.mark_damaged();
+        }
+    }
+
     /// The file, and its first byte that is mapped.
     pub fn place(&self) -> (BorrowedFd<'_>, u64) {
         (self.file.as_fd(), self.offset)
@@ -125,9 +133,7 @@ impl<A: CurvePoint> PointOwner<A> for MappedFile {
     }
 
     fn mark_damaged(&self) {
-        // Memory that was only shared does not depend on a disk.
-        let watch = self.watch.as_ref().filter(|_| self.stored_as.is_some());
-        watch.iter().for_each(|watch| watch.mark_damaged());
+        self.note_damage();
     }
 }
 
@@ -145,9 +151,7 @@ impl MatrixOwner for MappedFile {
     }
 
     fn mark_damaged(&self) {
-        // Memory that was only shared does not depend on a disk.
-        let watch = self.watch.as_ref().filter(|_| self.stored_as.is_some());
-        watch.iter().for_each(|watch| watch.mark_damaged());
+        self.note_damage();
     }
 }
 
