@@ -64,7 +64,6 @@ pub fn fr_as_bytes_mut(values: &mut [Fr]) -> &mut [u8] {
 
 /// Casts Montgomery limbs to elements, without a check that they are below r. `None` if `bytes` is
 /// not aligned to 8 bytes or is not a whole number of elements.
-#[cfg(feature = "client")]
 pub fn fr_from_bytes(bytes: &[u8]) -> Option<&[Fr]> {
     from_bytes(bytes)
 }

@@ -388,7 +388,7 @@ fn advice(retry_after: Option<Duration>) -> &'static str {
 }
 
 /// The innermost source of an error: the outer ones only say "transport error".
-#[cfg(any(feature = "client", feature = "server"))]
+#[cfg(feature = "client")]
 pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), innermost)
 }

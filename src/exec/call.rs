@@ -124,6 +124,7 @@ impl RunCall {
         self.program.steps()[id.index()].inputs().ids()
     }
 
+    #[cfg(feature = "cuda")]
     pub fn input_count(&self) -> usize {
         self.inputs.len()
     }
@@ -156,6 +157,7 @@ impl RunCall {
     }
 
     /// The bytes of the vectors that are outputs, each counted once.
+    #[cfg(feature = "cuda")]
     pub fn output_bytes(&self) -> u64 {
         let outputs = self.program.ids().filter(|id| self.is_output(*id));
         let shapes = outputs.filter_map(|id| self.shape(id));

@@ -9,7 +9,7 @@ mod mapped_file;
 mod memory;
 #[cfg(feature = "server")]
 mod sealed_memory;
-#[cfg(feature = "server")]
+#[cfg(feature = "cuda")]
 mod shared_object;
 
 #[cfg(feature = "client")]
@@ -21,7 +21,7 @@ pub use mapped_file::MappedFile;
 pub use memory::SharedMemory;
 #[cfg(feature = "server")]
 pub use sealed_memory::SealedMemory;
-#[cfg(feature = "server")]
+#[cfg(feature = "cuda")]
 pub use shared_object::SharedObject;
 
 use std::{

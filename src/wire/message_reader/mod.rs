@@ -84,6 +84,7 @@ impl<M: DecodedMessage> MessageReader<M> {
     /// Errors: `Internal` for bytes that are not a message; `OutOfRange` for a message that is too
     /// long; the status in the trailers of a response; those of the transport. After an error, the
     /// rest cannot be read.
+    #[cfg(any(feature = "client", test))]
     pub async fn message(&mut self) -> Result<Option<M>, Status> {
         self.admitted_message(|_| Ok(())).await
     }
