@@ -95,7 +95,8 @@ impl ProofCase {
         let reported = prover.prove_with_report(self.assignment.clone(), &mut random).await;
         record.explain(&reported.expect("a proof"));
         for ((_, mode), times) in modes.iter().zip(&times) {
-            record.add("groth16", &format!("{}_{mode}", self.wires), self.lg_n, 1, times);
+            let mode = record.on_devices(format!("{}_{mode}", self.wires));
+            record.add("groth16", &mode, self.lg_n, 1, times);
         }
         record.add("groth16", &format!("{}_ark_groth16", self.wires), self.lg_n, 1, &of_arkworks);
     }
@@ -127,7 +128,8 @@ impl ProofCase {
                 self.verify(proof, assignment);
             }
         }
-        record.add("groth16", &format!("{}_region", self.wires), self.lg_n, batch, &times);
+        let mode = record.on_devices(format!("{}_region", self.wires));
+        record.add("groth16", &mode, self.lg_n, batch, &times);
     }
 
     fn prove_with_arkworks(&self, blinding: Blinding) -> Proof<Bls12_381> {

@@ -46,11 +46,11 @@ fn main() {
         runtime.block_on(client).expect("the daemon listens")
     };
     let (region, streamed) = (connect(true), connect(false));
-    record.set_device(runtime.block_on(region.info()).expect("an answer"));
+    record.set_devices(runtime.block_on(region.info()).expect("an answer"));
     for lg_n in sizes("lg_n") {
         for (hash, wires) in [(PathHash::Sha256, "usual"), (PathHash::Poseidon, "uniform")] {
             let Some(circuit) = MerklePath::longest(hash, lg_n) else {
-                println!("2^{lg_n}, {wires} wires: one level of {hash:?} is larger");
+                println!("2^{lg_n}, {wires} wires: the shortest path of {hash:?} is larger");
                 continue;
             };
             let case = ProofCase::new(circuit, wires, lg_n, keys.as_deref().map(Path::new));

@@ -27,18 +27,26 @@ pub struct ProofRecord {
     /// The file to append to; `None` to record nothing.
     file: Option<String>,
     device: String,
+    /// How many of them the server uses.
+    devices: usize,
 }
 
 impl ProofRecord {
     pub fn new(file: Option<String>) -> Self {
-        Self { file, device: String::new() }
+        Self { file, device: String::new(), devices: 0 }
     }
 
-    /// Sets the device that computes.
-    pub fn set_device(&mut self, server: GetInfoResponse) {
+    /// Sets the devices that compute, which are of one kind.
+    pub fn set_devices(&mut self, server: GetInfoResponse) {
+        self.devices = server.devices.iter().filter(|device| device.gpu.is_some()).count();
         // The CPU is a device, too.
         let device = server.devices.into_iter().max_by_key(|device| device.gpu.is_some());
         self.device = device.map_or_else(|| "none".to_owned(), |device| device.name);
+    }
+
+    /// A mode that ends with the number of devices if there are several.
+    pub fn on_devices(&self, mode: String) -> String {
+        if self.devices > 1 { format!("{mode}_x{}", self.devices) } else { mode }
     }
 
     /// Prints what the phases and steps of a proof took.

@@ -8,6 +8,7 @@ use ark_groth16::ProvingKey;
 
 use super::{
     ConstraintMatrices, Groth16Error,
+    key_upload::KeyUpload,
     matrices::check_length,
     objects::KeyObjects,
     program::{ProofProgram, domain_lg},
@@ -38,7 +39,7 @@ pub struct KeyPoints {
 impl Groth16Key {
     /// Sends the key's points, the constraint system and the program of a proof, unless the server
     /// has them. Variables whose points are infinity are left out of the sums over A and B if they
-    /// are at least an eighth of all variables.
+    /// are at least an eighth of all variables. An error releases the parts that were new.
     ///
     /// Errors: `Length` if the key does not belong to the constraint system; `Infinity`; `Empty`;
     /// `TooLarge`; `Part` with the errors of [`Client::put_bases`] and [`Client::put_matrix`];
@@ -62,9 +63,20 @@ impl Groth16Key {
         matrices.check_provable()?;
         let lg_n = domain_lg(&matrices)?;
         check_key(key, &matrices, lg_n)?;
-        let objects = KeyObjects::put(client, options, key, &matrices).await?;
-        let mut single = ProofProgram::new(&matrices, &objects, lg_n, 1)?;
-        single.program = client.put_program(&single.program).await?;
+        let mut upload = KeyUpload::begin(client, options).await?;
+        let put = async {
+            let objects = KeyObjects::put(&mut upload, key, &matrices).await?;
+            let mut single = ProofProgram::new(&matrices, &objects, lg_n, 1)?;
+            single.program = client.put_program(&single.program).await?;
+            Ok((objects, single))
+        };
+        let (objects, single) = match put.await {
+            Ok(put) => put,
+            Err(error) => {
+                upload.release_new().await;
+                return Err(error);
+            }
+        };
         let points = KeyPoints {
             alpha_g1: key.vk.alpha_g1,
             beta_g1: key.beta_g1,

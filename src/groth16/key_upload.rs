@@ -1,11 +1,14 @@
 //! Puts the parts of a key on a server, with progress over all of them.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
+
+use bytes::Bytes;
 
 use super::Groth16Error;
 use crate::{
     client::{BasesHandle, Client, ClientError, CurvePoint, MatrixHandle, Progress, PutOptions},
     sparse::SparseMatrix,
+    wire::v1::release_request::Id,
 };
 
 /// The parts of a key that are put, one after another.
@@ -15,12 +18,35 @@ pub struct KeyUpload<'a> {
     /// Bytes of the parts that the server has, and of all parts.
     done: u64,
     total: u64,
+    /// Ids of the objects that the server has.
+    known: HashSet<Bytes>,
+    /// Ids of those that this upload has put.
+    new: Vec<Bytes>,
 }
 
 impl<'a> KeyUpload<'a> {
-    /// `total` is the number of bytes of all parts.
-    pub fn new(client: &'a Client, options: PutOptions, total: u64) -> Self {
-        Self { client, options, done: 0, total }
+    /// Errors: those of a call.
+    pub async fn begin(client: &'a Client, options: PutOptions) -> Result<Self, ClientError> {
+        let list = client.list_objects(None).await?;
+        let bases = list.bases.into_iter().map(|bases| bases.object_id);
+        let matrices = list.matrices.into_iter().map(|matrix| matrix.object_id);
+        let known = bases.chain(matrices).collect();
+        Ok(Self { client, options, done: 0, total: 0, known, new: Vec::new() })
+    }
+
+    /// Sets the number of bytes of all parts.
+    pub fn expect(&mut self, total: u64) {
+        self.total = total;
+    }
+
+    /// Releases what the server did not have before: the key was refused.
+    pub async fn release_new(self) {
+        for id in self.new {
+            if let Err(error) = self.client.release_by(Id::ObjectId(id)).await {
+                tracing::debug!(%error, "parts of a refused key stay on the server");
+                break;
+            }
+        }
     }
 
     /// Errors: `Part`.
@@ -31,7 +57,7 @@ impl<'a> KeyUpload<'a> {
     ) -> Result<BasesHandle<A>, Groth16Error> {
         let put = self.client.put_bases_with(self.options_of(part), points).await;
         let handle = put.map_err(of_part(part))?;
-        self.end_part(size_of_val(points));
+        self.end_part(handle.info().id.to_bytes(), size_of_val(points));
         Ok(handle)
     }
 
@@ -43,7 +69,7 @@ impl<'a> KeyUpload<'a> {
     ) -> Result<MatrixHandle, Groth16Error> {
         let put = self.client.put_matrix_with(self.options_of(part), matrix).await;
         let handle = put.map_err(of_part(part))?;
-        self.end_part(matrix.as_bytes().len());
+        self.end_part(handle.info().id.to_bytes(), matrix.as_bytes().len());
         Ok(handle)
     }
 
@@ -73,7 +99,10 @@ impl<'a> KeyUpload<'a> {
     }
 
     /// Parts that the server had are not sent, so they are counted when they end.
-    fn end_part(&mut self, bytes: usize) {
+    fn end_part(&mut self, id: Bytes, bytes: usize) {
+        if self.known.insert(id.clone()) {
+            self.new.push(id);
+        }
         self.done += bytes as u64;
         if let Some(progress) = &self.options.progress {
             progress(self.done, self.total);

@@ -9,7 +9,7 @@ use ark_groth16::ProvingKey;
 
 use super::{ConstraintMatrices, Groth16Error, key_upload::KeyUpload};
 use crate::{
-    client::{BasesHandle, Client, Fr, G1Affine, G2Affine, MatrixHandle, PutOptions},
+    client::{BasesHandle, Fr, G1Affine, G2Affine, MatrixHandle},
     sparse::{SparseBuilder, SparseMatrix},
 };
 
@@ -72,8 +72,7 @@ impl Selection {
 impl KeyObjects {
     /// Sends what the server does not have. `key` belongs to `matrices`.
     pub async fn put(
-        client: &Client,
-        options: PutOptions,
+        upload: &mut KeyUpload<'_>,
         key: &ProvingKey<Bls12_381>,
         matrices: &ConstraintMatrices,
     ) -> Result<Self, Groth16Error> {
@@ -94,7 +93,7 @@ impl KeyObjects {
         let total = matrix_bytes.map(|matrix| matrix.as_bytes().len()).sum::<usize>()
             + in_g1 * size_of::<G1Affine>()
             + used_by_b.count(variables) * size_of::<G2Affine>();
-        let mut upload = KeyUpload::new(client, options, total as u64);
+        upload.expect(total as u64);
         Ok(Self {
             matrix_a: upload.put_matrix("matrix a", matrix_a).await?,
             matrix_b: upload.put_matrix("matrix b", matrix_b).await?,

@@ -88,11 +88,18 @@ impl Tenant {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// Whether the tenant uses or stores anything that counts towards its limits.
+    /// Whether the tenant uses or stores anything.
     fn uses_anything(&self) -> bool {
-        let Self { bytes, jobs, uploads, vectors, store_bytes, region_bytes, connections, .. } =
-            self;
-        let all = [bytes, jobs, uploads, vectors, store_bytes, region_bytes, connections];
+        let all = [
+            &self.bytes,
+            &self.jobs,
+            &self.uploads,
+            &self.vectors,
+            &self.store_bytes,
+            &self.program_bytes,
+            &self.region_bytes,
+            &self.connections,
+        ];
         all.iter().any(|quota| quota.used() > 0)
     }
 

@@ -168,11 +168,13 @@ mod tests {
         assert_eq!(id(Some("one-more")), Err(Error::TenantUnknown));
         assert_eq!(id(Some("b")), Ok(TenantId(2)));
         let stored = calling[0].store_bytes.acquire(1).unwrap();
+        let program = calling[1].program_bytes.charge(1);
         drop((named, calling));
         assert_eq!(id(Some("one-more")), Ok(TenantId(TENANTS_MAX as u32)));
         assert_eq!(id(Some("3")), Ok(TenantId(3)), "it stores something");
-        assert_eq!(id(Some("4")), Ok(TenantId(TENANTS_MAX as u32 + 1)), "it was forgotten");
-        drop(stored);
+        assert_eq!(id(Some("4")), Ok(TenantId(4)), "it stores a program");
+        assert_eq!(id(Some("5")), Ok(TenantId(TENANTS_MAX as u32 + 1)), "it was forgotten");
+        drop((stored, program));
     }
 
     #[test]

@@ -32,14 +32,15 @@ pub enum PathHash {
 #[derive(Debug, Clone, Copy)]
 pub struct MerklePath {
     pub hash: PathHash,
+    /// None for SHA-256: the leaf is hashed alone, which takes about half of a level's constraints.
     pub levels: usize,
     /// Of the leaf, the other nodes and the directions.
     pub seed: u64,
 }
 
 impl MerklePath {
-    /// The longest path with at most 2^`lg_n` constraints and public variables; `None` if one level
-    /// has more.
+    /// The longest path with at most 2^`lg_n` constraints and public variables; `None` if the
+    /// shortest one has more.
     pub fn longest(hash: PathHash, lg_n: u32) -> Option<Self> {
         let size = |levels| {
             let system = ConstraintSystem::new_ref();
@@ -51,7 +52,10 @@ impl MerklePath {
         // All levels after the first have the same size.
         let (max, one, two) = (1 << lg_n, size(1), size(2));
         let levels = match (one <= max, two <= max) {
-            (false, _) => return None,
+            (false, _) => {
+                let hashes_leaf = hash == PathHash::Sha256 && size(0) <= max;
+                return hashes_leaf.then_some(Self { hash, levels: 0, seed: 0 });
+            }
             (true, false) => 1,
             (true, true) => 2 + (max - two) / (size(3) - two),
         };
@@ -109,6 +113,9 @@ fn sha256_path(
         let left = DigestVar::conditionally_select(&is_right, &sibling, &node)?;
         let right = DigestVar::conditionally_select(&is_right, &node, &sibling)?;
         node = Sha256Gadget::compress(&UnitVar::default(), &left, &right)?;
+    }
+    if levels == 0 {
+        node = Sha256Gadget::digest(&node.0)?;
     }
     let root = DigestVar::new_input(system.clone(), || node.value().map(|bytes| bytes.to_vec()))?;
     root.enforce_equal(&node)

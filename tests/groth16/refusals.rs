@@ -1,5 +1,7 @@
 //! Keys, constraint systems and assignments that do not belong together.
 
+use std::collections::BTreeSet;
+
 use ark_bls12_381::{Bls12_381, Fq};
 use ark_ec::AffineRepr;
 use ark_groth16::ProvingKey;
@@ -93,6 +95,30 @@ async fn keys_that_would_not_blind_and_bad_parts_are_refused() {
     let off_the_curve = |key: &mut ProvingKey<Bls12_381>| key.l_query[1].x += Fq::from(1);
     let refused = register(off_the_curve).await;
     assert!(refused.starts_with("cannot put l_query on the server: points[1]: "), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_key_leaves_nothing_that_the_server_did_not_have() {
+    let mut fixture = ProofFixture::new(Powers::new(7, 4, 0)).await;
+    let client = fixture.client.clone();
+    let stored = async || {
+        let bases = client.list(None).await.unwrap().into_iter().map(|info| info.id.0);
+        let matrices = client.list_matrices().await.unwrap().into_iter().map(|info| info.id.0);
+        bases.chain(matrices).collect::<BTreeSet<_>>()
+    };
+    let before = stored().await;
+    // It shares the matrices and a_query with the fixture's key, and its h_query is new.
+    let mut key = fixture.proving_key.clone();
+    let other = proving_key(Powers::new(7, 4, 0), &mut fixture.random);
+    key.h_query = other.h_query;
+    key.l_query[1].x += Fq::from(1);
+    let matrices = fixture.key.matrices().clone();
+    let refused = message(Groth16Key::register(&client, &key, matrices.clone()).await);
+    assert!(refused.starts_with("cannot put l_query on the server"), "{refused}");
+    assert_eq!(stored().await, before);
+    key.l_query[1].x -= Fq::from(1);
+    Groth16Key::register(&client, &key, matrices).await.unwrap();
+    assert_eq!(stored().await.len(), before.len() + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
