@@ -2,14 +2,20 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use bytes::Bytes;
-
 use super::Groth16Error;
 use crate::{
-    client::{BasesHandle, Client, ClientError, CurvePoint, MatrixHandle, Progress, PutOptions},
+    client::{
+        BasesHandle, BasesId, Client, ClientError, CurvePoint, MatrixHandle, MatrixId, Progress,
+        PutOptions,
+    },
     sparse::SparseMatrix,
-    wire::v1::release_request::Id,
 };
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum PartId {
+    Points(BasesId),
+    Matrix(MatrixId),
+}
 
 /// The parts of a key that are put, one after another.
 pub struct KeyUpload<'a> {
@@ -19,18 +25,18 @@ pub struct KeyUpload<'a> {
     done: u64,
     total: u64,
     /// Ids of the objects that the server has.
-    known: HashSet<Bytes>,
+    known: HashSet<PartId>,
     /// Ids of those that this upload has put.
-    new: Vec<Bytes>,
+    new: Vec<PartId>,
 }
 
 impl<'a> KeyUpload<'a> {
     /// Errors: those of a call.
     pub async fn begin(client: &'a Client, options: PutOptions) -> Result<Self, ClientError> {
-        let list = client.list_objects(None).await?;
-        let bases = list.bases.into_iter().map(|bases| bases.object_id);
-        let matrices = list.matrices.into_iter().map(|matrix| matrix.object_id);
-        let known = bases.chain(matrices).collect();
+        let points = client.list(None).await?.into_iter().map(|info| PartId::Points(info.id));
+        let matrices = client.list_matrices().await?;
+        let matrices = matrices.into_iter().map(|info| PartId::Matrix(info.id));
+        let known = points.chain(matrices).collect();
         Ok(Self { client, options, done: 0, total: 0, known, new: Vec::new() })
     }
 
@@ -42,7 +48,11 @@ impl<'a> KeyUpload<'a> {
     /// Releases what the server did not have before: the key was refused.
     pub async fn release_new(self) {
         for id in self.new {
-            if let Err(error) = self.client.release_by(Id::ObjectId(id)).await {
+            let released = match id {
+                PartId::Points(id) => self.client.release(id).await,
+                PartId::Matrix(id) => self.client.release_matrix(id).await,
+            };
+            if let Err(error) = released {
                 tracing::debug!(%error, "parts of a refused key stay on the server");
                 break;
             }
@@ -57,7 +67,7 @@ impl<'a> KeyUpload<'a> {
     ) -> Result<BasesHandle<A>, Groth16Error> {
         let put = self.client.put_bases_with(self.options_of(part), points).await;
         let handle = put.map_err(of_part(part))?;
-        self.end_part(handle.info().id.to_bytes(), size_of_val(points));
+        self.end_part(PartId::Points(handle.info().id), size_of_val(points));
         Ok(handle)
     }
 
@@ -69,7 +79,7 @@ impl<'a> KeyUpload<'a> {
     ) -> Result<MatrixHandle, Groth16Error> {
         let put = self.client.put_matrix_with(self.options_of(part), matrix).await;
         let handle = put.map_err(of_part(part))?;
-        self.end_part(handle.info().id.to_bytes(), matrix.as_bytes().len());
+        self.end_part(PartId::Matrix(handle.info().id), matrix.as_bytes().len());
         Ok(handle)
     }
 
@@ -99,8 +109,8 @@ impl<'a> KeyUpload<'a> {
     }
 
     /// Parts that the server had are not sent, so they are counted when they end.
-    fn end_part(&mut self, id: Bytes, bytes: usize) {
-        if self.known.insert(id.clone()) {
+    fn end_part(&mut self, id: PartId, bytes: usize) {
+        if self.known.insert(id) {
             self.new.push(id);
         }
         self.done += bytes as u64;
