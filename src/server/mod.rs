@@ -11,7 +11,6 @@ mod connection_calls;
 mod connection_limits;
 mod credentials;
 mod deadline;
-mod device_query;
 mod drain;
 mod estimate;
 mod handshake;
