@@ -36,9 +36,9 @@ pub struct Peer {
     pub budget: Budget,
     /// Slots for uploads in progress and vectors.
     pub uploads: Arc<Quota>,
-    /// The user who connected over a Unix socket; `None` for TCP.
     /// Bytes of calls that need no credentials.
     pub probe_bytes: Arc<Quota>,
+    /// The user who connected over a Unix socket; `None` for TCP.
     pub local_user: Option<u32>,
     /// The address of a TCP peer.
     pub remote: Option<SocketAddr>,
