@@ -13,6 +13,9 @@ pub enum Limit {
     /// Bytes of small requests that are being received.
     #[error("the limit on small requests that are being received (16 MiB of a tenant)")]
     SmallRequests,
+    /// Memory of open calls and their metadata.
+    #[error("the server's memory for open calls (96 MiB)")]
+    OpenCalls,
     /// Bytes of calls without credentials.
     #[error("the limit on calls without credentials (32 MiB, and 32 KiB of a connection)")]
     Probes,
@@ -96,7 +99,9 @@ impl Limit {
     /// The reason of requests that the limit refuses.
     pub const fn reason(self) -> Reason {
         match self {
-            Self::BytesInFlight | Self::SmallRequests | Self::Probes => Reason::BytesInFlight,
+            Self::BytesInFlight | Self::SmallRequests | Self::OpenCalls | Self::Probes => {
+                Reason::BytesInFlight
+            }
             Self::Jobs => Reason::Jobs,
             Self::ConnectionBytes => Reason::ConnectionBytes,
             Self::ConnectionJobs => Reason::ConnectionJobs,

@@ -38,6 +38,8 @@ pub struct Peer {
     pub uploads: Arc<Quota>,
     /// Bytes of calls that need no credentials.
     pub probe_bytes: Arc<Quota>,
+    /// Memory of other open calls. Only the server has a limit.
+    pub call_bytes: Arc<Quota>,
     /// The user who connected over a Unix socket; `None` for TCP.
     pub local_user: Option<u32>,
     /// The address of a TCP peer.
@@ -87,6 +89,7 @@ impl Peer {
         let budget = Budget::connection(bytes_max, jobs_max);
         let uploads = Quota::new(Limit::ConnectionUploads, settings.connection_uploads_max.into());
         let probe_bytes = Quota::new(Limit::Probes, PROBE_BYTES_MAX);
+        let call_bytes = Quota::new(Limit::OpenCalls, u64::MAX);
         let (local_user, remote, is_admin) = match from {
             PeerOrigin::Tcp(address) => (None, Some(address), false),
             PeerOrigin::Unix { user } => (Some(user), None, false),
@@ -98,6 +101,7 @@ impl Peer {
             budget,
             uploads,
             probe_bytes,
+            call_bytes,
             local_user,
             remote,
             is_admin,

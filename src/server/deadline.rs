@@ -71,6 +71,10 @@ where
             return refuse(error);
         }
         let budgets = CallBudgets::of(request.extensions(), &self.state);
+        let memory = match budgets.admit_call(request.headers()) {
+            Ok(permit) => permit,
+            Err(error) => return refuse(error),
+        };
         let reflection = match reflection::admit_response(&request, &budgets, &self.state) {
             Ok(permit) => permit,
             Err(error) => return refuse(error),
@@ -94,17 +98,13 @@ where
             let parts = TransportParts::new(cost, connection, MinRate::of(&state.settings));
             response.map(|body| {
                 let body = state.unread.add(body, parts);
-                Body::new(TrackedBody { body, _call: busy, _open: open })
+                Body::new(TrackedBody { body, _call: busy, _open: open, _memory: memory })
             })
         };
         // Handlers of streamed requests time messages themselves.
-        let limited = match streamed_body::is_streamed(&request) {
-            true => Ok(streamed_body::set_aside(request)),
+        let mut request = match streamed_body::is_streamed(&request) {
+            true => streamed_body::set_aside(request),
             false => unary_body::limit_body(request, budgets, &self.state),
-        };
-        let mut request = match limited {
-            Ok(request) => request,
-            Err(error) => return refuse(error),
         };
         let Some(timeout) = timeout_of(request.headers()) else {
             let answer = self.inner.call(request);

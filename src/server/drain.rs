@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tonic::Status;
 
 use super::{connection_calls::OpenCall, unread_responses::DroppableBody};
+use crate::jobs::AdmissionPermit;
 
 #[derive(Default)]
 pub struct Drain {
@@ -40,6 +41,8 @@ pub struct TrackedBody {
     pub _call: Option<CallGuard>,
     /// Keeps the connection from being idle.
     pub _open: Option<OpenCall>,
+    /// For the memory of the open call.
+    pub _memory: AdmissionPermit,
 }
 
 impl http_body::Body for TrackedBody {

@@ -1,7 +1,7 @@
 //! Regions: memory shared with clients on the server's host. A call opens a region. A second socket
 //! hands out its descriptor; the connection to it holds the region open. Other calls name parts.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::{
@@ -14,8 +14,8 @@ use tokio::{
 
 use super::{call::CallContext, listen::UnixSocket, state::ServerState};
 use crate::{
-    buffer::{RegionSlice, SharedRegion, no_memory},
-    error::{Error, FieldProblem, Result},
+    buffer::{Quota, QuotaPermit, RegionSlice, SharedRegion, no_memory},
+    error::{Error, FieldProblem, Limit, Result},
     region::{REGION_ALIGNMENT, SharedMemory, send_descriptor},
     store::RegionToken,
     telemetry,
@@ -27,6 +27,8 @@ use crate::{
 
 /// Connections that have not sent a token. Others wait, shorter than a client does.
 const PENDING_MAX: usize = 64;
+/// Those of one user: further ones are closed.
+const USER_PENDING_MAX: u64 = 8;
 /// Time for a client to send its token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -77,12 +79,14 @@ pub fn find_slice(call: &CallContext, vector: RegionVector, count: u64) -> Resul
 pub async fn serve(socket: Arc<UnixSocket>, state: Arc<ServerState>) {
     let pending = Arc::new(Semaphore::new(PENDING_MAX));
     let mut connections = JoinSet::new();
+    let mut by_user = HashMap::new();
     loop {
         // Never closed.
-        let Ok(permit) = pending.clone().acquire_owned().await else { return };
+        let Ok(place) = pending.clone().acquire_owned().await else { return };
         let connection = socket.accept().await;
         while connections.try_join_next().is_some() {}
-        let state = state.clone();
+        let Some(of_user) = take_place_of_user(&mut by_user, &connection) else { continue };
+        let (permit, state) = ((place, of_user), state.clone());
         connections.spawn(async move {
             if let Err(error) = hold_open(connection, &state, permit).await {
                 tracing::debug!(%error, "a region was not handed out");
@@ -91,11 +95,22 @@ pub async fn serve(socket: Arc<UnixSocket>, state: Arc<ServerState>) {
     }
 }
 
+/// `None` if the user has too many connections that have not sent a token.
+fn take_place_of_user(
+    by_user: &mut HashMap<u32, Arc<Quota>>,
+    connection: &UnixStream,
+) -> Option<QuotaPermit> {
+    by_user.retain(|_, quota| quota.used() > 0);
+    let user = connection.peer_cred().ok()?.uid();
+    let new = || Quota::new(Limit::Regions, USER_PENDING_MAX);
+    by_user.entry(user).or_insert_with(new).acquire(1).ok()
+}
+
 /// Hands out the region that the client asks for, and closes it with the connection.
 async fn hold_open(
     mut connection: UnixStream,
     state: &ServerState,
-    pending: OwnedSemaphorePermit,
+    pending: (OwnedSemaphorePermit, QuotaPermit),
 ) -> io::Result<()> {
     let (mut id, mut token) = (RegionId([0; 16]), RegionToken::default());
     let asked = async {
@@ -117,4 +132,21 @@ async fn hold_open(
     }
     state.regions.close(id);
     sent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_user_has_few_connections_without_a_token() {
+        let (connection, _client) = UnixStream::pair().unwrap();
+        let mut by_user = HashMap::from([(u32::MAX, Quota::new(Limit::Regions, 1))]);
+        let mut take = || take_place_of_user(&mut by_user, &connection);
+        let places: Vec<_> = (0..USER_PENDING_MAX).map(|_| take().unwrap()).collect();
+        assert!(take().is_none());
+        drop(places);
+        assert!(take().is_some());
+        assert_eq!(by_user.len(), 1, "users without connections are forgotten");
+    }
 }

@@ -19,7 +19,7 @@ use crate::{
     error::{Error, Limit},
     exec::{BusyPoll, Executor, HostExecutor, JOBS_PER_DEVICE},
     jobs::{Backlog, Budget, ComputeHost, Scheduler},
-    store::{ObjectStore, ProgramStore, Regions, Uploads},
+    store::{ObjectStore, ProgramStore, Regions, UploadLimits, Uploads},
     tenant::Tenants,
 };
 #[cfg(feature = "cuda")]
@@ -34,6 +34,9 @@ use crate::{
 /// Bytes of all calls that need no credentials, which are probes of health. Twice what the
 /// connections of one address may have.
 const PROBE_BYTES_MAX: u64 = 32 << 20;
+
+/// Memory of open calls with credentials. Error messages and documents state it.
+const OPEN_CALL_BYTES_MAX: u64 = 96 << 20;
 
 /// What a server computes with.
 pub struct Engines {
@@ -128,6 +131,8 @@ pub struct ServerState {
     pub budget: Budget,
     /// Bytes of all calls that need no credentials.
     pub probe_bytes: Arc<Quota>,
+    /// Memory of the open calls of all tenants, which is not among the bytes in flight.
+    pub open_calls: Arc<Quota>,
     pub tenants: Arc<Tenants>,
     pub objects: Arc<ObjectStore>,
     /// True once the files of the data directory are loaded.
@@ -177,9 +182,14 @@ impl ServerState {
             backlog: Backlog::new(devices),
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
             probe_bytes: Quota::new(Limit::Probes, PROBE_BYTES_MAX),
+            open_calls: Quota::new(Limit::OpenCalls, OPEN_CALL_BYTES_MAX),
             tenants,
-            uploads: Uploads::new(settings.uploads_max.into(), payloads.clone())
-                .with_streams_max(settings.upload_streams_max.into()),
+            uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()).with_limits(
+                UploadLimits {
+                    streams_max: settings.upload_streams_max.into(),
+                    bytes_per_second_min: settings.peer_bytes_per_second_min,
+                },
+            ),
             regions: Regions::new(settings.region_bytes_max),
             region_wiper: Wiper::default(),
             payloads,

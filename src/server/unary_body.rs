@@ -1,5 +1,5 @@
 //! The body of a unary request. tonic receives all of it before it calls a handler, so the body
-//! itself enforces the idle timeout, and takes budget for the message and the metadata.
+//! itself enforces the idle timeout, and takes budget for the message. Budgets of every call.
 
 use std::{
     pin::Pin,
@@ -30,8 +30,10 @@ use crate::{
     tenant::Tenant,
 };
 
-/// Bytes of a header in addition to its name and value, as HTTP/2 counts them.
-const HEADER_BYTES: usize = 32;
+/// Memory of an open call, besides messages and metadata.
+const CALL_BYTES: usize = 8 << 10;
+/// Memory of a header field, besides its name and value.
+const FIELD_BYTES: usize = 256;
 
 /// A body that fails with `Idle` if its sender is too slow, and with `Exhausted` if the budgets are
 /// full. Its permits are released when the handler begins, which takes its own.
@@ -43,7 +45,7 @@ struct LimitedBody {
     pace: SenderPace,
 }
 
-/// What a call takes bytes from before its handler runs.
+/// What a call takes bytes from, apart from payload and working memory.
 #[derive(Clone)]
 pub struct CallBudgets {
     /// Of the connection, unless a proxy shares it, of the tenant and of the server. Calls that
@@ -52,6 +54,10 @@ pub struct CallBudgets {
     /// `None` for a call that needs no credentials.
     pub tenant: Option<Arc<Tenant>>,
     server: Arc<Quota>,
+    /// Memory of the open calls of all tenants.
+    open_calls: Arc<Quota>,
+    /// That of the connection's calls, unless a proxy shares it.
+    calls_of_connection: Option<Arc<Quota>>,
     /// Whether the server has other tenants.
     has_others: bool,
     /// Operators get in whatever others hold.
@@ -63,7 +69,8 @@ impl CallBudgets {
         let tenant = extensions.get::<Arc<Tenant>>().cloned();
         let is_proxied = extensions.get::<Caller>().is_some_and(Caller::is_proxied);
         let peer = Peer::of(extensions);
-        let of_connection = peer.filter(|_| !is_proxied).map(|peer| match tenant {
+        let own_peer = peer.filter(|_| !is_proxied);
+        let of_connection = own_peer.map(|peer| match tenant {
             Some(_) => peer.budget.bytes.clone(),
             None => peer.probe_bytes.clone(),
         });
@@ -75,9 +82,38 @@ impl CallBudgets {
             quotas: of_connection.into_iter().chain(of_server).collect(),
             tenant,
             server: state.budget.bytes.clone(),
+            open_calls: state.open_calls.clone(),
+            calls_of_connection: own_peer.map(|peer| peer.call_bytes.clone()),
             has_others: state.tenants.are_several(),
             is_admin: peer.is_some_and(|peer| peer.is_admin),
         }
+    }
+
+    /// Takes the memory of an open call with metadata `headers`.
+    ///
+    /// Errors: `Exhausted`.
+    pub fn admit_call(&self, headers: &HeaderMap) -> Result<AdmissionPermit, Error> {
+        let field = |(name, value): (&HeaderName, &HeaderValue)| {
+            name.as_str().len() + value.len() + FIELD_BYTES
+        };
+        let bytes = (CALL_BYTES + headers.iter().map(field).sum::<usize>()) as u64;
+        let permit = match &self.tenant {
+            Some(_) if self.is_admin => Ok(AdmissionPermit::new()),
+            Some(tenant) => self.admit_call_of(tenant, bytes),
+            None => self.quotas.iter().map(|quota| quota.acquire(bytes)).collect(),
+        };
+        permit.inspect_err(telemetry::count_refusal)
+    }
+
+    /// Leaves memory to the calls of other tenants and of other connections.
+    ///
+    /// Errors: `Exhausted`.
+    fn admit_call_of(&self, tenant: &Tenant, bytes: u64) -> Result<AdmissionPermit, Error> {
+        let (all, of_connection) = (&self.open_calls, self.calls_of_connection.as_ref());
+        all.check_share(tenant.call_bytes.used(), bytes, self.has_others)?;
+        of_connection.map_or(Ok(()), |own| all.check_share(own.used(), bytes, true))?;
+        let quotas = [all, &tenant.call_bytes].into_iter().chain(of_connection);
+        quotas.map(|quota| quota.acquire(bytes)).collect()
     }
 
     /// Takes `bytes` for a message of which `bytes_total` have arrived.
@@ -105,26 +141,15 @@ impl CallBudgets {
     }
 }
 
-/// Wraps the body so that it takes from `budgets`. The metadata is counted until the handler
-/// begins.
-///
-/// Errors: those of the budgets.
+/// Wraps the body so that it takes from `budgets`.
 pub fn limit_body(
     request: Request<Body>,
     budgets: CallBudgets,
     state: &ServerState,
-) -> Result<Request<Body>, Error> {
-    let permits = budgets.admit(metadata_bytes(request.headers()), 0)?;
+) -> Request<Body> {
     let pace = SenderPace::new(MinRate::of(&state.settings));
-    let limited = |body| LimitedBody { body, budgets, permits, bytes_total: 0, pace };
-    Ok(request.map(|body| Body::new(limited(body))))
-}
-
-fn metadata_bytes(headers: &HeaderMap) -> u64 {
-    let bytes = |(name, value): (&HeaderName, &HeaderValue)| {
-        name.as_str().len() + value.len() + HEADER_BYTES
-    };
-    headers.iter().map(bytes).sum::<usize>() as u64
+    let (permits, bytes_total) = (AdmissionPermit::new(), 0);
+    request.map(|body| Body::new(LimitedBody { body, budgets, permits, bytes_total, pace }))
 }
 
 impl LimitedBody {
@@ -171,5 +196,64 @@ impl http_body::Body for LimitedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        error::Limit,
+        tenant::{TenantId, TenantLimits, TenantName},
+    };
+
+    const CALLS_MAX: u64 = 64;
+
+    fn tenant() -> Arc<Tenant> {
+        let limits = TenantLimits::default();
+        Tenant::new(TenantId::default(), TenantName::default(), &limits).into()
+    }
+
+    struct Connection<'a> {
+        all: &'a Arc<Quota>,
+        of_tenant: &'a Arc<Tenant>,
+        own: Arc<Quota>,
+        has_others: bool,
+    }
+
+    impl<'a> Connection<'a> {
+        fn new(all: &'a Arc<Quota>, of_tenant: &'a Arc<Tenant>, has_others: bool) -> Self {
+            Self { all, of_tenant, own: Quota::new(Limit::OpenCalls, u64::MAX), has_others }
+        }
+
+        /// Opens calls until one is refused.
+        fn open_all(&self) -> Vec<AdmissionPermit> {
+            let budgets = CallBudgets {
+                quotas: Vec::new(),
+                tenant: Some(self.of_tenant.clone()),
+                server: self.of_tenant.bytes.clone(),
+                open_calls: self.all.clone(),
+                calls_of_connection: Some(self.own.clone()),
+                has_others: self.has_others,
+                is_admin: false,
+            };
+            std::iter::from_fn(|| budgets.admit_call(&HeaderMap::new()).ok()).collect()
+        }
+    }
+
+    #[test]
+    fn open_calls_of_a_tenant_and_of_a_connection_leave_room_to_others() {
+        let all = Quota::new(Limit::OpenCalls, CALLS_MAX * CALL_BYTES as u64);
+        let (one, two) = (tenant(), tenant());
+        let first = Connection::new(&all, &one, true).open_all();
+        assert_eq!(first.len(), 60, "a sixteenth is left");
+        assert!(Connection::new(&all, &one, true).open_all().is_empty());
+        assert!(!Connection::new(&all, &two, true).open_all().is_empty());
+        drop(first);
+        assert_eq!(all.used(), 0);
+        // Without other tenants, connections share.
+        let first = Connection::new(&all, &one, false).open_all();
+        assert_eq!(first.len(), 60);
+        assert!(!Connection::new(&all, &one, false).open_all().is_empty());
     }
 }

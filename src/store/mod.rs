@@ -10,6 +10,6 @@ pub use objects::{ObjectData, ObjectStore, StoreCharge, StoredObject, StoredPoin
 pub use programs::ProgramStore;
 pub use regions::{RegionToken, Regions};
 pub use uploads::{
-    KeptVectors, StoredUpload, UploadHeader, UploadOutcome, UploadOwner, UploadStreamGuard,
-    UploadUseGuard, Uploads,
+    KeptVectors, StoredUpload, UploadHeader, UploadLimits, UploadOutcome, UploadOwner,
+    UploadStreamGuard, UploadUseGuard, Uploads,
 };

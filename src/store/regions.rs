@@ -58,7 +58,7 @@ impl Regions {
     }
 
     /// Permits for one more region of a tenant and a user. `has_others`: the server has other
-    /// tenants, to which this one leaves memory.
+    /// tenants, to which this one leaves memory and regions.
     ///
     /// Errors: `Exhausted`.
     pub fn admit(
@@ -74,8 +74,10 @@ impl Regions {
             self.slots.acquire(1)?,
             of_user.acquire(1)?,
             tenant.region_bytes.acquire(bytes)?,
+            tenant.regions.acquire(1)?,
         ];
         self.bytes.check_lasting_share(tenant.region_bytes.used(), bytes, has_others)?;
+        self.slots.check_lasting_share(tenant.regions.used(), 1, has_others)?;
         Ok(permits)
     }
 
@@ -228,6 +230,20 @@ mod tests {
         assert!(admit(USER + 1).is_ok());
         drop(own);
         assert!(admit(USER).is_ok());
+    }
+
+    #[test]
+    fn a_tenant_leaves_regions_to_others_if_there_are_any() {
+        let regions = Regions::new(REGIONS_MAX);
+        let (one, two) = (tenant(u64::MAX), tenant(u64::MAX));
+        let take = |tenant| {
+            let users = USER..USER + 2;
+            let each = users.flat_map(|user| (0..USER_REGIONS_MAX).map(move |_| user));
+            each.filter_map(|user| regions.admit(tenant, user, 1, true).ok()).collect::<Vec<_>>()
+        };
+        let of_one = take(&one);
+        assert_eq!(of_one.len() as u64, REGIONS_MAX - REGIONS_MAX / 16);
+        assert_eq!(take(&two).len() as u64, REGIONS_MAX / 16);
     }
 
     #[test]

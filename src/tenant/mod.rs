@@ -39,6 +39,8 @@ pub struct Tenant {
     pub bytes: Arc<Quota>,
     /// Bytes of small requests that are being received, which are among `bytes`.
     pub small_bytes: Arc<Quota>,
+    /// Memory of open calls and their metadata. Only the server has a limit.
+    pub call_bytes: Arc<Quota>,
     /// Bytes of responses that clients have not read, which are among `bytes`.
     pub unread_bytes: Arc<Quota>,
     /// Jobs accepted and not yet ended.
@@ -55,6 +57,8 @@ pub struct Tenant {
     pub objects: Arc<Quota>,
     /// Bytes of shared memory.
     pub region_bytes: Arc<Quota>,
+    /// Regions of shared memory. Only the server and its users have limits.
+    pub regions: Arc<Quota>,
     /// Connections on which the tenant has made a call.
     pub connections: Arc<Quota>,
     /// Time on devices: modelled for jobs, measured for imports of bases and matrices.
@@ -70,6 +74,7 @@ impl Tenant {
             weight: limits.weight.into(),
             bytes: quota(TenantLimit::BytesInFlight, limits.bytes_in_flight_max),
             small_bytes: Quota::new(Limit::SmallRequests, SMALL_BYTES_MAX),
+            call_bytes: Quota::new(Limit::OpenCalls, u64::MAX),
             unread_bytes: quota(TenantLimit::UnreadBytes, limits.unread_bytes_max),
             jobs: quota(TenantLimit::Jobs, limits.jobs_max),
             uploads: quota(TenantLimit::Uploads, limits.uploads_max),
@@ -78,6 +83,7 @@ impl Tenant {
             program_bytes: Quota::new(Limit::Store, u64::MAX),
             objects: Quota::new(Limit::Objects, u64::MAX),
             region_bytes: quota(TenantLimit::RegionBytes, limits.region_bytes_max),
+            regions: Quota::new(Limit::Regions, u64::MAX),
             connections: quota(TenantLimit::Connections, limits.connections_max),
             device_time: Arc::new(DeviceTimeBudget::new(limits.device_seconds_per_minute)),
         }

@@ -19,6 +19,7 @@ mod matrices;
 mod messages;
 mod min_rate;
 mod mutations;
+mod open_calls;
 mod points;
 mod program_calls;
 mod programs;

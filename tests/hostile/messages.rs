@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A body that yields some bytes and then stalls.
-struct StallingBody(Option<Bytes>);
+pub struct StallingBody(pub Option<Bytes>);
 
 impl Body for StallingBody {
     type Data = Bytes;

@@ -9,7 +9,7 @@ use capstan::{
     wire::v1,
 };
 use futures_util::{StreamExt, stream};
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Response, Status, transport::Channel};
 
@@ -295,18 +295,31 @@ async fn a_released_upload_ends_its_import() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn asking_for_a_vector_does_not_keep_it() {
-    let upload_ttl = Duration::from_secs(1);
-    let daemon = TestServer::start(ServerSettings { upload_ttl, ..ServerSettings::default() });
+    let (upload_ttl, idle_timeout) = (Duration::from_secs(1), Duration::from_secs(1));
+    let settings = ServerSettings { upload_ttl, idle_timeout, ..ServerSettings::default() };
+    let daemon = TestServer::start(settings);
     let channel = daemon.channel().await;
-    let vector = messages::new_vector(v1::ScalarEncoding::U8, 3);
-    let put = messages::put_vector(vector.clone(), vec![messages::chunk(0, vec![1, 2, 3])]);
-    store(&channel).put(stream::iter(put)).await.unwrap();
-    retry_until_ok("the vector is dropped", async || {
-        let id = Some(v1::stat_request::Id::UploadId(vector.upload_id.clone()));
-        match store(&channel).stat(v1::StatRequest { id }).await {
-            Ok(found) => Err(found),
-            Err(_unknown) => Ok(()),
+    // Complete, without the last byte, and without any.
+    for sent in [3, 2, 0] {
+        let vector = messages::new_vector(v1::ScalarEncoding::U8, 3);
+        let chunks = (0..sent).map(|at| messages::chunk(at, vec![1])).collect();
+        let messages = stream::iter(messages::put_vector(vector.clone(), chunks));
+        // Only a stream that breaks leaves an incomplete upload.
+        let mut client = store(&channel);
+        if sent == 3 {
+            client.put(messages).await.unwrap();
+        } else {
+            let endless = messages.chain(stream::pending());
+            let put = timeout(Duration::from_millis(200), client.put(endless)).await;
+            assert!(put.is_err(), "the call waits for the last byte");
         }
-    })
-    .await;
+        retry_until_ok("the vector is dropped", async || {
+            let id = Some(v1::stat_request::Id::UploadId(vector.upload_id.clone()));
+            match store(&channel).stat(v1::StatRequest { id }).await {
+                Ok(found) => Err(found),
+                Err(_unknown) => Ok(()),
+            }
+        })
+        .await;
+    }
 }

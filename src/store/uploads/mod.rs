@@ -12,7 +12,7 @@ pub use self::{
     header::UploadHeader,
     kept::KeptVectors,
     slot::UploadOwner,
-    stored_upload::{StoredUpload, UploadOutcome, UploadStreamGuard, UploadUseGuard},
+    stored_upload::{StoredUpload, UploadLimits, UploadOutcome, UploadStreamGuard, UploadUseGuard},
 };
 
 use std::{
@@ -35,8 +35,7 @@ use crate::{
 pub struct Uploads {
     by_id: Mutex<UploadsById>,
     slots: Arc<Quota>,
-    /// For each upload.
-    streams_max: u64,
+    limits: UploadLimits,
     pool: PayloadPool,
 }
 
@@ -46,12 +45,13 @@ impl Uploads {
     /// At most `uploads_max` uploads and vectors, in the memory of `pool`.
     pub fn new(uploads_max: u64, pool: PayloadPool) -> Self {
         let (by_id, slots) = (Mutex::default(), Quota::new(Limit::Uploads, uploads_max));
-        Self { by_id, slots, streams_max: u64::MAX, pool }
+        let limits = UploadLimits { streams_max: u64::MAX, bytes_per_second_min: 0 };
+        Self { by_id, slots, limits, pool }
     }
 
-    /// Limits the streams that carry one upload at the same time.
-    pub fn with_streams_max(self, streams_max: u64) -> Self {
-        Self { streams_max, ..self }
+    /// Without this, an upload may have any number of streams and any rate.
+    pub fn with_limits(self, limits: UploadLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Finds the upload of `header`, or opens one once `admit` has admitted its bytes.
@@ -99,7 +99,7 @@ impl Uploads {
         payload: Arc<UploadBuffer>,
         slot: UploadSlot,
     ) -> Arc<StoredUpload> {
-        Arc::new(StoredUpload::new(header, payload, slot, self.streams_max))
+        Arc::new(StoredUpload::new(header, payload, slot, self.limits))
     }
 
     /// Adds a vector that the server computed.
@@ -120,19 +120,14 @@ impl Uploads {
         Ok(())
     }
 
-    /// Like [`Self::get`], but asking for a complete vector does not keep it: who uses it does.
+    /// The idle time goes on: asking for an upload does not keep it.
     pub fn look_up(&self, tenant: TenantId, id: UploadId) -> Result<Arc<StoredUpload>> {
-        let upload = self.by_id.lock().get(&(tenant, id)).cloned().ok_or(Error::NotFound)?;
-        if !upload.payload.is_complete() {
-            // Its sender is about to resume it.
-            upload.touch();
-        }
-        Ok(upload)
+        self.by_id.lock().get(&(tenant, id)).cloned().ok_or(Error::NotFound)
     }
 
-    /// Resets the idle time.
+    /// Resets the idle time, unless bytes are missing.
     pub fn get(&self, tenant: TenantId, id: UploadId) -> Result<Arc<StoredUpload>> {
-        let upload = self.by_id.lock().get(&(tenant, id)).cloned().ok_or(Error::NotFound)?;
+        let upload = self.look_up(tenant, id)?;
         upload.touch();
         Ok(upload)
     }

@@ -29,9 +29,19 @@ pub enum UploadOutcome {
     Object(Arc<StoredObject>),
 }
 
+/// Limits of each upload.
+#[derive(Clone, Copy)]
+pub struct UploadLimits {
+    /// Streams that carry it at the same time.
+    pub streams_max: u64,
+    /// An incomplete upload is renewed only by bytes that arrive at this rate.
+    pub bytes_per_second_min: u64,
+}
+
 pub struct StoredUpload {
     pub header: UploadHeader,
     pub payload: Arc<UploadBuffer>,
+    bytes_per_second_min: u64,
     streams: Mutex<UploadStreams>,
     /// Open streams.
     stream_slots: Arc<Quota>,
@@ -47,14 +57,10 @@ struct UploadStreams {
     uses: u32,
     /// The call that would have ended the upload is gone.
     is_abandoned: bool,
+    /// The idle time begins here.
     last_use: Instant,
-}
-
-impl UploadStreams {
-    fn close(&mut self) {
-        self.open -= 1;
-        self.last_use = Instant::now();
-    }
+    /// Bytes received until then.
+    received: u64,
 }
 
 impl StoredUpload {
@@ -62,13 +68,15 @@ impl StoredUpload {
         header: UploadHeader,
         payload: Arc<UploadBuffer>,
         slot: UploadSlot,
-        streams_max: u64,
+        UploadLimits { streams_max, bytes_per_second_min }: UploadLimits,
     ) -> Self {
-        let last_use = Instant::now();
-        let streams = UploadStreams { open: 0, ended: 0, uses: 0, is_abandoned: false, last_use };
+        let (last_use, received) = (Instant::now(), 0);
+        let streams =
+            UploadStreams { open: 0, ended: 0, uses: 0, is_abandoned: false, last_use, received };
         let upload = Self {
             header,
             payload,
+            bytes_per_second_min,
             streams: Mutex::new(streams),
             stream_slots: Quota::new(Limit::UploadStreams, streams_max),
             outcome: watch::Sender::new(None),
@@ -109,9 +117,23 @@ impl StoredUpload {
         self.slot.tenant
     }
 
-    /// Resets the idle time.
+    /// Resets the idle time of a complete upload. That of an incomplete one is reset only if bytes
+    /// have arrived since it began, at the least rate or faster: so nobody keeps the memory of an
+    /// upload without sending it.
+    fn renew(&self, streams: &mut UploadStreams) {
+        let (now, received) = (Instant::now(), self.payload.received());
+        let elapsed = now.saturating_duration_since(streams.last_use).as_secs_f64();
+        let fresh = received.saturating_sub(streams.received);
+        let is_fast = fresh > 0 && fresh as f64 >= elapsed * self.bytes_per_second_min as f64;
+        if is_fast || self.payload.is_complete() {
+            streams.last_use = now;
+            streams.received = received;
+        }
+    }
+
+    /// Resets the idle time: see [`Self::renew`].
     pub(super) fn touch(&self) {
-        self.streams.lock().last_use = Instant::now();
+        self.renew(&mut self.streams.lock());
     }
 
     /// Records that the call that would have ended the upload is gone. Complete or not, the upload
@@ -119,7 +141,7 @@ impl StoredUpload {
     pub fn mark_abandoned(&self) {
         let mut streams = self.streams.lock();
         streams.is_abandoned = true;
-        streams.last_use = Instant::now();
+        self.renew(&mut streams);
     }
 
     /// Sets the outcome. Later calls have no effect.
@@ -229,7 +251,8 @@ impl UploadStreamGuard {
         let all_ended = {
             // At once, so that one of two streams that end at the same time sees that both have.
             let mut streams = upload.streams.lock();
-            streams.close();
+            streams.open -= 1;
+            upload.renew(&mut streams);
             streams.ended += 1;
             streams.open == 0 && streams.ended >= upload.header.streams()
         };
@@ -245,7 +268,8 @@ impl Drop for UploadStreamGuard {
     fn drop(&mut self) {
         if self.is_open {
             let mut streams = self.upload.streams.lock();
-            streams.close();
+            streams.open -= 1;
+            self.upload.renew(&mut streams);
             // If the sender resumes, its streams are counted from zero.
             streams.ended = 0;
         }
@@ -266,6 +290,6 @@ impl Drop for UploadUseGuard {
     fn drop(&mut self) {
         let mut streams = self.upload.streams.lock();
         streams.uses -= 1;
-        streams.last_use = Instant::now();
+        self.upload.renew(&mut streams);
     }
 }

@@ -70,6 +70,36 @@ async fn sweep_drops_idle_uploads_only() {
 }
 
 #[test]
+fn an_upload_is_kept_only_by_bytes_that_arrive() {
+    let limits = UploadLimits { streams_max: 4, bytes_per_second_min: 1000 };
+    let uploads = uploads(4).with_limits(limits);
+    let ttl = Duration::from_millis(200);
+    let upload = open(&uploads, &header(1, 1000, 1)).unwrap();
+    let send = |offset, bytes: &[u8]| {
+        let stream = upload.begin_stream().unwrap();
+        upload.write(offset, bytes).unwrap();
+        drop(stream);
+    };
+    // Faster than the least rate: 100 bytes in 50 ms.
+    for turn in 0..6 {
+        std::thread::sleep(Duration::from_millis(50));
+        send(100 * turn, &[1; 100]);
+        assert_eq!(uploads.drop_idle(ttl, ttl), 0, "turn {turn}");
+    }
+    // Streams without a new byte or with few, calls that are given up, jobs and questions.
+    for turn in 0..6 {
+        std::thread::sleep(Duration::from_millis(50));
+        send(0, &[1; 100]);
+        send(600 + turn, &[1]);
+        upload.mark_abandoned();
+        drop(upload.begin_use());
+        uploads.look_up(TenantId(0), UploadId([1; 16])).unwrap();
+        uploads.get(TenantId(0), UploadId([1; 16])).unwrap();
+    }
+    assert_eq!(uploads.drop_idle(ttl, ttl), 1);
+}
+
+#[test]
 fn slots_are_counted_and_returned() {
     let uploads = uploads(1);
     let upload = open(&uploads, &header(1, 8, 1)).unwrap();
@@ -126,7 +156,7 @@ fn a_connection_has_its_own_slots() {
 
 #[test]
 fn the_open_streams_of_an_upload_are_limited() {
-    let uploads = uploads(4).with_streams_max(2);
+    let uploads = uploads(4).with_limits(UploadLimits { streams_max: 2, bytes_per_second_min: 0 });
     let upload = open(&uploads, &header(1, 8, 2)).unwrap();
     let (first, _second) = (upload.begin_stream().unwrap(), upload.begin_stream().unwrap());
     let full = upload.begin_stream().err().unwrap();

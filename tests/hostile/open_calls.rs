@@ -1,0 +1,77 @@
+//! Calls that stay open, and metadata of many fields: both take memory without a payload.
+
+use std::time::Duration;
+
+use capstan::server::ServerSettings;
+use http::request::Builder;
+use http_body_util::Full;
+use tokio::task::JoinSet;
+use tonic::body::Body;
+
+use crate::{
+    daemon::{client_without_deadlines, retry_until_ok},
+    messages::StallingBody,
+    table::{World, settings},
+};
+
+const RESOURCE_EXHAUSTED: &str = "8";
+
+fn request(origin: &http::Uri, method: &str) -> Builder {
+    let uri = format!("{origin}{method}");
+    http::Request::post(uri).header("content-type", "application/grpc")
+}
+
+/// Health checks need no credentials, and a watch does not end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_has_few_open_watches() {
+    let world = World::new(settings()).await;
+    let watch = async |client: &_, origin: &_| {
+        let client: &hyper_util::client::legacy::Client<_, Body> = client;
+        let message = Body::new(Full::from(&[0; 5][..]));
+        let request = request(origin, "grpc.health.v1.Health/Watch").body(message);
+        client.request(request.expect("a request")).await.expect("an answer")
+    };
+    let is_refused = |answer: &http::Response<_>| {
+        answer.headers().get("grpc-status").is_some_and(|status| status == RESOURCE_EXHAUSTED)
+    };
+    let (client, origin) = client_without_deadlines(world.daemon.address);
+    let mut open: Vec<http::Response<hyper::body::Incoming>> = Vec::new();
+    for _ in 0..20 {
+        open.push(watch(&client, &origin).await);
+    }
+    let refused = open.iter().filter(|answer| is_refused(answer)).count();
+    assert!((16..20).contains(&refused), "{refused} of 20 were refused");
+    // Another connection has its own, and these are free after the end.
+    let (other, _) = client_without_deadlines(world.daemon.address);
+    assert!(!is_refused(&watch(&other, &origin).await));
+    drop(open);
+    retry_until_ok("watches end", async || match watch(&client, &origin).await {
+        answer if is_refused(&answer) => Err("refused"),
+        _ => Ok(()),
+    })
+    .await;
+    drop((client, other));
+    world.assert_healthy("open watches").await;
+}
+
+/// A field takes far more memory than its name and value.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fields_of_metadata_count_as_the_memory_that_they_take() {
+    let idle_timeout = Duration::from_secs(24 * 3600);
+    let world = World::new(ServerSettings { idle_timeout, ..settings() }).await;
+    let (client, origin) = client_without_deadlines(world.daemon.address);
+    let mut calls = JoinSet::new();
+    for fields in [10, 100] {
+        let request = request(&origin, "grpc.health.v1.Health/Check");
+        let request = (0..fields).fold(request, |it, field| it.header(format!("x{field}"), "1"));
+        let request = request.body(Body::new(StallingBody(Some(vec![0; 3].into()))));
+        let (client, request) = (client.clone(), request.expect("a request"));
+        calls.spawn(async move { (fields, client.request(request).await) });
+    }
+    // The other one waits for the rest of its message.
+    let (fields, answer) = calls.join_next().await.expect("calls").expect("no panic");
+    assert_eq!(fields, 100);
+    assert_eq!(answer.expect("an answer").headers()["grpc-status"], RESOURCE_EXHAUSTED);
+    calls.shutdown().await;
+    world.assert_healthy("many fields").await;
+}
