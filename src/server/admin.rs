@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::task::spawn_blocking;
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -74,9 +73,7 @@ fn may_drain(call: &CallContext) -> bool {
 async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
     let (settings, executor) = (&state.settings, state.compute.executor.clone());
     let engine_name = executor.description().kind;
-    // NVML takes milliseconds per GPU.
-    let devices = spawn_blocking(move || executor.devices()).await;
-    let devices = devices.map_err(|_| Error::Internal("querying the devices panicked".into()))?;
+    let devices = state.devices.query(executor).await?;
     Ok(v1::GetInfoResponse {
         version: env!("CARGO_PKG_VERSION").into(),
         engine: engine_name.into(),

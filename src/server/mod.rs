@@ -11,6 +11,7 @@ mod connection_calls;
 mod connection_limits;
 mod credentials;
 mod deadline;
+mod device_query;
 mod drain;
 mod estimate;
 mod handshake;

@@ -8,7 +8,7 @@ use tracing::info;
 
 use super::{
     ServeError, ServerSettings, connection_limits::ConnectionLimits, credentials::Credentials,
-    drain::Drain, unread_responses::UnreadResponses,
+    device_query::DeviceQuery, drain::Drain, unread_responses::UnreadResponses,
 };
 use crate::{
     buffer::{PayloadPool, Quota, Wiper},
@@ -135,6 +135,7 @@ pub struct ServerState {
     pub open_calls: Arc<Quota>,
     pub tenants: Arc<Tenants>,
     pub objects: Arc<ObjectStore>,
+    pub devices: DeviceQuery,
     /// True once the files of the data directory are loaded.
     pub is_loaded: watch::Sender<bool>,
     /// Holds the payloads of uploads and results.
@@ -184,6 +185,7 @@ impl ServerState {
             probe_bytes: Quota::new(Limit::Probes, PROBE_BYTES_MAX),
             open_calls: Quota::new(Limit::OpenCalls, OPEN_CALL_BYTES_MAX),
             tenants,
+            devices: DeviceQuery::default(),
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()).with_limits(
                 UploadLimits {
                     streams_max: settings.upload_streams_max.into(),
