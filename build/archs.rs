@@ -3,16 +3,21 @@
 /// A100; A10, RTX 3090; L4, RTX 4090; H100, H200; B200; RTX 5090.
 pub const ALL: [u32; 6] = [80, 86, 89, 90, 100, 120];
 
-/// Machine code for `of` is compiled from the PTX of `from`.
-#[derive(Hash)]
-pub struct SharedPtx {
-    pub of: u32,
-    pub from: u32,
-}
+/// Groups for which nvcc makes the same PTX, which takes two thirds of a build's time: it is made
+/// once for the oldest of a group. sm_90 is alone: from its PTX, `g1_tree_level` would have 12 %
+/// more instructions on sm_100.
+pub const SAME_PTX: [&[u32]; 2] = [&[80, 86, 89], &[100, 120]];
 
-/// The kernels do not distinguish these, and compiling them to PTX takes two thirds of the time.
-/// sm_100 needs its PTX: with that of sm_90, `g1_tree_level` has 12 % more instructions.
-pub const SHARED_PTX: [SharedPtx; 1] = [SharedPtx { of: 89, from: 86 }];
+/// Modules that need PTX of each architecture, because they include `multiprocessor.cuh`.
+pub const OWN_PTX: [&str; 1] = ["msm/sort"];
+
+/// The architecture whose PTX becomes the machine code of `arch` in a build of `module` for
+/// `archs`.
+pub fn ptx_of(module: &str, arch: u32, archs: &[u32]) -> u32 {
+    let same = SAME_PTX.iter().find(|group| group.contains(&arch) && !OWN_PTX.contains(&module));
+    let oldest = same.and_then(|group| group.iter().find(|other| archs.contains(other)));
+    oldest.copied().unwrap_or(arch)
+}
 
 /// The kernels copy asynchronously to shared memory, which needs this.
 const OLDEST: u32 = 80;

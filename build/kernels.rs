@@ -174,10 +174,13 @@ fn compile(
         while let Some(module) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
             // Renamed when complete, so that an existing fatbin is always whole.
             let part = module.fatbin.with_extension(format!("{}.part", process::id()));
-            let done = nvcc.compile(&module.source, archs, &part).and_then(|report| {
-                let written = fs::write(module.report(), report);
-                written.and_then(|()| fs::rename(&part, &module.fatbin)).map_err(|e| e.to_string())
-            });
+            let done =
+                nvcc.compile(&module.name, &module.source, archs, &part).and_then(|report| {
+                    let written = fs::write(module.report(), report);
+                    written
+                        .and_then(|()| fs::rename(&part, &module.fatbin))
+                        .map_err(|e| e.to_string())
+                });
             if let (Err(error), Ok(mut failed)) = (done, failed.lock()) {
                 failed.push(error);
             }
@@ -212,7 +215,7 @@ fn remove_stale(folder: &Path, modules: &[Module]) -> io::Result<()> {
 /// A hash of the source, all its includes, the options, the architectures and the compiler.
 fn key(source: &Path, archs: &[u32], version: &str) -> io::Result<u64> {
     let mut hasher = DefaultHasher::new();
-    (archs, archs::SHARED_PTX, version, include_str!("nvcc.rs")).hash(&mut hasher);
+    (archs, include_str!("archs.rs"), version, include_str!("nvcc.rs")).hash(&mut hasher);
     fs::read_to_string(Path::new(FOLDER).join("nvcc.options"))?.hash(&mut hasher);
     let root = fs::canonicalize(FOLDER)?;
     let (mut pending, mut visited) = (vec![fs::canonicalize(source)?], BTreeSet::new());

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use crate::archs::SHARED_PTX;
+use crate::archs::ptx_of;
 
 /// The path at which `scripts/install-nvcc` installs it.
 const INSTALLED: &str = ".cuda/nvidia/cu13/bin/nvcc";
@@ -105,22 +105,28 @@ impl Nvcc {
         text.lines().filter_map(|line| line.trim().strip_prefix("sm_")?.parse().ok()).collect()
     }
 
-    /// Compiles `source` to a fatbin: machine code for each of `archs`, and PTX for the newest.
-    /// Returns the report of ptxas on each kernel's resources.
+    /// Compiles `module` from `source` to a fatbin: machine code for each of `archs`, and PTX for
+    /// newer ones. Returns the report of ptxas on each kernel's resources.
     ///
     /// Errors: what the compiler says; warnings are errors.
-    pub fn compile(&self, source: &Path, archs: &[u32], out: &Path) -> Result<Vec<u8>, String> {
+    pub fn compile(
+        &self,
+        module: &str,
+        source: &Path,
+        archs: &[u32],
+        out: &Path,
+    ) -> Result<Vec<u8>, String> {
         let mut command = Command::new(&self.path);
         command.args(["--fatbin", "--options-file", OPTIONS, "-I", "kernels", "-Xptxas", "-v"]);
         command.arg("-o");
         command.args([out.as_os_str(), source.as_os_str()]);
         for arch in archs {
-            let shared = SHARED_PTX.iter().find(|ptx| ptx.of == *arch && archs.contains(&ptx.from));
-            let ptx = shared.map_or(arch, |shared| &shared.from);
+            let ptx = ptx_of(module, *arch, archs);
             command.arg(format!("-gencode=arch=compute_{ptx},code=sm_{arch}"));
         }
         if let Some(newest) = archs.last() {
-            command.arg(format!("-gencode=arch=compute_{newest},code=compute_{newest}"));
+            let ptx = ptx_of(module, *newest, archs);
+            command.arg(format!("-gencode=arch=compute_{ptx},code=compute_{ptx}"));
         }
         let output = command.output().map_err(|error: io::Error| error.to_string())?;
         let report = [output.stdout, output.stderr].concat();

@@ -19,12 +19,6 @@
 #define CONSTANT __device__ constexpr
 #define UNROLL _Pragma("unroll")
 #define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
-// Threads per multiprocessor. More than that in `__launch_bounds__` does not compile.
-#if defined(__CUDA_ARCH__) && ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1200)
-constexpr uint32_t MULTIPROCESSOR_THREADS = 1536;
-#else
-constexpr uint32_t MULTIPROCESSOR_THREADS = 2048;
-#endif
 #define EXPORT_KERNEL(name)
 #define SHARED(T, name, count) __shared__ T name[count]
 #define DYNAMIC_SHARED(T, name)                              \
@@ -138,8 +132,6 @@ template <int N> FN void copies_wait() {
 
 // FN, KERNEL and the other macros; threads, barriers, shuffles and atomics.
 #include "host/cuda_host.hpp"
-
-constexpr uint32_t MULTIPROCESSOR_THREADS = 2048;
 
 // For the loops in which the emulation spends most of its time; g++ ignores `#pragma unroll`.
 #define UNROLL _Pragma("GCC unroll 16")

@@ -3,9 +3,12 @@
 #[path = "../build/archs.rs"]
 mod archs;
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-use archs::{ALL, SHARED_PTX, of_host, parse};
+use archs::{ALL, OWN_PTX, SAME_PTX, of_host, parse, ptx_of};
 
 const KNOWN: [u32; 10] = [75, 80, 86, 87, 89, 90, 100, 103, 120, 121];
 
@@ -38,29 +41,62 @@ fn lists_are_sorted_and_checked() {
     assert!(ALL.is_sorted());
 }
 
-/// The numbers with which the kernels in a folder compare `__CUDA_ARCH__`.
-fn compared_archs(folder: &Path) -> Vec<u32> {
+#[test]
+fn the_oldest_of_a_group_gives_the_ptx() {
+    let of = |module, archs: &[u32]| -> Vec<u32> {
+        archs.iter().map(|arch| ptx_of(module, *arch, archs)).collect()
+    };
+    assert_eq!(of("msm/reduce", &ALL), [80, 80, 80, 90, 100, 100]);
+    assert_eq!(of("msm/reduce", &[86, 89, 120, 121]), [86, 86, 120, 121]);
+    assert_eq!(of("msm/sort", &ALL), ALL);
+}
+
+/// The sources of all kernels for GPUs, with their paths below `kernels`.
+fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(compared_archs(&path));
-            continue;
+    for entry in fs::read_dir(kernels().join(folder)).unwrap() {
+        let path = folder.join(entry.unwrap().file_name());
+        if kernels().join(&path).is_dir() {
+            found.extend(sources(&path));
+        } else {
+            let text = fs::read_to_string(kernels().join(&path)).unwrap();
+            found.push((path, text));
         }
-        let text = fs::read_to_string(&path).unwrap();
-        let lines = text.lines().filter(|line| line.contains("__CUDA_ARCH__"));
-        let words = lines.flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric()));
-        found.extend(words.filter_map(|word| word.parse::<u32>().ok()));
     }
     found
 }
 
+fn kernels() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels")
+}
+
+/// The numbers with which a source compares `__CUDA_ARCH__`.
+fn compared_archs(source: &str) -> Vec<u32> {
+    let lines = source.lines().filter(|line| line.contains("__CUDA_ARCH__"));
+    let words = lines.flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric()));
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
 #[test]
-fn kernels_do_not_distinguish_architectures_that_share_ptx() {
-    let compared = compared_archs(&Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels"));
-    assert!(compared.contains(&900) && compared.contains(&1200), "{compared:?}");
-    for shared in SHARED_PTX {
-        let between = 10 * shared.from..=10 * shared.of;
-        assert!(compared.iter().all(|number| !between.contains(number)), "{compared:?}");
+fn only_modules_with_ptx_of_their_own_distinguish_architectures_of_a_group() {
+    let mut distinguishing = Vec::new();
+    let mut compared_all = Vec::new();
+    let sources = sources(Path::new(""));
+    for (path, text) in &sources {
+        let compared = compared_archs(text);
+        // All comparisons are `>=` and `<`.
+        let is_within = |group: &&[u32]| {
+            let (oldest, newest) = (10 * group[0], 10 * group[group.len() - 1]);
+            compared.iter().any(|number| (oldest + 1..=newest).contains(number))
+        };
+        if SAME_PTX.iter().any(is_within) {
+            distinguishing.push(path.to_str().unwrap());
+        }
+        compared_all.extend(compared);
     }
+    assert!(compared_all.contains(&900) && compared_all.contains(&1200), "{compared_all:?}");
+    assert_eq!(distinguishing, ["multiprocessor.cuh"]);
+    let including = sources.iter().filter(|(_, text)| text.contains("multiprocessor.cuh\""));
+    let including = including.map(|(path, _)| path.with_extension(""));
+    assert_eq!(including.collect::<Vec<_>>(), OWN_PTX.map(PathBuf::from));
 }

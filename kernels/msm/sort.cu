@@ -27,6 +27,7 @@
 //   starts               [Q + 1], references [D]   the result
 //
 // All memory is written before it is read. All these kernels support programmatic dependent launch.
+#include "../multiprocessor.cuh"
 #include "bins.cuh"
 
 constexpr uint32_t DIRECT_BUCKETS = 4096; // per block
