@@ -6,7 +6,7 @@ pub const ALL: [u32; 6] = [80, 86, 89, 90, 100, 120];
 /// Groups for which nvcc makes the same PTX, which takes two thirds of a build's time: it is made
 /// once for the oldest of a group. sm_90 is alone: from its PTX, `g1_tree_level` would have 12 %
 /// more instructions on sm_100.
-pub const SAME_PTX: [&[u32]; 2] = [&[80, 86, 89], &[100, 120]];
+pub const SAME_PTX: [&[u32]; 2] = [&[86, 89], &[100, 120]];
 
 /// Modules that need PTX of each architecture, because they include `multiprocessor.cuh`.
 pub const OWN_PTX: [&str; 1] = ["msm/sort"];

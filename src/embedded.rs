@@ -62,7 +62,10 @@ mod gpu {
     };
 
     use crate::{
-        device::{self, DeviceFault, DevicePolicy, DeviceSelection, FaultClass, OpenOptions},
+        device::{
+            self, DeviceFault, DevicePolicy, DeviceSelection, FaultClass, OpenOptions,
+            SERVER_MEMORY_WAIT,
+        },
         engine::{
             cpu::{ArkworksEngine, CpuEngine},
             cuda::{CudaEngine, GpuPolicy},
@@ -87,6 +90,7 @@ mod gpu {
         let is_watched = is_serving.clone();
         let options = OpenOptions {
             memory_percent: MEMORY_PERCENT,
+            memory_wait: SERVER_MEMORY_WAIT,
             timeout: TIMEOUT,
             on_fault: Arc::new(move |fault| on_fault(fault, &is_watched, report)),
             policy: DevicePolicy::default(),

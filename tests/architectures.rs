@@ -46,8 +46,8 @@ fn the_oldest_of_a_group_gives_the_ptx() {
     let of = |module, archs: &[u32]| -> Vec<u32> {
         archs.iter().map(|arch| ptx_of(module, *arch, archs)).collect()
     };
-    assert_eq!(of("msm/reduce", &ALL), [80, 80, 80, 90, 100, 100]);
-    assert_eq!(of("msm/reduce", &[86, 89, 120, 121]), [86, 86, 120, 121]);
+    assert_eq!(of("msm/reduce", &ALL), [80, 86, 86, 90, 100, 100]);
+    assert_eq!(of("msm/reduce", &[80, 89, 120, 121]), [80, 89, 120, 121]);
     assert_eq!(of("msm/sort", &ALL), ALL);
 }
 

@@ -38,6 +38,7 @@ impl BenchRig {
         let shared = value(&arguments, "shared_kib").map(|text| text.parse::<u32>().expect("KiB"));
         let options = OpenOptions {
             memory_percent: memory.unwrap_or(90),
+            memory_wait: Duration::ZERO,
             timeout: TIMEOUT,
             on_fault: Arc::new(|fault: &DeviceFault| eprintln!("device: {fault}")),
             policy: DevicePolicy {

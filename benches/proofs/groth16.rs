@@ -60,8 +60,8 @@ impl ProofCase {
         Self { circuit, wires, lg_n, key, verifying_key, matrices, ark_matrices, assignment }
     }
 
-    /// Measures proofs of clients in turn, then as many of ark-groth16 with the same blinding: a GPU
-    /// that had no work for seconds is slower at first.
+    /// Measures proofs of clients in turn, then as many of ark-groth16 with the same blinding: a
+    /// GPU that had no work for seconds is slower at first.
     pub async fn measure(&self, modes: &[(&Client, &str)], runs: ProofRuns, record: &ProofRecord) {
         let mut random = StdRng::seed_from_u64(2);
         let mut keys = Vec::new();
@@ -92,6 +92,10 @@ impl ProofCase {
         let prover = Groth16Prover::new(modes[0].0, &keys[0]);
         let reported = prover.prove_with_report(self.assignment.clone(), &mut random).await;
         record.explain(&reported.expect("a proof"));
+        for ((_, mode), times) in modes.iter().zip(&times) {
+            let mode = record.on_devices(format!("{}_{mode}", self.wires));
+            record.add("groth16", &mode, self.lg_n, 1, times);
+        }
         let mut of_arkworks = Samples::default();
         for (blinding, proof) in proven {
             self.verify(&proof, &self.assignment);
@@ -99,10 +103,6 @@ impl ProofCase {
             let expected = self.prove_with_arkworks(blinding);
             of_arkworks.0.push(begun.elapsed());
             assert!(proof == expected, "ark-groth16 makes the same proof");
-        }
-        for ((_, mode), times) in modes.iter().zip(&times) {
-            let mode = record.on_devices(format!("{}_{mode}", self.wires));
-            record.add("groth16", &mode, self.lg_n, 1, times);
         }
         record.add("groth16", &format!("{}_ark_groth16", self.wires), self.lg_n, 1, &of_arkworks);
     }

@@ -70,6 +70,15 @@ impl Quota {
         if amount <= self.max() { Ok(()) } else { Err(self.exhausted(None)) }
     }
 
+    /// Refuses what would take of the sixteenth that is kept for others.
+    ///
+    /// Errors: `Exhausted`.
+    pub fn check_reserve(&self, amount: u64) -> Result<()> {
+        let max = self.max();
+        let is_kept = self.used().saturating_add(amount) <= max - max / RESERVED_PART;
+        if is_kept { Ok(()) } else { Err(self.exhausted(Some(RETRY_AFTER))) }
+    }
+
     /// Refuses more to a holder of `own` of this quota if others hold part of it, too, and little
     /// is left: a holder may have twice what is free. So one who holds little finds room, however
     /// many others take all they can (dynamic thresholds: Choudhury and Hahne, 1998). A holder that

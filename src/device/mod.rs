@@ -40,7 +40,9 @@ pub use kernel::{Kernel, KernelModule};
 pub use limits::{BlockShape, DeviceLimits};
 pub use nvml::NvmlMonitor;
 pub use open::{Gpu, OpenDevices, open};
-pub use options::{DevicePolicy, DeviceSelection, FaultHandler, LeaseGate, OpenOptions};
+pub use options::{
+    DevicePolicy, DeviceSelection, FaultHandler, LeaseGate, OpenOptions, SERVER_MEMORY_WAIT,
+};
 pub use parameters::{DevicePtr, KernelParameters};
 pub use pinned_copy::{receive, send};
 pub use ring::{CopySession, StagingRing};

@@ -1,6 +1,10 @@
 //! Opens and tests the configured devices.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use super::{
     CudaDriver, DeviceArena, DeviceContext, DeviceFault, DeviceIdentity, DeviceSelection,
@@ -14,6 +18,9 @@ const CHUNK_BYTES: usize = 4 << 20;
 
 /// Enough to fill some chunks while others are copied.
 const CHUNKS: usize = 8;
+
+/// Time between two looks at the free memory.
+const MEMORY_POLL: Duration = Duration::from_millis(50);
 
 /// The arena's size is a multiple of this; the rest is left to the driver's contexts.
 const ARENA_GRAIN_BYTES: u64 = 2 << 20;
@@ -70,6 +77,18 @@ pub fn open(
     Ok(opened)
 }
 
+/// The free memory of a device, once it is at least `wanted` or after `wait`.
+fn free_bytes(context: &DeviceContext, wanted: u64, wait: Duration) -> Result<u64, DeviceFault> {
+    let begun = Instant::now();
+    loop {
+        let free = context.free_bytes()?;
+        if free >= wanted || begun.elapsed() >= wait {
+            return Ok(free);
+        }
+        thread::sleep(MEMORY_POLL);
+    }
+}
+
 impl Gpu {
     fn open(
         driver: Arc<CudaDriver>,
@@ -78,8 +97,8 @@ impl Gpu {
     ) -> Result<Self, GpuUnavailable> {
         let allocate = || {
             let context = DeviceContext::open(driver, index, options)?;
-            let (free_bytes, total_bytes) =
-                (context.free_bytes()?, context.identity().memory_bytes);
+            let total_bytes = context.identity().memory_bytes;
+            let free_bytes = free_bytes(&context, total_bytes / 4 * 3, options.memory_wait)?;
             if free_bytes < total_bytes / 4 * 3 {
                 tracing::warn!(
                     device = index,

@@ -35,11 +35,17 @@ impl Default for DevicePolicy {
     }
 }
 
+/// A [`memory_wait`](OpenOptions::memory_wait) for servers: the driver frees the memory of a killed
+/// process a second or two after its end, and a server that starts at once keeps what it gets.
+pub const SERVER_MEMORY_WAIT: Duration = Duration::from_secs(5);
+
 /// How devices are used.
 #[derive(Clone)]
 pub struct OpenOptions {
     /// Percentage of the free device memory that the arena takes, 1 to 100.
     pub memory_percent: u64,
+    /// How long to wait before that for memory that other processes hold.
+    pub memory_wait: Duration,
     /// Longest wait for work on a device; a longer one is a `Hang` fault.
     pub timeout: Duration,
     /// Called for every fault.

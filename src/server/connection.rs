@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::BytesMut;
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
@@ -20,7 +21,8 @@ use tonic::{Extensions, transport::server::Connected};
 use super::{
     connection_calls::{ConnectionCalls, ConnectionTimer},
     connection_limits::ConnectionPermit,
-    header_blocks::HeaderBlockLimit,
+    header_backlog::{BacklogGate, HeaderBacklog},
+    header_blocks::{HeaderBlockLimit, ReceivedBlocks},
     settings::ServerSettings,
 };
 use crate::{
@@ -38,7 +40,7 @@ pub struct Peer {
     pub uploads: Arc<Quota>,
     /// Bytes of calls that need no credentials.
     pub probe_bytes: Arc<Quota>,
-    /// Memory of other open calls. Only the server has a limit.
+    /// Memory of other open calls from the same address or local user. Only the server has a limit.
     pub call_bytes: Arc<Quota>,
     /// The user who connected over a Unix socket; `None` for TCP.
     pub local_user: Option<u32>,
@@ -49,6 +51,7 @@ pub struct Peer {
     /// The holder of the client certificate, or why its name cannot be used; `None` without one.
     pub certificate: Option<Result<Caller, CredentialProblem>>,
     pub calls: ConnectionCalls,
+    pub backlog: HeaderBacklog,
     /// The tenants that have made calls, each with a permit for the connection.
     tenants: Arc<Mutex<Vec<(TenantId, QuotaPermit)>>>,
 }
@@ -107,6 +110,7 @@ impl Peer {
             is_admin,
             certificate,
             calls,
+            backlog: HeaderBacklog::default(),
             tenants,
         }
     }
@@ -141,6 +145,10 @@ pub struct LimitedConnection<S> {
     /// `None` once the preface is received.
     preface: Option<PendingPreface>,
     header_blocks: HeaderBlockLimit,
+    /// Closed while too many calls of the peer wait.
+    gate: BacklogGate,
+    /// What was read and waits at the gate.
+    held: BytesMut,
     timer: ConnectionTimer,
     _permit: ConnectionPermit,
 }
@@ -155,14 +163,21 @@ struct PendingPreface {
 impl<S> LimitedConnection<S> {
     /// Wraps an accepted socket, whose peer must complete the TLS handshake, if there is one, and
     /// send the preface within the handshake timeout.
-    pub fn new(socket: S, peer: Peer, permit: ConnectionPermit, settings: &ServerSettings) -> Self {
+    pub fn new(
+        socket: S,
+        mut peer: Peer,
+        permit: ConnectionPermit,
+        settings: &ServerSettings,
+    ) -> Self {
+        peer.call_bytes = permit.call_bytes().unwrap_or(peer.call_bytes);
         let timeout = Box::pin(sleep(settings.handshake_timeout));
         let preface = Some(PendingPreface { missing_bytes: PREFACE_BYTES, timeout });
         // A connection that takes no more calls may finish those that it has.
         let age_max = 2 * settings.connection_age_max;
         let timer = ConnectionTimer::new(peer.calls.clone(), settings.connection_idle_max, age_max);
         let header_blocks = HeaderBlockLimit::default();
-        Self { socket, peer, preface, header_blocks, timer, _permit: permit }
+        let (gate, held) = (BacklogGate::new(peer.backlog.clone()), BytesMut::new());
+        Self { socket, peer, preface, header_blocks, gate, held, timer, _permit: permit }
     }
 }
 
@@ -180,7 +195,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> LimitedConnection<S> {
         self,
         config: Arc<ServerConfig>,
     ) -> io::Result<LimitedConnection<TlsStream<S>>> {
-        let Self { socket, mut peer, mut preface, header_blocks, timer, _permit } = self;
+        let Self { socket, mut peer, mut preface, header_blocks, gate, held, timer, _permit } =
+            self;
         let handshake = TlsAcceptor::from(config).accept(socket).into_fallible();
         let handshake = async {
             match handshake.await {
@@ -201,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> LimitedConnection<S> {
         let chain = socket.get_ref().1.peer_certificates();
         let name = chain.and_then(<[_]>::first).map(certificate_name);
         peer.certificate = name.map(|name| name.map(|name| Caller::certificate(&name)));
-        Ok(LimitedConnection { socket, peer, preface, header_blocks, timer, _permit })
+        Ok(LimitedConnection { socket, peer, preface, header_blocks, gate, held, timer, _permit })
     }
 }
 
@@ -246,6 +262,47 @@ impl<S> Connected for LimitedConnection<S> {
     }
 }
 
+impl<S: AsyncRead + Unpin> LimitedConnection<S> {
+    /// Reads what is held, or from the socket. Reads nothing while too many calls wait.
+    fn poll_socket(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        ready!(self.gate.poll_open(context));
+        if self.held.is_empty() {
+            return Pin::new(&mut self.socket).poll_read(context, buffer);
+        }
+        let bytes = self.held.len().min(buffer.remaining());
+        buffer.put_slice(&self.held.split_to(bytes));
+        Poll::Ready(Ok(()))
+    }
+
+    /// Notes the calls in what was received, and returns how many of its bytes may be passed on.
+    ///
+    /// Errors: a header block is too large.
+    fn passed_bytes(&mut self, received: &[u8]) -> io::Result<usize> {
+        let mut noted = 0;
+        if let Some(preface) = &mut self.preface {
+            noted = preface.missing_bytes.min(received.len());
+            preface.missing_bytes -= noted;
+            if preface.missing_bytes == 0 {
+                self.preface = None;
+            }
+        }
+        loop {
+            match self.header_blocks.receive(&received[noted..]) {
+                ReceivedBlocks::None => return Ok(received.len()),
+                ReceivedBlocks::Call { end } => noted += end,
+                ReceivedBlocks::TooLarge => return Err(io::ErrorKind::InvalidData.into()),
+            }
+            if !self.peer.backlog.arrive() {
+                return Ok(noted);
+            }
+        }
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for LimitedConnection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -253,25 +310,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for LimitedConnection<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let filled = buffer.filled().len();
-        let read = Pin::new(&mut self.socket).poll_read(context, buffer);
+        let read = self.poll_socket(context, buffer);
         if read.is_pending() {
             let Some(preface) = &mut self.preface else { return self.timer.poll(context) };
             ready!(preface.timeout.as_mut().poll(context));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        let mut received = &buffer.filled()[filled..];
-        if let Some(preface) = &mut self.preface {
-            let of_preface = preface.missing_bytes.min(received.len());
-            preface.missing_bytes -= of_preface;
-            received = &received[of_preface..];
-            if preface.missing_bytes == 0 {
-                self.preface = None;
-            }
+        let received = &buffer.filled()[filled..];
+        let passed = self.passed_bytes(received)?;
+        if passed < received.len() {
+            let mut held = BytesMut::from(&received[passed..]);
+            held.unsplit(std::mem::take(&mut self.held));
+            self.held = held;
+            buffer.set_filled(filled + passed);
         }
-        match self.header_blocks.accepts(received) {
-            true => read,
-            false => Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
-        }
+        read
     }
 }
 

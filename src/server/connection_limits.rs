@@ -39,18 +39,31 @@ pub enum ConnectionSource {
 pub struct ConnectionPermit {
     _all_or_admin: QuotaPermit,
     _tcp: Option<QuotaPermit>,
-    _source: Option<SourcePermit>,
+    source: Option<SourcePermit>,
 }
 
-/// The number of connections from each source.
+/// What each source uses.
 struct SourceCounts {
-    max: u32,
-    open: Mutex<HashMap<ConnectionSource, u32>>,
+    connections_max: u32,
+    open: Mutex<HashMap<ConnectionSource, SourceUse>>,
+}
+
+/// What the connections of one source use.
+struct SourceUse {
+    connections: u32,
+    call_bytes: Arc<Quota>,
 }
 
 struct SourcePermit {
     counts: Arc<SourceCounts>,
     source: ConnectionSource,
+    call_bytes: Arc<Quota>,
+}
+
+impl Default for SourceUse {
+    fn default() -> Self {
+        Self { connections: 0, call_bytes: Quota::new(Limit::OpenCalls, u64::MAX) }
+    }
 }
 
 impl ConnectionLimits {
@@ -62,7 +75,8 @@ impl ConnectionLimits {
         };
         let quota = |max: u32| Quota::new(Limit::Connections, max.into());
         let per_source = settings.connections_per_address_max;
-        let sources = Arc::new(SourceCounts { max: per_source, open: Mutex::default() });
+        let sources =
+            Arc::new(SourceCounts { connections_max: per_source, open: Mutex::default() });
         let admin = Quota::new(Limit::Connections, ADMIN_MAX);
         Self { all: quota(max), admin, tcp: quota(max - reserved), sources }
     }
@@ -76,12 +90,12 @@ impl ConnectionLimits {
     ///
     /// Errors: `Exhausted`.
     pub fn acquire(&self, source: ConnectionSource) -> Result<ConnectionPermit> {
-        let _source = Some(self.sources.acquire(source)?);
+        let permit = Some(self.sources.acquire(source)?);
         let _tcp = match source {
             ConnectionSource::Address(_) => Some(self.tcp.acquire(1)?),
             ConnectionSource::User(_) => None,
         };
-        Ok(ConnectionPermit { _all_or_admin: self.all.acquire(1)?, _tcp, _source })
+        Ok(ConnectionPermit { _all_or_admin: self.all.acquire(1)?, _tcp, source: permit })
     }
 
     /// A permit for a connection to the administrative socket.
@@ -89,7 +103,15 @@ impl ConnectionLimits {
     /// Errors: `Exhausted`.
     pub fn acquire_admin(&self) -> Result<ConnectionPermit> {
         let _all_or_admin = self.admin.acquire(1)?;
-        Ok(ConnectionPermit { _all_or_admin, _tcp: None, _source: None })
+        Ok(ConnectionPermit { _all_or_admin, _tcp: None, source: None })
+    }
+}
+
+impl ConnectionPermit {
+    /// The memory of the open calls of the connection's source, without a limit; `None` for an
+    /// operator.
+    pub fn call_bytes(&self) -> Option<Arc<Quota>> {
+        self.source.as_ref().map(|source| source.call_bytes.clone())
     }
 }
 
@@ -100,21 +122,22 @@ impl SourceCounts {
             user => user,
         };
         let mut open = self.open.lock();
-        let count = open.entry(source).or_default();
-        if *count >= self.max {
+        let held = open.entry(source).or_default();
+        if held.connections >= self.connections_max {
             return Err(Error::Exhausted { limit: Limit::Connections, retry_after: None });
         }
-        *count += 1;
-        Ok(SourcePermit { counts: self.clone(), source })
+        held.connections += 1;
+        let call_bytes = held.call_bytes.clone();
+        Ok(SourcePermit { counts: self.clone(), source, call_bytes })
     }
 }
 
 impl Drop for SourcePermit {
     fn drop(&mut self) {
         let mut open = self.counts.open.lock();
-        if let Some(count) = open.get_mut(&self.source) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(held) = open.get_mut(&self.source) {
+            held.connections -= 1;
+            if held.connections == 0 {
                 open.remove(&self.source);
             }
         }

@@ -152,6 +152,14 @@ impl Credentials {
         }
     }
 
+    /// Whether a peer may make calls for several callers: a local user, or a proxy by its
+    /// certificate. Says nothing of proxies with tokens.
+    pub fn may_be_shared(&self, peer: &Peer) -> bool {
+        let is_proxy = |caller: &Caller| self.proxies.iter().any(|proxies| proxies.trusts(caller));
+        peer.local_user.is_some()
+            || matches!(&peer.certificate, Some(Ok(caller)) if is_proxy(caller))
+    }
+
     /// A peer on the Unix socket is its user; over TCP, a token decides before a certificate, and
     /// one of them is required if any is configured.
     fn direct_caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, CredentialProblem> {

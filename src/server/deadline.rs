@@ -70,7 +70,7 @@ where
         if let Err(error) = join_tenant(request.extensions()) {
             return refuse(error);
         }
-        let budgets = CallBudgets::of(request.extensions(), &self.state);
+        let budgets = CallBudgets::of(&request, &self.state);
         let memory = match budgets.admit_call(request.headers()) {
             Ok(permit) => permit,
             Err(error) => return refuse(error),

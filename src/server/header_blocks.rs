@@ -22,34 +22,54 @@ pub struct HeaderBlockLimit {
     rest_bytes: usize,
     /// Bytes of the frames of a block that is not complete.
     block_bytes: u32,
+    /// Whether the frame completes the header block of a call.
+    completes_call: bool,
+    /// The last stream that has begun. Later blocks of a stream are trailers.
+    last_stream: u32,
+}
+
+/// What received bytes contain.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ReceivedBlocks {
+    /// No complete header block of a call.
+    None,
+    /// The header block of a call, which ends after `end` bytes. Those that follow are not noted.
+    Call { end: usize },
+    /// A block is too large.
+    TooLarge,
 }
 
 impl HeaderBlockLimit {
-    /// Notes what was received, after the preface. False if a block is too large.
-    pub fn accepts(&mut self, mut bytes: &[u8]) -> bool {
+    /// Notes what was received, after the preface, up to the end of the next header block of a
+    /// call.
+    pub fn receive(&mut self, bytes: &[u8]) -> ReceivedBlocks {
+        let mut noted = 0;
         loop {
-            let skipped = self.rest_bytes.min(bytes.len());
+            let skipped = self.rest_bytes.min(bytes.len() - noted);
             self.rest_bytes -= skipped;
-            bytes = &bytes[skipped..];
-            if bytes.is_empty() {
-                return true;
+            noted += skipped;
+            if self.rest_bytes == 0 && std::mem::take(&mut self.completes_call) {
+                return ReceivedBlocks::Call { end: noted };
             }
-            let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES - self.head_bytes));
+            if noted == bytes.len() {
+                return ReceivedBlocks::None;
+            }
+            let head = &bytes[noted..bytes.len().min(noted + HEAD_BYTES - self.head_bytes)];
             self.head[self.head_bytes..][..head.len()].copy_from_slice(head);
             self.head_bytes += head.len();
-            bytes = rest;
-            if self.head_bytes < HEAD_BYTES {
-                return true;
-            }
-            self.head_bytes = 0;
-            if !self.begin_frame() {
-                return false;
+            noted += head.len();
+            if self.head_bytes == HEAD_BYTES {
+                self.head_bytes = 0;
+                if !self.begin_frame() {
+                    return ReceivedBlocks::TooLarge;
+                }
             }
         }
     }
 
+    /// False if the frame's block is too large.
     fn begin_frame(&mut self) -> bool {
-        let [high, middle, low, kind, flags, ..] = self.head;
+        let [high, middle, low, kind, flags, stream @ ..] = self.head;
         let length = u32::from_be_bytes([0, high, middle, low]);
         self.rest_bytes = length as usize;
         match kind {
@@ -60,6 +80,9 @@ impl HeaderBlockLimit {
         let is_accepted = self.block_bytes <= BLOCK_BYTES_MAX;
         if flags & END_HEADERS != 0 {
             self.block_bytes = 0;
+            let stream = u32::from_be_bytes(stream);
+            self.completes_call = stream > self.last_stream;
+            self.last_stream = self.last_stream.max(stream);
         }
         is_accepted
     }
@@ -72,6 +95,42 @@ mod tests {
     fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
         let [_, length_bytes @ ..] = (length as u32).to_be_bytes();
         [&length_bytes[..], &[kind, flags, 0, 0, 0, 1], &vec![0xff; length]].concat()
+    }
+
+    fn accepts(limit: &mut HeaderBlockLimit, mut bytes: &[u8]) -> bool {
+        loop {
+            match limit.receive(bytes) {
+                ReceivedBlocks::None => return true,
+                ReceivedBlocks::Call { end } => bytes = &bytes[end..],
+                ReceivedBlocks::TooLarge => return false,
+            }
+        }
+    }
+
+    #[test]
+    fn the_block_of_each_call_ends_where_its_last_frame_ends() {
+        let of_stream = |mut frame: Vec<u8>, stream| {
+            frame[HEAD_BYTES - 1] = stream;
+            frame
+        };
+        let first = of_stream(frame(HEADERS, END_HEADERS, 20), 1);
+        let data = of_stream(frame(0, 0, 30), 1);
+        let trailers = of_stream(frame(HEADERS, END_HEADERS, 5), 1);
+        let begun = of_stream(frame(HEADERS, 0, 7), 3);
+        let ended = of_stream(frame(CONTINUATION, END_HEADERS, 0), 3);
+        let sent = [first, data, trailers, begun, ended, frame(6, 0, 8)].concat();
+        for piece in [1, 8, 9, 10, sent.len()] {
+            let (mut limit, mut ends, mut noted) = (HeaderBlockLimit::default(), Vec::new(), 0);
+            for bytes in sent.chunks(piece) {
+                let mut rest = bytes;
+                while let ReceivedBlocks::Call { end } = limit.receive(rest) {
+                    ends.push(noted + bytes.len() - rest.len() + end);
+                    rest = &rest[end..];
+                }
+                noted += bytes.len();
+            }
+            assert_eq!(ends, [29, 29 + 39 + 14 + 16 + 9], "pieces of {piece}");
+        }
     }
 
     #[test]
@@ -96,7 +155,7 @@ mod tests {
             let sent = frames.concat();
             for piece in [1, 5, 8, 9, 10, 16_384, sent.len()] {
                 let mut limit = HeaderBlockLimit::default();
-                let accepts = sent.chunks(piece).all(|bytes| limit.accepts(bytes));
+                let accepts = sent.chunks(piece).all(|bytes| accepts(&mut limit, bytes));
                 assert_eq!(accepts, accepted, "{} frames in pieces of {piece}", frames.len());
             }
         }
@@ -105,7 +164,7 @@ mod tests {
     #[test]
     fn a_block_is_refused_at_the_head_of_the_frame_that_makes_it_too_large() {
         let mut limit = HeaderBlockLimit::default();
-        assert!(limit.accepts(&frame(HEADERS, 0, BLOCK_BYTES_MAX as usize)));
-        assert!(!limit.accepts(&frame(CONTINUATION, 0, 1)[..HEAD_BYTES]));
+        assert!(accepts(&mut limit, &frame(HEADERS, 0, BLOCK_BYTES_MAX as usize)));
+        assert!(!accepts(&mut limit, &frame(CONTINUATION, 0, 1)[..HEAD_BYTES]));
     }
 }

@@ -15,6 +15,7 @@ mod device_query;
 mod drain;
 mod estimate;
 mod handshake;
+mod header_backlog;
 mod header_blocks;
 mod housekeeping;
 mod import;

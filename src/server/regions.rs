@@ -17,7 +17,7 @@ use crate::{
     buffer::{Quota, QuotaPermit, RegionSlice, SharedRegion, no_memory},
     error::{Error, FieldProblem, Limit, Result},
     region::{REGION_ALIGNMENT, SharedMemory, send_descriptor},
-    store::RegionToken,
+    store::{RegionToken, USER_REGIONS_MAX},
     telemetry,
     wire::{
         decode::{RegionId, RegionPlace, RegionVector},
@@ -26,9 +26,9 @@ use crate::{
 };
 
 /// Connections that have not sent a token. Others wait, shorter than a client does.
-const PENDING_MAX: usize = 64;
-/// Those of one user: further ones are closed.
-const USER_PENDING_MAX: u64 = 8;
+const PENDING_MAX: usize = 256;
+/// Those of one user: further ones are closed. No user has more regions.
+const USER_PENDING_MAX: u64 = USER_REGIONS_MAX;
 /// Time for a client to send its token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(1);
 

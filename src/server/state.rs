@@ -133,6 +133,8 @@ pub struct ServerState {
     pub probe_bytes: Arc<Quota>,
     /// Memory of the open calls of all tenants, which is not among the bytes in flight.
     pub open_calls: Arc<Quota>,
+    /// The part of it that calls over TCP can take.
+    pub remote_calls: Arc<Quota>,
     pub tenants: Arc<Tenants>,
     pub objects: Arc<ObjectStore>,
     pub devices: DeviceQuery,
@@ -184,6 +186,7 @@ impl ServerState {
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
             probe_bytes: Quota::new(Limit::Probes, PROBE_BYTES_MAX),
             open_calls: Quota::new(Limit::OpenCalls, OPEN_CALL_BYTES_MAX),
+            remote_calls: Quota::new(Limit::OpenCalls, OPEN_CALL_BYTES_MAX / 16 * 15),
             tenants,
             devices: DeviceQuery::default(),
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()).with_limits(

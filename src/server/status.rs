@@ -42,10 +42,10 @@ impl CallError {
     fn reason(&self) -> Option<Reason> {
         match self {
             Self::Refused(error) => Some(error.reason()),
+            // Without details, the peer has sent what the transport cannot read.
             Self::Transport(status) => {
                 let info = status.get_details_error_info();
                 info.and_then(|info| Reason::parse(&info.reason)).or(match status.code() {
-                    Code::Internal => Some(Reason::Internal),
                     Code::Cancelled => Some(Reason::Cancelled),
                     _ => None,
                 })

@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use tonic::{
     Status,
     body::Body,
-    codegen::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Request},
+    codegen::http::{HeaderMap, HeaderName, HeaderValue, Request},
 };
 
 use super::{
@@ -30,6 +30,8 @@ use crate::{
     tenant::Tenant,
 };
 
+/// Path prefix of the calls of operators.
+const ADMIN_PATH_PREFIX: &str = "/capstan.v1.Admin/";
 /// Memory of an open call, besides messages and metadata.
 const CALL_BYTES: usize = 8 << 10;
 /// Memory of a header field, besides its name and value.
@@ -56,20 +58,26 @@ pub struct CallBudgets {
     server: Arc<Quota>,
     /// Memory of the open calls of all tenants.
     open_calls: Arc<Quota>,
-    /// That of the connection's calls, unless a proxy shares it.
-    calls_of_connection: Option<Arc<Quota>>,
+    /// That of calls from the same address or local user, unless a proxy makes them for others.
+    calls_of_source: Option<Arc<Quota>>,
+    /// That of the open calls over TCP, if this is one: less, so that the Unix socket keeps a part.
+    remote_calls: Option<Arc<Quota>>,
     /// Whether the server has other tenants.
     has_others: bool,
     /// Operators get in whatever others hold.
-    is_admin: bool,
+    is_operator: bool,
 }
 
 impl CallBudgets {
-    pub fn of(extensions: &Extensions, state: &ServerState) -> Self {
+    pub fn of<B>(request: &Request<B>, state: &ServerState) -> Self {
+        let extensions = request.extensions();
         let tenant = extensions.get::<Arc<Tenant>>().cloned();
-        let is_proxied = extensions.get::<Caller>().is_some_and(Caller::is_proxied);
         let peer = Peer::of(extensions);
-        let own_peer = peer.filter(|_| !is_proxied);
+        let own_peer = peer.filter(|peer| match extensions.get::<Caller>() {
+            Some(caller) => !caller.is_proxied(),
+            None => !state.credentials.may_be_shared(peer),
+        });
+        let is_remote = peer.is_none_or(|peer| peer.local_user.is_none());
         let of_connection = own_peer.map(|peer| match tenant {
             Some(_) => peer.budget.bytes.clone(),
             None => peer.probe_bytes.clone(),
@@ -83,9 +91,10 @@ impl CallBudgets {
             tenant,
             server: state.budget.bytes.clone(),
             open_calls: state.open_calls.clone(),
-            calls_of_connection: own_peer.map(|peer| peer.call_bytes.clone()),
+            calls_of_source: own_peer.map(|peer| peer.call_bytes.clone()),
             has_others: state.tenants.are_several(),
-            is_admin: peer.is_some_and(|peer| peer.is_admin),
+            remote_calls: is_remote.then(|| state.remote_calls.clone()),
+            is_operator: peer.is_some_and(|peer| is_operator(peer, request.uri().path(), state)),
         }
     }
 
@@ -98,21 +107,48 @@ impl CallBudgets {
         };
         let bytes = (CALL_BYTES + headers.iter().map(field).sum::<usize>()) as u64;
         let permit = match &self.tenant {
-            Some(_) if self.is_admin => Ok(AdmissionPermit::new()),
+            _ if self.is_operator && self.holds_little() => Ok(self.charge_call(bytes)),
             Some(tenant) => self.admit_call_of(tenant, bytes),
-            None => self.quotas.iter().map(|quota| quota.acquire(bytes)).collect(),
+            None => self.admit_probe(bytes),
         };
         permit.inspect_err(telemetry::count_refusal)
     }
 
-    /// Leaves memory to the calls of other tenants and of other connections.
+    /// Leaves memory to the health checks of this host.
+    ///
+    /// Errors: `Exhausted`.
+    fn admit_probe(&self, bytes: u64) -> Result<AdmissionPermit, Error> {
+        if let Some(all) = self.quotas.last().filter(|_| self.remote_calls.is_some()) {
+            all.check_reserve(bytes)?;
+        }
+        self.quotas.iter().map(|quota| quota.acquire(bytes)).collect()
+    }
+
+    /// Whether the open calls from the same address or local user have at most a sixteenth of the
+    /// memory.
+    fn holds_little(&self) -> bool {
+        let own = self.calls_of_source.as_ref().map_or(0, |own| own.used());
+        own <= self.open_calls.max() / 16
+    }
+
+    fn charge_call(&self, bytes: u64) -> AdmissionPermit {
+        let quotas: Vec<_> =
+            [&self.open_calls].into_iter().chain(&self.calls_of_source).cloned().collect();
+        charge(&quotas, bytes)
+    }
+
+    /// Leaves memory to the calls of other tenants, of other addresses and users, and of this host.
     ///
     /// Errors: `Exhausted`.
     fn admit_call_of(&self, tenant: &Tenant, bytes: u64) -> Result<AdmissionPermit, Error> {
-        let (all, of_connection) = (&self.open_calls, self.calls_of_connection.as_ref());
-        all.check_share(tenant.call_bytes.used(), bytes, self.has_others)?;
-        of_connection.map_or(Ok(()), |own| all.check_share(own.used(), bytes, true))?;
-        let quotas = [all, &tenant.call_bytes].into_iter().chain(of_connection);
+        let Self { open_calls, remote_calls, calls_of_source, has_others, .. } = self;
+        let shared = remote_calls.as_ref().unwrap_or(open_calls);
+        shared.check_share(tenant.call_bytes.used(), bytes, *has_others)?;
+        calls_of_source
+            .as_ref()
+            .map_or(Ok(()), |own| shared.check_share(own.used(), bytes, true))?;
+        let quotas = [open_calls, &tenant.call_bytes].into_iter();
+        let quotas = quotas.chain(remote_calls).chain(calls_of_source);
         quotas.map(|quota| quota.acquire(bytes)).collect()
     }
 
@@ -122,7 +158,7 @@ impl CallBudgets {
     fn admit(&self, bytes: u64, bytes_total: u64) -> Result<AdmissionPermit, Error> {
         let is_small = bytes_total <= SMALL_MESSAGE_BYTES;
         let permit = match &self.tenant {
-            _ if is_small && self.is_admin => Ok(charge(&self.quotas, bytes)),
+            _ if is_small && self.is_operator => Ok(charge(&self.quotas, bytes)),
             Some(tenant) if is_small => admit_small(tenant, &self.quotas, bytes),
             None if !is_small => Err(Error::TenantUnknown),
             _ => self.admit_share(bytes),
@@ -139,6 +175,13 @@ impl CallBudgets {
         }
         self.quotas.iter().map(|quota| quota.acquire(bytes)).collect()
     }
+}
+
+/// Whether the call is an operator's: any on the administrative socket. If there is none, those of
+/// the service `Admin` over the Unix socket.
+fn is_operator(peer: &Peer, path: &str, state: &ServerState) -> bool {
+    let is_local = peer.local_user.is_some() && state.settings.admin_socket.is_none();
+    peer.is_admin || is_local && path.starts_with(ADMIN_PATH_PREFIX)
 }
 
 /// Wraps the body so that it takes from `budgets`.
@@ -214,46 +257,78 @@ mod tests {
         Tenant::new(TenantId::default(), TenantName::default(), &limits).into()
     }
 
-    struct Connection<'a> {
-        all: &'a Arc<Quota>,
-        of_tenant: &'a Arc<Tenant>,
-        own: Arc<Quota>,
-        has_others: bool,
+    /// The memory of all open calls, and of those over TCP.
+    struct Memory {
+        all: Arc<Quota>,
+        remote: Arc<Quota>,
     }
 
-    impl<'a> Connection<'a> {
-        fn new(all: &'a Arc<Quota>, of_tenant: &'a Arc<Tenant>, has_others: bool) -> Self {
-            Self { all, of_tenant, own: Quota::new(Limit::OpenCalls, u64::MAX), has_others }
+    impl Memory {
+        fn new() -> Self {
+            let all = CALLS_MAX * CALL_BYTES as u64;
+            let [all, remote] = [all, all / 16 * 15].map(|max| Quota::new(Limit::OpenCalls, max));
+            Self { all, remote }
         }
 
-        /// Opens calls until one is refused.
-        fn open_all(&self) -> Vec<AdmissionPermit> {
+        /// Opens calls of another address until one is refused.
+        fn open_remote(&self, tenant: &Arc<Tenant>, has_others: bool) -> Vec<AdmissionPermit> {
+            self.open(tenant, has_others, Some(self.remote.clone()), false)
+        }
+
+        /// Opens calls of another local user until one is refused.
+        fn open_local(&self, tenant: &Arc<Tenant>, is_operator: bool) -> Vec<AdmissionPermit> {
+            self.open(tenant, false, None, is_operator)
+        }
+
+        fn open(
+            &self,
+            tenant: &Arc<Tenant>,
+            has_others: bool,
+            remote_calls: Option<Arc<Quota>>,
+            is_operator: bool,
+        ) -> Vec<AdmissionPermit> {
             let budgets = CallBudgets {
                 quotas: Vec::new(),
-                tenant: Some(self.of_tenant.clone()),
-                server: self.of_tenant.bytes.clone(),
+                tenant: Some(tenant.clone()),
+                server: tenant.bytes.clone(),
                 open_calls: self.all.clone(),
-                calls_of_connection: Some(self.own.clone()),
-                has_others: self.has_others,
-                is_admin: false,
+                calls_of_source: Some(Quota::new(Limit::OpenCalls, u64::MAX)),
+                remote_calls,
+                has_others,
+                is_operator,
             };
             std::iter::from_fn(|| budgets.admit_call(&HeaderMap::new()).ok()).collect()
         }
     }
 
     #[test]
-    fn open_calls_of_a_tenant_and_of_a_connection_leave_room_to_others() {
-        let all = Quota::new(Limit::OpenCalls, CALLS_MAX * CALL_BYTES as u64);
-        let (one, two) = (tenant(), tenant());
-        let first = Connection::new(&all, &one, true).open_all();
+    fn open_calls_of_a_tenant_and_of_an_address_leave_room_to_others() {
+        let (memory, one, two) = (Memory::new(), tenant(), tenant());
+        let first = memory.open_local(&one, false);
         assert_eq!(first.len(), 60, "a sixteenth is left");
-        assert!(Connection::new(&all, &one, true).open_all().is_empty());
-        assert!(!Connection::new(&all, &two, true).open_all().is_empty());
+        assert!(!memory.open_local(&two, false).is_empty());
         drop(first);
-        assert_eq!(all.used(), 0);
-        // Without other tenants, connections share.
-        let first = Connection::new(&all, &one, false).open_all();
-        assert_eq!(first.len(), 60);
-        assert!(!Connection::new(&all, &one, false).open_all().is_empty());
+        let first: Vec<_> = (0..9).flat_map(|_| memory.open_remote(&one, true)).collect();
+        assert_eq!(first.len(), 56, "a sixteenth of what TCP may take is left");
+        assert!(!memory.open_remote(&two, true).is_empty());
+        drop(first);
+        // Without other tenants, addresses share.
+        let first = memory.open_remote(&one, false);
+        assert_eq!(first.len(), 56);
+        assert!(!memory.open_remote(&one, false).is_empty());
+        drop(first);
+        assert_eq!((memory.all.used(), memory.remote.used()), (0, 0));
+    }
+
+    #[test]
+    fn however_many_addresses_open_calls_this_host_and_operators_get_in() {
+        let (memory, one) = (Memory::new(), tenant());
+        let remote: Vec<_> = (0..300).flat_map(|_| memory.open_remote(&one, false)).collect();
+        assert_eq!(remote.len(), 60);
+        let local: Vec<_> = (0..300).flat_map(|_| memory.open_local(&one, false)).collect();
+        assert_eq!(local.len(), 4);
+        assert!(!memory.open_local(&one, true).is_empty());
+        drop((remote, local));
+        assert_eq!(memory.all.used(), 0);
     }
 }

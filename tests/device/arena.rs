@@ -1,9 +1,14 @@
 //! Leases of device memory are zeroed, bounded and reusable.
 
-use capstan::device::{ALIGN, DeviceFault, FaultClass};
+use std::{thread, time::Duration};
+
+use capstan::device::{self, ALIGN, DeviceFault, FaultClass, OpenOptions};
 use rand::{Rng as _, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
-use crate::rig::{DeviceRig, each_seed};
+use crate::{
+    emulated,
+    rig::{DeviceRig, each_seed, first_device, options},
+};
 
 #[test]
 fn new_leases_are_zeroed() {
@@ -76,4 +81,31 @@ fn freed_leases_coalesce() {
     drop(leases);
     assert_eq!(arena.free_bytes(), arena.bytes());
     drop(arena.lease(&stream, arena.bytes() / ALIGN * ALIGN).unwrap());
+}
+
+#[test]
+fn an_arena_waits_for_memory_that_is_freed_soon() {
+    if emulated::driver().is_none() {
+        return println!("skipped: another process may use the GPU");
+    }
+    let rig = DeviceRig::new();
+    let open = |memory_percent, memory_wait| {
+        let (ample, _) = options(Duration::from_secs(60));
+        let ample = OpenOptions { memory_percent, memory_wait, ..ample };
+        device::open(&first_device(), &ample).unwrap().gpus.remove(0)
+    };
+    let first = open(60, Duration::ZERO);
+    let small = open(60, Duration::ZERO);
+    assert!(small.arena().bytes() < first.arena().bytes() / 2);
+    drop(small);
+    let bytes = thread::scope(|scope| {
+        let second = scope.spawn(|| open(60, Duration::from_secs(600)).arena().bytes());
+        thread::sleep(Duration::from_millis(200));
+        assert!(!second.is_finished());
+        let bytes = first.arena().bytes();
+        drop(first);
+        assert_eq!(second.join().unwrap(), bytes);
+        bytes
+    });
+    assert!(bytes > rig.gpu.arena().bytes());
 }

@@ -86,7 +86,8 @@ pub fn options(timeout: Duration) -> (OpenOptions, Arc<Mutex<Vec<DeviceFault>>>)
     let memory_percent = if emulated::driver().is_some() { 5 } else { 1 };
     let policy =
         DevicePolicy { shared_bytes_max: emulated::shared_bytes_max(), ..DevicePolicy::default() };
-    (OpenOptions { memory_percent, timeout, on_fault, policy }, faults)
+    let memory_wait = Duration::ZERO;
+    (OpenOptions { memory_percent, memory_wait, timeout, on_fault, policy }, faults)
 }
 
 /// Why device 0, the only wanted one, was left out.

@@ -75,6 +75,7 @@ pub fn engine() -> &'static SeededEngine {
         let wanted = DeviceSelection { driver: emulated::driver(), devices: vec![0] };
         let options = OpenOptions {
             memory_percent: if emulated::driver().is_some() { 60 } else { 10 },
+            memory_wait: Duration::ZERO,
             timeout: Duration::from_secs(300),
             on_fault: Arc::new(|fault: &DeviceFault| eprintln!("{fault}")),
             policy: DevicePolicy {

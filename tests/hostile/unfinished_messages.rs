@@ -160,3 +160,60 @@ async fn slow_chunks_on_many_streams_stay_within_the_bound() {
     until_idle(&world.channel, "slow chunks").await;
     world.assert_healthy("slow chunks").await;
 }
+
+/// The header block of a call without credentials and with many fields, which take far more memory
+/// once they are decoded.
+fn block_of_many_fields() -> Vec<u8> {
+    const POST: u8 = 0x83;
+    const HTTP: u8 = 0x86;
+    const PATH: u8 = 4;
+    const AUTHORITY: u8 = 1;
+    let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+    let mut block = vec![POST, HTTP, AUTHORITY];
+    block.extend(text("x"));
+    block.push(PATH);
+    block.extend(text("/capstan.v1.Store/Put"));
+    for field in 0..400 {
+        // A literal that is not added to the table.
+        block.push(0);
+        block.extend([text(&format!("x{field:03}")), text("1")].concat());
+    }
+    block
+}
+
+/// Nothing counts a call before it is looked at.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn floods_of_calls_of_strangers_stay_within_the_bound() {
+    const PEERS: usize = 400;
+    const HEADERS: u8 = 1;
+    const END_HEADERS: u8 = 4;
+    let mut world = World::new(ServerSettings { ..settings() }).await;
+    world.resources.descriptors_max += 2 * PEERS;
+    let block = block_of_many_fields();
+    let call = |stream: u32| {
+        let [_, length @ ..] = (block.len() as u32).to_be_bytes();
+        [&length[..], &[HEADERS, END_HEADERS], &stream.to_be_bytes(), &block].concat()
+    };
+    let calls: Vec<u8> = (0..64).flat_map(|number| call(2 * number + 1)).collect();
+    let calls: Bytes = [PREFACE, &SETTINGS, &calls].concat().into();
+    let send = |mut peer: TcpStream| {
+        let calls = calls.clone();
+        async move {
+            let sent = tokio::time::timeout(TEST_TIMEOUT, peer.write_all(&calls)).await;
+            sent.expect("the server reads on").map(|()| peer)
+        }
+    };
+    let mut peers = Vec::new();
+    for _ in 0..PEERS {
+        peers.push(TcpStream::connect(world.daemon.address).await.expect("accepts"));
+    }
+    let sent = peers.into_iter().map(|peer| tokio::spawn(send(peer)));
+    let mut peers = join_all(sent).await;
+    world.resources.until_steady().await;
+    world.assert_healthy("a flood of calls").await;
+    // Each call is refused.
+    let peer = peers.pop().expect("a task").expect("no panic");
+    let mut answers = vec![0; 64 * 9];
+    let answered = peer.expect("is open").read_exact(&mut answers).await;
+    answered.expect("the server answers");
+}

@@ -60,7 +60,8 @@ pub fn open_with(memory_percent: u64) -> Gpu {
     let on_fault = Arc::new(|fault: &device::DeviceFault| eprintln!("{fault}"));
     let policy =
         DevicePolicy { shared_bytes_max: emulated::shared_bytes_max(), ..DevicePolicy::default() };
-    let options = OpenOptions { memory_percent, timeout, on_fault, policy };
+    let memory_wait = Duration::ZERO;
+    let options = OpenOptions { memory_percent, memory_wait, timeout, on_fault, policy };
     device::open(&wanted, &options).unwrap().gpus.remove(0)
 }
 

@@ -74,7 +74,7 @@ mod cuda {
         config::{CudaSettings, GpuIsolation},
         engine::cuda::{
             CudaEngine, DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuPolicy,
-            GpuUnavailable, OpenOptions, UnusableDevice, exit_without_handlers,
+            GpuUnavailable, OpenOptions, SERVER_MEMORY_WAIT, UnusableDevice, exit_without_handlers,
             open as open_devices,
         },
         server::{SpreadPolicy, WorkerPoolSettings, WorkerSettings},
@@ -180,6 +180,7 @@ mod cuda {
         let loss_handler = loss_handler.clone();
         let options = OpenOptions {
             memory_percent: cuda.memory_percent,
+            memory_wait: SERVER_MEMORY_WAIT,
             timeout: cuda.timeout,
             on_fault: Arc::new(move |fault| on_fault(fault, &loss_handler)),
             policy: DevicePolicy::default(),

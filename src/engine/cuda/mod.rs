@@ -69,7 +69,7 @@ pub(crate) use self::vectors::{GpuVector, GpuVectors, RefusedElement, elapsed};
 pub use self::vectors::{GpuVector, GpuVectors, RefusedElement, elapsed};
 pub use crate::device::{
     DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuUnavailable, MajorMinor,
-    OpenOptions, UnusableDevice, exit_without_handlers, open,
+    OpenOptions, SERVER_MEMORY_WAIT, UnusableDevice, exit_without_handlers, open,
 };
 
 /// GPUs and the CPU.

@@ -38,7 +38,7 @@ use crate::{
         layout::points_as_bytes,
         points::{BadElement, CurvePoint},
     },
-    device::{CudaDriver, DevicePolicy},
+    device::{CudaDriver, DevicePolicy, SERVER_MEMORY_WAIT},
     engine::{
         DeviceInfo, PointChecker,
         cpu::CpuEngine,
@@ -162,6 +162,7 @@ impl Worker {
         let seen = faults.clone();
         let options = OpenOptions {
             memory_percent: settings.memory_percent,
+            memory_wait: SERVER_MEMORY_WAIT,
             timeout: settings.timeout,
             on_fault: Arc::new(move |fault| seen.add(fault)),
             policy: DevicePolicy::default(),

@@ -20,6 +20,9 @@ use crate::{
 
 /// How long an upload without a byte and without a stream is kept.
 const EMPTY_TTL: Duration = Duration::from_millis(500);
+/// An upload with open streams is kept this many times longer: each stream is timed separately, and
+/// ended if it is too slow, but new ones could follow for ever.
+const STREAMED_TTLS: u32 = 3;
 
 #[derive(Clone)]
 pub enum UploadOutcome {
@@ -215,16 +218,23 @@ impl StoredUpload {
         }
     }
 
+    /// `None` for a complete upload that a stream or a job uses. An incomplete one is idle while
+    /// too few bytes arrive: neither jobs that wait for it nor streams keep it.
     pub(super) fn idle_for(&self, now: Instant) -> Option<Duration> {
-        let streams = self.streams.lock();
-        // A job must not wait forever on an incomplete upload without streams.
-        let used = streams.open > 0 || streams.uses > 0 && self.payload.is_complete();
-        (!used).then(|| now.saturating_duration_since(streams.last_use))
+        let mut streams = self.streams.lock();
+        match self.payload.is_complete() {
+            true if streams.open > 0 || streams.uses > 0 => return None,
+            false if streams.open > 0 => self.renew(&mut streams),
+            _ => {}
+        }
+        Some(now.saturating_duration_since(streams.last_use))
     }
 
     pub(super) fn ttl(&self, broken_ttl: Duration, vector_ttl: Duration) -> Duration {
+        let streams = self.streams.lock();
         match self.payload.received() {
-            _ if self.payload.is_complete() && !self.streams.lock().is_abandoned => vector_ttl,
+            _ if self.payload.is_complete() && !streams.is_abandoned => vector_ttl,
+            _ if streams.open > 0 => broken_ttl * STREAMED_TTLS,
             0 => broken_ttl.min(EMPTY_TTL),
             _ => broken_ttl,
         }

@@ -61,9 +61,11 @@ async fn sweep_drops_idle_uploads_only() {
     let used = open(&uploads, &header(2, 8, 1)).unwrap();
     let vector = open(&uploads, &header(3, 0, 1)).unwrap();
     let guard = used.begin_stream().unwrap();
-    assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::from_secs(60)), 1);
-    assert_eq!(left.concluded().await.err(), Some(Error::Idle(Duration::ZERO)));
-    assert_eq!(left.write(0, &[1]), Err(Error::Idle(Duration::ZERO)));
+    used.write(0, &[1]).unwrap();
+    let ttl = Duration::from_nanos(1);
+    assert_eq!(uploads.drop_idle(ttl, Duration::from_secs(60)), 1);
+    assert_eq!(left.concluded().await.err(), Some(Error::Idle(ttl)));
+    assert_eq!(left.write(0, &[1]), Err(Error::Idle(ttl)));
     drop((guard, left, used, vector));
     assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO), 2);
     assert_eq!(uploads.slots.used(), 0);
@@ -97,6 +99,38 @@ fn an_upload_is_kept_only_by_bytes_that_arrive() {
         uploads.get(TenantId(0), UploadId([1; 16])).unwrap();
     }
     assert_eq!(uploads.drop_idle(ttl, ttl), 1);
+}
+
+#[test]
+fn streams_without_bytes_do_not_keep_an_upload_though_one_is_always_open() {
+    let limits = UploadLimits { streams_max: 4, bytes_per_second_min: 1000 };
+    let uploads = uploads(4).with_limits(limits);
+    let (ttl, begun) = (Duration::from_millis(100), Instant::now());
+    let upload = open(&uploads, &header(1, 1000, 1)).unwrap();
+    upload.write(0, &[1; 100]).unwrap();
+    let mut stream = upload.begin_stream().unwrap();
+    while uploads.drop_idle(ttl, ttl) == 0 {
+        std::thread::sleep(Duration::from_millis(20));
+        stream = upload.begin_stream().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(60), "streams keep the upload");
+    }
+    assert!(begun.elapsed() >= 3 * ttl);
+    assert!(upload.payload.failure().is_some());
+    drop(stream);
+}
+
+#[test]
+fn an_upload_that_arrives_at_the_least_rate_is_kept_while_streams_are_open() {
+    let limits = UploadLimits { streams_max: 4, bytes_per_second_min: 1 };
+    let uploads = uploads(4).with_limits(limits);
+    let ttl = Duration::from_millis(50);
+    let upload = open(&uploads, &header(1, 1000, 1)).unwrap();
+    let _stream = upload.begin_stream().unwrap();
+    for turn in 0..20 {
+        std::thread::sleep(Duration::from_millis(10));
+        upload.write(10 * turn, &[1; 10]).unwrap();
+        assert_eq!(uploads.drop_idle(ttl, ttl), 0, "turn {turn}");
+    }
 }
 
 #[test]

@@ -190,7 +190,7 @@ impl<M: DecodedMessage> MessageReader<M> {
         if self.len.is_none() && unread.remaining() >= PREFIX_BYTES {
             let (is_compressed, len) = (unread.get_u8() != 0, unread.get_u32() as usize);
             if is_compressed {
-                return Err(Status::internal("a message is compressed"));
+                return Err(Status::unimplemented("a message is compressed"));
             }
             if len > self.len_max {
                 let max = self.len_max;
@@ -296,7 +296,7 @@ mod tests {
         let whole = encoded(&[chunk(100)]);
         let too_long = [&[0][..], &(LEN_MAX as u32 + 1).to_be_bytes()].concat();
         let rows = [
-            (Bytes::from_static(&[1, 0, 0, 0, 0]), Code::Internal),
+            (Bytes::from_static(&[1, 0, 0, 0, 0]), Code::Unimplemented),
             (Bytes::from_static(&[0, 0, 0, 0, 1, 0xff]), Code::Internal),
             (too_long.into(), Code::OutOfRange),
             (whole.slice(..4), Code::Internal),
