@@ -23,17 +23,19 @@ def random_elements(count: int) -> np.ndarray:
     return elements
 
 
-def prepare(client: capstan.Client, operation: str, count: int) -> Callable[[], object]:
+def prepare(
+    client: capstan.Client, operation: str, count: int, montgomery: bool
+) -> Callable[[], object]:
     """Return the call to measure, with its arrays in memory."""
     values = random_elements(count)
     if operation == "ntt":
         # In place, like the Rust client.
-        return lambda: client.ntt(values, out=values)
+        return lambda: client.ntt(values, out=values, montgomery=montgomery)
     bases = [bases for bases in client.list().bases if bases.group == "g1"]
     largest = max(bases, key=len, default=())
     if len(largest) < count:
         raise SystemExit(f"the server has no bases of {count} points: run `capstan bench` first")
-    return lambda: client.msm(largest[:count], values, encoding="uncompressed")
+    return lambda: client.msm(largest[:count], values, montgomery=montgomery)
 
 
 def main() -> None:
@@ -43,10 +45,15 @@ def main() -> None:
     parser.add_argument("--op", choices=["msm", "ntt"], default="ntt")
     parser.add_argument("--lg-n", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument(
+        "--montgomery",
+        action="store_true",
+        help="send Montgomery form, like the Rust client; the CPU engine converts other elements",
+    )
     parser.add_argument("--no-shared-memory", action="store_true")
     options = parser.parse_args()
     with capstan.Client(options.target, shared_memory=not options.no_shared_memory) as client:
-        call = prepare(client, options.op, 1 << options.lg_n)
+        call = prepare(client, options.op, 1 << options.lg_n, options.montgomery)
         # Shared memory begins with the second large payload.
         for _ in range(3):
             call()

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from google.protobuf import message_factory
 from google.protobuf.message import Message
 
-from capstan import errors
+from capstan import _frames, errors
+from capstan._frames import PayloadChunk
 from capstan.v1 import admin_pb2, compute_pb2, store_pb2
 
 T = TypeVar("T")
@@ -32,8 +33,25 @@ class Method:
         self.path = f"/{descriptor.containing_service.full_name}/{name}"
         self.sends_stream = descriptor.client_streaming
         self.receives_stream = descriptor.server_streaming
-        self.request = message_factory.GetMessageClass(descriptor.input_type)
-        self.response = message_factory.GetMessageClass(descriptor.output_type)
+        self._request = message_factory.GetMessageClass(descriptor.input_type)
+        self._response = message_factory.GetMessageClass(descriptor.output_type)
+        # Outputs of runs have numbers.
+        self._is_numbered = name == "Run"
+        chunk = descriptor.input_type.fields_by_name.get("chunk")
+        self._chunk_field = None if chunk is None else chunk.number
+
+    def serialize(self, request: Message | PayloadChunk) -> bytes:
+        """Encode a message of the request."""
+        if isinstance(request, PayloadChunk):
+            return _frames.encode_chunk(self._chunk_field, request)
+        return self._request.SerializeToString(request)
+
+    def deserialize(self, data: bytes) -> Message | PayloadChunk:
+        """Decode a message of the response."""
+        chunk = None
+        if self.receives_stream:
+            chunk = _frames.decode_chunk(data, is_numbered=self._is_numbered)
+        return self._response.FromString(data) if chunk is None else chunk
 
 
 GET_INFO = Method(admin_pb2, "Admin", "GetInfo")
@@ -53,17 +71,17 @@ OPEN_REGION = Method(store_pb2, "Store", "OpenRegion")
 class MessageFeed:
     """The messages of a request stream, which grpcio takes in a thread of its own."""
 
-    def __init__(self, messages: Iterator[Message]):
+    def __init__(self, messages: Iterator[Message | PayloadChunk]):
         self._messages = messages
         self._lock = threading.Lock()
         self._is_stopped = False
         # What `messages` raised, such as an error of the caller's progress callback.
         self.error: BaseException | None = None
 
-    def __iter__(self) -> Iterator[Message]:
+    def __iter__(self) -> Iterator[Message | PayloadChunk]:
         return self
 
-    def __next__(self) -> Message:
+    def __next__(self) -> Message | PayloadChunk:
         with self._lock:
             if self._is_stopped:
                 raise StopIteration
@@ -157,7 +175,7 @@ def unary(method: Method, request: Message, budget: CallBudget) -> Call[Any]:
 
 def streamed(
     method: Method,
-    messages: Iterator[Message],
+    messages: Iterator[Message | PayloadChunk],
     budget: CallBudget,
     receive: Callable[[Any], None] | None = None,
 ) -> Call[Any]:

@@ -57,6 +57,9 @@ def channel_settings(
     options: list[tuple[str, int | str]] = [
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", _RESPONSE_BYTES_MAX),
+        # Larger frames and a larger window than the defaults: fewer wakeups.
+        ("grpc.http2.max_frame_size", _MIB // 2),
+        ("grpc.http2.lookahead_bytes", 4 * _MIB),
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.initial_reconnect_backoff_ms", 100),

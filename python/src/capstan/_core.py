@@ -69,7 +69,7 @@ class ClientCore:
             receives = "stream" if method.receives_stream else "unary"
             self._stubs[method.path] = getattr(channel, f"{sends}_{receives}")(
                 method.path,
-                request_serializer=method.request.SerializeToString,
-                response_deserializer=method.response.FromString,
+                request_serializer=method.serialize,
+                response_deserializer=method.deserialize,
             )
         return self._stubs[method.path]

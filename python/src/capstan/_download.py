@@ -4,8 +4,9 @@ import numpy as np
 
 from capstan import _calls, errors
 from capstan._calls import Call, CallBudget
+from capstan._frames import PayloadChunk
 from capstan._upload import TransferProgress
-from capstan.v1 import store_pb2, types_pb2
+from capstan.v1 import store_pb2
 
 
 class ReceivedRows:
@@ -16,7 +17,7 @@ class ReceivedRows:
         self._progress = progress
         self.filled = 0
 
-    def add(self, chunk: types_pb2.Chunk) -> None:
+    def add(self, chunk: PayloadChunk) -> None:
         """Copy the next chunk."""
         data = np.frombuffer(chunk.data, dtype="u1")
         end = self.filled + data.size
@@ -47,9 +48,7 @@ def download(
         part.offset += done // width
         part.length = (out.size - done) // width
         rows = ReceivedRows(out[done:], progress)
-        rpc = _calls.Rpc(
-            _calls.GET, part, budget.remaining(), lambda message, rows=rows: rows.add(message.chunk)
-        )
+        rpc = _calls.Rpc(_calls.GET, part, budget.remaining(), rows.add)
         try:
             yield rpc
             rows.check_complete()

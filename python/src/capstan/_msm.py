@@ -141,7 +141,6 @@ class LocalMsm:
             chunk_bytes=limits.chunk_bytes,
             progress=self.progress,
             header=self._header,
-            wrap=lambda chunk: compute_pb2.MsmStreamRequest(chunk=chunk),
         )
         return (yield from upload.run(budget))
 

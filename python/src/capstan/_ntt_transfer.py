@@ -8,6 +8,7 @@ import numpy as np
 from capstan import _calls, _download, _store, _upload, errors, results
 from capstan._calls import Call, CallBudget
 from capstan._download import ReceivedRows
+from capstan._frames import PayloadChunk
 from capstan._session import PayloadLimits, Session
 from capstan._space import whole_pages
 from capstan._staging import StagedMemory, wait_before_messages
@@ -140,7 +141,7 @@ class LocalNtt:
         for written in _upload.copied(self.rows.data, memory, 0, self.progress):
             yield compute_pb2.NttStreamRequest(written=written)
 
-    def _chunks(self, chunk_bytes: int) -> Iterator[compute_pb2.NttStreamRequest]:
+    def _chunks(self, chunk_bytes: int) -> Iterator[compute_pb2.NttStreamRequest | PayloadChunk]:
         upload = types_pb2.VectorUpload(
             upload_id=_upload.random_id(),
             encoding=self.rows.encoding,
@@ -150,8 +151,7 @@ class LocalNtt:
         header = compute_pb2.NttStreamHeader(spec=self.spec, input=upload)
         yield compute_pb2.NttStreamRequest(header=header)
         spans = [ByteSpan(0, self.rows.data.size)]
-        for chunk in _upload.chunks(self.rows.data, spans, chunk_bytes, self.progress):
-            yield compute_pb2.NttStreamRequest(chunk=chunk)
+        yield from _upload.chunks(self.rows.data, spans, chunk_bytes, self.progress)
 
 
 class NttReply:
@@ -166,14 +166,14 @@ class NttReply:
         """Whether a part of the result was received."""
         return self._rows is not None and self._rows.filled > 0
 
-    def add(self, response: compute_pb2.NttStreamResponse) -> None:
+    def add(self, response: compute_pb2.NttStreamResponse | PayloadChunk) -> None:
         """Take the next response."""
-        if response.HasField("result"):
+        if not isinstance(response, PayloadChunk):
             self._result = response.result
         elif self._rows is None:
             raise errors.invalid_response("the stream has a chunk that was not requested")
         else:
-            self._rows.add(response.chunk)
+            self._rows.add(response)
 
     def complete(self) -> compute_pb2.NttResult:
         """Return the result. Raises InvalidResponse if the stream ended without it."""

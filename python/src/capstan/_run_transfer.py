@@ -8,6 +8,7 @@ import numpy as np
 from capstan import _calls, _upload, errors
 from capstan._calls import Call, CallBudget
 from capstan._download import ReceivedRows
+from capstan._frames import PayloadChunk
 from capstan._session import PayloadLimits, Session
 from capstan._space import whole_pages
 from capstan._staging import STAGED_BYTES_MIN, StagedMemory, wait_before_messages
@@ -77,16 +78,15 @@ class RunReply:
         ]
         self._result: program_pb2.RunResult | None = None
 
-    def add(self, response: program_pb2.RunResponse) -> None:
+    def add(self, response: program_pb2.RunResponse | PayloadChunk) -> None:
         """Take the next response."""
-        if response.HasField("result"):
+        if not isinstance(response, PayloadChunk):
             self._result = response.result
             return
-        number = response.chunk.output
-        rows = self._rows[number] if number < len(self._rows) else None
+        rows = self._rows[response.number] if response.number < len(self._rows) else None
         if rows is None:
             raise errors.invalid_response("the stream has a chunk that was not requested")
-        rows.add(response.chunk.chunk)
+        rows.add(response)
 
     def complete(self) -> program_pb2.RunResult:
         """Return the result. Raises InvalidResponse if anything is missing."""
@@ -169,7 +169,7 @@ class RunTransfer:
         layout: RegionLayout,
         limits: PayloadLimits,
         progress: TransferProgress,
-    ) -> Iterator[program_pb2.RunRequest]:
+    ) -> Iterator[program_pb2.RunRequest | PayloadChunk]:
         header = program_pb2.RunHeader(verify=self.verify)
         header.program.inline.CopyFrom(self.program)
         # The program takes its part of the first message.
@@ -206,10 +206,8 @@ class RunTransfer:
                     yield program_pb2.RunRequest(written=part)
             elif header.inputs[index].HasField("upload"):
                 spans = [ByteSpan(0, given.size)]
-                data = given.elements.data
-                for chunk in _upload.chunks(data, spans, limits.chunk_bytes, progress):
-                    part = program_pb2.RunInputChunk(input=index, chunk=chunk)
-                    yield program_pb2.RunRequest(chunk=part)
+                size = limits.chunk_bytes
+                yield from _upload.chunks(given.elements.data, spans, size, progress, index)
 
 
 def _output_message(

@@ -12,8 +12,8 @@ from capstan.v1 import admin_pb2, types_pb2
 
 # Payload bytes of one message if the server denies GetInfo.
 _MESSAGE_BYTES_DEFAULT = 1 << 20
-# Payload bytes of one chunk.
-_CHUNK_BYTES = 256 << 10
+# Payload bytes of one chunk. Each one costs a wakeup of a Python thread, so they are large.
+_CHUNK_BYTES = 1 << 20
 _CHECKS = {
     "none": types_pb2.VERIFY_NONE,
     "full": types_pb2.VERIFY_FULL,

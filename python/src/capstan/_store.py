@@ -74,7 +74,6 @@ def put_bases(
         chunk_bytes=limits.chunk_bytes,
         progress=TransferProgress(progress, encoded.data.size),
         header=header,
-        wrap=_put_chunk,
     )
     response = yield from upload.run(budget)
     return results.bases_from(response.object.bases)
@@ -142,7 +141,6 @@ def put_matrix(
         chunk_bytes=limits.chunk_bytes,
         progress=TransferProgress(progress, data.size),
         header=header,
-        wrap=_put_chunk,
     )
     response = yield from upload.run(budget)
     return results.matrix_from(response.object.matrix)
@@ -184,7 +182,6 @@ def put_vector(
         chunk_bytes=limits.chunk_bytes,
         progress=TransferProgress(progress, encoded.data.size),
         header=header,
-        wrap=_put_chunk,
     )
     response = yield from upload.run(budget)
     return results.vector_from(response.object.vector)
@@ -306,10 +303,6 @@ def release_quietly(session: Session, vector: Vector) -> Call[None]:
         yield from release(session, vector)
     except errors.CapstanError:
         return
-
-
-def _put_chunk(chunk: types_pb2.Chunk) -> store_pb2.PutRequest:
-    return store_pb2.PutRequest(chunk=chunk)
 
 
 def _payload_hash(data: np.ndarray) -> bytes:

@@ -9,6 +9,7 @@ import numpy as np
 
 from capstan import _calls, errors
 from capstan._calls import Call, CallBudget, Method
+from capstan._frames import PayloadChunk
 from capstan._staging import StagedMemory
 from capstan.v1 import store_pb2, types_pb2
 
@@ -53,13 +54,17 @@ def random_id() -> bytes:
 
 
 def chunks(
-    data: np.ndarray, spans: list[ByteSpan], chunk_bytes: int, progress: TransferProgress
-) -> Iterator[types_pb2.Chunk]:
+    data: np.ndarray,
+    spans: list[ByteSpan],
+    chunk_bytes: int,
+    progress: TransferProgress,
+    number: int | None = None,
+) -> Iterator[PayloadChunk]:
     """Yield the chunks of the spans; reports those that the transport has taken."""
     for span in spans:
         for start in range(span.start, span.end, chunk_bytes):
             end = min(start + chunk_bytes, span.end)
-            yield types_pb2.Chunk(offset=start, data=data[start:end].tobytes())
+            yield PayloadChunk(start, data[start:end], number)
             progress.add(end - start)
 
 
@@ -86,8 +91,6 @@ class ResumableUpload:
     progress: TransferProgress
     # Makes the header for the upload's id.
     header: Callable[[bytes], Any]
-    # Wraps a chunk in a message of the stream.
-    wrap: Callable[[types_pb2.Chunk], Any]
 
     def run(self, budget: CallBudget) -> Call[Any]:
         """Send the payload and return the response, over several streams if some break."""
@@ -111,8 +114,7 @@ class ResumableUpload:
 
     def _messages(self, upload_id: bytes, spans: list[ByteSpan]) -> Iterator[Any]:
         yield self.header(upload_id)
-        for chunk in chunks(self.data, spans, self.chunk_bytes, self.progress):
-            yield self.wrap(chunk)
+        yield from chunks(self.data, spans, self.chunk_bytes, self.progress)
 
 
 def _missing_spans(upload_id: bytes, budget: CallBudget) -> Call[list[ByteSpan] | None]:
