@@ -196,8 +196,8 @@ class RunTransfer:
                 message.upload.streams = 1
         for output, start in zip(self.outputs, layout.starts[len(self.inputs) :], strict=True):
             header.outputs.append(_output_message(output, memory, start))
-        yield program_pb2.RunRequest(header=header)
         progress.add(inline_bytes)
+        yield program_pb2.RunRequest(header=header)
         for index, given in enumerate(self.inputs):
             start = layout.starts[index]
             if start is not None:

@@ -60,12 +60,13 @@ def chunks(
     progress: TransferProgress,
     number: int | None = None,
 ) -> Iterator[PayloadChunk]:
-    """Yield the chunks of the spans; reports those that the transport has taken."""
+    """Yield the chunks of the spans, and report their bytes."""
     for span in spans:
         for start in range(span.start, span.end, chunk_bytes):
             end = min(start + chunk_bytes, span.end)
-            yield PayloadChunk(start, data[start:end], number)
+            # Before the chunk is sent: after the last one, the stream may end at once.
             progress.add(end - start)
+            yield PayloadChunk(start, data[start:end], number)
 
 
 def copied(

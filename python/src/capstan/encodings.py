@@ -228,5 +228,6 @@ def _from_integers(name: str, values: Sequence[int]) -> np.ndarray:
         if not 0 <= value < FR_MODULUS:
             problem = "not an integer from 0 to r - 1"
             raise errors.invalid(name, problem, index=index, reason="NOT_CANONICAL")
-    data = b"".join(int(value).to_bytes(FR_BYTES, "little") for value in values)
+    # Arrays of a bytearray can be written.
+    data = bytearray().join(int(value).to_bytes(FR_BYTES, "little") for value in values)
     return np.frombuffer(data, dtype="u1").reshape(-1, FR_BYTES)
