@@ -14,7 +14,7 @@ TARGET = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:7654"
 
 with capstan.Client(TARGET) as client:
     # %% The server checks the points once, and names them by the hash of their content.
-    points = ceremony.load().g1
+    points = ceremony.powers_of_tau()
     bases = client.put_bases(points, label="ceremony")
     print(f"{len(bases)} points: {bases.id.hex()}")
 

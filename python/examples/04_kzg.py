@@ -14,9 +14,9 @@ import capstan
 
 TARGET = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:7654"
 
-setup = ceremony.load()
+setup = ceremony.ckzg_setup()
 with capstan.Client(TARGET) as client:
-    key = client.put_bases(setup.g1, label="ceremony")
+    key = client.put_bases(ceremony.powers_of_tau(), label="ceremony")
 
     # %% A blob has 4096 elements, big-endian: values of a polynomial in bit-reversed order.
     elements = [secrets.randbelow(capstan.FR_MODULUS) for _ in range(4096)]
@@ -32,9 +32,9 @@ with capstan.Client(TARGET) as client:
 
     # %% ckzg agrees.
     point = z.to_bytes(32, "big")
-    proof, y = ckzg.compute_kzg_proof(blob, point, setup.ckzg)
-    assert opening.commitment == ckzg.blob_to_kzg_commitment(blob, setup.ckzg)
+    proof, y = ckzg.compute_kzg_proof(blob, point, setup)
+    assert opening.commitment == ckzg.blob_to_kzg_commitment(blob, setup)
     assert opening.proof == proof
     assert opening.value == int.from_bytes(y, "big")
-    assert ckzg.verify_kzg_proof(opening.commitment, point, y, opening.proof, setup.ckzg)
+    assert ckzg.verify_kzg_proof(opening.commitment, point, y, opening.proof, setup)
     print(f"commitment {opening.commitment.hex()}\nproof      {opening.proof.hex()}")

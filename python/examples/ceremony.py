@@ -2,32 +2,35 @@
 
 import json
 import tempfile
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-import ckzg
 
 _FILE = Path(__file__).parents[2] / "tests/data/trusted_setup_4096.json"
 
 
-@dataclass(frozen=True)
-class CeremonySetup:
-    """The powers of tau in G1, compressed, and the object that ckzg makes of the whole setup."""
+@cache
+def lists() -> dict[str, list[str]]:
+    """Return the three lists of points, in hexadecimal digits without 0x."""
+    parsed = json.loads(_FILE.read_text())
+    return {name: [point.removeprefix("0x") for point in parsed[name]] for name in parsed}
 
-    g1: list[bytes]
-    ckzg: Any
+
+def powers_of_tau() -> list[bytes]:
+    """Return the 4096 powers of tau in G1, compressed."""
+    return [bytes.fromhex(point) for point in lists()["g1_monomial"]]
 
 
-def load() -> CeremonySetup:
-    lists = json.loads(_FILE.read_text())
+@cache
+def ckzg_setup() -> Any:
+    """Load the setup into ckzg, which reads its own format only."""
+    import ckzg  # noqa: PLC0415 (not every example needs it)
+
     names = ("g1_lagrange", "g2_monomial", "g1_monomial")
-    lines = [str(len(lists["g1_lagrange"])), str(len(lists["g2_monomial"]))]
-    lines += [point.removeprefix("0x") for name in names for point in lists[name]]
+    lines = [str(len(lists()["g1_lagrange"])), str(len(lists()["g2_monomial"]))]
+    lines += [point for name in names for point in lists()[name]]
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("\n".join(lines))
         file.flush()
         # 0: no tables, which only cell proofs use.
-        setup = ckzg.load_trusted_setup(file.name, 0)
-    g1 = [bytes.fromhex(point.removeprefix("0x")) for point in lists["g1_monomial"]]
-    return CeremonySetup(g1, setup)
+        return ckzg.load_trusted_setup(file.name, 0)

@@ -1,4 +1,3 @@
-import ceremony
 import numpy as np
 import oracle
 import pytest
@@ -83,8 +82,3 @@ def many_sums(points, many_scalars):
             of_each[index % POINTS] += scalar
         sums.append(oracle.compressed(oracle.msm(points, of_each)))
     return sums
-
-
-@pytest.fixture(scope="session")
-def setup():
-    return ceremony.load()

@@ -114,7 +114,8 @@ def test_a_server_that_is_gone_is_unavailable(tmp_path):
 
 def test_calls_go_on_after_a_restart(tmp_path):
     values = np.zeros((1 << 14, 32), np.uint8)
-    values[0] = 1
+    values[0, 0] = 1
+    points = [oracle.compressed(oracle.points([3])[0])]
     first = Daemon(tmp_path)
     with capstan.Client(first.unix_target) as client:
         for _ in range(3):
@@ -124,8 +125,11 @@ def test_calls_go_on_after_a_restart(tmp_path):
         second = Daemon(tmp_path)
         try:
             # The new server does not know the shared memory of the old one.
-            for _ in range(3):
+            for _ in range(5):
                 assert (client.ntt(values).values == before).all()
+                sums = client.msm(points, values[: 1 << 13], batch=1 << 13).points
+                assert sums == [*points, *[oracle.INFINITIES["g1"]] * ((1 << 13) - 1)]
+            assert client.info().message.load.region_bytes > 0
         finally:
             second.kill()
 

@@ -1,3 +1,4 @@
+import ceremony
 import ckzg
 import numpy as np
 import oracle
@@ -163,8 +164,9 @@ def test_inputs_are_checked_before_anything_is_sent(plain):
         program.input(3, name="x")
 
 
-def test_kzg_openings_satisfy_the_pairing_of_ckzg(client, setup):
-    key = client.put_bases(setup.g1)
+def test_kzg_openings_satisfy_the_pairing_of_ckzg(client):
+    setup = ceremony.ckzg_setup()
+    key = client.put_bases(ceremony.powers_of_tau())
     f = oracle.random_scalars(4096, seed=6)
     z = oracle.random_scalars(1, seed=7)[0]
     opening = client.kzg_open(key, f, z)
@@ -174,9 +176,9 @@ def test_kzg_openings_satisfy_the_pairing_of_ckzg(client, setup):
     in_montgomery_form = client.kzg_open(key, capstan.to_montgomery(f), z, montgomery=True)
     assert in_montgomery_form == opening
     point, value = (number.to_bytes(32, "big") for number in (z, opening.value))
-    arguments = (opening.commitment, point, value, opening.proof, setup.ckzg)
+    arguments = (opening.commitment, point, value, opening.proof, setup)
     assert ckzg.verify_kzg_proof(*arguments)
     wrong = ((opening.value + 1) % capstan.FR_MODULUS).to_bytes(32, "big")
-    assert not ckzg.verify_kzg_proof(opening.commitment, point, wrong, opening.proof, setup.ckzg)
+    assert not ckzg.verify_kzg_proof(opening.commitment, point, wrong, opening.proof, setup)
     with pytest.raises(capstan.InvalidInput):
         client.kzg_open(key[:10], f, z)

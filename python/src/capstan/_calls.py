@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from google.protobuf import message_factory
@@ -48,10 +48,18 @@ class Method:
 
     def deserialize(self, data: bytes) -> Message | PayloadChunk:
         """Decode a message of the response."""
-        chunk = None
-        if self.receives_stream:
-            chunk = _frames.decode_chunk(data, is_numbered=self._is_numbered)
-        return self._response.FromString(data) if chunk is None else chunk
+        if not self.receives_stream:
+            return self._response.FromString(data)
+        chunk = _frames.decode_chunk(data, is_numbered=self._is_numbered)
+        if chunk is not None:
+            return chunk
+        message = self._response.FromString(data)
+        if not message.HasField("chunk"):
+            return message
+        if not self._is_numbered:
+            return PayloadChunk(message.chunk.offset, message.chunk.data)
+        chunk = message.chunk.chunk
+        return PayloadChunk(chunk.offset, chunk.data, message.chunk.output)
 
 
 GET_INFO = Method(admin_pb2, "Admin", "GetInfo")
@@ -104,7 +112,7 @@ class Rpc:
     """Call a method. The outcome is the response, or None if `receive` takes the responses."""
 
     method: Method
-    request: Message | MessageFeed
+    request: Message | MessageFeed = field(repr=False)
     timeout: float | None
     # Called with each message of a response stream.
     receive: Callable[[Any], None] | None = None

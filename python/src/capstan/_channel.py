@@ -3,6 +3,8 @@
 import ipaddress
 import os
 from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
 from urllib.parse import urlsplit
 
 import grpc
@@ -107,6 +109,13 @@ def channel_settings(
     if priority != "normal":
         metadata.append(("capstan-priority", priority))
     return ChannelSettings(address, credentials, options, tuple(metadata))
+
+
+def open_channel(library: ModuleType, settings: ChannelSettings) -> Any:
+    """Open a channel of `grpc` or `grpc.aio`. It connects when it is first used."""
+    if settings.credentials is None:
+        return library.insecure_channel(settings.address, settings.options)
+    return library.secure_channel(settings.address, settings.credentials, settings.options)
 
 
 def _pem(value: Pem | None) -> bytes | None:

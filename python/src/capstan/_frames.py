@@ -18,7 +18,7 @@ class PayloadChunk:
     """Bytes of a payload from `offset` on; of a run, of the input or output `number`."""
 
     offset: int
-    data: np.ndarray | memoryview = field(repr=False)
+    data: np.ndarray | memoryview | bytes = field(repr=False)
     number: int | None = None
 
 

@@ -123,8 +123,8 @@ class LocalMsm:
                 memory.release()
                 return response
             except errors.CapstanError as error:
-                if error.reason:
-                    # The job has ended, and writes nothing here.
+                # A refused job has ended, and writes nothing here.
+                if error.reason and not error.is_region_unknown:
                     memory.release()
                 yield from wait_before_messages(error, budget)
             finally:

@@ -1,7 +1,7 @@
 """How the rows of a transform travel."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class StoredNtt:
 
     spec: compute_pb2.NttSpec
     vector: Vector
-    out: np.ndarray
+    out: np.ndarray = field(repr=False)
     progress: TransferProgress
 
     def run(
@@ -71,7 +71,7 @@ class LocalNtt:
 
     spec: compute_pb2.NttSpec
     rows: EncodedScalars
-    out: np.ndarray
+    out: np.ndarray = field(repr=False)
     progress: TransferProgress
 
     def run(

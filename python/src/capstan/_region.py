@@ -36,7 +36,9 @@ def open_region(target: str, size: int, budget: CallBudget) -> Call[ClientRegion
     try:
         opened = yield _calls.Rpc(_calls.OPEN_REGION, request, budget.remaining())
         return (yield _calls.Blocking(lambda: _map_region(f"{path}.regions", opened)))
-    except (errors.Exhausted, errors.AccessDenied, errors.Unavailable, OSError):
+    except errors.TimedOut:
+        raise
+    except (errors.CapstanError, OSError):
         # Payloads then travel in messages.
         return None
 

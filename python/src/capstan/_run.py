@@ -55,11 +55,11 @@ class RunResult:
     steps: list[StepReport]
 
     def __getitem__(self, key: ValueKey) -> np.ndarray | list[bytes]:
-        return self._values[_value(self._program, key).index]
+        return self._values[self._program[key].index]
 
     def kept(self, key: ValueKey) -> Vector:
         """Return the vector on the server that holds a value of `keep`."""
-        return self._kept[_value(self._program, key).index]
+        return self._kept[self._program[key].index]
 
 
 def run(
@@ -99,7 +99,7 @@ def run(
     """
     budget = session.begin(timeout)
     limits = yield from session.limits(budget)
-    given = {_value(program, key).index: values for key, values in inputs.items()}
+    given = {program[key].index: values for key, values in inputs.items()}
     planned = []
     for value in program.inputs:
         if value.index not in given:
@@ -108,9 +108,9 @@ def run(
     if given:
         raise errors.invalid(f"program.steps[{min(given)}]", "is not an input")
     vector_encoding = encodings.MONTGOMERY if montgomery else encodings.CANONICAL
-    wanted = [_plan_output(_value(program, key), vector_encoding, encoding) for key in outputs]
+    wanted = [_plan_output(program[key], vector_encoding, encoding) for key in outputs]
     for key in keep:
-        value = _value(program, key)
+        value = program[key]
         vector = Vector(_upload.random_id(), vector_encoding, 0, value.elements)
         wanted.append(RunOutput(value, vector_encoding, kept=vector))
     transfer = RunTransfer(
@@ -141,10 +141,6 @@ def run(
             for step in result.steps
         ],
     )
-
-
-def _value(program: Program, key: ValueKey) -> ProgramValue:
-    return program[key] if isinstance(key, str) else key
 
 
 def _plan_input(

@@ -212,10 +212,6 @@ class StagedMemory:
 
 
 def wait_before_messages(error: errors.CapstanError, budget: CallBudget) -> Call[None]:
-    """Wait until a call through shared memory, which failed, may be repeated in messages.
-
-    A server that has restarted does not know the memory.
-    """
-    is_unknown = error.field is not None and error.field.endswith("region_id")
-    if not is_unknown and error.reason != "LOCAL_ONLY":
+    """Wait until a call through shared memory, which failed, may be repeated in messages."""
+    if not error.is_region_unknown and error.reason != "LOCAL_ONLY":
         yield from budget.wait_before_retry(error)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ class ResumableUpload:
     """A call whose request stream is a header, then chunks of one payload."""
 
     method: Method
-    data: np.ndarray
+    data: np.ndarray = field(repr=False)
     chunk_bytes: int
     progress: TransferProgress
     # Makes the header for the upload's id.

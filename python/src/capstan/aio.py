@@ -32,13 +32,6 @@ def _awaited(
 class Client(ClientCore):
     """A client of a Capstan server for one event loop."""
 
-    __doc__ += ClientCore.__doc__.partition("\n")[2]
-
-    def __init__(self, target: str = "http://127.0.0.1:7654", **settings: Any):
-        super().__init__(target, **settings)
-        # Opened by the first call, since a channel belongs to an event loop.
-        self._channel: grpc.aio.Channel | None = None
-
     async def __aenter__(self) -> Self:
         return self
 
@@ -95,7 +88,7 @@ class Client(ClientCore):
             raise
 
     async def _call(self, rpc: Rpc) -> Any:
-        stub = self._stub(self._open_channel(), rpc.method)
+        stub = self._stub(grpc.aio, rpc.method)
         pending = stub(rpc.request, timeout=rpc.timeout, metadata=self._settings.metadata)
         try:
             if not rpc.method.receives_stream:
@@ -106,13 +99,3 @@ class Client(ClientCore):
             pending.cancel()
             raise
         return None
-
-    def _open_channel(self) -> grpc.aio.Channel:
-        if self._channel is None:
-            address, options = self._settings.address, self._settings.options
-            if self._settings.credentials is None:
-                self._channel = grpc.aio.insecure_channel(address, options)
-            else:
-                credentials = self._settings.credentials
-                self._channel = grpc.aio.secure_channel(address, credentials, options)
-        return self._channel

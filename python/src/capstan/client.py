@@ -31,16 +31,6 @@ def _blocking(
 class Client(ClientCore):
     """A client of a Capstan server. Threads may share it."""
 
-    __doc__ += ClientCore.__doc__.partition("\n")[2]
-
-    def __init__(self, target: str = "http://127.0.0.1:7654", **settings: Any):
-        super().__init__(target, **settings)
-        address, options = self._settings.address, self._settings.options
-        if self._settings.credentials is None:
-            self._channel = grpc.insecure_channel(address, options)
-        else:
-            self._channel = grpc.secure_channel(address, self._settings.credentials, options)
-
     def __enter__(self) -> Self:
         return self
 
@@ -49,7 +39,8 @@ class Client(ClientCore):
 
     def close(self) -> None:
         """Close the connection. No call may be in progress."""
-        self._channel.close()
+        if self._channel is not None:
+            self._channel.close()
         self._session.close()
 
     info = _blocking(_admin.info)
@@ -95,7 +86,7 @@ class Client(ClientCore):
             raise
 
     def _call(self, rpc: Rpc) -> Any:
-        stub = self._stub(self._channel, rpc.method)
+        stub = self._stub(grpc, rpc.method)
         settings = {"timeout": rpc.timeout, "metadata": self._settings.metadata}
         if not rpc.method.sends_stream and not rpc.method.receives_stream:
             return stub(rpc.request, **settings)

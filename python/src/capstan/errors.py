@@ -78,6 +78,11 @@ class CapstanError(Exception):
         """Whether the server refused the call before it began to compute."""
         return self.reason in _REFUSALS
 
+    @property
+    def is_region_unknown(self) -> bool:
+        """Whether the server does not know the shared memory: it has restarted, or is another."""
+        return self.field is not None and self.field.endswith("region_id")
+
 
 class InvalidInput(CapstanError):
     """An argument is invalid: `field` and `index` say which part. A retry fails again."""

@@ -56,12 +56,17 @@ class Program:
         self.message = program_pb2.Program()
         self._values: list[ProgramValue] = []
 
-    def __getitem__(self, name: str) -> ProgramValue:
-        """Return the value with this name. Raises InvalidInput if there is none."""
+    def __getitem__(self, key: str | ProgramValue) -> ProgramValue:
+        """Return the value with this name, or a value of this program itself.
+
+        Raises InvalidInput if the program has no such value.
+        """
+        if isinstance(key, ProgramValue):
+            return self._values[self._index(key)]
         for value in self._values:
-            if value.name == name:
+            if value.name == key:
                 return value
-        raise errors.invalid("program", f"no value has the name {name!r}")
+        raise errors.invalid("program", f"no value has the name {key!r}")
 
     @property
     def inputs(self) -> list[ProgramValue]:
@@ -107,7 +112,7 @@ class Program:
         if lg_n is None:
             lg_n = max(vector.length - 1, 0).bit_length()
         step = program_pb2.NttStep(
-            input=vector.index,
+            input=self._index(vector),
             lg_n=lg_n,
             direction=_ntt.direction_number(direction),
             coset_generator=b"" if coset is None else _element(coset),
@@ -157,7 +162,7 @@ class Program:
     ) -> ProgramValue:
         """Add the sum of factors[k] * vectors[k], element by element."""
         step = program_pb2.LinearCombinationStep(
-            inputs=[vector.index for vector in vectors],
+            inputs=[self._index(vector) for vector in vectors],
             factors=b"".join(_element(factor) for factor in factors),
         )
         return self._add(vectors[0].rows, vectors[0].length, name, linear_combination=step)
@@ -166,32 +171,32 @@ class Program:
         self, vector: ProgramValue, offset: int, length: int, *, name: str | None = None
     ) -> ProgramValue:
         """Add elements offset to offset + length - 1 of each row."""
-        step = program_pb2.SliceStep(input=vector.index, offset=offset, length=length)
+        step = program_pb2.SliceStep(input=self._index(vector), offset=offset, length=length)
         return self._add(vector.rows, length, name, slice=step)
 
     def concat(self, vectors: Sequence[ProgramValue], *, name: str | None = None) -> ProgramValue:
         """Join vectors with the same number of rows, row by row."""
-        step = program_pb2.ConcatStep(inputs=[vector.index for vector in vectors])
+        step = program_pb2.ConcatStep(inputs=[self._index(vector) for vector in vectors])
         length = sum(vector.length for vector in vectors)
         return self._add(vectors[0].rows, length, name, concat=step)
 
     def pad(self, vector: ProgramValue, length: int, *, name: str | None = None) -> ProgramValue:
         """Append zeros to each row, up to `length`."""
-        step = program_pb2.PadStep(input=vector.index, length=length)
+        step = program_pb2.PadStep(input=self._index(vector), length=length)
         return self._add(vector.rows, length, name, pad=step)
 
     def evaluate(
         self, vector: ProgramValue, point: int | bytes, *, name: str | None = None
     ) -> ProgramValue:
         """Evaluate each row, as the coefficients of a polynomial: one element for each row."""
-        step = program_pb2.EvaluateStep(input=vector.index, point=_element(point))
+        step = program_pb2.EvaluateStep(input=self._index(vector), point=_element(point))
         return self._add(vector.rows, 1, name, evaluate=step)
 
     def divide_by_linear(
         self, vector: ProgramValue, point: int | bytes, *, name: str | None = None
     ) -> ProgramValue:
         """Divide each row, as the coefficients of f: (f - f(point)) / (X - point)."""
-        step = program_pb2.DivideByLinearStep(input=vector.index, point=_element(point))
+        step = program_pb2.DivideByLinearStep(input=self._index(vector), point=_element(point))
         return self._add(vector.rows, vector.length, name, divide_by_linear=step)
 
     def divide_by_vanishing(
@@ -199,14 +204,14 @@ class Program:
     ) -> ProgramValue:
         """Divide each row, as values on a coset of the domain of n = 2^lg_n, by X^n - 1."""
         step = program_pb2.DivideByVanishingStep(
-            input=vector.index, lg_n=lg_n, coset_generator=_element(coset)
+            input=self._index(vector), lg_n=lg_n, coset_generator=_element(coset)
         )
         return self._add(vector.rows, vector.length, name, divide_by_vanishing=step)
 
     def msm(self, vector: ProgramValue, bases: Bases, *, name: str | None = None) -> ProgramValue:
         """Sum row[i] * bases[i]: one point for each row. Further bases are not used."""
         step = program_pb2.MsmStep(
-            input=vector.index,
+            input=self._index(vector),
             group=encodings.group_number(bases.group),
             object_id=bases.id,
             offset=bases.offset,
@@ -218,15 +223,21 @@ class Program:
     ) -> ProgramValue:
         """Multiply a matrix of the server by each row."""
         step = program_pb2.SparseProductStep(
-            input=vector.index, object_id=matrix.id, rows=matrix.rows, terms=matrix.terms
+            input=self._index(vector), object_id=matrix.id, rows=matrix.rows, terms=matrix.terms
         )
         return self._add(vector.rows, matrix.rows, name, sparse_product=step)
+
+    def _index(self, value: ProgramValue) -> int:
+        """Return the index of a step. Raises InvalidInput for a value of another program."""
+        if value.index >= len(self._values) or self._values[value.index] is not value:
+            raise errors.invalid("program", "a value is of another program")
+        return value.index
 
     def _pointwise(
         self, operation: str, vectors: Sequence[ProgramValue], name: str | None
     ) -> ProgramValue:
         step = program_pb2.PointwiseStep(
-            operation=_POINTWISE[operation], inputs=[vector.index for vector in vectors]
+            operation=_POINTWISE[operation], inputs=[self._index(vector) for vector in vectors]
         )
         return self._add(vectors[0].rows, vectors[0].length, name, pointwise=step)
 
