@@ -141,8 +141,8 @@ def test_a_broken_upload_continues_where_it_stopped(daemon, many_scalars):
     with capstan.Client(proxy.target) as client:
         vector = client.put_vector(payload, progress=lambda sent, total: calls.append(sent))
         assert proxy.connections >= 2
-        # Bytes in the buffers of the broken connection are sent again, the first ones are not.
-        assert payload.nbytes <= proxy.forwarded < 1.9 * payload.nbytes
+        # Bytes in the buffers of the broken connection may be sent again, the first ones are not.
+        assert payload.nbytes <= proxy.forwarded < 1.25 * payload.nbytes
         assert calls[-1] == payload.nbytes
         assert (client.get_vector(vector) == payload).all()
         client.release(vector)

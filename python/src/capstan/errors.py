@@ -156,7 +156,8 @@ def timed_out() -> TimedOut:
 
 def from_rpc(error: Any) -> CapstanError:
     """Convert an error of grpcio, of a blocking call or of an asyncio one."""
-    metadata = dict(error.trailing_metadata() or ())
+    # Not `dict(...)`: the metadata of asyncio has keys, which older versions list as pairs.
+    metadata = {key: value for key, value in error.trailing_metadata() or ()}  # noqa: C416
     status = status_pb2.Status.FromString(metadata.get(_DETAILS, b""))
     info = error_details_pb2.ErrorInfo()
     bad = error_details_pb2.BadRequest()
