@@ -1,6 +1,8 @@
 import hashlib
 import subprocess
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import oracle
@@ -163,6 +165,33 @@ def test_the_server_refuses_a_job_that_cannot_end_in_time(plain, many_bases, man
         plain.msm(many_bases, many_scalars, batch=4, timeout=0.03)
     assert early.value.reason == "DEADLINE_TOO_EARLY"
     assert plain.msm(many_bases[:16], oracle.random_scalars(16, seed=1)).points
+
+
+def test_threads_share_a_client_and_wait_for_a_full_server(tmp_path, many_scalars):
+    running = Daemon(tmp_path, "--jobs-max", "1", "--connection-jobs-max", "1")
+    try:
+        with capstan.Client(running.target, retries=0) as client:
+            barrier = threading.Barrier(8)
+
+            def transform(values):
+                barrier.wait()
+                return client.ntt(values)
+
+            with ThreadPoolExecutor(8) as threads:
+                calls = [threads.submit(transform, many_scalars) for _ in range(8)]
+            refused = [call.exception() for call in calls if call.exception() is not None]
+            assert refused
+            for error in refused:
+                assert isinstance(error, capstan.Exhausted)
+                assert error.retry_after > 0
+        with capstan.Client(running.target, retries=50) as client:
+            expected = client.ntt(many_scalars).values
+            with ThreadPoolExecutor(8) as threads:
+                calls = [threads.submit(client.ntt, many_scalars) for _ in range(8)]
+            for call in calls:
+                assert (call.result().values == expected).all()
+    finally:
+        running.kill()
 
 
 def test_priorities_are_accepted(daemon):

@@ -133,6 +133,25 @@ def test_rows_and_narrow_inputs(plain, bases, points):
     assert result[transformed].shape == (2, 2, 32)
 
 
+def test_points_of_g2_are_summed(client):
+    points = oracle.points([3, 4], "g2")
+    bases = client.put_bases([oracle.compressed(point, "g2") for point in points], group="g2")
+    program = capstan.Program()
+    scalars = program.input(2)
+    total = program.msm(scalars, bases)
+    result = client.run(program, {scalars: [5, 6]}, [total])
+    assert result[total] == [oracle.compressed(oracle.msm(points, [5, 6], "g2"), "g2")]
+
+
+def test_values_of_another_program_are_refused(plain):
+    one, other = capstan.Program(), capstan.Program()
+    value, stranger = one.input(2), other.input(2)
+    with pytest.raises(capstan.InvalidInput):
+        one.add(value, stranger)
+    with pytest.raises(capstan.InvalidInput):
+        plain.run(one, {value: [1, 2]}, [stranger])
+
+
 def test_kept_values_are_inputs_of_the_next_run(client):
     program = capstan.Program()
     x = program.input(4)

@@ -65,7 +65,7 @@ class RunResult:
 def run(
     session: Session,
     program: Program,
-    inputs: Mapping[ValueKey, ScalarsLike | Vector],
+    inputs: Mapping[ProgramValue, ScalarsLike | Vector] | Mapping[str, ScalarsLike | Vector],
     outputs: Sequence[ValueKey],
     *,
     keep: Sequence[ValueKey] = (),

@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import grpc
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 def _awaited(
     call: Callable[Concatenate[Session, P], Call[T]],
-) -> Callable[Concatenate["Client", P], Awaitable[T]]:
+) -> Callable[Concatenate["Client", P], Coroutine[Any, Any, T]]:
     """Make a method that runs a call to its end in the event loop."""
 
     @functools.wraps(call)
