@@ -69,11 +69,13 @@ class StagingPool:
         region_bytes = self._begin_opening(size) if memory is None else None
         if region_bytes is None:
             return memory
-        region = None
         try:
             region = yield from _region.open_region(target, region_bytes, budget)
-        finally:
-            self._end_opening(region)
+        except BaseException:
+            # The call was cancelled or out of time: the next one tries again.
+            self._is_opening = False
+            raise
+        self._end_opening(region)
         return self._take(size)
 
     def close(self) -> None:
