@@ -6,7 +6,7 @@ import threading
 
 
 class BreakingProxy:
-    """Forwards connections to a daemon; resets the first after so many bytes to the daemon."""
+    """Forwards connections to a daemon; the first one ends after `break_after` bytes."""
 
     def __init__(self, address: str, break_after: int):
         host, port = address.rsplit(":", 1)

@@ -6,7 +6,7 @@ from daemon import Daemon
 import capstan
 
 POINTS = 16
-# So many copies of the points, and vectors of scalars, that they do not fit one message.
+# Enough copies of the points, and vectors of scalars, to exceed one message.
 COPIES = 1 << 9
 VECTORS = 4
 

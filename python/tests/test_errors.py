@@ -49,8 +49,10 @@ def test_the_client_checks_lengths_before_it_sends(plain, bases):
     assert error.request_id is None
     for values in (np.zeros((16, 3), np.uint8), np.zeros(16), bytes(31)):
         assert refused(plain.msm, bases, values).field == "scalars"
+    for wrong in (capstan.FR_MODULUS, -1, 1.5, "1", None):
+        error = refused(plain.msm, bases, [0] * 15 + [wrong])
+        assert (error.reason, error.index) == ("NOT_CANONICAL", 15)
     error = refused(plain.msm, bases, [0] * 15 + [capstan.FR_MODULUS])
-    assert (error.reason, error.index) == ("NOT_CANONICAL", 15)
     assert str(capstan.FR_MODULUS) not in str(error)
 
 

@@ -77,7 +77,7 @@ OPEN_REGION = Method(store_pb2, "Store", "OpenRegion")
 
 
 class MessageFeed:
-    """The messages of a request stream, which grpcio takes in a thread of its own."""
+    """The messages of a request stream, which a thread of grpcio takes."""
 
     def __init__(self, messages: Iterator[Message | PayloadChunk]):
         self._messages = messages

@@ -22,7 +22,7 @@ Pem = bytes | str | os.PathLike
 
 @dataclass(frozen=True)
 class ChannelSettings:
-    """Where a client connects to, and who it is."""
+    """The address of the server, and the credentials of the client."""
 
     address: str
     credentials: grpc.ChannelCredentials | None

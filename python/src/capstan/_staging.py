@@ -135,7 +135,7 @@ class StagingPool:
             staged.space.lose(size)
 
     def maintain(self) -> bool:
-        """Wipe what payloads left, and close regions that are not used; False without regions."""
+        """Wipe places that payloads left, and close unused regions; False without regions."""
         now = time.monotonic()
         with self._lock:
             closed = [staged for staged in self._regions if _is_done(staged, now)]

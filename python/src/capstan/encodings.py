@@ -1,7 +1,9 @@
 """Scalars, elements of Fr and points, as numpy arrays and bytes."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -224,10 +226,11 @@ def _one_of(name: str, value: str, choices: dict[str, int]) -> int:
 
 
 def _from_integers(name: str, values: Sequence[int]) -> np.ndarray:
+    # Arrays of a bytearray can be written.
+    data = bytearray()
     for index, value in enumerate(values):
-        if not 0 <= value < FR_MODULUS:
+        if not isinstance(value, SupportsIndex) or not 0 <= value < FR_MODULUS:
             problem = "not an integer from 0 to r - 1"
             raise errors.invalid(name, problem, index=index, reason="NOT_CANONICAL")
-    # Arrays of a bytearray can be written.
-    data = bytearray().join(int(value).to_bytes(FR_BYTES, "little") for value in values)
+        data += operator.index(value).to_bytes(FR_BYTES, "little")
     return np.frombuffer(data, dtype="u1").reshape(-1, FR_BYTES)
