@@ -3,7 +3,6 @@
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import SupportsIndex
 
 import numpy as np
 
@@ -229,8 +228,12 @@ def _from_integers(name: str, values: Sequence[int]) -> np.ndarray:
     # Arrays of a bytearray can be written.
     data = bytearray()
     for index, value in enumerate(values):
-        if not isinstance(value, SupportsIndex) or not 0 <= value < FR_MODULUS:
+        try:
+            number = operator.index(value)
+        except TypeError:
+            number = -1
+        if not 0 <= number < FR_MODULUS:
             problem = "not an integer from 0 to r - 1"
             raise errors.invalid(name, problem, index=index, reason="NOT_CANONICAL")
-        data += operator.index(value).to_bytes(FR_BYTES, "little")
+        data += number.to_bytes(FR_BYTES, "little")
     return np.frombuffer(data, dtype="u1").reshape(-1, FR_BYTES)
