@@ -1,0 +1,149 @@
+"""Number-theoretic transforms."""
+
+import numpy as np
+
+from capstan import _ntt_transfer, _session, encodings, errors, results
+from capstan._calls import Call
+from capstan._ntt_transfer import LocalNtt, StoredNtt
+from capstan._session import Session
+from capstan._upload import Progress, TransferProgress
+from capstan.encodings import FR_BYTES, ScalarsLike
+from capstan.results import NttResult, Vector
+from capstan.v1 import compute_pb2, types_pb2
+
+_DIRECTIONS = {
+    "forward": types_pb2.DIRECTION_FORWARD,
+    "inverse": types_pb2.DIRECTION_INVERSE,
+}
+_ORDERS = {
+    "natural": types_pb2.ORDER_NATURAL,
+    "bit-reversed": types_pb2.ORDER_BIT_REVERSED,
+}
+
+
+def ntt(
+    session: Session,
+    values: ScalarsLike | Vector,
+    *,
+    direction: str = "forward",
+    coset: int | bytes | None = None,
+    input_order: str = "natural",
+    output_order: str = "natural",
+    lg_n: int | None = None,
+    batch: int | None = None,
+    montgomery: bool = False,
+    reduce: bool = False,
+    verify: str = "none",
+    keep: bool = False,
+    out: np.ndarray | None = None,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> Call[NttResult]:
+    """Transform rows of elements of Fr.
+
+    Args:
+        values: The rows: an array of shape (n, 32) uint8 or (n, 4) uint64, of shape (k, n, 32) or
+            (k, n, 4) for k rows, concatenated bytes, integers, or a `Vector` on the server.
+        direction: `forward` (coefficients to evaluations) or `inverse`, with the factor 1/n.
+        coset: The coset generator, not zero: an integer or 32 bytes, little-endian.
+        input_order: `natural` or `bit-reversed`.
+        output_order: `natural` or `bit-reversed`.
+        lg_n: log2 of the transform's size; shorter rows are padded with zeros. By default that of
+            the rows' length, which must then be a power of two.
+        batch: Number of rows of the same length, 1 to 65536; by default the first dimension of an
+            array with three, otherwise 1.
+        montgomery: Whether elements are sent and received in Montgomery form.
+        reduce: Reduce elements modulo r; otherwise the server refuses those of r or more.
+        verify: Check of the result on the server: `none`, `full` or `probabilistic`.
+        keep: Leave the result on the server, as `NttResult.vector`. `values` must be a Vector.
+        out: Array for the result, with the shape and the type that the result would have; may be
+            `values`. Saves the time to allocate memory. Unspecified after an error.
+        timeout: Seconds for the whole call, retries included; by default the client's.
+        progress: Called with the bytes sent and received and their total, possibly by another
+            thread.
+
+    Raises:
+        InvalidInput: The shape or an element is invalid.
+        NotFound: The server does not have the vector.
+        CapstanError: The server refused the call or failed.
+    """
+    budget = session.begin(timeout)
+    limits = yield from session.limits(budget)
+    elements = None
+    if not isinstance(values, Vector):
+        elements = encodings.encode_scalars("values", values, montgomery=montgomery)
+        if elements.width != FR_BYTES:
+            raise errors.invalid("values", "expected elements of 32 bytes")
+        if keep:
+            raise errors.invalid("keep", "put the vector first")
+        batch = batch or elements.rows
+    count = values.length if elements is None else elements.count
+    rows = batch or 1
+    if count % rows:
+        raise errors.invalid("values", "the rows differ in length")
+    row_length = count // rows
+    if lg_n is None:
+        lg_n = max(row_length - 1, 0).bit_length()
+        if row_length != 1 << lg_n:
+            raise errors.invalid("values", "the length of a row is not a power of two: set lg_n")
+    spec = compute_pb2.NttSpec(
+        lg_n=lg_n,
+        direction=direction_number(direction),
+        coset_generator=b"" if coset is None else encodings.encode_element("coset", coset),
+        input_order=order_number("input_order", input_order),
+        output_order=order_number("output_order", output_order),
+        batch=rows,
+        output_encoding=encodings.MONTGOMERY if montgomery else encodings.CANONICAL,
+        reduce=reduce,
+        row_length=row_length,
+        verify=_session.verify_number(verify),
+    )
+    if keep:
+        kept = yield from _ntt_transfer.keep_result(spec, values, budget)
+        result, received, vector = kept.result, None, kept.vector
+    else:
+        dtype = np.dtype("u1") if elements is None else elements.dtype
+        shape = (rows << lg_n, FR_BYTES // dtype.itemsize)
+        if elements is not None and elements.rows is not None:
+            shape = (rows, 1 << lg_n, shape[1])
+        received, vector = _result_array(shape, dtype, out), None
+        data = received.reshape(-1).view("u1")
+        if elements is None:
+            report = TransferProgress(progress, data.size)
+            transfer = StoredNtt(spec, values, data, report)
+        else:
+            report = TransferProgress(progress, elements.data.size + data.size)
+            transfer = LocalNtt(spec, elements, data, report)
+        result = yield from transfer.run(session, limits, budget)
+    return NttResult(
+        values=received,
+        vector=vector,
+        timing=results.timing_from(result.timing, budget.elapsed()),
+        execution=results.execution_from(result.execution, verify),
+    )
+
+
+def direction_number(direction: str) -> int:
+    """Return the value of Direction."""
+    return _number("direction", direction, _DIRECTIONS)
+
+
+def order_number(name: str, order: str) -> int:
+    """Return the value of Order."""
+    return _number(name, order, _ORDERS)
+
+
+def _number(name: str, word: str, choices: dict[str, int]) -> int:
+    if word not in choices:
+        raise errors.invalid(name, f"expected one of {', '.join(choices)}")
+    return choices[word]
+
+
+def _result_array(shape: tuple[int, ...], dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:
+    if out is None:
+        return np.empty(shape, dtype=dtype)
+    if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
+        raise errors.invalid("out", f"expected a contiguous array of shape {shape} of {dtype}")
+    if not out.flags.writeable:
+        raise errors.invalid("out", "is read-only")
+    return out

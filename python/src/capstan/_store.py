@@ -1,0 +1,309 @@
+"""Objects on the server: bases, matrices and vectors."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from capstan import _calls, _download, encodings, errors, results
+from capstan._calls import Call
+from capstan._session import Session
+from capstan._upload import Progress, ResumableUpload, TransferProgress
+from capstan.encodings import PointsLike, ScalarsLike
+from capstan.results import Bases, Matrix, Objects, Vector
+from capstan.v1 import store_pb2, types_pb2
+
+try:
+    from blake3 import blake3
+except ImportError:
+    # Then payloads are sent without their hash, even if the server has them.
+    blake3 = None
+
+
+def put_bases(
+    session: Session,
+    points: PointsLike,
+    *,
+    group: str = "g1",
+    encoding: str | None = None,
+    label: str = "",
+    persist: bool = False,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> Call[Bases]:
+    """Send points to the server, which checks them and names them by the hash of their content.
+
+    If the package `blake3` is installed, points that the server already has are not sent.
+
+    Args:
+        points: At least one point: an array of shape (n, width) uint8, a sequence of bytes, or
+            concatenated bytes.
+        group: `g1` or `g2`.
+        encoding: `compressed` (48 bytes in G1, 96 in G2: the format of Zcash, Ethereum and blst),
+            `uncompressed`, or `montgomery` (96 and 192). By default, the width of each point tells
+            the first two apart; concatenated bytes are compressed.
+        label: Label for people: at most 128 bytes.
+        persist: Keep the points in the server's data directory.
+        timeout: Seconds for the whole call, retries included; by default the client's.
+        progress: Called with the bytes sent and the total, possibly by another thread.
+
+    Raises:
+        InvalidInput: A point is not canonical, not on the curve or not in the subgroup: `index`.
+        Exhausted: The store is full.
+        CapstanError: The server refused the call or failed.
+    """
+    budget = session.begin(timeout)
+    limits = yield from session.limits(budget)
+    encoded = encodings.encode_points("points", points, group=group, encoding=encoding)
+
+    def header(upload_id: bytes) -> store_pb2.PutRequest:
+        bases = store_pb2.BasesUpload(
+            upload_id=upload_id,
+            group=encodings.group_number(group),
+            encoding=encoded.encoding,
+            count=encoded.count,
+            streams=1,
+            payload_hash=_payload_hash(encoded.data),
+            persist=persist,
+            label=label,
+        )
+        return store_pb2.PutRequest(bases=bases)
+
+    upload = ResumableUpload(
+        method=_calls.PUT,
+        data=encoded.data,
+        chunk_bytes=limits.chunk_bytes,
+        progress=TransferProgress(progress, encoded.data.size),
+        header=header,
+    )
+    response = yield from upload.run(budget)
+    return results.bases_from(response.object.bases)
+
+
+def put_matrix(
+    session: Session,
+    rows: Sequence[dict[int, int]],
+    columns: int,
+    *,
+    label: str = "",
+    persist: bool = False,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> Call[Matrix]:
+    """Send a sparse matrix over Fr, which programs multiply by vectors.
+
+    Args:
+        rows: For each row, the coefficients from 0 to r - 1 by column.
+        columns: Number of columns.
+        label: Label for people: at most 128 bytes.
+        persist: Keep the matrix in the server's data directory.
+        timeout: Seconds for the whole call, retries included; by default the client's.
+        progress: Called with the bytes sent and the total, possibly by another thread.
+
+    Raises:
+        InvalidInput: A coefficient or a column is out of range.
+        CapstanError: The server refused the call or failed.
+    """
+    budget = session.begin(timeout)
+    limits = yield from session.limits(budget)
+    # The first two indices stand for 1 and -1, which are not stored.
+    indices = {1: 0, encodings.FR_MODULUS - 1: 1}
+    terms: list[int] = []
+    row_ends: list[int] = []
+    for row in rows:
+        for column, coefficient in row.items():
+            terms += (column, indices.setdefault(coefficient, len(indices)))
+        row_ends.append(len(terms) // 2)
+    stored = list(indices)[2:]
+    parts = [
+        encodings.to_montgomery(stored).tobytes(),
+        np.array(terms, dtype="<u4").tobytes(),
+        np.array(row_ends, dtype="<u4").tobytes(),
+    ]
+    data = np.frombuffer(b"".join(parts), dtype="u1")
+
+    def header(upload_id: bytes) -> store_pb2.PutRequest:
+        matrix = store_pb2.MatrixUpload(
+            upload_id=upload_id,
+            rows=len(rows),
+            columns=columns,
+            terms=len(terms) // 2,
+            coefficients=len(stored),
+            streams=1,
+            payload_hash=_payload_hash(data),
+            persist=persist,
+            label=label,
+        )
+        return store_pb2.PutRequest(matrix=matrix)
+
+    upload = ResumableUpload(
+        method=_calls.PUT,
+        data=data,
+        chunk_bytes=limits.chunk_bytes,
+        progress=TransferProgress(progress, data.size),
+        header=header,
+    )
+    response = yield from upload.run(budget)
+    return results.matrix_from(response.object.matrix)
+
+
+def put_vector(
+    session: Session,
+    values: ScalarsLike,
+    *,
+    montgomery: bool = False,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> Call[Vector]:
+    """Send a vector that stays in the server's memory until it is released or unused for long.
+
+    Args:
+        values: Scalars or elements of Fr; the type and the shape choose the encoding.
+        montgomery: Whether 32-byte elements are in Montgomery form.
+        timeout: Seconds for the whole call, retries included; by default the client's.
+        progress: Called with the bytes sent and the total, possibly by another thread.
+
+    Raises:
+        InvalidInput: An element is not canonical: `index`.
+        CapstanError: The server refused the call or failed.
+    """
+    budget = session.begin(timeout)
+    limits = yield from session.limits(budget)
+    encoded = encodings.encode_scalars("values", values, montgomery=montgomery)
+
+    def header(upload_id: bytes) -> store_pb2.PutRequest:
+        vector = types_pb2.VectorUpload(
+            upload_id=upload_id, encoding=encoded.encoding, count=encoded.count, streams=1
+        )
+        return store_pb2.PutRequest(vector=vector)
+
+    upload = ResumableUpload(
+        method=_calls.PUT,
+        data=encoded.data,
+        chunk_bytes=limits.chunk_bytes,
+        progress=TransferProgress(progress, encoded.data.size),
+        header=header,
+    )
+    response = yield from upload.run(budget)
+    return results.vector_from(response.object.vector)
+
+
+def get_vector(
+    session: Session,
+    vector: Vector,
+    *,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> Call[np.ndarray]:
+    """Read a vector, or a range of it.
+
+    Args:
+        vector: The vector on the server.
+        timeout: Seconds for the whole call, retries included; by default the client's.
+        progress: Called with the bytes received and the total.
+
+    Returns:
+        Elements of Fr as an array of shape (n, 32) uint8; narrow scalars with the dtype of their
+        encoding.
+
+    Raises:
+        NotFound: The server does not have the vector.
+        CapstanError: The server refused the call or failed.
+    """
+    budget = session.begin(timeout)
+    out = encodings.empty_scalars(vector.encoding, vector.length)
+    data = out.reshape(-1).view("u1")
+    request = store_pb2.GetRequest(upload_id=vector.id, offset=vector.offset)
+    width = encodings.scalar_width(vector.encoding)
+    yield from _download.download(
+        request, width, data, TransferProgress(progress, data.size), budget
+    )
+    return out
+
+
+def get_bases(
+    session: Session,
+    bases: Bases,
+    *,
+    encoding: str = "compressed",
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> Call[np.ndarray]:
+    """Read points as an array of shape (n, width) uint8.
+
+    Args:
+        bases: The points on the server.
+        encoding: `compressed`, `uncompressed` or `montgomery`.
+        timeout: Seconds for the whole call, retries included; by default the client's.
+        progress: Called with the bytes received and the total.
+
+    Raises:
+        NotFound: The server does not have the points.
+        CapstanError: The server refused the call or failed.
+    """
+    budget = session.begin(timeout)
+    number = encodings.point_encoding_number(encoding)
+    width = encodings.point_width(bases.group, encoding)
+    out = np.empty((bases.length, width), dtype="u1")
+    data = out.reshape(-1)
+    request = store_pb2.GetRequest(object_id=bases.id, encoding=number, offset=bases.offset)
+    yield from _download.download(
+        request, width, data, TransferProgress(progress, data.size), budget
+    )
+    return out
+
+
+def find(
+    session: Session, object_id: bytes, *, timeout: float | None = None
+) -> Call[Bases | Matrix]:
+    """Return the handle of bases or of a matrix whose id, 32 bytes, is known.
+
+    Raises:
+        NotFound: The server does not have the object.
+    """
+    budget = session.begin(timeout)
+    request = store_pb2.StatRequest(object_id=object_id)
+    response = yield from _calls.unary(_calls.STAT, request, budget)
+    if response.object.HasField("matrix"):
+        return results.matrix_from(response.object.matrix)
+    return results.bases_from(response.object.bases)
+
+
+def list_objects(session: Session, *, timeout: float | None = None) -> Call[Objects]:
+    """List the bases and matrices on the server that the caller may see."""
+    budget = session.begin(timeout)
+    response = yield from _calls.unary(_calls.LIST, store_pb2.ListRequest(), budget)
+    return Objects(
+        bases=[results.bases_from(bases) for bases in response.bases],
+        matrices=[results.matrix_from(matrix) for matrix in response.matrices],
+    )
+
+
+def release(
+    session: Session, held: Bases | Matrix | Vector, *, timeout: float | None = None
+) -> Call[None]:
+    """Release an object, on disk too. Of a range, the whole object is released.
+
+    Raises:
+        NotFound: The server does not have the object.
+    """
+    budget = session.begin(timeout)
+    request = store_pb2.ReleaseRequest()
+    if isinstance(held, Vector):
+        request.upload_id = held.id
+    elif isinstance(held, Bases | Matrix):
+        request.object_id = held.id
+    else:
+        raise errors.invalid("held", "expected Bases, a Matrix or a Vector")
+    yield from _calls.unary(_calls.RELEASE, request, budget)
+
+
+def release_quietly(session: Session, vector: Vector) -> Call[None]:
+    """Release a vector that a call made for itself. If this fails, the server drops it later."""
+    try:
+        yield from release(session, vector)
+    except errors.CapstanError:
+        return
+
+
+def _payload_hash(data: np.ndarray) -> bytes:
+    return b"" if blake3 is None else blake3(data).digest()

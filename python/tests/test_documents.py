@@ -1,0 +1,32 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import ceremony
+import numpy as np
+import pytest
+
+_PYTHON = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("path", sorted((_PYTHON / "examples").glob("0*.py")), ids=lambda p: p.stem)
+def test_examples_run(daemon, path):
+    subprocess.run([sys.executable, path, daemon.target], check=True, timeout=60)
+
+
+def test_the_blocks_of_the_readme_run(daemon):
+    blocks = re.findall(r"```python\n(.*?)```", (_PYTHON / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) >= 5
+    elements = np.zeros((4096, 32), dtype=np.uint8)
+    elements[:, :8] = np.random.default_rng(1).integers(0, 256, (4096, 8))
+    names = {
+        "points": ceremony.powers_of_tau(),
+        "scalars": elements,
+        "coefficients": elements.copy(),
+    }
+    for block in blocks:
+        exec(block.replace("http://127.0.0.1:7654", daemon.target), names)
+    assert len(names["subset"].point) == 48
+    assert len(names["sums"].point) == 48
+    assert (names["rows"].values != elements).any()

@@ -1,0 +1,90 @@
+import grpc
+import numpy as np
+import oracle
+import pytest
+
+import capstan
+
+
+def refused(call, *arguments, **options):
+    with pytest.raises(capstan.CapstanError) as caught:
+        call(*arguments, **options)
+    return caught.value
+
+
+def test_a_bad_scalar_is_named_by_field_and_index(client, bases):
+    elements = capstan.scalars([1] * 16)
+    elements[5] = 0xFF
+    error = refused(client.msm, bases, elements)
+    assert isinstance(error, capstan.InvalidInput)
+    assert error.code == grpc.StatusCode.INVALID_ARGUMENT
+    assert (error.reason, error.index) == ("NOT_CANONICAL", 5)
+    assert error.field.endswith("scalars") or "scalars" in error.field
+    assert error.request_id
+    assert "NOT_CANONICAL" in str(error)
+    assert client.msm(bases, elements, reduce=True).points
+
+
+def test_a_bad_scalar_of_a_large_payload_is_named(client, many_bases, many_scalars):
+    elements = many_scalars.copy()
+    elements[20_000] = 0xFF
+    for _ in range(3):
+        error = refused(client.ntt, elements)
+        assert (error.reason, error.index) == ("NOT_CANONICAL", 20_000)
+
+
+def test_a_bad_point_is_named_by_field_and_index(client, points):
+    good = oracle.compressed(points[0])
+    outside_curve = b"\x80" + bytes(46) + b"\x01"
+    error = refused(client.put_bases, [good, good, outside_curve])
+    assert isinstance(error, capstan.InvalidInput)
+    assert error.index == 2
+    assert error.reason in ("NOT_ON_CURVE", "NOT_IN_SUBGROUP")
+
+
+def test_the_client_checks_lengths_before_it_sends(plain, bases):
+    error = refused(plain.msm, bases, [1] * 15)
+    assert isinstance(error, capstan.InvalidInput)
+    assert (error.reason, error.field) == ("LENGTH_MISMATCH", "scalars")
+    assert error.request_id is None
+    for values in (np.zeros((16, 3), np.uint8), np.zeros(16), bytes(31)):
+        assert refused(plain.msm, bases, values).field == "scalars"
+    for wrong in (capstan.FR_MODULUS, -1, 1.5, "1", None):
+        error = refused(plain.msm, bases, [0] * 15 + [wrong])
+        assert (error.reason, error.index) == ("NOT_CANONICAL", 15)
+    error = refused(plain.msm, bases, [0] * 15 + [capstan.FR_MODULUS])
+    assert str(capstan.FR_MODULUS) not in str(error)
+
+
+def test_unknown_words_are_refused(plain, bases):
+    for option in ("group", "encoding", "verify"):
+        points = [oracle.INFINITIES["g1"]]
+        assert refused(plain.msm, points, [1], **{option: "other"}).field == option
+    for option in ("direction", "input_order", "output_order"):
+        assert refused(plain.ntt, [1, 2], **{option: "other"}).field == option
+
+
+def test_a_row_without_a_power_of_two_needs_a_size(plain):
+    assert refused(plain.ntt, [1, 2, 3]).field == "values"
+    error = refused(plain.ntt, [1, 2, 3], lg_n=1)
+    assert isinstance(error, capstan.InvalidInput)
+    assert error.field is not None
+
+
+def test_too_many_points_for_one_message_must_be_put_first(plain, many_points, many_scalars):
+    assert refused(plain.msm, many_points, many_scalars).field == "bases"
+
+
+def test_a_failed_step_is_named_by_its_path(plain):
+    program = capstan.Program()
+    value = program.input(4)
+    divided = program.divide_by_vanishing(value, lg_n=2, coset=1)
+    error = refused(plain.run, program, {value: [1, 2, 3, 4]}, [divided])
+    assert isinstance(error, capstan.InvalidInput)
+    assert error.field.startswith("program.steps[1].divide_by_vanishing")
+
+
+def test_a_persisted_object_needs_a_data_directory(plain, points):
+    error = refused(plain.put_bases, [oracle.compressed(points[1])], persist=True)
+    assert error.code == grpc.StatusCode.FAILED_PRECONDITION
+    assert error.reason == "NO_DATA_DIR"

@@ -1,0 +1,84 @@
+import numpy as np
+import oracle
+import pytest
+
+import capstan
+
+
+def test_bases_are_named_by_their_content(plain, bases, points):
+    again = plain.put_bases(
+        b"".join(oracle.uncompressed(p) for p in points), encoding="uncompressed"
+    )
+    assert again.id == bases.id
+    assert plain.find(bases.id) == bases
+    assert bases in plain.list().bases
+    assert [row.tobytes() for row in plain.get_bases(bases[2:4])] == [
+        oracle.compressed(point) for point in points[2:4]
+    ]
+
+
+def test_points_in_montgomery_form_are_accepted(plain, bases):
+    montgomery = plain.get_bases(bases, encoding="montgomery")
+    assert plain.put_bases(montgomery, encoding="montgomery").id == bases.id
+
+
+def test_large_bases_are_sent_in_several_messages(plain, many_bases, many_points):
+    assert len(many_bases) == len(many_points)
+    assert (plain.get_bases(many_bases, encoding="uncompressed") == many_points).all()
+
+
+def test_progress_reaches_the_total(client, many_scalars):
+    calls = []
+    client.put_vector(many_scalars, progress=lambda sent, total: calls.append((sent, total)))
+    total = many_scalars.nbytes
+    assert calls[-1] == (total, total)
+    assert [sent for sent, _ in calls] == sorted({sent for sent, _ in calls})
+    assert len(calls) > 1
+
+
+def test_progress_of_a_transform_counts_both_directions(client, many_scalars):
+    for _ in range(3):
+        calls = []
+        client.ntt(many_scalars, progress=lambda *call, calls=calls: calls.append(call))
+        assert calls[-1] == (2 * many_scalars.nbytes, 2 * many_scalars.nbytes)
+        assert [sent for sent, _ in calls] == sorted(sent for sent, _ in calls)
+
+
+def test_an_error_of_the_progress_callback_reaches_the_caller(client, many_scalars):
+    def fail(sent, total):
+        raise ZeroDivisionError
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            client.ntt(many_scalars, progress=fail)
+
+
+def test_vectors_keep_their_encoding(plain):
+    for values in (
+        np.arange(5, dtype=np.int16),
+        np.arange(6, dtype=np.uint64).reshape(3, 2),
+        capstan.scalars(oracle.random_scalars(4, seed=1)),
+    ):
+        vector = plain.put_vector(values)
+        assert (plain.get_vector(vector) == values).all()
+        assert (plain.get_vector(vector[1:3]) == values[1:3]).all()
+        plain.release(vector)
+
+
+def test_released_bases_are_unknown(plain):
+    bases = plain.put_bases([oracle.compressed(oracle.points([99])[0])])
+    plain.release(bases)
+    with pytest.raises(capstan.NotFound) as unknown:
+        plain.msm(bases, [1])
+    assert unknown.value.reason == "OBJECT_UNKNOWN"
+
+
+def test_representations_hide_ids_of_vectors_and_elements(plain):
+    vector = plain.put_vector([12345])
+    assert vector.id.hex() not in repr(vector)
+    assert repr(vector.id) not in repr(vector)
+    assert "array" not in repr(plain.ntt([12345, 0]))
+    program = capstan.Program()
+    value = program.input(1)
+    assert "array" not in repr(plain.run(program, {value: [12345]}, [value]))
+    plain.release(vector)
