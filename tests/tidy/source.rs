@@ -19,14 +19,16 @@ const CODE: [&str; 10] = [
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 5] = [
+const TEXT: [&str; 7] = [
     "proto",
     "deploy",
     ".ci",
     "integrations/arkworks/Cargo.toml",
     "integrations/arkworks/README.md",
+    "python/README.md",
+    "python/pyproject.toml",
 ];
-const PROSE: [&str; 7] = [
+const PROSE: [&str; 11] = [
     "proto",
     "deploy",
     ".ci",
@@ -34,6 +36,10 @@ const PROSE: [&str; 7] = [
     "kernels",
     "integrations/arkworks/README.md",
     "integrations/arkworks/patch-ark-ec",
+    "python/README.md",
+    "python/bench.py",
+    "python/examples",
+    "python/tests",
 ];
 const TEXT_ENDINGS: [&str; 9] =
     ["md", "toml", "proto", "yaml", "service", "rs", "Dockerfile", "run", "build"];
