@@ -1,12 +1,12 @@
 """Objects on the server: bases, matrices and vectors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from capstan import _calls, _download, encodings, errors, results
-from capstan._calls import Call
-from capstan._session import Session
+from capstan._calls import Call, CallBudget
+from capstan._session import PayloadLimits, Session
 from capstan._upload import Progress, ResumableUpload, TransferProgress
 from capstan.encodings import PointsLike, ScalarsLike
 from capstan.results import Bases, Matrix, Objects, Vector
@@ -68,14 +68,7 @@ def put_bases(
         )
         return store_pb2.PutRequest(bases=bases)
 
-    upload = ResumableUpload(
-        method=_calls.PUT,
-        data=encoded.data,
-        chunk_bytes=limits.chunk_bytes,
-        progress=TransferProgress(progress, encoded.data.size),
-        header=header,
-    )
-    response = yield from upload.run(budget)
+    response = yield from _put(encoded.data, header, limits, budget, progress)
     return results.bases_from(response.object.bases)
 
 
@@ -135,14 +128,7 @@ def put_matrix(
         )
         return store_pb2.PutRequest(matrix=matrix)
 
-    upload = ResumableUpload(
-        method=_calls.PUT,
-        data=data,
-        chunk_bytes=limits.chunk_bytes,
-        progress=TransferProgress(progress, data.size),
-        header=header,
-    )
-    response = yield from upload.run(budget)
+    response = yield from _put(data, header, limits, budget, progress)
     return results.matrix_from(response.object.matrix)
 
 
@@ -176,14 +162,7 @@ def put_vector(
         )
         return store_pb2.PutRequest(vector=vector)
 
-    upload = ResumableUpload(
-        method=_calls.PUT,
-        data=encoded.data,
-        chunk_bytes=limits.chunk_bytes,
-        progress=TransferProgress(progress, encoded.data.size),
-        header=header,
-    )
-    response = yield from upload.run(budget)
+    response = yield from _put(encoded.data, header, limits, budget, progress)
     return results.vector_from(response.object.vector)
 
 
@@ -303,6 +282,24 @@ def release_quietly(session: Session, vector: Vector) -> Call[None]:
         yield from release(session, vector)
     except errors.CapstanError:
         return
+
+
+def _put(
+    data: np.ndarray,
+    header: Callable[[bytes], store_pb2.PutRequest],
+    limits: PayloadLimits,
+    budget: CallBudget,
+    progress: Progress | None,
+) -> Call[store_pb2.PutResponse]:
+    """Send a payload with the header that `header` makes for the upload's id."""
+    upload = ResumableUpload(
+        method=_calls.PUT,
+        data=data,
+        chunk_bytes=limits.chunk_bytes,
+        progress=TransferProgress(progress, data.size),
+        header=header,
+    )
+    return (yield from upload.run(budget))
 
 
 def _payload_hash(data: np.ndarray) -> bytes:
