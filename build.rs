@@ -29,8 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut compiler = protox::Compiler::new(["proto"])?;
     compiler.include_imports(true).include_source_info(true).open_files(PROTOS)?;
+    let has_server = env::var_os("CARGO_FEATURE_SERVER").is_some();
+    let codec = if has_server { "crate::wire::CheckedCodec" } else { "tonic_prost::ProstCodec" };
     tonic_prost_build::configure()
-        .build_server(env::var_os("CARGO_FEATURE_SERVER").is_some())
+        .codec_path(codec)
+        .build_server(has_server)
         .build_client(env::var_os("CARGO_FEATURE_CLIENT").is_some())
         // Payloads are slices of the receive buffer: no copy on decode.
         .bytes(".")

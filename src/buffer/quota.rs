@@ -70,12 +70,16 @@ impl Quota {
         if amount <= self.max() { Ok(()) } else { Err(self.exhausted(None)) }
     }
 
+    /// The sixteenth that is kept for others.
+    pub fn reserve(&self) -> u64 {
+        self.max() / RESERVED_PART
+    }
+
     /// Refuses what would take of the sixteenth that is kept for others.
     ///
     /// Errors: `Exhausted`.
     pub fn check_reserve(&self, amount: u64) -> Result<()> {
-        let max = self.max();
-        let is_kept = self.used().saturating_add(amount) <= max - max / RESERVED_PART;
+        let is_kept = self.used().saturating_add(amount) <= self.max() - self.reserve();
         if is_kept { Ok(()) } else { Err(self.exhausted(Some(RETRY_AFTER))) }
     }
 
@@ -89,7 +93,7 @@ impl Quota {
         let (max, all) = (self.max(), self.used());
         let (free, of_others) = (max.saturating_sub(all), all.saturating_sub(own));
         let is_alone = of_others <= max / ALONE_PART;
-        let leaves_room = || own.saturating_add(amount) <= max - max / RESERVED_PART;
+        let leaves_room = || own.saturating_add(amount) <= max - self.reserve();
         let is_fair = match is_alone {
             true => !has_others || own == 0 || leaves_room(),
             false => own <= HELD_PER_FREE.saturating_mul(free),
@@ -106,7 +110,7 @@ impl Quota {
     pub fn check_lasting_share(&self, own: u64, amount: u64, has_others: bool) -> Result<()> {
         let (max, all) = (self.max(), self.used());
         let (free, of_others) = (max.saturating_sub(all), all.saturating_sub(own));
-        let (small, most) = ((max / RESERVED_PART).max(1), max - max / RESERVED_PART);
+        let (small, most) = (self.reserve().max(1), max - self.reserve());
         let is_fair = match of_others <= max / ALONE_PART {
             true => own <= most,
             false => own <= small.max(HELD_PER_FREE.saturating_mul(free)),

@@ -185,6 +185,7 @@ impl ClientError {
     pub(crate) fn is_before_start(&self) -> bool {
         let refused = [
             Reason::BytesInFlight,
+            Reason::OpenCalls,
             Reason::ConnectionBytes,
             Reason::Jobs,
             Reason::ConnectionJobs,

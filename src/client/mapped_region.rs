@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -10,7 +11,7 @@ use tokio::{
     io::{AsyncWriteExt, Interest},
     net::UnixStream,
     task::spawn_blocking,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::{
@@ -20,6 +21,10 @@ use crate::{
 
 /// Time for the server to hand out a region.
 const HANDOUT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after the server had no place for the connection.
+const CROWDED_PAUSE: Duration = Duration::from_millis(50);
+/// After as many attempts, ordinary memory will do.
+const ATTEMPTS_MAX: u32 = 25;
 
 pub(crate) struct ClientRegion {
     pub memory: SharedMemory,
@@ -34,7 +39,9 @@ pub(crate) fn unix_socket(target: &str) -> Option<PathBuf> {
     Some(path.strip_prefix("//").unwrap_or(path).into())
 }
 
-/// Maps a region of at least `bytes`.
+/// Maps a region of at least `bytes`. Asks again if the server is busy with others.
+///
+/// Errors: those of the socket, and of an answer that makes no sense.
 pub(crate) async fn map_region(
     path: &Path,
     opened: &v1::OpenRegionResponse,
@@ -43,11 +50,13 @@ pub(crate) async fn map_region(
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let id = opened.region_id.as_ref().try_into().map_err(|_| invalid())?;
     let ask = async {
-        let mut open = UnixStream::connect(path).await?;
-        open.write_all(&[&opened.region_id[..], &opened.token].concat()).await?;
-        let receive = || region::receive_descriptor(&open);
-        let file = open.async_io(Interest::READABLE, receive).await?;
-        Ok::<_, io::Error>((open, file))
+        for _ in 1..ATTEMPTS_MAX {
+            match ask(path, opened).await {
+                Err(error) if is_crowded(&error) => sleep(CROWDED_PAUSE).await,
+                answer => return answer,
+            }
+        }
+        ask(path, opened).await
     };
     let (open, file) = timeout(HANDOUT_TIMEOUT, ask).await??;
     let len = usize::try_from(opened.bytes).ok().filter(|_| opened.bytes >= bytes);
@@ -56,6 +65,20 @@ pub(crate) async fn map_region(
     let memory = spawn_blocking(move || SharedMemory::map(file, len)).await;
     let memory = memory.map_err(io::Error::other)??;
     Ok(ClientRegion { memory, id, _open: open })
+}
+
+async fn ask(path: &Path, opened: &v1::OpenRegionResponse) -> io::Result<(UnixStream, OwnedFd)> {
+    let mut open = UnixStream::connect(path).await?;
+    open.write_all(&[&opened.region_id[..], &opened.token].concat()).await?;
+    let receive = || region::receive_descriptor(&open);
+    let file = open.async_io(Interest::READABLE, receive).await?;
+    Ok((open, file))
+}
+
+/// Whether the server had no place for the connection: other clients connect at the same time.
+pub(crate) fn is_crowded(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 #[cfg(test)]

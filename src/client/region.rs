@@ -8,13 +8,14 @@ use super::{
     Client,
     call::{CallBudget, CallFuture},
     error::ClientError,
-    mapped_region::{ClientRegion, map_region, unix_socket},
+    mapped_region::{ClientRegion, is_crowded, map_region, unix_socket},
     staging::StagedMemory,
 };
 use crate::{region, wire::v1};
 
 impl Client {
-    /// Opens a region of at least `bytes` bytes. `None` if the server shares no memory.
+    /// Opens a region of at least `bytes` bytes. `None` if the server shares no memory, or is busy
+    /// with other clients that ask for some.
     ///
     /// Errors: `Refused`; `CannotConnect` if the server does not hand out the memory.
     pub(crate) fn open_region(&self, bytes: u64) -> CallFuture<'_, Option<ClientRegion>> {
@@ -34,6 +35,7 @@ impl Client {
                 Ok(region) => Ok(Some(region)),
                 // Only the server's own socket is in this container.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) if is_crowded(&error) => Ok(None),
                 Err(error) => Err(ClientError::CannotConnect {
                     target: format!("unix:{}", path.display()),
                     problem: error.to_string(),

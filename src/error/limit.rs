@@ -16,8 +16,8 @@ pub enum Limit {
     /// Memory of open calls and their metadata.
     #[error("the server's memory for open calls (96 MiB)")]
     OpenCalls,
-    /// Bytes of calls without credentials.
-    #[error("the limit on calls without credentials (32 MiB, and 32 KiB of a connection)")]
+    /// Bytes of health checks, which need no credentials.
+    #[error("the limit on health checks (32 MiB, and 32 KiB of a connection)")]
     Probes,
     /// Jobs accepted and not yet answered, in total.
     #[error("the server's job queue (jobs_max)")]
@@ -99,9 +99,9 @@ impl Limit {
     /// The reason of requests that the limit refuses.
     pub const fn reason(self) -> Reason {
         match self {
-            Self::BytesInFlight | Self::SmallRequests | Self::OpenCalls | Self::Probes => {
-                Reason::BytesInFlight
-            }
+            Self::BytesInFlight | Self::SmallRequests => Reason::BytesInFlight,
+            Self::OpenCalls => Reason::OpenCalls,
+            Self::Probes => Reason::HealthChecks,
             Self::Jobs => Reason::Jobs,
             Self::ConnectionBytes => Reason::ConnectionBytes,
             Self::ConnectionJobs => Reason::ConnectionJobs,

@@ -43,6 +43,8 @@ reasons! {
     HashMismatch "HASH_MISMATCH",
     // A limit is reached.
     BytesInFlight "BYTES_IN_FLIGHT",
+    OpenCalls "OPEN_CALLS",
+    HealthChecks "HEALTH_CHECKS",
     Jobs "JOBS",
     ConnectionBytes "CONNECTION_BYTES",
     ConnectionJobs "CONNECTION_JOBS",

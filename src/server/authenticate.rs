@@ -59,6 +59,9 @@ where
                 Error::Unauthenticated(problem)
             });
             let known = known.and_then(|caller| {
+                if let Some(peer) = Peer::of(request.extensions()).filter(|_| caller.is_proxied()) {
+                    peer.carry_others();
+                }
                 let tenant = self.state.tenants.find(caller.tenant.as_deref(), &caller.subject);
                 let tenant = tenant.inspect_err(|error| {
                     record_unknown_tenant(&caller, error, &RefusedAttempt::of(&request));

@@ -4,7 +4,10 @@ use std::{
     fmt, io,
     net::SocketAddr,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -52,6 +55,8 @@ pub struct Peer {
     pub certificate: Option<Result<Caller, CredentialProblem>>,
     pub calls: ConnectionCalls,
     pub backlog: HeaderBacklog,
+    /// Whether a proxy has made a call for another caller, see [`Self::carry_others`].
+    carries_others: Arc<AtomicBool>,
     /// The tenants that have made calls, each with a permit for the connection.
     tenants: Arc<Mutex<Vec<(TenantId, QuotaPermit)>>>,
 }
@@ -111,8 +116,18 @@ impl Peer {
             certificate,
             calls,
             backlog: HeaderBacklog::default(),
+            carries_others: Arc::default(),
             tenants,
         }
+    }
+
+    /// A proxy has made a call for another caller, so that health checks may be those of several.
+    pub fn carry_others(&self) {
+        self.carries_others.store(true, Ordering::Relaxed);
+    }
+
+    pub fn carries_others(&self) -> bool {
+        self.carries_others.load(Ordering::Relaxed)
     }
 
     /// Counts the connection as one of `tenant`, from its first call on. Those of operators do not

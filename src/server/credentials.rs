@@ -152,11 +152,12 @@ impl Credentials {
         }
     }
 
-    /// Whether a peer may make calls for several callers: a local user, or a proxy by its
-    /// certificate. Says nothing of proxies with tokens.
+    /// Whether a peer may make calls for several callers: a local user, a proxy by its certificate,
+    /// or a proxy that has shown its token on this connection.
     pub fn may_be_shared(&self, peer: &Peer) -> bool {
         let is_proxy = |caller: &Caller| self.proxies.iter().any(|proxies| proxies.trusts(caller));
         peer.local_user.is_some()
+            || peer.carries_others()
             || matches!(&peer.certificate, Some(Ok(caller)) if is_proxy(caller))
     }
 

@@ -42,7 +42,7 @@ fn tick(state: &ServerState, ticks: u32, late: Duration) {
         });
     }
     let settings = &state.settings;
-    let swept = state.uploads.drop_idle(settings.idle_timeout + late, settings.upload_ttl);
+    let swept = state.uploads.drop_idle(settings.idle_timeout, settings.upload_ttl, late);
     if swept > 0 {
         tracing::info!(swept, "dropped idle uploads");
     }
@@ -55,6 +55,7 @@ fn tick(state: &ServerState, ticks: u32, late: Duration) {
     telemetry::set_queued_jobs(state.scheduler.queued() as u64);
     let (in_flight, spare) = (state.budget.bytes.used(), state.payloads.spare_bytes());
     telemetry::payload_memory(in_flight, spare, state.regions.bytes());
+    telemetry::open_calls(state.open_calls.used(), state.probe_bytes.used());
     telemetry::stored(state.objects.budget().used(), state.objects.slots().used());
     telemetry::connections(state.connections.used());
 }

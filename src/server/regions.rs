@@ -7,7 +7,6 @@ use bytes::Bytes;
 use tokio::{
     io::{AsyncReadExt, Interest},
     net::UnixStream,
-    sync::{OwnedSemaphorePermit, Semaphore},
     task::{JoinSet, spawn_blocking},
     time::timeout,
 };
@@ -17,7 +16,7 @@ use crate::{
     buffer::{Quota, QuotaPermit, RegionSlice, SharedRegion, no_memory},
     error::{Error, FieldProblem, Limit, Result},
     region::{REGION_ALIGNMENT, SharedMemory, send_descriptor},
-    store::{RegionToken, USER_REGIONS_MAX},
+    store::RegionToken,
     telemetry,
     wire::{
         decode::{RegionId, RegionPlace, RegionVector},
@@ -25,10 +24,9 @@ use crate::{
     },
 };
 
-/// Connections that have not sent a token. Others wait, shorter than a client does.
-const PENDING_MAX: usize = 256;
-/// Those of one user: further ones are closed. No user has more regions.
-const USER_PENDING_MAX: u64 = USER_REGIONS_MAX;
+/// Connections that have not sent a token; further ones are closed, and clients try again. Each user
+/// leaves a part of them to others.
+const PENDING_MAX: u64 = 256;
 /// Time for a client to send its token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -77,40 +75,48 @@ pub fn find_slice(call: &CallContext, vector: RegionVector, count: u64) -> Resul
 
 /// Hands out the descriptors of regions.
 pub async fn serve(socket: Arc<UnixSocket>, state: Arc<ServerState>) {
-    let pending = Arc::new(Semaphore::new(PENDING_MAX));
+    let mut pending = PendingConnections::new();
     let mut connections = JoinSet::new();
-    let mut by_user = HashMap::new();
     loop {
-        // Never closed.
-        let Ok(place) = pending.clone().acquire_owned().await else { return };
         let connection = socket.accept().await;
         while connections.try_join_next().is_some() {}
-        let Some(of_user) = take_place_of_user(&mut by_user, &connection) else { continue };
-        let (permit, state) = ((place, of_user), state.clone());
+        let Ok(user) = connection.peer_cred().map(|peer| peer.uid()) else { continue };
+        let Ok(place) = pending.take_place(user) else { continue };
+        let state = state.clone();
         connections.spawn(async move {
-            if let Err(error) = hold_open(connection, &state, permit).await {
+            if let Err(error) = hold_open(connection, &state, place).await {
                 tracing::debug!(%error, "a region was not handed out");
             }
         });
     }
 }
 
-/// `None` if the user has too many connections that have not sent a token.
-fn take_place_of_user(
-    by_user: &mut HashMap<u32, Arc<Quota>>,
-    connection: &UnixStream,
-) -> Option<QuotaPermit> {
-    by_user.retain(|_, quota| quota.used() > 0);
-    let user = connection.peer_cred().ok()?.uid();
-    let new = || Quota::new(Limit::Regions, USER_PENDING_MAX);
-    by_user.entry(user).or_insert_with(new).acquire(1).ok()
+/// Connections that have not sent a token.
+struct PendingConnections {
+    all: Arc<Quota>,
+    by_user: HashMap<u32, Arc<Quota>>,
+}
+
+impl PendingConnections {
+    fn new() -> Self {
+        Self { all: Quota::new(Limit::Regions, PENDING_MAX), by_user: HashMap::new() }
+    }
+
+    /// Errors: `Exhausted`, also if the user has more than others leave to each.
+    fn take_place(&mut self, user: u32) -> Result<[QuotaPermit; 2]> {
+        self.by_user.retain(|_, own| own.used() > 0);
+        let new = || Quota::new(Limit::Regions, PENDING_MAX);
+        let own = self.by_user.entry(user).or_insert_with(new);
+        self.all.check_share(own.used(), 1, true)?;
+        Ok([self.all.acquire(1)?, own.acquire(1)?])
+    }
 }
 
 /// Hands out the region that the client asks for, and closes it with the connection.
 async fn hold_open(
     mut connection: UnixStream,
     state: &ServerState,
-    pending: (OwnedSemaphorePermit, QuotaPermit),
+    pending: [QuotaPermit; 2],
 ) -> io::Result<()> {
     let (mut id, mut token) = (RegionId([0; 16]), RegionToken::default());
     let asked = async {
@@ -138,15 +144,20 @@ async fn hold_open(
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_user_has_few_connections_without_a_token() {
-        let (connection, _client) = UnixStream::pair().unwrap();
-        let mut by_user = HashMap::from([(u32::MAX, Quota::new(Limit::Regions, 1))]);
-        let mut take = || take_place_of_user(&mut by_user, &connection);
-        let places: Vec<_> = (0..USER_PENDING_MAX).map(|_| take().unwrap()).collect();
-        assert!(take().is_none());
-        drop(places);
-        assert!(take().is_some());
-        assert_eq!(by_user.len(), 1, "users without connections are forgotten");
+    #[test]
+    fn users_that_take_all_they_can_leave_places_to_others() {
+        let mut pending = PendingConnections::new();
+        let mut held = Vec::new();
+        for user in 0..3 {
+            let before = held.len();
+            while let Ok(place) = pending.take_place(user) {
+                held.push(place);
+            }
+            assert!(held.len() > before, "user {user} has no place");
+        }
+        assert_eq!(pending.by_user.len(), 3);
+        drop(held);
+        assert!(pending.take_place(3).is_ok());
+        assert_eq!(pending.by_user.len(), 1, "users without connections are forgotten");
     }
 }

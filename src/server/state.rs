@@ -176,6 +176,8 @@ impl ServerState {
         pin(&payloads, &*executor, pinned_bytes as usize);
         let data_dir = settings.data_dir.as_deref();
         let objects = ObjectStore::open(bytes_max, objects_max, data_dir, &tenants)?;
+        let open_calls = Quota::new(Limit::OpenCalls, OPEN_CALL_BYTES_MAX);
+        let remote_bytes_max = open_calls.max() - open_calls.reserve();
         Ok(Self {
             programs: ProgramStore::default(),
             objects: Arc::new(objects),
@@ -185,8 +187,8 @@ impl ServerState {
             backlog: Backlog::new(devices),
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
             probe_bytes: Quota::new(Limit::Probes, PROBE_BYTES_MAX),
-            open_calls: Quota::new(Limit::OpenCalls, OPEN_CALL_BYTES_MAX),
-            remote_calls: Quota::new(Limit::OpenCalls, OPEN_CALL_BYTES_MAX / 16 * 15),
+            open_calls,
+            remote_calls: Quota::new(Limit::OpenCalls, remote_bytes_max),
             tenants,
             devices: DeviceQuery::default(),
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()).with_limits(

@@ -99,6 +99,8 @@ const fn code(reason: Reason) -> Code {
         Reason::VerifyFailed => Code::DataLoss,
         Reason::Internal | Reason::LostTwice => Code::Internal,
         Reason::BytesInFlight
+        | Reason::OpenCalls
+        | Reason::HealthChecks
         | Reason::Jobs
         | Reason::ConnectionBytes
         | Reason::ConnectionJobs

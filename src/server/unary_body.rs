@@ -128,7 +128,7 @@ impl CallBudgets {
     /// memory.
     fn holds_little(&self) -> bool {
         let own = self.calls_of_source.as_ref().map_or(0, |own| own.used());
-        own <= self.open_calls.max() / 16
+        own <= self.open_calls.reserve()
     }
 
     fn charge_call(&self, bytes: u64) -> AdmissionPermit {
@@ -265,8 +265,8 @@ mod tests {
 
     impl Memory {
         fn new() -> Self {
-            let all = CALLS_MAX * CALL_BYTES as u64;
-            let [all, remote] = [all, all / 16 * 15].map(|max| Quota::new(Limit::OpenCalls, max));
+            let all = Quota::new(Limit::OpenCalls, CALLS_MAX * CALL_BYTES as u64);
+            let remote = Quota::new(Limit::OpenCalls, all.max() - all.reserve());
             Self { all, remote }
         }
 

@@ -8,7 +8,7 @@ mod uploads;
 
 pub use objects::{ObjectData, ObjectStore, StoreCharge, StoredObject, StoredPoints, unix_time_s};
 pub use programs::ProgramStore;
-pub use regions::{RegionToken, Regions, USER_REGIONS_MAX};
+pub use regions::{RegionToken, Regions};
 pub use uploads::{
     KeptVectors, StoredUpload, UploadHeader, UploadLimits, UploadOutcome, UploadOwner,
     UploadStreamGuard, UploadUseGuard, Uploads,

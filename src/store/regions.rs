@@ -19,7 +19,7 @@ use crate::{
 const REGIONS_MAX: u64 = 256;
 
 /// The maximum number of one user's regions, so that others can have some.
-pub const USER_REGIONS_MAX: u64 = 192;
+const USER_REGIONS_MAX: u64 = 192;
 
 /// How long a region waits for its client to map it.
 const UNMAPPED_TTL: Duration = Duration::from_secs(10);

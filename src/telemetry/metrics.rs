@@ -47,6 +47,10 @@ metrics! {
     SENT_BYTES_TOTAL Counter "capstan_sent_bytes_total" "payload bytes sent",
     QUEUED_JOBS Gauge "capstan_queued_jobs" "jobs that wait for a worker",
     IN_FLIGHT_BYTES Gauge "capstan_in_flight_bytes" "bytes reserved for jobs and uploads",
+    OPEN_CALL_BYTES Gauge "capstan_open_call_bytes"
+        "bytes counted for open calls and their metadata, health checks aside",
+    HEALTH_CHECK_BYTES Gauge "capstan_health_check_bytes"
+        "bytes counted for health checks, which need no credentials",
     SPARE_MEMORY_BYTES Gauge "capstan_spare_memory_bytes"
         "bytes of wiped payload memory kept for later payloads, pinned memory aside",
     REGION_BYTES Gauge "capstan_region_bytes" "bytes of memory shared with local clients",
@@ -213,6 +217,11 @@ pub(crate) fn payload_memory(in_flight: u64, spare: u64, shared: u64) {
     gauge!(SPARE_MEMORY_BYTES).set(spare as f64);
 }
 
+pub(crate) fn open_calls(bytes: u64, health_check_bytes: u64) {
+    gauge!(OPEN_CALL_BYTES).set(bytes as f64);
+    gauge!(HEALTH_CHECK_BYTES).set(health_check_bytes as f64);
+}
+
 pub(crate) fn stored(bytes: u64, objects: u64) {
     gauge!(STORE_BYTES).set(bytes as f64);
     gauge!(STORE_OBJECTS).set(objects as f64);
@@ -323,6 +332,7 @@ mod tests {
         sent(6);
         set_queued_jobs(1);
         payload_memory(2, 1, 3);
+        open_calls(5, 6);
         stored(3, 1);
         connections(4);
         count_lost_audit_line();

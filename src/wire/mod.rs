@@ -1,8 +1,12 @@
 //! Messages of `proto/`, generated at build time. The only module that uses prost.
 
 #[cfg(feature = "server")]
+mod checked_codec;
+#[cfg(feature = "server")]
 pub mod decode;
 pub(crate) mod enums;
+#[cfg(feature = "server")]
+mod list_limits;
 mod message_reader;
 #[cfg(feature = "client")]
 mod outgoing_frames;
@@ -30,6 +34,10 @@ pub(crate) const PRIORITY_METADATA: &str = "capstan-priority";
 /// not know the caller's uploads.
 pub const INSTANCE_HEADER: &str = "capstan-instance";
 
+#[cfg(feature = "server")]
+pub(crate) use checked_codec::CheckedCodec;
+#[cfg(feature = "server")]
+pub use list_limits::check_lists;
 #[cfg(feature = "server")]
 pub use message_reader::ChunkedRequest;
 pub use message_reader::{DecodedMessage, MessageReader};

@@ -15,6 +15,7 @@ mod enums;
 mod ids;
 mod lengths;
 mod limits;
+mod long_lists;
 mod matrices;
 mod messages;
 mod min_rate;

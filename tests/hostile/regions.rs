@@ -2,7 +2,8 @@
 
 use std::{
     io::{ErrorKind, Read, Write},
-    path::PathBuf,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,11 +12,13 @@ use std::{
 };
 
 use capstan::{
+    client::Client,
     curve::Fr,
-    region::SharedMemory,
+    region::{self, SharedMemory},
     server::ServerSettings,
     wire::v1::{self, ScalarEncoding, Verify},
 };
+use futures_util::future::join_all;
 use tempfile::TempDir;
 use tonic::{Code, Status, transport::Channel};
 
@@ -50,12 +53,16 @@ impl LocalWorld {
     }
 
     pub async fn with(settings: ServerSettings) -> Self {
+        Self::with_regions(3, settings).await
+    }
+
+    async fn with_regions(regions: u64, settings: ServerSettings) -> Self {
         let resources = ResourceCheck::begin(&settings).await;
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("capstan.sock");
         let server = TestServer::start(ServerSettings {
             unix_socket: Some(socket.clone()),
-            region_bytes_max: 3 * REGION,
+            region_bytes_max: regions * REGION,
             ..settings
         });
         let channel = unix_channel(&socket).await;
@@ -84,6 +91,11 @@ impl LocalWorld {
         until_idle(&self.channel, "nothing is left").await;
         self.resources.assert_within("memory that a client shares");
     }
+}
+
+async fn client(socket: &Path) -> Client {
+    let target = format!("unix:{}", socket.display());
+    Client::builder(target).connections(1).connect().await.expect("a server")
 }
 
 fn canonical(region: &TestRegion, offset: u64) -> v1::RegionVector {
@@ -264,4 +276,39 @@ async fn a_client_that_keeps_all_regions_leaves_other_calls_alone() {
     let header = call([input(1, 1)], vec![inline(&[a])], vec![to_region(0, canonical(&region, 9))]);
     programs::send_run(&world.channel, run(header, vec![])).await.expect("runs");
     assert!(region.bytes(9, 32) == &messages::canonical(&[a])[..]);
+}
+
+/// A connection takes a place until it has sent its token, for a second at most.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_gets_its_memory_while_others_keep_all_places_busy() {
+    const SILENT: usize = 300;
+    let mut world = LocalWorld::new().await;
+    // On both ends.
+    world.resources.descriptors_max += 2 * SILENT;
+    let client = client(&world.socket).await;
+    let socket = region::socket_path(&world.socket);
+    let silent: Vec<_> = (0..SILENT).map(|_| UnixStream::connect(&socket)).collect();
+    let vector = client.alloc_vector(1000).await.expect("memory");
+    assert!(vector.is_shared(), "the client asks again");
+    drop((vector, silent, client));
+    world.until_no_regions().await;
+    world.assert_healthy().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_clients_get_memory_at_once() {
+    const CLIENTS: u64 = 40;
+    let mut world = LocalWorld::with_regions(CLIENTS, settings()).await;
+    // The connection of a client, that of its region and the region's memory, on both ends.
+    world.resources.descriptors_max += 6 * CLIENTS as usize;
+    let socket = &world.socket;
+    let shared = join_all((0..CLIENTS).map(async |_| {
+        let client = client(socket).await;
+        let vector = client.alloc_vector(1000).await.expect("memory");
+        assert!(vector.is_shared());
+        (client, vector)
+    }));
+    drop(shared.await);
+    world.until_no_regions().await;
+    world.assert_healthy().await;
 }

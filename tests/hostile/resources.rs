@@ -72,6 +72,15 @@ impl ResourceCheck {
         reset_peak();
     }
 
+    /// Asserts that `row`, which begins now, takes at most `bytes` more than is resident.
+    pub async fn assert_takes(&self, name: &str, bytes: u64, row: impl Future<Output = ()>) {
+        self.assert_within(name);
+        let before = resident();
+        row.await;
+        let taken = peak_resident().saturating_sub(before);
+        assert!(taken <= bytes, "{name}: took {} of {} MiB", taken >> 20, bytes >> 20);
+    }
+
     /// Waits until resident memory does not grow for a second: what was sent has arrived.
     pub async fn until_steady(&self) {
         let (mut highest, mut since) = (resident(), Instant::now());

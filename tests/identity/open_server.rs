@@ -9,6 +9,7 @@ use capstan::{
 };
 use futures_util::stream;
 use tonic::{Code, Request, Status, transport::Endpoint};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::{
     caller, caller_of,
@@ -154,4 +155,26 @@ async fn the_limits_of_a_connection_do_not_hold_for_callers_behind_a_proxy() {
     }
     put(&other, 1).await.unwrap();
     assert_eq!(reason(&put(&other, 1).await.unwrap_err()), "CONNECTION_UPLOADS");
+}
+
+/// So may those who check the health of the server behind it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_checks_behind_a_proxy_do_not_share_the_limit_of_a_connection() {
+    let tokens = Tokens::new();
+    let proxy = tokens.add("proxy", None, None);
+    let server = start(behind_proxy(&tokens));
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
+    for is_proxy in [false, true] {
+        let channel = endpoint.connect().await.unwrap();
+        if is_proxy {
+            admin(&channel).get_info(as_ada(&proxy, v1::GetInfoRequest {})).await.unwrap();
+        }
+        let mut watches = Vec::new();
+        for _ in 0..20 {
+            let request = HealthCheckRequest::default();
+            watches.push(HealthClient::new(channel.clone()).watch(request).await);
+        }
+        let refused = watches.iter().filter(|watch| watch.is_err()).count();
+        assert_eq!(refused > 0, !is_proxy, "{refused} of 20 are refused");
+    }
 }

@@ -72,7 +72,7 @@ impl Store {
     }
 
     fn assert_empty(&self) {
-        self.uploads.drop_idle(Duration::ZERO, Duration::ZERO);
+        self.uploads.drop_idle(Duration::ZERO, Duration::ZERO, Duration::ZERO);
         let used = (self.tenant.uploads.used(), self.budget.used());
         assert_eq!(used, (0, 0), "permits are left");
     }
@@ -160,7 +160,8 @@ fn an_upload_that_expires_or_is_released_ends_once() {
                 Ok::<_, Error>(())
             })
         });
-        let sweeper = spawn(&store, |store| store.uploads.drop_idle(Duration::ZERO, DAY));
+        let sweeper =
+            spawn(&store, |store| store.uploads.drop_idle(Duration::ZERO, DAY, Duration::ZERO));
         let release = spawn(&store, |store| {
             match store.uploads.release(store.tenant.id, UploadId([1; 16])) {
                 Ok(()) | Err(Error::NotFound) => {}
@@ -182,8 +183,9 @@ fn an_upload_in_use_is_not_swept() {
         let store = Store::new();
         let upload = store.send(1, 0, LEN as usize).expect("room");
         let in_use = upload.begin_use();
-        let sweeper =
-            spawn(&store, |store| store.uploads.drop_idle(Duration::ZERO, Duration::ZERO));
+        let sweeper = spawn(&store, |store| {
+            store.uploads.drop_idle(Duration::ZERO, Duration::ZERO, Duration::ZERO)
+        });
         let look = spawn(&store, |store| store.uploads.get(store.tenant.id, UploadId([1; 16])));
         assert_eq!(sweeper.join().unwrap(), 0);
         assert!(look.join().unwrap().is_ok());

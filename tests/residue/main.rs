@@ -349,7 +349,7 @@ fn uploads(bench: &JobRunner) {
             uploads.insert(owner, vector(id), payload).expect("within the limit");
         }
         uploads.release(tenant.id, UploadId([1; 16])).expect("is stored");
-        assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO), 2);
+        assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO, Duration::ZERO), 2);
     });
 }
 

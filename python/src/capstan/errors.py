@@ -12,6 +12,7 @@ _REQUEST_ID = "x-request-id"
 _REFUSALS = frozenset(
     (
         "BYTES_IN_FLIGHT",
+        "OPEN_CALLS",
         "CONNECTION_BYTES",
         "JOBS",
         "CONNECTION_JOBS",

@@ -29,8 +29,8 @@ const BUCKET_COST: f64 = 2.5;
 /// (`benches/experiments/cpu-engine.md`).
 pub(super) const fn tile_points_max(group: Group) -> usize {
     match group {
-        Group::G1 => 1 << 19,
-        Group::G2 => 1 << 18,
+        Group::G1 => 1 << 17,
+        Group::G2 => 1 << 16,
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn windows_grow_with_the_points_and_every_thread_has_a_tile() {
         let window = |lg_n: u32| plan(Group::G1, 1 << lg_n, 255, 2).window_bits;
-        assert!(window(10) < window(16) && window(16) < window(20));
+        assert!(window(10) < window(13) && window(13) < window(16));
         assert!(plan(Group::G1, 1 << 20, 255, 64).tiles.len() >= 64);
     }
 }

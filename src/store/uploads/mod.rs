@@ -151,13 +151,13 @@ impl Uploads {
     /// Drops idle uploads and returns their number: incomplete or abandoned ones after
     /// `broken_ttl`, vectors after `vector_ttl`, uploads without a byte after `EMPTY_TTL` at the
     /// latest. An empty one has nothing to resume, and its header may have arrived after the client
-    /// released it.
-    pub fn drop_idle(&self, broken_ttl: Duration, vector_ttl: Duration) -> usize {
+    /// released it. `late` is how late the server is: its clients could not send meanwhile.
+    pub fn drop_idle(&self, broken_ttl: Duration, vector_ttl: Duration, late: Duration) -> usize {
         let now = Instant::now();
         let mut stale = Vec::new();
         self.by_id.lock().retain(|_, upload| {
             let ttl = upload.ttl(broken_ttl, vector_ttl);
-            let is_kept = upload.idle_for(now).is_none_or(|idle| idle < ttl);
+            let is_kept = upload.idle_for(now, late).is_none_or(|idle| idle < ttl);
             if !is_kept {
                 stale.push((upload.clone(), ttl));
             }

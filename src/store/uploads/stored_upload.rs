@@ -219,9 +219,11 @@ impl StoredUpload {
     }
 
     /// `None` for a complete upload that a stream or a job uses. An incomplete one is idle while
-    /// too few bytes arrive: neither jobs that wait for it nor streams keep it.
-    pub(super) fn idle_for(&self, now: Instant) -> Option<Duration> {
+    /// too few bytes arrive: neither jobs that wait for it nor streams keep it. `late` is how late
+    /// the server is: as much time does not count, now or later.
+    pub(super) fn idle_for(&self, now: Instant, late: Duration) -> Option<Duration> {
         let mut streams = self.streams.lock();
+        streams.last_use = now.min(streams.last_use + late);
         match self.payload.is_complete() {
             true if streams.open > 0 || streams.uses > 0 => return None,
             false if streams.open > 0 => self.renew(&mut streams),

@@ -63,11 +63,11 @@ async fn sweep_drops_idle_uploads_only() {
     let guard = used.begin_stream().unwrap();
     used.write(0, &[1]).unwrap();
     let ttl = Duration::from_nanos(1);
-    assert_eq!(uploads.drop_idle(ttl, Duration::from_secs(60)), 1);
+    assert_eq!(uploads.drop_idle(ttl, Duration::from_secs(60), Duration::ZERO), 1);
     assert_eq!(left.concluded().await.err(), Some(Error::Idle(ttl)));
     assert_eq!(left.write(0, &[1]), Err(Error::Idle(ttl)));
     drop((guard, left, used, vector));
-    assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO), 2);
+    assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO, Duration::ZERO), 2);
     assert_eq!(uploads.slots.used(), 0);
 }
 
@@ -86,7 +86,7 @@ fn an_upload_is_kept_only_by_bytes_that_arrive() {
     for turn in 0..6 {
         std::thread::sleep(Duration::from_millis(50));
         send(100 * turn, &[1; 100]);
-        assert_eq!(uploads.drop_idle(ttl, ttl), 0, "turn {turn}");
+        assert_eq!(uploads.drop_idle(ttl, ttl, Duration::ZERO), 0, "turn {turn}");
     }
     // Streams without a new byte or with few, calls that are given up, jobs and questions.
     for turn in 0..6 {
@@ -98,7 +98,7 @@ fn an_upload_is_kept_only_by_bytes_that_arrive() {
         uploads.look_up(TenantId(0), UploadId([1; 16])).unwrap();
         uploads.get(TenantId(0), UploadId([1; 16])).unwrap();
     }
-    assert_eq!(uploads.drop_idle(ttl, ttl), 1);
+    assert_eq!(uploads.drop_idle(ttl, ttl, Duration::ZERO), 1);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn streams_without_bytes_do_not_keep_an_upload_though_one_is_always_open() {
     let upload = open(&uploads, &header(1, 1000, 1)).unwrap();
     upload.write(0, &[1; 100]).unwrap();
     let mut stream = upload.begin_stream().unwrap();
-    while uploads.drop_idle(ttl, ttl) == 0 {
+    while uploads.drop_idle(ttl, ttl, Duration::ZERO) == 0 {
         std::thread::sleep(Duration::from_millis(20));
         stream = upload.begin_stream().unwrap();
         assert!(begun.elapsed() < Duration::from_secs(60), "streams keep the upload");
@@ -129,8 +129,21 @@ fn an_upload_that_arrives_at_the_least_rate_is_kept_while_streams_are_open() {
     for turn in 0..20 {
         std::thread::sleep(Duration::from_millis(10));
         upload.write(10 * turn, &[1; 10]).unwrap();
-        assert_eq!(uploads.drop_idle(ttl, ttl), 0, "turn {turn}");
+        assert_eq!(uploads.drop_idle(ttl, ttl, Duration::ZERO), 0, "turn {turn}");
     }
+}
+
+#[test]
+fn a_pause_of_the_server_does_not_count() {
+    let uploads = uploads(4);
+    let (ttl, pause) = (Duration::from_millis(200), Duration::from_millis(250));
+    let upload = open(&uploads, &header(1, 1000, 1)).unwrap();
+    upload.write(0, &[1]).unwrap();
+    std::thread::sleep(pause);
+    assert_eq!(uploads.drop_idle(ttl, ttl, pause), 0);
+    assert_eq!(uploads.drop_idle(ttl, ttl, Duration::ZERO), 0, "nor does it later");
+    std::thread::sleep(ttl);
+    assert_eq!(uploads.drop_idle(ttl, ttl, Duration::ZERO), 1);
 }
 
 #[test]

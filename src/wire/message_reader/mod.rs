@@ -48,9 +48,9 @@ pub struct MessageReader<M> {
 }
 
 /// A message that [`MessageReader`] decodes: any generated one.
-pub trait DecodedMessage: Message + Default {}
+pub trait DecodedMessage: Message + Default + 'static {}
 
-impl<M: Message + Default> DecodedMessage for M {}
+impl<M: Message + Default + 'static> DecodedMessage for M {}
 
 impl<M> MessageReader<M> {
     /// Reads messages of at most `len_max` bytes from the body of a request. A request that its
@@ -173,14 +173,14 @@ impl<M: DecodedMessage> MessageReader<M> {
             return Ok(None);
         }
         (self.len, self.is_collected) = (None, false);
-        let rest = self.frame.split_to(missing);
+        let mut rest = self.frame.split_to(missing);
         let is_shared = rest.len() >= SHARED_BYTES_MIN && self.begun.len() < JOINED_BYTES_MIN;
-        let decoded = if is_shared {
-            M::decode((&mut self.begun).chain(rest))
-        } else {
-            self.begun.extend_from_slice(&rest);
-            M::decode(self.begun.split().freeze())
-        };
+        if !is_shared {
+            self.begun.extend_from_slice(&mem::take(&mut rest));
+        }
+        #[cfg(feature = "server")]
+        super::check_lists::<M>([&self.begun, &rest])?;
+        let decoded = M::decode((&mut self.begun).chain(rest));
         decoded.map(Some).map_err(|error| Status::internal(error.to_string()))
     }
 

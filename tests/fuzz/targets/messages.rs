@@ -9,6 +9,7 @@ use capstan::{
     ops::OperationProgram,
     program::STEPS_MAX,
     wire::{
+        self,
         decode::{self, EncodedPoints, UploadContent},
         v1,
     },
@@ -17,7 +18,7 @@ use prost::Message;
 
 use super::{SECRET, assert_harmless};
 use crate::{
-    driver::{SMALL, Target},
+    driver::{MemoryBound, Target},
     rig::{messages, programs},
 };
 
@@ -26,7 +27,8 @@ fn secret(bytes: usize) -> Vec<u8> {
 }
 
 /// Decodes a message twice; what it encodes is the same message.
-fn message<M: Message + Default + PartialEq + Debug>(bytes: &[u8]) -> Option<M> {
+fn message<M: Message + Default + PartialEq + Debug + 'static>(bytes: &[u8]) -> Option<M> {
+    checked(wire::check_lists::<M>([bytes, &[]]))?;
     let message = M::decode(Bytes::copy_from_slice(bytes)).ok()?;
     let again = M::decode(Bytes::from(message.encode_to_vec()));
     assert_eq!(again.as_ref(), Ok(&message));
@@ -81,7 +83,7 @@ fn check_program(program: v1::Program) {
 }
 
 /// A request, and what holds for it.
-trait Request: Message + Default + PartialEq + Debug {
+trait Request: Message + Default + PartialEq + Debug + 'static {
     fn check(self);
 }
 
@@ -93,8 +95,11 @@ fn check<M: Request>(input: &[u8]) {
 
 fn run<M: Request>(name: &'static str, messages: Vec<M>) {
     let (seeds, check) = (messages.iter().map(Message::encode_to_vec).collect(), check::<M>);
-    Target { name, seeds, words: &[], check, cases: 5_000, memory: SMALL }.run();
+    Target { name, seeds, words: &[], check, cases: 5_000, memory: MESSAGES }.run();
 }
+
+/// Lists that are long are refused before they are decoded.
+const MESSAGES: MemoryBound = MemoryBound { per_byte: 16, always: 512 << 10 };
 
 const OF: v1::ScalarEncoding = v1::ScalarEncoding::Canonical;
 
