@@ -24,8 +24,8 @@ use crate::{
     },
 };
 
-/// Connections that have not sent a token; further ones are closed, and clients try again. Each user
-/// leaves a part of them to others.
+/// Connections that have not sent a token; further ones are closed, and clients try again. Each
+/// user leaves a part of them to others.
 const PENDING_MAX: u64 = 256;
 /// Time for a client to send its token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(1);
