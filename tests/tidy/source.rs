@@ -41,9 +41,12 @@ const PROSE: [&str; 11] = [
     "python/examples",
     "python/tests",
 ];
-const TEXT_ENDINGS: [&str; 9] =
-    ["md", "toml", "proto", "yaml", "service", "rs", "Dockerfile", "run", "build"];
-const PROSE_ENDINGS: [&str; 9] = ["md", "rs", "cu", "cuh", "cpp", "hpp", "proto", "py", "sh"];
+const BUILT: [&str; 3] =
+    ["examples/node/node_modules", "examples/node/gen", "examples/go/capstanpb"];
+const TEXT_ENDINGS: [&str; 11] =
+    ["md", "toml", "proto", "yaml", "service", "rs", "js", "go", "Dockerfile", "run", "build"];
+const PROSE_ENDINGS: [&str; 11] =
+    ["md", "rs", "cu", "cuh", "cpp", "hpp", "proto", "py", "sh", "js", "go"];
 
 /// A file of the repository.
 #[derive(Clone)]
@@ -97,8 +100,11 @@ fn load(path: String) -> File {
     File { text: read(&path), path }
 }
 
-/// Paths of all files at and below `start`.
+/// Paths of all files at and below `start`, except what builds of the clients in `examples` leave.
 fn walk(start: &Path) -> Vec<String> {
+    if BUILT.iter().any(|built| start == Path::new(built)) {
+        return Vec::new();
+    }
     let full = root().join(start);
     if full.is_file() {
         return vec![start.to_str().expect("file names are ASCII").to_owned()];
