@@ -283,6 +283,7 @@ pub(crate) fn metrics_of(work: impl FnOnce()) -> String {
 #[cfg(test)]
 mod tests {
     use std::{
+        collections::{BTreeMap, BTreeSet},
         io::{Read, Write},
         net::{Ipv4Addr, TcpStream},
     };
@@ -365,6 +366,34 @@ mod tests {
             assert!(text.contains(line), "{line} is not in:\n{text}");
         }
         assert!(text.contains(r#"engine="cpu""#), "{text}");
+        assert_eq!(documented_labels(), exported_labels(&text));
         assert!(install().is_err(), "installed twice");
+    }
+
+    type LabelsByMetric = BTreeMap<String, BTreeSet<String>>;
+
+    /// The labels of each metric in the table of the deployment notes, from which the checks of
+    /// alerts and dashboards read them.
+    fn documented_labels() -> LabelsByMetric {
+        let notes = include_str!("../../deploy/README.md");
+        let rows =
+            notes.lines().filter_map(|line| line.strip_prefix("| `capstan_")?.split_once('`'));
+        let labels = |row: &str| row.split('|').nth(1).unwrap().trim().to_owned();
+        let split = |labels: String| labels.split(", ").map(str::to_owned).collect::<BTreeSet<_>>();
+        rows.map(|(name, row)| (format!("capstan_{name}"), split(labels(row)))).collect()
+    }
+
+    fn exported_labels(text: &str) -> LabelsByMetric {
+        let mut found = LabelsByMetric::new();
+        for line in text.lines().filter(|line| line.starts_with("capstan_")) {
+            let (name, labels) = line.split_once(['{', ' ']).unwrap();
+            let mut parts = ["_bucket", "_sum", "_count"].into_iter();
+            let stem = parts.find_map(|part| name.strip_suffix(part)).unwrap_or(name);
+            let labels = labels.split_once('}').map_or("", |(labels, _)| labels);
+            let labels = labels.split(',').map(|label| label.split('=').next().unwrap());
+            let labels = labels.filter(|label| *label != "le").map(str::to_owned);
+            found.entry(stem.to_owned()).or_default().extend(labels);
+        }
+        found
     }
 }
