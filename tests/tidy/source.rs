@@ -41,9 +41,23 @@ const PROSE: [&str; 11] = [
     "python/examples",
     "python/tests",
 ];
-const TEXT_ENDINGS: [&str; 9] =
-    ["md", "toml", "proto", "yaml", "service", "rs", "Dockerfile", "run", "build"];
-const PROSE_ENDINGS: [&str; 9] = ["md", "rs", "cu", "cuh", "cpp", "hpp", "proto", "py", "sh"];
+const TEXT_ENDINGS: [&str; 13] = [
+    "md",
+    "toml",
+    "proto",
+    "yaml",
+    "tpl",
+    "txt",
+    "py",
+    "service",
+    "rs",
+    "Dockerfile",
+    "run",
+    "build",
+    "check",
+];
+const PROSE_ENDINGS: [&str; 12] =
+    ["md", "rs", "cu", "cuh", "cpp", "hpp", "proto", "py", "sh", "yaml", "tpl", "txt"];
 
 /// A file of the repository.
 #[derive(Clone)]
