@@ -347,8 +347,9 @@ fn checks_find_what_they_look_for() {
     assert!(!has_word(r#"let x = "the unsafe";"#, "unsafe"));
     assert!(code_files().iter().any(|file| file.path == "src/error/mod.rs"));
     assert!(text_files().iter().any(|file| file.path == "proto/capstan/v1/types.proto"));
-    let patch = "integrations/arkworks/patch-ark-ec";
-    assert!(prose_files().iter().any(|file| file.path == patch));
+    for path in ["integrations/arkworks/patch-ark-ec", "deploy/helm/capstan/templates/_envoy.tpl"] {
+        assert!(prose_files().iter().any(|file| file.path == path), "{path}");
+    }
     assert_eq!(source::module("src/curve/points/mod.rs"), Some("curve"));
     assert_eq!(source::module("src/error/mod.rs"), Some("error"));
     assert_eq!(source::module("src/bin/capstan.rs"), None);

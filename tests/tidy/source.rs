@@ -43,10 +43,25 @@ const PROSE: [&str; 11] = [
 ];
 const BUILT: [&str; 3] =
     ["examples/node/node_modules", "examples/node/gen", "examples/go/capstanpb"];
-const TEXT_ENDINGS: [&str; 11] =
-    ["md", "toml", "proto", "yaml", "service", "rs", "js", "go", "Dockerfile", "run", "build"];
-const PROSE_ENDINGS: [&str; 11] =
-    ["md", "rs", "cu", "cuh", "cpp", "hpp", "proto", "py", "sh", "js", "go"];
+const TEXT_ENDINGS: [&str; 15] = [
+    "md",
+    "toml",
+    "proto",
+    "yaml",
+    "tpl",
+    "txt",
+    "py",
+    "js",
+    "go",
+    "service",
+    "rs",
+    "Dockerfile",
+    "run",
+    "build",
+    "check",
+];
+const PROSE_ENDINGS: [&str; 14] =
+    ["md", "rs", "cu", "cuh", "cpp", "hpp", "proto", "py", "sh", "js", "go", "yaml", "tpl", "txt"];
 
 /// A file of the repository.
 #[derive(Clone)]

@@ -1,0 +1,111 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{Read, Write},
+    net::{Ipv4Addr, TcpStream},
+};
+
+use super::*;
+use crate::error::Limit;
+
+fn scrape(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// One test, because a process has one recorder.
+#[test]
+fn serves_every_recorded_metric() {
+    // A loopback address derived from the process id, so that no other process takes its ports.
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let own = Ipv4Addr::new(127, 64 + high, middle, low);
+    let free = TcpListener::bind((own, 0)).unwrap();
+    let address = free.local_addr().unwrap();
+    let install = || install_metrics(address, Arc::new(|| Ok(())), None);
+    let taken = install();
+    assert!(matches!(taken, Err(TelemetryError::MetricsListener(..))), "bound a taken port");
+    drop(free);
+    install().unwrap();
+    set_build_info("cpu", "2 threads");
+    count_call("test", CallOutcome::Succeeded);
+    count_refusal(&Error::Exhausted { limit: Limit::Jobs, retry_after: None });
+    count_refused_credentials(Reason::CredentialsExpired);
+    count_batched_job(1);
+    count_batched_job(3);
+    record_phase("test", "compute", Duration::from_millis(20));
+    record_modelled_time_ratio("cpu", Duration::from_millis(9), Duration::from_millis(10));
+    received(5);
+    sent(6);
+    set_queued_jobs(1);
+    payload_memory(2, 1, 3);
+    open_calls(5, 6);
+    stored(3, 1);
+    connections(4);
+    count_lost_audit_line();
+    devices(2, 0, 1);
+    count_device_fault("fatal");
+    #[cfg(feature = "cuda")]
+    count_worker_restart();
+    #[cfg(feature = "cuda")]
+    count_repeated_run();
+    device(&GpuInfo {
+        arena_bytes: 11,
+        arena_free_bytes: 6,
+        temperature_c: Some(7),
+        clock_mhz: Some(8),
+        power_mw: Some(9),
+        ecc_uncorrected: Some(10),
+        ..GpuInfo::default()
+    });
+    let text = scrape(address);
+    for Metric { name, kind, help } in METRICS {
+        let kind = format!("{kind:?}").to_lowercase();
+        assert!(text.contains(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n")), "{text}");
+    }
+    for line in [
+        r#"capstan_jobs_total{op="test",outcome="OK"} 1"#,
+        r#"capstan_rejected_total{limit="JOBS"} "#,
+        r#"capstan_refused_credentials_total{reason="CREDENTIALS_EXPIRED"} 1"#,
+        r#"capstan_phase_seconds_bucket{op="test",phase="compute",le="0.03"} 1"#,
+        r#"capstan_modelled_time_ratio_bucket{engine="cpu",le="0.8"} 0"#,
+        r#"capstan_modelled_time_ratio_bucket{engine="cpu",le="1"} 1"#,
+        r#"capstan_devices{state="used"} 2"#,
+        r#"capstan_devices{state="left_out"} 1"#,
+        "capstan_batched_jobs_total 1",
+        "capstan_received_bytes_total ",
+        "capstan_in_flight_bytes ",
+    ] {
+        assert!(text.contains(line), "{line} is not in:\n{text}");
+    }
+    assert!(text.contains(r#"engine="cpu""#), "{text}");
+    assert_eq!(documented_labels(), exported_labels(&text));
+    assert!(install().is_err(), "installed twice");
+}
+
+type LabelsByMetric = BTreeMap<String, BTreeSet<String>>;
+
+/// The labels of each metric in the table of the deployment notes, from which the checks of
+/// alerts and dashboards read them.
+fn documented_labels() -> LabelsByMetric {
+    let notes = include_str!("../../../deploy/README.md");
+    let rows = notes.lines().filter_map(|line| line.strip_prefix("| `capstan_")?.split_once('`'));
+    let labels = |row: &str| row.split('|').nth(1).unwrap().trim().to_owned();
+    let split = |labels: String| labels.split(", ").map(str::to_owned).collect::<BTreeSet<_>>();
+    rows.map(|(name, row)| (format!("capstan_{name}"), split(labels(row)))).collect()
+}
+
+fn exported_labels(text: &str) -> LabelsByMetric {
+    let mut found = LabelsByMetric::new();
+    for line in text.lines().filter(|line| line.starts_with("capstan_")) {
+        let (name, labels) = line.split_once(['{', ' ']).unwrap();
+        let mut parts = ["_bucket", "_sum", "_count"].into_iter();
+        let stem = parts.find_map(|part| name.strip_suffix(part)).unwrap_or(name);
+        let labels = labels.split_once('}').map_or("", |(labels, _)| labels);
+        let labels = labels.split(',').map(|label| label.split('=').next().unwrap());
+        let labels = labels.filter(|label| *label != "le").map(str::to_owned);
+        found.entry(stem.to_owned()).or_default().extend(labels);
+    }
+    found
+}
