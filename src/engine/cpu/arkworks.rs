@@ -12,12 +12,12 @@ use crate::{
     error::Result,
 };
 
-/// Scalars that arkworks sums at once for each thread, which delays a cancellation by 0.1 s: its
-/// MSM cannot be interrupted (`benches/experiments/cpu-engine.md`).
+/// Scalars that arkworks sums at once for each thread, which delays a cancellation by less than
+/// 0.1 s: its MSM cannot be interrupted (`benches/experiments/cpu-engine.md`).
 const fn thread_scalars(group: Group) -> usize {
     match group {
-        Group::G1 => 1 << 13,
-        Group::G2 => 1 << 11,
+        Group::G1 => 1 << 12,
+        Group::G2 => 1 << 10,
     }
 }
 

@@ -24,8 +24,8 @@ pub(super) struct CpuMsmPlan {
 /// an MSM of 2^18 (`benches/experiments/cpu-engine.md`).
 const BUCKET_COST: f64 = 2.5;
 
-/// Maximum points in a tile. A tile delays cancellation by its duration, about 0.2 s: blst cannot
-/// be interrupted. Half as many make an MSM of 2^20 take 7 % longer
+/// Maximum points in a tile. A tile delays cancellation by its duration, below 0.1 s: blst cannot
+/// be interrupted. Four times as many make an MSM of 2^20 18 % faster
 /// (`benches/experiments/cpu-engine.md`).
 pub(super) const fn tile_points_max(group: Group) -> usize {
     match group {
