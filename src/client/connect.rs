@@ -15,6 +15,7 @@ use tonic::{
 use zeroize::Zeroizing;
 
 use super::{
+    affinity::{AffinityKey, CallRoute, VectorKeys},
     call::{CallDeadline, CallFuture},
     connections::{Client, Connections},
     copy_pool::CopyPool,
@@ -52,6 +53,7 @@ pub struct ClientBuilder {
     domain_name: Option<String>,
     credentials: ClientCredentials,
     priority: Priority,
+    affinity: Option<String>,
     deadline: Option<Duration>,
     connect_timeout: Duration,
     retries: u32,
@@ -83,6 +85,7 @@ impl Client {
             domain_name: None,
             credentials: ClientCredentials::default(),
             priority: Priority::default(),
+            affinity: None,
             deadline: None,
             connect_timeout: Duration::from_secs(5),
             retries: 3,
@@ -152,6 +155,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Sends the metadata `capstan-affinity: NAME` with every call; see [`Client::with_affinity`].
+    #[must_use]
+    pub fn affinity(mut self, name: impl Into<String>) -> Self {
+        self.affinity = Some(name.into());
+        self
+    }
+
     /// Time limit of each call, retries included, unless the call's options set one. Unlimited by
     /// default.
     #[must_use]
@@ -198,16 +208,21 @@ impl ClientBuilder {
             let endpoint = self.endpoint()?;
             let authorization = self.credentials.authorization(&self.target)?;
             let priority = self.priority;
-            let server = Arc::new(SameServer::new(self.connections));
+            let affinity = self.affinity.as_deref().map(AffinityKey::named).transpose()?;
+            let own_key = || affinity.clone().map_or_else(AffinityKey::random, Ok);
+            let key = CallRoute::from(own_key()?);
+            let server = Arc::new(SameServer::new(self.connections, key));
             let frames = |number, channel| {
                 let (authorization, server) = (authorization.clone(), server.clone());
-                FrameChannel { channel, authorization, priority, number, server }
+                let route = server.key().clone();
+                FrameChannel { channel, authorization, priority, number, server, route }
             };
             let first = match timeout(self.connect_timeout, endpoint.connect()).await {
                 Ok(Ok(channel)) => frames(0, channel),
                 Ok(Err(error)) => return Err(self.connect_error(innermost(&error))),
                 Err(_) => return Err(self.timeout_error()),
             };
+            server.set_first(&first.channel);
             let limits = self.limits(first.clone()).await?;
             let message_bytes = limits.message_bytes;
             let region_bytes = if self.shared_memory { limits.region_bytes } else { 0 };
@@ -216,7 +231,7 @@ impl ClientBuilder {
             for number in 1..self.connections {
                 channels.push(frames(number, endpoint.connect_lazy()));
             }
-            if server.is_named() && !self.target.starts_with("unix:") {
+            if server.instance().is_some() && !self.target.starts_with("unix:") {
                 let others = channels[1..].iter().cloned();
                 join_all(others.map(|channel| self.reach_same_server(channel))).await;
             }
@@ -224,6 +239,7 @@ impl ClientBuilder {
                 target: self.target,
                 channels,
                 server,
+                vector_keys: VectorKeys::default(),
                 next_lane: AtomicUsize::new(0),
                 deadline: self.deadline,
                 retries: self.retries,
@@ -233,7 +249,7 @@ impl ClientBuilder {
                 spare_chunks: SpareChunks::default(),
                 staging,
             });
-            Ok(Client { inner })
+            Ok(Client { inner, affinity })
         })
     }
 

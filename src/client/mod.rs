@@ -14,10 +14,12 @@
 //! Dropping the future of a call cancels it on both sides. The server enforces the call's deadline,
 //! too. Calls are retried only if the server is unavailable or temporarily full.
 //!
+//! - `affinity`, `same_server`: which of several servers behind a proxy serves a call.
 //! - `connect`: targets and TLS. `credentials`: tokens and client certificates. `connections`: the
 //!   connected client.
 //! - `options`, `types`, `matrix_handle`: parameters and results of calls.
-//! - `bases`, `matrices`, `vectors`: the store. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the
+//! - `bases`, `matrices`, `vectors`: the store. `held`, `put_again`: objects that the client holds,
+//!   and puts again if a server does not know them. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the
 //!   server's state.
 //! - `program`: builds programs of several operations. `run`: runs them. `shared_vector`: vectors
 //!   that a server on the same host reads and writes in place.
@@ -29,6 +31,7 @@
 //! - `call`: deadlines and retries. `error`: errors. `convert`: conversion from and to messages.
 
 mod admin;
+mod affinity;
 mod bases;
 pub mod blocking;
 mod call;
@@ -40,6 +43,7 @@ mod credentials;
 mod download;
 mod error;
 mod frames;
+mod held;
 mod mapped_region;
 mod matrices;
 mod matrix_handle;
@@ -50,6 +54,7 @@ mod options;
 mod payload;
 mod priority;
 mod program;
+mod put_again;
 mod region;
 mod release;
 mod row_buffers;

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 use super::{
     CurvePoint,
     error::{ClientError, Result},
+    held::HeldObject,
 };
 use crate::{
     curve::{Group, scalars::ScalarEncoding},
@@ -101,12 +102,15 @@ pub struct BasesHandle<A> {
     pub(crate) info: Arc<BasesInfo>,
     pub(crate) offset: u64,
     pub(crate) len: u64,
+    /// The whole object, if this process holds it.
+    pub(crate) held: Option<Arc<HeldObject>>,
     group: PhantomData<fn() -> A>,
 }
 
 impl<A> Clone for BasesHandle<A> {
     fn clone(&self) -> Self {
-        Self { info: self.info.clone(), offset: self.offset, len: self.len, group: PhantomData }
+        let (info, held) = (self.info.clone(), self.held.clone());
+        Self { info, offset: self.offset, len: self.len, held, group: PhantomData }
     }
 }
 
@@ -124,7 +128,7 @@ impl<A: CurvePoint> BasesHandle<A> {
             return Err(ClientError::setting(format!("bases {}", info.id), problem));
         }
         let len = info.count;
-        Ok(Self { info: Arc::new(info), offset: 0, len, group: PhantomData })
+        Ok(Self { info: Arc::new(info), offset: 0, len, held: None, group: PhantomData })
     }
 
     /// Metadata of the whole object, of which this may be a range.
