@@ -58,6 +58,7 @@ pub struct ClientBuilder {
     connect_timeout: Duration,
     retries: u32,
     shared_memory: bool,
+    is_of_fleet: bool,
 }
 
 /// What a server says of its limits.
@@ -90,6 +91,7 @@ impl Client {
             connect_timeout: Duration::from_secs(5),
             retries: 3,
             shared_memory: true,
+            is_of_fleet: false,
         }
     }
 }
@@ -195,6 +197,29 @@ impl ClientBuilder {
         self
     }
 
+    /// For a client whose calls can move to other servers.
+    pub(crate) fn for_fleet(mut self) -> Self {
+        self.is_of_fleet = true;
+        self
+    }
+
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
+    pub(crate) fn timeout_of_connecting(&self) -> Duration {
+        self.connect_timeout
+    }
+
+    /// The same settings for an address of `host`.
+    pub(crate) fn at(mut self, target: String, host: &str) -> Self {
+        if target.starts_with("https://") && self.domain_name.is_none() {
+            self.domain_name = Some(host.to_owned());
+        }
+        self.target = target;
+        self
+    }
+
     /// Connects and reads the server's limits.
     ///
     /// Errors: `InvalidSetting` if the target or a certificate is unusable; `CannotConnect`;
@@ -243,6 +268,7 @@ impl ClientBuilder {
                 next_lane: AtomicUsize::new(0),
                 deadline: self.deadline,
                 retries: self.retries,
+                is_of_fleet: self.is_of_fleet,
                 message_bytes,
                 chunk_bytes: message_bytes.min(CHUNK_BYTES),
                 copies: CopyPool::default(),

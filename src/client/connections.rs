@@ -41,6 +41,8 @@ pub(crate) struct Connections {
     pub next_lane: AtomicUsize,
     pub deadline: Option<Duration>,
     pub retries: u32,
+    /// Whether calls can move to other servers.
+    pub is_of_fleet: bool,
     /// The server's limit on the payload bytes of one message.
     pub message_bytes: u64,
     pub chunk_bytes: u64,
@@ -58,7 +60,9 @@ impl fmt::Debug for Client {
 impl Client {
     /// Begins a call; its deadline counts from now.
     pub(crate) fn begin_call(&self, deadline: Option<Duration>) -> CallBudget {
-        CallBudget::new(deadline.or(self.inner.deadline), self.inner.retries)
+        let mut call = CallBudget::new(deadline.or(self.inner.deadline), self.inner.retries);
+        call.leave_draining(self.inner.is_of_fleet);
+        call
     }
 
     pub(crate) fn next_lane(&self) -> usize {

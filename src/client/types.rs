@@ -211,6 +211,22 @@ pub struct Timing {
     pub total: Duration,
 }
 
+impl Timing {
+    /// The longest duration of each phase.
+    pub(crate) fn longest(&self, other: &Self) -> Self {
+        Self {
+            receive: self.receive.max(other.receive),
+            queue: self.queue.max(other.queue),
+            compute: self.compute.max(other.compute),
+            verify: self.verify.max(other.verify),
+            send: self.send.max(other.send),
+            upload: self.upload.max(other.upload),
+            download: self.download.max(other.download),
+            total: self.total.max(other.total),
+        }
+    }
+}
+
 /// What computed the result, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Execution {
