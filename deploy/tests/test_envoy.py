@@ -49,13 +49,11 @@ def test_mounts_are_the_folders_of_the_configuration(manifests_of, name):
         assert read - {"/etc"} <= folders
 
 
-def health(channel, affinity=None):
-    """The process that answers a call of the health service."""
-    check = channel.unary_unary("/grpc.health.v1.Health/Check")
+def served_by(channel, affinity=None):
+    """The process that answers a call."""
+    info = channel.unary_unary("/capstan.v1.Admin/GetInfo")
     metadata = [("capstan-affinity", affinity)] if affinity else []
-    answer, call = check.with_call(b"", metadata=metadata, timeout=HANGING_S)
-    # SERVING.
-    assert answer == b"\x08\x01"
+    _, call = info.with_call(b"", metadata=metadata, timeout=HANGING_S)
     return dict(call.initial_metadata())["capstan-instance"]
 
 
@@ -78,14 +76,14 @@ def proxy(manifests_of, replicas, tmp_path):
 def test_calls_with_the_same_affinity_reach_the_same_replica(replicas, proxy):
     keys = [f"{key:064x}" for key in range(32)]
     with grpc.insecure_channel(f"127.0.0.1:{proxy.port}") as channel:
-        before = {key: health(channel, key) for key in keys}
+        before = {key: served_by(channel, key) for key in keys}
         assert len(set(before.values())) == 2
-        assert {key: health(channel, key) for key in keys} == before
+        assert {key: served_by(channel, key) for key in keys} == before
         lost = before[keys[0]]
         with grpc.insecure_channel(replicas[0].address) as direct:
-            replicas[0 if health(direct) == lost else 1].kill()
+            replicas[0 if served_by(direct) == lost else 1].kill()
         # Calls that cannot connect go to the other replica at once.
-        assert {health(channel, key) for key in keys} == set(before.values()) - {lost}
+        assert {served_by(channel, key) for key in keys} == set(before.values()) - {lost}
 
 
 def test_calls_without_affinity_stay_at_one_replica(proxy):
@@ -93,7 +91,15 @@ def test_calls_without_affinity_stay_at_one_replica(proxy):
     bench = run("capstan", "--server", server, "bench", "--sizes", 6, "--repeats", 1)
     assert bench.returncode == 0, bench.stderr
     with grpc.insecure_channel(f"127.0.0.1:{proxy.port}") as channel:
-        assert len({health(channel) for _ in range(16)}) == 1
+        assert len({served_by(channel) for _ in range(16)}) == 1
+
+
+def test_health_checks_of_callers_are_not_passed_on(proxy):
+    with grpc.insecure_channel(f"127.0.0.1:{proxy.port}") as channel:
+        check = channel.unary_unary("/grpc.health.v1.Health/Check")
+        with pytest.raises(grpc.RpcError) as refused:
+            check(b"", timeout=HANGING_S)
+        assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_callers_choose_the_ids_of_their_calls(proxy):

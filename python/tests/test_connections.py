@@ -59,6 +59,8 @@ def test_settings_without_effect_are_refused():
         ("http://", {}),
         ("http://host", {"ca_certificate": b"pem"}),
         ("http://host", {"priority": "soon"}),
+        ("http://host", {"affinity": "two words"}),
+        ("http://host", {"affinity": ""}),
     ):
         with pytest.raises(capstan.InvalidInput):
             capstan.Client(target, **settings)
@@ -198,3 +200,19 @@ def test_priorities_are_accepted(daemon):
     for priority in ("urgent", "normal", "batch"):
         with capstan.Client(daemon.target, priority=priority) as client:
             assert client.ntt([1, 0]).values.shape == (2, 32)
+
+
+def test_all_calls_of_a_client_have_one_affinity(daemon):
+    def key(client):
+        keys = [value for name, value in client._settings.metadata if name == "capstan-affinity"]
+        (only,) = keys
+        return only
+
+    with (
+        capstan.Client(daemon.target) as first,
+        capstan.Client(daemon.target) as second,
+        capstan.Client(daemon.target, affinity="proof-of-ada") as named,
+    ):
+        assert key(first) != key(second)
+        assert key(named) == "proof-of-ada"
+        assert named.ntt([1, 0]).values.shape == (2, 32)

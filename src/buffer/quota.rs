@@ -75,14 +75,6 @@ impl Quota {
         self.max() / RESERVED_PART
     }
 
-    /// Refuses what would take of the sixteenth that is kept for others.
-    ///
-    /// Errors: `Exhausted`.
-    pub fn check_reserve(&self, amount: u64) -> Result<()> {
-        let is_kept = self.used().saturating_add(amount) <= self.max() - self.reserve();
-        if is_kept { Ok(()) } else { Err(self.exhausted(Some(RETRY_AFTER))) }
-    }
-
     /// Refuses more to a holder of `own` of this quota if others hold part of it, too, and little
     /// is left: a holder may have twice what is free. So one who holds little finds room, however
     /// many others take all they can (dynamic thresholds: Choudhury and Hahne, 1998). A holder that

@@ -48,6 +48,10 @@ pub struct GlobalArgs {
     /// How urgent the calls are among those of the same tenant
     #[arg(long, global = true, value_enum, default_value_t = Priority::Normal, value_name = "WORD")]
     pub priority: Priority,
+    /// Name for a proxy that chooses one of several servers by capstan-affinity: calls with the
+    /// same name reach the same one. Proxies may log it: it must not be secret
+    #[arg(long, global = true, env = "CAPSTAN_AFFINITY", value_name = "NAME")]
+    pub affinity: Option<String>,
     /// PEM file of the authority that signed the server's certificate [default: the system's roots]
     #[arg(long, global = true, value_name = "FILE")]
     pub ca_certificate: Option<PathBuf>,
@@ -82,6 +86,9 @@ impl GlobalArgs {
             .priority(self.priority);
         if let Some(deadline) = self.deadline {
             builder = builder.deadline(deadline);
+        }
+        if let Some(name) = &self.affinity {
+            builder = builder.affinity(name);
         }
         let read =
             |path: &Path| fs::read(path).map_err(|error| CliFailure::input(path.display(), &error));

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tonic::Code;
+
 use super::{Client, Result, call::CallFuture};
 use crate::wire::v1::{DrainRequest, GetInfoRequest, GetInfoResponse};
 
@@ -16,6 +18,15 @@ impl Client {
             let send = |request| async move { self.admin().get_info(request).await };
             self.begin_call(None).unary(GetInfoRequest {}, send).await
         })
+    }
+
+    /// Whether the server refuses new work. If it may not tell this caller, it is alive, at least.
+    pub(crate) async fn is_draining(&self) -> Result<bool> {
+        match self.info_boxed().await {
+            Ok(info) => Ok(info.draining),
+            Err(error) if error.code() == Code::PermissionDenied => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Drains the server: it refuses new work and exits when accepted jobs are done, at the latest

@@ -1,13 +1,18 @@
 //! Bases in the store: put once, used by id.
 
-use std::ops::{Bound, Range, RangeBounds};
+use std::{
+    ops::{Bound, Range, RangeBounds},
+    sync::Arc,
+};
 
 use super::{
     BasesHandle, BasesId, BasesInfo, Client, CurvePoint, PutOptions,
+    affinity::{AffinityKey, CallRoute},
     call::CallFuture,
     convert,
-    download::DownloadProgress,
+    download::{DownloadProgress, DownloadSource},
     error::{ClientError, Result},
+    held::{HeldContent, HeldObject},
     payload::OutgoingBytes,
     striped_upload::PutHeader,
     types::UploadKey,
@@ -21,6 +26,13 @@ use crate::{
     error::FieldProblem,
     wire::v1::{self, get_request, release_request, stat_request, stat_response::Status},
 };
+
+/// Points in the memory of this process.
+struct PointBytes<'a> {
+    group: Group,
+    encoding: PointEncoding,
+    bytes: &'a [u8],
+}
 
 /// Bytes hashed between two yields to other tasks.
 const HASH_BYTES: usize = 4 << 20;
@@ -41,25 +53,70 @@ impl Client {
         options: PutOptions,
         points: &[A],
     ) -> Result<BasesHandle<A>> {
-        let bytes = points_as_bytes(points);
+        if options.hold {
+            return self.put_shared_bases(options, points.into()).await;
+        }
         let id = BasesId(content_hash(points));
-        let hash = match self.stat(id).await {
-            Ok(info) if info.persisted || !options.persist => return BasesHandle::new(info),
+        let route = self.route(|| AffinityKey::of_bases(id));
+        BasesHandle::new(self.put_bases_as(id, points, options, route).await?)
+    }
+
+    /// Like [`Self::put_bases_with`] and `options.hold`, without a copy of the points.
+    pub async fn put_shared_bases<A: CurvePoint>(
+        &self,
+        options: PutOptions,
+        points: Arc<[A]>,
+    ) -> Result<BasesHandle<A>> {
+        let range = 0..points.len();
+        self.put_shared_range(options, points, range).await
+    }
+
+    /// Puts a range of points as one object.
+    pub(crate) async fn put_shared_range<A: CurvePoint>(
+        &self,
+        options: PutOptions,
+        points: Arc<[A]>,
+        range: Range<usize>,
+    ) -> Result<BasesHandle<A>> {
+        let id = BasesId(content_hash(&points[range.clone()]));
+        let route = self.route(|| AffinityKey::of_bases(id));
+        let put = self.put_bases_as(id, &points[range.clone()], options.clone(), route);
+        let mut handle = BasesHandle::new(put.await?)?;
+        let PutOptions { label, persist, .. } = options;
+        let content = HeldContent::points(points, range);
+        handle.held = Some(Arc::new(HeldObject { id: id.0, content, label, persist }));
+        Ok(handle)
+    }
+
+    /// Puts the points with this id, unless the server has them.
+    pub(crate) async fn put_bases_as<A: CurvePoint>(
+        &self,
+        id: BasesId,
+        points: &[A],
+        options: PutOptions,
+        route: CallRoute,
+    ) -> Result<BasesInfo> {
+        let bytes = points_as_bytes(points);
+        let known = self.stat_by(stat_request::Id::ObjectId(id.to_bytes()), route.clone());
+        let hash = match known.await {
+            Ok(info) if info.persisted || !options.persist => return Ok(info),
             // Known but not on disk: with the hash, the server may not need the payload.
             Ok(_) => hash(bytes).await,
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return Err(error),
         };
-        let info =
-            self.put_points(A::GROUP, PointEncoding::Montgomery, bytes, hash, options).await?;
+        let points = PointBytes { group: A::GROUP, encoding: PointEncoding::Montgomery, bytes };
+        let info = self.put_points(points, hash, options, route).await?;
         if info.id != id {
             let problem = "the server computed another id for the points";
             return Err(ClientError::invalid_response(problem));
         }
-        BasesHandle::new(info)
+        Ok(info)
     }
 
-    /// Puts points that are already encoded, such as those of a file.
+    /// Puts points that are already encoded, such as those of a file. Their id is known afterwards
+    /// only: behind a proxy that chooses one of several servers for each call, name the client's
+    /// affinity ([`Self::with_affinity`]), so that later calls reach the server that has them.
     ///
     /// Errors: `InvalidInput` if `bytes` is not a whole number of points; those of
     /// [`Self::put_bases`].
@@ -75,24 +132,25 @@ impl Client {
             hash: hash.clone().into(),
             encoding: v1::PointEncoding::from(encoding).into(),
         };
-        match self.stat_by(stat_request::Id::Payload(payload)).await {
+        let route = self.route(|| AffinityKey::of_object(&hash));
+        match self.stat_by(stat_request::Id::Payload(payload), route.clone()).await {
             Ok(info) if info.group == group && (info.persisted || !options.persist) => {
                 return Ok(info);
             }
             Err(error) if !error.is_not_found() => return Err(error),
             _ => {}
         }
-        self.put_points(group, encoding, bytes, hash, options).await
+        self.put_points(PointBytes { group, encoding, bytes }, hash, options, route).await
     }
 
     fn put_points<'a>(
         &'a self,
-        group: Group,
-        encoding: PointEncoding,
-        bytes: &'a [u8],
+        points: PointBytes<'a>,
         hash: Vec<u8>,
         options: PutOptions,
+        route: CallRoute,
     ) -> CallFuture<'a, BasesInfo> {
+        let PointBytes { group, encoding, bytes } = points;
         Box::pin(async move {
             let count =
                 convert::element_count("points", bytes.len() as u64, encoding.point_bytes(group))?;
@@ -110,7 +168,8 @@ impl Client {
             });
             let mut call = self.begin_call(options.deadline);
             let upload = self.chunk_queue(OutgoingBytes::Public(bytes), options.progress);
-            let put = self.put_payload(header, UploadKey::random()?, &upload, &mut call).await?;
+            let put =
+                self.put_payload(header, UploadKey::random()?, &upload, &mut call, route).await?;
             convert::object_bases(put.object)
         })
     }
@@ -127,12 +186,14 @@ impl Client {
     ///
     /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn stat(&self, id: BasesId) -> Result<BasesInfo> {
-        self.stat_by(stat_request::Id::ObjectId(id.to_bytes())).await
+        let route = self.route(|| AffinityKey::of_bases(id));
+        self.stat_by(stat_request::Id::ObjectId(id.to_bytes()), route).await
     }
 
-    fn stat_by(&self, id: stat_request::Id) -> CallFuture<'_, BasesInfo> {
+    fn stat_by(&self, id: stat_request::Id, route: CallRoute) -> CallFuture<'_, BasesInfo> {
         Box::pin(async move {
-            let send = |request| async move { self.store().stat(request).await };
+            let route = &route;
+            let send = |request| async move { self.store(route).stat(request).await };
             let request = v1::StatRequest { id: Some(id) };
             convert::object_bases(match self.begin_call(None).unary(request, send).await?.status {
                 Some(Status::Object(object)) => Some(object),
@@ -150,7 +211,8 @@ impl Client {
     /// All objects, or the bases of one group.
     pub(crate) fn list_objects(&self, group: Option<Group>) -> CallFuture<'_, v1::ListResponse> {
         Box::pin(async move {
-            let send = |request| async move { self.store().list(request).await };
+            let route = &self.free_route();
+            let send = |request| async move { self.store(route).list(request).await };
             let request =
                 v1::ListRequest { group: group.map(|group| v1::Group::from(group).into()) };
             self.begin_call(None).unary(request, send).await
@@ -161,12 +223,18 @@ impl Client {
     ///
     /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn release(&self, id: BasesId) -> Result<()> {
-        self.release_by(release_request::Id::ObjectId(id.to_bytes())).await
+        let route = self.route(|| AffinityKey::of_bases(id));
+        self.release_by(release_request::Id::ObjectId(id.to_bytes()), route).await
     }
 
-    pub(crate) fn release_by(&self, id: release_request::Id) -> CallFuture<'_, ()> {
+    pub(crate) fn release_by(
+        &self,
+        id: release_request::Id,
+        route: CallRoute,
+    ) -> CallFuture<'_, ()> {
         Box::pin(async move {
-            let send = |request| async move { self.store().release(request).await };
+            let route = &route;
+            let send = |request| async move { self.store(route).release(request).await };
             let request = v1::ReleaseRequest { id: Some(id) };
             self.begin_call(None).unary(request, send).await.map(drop)
         })
@@ -220,7 +288,9 @@ impl Client {
             };
             let received = DownloadProgress::new(None, 0, out.len() as u64);
             let deadline = self.begin_call(None).deadline;
-            self.download(&request, width, &mut out, &received, deadline).await?;
+            let route = self.route(|| AffinityKey::of_bases(info.id));
+            let source = DownloadSource { request, width, route };
+            self.download(&source, &mut out, &received, deadline).await?;
             Ok(out)
         })
     }

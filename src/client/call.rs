@@ -27,6 +27,8 @@ pub(crate) struct CallBudget {
     pub deadline: CallDeadline,
     retries_left: u32,
     refusals_only: bool,
+    /// Whether the caller has other servers, so that a draining one is not asked again.
+    leaves_draining: bool,
     /// Whether a device of the server was lost during the call.
     has_lost_device: bool,
     backoff: Duration,
@@ -73,9 +75,14 @@ impl CallDeadline {
 impl CallBudget {
     pub fn new(limit: Option<Duration>, retries: u32) -> Self {
         let deadline = CallDeadline::new(limit);
-        let (refusals_only, has_lost_device) = (false, false);
-        let backoff = BACKOFF_FIRST;
-        Self { deadline, retries_left: retries, refusals_only, has_lost_device, backoff }
+        let (refusals_only, leaves_draining, has_lost_device) = (false, false, false);
+        let (retries_left, backoff) = (retries, BACKOFF_FIRST);
+        Self { deadline, retries_left, refusals_only, leaves_draining, has_lost_device, backoff }
+    }
+
+    /// For callers that have other servers: a draining one is not asked again.
+    pub fn leave_draining(&mut self, leaves: bool) {
+        self.leaves_draining = leaves;
     }
 
     /// For calls whose lost attempts may still run and interfere with a retry: retries only if the
@@ -114,7 +121,8 @@ impl CallBudget {
     /// deadline would pass during the wait.
     pub async fn wait_before_retry(&mut self, error: ClientError) -> Result<()> {
         let may_repeat = !self.refusals_only || error.is_before_start();
-        if !error.is_retryable() || !may_repeat || self.retries_left == 0 {
+        let is_left = self.leaves_draining && error.reason() == Some(Reason::Draining);
+        if !error.is_retryable() || !may_repeat || is_left || self.retries_left == 0 {
             return Err(error);
         }
         if error.reason() == Some(Reason::DeviceLost) {

@@ -15,6 +15,7 @@ use tonic::{
 use zeroize::Zeroizing;
 
 use super::{
+    affinity::{AffinityKey, CallRoute, VectorKeys},
     call::{CallDeadline, CallFuture},
     connections::{Client, Connections},
     copy_pool::CopyPool,
@@ -52,10 +53,12 @@ pub struct ClientBuilder {
     domain_name: Option<String>,
     credentials: ClientCredentials,
     priority: Priority,
+    affinity: Option<String>,
     deadline: Option<Duration>,
     connect_timeout: Duration,
     retries: u32,
     shared_memory: bool,
+    is_of_fleet: bool,
 }
 
 /// What a server says of its limits.
@@ -83,10 +86,12 @@ impl Client {
             domain_name: None,
             credentials: ClientCredentials::default(),
             priority: Priority::default(),
+            affinity: None,
             deadline: None,
             connect_timeout: Duration::from_secs(5),
             retries: 3,
             shared_memory: true,
+            is_of_fleet: false,
         }
     }
 }
@@ -152,6 +157,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Sends the metadata `capstan-affinity: NAME` with every call; see [`Client::with_affinity`].
+    #[must_use]
+    pub fn affinity(mut self, name: impl Into<String>) -> Self {
+        self.affinity = Some(name.into());
+        self
+    }
+
     /// Time limit of each call, retries included, unless the call's options set one. Unlimited by
     /// default.
     #[must_use]
@@ -185,6 +197,29 @@ impl ClientBuilder {
         self
     }
 
+    /// For a client whose calls can move to other servers.
+    pub(crate) fn for_fleet(mut self) -> Self {
+        self.is_of_fleet = true;
+        self
+    }
+
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
+    pub(crate) fn timeout_of_connecting(&self) -> Duration {
+        self.connect_timeout
+    }
+
+    /// The same settings for an address of `host`.
+    pub(crate) fn at(mut self, target: String, host: &str) -> Self {
+        if target.starts_with("https://") && self.domain_name.is_none() {
+            self.domain_name = Some(host.to_owned());
+        }
+        self.target = target;
+        self
+    }
+
     /// Connects and reads the server's limits.
     ///
     /// Errors: `InvalidSetting` if the target or a certificate is unusable; `CannotConnect`;
@@ -198,16 +233,21 @@ impl ClientBuilder {
             let endpoint = self.endpoint()?;
             let authorization = self.credentials.authorization(&self.target)?;
             let priority = self.priority;
-            let server = Arc::new(SameServer::new(self.connections));
+            let affinity = self.affinity.as_deref().map(AffinityKey::named).transpose()?;
+            let own_key = || affinity.clone().map_or_else(AffinityKey::random, Ok);
+            let key = CallRoute::from(own_key()?);
+            let server = Arc::new(SameServer::new(self.connections, key));
             let frames = |number, channel| {
                 let (authorization, server) = (authorization.clone(), server.clone());
-                FrameChannel { channel, authorization, priority, number, server }
+                let route = server.key().clone();
+                FrameChannel { channel, authorization, priority, number, server, route }
             };
             let first = match timeout(self.connect_timeout, endpoint.connect()).await {
                 Ok(Ok(channel)) => frames(0, channel),
                 Ok(Err(error)) => return Err(self.connect_error(innermost(&error))),
                 Err(_) => return Err(self.timeout_error()),
             };
+            server.set_first(&first.channel);
             let limits = self.limits(first.clone()).await?;
             let message_bytes = limits.message_bytes;
             let region_bytes = if self.shared_memory { limits.region_bytes } else { 0 };
@@ -216,7 +256,7 @@ impl ClientBuilder {
             for number in 1..self.connections {
                 channels.push(frames(number, endpoint.connect_lazy()));
             }
-            if server.is_named() && !self.target.starts_with("unix:") {
+            if server.instance().is_some() && !self.target.starts_with("unix:") {
                 let others = channels[1..].iter().cloned();
                 join_all(others.map(|channel| self.reach_same_server(channel))).await;
             }
@@ -224,16 +264,18 @@ impl ClientBuilder {
                 target: self.target,
                 channels,
                 server,
+                vector_keys: VectorKeys::default(),
                 next_lane: AtomicUsize::new(0),
                 deadline: self.deadline,
                 retries: self.retries,
+                is_of_fleet: self.is_of_fleet,
                 message_bytes,
                 chunk_bytes: message_bytes.min(CHUNK_BYTES),
                 copies: CopyPool::default(),
                 spare_chunks: SpareChunks::default(),
                 staging,
             });
-            Ok(Client { inner })
+            Ok(Client { inner, affinity })
         })
     }
 

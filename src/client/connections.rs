@@ -10,12 +10,15 @@ use std::{
 };
 
 use super::{
+    affinity::{AffinityKey, CallRoute, VectorKeys},
     call::CallBudget,
     copy_pool::CopyPool,
+    error::Result,
     frames::{FrameChannel, RESPONSE_BYTES_MAX},
     payload::SpareChunks,
     same_server::SameServer,
     staging::StagingPool,
+    types::UploadKey,
 };
 use crate::wire::v1::{
     admin_client::AdminClient, compute_client::ComputeClient, store_client::StoreClient,
@@ -25,6 +28,8 @@ use crate::wire::v1::{
 #[derive(Clone)]
 pub struct Client {
     pub(crate) inner: Arc<Connections>,
+    /// The key of all calls, instead of those that they would have.
+    pub(crate) affinity: Option<AffinityKey>,
 }
 
 pub(crate) struct Connections {
@@ -32,9 +37,12 @@ pub(crate) struct Connections {
     pub channels: Vec<FrameChannel>,
     /// Which of them reach the same server.
     pub server: Arc<SameServer>,
+    pub vector_keys: VectorKeys,
     pub next_lane: AtomicUsize,
     pub deadline: Option<Duration>,
     pub retries: u32,
+    /// Whether calls can move to other servers.
+    pub is_of_fleet: bool,
     /// The server's limit on the payload bytes of one message.
     pub message_bytes: u64,
     pub chunk_bytes: u64,
@@ -52,36 +60,67 @@ impl fmt::Debug for Client {
 impl Client {
     /// Begins a call; its deadline counts from now.
     pub(crate) fn begin_call(&self, deadline: Option<Duration>) -> CallBudget {
-        CallBudget::new(deadline.or(self.inner.deadline), self.inner.retries)
+        let mut call = CallBudget::new(deadline.or(self.inner.deadline), self.inner.retries);
+        call.leave_draining(self.inner.is_of_fleet);
+        call
     }
 
     pub(crate) fn next_lane(&self) -> usize {
         self.inner.next_lane.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn channel(&self, lane: usize) -> FrameChannel {
+    /// The same client, whose calls all carry the metadata `capstan-affinity: NAME`: several
+    /// servers behind a proxy that chooses by it then look like one. Use it for jobs over several
+    /// objects, such as a proof, and for vectors that several jobs use.
+    ///
+    /// Without a name, the key of a call is the id of its first bases, matrix or stored program, or
+    /// a hash of the id of its stored vector or upload; other calls have none. Proxies see the name
+    /// and may log it: it must not be secret. It tells them which calls belong together.
+    ///
+    /// Errors: `InvalidSetting` unless the name has 1 to 128 visible ASCII characters.
+    pub fn with_affinity(&self, name: &str) -> Result<Self> {
+        Ok(Self { inner: self.inner.clone(), affinity: Some(AffinityKey::named(name)?) })
+    }
+
+    /// The route of calls that belong to `key`.
+    pub(crate) fn route(&self, key: impl FnOnce() -> AffinityKey) -> CallRoute {
+        self.affinity.clone().unwrap_or_else(key).into()
+    }
+
+    /// The route of calls that any server may serve.
+    pub(crate) fn free_route(&self) -> CallRoute {
+        self.affinity.clone().map(CallRoute::from).unwrap_or_default()
+    }
+
+    /// The route of calls that use a vector or an upload.
+    pub(crate) fn vector_route(&self, id: UploadKey) -> CallRoute {
+        self.route(|| self.inner.vector_keys.get(id))
+    }
+
+    fn channel(&self, lane: usize, route: &CallRoute) -> FrameChannel {
         let Connections { channels, server, .. } = &*self.inner;
-        channels[server.connection(lane)].clone()
+        let channel = channels[server.connection(lane)].clone();
+        FrameChannel { route: route.clone(), ..channel }
     }
 
     pub(crate) fn admin(&self) -> AdminClient<FrameChannel> {
-        AdminClient::new(self.channel(self.next_lane()))
+        AdminClient::new(self.channel(self.next_lane(), &self.free_route()))
     }
 
-    pub(crate) fn compute(&self) -> ComputeClient<FrameChannel> {
-        self.compute_on(self.next_lane())
+    pub(crate) fn compute(&self, route: &CallRoute) -> ComputeClient<FrameChannel> {
+        self.compute_on(self.next_lane(), route)
     }
 
-    pub(crate) fn store(&self) -> StoreClient<FrameChannel> {
-        self.store_on(self.next_lane())
+    pub(crate) fn store(&self, route: &CallRoute) -> StoreClient<FrameChannel> {
+        self.store_on(self.next_lane(), route)
     }
 
-    pub(crate) fn store_on(&self, lane: usize) -> StoreClient<FrameChannel> {
-        StoreClient::new(self.channel(lane)).max_decoding_message_size(RESPONSE_BYTES_MAX)
+    pub(crate) fn store_on(&self, lane: usize, route: &CallRoute) -> StoreClient<FrameChannel> {
+        StoreClient::new(self.channel(lane, route)).max_decoding_message_size(RESPONSE_BYTES_MAX)
     }
 
-    pub(crate) fn compute_on(&self, lane: usize) -> ComputeClient<FrameChannel> {
-        ComputeClient::new(self.channel(lane)).max_decoding_message_size(RESPONSE_BYTES_MAX)
+    pub(crate) fn compute_on(&self, lane: usize, route: &CallRoute) -> ComputeClient<FrameChannel> {
+        ComputeClient::new(self.channel(lane, route)).max_decoding_message_size(RESPONSE_BYTES_MAX)
     }
 
     /// Number of connections for a payload of `bytes`: one per 2 MiB, because below that another

@@ -10,17 +10,31 @@ use tonic::{Request, Status};
 
 use super::{
     Client, Progress,
+    affinity::CallRoute,
     call::CallDeadline,
     error::{ClientError, Result},
-    frames::{self, RESPONSE_BYTES_MAX},
+    frames::{self, FrameChannel, RESPONSE_BYTES_MAX},
 };
-use crate::wire::{DecodedMessage, MessageReader, v1};
+use crate::wire::{
+    DecodedMessage, MessageReader,
+    v1::{self, store_client::StoreClient},
+};
 
 /// Bytes requested by one `Get`: small enough to spread the load and to lose little if it breaks.
 const PIECE_BYTES: usize = 8 << 20;
 
 /// Messages per lane that wait to be copied to the output.
 const QUEUED_MESSAGES: usize = 8;
+
+/// What is downloaded.
+#[derive(Clone)]
+pub(crate) struct DownloadSource {
+    /// The object, and the first element.
+    pub request: v1::GetRequest,
+    /// Bytes of an element.
+    pub width: usize,
+    pub route: CallRoute,
+}
 
 /// Reports progress of received bytes, in addition to bytes that were sent before.
 pub(crate) struct DownloadProgress {
@@ -44,26 +58,27 @@ impl DownloadProgress {
 }
 
 impl Client {
-    /// Fills `out` with the elements of `width` bytes that start at `request.offset`.
+    /// Fills `out` with the elements of `source` from its offset on.
     pub(crate) async fn download(
         &self,
-        request: &v1::GetRequest,
-        width: usize,
+        source: &DownloadSource,
         out: &mut [u8],
         received: &DownloadProgress,
         deadline: CallDeadline,
     ) -> Result<()> {
+        let DownloadSource { request, width, .. } = source;
         let lanes = self.lane_count(out.len() as u64) as usize;
-        let elements_per_lane = (out.len() / width).div_ceil(lanes);
-        let elements = elements_per_lane.min(PIECE_BYTES / width).max(1);
-        let pieces = Mutex::new(out.chunks_mut(elements * width).enumerate());
+        let elements_per_lane = (out.len() / *width).div_ceil(lanes);
+        let elements = elements_per_lane.min(PIECE_BYTES / *width).max(1);
+        let pieces = Mutex::new(out.chunks_mut(elements * *width).enumerate());
         let next = &|| pieces.lock().next();
         let lanes: FuturesUnordered<_> = (0..lanes)
             .map(|lane| async move {
                 while let Some((number, piece)) = next() {
                     let offset = request.offset + (number * elements) as u64;
                     let request = v1::GetRequest { offset, ..request.clone() };
-                    self.get_piece(lane, request, width, piece, received, deadline).await?;
+                    let piece_source = DownloadSource { request, ..source.clone() };
+                    self.get_piece(lane, piece_source, piece, received, deadline).await?;
                 }
                 Ok(())
             })
@@ -75,12 +90,13 @@ impl Client {
     async fn get_piece(
         &self,
         lane: usize,
-        request: v1::GetRequest,
-        width: usize,
+        source: DownloadSource,
         out: &mut [u8],
         received: &DownloadProgress,
         deadline: CallDeadline,
     ) -> Result<()> {
+        let DownloadSource { request, width, route } = source;
+        let mut store = self.store_on(lane, &route);
         let mut retry = self.begin_call(None);
         let mut filled = 0;
         loop {
@@ -91,24 +107,26 @@ impl Client {
                 ..request.clone()
             };
             let (rest, rest_request) = (&mut out[filled..], deadline.request(rest_request));
-            match self.receive_piece(lane, rest_request, rest, &mut filled, received).await {
+            match self.receive_piece(&mut store, rest_request, rest, &mut filled, received).await {
                 Ok(()) => return Ok(()),
                 Err(error) => retry.wait_before_retry(error).await?,
             }
+            // The connection may be another one.
+            store = self.store_on(lane, &route);
         }
     }
 
     /// Reads chunks until `out` is full and the stream has ended; adds their bytes to `filled`.
     async fn receive_piece(
         &self,
-        lane: usize,
+        store: &mut StoreClient<FrameChannel>,
         mut request: Request<v1::GetRequest>,
         out: &mut [u8],
         filled: &mut usize,
         received: &DownloadProgress,
     ) -> Result<()> {
         let kept = frames::keep_response(&mut request);
-        let response = self.store_on(lane).get(request).await?;
+        let response = store.get(request).await?;
         let mut messages = spawn_decoder(kept.messages(response, RESPONSE_BYTES_MAX).await?);
         let (mut offset, mut rest, mut batch) = (0, out, Vec::with_capacity(QUEUED_MESSAGES));
         while messages.recv_many(&mut batch, QUEUED_MESSAGES).await > 0 {

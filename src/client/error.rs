@@ -196,6 +196,7 @@ impl ClientError {
             Reason::DeadlineTooEarly,
             Reason::Draining,
             Reason::Loading,
+            Reason::OtherServer,
         ];
         self.reason().is_some_and(|reason| refused.contains(&reason))
     }

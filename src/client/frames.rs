@@ -23,14 +23,18 @@ use tonic::{
 };
 use tower::Service;
 
-use super::{priority::Priority, same_server::SameServer};
+use super::{
+    affinity::CallRoute,
+    priority::Priority,
+    same_server::{SameServer, SentHeaders},
+};
 use crate::wire::{ChunkMessage, DecodedMessage, MessageReader, OutgoingFrames, PRIORITY_METADATA};
 
 /// Limit on one response message: 65536 G2 sums take 18 MiB.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
-/// A connection that replaces the bodies of streamed calls, sends the client's token and priority
-/// with each call, and replaces responses of another server.
+/// A connection that replaces the bodies of streamed calls, sends the client's token, its priority
+/// and the call's route with each call, and replaces responses of another server.
 #[derive(Clone)]
 pub(crate) struct FrameChannel {
     pub channel: Channel,
@@ -40,6 +44,8 @@ pub(crate) struct FrameChannel {
     /// The connection's number.
     pub number: usize,
     pub server: Arc<SameServer>,
+    /// The route of the calls that this clone makes.
+    pub route: CallRoute,
 }
 
 /// The body of a request, to be sent instead of tonic's.
@@ -71,11 +77,14 @@ impl Service<http::Request<Body>> for FrameChannel {
             let word = http::HeaderValue::from_static(word);
             request.headers_mut().insert(PRIORITY_METADATA, word);
         }
+        self.route.add_to(request.headers_mut());
         let kept = request.extensions_mut().remove::<ResponseBody>();
         let response = self.channel.call(request);
-        let (number, server) = (self.number, self.server.clone());
+        let (number, server, channel) = (self.number, self.server.clone(), self.channel.clone());
+        let (authorization, instance) = (self.authorization.clone(), self.route.instance.clone());
         Box::pin(async move {
-            let mut response = server.check(number, response.await?);
+            let sent = SentHeaders { authorization, instance };
+            let mut response = server.check(number, &channel, &sent, response.await?).await;
             // tonic turns other HTTP statuses into errors.
             if let Some(ResponseBody(kept)) = kept
                 && response.status() == http::StatusCode::OK

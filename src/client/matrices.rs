@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use super::{
     Client, MatrixHandle, MatrixId, MatrixInfo, PutOptions,
+    affinity::{AffinityKey, CallRoute},
     bases::hash,
     call::CallFuture,
     convert,
-    download::DownloadProgress,
+    download::{DownloadProgress, DownloadSource},
     error::{ClientError, Result},
+    held::{HeldContent, HeldObject},
     payload::OutgoingBytes,
     striped_upload::PutHeader,
     types::UploadKey,
@@ -34,19 +36,37 @@ impl Client {
         matrix: &SparseMatrix,
     ) -> Result<MatrixHandle> {
         let id = MatrixId(content_hash(matrix));
-        let hash = match self.stat_matrix(id).await {
-            Ok(info) if info.persisted || !options.persist => return Ok(MatrixHandle::new(info)),
+        let route = self.route(|| AffinityKey::of_object(&id.0));
+        let mut handle = MatrixHandle::new(self.put_matrix_as(id, matrix, &options, route).await?);
+        if options.hold {
+            let PutOptions { label, persist, .. } = options;
+            let content = HeldContent::Matrix(matrix.clone());
+            handle.held = Some(Arc::new(HeldObject { id: id.0, content, label, persist }));
+        }
+        Ok(handle)
+    }
+
+    /// Puts the matrix with this id, unless the server has it.
+    pub(crate) async fn put_matrix_as(
+        &self,
+        id: MatrixId,
+        matrix: &SparseMatrix,
+        options: &PutOptions,
+        route: CallRoute,
+    ) -> Result<MatrixInfo> {
+        let hash = match self.stat_matrix_boxed(id, route.clone()).await {
+            Ok(info) if info.persisted || !options.persist => return Ok(info),
             // Known but not on disk: with the hash, the server may not need the payload.
             Ok(_) => hash(matrix.as_bytes()).await,
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return Err(error),
         };
-        let info = self.send_matrix(matrix, hash, options).await?;
+        let info = self.send_matrix(matrix, hash, options.clone(), route).await?;
         if info.id != id {
             let problem = "the server computed another id for the matrix";
             return Err(ClientError::invalid_response(problem));
         }
-        Ok(MatrixHandle::new(info))
+        Ok(info)
     }
 
     fn send_matrix<'a>(
@@ -54,6 +74,7 @@ impl Client {
         matrix: &'a SparseMatrix,
         hash: Vec<u8>,
         options: PutOptions,
+        route: CallRoute,
     ) -> CallFuture<'a, MatrixInfo> {
         Box::pin(async move {
             let SparseShape { rows, columns, terms, coefficients } = matrix.shape();
@@ -70,7 +91,8 @@ impl Client {
             let mut call = self.begin_call(options.deadline);
             let bytes = OutgoingBytes::Public(matrix.as_bytes());
             let upload = self.chunk_queue(bytes, options.progress);
-            let put = self.put_payload(header, UploadKey::random()?, &upload, &mut call).await?;
+            let put =
+                self.put_payload(header, UploadKey::random()?, &upload, &mut call, route).await?;
             convert::object_matrix(put.object)
         })
     }
@@ -86,12 +108,13 @@ impl Client {
     ///
     /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn stat_matrix(&self, id: MatrixId) -> Result<MatrixInfo> {
-        self.stat_matrix_boxed(id).await
+        self.stat_matrix_boxed(id, self.route(|| AffinityKey::of_object(&id.0))).await
     }
 
-    fn stat_matrix_boxed(&self, id: MatrixId) -> CallFuture<'_, MatrixInfo> {
+    fn stat_matrix_boxed(&self, id: MatrixId, route: CallRoute) -> CallFuture<'_, MatrixInfo> {
         Box::pin(async move {
-            let send = |request| async move { self.store().stat(request).await };
+            let route = &route;
+            let send = |request| async move { self.store(route).stat(request).await };
             let request = v1::StatRequest { id: Some(stat_request::Id::ObjectId(id.to_bytes())) };
             match self.begin_call(None).unary(request, send).await?.status {
                 Some(Status::Object(object)) => convert::object_matrix(Some(object)),
@@ -110,7 +133,8 @@ impl Client {
     ///
     /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn release_matrix(&self, id: MatrixId) -> Result<()> {
-        self.release_by(release_request::Id::ObjectId(id.to_bytes())).await
+        let route = self.route(|| AffinityKey::of_object(&id.0));
+        self.release_by(release_request::Id::ObjectId(id.to_bytes()), route).await
     }
 
     /// Downloads a matrix, and checks it again.
@@ -136,7 +160,9 @@ impl Client {
             let received = DownloadProgress::new(None, 0, out.len() as u64);
             let deadline = self.begin_call(None).deadline;
             // The unit of a matrix is a byte.
-            self.download(&request, 1, out, &received, deadline).await
+            let route = self.route(|| AffinityKey::of_object(&info.id.0));
+            let source = DownloadSource { request, width: 1, route };
+            self.download(&source, out, &received, deadline).await
         })
     }
 }

@@ -4,7 +4,10 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use bytes::Bytes;
 
-use super::error::{ClientError, Result};
+use super::{
+    error::{ClientError, Result},
+    held::HeldObject,
+};
 use crate::sparse::SparseShape;
 
 /// Content hash that names a matrix. Displayed as 64 hex digits.
@@ -59,14 +62,22 @@ pub struct MatrixInfo {
 }
 
 /// A matrix on the server. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct MatrixHandle {
     info: Arc<MatrixInfo>,
+    /// The matrix, if this process holds it.
+    pub(crate) held: Option<Arc<HeldObject>>,
+}
+
+impl fmt::Debug for MatrixHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MatrixHandle").field("info", &self.info).finish_non_exhaustive()
+    }
 }
 
 impl MatrixHandle {
     pub(crate) fn new(info: MatrixInfo) -> Self {
-        Self { info: Arc::new(info) }
+        Self { info: Arc::new(info), held: None }
     }
 
     /// Metadata of the matrix.

@@ -14,14 +14,16 @@
 //! Dropping the future of a call cancels it on both sides. The server enforces the call's deadline,
 //! too. Calls are retried only if the server is unavailable or temporarily full.
 //!
-//! - `connect`: targets and TLS. `credentials`: tokens and client certificates. `connections`: the
-//!   connected client.
+//! - `affinity`, `same_server`: which of several servers behind a proxy serves a call.
+//! - `connect`: targets and TLS. `resolve`: DNS names with several addresses. `credentials`: tokens
+//!   and client certificates. `connections`: the connected client.
 //! - `options`, `types`, `matrix_handle`: parameters and results of calls.
-//! - `bases`, `matrices`, `vectors`: the store. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the
+//! - `bases`, `matrices`, `vectors`: the store. `held`, `put_again`: objects that the client holds,
+//!   and puts again if a server does not know them. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the
 //!   server's state.
 //! - `program`: builds programs of several operations. `run`: runs them. `shared_vector`: vectors
 //!   that a server on the same host reads and writes in place.
-//! - `blocking`: a client without async.
+//! - `fleet`: a client of several servers. `blocking`: a client without async.
 //! - `payload`, `upload`, `striped_upload`, `download`: resumable transfers over several
 //!   connections. `release`: releases unfinished uploads. `frames`: bodies of streamed calls.
 //! - `mapped_region`, `region`, `staging`, `staged_transfer`: transfers through memory that a
@@ -29,6 +31,7 @@
 //! - `call`: deadlines and retries. `error`: errors. `convert`: conversion from and to messages.
 
 mod admin;
+mod affinity;
 mod bases;
 pub mod blocking;
 mod call;
@@ -39,7 +42,9 @@ mod copy_pool;
 mod credentials;
 mod download;
 mod error;
+mod fleet;
 mod frames;
+mod held;
 mod mapped_region;
 mod matrices;
 mod matrix_handle;
@@ -50,8 +55,10 @@ mod options;
 mod payload;
 mod priority;
 mod program;
+mod put_again;
 mod region;
 mod release;
+mod resolve;
 mod row_buffers;
 mod run;
 mod same_server;
@@ -69,6 +76,7 @@ pub use self::{
     connect::ClientBuilder,
     connections::Client,
     error::{ClientError, Refusal, Result},
+    fleet::{Fleet, FleetBases, FleetBuilder, FleetServer},
     matrix_handle::{MatrixHandle, MatrixId, MatrixInfo},
     ntt::NttResult,
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},

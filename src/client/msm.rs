@@ -1,18 +1,21 @@
 //! Multi-scalar multiplication.
 
-use std::{future, time::Duration};
+use std::{future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
 use super::{
     BasesHandle, BasesId, Client, CurvePoint, EncodedMsmResult, MsmOptions, MsmResult, ScalarInput,
     UploadKey,
+    affinity::{AffinityKey, CallRoute},
     call::{CallBudget, CallDeadline, CallFuture},
     convert,
     error::{ClientError, Result},
     frames,
+    held::HeldObject,
     options::{Progress, ScalarPayload, UploadedScalars},
     payload::OutgoingBytes,
+    put_again::HeldObjects,
     staged_transfer::StagedUpload,
     striped_upload::{PutHeader, UploadLane, UploadStripes},
     upload::{ChunkQueue, MessageSender, send_copied},
@@ -34,6 +37,14 @@ struct LocalScalars<'a> {
     count: u64,
     /// The region that begins with them.
     region: Option<[u8; 16]>,
+}
+
+/// The bases of an MSM.
+struct MsmBases<'a> {
+    bases: Bases,
+    len: u64,
+    /// The object that they are part of, if this process holds it.
+    held: &'a [Arc<HeldObject>],
 }
 
 impl Client {
@@ -60,8 +71,13 @@ impl Client {
         scalars: impl Into<ScalarInput<'a>>,
         options: MsmOptions,
     ) -> Result<MsmResult<A>> {
-        let (id, encoding) = (bases.id(), options.result_encoding);
-        let sums = self.msm_id(A::GROUP, id, bases.offset, bases.len, scalars, options).await?;
+        let encoding = options.result_encoding;
+        let operand = MsmBases {
+            bases: stored_or_none(bases.id(), bases.offset, bases.len),
+            len: bases.len,
+            held: bases.held.as_slice(),
+        };
+        let sums = self.run_msm(A::GROUP, operand, scalars.into(), options).await?;
         decode(sums, encoding)
     }
 
@@ -91,7 +107,8 @@ impl Client {
         }
         let bases = inline(Bytes::copy_from_slice(points_as_bytes(bases)));
         let encoding = options.result_encoding;
-        let sums = self.run_msm(A::GROUP, bases, len, scalars.into(), options).await?;
+        let operand = MsmBases { bases, len, held: &[] };
+        let sums = self.run_msm(A::GROUP, operand, scalars.into(), options).await?;
         decode(sums, encoding)
     }
 
@@ -106,29 +123,20 @@ impl Client {
         scalars: impl Into<ScalarInput<'a>>,
         options: MsmOptions,
     ) -> Result<EncodedMsmResult> {
-        let bases = if len == 0 {
-            // On the wire, a length of 0 means all bases.
-            inline(Bytes::new())
-        } else {
-            Bases::Stored(v1::StoredBases { object_id: id.to_bytes(), offset, length: len })
-        };
-        self.run_msm(group, bases, len, scalars.into(), options).await
+        let operand = MsmBases { bases: stored_or_none(id, offset, len), len, held: &[] };
+        self.run_msm(group, operand, scalars.into(), options).await
     }
 
     fn run_msm<'a>(
         &'a self,
         group: Group,
-        bases: Bases,
-        len: u64,
+        operand: MsmBases<'a>,
         scalars: ScalarInput<'a>,
         options: MsmOptions,
     ) -> CallFuture<'a, EncodedMsmResult> {
+        let MsmBases { bases, len, held } = operand;
         Box::pin(async move {
             let mut call = self.begin_call(options.deadline);
-            let inline_bytes = match &bases {
-                Bases::Inline(bases) => bases.data.len() as u64,
-                Bases::Stored(_) => 0,
-            };
             let spec = v1::MsmSpec {
                 group: v1::Group::from(group).into(),
                 bases: Some(bases),
@@ -137,39 +145,13 @@ impl Client {
                 result_encoding: v1::ResultEncoding::from(options.result_encoding).into(),
                 verify: v1::Verify::from(options.verify).into(),
             };
-            let region = scalars.region_id();
-            let (result, upload_time) = match scalars.into_payload() {
-                Err(UploadedScalars { id, first }) => {
-                    let upload_id = id.to_bytes();
-                    let scalars = match first {
-                        None => Scalars::UploadId(upload_id),
-                        Some(offset) => Scalars::Stored(v1::StoredVector { upload_id, offset }),
-                    };
-                    (self.msm_unary(spec, scalars, &mut call).await?, Some(Duration::ZERO))
-                }
-                Ok(ScalarPayload { encoding, bytes }) => {
-                    let count = convert::element_count("scalars", bytes.len(), encoding.width())?;
-                    let expected = len.saturating_mul(options.batch.max(1).into());
-                    if count != expected {
-                        return Err(ClientError::length("scalars", expected, count));
-                    }
-                    let encoding = convert::scalar_encoding(encoding)?;
-                    let scalars = LocalScalars { bytes, encoding, count, region };
-                    let shared =
-                        self.msm_in_region(&spec, &scalars, &options.progress, &mut call).await?;
-                    let LocalScalars { bytes, .. } = scalars;
-                    if let Some((result, upload_time)) = shared {
-                        (result, Some(upload_time))
-                    } else if bytes.len() + inline_bytes <= self.inner.message_bytes {
-                        let data = bytes.as_single_chunk(&self.inner.copies);
-                        let scalars = Scalars::Inline(v1::InlineVector { encoding, data });
-                        (self.msm_unary(spec, scalars, &mut call).await?, None)
-                    } else {
-                        let scalars = v1::VectorUpload { encoding, count, ..Default::default() };
-                        let upload = self.chunk_queue(bytes, options.progress);
-                        let result = self.msm_streamed(&spec, scalars, &upload, &mut call).await?;
-                        (result, Some(upload.elapsed()))
-                    }
+            let route = &self.msm_route(&spec, &scalars);
+            let mut held = HeldObjects::new(held);
+            let (result, upload_time) = loop {
+                let sent = self.send_msm(&spec, len, scalars.clone(), &options, &mut call, route);
+                match sent.await {
+                    Ok(sent) => break sent,
+                    Err(error) => held.put_again(error, self, route, &call).await?,
                 }
             };
             let total = call.deadline.elapsed();
@@ -181,14 +163,80 @@ impl Client {
         })
     }
 
+    /// Sends an MSM. Returns the time of the upload, too, unless the scalars were in the first
+    /// message.
+    async fn send_msm(
+        &self,
+        spec: &v1::MsmSpec,
+        len: u64,
+        scalars: ScalarInput<'_>,
+        options: &MsmOptions,
+        call: &mut CallBudget,
+        route: &CallRoute,
+    ) -> Result<(v1::MsmResult, Option<Duration>)> {
+        let region = scalars.region_id();
+        let ScalarPayload { encoding, bytes } = match scalars.into_payload() {
+            Ok(payload) => payload,
+            Err(UploadedScalars { id, first }) => {
+                let upload_id = id.to_bytes();
+                let scalars = match first {
+                    None => Scalars::UploadId(upload_id),
+                    Some(offset) => Scalars::Stored(v1::StoredVector { upload_id, offset }),
+                };
+                let result = self.msm_unary(spec, scalars, call, route).await?;
+                return Ok((result, Some(Duration::ZERO)));
+            }
+        };
+        let count = convert::element_count("scalars", bytes.len(), encoding.width())?;
+        let expected = len.saturating_mul(options.batch.max(1).into());
+        if count != expected {
+            return Err(ClientError::length("scalars", expected, count));
+        }
+        let encoding = convert::scalar_encoding(encoding)?;
+        let scalars = LocalScalars { bytes, encoding, count, region };
+        if let Some((result, upload_time)) =
+            self.msm_in_region(spec, &scalars, &options.progress, call).await?
+        {
+            return Ok((result, Some(upload_time)));
+        }
+        let LocalScalars { bytes, .. } = scalars;
+        let inline_bytes = match &spec.bases {
+            Some(Bases::Inline(bases)) => bases.data.len() as u64,
+            _ => 0,
+        };
+        if bytes.len() + inline_bytes <= self.inner.message_bytes {
+            let data = bytes.as_single_chunk(&self.inner.copies);
+            let scalars = Scalars::Inline(v1::InlineVector { encoding, data });
+            return Ok((self.msm_unary(spec, scalars, call, route).await?, None));
+        }
+        let scalars = v1::VectorUpload { encoding, count, ..Default::default() };
+        let upload = self.chunk_queue(bytes, options.progress.clone());
+        let result = self.msm_streamed(spec, scalars, &upload, call, route).await?;
+        Ok((result, Some(upload.elapsed())))
+    }
+
+    /// A vector on the server decides, since the client cannot put it again; then the bases.
+    fn msm_route(&self, spec: &v1::MsmSpec, scalars: &ScalarInput<'_>) -> CallRoute {
+        match (scalars, &spec.bases) {
+            (ScalarInput::Upload(id) | ScalarInput::UploadFrom { id, .. }, _) => {
+                self.vector_route(*id)
+            }
+            (_, Some(Bases::Stored(bases))) => {
+                self.route(|| AffinityKey::of_object(&bases.object_id))
+            }
+            _ => self.free_route(),
+        }
+    }
+
     async fn msm_unary(
         &self,
-        spec: v1::MsmSpec,
+        spec: &v1::MsmSpec,
         scalars: Scalars,
         call: &mut CallBudget,
+        route: &CallRoute,
     ) -> Result<v1::MsmResult> {
-        let request = v1::MsmRequest { spec: Some(spec), scalars: Some(scalars) };
-        let send = |request| async move { self.compute().msm(request).await };
+        let request = v1::MsmRequest { spec: Some(spec.clone()), scalars: Some(scalars) };
+        let send = |request| async move { self.compute(route).msm(request).await };
         required_result(call.unary(request, send).await?.result)
     }
 
@@ -250,7 +298,8 @@ impl Client {
         let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
         let wrap = |range| v1::MsmStreamRequest { message: Some(Message::Written(range)) };
         let copy = |sender: &MessageSender<_>| copy(&|range| sender.send(wrap(range)));
-        let mut compute = self.compute();
+        // Memory is shared with one server, without a proxy.
+        let mut compute = self.compute(&self.free_route());
         let job = async |stream| {
             let request = frames::send(deadline.request(stream));
             Ok(compute.msm_stream(request).await?.into_inner())
@@ -266,6 +315,7 @@ impl Client {
         scalars: v1::VectorUpload,
         upload: &ChunkQueue<'_>,
         call: &mut CallBudget,
+        route: &CallRoute,
     ) -> Result<v1::MsmResult> {
         let deadline = call.deadline;
         let (scalars, put_header) = (&scalars, &PutHeader::Vector(scalars.clone()));
@@ -282,19 +332,32 @@ impl Client {
             let header = v1::MsmStreamHeader { spec, scalars, region_scalars: None };
             let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
             let wrap = |chunk| v1::MsmStreamRequest { message: Some(Message::Chunk(chunk)) };
-            let mut compute = self.compute_on(lane.number);
+            let mut compute = self.compute_on(lane.number, &lane.route);
             let job = async |stream| {
                 let request = frames::send(deadline.request(stream));
                 Ok(compute.msm_stream(request).await?.into_inner())
             };
             required_result(upload.stream(header, None, wrap, &mut Vec::new(), job).await?.result)
         };
-        self.upload_over_lanes(vec![UploadKey::random()?], &[upload], call, run_lane).await
+        let id = UploadKey::random()?;
+        // Bases in the header do not say where to go, but all lanes must go there.
+        let own = || CallRoute::from(AffinityKey::of_upload(id));
+        let route = if route.affinity.is_some() { route.clone() } else { own() };
+        self.upload_over_lanes(&route, vec![id], &[upload], call, run_lane).await
     }
 }
 
 fn required_result(result: Option<v1::MsmResult>) -> Result<v1::MsmResult> {
     result.ok_or(ClientError::invalid_response("no result"))
+}
+
+/// A range of stored bases, or no bases.
+fn stored_or_none(id: BasesId, offset: u64, len: u64) -> Bases {
+    if len == 0 {
+        // On the wire, a length of 0 means all bases.
+        return inline(Bytes::new());
+    }
+    Bases::Stored(v1::StoredBases { object_id: id.to_bytes(), offset, length: len })
 }
 
 fn inline(data: Bytes) -> Bases {

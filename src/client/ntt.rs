@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 
 use super::{
     Client, EncodedNttResult, NttOptions, NttReport, Progress, UploadKey,
+    affinity::{AffinityKey, CallRoute},
     call::{CallBudget, CallFuture},
     convert,
     download::{DownloadProgress, copy_chunk},
@@ -172,7 +173,7 @@ impl Client {
     ) -> Result<NttReply> {
         let data = rows.payload().as_single_chunk(&self.inner.copies);
         let input = Input::Inline(v1::InlineVector { encoding: spec.output_encoding, data });
-        let response = self.ntt_unary(spec, input, false, call).await?;
+        let response = self.ntt_unary(spec, input, call, &self.free_route()).await?;
         let Some(Output::Rows(received)) = response.output else {
             return Err(ClientError::invalid_response("the response has no rows"));
         };
@@ -185,10 +186,12 @@ impl Client {
         &self,
         spec: v1::NttSpec,
         input: Input,
-        keep: bool,
         call: &mut CallBudget,
+        route: &CallRoute,
     ) -> Result<v1::NttResponse> {
-        let send = |request| async move { self.compute().ntt(request).await };
+        let send = |request| async move { self.compute(route).ntt(request).await };
+        // The result of a vector on the server stays there, too.
+        let keep = matches!(input, Input::UploadId(_));
         let request = v1::NttRequest { spec: Some(spec), input: Some(input), keep };
         call.unary(request, send).await
     }
@@ -220,7 +223,8 @@ impl Client {
         let wrap = |range| v1::NttStreamRequest { message: Some(Message::Written(range)) };
         let pieces = upload.announcements();
         let copy = |sender: &MessageSender<_>| upload.copy_batch(|range| sender.send(wrap(range)));
-        let mut compute = self.compute();
+        // Memory is shared with one server, without a proxy.
+        let mut compute = self.compute(&self.free_route());
         let job = async |stream| {
             let request = deadline.request(stream);
             Ok(frames::exchange(request, |request| compute.ntt_stream(request)).await?)
@@ -266,7 +270,8 @@ impl Client {
             let header = v1::NttStreamHeader { spec, input, ..Default::default() };
             let header = v1::NttStreamRequest { message: Some(Message::Header(header)) };
             let wrap = |chunk| v1::NttStreamRequest { message: Some(Message::Chunk(chunk)) };
-            let mut compute = self.compute();
+            // One stream carries all, so any server will do.
+            let mut compute = self.compute(&self.free_route());
             // The response begins after all of the input was sent.
             let job = async |stream| {
                 let request = deadline.request(stream);
@@ -301,26 +306,34 @@ impl Client {
         call: &mut CallBudget,
     ) -> Result<NttReply> {
         let (sent_bytes, total) = (rows.input_bytes(), rows.total_bytes());
-        let header = PutHeader::Vector(spec.upload);
+        let header = PutHeader::Vector(spec.upload.clone());
         let upload = self.chunk_queue(rows.payload(), progress.clone()).with_total(total);
-        let put = self.put_payload(header, UploadKey::random()?, &upload, call).await?;
+        let id = UploadKey::random()?;
+        let route = self.route(|| AffinityKey::of_upload(id));
+        let put = self.put_payload(header, id, &upload, call, route.clone()).await?;
         let upload_time = upload.elapsed();
         drop(upload);
         let input = convert::object_vector(put.object)?;
-        let input_guard = ReleaseOnDrop::new(self, input.id);
+        let input_guard = ReleaseOnDrop::new(self, input.id, &route);
         let id = Input::UploadId(input.id.to_bytes());
-        let response = self.ntt_unary(spec.message, id, true, call).await?;
+        let response = match self.ntt_unary(spec.message.clone(), id, call, &route).await {
+            // A load balancer has chosen another server than for the upload: one stream needs one.
+            Err(error) if error.is_not_found() => {
+                return self.ntt_streamed(spec, rows, progress, call).await;
+            }
+            response => response?,
+        };
         let Some(Output::Kept(output)) = response.output else {
             return Err(ClientError::invalid_response("the response has no vector"));
         };
         let output = convert::object_vector(Some(output))?;
-        let output_guard = ReleaseOnDrop::new(self, output.id);
+        let output_guard = ReleaseOnDrop::new(self, output.id, &route);
         let output_bytes = output.count.saturating_mul(output.encoding.width() as u64);
         check_length(output_bytes, rows.output_bytes())?;
         let started = Instant::now();
         let received = DownloadProgress::new(progress, sent_bytes, total);
         // The input is released during the download.
-        let reading = self.read_vector(&output, rows.output(), &received, call.deadline);
+        let reading = self.read_vector(&output, route, rows.output(), &received, call.deadline);
         input_guard.release_later();
         reading.await?;
         let download = started.elapsed();

@@ -26,6 +26,10 @@ pub struct PutOptions {
     pub label: String,
     /// Store the object in the server's data directory, so that it survives a restart.
     pub persist: bool,
+    /// Hold the object in this process as long as its handle or a program that uses it exists. A
+    /// call whose server does not know it then puts it again: because the server has restarted, or
+    /// because a proxy has chosen another one. Takes a copy of bases, but not of a matrix.
+    pub hold: bool,
     /// Called as bytes are sent.
     pub progress: Option<Progress>,
     /// Time limit of the whole call, retries included; defaults to the client's.

@@ -22,7 +22,9 @@ impl Client {
         Box::pin(async move {
             let Some(socket) = unix_socket(&self.inner.target) else { return Ok(None) };
             let request = v1::OpenRegionRequest { bytes };
-            let send = |request| async move { self.store().open_region(request).await };
+            // Shared memory is that of one server, without a proxy.
+            let route = &self.free_route();
+            let send = |request| async move { self.store(route).open_region(request).await };
             // One retry, for a region that is being released: ordinary memory will do.
             let mut call = CallBudget::new(self.inner.deadline, 1);
             let opened = match call.unary(request, send).await {

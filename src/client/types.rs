@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 use super::{
     CurvePoint,
     error::{ClientError, Result},
+    held::HeldObject,
 };
 use crate::{
     curve::{Group, scalars::ScalarEncoding},
@@ -101,12 +102,15 @@ pub struct BasesHandle<A> {
     pub(crate) info: Arc<BasesInfo>,
     pub(crate) offset: u64,
     pub(crate) len: u64,
+    /// The whole object, if this process holds it.
+    pub(crate) held: Option<Arc<HeldObject>>,
     group: PhantomData<fn() -> A>,
 }
 
 impl<A> Clone for BasesHandle<A> {
     fn clone(&self) -> Self {
-        Self { info: self.info.clone(), offset: self.offset, len: self.len, group: PhantomData }
+        let (info, held) = (self.info.clone(), self.held.clone());
+        Self { info, offset: self.offset, len: self.len, held, group: PhantomData }
     }
 }
 
@@ -124,7 +128,7 @@ impl<A: CurvePoint> BasesHandle<A> {
             return Err(ClientError::setting(format!("bases {}", info.id), problem));
         }
         let len = info.count;
-        Ok(Self { info: Arc::new(info), offset: 0, len, group: PhantomData })
+        Ok(Self { info: Arc::new(info), offset: 0, len, held: None, group: PhantomData })
     }
 
     /// Metadata of the whole object, of which this may be a range.
@@ -205,6 +209,22 @@ pub struct Timing {
     pub download: Duration,
     /// Client: the whole call, retries included.
     pub total: Duration,
+}
+
+impl Timing {
+    /// The longest duration of each phase.
+    pub(crate) fn longest(&self, other: &Self) -> Self {
+        Self {
+            receive: self.receive.max(other.receive),
+            queue: self.queue.max(other.queue),
+            compute: self.compute.max(other.compute),
+            verify: self.verify.max(other.verify),
+            send: self.send.max(other.send),
+            upload: self.upload.max(other.upload),
+            download: self.download.max(other.download),
+            total: self.total.max(other.total),
+        }
+    }
 }
 
 /// What computed the result, and how.

@@ -4,9 +4,10 @@ use zeroize::Zeroizing;
 
 use super::{
     Client, Progress, ScalarInput, UploadKey, VectorInfo,
+    affinity::CallRoute,
     call::{CallDeadline, CallFuture},
     convert,
-    download::DownloadProgress,
+    download::{DownloadProgress, DownloadSource},
     error::{ClientError, Result},
     options::ScalarPayload,
     striped_upload::PutHeader,
@@ -43,8 +44,14 @@ impl Client {
             ..Default::default()
         });
         let upload = self.chunk_queue(bytes, progress);
-        let put = self.put_payload(header, id, &upload, &mut self.begin_call(None)).await?;
-        convert::object_vector(put.object)
+        let (route, call) = (self.vector_route(id), &mut self.begin_call(None));
+        let put = self.put_payload(header, id, &upload, call, route).await?;
+        let vector = convert::object_vector(put.object)?;
+        if vector.id != id {
+            // The upload began again under another id, with the key of the first one.
+            self.inner.vector_keys.insert(vector.id, self.inner.vector_keys.get(id));
+        }
+        Ok(vector)
     }
 
     /// Downloads a vector in its own encoding.
@@ -53,13 +60,15 @@ impl Client {
     pub async fn get_vector(&self, vector: &VectorInfo) -> Result<Zeroizing<Vec<u8>>> {
         let mut out = Zeroizing::new(vec![0; vector.count as usize * vector.encoding.width()]);
         let received = DownloadProgress::new(None, 0, out.len() as u64);
-        self.read_vector(vector, &mut out, &received, self.begin_call(None).deadline).await?;
+        let (route, deadline) = (self.vector_route(vector.id), self.begin_call(None).deadline);
+        self.read_vector(vector, route, &mut out, &received, deadline).await?;
         Ok(out)
     }
 
     pub(crate) fn read_vector<'a>(
         &'a self,
         vector: &'a VectorInfo,
+        route: CallRoute,
         out: &'a mut [u8],
         received: &'a DownloadProgress,
         deadline: CallDeadline,
@@ -67,7 +76,8 @@ impl Client {
         Box::pin(async move {
             let id = Some(get_request::Id::UploadId(vector.id.to_bytes()));
             let request = v1::GetRequest { id, ..Default::default() };
-            self.download(&request, vector.encoding.width(), out, received, deadline).await
+            let source = DownloadSource { request, width: vector.encoding.width(), route };
+            self.download(&source, out, received, deadline).await
         })
     }
 
@@ -76,6 +86,9 @@ impl Client {
     ///
     /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn release_vector(&self, id: UploadKey) -> Result<()> {
-        self.release_by(release_request::Id::UploadId(id.to_bytes())).await
+        let route = self.vector_route(id);
+        self.release_by(release_request::Id::UploadId(id.to_bytes()), route).await?;
+        self.inner.vector_keys.remove(id);
+        Ok(())
     }
 }

@@ -20,8 +20,9 @@ pub const FILE_DEFAULT: &str = "/etc/capstan/capstand.toml";
 
 const PREFIX: &str = "CAPSTAN_";
 /// Variables that are not settings: the client's, the build's, and that of `--config`.
-const ENV_IGNORED: [&str; 8] = [
+const ENV_IGNORED: [&str; 9] = [
     "CAPSTAN_CONFIG",
+    "CAPSTAN_AFFINITY",
     "CAPSTAN_SERVER",
     "CAPSTAN_TOKEN",
     "CAPSTAN_LOG",

@@ -114,6 +114,9 @@ pub enum Error {
     /// The server has just started, and has not checked this object yet.
     #[error("the server is still loading this object: retry later")]
     Loading,
+    /// The call names another server process.
+    #[error("the call names another server: route calls with one capstan-affinity to one server")]
+    OtherServer,
     /// The call is reserved for operators.
     #[error(
         "only operators may do this: use the server's administrative socket or, if it has none, \
@@ -126,8 +129,7 @@ pub enum Error {
     /// The call is for clients on the server's host.
     #[error("shared memory needs a connection over the server's Unix socket")]
     LocalOnly,
-    /// A device failed. A server whose GPUs are in its own process restarts, and keeps only
-    /// persisted bases.
+    /// A device failed. A server whose GPUs are in its own process restarts.
     #[error(
         "a device of the server failed: retry later; if the server has restarted, put vectors and \
          unpersisted bases again"
@@ -141,9 +143,7 @@ pub enum Error {
     )]
     DiskFailed,
     /// Devices failed twice while they ran the job.
-    #[error(
-        "devices of the server failed twice during this job: tell its operator, and do not retry"
-    )]
+    #[error("devices of the server failed twice during this job: tell its operator; do not retry")]
     LostTwice,
     /// The result was wrong and was discarded.
     #[error("the result failed its check and was discarded: retry, and check the hardware")]
@@ -339,6 +339,7 @@ impl Error {
             Self::Draining => Reason::Draining,
             Self::Unauthenticated(problem) => problem.reason(),
             Self::Loading => Reason::Loading,
+            Self::OtherServer => Reason::OtherServer,
             Self::AdminOnly => Reason::AdminOnly,
             Self::LocalOnly => Reason::LocalOnly,
             Self::TenantUnknown => Reason::TenantUnknown,

@@ -71,6 +71,7 @@ reasons! {
     Cancelled "CANCELLED",
     Draining "DRAINING",
     Loading "LOADING",
+    OtherServer "OTHER_SERVER",
     DeviceLost "DEVICE_LOST",
     DiskFailed "DISK_FAILED",
     LostTwice "LOST_TWICE",

@@ -94,7 +94,7 @@ impl<'a> KeyUpload<'a> {
     }
 
     fn options_of(&self, part: &str) -> PutOptions {
-        let PutOptions { label, persist, progress, deadline } = &self.options;
+        let PutOptions { label, persist, hold, progress, deadline } = &self.options;
         let label = if label.is_empty() { "groth16" } else { label.as_str() };
         let (done, total) = (self.done, self.total);
         let of_all = |progress: Progress| -> Progress {
@@ -103,6 +103,7 @@ impl<'a> KeyUpload<'a> {
         PutOptions {
             label: format!("{label}: {part}"),
             persist: *persist,
+            hold: *hold,
             progress: progress.clone().map(of_all),
             deadline: *deadline,
         }

@@ -23,7 +23,7 @@ use tonic::{Extensions, transport::server::Connected};
 
 use super::{
     connection_calls::{ConnectionCalls, ConnectionTimer},
-    connection_limits::ConnectionPermit,
+    connection_limits::{ConnectionPermit, SourceMemory},
     header_backlog::{BacklogGate, HeaderBacklog},
     header_blocks::{HeaderBlockLimit, ReceivedBlocks},
     settings::ServerSettings,
@@ -43,8 +43,8 @@ pub struct Peer {
     pub uploads: Arc<Quota>,
     /// Bytes of calls that need no credentials.
     pub probe_bytes: Arc<Quota>,
-    /// Memory of other open calls from the same address or local user. Only the server has a limit.
-    pub call_bytes: Arc<Quota>,
+    /// Memory of all open calls from the same address or local user.
+    pub source: SourceMemory,
     /// The user who connected over a Unix socket; `None` for TCP.
     pub local_user: Option<u32>,
     /// The address of a TCP peer.
@@ -97,7 +97,6 @@ impl Peer {
         let budget = Budget::connection(bytes_max, jobs_max);
         let uploads = Quota::new(Limit::ConnectionUploads, settings.connection_uploads_max.into());
         let probe_bytes = Quota::new(Limit::Probes, PROBE_BYTES_MAX);
-        let call_bytes = Quota::new(Limit::OpenCalls, u64::MAX);
         let (local_user, remote, is_admin) = match from {
             PeerOrigin::Tcp(address) => (None, Some(address), false),
             PeerOrigin::Unix { user } => (Some(user), None, false),
@@ -109,7 +108,7 @@ impl Peer {
             budget,
             uploads,
             probe_bytes,
-            call_bytes,
+            source: SourceMemory::default(),
             local_user,
             remote,
             is_admin,
@@ -184,7 +183,7 @@ impl<S> LimitedConnection<S> {
         permit: ConnectionPermit,
         settings: &ServerSettings,
     ) -> Self {
-        peer.call_bytes = permit.call_bytes().unwrap_or(peer.call_bytes);
+        peer.source = permit.source_memory().unwrap_or(peer.source);
         let timeout = Box::pin(sleep(settings.handshake_timeout));
         let preface = Some(PendingPreface { missing_bytes: PREFACE_BYTES, timeout });
         // A connection that takes no more calls may finish those that it has.

@@ -42,6 +42,22 @@ pub struct ConnectionPermit {
     source: Option<SourcePermit>,
 }
 
+/// Memory of the open calls from one address or local user. Only the server has limits.
+#[derive(Debug, Clone)]
+pub struct SourceMemory {
+    pub calls: Arc<Quota>,
+    pub health_checks: Arc<Quota>,
+}
+
+impl Default for SourceMemory {
+    fn default() -> Self {
+        Self {
+            calls: Quota::new(Limit::OpenCalls, u64::MAX),
+            health_checks: Quota::new(Limit::Probes, u64::MAX),
+        }
+    }
+}
+
 /// What each source uses.
 struct SourceCounts {
     connections_max: u32,
@@ -49,21 +65,16 @@ struct SourceCounts {
 }
 
 /// What the connections of one source use.
+#[derive(Default)]
 struct SourceUse {
     connections: u32,
-    call_bytes: Arc<Quota>,
+    memory: SourceMemory,
 }
 
 struct SourcePermit {
     counts: Arc<SourceCounts>,
     source: ConnectionSource,
-    call_bytes: Arc<Quota>,
-}
-
-impl Default for SourceUse {
-    fn default() -> Self {
-        Self { connections: 0, call_bytes: Quota::new(Limit::OpenCalls, u64::MAX) }
-    }
+    memory: SourceMemory,
 }
 
 impl ConnectionLimits {
@@ -108,10 +119,9 @@ impl ConnectionLimits {
 }
 
 impl ConnectionPermit {
-    /// The memory of the open calls of the connection's source, without a limit; `None` for an
-    /// operator.
-    pub fn call_bytes(&self) -> Option<Arc<Quota>> {
-        self.source.as_ref().map(|source| source.call_bytes.clone())
+    /// That of the connection's source; `None` for an operator.
+    pub fn source_memory(&self) -> Option<SourceMemory> {
+        self.source.as_ref().map(|source| source.memory.clone())
     }
 }
 
@@ -127,8 +137,8 @@ impl SourceCounts {
             return Err(Error::Exhausted { limit: Limit::Connections, retry_after: None });
         }
         held.connections += 1;
-        let call_bytes = held.call_bytes.clone();
-        Ok(SourcePermit { counts: self.clone(), source, call_bytes })
+        let memory = held.memory.clone();
+        Ok(SourcePermit { counts: self.clone(), source, memory })
     }
 }
 

@@ -67,6 +67,10 @@ where
                 Ok(refusal)
             })
         };
+        let wanted = request.headers().get(INSTANCE_HEADER);
+        if wanted.is_some_and(|wanted| *wanted != self.state.instance) {
+            return refuse(Error::OtherServer);
+        }
         if let Err(error) = join_tenant(request.extensions()) {
             return refuse(error);
         }

@@ -55,7 +55,7 @@ fn tick(state: &ServerState, ticks: u32, late: Duration) {
     telemetry::set_queued_jobs(state.scheduler.queued() as u64);
     let (in_flight, spare) = (state.budget.bytes.used(), state.payloads.spare_bytes());
     telemetry::payload_memory(in_flight, spare, state.regions.bytes());
-    telemetry::open_calls(state.open_calls.used(), state.probe_bytes.used());
+    telemetry::open_calls(state.open_calls.used(), state.health_checks.used());
     telemetry::stored(state.objects.budget().used(), state.objects.slots().used());
     telemetry::connections(state.connections.used());
 }

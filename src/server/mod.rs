@@ -3,6 +3,7 @@
 mod admin;
 mod authenticate;
 mod call;
+mod call_memory;
 mod call_origin;
 mod call_record;
 mod compute;

@@ -7,11 +7,12 @@ use tonic::codegen::http::HeaderValue;
 use tracing::info;
 
 use super::{
-    ServeError, ServerSettings, connection_limits::ConnectionLimits, credentials::Credentials,
-    device_query::DeviceQuery, drain::Drain, unread_responses::UnreadResponses,
+    ServeError, ServerSettings, call_memory::CallMemoryPool, connection_limits::ConnectionLimits,
+    credentials::Credentials, device_query::DeviceQuery, drain::Drain,
+    unread_responses::UnreadResponses,
 };
 use crate::{
-    buffer::{PayloadPool, Quota, Wiper},
+    buffer::{PayloadPool, Wiper},
     engine::{
         DeviceInfo, MsmNttEngine,
         cpu::{ArkworksEngine, CpuEngine},
@@ -129,12 +130,10 @@ pub struct ServerState {
     pub scheduler: Scheduler,
     pub backlog: Arc<Backlog>,
     pub budget: Budget,
-    /// Bytes of all calls that need no credentials.
-    pub probe_bytes: Arc<Quota>,
+    /// Memory of all calls that need no credentials.
+    pub health_checks: CallMemoryPool,
     /// Memory of the open calls of all tenants, which is not among the bytes in flight.
-    pub open_calls: Arc<Quota>,
-    /// The part of it that calls over TCP can take.
-    pub remote_calls: Arc<Quota>,
+    pub open_calls: CallMemoryPool,
     pub tenants: Arc<Tenants>,
     pub objects: Arc<ObjectStore>,
     pub devices: DeviceQuery,
@@ -176,8 +175,6 @@ impl ServerState {
         pin(&payloads, &*executor, pinned_bytes as usize);
         let data_dir = settings.data_dir.as_deref();
         let objects = ObjectStore::open(bytes_max, objects_max, data_dir, &tenants)?;
-        let open_calls = Quota::new(Limit::OpenCalls, OPEN_CALL_BYTES_MAX);
-        let remote_bytes_max = open_calls.max() - open_calls.reserve();
         Ok(Self {
             programs: ProgramStore::default(),
             objects: Arc::new(objects),
@@ -186,9 +183,8 @@ impl ServerState {
             scheduler: Scheduler::new(workers, busy_poll)?,
             backlog: Backlog::new(devices),
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
-            probe_bytes: Quota::new(Limit::Probes, PROBE_BYTES_MAX),
-            open_calls,
-            remote_calls: Quota::new(Limit::OpenCalls, remote_bytes_max),
+            health_checks: CallMemoryPool::new(Limit::Probes, PROBE_BYTES_MAX),
+            open_calls: CallMemoryPool::new(Limit::OpenCalls, OPEN_CALL_BYTES_MAX),
             tenants,
             devices: DeviceQuery::default(),
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()).with_limits(

@@ -89,9 +89,11 @@ const fn code(reason: Reason) -> Code {
         Reason::UploadConflict | Reason::HashMismatch => Code::Aborted,
         Reason::Deadline | Reason::Idle => Code::DeadlineExceeded,
         Reason::Cancelled => Code::Cancelled,
-        Reason::Draining | Reason::Loading | Reason::DeviceLost | Reason::DiskFailed => {
-            Code::Unavailable
-        }
+        Reason::Draining
+        | Reason::Loading
+        | Reason::OtherServer
+        | Reason::DeviceLost
+        | Reason::DiskFailed => Code::Unavailable,
         Reason::CredentialsMissing | Reason::CredentialsInvalid | Reason::CredentialsExpired => {
             Code::Unauthenticated
         }
@@ -156,6 +158,7 @@ impl From<Error> for Status {
             Error::DeadlineTooEarly { retry_after, .. } => Some(*retry_after),
             Error::Draining => Some(DRAINING_RETRY),
             Error::Loading => Some(LOADING_RETRY),
+            Error::OtherServer => Some(Duration::ZERO),
             Error::DeviceLost => Some(RESTART_RETRY),
             _ => None,
         };

@@ -17,6 +17,7 @@ use tonic::{
 
 use super::{
     call::SMALL_MESSAGE_BYTES,
+    call_memory::CallMemory,
     connection::Peer,
     pace::{MinRate, SenderPace},
     state::ServerState,
@@ -56,12 +57,7 @@ pub struct CallBudgets {
     /// `None` for a call that needs no credentials.
     pub tenant: Option<Arc<Tenant>>,
     server: Arc<Quota>,
-    /// Memory of the open calls of all tenants.
-    open_calls: Arc<Quota>,
-    /// That of calls from the same address or local user, unless a proxy makes them for others.
-    calls_of_source: Option<Arc<Quota>>,
-    /// That of the open calls over TCP, if this is one: less, so that the Unix socket keeps a part.
-    remote_calls: Option<Arc<Quota>>,
+    memory: CallMemory,
     /// Whether the server has other tenants.
     has_others: bool,
     /// Operators get in whatever others hold.
@@ -82,18 +78,27 @@ impl CallBudgets {
             Some(_) => peer.budget.bytes.clone(),
             None => peer.probe_bytes.clone(),
         });
+        let memory = match tenant {
+            Some(_) => {
+                let source = own_peer.map(|peer| peer.source.calls.clone());
+                state.open_calls.for_call(is_remote, source)
+            }
+            // Those behind a proxy count as its own: none of them is known.
+            None => {
+                let source = peer.map(|peer| peer.source.health_checks.clone());
+                state.health_checks.for_call(is_remote, source)
+            }
+        };
         let of_server = match &tenant {
             Some(tenant) => vec![tenant.bytes.clone(), state.budget.bytes.clone()],
-            None => vec![state.probe_bytes.clone()],
+            None => memory.quotas().cloned().collect(),
         };
         Self {
             quotas: of_connection.into_iter().chain(of_server).collect(),
             tenant,
             server: state.budget.bytes.clone(),
-            open_calls: state.open_calls.clone(),
-            calls_of_source: own_peer.map(|peer| peer.call_bytes.clone()),
+            memory,
             has_others: state.tenants.are_several(),
-            remote_calls: is_remote.then(|| state.remote_calls.clone()),
             is_operator: peer.is_some_and(|peer| is_operator(peer, request.uri().path(), state)),
         }
     }
@@ -107,48 +112,22 @@ impl CallBudgets {
         };
         let bytes = (CALL_BYTES + headers.iter().map(field).sum::<usize>()) as u64;
         let permit = match &self.tenant {
-            _ if self.is_operator && self.holds_little() => Ok(self.charge_call(bytes)),
+            _ if self.is_operator && self.memory.source_holds_little() => {
+                Ok(self.memory.charge(bytes))
+            }
             Some(tenant) => self.admit_call_of(tenant, bytes),
-            None => self.admit_probe(bytes),
+            None => self.admit_share(bytes),
         };
         permit.inspect_err(telemetry::count_refusal)
-    }
-
-    /// Leaves memory to the health checks of this host.
-    ///
-    /// Errors: `Exhausted`.
-    fn admit_probe(&self, bytes: u64) -> Result<AdmissionPermit, Error> {
-        if let Some(all) = self.quotas.last().filter(|_| self.remote_calls.is_some()) {
-            all.check_reserve(bytes)?;
-        }
-        self.quotas.iter().map(|quota| quota.acquire(bytes)).collect()
-    }
-
-    /// Whether the open calls from the same address or local user have at most a sixteenth of the
-    /// memory.
-    fn holds_little(&self) -> bool {
-        let own = self.calls_of_source.as_ref().map_or(0, |own| own.used());
-        own <= self.open_calls.reserve()
-    }
-
-    fn charge_call(&self, bytes: u64) -> AdmissionPermit {
-        let quotas: Vec<_> =
-            [&self.open_calls].into_iter().chain(&self.calls_of_source).cloned().collect();
-        charge(&quotas, bytes)
     }
 
     /// Leaves memory to the calls of other tenants, of other addresses and users, and of this host.
     ///
     /// Errors: `Exhausted`.
     fn admit_call_of(&self, tenant: &Tenant, bytes: u64) -> Result<AdmissionPermit, Error> {
-        let Self { open_calls, remote_calls, calls_of_source, has_others, .. } = self;
-        let shared = remote_calls.as_ref().unwrap_or(open_calls);
-        shared.check_share(tenant.call_bytes.used(), bytes, *has_others)?;
-        calls_of_source
-            .as_ref()
-            .map_or(Ok(()), |own| shared.check_share(own.used(), bytes, true))?;
-        let quotas = [open_calls, &tenant.call_bytes].into_iter();
-        let quotas = quotas.chain(remote_calls).chain(calls_of_source);
+        self.memory.check_share(tenant.call_bytes.used(), bytes, self.has_others)?;
+        self.memory.check_share_of_source(bytes)?;
+        let quotas = self.memory.quotas().chain([&tenant.call_bytes]);
         quotas.map(|quota| quota.acquire(bytes)).collect()
     }
 
@@ -166,12 +145,16 @@ impl CallBudgets {
         permit.inspect_err(telemetry::count_refusal)
     }
 
-    /// Takes `bytes`, of which a tenant may have its share.
+    /// Takes `bytes`, of which a tenant may have its share, or a health check that of its address
+    /// or local user.
     ///
     /// Errors: `Exhausted`.
     pub fn admit_share(&self, bytes: u64) -> Result<AdmissionPermit, Error> {
-        if let Some(tenant) = &self.tenant {
-            self.server.check_share(tenant.bytes.used(), bytes, self.has_others)?;
+        match &self.tenant {
+            Some(tenant) => {
+                self.server.check_share(tenant.bytes.used(), bytes, self.has_others)?;
+            }
+            None => self.memory.check_share_of_source(bytes)?,
         }
         self.quotas.iter().map(|quota| quota.acquire(bytes)).collect()
     }
@@ -247,6 +230,7 @@ mod tests {
     use super::*;
     use crate::{
         error::Limit,
+        server::call_memory::CallMemoryPool,
         tenant::{TenantId, TenantLimits, TenantName},
     };
 
@@ -257,46 +241,40 @@ mod tests {
         Tenant::new(TenantId::default(), TenantName::default(), &limits).into()
     }
 
-    /// The memory of all open calls, and of those over TCP.
-    struct Memory {
-        all: Arc<Quota>,
-        remote: Arc<Quota>,
-    }
+    struct Memory(CallMemoryPool);
 
     impl Memory {
         fn new() -> Self {
-            let all = Quota::new(Limit::OpenCalls, CALLS_MAX * CALL_BYTES as u64);
-            let remote = Quota::new(Limit::OpenCalls, all.max() - all.reserve());
-            Self { all, remote }
+            Self(CallMemoryPool::new(Limit::OpenCalls, CALLS_MAX * CALL_BYTES as u64))
         }
 
         /// Opens calls of another address until one is refused.
         fn open_remote(&self, tenant: &Arc<Tenant>, has_others: bool) -> Vec<AdmissionPermit> {
-            self.open(tenant, has_others, Some(self.remote.clone()), false)
+            self.open(Some(tenant), has_others, true, false)
         }
 
         /// Opens calls of another local user until one is refused.
         fn open_local(&self, tenant: &Arc<Tenant>, is_operator: bool) -> Vec<AdmissionPermit> {
-            self.open(tenant, false, None, is_operator)
+            self.open(Some(tenant), false, false, is_operator)
+        }
+
+        /// Opens health checks of another address or local user until one is refused.
+        fn open_health_checks(&self, is_remote: bool) -> Vec<AdmissionPermit> {
+            self.open(None, false, is_remote, false)
         }
 
         fn open(
             &self,
-            tenant: &Arc<Tenant>,
+            tenant: Option<&Arc<Tenant>>,
             has_others: bool,
-            remote_calls: Option<Arc<Quota>>,
+            is_remote: bool,
             is_operator: bool,
         ) -> Vec<AdmissionPermit> {
-            let budgets = CallBudgets {
-                quotas: Vec::new(),
-                tenant: Some(tenant.clone()),
-                server: tenant.bytes.clone(),
-                open_calls: self.all.clone(),
-                calls_of_source: Some(Quota::new(Limit::OpenCalls, u64::MAX)),
-                remote_calls,
-                has_others,
-                is_operator,
-            };
+            let source = Quota::new(Limit::OpenCalls, u64::MAX);
+            let memory = self.0.for_call(is_remote, Some(source));
+            let quotas = memory.quotas().filter(|_| tenant.is_none()).cloned().collect();
+            let (tenant, server) = (tenant.cloned(), Quota::new(Limit::BytesInFlight, 0));
+            let budgets = CallBudgets { quotas, tenant, server, memory, has_others, is_operator };
             std::iter::from_fn(|| budgets.admit_call(&HeaderMap::new()).ok()).collect()
         }
     }
@@ -317,7 +295,7 @@ mod tests {
         assert_eq!(first.len(), 56);
         assert!(!memory.open_remote(&one, false).is_empty());
         drop(first);
-        assert_eq!((memory.all.used(), memory.remote.used()), (0, 0));
+        assert_eq!(memory.0.used(), 0);
     }
 
     #[test]
@@ -329,6 +307,23 @@ mod tests {
         assert_eq!(local.len(), 4);
         assert!(!memory.open_local(&one, true).is_empty());
         drop((remote, local));
-        assert_eq!(memory.all.used(), 0);
+        assert_eq!(memory.0.used(), 0);
+    }
+
+    #[test]
+    fn whoever_opens_health_checks_leaves_room_to_others() {
+        let memory = Memory::new();
+        for is_remote in [true, false] {
+            let alone = memory.open_health_checks(is_remote);
+            assert!(alone.len() > CALLS_MAX as usize / 2, "{}", alone.len());
+            for other in [true, false] {
+                assert!(!memory.open_health_checks(other).is_empty(), "{is_remote} {other}");
+            }
+        }
+        let crowd: Vec<_> = (0..300).flat_map(|_| memory.open_health_checks(true)).collect();
+        assert_eq!(crowd.len(), 60, "a sixteenth is left to this host");
+        assert!(!memory.open_health_checks(false).is_empty());
+        drop(crowd);
+        assert_eq!(memory.0.used(), 0);
     }
 }

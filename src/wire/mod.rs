@@ -30,8 +30,12 @@ pub(crate) const REQUEST_ID_METADATA: &str = "x-request-id";
 
 /// The metadata that names a call's priority.
 pub(crate) const PRIORITY_METADATA: &str = "capstan-priority";
+/// The metadata of requests by which proxies choose a server: those with the same value reach the
+/// same one.
+#[cfg(feature = "client")]
+pub(crate) const AFFINITY_METADATA: &str = "capstan-affinity";
 /// The metadata of responses that names the server: another one, or one that has restarted, does
-/// not know the caller's uploads.
+/// not know the caller's uploads. In a request, it names the only server that may serve the call.
 pub const INSTANCE_HEADER: &str = "capstan-instance";
 
 #[cfg(feature = "server")]

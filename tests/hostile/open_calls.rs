@@ -6,10 +6,11 @@ use capstan::server::ServerSettings;
 use http::request::Builder;
 use http_body_util::Full;
 use tokio::task::JoinSet;
-use tonic::body::Body;
+use tonic::{Request, body::Body};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::{
-    daemon::{client_without_deadlines, retry_until_ok},
+    daemon::{client_without_deadlines, reason, retry_until_ok, unix_channel},
     messages::StallingBody,
     table::{World, settings},
 };
@@ -52,6 +53,38 @@ async fn a_stranger_has_few_open_watches() {
     .await;
     drop((client, other));
     world.assert_healthy("open watches").await;
+}
+
+/// Local users may have many watches on a connection, since some of them are proxies.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_local_user_leaves_health_checks_to_others() {
+    const CONNECTIONS: usize = 32;
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("capstan.sock");
+    let mut world =
+        World::new(ServerSettings { unix_socket: Some(socket.clone()), ..settings() }).await;
+    world.resources.descriptors_max += 2 * CONNECTIONS;
+    let mut open = Vec::new();
+    'all: for _ in 0..CONNECTIONS {
+        let channel = unix_channel(&socket).await;
+        for _ in 0..64 {
+            let mut request = Request::new(HealthCheckRequest::default());
+            let pad = "p".repeat(15_000).parse().expect("text");
+            request.metadata_mut().insert("x-pad", pad);
+            match HealthClient::new(channel.clone()).watch(request).await {
+                Ok(watch) => open.push((channel.clone(), watch)),
+                Err(refused) => {
+                    assert_eq!(reason(&refused), "HEALTH_CHECKS");
+                    break 'all;
+                }
+            }
+        }
+    }
+    assert!((500..64 * CONNECTIONS).contains(&open.len()), "{} watches are open", open.len());
+    let check = HealthClient::new(world.channel.clone()).check(HealthCheckRequest::default()).await;
+    check.expect("another address is answered");
+    drop(open);
+    world.assert_healthy("watches of a local user").await;
 }
 
 /// A field takes far more memory than its name and value.

@@ -29,8 +29,15 @@ impl Authority {
     }
 
     pub fn certify(&self, names: Vec<SanType>) -> Certified {
+        self.certify_as(None, names)
+    }
+
+    pub fn certify_as(&self, common_name: Option<&str>, names: Vec<SanType>) -> Certified {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
+        if let Some(name) = common_name {
+            params.distinguished_name.push(DnType::CommonName, name);
+        }
         params.subject_alt_names = names;
         let certificate = params.signed_by(&key, &self.0).unwrap();
         Certified { certificate: certificate.pem(), key: key.serialize_pem() }

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import secrets
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -48,6 +49,7 @@ def channel_settings(
     tls_key: Pem | None,
     domain_name: str | None,
     priority: str,
+    affinity: str | None,
 ) -> ChannelSettings:
     """Check what the caller of a client's constructor specified."""
     url = urlsplit(target)
@@ -94,7 +96,7 @@ def channel_settings(
         )
     elif any(value is not None for value in (ca_certificate, tls_cert, tls_key, domain_name)):
         raise errors.invalid("target", "does not use TLS: use https://host:port")
-    metadata = []
+    metadata = [("capstan-affinity", _affinity_key(affinity))]
     if token is not None:
         is_plaintext = url.scheme == "http" and not _is_loopback(url.hostname or "")
         if is_plaintext and not allow_plaintext_token:
@@ -116,6 +118,14 @@ def open_channel(library: ModuleType, settings: ChannelSettings) -> Any:
     if settings.credentials is None:
         return library.insecure_channel(settings.address, settings.options)
     return library.secure_channel(settings.address, settings.credentials, settings.options)
+
+
+def _affinity_key(name: str | None) -> str:
+    if name is None:
+        return secrets.token_hex(16)
+    if not 1 <= len(name) <= 128 or not all("!" <= character <= "~" for character in name):
+        raise errors.invalid("affinity", "must have 1 to 128 visible ASCII characters")
+    return name
 
 
 def _pem(value: Pem | None) -> bytes | None:

@@ -24,6 +24,7 @@ class ClientCore:
         tls_key: Pem | None = None,
         domain_name: str | None = None,
         priority: str = "normal",
+        affinity: str | None = None,
         timeout: float | None = None,
         retries: int = 3,
         shared_memory: bool = True,
@@ -41,6 +42,9 @@ class ClientCore:
             tls_key: PEM key of the client's certificate, or its path.
             domain_name: Name in the server's certificate, if it differs from the target's host.
             priority: Order among the calls of the same tenant: `urgent`, `normal` or `batch`.
+            affinity: Name by which a proxy in front of several servers chooses one: calls with the
+                same name reach the same server. The proxy sees it, so it must not be secret. By
+                default, each client has a random name.
             timeout: Seconds for each call, retries included, unless the call sets a limit.
             retries: How often a call is repeated if the server is unavailable or temporarily full.
             shared_memory: Whether large payloads may travel through memory that the server shares,
@@ -58,6 +62,7 @@ class ClientCore:
             tls_key=tls_key,
             domain_name=domain_name,
             priority=priority,
+            affinity=affinity,
         )
         self._session = Session(target, timeout, retries, shared_memory)
         self._stubs: dict[str, Any] = {}

@@ -23,6 +23,7 @@ _REFUSALS = frozenset(
         "DEADLINE_TOO_EARLY",
         "DRAINING",
         "LOADING",
+        "OTHER_SERVER",
     )
 )
 _ELEMENT = re.compile(r"(.*)\[(\d+)\]")

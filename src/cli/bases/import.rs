@@ -115,7 +115,7 @@ async fn send(ui: Ui, client: &Client, args: &ImportArgs, points: &PointSet) -> 
     let name = points.list.map_or(points.group.name(), SetupList::name);
     let bar = TerminalProgress::bytes(ui, format!("sending {name}"), points.data.len() as u64);
     let options =
-        PutOptions { label, persist: args.persist, progress: bar.callback(), deadline: None };
+        PutOptions { label, persist: args.persist, progress: bar.callback(), ..Default::default() };
     Ok(client.put_encoded(points.group, points.encoding, &points.data, options).await?)
 }
 

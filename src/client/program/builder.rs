@@ -1,6 +1,6 @@
 //! Builds a program step by step; each step is checked when it is added.
 
-use std::marker::PhantomData;
+use std::{fmt, marker::PhantomData, sync::Arc};
 
 use super::{
     built::ClientProgram,
@@ -10,6 +10,7 @@ use crate::{
     client::{
         BasesHandle, CurvePoint, MatrixHandle,
         error::{ClientError, Result},
+        held::HeldObject,
         types::{Direction, Order},
     },
     curve::{Fr, NttPlan},
@@ -95,10 +96,17 @@ impl NttTransform {
 /// program.ntt(sum, NttTransform::forward())?;
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
 pub struct ProgramBuilder {
     tag: ProgramTag,
     steps: Vec<Operation>,
+    /// Objects of the steps that this process holds.
+    held: Vec<Arc<HeldObject>>,
+}
+
+impl fmt::Debug for ProgramBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProgramBuilder({} steps)", self.steps.len())
+    }
 }
 
 impl Default for ProgramBuilder {
@@ -110,7 +118,7 @@ impl Default for ProgramBuilder {
 impl ProgramBuilder {
     /// A program without steps.
     pub fn new() -> Self {
-        Self { tag: ProgramTag::next(), steps: Vec::new() }
+        Self { tag: ProgramTag::next(), steps: Vec::new(), held: Vec::new() }
     }
 
     /// Adds a row of `length` elements that each run provides.
@@ -263,6 +271,7 @@ impl ProgramBuilder {
         let (object_id, offset) = (bases.id().0, bases.offset);
         let step = MsmStep { input: scalars.id, group: A::GROUP, object_id, offset };
         self.add_step(&[scalars], step.into())?;
+        self.hold(&bases.held);
         let (program, id, count) = (self.tag, self.last(), scalars.rows());
         Ok(PointsValue { program, id, count, group: PhantomData })
     }
@@ -280,7 +289,9 @@ impl ProgramBuilder {
         let step = SparseProductStep { input, object_id, rows, terms };
         step.check_matrix(shape, vector.length())
             .map_err(|problem| self.step_error(problem, "sparse_product"))?;
-        self.vector(&[vector], step)
+        let product = self.vector(&[vector], step)?;
+        self.hold(&matrix.held);
+        Ok(product)
     }
 
     /// Checks the program as a whole.
@@ -288,7 +299,7 @@ impl ProgramBuilder {
     /// Errors: `InvalidProgram` if the program has no steps, more than 1024 steps, or more than 256
     /// inputs.
     pub fn build(self) -> Result<ClientProgram> {
-        ClientProgram::new(self.tag, self.steps)
+        ClientProgram::new(self.tag, self.steps, self.held)
     }
 
     fn pointwise(
@@ -321,6 +332,14 @@ impl ProgramBuilder {
         let value_type = inferred.map_err(|problem| self.step_error(problem, step.name()))?;
         self.steps.push(step);
         Ok(value_type)
+    }
+
+    /// Holds an object of a step as long as the program, once.
+    fn hold(&mut self, object: &Option<Arc<HeldObject>>) {
+        let is_new = |new: &&Arc<_>| !self.held.iter().any(|held| Arc::ptr_eq(held, new));
+        if let Some(new) = object.as_ref().filter(is_new) {
+            self.held.push(new.clone());
+        }
     }
 
     /// The error of the step that would be added next.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{message, value::ProgramTag};
 use crate::{
-    client::error::Result,
+    client::{error::Result, held::HeldObject},
     ops::{Operation, OperationProgram},
     wire::{
         self,
@@ -26,13 +26,18 @@ struct ProgramParts {
     tag: ProgramTag,
     program: OperationProgram,
     message: v1::Program,
+    held: Vec<Arc<HeldObject>>,
 }
 
 impl ClientProgram {
-    pub(crate) fn new(tag: ProgramTag, steps: Vec<Operation>) -> Result<Self> {
+    pub(crate) fn new(
+        tag: ProgramTag,
+        steps: Vec<Operation>,
+        held: Vec<Arc<HeldObject>>,
+    ) -> Result<Self> {
         let program = OperationProgram::new(steps)?;
         let message = message::program(program.steps());
-        Ok(Self { parts: Arc::new(ProgramParts { tag, program, message }), id: None })
+        Ok(Self { parts: Arc::new(ProgramParts { tag, program, message, held }), id: None })
     }
 
     /// The program's id, a hash of its content, if [`crate::client::Client::put_program`]
@@ -57,6 +62,20 @@ impl ClientProgram {
 
     pub(crate) fn program(&self) -> &OperationProgram {
         &self.parts.program
+    }
+
+    /// The objects of its steps that this process holds.
+    pub(crate) fn held(&self) -> &[Arc<HeldObject>] {
+        &self.parts.held
+    }
+
+    /// The first bases or matrix that a step uses.
+    pub(crate) fn first_object(&self) -> Option<[u8; 32]> {
+        self.program().steps().iter().find_map(|step| match step {
+            Operation::Msm(msm) => Some(msm.object_id),
+            Operation::SparseProduct(product) => Some(product.object_id),
+            _ => None,
+        })
     }
 
     pub(crate) fn message(&self) -> &v1::Program {

@@ -15,18 +15,19 @@ pub use request::{InputElements, ProgramRun, RunOptions};
 pub use result::{RunEstimate, RunResult, RunStep};
 
 use self::{
-    plan::{PlannedDelivery, RunPlan},
+    plan::{ElementSource, PlannedDelivery, RunPlan},
     result::{OutputContent, ReturnedValue},
     staged::StagedRun,
     transfer::{RunReply, RunTransfer},
 };
 use super::{
-    Client, SharedVector, VectorInfo, Verification,
+    Client, SharedVector, UploadKey, VectorInfo, Verification,
+    affinity::{AffinityKey, CallRoute},
     call::{CallBudget, CallFuture},
     convert,
-    download::DownloadProgress,
     error::{ClientError, Result},
     program::ClientProgram,
+    put_again::HeldObjects,
     release::ReleaseOnDrop,
 };
 use crate::{
@@ -41,7 +42,8 @@ impl Client {
     /// Errors: `Refused`.
     pub async fn put_program(&self, program: &ClientProgram) -> Result<ClientProgram> {
         let mut call = self.begin_call(None);
-        let put = self.put_steps(program, &mut call).await?;
+        let route = self.program_route(program);
+        let put = self.put_steps(program, &mut call, &route).await?;
         let id = put.program_id.as_ref().try_into();
         let id = id.map_err(|_| ClientError::invalid_response("the id is not 32 bytes long"))?;
         Ok(program.stored_as(id))
@@ -81,12 +83,17 @@ impl Client {
             outputs: run.outputs.iter().map(|output| output.value.0).collect(),
             verify: v1::Verify::from(verify).into(),
         };
-        self.estimate_boxed(request).await
+        self.estimate_boxed(request, self.program_route(&run.program)).await
     }
 
-    fn estimate_boxed(&self, request: v1::EstimateRequest) -> CallFuture<'_, RunEstimate> {
+    fn estimate_boxed(
+        &self,
+        request: v1::EstimateRequest,
+        route: CallRoute,
+    ) -> CallFuture<'_, RunEstimate> {
         Box::pin(async move {
-            let send = |request| async move { self.compute().estimate(request).await };
+            let route = &route;
+            let send = |request| async move { self.compute(route).estimate(request).await };
             let estimate = self.begin_call(None).unary(request, send).await?;
             let v1::EstimateResponse { engine, device, jobs_ahead, .. } = estimate;
             Ok(RunEstimate {
@@ -106,9 +113,10 @@ impl Client {
         &'a self,
         program: &'a ClientProgram,
         call: &'a mut CallBudget,
+        route: &'a CallRoute,
     ) -> CallFuture<'a, v1::PutProgramResponse> {
         Box::pin(async move {
-            let send = |request| async move { self.store().put_program(request).await };
+            let send = |request| async move { self.store(route).put_program(request).await };
             let program = Some(program.message().clone());
             call.unary(v1::PutProgramRequest { program }, send).await
         })
@@ -133,27 +141,38 @@ impl Client {
             call.retry_refusals_only();
         }
         let plan = RunPlan::new(run, self.inner.channels.len() > 1)?;
+        let route = &self.run_route(&plan);
         // Releases what a failed call may have kept.
         let (mut kept, mut downloads) = (Vec::new(), Vec::new());
         for output in &plan.outputs {
             match output.delivery {
-                PlannedDelivery::Keep(vector) => kept.push(self.guard(vector)),
-                PlannedDelivery::Download(vector) => downloads.push((self.guard(vector), vector)),
+                PlannedDelivery::Keep(vector) => kept.push(self.guard(vector, route)),
+                PlannedDelivery::Download(vector) => {
+                    downloads.push((self.guard(vector, route), vector));
+                }
                 _ => {}
             }
         }
-        let transfer = RunTransfer::new(self, &plan, options);
+        let transfer = RunTransfer::new(self, &plan, options, route.clone());
         let mut memory = StagedRun::new(self, &plan);
-        let reply = match transfer.run(&mut memory, &mut call).await {
+        let mut held = HeldObjects::new(plan.program.held());
+        let mut has_program = false;
+        let reply = loop {
+            let error = match transfer.run(&mut memory, &mut call).await {
+                Ok(reply) => break reply,
+                Err(error) => error,
+            };
             // The server has dropped the program; other missing objects have a field.
-            Err(error) if error.is_not_found() && error.field().is_none() => {
-                self.put_steps(&plan.program, &mut call).await?;
-                transfer.run(&mut memory, &mut call).await?
+            if error.is_not_found() && error.field().is_none() && !has_program {
+                has_program = true;
+                self.put_steps(&plan.program, &mut call, route).await?;
+            } else {
+                held.put_again(error, self, route, &call).await?;
             }
-            reply => reply?,
         };
-        let result = self.finish(&plan, reply, options, &transfer.received, &call).await?;
+        let result = self.finish(&transfer, reply, options, &call).await?;
         kept.iter_mut().for_each(|guard| guard.id = None);
+        self.remember_kept(&plan, route);
         for (mut guard, vector) in downloads {
             if memory.is_some() {
                 guard.id = None;
@@ -166,19 +185,61 @@ impl Client {
         Ok(result)
     }
 
-    fn guard(&self, vector: VectorInfo) -> ReleaseOnDrop {
-        ReleaseOnDrop::new(self, vector.id)
+    fn guard(&self, vector: VectorInfo, route: &CallRoute) -> ReleaseOnDrop {
+        ReleaseOnDrop::new(self, vector.id, route)
+    }
+
+    fn program_route(&self, program: &ClientProgram) -> CallRoute {
+        match program.first_object().or(program.id()) {
+            Some(id) => self.route(|| AffinityKey::of_object(&id)),
+            None => self.free_route(),
+        }
+    }
+
+    /// A vector on the server decides, since the client cannot put it again; then the program's
+    /// objects, and then vectors that the server keeps.
+    fn run_route(&self, plan: &RunPlan<'_>) -> CallRoute {
+        let mut inputs = plan.inputs.iter();
+        let stored = inputs.find_map(|input| match &input.source {
+            ElementSource::Stored(vector) => vector.upload_id.as_ref().try_into().ok(),
+            _ => None,
+        });
+        if let Some(id) = stored {
+            return self.vector_route(UploadKey(id));
+        }
+        let route = self.program_route(&plan.program);
+        let mut outputs = plan.outputs.iter();
+        let kept = outputs.find_map(|output| match output.delivery {
+            PlannedDelivery::Keep(vector) | PlannedDelivery::Download(vector) => Some(vector.id),
+            _ => None,
+        });
+        match kept {
+            Some(id) if route.affinity.is_none() => self.route(|| AffinityKey::of_upload(id)),
+            _ => route,
+        }
+    }
+
+    /// Later calls that use kept vectors must reach the same server.
+    fn remember_kept(&self, plan: &RunPlan<'_>, route: &CallRoute) {
+        let Some(key) = route.affinity.as_ref().filter(|_| self.affinity.is_none()) else { return };
+        for output in &plan.outputs {
+            if let PlannedDelivery::Keep(vector) = output.delivery
+                && AffinityKey::of_upload(vector.id) != *key
+            {
+                self.inner.vector_keys.insert(vector.id, key.clone());
+            }
+        }
     }
 
     /// Downloads large outputs, and checks and decodes all of them.
     async fn finish(
         &self,
-        plan: &RunPlan<'_>,
+        transfer: &RunTransfer<'_>,
         reply: RunReply,
         options: &RunOptions,
-        received: &DownloadProgress,
         call: &CallBudget,
     ) -> Result<RunResult> {
+        let RunTransfer { plan, received, route, .. } = transfer;
         let RunReply { result, vectors, upload, download } = reply;
         let started = Instant::now();
         let mut outputs = Vec::with_capacity(plan.outputs.len());
@@ -189,7 +250,7 @@ impl Client {
             {
                 elements = transfer::zeros(vector.count);
                 let bytes = fr_as_bytes_mut(&mut elements);
-                self.read_vector(vector, bytes, received, call.deadline).await?;
+                self.read_vector(vector, route.clone(), bytes, received, call.deadline).await?;
             }
             convert::check_canonical(&mut elements)?;
             let content = match output.delivery {

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     client::{
         Client, Progress, UploadKey,
+        affinity::{AffinityKey, CallRoute},
         call::{CallBudget, CallDeadline},
         convert,
         download::{DownloadProgress, copy_chunk},
@@ -34,7 +35,8 @@ use crate::{
 /// The inputs of a run on their way to the server.
 pub(super) struct RunTransfer<'a> {
     client: &'a Client,
-    plan: &'a RunPlan<'a>,
+    pub plan: &'a RunPlan<'a>,
+    pub route: CallRoute,
     verify: v1::Verify,
     progress: Option<Progress>,
     /// Bytes to send and to receive.
@@ -80,11 +82,16 @@ pub(super) struct RunReply {
 }
 
 impl<'a> RunTransfer<'a> {
-    pub fn new(client: &'a Client, plan: &'a RunPlan<'a>, options: &RunOptions) -> Self {
+    pub fn new(
+        client: &'a Client,
+        plan: &'a RunPlan<'a>,
+        options: &RunOptions,
+        route: CallRoute,
+    ) -> Self {
         let (sent, progress) = (plan.sent_bytes(), options.progress.clone());
         let total = sent + plan.received_bytes();
         let received = DownloadProgress::new(progress.clone(), sent, total);
-        Self { client, plan, verify: options.verify.into(), progress, total, received }
+        Self { client, plan, route, verify: options.verify.into(), progress, total, received }
     }
 
     /// Runs the program; resumes what a broken connection has left. Large vectors travel through
@@ -117,7 +124,8 @@ impl<'a> RunTransfer<'a> {
             let vector = v1::VectorUpload { upload_id, streams: 1, ..vector.clone() };
             header.inputs[*input].source = Some(Source::Upload(vector));
         }
-        let run = self.run_stream(header, &uploads, &mut staged, Some(memory), deadline);
+        let run =
+            self.run_stream(header, &uploads, &mut staged, Some(memory), &self.route, deadline);
         let mut reply = deadline.until_deadline(run).await?;
         let started = Instant::now();
         for (index, output) in self.plan.outputs.iter().enumerate() {
@@ -148,11 +156,15 @@ impl<'a> RunTransfer<'a> {
                 let vector = v1::VectorUpload { upload_id, streams, ..upload.vector.clone() };
                 header.inputs[upload.input].source = Some(Source::Upload(vector));
             }
-            self.run_stream(header, uploads, &mut [], None, deadline).await
+            self.run_stream(header, uploads, &mut [], None, &lane.route, deadline).await
         };
-        let ids = uploads.iter().map(|_| UploadKey::random()).collect::<Result<_>>()?;
+        let ids = uploads.iter().map(|_| UploadKey::random()).collect::<Result<Vec<_>>>()?;
+        let route = match (&self.route.affinity, ids.first()) {
+            (None, Some(id)) => AffinityKey::of_upload(*id).into(),
+            _ => self.route.clone(),
+        };
         let queues: Vec<_> = uploads.iter().map(|upload| &upload.queue).collect();
-        self.client.upload_over_lanes(ids, &queues, call, run_lane).await
+        self.client.upload_over_lanes(&route, ids, &queues, call, run_lane).await
     }
 
     /// The header, without the ids of uploads. Inputs without a place in `memory` are sent in it
@@ -225,14 +237,13 @@ impl<'a> RunTransfer<'a> {
         uploads: &[InputUpload<'_>],
         staged: &mut [StagedInput<'_>],
         memory: Option<&StagedRun>,
+        route: &CallRoute,
         deadline: CallDeadline,
     ) -> Result<RunReply> {
         let header = v1::RunRequest { message: Some(Message::Header(header)) };
         // Stripes use the connections from the second one on.
-        let mut compute = self.client.compute_on(match uploads {
-            [] => self.client.next_lane(),
-            _ => 0,
-        });
+        let lane = if uploads.is_empty() { self.client.next_lane() } else { 0 };
+        let mut compute = self.client.compute_on(lane, route);
         // The response begins after all inputs were sent.
         let job = async |stream| {
             let request = deadline.request(stream);

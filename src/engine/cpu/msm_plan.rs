@@ -25,7 +25,7 @@ pub(super) struct CpuMsmPlan {
 const BUCKET_COST: f64 = 2.5;
 
 /// Maximum points in a tile. A tile delays cancellation by its duration, below 0.1 s: blst cannot
-/// be interrupted. Four times as many make an MSM of 2^20 18 % faster
+/// be interrupted. Four times as many make an MSM of 2^20 about 15 % faster
 /// (`benches/experiments/cpu-engine.md`).
 pub(super) const fn tile_points_max(group: Group) -> usize {
     match group {

@@ -40,6 +40,9 @@ static_resources:
                     - name: replicas
                       domains: ["*"]
                       routes:
+                        # Health checks of callers would take the memory of Envoy's.
+                        - match: { prefix: "/grpc.health.v1." }
+                          direct_response: { status: 404 }
                         - match: { prefix: "/" }
                           route:
                             cluster: replicas

@@ -1,0 +1,59 @@
+//! NTTs on the least busy servers.
+
+use futures_util::future::try_join_all;
+use tokio::time::Instant;
+
+use super::{Fleet, members::Candidates, slices::divide};
+use crate::client::{
+    Client, Fr, NttOptions, NttReport, NttResult,
+    error::{ClientError, Result},
+};
+
+impl Fleet {
+    /// Transforms the rows of `values`. The rows of a batch are divided among all servers.
+    ///
+    /// Shape: `options.batch` rows of equal length, one after another, padded with zeros to
+    /// 2^`options.lg_n` elements if that is set. Errors: those of [`Client::ntt_padded`] that
+    /// another server cannot repair.
+    pub async fn ntt(&self, values: &[Fr], options: NttOptions) -> Result<NttResult> {
+        let started = Instant::now();
+        let rows = options.batch.max(1) as usize;
+        let row = values.len() / rows;
+        let lg_n = match options.lg_n {
+            Some(lg_n) => lg_n,
+            None if row.is_power_of_two() => row.ilog2(),
+            None => {
+                let expected = row.next_power_of_two() as u64;
+                return Err(ClientError::length("values", expected, row as u64));
+            }
+        };
+        if row * rows != values.len() {
+            return Err(ClientError::length("values", (row * rows) as u64, values.len() as u64));
+        }
+        let groups = divide(rows, self.inner.members.count());
+        let parts = groups.into_iter().map(|group| {
+            let options = NttOptions { batch: group.len() as u32, ..options.clone() };
+            self.ntt_part(&values[group.start * row..group.end * row], lg_n, options)
+        });
+        let mut parts = try_join_all(parts).await?.into_iter();
+        let first = parts.next().ok_or(ClientError::invalid_response("no part"))?;
+        let NttResult { mut values, report: NttReport { mut timing, execution } } = first;
+        for part in parts {
+            values.extend_from_slice(&part.values);
+            timing = timing.longest(&part.report.timing);
+        }
+        timing.total = started.elapsed();
+        Ok(NttResult { values, report: NttReport { timing, execution } })
+    }
+
+    async fn ntt_part(&self, values: &[Fr], lg_n: u32, options: NttOptions) -> Result<NttResult> {
+        let limit = options.deadline.or(self.inner.deadline);
+        let ntt = |client: Client, left| {
+            let options = NttOptions { deadline: left, ..options.clone() };
+            async move { client.ntt_padded(values, lg_n, options).await }
+        };
+        let place = self.inner.next_place.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let candidates = Candidates { key: None, place, replicas: 1 };
+        self.call_within(candidates, limit, ntt).await
+    }
+}

@@ -1,0 +1,15 @@
+//! Several daemons: behind a balancer that chooses one for each call, and as a fleet. Results are
+//! compared with arkworks.
+#![cfg(all(feature = "client", feature = "server"))]
+
+mod affinity;
+mod balancer;
+#[path = "../common/daemon_process.rs"]
+mod daemon_process;
+mod fleet;
+mod lost_servers;
+mod put_again;
+mod rig;
+#[path = "../common/stable_port.rs"]
+mod stable_port;
+mod wrong_affinity;

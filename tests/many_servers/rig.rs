@@ -1,0 +1,82 @@
+//! Daemons on the CPU, inputs, and arkworks' results.
+
+use std::{net::SocketAddr, time::Duration};
+
+use ark_ec::{CurveGroup, VariableBaseMSM};
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+use ark_std::{
+    UniformRand,
+    rand::{SeedableRng, rngs::StdRng},
+};
+use capstan::client::{CurvePoint, Fr, MsmOptions};
+
+pub use crate::daemon_process::{DaemonProcess, HANGING};
+use crate::{daemon_process::capstand, stable_port::stable_port};
+
+/// More scalars than a message holds: they are streamed over two lanes.
+pub const STRIPED: usize = 1 << 17;
+/// Points whose upload takes two lanes: 4 MiB and more.
+pub const POINTS: usize = 44_000;
+
+/// Starts a daemon at `address`, or at a free one, where it can be started again.
+pub fn start_at(address: Option<SocketAddr>) -> DaemonProcess {
+    let free = || SocketAddr::from(([127, 0, 0, 1], stable_port()));
+    let address = address.unwrap_or_else(free).to_string();
+    let own = ["--listen", &address, "--engine", "cpu", "--metrics-listen", "none"];
+    DaemonProcess::start(capstand(&[&own[..], &["--threads", "1"]].concat()))
+}
+
+pub fn start() -> DaemonProcess {
+    start_at(None)
+}
+
+/// Ends a daemon like a crash, and starts another one at its address.
+pub fn restart(daemon: DaemonProcess) -> DaemonProcess {
+    let address = daemon.address();
+    daemon.kill();
+    start_at(Some(address))
+}
+
+/// The first multiples of a point, another one for each seed.
+pub fn points<A: CurvePoint>(seed: u64, count: usize) -> Vec<A> {
+    let step = A::Group::from(A::generator()) * Fr::from(2 * seed + 3);
+    let all: Vec<_> =
+        std::iter::successors(Some(step), |at| Some(*at + step)).take(count).collect();
+    A::Group::normalize_batch(&all)
+}
+
+pub fn scalars(seed: u64, count: usize) -> Vec<Fr> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    (0..count).map(|_| Fr::rand(&mut rng)).collect()
+}
+
+/// arkworks' sum.
+pub fn sum<A: CurvePoint>(points: &[A], scalars: &[Fr]) -> A::Group {
+    assert_eq!(points.len(), scalars.len());
+    A::Group::msm(points, scalars).expect("equal lengths")
+}
+
+/// arkworks' sums of several vectors.
+pub fn sums<A: CurvePoint>(points: &[A], scalars: &[Fr]) -> Vec<A::Group> {
+    scalars.chunks(points.len()).map(|row| sum(points, row)).collect()
+}
+
+/// The options of an MSM of several vectors.
+pub fn batch(batch: u32) -> MsmOptions {
+    MsmOptions { batch, ..MsmOptions::default() }
+}
+
+/// arkworks' transform.
+pub fn transform(values: &[Fr]) -> Vec<Fr> {
+    Radix2EvaluationDomain::<Fr>::new(values.len()).expect("a power of two").fft(values)
+}
+
+/// Fails if `work` hangs.
+pub async fn bounded<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(HANGING, work).await.expect("does not hang")
+}
+
+/// Waits a little.
+pub async fn pause(milliseconds: u64) {
+    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+}
