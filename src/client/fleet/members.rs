@@ -22,7 +22,10 @@ use crate::client::{
 
 /// A server that is up is asked again after this time while a call waits for it.
 const ASKED_EVERY: Duration = Duration::from_secs(2);
-/// A server that does not answer a question for this long is down.
+/// A server that does not answer for this long while a call waits for it is down. An overloaded one
+/// answers late, and would have even more to do if its calls were repeated.
+const SILENCE: Duration = Duration::from_secs(10);
+/// A server that is down is up once it answers within this time.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 const RECOVERY_PAUSE_FIRST: Duration = Duration::from_millis(100);
 const RECOVERY_PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -146,7 +149,7 @@ impl Member {
 
     /// Whether the server answers, even if it refuses this caller.
     async fn answers(&self) -> bool {
-        let builder = self.builder.clone().connections(1).connect_timeout(ANSWER_TIMEOUT);
+        let builder = self.builder.clone().connections(1).connect_timeout(SILENCE);
         let silence = |error| {
             matches!(error, ClientError::CannotConnect { .. } | ClientError::ConnectionLost(_))
         };
