@@ -2,6 +2,7 @@
 
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
+use zeroize::Zeroize;
 
 use super::{Fleet, members::Candidates, slices::divide};
 use crate::client::{
@@ -35,11 +36,22 @@ impl Fleet {
             let options = NttOptions { batch: group.len() as u32, ..options.clone() };
             self.ntt_part(&values[group.start * row..group.end * row], lg_n, options)
         });
-        let mut parts = try_join_all(parts).await?.into_iter();
-        let first = parts.next().ok_or(ClientError::invalid_response("no part"))?;
-        let NttResult { mut values, report: NttReport { mut timing, execution } } = first;
-        for part in parts {
+        let mut parts = try_join_all(parts).await?;
+        let total = parts.iter().map(|part| part.values.len()).sum::<usize>();
+        let (first, others) =
+            parts.split_first_mut().ok_or(ClientError::invalid_response("no part"))?;
+        let NttReport { mut timing, execution } = first.report.clone();
+        let mut values = std::mem::take(&mut first.values);
+        if !others.is_empty() {
+            // Growing would leave the old contents behind unwiped.
+            let mut all = Vec::with_capacity(total);
+            all.extend_from_slice(&values);
+            values.zeroize();
+            values = all;
+        }
+        for part in others {
             values.extend_from_slice(&part.values);
+            part.values.zeroize();
             timing = timing.longest(&part.report.timing);
         }
         timing.total = started.elapsed();
