@@ -8,6 +8,8 @@ mod balancer;
 mod daemon_process;
 mod fleet;
 mod lost_servers;
+#[path = "../common/msm_inputs.rs"]
+mod msm_inputs;
 mod put_again;
 mod rig;
 #[path = "../common/stable_port.rs"]

@@ -2,16 +2,14 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use ark_ec::{CurveGroup, VariableBaseMSM};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
-use ark_std::{
-    UniformRand,
-    rand::{SeedableRng, rngs::StdRng},
-};
 use capstan::client::{CurvePoint, Fr, MsmOptions};
 
-pub use crate::daemon_process::{DaemonProcess, HANGING};
 use crate::{daemon_process::capstand, stable_port::stable_port};
+pub use crate::{
+    daemon_process::{DaemonProcess, HANGING},
+    msm_inputs::{points, scalars, sum},
+};
 
 /// More scalars than a message holds: they are streamed over two lanes.
 pub const STRIPED: usize = 1 << 17;
@@ -35,25 +33,6 @@ pub fn restart(daemon: DaemonProcess) -> DaemonProcess {
     let address = daemon.address();
     daemon.kill();
     start_at(Some(address))
-}
-
-/// The first multiples of a point, another one for each seed.
-pub fn points<A: CurvePoint>(seed: u64, count: usize) -> Vec<A> {
-    let step = A::Group::from(A::generator()) * Fr::from(2 * seed + 3);
-    let all: Vec<_> =
-        std::iter::successors(Some(step), |at| Some(*at + step)).take(count).collect();
-    A::Group::normalize_batch(&all)
-}
-
-pub fn scalars(seed: u64, count: usize) -> Vec<Fr> {
-    let mut rng = StdRng::seed_from_u64(seed);
-    (0..count).map(|_| Fr::rand(&mut rng)).collect()
-}
-
-/// arkworks' sum.
-pub fn sum<A: CurvePoint>(points: &[A], scalars: &[Fr]) -> A::Group {
-    assert_eq!(points.len(), scalars.len());
-    A::Group::msm(points, scalars).expect("equal lengths")
 }
 
 /// arkworks' sums of several vectors.

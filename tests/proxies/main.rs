@@ -12,6 +12,8 @@ mod authority;
 #[path = "../common/daemon_process.rs"]
 mod daemon_process;
 mod load;
+#[path = "../common/msm_inputs.rs"]
+mod msm_inputs;
 mod proxy;
 mod site;
 #[path = "../common/stable_port.rs"]
@@ -24,9 +26,10 @@ use capstan::client::{Client, Fleet, G1Affine, PutOptions};
 
 use crate::{
     load::{LoadReport, run_load},
+    msm_inputs::{points, scalars, sum},
     proxy::{ProxyKind, ProxyProcess},
     site::Site,
-    work::{Caller, points, scalars, sum},
+    work::Caller,
 };
 
 fn load_time() -> Duration {

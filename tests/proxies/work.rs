@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use ark_ec::{CurveGroup, VariableBaseMSM};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
-use ark_std::{
-    UniformRand,
-    rand::{SeedableRng, rngs::StdRng},
-};
 use capstan::client::{
     Client, ClientError, CurvePoint, Fleet, Fr, G1Affine, G2Affine, MsmOptions, NttOptions,
     NttTransform, ProgramBuilder, ProgramRun, PutOptions,
 };
+
+use crate::msm_inputs::{points, scalars, sum};
 
 /// Bases of the load: enough for every daemon to have some.
 const BASES: usize = 8;
@@ -27,22 +24,6 @@ pub enum Caller {
     /// Through a proxy.
     One(Client),
     Many(Fleet),
-}
-
-pub fn points<A: CurvePoint>(seed: u64, count: usize) -> Vec<A> {
-    let step = A::Group::from(A::generator()) * Fr::from(2 * seed + 3);
-    let all: Vec<_> =
-        std::iter::successors(Some(step), |at| Some(*at + step)).take(count).collect();
-    A::Group::normalize_batch(&all)
-}
-
-pub fn scalars(seed: u64, count: usize) -> Vec<Fr> {
-    let mut rng = StdRng::seed_from_u64(seed);
-    (0..count).map(|_| Fr::rand(&mut rng)).collect()
-}
-
-pub fn sum<A: CurvePoint>(points: &[A], scalars: &[Fr]) -> A::Group {
-    A::Group::msm(points, scalars).expect("equal lengths")
 }
 
 /// An MSM of one or several vectors, and its results.
