@@ -2,8 +2,6 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-
 use super::{
     ComputeHost,
     decode_points::{decode_points, host_piece_points},
@@ -21,7 +19,7 @@ use crate::{
 pub struct UncheckedBases {
     group: Group,
     encoding: PointEncoding,
-    data: Bytes,
+    data: Box<[u8]>,
     count: usize,
     checked: CheckedPoints,
 }
@@ -38,13 +36,14 @@ pub enum JobBases {
 }
 
 impl UncheckedBases {
-    /// The `count` points that `data` encodes.
-    pub fn new(group: Group, encoding: PointEncoding, data: Bytes, count: usize) -> Self {
+    /// The `count` points that `data` encodes. They are copied, because `data` is a part of a
+    /// message that would be kept with its scalars.
+    pub fn new(group: Group, encoding: PointEncoding, data: &[u8], count: usize) -> Self {
         let checked = match group {
             Group::G1 => CheckedPoints::G1(Vec::new()),
             Group::G2 => CheckedPoints::G2(Vec::new()),
         };
-        Self { group, encoding, data, count, checked }
+        Self { group, encoding, data: data.into(), count, checked }
     }
 
     /// Checks the next piece. Returns all points after the last one.
@@ -70,7 +69,9 @@ impl JobBases {
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Checked(_) => 0,
-            Self::Unchecked(bases) => (bases.count * bases.group.affine_bytes()) as u64,
+            Self::Unchecked(bases) => {
+                (bases.data.len() + bases.count * bases.group.affine_bytes()) as u64
+            }
         }
     }
 

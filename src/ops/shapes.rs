@@ -5,9 +5,6 @@ use crate::{
     program::{StepProblem, ValueType, VectorShape},
 };
 
-/// Inputs of a step that takes a list.
-pub(super) const LIST_INPUTS_MAX: usize = 256;
-
 /// The shape of the only input, which must be a vector.
 pub(super) fn vector(inputs: &[ValueType]) -> Result<VectorShape, StepProblem> {
     match inputs {
@@ -18,15 +15,11 @@ pub(super) fn vector(inputs: &[ValueType]) -> Result<VectorShape, StepProblem> {
 }
 
 /// The shapes of a list of vectors that agree with the first one: in the field, in the number of
-/// rows and, with `same_length`, in the length. The list is neither empty nor too long.
+/// rows and, with `same_length`, in the length. The list is not empty.
 pub(super) fn vectors(
     inputs: &[ValueType],
     same_length: bool,
 ) -> Result<Vec<VectorShape>, StepProblem> {
-    if inputs.len() > LIST_INPUTS_MAX {
-        let problem = FieldProblem::too_long(LIST_INPUTS_MAX, inputs.len());
-        return Err(StepProblem::field("inputs", problem));
-    }
     let mut shapes = Vec::with_capacity(inputs.len());
     for (position, input) in inputs.iter().enumerate() {
         let refused = |problem| Err(StepProblem::element("inputs", position, problem));

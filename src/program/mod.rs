@@ -18,6 +18,8 @@ use crate::error::{Error, FieldProblem, Result};
 pub const STEPS_MAX: usize = 1024;
 pub const INPUTS_MAX: usize = 256;
 pub const OUTPUTS_MAX: usize = 256;
+/// Inputs of a step that takes a list.
+pub const LIST_INPUTS_MAX: usize = 256;
 
 /// Steps that have passed their checks: each reads earlier values only, whose types suit it.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +80,10 @@ impl<K: StepKind> Program<K> {
 /// The type of the value that `step` makes from values of the types `earlier`.
 fn infer<K: StepKind>(step: &K, earlier: &[ValueType]) -> Result<ValueType, StepProblem> {
     let inputs = step.inputs();
+    let count = inputs.ids().len();
+    if count > LIST_INPUTS_MAX {
+        return Err(StepProblem::field("inputs", FieldProblem::too_long(LIST_INPUTS_MAX, count)));
+    }
     let types = inputs.ids().iter().enumerate().map(|(position, id)| {
         let known = earlier.get(id.index()).copied();
         known.ok_or(inputs.problem(position, FieldProblem::NotEarlier))

@@ -65,7 +65,7 @@ impl CallMemory {
 
     /// Whether the calls of the source have at most the part that is kept for others.
     pub fn source_holds_little(&self) -> bool {
-        self.source.as_ref().map_or(0, |own| own.used()) <= self.all.reserve()
+        self.source.as_ref().is_some_and(|own| own.used() <= self.all.reserve())
     }
 
     /// Takes `bytes`, even if that exceeds the limits.

@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     call::{self, CallContext},
-    estimate::estimate,
+    estimate::charged_estimate,
     msm,
     ntt::{self, AdmittedNtt, RowsDelivery},
     receive::{self, PieceContent, UploadPiece},
@@ -245,7 +245,7 @@ impl Compute for ComputeService {
         request: Request<v1::EstimateRequest>,
     ) -> Result<Response<v1::EstimateResponse>, Status> {
         call::run(&self.state, "estimate", request, async |call, request| {
-            Ok(estimate(&call, decode::estimate_spec(request)?)?)
+            Ok(charged_estimate(&call, decode::estimate_spec(request)?)?)
         })
         .await
     }

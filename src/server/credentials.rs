@@ -4,10 +4,14 @@
 use std::{
     path::PathBuf,
     sync::Arc,
+    thread,
     time::{Duration, SystemTime},
 };
 
-use tokio::{sync::Notify, task::spawn_blocking, time::timeout};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::timeout,
+};
 use tokio_rustls::rustls::ServerConfig;
 use tonic::codegen::http::{HeaderMap, header::AUTHORIZATION};
 
@@ -122,9 +126,18 @@ impl Credentials {
                 Ok(()) => ReloadMode::Always,
                 Err(_) => ReloadMode::IfChanged,
             };
-            let credentials = self.clone();
-            // Fails only if the runtime ends.
-            let _ended = spawn_blocking(move || credentials.reload(mode)).await;
+            let (credentials, (done, ended)) = (self.clone(), oneshot::channel());
+            // Its own thread, since calls on a stalled disk may take all others.
+            let reloading = thread::Builder::new().name("credentials".into()).spawn(move || {
+                credentials.reload(mode);
+                // Nobody waits if the runtime ends.
+                let _sent = done.send(());
+            });
+            match reloading {
+                // Fails only if it panicked, which the hook reports.
+                Ok(_) => drop(ended.await),
+                Err(error) => tracing::error!(%error, "cannot start a thread to read credentials"),
+            }
         }
     }
 

@@ -1,6 +1,9 @@
 //! Estimates the memory and the time that a call of a program needs.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
 
 use super::{
     call::CallContext,
@@ -18,11 +21,24 @@ use crate::{
         ExternalOperand, InputSpec, OutputKind, OutputSpec, StepKind, ValueId, ValueType,
         VectorShape,
     },
+    telemetry,
     wire::{decode::EstimateSpec, v1},
 };
 
-/// Errors: `NotFound` for the program; `Invalid` for an output that no step makes.
-pub fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateResponse> {
+/// Charged to the tenant for its time, since a stored program may be long and its id is short.
+///
+/// Errors: `NotFound` for the program; `Invalid` for an output that no step makes; `Exhausted` if
+/// the tenant has used up its device time.
+pub fn charged_estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateResponse> {
+    let device_time = &call.tenant.device_time;
+    device_time.take(Duration::ZERO).inspect_err(telemetry::count_refusal)?;
+    let begun = Instant::now();
+    let estimate = estimate(call, spec);
+    device_time.charge(begun.elapsed());
+    estimate
+}
+
+fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateResponse> {
     let EstimateSpec { program, outputs, verify } = spec;
     let state = &call.state;
     let program = find_program(call, program)?;

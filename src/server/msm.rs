@@ -37,7 +37,7 @@ pub fn admit(
             JobBases::Checked(bases)
         }
         BasesRef::Inline { encoding, data, count } => {
-            JobBases::Unchecked(UncheckedBases::new(group, encoding, data, count))
+            JobBases::Unchecked(UncheckedBases::new(group, encoding, &data, count))
         }
     };
     let n = bases.count();

@@ -18,6 +18,7 @@ use crate::{
     sparse::SparseMatrix,
     store::{ObjectData, UploadHeader, UploadUseGuard},
     telemetry,
+    tenant::Tenant,
     wire::{
         decode::{self, required},
         v1::{self, get_request::Id},
@@ -119,7 +120,7 @@ impl GetSource {
     /// The chunk at byte `offset`.
     ///
     /// Errors: `Internal`.
-    async fn chunk(&self, host: &Arc<ComputeHost>, offset: u64) -> Result<Bytes> {
+    async fn chunk(&self, host: &Arc<ComputeHost>, tenant: &Tenant, offset: u64) -> Result<Bytes> {
         match self {
             Self::Vector(used, range) => {
                 let start = range.start + offset;
@@ -132,8 +133,7 @@ impl GetSource {
                 let end = (start + CHUNK_BYTES).min(range.end as usize);
                 // The bytes may have to be read from disk.
                 let copy = move || Bytes::copy_from_slice(&matrix.as_bytes()[start..end]);
-                let failed = |_| Error::Internal("reading a matrix panicked".into());
-                spawn_blocking(copy).await.map_err(failed)
+                read_blocking(tenant, copy).await
             }
             Self::Bases(bases, encoding) => {
                 let width = encoding.point_bytes(bases.group());
@@ -145,9 +145,8 @@ impl GetSource {
                     Bases::G1(points) => points::encode(encoding, points),
                     Bases::G2(points) => points::encode(encoding, points),
                 };
-                let encoded = spawn_blocking(move || host.run_sized(count * width, encode)).await;
-                let failed = |_| Error::Internal("encoding points panicked".into());
-                Ok(encoded.map_err(failed)?.into())
+                let encode = move || host.run_sized(count * width, encode).into();
+                read_blocking(tenant, encode).await
             }
         }
     }
@@ -168,11 +167,12 @@ impl GetSource {
     async fn send_all(
         self,
         host: &Arc<ComputeHost>,
+        tenant: &Tenant,
         sender: &ResponseSender<v1::GetResponse>,
     ) -> Result<()> {
         let (total, mut offset) = (self.bytes(), 0);
         while offset < total {
-            let data = self.chunk(host, offset).await?;
+            let data = self.chunk(host, tenant, offset).await?;
             self.check_file()?;
             let bytes = data.len() as u64;
             sender.send(v1::GetResponse { chunk: Some(v1::Chunk { offset, data }) }).await?;
@@ -183,6 +183,24 @@ impl GetSource {
     }
 }
 
+/// Reads bytes, possibly from a disk, on a thread for blocking work when it is the tenant's turn.
+///
+/// Errors: `Internal`.
+async fn read_blocking(
+    tenant: &Tenant,
+    read: impl FnOnce() -> Bytes + Send + 'static,
+) -> Result<Bytes> {
+    let failed = "reading an object panicked";
+    let turn = tenant.object_reads.clone().acquire_owned().await;
+    let turn = turn.map_err(|_| Error::Internal(failed.into()))?;
+    let read = spawn_blocking(move || {
+        // Here, because the thread goes on if the caller has gone.
+        let _turn = turn;
+        read()
+    });
+    read.await.map_err(|_| Error::Internal(failed.into()))
+}
+
 /// Sends the range. Gives up on a reader that accepts nothing for the idle timeout or until the
 /// deadline.
 ///
@@ -190,9 +208,9 @@ impl GetSource {
 pub fn send(call: &CallContext, source: GetSource) -> Result<ResponseStream<v1::GetResponse>> {
     call.admit_response(source.unread_bytes())?;
     let (sender, stream) = response_queue(SEND_AHEAD, ReaderPatience::of(call));
-    let host = call.state.compute.clone();
+    let (host, tenant) = (call.state.compute.clone(), call.tenant.clone());
     tokio::spawn(async move {
-        let sent = source.send_all(&host, &sender).await;
+        let sent = source.send_all(&host, &tenant, &sender).await;
         // The call was counted when the response began.
         let _sent = sender.finish(sent).await;
     });

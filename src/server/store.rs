@@ -223,7 +223,7 @@ impl Store for StoreService {
                     (released.name(), id)
                 }
             };
-            tracing::info!(caller = %call.caller.subject, peer = %call.peer, what, "released");
+            tracing::debug!(caller = %call.caller.subject, peer = %call.peer, what, "released");
             call.audit(AuditAction::Release, format_args!("{what} {}", hex::encode(id)));
             Ok(v1::ReleaseResponse {})
         })

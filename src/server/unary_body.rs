@@ -60,7 +60,7 @@ pub struct CallBudgets {
     memory: CallMemory,
     /// Whether the server has other tenants.
     has_others: bool,
-    /// Operators get in whatever others hold.
+    /// Operators get in whatever others hold. Those behind a proxy are not known by their peer.
     is_operator: bool,
 }
 
@@ -99,7 +99,7 @@ impl CallBudgets {
             server: state.budget.bytes.clone(),
             memory,
             has_others: state.tenants.are_several(),
-            is_operator: peer.is_some_and(|peer| is_operator(peer, request.uri().path(), state)),
+            is_operator: own_peer.is_some_and(|it| is_operator(it, request.uri().path(), state)),
         }
     }
 

@@ -11,6 +11,8 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
+use tokio::sync::Semaphore;
+
 pub use self::{
     device_time::{DeviceTimeBudget, DeviceTimeCharge},
     file::read_tenants,
@@ -24,6 +26,10 @@ use crate::{
 
 /// Small requests of a tenant that are being received at the same time.
 const SMALL_BYTES_MAX: u64 = 16 << 20;
+
+/// Reads of stored objects of a tenant at the same time: a sixteenth of the runtime's threads for
+/// blocking work.
+const OBJECT_READS_MAX: usize = 32;
 
 /// Identifies a tenant in one process. Never used again for another tenant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,7 +67,11 @@ pub struct Tenant {
     pub regions: Arc<Quota>,
     /// Connections on which the tenant has made a call.
     pub connections: Arc<Quota>,
-    /// Time on devices: modelled for jobs, measured for imports of bases and matrices.
+    /// Turns to read stored bases and matrices, which may be on a slow disk. Each takes a thread of
+    /// those that all tenants share.
+    pub object_reads: Arc<Semaphore>,
+    /// Time on devices: modelled for jobs, measured for imports of bases and matrices. Estimates
+    /// pay for the time that they take.
     pub device_time: Arc<DeviceTimeBudget>,
 }
 
@@ -84,6 +94,7 @@ impl Tenant {
             objects: Quota::new(Limit::Objects, u64::MAX),
             region_bytes: quota(TenantLimit::RegionBytes, limits.region_bytes_max),
             regions: Quota::new(Limit::Regions, u64::MAX),
+            object_reads: Arc::new(Semaphore::new(OBJECT_READS_MAX)),
             connections: quota(TenantLimit::Connections, limits.connections_max),
             device_time: Arc::new(DeviceTimeBudget::new(limits.device_seconds_per_minute)),
         }

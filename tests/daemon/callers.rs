@@ -101,7 +101,7 @@ fn a_hangup_signal_does_not_end_it_and_the_log_names_who_drains() {
 /// Callers without credentials have one name, so the log tells their addresses, too.
 #[test]
 fn the_log_names_who_releases() {
-    let mut daemon = start_without_metrics(&[]);
+    let mut daemon = start_without_metrics(&["--log-level", "info,capstan=debug"]);
     Runtime::new().unwrap().block_on(async {
         let client = Client::connect(daemon.target()).await.unwrap();
         let vector = client.put_vector(&[Fr::from(7)][..]).await.unwrap();

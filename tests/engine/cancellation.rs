@@ -45,8 +45,8 @@ pub fn measuring() -> MutexGuard<'static, ()> {
     MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Cancels `work` after an eighth of its time, and asserts that it ends before a quarter of its
-/// rest would be done, at the latest in the last attempt. `prepare` makes what an attempt needs,
+/// Cancels `work` after an eighth of its time, and asserts that it ends before half of its rest
+/// would be done, at the latest in the last attempt. `prepare` makes what an attempt needs,
 /// and `wiping` is the time to wipe what the work has made.
 pub fn ends_soon<T: Send>(
     name: &str,
@@ -60,7 +60,7 @@ pub fn ends_soon<T: Send>(
     let whole = begun.elapsed();
     let mut before = whole / 8;
     let rest = whole - before;
-    let bound = rest / 4 + wiping;
+    let bound = rest / 2 + wiping;
     let mut latencies = Vec::new();
     while latencies.len() < ATTEMPTS && latencies.last().is_none_or(|latency| *latency >= bound) {
         let (given, control) = (prepare(), JobControl::default());

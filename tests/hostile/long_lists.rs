@@ -1,4 +1,4 @@
-//! Requests with lists of empty entries, which would take many times the bytes of their encoding.
+//! Requests with long lists of small entries, which would take many times the bytes of their encoding.
 
 use http_body_util::Full;
 use tonic::body::Body;
@@ -28,12 +28,17 @@ async fn long_lists_are_refused_before_they_take_memory() {
     let world = World::new(settings()).await;
     let entries = |number| field(number, &[]).repeat(ENTRIES);
     let program = field(1, &entries(1));
+    // Packed lists of values: the inputs of a step, and the outputs of an estimate.
+    let values = [0; ENTRIES];
+    let concat = field(1, &field(1, &field(8, &field(1, &values))));
     let calls = [
         ("capstan.v1.Compute/Estimate", field(1, &program)),
         ("capstan.v1.Store/PutProgram", program.clone()),
         ("capstan.v1.Compute/Run", field(1, &field(1, &program))),
         ("capstan.v1.Compute/Run", field(1, &entries(2))),
         ("capstan.v1.Compute/Run", field(1, &entries(3))),
+        ("capstan.v1.Store/PutProgram", concat.clone()),
+        ("capstan.v1.Compute/Estimate", [field(1, &concat), field(2, &values)].concat()),
     ];
     let (client, origin) = client_without_deadlines(world.daemon.address);
     for (method, message) in calls {

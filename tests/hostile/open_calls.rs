@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use capstan::server::ServerSettings;
+use capstan::server::{AuthSettings, ProxySettings, ServerSettings};
 use http::request::Builder;
 use http_body_util::Full;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 use tonic::{Request, body::Body};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tower::ServiceExt;
 
 use crate::{
-    daemon::{client_without_deadlines, reason, retry_until_ok, unix_channel},
+    daemon::{TEST_TIMEOUT, client_without_deadlines, reason, retry_until_ok, unix_channel},
     messages::StallingBody,
     table::{World, settings},
 };
@@ -85,6 +86,44 @@ async fn a_local_user_leaves_health_checks_to_others() {
     check.expect("another address is answered");
     drop(open);
     world.assert_healthy("watches of a local user").await;
+}
+
+/// A proxy on the host makes calls for strangers, so it is no operator.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_behind_a_local_proxy_are_refused_like_others() {
+    /// Those of all callers take 96 MiB.
+    const CALL_BYTES: usize = 100 << 10;
+    const CONNECTIONS: usize = 18;
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("capstan.sock");
+    let proxies = Some(ProxySettings {
+        subjects: vec![format!("uid:{}", rustix::process::getuid().as_raw())],
+        caller_header: "x-caller".into(),
+        tenant_header: "x-tenant".into(),
+    });
+    let auth = AuthSettings { proxies, ..AuthSettings::default() };
+    let unix_socket = Some(socket.clone());
+    let limits = ServerSettings { idle_timeout: Duration::from_secs(24 * 3600), ..settings() };
+    let mut world = World::new(ServerSettings { unix_socket, auth, ..limits }).await;
+    world.resources.descriptors_max += 2 * CONNECTIONS;
+    let origin = http::Uri::from_static("http://localhost/");
+    let mut calls = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let channel = unix_channel(&socket).await;
+        for _ in 0..64 {
+            let request = request(&origin, "capstan.v1.Admin/GetInfo").header("x-caller", "bob");
+            let fields = 0..CALL_BYTES / 261;
+            let request = fields.fold(request, |it, field| it.header(format!("x{field}"), "1"));
+            let request = request.body(Body::new(StallingBody(Some(vec![0; 3].into()))));
+            calls.spawn(channel.clone().oneshot(request.expect("a request")));
+        }
+    }
+    // All others wait for the rest of their messages.
+    let refused = timeout(TEST_TIMEOUT, calls.join_next()).await.expect("a call is refused");
+    let refused = refused.expect("calls").expect("no panic").expect("an answer");
+    assert_eq!(refused.headers()["grpc-status"], RESOURCE_EXHAUSTED);
+    calls.shutdown().await;
+    world.assert_healthy("callers behind a local proxy").await;
 }
 
 /// A field takes far more memory than its name and value.

@@ -117,6 +117,10 @@ fn headers(rows: &mut Vec<Row>) {
         let request = v1::EstimateRequest { program, outputs: vec![], verify: value };
         row("the check of an estimate", Call::Estimate(request), reason, "verify");
     }
+    let outputs = vec![0; 257];
+    let (program, verify) = (valid().program, v1::Verify::None as i32);
+    let request = v1::EstimateRequest { program, outputs, verify };
+    row("an estimate of too many outputs", Call::Estimate(request), "SIZE_TOO_LARGE", "outputs");
     for length in [0, 31, 32, 33] {
         let program = stored_program(&vec![7; length].into());
         let run = run_call(header(program.clone(), vec![], vec![send(0)]));

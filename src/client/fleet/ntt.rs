@@ -2,13 +2,19 @@
 
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::{Fleet, members::Candidates, slices::divide};
 use crate::client::{
     Client, Fr, NttOptions, NttReport, NttResult,
     error::{ClientError, Result},
 };
+
+/// Some rows of a result. They are wiped if another part fails.
+struct NttPart {
+    values: Zeroizing<Vec<Fr>>,
+    report: NttReport,
+}
 
 impl Fleet {
     /// Transforms the rows of `values`. The rows of a batch are divided among all servers.
@@ -41,7 +47,7 @@ impl Fleet {
         let (first, others) =
             parts.split_first_mut().ok_or(ClientError::invalid_response("no part"))?;
         let NttReport { mut timing, execution } = first.report.clone();
-        let mut values = std::mem::take(&mut first.values);
+        let mut values = std::mem::take(&mut *first.values);
         if !others.is_empty() {
             // Growing would leave the old contents behind unwiped.
             let mut all = Vec::with_capacity(total);
@@ -51,18 +57,20 @@ impl Fleet {
         }
         for part in others {
             values.extend_from_slice(&part.values);
-            part.values.zeroize();
             timing = timing.longest(&part.report.timing);
         }
         timing.total = started.elapsed();
         Ok(NttResult { values, report: NttReport { timing, execution } })
     }
 
-    async fn ntt_part(&self, values: &[Fr], lg_n: u32, options: NttOptions) -> Result<NttResult> {
+    async fn ntt_part(&self, values: &[Fr], lg_n: u32, options: NttOptions) -> Result<NttPart> {
         let limit = options.deadline.or(self.inner.deadline);
         let ntt = |client: Client, left| {
             let options = NttOptions { deadline: left, ..options.clone() };
-            async move { client.ntt_padded(values, lg_n, options).await }
+            async move {
+                let NttResult { values, report } = client.ntt_padded(values, lg_n, options).await?;
+                Ok(NttPart { values: Zeroizing::new(values), report })
+            }
         };
         let place = self.inner.next_place.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let candidates = Candidates { key: None, place, replicas: 1 };

@@ -39,7 +39,7 @@ pub(super) const fn tile_points_max(group: Group) -> usize {
 /// Shape: n at least 2, bits at least 1.
 pub(super) fn plan(group: Group, n: usize, bits: usize, threads: usize) -> CpuMsmPlan {
     let mut best = (f64::INFINITY, 1, RowSplit { whole: 0, parts: 1, parts_whole: 1 });
-    for window_bits in 1..=WINDOW_BITS_MAX.min(bits + 1) {
+    for window_bits in 1..=window_bits_max(group, n, threads).min(bits + 1) {
         let rows = window_count(bits, window_bits);
         for split in candidate_splits(group, n, rows, threads) {
             let cost = makespan(n, bits, window_bits, split, threads);
@@ -55,19 +55,40 @@ pub(super) fn plan(group: Group, n: usize, bits: usize, threads: usize) -> CpuMs
 /// The modelled duration of an MSM of `n` full scalars, in additions of a point to a bucket. Takes
 /// all threads as busy to the end, so that no split is searched.
 pub(super) fn modelled_additions(group: Group, n: usize, threads: usize) -> f64 {
-    let (n, threads, parts) = (n as f64, threads as f64, n.div_ceil(tile_points_max(group)) as f64);
-    let cost = |window_bits| {
-        let rows = window_count(255, window_bits) as f64;
-        let bucket_sets = (rows * parts / threads).max(1.0);
-        let buckets = bucket_sets * (1u64 << (window_bits - 1)) as f64;
-        rows * n / threads + BUCKET_COST * buckets
-    };
-    (1..=WINDOW_BITS_MAX).map(cost).fold(f64::INFINITY, f64::min)
+    modelled_window(group, n, threads).additions
 }
 
-/// Buckets that `threads` threads hold together in an MSM of `n` full scalars.
+/// Buckets that `threads` threads hold together at most in an MSM of `n` full scalars.
 pub(super) fn buckets_in_flight(group: Group, n: usize, threads: usize) -> usize {
-    threads << (plan(group, n.max(2), 255, threads).window_bits - 1)
+    threads << (window_bits_max(group, n.max(2), threads) - 1)
+}
+
+/// The widest window that a plan may have, found without a search of splits.
+fn window_bits_max(group: Group, n: usize, threads: usize) -> usize {
+    // Rows of few points are split among threads, which is better with wider windows.
+    let wider = if n < 1 << 14 { 2 } else { 1 };
+    (modelled_window(group, n, threads).bits + wider).min(WINDOW_BITS_MAX)
+}
+
+/// The window that is best without a search of splits.
+struct ModelledWindow {
+    bits: usize,
+    additions: f64,
+}
+
+fn modelled_window(group: Group, n: usize, threads: usize) -> ModelledWindow {
+    let (n, threads, parts) = (n as f64, threads as f64, n.div_ceil(tile_points_max(group)) as f64);
+    let window = |bits| {
+        let rows = window_count(255, bits) as f64;
+        let bucket_sets = (rows * parts / threads).max(1.0);
+        let buckets = bucket_sets * (1u64 << (bits - 1)) as f64;
+        ModelledWindow { bits, additions: rows * n / threads + BUCKET_COST * buckets }
+    };
+    let better = |best: ModelledWindow, other: ModelledWindow| match other.additions {
+        additions if additions < best.additions => other,
+        _ => best,
+    };
+    (2..=WINDOW_BITS_MAX).map(window).fold(window(1), better)
 }
 
 /// Splits rows (windows) along the points.
@@ -139,6 +160,8 @@ fn tiles(n: usize, rows: usize, window_bits: usize, split: RowSplit) -> Vec<MsmT
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
     #[test]
@@ -152,6 +175,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn plans_do_not_need_wider_windows() {
+        for n in (2..300).chain((4..13).map(|i| 3 << i)).chain((8..24).map(|lg_n| 1 << lg_n)) {
+            for threads in [1, 2, 3, 16, 64, 128] {
+                let narrow = 1..window_bits_max(Group::G1, n, threads) + 1;
+                let wide = narrow.end..WINDOW_BITS_MAX + 1;
+                let (narrow, wide) = (least_cost(n, threads, narrow), least_cost(n, threads, wide));
+                assert!(narrow <= wide, "{n} {threads}: {narrow} > {wide}");
+            }
+        }
+    }
+
+    fn least_cost(n: usize, threads: usize, windows: Range<usize>) -> f64 {
+        let costs = windows.flat_map(|bits| {
+            let splits = candidate_splits(Group::G1, n, window_count(255, bits), threads);
+            splits.map(move |split| makespan(n, 255, bits, split, threads))
+        });
+        costs.fold(f64::INFINITY, f64::min)
     }
 
     fn check(group: Group, n: usize, bits: usize, threads: usize) {

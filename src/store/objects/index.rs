@@ -1,7 +1,7 @@
 //! Which objects each tenant has, in memory and in files that are not loaded.
 
 use std::{
-    collections::{BTreeMap, HashMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -20,11 +20,33 @@ pub struct ObjectKey {
 
 #[derive(Default)]
 pub struct ObjectIndex {
-    pub objects: BTreeMap<ObjectKey, Arc<StoredObject>>,
-    /// Payloads received, so that a tenant's second `Put` of the same one needs no upload.
-    pub by_payload: HashMap<(TenantId, PayloadId), ObjectId>,
+    objects: BTreeMap<ObjectKey, Arc<StoredObject>>,
+    /// So that no call of a tenant takes time for the objects of others.
+    of_tenant: HashMap<TenantId, TenantObjects>,
     /// Files that are not in `objects`.
     pub unloaded: BTreeMap<ObjectKey, UnloadedFile>,
+}
+
+/// A tenant's keys in [`ObjectIndex::objects`].
+#[derive(Default)]
+struct TenantObjects {
+    ids: BTreeSet<ObjectId>,
+    /// Payloads received, so that the second `Put` of the same one needs no upload.
+    by_payload: HashMap<PayloadId, ObjectId>,
+}
+
+/// What an insertion has done.
+pub struct InsertedObject {
+    pub stored: Arc<StoredObject>,
+    /// To be freed after the index is unlocked, because that may take seconds.
+    unused: Vec<Arc<StoredObject>>,
+}
+
+impl InsertedObject {
+    pub fn free_unused(self) -> Arc<StoredObject> {
+        self.unused.into_iter().for_each(StoredObject::free);
+        self.stored
+    }
 }
 
 /// A file that is not loaded.
@@ -43,45 +65,69 @@ pub enum UnloadedState {
 }
 
 impl ObjectIndex {
+    pub fn get(&self, key: ObjectKey) -> Option<&Arc<StoredObject>> {
+        self.objects.get(&key)
+    }
+
     /// The object, if all bytes that were read could be read. A damaged one is kept until it is put
     /// again or released.
     pub fn intact(&self, key: ObjectKey) -> Option<&Arc<StoredObject>> {
         self.objects.get(&key).filter(|object| object.data.is_intact())
     }
 
+    /// The intact objects of a tenant, in the order of their ids.
+    pub fn intact_of(&self, tenant: TenantId) -> impl Iterator<Item = &Arc<StoredObject>> {
+        let ids = self.of_tenant.get(&tenant).into_iter().flat_map(|own| &own.ids);
+        ids.filter_map(move |id| self.intact(ObjectKey { id: *id, tenant }))
+    }
+
+    pub fn by_payload(&self, tenant: TenantId, payload: &PayloadId) -> Option<ObjectId> {
+        self.of_tenant.get(&tenant)?.by_payload.get(payload).copied()
+    }
+
+    pub fn note_payload(&mut self, key: ObjectKey, payload: PayloadId) {
+        let own = self.of_tenant.entry(key.tenant).or_default();
+        own.by_payload.insert(payload, key.id);
+    }
+
     /// Inserts a tenant's object, unless it has an intact one with the same id that is persisted,
-    /// or the new one is not. Returns the one that is stored now.
+    /// or the new one is not.
     pub fn insert(
         &mut self,
         tenant: TenantId,
         name: &TenantName,
         object: StoredObject,
-    ) -> Arc<StoredObject> {
+    ) -> InsertedObject {
         let key = ObjectKey { id: object.id, tenant };
+        let mut unused = Vec::new();
         let damaged = self.objects.get(&key).filter(|held| !held.data.is_intact());
         if damaged.is_some_and(|held| held.persisted) && !object.persisted {
             // Its file is still there, and a release must remove it.
-            self.forget_loaded(key, name, object.data.kind());
+            unused.extend(self.forget_loaded(key, name, object.data.kind()));
         }
         if let Some(payload) = object.payload {
-            self.by_payload.insert((tenant, payload), object.id);
+            self.note_payload(key, payload);
         }
         if object.persisted {
             self.unloaded.remove(&key);
         }
-        let object = match self.in_memory_of_other_tenant(key) {
+        let object = Arc::new(match self.in_memory_of_other_tenant(key) {
             // A file that cannot be read must harm its own tenant only.
             Some(equal) if !object.persisted => object.sharing(&equal),
             _ => object,
-        };
-        match self.objects.entry(key) {
-            Entry::Occupied(held)
-                if held.get().data.is_intact() && (held.get().persisted || !object.persisted) =>
-            {
-                held.get().clone()
+        });
+        let stored = match self.intact(key) {
+            Some(held) if held.persisted || !object.persisted => {
+                unused.push(object);
+                held.clone()
             }
-            entry => entry.insert_entry(Arc::new(object)).get().clone(),
-        }
+            _ => {
+                unused.extend(self.objects.insert(key, object.clone()));
+                self.of_tenant.entry(tenant).or_default().ids.insert(key.id);
+                object
+            }
+        };
+        InsertedObject { stored, unused }
     }
 
     /// The kind of a known object.
@@ -91,11 +137,16 @@ impl ObjectIndex {
     }
 
     /// Notes a file whose object is not used any more: the next `Put` with `persist` writes it
-    /// again, and the next release makes sure that it is removed.
-    pub fn forget_loaded(&mut self, key: ObjectKey, tenant: &TenantName, kind: ObjectKind) {
-        let _removed = self.remove(key);
+    /// again, and the next release makes sure that it is removed. Returns the object.
+    pub fn forget_loaded(
+        &mut self,
+        key: ObjectKey,
+        tenant: &TenantName,
+        kind: ObjectKind,
+    ) -> Option<Arc<StoredObject>> {
         let file = UnloadedFile { tenant: tenant.clone(), kind, state: UnloadedState::Skipped };
         self.unloaded.insert(key, file);
+        self.remove(key)
     }
 
     pub fn is_waiting(&self, key: ObjectKey) -> bool {
@@ -113,8 +164,13 @@ impl ObjectIndex {
     }
 
     pub fn remove(&mut self, key: ObjectKey) -> Option<Arc<StoredObject>> {
-        let is_other = |&(tenant, _): &(TenantId, PayloadId)| tenant != key.tenant;
-        self.by_payload.retain(|payload, object| is_other(payload) || *object != key.id);
+        if let Some(own) = self.of_tenant.get_mut(&key.tenant) {
+            own.ids.remove(&key.id);
+            own.by_payload.retain(|_, object| *object != key.id);
+            if own.ids.is_empty() && own.by_payload.is_empty() {
+                self.of_tenant.remove(&key.tenant);
+            }
+        }
         self.objects.remove(&key)
     }
 }

@@ -101,7 +101,9 @@ impl ObjectStore {
                 Ok(object) => {
                     let mut state = self.state.lock();
                     if state.is_waiting(key) {
-                        let _stored = state.insert(key.tenant, &name, object);
+                        let inserted = state.insert(key.tenant, &name, object);
+                        drop(state);
+                        inserted.free_unused();
                     }
                 }
                 Err(error) => {
@@ -197,7 +199,8 @@ impl ObjectStore {
         let held = self.get(tenant.id, object.id).ok();
         if let Some(held) = held.filter(|held| held.persisted || !persist) {
             if let Some(payload) = object.payload {
-                self.state.lock().by_payload.insert((tenant.id, payload), held.id);
+                let key = ObjectKey { id: held.id, tenant: tenant.id };
+                self.state.lock().note_payload(key, payload);
             }
             return Ok(held);
         }
@@ -207,7 +210,8 @@ impl ObjectStore {
             (false, _) => object,
         };
         let object = object.with_charge(charge);
-        Ok(self.state.lock().insert(tenant.id, &tenant.name, object))
+        let inserted = self.state.lock().insert(tenant.id, &tenant.name, object);
+        Ok(inserted.free_unused())
     }
 
     /// Errors: `NotFound`, also for an object that its disk does not read any more; `Loading` if it
@@ -220,19 +224,13 @@ impl ObjectStore {
 
     pub fn by_payload(&self, tenant: TenantId, payload: &PayloadId) -> Result<Arc<StoredObject>> {
         let state = self.state.lock();
-        let id = *state.by_payload.get(&(tenant, *payload)).ok_or(Error::NotFound)?;
+        let id = state.by_payload(tenant, payload).ok_or(Error::NotFound)?;
         state.intact(ObjectKey { id, tenant }).cloned().ok_or(Error::NotFound)
     }
 
     /// All objects of a tenant, oldest first.
     pub fn list(&self, tenant: TenantId) -> Vec<Arc<StoredObject>> {
-        let state = self.state.lock();
-        let own = state
-            .objects
-            .iter()
-            .filter(|(key, object)| key.tenant == tenant && object.data.is_intact());
-        let mut all: Vec<_> = own.map(|(_, object)| object.clone()).collect();
-        drop(state);
+        let mut all: Vec<_> = self.state.lock().intact_of(tenant).cloned().collect();
         all.sort_by_key(|object| (object.created_s, object.id));
         all
     }
@@ -266,7 +264,7 @@ impl ObjectStore {
         let key = ObjectKey { id, tenant: tenant.id };
         let (kind, is_on_disk) = {
             let state = self.state.lock();
-            let held = state.objects.get(&key);
+            let held = state.get(key);
             let is_persisted = held.is_some_and(|object| object.persisted);
             let is_on_disk = state.unloaded.contains_key(&key) || is_persisted;
             (state.kind(key).ok_or(Error::NotFound)?, is_on_disk)
@@ -276,7 +274,8 @@ impl ObjectStore {
             && let Err(error) = disk.remove(&tenant.name, id, kind)
         {
             if !disk.has_file(&tenant.name, id, kind) {
-                self.state.lock().forget_loaded(key, &tenant.name, kind);
+                let forgotten = self.state.lock().forget_loaded(key, &tenant.name, kind);
+                forgotten.map(StoredObject::free);
             }
             return Err(error);
         }

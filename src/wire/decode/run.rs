@@ -88,6 +88,10 @@ pub fn run_spec(header: v1::RunHeader) -> Result<RunSpec> {
 
 /// Errors: `Invalid` or `Step` for the first field that is wrong.
 pub fn estimate_spec(request: v1::EstimateRequest) -> Result<EstimateSpec> {
+    let count = request.outputs.len();
+    if count > OUTPUTS_MAX {
+        return Err(Error::field("outputs", FieldProblem::too_long(OUTPUTS_MAX, count)));
+    }
     Ok(EstimateSpec {
         program: program_ref(request.program)?,
         outputs: values(&request.outputs),
