@@ -19,6 +19,20 @@ pub fn ptx_of(module: &str, arch: u32, archs: &[u32]) -> u32 {
     oldest.copied().unwrap_or(arch)
 }
 
+/// The architectures to build `module` for, of those of a build, ascending: for kernels that only
+/// tests and benchmarks launch, one of which we have GPUs, otherwise the newest.
+pub fn of_module<'a>(module: &str, archs: &'a [u32]) -> &'a [u32] {
+    if !module.starts_with("bench/") && !module.starts_with("test/") {
+        return archs;
+    }
+    let place = archs.iter().position(|arch| *arch == MEASURED);
+    let first = place.unwrap_or(archs.len().saturating_sub(1));
+    archs.get(first..=first).unwrap_or_default()
+}
+
+/// H100 and H200, on which the tests of kernels and the benchmarks run.
+const MEASURED: u32 = 90;
+
 /// The kernels copy asynchronously to shared memory, which needs this.
 const OLDEST: u32 = 80;
 

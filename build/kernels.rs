@@ -156,11 +156,14 @@ fn compile(
     fs::create_dir_all(&folder)?;
     let folder = fs::canonicalize(folder)?;
     let mut modules = Vec::new();
-    // Benchmark kernels only run on the emulated driver, unless GPU benchmarks are enabled.
-    let benches = env::var_os("CARGO_FEATURE_GPU_BENCH").is_some();
-    let wanted = |name: &str| benches || !name.starts_with("bench/");
+    let enabled = |feature| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
+    let (benches, tests) = (enabled("GPU_BENCH"), enabled("INTERNALS"));
+    // Without their feature, these only run on the emulated driver.
+    let wanted = |name: &str| {
+        (benches || !name.starts_with("bench/")) && (tests || !name.starts_with("test/"))
+    };
     for (name, source) in sources.iter().filter(|(name, _)| wanted(name)) {
-        let key = key(source, archs, &nvcc.version_text)?;
+        let key = key(source, archs::of_module(name, archs), &nvcc.version_text)?;
         let fatbin = folder.join(format!("{}-{key:016x}.fatbin", name.replace('/', "-")));
         modules.push(Module { name: name.clone(), source: source.clone(), fatbin });
     }
@@ -174,6 +177,7 @@ fn compile(
         while let Some(module) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
             // Renamed when complete, so that an existing fatbin is always whole.
             let part = module.fatbin.with_extension(format!("{}.part", process::id()));
+            let archs = archs::of_module(&module.name, archs);
             let done =
                 nvcc.compile(&module.name, &module.source, archs, &part).and_then(|report| {
                     let written = fs::write(module.report(), report);

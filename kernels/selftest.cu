@@ -1,13 +1,11 @@
 // Single operations of the arithmetic, elementwise on arrays. The daemon runs them at every start
 // against known answers, and tests/kernels compares them with arkworks.
 //
-// Launch: one-dimensional grid and block, blocks of at most 128 threads (256, and whole warps, for
-// the last three). Elements are in Montgomery form, inputs in the range that field.cuh states for
-// the operation, outputs canonical. Arrays have n elements; every operation reads all inputs.
+// Launch: one-dimensional grid and block, blocks of at most 128 threads. Elements are in Montgomery
+// form, inputs in the range that field.cuh states for the operation, outputs canonical. Arrays have
+// n elements; every operation reads all inputs.
 #include "field/karatsuba.cuh"
 #include "field2.cuh"
-#include "inverse_split.cuh"
-#include "warp.cuh"
 
 // Operation codes of selftest_fp, _fr and _fp2. a, b, c, d are the inputs in order.
 enum FieldOperation : uint32_t {
@@ -98,51 +96,6 @@ selftest_fp2(uint32_t operation, uint32_t n, const Fp2* a, const Fp2* b, const F
 }
 EXPORT_KERNEL(selftest_fp2);
 
-// out[i] = a[i] w, given `count` = 1, 2, 4 or 8 precomputed multiples W_k of w (field/fr.cuh).
-KERNEL(128)
-selftest_fr_constant(uint32_t count, uint32_t n, const Fr* a, const Fr* multiples, Fr* out) {
-    const uint32_t threads = gridDim.x * blockDim.x;
-    const PrecomputedMultiples w = {multiples};
-    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads) {
-        Fr r = zero<Fr>();
-        if (count == 1) r = mul_constant<1>(a[i], w);
-        if (count == 2) r = mul_constant<2>(a[i], w);
-        if (count == 4) r = mul_constant<4>(a[i], w);
-        if (count == 8) r = mul_constant<8>(a[i], w);
-        out[i] = canonical(r);
-    }
-}
-EXPORT_KERNEL(selftest_fr_constant);
-
-// Inverts n elements in place, with n of scratch; thread t of T inverts t, t + T, ... as a batch.
-template <class F> FN void invert_batches(uint32_t n, F* values, F* scratch) {
-    const uint32_t threads = gridDim.x * blockDim.x, t = blockIdx.x * blockDim.x + threadIdx.x;
-    if (t < n) inverse_batch(values + t, scratch + t, (n - t - 1) / threads + 1, threads);
-}
-KERNEL(128) selftest_inverse_batch_fp(uint32_t n, Fp* values, Fp* scratch) {
-    invert_batches(n, values, scratch);
-}
-EXPORT_KERNEL(selftest_inverse_batch_fp);
-KERNEL(128) selftest_inverse_batch_fp2(uint32_t n, Fp2* values, Fp2* scratch) {
-    invert_batches(n, values, scratch);
-}
-EXPORT_KERNEL(selftest_inverse_batch_fp2);
-KERNEL(128) selftest_inverse_batch_fr(uint32_t n, Fr* values, Fr* scratch) {
-    invert_batches(n, values, scratch);
-}
-EXPORT_KERNEL(selftest_inverse_batch_fr);
-
-// Inverts n elements in place, four lanes per element.
-template <class F> FN void invert_split(uint32_t n, F* values) {
-    const uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / GCD_LANES;
-    const F inverted = inverse_split(i < n ? values[i] : one<F>());
-    if (i < n && lane_index() % GCD_LANES == 3) values[i] = inverted;
-}
-KERNEL(128) selftest_inverse_split_fp(uint32_t n, Fp* values) { invert_split(n, values); }
-EXPORT_KERNEL(selftest_inverse_split_fp);
-KERNEL(128) selftest_inverse_split_fp2(uint32_t n, Fp2* values) { invert_split(n, values); }
-EXPORT_KERNEL(selftest_inverse_split_fp2);
-
 // The primitives of carry.cuh on words a, b, c, s of element i; stores 24 words to out[24 i].
 KERNEL(128)
 selftest_words(uint32_t n, const uint32_t* as, const uint32_t* bs, const uint32_t* cs,
@@ -179,36 +132,3 @@ selftest_words(uint32_t n, const uint32_t* as, const uint32_t* bs, const uint32_
     }
 }
 EXPORT_KERNEL(selftest_words);
-
-struct AddElements {
-    FN Fr operator()(const Fr& a, const Fr& b) const { return add(a, b); }
-};
-// scans[i]: sum of the values below i in i's block; sums[b]: sum over block b; totals[i]: the total
-// that thread i received. The grid has exactly one thread per element.
-template <class T, class Op>
-FN void sum_blocks(const T* values, T* sums, T* scans, T* totals, const T& identity, Op op) {
-    SHARED(T, partials, 32);
-    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    const T sum = block_reduce(values[i], identity, partials, op);
-    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-    __syncthreads();
-    T total;
-    scans[i] = block_scan(values[i], identity, partials, total, op);
-    totals[i] = total;
-}
-KERNEL(256)
-selftest_block_words(const uint32_t* values, uint32_t* sums, uint32_t* scans, uint32_t* totals) {
-    sum_blocks(values, sums, scans, totals, 0u, AddWords{});
-}
-EXPORT_KERNEL(selftest_block_words);
-KERNEL(256) selftest_block_fr(const Fr* values, Fr* sums, Fr* scans, Fr* totals) {
-    sum_blocks(values, sums, scans, totals, zero<Fr>(), AddElements{});
-}
-EXPORT_KERNEL(selftest_block_fr);
-
-// out[i] = the value of lane `from` of element i's warp. Whole warps only.
-KERNEL(256) selftest_broadcast(uint32_t from, const Fr* values, Fr* out) {
-    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    out[i] = broadcast(values[i], from);
-}
-EXPORT_KERNEL(selftest_broadcast);

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use archs::{ALL, OWN_PTX, SAME_PTX, of_host, parse, ptx_of};
+use archs::{ALL, OWN_PTX, SAME_PTX, of_host, of_module, parse, ptx_of};
 
 const KNOWN: [u32; 10] = [75, 80, 86, 87, 89, 90, 100, 103, 120, 121];
 
@@ -49,6 +49,14 @@ fn the_oldest_of_a_group_gives_the_ptx() {
     assert_eq!(of("msm/reduce", &ALL), [80, 86, 86, 90, 100, 100]);
     assert_eq!(of("msm/reduce", &[80, 89, 120, 121]), [80, 89, 120, 121]);
     assert_eq!(of("msm/sort", &ALL), ALL);
+}
+
+#[test]
+fn kernels_of_tests_and_benchmarks_are_for_one_architecture() {
+    assert_eq!(of_module("msm/reduce", &ALL), ALL);
+    assert_eq!(of_module("test/curve", &ALL), [90]);
+    assert_eq!(of_module("bench/field", &[80, 89]), [89]);
+    assert!(of_module("bench/field", &[]).is_empty());
 }
 
 /// The sources of all kernels for GPUs, with their paths below `kernels`.

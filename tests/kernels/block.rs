@@ -1,4 +1,4 @@
-//! `kernels/selftest.cu`: sums and prefix sums of blocks, broadcasts in warps (`kernels/warp.cuh`).
+//! `kernels/test/block.cu`: sums and prefix sums of blocks, broadcasts in warps (`kernels/warp.cuh`).
 
 use ark_bls12_381::Fr;
 use ark_ff::AdditiveGroup;
@@ -17,8 +17,7 @@ fn word_sums_and_prefix_sums_of_blocks_are_right() {
     each_seed(|rig| {
         for threads in [32_usize, 96, 256] {
             type Arguments = (DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>);
-            let kernel =
-                rig.kernel::<Arguments>("selftest", "selftest_block_words", threads as u32);
+            let kernel = rig.kernel::<Arguments>("test/block", "test_block_words", threads as u32);
             let mut rng = rng();
             let values: Vec<u32> = (0..BLOCKS * threads).map(|_| rng.random()).collect();
             let (given, sums) = (rig.upload(&values), rig.lease::<u32>(BLOCKS));
@@ -45,7 +44,7 @@ fn element_sums_and_prefix_sums_of_blocks_are_right() {
     each_seed(|rig| {
         for threads in [32_usize, 256] {
             type Arguments = (DevicePtr<u64>, DevicePtr<u64>, DevicePtr<u64>, DevicePtr<u64>);
-            let kernel = rig.kernel::<Arguments>("selftest", "selftest_block_fr", threads as u32);
+            let kernel = rig.kernel::<Arguments>("test/block", "test_block_fr", threads as u32);
             let values = shuffled::<Fr>(&mut rng(), BLOCKS * threads);
             let limbs: Vec<_> = values.iter().flat_map(|value| value.limbs(0)).collect();
             let (given, sums) = (rig.upload(&limbs), rig.lease::<u64>(4 * BLOCKS));
@@ -73,7 +72,7 @@ fn element_sums_and_prefix_sums_of_blocks_are_right() {
 fn broadcasts_are_right() {
     each_seed(|rig| {
         type Arguments = (u32, DevicePtr<u64>, DevicePtr<u64>);
-        let kernel = rig.kernel::<Arguments>("selftest", "selftest_broadcast", 64);
+        let kernel = rig.kernel::<Arguments>("test/block", "test_broadcast", 64);
         let limbs: Vec<_> =
             shuffled::<Fr>(&mut rng(), 64).iter().flat_map(|value| value.limbs(0)).collect();
         let (given, out) = (rig.upload(&limbs), rig.lease::<u64>(limbs.len()));

@@ -1,4 +1,5 @@
-//! `kernels/selftest_curve.cu` and `kernels/check/points.cu`: arithmetic and checks of points.
+//! `kernels/selftest_curve.cu`, `kernels/test/curve.cu` and `kernels/check/points.cu`: arithmetic and
+//! checks of points.
 
 use ark_bls12_381::{Fq, g1, g2};
 use ark_ec::{
@@ -132,9 +133,9 @@ fn predicates<P: KernelCurve>() {
         let off = (P::BaseField::rand(&mut rng), P::BaseField::rand(&mut rng));
         points.push(Affine::new_unchecked(off.0, off.1));
         let (given, out) = (rig.upload(&limbs(&points)), rig.lease::<u32>(points.len()));
-        let name = format!("{}_selftest_predicates", P::NAME);
+        let name = format!("{}_test_predicates", P::NAME);
         let kernel =
-            rig.kernel::<(DevicePtr<u32>, DevicePtr<u8>, u32)>("selftest_curve", &name, THREADS);
+            rig.kernel::<(DevicePtr<u32>, DevicePtr<u8>, u32)>("test/curve", &name, THREADS);
         rig.launch(&kernel, 1, (out.all(), given.all(), points.len() as u32));
         for (point, flags) in points.iter().zip(rig.download::<u32>(&out)) {
             assert_eq!(flags & 1 != 0, point.is_on_curve(), "{point}");
@@ -155,9 +156,9 @@ fn batches<P: KernelCurve>() {
         let bytes = 8 * width;
         let shared_bytes = (5 * bytes / 2) as u32 * (THREADS + 2);
         let block = BlockShape { threads: THREADS, shared_bytes };
-        let name = format!("{}_selftest_batch_affine", P::NAME);
+        let name = format!("{}_test_batch_affine", P::NAME);
         type Arguments = (DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u32>, u32, u32);
-        let kernel = rig.kernel_with_block::<Arguments>("selftest_curve", &name, block);
+        let kernel = rig.kernel_with_block::<Arguments>("test/curve", &name, block);
         let points = rig.upload(&limbs(&table));
         for (count, chain) in [(1, 1), (33, 4), (500, 3), (700, 100)] {
             let mut reference = || (rng.next_u32() % table.len() as u32) | rng.next_u32() & SIGN;

@@ -1,4 +1,4 @@
-//! `kernels/selftest.cu`: field arithmetic.
+//! `kernels/selftest.cu` and `kernels/test/inverse.cu`: field arithmetic.
 
 use ark_bls12_381::{Fq, Fq2, Fr};
 use ark_ff::{AdditiveGroup, Field, PrimeField};
@@ -131,8 +131,8 @@ fn fp2_arithmetic_matches_arkworks() {
 fn batch_inversions_are_right() {
     fn check<E: KernelElement>(rig: &KernelRig) {
         let kernel = rig.kernel::<(u32, DevicePtr<u64>, DevicePtr<u64>)>(
-            "selftest",
-            &format!("selftest_inverse_batch_{}", E::NAME),
+            "test/inverse",
+            &format!("test_inverse_batch_{}", E::NAME),
             32,
         );
         // One element, fewer elements than threads, batches of unequal lengths; each with a zero.
@@ -159,8 +159,8 @@ fn batch_inversions_are_right() {
 #[test]
 fn inversions_by_groups_of_lanes_are_right() {
     fn check<E: KernelElement>(rig: &KernelRig) {
-        let name = format!("selftest_inverse_split_{}", E::NAME);
-        let kernel = rig.kernel::<(u32, DevicePtr<u64>)>("selftest", &name, 32);
+        let name = format!("test_inverse_split_{}", E::NAME);
+        let kernel = rig.kernel::<(u32, DevicePtr<u64>)>("test/inverse", &name, 32);
         for count in [1_usize, 8, 61] {
             let mut values = shuffled::<E>(&mut rng(), count);
             values[count / 2] = E::ZERO;
@@ -191,8 +191,8 @@ fn precomputed_multiples(factor: Fr, multiple_count: u64) -> Vec<u64> {
 fn products_by_constants_are_right() {
     each_seed(|rig| {
         let kernel = rig.kernel::<(u32, u32, DevicePtr<u64>, DevicePtr<u64>, DevicePtr<u64>)>(
-            "selftest",
-            "selftest_fr_constant",
+            "test/inverse",
+            "test_fr_constant",
             64,
         );
         let mut rng = rng();
