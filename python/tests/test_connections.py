@@ -1,4 +1,6 @@
 import hashlib
+import os
+import socket
 import subprocess
 import threading
 import time
@@ -11,6 +13,8 @@ from breaking_proxy import BreakingProxy
 from daemon import Daemon
 
 import capstan
+from capstan import _region
+from capstan.v1 import store_pb2
 
 TOKEN = "sesame"
 
@@ -136,6 +140,30 @@ def test_calls_go_on_after_a_restart(tmp_path):
             assert client.info().message.load.region_bytes > 0
         finally:
             second.kill()
+
+
+def test_a_busy_server_is_asked_again_for_shared_memory(tmp_path):
+    path, size = str(tmp_path / "regions"), 4096
+    opened = store_pb2.OpenRegionResponse(region_id=b"i" * 16, token=b"t" * 32, bytes=size)
+    memory = os.memfd_create("region")
+    os.truncate(memory, size)
+
+    def serve(listener):
+        listener.accept()[0].close()
+        connection, _ = listener.accept()
+        assert connection.recv(64) == opened.region_id + opened.token
+        socket.send_fds(connection, [b"\x01"], [memory])
+        return connection
+
+    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor(1) as pool:
+        listener.bind(path)
+        listener.listen()
+        served = pool.submit(serve, listener)
+        region = _region._map_region(path, opened)
+        assert region.memory.nbytes == size
+        region.close()
+        served.result().close()
+    os.close(memory)
 
 
 def test_a_broken_upload_continues_where_it_stopped(daemon, many_scalars):
