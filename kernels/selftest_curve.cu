@@ -23,30 +23,37 @@ template <class F> FN Jacobian<F> scaled_jacobian(const Affine<F>& p, const F& z
     const Xyzz<F> s = scaled_xyzz(p, z);
     return {s.x, s.y, is_infinity(p) ? zero<F>() : z};
 }
-template <class F> FN Affine<F> apply_xyzz(uint32_t op, const Affine<F>& a, const Affine<F>& b,
-                                           const F& z) {
+template <class F> FN Xyzz<F> to_xyzz(const Jacobian<F>& p) {
+    if (is_infinity(p)) return xyzz_infinity<F>();
+    const F zz = squared(p.z);
+    return {p.x, p.y, zz, times(p.z, zz)};
+}
+template <class F> FN Xyzz<F> apply_xyzz(uint32_t op, const Affine<F>& a, const Affine<F>& b,
+                                         const F& z) {
     Xyzz<F> s = scaled_xyzz(a, z);
     if (op == 0) accumulate(s, b);
     if (op == 1) s = add(s, scaled_xyzz(b, squared(z)));
     if (op == 2) s = dbl(s);
     if (op == 3) s = negate(s);
-    return to_affine(s);
+    return s;
 }
-template <class F> FN Affine<F> apply_jacobian(uint32_t op, const Affine<F>& a,
-                                               const Affine<F>& b, const F& z) {
+template <class F> FN Jacobian<F> apply_jacobian(uint32_t op, const Affine<F>& a,
+                                                 const Affine<F>& b, const F& z) {
     Jacobian<F> s = scaled_jacobian(a, z);
     if (op == 4) s = add(s, b);
     if (op == 5) s = add(s, scaled_jacobian(b, squared(z)));
     if (op == 6) s = dbl(s);
     if (op == 7) s = negate(s);
-    return to_affine(s);
+    return s;
 }
+// The only inversion, since each copy takes seconds to compile.
 template <class F>
 FN Affine<F> apply(uint32_t op, const Affine<F>& a, const Affine<F>& b, const F& z) {
-    if (op < 4) return apply_xyzz(op, a, b, z);
-    if (op < 8) return apply_jacobian(op, a, b, z);
-    const Affine<F> minus = negate(a);
-    return {minus.x, canonical(minus.y)};
+    if (op == 8) {
+        const Affine<F> minus = negate(a);
+        return {minus.x, canonical(minus.y)};
+    }
+    return to_affine(op < 4 ? apply_xyzz(op, a, b, z) : to_xyzz(apply_jacobian(op, a, b, z)));
 }
 template <class F>
 FN void apply_all(Affine<F>* out, const Affine<F>* a, const Affine<F>* b, const F* z, uint32_t n,

@@ -117,9 +117,3 @@ template <class F> FN Jacobian<F> add(const Jacobian<F>& p, const Jacobian<F>& q
     finish_addition(s, sub_loose(times(q.x, pzz), s.x));
     return {s.x, s.y, s.z};
 }
-// Returns canonical coordinates.
-template <class F> FN Affine<F> to_affine(const Jacobian<F>& p) {
-    if (is_infinity(p)) return infinity<F>();
-    const F i = inverse(p.z), ii = squared(i);
-    return {canonical(times(p.x, ii)), canonical(times(p.y, times(ii, i)))};
-}
