@@ -1,9 +1,9 @@
 //! Groth16 proofs of Merkle paths, compared with ark-groth16 on the same cores, and KZG openings.
 //!
 //! `cargo bench --bench proofs`; arguments: `lg_n=14,16` (log2 of the domain), `kzg=14,20` (log2 of
-//! the coefficients), `runs=7`, `warm_up=10` (runs before these: on a GPU, bases get their tables),
-//! `daemon=PATH` (another capstand), `keys=FOLDER` (keeps the proving keys for the next run),
-//! `record=FILE` (appends JSON lines). Every proof is verified.
+//! the coefficients), `wires=usual,uniform` (circuits), `runs=7`, `warm_up=10` (runs before these:
+//! on a GPU, bases get their tables), `daemon=PATH` (another capstand), `keys=FOLDER` (keeps the
+//! proving keys for the next run), `record=FILE` (appends JSON lines). Every proof is verified.
 
 #[path = "../../tests/common/daemon_process.rs"]
 mod daemon_process;
@@ -34,7 +34,7 @@ fn main() {
     let [warm_up, counted] =
         [("warm_up", 10), ("runs", 7)].map(|(name, default)| argument(name, default) as usize);
     let runs = ProofRuns { warm_up, counted };
-    let keys = argument_text("keys");
+    let (keys, wanted) = (argument_text("keys"), argument_text("wires"));
     let mut record = ProofRecord::new(argument_text("record"));
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("capstan.sock");
@@ -49,6 +49,9 @@ fn main() {
     record.set_devices(runtime.block_on(region.info()).expect("an answer"));
     for lg_n in sizes("lg_n") {
         for (hash, wires) in [(PathHash::Sha256, "usual"), (PathHash::Poseidon, "uniform")] {
+            if wanted.as_ref().is_some_and(|wanted| wanted.split(',').all(|it| it != wires)) {
+                continue;
+            }
             let Some(circuit) = MerklePath::longest(hash, lg_n) else {
                 println!("2^{lg_n}, {wires} wires: the shortest path of {hash:?} is larger");
                 continue;
