@@ -87,8 +87,7 @@ impl Workplace {
         let input = InputSpec { encoding, count };
         let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
         let run = start_run(&*self.host.executor, program, &[input], &[output], verify)?;
-        let (group, data) = (Group::G1, self.points.clone().into());
-        let bases = UncheckedBases::new(group, ENCODING, data, N);
+        let bases = UncheckedBases::new(Group::G1, ENCODING, &self.points, N);
         let (copy, reduce, first) = Default::default();
         let job = ProgramJob {
             call: "msm",
