@@ -49,8 +49,8 @@ pub fn each_seed(test: impl Fn(&KernelRig)) {
 /// The device, opened once.
 pub fn open() -> &'static Gpu {
     static GPU: OnceLock<Gpu> = OnceLock::new();
-    // Sanitizers track each byte, so use little memory: some 200 MB, and 1.4 GB on an H200.
-    GPU.get_or_init(|| open_with(if emulated::driver().is_some() { 20 } else { 1 }))
+    // Sanitizers track each byte, so use little memory: some 200 MB, and 1.6 GB on an H100.
+    GPU.get_or_init(|| open_with(if emulated::driver().is_some() { 20 } else { 2 }))
 }
 
 /// Opens the device with an arena of that part of its free memory.
