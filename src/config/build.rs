@@ -75,6 +75,7 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
             tokens: values.path("auth_tokens"),
             jwt: jwt(values),
             proxies: proxies(values),
+            status_admins: subjects(values, "status_admins"),
         },
         insecure: values.flag("insecure"),
         message_payload_bytes_max: values.integer("message_payload_bytes_max"),
@@ -236,11 +237,21 @@ fn jwt(values: &SettingValues) -> Option<JwtSettings> {
     })
 }
 
+/// Subjects of callers, separated by commas; empty if the setting is `none`.
+fn subjects(values: &SettingValues, name: &str) -> Vec<String> {
+    let listed = values.optional_text(name);
+    let listed = listed.iter().flat_map(|listed| listed.split(','));
+    listed.map(|subject| subject.trim().to_owned()).collect()
+}
+
 fn proxies(values: &SettingValues) -> Option<ProxySettings> {
-    let subjects = values.optional_text("auth_proxies")?;
+    let subjects = subjects(values, "auth_proxies");
+    if subjects.is_empty() {
+        return None;
+    }
     let lower = |name| values.optional_text(name).unwrap_or_default().to_ascii_lowercase();
     Some(ProxySettings {
-        subjects: subjects.split(',').map(|subject| subject.trim().to_owned()).collect(),
+        subjects,
         caller_header: lower("auth_proxy_caller_header"),
         tenant_header: lower("auth_proxy_tenant_header"),
     })
@@ -270,6 +281,11 @@ fn check_credentials(
     let proxies = server.auth.proxies.iter().flat_map(|proxies| &proxies.subjects);
     if proxies.into_iter().any(|subject| subject.is_empty() || subject == "anonymous") {
         problems.push(values.problem("auth_proxies", "must name callers that are known"));
+    }
+    let is_token = |subject: &String| subject.starts_with("token:") || subject.starts_with("jwt:");
+    if !server.auth.status_admins.iter().all(is_token) {
+        let problem = "must name callers with tokens, such as token:ops or jwt:ada";
+        problems.push(values.problem("status_admins", problem));
     }
     for name in ["auth_proxy_caller_header", "auth_proxy_tenant_header"] {
         let header = values.optional_text(name).unwrap_or_default();

@@ -84,6 +84,8 @@ pub const TABLE: &[Setting] = &[
         "Header in which such a proxy names the caller."),
     setting("auth_proxy_tenant_header", SettingKind::Text, "x-capstan-tenant",
         "Header in which such a proxy names the caller's tenant."),
+    setting("status_admins", SettingKind::Text, "none",
+        "Callers to whom /status shows tenants and callers, by their tokens: token:ops,jwt:ada."),
     setting("insecure", SettingKind::Flag, "false",
         "Serve callers beyond the loopback without tokens or client certificates."),
     setting("metrics_listen", SettingKind::Address, "127.0.0.1:9464",

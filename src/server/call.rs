@@ -15,7 +15,7 @@ use tracing::{
 
 use super::{
     call_origin::CallOrigin,
-    call_record::{CallName, CallRecord},
+    call_record::{CallName, CallRecord, JobRecorder},
     connection::Peer,
     priority,
     request_id::RequestId,
@@ -133,7 +133,7 @@ impl CallContext {
         CallName { caller: self.caller.subject.clone(), request_id: self.request_id.id.clone() }
     }
 
-    /// Who makes the call, for the audit log.
+    /// Who makes the call.
     pub fn origin(&self) -> CallOrigin {
         CallOrigin {
             caller: self.caller.subject.clone(),
@@ -141,6 +141,11 @@ impl CallContext {
             request_id: self.request_id.id.clone(),
             remote: self.peer.remote,
         }
+    }
+
+    /// Records the job of this call.
+    pub fn recorder(&self) -> JobRecorder {
+        JobRecorder { history: self.state.history.clone(), origin: self.origin() }
     }
 
     /// Writes to the audit log what the caller does to `object`.

@@ -1,4 +1,4 @@
-//! Who made a call and from where: what the audit log says of it.
+//! Who made a call and from where.
 
 use std::{fmt, net::SocketAddr, sync::Arc};
 

@@ -7,7 +7,9 @@ use std::{
 
 use tracing::Span;
 
-use super::{response::as_micros_u64, status::CallError};
+use super::{
+    call_origin::CallOrigin, job_history::JobHistory, response::as_micros_u64, status::CallError,
+};
 use crate::{
     jobs::{FinishedJob, ProgramOutput},
     telemetry::{self, CallOutcome},
@@ -63,42 +65,52 @@ impl Drop for CallRecord {
     }
 }
 
-/// Records the job of a call whose input arrived within `receive_time`.
-pub fn job(
-    op: &'static str,
-    finished: &FinishedJob<ProgramOutput>,
-    receive_time: Duration,
-) -> v1::Timing {
-    let FinishedJob { output, timing } = finished;
-    let (report, run_time) = (&output.report, timing.run + output.computed_elsewhere);
-    telemetry::count_batched_job(output.batch_jobs);
-    let verify_time = report.verify_time;
-    let timing = v1::Timing {
-        receive_us: as_micros_u64(receive_time),
-        queue_us: as_micros_u64(timing.queue),
-        compute_us: as_micros_u64(run_time.saturating_sub(verify_time)),
-        verify_us: as_micros_u64(verify_time),
-        send_us: 0,
-    };
-    let phases = [
-        ("receive", timing.receive_us),
-        ("queue", timing.queue_us),
-        ("compute", timing.compute_us),
-        ("verify", timing.verify_us),
-        ("send", timing.send_us),
-    ];
-    for (phase, spent_us) in phases {
-        telemetry::record_phase(op, phase, Duration::from_micros(spent_us));
+/// Records the job of one call.
+pub struct JobRecorder {
+    pub history: Arc<JobHistory>,
+    pub origin: CallOrigin,
+}
+
+impl JobRecorder {
+    /// Records the job of the call `op`, whose input arrived within `receive_time`.
+    pub fn record(
+        &self,
+        op: &'static str,
+        finished: &FinishedJob<ProgramOutput>,
+        receive_time: Duration,
+    ) -> v1::Timing {
+        let FinishedJob { output, timing } = finished;
+        let (report, run_time) = (&output.report, timing.run + output.computed_elsewhere);
+        telemetry::count_batched_job(output.batch_jobs);
+        let verify_time = report.verify_time;
+        let timing = v1::Timing {
+            receive_us: as_micros_u64(receive_time),
+            queue_us: as_micros_u64(timing.queue),
+            compute_us: as_micros_u64(run_time.saturating_sub(verify_time)),
+            verify_us: as_micros_u64(verify_time),
+            send_us: 0,
+        };
+        let phases = [
+            ("receive", timing.receive_us),
+            ("queue", timing.queue_us),
+            ("compute", timing.compute_us),
+            ("verify", timing.verify_us),
+            ("send", timing.send_us),
+        ];
+        for (phase, spent_us) in phases {
+            telemetry::record_phase(op, phase, Duration::from_micros(spent_us));
+        }
+        tracing::debug!(
+            op,
+            lg_n = report.lg_n,
+            receive_us = timing.receive_us,
+            queue_us = timing.queue_us,
+            compute_us = timing.compute_us,
+            verify_us = timing.verify_us,
+            engine = report.executor.engine,
+            "job done"
+        );
+        self.history.note(op, &self.origin, finished, &timing);
+        timing
     }
-    tracing::debug!(
-        op,
-        lg_n = report.lg_n,
-        receive_us = timing.receive_us,
-        queue_us = timing.queue_us,
-        compute_us = timing.compute_us,
-        verify_us = timing.verify_us,
-        engine = report.executor.engine,
-        "job done"
-    );
-    timing
 }

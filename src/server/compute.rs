@@ -105,7 +105,8 @@ impl Compute for ComputeService {
             let input = UnaryPayload::open(&call, source)?;
             let job = msm::admit(&call, requested, input.vector, input.admitted_bytes)?;
             let finished = job.submit(&call, input.memory()).await?;
-            let result = msm::result(finished, input.payload.receive_time_since(call.started));
+            let receive_time = input.payload.receive_time_since(call.started);
+            let result = msm::result(&call.recorder(), finished, receive_time);
             Ok(v1::MsmResponse { result: Some(result) })
         })
         .await
@@ -142,7 +143,8 @@ impl Compute for ComputeService {
             let finished = receive::receive_during_job(pieces, ticket).await;
             input.end(finished.as_ref().err());
             let receive_time = input.receive_time_since(call.started);
-            Ok(v1::MsmStreamResponse { result: Some(msm::result(finished?, receive_time)) })
+            let result = msm::result(&call.recorder(), finished?, receive_time);
+            Ok(v1::MsmStreamResponse { result: Some(result) })
         })
         .await
     }
@@ -169,7 +171,8 @@ impl Compute for ComputeService {
             let AdmittedNtt { job, encoding, rows, .. } = admitted;
             let finished = job.submit(&call, input.memory()).await?;
             let output_ready = Instant::now();
-            let mut result = ntt::result(finished, input.payload.receive_time_since(call.started));
+            let receive_time = input.payload.receive_time_since(call.started);
+            let mut result = ntt::result(&call.recorder(), finished, receive_time);
             let output = if request.keep {
                 Output::Kept(ntt::store_rows(&call, rows, encoding)?)
             } else {

@@ -191,6 +191,15 @@ impl Credentials {
         }
     }
 
+    /// The name of the administrator whose token a header `authorization` holds; `None` for all
+    /// others.
+    pub fn status_admin(&self, authorization: &str, admins: &[String]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, authorization.parse().ok()?);
+        let caller = self.token_caller(bearer_token(&headers).ok()??, SystemTime::now()).ok()?;
+        admins.iter().find(|admin| ***admin == *caller.subject).cloned()
+    }
+
     fn token_caller(&self, token: &[u8], now: SystemTime) -> Result<Caller, CredentialProblem> {
         let unknown = CredentialProblem::UnknownToken;
         let listed = self.tokens.as_ref().map_or(Err(unknown), |file| {

@@ -20,6 +20,7 @@ mod header_backlog;
 mod header_blocks;
 mod housekeeping;
 mod import;
+mod job_history;
 mod listen;
 mod loading;
 mod metrics_certificate;
@@ -46,6 +47,7 @@ mod settings;
 mod single_step;
 mod state;
 mod status;
+mod status_report;
 mod store;
 mod streamed_body;
 mod streamed_uploads;
@@ -69,6 +71,7 @@ pub use reload::CredentialFileError;
 pub use serve_error::ServeError;
 pub use settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings};
 pub use state::Engines;
+pub use status_report::StatusReporter;
 pub use tls::TlsFiles;
 use tokio::{
     sync::watch,
@@ -188,6 +191,11 @@ impl Server {
     /// A handle that tells whether this server is ready.
     pub fn readiness(&self) -> Readiness {
         Readiness { state: self.state.clone() }
+    }
+
+    /// A handle that reports this server's status. `gpus_min` GPUs must serve for it to be ready.
+    pub fn status_reporter(&self, gpus_min: u32) -> StatusReporter {
+        StatusReporter { readiness: self.readiness(), gpus_min }
     }
 
     /// Serves until drained, by [`Drainer::drain`] or the Admin service.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{
     call::CallContext,
-    call_record, response,
+    call_record::JobRecorder,
+    response,
     single_step::{self, GivenVector, SingleStepJob},
     transport_parts::bytes_of_message,
 };
@@ -73,8 +74,12 @@ pub fn admit(
 }
 
 /// Records a job whose scalars arrived within `receive_time`.
-pub fn result(finished: FinishedJob<ProgramOutput>, receive_time: Duration) -> v1::MsmResult {
-    let timing = call_record::job("msm", &finished, receive_time);
+pub fn result(
+    recorder: &JobRecorder,
+    finished: FinishedJob<ProgramOutput>,
+    receive_time: Duration,
+) -> v1::MsmResult {
+    let timing = recorder.record("msm", &finished, receive_time);
     let ProgramOutput { points, report, .. } = finished.output;
     let (points, execution) = (points.concat().into(), response::execution(report));
     v1::MsmResult { points, timing: Some(timing), execution: Some(execution) }

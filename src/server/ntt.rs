@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     call::CallContext,
-    call_record,
+    call_record::JobRecorder,
     regions::find_slice,
     response,
     result_stream::{ResultStream, SentVector, StreamTimes, StreamedResult},
@@ -147,8 +147,12 @@ pub fn bytes_of_row(compute: &ComputeHost, lg_n: u32) -> Result<u64> {
 }
 
 /// Records a job whose input arrived within `receive_time`.
-pub fn result(finished: FinishedJob<ProgramOutput>, receive_time: Duration) -> v1::NttResult {
-    let timing = call_record::job("ntt", &finished, receive_time);
+pub fn result(
+    recorder: &JobRecorder,
+    finished: FinishedJob<ProgramOutput>,
+    receive_time: Duration,
+) -> v1::NttResult {
+    let timing = recorder.record("ntt", &finished, receive_time);
     let execution = response::execution(finished.output.report);
     v1::NttResult { timing: Some(timing), execution: Some(execution) }
 }
@@ -169,7 +173,7 @@ pub fn store_rows(
 }
 
 /// The rows of an NTT, sent as they are computed.
-pub struct StreamedRows;
+pub struct StreamedRows(JobRecorder);
 
 /// Queues `job` at once. `input` has one upload. Rows in a region are not sent.
 pub fn stream_rows(
@@ -182,7 +186,7 @@ pub fn stream_rows(
         vectors.push(SentVector { output: 0, payload: rows });
     }
     let ticket = job.submit(call, input.payload(0));
-    ResultStream::new(call, StreamedRows, verify, vectors, input, ticket)
+    ResultStream::new(call, StreamedRows(call.recorder()), verify, vectors, input, ticket)
 }
 
 impl StreamedResult for StreamedRows {
@@ -200,7 +204,7 @@ impl StreamedResult for StreamedRows {
         finished: FinishedJob<ProgramOutput>,
         times: StreamTimes,
     ) -> v1::NttStreamResponse {
-        let mut result = result(finished, times.receive);
+        let mut result = result(&self.0, finished, times.receive);
         result.timing = response::with_send_time(result.timing, times.send);
         v1::NttStreamResponse { message: Some(Message::Result(result)) }
     }

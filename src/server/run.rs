@@ -95,7 +95,7 @@ impl AdmittedRun {
         };
         let result = StreamedOutputs {
             state: state.clone(),
-            origin: call.origin(),
+            recorder: call.recorder(),
             kept: outputs.kept,
             _inputs_in_use: opened.in_use,
         };

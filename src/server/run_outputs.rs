@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{
     call::CallContext,
-    call_origin::CallOrigin,
-    call_record, program_call, regions,
+    call_record::JobRecorder,
+    program_call, regions,
     response::{self, as_micros_u64},
     result_stream::{SentVector, StreamTimes, StreamedResult},
     state::ServerState,
@@ -170,7 +170,7 @@ impl CallOutputs {
 /// The outputs of a program, sent as they are computed.
 pub struct StreamedOutputs {
     pub state: Arc<ServerState>,
-    pub origin: CallOrigin,
+    pub recorder: JobRecorder,
     pub kept: Option<KeptOutputs>,
     pub _inputs_in_use: Vec<UploadUseGuard>,
 }
@@ -184,7 +184,7 @@ impl StreamedResult for StreamedOutputs {
     fn conclude(&mut self) -> Result<()> {
         if let Some(KeptOutputs { vectors, ids, payloads }) = self.kept.take() {
             self.state.uploads.keep(vectors, payloads)?;
-            ids.iter().for_each(|id| self.origin.audit_vector(&id.0));
+            ids.iter().for_each(|id| self.recorder.origin.audit_vector(&id.0));
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl StreamedResult for StreamedOutputs {
     }
 
     fn summary(&self, finished: FinishedJob<ProgramOutput>, times: StreamTimes) -> v1::RunResponse {
-        let timing = call_record::job("run", &finished, times.receive);
+        let timing = self.recorder.record("run", &finished, times.receive);
         let timing = response::with_send_time(Some(timing), times.send);
         let FinishedJob { output, timing: job_timing } = finished;
         let ProgramOutput { points, steps, modelled_time, report, batch_jobs, .. } = output;

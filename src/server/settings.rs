@@ -108,6 +108,9 @@ pub struct AuthSettings {
     pub jwt: Option<JwtSettings>,
     /// Callers that authenticate others, and say whom.
     pub proxies: Option<ProxySettings>,
+    /// Subjects of callers with tokens to whom the status page shows tenants and callers, such as
+    /// `token:ops`.
+    pub status_admins: Vec<String>,
 }
 
 /// Proxies that authenticate callers and name them in headers.

@@ -8,7 +8,7 @@ use tracing::info;
 
 use super::{
     ServeError, ServerSettings, call_memory::CallMemoryPool, connection_limits::ConnectionLimits,
-    credentials::Credentials, device_query::DeviceQuery, drain::Drain,
+    credentials::Credentials, device_query::DeviceQuery, drain::Drain, job_history::JobHistory,
     unread_responses::UnreadResponses,
 };
 use crate::{
@@ -150,6 +150,7 @@ pub struct ServerState {
     pub credentials: Arc<Credentials>,
     pub drain: Drain,
     pub unread: UnreadResponses,
+    pub history: Arc<JobHistory>,
     /// Names this server in responses.
     pub instance: HeaderValue,
     pub started: Instant,
@@ -200,6 +201,7 @@ impl ServerState {
             credentials,
             drain: Drain::default(),
             unread: UnreadResponses::default(),
+            history: Arc::default(),
             instance: random_name()?,
             started: Instant::now(),
             engine_reason: reason,

@@ -20,7 +20,7 @@ pub(crate) use self::audit::{AuditAction, AuditEvent, audit, is_audited};
 pub(crate) use self::otlp::continue_trace;
 pub use self::{
     audit::{AuditLogGuard, close_audit_log, install_audit_log, reopen_audit_log},
-    http::{MetricsTls, ReadinessCheck},
+    http::{MetricsTls, ReadinessCheck, StatusAnswer, StatusSource},
     logs::{LogFormat, LogGuard, install_logs},
     metrics::*,
 };

@@ -82,6 +82,14 @@ impl Tenants {
         state.listed = Some(list);
     }
 
+    /// The tenants that use or store anything, and the default one, in the order of their names.
+    pub fn in_use(&self) -> Vec<Arc<Tenant>> {
+        let state = self.state.read();
+        let is_shown =
+            |tenant: &&Arc<Tenant>| tenant.uses_anything() || Arc::ptr_eq(tenant, &self.default);
+        state.all.values().filter(is_shown).cloned().collect()
+    }
+
     /// Whether there are other tenants than the default one, or have been since the start.
     pub fn are_several(&self) -> bool {
         self.state.read().all.len() > 1

@@ -15,12 +15,13 @@ use std::{
 use capstan::{
     config::{self, ByteSize, Config, ConfigProblem, SettingValues},
     server::{
-        Drainer, Engines, ListeningSockets, MetricsCertificate, Readiness, Reloader, ServeError,
-        ServerSettings,
+        Drainer, Engines, ListeningSockets, MetricsCertificate, Reloader, ServeError, Server,
+        ServerSettings, StatusReporter,
     },
-    telemetry::{self, MetricsTls},
+    telemetry::{self, MetricsTls, StatusAnswer},
 };
 use engine::GpuLossHandler;
+use futures_util::future::ready;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use tokio::{
     runtime::Runtime,
@@ -99,25 +100,30 @@ fn run(config: Config) -> Result<(), u8> {
     panic::set_hook(Box::new(log_panic));
     disable_core_dumps();
     raise_file_limit(&config.server);
-    let readiness = Arc::<OnceLock<Readiness>>::default();
+    let reporter = Arc::<OnceLock<StatusReporter>>::default();
     let tls = config.server.tls.as_ref().filter(|_| config.metrics_tls);
     let metrics_tls = tls.map(MetricsCertificate::read).transpose();
     let metrics_tls = metrics_tls.map_err(log_and_exit(CONFIG))?;
     if let Some(address) = config.metrics_listen {
-        let (readiness, gpus_min) = (readiness.clone(), config.cuda.devices_min);
-        let check = move || match readiness.get() {
-            Some(readiness) => readiness.check(gpus_min),
+        let started = reporter.clone();
+        let check = move || match started.get() {
+            Some(reporter) => reporter.check_readiness(),
             None => Err("starting".into()),
+        };
+        let started = reporter.clone();
+        let report = move |authorization| match started.get() {
+            Some(reporter) => reporter.answer(authorization),
+            None => Box::pin(ready(StatusAnswer::Unavailable("starting".into()))),
         };
         // On a separate thread, so that metrics are served even if the runtime hangs.
         let tls = metrics_tls.clone().map(|tls| Arc::new(tls) as Arc<dyn MetricsTls>);
-        let installed = telemetry::install_metrics(address, Arc::new(check), tls);
+        let installed = telemetry::install_metrics(address, Arc::new(check), Arc::new(report), tls);
         installed.map_err(log_and_exit(UNAVAILABLE))?;
         info!(%address, tls = metrics_tls.is_some(), "serving metrics");
     }
     let loss_handler = Arc::<GpuLossHandler>::default();
     let runtime = Runtime::new().map_err(log_and_exit(SOFTWARE))?;
-    let served = start_and_serve(config, &loss_handler, &readiness, metrics_tls);
+    let served = start_and_serve(config, &loss_handler, &reporter, metrics_tls);
     let served = runtime.block_on(served);
     // Remaining blocking tasks must not delay the exit.
     runtime.shutdown_background();
@@ -129,9 +135,10 @@ fn run(config: Config) -> Result<(), u8> {
 async fn start_and_serve(
     config: Config,
     loss_handler: &Arc<GpuLossHandler>,
-    readiness: &OnceLock<Readiness>,
+    reporter: &OnceLock<StatusReporter>,
     metrics_tls: Option<MetricsCertificate>,
 ) -> Result<(), u8> {
+    let gpus_min = config.cuda.devices_min;
     let mut signals = StopSignals::listen().map_err(log_and_exit(SOFTWARE))?;
     let hangups = signal(SignalKind::hangup()).map_err(log_and_exit(SOFTWARE))?;
     log_limits(&config.server);
@@ -149,7 +156,9 @@ async fn start_and_serve(
         }
     };
     let signals = ProcessSignals { stop: signals, hangups };
-    serve(sockets, engines, signals, loss_handler, readiness, metrics_tls).await
+    let server = sockets.start(engines).map_err(exit_status)?;
+    let reporter = reporter.get_or_init(|| server.status_reporter(gpus_min)).clone();
+    serve(server, signals, loss_handler, reporter, metrics_tls).await
 }
 
 /// Creates the engines and logs which ones and why.
@@ -166,20 +175,17 @@ fn engines(config: &Config, loss_handler: &Arc<GpuLossHandler>) -> Result<Engine
 }
 
 async fn serve(
-    sockets: ListeningSockets,
-    engines: Engines,
+    server: Server,
     signals: ProcessSignals,
     loss_handler: &GpuLossHandler,
-    readiness: &OnceLock<Readiness>,
+    reporter: StatusReporter,
     metrics_tls: Option<MetricsCertificate>,
 ) -> Result<(), u8> {
-    let server = sockets.start(engines).map_err(exit_status)?;
     tokio::spawn(handle_signals(signals.stop, server.drainer()));
     tokio::spawn(handle_hangups(signals.hangups, server.reloader(), metrics_tls));
     loss_handler.arm(server.drainer());
-    let ready = readiness.get_or_init(|| server.readiness()).clone();
     tokio::spawn(async move {
-        ready.loaded().await;
+        reporter.loaded().await;
         info!("ready");
     });
     server.serve().await.map_err(log_and_exit(SOFTWARE))?;

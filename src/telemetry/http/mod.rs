@@ -1,12 +1,14 @@
-//! Serves metrics, liveness and readiness by HTTP/1.1, over TLS if asked to. Callers need not be
+//! Serves metrics, liveness, readiness and the status page by HTTP/1.1, over TLS if asked to. Callers need not be
 //! trusted: connections, their time and their headers are limited.
 
 mod connections;
 mod handshake_turns;
+mod status_page;
 
-use std::{convert::Infallible, io, sync::Arc, thread, time::Duration};
+use std::{convert::Infallible, io, net::IpAddr, sync::Arc, thread, time::Duration};
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -54,6 +56,21 @@ const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(1);
 /// Says why the process is not ready for work.
 pub type ReadinessCheck = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
+/// Answers a request for the server's status, given the value of its header `authorization`.
+pub type StatusSource =
+    Arc<dyn Fn(Option<String>) -> BoxFuture<'static, StatusAnswer> + Send + Sync>;
+
+/// An answer to a request for the server's status.
+#[derive(Debug)]
+pub enum StatusAnswer {
+    /// JSON.
+    Report(String),
+    /// The credentials are not an administrator's.
+    Refused,
+    /// Why there is no report.
+    Unavailable(String),
+}
+
 /// The TLS of the listener for metrics.
 pub trait MetricsTls: Send + Sync {
     /// Accepts connections with the current certificate.
@@ -68,6 +85,7 @@ pub trait MetricsTls: Send + Sync {
 pub(super) struct Endpoints {
     pub metrics: PrometheusHandle,
     pub readiness: ReadinessCheck,
+    pub status: StatusSource,
     /// `None` for plain HTTP.
     pub tls: Option<Arc<dyn MetricsTls>>,
 }
@@ -105,9 +123,9 @@ async fn serve(listener: TcpListener, endpoints: Endpoints) {
             Ok((socket, address)) => {
                 let (endpoints, turns) = (endpoints.clone(), turns.clone());
                 connections.add(address.ip(), async move {
+                    let served = serve_one(socket, address.ip(), endpoints, &turns);
                     // A peer that is too slow or sends no HTTP is disconnected.
-                    let _ended =
-                        timeout(CONNECTION_TIMEOUT, serve_one(socket, endpoints, &turns)).await;
+                    let _ended = timeout(CONNECTION_TIMEOUT, served).await;
                 });
                 // A replaced connection closes before the next one is accepted.
                 yield_now().await;
@@ -143,22 +161,26 @@ async fn watch_certificate(tls: Arc<dyn MetricsTls>) {
 }
 
 /// Completes the TLS handshake, if there is one, and answers one request.
-async fn serve_one(socket: TcpStream, endpoints: Endpoints, turns: &HandshakeTurns) {
+async fn serve_one(socket: TcpStream, peer: IpAddr, endpoints: Endpoints, turns: &HandshakeTurns) {
     let Some(tls) = &endpoints.tls else {
-        return answer_one(socket, &endpoints).await;
+        return answer_one(socket, peer.is_loopback(), &endpoints).await;
     };
     let handshake = turns.complete(tls.acceptor().accept(socket));
     match timeout(HEAD_TIMEOUT, handshake).await {
-        Ok(Ok(socket)) => answer_one(socket, &endpoints).await,
+        Ok(Ok(socket)) => answer_one(socket, true, &endpoints).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake for metrics failed"),
         Err(_) => tracing::debug!("a TLS handshake for metrics took too long"),
     }
 }
 
-async fn answer_one(socket: impl AsyncRead + AsyncWrite + Unpin, endpoints: &Endpoints) {
-    let answer = service_fn(|request: Request<Incoming>| {
-        let answer = answer(request.method(), request.uri().path(), endpoints);
-        async { Ok::<_, Infallible>(answer) }
+/// `is_private`: nobody on the way can read a token.
+async fn answer_one(
+    socket: impl AsyncRead + AsyncWrite + Unpin,
+    is_private: bool,
+    endpoints: &Endpoints,
+) {
+    let answer = service_fn(async |request: Request<Incoming>| {
+        Ok::<_, Infallible>(answer(&request, is_private, endpoints).await)
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -171,8 +193,13 @@ async fn answer_one(socket: impl AsyncRead + AsyncWrite + Unpin, endpoints: &End
     }
 }
 
-fn answer(method: &Method, path: &str, endpoints: &Endpoints) -> Response<Full<Bytes>> {
+async fn answer(
+    request: &Request<Incoming>,
+    is_private: bool,
+    endpoints: &Endpoints,
+) -> Response<Full<Bytes>> {
     const METRICS_TYPE: &str = "text/plain; version=0.0.4";
+    let (method, path) = (request.method(), request.uri().path());
     if method != Method::GET && method != Method::HEAD {
         let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "use GET");
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -190,7 +217,13 @@ fn answer(method: &Method, path: &str, endpoints: &Endpoints) -> Response<Full<B
             Ok(()) => text(StatusCode::OK, "ready"),
             Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason),
         },
-        _ => text(StatusCode::NOT_FOUND, "serves /metrics, /healthz and /readyz"),
+        "/status.json" => {
+            status_page::report(request.headers(), is_private, &endpoints.status).await
+        }
+        _ => match status_page::file(path) {
+            Some(file) => file,
+            None => text(StatusCode::NOT_FOUND, "serves /status, /metrics, /healthz and /readyz"),
+        },
     }
 }
 

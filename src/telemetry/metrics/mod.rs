@@ -11,7 +11,7 @@ use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gau
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
 use super::{
-    MetricsTls, ReadinessCheck, TelemetryError,
+    MetricsTls, ReadinessCheck, StatusSource, TelemetryError,
     http::{self, Endpoints},
 };
 use crate::{
@@ -123,12 +123,14 @@ impl CallOutcome {
 }
 
 /// Collects metrics, and serves them at `address` from a separate thread: metrics at `/metrics`,
-/// liveness at `/healthz`, `readiness` at `/readyz`. Without `tls`, by plain HTTP.
+/// liveness at `/healthz`, `readiness` at `/readyz`, and a page at `/status` that shows `status`.
+/// Without `tls`, by plain HTTP.
 ///
 /// Errors: `MetricsListener` if the address cannot be bound; `Metrics` on a second call.
 pub fn install_metrics(
     address: SocketAddr,
     readiness: ReadinessCheck,
+    status: StatusSource,
     tls: Option<Arc<dyn MetricsTls>>,
 ) -> Result<(), TelemetryError> {
     let failed = |error| TelemetryError::MetricsListener(address, error);
@@ -139,7 +141,7 @@ pub fn install_metrics(
         .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
         .and_then(|builder| builder.set_buckets_for_metric(errors, &MODELLED_TIME_RATIO_BUCKETS))
         .and_then(PrometheusBuilder::install_recorder)?;
-    http::start(listener, Endpoints { metrics, readiness, tls }).map_err(failed)?;
+    http::start(listener, Endpoints { metrics, readiness, status, tls }).map_err(failed)?;
     for &Metric { name, kind, help } in METRICS {
         match kind {
             MetricKind::Counter => describe_counter!(name, help),

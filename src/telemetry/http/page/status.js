@@ -1,0 +1,189 @@
+// Shows /status.json, again every two seconds. Texts of the server become text nodes only.
+"use strict";
+
+const PERIOD_MS = 2000;
+const PHASES = ["receive", "queue", "compute", "verify"];
+const at = (id) => document.getElementById(id);
+let token = "";
+
+// An element with a class and children, which are elements or texts.
+function element(tag, name, ...children) {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  made.append(...children);
+  return made;
+}
+
+function bytes(count) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (count >= 1024 && unit < units.length - 1) {
+    count /= 1024;
+    unit += 1;
+  }
+  return `${count >= 100 || unit === 0 ? Math.round(count) : count.toFixed(1)} ${units[unit]}`;
+}
+
+function duration(us) {
+  if (us < 1000) return `${us} µs`;
+  return us < 1e6 ? `${(us / 1000).toFixed(us < 1e5 ? 2 : 0)} ms` : `${(us / 1e6).toFixed(2)} s`;
+}
+
+function uptime(seconds) {
+  const [days, hours] = [Math.floor(seconds / 86400), Math.floor((seconds % 86400) / 3600)];
+  if (days > 0) return `${days} d ${hours} h`;
+  const minutes = Math.floor((seconds % 3600) / 60);
+  return hours > 0 ? `${hours} h ${minutes} min` : minutes > 0 ? `${minutes} min` : `${seconds} s`;
+}
+
+function bar(part) {
+  const filled = element("i");
+  filled.style.width = `${Math.min(100, 100 * part)}%`;
+  return element("div", "bar", filled);
+}
+
+function card(title, lines, part) {
+  const made = element("div", "card", element("h3", "", title), ...lines.map((line) => element("p", "", line)));
+  if (part !== undefined) made.append(bar(part));
+  return made;
+}
+
+function device(info) {
+  const gpu = info.gpu;
+  if (!gpu) return card(info.name, [`engine ${info.kind}`]);
+  const used = gpu.arena_bytes - gpu.arena_free_bytes;
+  const readings = [
+    gpu.temperature_c !== null && `${gpu.temperature_c} °C`,
+    gpu.power_mw !== null && `${Math.round(gpu.power_mw / 1000)} W`,
+    gpu.clock_mhz !== null && `${gpu.clock_mhz} MHz`,
+  ].filter(Boolean);
+  const lines = [
+    `memory for jobs: ${bytes(used)} of ${bytes(gpu.arena_bytes)}`,
+    `capability ${gpu.capability}, self-test ${gpu.self_test}`,
+  ];
+  if (readings.length > 0) lines.push(readings.join(", "));
+  if (gpu.ecc_uncorrected) lines.push(`${gpu.ecc_uncorrected} uncorrected memory errors`);
+  return card(`GPU ${gpu.index}: ${info.name}`, lines, used / gpu.arena_bytes);
+}
+
+function limit({ name, unit, used, max }) {
+  const text = (count) => (unit === "bytes" ? bytes(count) : String(count));
+  return card(name, [`${text(used)} of ${text(max)}`], max > 0 ? used / max : 0);
+}
+
+function timeline(job, longest) {
+  const parts = PHASES.filter((phase) => job[`${phase}_us`] > 0).map((phase) => {
+    const part = element("i", phase);
+    part.style.width = `${(100 * job[`${phase}_us`]) / longest}%`;
+    part.title = `${phase} ${duration(job[`${phase}_us`])}`;
+    return part;
+  });
+  return element("div", "timeline", ...parts);
+}
+
+const total = (job) => PHASES.reduce((sum, phase) => sum + job[`${phase}_us`], 0);
+const title = (job) => `${job.call} 2^${job.lg_n}`;
+const owner = (job) => (job.owner ? `${job.owner.tenant}, ${job.owner.caller}` : job.engine);
+
+function jobRow(job, longest) {
+  const batch = job.batch_jobs > 1 ? `, ${job.batch_jobs} at once` : "";
+  const row = element(
+    "div", "job",
+    element("span", "name", `${title(job)}${batch}`),
+    element("span", "owner", owner(job)),
+    timeline(job, longest),
+    element("span", "time", duration(total(job))),
+  );
+  row.title = job.device;
+  return row;
+}
+
+function table(columns, rows) {
+  const head = element("tr", "", ...columns.map(([name]) => element("th", "", name)));
+  const body = rows.map((row) => element("tr", "", ...columns.map(([, cell]) => element("td", "", cell(row)))));
+  return element("table", "", head, ...body);
+}
+
+const TENANT_COLUMNS = [
+  ["tenant", (it) => it.name],
+  ["weight", (it) => String(it.weight)],
+  ["jobs", (it) => String(it.jobs)],
+  ["in flight", (it) => bytes(it.bytes_in_flight)],
+  ["unread", (it) => bytes(it.unread_bytes)],
+  ["uploads", (it) => String(it.uploads)],
+  ["vectors", (it) => String(it.kept_vectors)],
+  ["stored", (it) => bytes(it.stored_bytes)],
+  ["shared", (it) => bytes(it.region_bytes)],
+  ["connections", (it) => String(it.connections)],
+];
+
+const STEP_COLUMNS = [
+  ["step", (it) => it.operation],
+  ["method", (it) => it.method],
+  ["time", (it) => duration(it.time_us)],
+];
+
+function slowJob(job, open) {
+  const modelled = job.modelled_us ? `, modelled ${duration(job.modelled_us)}` : "";
+  const made = element(
+    "details", "",
+    element("summary", "", `${title(job)}: ${duration(job.compute_us + job.verify_us)}${modelled}; ${owner(job)}`),
+    element("p", "", job.device),
+    table(STEP_COLUMNS, job.steps),
+  );
+  if (job.more_steps > 0) made.append(element("p", "", `and ${job.more_steps} more steps`));
+  // The same job stays open when the page is shown again.
+  made.dataset.job = `${job.ended_unix_ms} ${job.compute_us}`;
+  made.open = open.has(made.dataset.job);
+  return made;
+}
+
+function some(rows, text) {
+  return rows.length > 0 ? rows : [element("p", "empty", text)];
+}
+
+function show(report) {
+  at("version").textContent = report.version;
+  const state = at("state");
+  const { waiting, accepted } = report.queue;
+  state.textContent = report.not_ready
+    ? `not ready: ${report.not_ready}`
+    : `ready, up ${uptime(report.uptime_s)}; ${accepted} jobs, ${waiting} of them wait for a worker`;
+  state.classList.toggle("bad", Boolean(report.not_ready));
+  state.title = `${report.engine}: ${report.engine_reason}`;
+  at("devices").replaceChildren(...report.devices.map(device));
+  at("limits").replaceChildren(...report.limits.map(limit));
+  at("tenants-section").hidden = !report.tenants;
+  if (report.tenants) at("tenants").replaceChildren(table(TENANT_COLUMNS, report.tenants));
+  const longest = Math.max(1, ...report.jobs.map(total));
+  const jobs = report.jobs.map((job) => jobRow(job, longest));
+  at("jobs").replaceChildren(...some(jobs, "no job has ended yet"));
+  const open = new Set([...document.querySelectorAll("details[open]")].map((it) => it.dataset.job));
+  at("slow").replaceChildren(...some(report.slow_jobs.map((job) => slowJob(job, open)), "none"));
+}
+
+async function refresh() {
+  const state = at("state");
+  try {
+    const headers = token ? { authorization: `Bearer ${token}` } : {};
+    const answer = await fetch("/status.json", { headers, cache: "no-store" });
+    if (answer.ok) {
+      show(await answer.json());
+    } else {
+      if (answer.status === 401 || answer.status === 403) token = "";
+      state.textContent = await answer.text();
+      state.classList.add("bad");
+    }
+  } catch (error) {
+    state.textContent = `no answer: ${error.message}`;
+    state.classList.add("bad");
+  }
+  setTimeout(refresh, PERIOD_MS);
+}
+
+at("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = at("token").value.trim();
+  at("token").value = "";
+});
+refresh();

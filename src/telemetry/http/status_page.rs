@@ -1,0 +1,66 @@
+//! The page `/status`: three files without external parts, which show the report `/status.json`.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Response, StatusCode,
+    header::{
+        AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue,
+        WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    },
+};
+
+use super::{StatusAnswer, StatusSource, text};
+
+/// The page loads its own script and style, and asks its own server.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// A file of the page; `None` if the path names none.
+pub fn file(path: &str) -> Option<Response<Full<Bytes>>> {
+    let (kind, content) = match path {
+        "/status" => ("text/html; charset=utf-8", include_str!("page/status.html")),
+        "/status.css" => ("text/css; charset=utf-8", include_str!("page/status.css")),
+        "/status.js" => ("text/javascript; charset=utf-8", include_str!("page/status.js")),
+        _ => return None,
+    };
+    let mut response = text(StatusCode::OK, content);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    Some(response)
+}
+
+/// The report as JSON. `is_private`: nobody on the way can read a token.
+pub async fn report(
+    headers: &HeaderMap,
+    is_private: bool,
+    source: &StatusSource,
+) -> Response<Full<Bytes>> {
+    let authorization = headers.get(AUTHORIZATION);
+    if authorization.is_some() && !is_private {
+        let refusal = "send tokens by https (metrics_tls) or from the server's host only";
+        return text(StatusCode::FORBIDDEN, refusal);
+    }
+    let authorization = authorization.map(|value| value.to_str().unwrap_or_default().to_owned());
+    let mut response = match source(authorization).await {
+        StatusAnswer::Report(json) => {
+            let mut response = text(StatusCode::OK, json);
+            let kind = HeaderValue::from_static("application/json");
+            response.headers_mut().insert(CONTENT_TYPE, kind);
+            response
+        }
+        StatusAnswer::Refused => {
+            let refusal = "the token is not that of a caller in status_admins";
+            let mut response = text(StatusCode::UNAUTHORIZED, refusal);
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response
+        }
+        StatusAnswer::Unavailable(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason),
+    };
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
