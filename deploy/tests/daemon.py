@@ -50,7 +50,7 @@ class Daemon:
         self.log = folder / "log"
         command = [binary(), "--config", "/dev/null", "--engine", "cpu", "--threads", "1"]
         command += ["--listen", f"{host}:0", "--metrics-listen", f"{host}:{free_port()}"]
-        self._metrics = command[-1]
+        self.metrics_address = command[-1]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen([*command, *map(str, flags)], env={}, stderr=log)
         self.address = self._until(r" tcp=(\S+)")[1]
@@ -63,7 +63,7 @@ class Daemon:
 
     def metrics(self) -> str:
         """What Prometheus reads."""
-        url = f"http://{self._metrics}/metrics"
+        url = f"http://{self.metrics_address}/metrics"
         with urllib.request.urlopen(url, timeout=_HANGING_S) as answer:
             return answer.read().decode()
 

@@ -11,6 +11,7 @@ mod callers;
 mod daemon_process;
 mod metrics_listener;
 mod set_ups;
+mod status_page;
 #[path = "../common/tls_files.rs"]
 mod tls_files;
 
@@ -160,9 +161,14 @@ fn metrics_address(port: u16) -> SocketAddr {
 
 /// The answer of the listener for metrics.
 fn http(address: SocketAddr, request: &str) -> String {
+    http_with(address, request, "")
+}
+
+/// The same for a request with more `headers`, each with the end of its line.
+fn http_with(address: SocketAddr, request: &str, headers: &str) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(HANGING)).unwrap();
-    let request = format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let request = format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
     socket.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     socket.read_to_string(&mut text).unwrap();

@@ -1,4 +1,5 @@
-//! `kernels/test/block.cu`: sums and prefix sums of blocks, broadcasts in warps (`kernels/warp.cuh`).
+//! `kernels/test/block.cu`: sums and prefix sums of blocks, broadcasts in warps
+//! (`kernels/warp.cuh`).
 
 use ark_bls12_381::Fr;
 use ark_ff::AdditiveGroup;

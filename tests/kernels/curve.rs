@@ -1,5 +1,5 @@
-//! `kernels/selftest_curve.cu`, `kernels/test/curve.cu` and `kernels/check/points.cu`: arithmetic and
-//! checks of points.
+//! `kernels/selftest_curve.cu`, `kernels/test/curve.cu` and `kernels/check/points.cu`: arithmetic
+//! and checks of points.
 
 use ark_bls12_381::{Fq, g1, g2};
 use ark_ec::{

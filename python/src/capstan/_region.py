@@ -62,9 +62,7 @@ def _map_region(path: str, opened: store_pb2.OpenRegionResponse) -> ClientRegion
     return ClientRegion(opened.region_id, np.frombuffer(memory, dtype="u1"), connection)
 
 
-def _ask_until_free(
-    path: str, opened: store_pb2.OpenRegionResponse
-) -> tuple[socket.socket, int]:
+def _ask_until_free(path: str, opened: store_pb2.OpenRegionResponse) -> tuple[socket.socket, int]:
     """Ask again while the server has no place for the connection."""
     for _ in range(1, _ATTEMPTS_MAX):
         try:

@@ -1,14 +1,14 @@
-//! Serves metrics, liveness, readiness and the status page by HTTP/1.1, over TLS if asked to. Callers need not be
-//! trusted: connections, their time and their headers are limited.
+//! Serves metrics, liveness, readiness and the status page by HTTP/1.1, over TLS if asked to. Callers
+//! need not be trusted: connections, their time and their headers are limited.
 
 mod connections;
 mod handshake_turns;
+mod plain_text;
 mod status_page;
 
 use std::{convert::Infallible, io, net::IpAddr, sync::Arc, thread, time::Duration};
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -28,7 +28,8 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use self::{connections::OpenConnections, handshake_turns::HandshakeTurns};
+pub use self::status_page::{StatusAnswer, StatusSource};
+use self::{connections::OpenConnections, handshake_turns::HandshakeTurns, plain_text::text};
 use super::LogThrottle;
 
 /// Time for a TLS handshake, and again to receive the head of a request.
@@ -55,21 +56,6 @@ const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Says why the process is not ready for work.
 pub type ReadinessCheck = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
-
-/// Answers a request for the server's status, given the value of its header `authorization`.
-pub type StatusSource =
-    Arc<dyn Fn(Option<String>) -> BoxFuture<'static, StatusAnswer> + Send + Sync>;
-
-/// An answer to a request for the server's status.
-#[derive(Debug)]
-pub enum StatusAnswer {
-    /// JSON.
-    Report(String),
-    /// The credentials are not an administrator's.
-    Refused,
-    /// Why there is no report.
-    Unavailable(String),
-}
 
 /// The TLS of the listener for metrics.
 pub trait MetricsTls: Send + Sync {
@@ -225,12 +211,4 @@ async fn answer(
             None => text(StatusCode::NOT_FOUND, "serves /status, /metrics, /healthz and /readyz"),
         },
     }
-}
-
-fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, plain);
-    response
 }

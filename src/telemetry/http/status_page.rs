@@ -1,6 +1,9 @@
 //! The page `/status`: three files without external parts, which show the report `/status.json`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http_body_util::Full;
 use hyper::{
     HeaderMap, Response, StatusCode,
@@ -10,7 +13,22 @@ use hyper::{
     },
 };
 
-use super::{StatusAnswer, StatusSource, text};
+use super::plain_text::text;
+
+/// Answers a request for the server's status, given the value of its header `authorization`.
+pub type StatusSource =
+    Arc<dyn Fn(Option<String>) -> BoxFuture<'static, StatusAnswer> + Send + Sync>;
+
+/// An answer to a request for the server's status.
+#[derive(Debug)]
+pub enum StatusAnswer {
+    /// JSON.
+    Report(String),
+    /// The credentials are not an administrator's.
+    Refused,
+    /// Why there is no report.
+    Unavailable(String),
+}
 
 /// The page loads its own script and style, and asks its own server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \

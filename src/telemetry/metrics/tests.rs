@@ -5,7 +5,7 @@ use std::{
 };
 
 use super::*;
-use crate::error::Limit;
+use crate::{error::Limit, telemetry::StatusAnswer};
 
 fn scrape(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -23,7 +23,8 @@ fn serves_every_recorded_metric() {
     let own = Ipv4Addr::new(127, 64 + high, middle, low);
     let free = TcpListener::bind((own, 0)).unwrap();
     let address = free.local_addr().unwrap();
-    let install = || install_metrics(address, Arc::new(|| Ok(())), None);
+    let status: StatusSource = Arc::new(|_| Box::pin(async { StatusAnswer::Report("{}".into()) }));
+    let install = || install_metrics(address, Arc::new(|| Ok(())), status.clone(), None);
     let taken = install();
     assert!(matches!(taken, Err(TelemetryError::MetricsListener(..))), "bound a taken port");
     drop(free);

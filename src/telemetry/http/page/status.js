@@ -43,7 +43,8 @@ function bar(part) {
 }
 
 function card(title, lines, part) {
-  const made = element("div", "card", element("h3", "", title), ...lines.map((line) => element("p", "", line)));
+  const texts = lines.map((line) => element("p", "", line));
+  const made = element("div", "card", element("h3", "", title), ...texts);
   if (part !== undefined) made.append(bar(part));
   return made;
 }
@@ -100,7 +101,8 @@ function jobRow(job, longest) {
 
 function table(columns, rows) {
   const head = element("tr", "", ...columns.map(([name]) => element("th", "", name)));
-  const body = rows.map((row) => element("tr", "", ...columns.map(([, cell]) => element("td", "", cell(row)))));
+  const cells = (row) => columns.map(([, cell]) => element("td", "", cell(row)));
+  const body = rows.map((row) => element("tr", "", ...cells(row)));
   return element("table", "", head, ...body);
 }
 
@@ -125,9 +127,10 @@ const STEP_COLUMNS = [
 
 function slowJob(job, open) {
   const modelled = job.modelled_us ? `, modelled ${duration(job.modelled_us)}` : "";
+  const time = duration(job.compute_us + job.verify_us);
   const made = element(
     "details", "",
-    element("summary", "", `${title(job)}: ${duration(job.compute_us + job.verify_us)}${modelled}; ${owner(job)}`),
+    element("summary", "", `${title(job)}: ${time}${modelled}; ${owner(job)}`),
     element("p", "", job.device),
     table(STEP_COLUMNS, job.steps),
   );
@@ -148,7 +151,7 @@ function show(report) {
   const { waiting, accepted } = report.queue;
   state.textContent = report.not_ready
     ? `not ready: ${report.not_ready}`
-    : `ready, up ${uptime(report.uptime_s)}; ${accepted} jobs, ${waiting} of them wait for a worker`;
+    : `ready, up ${uptime(report.uptime_s)}; jobs: ${accepted} accepted, ${waiting} waiting`;
   state.classList.toggle("bad", Boolean(report.not_ready));
   state.title = `${report.engine}: ${report.engine_reason}`;
   at("devices").replaceChildren(...report.devices.map(device));
