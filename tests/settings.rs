@@ -284,6 +284,24 @@ fn refuses_certificates_and_keys_that_the_listener_would_refuse() {
 }
 
 #[test]
+fn a_file_of_bases_to_preload_must_be_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("preload.toml");
+    let preload = ["--preload", file.to_str().unwrap()];
+    let with_data = [&preload[..], &["--data-dir", "/data"]].concat();
+    let error = config(&with_data, &NOTHING).unwrap_err();
+    assert!(error.contains("preload = ") && error.contains("No such file"), "{error}");
+    fs::write(&file, "[[bases]]\nid = \"12\"\n").unwrap();
+    let error = config(&with_data, &NOTHING).unwrap_err();
+    assert!(error.contains("bases[0].id: must be 64 hex digits"), "{error}");
+    fs::write(&file, format!("[[bases]]\nid = \"{}\"\npin = true\n", "1f".repeat(32))).unwrap();
+    let server = config(&with_data, &NOTHING).unwrap().server;
+    assert_eq!(server.preload.as_deref(), Some(file.as_path()));
+    let error = config(&preload, &NOTHING).unwrap_err();
+    assert!(error.contains("requires data_dir"), "{error}");
+}
+
+#[test]
 fn printed_configuration_reads_back() {
     let printed = read(&[], &NOTHING).unwrap().to_toml();
     assert!(printed.lines().all(|line| line.is_empty() || line.starts_with("# ")), "{printed}");

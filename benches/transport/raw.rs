@@ -13,7 +13,8 @@ use capstan::{
     wire::v1::{
         Chunk, GetRequest, GetResponse, ListRequest, ListResponse, OpenRegionRequest,
         OpenRegionResponse, PutProgramRequest, PutProgramResponse, PutRequest, PutResponse,
-        ReleaseRequest, ReleaseResponse, StatRequest, StatResponse,
+        ReleaseRequest, ReleaseResponse, SetResidencyRequest, SetResidencyResponse, StatRequest,
+        StatResponse,
         put_request::Message,
         store_client::StoreClient,
         store_server::{Store, StoreServer},
@@ -74,6 +75,13 @@ impl Store for CopyingStore {
         &self,
         _: Request<ReleaseRequest>,
     ) -> Result<Response<ReleaseResponse>, Status> {
+        Err(Status::unimplemented("raw"))
+    }
+
+    async fn set_residency(
+        &self,
+        _: Request<SetResidencyRequest>,
+    ) -> Result<Response<SetResidencyResponse>, Status> {
         Err(Status::unimplemented("raw"))
     }
 

@@ -8,7 +8,12 @@ def gpus():
     return dashboard(
         "Capstan GPUs",
         "capstan-gpus",
-        {"State": _state(), "Devices": _devices(), "Faults": _faults()},
+        {
+            "State": _state(),
+            "Memory": _memory(),
+            "Readings": _readings(),
+            "Faults": _faults(),
+        },
     )
 
 
@@ -32,12 +37,18 @@ def _state() -> list:
     ]
 
 
-def _devices() -> list:
+def _memory() -> list:
     leased = f'capstan_device_memory_bytes{{{SELECTED},state="leased"}}'
     free = f'capstan_device_memory_bytes{{{SELECTED},state="free"}}'
     share = f"{leased} / ignoring (state) ({leased} + ignoring (state) {free})"
     return [
         series("Leased memory", "percentunit", (share, "{{instance}} GPU {{device}}")),
+        series("Pinned bases", "bytes", _gauge("capstan_pinned_bases_bytes")),
+    ]
+
+
+def _readings() -> list:
+    return [
         series("Temperature", "celsius", _gauge("capstan_device_temperature_celsius")),
         series("Clock", "hertz", _gauge("capstan_device_clock_hertz")),
         series("Power", "watt", _gauge("capstan_device_power_watts")),

@@ -73,6 +73,18 @@ def test_released_bases_are_unknown(plain):
     assert unknown.value.reason == "OBJECT_UNKNOWN"
 
 
+def test_bases_are_neither_warmed_nor_pinned_without_gpus(plain):
+    bases = plain.put_bases([oracle.compressed(oracle.points([98])[0])])
+    for action in ("warm", "pin", "unpin", "evict"):
+        assert plain.set_residency(bases, action) == []
+    with pytest.raises(capstan.InvalidInput):
+        plain.set_residency(bases, "keep")
+    with pytest.raises(capstan.InvalidInput) as unknown:
+        plain.set_residency(bases, "pin", [0])
+    assert unknown.value.index == 0
+    assert next(held for held in plain.list().bases if held.id == bases.id).residency == []
+
+
 def test_representations_hide_ids_of_vectors_and_elements(plain):
     vector = plain.put_vector([12345])
     assert vector.id.hex() not in repr(vector)

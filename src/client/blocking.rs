@@ -6,11 +6,11 @@ use tokio::runtime::Runtime;
 use zeroize::Zeroizing;
 
 use super::{
-    BasesHandle, BasesId, BasesInfo, Client, ClientBuilder, ClientError, ClientProgram, CurvePoint,
-    EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Group, MatrixHandle, MatrixId,
-    MatrixInfo, MsmOptions, MsmResult, NttOptions, NttReport, NttResult, PointEncoding, ProgramRun,
-    PutOptions, Result, RunEstimate, RunOptions, RunResult, ScalarEncoding, ScalarInput,
-    SharedVector, UploadKey, VectorInfo, Verification,
+    BasesHandle, BasesId, BasesInfo, BasesResidency, Client, ClientBuilder, ClientError,
+    ClientProgram, CurvePoint, EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Group,
+    MatrixHandle, MatrixId, MatrixInfo, MsmOptions, MsmResult, NttOptions, NttReport, NttResult,
+    PointEncoding, ProgramRun, PutOptions, ResidencyAction, Result, RunEstimate, RunOptions,
+    RunResult, ScalarEncoding, ScalarInput, SharedVector, UploadKey, VectorInfo, Verification,
 };
 use crate::sparse::SparseMatrix;
 
@@ -72,6 +72,7 @@ blocking! {
     stat[](id: BasesId) -> BasesInfo;
     list[](group: Option<Group>) -> Vec<BasesInfo>;
     release[](id: BasesId) -> ();
+    set_residency[](id: BasesId, action: ResidencyAction, devices: &[u32]) -> Vec<BasesResidency>;
     get_bases[A: CurvePoint](id: BasesId, range: impl RangeBounds<u64>) -> Vec<A>;
     get_encoded[](id: BasesId, encoding: PointEncoding, range: impl RangeBounds<u64>) -> Vec<u8>;
     put_matrix[](matrix: &SparseMatrix) -> MatrixHandle;

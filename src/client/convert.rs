@@ -103,6 +103,7 @@ pub(crate) fn bases(bases: v1::Bases) -> Result<BasesInfo> {
         persisted: bases.persisted,
         label: bases.label,
         created_s: bases.created_s,
+        residency: bases.residency,
     })
 }
 

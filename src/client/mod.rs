@@ -58,6 +58,7 @@ mod program;
 mod put_again;
 mod region;
 mod release;
+mod residency;
 mod resolve;
 mod row_buffers;
 mod run;
@@ -97,5 +98,5 @@ pub use crate::{
     },
     error::{FieldProblem, Reason},
     verify::Verification,
-    wire::v1::{Caller, GetInfoResponse, Gpu, MsmPlan},
+    wire::v1::{BasesResidency, Caller, GetInfoResponse, Gpu, MsmPlan, ResidencyAction},
 };

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     curve::{Group, scalars::ScalarEncoding},
     verify::Verification,
+    wire::v1::BasesResidency,
 };
 
 /// Content hash that names bases. Displayed as 64 hex digits.
@@ -95,6 +96,8 @@ pub struct BasesInfo {
     pub label: String,
     /// When the server received them, in seconds of Unix time.
     pub created_s: i64,
+    /// The devices that hold the bases, if a list of bases was requested; else empty.
+    pub residency: Vec<BasesResidency>,
 }
 
 /// Bases on the server, or a range of them, of a statically known group. Cheap to clone.

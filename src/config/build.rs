@@ -9,7 +9,7 @@ use super::{
 use crate::{
     server::{
         AuthSettings, CredentialFileError, JwtSettings, ProxySettings, ServerSettings, TlsFiles,
-        check_credential_files,
+        check_credential_files, check_preload_file,
     },
     telemetry::LogFormat,
 };
@@ -34,6 +34,7 @@ impl SettingValues {
         check_relations(self, &server, &cuda, &mut problems);
         check_admin_socket(self, &server, &mut problems);
         check_credentials(self, &server, &mut problems);
+        check_preload(self, &server, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -110,6 +111,8 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
         busy_poll: values.microseconds("busy_poll_us"),
         tenants: values.path("tenants"),
         data_dir: values.path("data_dir"),
+        pinned_bases_percent: values.integer("pinned_bases_percent"),
+        preload: values.path("preload"),
         admin_over_tcp: values.flag("admin_over_tcp"),
         reflection: values.flag("reflection"),
         http2_stream_window_bytes: values.integer("http2_stream_window_bytes"),
@@ -303,6 +306,21 @@ fn check_credentials(
     }
     if let Err(CredentialFileError { setting, problem }) = check_credential_files(server) {
         problems.push(values.problem(setting, &problem));
+    }
+}
+
+/// Reads the file of bases to preload as the server will.
+fn check_preload(
+    values: &SettingValues,
+    server: &ServerSettings,
+    problems: &mut Vec<ConfigProblem>,
+) {
+    let Some(path) = &server.preload else { return };
+    if server.data_dir.is_none() {
+        problems.push(values.problem("preload", "requires data_dir, which keeps the bases"));
+    }
+    if let Err(error) = check_preload_file(path) {
+        problems.push(values.problem("preload", &error.to_string()));
     }
 }
 

@@ -109,6 +109,8 @@ pub const TABLE: &[Setting] = &[
         "GPUs that must pass their self-test for the daemon to start."),
     setting("cuda_memory_percent", count("percent of a GPU's free memory", 1, 100), "90",
         "Device memory reserved at startup and leased to jobs."),
+    setting("pinned_bases_percent", count("percent of a GPU's memory for jobs", 0, 90), "50",
+        "Memory of a GPU that callers may pin bases in; a tenant gets half if there are others."),
     setting("cuda_pinned_bytes", bytes_or_auto(0, "1/32 of the memory"), "auto",
         "Payload memory pinned at startup, which GPUs access directly; 0 for none."),
     setting("cuda_timeout_ms", count("milliseconds", 100, HOUR_MS), "20000",
@@ -137,8 +139,8 @@ pub const TABLE: &[Setting] = &[
     setting("store_bytes_max", bytes_or_auto(MIB, "a quarter of the memory"), "auto",
         "Limit on the size of stored bases and matrices, in memory or mapped from data_dir."),
     // One List response holds all of them: 3.5 MB by default, below gRPC's default limit, and 57 MB
-    // at most, below our client's limit. With a data directory, each is also a memory mapping, of
-    // which Linux allows a process 65,530.
+    // at most, below our client's limit, plus up to 20 bytes for each GPU that holds bases. With a
+    // data directory, each is also a memory mapping, of which Linux allows a process 65,530.
     setting("objects_max", count("objects", 1, 1 << 18), "16384",
         "Number of stored bases and matrices; above 60000 in data_dir, raise vm.max_map_count."),
     setting("jobs_max", count("jobs", 1, 1_000_000), "256",
@@ -159,6 +161,8 @@ pub const TABLE: &[Setting] = &[
         "Time after which an unused vector is dropped."),
     setting("data_dir", SettingKind::Path, "none",
         "Directory for bases and matrices that survive a restart; vectors never touch disk."),
+    setting("preload", SettingKind::Path, "none",
+        "TOML file of stored bases to warm or pin on GPUs before the daemon is ready."),
     // Connections.
     setting("connections_max", count("connections", 1, 1_000_000), "1024",
         "Limit on open connections; 1/16 of them are reserved for unix_socket if it is set."),

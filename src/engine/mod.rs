@@ -9,6 +9,7 @@ mod device_info;
 mod encoded_scalars;
 pub mod long_rows;
 mod ntt_rows;
+mod residency;
 mod work;
 
 pub use crate::curve::NttPlan;
@@ -16,6 +17,7 @@ pub use control::{CancellationGate, JobControl};
 pub use device_info::{DeviceInfo, GpuInfo, MsmPlan};
 pub use encoded_scalars::{ElementNames, EncodedScalars};
 pub use ntt_rows::{NttRows, write_elements};
+pub use residency::{BasesDevice, DeviceResidency, ResidencyChange, ResidentObject};
 pub use work::{EngineWork, VectorWork};
 
 use std::time::Duration;

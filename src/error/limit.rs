@@ -58,6 +58,9 @@ pub enum Limit {
     /// Memory of the devices.
     #[error("the memory of the server's devices")]
     DeviceMemory,
+    /// Memory of a device that pinned bases may take.
+    #[error("the server's limit on pinned bases (pinned_bases_percent, half of it for a tenant)")]
+    PinnedBases,
     /// A limit of the caller's tenant.
     #[error("the tenant's limit {0}")]
     Tenant(TenantLimit),
@@ -84,6 +87,9 @@ pub enum TenantLimit {
     /// Bytes of stored bases and matrices.
     #[error("store_bytes_max")]
     StoreBytes,
+    /// Bytes of devices that pinned bases take.
+    #[error("pinned_bases_bytes_max")]
+    PinnedBasesBytes,
     /// Bytes of shared memory.
     #[error("region_bytes_max")]
     RegionBytes,
@@ -115,6 +121,7 @@ impl Limit {
             Self::Regions => Reason::Regions,
             Self::Process => Reason::ProcessLimit,
             Self::DeviceMemory => Reason::DeviceMemory,
+            Self::PinnedBases => Reason::PinnedBases,
             Self::Tenant(_) => Reason::TenantQuota,
         }
     }

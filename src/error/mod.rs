@@ -1,13 +1,13 @@
 //! Why a request failed, in terms of what the caller can do. Independent of gRPC and of devices.
 
-use serde::{Deserialize, Serialize};
-
 mod credentials;
+mod field_problem;
 mod fields;
 mod limit;
 mod reason;
 
 pub use credentials::CredentialProblem;
+pub use field_problem::FieldProblem;
 pub use fields::{ItemField, StepField};
 pub use limit::{Limit, TenantLimit};
 pub use reason::Reason;
@@ -71,6 +71,21 @@ pub enum Error {
         limit: Limit,
         /// When to retry; `None` if the request exceeds the limit itself.
         retry_after: Option<Duration>,
+    },
+    /// A limit on pinned bases leaves too little.
+    #[error(
+        "pinning these bases takes {bytes} bytes of GPU {device}, but {limit} leaves {left}: unpin \
+         or release other bases, or raise the limit"
+    )]
+    PinRefused {
+        /// Which limit.
+        limit: Limit,
+        /// Device number in the driver's order.
+        device: u32,
+        /// Bytes that the bases take at least, without tables.
+        bytes: u64,
+        /// Bytes that the limit leaves to the caller's tenant.
+        left: u64,
     },
     /// The upload id is in use with another header.
     #[error("the upload id is in use with another header: choose a new random id")]
@@ -153,173 +168,6 @@ pub enum Error {
     Internal(String),
 }
 
-/// What is wrong with a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub enum FieldProblem {
-    /// An enum was left at its zero value.
-    #[error("must be specified: the zero value is not allowed")]
-    Unspecified,
-    /// A required message, or every member of a oneof, is absent.
-    #[error("is required")]
-    Missing,
-    /// The length or count is wrong.
-    #[error("wrong length: expected {expected}, got {got}")]
-    Length {
-        /// The right number of bytes or elements.
-        expected: u64,
-        /// The number of bytes or elements received.
-        got: u64,
-    },
-    /// A coordinate or scalar is not less than its modulus.
-    #[error("not canonical: must be less than the modulus")]
-    NotCanonical,
-    /// The point does not satisfy the curve equation.
-    #[error("not on the curve")]
-    NotOnCurve,
-    /// The point is not in the subgroup of order r.
-    #[error("not in the subgroup of order r")]
-    NotInSubgroup,
-    /// The infinity flag is set together with other bits.
-    #[error("malformed infinity: all other bits must be zero")]
-    BadInfinity,
-    /// Flag bits that the encoding does not have, or a label with control characters.
-    #[error("malformed: has flag bits or characters that are not allowed here")]
-    BadEncoding,
-    /// The value is zero.
-    #[error("must not be zero")]
-    Zero,
-    /// The value is too large.
-    #[error("must be at most {max}")]
-    TooLarge {
-        /// The maximum.
-        max: u64,
-    },
-    /// The value is too small.
-    #[error("must be at least {min}")]
-    TooSmall {
-        /// The minimum.
-        min: u64,
-    },
-    /// A list or a row is too long.
-    #[error("too long: at most {max}, got {got}")]
-    TooLong {
-        /// The maximum number of elements.
-        max: u64,
-        /// The number of elements received.
-        got: u64,
-    },
-    /// The element is one more than the list may have of its kind.
-    #[error("one too many: at most {max} are allowed")]
-    TooMany {
-        /// The maximum number of such elements.
-        max: u64,
-    },
-    /// The element equals an earlier one of the list.
-    #[error("repeats an earlier element")]
-    Repeated,
-    /// The field does not allow this value.
-    #[error("value not allowed here: see the field in the API reference")]
-    OutOfRange,
-    /// Not the index of an earlier step.
-    #[error("must be the index of an earlier step")]
-    NotEarlier,
-    /// Not the index of a step.
-    #[error("must be the index of a step of the program")]
-    NoSuchStep,
-    /// The value is not made by an input step.
-    #[error("is not an input of the program")]
-    NotInput,
-    /// The value belongs to another program.
-    #[error("is a value of another program")]
-    OtherProgram,
-    /// A step reads the input as elements of a field, but its encoding is narrow.
-    #[error("must have a 32-byte encoding: not only MSMs read this input")]
-    NarrowEncoding,
-    /// The value is a list of points.
-    #[error("is a list of points, but must be a vector")]
-    IsPoints,
-    /// The value is a vector.
-    #[error("is a vector, but must be a list of points")]
-    IsVector,
-    /// The vector's field is not that of the other inputs.
-    #[error("is a vector over another field")]
-    OtherField,
-    /// The vector has another number of rows.
-    #[error("wrong number of rows: expected {expected}, got {got}")]
-    Rows {
-        /// The right number of rows.
-        expected: u64,
-        /// The number of rows of the value.
-        got: u64,
-    },
-    /// The stored bases are of another group.
-    #[error("the stored bases are of another group")]
-    OtherGroup,
-    /// The stored object is not a matrix.
-    #[error("the stored object is not a matrix")]
-    NotMatrix,
-    /// The program's modelled time is too long; no step takes longer than this one.
-    #[error(
-        "the program would take {got_s} s by the server's model, and this step takes longest: at \
-         most {max_s} s are allowed (program_time_max_s)"
-    )]
-    ProgramTime {
-        /// The server's limit, in seconds.
-        max_s: u64,
-        /// The modelled time of the whole program, in seconds, rounded up.
-        got_s: u64,
-    },
-    /// The id of an object or upload is malformed, unknown or released.
-    #[error("no object or upload has this id: check the id, or put it again")]
-    UnknownId,
-    /// The id of a region is malformed, unknown, released, or of another user.
-    #[error("no region has this id: check the id, or open a region")]
-    UnknownRegion,
-    /// The output would overwrite another output, or an input too early.
-    #[error("overlaps another output, or an input that a later step reads")]
-    Overlap,
-}
-
-impl FieldProblem {
-    /// A list or a row of `got` elements, which may have `max` at most.
-    pub const fn too_long(max: usize, got: usize) -> Self {
-        Self::TooLong { max: max as u64, got: got as u64 }
-    }
-
-    /// The reason of requests with this problem.
-    pub const fn reason(self) -> Reason {
-        match self {
-            Self::Unspecified => Reason::Unspecified,
-            Self::Missing => Reason::Missing,
-            Self::Length { .. } => Reason::LengthMismatch,
-            Self::NotCanonical => Reason::NotCanonical,
-            Self::NotOnCurve => Reason::NotOnCurve,
-            Self::NotInSubgroup => Reason::NotInSubgroup,
-            Self::BadInfinity => Reason::BadInfinity,
-            Self::BadEncoding => Reason::BadEncoding,
-            Self::Zero => Reason::SizeZero,
-            Self::TooLarge { .. } | Self::TooLong { .. } | Self::TooMany { .. } => {
-                Reason::SizeTooLarge
-            }
-            Self::TooSmall { .. }
-            | Self::OutOfRange
-            | Self::NotEarlier
-            | Self::NoSuchStep
-            | Self::NotInput
-            | Self::OtherProgram
-            | Self::Repeated
-            | Self::NarrowEncoding
-            | Self::Overlap => Reason::OutOfRange,
-            Self::IsPoints | Self::IsVector | Self::OtherField | Self::Rows { .. } => {
-                Reason::ValueType
-            }
-            Self::OtherGroup | Self::NotMatrix => Reason::ObjectKind,
-            Self::ProgramTime { .. } => Reason::ProgramTime,
-            Self::UnknownId | Self::UnknownRegion => Reason::ObjectUnknown,
-        }
-    }
-}
-
 impl Error {
     /// The reason, without its details.
     pub const fn reason(&self) -> Reason {
@@ -330,7 +178,7 @@ impl Error {
             Self::NotFound => Reason::ObjectUnknown,
             Self::Mismatch { .. } => Reason::ObjectKind,
             Self::NoDataDir => Reason::NoDataDir,
-            Self::Exhausted { limit, .. } => limit.reason(),
+            Self::Exhausted { limit, .. } | Self::PinRefused { limit, .. } => limit.reason(),
             Self::UploadConflict => Reason::UploadConflict,
             Self::HashMismatch => Reason::HashMismatch,
             Self::Deadline => Reason::Deadline,

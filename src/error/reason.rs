@@ -58,6 +58,7 @@ reasons! {
     Connections "CONNECTIONS",
     Regions "REGIONS",
     DeviceMemory "DEVICE_MEMORY",
+    PinnedBases "PINNED_BASES",
     ProgramTime "PROGRAM_TIME",
     TenantQuota "TENANT_QUOTA",
     DeadlineTooEarly "DEADLINE_TOO_EARLY",

@@ -5,8 +5,11 @@ use std::{any::Any, sync::Arc, time::Duration};
 use super::{AwaitedElements, ProgramPlan, RunOperands, RunReport, call::RunCall};
 use crate::{
     curve::points::Bases,
-    engine::{DeviceInfo, JobControl, MsmNttEngine, PointChecker},
-    error::Result,
+    engine::{
+        BasesDevice, DeviceInfo, DeviceResidency, JobControl, MsmNttEngine, PointChecker,
+        ResidencyChange, ResidentObject,
+    },
+    error::{Error, Result},
     region::SharedMemory,
 };
 
@@ -52,6 +55,32 @@ pub trait Executor: Send + Sync {
     /// The checker for points from outside, if it is not the host's own threads.
     fn point_checker(&self) -> Option<&dyn PointChecker> {
         None
+    }
+
+    /// The devices that can hold bases. Takes no time.
+    fn bases_devices(&self) -> Vec<BasesDevice> {
+        Vec::new()
+    }
+
+    /// The bases that the devices hold. An object can occur several times, for its ranges and for
+    /// each device. May take milliseconds.
+    fn residency(&self) -> Vec<ResidentObject> {
+        Vec::new()
+    }
+
+    /// Changes what a device holds of the object that `bases` are part of. Returns what it holds
+    /// then. May take seconds.
+    ///
+    /// Errors: `DeviceLost` if the device does not serve; `Exhausted` if it has no memory; those of
+    /// `control`; `Internal` if there is no such device.
+    fn set_residency(
+        &self,
+        _device: u32,
+        _bases: &Bases,
+        _change: ResidencyChange,
+        _control: &JobControl,
+    ) -> Result<DeviceResidency> {
+        Err(Error::Internal("there is no such device".into()))
     }
 
     /// The engine that repeats calls for full checks; `None` in workers, which run none.

@@ -12,6 +12,7 @@ mod payload;
 mod program;
 mod program_input;
 mod report;
+mod residency;
 mod scheduler;
 mod waiting_msms;
 
@@ -27,5 +28,6 @@ pub use import_matrix::{MatrixImport, MatrixImportJob};
 pub use program::{ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork};
 pub use program_input::{InputPayload, ProgramJobInput};
 pub use report::JobReport;
+pub use residency::ResidencyJob;
 use scheduler::SENIORITY_AGE;
 pub use scheduler::{FinishedJob, JobOwner, JobPriority, JobTicket, JobWaker, JobWork, Scheduler};

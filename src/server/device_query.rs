@@ -1,41 +1,46 @@
-//! What `GetInfo` says of the devices.
+//! What responses say of the devices.
 
 use std::sync::Arc;
 
 use tokio::{sync::Mutex, task::spawn_blocking, time::Instant};
 
 use crate::{
-    engine::DeviceInfo,
     error::{Error, Result},
     exec::Executor,
 };
 
-/// Queries the devices once at a time, however many calls ask: NVML takes milliseconds per GPU, and
-/// a worker answers one question after the other.
-#[derive(Default)]
-pub struct DeviceQuery(Arc<Mutex<Option<DeviceAnswer>>>);
-
-struct DeviceAnswer {
-    /// When the query began.
-    begun: Instant,
-    devices: Vec<DeviceInfo>,
+/// Asks the devices for a `T`, once at a time, however many calls ask: NVML takes milliseconds per
+/// GPU, and a worker answers one question after the other.
+pub struct DeviceQuery<T> {
+    last: Arc<Mutex<Option<DeviceAnswer<T>>>>,
+    ask: fn(&dyn Executor) -> T,
 }
 
-impl DeviceQuery {
-    /// The devices as they are at this call, or later. Calls that arrive during a query share the
-    /// next one.
-    pub async fn query(&self, executor: Arc<dyn Executor>) -> Result<Vec<DeviceInfo>> {
+struct DeviceAnswer<T> {
+    /// When the query began.
+    begun: Instant,
+    answer: T,
+}
+
+impl<T: Clone + Send + 'static> DeviceQuery<T> {
+    pub fn new(ask: fn(&dyn Executor) -> T) -> Self {
+        Self { last: Arc::default(), ask }
+    }
+
+    /// The answer at this call, or later. Calls that arrive during a query share the next one.
+    pub async fn query(&self, executor: Arc<dyn Executor>) -> Result<T> {
         let arrived = Instant::now();
-        let mut last = self.0.clone().lock_owned().await;
-        if let Some(answer) = last.as_ref().filter(|answer| answer.begun > arrived) {
-            return Ok(answer.devices.clone());
+        let mut last = self.last.clone().lock_owned().await;
+        if let Some(shared) = last.as_ref().filter(|last| last.begun > arrived) {
+            return Ok(shared.answer.clone());
         }
+        let ask = self.ask;
         // The query holds the lock to its end, also if the call is cancelled.
         let query = spawn_blocking(move || {
             let begun = Instant::now();
-            let devices = executor.devices();
-            *last = Some(DeviceAnswer { begun, devices: devices.clone() });
-            devices
+            let answer = ask(&*executor);
+            *last = Some(DeviceAnswer { begun, answer: answer.clone() });
+            answer
         });
         query.await.map_err(|_| Error::Internal("querying the devices panicked".into()))
     }

@@ -8,13 +8,16 @@ use std::{
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::{pace::lateness, state::ServerState};
+use super::{pace::lateness, residency, state::ServerState};
 use crate::telemetry;
 
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Ticks between updates of the GPU gauges: NVML takes milliseconds.
 const DEVICE_GAUGE_TICKS: u32 = 20;
+
+/// Ticks between looks for pins that devices have lost.
+const PIN_TICKS: u32 = 4;
 
 pub async fn run(state: Arc<ServerState>) {
     repeat(HOUSEKEEPING_INTERVAL, |ticks, late| tick(&state, ticks, late)).await;
@@ -33,13 +36,17 @@ async fn repeat(interval: Duration, mut work: impl FnMut(u32, Duration)) {
 }
 
 /// `late` is how late the server is: its clients could not send or read meanwhile.
-fn tick(state: &ServerState, ticks: u32, late: Duration) {
+fn tick(state: &Arc<ServerState>, ticks: u32, late: Duration) {
     if ticks.is_multiple_of(DEVICE_GAUGE_TICKS) {
         let executor = state.compute.executor.clone();
         tokio::task::spawn_blocking(move || {
             let gpus = executor.devices().into_iter().filter_map(|device| device.gpu);
             gpus.for_each(|gpu| telemetry::device(&gpu));
         });
+    }
+    if ticks.is_multiple_of(PIN_TICKS) {
+        tokio::spawn(residency::restore_pins(state.clone()));
+        state.pins.bytes().for_each(|(device, bytes)| telemetry::pinned_bases(device, bytes));
     }
     let settings = &state.settings;
     let swept = state.uploads.drop_idle(settings.idle_timeout, settings.upload_ttl, late);

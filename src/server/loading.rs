@@ -2,19 +2,21 @@
 
 use std::{io, sync::Arc, thread, time::Instant};
 
+use tokio::runtime::Handle;
 use tracing::info;
 
-use super::state::ServerState;
+use super::{preload, state::ServerState};
 
-/// Loads the files of the data directory on a thread, until the server drains.
+/// Loads the files of the data directory on a thread, until the server drains, and then the bases
+/// that devices preload. Called on a thread of the runtime.
 ///
 /// Errors: no thread can be started.
 pub fn start(state: &Arc<ServerState>) -> io::Result<()> {
-    if !state.objects.is_loading() {
+    if !state.objects.is_loading() && state.preload.is_empty() {
         state.is_loaded.send_replace(true);
         return Ok(());
     }
-    let state = state.clone();
+    let (state, runtime) = (state.clone(), Handle::current());
     let load = move || {
         let begun = Instant::now();
         state.objects.load(&state.tenants, || state.drain.is_draining());
@@ -25,6 +27,7 @@ pub fn start(state: &Arc<ServerState>) -> io::Result<()> {
         } else {
             info!(objects, bytes, ms, "the data directory is loaded");
         }
+        runtime.block_on(preload::run(&state));
         // Nothing waits for more files, whether all are loaded or not.
         state.is_loaded.send_replace(true);
     };

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::residency_snapshot::ResidencySnapshot;
 use crate::{
     curve::scalars::ScalarEncoding,
-    engine::{ExecutedBy, StageTime},
+    engine::{DeviceResidency, ExecutedBy, StageTime},
     jobs::JobReport,
     sparse::SparseShape,
     store::{ObjectData, StoredObject, StoredPoints},
@@ -57,6 +58,7 @@ pub fn object_kind(stored: &StoredObject) -> Kind {
             persisted,
             label,
             created_s,
+            residency: Vec::new(),
         }),
         ObjectData::Matrix(matrix) => {
             let SparseShape { rows, columns, terms, coefficients } = matrix.shape();
@@ -73,6 +75,22 @@ pub fn object_kind(stored: &StoredObject) -> Kind {
             })
         }
     }
+}
+
+/// An object with the devices that hold it.
+pub fn listed_object(stored: &StoredObject, held: &ResidencySnapshot) -> Kind {
+    match (object_kind(stored), &stored.data) {
+        (Kind::Bases(bases), ObjectData::Bases(StoredPoints { points, .. })) => {
+            let devices = held.devices_of(points).iter().copied();
+            Kind::Bases(v1::Bases { residency: devices.map(residency).collect(), ..bases })
+        }
+        (other, _) => other,
+    }
+}
+
+pub fn residency(held: DeviceResidency) -> v1::BasesResidency {
+    let DeviceResidency { device, bytes, tables, pinned } = held;
+    v1::BasesResidency { device, bytes, tables, pinned }
 }
 
 pub fn object(stored: &StoredObject) -> v1::Object {

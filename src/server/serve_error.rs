@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::reload::CredentialFileError;
+use super::{preload_file::PreloadFileError, reload::CredentialFileError};
 
 /// Why a server failed to start or to serve.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,9 @@ pub enum ServeError {
     /// A file of certificates, tokens, keys or tenants cannot be used.
     #[error(transparent)]
     Credentials(#[from] CredentialFileError),
+    /// The file of bases to preload cannot be used.
+    #[error("preload: {0}")]
+    Preload(#[from] PreloadFileError),
     /// The server would serve anyone beyond the loopback, and `insecure` does not allow that.
     #[error(
         "refusing to serve everyone beyond the loopback: configure tokens or client certificates, \

@@ -86,6 +86,10 @@ pub struct ServerSettings {
     pub tenants: Option<PathBuf>,
     /// Directory of persistent bases; `None` disables persistence.
     pub data_dir: Option<PathBuf>,
+    /// Part of each GPU's memory for jobs that pinned bases may take, in percent.
+    pub pinned_bases_percent: u32,
+    /// File of bases to warm or pin before the server is ready; `None` if there are none.
+    pub preload: Option<PathBuf>,
     /// Whether TCP peers may call Admin.Drain, unless there is an administrative socket.
     pub admin_over_tcp: bool,
     /// Whether gRPC reflection is served.
@@ -211,6 +215,8 @@ impl Default for ServerSettings {
             busy_poll: Duration::from_micros(500),
             tenants: None,
             data_dir: None,
+            pinned_bases_percent: 50,
+            preload: None,
             admin_over_tcp: false,
             reflection: true,
             http2_stream_window_bytes: (4 * MIB) as u32,

@@ -7,8 +7,16 @@ use tonic::codegen::http::HeaderValue;
 use tracing::info;
 
 use super::{
-    ServeError, ServerSettings, call_memory::CallMemoryPool, connection_limits::ConnectionLimits,
-    credentials::Credentials, device_query::DeviceQuery, drain::Drain, job_history::JobHistory,
+    ServeError, ServerSettings,
+    call_memory::CallMemoryPool,
+    connection_limits::ConnectionLimits,
+    credentials::Credentials,
+    device_query::DeviceQuery,
+    drain::Drain,
+    job_history::JobHistory,
+    pins::PinTable,
+    preload_file::{PreloadEntry, read_preload_file},
+    residency_snapshot::ResidencySnapshot,
     unread_responses::UnreadResponses,
 };
 use crate::{
@@ -136,7 +144,12 @@ pub struct ServerState {
     pub open_calls: CallMemoryPool,
     pub tenants: Arc<Tenants>,
     pub objects: Arc<ObjectStore>,
-    pub devices: DeviceQuery,
+    pub devices: DeviceQuery<Vec<DeviceInfo>>,
+    /// What devices hold.
+    pub residency: DeviceQuery<ResidencySnapshot>,
+    pub pins: PinTable,
+    /// Bases to load on devices before the server is ready.
+    pub preload: Vec<PreloadEntry>,
     /// True once the files of the data directory are loaded.
     pub is_loaded: watch::Sender<bool>,
     /// Holds the payloads of uploads and results.
@@ -162,6 +175,7 @@ impl ServerState {
     pub fn new(settings: ServerSettings, engines: Engines) -> Result<Self, ServeError> {
         let tenants = Arc::new(Tenants::default());
         let credentials = Arc::new(Credentials::read(&settings, &tenants)?);
+        let preload = settings.preload.as_deref().map(read_preload_file).transpose()?;
         let (bytes_max, objects_max) = (settings.store_bytes_max, settings.objects_max.into());
         let Engines { executor, reason, pinned_bytes } = engines;
         let workers = match settings.workers {
@@ -169,6 +183,7 @@ impl ServerState {
             workers => workers as usize,
         };
         let devices = executor.jobs_at_once() / JOBS_PER_DEVICE;
+        let bases_devices = executor.bases_devices();
         let has_gpus = executor.description().kind == "cuda";
         let busy_poll =
             if has_gpus { BusyPoll::new(settings.busy_poll) } else { BusyPoll::default() };
@@ -187,7 +202,10 @@ impl ServerState {
             health_checks: CallMemoryPool::new(Limit::Probes, PROBE_BYTES_MAX),
             open_calls: CallMemoryPool::new(Limit::OpenCalls, OPEN_CALL_BYTES_MAX),
             tenants,
-            devices: DeviceQuery::default(),
+            devices: DeviceQuery::new(|executor| executor.devices()),
+            residency: DeviceQuery::new(ResidencySnapshot::of),
+            pins: PinTable::new(&bases_devices, settings.pinned_bases_percent),
+            preload: preload.unwrap_or_default(),
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()).with_limits(
                 UploadLimits {
                     streams_max: settings.upload_streams_max.into(),

@@ -116,6 +116,7 @@ const fn code(reason: Reason) -> Code {
         | Reason::Connections
         | Reason::Regions
         | Reason::DeviceMemory
+        | Reason::PinnedBases
         | Reason::ProgramTime
         | Reason::TenantQuota
         | Reason::DeadlineTooEarly => Code::ResourceExhausted,

@@ -9,7 +9,7 @@ use super::{
     call::{self, CallContext},
     import, read_object,
     receive::{self, PieceContent, UploadPiece},
-    regions, response,
+    regions, residency, response,
     response_queue::ResponseStream,
     state::ServerState,
     streamed_body,
@@ -159,8 +159,9 @@ impl Store for StoreService {
             let wanted = request.group.map(|group| decode::group("group", group)).transpose()?;
             let wanted = wanted.map(v1::Group::from);
             let mut list = v1::ListResponse::default();
+            let held = residency::snapshot(&self.state).await?;
             for object in self.state.objects.list(call.tenant.id) {
-                match response::object_kind(&object) {
+                match response::listed_object(&object, &held) {
                     Kind::Bases(bases) if wanted.is_none_or(|group| group == bases.group()) => {
                         list.bases.push(bases);
                     }
@@ -193,6 +194,22 @@ impl Store for StoreService {
         .await
     }
 
+    async fn set_residency(
+        &self,
+        request: Request<v1::SetResidencyRequest>,
+    ) -> Result<Response<v1::SetResidencyResponse>, Status> {
+        call::run(&self.state, "set_residency", request, async |call, request| {
+            let spec = decode::residency_spec(request)?;
+            let (action, id) = (spec.action, spec.id);
+            let held = residency::set(&call, spec).await?;
+            let object = format_args!("{} bases {}", action.name(), hex::encode(id.0));
+            call.audit(AuditAction::SetResidency, object);
+            let devices = held.into_iter().map(response::residency).collect();
+            Ok(v1::SetResidencyResponse { devices })
+        })
+        .await
+    }
+
     async fn open_region(
         &self,
         request: Request<v1::OpenRegionRequest>,
@@ -218,8 +235,9 @@ impl Store for StoreService {
                     ("vector", id)
                 }
                 Id::ObjectId(id) => {
-                    let released =
-                        self.state.objects.release(&call.tenant, decode::object_id(&id)?).await?;
+                    let object = decode::object_id(&id)?;
+                    residency::unpin_released(&self.state, &call.tenant, object).await;
+                    let released = self.state.objects.release(&call.tenant, object).await?;
                     (released.name(), id)
                 }
             };

@@ -46,6 +46,7 @@ pub struct TenantLimits {
     pub uploads_max: u64,
     pub vectors_max: u64,
     pub store_bytes_max: u64,
+    pub pinned_bases_bytes_max: u64,
     pub region_bytes_max: u64,
     pub connections_max: u64,
     /// Modelled time of its jobs; `None` without a limit.
@@ -62,6 +63,7 @@ impl Default for TenantLimits {
             uploads_max: u64::MAX,
             vectors_max: u64::MAX,
             store_bytes_max: u64::MAX,
+            pinned_bases_bytes_max: u64::MAX,
             region_bytes_max: u64::MAX,
             connections_max: u64::MAX,
             device_seconds_per_minute: None,

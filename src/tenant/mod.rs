@@ -59,6 +59,8 @@ pub struct Tenant {
     pub store_bytes: Arc<Quota>,
     /// Bytes of stored programs. Only the server has a limit.
     pub program_bytes: Arc<Quota>,
+    /// Bytes of devices that pinned bases take, tables included.
+    pub pinned_bases_bytes: Arc<Quota>,
     /// Stored bases and matrices. Only the server has a limit.
     pub objects: Arc<Quota>,
     /// Bytes of shared memory.
@@ -91,6 +93,7 @@ impl Tenant {
             vectors: quota(TenantLimit::Vectors, limits.vectors_max),
             store_bytes: quota(TenantLimit::StoreBytes, limits.store_bytes_max),
             program_bytes: Quota::new(Limit::Store, u64::MAX),
+            pinned_bases_bytes: quota(TenantLimit::PinnedBasesBytes, limits.pinned_bases_bytes_max),
             objects: Quota::new(Limit::Objects, u64::MAX),
             region_bytes: quota(TenantLimit::RegionBytes, limits.region_bytes_max),
             regions: Quota::new(Limit::Regions, u64::MAX),
@@ -129,6 +132,7 @@ impl Tenant {
         self.uploads.set_max(limits.uploads_max);
         self.vectors.set_max(limits.vectors_max);
         self.store_bytes.set_max(limits.store_bytes_max);
+        self.pinned_bases_bytes.set_max(limits.pinned_bases_bytes_max);
         self.region_bytes.set_max(limits.region_bytes_max);
         self.connections.set_max(limits.connections_max);
         self.device_time.set_limit(limits.device_seconds_per_minute);

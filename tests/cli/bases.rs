@@ -9,6 +9,8 @@ use capstan::{
     sparse::SparseBuilder,
 };
 
+use serde_json::json;
+
 use crate::{
     CEREMONY, CliFixture,
     common::{points, serve},
@@ -61,6 +63,20 @@ fn the_ceremony_is_imported_and_exported() {
     assert_eq!(cli.json(&["bases", "list"]).as_array().unwrap().len(), 1);
     cli.fails(&["bases", "show", id], 1, &["no bases", "bases list"]);
     cli.fails(&["bases", "rm", "nothing"], 1, &["no bases 'nothing'"]);
+}
+
+#[test]
+fn without_gpus_bases_are_neither_warmed_nor_pinned() {
+    let cli = CliFixture::new();
+    let id = cli.put(&points(3));
+    for action in ["warm", "pin", "unpin", "evict"] {
+        let done = cli.json(&["bases", action, &id]);
+        assert_eq!(done, json!([{ "id": id, "devices": [] }]), "{action}");
+        assert!(cli.ok(&["bases", action, &id[..9]]).err.contains("nothing was done"), "{action}");
+        cli.fails(&["bases", action, &id, "--device", "0"], 65, &["devices[0]"]);
+        cli.fails(&["bases", action, "nothing"], 1, &["no bases 'nothing'"]);
+    }
+    assert_eq!(cli.json(&["bases", "list"])[0]["devices"], json!([]));
 }
 
 #[test]

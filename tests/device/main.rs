@@ -26,6 +26,7 @@ mod pinned;
 mod points;
 
 mod regions;
+mod residency;
 mod rig;
 mod ring;
 mod self_test;

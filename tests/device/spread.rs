@@ -11,8 +11,8 @@ use std::{
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
     client::{
-        ClientError, Fr, MsmOptions, NttTransform, ProgramBuilder, ProgramRun, RunOptions,
-        ScalarInput, Verification, blocking::BlockingClient,
+        ClientError, Fr, MsmOptions, NttTransform, ProgramBuilder, ProgramRun, ResidencyAction,
+        RunOptions, ScalarInput, Verification, blocking::BlockingClient,
     },
     curve::{G1Affine, G2Affine, points::CurvePoint, scalars::ScalarEncoding},
     engine::cpu::{ArkworksEngine, CpuEngine},
@@ -133,6 +133,22 @@ fn check_sums<A: CurvePoint>(name: &'static str, devices: u32, checks: &[Verific
     msms.check_batches(client, &resident, checks);
     msms.check_narrow(client, &resident);
     msms.check_streamed(client, &spread.server.target);
+    spread.server.stop();
+}
+
+#[test]
+fn parts_of_an_msm_use_pinned_bases() {
+    let Some(spread) = SpreadServer::start("pinned", 2) else { return };
+    let (client, msms) = (&spread.client, MsmData::<G1Affine>::new());
+    let bases = client.put_bases(&msms.points).unwrap();
+    let pinned = client.set_residency(bases.id(), ResidencyAction::Pin, &[]).unwrap();
+    assert!(pinned.len() == 2 && pinned.iter().all(|held| held.pinned));
+    let scalars = &msms.scalars[..N];
+    let done = client.msm_with(&bases, scalars, MsmOptions::default()).unwrap();
+    assert_eq!(done.points, msms.sums(scalars, N));
+    assert!(done.execution.device.starts_with("2 GPUs: "), "{}", done.execution.device);
+    // No GPU has got its half as a separate object.
+    assert_eq!(client.list(None).unwrap()[0].residency, pinned);
     spread.server.stop();
 }
 

@@ -347,6 +347,13 @@ impl Store for FakeServer {
         Err(refusal(Code::NotFound, "OBJECT_UNKNOWN", None))
     }
 
+    async fn set_residency(
+        &self,
+        _: Request<v1::SetResidencyRequest>,
+    ) -> Result<Response<v1::SetResidencyResponse>, Status> {
+        Err(Status::unimplemented("not faked"))
+    }
+
     async fn put_program(
         &self,
         _: Request<v1::PutProgramRequest>,

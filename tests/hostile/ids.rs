@@ -14,7 +14,7 @@ use crate::{
 };
 
 pub fn rows(world: &World) -> Vec<Row> {
-    let mut rows = Vec::new();
+    let mut rows = residency_rows(world);
     for (name, id) in unknown_ids(32) {
         for (op, call) in bases_calls(world, &id) {
             rows.push(refused(format!("{op} {name}"), call, Code::NotFound, "OBJECT_UNKNOWN"));
@@ -85,6 +85,8 @@ fn bases_calls(world: &World, id: &Bytes) -> Vec<(&'static str, Call)> {
         ("stat", stat(v1::stat_request::Id::ObjectId(id.clone()))),
         ("stat by payload", stat(v1::stat_request::Id::Payload(payload))),
         ("release", release(v1::release_request::Id::ObjectId(id.clone()))),
+        ("warm", residency(id, v1::ResidencyAction::Warm as i32, &[])),
+        ("pin", residency(id, v1::ResidencyAction::Pin as i32, &[0])),
     ]
 }
 
@@ -103,6 +105,28 @@ fn upload_calls(world: &World, id: &Bytes) -> Vec<(&'static str, Call)> {
 
 fn stat(id: v1::stat_request::Id) -> Call {
     Call::Stat(v1::StatRequest { id: Some(id) })
+}
+
+fn residency(id: &Bytes, action: i32, devices: &[u32]) -> Call {
+    let (object_id, devices) = (id.clone(), devices.to_vec());
+    Call::SetResidency(v1::SetResidencyRequest { object_id, action, devices })
+}
+
+/// The server has no GPU.
+fn residency_rows(world: &World) -> Vec<Row> {
+    use v1::ResidencyAction::{Evict, Pin};
+    let row = |name, action, devices: &[u32], reason, field| {
+        invalid(name, residency(&world.g1_id, action, devices), reason, field)
+    };
+    let many: Vec<u32> = (0..65).collect();
+    vec![
+        row("no residency action", 0, &[], "UNSPECIFIED", "action"),
+        row("an unknown residency action", 5, &[], "OUT_OF_RANGE", "action"),
+        row("a device that is not there", Pin as i32, &[0], "OUT_OF_RANGE", "devices").at(0),
+        row("the last device", Pin as i32, &[u32::MAX], "OUT_OF_RANGE", "devices").at(0),
+        row("a device twice", Evict as i32, &[3, 1, 3], "OUT_OF_RANGE", "devices").at(2),
+        row("too many devices", Evict as i32, &many, "SIZE_TOO_LARGE", "devices"),
+    ]
 }
 
 fn release(id: v1::release_request::Id) -> Call {

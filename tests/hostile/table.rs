@@ -35,6 +35,7 @@ pub enum Call {
     Stat(v1::StatRequest),
     List(v1::ListRequest),
     Release(v1::ReleaseRequest),
+    SetResidency(v1::SetResidencyRequest),
 }
 
 impl Call {
@@ -114,6 +115,10 @@ impl Call {
             }
             Self::List(request) => {
                 store.list(request).await?;
+                Bytes::new()
+            }
+            Self::SetResidency(request) => {
+                store.set_residency(request).await?;
                 Bytes::new()
             }
             Self::Release(request) => {

@@ -3,7 +3,10 @@
 use std::{fs, path::Path};
 
 use capstan::{
-    client::{Client, ClientError, Code, Fr, G1Affine, ProgramBuilder, ProgramRun, PutOptions},
+    client::{
+        Client, ClientError, Code, Fr, G1Affine, ProgramBuilder, ProgramRun, PutOptions,
+        ResidencyAction,
+    },
     server::ServerSettings,
 };
 
@@ -75,6 +78,11 @@ async fn bases_are_shared_by_content_but_seen_by_their_tenants_only() {
         assert!(b.list(None).await.unwrap().is_empty());
         assert!(is_unknown(b.msm(&of_a, &scalars[..]).await), "b uses a's bases");
         assert!(is_unknown(b.release(of_a.id()).await), "b releases a's bases");
+        let pin = async |client: &Client| {
+            client.set_residency(of_a.id(), ResidencyAction::Pin, &[]).await
+        };
+        assert!(is_unknown(pin(&b).await), "b pins a's bases");
+        assert!(pin(&a).await.unwrap().is_empty(), "no GPU holds them");
         let of_b = put(&b, "of b").await;
         assert_eq!(of_a.id(), of_b.id(), "bases are named by their content");
         let labels = async |client: &Client| {

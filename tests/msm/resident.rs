@@ -51,6 +51,23 @@ fn tables_fit_the_memory() {
 }
 
 #[test]
+fn warm_bases_get_the_best_tables_within_a_limit() {
+    let (ample, n) = (memory(126 << 30), 1 << 20);
+    let table = u64::from(n) * G1;
+    let best = |bytes_max| resident(n, 0).best_within(ample, bytes_max);
+    let tables = |bytes_max| best(bytes_max).map_or(1, |windows| u64::from(windows.tables()));
+    assert!(best(u64::MAX).is_some_and(|windows| windows.is_sliding()));
+    let sliding = tables(u64::MAX) * table + G1;
+    assert!(best(sliding).is_some_and(|windows| windows.is_sliding()));
+    assert!(best(sliding - 1).is_some_and(|windows| !windows.is_sliding()));
+    for limit in 0..40 {
+        assert!(tables(limit * table + G1) <= limit.max(1), "{limit}");
+    }
+    assert!(tables(3 * table + G1) > 1);
+    assert_eq!(best(2 * table + G1 - 1), None);
+}
+
+#[test]
 fn stages_follow_the_uses_of_bases() {
     let of = |group, lg_n: u32, all| {
         ResidentPlan::stages(group, 1 << lg_n, DeviceLimits::H200, memory(all))

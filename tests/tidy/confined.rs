@@ -50,8 +50,8 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
     ("metrics", &["src/telemetry/", "src/config/", "src/bin/capstand/"], "names are constants"),
     (
         "figment",
-        &["src/config/", "src/tenant/file.rs"],
-        "settings are read once, apart from tenants",
+        &["src/config/", "src/tenant/file.rs", "src/server/preload_file.rs"],
+        "settings are read once, apart from tenants and bases to preload",
     ),
     ("clap", &["src/config/", "src/cli/", "src/bin/"], "the library has no command line"),
     (

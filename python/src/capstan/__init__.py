@@ -23,6 +23,7 @@ from capstan.errors import (
 from capstan.program import Program, ProgramValue
 from capstan.results import (
     Bases,
+    DeviceResidency,
     DeviceStage,
     Execution,
     Matrix,
@@ -39,6 +40,7 @@ __all__ = [
     "Bases",
     "CapstanError",
     "Client",
+    "DeviceResidency",
     "DeviceStage",
     "Execution",
     "Exhausted",

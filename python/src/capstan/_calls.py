@@ -73,6 +73,7 @@ GET = Method(store_pb2, "Store", "Get")
 STAT = Method(store_pb2, "Store", "Stat")
 LIST = Method(store_pb2, "Store", "List")
 RELEASE = Method(store_pb2, "Store", "Release")
+SET_RESIDENCY = Method(store_pb2, "Store", "SetResidency")
 OPEN_REGION = Method(store_pb2, "Store", "OpenRegion")
 
 

@@ -9,7 +9,7 @@ from capstan._calls import Call, CallBudget
 from capstan._session import PayloadLimits, Session
 from capstan._upload import Progress, ResumableUpload, TransferProgress
 from capstan.encodings import PointsLike, ScalarsLike
-from capstan.results import Bases, Matrix, Objects, Vector
+from capstan.results import Bases, DeviceResidency, Matrix, Objects, Vector
 from capstan.v1 import store_pb2, types_pb2
 
 try:
@@ -274,6 +274,36 @@ def release(
     else:
         raise errors.invalid("held", "expected Bases, a Matrix or a Vector")
     yield from _calls.unary(_calls.RELEASE, request, budget)
+
+
+def set_residency(
+    session: Session,
+    bases: Bases,
+    action: str,
+    devices: Sequence[int] = (),
+    *,
+    timeout: float | None = None,
+) -> Call[list[DeviceResidency]]:
+    """Change where bases reside on GPUs. Returns what each GPU holds; nothing without GPUs.
+
+    Args:
+        bases: The bases; of a range, the whole object is meant.
+        action: `warm`, `pin`, `unpin` or `evict`.
+        devices: Numbers of the GPUs; by default all that serve.
+        timeout: Seconds for the whole call, retries included; by default the client's.
+
+    Raises:
+        NotFound: The server does not have the bases.
+        CapstanError: The server refused the call: a limit on pinned bases, say.
+    """
+    if action not in ("warm", "pin", "unpin", "evict"):
+        raise errors.invalid("action", "expected warm, pin, unpin or evict")
+    budget = session.begin(timeout)
+    request = store_pb2.SetResidencyRequest(
+        object_id=bases.id, action=f"RESIDENCY_ACTION_{action.upper()}", devices=devices
+    )
+    response = yield from _calls.unary(_calls.SET_RESIDENCY, request, budget)
+    return [results.residency_from(held) for held in response.devices]
 
 
 def release_quietly(session: Session, vector: Vector) -> Call[None]:

@@ -53,6 +53,7 @@ class Client(ClientCore):
     find = _awaited(_store.find)
     list = _awaited(_store.list_objects)
     release = _awaited(_store.release)
+    set_residency = _awaited(_store.set_residency)
     msm = _awaited(_msm.msm)
     ntt = _awaited(_ntt.ntt)
     run = _awaited(_run.run)

@@ -52,6 +52,7 @@ class Client(ClientCore):
     find = _blocking(_store.find)
     list = _blocking(_store.list_objects)
     release = _blocking(_store.release)
+    set_residency = _blocking(_store.set_residency)
     msm = _blocking(_msm.msm)
     ntt = _blocking(_ntt.ntt)
     run = _blocking(_run.run)

@@ -55,6 +55,23 @@ class Execution:
 
 
 @dataclass(frozen=True)
+class DeviceResidency:
+    """What a device holds of bases.
+
+    Attributes:
+        device: Number of the GPU.
+        bytes: Bytes of the GPU's memory, with tables; 0 if it does not hold the bases.
+        tables: Number of tables, of which the first is the bases themselves.
+        pinned: Whether the bases are kept until they are unpinned.
+    """
+
+    device: int
+    bytes: int
+    tables: int
+    pinned: bool
+
+
+@dataclass(frozen=True)
 class Bases:
     """Points on the server, or a range of them. Slices are ranges: `bases[:100]`.
 
@@ -68,6 +85,7 @@ class Bases:
         persisted: Whether the server keeps the points on disk.
         label: Label for people.
         created_s: When the server stored the points, in seconds of Unix time.
+        residency: The devices that hold the points, in handles of `Client.list`; else empty.
     """
 
     id: bytes
@@ -79,6 +97,7 @@ class Bases:
     persisted: bool
     label: str
     created_s: int
+    residency: list[DeviceResidency]
 
     def __len__(self) -> int:
         return self.length
@@ -217,7 +236,13 @@ def bases_from(message: store_pb2.Bases) -> Bases:
         persisted=message.persisted,
         label=message.label,
         created_s=message.created_s,
+        residency=[residency_from(held) for held in message.residency],
     )
+
+
+def residency_from(message: store_pb2.BasesResidency) -> DeviceResidency:
+    """Decode what a device holds of bases."""
+    return DeviceResidency(message.device, message.bytes, message.tables, message.pinned)
 
 
 def matrix_from(message: store_pb2.Matrix) -> Matrix:

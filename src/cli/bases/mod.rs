@@ -6,6 +6,7 @@ mod list;
 mod lookup;
 mod matrix_report;
 mod report;
+mod residency;
 
 use clap::Subcommand;
 use serde_json::json;
@@ -17,9 +18,10 @@ use self::{
     list::print_list,
     lookup::{FoundObject, find_object, unknown},
     report::{as_json, as_text},
+    residency::ResidencyArgs,
 };
 use super::{exit::Result, output::Ui};
-use crate::client::{BasesId, Client, Group};
+use crate::client::{BasesId, Client, Group, ResidencyAction};
 
 #[derive(Debug, Subcommand)]
 pub enum BasesCommand {
@@ -42,6 +44,14 @@ pub enum BasesCommand {
         #[arg(required = true)]
         bases: Vec<String>,
     },
+    /// Upload bases to GPUs before their first use, with tables
+    Warm(ResidencyArgs),
+    /// Keep bases on GPUs, so that they are not evicted for others
+    Pin(ResidencyArgs),
+    /// Let pinned bases be evicted again
+    Unpin(ResidencyArgs),
+    /// Unpin bases and free their memory on GPUs; they stay on the server
+    Evict(ResidencyArgs),
     /// Write the points of bases to a file
     Export(ExportArgs),
 }
@@ -50,6 +60,10 @@ pub async fn run(ui: Ui, client: &Client, command: &BasesCommand) -> Result<()> 
     match command {
         BasesCommand::Import(args) => import::run(ui, client, args).await,
         BasesCommand::Export(args) => export::run(ui, client, args).await,
+        BasesCommand::Warm(args) => residency::run(ui, client, ResidencyAction::Warm, args).await,
+        BasesCommand::Pin(args) => residency::run(ui, client, ResidencyAction::Pin, args).await,
+        BasesCommand::Unpin(args) => residency::run(ui, client, ResidencyAction::Unpin, args).await,
+        BasesCommand::Evict(args) => residency::run(ui, client, ResidencyAction::Evict, args).await,
         BasesCommand::List { group } => {
             let matrices = match group {
                 Some(_) => Vec::new(),

@@ -4,6 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
+use super::residency;
 use crate::{
     cli::{
         exit::Result,
@@ -14,11 +15,13 @@ use crate::{
 
 /// Prints full ids, so that they can be copied.
 pub fn print_table(ui: Ui, all: &[BasesInfo]) -> Result<()> {
-    let mut rows = table(["id", "group", "points", "size", "stored", "label"]);
+    let mut rows = table(["id", "group", "points", "size", "stored", "gpus", "label"]);
     for info in all {
         let (id, count, size) =
             (info.id.to_string(), info.count.to_string(), bytes_text(info.bytes));
-        rows.add_row([&id, info.group.name(), &count, &size, storage(info.persisted), &info.label]);
+        let (group, stored) = (info.group.name(), storage(info.persisted));
+        let gpus = residency::as_text(&info.residency);
+        rows.add_row([&id, group, &count, &size, stored, &gpus, &info.label]);
     }
     ui.print(&format!("{rows}\n"))
 }
@@ -28,6 +31,7 @@ pub fn as_json(info: &BasesInfo) -> Value {
         "kind": "bases", "id": info.id.to_string(), "group": info.group.name(),
         "count": info.count, "bytes": info.bytes, "infinities": info.infinities,
         "persisted": info.persisted, "label": info.label, "created_s": info.created_s,
+        "devices": residency::as_json(&info.residency),
     })
 }
 

@@ -33,6 +33,15 @@ impl WeakOwner {
         }
     }
 
+    /// The owner's address, as [`Bases::owner_address`] has it. While this reference exists, no
+    /// other owner has it.
+    pub fn address(&self) -> usize {
+        match &self.0 {
+            WeakPoints::G1(owner) => owner.as_ptr().cast::<()>() as usize,
+            WeakPoints::G2(owner) => owner.as_ptr().cast::<()>() as usize,
+        }
+    }
+
     /// Whether `bases` are a range of this owner's points.
     pub fn owns(&self, bases: &Bases) -> bool {
         match (&self.0, bases) {

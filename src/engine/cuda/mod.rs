@@ -11,6 +11,7 @@ mod ntt;
 mod payload_copy;
 mod point_check;
 mod policy;
+mod residency;
 mod resident;
 mod resident_bases;
 mod resident_entries;
@@ -162,7 +163,7 @@ impl CudaEngine {
     /// Whether a GPU holds the object that `bases` are part of, for tests of eviction.
     #[cfg(feature = "internals")]
     pub fn has_resident(&self, bases: &Bases) -> bool {
-        self.gpus.iter().any(|gpu| gpu.msm.resident().contains(bases))
+        self.gpus.iter().any(|gpu| gpu.msm.resident().bases().contains(bases))
     }
 
     /// Whether a GPU holds the matrix, for tests of eviction.
@@ -173,7 +174,8 @@ impl CudaEngine {
 
     /// The index of the GPU that holds the first of `bases` that is resident, else of the next one.
     fn gpu_for(&self, bases: &[Bases]) -> usize {
-        let holds = |bases| self.gpus.iter().position(|gpu| gpu.msm.resident().contains(bases));
+        let holds =
+            |bases| self.gpus.iter().position(|gpu| gpu.msm.resident().bases().contains(bases));
         bases.iter().find_map(holds).unwrap_or_else(|| self.next_gpu(&self.next_job))
     }
 
@@ -232,7 +234,7 @@ impl MsmNttEngine for CudaEngine {
         }
         let gpu = &self.gpus[self.gpu_for(std::slice::from_ref(&bases))];
         let (split, object_points) = (self.policy.split, bases.all_of_owner().len());
-        let fit = gpu.bases_room().fit(bases.group(), object_points, bases.len(), batch);
+        let fit = gpu.bases_room(&bases).fit(bases.group(), object_points, bases.len(), batch);
         Ok(match fit {
             BasesFit::Whole => gpu.msm.run(bases, batch, split),
             BasesFit::OwnRange => gpu.msm.run(bases.as_own_object(), batch, split),

@@ -24,7 +24,7 @@ use crate::{
     curve::points::Bases,
     device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
     engine::JobControl,
-    error::{Error, Result},
+    error::{Error, Limit, Result},
     msm::{
         AlignedPoints, BaseMemory, BasesLocation, Recoding, ResidentPlan, tables,
         tables::TableBuilder,
@@ -60,13 +60,13 @@ impl ResidentCache {
         self.is_serving.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the object that `bases` are part of is resident.
-    pub fn contains(&self, bases: &Bases) -> bool {
-        self.bases.contains(bases)
+    /// The bases on the device.
+    pub fn bases(&self) -> &ResidentEntries {
+        &self.bases
     }
 
     /// The object that `bases` are part of. It is uploaded on its first use and gets tables from
-    /// its second use on, if there is memory for them.
+    /// its second use on, if there is memory for them and it is not pinned.
     ///
     /// Errors: `Exhausted` if there is no memory; those of `control`; `DeviceLost`.
     pub fn get(
@@ -100,6 +100,45 @@ impl ResidentCache {
         let resident = Arc::new(resident);
         self.bases.set(&whole, resident.clone());
         Ok(resident)
+    }
+
+    /// Makes the object that `bases` are part of resident before its first use, with the best
+    /// tables for bases that are used often. Bases and tables take at most `bytes_max` bytes.
+    ///
+    /// Errors: `Exhausted` if there is no memory for the bases alone, or they take more than
+    /// `bytes_max`; those of `control`; `DeviceLost`.
+    pub fn warm(
+        &self,
+        stream: &Stream,
+        bases: &Bases,
+        bytes_max: u64,
+        control: &JobControl,
+    ) -> Result<Arc<ResidentBases>> {
+        let whole = bases.all_of_owner();
+        let _alone = self.load_lock.lock();
+        let found = self.bases.find(&whole, 0);
+        let present = found.filter(|entry| entry.resident.lease().bytes() <= bytes_max);
+        let best = self.plan_for(&whole, 0)?.best_within(self.memory_for(&whole), bytes_max);
+        let rank = |windows: Option<&Recoding>| windows.map_or(0, |w| 1 + u8::from(w.is_sliding()));
+        if let Some(entry) = &present
+            && rank(entry.resident.windows()) >= rank(best.as_ref())
+        {
+            return Ok(entry.resident.clone());
+        }
+        let loaded = match (self.make_resident(stream, &whole, best, control), present) {
+            // Running jobs use the memory that the tables need.
+            (Err(Error::Exhausted { .. }), Some(entry)) => return Ok(entry.resident),
+            (Err(Error::Exhausted { .. }), None) if best.is_some() => {
+                self.make_resident(stream, &whole, None, control)?
+            }
+            (loaded, _) => loaded?,
+        };
+        if loaded.lease().bytes() > bytes_max {
+            return Err(Error::Exhausted { limit: Limit::DeviceMemory, retry_after: None });
+        }
+        let loaded = Arc::new(loaded);
+        self.bases.set(&whole, loaded.clone());
+        Ok(loaded)
     }
 
     /// The matrix, which is uploaded on its first use.
@@ -197,16 +236,27 @@ impl ResidentCache {
     /// The windows to make tables for. `None` if the resident tables are the best for the object's
     /// uses and the free memory.
     fn better_windows(&self, whole: &Bases, entry: &ResidentEntry) -> Option<Recoding> {
-        let (group, n) = (whole.group(), u32::try_from(whole.len()).ok()?);
-        let (arena, scratch) = (self.gpu.arena(), self.tables.scratch_bytes(group, n));
-        let memory = BaseMemory {
-            total: arena.bytes(),
-            free: arena.largest_free_bytes(),
-            table_scratch: scratch,
-        };
+        if entry.is_pinned {
+            return None;
+        }
+        let plan = self.plan_for(whole, entry.uses).ok()?;
+        plan.better(entry.resident.windows(), self.memory_for(whole))
+    }
+
+    fn plan_for(&self, whole: &Bases, uses: u64) -> Result<ResidentPlan> {
+        let n = u32::try_from(whole.len()).map_err(|_| too_many())?;
         let limits = self.gpu.identity().limits;
-        let plan = ResidentPlan { group, n, uses: entry.uses, limits };
-        plan.better(entry.resident.windows(), memory)
+        Ok(ResidentPlan { group: whole.group(), n, uses, limits })
+    }
+
+    /// The memory of the device without what other pinned objects take.
+    fn memory_for(&self, whole: &Bases) -> BaseMemory {
+        let (arena, points) = (self.gpu.arena(), whole.len() as u32);
+        BaseMemory {
+            total: arena.bytes() - self.bases.pinned_bytes_besides(whole),
+            free: arena.largest_free_bytes(),
+            table_scratch: self.tables.scratch_bytes(whole.group(), points),
+        }
     }
 
     fn make_resident(

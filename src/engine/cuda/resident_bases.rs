@@ -37,6 +37,11 @@ impl ResidentBases {
         BasesLocation { first: self.location.first + first as u32, ..self.location }
     }
 
+    /// The number of tables, of which the first is the bases themselves.
+    pub fn tables(&self) -> u32 {
+        self.windows.as_ref().map_or(1, Recoding::tables)
+    }
+
     pub fn windows(&self) -> Option<&Recoding> {
         self.windows.as_ref()
     }

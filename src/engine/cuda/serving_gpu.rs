@@ -13,7 +13,7 @@ use super::{
     self_test::{self, EMULATED, ON_A_GPU},
 };
 use crate::{
-    curve::Group,
+    curve::{Group, points::Bases},
     device::{Gpu, GpuUnavailable, NvmlMonitor, archs},
     engine::{DeviceInfo, GpuInfo, MsmPlan},
     msm::{BaseMemory, ResidentPlan, TableStage, tables::scratch_bytes},
@@ -54,9 +54,10 @@ impl ServingGpu {
         Ok(Self { gpu, msm, ntt, points, vectors, codec, copier, policy, self_test, msm_plans })
     }
 
-    /// The room for the bases of an MSM if nothing else uses the GPU.
-    pub fn bases_room(&self) -> BasesRoom {
-        let (arena, limits) = (self.gpu.arena().bytes(), self.gpu.identity().limits);
+    /// The room for these bases if nothing else uses the GPU and other bases that are pinned stay.
+    pub fn bases_room(&self, bases: &Bases) -> BasesRoom {
+        let pinned = self.msm.resident().bases().pinned_bytes_besides(bases);
+        let (arena, limits) = (self.gpu.arena().bytes() - pinned, self.gpu.identity().limits);
         let room = BasesRoom::new(arena, limits, self.policy.split);
         match self.policy.bases_bytes_max {
             Some(bases_bytes_max) => BasesRoom { bases_bytes_max, ..room },

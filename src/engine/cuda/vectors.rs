@@ -351,7 +351,7 @@ impl GpuVectors {
             return self.engine.msm(bases, rows);
         }
         let (gpu, object_points) = (self.gpu(), bases.all_of_owner().len());
-        let fit = gpu.bases_room().fit(bases.group(), object_points, bases.len(), rows);
+        let fit = gpu.bases_room(&bases).fit(bases.group(), object_points, bases.len(), rows);
         let bases = match fit {
             BasesFit::Parts(points) => {
                 let (stream, control) = (&self.stream, &self.control);

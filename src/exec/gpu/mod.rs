@@ -16,7 +16,11 @@ use super::{
     in_pieces::RunInPieces,
 };
 use crate::{
-    engine::{DeviceInfo, EngineModel, JobControl, MsmNttEngine, PointChecker, cuda::CudaEngine},
+    curve::points::Bases,
+    engine::{
+        BasesDevice, DeviceInfo, DeviceResidency, EngineModel, JobControl, MsmNttEngine,
+        PointChecker, ResidencyChange, ResidentObject, cuda::CudaEngine,
+    },
     error::{Error, Limit, Result},
     region::SharedMemory,
 };
@@ -80,6 +84,24 @@ impl Executor for GpuExecutor {
 
     fn point_checker(&self) -> Option<&dyn PointChecker> {
         Some(&*self.engine)
+    }
+
+    fn bases_devices(&self) -> Vec<BasesDevice> {
+        self.engine.bases_devices()
+    }
+
+    fn residency(&self) -> Vec<ResidentObject> {
+        self.engine.residency()
+    }
+
+    fn set_residency(
+        &self,
+        device: u32,
+        bases: &Bases,
+        change: ResidencyChange,
+        control: &JobControl,
+    ) -> Result<DeviceResidency> {
+        self.engine.set_residency(device, bases, change, control)
     }
 
     fn oracle(&self) -> Option<Arc<dyn MsmNttEngine>> {

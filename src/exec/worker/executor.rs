@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use super::{
+    device_bases,
     message::{
         ControlReply, ControlRequest, DeviceReading, LaneOutcome, LaneRequest, PointsRequest,
     },
@@ -21,10 +22,11 @@ use crate::{
     curve::{
         G1Affine, G2Affine, Group,
         layout::points_as_bytes_mut,
-        points::{self, BadElement, CurvePoint, PointEncoding, PointsMut},
+        points::{self, BadElement, Bases, CurvePoint, PointEncoding, PointsMut},
     },
     engine::{
-        DeviceInfo, EngineModel, JobControl, MsmNttEngine, PointChecker,
+        BasesDevice, DeviceInfo, DeviceResidency, EngineModel, JobControl, MsmNttEngine,
+        PointChecker, ResidencyChange, ResidentObject,
         cuda::{CudaModel, checked_piece_len},
     },
     error::{Error, Result},
@@ -164,6 +166,24 @@ impl Executor for WorkerExecutor {
 
     fn point_checker(&self) -> Option<&dyn PointChecker> {
         Some(self)
+    }
+
+    fn bases_devices(&self) -> Vec<BasesDevice> {
+        device_bases::devices(&self.pool)
+    }
+
+    fn residency(&self) -> Vec<ResidentObject> {
+        device_bases::list(&self.pool)
+    }
+
+    fn set_residency(
+        &self,
+        device: u32,
+        bases: &Bases,
+        change: ResidencyChange,
+        control: &JobControl,
+    ) -> Result<DeviceResidency> {
+        device_bases::set(&self.pool, device, bases, change, control)
     }
 
     fn oracle(&self) -> Option<Arc<dyn MsmNttEngine>> {

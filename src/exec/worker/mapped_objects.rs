@@ -59,11 +59,23 @@ impl MappedObjects {
         Ok(RunningObjects { bases, matrices: matrices.collect::<Result<_>>()? })
     }
 
+    /// All points of each number, with the number.
+    pub fn all_bases(&self) -> Vec<(u64, Bases)> {
+        self.bases.read().iter().map(|(number, bases)| (*number, bases.clone())).collect()
+    }
+
+    /// All points of a number.
+    ///
+    /// Errors: `Internal` if they are not mapped.
+    pub fn whole_bases(&self, object: u64) -> Result<Bases> {
+        let found = self.bases.read().get(&object).cloned();
+        found.ok_or_else(|| Error::Internal("the bases are not mapped".into()))
+    }
+
     fn find_bases(&self, named: &NamedBases) -> Result<Bases> {
         let &NamedBases { object, start, len } = named;
-        let found = self.bases.read().get(&object).cloned();
-        let range = found.and_then(|bases| bases.slice(start as usize, len as usize));
-        range.ok_or_else(|| Error::Internal("the bases are not mapped".into()))
+        let range = self.whole_bases(object)?.slice(start as usize, len as usize);
+        range.ok_or_else(|| Error::Internal("the bases are shorter".into()))
     }
 
     fn find_matrix(&self, object: u64) -> Result<SparseMatrix> {

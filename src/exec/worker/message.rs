@@ -15,7 +15,7 @@ use crate::{
         serialized,
     },
     engine::{
-        GpuInfo,
+        DeviceResidency, GpuInfo, ResidencyChange,
         cuda::{FaultClass, GpuFacts},
     },
     ops::OperationProgram,
@@ -66,6 +66,8 @@ pub enum ControlRequest {
     DropRun(u64),
     /// Reads the device's sensors.
     Describe,
+    /// Says which of the mapped bases the device holds.
+    ListBases,
     /// Answers at once.
     Ping,
 }
@@ -99,6 +101,7 @@ pub struct MapMatrixRequest {
 pub enum ControlReply {
     Done,
     Described(Box<DeviceReading>),
+    Bases(Vec<ResidentNumber>),
     Failed(String),
 }
 
@@ -139,6 +142,7 @@ pub struct DeviceReading {
 pub enum LaneRequest {
     Advance(Box<AdvanceRequest>),
     CheckPoints(PointsRequest),
+    SetResidency(ResidencyRequest),
 }
 
 /// Begins a run, or goes on with it.
@@ -228,6 +232,21 @@ pub struct PointsRequest {
     pub to: SharedPiece,
 }
 
+/// Changes what the device holds of mapped bases.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ResidencyRequest {
+    /// The numbers of bases that belong to one object.
+    pub objects: Vec<u64>,
+    pub change: ResidencyChange,
+}
+
+/// What the device holds of the bases of a number.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ResidentNumber {
+    pub object: u64,
+    pub residency: DeviceResidency,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub struct LaneReply {
     pub outcome: LaneOutcome,
@@ -240,6 +259,8 @@ pub enum LaneOutcome {
     Advanced(Advanced),
     /// `Err` for the first point that is wrong.
     Checked(Result<(), BadElement>),
+    /// What the device holds of the object after a change.
+    Residency(DeviceResidency),
     Failed(WorkerFailure),
 }
 

@@ -5,6 +5,7 @@
 //! the worker's side. A worker maps the server's payload memory, so messages say where bytes lie
 //! and carry none.
 
+mod device_bases;
 mod executor;
 pub mod failure;
 mod link;
@@ -16,6 +17,7 @@ mod names;
 pub mod pool;
 pub mod process;
 pub mod reply;
+mod residency;
 pub mod run;
 pub mod running;
 mod sandbox;

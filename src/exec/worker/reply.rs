@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     curve::points::BadElement,
+    engine::{DeviceResidency, cuda::GpuFacts},
     exec::call::RunCall,
     program::{PointsShape, ValueType},
 };
@@ -51,6 +52,7 @@ impl LaneOutcome {
                 Ok(Err(failure))
             }
             Self::Checked(_) => Err(UnsuitableReply("it checked points")),
+            Self::Residency(_) => Err(UnsuitableReply("it changed what the device holds")),
         }
     }
 
@@ -67,6 +69,24 @@ impl LaneOutcome {
             }
             Self::Failed(failure) => Ok(Err(failure)),
             Self::Advanced(_) => Err(UnsuitableReply("it advanced a run")),
+            Self::Residency(_) => Err(UnsuitableReply("it changed what the device holds")),
+        }
+    }
+
+    /// What `device` holds of an object after a change.
+    pub fn into_residency(
+        self,
+        device: &GpuFacts,
+    ) -> Result<Result<DeviceResidency, WorkerFailure>, UnsuitableReply> {
+        match self {
+            Self::Residency(residency) => {
+                let is_possible = residency.bytes <= device.arena_bytes;
+                require(residency.device == device.index && is_possible, "what a device holds")?;
+                Ok(Ok(residency))
+            }
+            Self::Failed(failure) => Ok(Err(failure)),
+            Self::Advanced(_) => Err(UnsuitableReply("it advanced a run")),
+            Self::Checked(_) => Err(UnsuitableReply("it checked points")),
         }
     }
 }

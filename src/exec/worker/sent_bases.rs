@@ -1,6 +1,6 @@
 //! The bases that a worker has mapped.
 
-use std::ops::Range;
+use std::{collections::HashMap, ops::Range};
 
 use super::{
     link::{WorkerLink, WorkerLost},
@@ -40,6 +40,8 @@ struct SentBasesList {
 struct SentObject {
     key: SentKey,
     number: u64,
+    /// Whether the worker's device keeps it.
+    is_pinned: bool,
 }
 
 /// Recognises the points of an object that was sent.
@@ -74,6 +76,13 @@ impl SentBasesList {
         Some(number)
     }
 
+    /// A device that keeps all points need not hold a range of them, too.
+    fn scope_on_device(&self, bases: &Bases, scope: BasesScope) -> BasesScope {
+        let all = |object: &&SentObject| object.key.is_of(bases, BasesScope::WholeObject);
+        let is_kept = self.objects.iter().find(all).is_some_and(|object| object.is_pinned);
+        if is_kept { BasesScope::WholeObject } else { scope }
+    }
+
     /// Removes the objects that have been dropped. Returns their numbers.
     fn take_dropped(&mut self) -> Vec<u64> {
         let dropped = self.objects.extract_if(.., |object| !object.key.owner.is_alive());
@@ -93,8 +102,29 @@ impl SentBases {
     /// Whether the worker has mapped `bases`, or the object that they are part of. False while it
     /// maps another one, since this does not wait.
     pub fn contains(&self, bases: &Bases, scope: BasesScope) -> bool {
-        let sent = self.0.try_lock();
-        sent.is_some_and(|sent| sent.objects.iter().any(|object| object.key.is_of(bases, scope)))
+        let Some(sent) = self.0.try_lock() else { return false };
+        let scope = sent.scope_on_device(bases, scope);
+        sent.objects.iter().any(|object| object.key.is_of(bases, scope))
+    }
+
+    /// The numbers of an object and of its ranges.
+    pub fn numbers_of(&self, bases: &Bases) -> Vec<u64> {
+        let sent = self.0.lock();
+        let own = sent.objects.iter().filter(|object| object.key.owner.owns(bases));
+        own.map(|object| object.number).collect()
+    }
+
+    /// The owner of each number's points.
+    pub fn owners(&self) -> HashMap<u64, WeakOwner> {
+        let sent = self.0.lock();
+        sent.objects.iter().map(|object| (object.number, object.key.owner.clone())).collect()
+    }
+
+    /// Notes whether the worker's device keeps an object.
+    pub fn set_pinned(&self, bases: &Bases, is_pinned: bool) {
+        let mut sent = self.0.lock();
+        let all = |object: &&mut SentObject| object.key.is_of(bases, BasesScope::WholeObject);
+        sent.objects.iter_mut().filter(all).for_each(|object| object.is_pinned = is_pinned);
     }
 
     /// Lets the worker unmap the objects that have been dropped.
@@ -114,6 +144,7 @@ impl SentBases {
     ) -> Result<Result<NamedBases>, WorkerLost> {
         // Single flight: the lock is held while the worker maps an object.
         let mut sent = self.0.lock();
+        let scope = sent.scope_on_device(bases, scope);
         let known = sent.find(bases, scope);
         let mut unused = sent.take_dropped();
         if known.is_none() && scope == BasesScope::OwnRange {
@@ -132,7 +163,8 @@ impl SentBases {
                     return Ok(Err(error));
                 }
                 sent.last_number = number;
-                sent.objects.push(SentObject { key: SentKey::new(bases, scope), number });
+                let key = SentKey::new(bases, scope);
+                sent.objects.push(SentObject { key, number, is_pinned: false });
                 number
             }
         };
@@ -183,7 +215,7 @@ mod tests {
         fn add(&mut self, bases: &Bases, scope: BasesScope) -> u64 {
             self.last_number += 1;
             let (key, number) = (SentKey::new(bases, scope), self.last_number);
-            self.objects.push(SentObject { key, number });
+            self.objects.push(SentObject { key, number, is_pinned: false });
             number
         }
     }
@@ -204,6 +236,22 @@ mod tests {
         assert!(sent.take_dropped().is_empty());
         drop((all, low, high));
         assert_eq!(sent.take_dropped(), [whole, own]);
+    }
+
+    #[test]
+    fn ranges_of_pinned_bases_are_not_sent() {
+        let (all, sent) = (bases(8), SentBases::default());
+        let high = all.slice(4, 4).unwrap();
+        let own = BasesScope::OwnRange;
+        sent.0.lock().add(&all, BasesScope::WholeObject);
+        assert!(!sent.contains(&high, own));
+        for is_pinned in [true, false] {
+            sent.set_pinned(&high, is_pinned);
+            assert_eq!(sent.contains(&high, own), is_pinned);
+        }
+        assert!(sent.contains(&high, BasesScope::WholeObject));
+        assert_eq!(sent.numbers_of(&high), [1]);
+        assert!(sent.numbers_of(&bases(8)).is_empty());
     }
 
     #[test]

@@ -28,6 +28,7 @@ use super::{
         AdvanceRequest, ControlReply, ControlRequest, DeviceReading, LOST_GPU, LaneOutcome,
         LaneReply, LaneRequest, MapRequest, PointsRequest, WorkerHello, WorkerSettings, WorkerTask,
     },
+    residency,
     running::{AdvancedCall, RunningCall, Runs},
     sandbox,
     socket::{self, Received},
@@ -225,6 +226,9 @@ impl Worker {
                 let reading = self.device().ok_or("there is no reading")?;
                 return Ok(ControlReply::Described(Box::new(reading)));
             }
+            ControlRequest::ListBases => {
+                return Ok(ControlReply::Bases(residency::list(&self.executor, &self.objects)));
+            }
         }
         Ok(ControlReply::Done)
     }
@@ -295,6 +299,12 @@ impl Worker {
             LaneRequest::CheckPoints(request) => {
                 let outcome = LaneOutcome::Checked(self.check_points(&request)?);
                 Ok(LaneAnswer { outcome, ended: None })
+            }
+            LaneRequest::SetResidency(request) => {
+                let device = self.engine.model().gpus[0].index;
+                let (executor, objects) = (&self.executor, &self.objects);
+                let changed = residency::set(executor, device, objects, &request)?;
+                Ok(LaneAnswer { outcome: LaneOutcome::Residency(changed), ended: None })
             }
         }
     }

@@ -79,6 +79,22 @@ impl ResidentPlan {
         (windows.tables() > 1 && present != Some(&windows)).then_some(windows)
     }
 
+    /// The windows to build tables for if the bases will be used often, and bases and tables may
+    /// take `bytes_max` bytes. `None` if the bases alone are the best that fits.
+    pub fn best_within(&self, memory: BaseMemory, bytes_max: u64) -> Option<Recoding> {
+        let point = self.group.affine_bytes() as u64;
+        let fits = |windows: &Recoding| {
+            u64::from(windows.tables()) * self.table_bytes() + point <= bytes_max
+        };
+        // Fixed windows have as many tables as fit, sliding windows one number of tables.
+        let whole = bytes_max.saturating_sub(point).saturating_mul(WORK_SHARE_DIVISOR)
+            / (WORK_SHARE_DIVISOR - 1);
+        let fixed = BaseMemory { total: memory.total.min(whole), ..memory };
+        let stages = [(SLIDING_USES, memory), (FIXED_TABLE_USES, fixed)];
+        let best = |(uses, memory)| Self { uses, ..*self }.better(None, memory).filter(fits);
+        stages.into_iter().find_map(best)
+    }
+
     /// The stages of these bases, use by use, on a device with these limits that holds nothing
     /// else; empty if the bases do not fit.
     pub fn stages(

@@ -32,6 +32,8 @@ pub(crate) enum AuditAction {
     Use,
     /// Released bases or a vector.
     Release,
+    /// Warmed, pinned, unpinned or evicted bases on devices.
+    SetResidency,
     /// Opened shared memory.
     OpenRegion,
     /// Drained the server.

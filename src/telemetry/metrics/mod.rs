@@ -65,6 +65,10 @@ metrics! {
     DEVICE_FAULTS_TOTAL Counter "capstan_device_faults_total" "GPU faults, by class",
     DEVICE_MEMORY_BYTES Gauge "capstan_device_memory_bytes"
         "device memory for jobs, by device and state",
+    PINNED_BASES_BYTES Gauge "capstan_pinned_bases_bytes"
+        "bytes of a GPU's memory that pinned bases are charged",
+    PRELOAD_FAILURES Gauge "capstan_preload_failures"
+        "entries of the file of bases to preload that could not be loaded at the start",
     DEVICE_TEMPERATURE_CELSIUS Gauge "capstan_device_temperature_celsius" "temperature of a GPU",
     DEVICE_CLOCK_HERTZ Gauge "capstan_device_clock_hertz" "clock of a GPU's multiprocessors",
     DEVICE_POWER_WATTS Gauge "capstan_device_power_watts" "power draw of a GPU",
@@ -173,7 +177,8 @@ pub fn count_batched_job(jobs: usize) {
 /// Counts a request that a limit refuses, if `error` is about a limit.
 pub(crate) fn count_refusal(error: &Error) {
     let reason = error.reason();
-    if matches!(error, Error::Exhausted { .. }) || reason == Reason::ProgramTime {
+    let is_full = matches!(error, Error::Exhausted { .. } | Error::PinRefused { .. });
+    if is_full || reason == Reason::ProgramTime {
         counter!(REJECTED_TOTAL, "limit" => reason.text()).increment(1);
     }
 }
@@ -260,6 +265,16 @@ pub(crate) fn count_repeated_run() {
 /// Counts a GPU fault.
 pub fn count_device_fault(class: &'static str) {
     counter!(DEVICE_FAULTS_TOTAL, "class" => class).increment(1);
+}
+
+/// Sets the bytes of a GPU that pinned bases are charged.
+pub(crate) fn pinned_bases(device: u32, bytes: u64) {
+    gauge!(PINNED_BASES_BYTES, "device" => device.to_string()).set(bytes as f64);
+}
+
+/// Sets the number of bases that could not be loaded at the start.
+pub(crate) fn preload_failures(entries: usize) {
+    gauge!(PRELOAD_FAILURES).set(entries as f64);
 }
 
 /// Sets the gauges of one GPU.

@@ -46,6 +46,8 @@ fn serves_every_recorded_metric() {
     connections(4);
     count_lost_audit_line();
     devices(2, 0, 1);
+    pinned_bases(3, 8);
+    preload_failures(9);
     count_device_fault("fatal");
     #[cfg(feature = "cuda")]
     count_worker_restart();
@@ -73,6 +75,8 @@ fn serves_every_recorded_metric() {
         r#"capstan_modelled_time_ratio_bucket{engine="cpu",le="0.8"} 0"#,
         r#"capstan_modelled_time_ratio_bucket{engine="cpu",le="1"} 1"#,
         r#"capstan_devices{state="used"} 2"#,
+        r#"capstan_pinned_bases_bytes{device="3"} 8"#,
+        "capstan_preload_failures 9",
         r#"capstan_devices{state="left_out"} 1"#,
         "capstan_batched_jobs_total 1",
         "capstan_received_bytes_total ",

@@ -6,6 +6,7 @@ mod ntt;
 mod objects;
 mod program;
 mod regions;
+mod residency;
 mod run;
 
 pub use self::{
@@ -20,6 +21,7 @@ pub use self::{
         RegionPlace, RegionUploadHeader, RegionVector, StreamedVector, region_place,
         streamed_vector,
     },
+    residency::{ResidencyAction, ResidencySpec, residency_spec},
     run::{
         EstimateSpec, InputSource, OutputDelivery, ProgramRef, RunInput, RunOutput, RunSpec,
         estimate_spec, run_spec,

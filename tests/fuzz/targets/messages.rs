@@ -252,6 +252,27 @@ impl Request for v1::EstimateRequest {
 }
 
 #[test]
+fn set_residency_request() {
+    let action = v1::ResidencyAction::Pin.into();
+    let request = |devices| {
+        let object_id = Bytes::from(secret(32));
+        v1::SetResidencyRequest { object_id, action, devices }
+    };
+    run("set_residency_request", vec![request(vec![]), request(vec![0, 3, 70])]);
+}
+
+impl Request for v1::SetResidencyRequest {
+    fn check(self) {
+        if let Some(spec) = checked(decode::residency_spec(self)) {
+            let mut devices = spec.devices.clone();
+            devices.sort_unstable();
+            devices.dedup();
+            assert!(devices.len() == spec.devices.len() && devices.len() <= 64);
+        }
+    }
+}
+
+#[test]
 fn estimate_request() {
     let program = programs::inline_program(some_program());
     let verify = v1::Verify::Full as i32;

@@ -11,6 +11,8 @@ use capstan::{
         points::{BadElement, CurvePoint, MsmSums},
         scalars::ScalarEncoding,
     },
+    device::DeviceLimits,
+    engine::{DeviceResidency, ResidencyChange, cuda::GpuFacts},
     error::FieldProblem,
     exec::{
         RunCall,
@@ -20,7 +22,8 @@ use capstan::{
                 AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlReply,
                 ControlRequest, FinishedRun, FinishedStage, FinishedStep, LaneOutcome, LaneReply,
                 LaneRequest, MapRequest, NamedBases, NamedObjects, PlacedInput, PlacedOutput,
-                PlacedVector, RunState, SerializedSums, WorkerHello, WorkerTask, WrittenBytes,
+                PlacedVector, ResidencyRequest, ResidentNumber, RunState, SerializedSums,
+                WorkerHello, WorkerTask, WrittenBytes,
             },
             socket,
         },
@@ -69,6 +72,16 @@ fn decoded<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     Some(message)
 }
 
+fn gpu() -> GpuFacts {
+    GpuFacts {
+        index: 1,
+        name: String::new(),
+        limits: DeviceLimits::H200,
+        memory_bytes: 1 << 20,
+        arena_bytes: 1 << 20,
+    }
+}
+
 /// The first byte selects the message.
 fn check(input: &[u8]) {
     let Some((selector, bytes)) = input.split_first() else { return };
@@ -87,6 +100,13 @@ fn take(outcome: LaneOutcome) {
     if let LaneOutcome::Checked(_) = outcome {
         if let Ok(Ok(Err(bad))) = outcome.into_checked(3) {
             assert!(bad.index < 3);
+        }
+        return;
+    }
+    if let LaneOutcome::Residency(_) = outcome {
+        let gpu = gpu();
+        if let Ok(Ok(held)) = outcome.into_residency(&gpu) {
+            assert!(held.device == 1 && held.bytes <= gpu.arena_bytes);
         }
         return;
     }
@@ -185,6 +205,9 @@ fn seed(selector: u8, message: &impl Serialize) -> Vec<u8> {
 fn worker_messages() {
     let failed = |failure| LaneReply { outcome: LaneOutcome::Failed(failure), faults: vec![] };
     let problem = FieldProblem::NotCanonical;
+    let held = DeviceResidency { device: 1, bytes: 4096, tables: 2, pinned: true };
+    let change = ResidencyChange::Pin { bytes_max: 4096 };
+    let residency = ResidencyRequest { objects: vec![1, 2], change };
     let awaits = AwaitedInput { input: 0, elements: 1..3 };
     let wrong = LaneOutcome::Checked(Err(BadElement { index: 2, problem }));
     let unusable = WorkerHello::Unusable { reason: "none".into(), is_on_a_gpu_host: true };
@@ -196,9 +219,12 @@ fn worker_messages() {
         seed(0, &failed(WorkerFailure::Element { step: 1, index: 3, problem })),
         seed(0, &failed(WorkerFailure::Internal("text".into()))),
         seed(0, &LaneReply { outcome: wrong, faults: vec![] }),
+        seed(0, &LaneReply { outcome: LaneOutcome::Residency(held), faults: vec![] }),
         seed(1, &ControlReply::Failed("text".into())),
+        seed(1, &ControlReply::Bases(vec![ResidentNumber { object: 3, residency: held }])),
         seed(2, &unusable),
         seed(3, &begun()),
+        seed(3, &LaneRequest::SetResidency(residency)),
         seed(4, &map),
         seed(5, &WorkerTask::CountDevices(None)),
     ];
