@@ -6,6 +6,7 @@ mod bases;
 mod bench;
 #[cfg(feature = "server")]
 mod demo;
+mod doctor;
 mod exit;
 mod groth16;
 mod info;
@@ -52,6 +53,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Show the server's engine, devices, limits and load
     Info,
+    /// Find out what is wrong with this host and the server, and how to fix it
+    Doctor(doctor::DoctorArgs),
     /// Manage points and matrices on the server
     #[command(subcommand)]
     Bases(bases::BasesCommand),
@@ -146,6 +149,7 @@ async fn run_command(ui: Ui, cli: &Cli) -> Result<()> {
         #[cfg(feature = "server")]
         Command::Demo(args) => demo::run(ui, &cli.global, args).await,
         Command::Info => info::run(ui, &connect().await?).await,
+        Command::Doctor(args) => doctor::run(ui, &cli.global, args).await,
         Command::Bases(command) => bases::run(ui, &connect().await?, command).await,
         Command::Msm(args) => msm::run(ui, &connect().await?, args).await,
         Command::Ntt(args) => ntt::run(ui, &connect().await?, args).await,

@@ -28,24 +28,31 @@ impl SettingValues {
     ///
     /// Errors: every contradiction between values, and every file that cannot be read.
     pub fn check(&self) -> Result<Config, Vec<ConfigProblem>> {
+        let config = self.config();
+        let problems = self.problems(&config);
+        if problems.is_empty() { Ok(config) } else { Err(problems) }
+    }
+
+    /// Every contradiction between values, and every file that cannot be read.
+    pub(crate) fn problems(&self, config: &Config) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
-        let server = server_settings(self);
-        let cuda = cuda_settings(self);
-        check_relations(self, &server, &cuda, &mut problems);
-        check_admin_socket(self, &server, &mut problems);
-        check_credentials(self, &server, &mut problems);
-        check_preload(self, &server, &mut problems);
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        Ok(Config {
-            server,
+        check_relations(self, &config.server, &config.cuda, &mut problems);
+        check_admin_socket(self, &config.server, &mut problems);
+        check_credentials(self, &config.server, &mut problems);
+        check_preload(self, &config.server, &mut problems);
+        problems
+    }
+
+    /// The configuration, which may have [problems](Self::problems).
+    pub(crate) fn config(&self) -> Config {
+        Config {
+            server: server_settings(self),
             engine: match self.text("engine") {
                 "cpu" => EngineChoice::Cpu,
                 "cuda" => EngineChoice::Cuda,
                 _ => EngineChoice::Auto,
             },
-            cuda,
+            cuda: cuda_settings(self),
             threads: self.integer("threads"),
             verify_threads: self.integer("verify_threads"),
             metrics_listen: self.address("metrics_listen"),
@@ -57,7 +64,7 @@ impl SettingValues {
             audit_log: self.path("audit_log"),
             otlp_endpoint: self.optional_text("otlp_endpoint"),
             log_level: self.text("log_level").to_owned(),
-        })
+        }
     }
 }
 

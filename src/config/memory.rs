@@ -2,25 +2,56 @@
 
 use std::{fs, path::Path};
 
+const GROUPS: &str = "/sys/fs/cgroup";
+/// Names of a limit in the two versions of control groups.
+const MEMORY: LimitFiles = LimitFiles { v2: "memory.max", v1: "memory.limit_in_bytes" };
+
+/// The files of control groups that hold one limit.
+#[derive(Clone, Copy)]
+struct LimitFiles {
+    v2: &'static str,
+    v1: &'static str,
+}
+
 /// Bytes of memory available to this process.
 pub fn available_bytes() -> u64 {
+    available_to("self")
+}
+
+/// Bytes of memory available to a process, named as in `/proc`.
+pub fn available_to(process: &str) -> u64 {
     let info = rustix::system::sysinfo();
     // The field's type differs between targets.
     #[allow(clippy::useless_conversion)]
     let machine = u64::from(info.totalram) * u64::from(info.mem_unit.max(1));
-    let group = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    group_limit_bytes(Path::new("/sys/fs/cgroup"), &group).map_or(machine, |n| n.min(machine))
+    let limit = group_limit_bytes(Path::new(GROUPS), &membership(process), MEMORY);
+    limit.map_or(machine, |limit| limit.min(machine))
 }
 
-/// The smallest memory limit from the process's group up to the root, in both versions of control
-/// groups.
-fn group_limit_bytes(root: &Path, membership: &str) -> Option<u64> {
+/// Bytes of swap that a process may use, named as in `/proc`. The limit of control groups of
+/// version 1, which is one of memory and swap together, is ignored.
+#[cfg(feature = "cli")]
+pub fn swap_limit_bytes(process: &str) -> u64 {
+    let info = rustix::system::sysinfo();
+    #[allow(clippy::useless_conversion)]
+    let machine = u64::from(info.totalswap) * u64::from(info.mem_unit.max(1));
+    let files = LimitFiles { v2: "memory.swap.max", v1: "" };
+    let limit = group_limit_bytes(Path::new(GROUPS), &membership(process), files);
+    limit.map_or(machine, |limit| limit.min(machine))
+}
+
+fn membership(process: &str) -> String {
+    fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default()
+}
+
+/// The smallest limit from the process's group up to the root, in both versions of control groups.
+fn group_limit_bytes(root: &Path, membership: &str, files: LimitFiles) -> Option<u64> {
     let limits = membership.lines().filter_map(|line| {
         let (_number, controllers_and_group) = line.split_once(':')?;
         match controllers_and_group.split_once(':')? {
-            ("", group) => lowest_limit(root, group, "memory.max"),
+            ("", group) => lowest_limit(root, group, files.v2),
             (controllers, group) if controllers.split(',').any(|name| name == "memory") => {
-                lowest_limit(&root.join("memory"), group, "memory.limit_in_bytes")
+                lowest_limit(&root.join("memory"), group, files.v1)
             }
             _ => None,
         }
@@ -49,12 +80,12 @@ mod tests {
         let leaf = root.path().join("slice/unit");
         fs::create_dir_all(&leaf).unwrap();
         fs::write(leaf.join("memory.max"), "max\n").unwrap();
-        assert_eq!(group_limit_bytes(root.path(), "0::/slice/unit\n"), None);
+        assert_eq!(group_limit_bytes(root.path(), "0::/slice/unit\n", MEMORY), None);
         fs::write(root.path().join("slice/memory.max"), "1000\n").unwrap();
-        assert_eq!(group_limit_bytes(root.path(), "1:cpu:/\n0::/slice/unit\n"), Some(1000));
+        assert_eq!(group_limit_bytes(root.path(), "1:cpu:/\n0::/slice/unit\n", MEMORY), Some(1000));
         fs::write(leaf.join("memory.max"), "500\n").unwrap();
-        assert_eq!(group_limit_bytes(root.path(), "0::/slice/unit\n"), Some(500));
-        assert_eq!(group_limit_bytes(root.path(), "4:cpu:/x\n"), None);
+        assert_eq!(group_limit_bytes(root.path(), "0::/slice/unit\n", MEMORY), Some(500));
+        assert_eq!(group_limit_bytes(root.path(), "4:cpu:/x\n", MEMORY), None);
     }
 
     #[test]
@@ -67,14 +98,25 @@ mod tests {
         };
         const UNLIMITED: u64 = 9_223_372_036_854_771_712;
         let membership = "11:cpu,cpuacct:/\n4:hugetlb,memory:/docker/x\n0::/docker/x\n";
-        assert_eq!(group_limit_bytes(root.path(), membership), None);
+        assert_eq!(group_limit_bytes(root.path(), membership, MEMORY), None);
         limit("", UNLIMITED);
-        assert_eq!(group_limit_bytes(root.path(), membership), Some(UNLIMITED));
+        assert_eq!(group_limit_bytes(root.path(), membership, MEMORY), Some(UNLIMITED));
         limit("docker", 2000);
         limit("docker/x", 3000);
-        assert_eq!(group_limit_bytes(root.path(), membership), Some(2000));
-        let elsewhere = group_limit_bytes(root.path(), "5:memory:/elsewhere\n");
+        assert_eq!(group_limit_bytes(root.path(), membership, MEMORY), Some(2000));
+        let elsewhere = group_limit_bytes(root.path(), "5:memory:/elsewhere\n", MEMORY);
         assert_eq!(elsewhere, Some(UNLIMITED));
+    }
+
+    #[test]
+    fn a_limit_of_0_is_a_limit() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("unit")).unwrap();
+        fs::write(root.path().join("unit/memory.swap.max"), "0\n").unwrap();
+        let files = LimitFiles { v2: "memory.swap.max", v1: "" };
+        assert_eq!(group_limit_bytes(root.path(), "0::/unit\n", files), Some(0));
+        // A folder is no file with a limit.
+        assert_eq!(group_limit_bytes(root.path(), "4:memory:/unit\n", files), None);
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub fn read_sources(
 }
 
 /// The file to read: that of `--config`, or the default if it exists.
-fn config_file(flags: &ArgMatches) -> Option<PathBuf> {
+pub fn config_file(flags: &ArgMatches) -> Option<PathBuf> {
     let default = || Some(PathBuf::from(FILE_DEFAULT)).filter(|path| path.exists());
     flags.get_one::<PathBuf>("config").cloned().or_else(default)
 }

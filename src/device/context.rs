@@ -222,7 +222,7 @@ impl Drop for ContextInner {
     }
 }
 
-fn identity(
+pub(super) fn identity(
     device: sys::CUdevice,
     index: u32,
     shared_bytes_max: u32,

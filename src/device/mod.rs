@@ -1,9 +1,9 @@
 //! NVIDIA GPUs. This is the only module that knows CUDA.
 //!
-//! [`CudaDriver`] finds the driver, [`open`] opens devices. A [`Gpu`] is an open device with a
-//! [`DeviceArena`] of device memory and a [`StagingRing`] of pinned host memory;
-//! [`DeviceContext::pin_shared`] pins shared memory. [`KernelModule`] and [`Kernel`] are code on a
-//! device, [`Stream`] and [`Event`] order its work.
+//! [`CudaDriver`] finds the driver, `survey` lists its devices, [`open`] opens devices. A [`Gpu`]
+//! is an open device with a [`DeviceArena`] of device memory and a [`StagingRing`] of pinned host
+//! memory; [`DeviceContext::pin_shared`] pins shared memory. [`KernelModule`] and [`Kernel`] are
+//! code on a device, [`Stream`] and [`Event`] order its work.
 //!
 //! Failures are [`DeviceFault`]s; their [`FaultClass`] tells whether the device is still usable.
 //! Any fault not known to be harmless disables the device, and the process is expected to exit: see
@@ -27,6 +27,8 @@ mod pinned_copy;
 mod ring;
 mod self_test;
 mod stream;
+#[cfg(feature = "cli")]
+mod survey;
 mod unavailable;
 mod version;
 
@@ -47,5 +49,7 @@ pub use parameters::{DevicePtr, KernelParameters};
 pub use pinned_copy::{receive, send};
 pub use ring::{CopySession, StagingRing};
 pub use stream::{Event, Stream};
+#[cfg(feature = "cli")]
+pub use survey::{DriverSurvey, SurveyedGpu, survey};
 pub use unavailable::{GpuUnavailable, UnusableDevice};
 pub use version::MajorMinor;

@@ -11,6 +11,11 @@ const GIB: u64 = 1 << 30;
 /// Bytes allowed for framing and header in addition to a message's payload.
 const MESSAGE_OVERHEAD_BYTES: u64 = 64 << 10;
 
+/// Open files other than connections and stored objects: listeners, the runtime's, connections for
+/// metrics and of operators, the sockets of workers, two for each of 256 regions, and 64
+/// connections that ask for regions.
+const OTHER_FILES: u64 = 256 + 2 * 256 + 64;
+
 /// All settings of a server. [`ServerSettings::default`] serves on the loopback, in memory only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSettings {
@@ -158,6 +163,11 @@ impl ServerSettings {
     /// Whether other hosts can reach the TCP listener.
     pub fn listens_beyond_loopback(&self) -> bool {
         self.listen.is_some_and(|address| !address.ip().to_canonical().is_loopback())
+    }
+
+    /// The number of files that a server may have open: connections, stored objects and others.
+    pub fn open_files_max(&self) -> u64 {
+        u64::from(self.connections_max) + u64::from(self.objects_max) + OTHER_FILES
     }
 
     /// Whether the server would serve everyone who can reach it, and nobody has allowed that.

@@ -4,7 +4,10 @@
 mod bases;
 #[path = "../../examples/common/mod.rs"]
 mod common;
+#[path = "../common/daemon_process.rs"]
+mod daemon_process;
 mod demo;
+mod doctor;
 #[cfg(feature = "cuda")]
 #[path = "../common/emulated.rs"]
 mod emulated;
@@ -12,6 +15,8 @@ mod exit_codes;
 mod groth16;
 mod jobs;
 mod programs;
+#[path = "../common/stable_port.rs"]
+mod stable_port;
 #[path = "../common/tls_files.rs"]
 mod tls_files;
 mod tokens;

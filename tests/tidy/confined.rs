@@ -10,6 +10,7 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
             "src/region/memory.rs",
             "src/region/mapped_file.rs",
             "src/device/",
+            "src/cli/doctor/clock.rs",
             "tests/residue/",
             "tests/common/counting_allocator.rs",
             "tests/fuzz/",

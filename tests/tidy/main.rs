@@ -144,7 +144,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // `capstan token` edits the file of tokens, which the daemon reads.
     ("groth16", &["client", "sparse"]),
     ("kzg", &["client", "error"]),
-    ("cli", &["client", "curve", "embedded", "error", "formats", "groth16", "identity"]),
+    // `capstan doctor` reads the daemon's configuration, and asks the driver for its GPUs.
+    (
+        "cli",
+        &[
+            "client", "config", "curve", "device", "embedded", "error", "formats", "groth16",
+            "identity", "server",
+        ],
+    ),
 ];
 
 /// Leftovers that must not be committed, cut in two so that this file passes.

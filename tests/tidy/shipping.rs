@@ -1,4 +1,4 @@
-//! What is shipped: build profiles and the systemd unit.
+//! What is shipped: versions, build profiles and the systemd unit.
 
 use crate::source::read;
 
@@ -35,4 +35,22 @@ fn shipped_files_let_no_stranger_call_and_no_caller_drain() {
         let is_image_used = file.ends_with("compose.yaml");
         assert!(is_image_used || sets("CAPSTAN_ADMIN_SOCKET=/"), "{file}: others could drain");
     }
+}
+
+/// Everything that is released has one version, and the changelog begins with it.
+#[test]
+fn shipped_versions_agree() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (file, line) in [
+        ("deploy/Dockerfile", format!("ARG VERSION={version}")),
+        ("deploy/helm/capstan/Chart.yaml", format!("appVersion: {version}")),
+        ("python/pyproject.toml", format!("version = \"{version}\"")),
+        ("integrations/arkworks/Cargo.toml", format!("version = \"{version}\"")),
+    ] {
+        assert!(read(file).lines().any(|found| found == line), "{file} has no line `{line}`");
+    }
+    let changes = read("CHANGELOG.md");
+    let heading = changes.lines().find_map(|line| line.strip_prefix("## ")).expect("a heading");
+    let is_current = heading == "Unreleased" || heading.starts_with(&format!("{version} ("));
+    assert!(is_current, "CHANGELOG.md begins with {heading}");
 }

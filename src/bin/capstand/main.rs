@@ -40,10 +40,6 @@ const SOFTWARE: u8 = 70;
 const CONFIG: u8 = 78;
 /// Stopped by a second signal.
 const INTERRUPTED: i32 = 130;
-/// Open files other than connections and stored bases: listeners, the runtime's, connections for
-/// metrics and of operators, the sockets of workers, two for each of 256 regions, and 64
-/// connections that ask for regions.
-const OTHER_FILES: u64 = 256 + 2 * 256 + 64;
 
 fn main() -> ExitCode {
     #[cfg(feature = "cuda")]
@@ -305,8 +301,7 @@ fn raise_file_limit(settings: &ServerSettings) {
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
         warn!(%error, "cannot raise the limit on open files");
     }
-    let ServerSettings { connections_max, objects_max, .. } = settings;
-    let wanted = u64::from(*connections_max) + u64::from(*objects_max) + OTHER_FILES;
+    let wanted = settings.open_files_max();
     if files.maximum.is_some_and(|max| max < wanted) {
         warn!(
             files_max = files.maximum,

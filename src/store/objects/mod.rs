@@ -275,7 +275,9 @@ impl ObjectStore {
         {
             if !disk.has_file(&tenant.name, id, kind) {
                 let forgotten = self.state.lock().forget_loaded(key, &tenant.name, kind);
-                forgotten.map(StoredObject::free);
+                if let Some(object) = forgotten {
+                    object.free();
+                }
             }
             return Err(error);
         }
