@@ -1,4 +1,5 @@
-//! Requests with long lists of small entries, which would take many times the bytes of their encoding.
+//! Requests with long lists of small entries, which would take many times the bytes of their
+//! encoding.
 
 use http_body_util::Full;
 use tonic::body::Body;
