@@ -1,5 +1,5 @@
-//! Serves metrics, liveness, readiness and the status page by HTTP/1.1, over TLS if asked to. Callers
-//! need not be trusted: connections, their time and their headers are limited.
+//! Serves metrics, liveness, readiness and the status page by HTTP/1.1, over TLS if asked to.
+//! Callers need not be trusted: connections, their time and their headers are limited.
 
 mod connections;
 mod handshake_turns;

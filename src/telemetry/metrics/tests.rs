@@ -15,6 +15,10 @@ fn scrape(address: SocketAddr) -> String {
     text
 }
 
+fn empty_status() -> StatusSource {
+    Arc::new(|_| Box::pin(async { StatusAnswer::Report("{}".into()) }))
+}
+
 /// One test, because a process has one recorder.
 #[test]
 fn serves_every_recorded_metric() {
@@ -23,8 +27,7 @@ fn serves_every_recorded_metric() {
     let own = Ipv4Addr::new(127, 64 + high, middle, low);
     let free = TcpListener::bind((own, 0)).unwrap();
     let address = free.local_addr().unwrap();
-    let status: StatusSource = Arc::new(|_| Box::pin(async { StatusAnswer::Report("{}".into()) }));
-    let install = || install_metrics(address, Arc::new(|| Ok(())), status.clone(), None);
+    let install = || install_metrics(address, Arc::new(|| Ok(())), empty_status(), None);
     let taken = install();
     assert!(matches!(taken, Err(TelemetryError::MetricsListener(..))), "bound a taken port");
     drop(free);
