@@ -20,6 +20,7 @@ pub enum Secrecy {
     /// Only the owner, and a group that the owner chose, may read it.
     Secret,
     /// Everyone may read it, and only the owner may change it.
+    #[cfg_attr(not(feature = "server"), allow(dead_code))] // a client's files are all secret
     Public,
 }
 
