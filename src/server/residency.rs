@@ -62,11 +62,15 @@ impl TenantBases {
     }
 
     async fn run(&self, device: u32, change: ResidencyChange) -> Result<DeviceResidency> {
+        // To let go of bases takes no time, and undoes what a call that is late has begun.
+        let deadline = match change {
+            ResidencyChange::Warm { .. } | ResidencyChange::Pin { .. } => self.deadline,
+            ResidencyChange::Unpin | ResidencyChange::Evict => None,
+        };
         let (host, bases) = (self.state.compute.clone(), self.bases.clone());
         let device_time = self.device_time.clone();
         let job = ResidencyJob { host, bases, device, change, device_time };
-        let ticket =
-            self.state.scheduler.submit(self.owner, JobControl::new(self.deadline), |_| job);
+        let ticket = self.state.scheduler.submit(self.owner, JobControl::new(deadline), |_| job);
         Ok(ticket.await?.output)
     }
 
