@@ -158,7 +158,8 @@ fn planned_step(step: &StepReport) -> PlannedStep {
     }
 }
 
-fn unix_ms() -> u64 {
+/// The time of the system, in milliseconds since 1970.
+pub fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
 }

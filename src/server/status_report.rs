@@ -1,13 +1,13 @@
 //! What the page `/status` shows, as JSON: the server's state, its devices, what is in use, and the
 //! last jobs. Administrators also see tenants and callers.
 
-use std::{sync::Arc, time::SystemTime};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
 use super::{
-    job_history::{JobPlan, JobSummary},
+    job_history::{JobPlan, JobSummary, unix_ms},
     loading::Readiness,
     state::ServerState,
 };
@@ -234,9 +234,4 @@ fn tenant_use(tenant: &Arc<Tenant>) -> TenantUse {
         region_bytes: tenant.region_bytes.used(),
         connections: tenant.connections.used(),
     }
-}
-
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
 }
