@@ -40,6 +40,19 @@ impl ProofProgram {
             [matrices.public_variables(), matrices.variables()].map(|count| count as u64);
         let mut program = ProgramBuilder::new();
         let assignment = program.input_rows(rows, variables)?;
+        let mut select = |variables: &Option<MatrixHandle>| match variables {
+            Some(selection) => program.multiply_sparse(selection, assignment),
+            None => Ok(assignment),
+        };
+        let scalars_of_b = select(&objects.variables_of_b)?;
+        let scalars_of_a = select(&objects.variables_of_a)?;
+        let witness = program.slice(assignment, public, variables - public)?;
+        // A GPU computes the other steps while it sums. The sum over G2 takes longest and leaves
+        // the most of the GPU idle in its end, so it comes first.
+        let b_g2 = program.msm(&objects.b_g2, scalars_of_b)?;
+        let a = program.msm(&objects.a, scalars_of_a)?;
+        let b_g1 = program.msm(&objects.b_g1, scalars_of_b)?;
+        let l = program.msm(&objects.l, witness)?;
         let of_a = program.multiply_sparse(&objects.matrix_a, assignment)?;
         let of_b = program.multiply_sparse(&objects.matrix_b, assignment)?;
         // The public variables follow the constraints in A only, as in libsnark.
@@ -48,17 +61,7 @@ impl ProofProgram {
         let [of_a, of_b] = [of_a, of_b].map(|values| program.pad(values, 1 << lg_n));
         let h = quotient(&mut program, of_a?, of_b?, lg_n)?;
         let h = program.slice(h, 0, objects.h.len())?;
-        let witness = program.slice(assignment, public, variables - public)?;
-        let mut select = |variables: &Option<MatrixHandle>| match variables {
-            Some(selection) => program.multiply_sparse(selection, assignment),
-            None => Ok(assignment),
-        };
-        let scalars_of_a = select(&objects.variables_of_a)?;
-        let scalars_of_b = select(&objects.variables_of_b)?;
-        let a = program.msm(&objects.a, scalars_of_a)?;
-        let b_g1 = program.msm(&objects.b_g1, scalars_of_b)?;
-        let b_g2 = program.msm(&objects.b_g2, scalars_of_b)?;
-        let (h, l) = (program.msm(&objects.h, h)?, program.msm(&objects.l, witness)?);
+        let h = program.msm(&objects.h, h)?;
         let program = program.build()?;
         Ok(Self { program, assignment, a, b_g1, b_g2, h, l })
     }

@@ -18,7 +18,7 @@ use super::{
     resident_entries::{ResidentEntries, ResidentEntry},
     resident_matrices::{ResidentMatrices, ResidentMatrix},
     resident_upload::upload,
-    workspace::{PassPriority, Workspace},
+    workspace::{PassStreamId, Workspace},
 };
 use crate::{
     curve::points::Bases,
@@ -40,8 +40,8 @@ pub struct ResidentCache {
     bases: ResidentEntries,
     /// Single flight: one object is loaded at a time, as two jobs may want the same one.
     load_lock: Mutex<()>,
-    /// One per priority.
-    workspaces: [Workspace; PassPriority::COUNT],
+    /// One per stream of passes.
+    workspaces: [Workspace; PassStreamId::COUNT],
     matrices: ResidentMatrices,
     /// False during the self-test, whose loads are of no interest to operators.
     is_serving: AtomicBool,
@@ -219,12 +219,12 @@ impl ResidentCache {
     /// Calls `work`, which launches on `stream`, with at least `bytes` of workspace.
     pub fn with_workspace<T>(
         &self,
-        priority: PassPriority,
+        id: PassStreamId,
         stream: &Stream,
         bytes: u64,
         work: impl FnOnce(DeviceSlice<'_, u8>) -> Result<T, DeviceFault>,
     ) -> Result<T, DeviceFault> {
-        self.workspaces[priority as usize].with(bytes, || self.lease(stream, bytes), work)
+        self.workspaces[id.index()].with(bytes, || self.lease(stream, bytes), work)
     }
 
     /// Frees the workspaces in which no pass is being launched. False if nothing is freed.

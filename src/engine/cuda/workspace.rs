@@ -6,14 +6,22 @@ use crate::device::{DeviceLease, DeviceSlice};
 
 /// Names a stream of passes, and their workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PassPriority {
-    Normal,
-    High,
-}
+pub struct PassStreamId(usize);
 
-impl PassPriority {
-    /// The number of priorities.
-    pub const COUNT: usize = 2;
+impl PassStreamId {
+    /// The number of streams.
+    pub const COUNT: usize = 4;
+    pub const ALL: [Self; Self::COUNT] = [Self(0), Self(1), Self(2), Self(3)];
+    /// For any MSM. The other streams have priority over this one.
+    pub const NORMAL: Self = Self(0);
+    /// The streams in the order in which a short MSM prefers them.
+    pub const FOR_SHORT: [Self; Self::COUNT] = [Self(1), Self(2), Self(3), Self::NORMAL];
+    /// The streams in the order in which a long MSM prefers them. It leaves two to short ones.
+    pub const FOR_LONG: [Self; 2] = [Self::NORMAL, Self(1)];
+
+    pub const fn index(self) -> usize {
+        self.0
+    }
 }
 
 /// Memory that grows with the largest pass. Not zeroed in between: no pass reads what it did not

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BaseMemory, MsmSize, ResidentPlan};
+use super::{BaseMemory, MsmPass, MsmPassPlan, MsmSize, ResidentPlan};
 use crate::{
     curve::Group,
     device::DeviceLimits,
@@ -26,6 +26,15 @@ impl MsmSize {
         let latency = LATENCY_NS.get(self.group) + doublings * SIZE_DOUBLING_NS.get(self.group);
         let ns = (self.model_ns(windows, limits) + latency) * limits.slower_clock();
         Duration::from_nanos(ns as u64)
+    }
+}
+
+impl MsmPassPlan {
+    /// The modelled time of one pass.
+    pub fn modelled_pass_time(&self, pass: &MsmPass) -> Duration {
+        let (n, vectors) = (pass.points.len() as u32, pass.vectors.len() as u32);
+        let part = MsmSize { group: self.job().group, n, vectors };
+        part.modelled_time(self.windows(), self.limits())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
             long_work::LongWait,
             resident_bases::ResidentBases,
             scalar_codec::{DecodeRule, RefusedWord},
-            workspace::PassPriority,
+            workspace::PassStreamId,
         },
     },
     error::{Error, Result},
@@ -38,7 +38,7 @@ pub struct MsmDeviceState {
     pub stream: JobStream,
     pub resident: Arc<ResidentBases>,
     /// Names the stream of the passes, and their workspace.
-    pub priority: PassPriority,
+    pub pass_stream: PassStreamId,
     /// Taken to wipe its chunks early.
     pub session: Option<Arc<CopySession>>,
 }

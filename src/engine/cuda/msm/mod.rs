@@ -93,7 +93,7 @@ impl GpuMsm {
     }
 
     /// The ends of all passes launched so far.
-    pub fn ends_of_passes(&self) -> std::result::Result<[Event; 2], DeviceFault> {
+    pub fn ends_of_passes(&self) -> std::result::Result<Vec<Event>, DeviceFault> {
         self.0.pass_streams.ends()
     }
 
@@ -121,7 +121,7 @@ impl GpuMsmInner {
         n: u32,
         piece: Option<LongPiece>,
     ) -> Result<()> {
-        let pass_stream = self.pass_streams.get(state.priority);
+        let pass_stream = self.pass_streams.get(state.pass_stream);
         let stream = &pass_stream.stream;
         stream.wait_event(&state.stream.record()?)?;
         for uploaded in mem::take(&mut state.undecoded) {
@@ -148,7 +148,7 @@ impl GpuMsmInner {
         // Lease for the largest pass at once, since the next pass would need it.
         let bytes = plan.workspace_bytes().max(plan.pass_bytes(pass));
         let stage_events =
-            self.cache.with_workspace(state.priority, stream, bytes, |workspace| {
+            self.cache.with_workspace(state.pass_stream, stream, bytes, |workspace| {
                 // No other pass is launched on this stream concurrently.
                 let launches = stream.launches();
                 let memory = MsmPassMemory {
@@ -164,7 +164,7 @@ impl GpuMsmInner {
             })?;
         state.launched += 1;
         let end = stream.record()?;
-        pass_stream.end_at(end.clone());
+        pass_stream.record(end.clone(), plan.modelled_pass_time(pass));
         match piece {
             Some(piece) => piece.end_at(end.clone()),
             None if is_long(plan) => self.long_work.record(end.clone()),
@@ -268,7 +268,7 @@ impl GpuMsmRun {
             results,
             stream,
             resident,
-            priority: pass_stream.priority,
+            pass_stream: pass_stream.id,
             session: Some(Arc::new(gpu.ring().session())),
         })
     }

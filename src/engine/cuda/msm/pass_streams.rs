@@ -1,27 +1,32 @@
 //! The streams of passes. Small MSMs need not wait for the passes of a large one, and the last
-//! stages of one MSM, which leave multiprocessors idle, overlap with the first ones of another.
+//! stages of one MSM, which leave multiprocessors idle, overlap with the first ones of others.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::long_passes::is_long;
 use crate::{
     device::{DeviceContext, DeviceFault, Event, Stream},
-    engine::cuda::workspace::PassPriority,
+    engine::cuda::workspace::PassStreamId,
     msm::MsmPassPlan,
 };
 
 /// An MSM that needs a workspace of more than this part of the device's memory, 1/32, has no
-/// priority: the second workspace would take too much.
+/// priority: the other workspaces would take too much.
 const HIGH_WORKSPACE_DIVISOR: u64 = 32;
 
 /// Runs passes in order.
 pub struct PassStream {
-    pub priority: PassPriority,
+    pub id: PassStreamId,
     pub stream: Stream,
-    /// The end of the last pass.
-    end: Mutex<Option<Event>>,
+    /// Those that had not ended when the last one was launched.
+    launched: Mutex<Vec<LaunchedPass>>,
+}
+
+struct LaunchedPass {
+    end: Event,
+    modelled: Duration,
 }
 
 /// What decides on the stream of an MSM.
@@ -35,68 +40,72 @@ pub struct StreamNeeds<'a> {
     pub memory_bytes: u64,
 }
 
-pub struct PassStreams {
-    normal: PassStream,
-    high: PassStream,
-    /// The number of MSMs that found both streams busy.
-    turns: AtomicUsize,
-}
+pub struct PassStreams([PassStream; PassStreamId::COUNT]);
 
 impl PassStream {
-    fn new(priority: PassPriority, stream: Stream) -> Self {
-        Self { priority, stream, end: Mutex::default() }
+    fn new(id: PassStreamId, stream: Stream) -> Self {
+        Self { id, stream, launched: Mutex::default() }
     }
 
-    /// Notes the end of a pass that has just been launched.
-    pub fn end_at(&self, end: Event) {
-        *self.end.lock() = Some(end);
+    /// Notes a pass that has just been launched, and its end.
+    pub fn record(&self, end: Event, modelled: Duration) {
+        let mut launched = self.launched.lock();
+        launched.retain(|pass| !pass.end.is_reached().unwrap_or(false));
+        launched.push(LaunchedPass { end, modelled });
     }
 
-    fn is_idle(&self) -> Result<bool, DeviceFault> {
-        self.end.lock().as_ref().map_or(Ok(true), Event::is_reached)
+    /// The modelled time of the passes that have not ended.
+    fn backlog(&self) -> Result<Duration, DeviceFault> {
+        let mut backlog = Duration::ZERO;
+        for LaunchedPass { end, modelled } in &*self.launched.lock() {
+            if !end.is_reached()? {
+                backlog += *modelled;
+            }
+        }
+        Ok(backlog)
     }
 }
 
 impl PassStreams {
     pub fn new(context: &DeviceContext) -> Result<Self, DeviceFault> {
-        Ok(Self {
-            normal: PassStream::new(PassPriority::Normal, Stream::new(context)?),
-            high: PassStream::new(PassPriority::High, Stream::with_priority(context)?),
-            turns: AtomicUsize::new(0),
-        })
+        let stream = |id| {
+            let is_normal = id == PassStreamId::NORMAL;
+            let stream = if is_normal { Stream::new } else { Stream::with_priority };
+            Ok(PassStream::new(id, stream(context)?))
+        };
+        let [a, b, c, d] = PassStreamId::ALL.map(stream);
+        Ok(Self([a?, b?, c?, d?]))
     }
 
-    pub fn get(&self, priority: PassPriority) -> &PassStream {
-        match priority {
-            PassPriority::Normal => &self.normal,
-            PassPriority::High => &self.high,
-        }
+    pub fn get(&self, id: PassStreamId) -> &PassStream {
+        &self.0[id.index()]
     }
 
-    /// The stream for an MSM.
+    /// The stream for an MSM: of those that suit it, the one with the least work.
     pub fn choose(&self, needs: &StreamNeeds<'_>) -> Result<&PassStream, DeviceFault> {
         let &StreamNeeds { plan, yields, meets_long_work, memory_bytes } = needs;
+        let normal = self.get(PassStreamId::NORMAL);
         if yields || plan.workspace_bytes() > memory_bytes / HIGH_WORKSPACE_DIVISOR {
-            return Ok(&self.normal);
+            return Ok(normal);
         }
-        // Long MSMs leave the priority to others if they can.
-        let [first, second] = match is_long(plan) {
-            true => [&self.normal, &self.high],
-            false => [&self.high, &self.normal],
-        };
-        if first.is_idle()? {
-            return Ok(first);
+        let suitable: &[PassStreamId] =
+            if is_long(plan) { &PassStreamId::FOR_LONG } else { &PassStreamId::FOR_SHORT };
+        let mut best = None;
+        for id in suitable {
+            let waits_for_long_work = meets_long_work && !is_long(plan);
+            if waits_for_long_work && *id == PassStreamId::NORMAL {
+                continue;
+            }
+            let backlog = self.get(*id).backlog()?;
+            if best.is_none_or(|(least, _)| backlog < least) {
+                best = Some((backlog, *id));
+            }
         }
-        if second.is_idle()? {
-            return Ok(second);
-        }
-        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        let waits_for_long_work = meets_long_work && !is_long(plan);
-        Ok(if waits_for_long_work || turn.is_multiple_of(2) { &self.high } else { &self.normal })
+        Ok(best.map_or(normal, |(_, id)| self.get(id)))
     }
 
     /// The ends of all passes launched so far.
-    pub fn ends(&self) -> Result<[Event; PassPriority::COUNT], DeviceFault> {
-        Ok([self.normal.stream.record()?, self.high.stream.record()?])
+    pub fn ends(&self) -> Result<Vec<Event>, DeviceFault> {
+        self.0.iter().map(|pass_stream| pass_stream.stream.record()).collect()
     }
 }

@@ -51,7 +51,7 @@ impl GpuMsm {
         let (to, refused) = (state.scalars.slice(0, count)?, state.results.refused_word(0)?);
         // On `stream`, whose later work may overwrite `scalars`.
         gpu_msm.codec.decode(stream, rule, from, to, refused)?;
-        let pass_stream = gpu_msm.pass_streams.get(state.priority);
+        let pass_stream = gpu_msm.pass_streams.get(state.pass_stream);
         pass_stream.stream.wait_event(&stream.record()?)?;
         run.received.insert(0..count as u64);
         run.launch_due_passes(control.yields())?;
