@@ -7,7 +7,7 @@ use ark_groth16::Proof;
 use ark_std::rand::Rng;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use super::key::KeyPoints;
+use super::{key::KeyPoints, product_sum::product_sum};
 use crate::client::{Fr, G1Projective, G2Projective};
 
 /// The random numbers that hide the witness. They are not sent to the server.
@@ -54,14 +54,13 @@ impl BlindedDelta {
         Self { blinding: *blinding, r: delta * r, s: delta * s, s_g2: points.delta_g2 * s, rs }
     }
 
-    /// Adds the key's points and the blinding. Uses two threads of the current rayon pool.
+    /// Adds the key's points and the blinding.
     pub fn blind(&self, points: &KeyPoints, sums: &ProofSums) -> Proof<Bls12_381> {
         let Blinding { r, s } = self.blinding;
         let a = sums.a + points.alpha_g1 + self.r;
         let b_g1 = sums.b_g1 + points.beta_g1 + self.s;
         let b = sums.b_g2 + points.beta_g2 + self.s_g2;
-        let (of_a, of_b) = rayon::join(|| a * s, || b_g1 * r);
-        let c = sums.h + sums.l + of_a + of_b - self.rs;
+        let c = sums.h + sums.l + product_sum(a, s, b_g1, r) - self.rs;
         Proof { a: a.into_affine(), b: b.into_affine(), c: c.into_affine() }
     }
 }

@@ -31,7 +31,7 @@
 //!   arkworks. `matrices_circuit`: the reverse, for keys of systems that were read.
 //! - `key`: a key on a server; `objects`: the points and matrices that the server keeps;
 //!   `key_upload`: puts them. `program`: what the server runs. `blinding` hides the witness in its
-//!   sums. `prover`: proofs.
+//!   sums, with products by `product_sum`. `prover`: proofs.
 //! - [`files`]: constraint systems and witnesses of circom; keys and proofs of arkworks.
 //! - `error`: errors.
 
@@ -44,6 +44,7 @@ mod key_upload;
 mod matrices;
 mod matrices_circuit;
 mod objects;
+mod product_sum;
 mod program;
 mod prover;
 

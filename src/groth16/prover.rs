@@ -182,8 +182,13 @@ impl<'a> Groth16Prover<'a> {
         let SummedProofs { sums, check, call } = self.sum(program, assignments).await?;
         let deltas = joined_task(deltas.await);
         let begun = Instant::now();
-        let blinded = sums.par_iter().zip(&deltas).map(|(sums, by)| by.blind(&points, sums));
-        let (proofs, finish) = (blinded.collect(), begun.elapsed());
+        let blind = |(sums, by): (&ProofSums, &BlindedDelta)| by.blind(&points, sums);
+        let proofs = match &sums[..] {
+            // To wake another thread would take as long.
+            [sums] => deltas.iter().map(|by| blind((sums, by))).collect(),
+            sums => sums.par_iter().zip(&deltas).map(blind).collect(),
+        };
+        let finish = begun.elapsed();
         Ok(ProvedBatch { proofs, check, call, finish })
     }
 
