@@ -1,8 +1,8 @@
-//! The sum of two multiples of points, with doublings that both share (Straus's method) on halves of
-//! the scalars (GLV): one thread takes less time than waking another one to share the work.
+//! The sum of two multiples of points, with doublings that both share (Straus's method), on halves
+//! of the scalars (GLV). Uses one thread, since waking another one takes as long as the work.
 
 use ark_bls12_381::g1;
-use ark_ec::{AdditiveGroup, CurveGroup, scalar_mul::glv::GLVConfig};
+use ark_ec::{AdditiveGroup, scalar_mul::glv::GLVConfig};
 use ark_ff::{BigInteger, PrimeField, Zero};
 
 use crate::client::{Fr, G1Projective};
@@ -21,14 +21,14 @@ pub fn product_sum(a: G1Projective, of_a: Fr, b: G1Projective, of_b: Fr) -> G1Pr
     });
     let [[first, second], [third, fourth]] = halves;
     let terms = [first, second, third, fourth];
-    // The sum of each subset of the four points.
+    // The sum of each subset of the four points. They stay projective: arkworks converts several
+    // points to affine ones on its thread pool.
     let mut sums = vec![G1Projective::zero(); 1 << terms.len()];
     for (bit, (point, _)) in terms.iter().enumerate() {
         for subset in 0..1 << bit {
             sums[subset | 1 << bit] = sums[subset] + point;
         }
     }
-    let sums = G1Projective::normalize_batch(&sums);
     let bits = terms.iter().map(|(_, half)| half.num_bits() as usize).max().unwrap_or_default();
     let mut product = G1Projective::zero();
     for at in (0..bits).rev() {

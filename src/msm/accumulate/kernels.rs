@@ -159,7 +159,8 @@ impl GroupKernels {
             share: load_kernel(balanced, is_pdl, &named("share"), share)?,
             share_threads: share.threads,
             teams: load_kernel(balanced, is_pdl, &named("teams"), team)?,
-            join: load_kernel(balanced, is_pdl, &named("join"), team)?,
+            // Without PDL: its blocks would wait on multiprocessors that other streams can use.
+            join: load_kernel(balanced, false, &named("join"), team)?,
             merge: load_kernel(balanced, is_pdl, &named("merge"), team)?,
             copy_blocks: copy.resident_blocks()?,
             to_affine_blocks: to_affine.resident_blocks()?,
