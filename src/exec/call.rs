@@ -7,6 +7,7 @@ use crate::{
     curve::points::Bases,
     engine::{ElementNames, EncodedScalars, EngineWork, ExecutedBy},
     error::{Error, Result},
+    field::FieldId,
     ops::{
         OperationProgram,
         host::{self, EncodedRows, HostArgument, HostStep, HostValue, StepTypes},
@@ -106,6 +107,13 @@ impl RunCall {
     pub fn value_type(&self, id: ValueId) -> Result<ValueType> {
         let known = self.program.value_type(id);
         known.ok_or_else(|| Error::Internal("no such step".into()))
+    }
+
+    /// Whether the host must run the call, because GPUs do not compute in the field of a value.
+    #[cfg(feature = "cuda")]
+    pub fn needs_host(&self) -> bool {
+        let shapes = self.ids_to_run().filter_map(|id| self.shape(id));
+        shapes.into_iter().any(|shape| shape.field() != FieldId::Bls12381Fr)
     }
 
     /// The first step from `start` on that makes a value.
@@ -283,11 +291,11 @@ impl RunCall {
             all.extend(host::check_work(own));
         }
         if self.reads_encoded(id) {
-            let elements = inputs.iter().copied().map(host::elements).sum();
-            all.push(EngineWork::Transfer { elements });
+            let bytes = inputs.iter().copied().map(host::vector_bytes).sum();
+            all.push(EngineWork::Transfer { bytes });
         }
-        let sent = self.outputs_of(id).iter().map(|_| host::elements(value));
-        all.extend(sent.map(|elements| EngineWork::Transfer { elements }));
+        let sent = self.outputs_of(id).iter().map(|_| host::vector_bytes(value));
+        all.extend(sent.map(|bytes| EngineWork::Transfer { bytes }));
         all
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     },
     error::{Error, FieldProblem},
     exec::{BusyPoll, HostExecutor, RunCall, RunInProgress, start_run},
+    field::{Element31, Field31},
     jobs::{
         ComputeHost, JobBases, JobOwner, JobTicket, ProgramJob, ProgramJobOutput, ProgramOutput,
         ProgramWork, Scheduler,
@@ -68,6 +69,16 @@ impl MsmNttEngine for NotingEngine {
 
     fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
         self.cpu.ntt(plan, rows, control)
+    }
+
+    fn ntt31(
+        &self,
+        field: Field31,
+        plan: &NttPlan<Element31>,
+        rows: &mut [Vec<Element31>],
+        control: &JobControl,
+    ) -> Result<ExecutedBy> {
+        self.cpu.ntt31(field, plan, rows, control)
     }
 }
 
