@@ -5,7 +5,7 @@ use ark_ff::Field;
 use super::Fr;
 use crate::field::{Arithmetic, FieldId};
 
-/// The field Fr.
+/// The scalar field Fr of BLS12-381.
 #[derive(Debug, Clone, Copy)]
 pub struct FrField;
 

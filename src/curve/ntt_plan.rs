@@ -47,7 +47,7 @@ impl<E> NttPlan<E> {
 }
 
 impl Decimation {
-    /// The other one.
+    /// Decimation in time for decimation in frequency, and vice versa.
     pub const fn other(self) -> Self {
         match self {
             Self::Dif => Self::Dit,

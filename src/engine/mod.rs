@@ -12,7 +12,10 @@ mod ntt_rows;
 mod residency;
 mod work;
 
-pub use crate::curve::NttPlan;
+pub use crate::{
+    curve::NttPlan,
+    field::{Arithmetic, Element31, Field31, FieldId, Prime31},
+};
 pub use control::{CancellationGate, JobControl};
 pub use device_info::{DeviceInfo, GpuInfo, MsmPlan};
 pub use encoded_scalars::{ElementNames, EncodedScalars};
@@ -31,7 +34,6 @@ use crate::{
         scalars::ScalarEncoding,
     },
     error::{Error, FieldProblem, Result},
-    field::{Element31, Field31, FieldId},
 };
 
 /// Elements in a group of short rows: enough to keep all cores busy.
@@ -91,8 +93,8 @@ pub trait EngineModel: Send + Sync {
     /// Larger pieces are faster; smaller ones hold less memory and cancel sooner.
     fn msm_piece_len(&self, group: Group, n: usize) -> usize;
 
-    /// The best number of rows of 2^`lg_n` elements per call of [`MsmNttEngine::ntt`]. More rows keep all of an engine
-    /// busy; fewer hold less memory and cancel sooner.
+    /// The best number of rows of 2^`lg_n` elements per call of [`MsmNttEngine::ntt`]. More rows
+    /// keep all of an engine busy; fewer hold less memory and cancel sooner.
     fn ntt_group_rows(&self, lg_n: u32) -> usize {
         NTT_GROUP_ELEMENTS.checked_shr(lg_n).unwrap_or(0).max(1)
     }

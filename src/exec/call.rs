@@ -7,7 +7,6 @@ use crate::{
     curve::points::Bases,
     engine::{ElementNames, EncodedScalars, EngineWork, ExecutedBy},
     error::{Error, Result},
-    field::FieldId,
     ops::{
         OperationProgram,
         host::{self, EncodedRows, HostArgument, HostStep, HostValue, StepTypes},
@@ -113,7 +112,7 @@ impl RunCall {
     #[cfg(feature = "cuda")]
     pub fn needs_host(&self) -> bool {
         let shapes = self.ids_to_run().filter_map(|id| self.shape(id));
-        shapes.into_iter().any(|shape| shape.field() != FieldId::Bls12381Fr)
+        shapes.into_iter().any(|shape| shape.field() != crate::field::FieldId::Bls12381Fr)
     }
 
     /// The first step from `start` on that makes a value.

@@ -4,19 +4,25 @@ use zeroize::Zeroize;
 
 use super::FieldId;
 
-/// A field. Its values hold what arithmetic needs to know, such as the prime.
+/// A field that is known when the code runs. Values of the type hold what arithmetic needs to know,
+/// such as the prime.
 pub trait Arithmetic: Copy + Send + Sync + 'static {
-    /// Zero by default.
+    /// An element; the default is zero.
     type Element: Copy + Default + PartialEq + Send + Sync + Zeroize + 'static;
 
+    /// Which field it is.
     fn id(self) -> FieldId;
 
+    /// 1.
     fn one(self) -> Self::Element;
 
+    /// `a + b`.
     fn add(self, a: Self::Element, b: Self::Element) -> Self::Element;
 
+    /// `a - b`.
     fn subtract(self, a: Self::Element, b: Self::Element) -> Self::Element;
 
+    /// `a b`.
     fn multiply(self, a: Self::Element, b: Self::Element) -> Self::Element;
 
     /// 1 / a; `None` for 0.

@@ -36,8 +36,8 @@ pub fn verify_ntt31(
     let point = random_point(field);
     // The values are at `shift * root^j`, so coefficients are evaluated at `shift * point`.
     let shifted_point = extension.scale(&point, plan.coset.unwrap_or(field.one()));
-    let input_side = OrderedRow { row: input, lg_n: plan.lg_n, reversed: plan.input_reversed };
-    let output_side = OrderedRow { row: output, lg_n: plan.lg_n, reversed: plan.output_reversed };
+    let input_side = Row31 { row: input, lg_n: plan.lg_n, reversed: plan.input_reversed };
+    let output_side = Row31 { row: output, lg_n: plan.lg_n, reversed: plan.output_reversed };
     let (coefficients, values) =
         if plan.inverse { (output_side, input_side) } else { (input_side, output_side) };
     let value = coefficients.evaluate(extension, &shifted_point, control)?;
@@ -60,13 +60,13 @@ fn random_point(field: Field31) -> Extension {
     }
 }
 
-struct OrderedRow<'a> {
+struct Row31<'a> {
     row: &'a [Element31],
     lg_n: u32,
     reversed: bool,
 }
 
-impl OrderedRow<'_> {
+impl Row31<'_> {
     fn lg_task(&self) -> u32 {
         self.lg_n.min(LG_TASK)
     }

@@ -6,6 +6,7 @@
 mod arkworks31;
 mod calls;
 mod checks;
+mod documented_fields;
 #[cfg(feature = "cuda")]
 #[path = "../common/emulated.rs"]
 mod emulated;

@@ -125,6 +125,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "engine",
             "error",
             "exec",
+            "field",
             "identity",
             "jobs",
             "ops",

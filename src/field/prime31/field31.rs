@@ -26,6 +26,7 @@ pub struct Field31 {
 }
 
 impl Field31 {
+    /// The field of this order.
     pub const fn new(prime: Prime31) -> Self {
         let p = prime.modulus();
         // Each step of Newton's method doubles the number of right bits; p is right in 3 bits.
@@ -39,6 +40,7 @@ impl Field31 {
         Self { prime, p, p_inverse, r_squared }
     }
 
+    /// The prime.
     pub const fn modulus(self) -> u32 {
         self.p
     }

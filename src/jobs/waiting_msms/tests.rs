@@ -14,12 +14,12 @@ use crate::{
         scalars::ScalarEncoding,
     },
     engine::{
-        DeviceInfo, EngineModel, EngineWork, ExecutedBy, MsmNttEngine, MsmRun, NttRows,
+        DeviceInfo, Element31, EngineModel, EngineWork, ExecutedBy, Field31, MsmNttEngine, MsmRun,
+        NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::{Error, FieldProblem},
     exec::{BusyPoll, HostExecutor, RunCall, RunInProgress, start_run},
-    field::{Element31, Field31},
     jobs::{
         ComputeHost, JobBases, JobOwner, JobTicket, ProgramJob, ProgramJobOutput, ProgramOutput,
         ProgramWork, Scheduler,

@@ -43,11 +43,12 @@ pub(super) fn dif(
         return low.and(high);
     }
     control.check()?;
-    dif_alone(row, twiddles, &butterfly);
+    dif_alone(field, row, twiddles, &butterfly);
     Ok(())
 }
 
 fn dif_alone(
+    field: Field31,
     row: &mut [Element31],
     twiddles: &Twiddles,
     butterfly: &impl Fn(&mut Element31, &mut Element31, Element31),
@@ -55,15 +56,38 @@ fn dif_alone(
     if row.len() > BLOCK {
         stage(row, twiddles, butterfly);
         let (low, high) = row.split_at_mut(row.len() / 2);
-        dif_alone(low, twiddles, butterfly);
-        dif_alone(high, twiddles, butterfly);
+        dif_alone(field, low, twiddles, butterfly);
+        dif_alone(field, high, twiddles, butterfly);
         return;
     }
     let mut length = row.len();
-    while length > 1 {
+    while length > 4 {
         row.chunks_exact_mut(length).for_each(|block| stage(block, twiddles, butterfly));
         length /= 2;
     }
+    if length == 4 {
+        let root = twiddles.of_stage(2)[1];
+        row.as_chunks_mut()
+            .0
+            .iter_mut()
+            .for_each(|block| *block = dif_of_four(field, *block, root));
+    } else {
+        stage(row, twiddles, butterfly);
+    }
+}
+
+/// The last two stages, without their products with 1. `root` has the order 4.
+#[inline]
+fn dif_of_four(field: Field31, [a, b, c, d]: [Element31; 4], root: Element31) -> [Element31; 4] {
+    let (even, odd) = (field.add(a, c), field.add(b, d));
+    let (even_difference, odd_difference) = (field.subtract(a, c), field.subtract(b, d));
+    let rotated = field.multiply(odd_difference, root);
+    [
+        field.add(even, odd),
+        field.subtract(even, odd),
+        field.add(even_difference, rotated),
+        field.subtract(even_difference, rotated),
+    ]
 }
 
 /// Decimation in time: bit-reversed to natural order.
@@ -90,26 +114,46 @@ pub(super) fn dit(
         return shared_stage(row, twiddles, control, butterfly);
     }
     control.check()?;
-    dit_alone(row, twiddles, &butterfly);
+    dit_alone(field, row, twiddles, &butterfly);
     Ok(())
 }
 
 fn dit_alone(
+    field: Field31,
     row: &mut [Element31],
     twiddles: &Twiddles,
     butterfly: &impl Fn(&mut Element31, &mut Element31, Element31),
 ) {
     if row.len() > BLOCK {
         let (low, high) = row.split_at_mut(row.len() / 2);
-        dit_alone(low, twiddles, butterfly);
-        dit_alone(high, twiddles, butterfly);
+        dit_alone(field, low, twiddles, butterfly);
+        dit_alone(field, high, twiddles, butterfly);
         return stage(row, twiddles, butterfly);
     }
-    let mut length = 2;
+    if row.len() < 4 {
+        return stage(row, twiddles, butterfly);
+    }
+    let root = twiddles.of_stage(2)[1];
+    row.as_chunks_mut().0.iter_mut().for_each(|block| *block = dit_of_four(field, *block, root));
+    let mut length = 8;
     while length <= row.len() {
         row.chunks_exact_mut(length).for_each(|block| stage(block, twiddles, butterfly));
         length *= 2;
     }
+}
+
+/// The first two stages, without their products with 1. `root` has the order 4.
+#[inline]
+fn dit_of_four(field: Field31, [a, b, c, d]: [Element31; 4], root: Element31) -> [Element31; 4] {
+    let (low, low_difference) = (field.add(a, b), field.subtract(a, b));
+    let (high, high_difference) = (field.add(c, d), field.subtract(c, d));
+    let rotated = field.multiply(high_difference, root);
+    [
+        field.add(low, high),
+        field.add(low_difference, rotated),
+        field.subtract(low, high),
+        field.subtract(low_difference, rotated),
+    ]
 }
 
 /// A stage of one block.
