@@ -33,7 +33,7 @@ mod device;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod exec;
 // Of `field`, `ops` and `program`, the client alone needs only the checks.
-#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg(not(feature = "internals"))]
 #[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
 mod field;
 // The daemon reads the file of tokens, and the command line writes it.

@@ -20,6 +20,7 @@ use capstan::{
         MsmNttEngine, MsmRun, NttPlan, NttRows,
     },
     error::Result,
+    field::{Element31, Field31},
     server::{Drainer, Engines, Server, ServerSettings},
 };
 use tempfile::TempDir;
@@ -116,6 +117,16 @@ impl MsmNttEngine for IdleEngine {
             rows.input.source.read(start as u64, piece);
             rows.output.write(start as u64, piece)?;
         }
+        Ok(ExecutedBy::default())
+    }
+
+    fn ntt31(
+        &self,
+        _: Field31,
+        _: &NttPlan<Element31>,
+        _: &mut [Vec<Element31>],
+        _: &JobControl,
+    ) -> Result<ExecutedBy> {
         Ok(ExecutedBy::default())
     }
 }

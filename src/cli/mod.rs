@@ -13,6 +13,7 @@ mod info;
 mod input;
 mod msm;
 mod ntt;
+mod ntt31;
 mod output;
 mod progress;
 mod random;
@@ -152,7 +153,10 @@ async fn run_command(ui: Ui, cli: &Cli) -> Result<()> {
         Command::Doctor(args) => doctor::run(ui, &cli.global, args).await,
         Command::Bases(command) => bases::run(ui, &connect().await?, command).await,
         Command::Msm(args) => msm::run(ui, &connect().await?, args).await,
-        Command::Ntt(args) => ntt::run(ui, &connect().await?, args).await,
+        Command::Ntt(args) => match args.field {
+            Some(field) => ntt31::run(ui, &connect().await?, args, field).await,
+            None => ntt::run(ui, &connect().await?, args).await,
+        },
         Command::Run(args) => run::run(ui, &connect().await?, args).await,
         Command::Groth16(command) => groth16::run(ui, &cli.global, command).await,
         Command::Bench(args) => bench::run(ui, &connect().await?, args).await,

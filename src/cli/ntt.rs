@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     client::{
-        Client, Direction, EncodedNttResult, Fr, NttOptions, NttReport, Order, ScalarEncoding,
-        Verification,
+        Client, Direction, EncodedNttResult, Fr, NttOptions, NttReport, Order, Prime31,
+        ScalarEncoding, Verification,
     },
     formats::scalars::{self, Notation},
 };
@@ -25,13 +25,16 @@ use crate::{
 #[command(after_help = SCALAR_FORMATS)]
 pub struct NttArgs {
     /// File with the rows; - for standard input
-    file: PathBuf,
+    pub(super) file: PathBuf,
+    /// Field of a prime below 2^31, with elements of 4 bytes [default: Fr of BLS12-381]
+    #[arg(long, value_enum, value_name = "FIELD")]
+    pub(super) field: Option<Prime31>,
     /// Transform evaluations to coefficients, scaled by 1/n
     #[arg(long)]
     inverse: bool,
     /// Generator of the coset, in hex
     #[arg(long, value_name = "HEX", value_parser = input::fr_from_hex)]
-    coset: Option<Fr>,
+    pub(super) coset: Option<Fr>,
     /// Element order of each input row
     #[arg(long, value_enum, default_value = "natural", value_name = "ORDER")]
     input_order: Order,
@@ -41,24 +44,24 @@ pub struct NttArgs {
     /// Number of rows in the file, one after another, of equal length
     #[arg(long, default_value_t = 1, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
-    batch: u32,
+    pub(super) batch: u32,
     /// Pad each row with zeros to the next power of two, or to 2^LG_N
     #[arg(long, value_name = "LG_N", num_args = 0..=1, default_missing_value = "next",
           require_equals = true)]
     pad: Option<PadArg>,
     /// Encoding of the input and of the result, see below
     #[arg(long, default_value = "canonical", value_name = "FORMAT")]
-    encoding: ScalarFormat,
-    /// Reduce elements modulo r instead of refusing those of r or more
+    pub(super) encoding: ScalarFormat,
+    /// Reduce elements modulo r, or the prime, instead of refusing those of r or more
     #[arg(long)]
-    reduce: bool,
+    pub(super) reduce: bool,
     /// Make the server check the result before returning it
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "probabilistic")]
     verify: Option<Verification>,
     /// Write the result to a file [default: standard output, in hex if it is a terminal]
     #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,18 +95,7 @@ pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
     let rows = input::read_scalars(ui, &args.file, args.encoding, args.reduce)?;
     let lg_n = lg_n(args, &rows).map_err(|failure| failure.in_file(args.file.display()))?;
     let bar = TerminalProgress::bytes(ui, "sending and receiving", rows.bytes.len() as u64);
-    let options = NttOptions {
-        lg_n: Some(lg_n),
-        direction: if args.inverse { Direction::Inverse } else { Direction::Forward },
-        coset: args.coset,
-        input_order: args.input_order,
-        output_order: args.output_order,
-        batch: args.batch,
-        verify: args.verify.unwrap_or_default(),
-        reduce: args.reduce,
-        deadline: None,
-        progress: bar.callback(),
-    };
+    let options = options(args, lg_n, args.coset, &bar);
     let result = client.ntt_bytes(rows.encoding, &rows.bytes, options).await;
     drop(bar);
     let EncodedNttResult { mut bytes, report: NttReport { timing, execution } } =
@@ -117,8 +109,29 @@ pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
     Ok(())
 }
 
+/// Options of the call; `bar` shows its progress.
+pub(super) fn options<C>(
+    args: &NttArgs,
+    lg_n: u32,
+    coset: Option<C>,
+    bar: &TerminalProgress,
+) -> NttOptions<C> {
+    NttOptions {
+        lg_n: Some(lg_n),
+        direction: if args.inverse { Direction::Inverse } else { Direction::Forward },
+        coset,
+        input_order: args.input_order,
+        output_order: args.output_order,
+        batch: args.batch,
+        verify: args.verify.unwrap_or_default(),
+        reduce: args.reduce,
+        deadline: None,
+        progress: bar.callback(),
+    }
+}
+
 /// log2 of a row's length, after padding.
-fn lg_n(args: &NttArgs, rows: &ScalarBytes) -> Result<u32> {
+pub(super) fn lg_n(args: &NttArgs, rows: &ScalarBytes) -> Result<u32> {
     let (count, batch) = (rows.count(), u64::from(args.batch));
     let data = |message| fail(Exit::Data, message);
     if count % batch != 0 {

@@ -8,9 +8,10 @@ use zeroize::Zeroizing;
 use super::{
     BasesHandle, BasesId, BasesInfo, BasesResidency, Client, ClientBuilder, ClientError,
     ClientProgram, CurvePoint, EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Group,
-    MatrixHandle, MatrixId, MatrixInfo, MsmOptions, MsmResult, NttOptions, NttReport, NttResult,
-    PointEncoding, ProgramRun, PutOptions, ResidencyAction, Result, RunEstimate, RunOptions,
-    RunResult, ScalarEncoding, ScalarInput, SharedVector, UploadKey, VectorInfo, Verification,
+    MatrixHandle, MatrixId, MatrixInfo, MsmOptions, MsmResult, Ntt31Result, NttOptions, NttReport,
+    NttResult, PointEncoding, Prime31, ProgramRun, PutOptions, ResidencyAction, Result,
+    RunEstimate, RunOptions, RunResult, ScalarEncoding, ScalarInput, SharedVector, UploadKey,
+    VectorInfo, Verification,
 };
 use crate::sparse::SparseMatrix;
 
@@ -101,6 +102,10 @@ blocking! {
     ntt_owned[](values: Vec<Fr>, options: NttOptions) -> NttResult;
     ntt_padded[](values: &[Fr], lg_n: u32, options: NttOptions) -> NttResult;
     ntt_bytes[](encoding: ScalarEncoding, bytes: &[u8], options: NttOptions) -> EncodedNttResult;
+    ntt31[](field: Prime31, values: &[u32], options: NttOptions<u32>) -> Ntt31Result;
+    ntt31_bytes[](
+        field: Prime31, encoding: ScalarEncoding, bytes: &[u8], options: NttOptions<u32>
+    ) -> EncodedNttResult;
     alloc_vector[](len: usize) -> SharedVector;
     put_program[](program: &ClientProgram) -> ClientProgram;
     run[](run: ProgramRun<'_>) -> RunResult;

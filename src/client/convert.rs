@@ -15,6 +15,7 @@ use super::{
 use crate::{
     curve::{Fr, scalars::ScalarEncoding},
     error::FieldProblem,
+    field::Prime31,
     sparse::SparseShape,
     verify::Verification,
     wire::{enums::counterparts, v1},
@@ -61,6 +62,15 @@ pub(crate) fn check_canonical(values: &mut [Fr]) -> Result<()> {
         return Ok(());
     }
     values.fill(Fr::zero());
+    Err(ClientError::invalid_response("an element is not canonical"))
+}
+
+/// Checks that all values are below the prime.
+pub(crate) fn check_words(words: &mut [u32], field: Prime31) -> Result<()> {
+    if words.par_iter().all(|word| *word < field.modulus()) {
+        return Ok(());
+    }
+    words.fill(0);
     Err(ClientError::invalid_response("an element is not canonical"))
 }
 

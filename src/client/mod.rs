@@ -50,6 +50,7 @@ mod matrices;
 mod matrix_handle;
 mod msm;
 mod ntt;
+mod ntt31;
 mod ntt_spec;
 mod options;
 mod payload;
@@ -80,6 +81,7 @@ pub use self::{
     fleet::{Fleet, FleetBases, FleetBuilder, FleetServer},
     matrix_handle::{MatrixHandle, MatrixId, MatrixInfo},
     ntt::NttResult,
+    ntt31::Ntt31Result,
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
     priority::Priority,
     program::{ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue},
@@ -97,6 +99,7 @@ pub use crate::{
         scalars::ScalarEncoding,
     },
     error::{FieldProblem, Reason},
+    field::Prime31,
     verify::Verification,
     wire::v1::{BasesResidency, Caller, GetInfoResponse, Gpu, MsmPlan, ResidencyAction},
 };

@@ -31,6 +31,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     error::FieldProblem,
+    field::FieldId,
     wire::{
         MessageReader,
         v1::{self, ntt_request::Input, ntt_response::Output, ntt_stream_request::Message},
@@ -65,7 +66,12 @@ impl Client {
     /// less than requested. The values are unspecified after `InvalidResponse`, and after any error
     /// while the result was being received.
     pub async fn ntt(&self, values: &mut [Fr], options: NttOptions) -> Result<NttReport> {
-        let spec = NttCallSpec::new(values.len(), &options, ScalarEncoding::Montgomery)?;
+        let spec = NttCallSpec::new(
+            FieldId::Bls12381Fr,
+            values.len(),
+            &options,
+            ScalarEncoding::Montgomery,
+        )?;
         if spec.received != values.len() {
             return Err(ClientError::length("values", spec.received as u64, values.len() as u64));
         }
@@ -82,7 +88,8 @@ impl Client {
     pub async fn ntt_owned(&self, values: Vec<Fr>, options: NttOptions) -> Result<NttResult> {
         let owned = OwnedElements::new(values);
         let count = owned.len();
-        let spec = NttCallSpec::new(count, &options, ScalarEncoding::Montgomery)?;
+        let spec =
+            NttCallSpec::new(FieldId::Bls12381Fr, count, &options, ScalarEncoding::Montgomery)?;
         if spec.received != count {
             return Err(ClientError::length("values", spec.received as u64, count as u64));
         }
@@ -105,7 +112,12 @@ impl Client {
         mut options: NttOptions,
     ) -> Result<NttResult> {
         options.lg_n = Some(lg_n);
-        let spec = NttCallSpec::new(values.len(), &options, ScalarEncoding::Montgomery)?;
+        let spec = NttCallSpec::new(
+            FieldId::Bls12381Fr,
+            values.len(),
+            &options,
+            ScalarEncoding::Montgomery,
+        )?;
         // Wipes received values if the call fails or is cancelled.
         let mut out = Zeroizing::new(vec![Fr::zero(); spec.received]);
         let (input, output) = (fr_as_bytes(values), fr_as_bytes_mut(&mut out));
@@ -129,18 +141,18 @@ impl Client {
             return Err(ClientError::input("encoding", FieldProblem::OutOfRange));
         }
         let count = convert::element_count("values", bytes.len() as u64, encoding.width())?;
-        let spec = NttCallSpec::new(count as usize, &options, encoding)?;
+        let spec = NttCallSpec::new(FieldId::Bls12381Fr, count as usize, &options, encoding)?;
         let mut out = Zeroizing::new(vec![0; spec.received * encoding.width()]);
         let mut rows = RowBuffers::Separate { input: bytes, output: &mut out };
         let report = self.run_ntt(spec, &mut rows, options).await?;
         Ok(EncodedNttResult { bytes: out, report })
     }
 
-    fn run_ntt<'a>(
+    pub(super) fn run_ntt<'a, C: Send + 'a>(
         &'a self,
         spec: NttCallSpec,
         rows: &'a mut RowBuffers<'_>,
-        options: NttOptions,
+        options: NttOptions<C>,
     ) -> CallFuture<'a, NttReport> {
         Box::pin(async move {
             let mut call = self.begin_call(options.deadline);

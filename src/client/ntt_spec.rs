@@ -1,14 +1,11 @@
 //! The message of an NTT, and the lengths that it implies.
 
-use ark_ff::{BigInteger, PrimeField, Zero};
-
 use super::{
     NttOptions, convert,
     error::{ClientError, Result},
 };
 use crate::{
-    curve::{TWO_ADICITY, scalars::ScalarEncoding},
-    error::FieldProblem,
+    curve::scalars::ScalarEncoding, error::FieldProblem, field::FieldId, program::Constant,
     wire::v1,
 };
 
@@ -21,7 +18,12 @@ pub(crate) struct NttCallSpec {
 }
 
 impl NttCallSpec {
-    pub fn new(len: usize, options: &NttOptions, encoding: ScalarEncoding) -> Result<Self> {
+    pub fn new<C: Into<Constant> + Copy>(
+        field: FieldId,
+        len: usize,
+        options: &NttOptions<C>,
+        encoding: ScalarEncoding,
+    ) -> Result<Self> {
         let wrong_length = |expected: usize, got: usize| {
             Err(ClientError::length("values", expected as u64, got as u64))
         };
@@ -35,8 +37,8 @@ impl NttCallSpec {
             None if row.is_power_of_two() => row.ilog2(),
             None => return wrong_length(row.next_power_of_two(), row),
         };
-        if lg_n > TWO_ADICITY {
-            let problem = FieldProblem::TooLarge { max: TWO_ADICITY.into() };
+        if lg_n > field.two_adicity() {
+            let problem = FieldProblem::TooLarge { max: field.two_adicity().into() };
             return Err(ClientError::input("lg_n", problem));
         }
         let n = 1_usize << lg_n;
@@ -45,14 +47,15 @@ impl NttCallSpec {
         }
         let received =
             n.checked_mul(batch).ok_or(ClientError::input("batch", FieldProblem::OutOfRange))?;
-        if options.coset.is_some_and(|generator| generator.is_zero()) {
+        let coset: Option<Constant> = options.coset.map(Into::into);
+        if coset.is_some_and(Constant::is_zero) {
             return Err(ClientError::input("coset", FieldProblem::Zero));
         }
-        let generator = options.coset.map(|generator| generator.into_bigint().to_bytes_le());
+        let coset_generator = coset.map(|generator| generator.to_bytes_le()).unwrap_or_default();
         let message = v1::NttSpec {
             lg_n,
             direction: v1::Direction::from(options.direction).into(),
-            coset_generator: generator.unwrap_or_default().into(),
+            coset_generator: coset_generator.into(),
             input_order: v1::Order::from(options.input_order).into(),
             output_order: v1::Order::from(options.output_order).into(),
             batch: options.batch,
@@ -60,6 +63,7 @@ impl NttCallSpec {
             reduce: options.reduce,
             row_length: (row < n).then_some(row as u64),
             verify: v1::Verify::from(options.verify).into(),
+            field: v1::Field::from(field).into(),
         };
         let (encoding, count) = (message.output_encoding, len as u64);
         let upload = v1::VectorUpload { encoding, count, ..Default::default() };
@@ -69,12 +73,13 @@ impl NttCallSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::{NttCallSpec, NttOptions, ScalarEncoding};
+    use super::{FieldId, NttCallSpec, NttOptions, ScalarEncoding};
 
     #[test]
     fn refuses_rows_that_are_not_powers_of_two_unless_padded() {
-        let spec =
-            |len, options: &NttOptions| NttCallSpec::new(len, options, ScalarEncoding::Montgomery);
+        let spec = |len, options: &NttOptions| {
+            NttCallSpec::new(FieldId::Bls12381Fr, len, options, ScalarEncoding::Montgomery)
+        };
         let batch = NttOptions { batch: 3, ..NttOptions::default() };
         let NttCallSpec { message, received, .. } = spec(24, &batch).unwrap();
         assert_eq!((message.lg_n, message.row_length, received), (3, None, 24));

@@ -68,15 +68,16 @@ impl Default for MsmOptions {
 }
 
 /// Options of an NTT. The default transforms one row forward, in natural order, without a coset.
+/// `C` is the type of the coset's generator: `u32` in fields of a prime below 2^31.
 #[derive(Clone)]
-pub struct NttOptions {
+pub struct NttOptions<C = Fr> {
     /// log2 of the transform's size; by default that of the row length, which must be a power of
     /// two. Shorter rows are padded with zeros (if the call supports padding).
     pub lg_n: Option<u32>,
     /// Forward or inverse.
     pub direction: Direction,
     /// The coset's generator, not zero; `None` for no coset.
-    pub coset: Option<Fr>,
+    pub coset: Option<C>,
     /// Element order of the input.
     pub input_order: Order,
     /// Element order of the output.
@@ -85,7 +86,7 @@ pub struct NttOptions {
     pub batch: u32,
     /// How the server checks the result.
     pub verify: Verification,
-    /// Reduce elements modulo r; otherwise the server refuses elements that are not below r.
+    /// Reduce elements modulo r or p; otherwise the server refuses elements that are not below it.
     pub reduce: bool,
     /// Time limit of the whole call, retries included; defaults to the client's.
     pub deadline: Option<Duration>,
@@ -93,7 +94,7 @@ pub struct NttOptions {
     pub progress: Option<Progress>,
 }
 
-impl Default for NttOptions {
+impl<C> Default for NttOptions<C> {
     fn default() -> Self {
         Self {
             lg_n: None,
@@ -226,6 +227,20 @@ impl From<Arc<[Fr]>> for ScalarInput<'_> {
     /// Does not copy.
     fn from(scalars: Arc<[Fr]>) -> Self {
         Self::Shared { encoding: ScalarEncoding::Montgomery, bytes: owned_fr(scalars) }
+    }
+}
+
+impl<'a> From<&'a [u32]> for ScalarInput<'a> {
+    /// Elements of a field of a prime below 2^31, by their values.
+    fn from(words: &'a [u32]) -> Self {
+        Self::Bytes { encoding: ScalarEncoding::Canonical31, bytes: bytemuck::cast_slice(words) }
+    }
+}
+
+impl<'a> From<&'a Vec<u32>> for ScalarInput<'a> {
+    /// Elements of a field of a prime below 2^31, by their values.
+    fn from(words: &'a Vec<u32>) -> Self {
+        words.as_slice().into()
     }
 }
 

@@ -1,6 +1,8 @@
 //! BLS12-381 as host and kernels share it: groups, sizes, memory layouts, encodings.
 
 mod batch;
+#[cfg(feature = "server")]
+mod fr_field;
 pub mod layout;
 mod ntt_plan;
 pub mod points;
@@ -10,6 +12,8 @@ pub(crate) mod serialized;
 use serde::{Deserialize, Serialize};
 
 pub use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
+#[cfg(feature = "server")]
+pub use fr_field::FrField;
 pub use ntt_plan::{Decimation, NttPlan};
 
 /// log2 of the largest power of two that divides r - 1, and so of the largest possible NTT.

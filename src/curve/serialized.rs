@@ -43,29 +43,6 @@ pub mod frs {
     }
 }
 
-/// A field element that may be absent, for `serde(with)`.
-pub mod optional_fr {
-    use serde::{Deserializer, Serializer, de::Error};
-
-    use super::frs;
-    use crate::curve::Fr;
-
-    pub fn serialize<S: Serializer>(
-        element: &Option<Fr>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        frs::serialize(element.as_slice(), serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Fr>, D::Error> {
-        match *frs::deserialize(deserializer)?.as_slice() {
-            [] => Ok(None),
-            [element] => Ok(Some(element)),
-            _ => Err(D::Error::custom("at most one element")),
-        }
-    }
-}
-
 /// Sums of MSMs, for `serde(with)`: their limbs in memory, since both processes run one binary.
 #[cfg(feature = "cuda")]
 pub mod sums {

@@ -7,9 +7,8 @@ use super::JobControl;
 use crate::{
     buffer::ByteSource,
     curve::{
-        Fr,
         points::BadElement,
-        scalars::{ScalarEncoding, Scalars, decode_fr},
+        scalars::{ElementCodec, ScalarEncoding, Scalars},
     },
     error::{Error, FieldProblem, Result},
 };
@@ -31,7 +30,7 @@ pub struct ElementNames {
 pub struct EncodedScalars<'a> {
     /// The encoding of each element.
     pub encoding: ScalarEncoding,
-    /// Whether integers of r and above are reduced modulo r; else they are refused.
+    /// Whether integers of the modulus and above are reduced; else they are refused.
     pub reduce: bool,
     /// Number of elements.
     pub count: usize,
@@ -69,25 +68,27 @@ impl<'a> EncodedScalars<'a> {
             .map_err(|bad| self.error_at(bad.index, bad.problem))
     }
 
-    /// Decodes elements `first..first + out.len()` of Fr. Parallel in the current rayon pool.
+    /// Decodes elements `first..first + out.len()` of a field. Parallel in the current rayon pool.
     ///
-    /// Errors: `Invalid` for the first element that is not below r, or for a narrow encoding; those
-    /// of `control`.
-    pub fn decode_elements(
+    /// Errors: `Invalid` for the first element that is not below the modulus, or for an encoding
+    /// that does not hold every element of the field; those of `control`.
+    pub fn decode_elements<F: ElementCodec>(
         &self,
+        field: F,
         first: usize,
-        out: &mut [Fr],
+        out: &mut [F::Element],
         control: &JobControl,
     ) -> Result<()> {
-        let step = out.len().clamp(1, THREAD_READ_BYTES / 32);
-        let buffer = || Zeroizing::new(vec![0; step * 32]);
+        let width = field.id().element_bytes() as usize;
+        let step = out.len().clamp(1, THREAD_READ_BYTES / width);
+        let buffer = || Zeroizing::new(vec![0; step * width]);
         let bad = out.par_chunks_mut(step).enumerate().map_init(buffer, |buffer, (piece, out)| {
             // Refused again below.
             control.check().ok()?;
             let first = (first + piece * step) as u64;
-            let bytes = &mut buffer[..out.len() * 32];
-            self.source.read(first * 32, bytes);
-            let bad = decode_fr(self.encoding, bytes, self.reduce, out).err();
+            let bytes = &mut buffer[..out.len() * width];
+            self.source.read(first * width as u64, bytes);
+            let bad = field.decode(self.encoding, bytes, self.reduce, out).err();
             bad.map(|bad| BadElement { index: first + bad.index, ..bad })
         });
         let first_bad = bad.flatten().min_by_key(|bad| bad.index);

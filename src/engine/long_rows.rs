@@ -1,18 +1,16 @@
 //! Rows that are filled piece by piece, so that a job can stop while it makes a long one.
 
-use ark_ff::AdditiveGroup;
-
 use super::JobControl;
-use crate::{curve::Fr, error::Result};
+use crate::error::Result;
 
-/// Elements between two checks: 2 MiB, which take about a millisecond.
+/// Elements between two checks: at most 2 MiB, which take about a millisecond.
 const PIECE_ELEMENTS: usize = 1 << 16;
 
 /// Appends `elements`.
 ///
 /// Shape: the row has the capacity. Growing would leave an unwiped copy behind.
 /// Errors: those of `control`.
-pub fn append(row: &mut Vec<Fr>, elements: &[Fr], control: &JobControl) -> Result<()> {
+pub fn append<E: Copy>(row: &mut Vec<E>, elements: &[E], control: &JobControl) -> Result<()> {
     for piece in elements.chunks(PIECE_ELEMENTS) {
         control.check()?;
         row.extend_from_slice(piece);
@@ -24,10 +22,10 @@ pub fn append(row: &mut Vec<Fr>, elements: &[Fr], control: &JobControl) -> Resul
 ///
 /// Shape: the row has the capacity.
 /// Errors: those of `control`.
-pub fn pad(row: &mut Vec<Fr>, length: usize, control: &JobControl) -> Result<()> {
+pub fn pad<E: Copy + Default>(row: &mut Vec<E>, length: usize, control: &JobControl) -> Result<()> {
     while row.len() < length {
         control.check()?;
-        row.resize(length.min(row.len() + PIECE_ELEMENTS), Fr::ZERO);
+        row.resize(length.min(row.len() + PIECE_ELEMENTS), E::default());
     }
     Ok(())
 }

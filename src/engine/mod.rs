@@ -12,7 +12,10 @@ mod ntt_rows;
 mod residency;
 mod work;
 
-pub use crate::curve::NttPlan;
+pub use crate::{
+    curve::NttPlan,
+    field::{Arithmetic, Element31, Field31, FieldId, Prime31},
+};
 pub use control::{CancellationGate, JobControl};
 pub use device_info::{DeviceInfo, GpuInfo, MsmPlan};
 pub use encoded_scalars::{ElementNames, EncodedScalars};
@@ -90,19 +93,19 @@ pub trait EngineModel: Send + Sync {
     /// Larger pieces are faster; smaller ones hold less memory and cancel sooner.
     fn msm_piece_len(&self, group: Group, n: usize) -> usize;
 
-    /// The best number of rows per call of [`MsmNttEngine::ntt`]. More rows keep all of an engine
-    /// busy; fewer hold less memory and cancel sooner.
-    fn ntt_group_rows(&self, plan: &NttPlan) -> usize {
-        NTT_GROUP_ELEMENTS.checked_shr(plan.lg_n).unwrap_or(0).max(1)
+    /// The best number of rows of 2^`lg_n` elements per call of [`MsmNttEngine::ntt`]. More rows
+    /// keep all of an engine busy; fewer hold less memory and cancel sooner.
+    fn ntt_group_rows(&self, lg_n: u32) -> usize {
+        NTT_GROUP_ELEMENTS.checked_shr(lg_n).unwrap_or(0).max(1)
     }
 
     /// Bytes of working memory for one piece of an MSM, in addition to payload and result.
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64;
 
     /// Bytes of working memory for an NTT of any number of rows, in addition to the rows.
-    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+    fn ntt_scratch_bytes(&self, field: FieldId, lg_n: u32) -> u64 {
         // Roots of unity and a copy of one row.
-        (2 * size_of::<Fr>() as u64) << plan.lg_n
+        (2 * field.element_bytes()) << lg_n
     }
 
     /// The modelled time of work on operands in host memory, if the engine does nothing else.
@@ -148,6 +151,18 @@ pub trait MsmNttEngine: EngineModel {
         let rows = NttRows { input, count, row_length, encoding, output, check_on_device: false };
         self.ntt(plan, &rows, control)
     }
+
+    /// Transforms rows over a field of prime order below 2^31, in place. Every row has 2^lg_n
+    /// elements.
+    ///
+    /// Errors: `Cancelled`, `Deadline` from `control`; `Internal` for rows of another length.
+    fn ntt31(
+        &self,
+        field: Field31,
+        plan: &NttPlan<Element31>,
+        rows: &mut [Vec<Element31>],
+        control: &JobControl,
+    ) -> Result<ExecutedBy>;
 }
 
 /// Checks points from outside faster than the host's threads.

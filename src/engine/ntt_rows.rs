@@ -8,8 +8,8 @@ use super::{EncodedScalars, JobControl, long_rows};
 use crate::{
     buffer::{ByteSink, ByteSource},
     curve::{
-        Fr, layout,
-        scalars::{ScalarEncoding, encode_fr},
+        Fr, FrField, layout,
+        scalars::{ElementCodec, ScalarEncoding},
     },
     error::Result,
 };
@@ -51,37 +51,39 @@ impl NttRows<'_> {
             rows.push(Vec::with_capacity(1 << lg_n));
             long_rows::pad(&mut rows[row], 1 << lg_n, control)?;
             let elements = &mut rows[row][..self.row_length];
-            self.input.decode_elements(row * self.row_length, elements, control)?;
+            self.input.decode_elements(FrField, row * self.row_length, elements, control)?;
         }
         transform(&mut rows)?;
         let rows = rows.par_iter().enumerate();
         rows.try_for_each(|(row, elements)| {
             let start = ((row as u64) << lg_n) * 32;
-            write_elements(self.encoding, self.output, start, elements, control)
+            write_elements(FrField, self.encoding, self.output, start, elements, control)
         })
     }
 }
 
 /// Encodes `elements` and writes them from byte `start` on. Parallel in the current rayon pool.
 ///
-/// Shape: `encoding` is not narrow.
+/// Shape: `encoding` holds every element of the field.
 /// Errors: those of `output` and of `control`.
-pub fn write_elements(
+pub fn write_elements<F: ElementCodec>(
+    field: F,
     encoding: ScalarEncoding,
     output: &dyn ByteSink,
     start: u64,
-    elements: &[Fr],
+    elements: &[F::Element],
     control: &JobControl,
 ) -> Result<()> {
-    let pieces = elements.par_chunks(THREAD_WRITE_BYTES / 32).enumerate();
+    let width = encoding.width();
+    let pieces = elements.par_chunks(THREAD_WRITE_BYTES / width).enumerate();
     pieces.try_for_each_init(Zeroizing::<Vec<u8>>::default, |buffer, (piece, elements)| {
         control.check()?;
         let at = start + (piece * THREAD_WRITE_BYTES) as u64;
-        if encoding == ScalarEncoding::Montgomery {
-            return output.write(at, layout::fr_as_bytes(elements));
+        if encoding == field.encoding_in_memory() {
+            return output.write(at, F::as_bytes(elements));
         }
-        buffer.resize(elements.len() * 32, 0);
-        encode_fr(encoding, elements, buffer);
+        buffer.resize(elements.len() * width, 0);
+        field.encode(encoding, elements, buffer);
         output.write(at, buffer)
     })
 }

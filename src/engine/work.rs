@@ -1,6 +1,6 @@
 //! What an engine is to compute, by size, for models of its time.
 
-use crate::curve::Group;
+use crate::{curve::Group, field::FieldId};
 
 /// Work whose time each engine models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum EngineWork {
     },
     /// Transforms of rows.
     Ntt {
+        /// The field of the elements.
+        field: FieldId,
         /// log2 of the elements of a row.
         lg_n: u32,
         /// The number of rows.
@@ -25,15 +27,15 @@ pub enum EngineWork {
     Vectors(VectorWork),
     /// Elements that are copied and decoded, or encoded, between a payload and the engine's memory.
     Transfer {
-        /// The number of elements, of 32 bytes each.
-        elements: u64,
+        /// The bytes of the elements.
+        bytes: u64,
     },
 }
 
 /// Arithmetic on the elements of vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VectorWork {
-    /// Products of two elements.
+    /// Products of two elements of Fr. A product in a field of fewer bits counts as a part of one.
     pub products: u64,
     /// Bytes of elements read and written.
     pub bytes: u64,

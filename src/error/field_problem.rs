@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Reason;
+use crate::field::FieldId;
 
 /// What is wrong with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -86,6 +87,15 @@ pub enum FieldProblem {
     /// A step reads the input as elements of a field, but its encoding is narrow.
     #[error("must have a 32-byte encoding: not only MSMs read this input")]
     NarrowEncoding,
+    /// The encoding is not one of the vector's field.
+    #[error("must have an encoding of the vector's field")]
+    OtherEncoding,
+    /// The step does not compute in the vector's field.
+    #[error("is a vector over {field}: this step does not compute in that field")]
+    UnsupportedField {
+        /// The vector's field.
+        field: FieldId,
+    },
     /// The value is a list of points.
     #[error("is a list of points, but must be a vector")]
     IsPoints,
@@ -160,10 +170,13 @@ impl FieldProblem {
             | Self::OtherProgram
             | Self::Repeated
             | Self::NarrowEncoding
+            | Self::OtherEncoding
             | Self::Overlap => Reason::OutOfRange,
-            Self::IsPoints | Self::IsVector | Self::OtherField | Self::Rows { .. } => {
-                Reason::ValueType
-            }
+            Self::IsPoints
+            | Self::IsVector
+            | Self::OtherField
+            | Self::UnsupportedField { .. }
+            | Self::Rows { .. } => Reason::ValueType,
             Self::OtherGroup | Self::NotMatrix => Reason::ObjectKind,
             Self::ProgramTime { .. } => Reason::ProgramTime,
             Self::UnknownId | Self::UnknownRegion => Reason::ObjectUnknown,

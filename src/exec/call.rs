@@ -108,6 +108,13 @@ impl RunCall {
         known.ok_or_else(|| Error::Internal("no such step".into()))
     }
 
+    /// Whether the host must run the call, because GPUs do not compute in the field of a value.
+    #[cfg(feature = "cuda")]
+    pub fn needs_host(&self) -> bool {
+        let shapes = self.ids_to_run().filter_map(|id| self.shape(id));
+        shapes.into_iter().any(|shape| shape.field() != crate::field::FieldId::Bls12381Fr)
+    }
+
     /// The first step from `start` on that makes a value.
     pub fn next_from(&self, start: usize) -> Option<ValueId> {
         let rest = self.program.ids().skip(start);
@@ -283,11 +290,11 @@ impl RunCall {
             all.extend(host::check_work(own));
         }
         if self.reads_encoded(id) {
-            let elements = inputs.iter().copied().map(host::elements).sum();
-            all.push(EngineWork::Transfer { elements });
+            let bytes = inputs.iter().copied().map(host::vector_bytes).sum();
+            all.push(EngineWork::Transfer { bytes });
         }
-        let sent = self.outputs_of(id).iter().map(|_| host::elements(value));
-        all.extend(sent.map(|elements| EngineWork::Transfer { elements }));
+        let sent = self.outputs_of(id).iter().map(|_| host::vector_bytes(value));
+        all.extend(sent.map(|bytes| EngineWork::Transfer { bytes }));
         all
     }
 }

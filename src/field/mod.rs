@@ -1,12 +1,24 @@
 //! The fields that vectors are over. Code that depends on a field takes it from the value.
 
+mod arithmetic;
+mod prime31;
+
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+pub use arithmetic::Arithmetic;
+pub use prime31::{Element31, Field31, Prime31};
+#[cfg(feature = "server")]
+pub use prime31::{Extension, ExtensionField};
 
 /// The field of a vector's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FieldId {
     /// The scalar field of BLS12-381, of order r.
     Bls12381Fr,
+    /// A field of prime order below 2^31.
+    Prime31(Prime31),
 }
 
 impl FieldId {
@@ -14,6 +26,36 @@ impl FieldId {
     pub const fn element_bytes(self) -> u64 {
         match self {
             Self::Bls12381Fr => 32,
+            Self::Prime31(_) => 4,
         }
+    }
+
+    /// log2 of the largest power of two that divides the order of the multiplicative group, and so
+    /// of the largest possible NTT.
+    pub const fn two_adicity(self) -> u32 {
+        match self {
+            Self::Bls12381Fr => 32,
+            Self::Prime31(prime) => prime.two_adicity(),
+        }
+    }
+
+    /// A short name, such as `babybear`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bls12381Fr => "bls12-381-fr",
+            Self::Prime31(prime) => prime.name(),
+        }
+    }
+}
+
+impl fmt::Display for FieldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl From<Prime31> for FieldId {
+    fn from(prime: Prime31) -> Self {
+        Self::Prime31(prime)
     }
 }

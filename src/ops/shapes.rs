@@ -2,6 +2,7 @@
 
 use crate::{
     error::FieldProblem,
+    field::FieldId,
     program::{StepProblem, ValueType, VectorShape},
 };
 
@@ -11,6 +12,15 @@ pub(super) fn vector(inputs: &[ValueType]) -> Result<VectorShape, StepProblem> {
         [ValueType::Vector(shape)] => Ok(*shape),
         [ValueType::Points(_)] => Err(StepProblem::field("input", FieldProblem::IsPoints)),
         _ => Err(StepProblem::field("input", FieldProblem::Missing)),
+    }
+}
+
+/// The shape of the only input, which must be a vector over Fr.
+pub(super) fn fr_vector(inputs: &[ValueType]) -> Result<VectorShape, StepProblem> {
+    let shape = vector(inputs)?;
+    match shape.field() {
+        FieldId::Bls12381Fr => Ok(shape),
+        field => Err(StepProblem::field("input", FieldProblem::UnsupportedField { field })),
     }
 }
 

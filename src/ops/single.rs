@@ -5,7 +5,7 @@ use crate::{
     curve::{Group, NttPlan},
     error::Result,
     field::FieldId,
-    program::{Program, ValueId},
+    program::{Constant, Program, ValueId},
 };
 
 /// The value of the step.
@@ -17,18 +17,25 @@ pub const SINGLE_STEP: ValueId = ValueId(1);
 pub fn single_msm(group: Group, rows: usize, length: usize) -> Result<OperationProgram> {
     let (object_id, offset) = ([0; 32], 0);
     let step = MsmStep { input: ValueId(0), group, object_id, offset };
-    Program::new(vec![input(rows, length as u64).into(), step.into()])
+    let input = input(FieldId::Bls12381Fr, rows, length as u64);
+    Program::new(vec![input.into(), step.into()])
 }
 
-/// An NTT of `rows` rows of `length` elements each.
+/// An NTT of `rows` rows of `length` elements of a field each.
 ///
-/// Errors: `Step` for a number of rows or elements that is too large.
-pub fn single_ntt(plan: NttPlan, rows: usize, length: u64) -> Result<OperationProgram> {
+/// Errors: `Step` for a number of rows or elements that is too large, and for a transform that the
+/// field does not have.
+pub fn single_ntt(
+    field: FieldId,
+    plan: NttPlan<Constant>,
+    rows: usize,
+    length: u64,
+) -> Result<OperationProgram> {
     let step = NttStep { input: ValueId(0), plan };
-    Program::new(vec![input(rows, length).into(), step.into()])
+    Program::new(vec![input(field, rows, length).into(), step.into()])
 }
 
-fn input(rows: usize, length: u64) -> InputStep {
+fn input(field: FieldId, rows: usize, length: u64) -> InputStep {
     let rows = u32::try_from(rows).unwrap_or(u32::MAX);
-    InputStep { field: FieldId::Bls12381Fr, rows, length }
+    InputStep { field, rows, length }
 }

@@ -52,8 +52,12 @@ pub fn check_call<K: StepKind>(
             let (expected, got) = (shape.elements(), input.count);
             return refused(FieldProblem::Length { expected, got });
         }
-        if !input.encoding.is_full() && !liveness.stays_encoded(value) {
+        let is_integer = input.encoding.is_integer();
+        if is_integer && !liveness.stays_encoded(value) {
             return refused(FieldProblem::NarrowEncoding);
+        }
+        if !is_integer && !input.encoding.holds(shape.field()) {
+            return refused(FieldProblem::OtherEncoding);
         }
     }
     if count != got {

@@ -2,11 +2,13 @@
 //! steps. Pure: knows the types of values, but neither their contents nor what computes them.
 
 mod call;
+mod constant;
 mod liveness;
 mod step;
 mod value;
 
 pub use call::{InputSpec, OutputKind, OutputSpec, check_call};
+pub use constant::Constant;
 pub use liveness::{Liveness, ResultMemory};
 pub use step::{ExternalOperand, StepInputs, StepKind, StepProblem};
 pub use value::{PointsShape, ValueId, ValueType, VectorShape};

@@ -22,8 +22,7 @@ pub trait StepKind {
         false
     }
 
-    /// Whether the step reads inputs of the call in any encoding; other steps read 32-byte
-    /// elements.
+    /// Whether the step reads inputs of the call in any encoding; other steps read elements.
     fn reads_any_encoding(&self) -> bool {
         false
     }

@@ -16,6 +16,7 @@ use crate::{
     engine::DeviceInfo,
     error::Result,
     exec::start_run,
+    field::FieldId,
     ops::OperationProgram,
     program::{
         ExternalOperand, InputSpec, OutputKind, OutputSpec, StepKind, ValueId, ValueType,
@@ -57,7 +58,10 @@ fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRespon
     let response_bytes = unread_bytes(&program, output_bytes, point_bytes);
     let input_bytes = program.operands(ExternalOperand::Input).map(|input| bytes(&input)).sum();
     let inputs = program.operands(ExternalOperand::Input).map(|input| InputSpec {
-        encoding: ScalarEncoding::Montgomery,
+        encoding: match program_call::shape(&program, input).map(VectorShape::field) {
+            Some(FieldId::Prime31(_)) => ScalarEncoding::Montgomery31,
+            Some(FieldId::Bls12381Fr) | None => ScalarEncoding::Montgomery,
+        },
         count: program_call::shape(&program, input).map_or(0, VectorShape::elements),
     });
     let inputs: Vec<_> = inputs.collect();

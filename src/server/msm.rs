@@ -42,6 +42,9 @@ pub fn admit(
         }
     };
     let n = bases.count();
+    if !scalars.encoding.is_integer() && !scalars.encoding.is_full() {
+        return Err(Error::field("encoding", FieldProblem::OtherEncoding));
+    }
     let elements = scalars.rows("scalars", batch, n as u64)?;
     let max = call.state.settings.message_payload_bytes_max;
     let sum_bytes = result_encoding.point_bytes(group) as u64;

@@ -17,6 +17,7 @@ use crate::{
     curve::{NttPlan, scalars::ScalarEncoding},
     error::{Error, FieldProblem, Result},
     exec::start_run,
+    field::FieldId,
     jobs::{ComputeHost, FinishedJob, ProgramJobOutput, ProgramOutput},
     ops::{SINGLE_STEP, single_ntt},
     program::{InputSpec, OutputKind, OutputSpec},
@@ -87,12 +88,16 @@ impl AdmittedNtt {
         payload_bytes: u64,
         delivery: RowsDelivery,
     ) -> Result<Self> {
-        let RequestedNtt { plan, batch, row_length, reduce, output_encoding, verify } = requested;
-        if !input.encoding.is_full() {
+        let RequestedNtt { field, plan, batch, row_length, reduce, output_encoding, verify } =
+            requested;
+        if input.encoding.is_integer() {
             return Err(Error::field("encoding", FieldProblem::OutOfRange));
         }
+        if !input.encoding.holds(field) {
+            return Err(Error::field("encoding", FieldProblem::OtherEncoding));
+        }
         let elements = input.rows("input", batch, row_length)?;
-        let row_bytes = ((batch as u64) << plan.lg_n) * 32;
+        let row_bytes = ((batch as u64) << plan.lg_n) * output_encoding.width() as u64;
         let result_bytes = match &delivery {
             RowsDelivery::Region(_) => 0,
             _ => row_bytes,
@@ -102,7 +107,7 @@ impl AdmittedNtt {
             result_bytes.saturating_add(response_bytes).saturating_add(payload_bytes);
         // Before the program is made, which refuses vectors that fit no memory with another error.
         call.check_fits(payload_bytes)?;
-        let program = single_ntt(plan, batch, row_length)?;
+        let program = single_ntt(field, plan, batch, row_length)?;
         let run = single_step::start(call, program, elements, OutputKind::Elements, verify)?;
         let working_bytes = run.plan().memory_bytes;
         call.check_fits(working_bytes.saturating_add(payload_bytes))?;
@@ -138,7 +143,7 @@ impl AdmittedNtt {
 pub fn bytes_of_row(compute: &ComputeHost, lg_n: u32) -> Result<u64> {
     let (inverse, coset, input_reversed, output_reversed) = Default::default();
     let plan = NttPlan { lg_n, inverse, coset, input_reversed, output_reversed };
-    let program = Arc::new(single_ntt(plan, 1, 1 << lg_n)?);
+    let program = Arc::new(single_ntt(FieldId::Bls12381Fr, plan, 1, 1 << lg_n)?);
     let input = InputSpec { encoding: ScalarEncoding::Montgomery, count: 1 << lg_n };
     let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Elements };
     let run = start_run(&*compute.executor, program, &[input], &[output], Verification::None)?;

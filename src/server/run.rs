@@ -11,7 +11,8 @@ use super::{
     regions,
     result_stream::{ResultStream, SentVector},
     run_outputs::{
-        CallOutputs, ReadSlice, StreamedOutputs, output_spec, response_bytes, vector_bytes,
+        CallOutputs, ReadSlice, StreamedOutputs, check_encodings, output_spec, response_bytes,
+        vector_bytes,
     },
     streamed_uploads::{FoundRegion, StreamedUploads},
 };
@@ -58,6 +59,7 @@ impl AdmittedRun {
         let matrices = find_matrices(call, &program)?;
         let mut inputs = find_inputs(call, &program, spec.inputs)?;
         let given: Vec<_> = inputs.iter().map(FoundInput::spec).collect();
+        check_encodings(&program, &spec.outputs)?;
         let wanted: Vec<_> = spec.outputs.iter().map(output_spec).collect();
         let executor = &*state.compute.executor;
         let mut run = start_run(executor, program.clone(), &given, &wanted, verify)?;

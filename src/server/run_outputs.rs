@@ -57,6 +57,25 @@ pub fn output_spec(output: &RunOutput) -> OutputSpec {
     OutputSpec { value: output.value, kind }
 }
 
+/// Checks that the encodings of vectors are those of their fields.
+///
+/// Errors: `Invalid` for the first output with another one.
+pub fn check_encodings(program: &OperationProgram, outputs: &[RunOutput]) -> Result<()> {
+    let is_wrong = |output: &RunOutput| {
+        let encoding = match output.delivery {
+            OutputDelivery::Points(_) => return false,
+            OutputDelivery::Send(encoding) | OutputDelivery::Keep { encoding, .. } => encoding,
+            OutputDelivery::Region(vector) => vector.encoding,
+        };
+        let shape = program_call::shape(program, output.value);
+        shape.is_some_and(|shape| !encoding.holds(shape.field()))
+    };
+    match outputs.iter().position(is_wrong) {
+        Some(index) => Err(Error::element("outputs", index as u64, FieldProblem::OtherEncoding)),
+        None => Ok(()),
+    }
+}
+
 /// Bytes of a vector to send or to keep; 0 for points, and in a region.
 pub fn vector_bytes(program: &OperationProgram, output: &RunOutput) -> u64 {
     let elements = program_call::shape(program, output.value).map_or(0, VectorShape::elements);

@@ -7,12 +7,16 @@ mod combination;
 #[cfg(feature = "server")]
 mod ntt;
 #[cfg(feature = "server")]
+mod ntt31;
+#[cfg(feature = "server")]
 mod powers;
 
 #[cfg(feature = "server")]
 pub use combination::RandomCombination;
 #[cfg(feature = "server")]
 pub use ntt::verify_ntt;
+#[cfg(feature = "server")]
+pub use ntt31::verify_ntt31;
 
 /// How the server checks a result before it returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

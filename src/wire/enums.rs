@@ -8,6 +8,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     error::FieldProblem,
+    field::{FieldId, Prime31},
     ops::PointwiseOperation,
     verify::Verification,
 };
@@ -45,7 +46,7 @@ counterparts! {
         Add, Subtract, Multiply, MultiplyAdd, MultiplySubtract, Invert;
 }
 
-const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 12] = [
+const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 14] = [
     (ScalarEncoding::Canonical, v1::ScalarEncoding::Canonical),
     (ScalarEncoding::Montgomery, v1::ScalarEncoding::Montgomery),
     (ScalarEncoding::Unsigned(1), v1::ScalarEncoding::U8),
@@ -58,7 +59,36 @@ const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 12] = [
     (ScalarEncoding::Signed(4), v1::ScalarEncoding::I32),
     (ScalarEncoding::Signed(8), v1::ScalarEncoding::I64),
     (ScalarEncoding::Signed(16), v1::ScalarEncoding::I128),
+    (ScalarEncoding::Canonical31, v1::ScalarEncoding::Canonical31),
+    (ScalarEncoding::Montgomery31, v1::ScalarEncoding::Montgomery31),
 ];
+
+const FIELDS: [(FieldId, v1::Field); 8] = [
+    (FieldId::Bls12381Fr, v1::Field::Bls12381Fr),
+    (FieldId::Prime31(Prime31::P7340033), v1::Field::P7340033),
+    (FieldId::Prime31(Prime31::P104857601), v1::Field::P104857601),
+    (FieldId::Prime31(Prime31::P469762049), v1::Field::P469762049),
+    (FieldId::Prime31(Prime31::P998244353), v1::Field::P998244353),
+    (FieldId::Prime31(Prime31::P1811939329), v1::Field::P1811939329),
+    (FieldId::Prime31(Prime31::BabyBear), v1::Field::BabyBear),
+    (FieldId::Prime31(Prime31::KoalaBear), v1::Field::KoalaBear),
+];
+
+impl From<FieldId> for v1::Field {
+    fn from(value: FieldId) -> Self {
+        let pair = FIELDS.iter().find(|(ours, _)| *ours == value);
+        pair.map_or(Self::Unspecified, |(_, wire)| *wire)
+    }
+}
+
+impl TryFrom<v1::Field> for FieldId {
+    type Error = FieldProblem;
+
+    fn try_from(value: v1::Field) -> Result<Self, FieldProblem> {
+        let pair = FIELDS.iter().find(|(_, wire)| *wire == value);
+        pair.map(|(ours, _)| *ours).ok_or(FieldProblem::Unspecified)
+    }
+}
 
 impl TryFrom<ScalarEncoding> for v1::ScalarEncoding {
     type Error = FieldProblem;

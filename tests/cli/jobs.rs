@@ -120,6 +120,31 @@ fn ntts_equal_arkworks() {
 }
 
 #[test]
+fn ntts_over_fields_of_31_bits_take_4_bytes_an_element() {
+    let cli = CliFixture::new();
+    let babybear = ["ntt", "-", "--field", "babybear"];
+    let with =
+        |more: &[&'static str], input: &[u8]| cli.run_with(&[&babybear, more].concat(), input);
+    let decimal = with(&["--encoding", "decimal", "--verify"], b"1 2");
+    assert_eq!(decimal.text(), "3\n2013265920\n");
+    let hex = with(&["--encoding", "hex", "--pad=1"], b"0xff");
+    assert_eq!(hex.text(), "0x000000ff\n0x000000ff\n");
+    let row: Vec<u8> = (0..16_u32).flat_map(u32::to_le_bytes).collect();
+    let transformed = with(&["--coset", "1f", "--output-order", "bit-reversed"], &row).out;
+    let back = ["--coset", "1f", "--input-order", "bit-reversed", "--inverse", "--verify=full"];
+    assert_eq!(with(&back, &transformed).out, row);
+    let reduced = with(&["--encoding", "decimal", "--reduce"], b"2013265922");
+    assert_eq!(reduced.text(), "1\n");
+    let file = cli.file("large", b"5 2013265921".to_vec());
+    let large = ["ntt", &file, "--field", "babybear", "--encoding", "decimal"];
+    cli.fails(&large, 65, &["input[1]", "not canonical"]);
+    let large = ["ntt", &file, "--field", "babybear", "--encoding", "u8"];
+    cli.fails(&large, 2, &["--field takes the encodings"]);
+    let file = cli.file("half", vec![0; 6]);
+    cli.fails(&["ntt", &file, "--field", "7340033"], 65, &["4-byte scalars"]);
+}
+
+#[test]
 fn bench_keeps_vectors_in_shared_memory() {
     let files = tempfile::tempdir().unwrap();
     let socket = files.path().join("capstan.sock");

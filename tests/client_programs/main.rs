@@ -7,6 +7,7 @@ mod common;
 #[path = "../common/idle.rs"]
 mod idle;
 mod large;
+mod prime31;
 #[path = "../proxy/mod.rs"]
 mod proxy;
 mod runs;

@@ -11,6 +11,7 @@ use capstan::{
     engine::JobControl,
     error::Error,
     exec::{GpuExecutor, RunOperands, start_run},
+    field::FieldId,
     ops::{Operation, OperationProgram, PointwiseOperation, PointwiseStep, PowersStep},
     program::{OutputKind, OutputSpec, ValueId},
     verify::Verification,
@@ -27,7 +28,15 @@ const LONG: Duration = Duration::from_secs(5);
 /// A chain of multiplications.
 fn program(length: u32) -> Arc<OperationProgram> {
     let base = Fr::from(3);
-    let mut steps: Vec<Operation> = vec![PowersStep { base, first: base, length: 64 }.into()];
+    let mut steps: Vec<Operation> = vec![
+        PowersStep {
+            field: FieldId::Bls12381Fr,
+            base: base.into(),
+            first: base.into(),
+            length: 64,
+        }
+        .into(),
+    ];
     for last in 0..length - 1 {
         let inputs = vec![ValueId(last); 2];
         let operation = PointwiseOperation::Multiply;

@@ -232,7 +232,7 @@ fn steps_of_programs_end_soon_after_they_are_cancelled() {
     let (input, point) = (ValueId(0), Fr::from(5));
     let many = 32;
     let combination =
-        LinearCombinationStep { inputs: vec![input; many], factors: vec![point; many] };
+        LinearCombinationStep { inputs: vec![input; many], factors: vec![point.into(); many] };
     let combined = OneStep::new(combination);
     combined.ends_soon("linear combination of 32 vectors of 2^20");
     let decoding = || combined.start();
@@ -242,5 +242,5 @@ fn steps_of_programs_end_soon_after_they_are_cancelled() {
     let inversion = PointwiseStep { operation: PointwiseOperation::Invert, inputs: vec![input] };
     OneStep::new(inversion).ends_soon("inversion of 2^20");
     OneStep::new(DivideByLinearStep { input, point }).ends_soon("division of 2^20");
-    OneStep::new(EvaluateStep { input, point }).ends_soon("evaluation of 2^20");
+    OneStep::new(EvaluateStep { input, point: point.into() }).ends_soon("evaluation of 2^20");
 }

@@ -18,6 +18,7 @@ use capstan::{
         cuda::{CudaEngine, GpuPolicy},
     },
     error::Result,
+    field::{Element31, Field31},
 };
 
 use crate::{
@@ -65,6 +66,16 @@ impl MsmNttEngine for SeededEngine {
 
     fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
         self.next().ntt(plan, rows, control)
+    }
+
+    fn ntt31(
+        &self,
+        field: Field31,
+        plan: &NttPlan<Element31>,
+        rows: &mut [Vec<Element31>],
+        control: &JobControl,
+    ) -> Result<ExecutedBy> {
+        self.next().ntt31(field, plan, rows, control)
     }
 }
 

@@ -3,6 +3,8 @@
 //! of a table in `msm.rs` or `ntt.rs`.
 #![cfg(feature = "server")]
 
+#[path = "../common/arkworks31.rs"]
+mod arkworks31;
 mod cancellation;
 mod cancelled_jobs;
 #[cfg(feature = "cuda")]
@@ -12,6 +14,7 @@ mod cuda;
 mod emulated;
 mod msm;
 mod ntt;
+mod ntt31;
 #[path = "../common/vec_sink.rs"]
 mod vec_sink;
 
@@ -46,7 +49,7 @@ macro_rules! test_engine {
             #[allow(unused_imports)] // the engine with GPUs uses none of it
             use capstan::engine::cpu::*;
 
-            use crate::{msm, ntt};
+            use crate::{msm, ntt, ntt31};
 
             #[test]
             fn g1_msms_of_every_small_size_match_arkworks() {
@@ -114,6 +117,31 @@ macro_rules! test_engine {
             #[test]
             fn ntts_of_batches_match_arkworks() {
                 ntt::batches(&$engine);
+            }
+
+            #[test]
+            fn ntt31_of_every_size_order_and_coset() {
+                ntt31::every_size_order_and_coset(&$engine, $reach.lg_ntt.min(12));
+            }
+
+            #[test]
+            fn ntt31_of_long_rows() {
+                ntt31::long_rows(&$engine, $reach.lg_ntt.max(17));
+            }
+
+            #[test]
+            fn ntt31_matches_the_definition() {
+                ntt31::matches_the_definition(&$engine);
+            }
+
+            #[test]
+            fn ntt31_of_batches_and_back() {
+                ntt31::batches_and_round_trips(&$engine);
+            }
+
+            #[test]
+            fn ntt31_refuses_invalid_plans() {
+                ntt31::refuses_invalid_plans(&$engine);
             }
 
             #[test]

@@ -12,6 +12,7 @@ mod cancel;
 mod daemon;
 mod engines;
 mod enums;
+mod fields;
 mod ids;
 mod lengths;
 mod limits;
@@ -49,6 +50,7 @@ async fn every_row_of_the_table_gets_the_expected_answer() {
         matrices::rows,
         ids::rows,
         enums::rows,
+        fields::rows,
         slow_senders::rows,
         programs::rows,
         runs::rows,

@@ -33,6 +33,7 @@ use capstan::{
             start::ReadyWorker,
         },
     },
+    field::FieldId,
     ops::{OperationProgram, PowersStep},
     program::{OutputKind, OutputSpec, ValueId},
     verify::Verification,
@@ -186,7 +187,12 @@ fn engine() -> Arc<dyn MsmNttEngine> {
 }
 
 fn run(pool: &Arc<WorkerPool>) -> WorkerRun {
-    let step = PowersStep { base: Fr::from(2), first: Fr::from(1), length: 4 };
+    let step = PowersStep {
+        field: FieldId::Bls12381Fr,
+        base: Fr::from(2).into(),
+        first: Fr::from(1).into(),
+        length: 4,
+    };
     let program = Arc::new(OperationProgram::new(vec![step.into()]).expect("a program"));
     let output = OutputSpec { value: ValueId(0), kind: OutputKind::Elements };
     let call = RunCall::new(program, &[], &[output], false).expect("a call");

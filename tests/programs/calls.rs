@@ -5,12 +5,13 @@ use capstan::{
     engine::JobControl,
     error::{Error, Result},
     exec::{AwaitedElements, RunInProgress, start_run},
+    field::FieldId,
     ops::{ConstantStep, EvaluateStep, MsmStep, PadStep},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
     verify::Verification,
 };
 
-use crate::rig::{Call, CallInput, EXECUTOR, bases, random, random_rows};
+use crate::rig::{Call, CallInput, EXECUTOR, bases, constants, random, random_rows};
 
 const FULL: ScalarEncoding = ScalarEncoding::Canonical;
 const NARROW: ScalarEncoding = ScalarEncoding::Unsigned(4);
@@ -121,10 +122,11 @@ fn elements_that_are_not_canonical_are_named() {
 fn reports_name_every_step_and_skip_those_that_no_output_needs() {
     let mut call = Call::default();
     let unused = call.input(&random_rows(1, 8, 3));
-    call.push(EvaluateStep { input: unused, point: random(4) });
+    call.push(EvaluateStep { input: unused, point: random(4).into() });
     let elements = random_rows(1, 2, 5).remove(0);
-    let input = call.push(ConstantStep { elements });
-    call.push(EvaluateStep { input, point: random(6) });
+    let input =
+        call.push(ConstantStep { field: FieldId::Bls12381Fr, elements: constants(&elements) });
+    call.push(EvaluateStep { input, point: random(6).into() });
     // The elements of the unused input are never read.
     call.inputs[0].bytes.fill(0xff);
     call.outputs = vec![ValueId(3)];

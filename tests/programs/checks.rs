@@ -14,6 +14,7 @@ use capstan::{
     engine::{EncodedScalars, JobControl},
     error::{Error, Result},
     exec::{ElementSink, RunOperands, start_run},
+    field::FieldId,
     ops::{EvaluateStep, MsmStep, NttStep, PadStep},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
     verify::Verification,
@@ -29,7 +30,7 @@ fn transform() -> Call {
     let mut call = Call::default();
     let input = call.input(&random_rows(2, 6, 1));
     let input = call.push(NttStep { input, plan: natural(3, false, None) });
-    call.outputs = vec![call.push(EvaluateStep { input, point: random(2) })];
+    call.outputs = vec![call.push(EvaluateStep { input, point: random(2).into() })];
     call
 }
 
@@ -209,7 +210,7 @@ fn engines_stop_within_a_step() {
 #[test]
 fn memory_is_known_before_the_run() {
     let engine = &EXECUTOR.engine;
-    let scratch = engine.ntt_scratch_bytes(&natural(3, false, None));
+    let scratch = engine.ntt_scratch_bytes(FieldId::Bls12381Fr, 3);
     let call = transform();
     let memory = |value, verify| {
         let (encoding, count) = (ScalarEncoding::Canonical, 12);
@@ -224,7 +225,7 @@ fn memory_is_known_before_the_run() {
     assert_eq!(memory(2, Verification::Probabilistic), 32 * (12 + 16) + scratch);
     // The oracle runs afterwards.
     let oracle = EXECUTOR.oracle.as_ref().expect("an oracle");
-    let scratch_max = scratch.max(oracle.ntt_scratch_bytes(&natural(3, false, None)));
+    let scratch_max = scratch.max(oracle.ntt_scratch_bytes(FieldId::Bls12381Fr, 3));
     assert_eq!(memory(2, Verification::Full), 32 * (12 + 16) + scratch_max);
     // The transform alone keeps no values: two copies of the rows at once, three with a check.
     assert_eq!(memory(1, Verification::None), 32 * 2 * 16 + scratch);

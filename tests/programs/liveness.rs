@@ -3,14 +3,11 @@
 use ark_ff::One;
 use capstan::{
     curve::{Fr, Group},
-    ops::{
-        EvaluateStep, MsmStep, OperationProgram, PadStep, PointwiseOperation, PointwiseStep,
-        PowersStep,
-    },
+    ops::{EvaluateStep, MsmStep, OperationProgram, PadStep, PointwiseOperation, PointwiseStep},
     program::{Liveness, ResultMemory, ValueId},
 };
 
-use crate::rig::Call;
+use crate::rig::{Call, powers};
 
 /// Bytes of a vector of 100 elements.
 const VECTOR: u64 = 3200;
@@ -26,10 +23,10 @@ fn add(a: ValueId, b: ValueId) -> PointwiseStep {
 fn program() -> OperationProgram {
     let mut call = Call::default();
     let input = call.input_step(1, 100);
-    let powers = call.push(PowersStep { base: Fr::one(), first: Fr::one(), length: 100 });
+    let powers = call.push(powers(Fr::one(), Fr::one(), 100));
     let sum = call.push(add(input, powers));
     let second = call.push(add(powers, sum));
-    call.push(EvaluateStep { input: second, point: Fr::one() });
+    call.push(EvaluateStep { input: second, point: Fr::one().into() });
     let scalars = call.input_step(1, 100);
     let (group, object_id) = (Group::G1, [0; 32]);
     call.push(MsmStep { input: scalars, group, object_id, offset: 0 });

@@ -2,8 +2,11 @@
 //! programs of provers, memory, and checks of results.
 #![cfg(feature = "server")]
 
+#[path = "../common/arkworks31.rs"]
+mod arkworks31;
 mod calls;
 mod checks;
+mod documented_fields;
 #[cfg(feature = "cuda")]
 #[path = "../common/emulated.rs"]
 mod emulated;
@@ -17,13 +20,13 @@ mod model;
 #[cfg(feature = "cuda")]
 mod moves_to_host;
 mod msm;
+mod prime31;
 mod provers;
 mod refusals;
 mod rig;
 #[path = "../common/run_program.rs"]
 mod run_program;
 mod sparse;
-#[cfg(feature = "cuda")]
 #[path = "../common/vec_sink.rs"]
 mod vec_sink;
 mod vectors;

@@ -6,6 +6,7 @@ use capstan::{
     curve::{Fr, Group, scalars::ScalarEncoding},
     engine::{EngineModel, EngineWork, VectorWork, cpu::CpuEngine},
     exec::{Executor, ModelledTime, start_run},
+    field::FieldId,
     ops::{
         DivideByLinearStep, EvaluateStep, MsmStep, NttStep, Operation, PointwiseOperation,
         PointwiseStep,
@@ -81,7 +82,7 @@ fn outputs_and_what_they_need_count() {
     for executor in executors() {
         let (mut call, _) = call(12);
         let both = call.push(DivideByLinearStep { input: ValueId(2), point: Fr::from(3) });
-        let value = call.push(EvaluateStep { input: both, point: Fr::from(5) });
+        let value = call.push(EvaluateStep { input: both, point: Fr::from(5).into() });
         let mut last = Duration::ZERO;
         for outputs in [vec![ValueId(0)], vec![ValueId(2)], vec![both], vec![both, both]] {
             call.outputs = outputs;
@@ -113,17 +114,17 @@ fn threads_share_the_work_of_the_cpu() {
     for work in [
         EngineWork::Msm { group: Group::G1, n: 1 << 18, vectors: 1 },
         EngineWork::Msm { group: Group::G2, n: 1 << 22, vectors: 3 },
-        EngineWork::Ntt { lg_n: 20, rows: 1 },
-        EngineWork::Ntt { lg_n: 10, rows: 100 },
+        EngineWork::Ntt { field: FieldId::Bls12381Fr, lg_n: 20, rows: 1 },
+        EngineWork::Ntt { field: FieldId::Bls12381Fr, lg_n: 10, rows: 100 },
         EngineWork::Vectors(vectors),
-        EngineWork::Transfer { elements: 1 << 20 },
+        EngineWork::Transfer { bytes: 32 << 20 },
     ] {
         let (one, four) = (one.modelled_time(&work), four.modelled_time(&work));
         let ratio = one.as_secs_f64() / four.as_secs_f64();
         assert!((3.0..=4.1).contains(&ratio), "{work:?}: {ratio}");
     }
     // A thread transforms a short row alone.
-    let row = EngineWork::Ntt { lg_n: 10, rows: 1 };
+    let row = EngineWork::Ntt { field: FieldId::Bls12381Fr, lg_n: 10, rows: 1 };
     assert_eq!(one.modelled_time(&row), four.modelled_time(&row));
     let nothing = EngineWork::Msm { group: Group::G1, n: 0, vectors: 1 };
     assert_eq!(one.modelled_time(&nothing), Duration::ZERO);
@@ -134,7 +135,7 @@ fn threads_share_the_work_of_the_cpu() {
 fn the_cpus_time_is_within_20_percent() {
     let engine = CpuEngine::new(2).unwrap();
     let msm = |lg_n: u32| EngineWork::Msm { group: Group::G1, n: 1 << lg_n, vectors: 1 };
-    let ntt = |lg_n| EngineWork::Ntt { lg_n, rows: 1 };
+    let ntt = |lg_n| EngineWork::Ntt { field: FieldId::Bls12381Fr, lg_n, rows: 1 };
     for (work, measured_ms) in [
         (msm(10), 6.9),
         (msm(14), 76.9),

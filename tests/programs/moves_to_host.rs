@@ -17,12 +17,15 @@ use capstan::{
     engine::{JobControl, cuda::GpuPolicy},
     error::{Error, Limit, Result},
     exec::{ElementSink, GpuExecutor, RunOperands, start_run},
-    ops::PowersStep,
     program::{OutputKind, OutputSpec},
     verify::Verification,
 };
 
-use crate::{gpu, rig::Call, vec_sink::VecSink};
+use crate::{
+    gpu,
+    rig::{Call, powers},
+    vec_sink::VecSink,
+};
 
 const LENGTH: usize = 1 << 10;
 
@@ -36,7 +39,7 @@ struct Moved {
 fn run(executor: &GpuExecutor, time_on_host_max: Option<Duration>) -> Result<Moved> {
     let mut call = Call::default();
     let (base, first) = (Fr::from(3), Fr::from(1));
-    let value = call.push(PowersStep { base, first, length: LENGTH as u64 });
+    let value = call.push(powers(first, base, LENGTH as u64));
     let outputs = vec![OutputSpec { value, kind: OutputKind::Elements }];
     let mut run = start_run(executor, call.program()?, &[], &outputs, Verification::None)?;
     if let Some(max) = time_on_host_max {

@@ -5,11 +5,12 @@ use ark_ff::{AdditiveGroup, Field};
 use capstan::{
     curve::{Fr, G1Affine, G2Affine, points::CurvePoint, scalars::ScalarEncoding},
     error::FieldProblem,
+    field::FieldId,
     ops::{ConstantStep, MsmStep, PointwiseOperation, PointwiseStep},
     program::{StepProblem, ValueId},
 };
 
-use crate::rig::{Call, CallInput, OutputValue, Rows, bases, random_rows};
+use crate::rig::{Call, CallInput, OutputValue, Rows, bases, constants, random_rows};
 
 /// Distinct points, and infinity.
 pub fn points<A: CurvePoint>(count: usize) -> Vec<A> {
@@ -96,7 +97,8 @@ fn constants_are_scalars_too() {
     let points = points::<G2Affine>(3);
     let elements = random_rows(1, 3, 9).remove(0);
     let mut call = Call { bases: vec![bases(points.clone())], ..Call::default() };
-    let input = call.push(ConstantStep { elements: elements.clone() });
+    let input =
+        call.push(ConstantStep { field: FieldId::Bls12381Fr, elements: constants(&elements) });
     call.outputs = vec![call.push(msm::<G2Affine>(input, 0))];
     assert_eq!(call.outputs(), [sums(&points, &vec![elements])]);
 }

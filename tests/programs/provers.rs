@@ -13,7 +13,7 @@ use capstan::{
     program::ValueId,
 };
 
-use crate::rig::{Call, OutputValue, bases, natural, random, random_rows};
+use crate::rig::{Call, OutputValue, bases, constants, natural, random, random_rows};
 
 /// Multiples of the generator by powers of `tau`.
 fn powers_of_tau(tau: Fr, count: u64) -> Vec<G1Affine> {
@@ -33,10 +33,10 @@ fn a_kzg_opening_verifies() {
     let setup = powers_of_tau(tau, N as u64);
     let mut call = Call { bases: vec![bases(setup.clone()); 2], ..Call::default() };
     let inputs: Vec<_> = (0..3).map(|seed| call.input(&random_rows(1, N, 10 + seed))).collect();
-    let factors = (0..3).map(|exponent| challenge.pow([exponent])).collect();
-    let combined = call.push(LinearCombinationStep { inputs, factors });
+    let factors = (0..3).map(|exponent| challenge.pow([exponent])).collect::<Vec<_>>();
+    let combined = call.push(LinearCombinationStep { inputs, factors: constants(&factors) });
     let commitment = call.push(msm(combined));
-    let value = call.push(EvaluateStep { input: combined, point });
+    let value = call.push(EvaluateStep { input: combined, point: point.into() });
     let quotient = call.push(DivideByLinearStep { input: combined, point });
     let proof = call.push(msm(quotient));
     call.outputs = vec![commitment, value, proof];

@@ -8,14 +8,14 @@ use capstan::{
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, OperationProgram, PadStep,
-        PointwiseOperation, PointwiseStep, PowersStep, SliceStep,
+        PointwiseOperation, PointwiseStep, SliceStep,
     },
-    program::{ROWS_MAX, VALUE_ELEMENTS_MAX, ValueId},
+    program::{Constant, ROWS_MAX, VALUE_ELEMENTS_MAX, ValueId},
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::rig::natural;
+use crate::rig::{constants, natural, powers};
 
 const FIELD: FieldId = FieldId::Bls12381Fr;
 
@@ -32,7 +32,7 @@ fn ids(values: &[u32]) -> Vec<ValueId> {
     values.iter().copied().map(ValueId).collect()
 }
 
-fn ntt(of: u32, plan: NttPlan) -> Operation {
+fn ntt(of: u32, plan: NttPlan<Constant>) -> Operation {
     NttStep { input: ValueId(of), plan }.into()
 }
 
@@ -41,7 +41,7 @@ fn pointwise(operation: PointwiseOperation, inputs: &[u32]) -> Operation {
 }
 
 fn sum(inputs: &[u32], factors: usize) -> Operation {
-    LinearCombinationStep { inputs: ids(inputs), factors: vec![Fr::one(); factors] }.into()
+    LinearCombinationStep { inputs: ids(inputs), factors: vec![Fr::one().into(); factors] }.into()
 }
 
 fn concat(inputs: &[u32]) -> Operation {
@@ -98,7 +98,7 @@ fn steps_that_need_vectors_refuse_points() {
         (slice(1, 0, 0), "slice.input"),
         (concat(&[0, 1]), "concat.inputs[1]"),
         (pad(1, 4), "pad.input"),
-        (EvaluateStep { input: ValueId(1), point }.into(), "evaluate.input"),
+        (EvaluateStep { input: ValueId(1), point: point.into() }.into(), "evaluate.input"),
         (DivideByLinearStep { input: ValueId(1), point }.into(), "divide_by_linear.input"),
         (vanishing(1, 2, point), "divide_by_vanishing.input"),
         (points(1), "msm.input"),
@@ -159,7 +159,10 @@ fn parameters_are_in_range() {
     wrong(vanishing(0, 2, Fr::ONE), in_the_domain);
     wrong(vanishing(0, 2, root), in_the_domain);
     let elements = vec![Fr::one(); 1025];
-    wrong(ConstantStep { elements }.into(), "constant.elements: too long: at most 1024, got 1025");
+    wrong(
+        ConstantStep { field: FieldId::Bls12381Fr, elements: constants(&elements) }.into(),
+        "constant.elements: too long: at most 1024, got 1025",
+    );
 }
 
 #[test]
@@ -172,7 +175,7 @@ fn sizes_are_bounded() {
     wrong(vec![input(65_537, 0)], first("input.rows: must be at most 65536"));
     wrong(vec![input(1, max + 1)], first(&format!("input.length: must be at most {max}")));
     wrong(vec![input(3, u64::MAX)], first(&format!("input.length: must be at most {}", max / 3)));
-    let powers = PowersStep { base: Fr::one(), first: Fr::one(), length: u64::MAX };
+    let powers = powers(Fr::one(), Fr::one(), u64::MAX);
     wrong(vec![powers.into()], first(&format!("powers.length: must be at most {max}")));
     let second = |message: &str| format!("program.steps[1].{message}");
     wrong(

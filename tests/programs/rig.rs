@@ -18,8 +18,8 @@ use capstan::{
     error::Result,
     exec::{ElementSink, Executor, HostExecutor, RunOperands, RunReport},
     field::FieldId,
-    ops::{InputStep, Operation, OperationProgram},
-    program::{OutputKind, OutputSpec, ValueId, ValueType},
+    ops::{InputStep, Operation, OperationProgram, PowersStep},
+    program::{Constant, OutputKind, OutputSpec, ValueId, ValueType},
     sparse::SparseMatrix,
     verify::Verification,
 };
@@ -46,8 +46,17 @@ pub fn bases<A: CurvePoint>(points: Vec<A>) -> Bases {
     A::into_bases(PointSlice::new(Arc::new(points)))
 }
 
+pub fn constants(elements: &[Fr]) -> Vec<Constant> {
+    elements.iter().copied().map(Into::into).collect()
+}
+
+pub fn powers(first: Fr, base: Fr, length: u64) -> PowersStep {
+    PowersStep { field: FieldId::Bls12381Fr, base: base.into(), first: first.into(), length }
+}
+
 /// A transform in natural order.
-pub fn natural(lg_n: u32, inverse: bool, coset: Option<Fr>) -> NttPlan {
+pub fn natural(lg_n: u32, inverse: bool, coset: Option<Fr>) -> NttPlan<Constant> {
+    let coset = coset.map(Into::into);
     NttPlan { lg_n, inverse, coset, input_reversed: false, output_reversed: false }
 }
 

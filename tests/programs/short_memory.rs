@@ -19,7 +19,7 @@ use capstan::{
 use crate::{
     gpu,
     msm::{msm, points, sums},
-    rig::{Call, OutputValue, bases},
+    rig::{Call, OutputValue, bases, powers},
 };
 
 const LENGTH: usize = 40;
@@ -29,7 +29,7 @@ fn call_of<A: CurvePoint>(groups: usize) -> (Call, OutputValue) {
     let points = points::<A>(LENGTH);
     let mut call = Call::default();
     let (base, first) = (Fr::from(3), Fr::from(1));
-    let powers = call.push(PowersStep { base, first, length: LENGTH as u64 });
+    let powers = call.push(powers(first, base, LENGTH as u64));
     for _ in 0..groups {
         call.bases.push(bases(points.clone()));
         let sum = call.push(msm::<A>(powers, 0));

@@ -7,15 +7,18 @@ use ark_poly::{
 };
 use capstan::{
     curve::{Fr, NttPlan},
+    field::FieldId,
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         LinearCombinationStep, NttStep, Operation, PadStep, PointwiseOperation, PointwiseStep,
-        PowersStep, SliceStep,
+        SliceStep,
     },
     program::ValueId,
 };
 
-use crate::rig::{Call, CallInput, OutputValue, Rows, natural, random, random_rows};
+use crate::rig::{
+    Call, CallInput, OutputValue, Rows, constants, natural, powers, random, random_rows,
+};
 
 /// Numbers of rows and lengths: degenerate, and around the pieces in which rows are computed.
 const SHAPES: [(usize, usize); 9] =
@@ -62,7 +65,7 @@ fn inputs_are_read_in_either_encoding_and_reduced_on_request() {
 fn constants_are_part_of_the_program() {
     for length in [0, 1, 1024] {
         let elements = random_rows(1, length, 1).remove(0);
-        let step = ConstantStep { elements: elements.clone() };
+        let step = ConstantStep { field: FieldId::Bls12381Fr, elements: constants(&elements) };
         assert_eq!(Call::default().rows_of(step), [elements]);
     }
 }
@@ -72,7 +75,7 @@ fn powers_are_those_of_the_base() {
     for base in [random(1), Fr::ZERO, Fr::ONE] {
         for first in [random(2), Fr::ZERO, Fr::ONE] {
             for length in [0, 1, 2, 4097] {
-                let row = Call::default().rows_of(PowersStep { base, first, length }).remove(0);
+                let row = Call::default().rows_of(powers(first, base, length)).remove(0);
                 let powers = (0..length).map(|exponent| first * base.pow([exponent]));
                 assert!(row == powers.collect::<Vec<_>>(), "{length} powers of {base}");
             }
@@ -135,7 +138,7 @@ fn linear_combinations_add_multiples() {
             // The last vector twice.
             inputs.push(inputs[inputs.len() - 1]);
             let factors = random_rows(1, inputs.len(), 70).remove(0);
-            let made = call.rows_of(LinearCombinationStep { inputs, factors: factors.clone() });
+            let made = call.rows_of(LinearCombinationStep { inputs, factors: constants(&factors) });
             let mut sum = vec![vec![Fr::ZERO; first[0].len()]; first.len()];
             for (rows, factor) in vectors.iter().chain(vectors.last()).zip(factors) {
                 for (sum, element) in sum.iter_mut().flatten().zip(rows.iter().flatten()) {
@@ -178,7 +181,7 @@ fn slices_pads_and_concatenations_move_elements() {
 fn polynomials_are_evaluated_and_divided() {
     for_each_shape(|rows| {
         for point in [random(3), Fr::ZERO, Fr::ONE, -Fr::ONE] {
-            let made = apply(&rows, |input| EvaluateStep { input, point });
+            let made = apply(&rows, |input| EvaluateStep { input, point: point.into() });
             let values = rows.iter().map(|row| vec![polynomial(row).evaluate(&point)]);
             assert!(made == values.collect::<Rows>(), "the values at {point}");
             let made = apply(&rows, |input| DivideByLinearStep { input, point });

@@ -32,6 +32,7 @@ use capstan::{
     engine::{JobControl, NttPlan},
     error::{Error, FieldProblem, Limit, Result},
     exec::{BusyPoll, start_run},
+    field::FieldId,
     jobs::{
         ComputeHost, JobBases, JobOwner, JobWork, ProgramJob, ProgramJobInput, ProgramJobOutput,
         ProgramWork, Scheduler,
@@ -176,7 +177,12 @@ impl JobRunner {
         let result = Arc::new(UploadBuffer::new(&self.pool, 64 << 9, vec![]));
         let (encoding, payload) = (encodings[bits as usize & 1], result);
         self.run(SingleStep {
-            program: single_ntt(plan, 2, 350)?,
+            program: single_ntt(
+                FieldId::Bls12381Fr,
+                plan.with_coset(plan.coset.map(Into::into)),
+                2,
+                350,
+            )?,
             input: InputSpec { encoding: encodings[0], count: 700 },
             kind: OutputKind::Elements,
             bases: vec![],

@@ -41,9 +41,9 @@ fn program() -> OperationProgram {
         invert(4).into(),
         invert(5).into(),
         SliceStep { input: value(6), offset: 0, length }.into(),
-        LinearCombinationStep { inputs: vec![value(7)], factors: vec![Fr::from(1)] }.into(),
+        LinearCombinationStep { inputs: vec![value(7)], factors: vec![Fr::from(1).into()] }.into(),
         ConcatStep { inputs: vec![value(8), value(0)] }.into(),
-        EvaluateStep { input: value(0), point: Fr::from(0) }.into(),
+        EvaluateStep { input: value(0), point: Fr::from(0).into() }.into(),
         MsmStep { input: value(8), group: Group::G1, object_id: [0; 32], offset: 0 }.into(),
     ];
     OperationProgram::new(steps).expect("valid steps")

@@ -23,6 +23,7 @@ use capstan::{
     },
     error::Result,
     exec::HostExecutor,
+    field::{Arithmetic, Element31, Field31},
     server::Engines,
 };
 
@@ -106,7 +107,7 @@ impl EngineModel for FaultyEngine {
     }
 
     /// One row per group, so that a transform can stop after every row.
-    fn ntt_group_rows(&self, _: &NttPlan) -> usize {
+    fn ntt_group_rows(&self, _: u32) -> usize {
         1
     }
 
@@ -130,6 +131,21 @@ impl MsmNttEngine for FaultyEngine {
         let output = &FlipFirstBit(rows.output);
         let lies = self.dial.is(EngineMode::WrongResults);
         self.honest.ntt(plan, &if lies { NttRows { output, ..*rows } } else { *rows }, control)
+    }
+
+    fn ntt31(
+        &self,
+        field: Field31,
+        plan: &NttPlan<Element31>,
+        rows: &mut [Vec<Element31>],
+        control: &JobControl,
+    ) -> Result<ExecutedBy> {
+        self.dial.work(control)?;
+        let done = self.honest.ntt31(field, plan, rows, control)?;
+        if self.dial.is(EngineMode::WrongResults) {
+            rows[0][0] = field.add(rows[0][0], field.one());
+        }
+        Ok(done)
     }
 }
 

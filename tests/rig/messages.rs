@@ -207,6 +207,7 @@ pub fn put_points<A: CurvePoint>(points: &[A]) -> Vec<v1::PutRequest> {
 
 pub fn ntt_spec(lg_n: u32) -> v1::NttSpec {
     v1::NttSpec {
+        field: v1::Field::Bls12381Fr.into(),
         lg_n,
         direction: v1::Direction::Forward as i32,
         coset_generator: Bytes::new(),

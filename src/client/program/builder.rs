@@ -21,19 +21,20 @@ use crate::{
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, PadStep, PointwiseOperation,
         PointwiseStep, PowersStep, SliceStep, SparseProductStep,
     },
-    program::{StepKind, StepProblem, ValueId, ValueType},
+    program::{Constant, StepKind, StepProblem, ValueId, ValueType},
 };
 
 /// A transform of a program's vectors. The default is forward, in natural order, without a coset.
+/// `C` is the type of the coset's generator: `u32` in fields of a prime below 2^31.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct NttTransform {
+pub struct NttTransform<C = Fr> {
     /// log2 of the transform's size; by default that of the row length, which must be a power of
     /// two. Shorter rows are padded with zeros.
     pub lg_n: Option<u32>,
     /// Forward or inverse.
     pub direction: Direction,
     /// The coset's generator, not zero; `None` for no coset.
-    pub coset: Option<Fr>,
+    pub coset: Option<C>,
     /// Element order of each input row.
     pub input_order: Order,
     /// Element order of each output row.
@@ -133,16 +134,26 @@ impl ProgramBuilder {
 
     /// Adds a row of at most 1024 elements that are part of the program.
     pub fn constant(&mut self, elements: &[Fr]) -> Result<VectorValue> {
-        self.vector(&[], ConstantStep { elements: elements.to_vec() })
+        let (field, elements) = (FieldId::Bls12381Fr, constants(elements));
+        self.vector(&[], ConstantStep { field, elements })
     }
 
     /// Adds the row `first`, `first * base`, `first * base^2`, and so on.
     pub fn powers(&mut self, first: Fr, base: Fr, length: u64) -> Result<VectorValue> {
-        self.vector(&[], PowersStep { base, first, length })
+        let (base, first) = (base.into(), first.into());
+        self.vector(&[], PowersStep { field: FieldId::Bls12381Fr, base, first, length })
     }
 
-    /// Transforms each row.
+    /// Transforms each row. Vectors over any field have transforms without a coset.
     pub fn ntt(&mut self, input: VectorValue, transform: NttTransform) -> Result<VectorValue> {
+        self.transform(input, transform)
+    }
+
+    pub(super) fn transform<C: Into<Constant>>(
+        &mut self,
+        input: VectorValue,
+        transform: NttTransform<C>,
+    ) -> Result<VectorValue> {
         let length = input.length();
         let lg_n = match transform.lg_n {
             Some(lg_n) => lg_n,
@@ -156,7 +167,7 @@ impl ProgramBuilder {
         let plan = NttPlan {
             lg_n,
             inverse: transform.direction == Direction::Inverse,
-            coset: transform.coset,
+            coset: transform.coset.map(Into::into),
             input_reversed: transform.input_order == Order::BitReversed,
             output_reversed: transform.output_order == Order::BitReversed,
         };
@@ -214,7 +225,7 @@ impl ProgramBuilder {
         inputs: &[VectorValue],
         factors: &[Fr],
     ) -> Result<VectorValue> {
-        let step = LinearCombinationStep { inputs: ids(inputs), factors: factors.to_vec() };
+        let step = LinearCombinationStep { inputs: ids(inputs), factors: constants(factors) };
         self.vector(inputs, step)
     }
 
@@ -235,7 +246,7 @@ impl ProgramBuilder {
 
     /// Evaluates each row, the coefficients of a polynomial, at `point`. Makes rows of one element.
     pub fn evaluate(&mut self, input: VectorValue, point: Fr) -> Result<VectorValue> {
-        self.vector(&[input], EvaluateStep { input: input.id, point })
+        self.vector(&[input], EvaluateStep { input: input.id, point: point.into() })
     }
 
     /// Divides each row, the coefficients of a polynomial f: (f - f(point)) / (X - point). The
@@ -310,7 +321,7 @@ impl ProgramBuilder {
         self.vector(inputs, PointwiseStep { operation, inputs: ids(inputs) })
     }
 
-    fn vector(
+    pub(super) fn vector(
         &mut self,
         inputs: &[VectorValue],
         step: impl Into<Operation>,
@@ -352,6 +363,10 @@ impl ProgramBuilder {
     }
 }
 
-fn ids(values: &[VectorValue]) -> Vec<ValueId> {
+pub(super) fn constants(elements: &[impl Into<Constant> + Copy]) -> Vec<Constant> {
+    elements.iter().map(|element| (*element).into()).collect()
+}
+
+pub(super) fn ids(values: &[VectorValue]) -> Vec<ValueId> {
     values.iter().map(|value| value.id).collect()
 }

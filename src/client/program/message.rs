@@ -1,14 +1,13 @@
 //! The messages of steps.
 
-use ark_ff::{BigInteger, PrimeField};
 use bytes::Bytes;
 
 use crate::{
     client::types::{Direction, Order},
-    curve::{Fr, NttPlan},
+    curve::NttPlan,
     field::FieldId,
     ops::{self, Operation},
-    program::ValueId,
+    program::{Constant, ValueId},
     wire::v1::{self, step::Operation as Message},
 };
 
@@ -22,13 +21,13 @@ fn message(step: &Operation) -> Message {
         Operation::Input(ops::InputStep { field, rows, length }) => {
             Message::Input(v1::InputStep { field: field_id(*field), rows: *rows, length: *length })
         }
-        Operation::Constant(ops::ConstantStep { elements }) => {
-            let (field, elements) = (field_id(FieldId::Bls12381Fr), canonical(elements));
+        Operation::Constant(ops::ConstantStep { field, elements }) => {
+            let (field, elements) = (field_id(*field), canonical(elements));
             Message::Constant(v1::ConstantStep { field, elements })
         }
-        Operation::Powers(ops::PowersStep { base, first, length }) => {
+        Operation::Powers(ops::PowersStep { field, base, first, length }) => {
             let (base, first) = (canonical(&[*base]), canonical(&[*first]));
-            let field = field_id(FieldId::Bls12381Fr);
+            let field = field_id(*field);
             Message::Powers(v1::PowersStep { field, base, first, length: *length })
         }
         Operation::Ntt(ops::NttStep { input, plan }) => Message::Ntt(ntt(*input, plan)),
@@ -54,12 +53,13 @@ fn message(step: &Operation) -> Message {
             Message::Evaluate(v1::EvaluateStep { input: input.0, point: canonical(&[*point]) })
         }
         Operation::DivideByLinear(ops::DivideByLinearStep { input, point }) => {
-            let (input, point) = (input.0, canonical(&[*point]));
+            let (input, point) = (input.0, canonical(&[(*point).into()]));
             Message::DivideByLinear(v1::DivideByLinearStep { input, point })
         }
         Operation::DivideByVanishing(step) => {
             let ops::DivideByVanishingStep { input, lg_n, coset_generator } = step;
-            let (input, lg_n, generator) = (input.0, *lg_n, canonical(&[*coset_generator]));
+            let (input, lg_n, generator) =
+                (input.0, *lg_n, canonical(&[(*coset_generator).into()]));
             let step = v1::DivideByVanishingStep { input, lg_n, coset_generator: generator };
             Message::DivideByVanishing(step)
         }
@@ -80,7 +80,7 @@ fn message(step: &Operation) -> Message {
     }
 }
 
-fn ntt(input: ValueId, plan: &NttPlan) -> v1::NttStep {
+fn ntt(input: ValueId, plan: &NttPlan<Constant>) -> v1::NttStep {
     let direction = if plan.inverse { Direction::Inverse } else { Direction::Forward };
     let order = |is_reversed| match is_reversed {
         true => v1::Order::from(Order::BitReversed).into(),
@@ -97,15 +97,14 @@ fn ntt(input: ValueId, plan: &NttPlan) -> v1::NttStep {
 }
 
 fn field_id(field: FieldId) -> i32 {
-    match field {
-        FieldId::Bls12381Fr => v1::Field::Bls12381Fr.into(),
-    }
+    v1::Field::from(field).into()
 }
 
 fn indices(values: &[ValueId]) -> Vec<u32> {
     values.iter().map(|value| value.0).collect()
 }
 
-fn canonical(elements: &[Fr]) -> Bytes {
-    elements.iter().flat_map(|element| element.into_bigint().to_bytes_le()).collect()
+/// Canonical little-endian bytes, concatenated.
+fn canonical(elements: &[Constant]) -> Bytes {
+    elements.iter().flat_map(|element| element.to_bytes_le()).collect()
 }

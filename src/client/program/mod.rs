@@ -2,6 +2,7 @@
 //! refers to, `value` has the handles to values, and `message` writes the steps as messages.
 
 mod builder;
+mod builder31;
 mod built;
 mod message;
 mod value;

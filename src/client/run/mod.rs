@@ -2,6 +2,7 @@
 //! receives, `staged` finds shared memory for large vectors, and `result` has what a run returns.
 
 mod plan;
+mod received;
 mod request;
 mod result;
 mod staged;
@@ -16,6 +17,7 @@ pub use result::{RunEstimate, RunResult, RunStep};
 
 use self::{
     plan::{ElementSource, PlannedDelivery, RunPlan},
+    received::ReceivedElements,
     result::{OutputContent, ReturnedValue},
     staged::StagedRun,
     transfer::{RunReply, RunTransfer},
@@ -30,10 +32,7 @@ use super::{
     put_again::HeldObjects,
     release::ReleaseOnDrop,
 };
-use crate::{
-    curve::layout::fr_as_bytes_mut,
-    wire::v1::{self, program_ref},
-};
+use crate::wire::v1::{self, program_ref};
 
 impl Client {
     /// Stores a program, so that runs send its id instead of its steps. Returns the same program,
@@ -246,13 +245,13 @@ impl Client {
         let replied = vectors.into_iter().zip(&result.points);
         for (output, (mut elements, points)) in plan.outputs.iter().zip(replied) {
             if let PlannedDelivery::Download(vector) = &output.delivery
-                && elements.is_empty()
+                && elements.len() == 0
             {
-                elements = transfer::zeros(vector.count);
-                let bytes = fr_as_bytes_mut(&mut elements);
+                elements = ReceivedElements::zeros(output.field, vector.count);
+                let bytes = elements.as_bytes_mut();
                 self.read_vector(vector, route.clone(), bytes, received, call.deadline).await?;
             }
-            convert::check_canonical(&mut elements)?;
+            elements.check()?;
             let content = match output.delivery {
                 PlannedDelivery::Send { .. } | PlannedDelivery::Download(_) => {
                     OutputContent::Vector(elements)

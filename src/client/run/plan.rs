@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::received::encoding_of;
 use super::request::{Delivery, GivenElements, InputElements, ProgramRun, WantedOutput};
 use crate::{
     client::{
@@ -17,6 +18,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     error::{Error, FieldProblem},
+    field::FieldId,
     program::{
         self, ExternalOperand, InputSpec, Liveness, OutputKind, OutputSpec, PointsShape,
         ResultMemory, StepProblem, ValueId, ValueType,
@@ -27,8 +29,6 @@ use crate::{
 /// Vectors of at least this size are kept on the server and downloaded over several connections.
 const STRIPED_BYTES: u64 = 8 << 20;
 
-/// Encoding of vectors that are sent or kept: needs no conversion.
-const ENCODING: ScalarEncoding = ScalarEncoding::Montgomery;
 /// Encoding of points: the cheapest for the server.
 const POINTS: SumEncoding = SumEncoding::Projective;
 
@@ -57,6 +57,8 @@ pub(super) enum ElementSource<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct PlannedOutput {
     pub value: ValueId,
+    /// The field of a vector.
+    pub field: FieldId,
     pub delivery: PlannedDelivery,
 }
 
@@ -98,8 +100,7 @@ impl<'a> RunPlan<'a> {
 
     /// Bytes of the vectors that are received.
     pub fn received_bytes(&self) -> u64 {
-        let elements = self.outputs.iter().map(PlannedOutput::received_elements);
-        elements.sum::<u64>() * ENCODING.width() as u64
+        self.outputs.iter().map(PlannedOutput::received_bytes).sum()
     }
 }
 
@@ -113,19 +114,20 @@ impl<'a> PlannedInput<'a> {
 }
 
 impl PlannedOutput {
-    /// Elements of a vector that is received.
-    pub fn received_elements(&self) -> u64 {
-        match self.delivery {
+    /// Bytes of a vector that is received.
+    pub fn received_bytes(&self) -> u64 {
+        let elements = match self.delivery {
             PlannedDelivery::Send { elements } => elements,
             PlannedDelivery::Download(vector) => vector.count,
             PlannedDelivery::Keep(_) | PlannedDelivery::Points(_) | PlannedDelivery::Region(_) => 0,
-        }
+        };
+        elements * self.field.element_bytes()
     }
 
     /// A vector is written to `place`, if that is given.
     pub fn message(self, place: Option<v1::RegionPlace>) -> Result<v1::ProgramOutput> {
         use program_output::Delivery as Message;
-        let encoding = convert::scalar_encoding(ENCODING)?;
+        let encoding = convert::scalar_encoding(encoding_of(self.field))?;
         let in_region = |place| Message::Region(region_vector(place, encoding));
         let planned = || match self.delivery {
             PlannedDelivery::Send { .. } => Message::Send(v1::SendVector { encoding }),
@@ -185,7 +187,8 @@ fn plan_input<'a>(run: &'a ProgramRun<'_>, value: ValueId) -> Result<PlannedInpu
     if let ScalarInput::SharedVector(vector) = elements
         && let Some(id) = vector.region_id()
     {
-        let spec = InputSpec { encoding: ENCODING, count: vector.len() as u64 };
+        let encoding = ScalarEncoding::Montgomery;
+        let spec = InputSpec { encoding, count: vector.len() as u64 };
         return Ok(PlannedInput { spec, source: ElementSource::Region(id), reduce });
     }
     let (spec, source) = match elements.into_payload() {
@@ -196,7 +199,7 @@ fn plan_input<'a>(run: &'a ProgramRun<'_>, value: ValueId) -> Result<PlannedInpu
         Err(UploadedScalars { id, first }) => {
             let offset = offset.saturating_add(first.unwrap_or(0));
             // The server checks the length and the encoding.
-            let (encoding, count) = (ENCODING, elements_of(run, value));
+            let (encoding, count) = (encoding_of(field_of(run, value)), elements_of(run, value));
             let stored = v1::StoredVector { upload_id: id.to_bytes(), offset };
             (InputSpec { encoding, count }, ElementSource::Stored(stored))
         }
@@ -211,6 +214,9 @@ fn plan_output(
 ) -> Result<PlannedOutput> {
     let count = elements_of(run, output.value);
     let region = match output.delivery {
+        Delivery::ToVector(_) if field_of(run, output.value) != FieldId::Bls12381Fr => {
+            return Err(ClientError::input("vector", FieldProblem::OtherField));
+        }
         Delivery::ToVector(number) => {
             let vector = &run.vectors[number];
             if vector.len() as u64 != count {
@@ -220,9 +226,10 @@ fn plan_output(
         }
         _ => None,
     };
-    let keep =
-        || Ok::<_, ClientError>(VectorInfo { id: UploadKey::random()?, encoding: ENCODING, count });
-    let is_large = count * ENCODING.width() as u64 >= STRIPED_BYTES;
+    let field = field_of(run, output.value);
+    let encoding = encoding_of(field);
+    let keep = || Ok::<_, ClientError>(VectorInfo { id: UploadKey::random()?, encoding, count });
+    let is_large = count * encoding.width() as u64 >= STRIPED_BYTES;
     let delivery = match output.delivery {
         Delivery::Send | Delivery::ToVector(_) => match region {
             Some(id) => PlannedDelivery::Region(id),
@@ -232,7 +239,7 @@ fn plan_output(
         Delivery::Keep => PlannedDelivery::Keep(keep()?),
         Delivery::Points(shape) => PlannedDelivery::Points(shape),
     };
-    Ok(PlannedOutput { value: output.value, delivery })
+    Ok(PlannedOutput { value: output.value, field, delivery })
 }
 
 fn output_spec(output: &WantedOutput) -> OutputSpec {
@@ -241,6 +248,14 @@ fn output_spec(output: &WantedOutput) -> OutputSpec {
         Delivery::Points(_) => OutputKind::Points,
     };
     OutputSpec { value: output.value, kind }
+}
+
+/// The field of a vector; Fr for points.
+fn field_of(run: &ProgramRun<'_>, value: ValueId) -> FieldId {
+    match run.program.program().value_type(value) {
+        Some(ValueType::Vector(shape)) => shape.field(),
+        _ => FieldId::Bls12381Fr,
+    }
 }
 
 /// Elements of all rows of a vector; 0 for points.

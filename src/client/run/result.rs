@@ -2,8 +2,7 @@
 
 use std::{mem, time::Duration};
 
-use zeroize::Zeroizing;
-
+use super::received::ReceivedElements;
 use super::request::{Delivery, GivenElements, InputElements};
 use crate::{
     client::{
@@ -73,7 +72,7 @@ pub(crate) struct ReturnedValue {
 }
 
 pub(crate) enum OutputContent {
-    Vector(Zeroizing<Vec<Fr>>),
+    Vector(ReceivedElements),
     Points(MsmSums),
     Kept(VectorInfo),
     /// Written to a region.
@@ -86,7 +85,7 @@ pub(crate) enum OutputContent {
 impl std::fmt::Debug for OutputContent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Vector(elements) => write!(f, "{} Fr", elements.len()),
+            Self::Vector(elements) => write!(f, "{} elements", elements.len()),
             Self::Points(points) => write!(f, "{} points", points.len()),
             Self::Kept(vector) => write!(f, "{vector:?}"),
             Self::InRegion => f.write_str("in a region"),
@@ -102,7 +101,17 @@ impl RunResult {
     /// Errors: `InvalidInput` if the run did not send this value.
     pub fn vector(&self, value: VectorValue) -> Result<&[Fr]> {
         self.find(value.program, value.id, |content| match content {
-            OutputContent::Vector(elements) => Some(elements.as_slice()),
+            OutputContent::Vector(ReceivedElements::Fr(elements)) => Some(elements.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// Like [`Self::vector`], over a field of a prime below 2^31: values below the prime.
+    ///
+    /// Errors: `InvalidInput` if the run did not send this value, or if it is over Fr.
+    pub fn vector31(&self, value: VectorValue) -> Result<&[u32]> {
+        self.find(value.program, value.id, |content| match content {
+            OutputContent::Vector(ReceivedElements::Words(_, words)) => Some(words.as_slice()),
             _ => None,
         })
     }
@@ -159,7 +168,7 @@ impl RunResult {
         for (wanted, returned) in run.outputs.iter().zip(&mut self.outputs) {
             let Delivery::ToVector(number) = wanted.delivery else { continue };
             let mut vector = vectors[number].take();
-            if let (Some(vector), OutputContent::Vector(elements)) =
+            if let (Some(vector), OutputContent::Vector(ReceivedElements::Fr(elements))) =
                 (&mut vector, &mut returned.content)
             {
                 let old = vector.replace(mem::take(elements));

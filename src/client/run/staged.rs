@@ -7,7 +7,6 @@ use crate::{
         staged_transfer::copy_result,
         staging::{PAGE_BYTES, STAGED_BYTES_MIN, StagedMemory},
     },
-    curve::{Fr, layout::fr_as_bytes_mut},
     wire::v1,
 };
 
@@ -46,9 +45,8 @@ impl StagedRun {
             ElementSource::Stored(_) | ElementSource::Region(_) => None,
         });
         let inputs = inputs.collect();
-        let width = size_of::<Fr>() as u64;
         let outputs = plan.outputs.iter();
-        let outputs = outputs.map(|output| layout.place(width * output.received_elements()));
+        let outputs = outputs.map(|output| layout.place(output.received_bytes()));
         let outputs = outputs.collect();
         let memory = client.staged_memory(layout.end)?;
         Some(Self { memory, inputs, outputs })
@@ -79,9 +77,8 @@ impl StagedRun {
     }
 
     /// Copies output number `index`, if it is in the memory.
-    pub fn copy_output(&self, client: &Client, index: usize, out: &mut [Fr]) {
+    pub fn copy_output(&self, client: &Client, index: usize, out: &mut [u8]) {
         if let Some(start) = self.outputs[index] {
-            let out = fr_as_bytes_mut(out);
             copy_result(&self.memory, start as usize, out, &client.inner.copies);
         }
     }

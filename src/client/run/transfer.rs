@@ -2,13 +2,12 @@
 
 use std::{future, sync::Arc, time::Duration};
 
-use ark_ff::Zero;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use zeroize::Zeroizing;
 
 use super::{
     plan::{self, ElementSource, PlannedDelivery, RunPlan},
+    received::ReceivedElements,
     request::RunOptions,
     staged::StagedRun,
 };
@@ -25,7 +24,6 @@ use crate::{
         striped_upload::{PutHeader, UploadLane},
         upload::{self, ChunkQueue, MessageSender},
     },
-    curve::{Fr, layout::fr_as_bytes_mut},
     wire::{
         MessageReader,
         v1::{self, program_input::Source, run_request::Message, run_response::Message as Answer},
@@ -67,7 +65,7 @@ struct InputUpload<'a> {
 
 /// An output of which some bytes have arrived.
 struct PartialOutput {
-    elements: Zeroizing<Vec<Fr>>,
+    elements: ReceivedElements,
     bytes: usize,
 }
 
@@ -75,7 +73,7 @@ struct PartialOutput {
 pub(super) struct RunReply {
     pub result: v1::RunResult,
     /// The elements of each output that was sent; empty for the others.
-    pub vectors: Vec<Zeroizing<Vec<Fr>>>,
+    pub vectors: Vec<ReceivedElements>,
     /// `None` if all inputs were in the first message.
     pub upload: Option<Duration>,
     pub download: Duration,
@@ -130,9 +128,11 @@ impl<'a> RunTransfer<'a> {
         let started = Instant::now();
         for (index, output) in self.plan.outputs.iter().enumerate() {
             if memory.holds_output(index) {
-                reply.vectors[index] = zeros(output.received_elements());
-                memory.copy_output(self.client, index, &mut reply.vectors[index]);
-                self.received.add(32 * output.received_elements());
+                let count = output.received_bytes() / output.field.element_bytes();
+                let mut elements = ReceivedElements::zeros(output.field, count);
+                memory.copy_output(self.client, index, elements.as_bytes_mut());
+                reply.vectors[index] = elements;
+                self.received.add(output.received_bytes());
             }
         }
         reply.download += started.elapsed();
@@ -276,28 +276,31 @@ impl<'a> RunTransfer<'a> {
         memory: Option<&StagedRun>,
     ) -> Result<RunReply> {
         let is_staged = |index| memory.is_some_and(|memory| memory.holds_output(index));
-        let lengths =
-            self.plan.outputs.iter().enumerate().map(|(index, output)| match output.delivery {
+        let received = self.plan.outputs.iter().enumerate().map(|(index, output)| {
+            let count = match output.delivery {
                 PlannedDelivery::Send { elements } if !is_staged(index) => elements,
                 _ => 0,
-            });
+            };
+            ReceivedElements::zeros(output.field, count)
+        });
         // Wiped if the call fails or is cancelled.
         let mut outputs: Vec<_> =
-            lengths.map(|elements| PartialOutput { elements: zeros(elements), bytes: 0 }).collect();
+            received.map(|elements| PartialOutput { elements, bytes: 0 }).collect();
         let mut next = first;
         while let Some(message) = next {
             match message.message {
                 Some(Answer::Chunk(v1::RunOutputChunk { output, chunk: Some(chunk) })) => {
                     let output = outputs.get_mut(output as usize);
                     let output = output.ok_or_else(wrong_outputs)?;
-                    let bytes = fr_as_bytes_mut(&mut output.elements);
+                    let bytes = output.elements.as_bytes_mut();
                     output.bytes = copy_chunk(&chunk, bytes, output.bytes)?;
                     self.received.add(chunk.data.len() as u64);
                 }
                 Some(Answer::Result(result)) => {
-                    let is_whole =
-                        |output: &PartialOutput| output.bytes == 32 * output.elements.len();
-                    if result.points.len() != outputs.len() || !outputs.iter().all(is_whole) {
+                    let is_whole = |output: &mut PartialOutput| {
+                        output.bytes == output.elements.as_bytes_mut().len()
+                    };
+                    if result.points.len() != outputs.len() || !outputs.iter_mut().all(is_whole) {
                         return Err(wrong_outputs());
                     }
                     let vectors = outputs.into_iter().map(|output| output.elements).collect();
@@ -347,10 +350,6 @@ fn next_chunks(uploads: &[InputUpload<'_>], count: usize) -> Vec<v1::RunRequest>
         }));
     }
     messages
-}
-
-pub(super) fn zeros(count: u64) -> Zeroizing<Vec<Fr>> {
-    Zeroizing::new(vec![Fr::zero(); count as usize])
 }
 
 fn wrong_outputs() -> ClientError {

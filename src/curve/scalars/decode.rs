@@ -35,6 +35,9 @@ impl Scalars {
         let mut negative_signs = None;
         match encoding {
             ScalarEncoding::Unsigned(_) => {}
+            ScalarEncoding::Canonical31 | ScalarEncoding::Montgomery31 => {
+                unreachable!("they have no width here")
+            }
             ScalarEncoding::Canonical => decode_full(&mut bytes, count, reduce, |value| value)?,
             ScalarEncoding::Montgomery => decode_full(&mut bytes, count, reduce, |value| {
                 Fr::new_unchecked(value).into_bigint()
@@ -75,9 +78,7 @@ pub fn decode_fr(
     let convert: fn(BigInt<4>) -> Fr = match encoding {
         ScalarEncoding::Canonical => |value| Fr::from_bigint(value).expect("checked to be below r"),
         ScalarEncoding::Montgomery => Fr::new_unchecked,
-        ScalarEncoding::Unsigned(_) | ScalarEncoding::Signed(_) => {
-            return Err(BadElement { index: 0, problem: FieldProblem::OutOfRange });
-        }
+        _ => return Err(BadElement { index: 0, problem: FieldProblem::OutOfRange }),
     };
     decode_batch(out, bytes, 32, SCALARS_PER_TASK, |bytes| {
         let bytes = bytes.try_into().expect("an element is 32 bytes");
@@ -107,7 +108,8 @@ pub fn encode_fr(encoding: ScalarEncoding, values: &[Fr], out: &mut [u8]) {
 /// The width of one element; an error unless the protocol defines that encoding.
 fn checked_width(encoding: ScalarEncoding) -> Result<usize, BadElement> {
     match encoding.width() {
-        width @ (1 | 2 | 4 | 8 | 16 | 32) if encoding.is_full() || width < 32 => Ok(width),
+        32 if encoding.is_full() => Ok(32),
+        width @ (1 | 2 | 4 | 8 | 16) if encoding.is_integer() => Ok(width),
         _ => Err(BadElement { index: 0, problem: FieldProblem::OutOfRange }),
     }
 }

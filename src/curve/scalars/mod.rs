@@ -1,6 +1,8 @@
 //! Elements of Fr and narrow scalars, and their encodings.
 
 mod decode;
+#[cfg(feature = "server")]
+mod elements;
 
 #[cfg(feature = "server")]
 use ark_ff::{AdditiveGroup, Field, PrimeField};
@@ -8,11 +10,14 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 pub use decode::{decode_fr, encode_fr};
+#[cfg(feature = "server")]
+pub use elements::ElementCodec;
 
 #[cfg(feature = "server")]
 use crate::curve::{Fr, TWO_ADICITY};
+use crate::field::FieldId;
 
-/// Encodings of scalars. See `proto/capstan/v1/types.proto` for each layout.
+/// Encodings of scalars and of elements. See `proto/capstan/v1/types.proto` for each layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ScalarEncoding {
     /// 32 bytes little-endian, less than r.
@@ -23,6 +28,10 @@ pub enum ScalarEncoding {
     Unsigned(u8),
     /// Two's complement integers of this many bytes (1, 2, 4, 8 or 16), little-endian.
     Signed(u8),
+    /// 4 bytes little-endian, less than a prime below 2^31.
+    Canonical31,
+    /// Montgomery form (factor 2^32) for a prime below 2^31: 4 bytes little-endian.
+    Montgomery31,
 }
 
 impl ScalarEncoding {
@@ -31,12 +40,26 @@ impl ScalarEncoding {
         match self {
             Self::Canonical | Self::Montgomery => 32,
             Self::Unsigned(width) | Self::Signed(width) => width as usize,
+            Self::Canonical31 | Self::Montgomery31 => 4,
         }
     }
 
     /// True for the two encodings that hold every element of Fr.
     pub const fn is_full(self) -> bool {
-        matches!(self, Self::Canonical | Self::Montgomery)
+        self.holds(FieldId::Bls12381Fr)
+    }
+
+    /// True for the two encodings of elements of the field, which hold every element.
+    pub const fn holds(self, field: FieldId) -> bool {
+        match field {
+            FieldId::Bls12381Fr => matches!(self, Self::Canonical | Self::Montgomery),
+            FieldId::Prime31(_) => matches!(self, Self::Canonical31 | Self::Montgomery31),
+        }
+    }
+
+    /// True for encodings of integers, which MSMs take as scalars.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Self::Unsigned(_) | Self::Signed(_))
     }
 }
 

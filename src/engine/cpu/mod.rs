@@ -8,6 +8,7 @@ mod msm;
 mod msm_plan;
 mod msm_run;
 mod ntt;
+mod ntt31;
 mod pool;
 mod row_passes;
 
@@ -19,8 +20,9 @@ use super::{
     NttRows,
 };
 use crate::{
-    curve::{Fr, Group, points::Bases},
+    curve::{Decimation, Fr, Group, points::Bases},
     error::Result,
+    field::{Element31, Field31, FieldId},
 };
 
 /// MSM by blst's inner loop and NTT by arkworks, both on its own pool. The loop takes 15 to 34 %
@@ -46,7 +48,8 @@ macro_rules! pool_engine {
         $thread_name:literal,
         $msm:ident,
         $library:literal,
-        $long_ntt:expr
+        $long_ntt:expr,
+        $decimation31:expr
     ) => {
         impl $engine {
             /// An engine of `threads` threads; 0 means one per core.
@@ -71,8 +74,8 @@ macro_rules! pool_engine {
                 $msm::scratch_bytes(group, self.msm_piece_len(group, n), threads)
             }
 
-            fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
-                self.0.ntt_scratch_bytes(plan)
+            fn ntt_scratch_bytes(&self, field: FieldId, lg_n: u32) -> u64 {
+                self.0.ntt_scratch_bytes(field, lg_n)
             }
 
             fn modelled_time(&self, work: &EngineWork) -> Duration {
@@ -106,19 +109,38 @@ macro_rules! pool_engine {
             ) -> Result<ExecutedBy> {
                 self.0.ntt_in_place(plan, rows, control)
             }
+
+            fn ntt31(
+                &self,
+                field: Field31,
+                plan: &NttPlan<Element31>,
+                rows: &mut [Vec<Element31>],
+                control: &JobControl,
+            ) -> Result<ExecutedBy> {
+                self.0.ntt31(field, plan, rows, $decimation31(plan.decimation()), control)
+            }
         }
     };
 }
 
-pool_engine!(CpuEngine, "cpu", "capstan-cpu", msm, "blst", LongNtt::transform_dif);
-// An error in the outer stages of one engine is not in those of the other.
+pool_engine!(
+    CpuEngine,
+    "cpu",
+    "capstan-cpu",
+    msm,
+    "blst",
+    LongNtt::transform_dif,
+    std::convert::identity
+);
+// An error in the stages of one engine is not in those of the other.
 pool_engine!(
     ArkworksEngine,
     "arkworks",
     "capstan-check",
     arkworks,
     "arkworks",
-    LongNtt::transform_dit
+    LongNtt::transform_dit,
+    Decimation::other
 );
 
 #[cfg(test)]

@@ -3,14 +3,17 @@
 
 use std::time::Duration;
 
-use super::{msm_plan, ntt, pool::msm_piece_len};
+use super::{msm_plan, ntt, ntt31, pool::msm_piece_len};
 use crate::{
     curve::Group,
     engine::{EngineWork, VectorWork},
+    field::FieldId,
 };
 
 /// Thread time of a butterfly of a transform.
 const BUTTERFLY_NS: f64 = 43.0;
+/// Thread time of a butterfly of a transform over a field of a prime below 2^31.
+const BUTTERFLY31_NS: f64 = 4.0;
 const PRODUCT_NS: f64 = 26.0;
 /// Thread time to read or write a byte of a vector. Products and memory accesses overlap.
 const BYTE_NS: f64 = 0.1;
@@ -30,16 +33,20 @@ pub(super) fn modelled_time(
             let additions = msm_plan::modelled_additions(group, piece, threads.max(1));
             f64::from(vectors) * pieces as f64 * additions * addition_ns(group)
         }
-        EngineWork::Ntt { lg_n, rows } => {
+        EngineWork::Ntt { field, lg_n, rows } => {
             let butterflies = f64::from(lg_n) / 2.0 * 2f64.powi(lg_n as i32) * f64::from(rows);
-            let busy = if ntt::is_row_per_thread(lg_n) { whole.min(rows.into()) } else { whole };
-            butterflies * BUTTERFLY_NS / busy
+            let (butterfly_ns, is_row_per_thread) = match field {
+                FieldId::Bls12381Fr => (BUTTERFLY_NS, ntt::is_row_per_thread(lg_n)),
+                FieldId::Prime31(_) => (BUTTERFLY31_NS, ntt31::is_row_per_thread(lg_n)),
+            };
+            butterflies * butterfly_ns
+                / if is_row_per_thread { whole.min(rows.into()) } else { whole }
         }
         EngineWork::Vectors(VectorWork { products, bytes, .. }) => {
             (products as f64 * PRODUCT_NS).max(bytes as f64 * BYTE_NS) / whole
         }
         // One product converts an element to Montgomery form, or back.
-        EngineWork::Transfer { elements } => elements as f64 * PRODUCT_NS / whole,
+        EngineWork::Transfer { bytes } => (bytes / 32) as f64 * PRODUCT_NS / whole,
     };
     Duration::from_nanos(ns as u64)
 }

@@ -78,9 +78,9 @@ fn domain(plan: &NttPlan) -> Result<Radix2EvaluationDomain<Fr>> {
 
 /// Bytes that a transform needs in addition to its rows: roots of unity, and a copy for bit
 /// reversal.
-pub(super) fn scratch_bytes(plan: &NttPlan, threads: usize) -> u64 {
-    let rows = if is_row_per_thread(plan.lg_n) { threads as u64 } else { 1 };
-    (rows * 2 * size_of::<Fr>() as u64) << plan.lg_n
+pub(super) fn scratch_bytes(lg_n: u32, threads: usize) -> u64 {
+    let rows = if is_row_per_thread(lg_n) { threads as u64 } else { 1 };
+    (rows * 2 * size_of::<Fr>() as u64) << lg_n
 }
 
 /// Moves element i to the index with i's bits reversed.

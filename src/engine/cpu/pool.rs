@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::{long_ntt::LongTransform, ntt};
+use super::{long_ntt::LongTransform, ntt, ntt31};
 use crate::{
-    curve::{Fr, Group},
+    curve::{Decimation, Fr, Group},
     engine::{DeviceInfo, ExecutedBy, JobControl, NttPlan, NttRows},
     error::{Error, Result},
+    field::{Element31, Field31, FieldId},
 };
 
 /// Scalars in one piece of a long MSM: in pieces of a quarter, a scalar takes 9 % longer
@@ -82,8 +83,24 @@ impl EnginePool {
         Ok(self.executor("arkworks"))
     }
 
-    pub fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
-        ntt::scratch_bytes(plan, self.threads.current_num_threads())
+    pub fn ntt31(
+        &self,
+        field: Field31,
+        plan: &NttPlan<Element31>,
+        rows: &mut [Vec<Element31>],
+        decimation: Decimation,
+        control: &JobControl,
+    ) -> Result<ExecutedBy> {
+        self.threads.install(|| ntt31::transform(field, plan, rows, decimation, control))?;
+        Ok(self.executor("ntt31"))
+    }
+
+    pub fn ntt_scratch_bytes(&self, field: FieldId, lg_n: u32) -> u64 {
+        let threads = self.threads.current_num_threads();
+        match field {
+            FieldId::Bls12381Fr => ntt::scratch_bytes(lg_n, threads),
+            FieldId::Prime31(_) => ntt31::scratch_bytes(lg_n, threads),
+        }
     }
 }
 

@@ -53,6 +53,7 @@ use crate::{
     },
     device::{NvmlMonitor, OpenDevices},
     error::Result,
+    field::{Element31, Field31, FieldId},
     ntt::LG_N_MAX,
     region::SharedMemory,
 };
@@ -205,16 +206,16 @@ impl EngineModel for CudaEngine {
         self.model.msm_piece_len(group, n)
     }
 
-    fn ntt_group_rows(&self, plan: &NttPlan) -> usize {
-        self.model.ntt_group_rows(plan)
+    fn ntt_group_rows(&self, lg_n: u32) -> usize {
+        self.model.ntt_group_rows(lg_n)
     }
 
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
         self.model.msm_scratch_bytes(group, n)
     }
 
-    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
-        self.model.ntt_scratch_bytes(plan)
+    fn ntt_scratch_bytes(&self, field: FieldId, lg_n: u32) -> u64 {
+        self.model.ntt_scratch_bytes(field, lg_n)
     }
 
     fn models_copies(&self) -> bool {
@@ -259,6 +260,16 @@ impl MsmNttEngine for CudaEngine {
             debug!(lg_n = plan.lg_n, rows = rows.count, "no GPU has memory for the NTT");
         }
         self.cpu.ntt(plan, rows, control)
+    }
+
+    fn ntt31(
+        &self,
+        field: Field31,
+        plan: &NttPlan<Element31>,
+        rows: &mut [Vec<Element31>],
+        control: &JobControl,
+    ) -> Result<ExecutedBy> {
+        self.cpu.ntt31(field, plan, rows, control)
     }
 }
 

@@ -9,7 +9,8 @@ use super::policy::ENGINE;
 use crate::{
     curve::Group,
     device::DeviceLimits,
-    engine::{DeviceInfo, EngineModel, EngineWork, NttPlan, VectorWork, cpu::CpuEngine},
+    engine::{DeviceInfo, EngineModel, EngineWork, VectorWork, cpu::CpuEngine},
+    field::FieldId,
     msm::ResidentMsms,
     ntt::{self, LG_N_MAX},
 };
@@ -70,11 +71,13 @@ impl CudaModel {
             EngineWork::Msm { group, n, vectors } => {
                 ResidentMsms { group, n, vectors }.modelled_time(*arena_bytes, limits)
             }
-            EngineWork::Ntt { lg_n, rows } => ntt::transform_time(lg_n, rows, limits),
+            // Computed on the host.
+            EngineWork::Ntt { field: FieldId::Prime31(_), .. } => self.cpu.modelled_time(work),
+            EngineWork::Ntt { lg_n, rows, .. } => ntt::transform_time(lg_n, rows, limits),
             EngineWork::Vectors(VectorWork { products, bytes, is_scan }) => {
                 ntt::vector_time(products, bytes, is_scan, limits)
             }
-            EngineWork::Transfer { elements } => transfer(elements),
+            EngineWork::Transfer { bytes } => transfer(bytes / 32),
         }
     }
 }
@@ -95,17 +98,17 @@ impl EngineModel for CudaModel {
         n.min(MSM_PIECE)
     }
 
-    fn ntt_group_rows(&self, plan: &NttPlan) -> usize {
-        NTT_PIECE.checked_shr(plan.lg_n).unwrap_or(0).max(1)
+    fn ntt_group_rows(&self, lg_n: u32) -> usize {
+        NTT_PIECE.checked_shr(lg_n).unwrap_or(0).max(1)
     }
 
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
         self.cpu.msm_scratch_bytes(group, n)
     }
 
-    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+    fn ntt_scratch_bytes(&self, field: FieldId, lg_n: u32) -> u64 {
         // A GPU uses its pinned memory, but the CPU takes over if no GPU has memory.
-        self.cpu.ntt_scratch_bytes(plan)
+        self.cpu.ntt_scratch_bytes(field, lg_n)
     }
 
     fn models_copies(&self) -> bool {
@@ -122,7 +125,8 @@ impl EngineModel for CudaModel {
                     false => self.cpu.modelled_time(work),
                 }
             }
-            EngineWork::Ntt { lg_n, rows } => {
+            EngineWork::Ntt { field: FieldId::Prime31(_), .. } => self.cpu.modelled_time(work),
+            EngineWork::Ntt { lg_n, rows, .. } => {
                 let elements = u64::from(rows) << lg_n;
                 let fits = lg_n <= LG_N_MAX && 32 << lg_n <= self.device_bytes();
                 match fits && elements >= self.ntt_elements_min {

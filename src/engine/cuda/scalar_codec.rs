@@ -75,6 +75,9 @@ impl ScalarCodec {
             ScalarEncoding::Montgomery => 1,
             ScalarEncoding::Unsigned(_) => 2,
             ScalarEncoding::Signed(_) => 3,
+            ScalarEncoding::Canonical31 | ScalarEncoding::Montgomery31 => {
+                return Err(mismatch("not an encoding of Fr"));
+            }
         };
         let width = rule.encoding.width();
         let count = count(from.len() / width, to.len())?;
@@ -102,10 +105,11 @@ impl ScalarCodec {
 
 fn count(elements: usize, bytes: usize) -> Result<u32, DeviceFault> {
     let fits = u32::try_from(elements).ok().filter(|_| bytes >= 32 * elements);
-    fits.ok_or_else(|| DeviceFault::KernelMismatch {
-        kernel: "scalars".into(),
-        problem: "output too small".into(),
-    })
+    fits.ok_or_else(|| mismatch("output too small"))
+}
+
+fn mismatch(problem: &str) -> DeviceFault {
+    DeviceFault::KernelMismatch { kernel: "scalars".into(), problem: problem.into() }
 }
 
 /// The first refused element, if the word reports one.

@@ -14,7 +14,8 @@ use crate::{
         scalars::ScalarEncoding,
     },
     engine::{
-        DeviceInfo, EngineModel, EngineWork, ExecutedBy, MsmNttEngine, MsmRun, NttRows,
+        DeviceInfo, Element31, EngineModel, EngineWork, ExecutedBy, Field31, MsmNttEngine, MsmRun,
+        NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::{Error, FieldProblem},
@@ -68,6 +69,16 @@ impl MsmNttEngine for NotingEngine {
 
     fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
         self.cpu.ntt(plan, rows, control)
+    }
+
+    fn ntt31(
+        &self,
+        field: Field31,
+        plan: &NttPlan<Element31>,
+        rows: &mut [Vec<Element31>],
+        control: &JobControl,
+    ) -> Result<ExecutedBy> {
+        self.cpu.ntt31(field, plan, rows, control)
     }
 }
 

@@ -4,18 +4,31 @@ use super::ConcatStep;
 use crate::{
     engine::{EngineWork, long_rows},
     error::Result,
-    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    ops::host::{
+        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+    },
 };
+
+impl AnyFieldStep for ConcatStep {
+    fn run_in<F: HostField>(
+        &self,
+        field: F,
+        inputs: Vec<HostArgument<'_>>,
+        context: &HostContext<'_>,
+    ) -> Result<HostResult> {
+        let shape = context.shape()?;
+        let rows = host::rows_of(shape.rows() as usize, shape.length() as usize, |row, out| {
+            inputs.iter().try_for_each(|input| {
+                long_rows::append(out, &input.rows(field)?[row], context.control)
+            })
+        });
+        Ok(HostResult::of_rows(field, rows?))
+    }
+}
 
 impl HostStep for ConcatStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
-        let shape = context.shape()?;
-        let rows = host::rows_of(shape.rows() as usize, shape.length() as usize, |row, out| {
-            inputs
-                .iter()
-                .try_for_each(|input| long_rows::append(out, &input.rows()?[row], context.control))
-        });
-        Ok(rows?.into())
+        host::run_in_any_field(self, inputs, context)
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {

@@ -8,18 +8,17 @@ mod gpu;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    curve::{Fr, serialized},
     error::FieldProblem,
     field::FieldId,
-    program::{StepInputs, StepKind, StepProblem, ValueType, VectorShape},
+    program::{Constant, StepInputs, StepKind, StepProblem, ValueType, VectorShape},
 };
 
 const ELEMENTS_MAX: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConstantStep {
-    #[serde(with = "serialized::frs")]
-    pub elements: Vec<Fr>,
+    pub field: FieldId,
+    pub elements: Vec<Constant>,
 }
 
 impl StepKind for ConstantStep {
@@ -35,8 +34,9 @@ impl StepKind for ConstantStep {
         let length = self.elements.len();
         let shape = match length > ELEMENTS_MAX {
             true => Err(FieldProblem::too_long(ELEMENTS_MAX, length)),
-            false => VectorShape::row(FieldId::Bls12381Fr, length as u64),
+            false => VectorShape::row(self.field, length as u64),
         };
+        Constant::check_all(&self.elements, self.field, "elements")?;
         shape.map(ValueType::Vector).map_err(|problem| StepProblem::field("elements", problem))
     }
 }

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::DivideByLinearStep;
 use crate::{
-    curve::Fr,
+    curve::{Fr, FrField},
     engine::{EngineWork, JobControl},
     error::Result,
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
@@ -18,9 +18,9 @@ const PIECE: usize = 4096;
 
 impl HostStep for DivideByLinearStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
-        let mut rows = host::only(inputs)?.into_rows(context.control)?;
+        let mut rows = host::only(inputs)?.into_rows(FrField, context.control)?;
         rows.par_iter_mut().try_for_each(|row| divide(row, self.point, context.control))?;
-        Ok(rows.into())
+        Ok(HostResult::of_rows(FrField, rows))
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {
@@ -35,7 +35,7 @@ fn divide(row: &mut [Fr], point: Fr, control: &JobControl) -> Result<()> {
     let pieces = above.par_iter_mut().zip(row.par_chunks(PIECE));
     pieces.try_for_each(|(value, piece)| -> Result<()> {
         control.check()?;
-        *value = host::horner(piece, point);
+        *value = host::horner(FrField, piece, point);
         Ok(())
     })?;
     let step = point.pow([PIECE as u64]);

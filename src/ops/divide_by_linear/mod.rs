@@ -30,7 +30,7 @@ impl StepKind for DivideByLinearStep {
     }
 
     fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
-        shapes::vector(inputs).map(ValueType::Vector)
+        shapes::fr_vector(inputs).map(ValueType::Vector)
     }
 
     fn can_overwrite(&self, _: usize) -> bool {

@@ -4,6 +4,7 @@ use ark_ff::Field;
 
 use super::DivideByVanishingStep;
 use crate::{
+    curve::FrField,
     engine::EngineWork,
     error::{Error, Result},
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
@@ -13,8 +14,8 @@ impl HostStep for DivideByVanishingStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
         let inverse = self.divisor().inverse();
         let inverse = inverse.ok_or_else(|| Error::Internal("the divisor is zero".into()))?;
-        let rows = host::map_elements(context, inputs, |at| at.of(0) * inverse);
-        Ok(rows?.into())
+        let rows = host::map_elements(FrField, context, inputs, |at| at.of(0) * inverse);
+        Ok(HostResult::of_rows(FrField, rows?))
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {

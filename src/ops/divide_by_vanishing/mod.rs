@@ -41,7 +41,7 @@ impl StepKind for DivideByVanishingStep {
     }
 
     fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
-        let shape = shapes::vector(inputs)?;
+        let shape = shapes::fr_vector(inputs)?;
         if self.lg_n > TWO_ADICITY {
             let problem = FieldProblem::TooLarge { max: TWO_ADICITY.into() };
             return Err(StepProblem::field("lg_n", problem));

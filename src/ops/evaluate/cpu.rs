@@ -5,18 +5,32 @@ use zeroize::Zeroizing;
 
 use super::EvaluateStep;
 use crate::{
-    curve::Fr,
     engine::EngineWork,
     error::Result,
-    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    ops::host::{
+        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+    },
 };
+
+impl AnyFieldStep for EvaluateStep {
+    fn run_in<F: HostField>(
+        &self,
+        field: F,
+        inputs: Vec<HostArgument<'_>>,
+        context: &HostContext<'_>,
+    ) -> Result<HostResult> {
+        let input = host::only(inputs)?;
+        let point = field.constant(self.point)?;
+        let value = |row: &Vec<F::Element>| host::evaluate(field, row, point, context.control);
+        let rows = input.rows(field)?.par_iter().map(|row| value(row).map(|value| vec![value]));
+        let rows = Zeroizing::new(rows.collect::<Result<Vec<_>>>()?);
+        Ok(HostResult::of_rows(field, rows))
+    }
+}
 
 impl HostStep for EvaluateStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
-        let input = host::only(inputs)?;
-        let value = |row: &Vec<Fr>| host::evaluate(row, self.point, context.control);
-        let rows = input.rows()?.par_iter().map(|row| value(row).map(|value| vec![value]));
-        Ok(Zeroizing::new(rows.collect::<Result<Vec<_>>>()?).into())
+        host::run_in_any_field(self, inputs, context)
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {

@@ -6,14 +6,14 @@ use super::EvaluateStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
-    ops::gpu::{GpuContext, GpuStep, LaunchedStep, only},
+    ops::gpu::{self, GpuContext, GpuStep, LaunchedStep, only},
 };
 
 impl GpuStep for EvaluateStep {
     fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
         let (input, out) = (only(inputs)?, context.zeros()?);
         let (kernels, stream) = (context.gpu.kernels(), &context.gpu.stream);
-        kernels.evaluate(stream, out.elements(), input.elements(), self.point)?;
+        kernels.evaluate(stream, out.elements(), input.elements(), gpu::fr(self.point)?)?;
         Ok(out.into())
     }
 }

@@ -8,16 +8,12 @@ mod gpu;
 use serde::{Deserialize, Serialize};
 
 use super::shapes;
-use crate::{
-    curve::{Fr, serialized},
-    program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
-};
+use crate::program::{Constant, StepInputs, StepKind, StepProblem, ValueId, ValueType};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EvaluateStep {
     pub input: ValueId,
-    #[serde(with = "serialized::fr")]
-    pub point: Fr,
+    pub point: Constant,
 }
 
 impl StepKind for EvaluateStep {
@@ -30,7 +26,10 @@ impl StepKind for EvaluateStep {
     }
 
     fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
-        let shape = shapes::vector(inputs)?.with_length(1);
+        let shape = shapes::vector(inputs)?;
+        let point = self.point.check(shape.field());
+        point.map_err(|problem| StepProblem::field("point", problem))?;
+        let shape = shape.with_length(1);
         shape.map(ValueType::Vector).map_err(|problem| StepProblem::field("input", problem))
     }
 }

@@ -7,7 +7,7 @@ pub use sums::{PendingCheck, PendingSums};
 use std::sync::Arc;
 
 use crate::{
-    curve::points::Bases,
+    curve::{Fr, points::Bases},
     device::DeviceFault,
     engine::{
         EncodedScalars,
@@ -15,7 +15,7 @@ use crate::{
     },
     error::{Error, Result},
     ntt::DeviceVector,
-    program::{ValueType, VectorShape},
+    program::{Constant, ValueType, VectorShape},
     sparse::SparseMatrix,
 };
 
@@ -111,6 +111,19 @@ impl GpuContext<'_> {
         launch(self.gpu, &inputs, out.elements())?;
         Ok(out.into())
     }
+}
+
+/// A constant of a step over Fr: GPUs compute in no other field.
+pub(super) fn fr(constant: Constant) -> Result<Fr> {
+    match constant {
+        Constant::Fr(element) => Ok(element),
+        Constant::Word(_) => Err(Error::Internal("GPUs compute over Fr only".into())),
+    }
+}
+
+/// Constants of a step over Fr.
+pub(super) fn fr_elements(constants: &[Constant]) -> Result<Vec<Fr>> {
+    constants.iter().map(|constant| fr(*constant)).collect()
 }
 
 /// The only input of a step.

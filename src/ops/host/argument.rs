@@ -2,10 +2,13 @@
 
 use std::ops::Range;
 
-use super::rows::{HostRows, padded};
+use super::{
+    field::HostField,
+    rows::{HostRows, Rows, padded},
+};
 use crate::{
     buffer::{ByteSource, SharedPiece, Shifted, SourceSlices},
-    curve::{Fr, layout, scalars::ScalarEncoding},
+    curve::{FrField, layout, scalars::ScalarEncoding},
     engine::{ElementNames, EncodedScalars, JobControl},
     error::{Error, Result},
 };
@@ -14,7 +17,7 @@ use crate::{
 pub enum HostArgument<'a> {
     /// No later step reads it: the step may overwrite it.
     Owned(HostRows),
-    Borrowed(&'a [Vec<Fr>]),
+    Borrowed(&'a HostRows),
     /// An input of the call, for steps that read any encoding.
     Encoded(EncodedRows<'a>),
 }
@@ -44,11 +47,11 @@ enum RowSource<'a> {
 }
 
 impl HostArgument<'_> {
-    /// The rows as elements.
-    pub fn rows(&self) -> Result<&[Vec<Fr>]> {
+    /// The rows as elements of the field.
+    pub fn rows<F: HostField>(&self, field: F) -> Result<&[Vec<F::Element>]> {
         match self {
-            Self::Owned(rows) => Ok(rows),
-            Self::Borrowed(rows) => Ok(rows),
+            Self::Owned(rows) => field.rows(rows),
+            Self::Borrowed(rows) => field.rows(rows),
             Self::Encoded(_) => Err(Error::Internal("the step needs decoded elements".into())),
         }
     }
@@ -56,48 +59,54 @@ impl HostArgument<'_> {
     /// The rows to overwrite: a copy unless they are owned.
     ///
     /// Errors: those of `control`; `Internal` if they are encoded.
-    pub fn into_rows(self, control: &JobControl) -> Result<HostRows> {
+    pub fn into_rows<F: HostField>(
+        self,
+        field: F,
+        control: &JobControl,
+    ) -> Result<Rows<F::Element>> {
         let borrowed = match self {
-            Self::Owned(rows) => return Ok(rows),
+            Self::Owned(rows) => return field.into_rows(rows),
             borrowed => borrowed,
         };
-        let rows = borrowed.rows()?;
+        let rows = borrowed.rows(field)?;
         padded(rows, rows.first().map_or(0, Vec::len), control)
     }
 
     pub fn row_count(&self) -> usize {
         match self {
-            Self::Owned(rows) => rows.len(),
-            Self::Borrowed(rows) => rows.len(),
+            Self::Owned(rows) => rows.count(),
+            Self::Borrowed(rows) => rows.count(),
             Self::Encoded(encoded) => encoded.rows,
         }
     }
 
-    /// Elements `range` of a row, checked or not.
-    pub fn range(&self, row: usize, range: Range<usize>) -> RowRange<'_> {
+    /// Elements `range` of a row over Fr, checked or not.
+    ///
+    /// Errors: `Internal` for rows over another field.
+    pub fn range(&self, row: usize, range: Range<usize>) -> Result<RowRange<'_>> {
         let names = |first: usize| ElementNames { field: "elements", first: first as u64 };
         let decoded = match self {
-            Self::Owned(rows) => &rows[row],
-            Self::Borrowed(rows) => &rows[row],
+            Self::Owned(rows) => &FrField.rows(rows)?[row],
+            Self::Borrowed(rows) => &FrField.rows(rows)?[row],
             Self::Encoded(EncodedRows { elements, length, .. }) => {
                 let first = row * length + range.start;
                 let start = (first * elements.encoding.width()) as u64;
-                return RowRange {
+                return Ok(RowRange {
                     encoding: elements.encoding,
                     reduce: elements.reduce,
                     count: range.len(),
                     names: names(first),
                     source: RowSource::Encoded(Shifted { all: elements.source, start }),
-                };
+                });
             }
         };
-        RowRange {
+        Ok(RowRange {
             encoding: ScalarEncoding::Montgomery,
             reduce: false,
             count: range.len(),
             names: names(range.start),
             source: RowSource::Decoded(layout::fr_as_bytes(&decoded[range])),
-        }
+        })
     }
 }
 

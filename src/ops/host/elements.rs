@@ -3,26 +3,27 @@
 use super::{
     HostContext,
     argument::HostArgument,
-    rows::{HostRows, RowPiece, for_each_piece, zeros},
+    field::HostField,
+    rows::{RowPiece, Rows, for_each_piece, zeros},
 };
-use crate::{curve::Fr, error::Result};
+use crate::error::Result;
 
 /// The elements of all inputs at one index.
-pub struct ElementsAt<'a> {
+pub struct ElementsAt<'a, E> {
     /// A piece of each input; `None` for the input that is being overwritten.
-    inputs: &'a [Option<&'a [Fr]>],
+    inputs: &'a [Option<&'a [E]>],
     index: usize,
-    overwritten: Fr,
+    overwritten: E,
 }
 
-impl ElementsAt<'_> {
+impl<E: Copy> ElementsAt<'_, E> {
     /// The element of input number `input`.
-    pub fn of(&self, input: usize) -> Fr {
+    pub fn of(&self, input: usize) -> E {
         self.inputs[input].map_or(self.overwritten, |piece| piece[self.index])
     }
 
     /// The elements of all inputs.
-    pub fn iter(&self) -> impl Iterator<Item = Fr> {
+    pub fn iter(&self) -> impl Iterator<Item = E> {
         (0..self.inputs.len()).map(|input| self.of(input))
     }
 }
@@ -32,16 +33,17 @@ impl ElementsAt<'_> {
 /// there is one.
 ///
 /// Errors: `Cancelled`, `Deadline`.
-pub fn map_elements(
+pub fn map_elements<F: HostField>(
+    field: F,
     context: &HostContext<'_>,
     inputs: Vec<HostArgument<'_>>,
-    element: impl Fn(ElementsAt<'_>) -> Fr + Sync,
-) -> Result<HostRows> {
+    element: impl Fn(ElementsAt<'_, F::Element>) -> F::Element + Sync,
+) -> Result<Rows<F::Element>> {
     let (mut out, mut borrowed) = (None, Vec::with_capacity(inputs.len()));
     for input in inputs {
         borrowed.push(match input {
             HostArgument::Owned(rows) if out.is_none() => {
-                out = Some(rows);
+                out = Some(field.into_rows(rows)?);
                 None
             }
             input => Some(input),
@@ -52,7 +54,8 @@ pub fn map_elements(
         Some(out) => out,
         None => zeros(context.shape()?, control)?,
     };
-    let inputs = borrowed.iter().map(|input| input.as_ref().map(HostArgument::rows).transpose());
+    let inputs =
+        borrowed.iter().map(|input| input.as_ref().map(|input| input.rows(field)).transpose());
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     for_each_piece(&mut out, control, |RowPiece { row, first }, out| {
         let range = first..first + out.len();

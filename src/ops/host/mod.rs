@@ -1,20 +1,24 @@
 //! What steps compute with on the host: values in memory, and an engine for NTTs and MSMs.
 
+mod any_field;
 mod argument;
 mod elements;
+mod field;
 mod pieces;
 mod polynomial;
 mod rows;
 mod sink;
 mod work;
 
+pub use any_field::{AnyFieldStep, run_in_any_field};
 pub use argument::{EncodedRows, HostArgument};
 pub use elements::map_elements;
+pub use field::HostField;
 pub use pieces::{PieceContext, PiecesDone, PiecesSpec, StepInPieces};
 pub use polynomial::{evaluate, horner};
-pub use rows::{HostRows, for_each_piece, padded, rows_of, zeros};
+pub use rows::{HostRows, Rows, for_each_piece, padded, rows_of, zeros};
 pub use sink::ElementSink;
-pub use work::{StepTypes, check_work, elements};
+pub use work::{StepTypes, check_work, elements, vector_bytes};
 
 use crate::{
     curve::points::{Bases, MsmSums},
@@ -116,6 +120,13 @@ impl HostContext<'_> {
 
     pub fn matrix(&self) -> Result<&SparseMatrix> {
         self.matrix.ok_or_else(|| Error::Internal("the step's matrix is missing".into()))
+    }
+}
+
+impl HostResult {
+    /// A vector that the step's own code has made.
+    pub fn of_rows<F: HostField>(field: F, rows: Rows<F::Element>) -> Self {
+        field.wrap(rows).into()
     }
 }
 

@@ -1,9 +1,8 @@
 //! Polynomials by their coefficients, the lowest first.
 
-use ark_ff::{AdditiveGroup, Field};
 use rayon::prelude::*;
 
-use crate::{curve::Fr, engine::JobControl, error::Result};
+use crate::{engine::JobControl, error::Result, field::Arithmetic};
 
 /// Coefficients that one task evaluates.
 const TASK_COEFFICIENTS: usize = 4096;
@@ -11,16 +10,27 @@ const TASK_COEFFICIENTS: usize = 4096;
 /// The value at `point`. Runs in parallel on the current rayon pool.
 ///
 /// Errors: those of `control`.
-pub fn evaluate(coefficients: &[Fr], point: Fr, control: &JobControl) -> Result<Fr> {
+pub fn evaluate<F: Arithmetic>(
+    field: F,
+    coefficients: &[F::Element],
+    point: F::Element,
+    control: &JobControl,
+) -> Result<F::Element> {
     let pieces = coefficients.par_chunks(TASK_COEFFICIENTS).enumerate();
-    let value = |(piece, coefficients): (usize, &[Fr])| {
+    let value = |(piece, coefficients): (usize, &[F::Element])| {
         control.check()?;
-        Ok(horner(coefficients, point) * point.pow([(piece * TASK_COEFFICIENTS) as u64]))
+        let power = field.power(point, (piece * TASK_COEFFICIENTS) as u64);
+        Ok(field.multiply(horner(field, coefficients, point), power))
     };
-    pieces.map(value).try_reduce(|| Fr::ZERO, |a, b| Ok(a + b))
+    pieces.map(value).try_reduce(F::Element::default, |a, b| Ok(field.add(a, b)))
 }
 
 /// The value at `point`, on this thread.
-pub fn horner(coefficients: &[Fr], point: Fr) -> Fr {
-    coefficients.iter().rev().fold(Fr::ZERO, |value, coefficient| value * point + coefficient)
+pub fn horner<F: Arithmetic>(
+    field: F,
+    coefficients: &[F::Element],
+    point: F::Element,
+) -> F::Element {
+    let next = |value, coefficient: &_| field.add(field.multiply(value, point), *coefficient);
+    coefficients.iter().rev().fold(F::Element::default(), next)
 }

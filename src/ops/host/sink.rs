@@ -1,8 +1,12 @@
 //! The destination of an output vector.
 
+use super::rows::HostRows;
 use crate::{
     buffer::ByteSink,
-    curve::{Fr, scalars::ScalarEncoding},
+    curve::{
+        FrField,
+        scalars::{ElementCodec, ScalarEncoding},
+    },
     engine::{JobControl, write_elements},
     error::Result,
 };
@@ -10,17 +14,29 @@ use crate::{
 /// The destination of an output vector: its rows, concatenated.
 #[derive(Clone, Copy)]
 pub struct ElementSink<'a> {
-    /// An encoding that holds every element: not a narrow one.
+    /// An encoding that holds every element of the field.
     pub encoding: ScalarEncoding,
     pub sink: &'a dyn ByteSink,
 }
 
 impl ElementSink<'_> {
     /// Errors: those of the sink and of `control`.
-    pub fn write(&self, rows: &[Vec<Fr>], control: &JobControl) -> Result<()> {
+    pub fn write(&self, rows: &HostRows, control: &JobControl) -> Result<()> {
+        match rows {
+            HostRows::Fr(rows) => self.write_rows(FrField, rows, control),
+            HostRows::Prime31(field, rows) => self.write_rows(*field, rows, control),
+        }
+    }
+
+    fn write_rows<F: ElementCodec>(
+        &self,
+        field: F,
+        rows: &[Vec<F::Element>],
+        control: &JobControl,
+    ) -> Result<()> {
         let mut start = 0;
         for row in rows {
-            write_elements(self.encoding, self.sink, start, row, control)?;
+            write_elements(field, self.encoding, self.sink, start, row, control)?;
             start += (row.len() * self.encoding.width()) as u64;
         }
         Ok(())

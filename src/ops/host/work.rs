@@ -2,8 +2,15 @@
 
 use crate::{
     engine::{EngineWork, VectorWork},
+    field::FieldId,
     program::ValueType,
 };
+
+/// Products in a field of a prime below 2^31 that take as long as one in Fr.
+const PRODUCTS31: u64 = 16;
+/// Products that the check of an NTT in such a field takes per element of a row, at a point of an
+/// extension of degree 8.
+const CHECK_PRODUCTS31: u64 = 32;
 
 /// The types of the values that a step reads and makes.
 #[derive(Debug, Clone, Copy)]
@@ -25,14 +32,31 @@ impl StepTypes<'_> {
 
     /// The value, copied from the host.
     pub fn transfer(&self) -> EngineWork {
-        EngineWork::Transfer { elements: elements(self.value) }
+        EngineWork::Transfer { bytes: vector_bytes(self.value) }
     }
 
     fn vector_work(&self, products: u64) -> VectorWork {
         let all = || self.inputs.iter().copied().chain([self.value]);
         let longest = all().map(elements).max().unwrap_or(0);
         let bytes = all().map(ValueType::bytes).sum();
-        VectorWork { products: products * longest, bytes, is_scan: false }
+        let products = products * longest / products_per_fr_product(self.value);
+        VectorWork { products, bytes, is_scan: false }
+    }
+}
+
+/// The bytes of a vector; 0 for points.
+pub fn vector_bytes(value: ValueType) -> u64 {
+    match value {
+        ValueType::Vector(shape) => shape.bytes(),
+        ValueType::Points(_) => 0,
+    }
+}
+
+/// How many products in the field of a vector take as long as one in Fr.
+fn products_per_fr_product(value: ValueType) -> u64 {
+    match value {
+        ValueType::Vector(shape) if shape.field() != FieldId::Bls12381Fr => PRODUCTS31,
+        _ => 1,
     }
 }
 
@@ -48,9 +72,13 @@ pub fn elements(value: ValueType) -> u64 {
 pub fn check_work(work: EngineWork) -> Vec<EngineWork> {
     match work {
         // The input and the output are evaluated at a point.
-        EngineWork::Ntt { lg_n, rows } => {
+        EngineWork::Ntt { field, lg_n, rows } => {
             let elements = u64::from(rows) << lg_n;
-            let (products, bytes) = (2 * elements, 64 * elements);
+            let products = match field {
+                FieldId::Bls12381Fr => 2 * elements,
+                FieldId::Prime31(_) => CHECK_PRODUCTS31 * elements / PRODUCTS31,
+            };
+            let bytes = 2 * field.element_bytes() * elements;
             vec![EngineWork::Vectors(VectorWork { products, bytes, is_scan: true })]
         }
         // One more MSM, over a combination of the rows.

@@ -4,21 +4,34 @@ use super::InputStep;
 use crate::{
     engine::EngineWork,
     error::{Error, Result},
-    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    ops::host::{
+        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+    },
 };
 
-impl HostStep for InputStep {
-    fn run(&self, _: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+impl AnyFieldStep for InputStep {
+    fn run_in<F: HostField>(
+        &self,
+        field: F,
+        _: Vec<HostArgument<'_>>,
+        context: &HostContext<'_>,
+    ) -> Result<HostResult> {
         let elements = context.input;
         let elements =
             elements.ok_or_else(|| Error::Internal("the step's input is missing".into()))?;
         let mut rows = host::zeros(context.shape()?, context.control)?;
         let mut first = 0;
         for row in rows.iter_mut() {
-            elements.decode_elements(first, row, context.control)?;
+            elements.decode_elements(field, first, row, context.control)?;
             first += row.len();
         }
-        Ok(rows.into())
+        Ok(HostResult::of_rows(field, rows))
+    }
+}
+
+impl HostStep for InputStep {
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+        host::run_in_any_field(self, inputs, context)
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {

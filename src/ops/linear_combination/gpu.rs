@@ -7,13 +7,14 @@ use crate::{
     engine::cuda::GpuVector,
     error::Result,
     ntt::LinearTerm,
-    ops::gpu::{GpuContext, GpuStep, LaunchedStep},
+    ops::gpu::{self, GpuContext, GpuStep, LaunchedStep},
 };
 
 impl GpuStep for LinearCombinationStep {
     fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let factors = gpu::fr_elements(&self.factors)?;
         context.in_place(&inputs, |gpu, inputs, out| {
-            let terms = self.factors.iter().zip(inputs);
+            let terms = factors.iter().zip(inputs);
             let terms: Vec<_> =
                 terms.map(|(&factor, &vector)| LinearTerm { factor, vector }).collect();
             gpu.kernels().linear_combination(&gpu.stream, out, &terms)

@@ -9,17 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use super::shapes;
 use crate::{
-    curve::{Fr, serialized},
     error::FieldProblem,
-    program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
+    program::{Constant, StepInputs, StepKind, StepProblem, ValueId, ValueType},
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinearCombinationStep {
     pub inputs: Vec<ValueId>,
     /// One factor per input.
-    #[serde(with = "serialized::frs")]
-    pub factors: Vec<Fr>,
+    pub factors: Vec<Constant>,
 }
 
 impl StepKind for LinearCombinationStep {
@@ -37,6 +35,7 @@ impl StepKind for LinearCombinationStep {
             let (expected, got) = (inputs.len() as u64, self.factors.len() as u64);
             return Err(StepProblem::field("factors", FieldProblem::Length { expected, got }));
         }
+        Constant::check_all(&self.factors, shape.field(), "factors")?;
         Ok(ValueType::Vector(shape))
     }
 

@@ -59,7 +59,7 @@ impl StepKind for MsmStep {
     }
 
     fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
-        let shape = shapes::vector(inputs)?;
+        let shape = shapes::fr_vector(inputs)?;
         Ok(ValueType::Points(PointsShape { group: self.group, count: shape.rows() }))
     }
 

@@ -75,7 +75,7 @@ impl RowSums {
         let (elements, row_length) = (self.next_elements(), self.pieces.row_length);
         if !elements.is_empty() {
             let (row, first) = (elements.start / row_length, elements.start % row_length);
-            let scalars = input.range(row, first..first + elements.len());
+            let scalars = input.range(row, first..first + elements.len())?;
             self.run.absorb(row, first, &scalars.scalars(), control)?;
         }
         self.next = elements.end;
@@ -112,7 +112,7 @@ impl CombinedSums {
         let piece = self.pieces.of_row(self.next);
         if !piece.is_empty() {
             let rows = (0..input.row_count()).map(|row| input.range(row, piece.clone()));
-            let rows: Vec<_> = rows.collect();
+            let rows: Vec<_> = rows.collect::<Result<_>>()?;
             let scalars: Vec<_> = rows.iter().map(|row| row.scalars()).collect();
             let combined = self.factors.scalars(&scalars, control)?;
             let combined = layout::fr_as_bytes(&combined);

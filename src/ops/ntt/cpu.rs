@@ -5,40 +5,78 @@ use super::{
     pieces::{self, NttInPieces},
 };
 use crate::{
-    engine::{EngineModel, EngineWork, ExecutedBy, add_stages},
+    curve::FrField,
+    engine::{EngineModel, EngineWork, ExecutedBy, JobControl, add_stages},
     error::Result,
+    field::FieldId,
     ops::host::{
-        self, HostArgument, HostContext, HostResult, HostStep, HostValue, PiecesSpec, StepInPieces,
-        StepTypes,
+        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostRows, HostStep,
+        HostValue, PiecesSpec, StepInPieces, StepTypes,
     },
     program::{ValueType, VectorShape},
-    verify::verify_ntt,
 };
 
-impl HostStep for NttStep {
-    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+impl AnyFieldStep for NttStep {
+    fn run_in<F: HostField>(
+        &self,
+        field: F,
+        inputs: Vec<HostArgument<'_>>,
+        context: &HostContext<'_>,
+    ) -> Result<HostResult> {
         let (input, n) = (host::only(inputs)?, 1 << self.plan.lg_n);
-        let mut rows = match input.rows()?.iter().all(|row| row.len() == n) {
-            true => input.into_rows(context.control)?,
-            false => host::padded(input.rows()?, n, context.control)?,
+        let mut rows = match input.rows(field)?.iter().all(|row| row.len() == n) {
+            true => input.into_rows(field, context.control)?,
+            false => host::padded(input.rows(field)?, n, context.control)?,
         };
         let mut executor: Option<ExecutedBy> = None;
-        for group in rows.chunks_mut(context.engine.ntt_group_rows(&self.plan).max(1)) {
-            let done = context.engine.ntt_in_place(&self.plan, group, context.control)?;
+        let plan = field.plan(self.plan)?;
+        for group in rows.chunks_mut(context.engine.ntt_group_rows(plan.lg_n).max(1)) {
+            let done = field.transform(context.engine, &plan, group, context.control)?;
             match &mut executor {
                 Some(known) => add_stages(&mut known.stages, &done.stages),
                 None => executor = Some(done),
             }
         }
-        Ok(HostResult { value: HostValue::Vector(rows), executor })
+        Ok(HostResult { executor, ..HostResult::of_rows(field, rows) })
+    }
+}
+
+impl NttStep {
+    fn is_right<F: HostField>(
+        &self,
+        field: F,
+        input: &HostArgument<'_>,
+        output: &HostRows,
+        control: &JobControl,
+    ) -> Result<bool> {
+        let plan = field.plan(self.plan)?;
+        for (input, output) in input.rows(field)?.iter().zip(field.rows(output)?) {
+            let is_right = match input.len() == output.len() {
+                true => field.verify_ntt(&plan, input, output, control)?,
+                false => {
+                    let padded = host::padded(std::slice::from_ref(input), output.len(), control)?;
+                    field.verify_ntt(&plan, &padded[0], output, control)?
+                }
+            };
+            if !is_right {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl HostStep for NttStep {
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+        host::run_in_any_field(self, inputs, context)
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {
-        let rows = match types.value {
-            ValueType::Vector(shape) => shape.rows(),
-            ValueType::Points(_) => 0,
+        let (field, rows) = match types.value {
+            ValueType::Vector(shape) => (shape.field(), shape.rows()),
+            ValueType::Points(_) => (FieldId::Bls12381Fr, 0),
         };
-        EngineWork::Ntt { lg_n: self.plan.lg_n, rows }
+        EngineWork::Ntt { field, lg_n: self.plan.lg_n, rows }
     }
 
     fn check(
@@ -48,24 +86,16 @@ impl HostStep for NttStep {
         context: &HostContext<'_>,
     ) -> Result<Option<bool>> {
         let ([input], HostValue::Vector(output)) = (inputs, value) else { return Ok(Some(false)) };
-        let control = context.control;
-        for (input, output) in input.rows()?.iter().zip(output.iter()) {
-            let is_right = match input.len() == output.len() {
-                true => verify_ntt(&self.plan, input, output, control)?,
-                false => {
-                    let padded = host::padded(std::slice::from_ref(input), output.len(), control)?;
-                    verify_ntt(&self.plan, &padded[0], output, control)?
-                }
-            };
-            if !is_right {
-                return Ok(Some(false));
-            }
-        }
-        Ok(Some(true))
+        let is_right = match output {
+            HostRows::Fr(_) => self.is_right(FrField, input, output, context.control),
+            HostRows::Prime31(field, _) => self.is_right(*field, input, output, context.control),
+        };
+        is_right.map(Some)
     }
 
-    fn scratch_bytes(&self, _: &[ValueType], engine: &dyn EngineModel, _: bool) -> u64 {
-        engine.ntt_scratch_bytes(&self.plan)
+    fn scratch_bytes(&self, inputs: &[ValueType], engine: &dyn EngineModel, _: bool) -> u64 {
+        let [ValueType::Vector(shape)] = inputs else { return 0 };
+        engine.ntt_scratch_bytes(shape.field(), self.plan.lg_n)
     }
 
     fn pieces_bytes(
@@ -74,10 +104,15 @@ impl HostStep for NttStep {
         is_checked: bool,
         engine: &dyn EngineModel,
     ) -> Option<u64> {
-        Some(pieces::bytes(&self.plan, input, is_checked, engine))
+        let is_fr = input.field() == FieldId::Bls12381Fr;
+        is_fr.then(|| pieces::bytes(self.plan.lg_n, input, is_checked, engine))
     }
 
     fn in_pieces(&self, spec: PiecesSpec) -> Option<Box<dyn StepInPieces>> {
-        Some(Box::new(NttInPieces::new(self.plan, spec)))
+        if spec.input.field() != FieldId::Bls12381Fr {
+            return None;
+        }
+        let plan = FrField.plan(self.plan).ok()?;
+        Some(Box::new(NttInPieces::new(plan, spec)))
     }
 }

@@ -6,7 +6,7 @@ use super::NttStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
-    ops::gpu::{GpuContext, GpuStep, GpuValue, LaunchedStep, only},
+    ops::gpu::{self, GpuContext, GpuStep, GpuValue, LaunchedStep, only},
 };
 
 impl GpuStep for NttStep {
@@ -18,7 +18,8 @@ impl GpuStep for NttStep {
             Ok(short) => context.gpu.with_row_length(&short, n)?,
             Err(shared) => context.gpu.with_row_length(&shared, n)?,
         };
-        let done = context.gpu.transform(&self.plan, input, is_checked)?;
+        let coset = self.plan.coset.map(gpu::fr).transpose()?;
+        let done = context.gpu.transform(&self.plan.with_coset(coset), input, is_checked)?;
         let value = GpuValue::Vector(Arc::new(done.vector));
         Ok(LaunchedStep { value, method: done.method, is_checked })
     }

@@ -7,20 +7,19 @@ mod gpu;
 #[cfg(feature = "server")]
 mod pieces;
 
-use ark_ff::Zero;
 use serde::{Deserialize, Serialize};
 
 use super::shapes;
 use crate::{
-    curve::{NttPlan, TWO_ADICITY},
+    curve::NttPlan,
     error::FieldProblem,
-    program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
+    program::{Constant, StepInputs, StepKind, StepProblem, ValueId, ValueType},
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NttStep {
     pub input: ValueId,
-    pub plan: NttPlan,
+    pub plan: NttPlan<Constant>,
 }
 
 impl StepKind for NttStep {
@@ -34,13 +33,17 @@ impl StepKind for NttStep {
 
     fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
         let shape = shapes::vector(inputs)?;
-        let lg_n_max = TWO_ADICITY.min(shape.length_max().ilog2());
+        let lg_n_max = shape.field().two_adicity().min(shape.length_max().ilog2());
         if self.plan.lg_n > lg_n_max {
             let problem = FieldProblem::TooLarge { max: lg_n_max.into() };
             return Err(StepProblem::field("lg_n", problem));
         }
-        if self.plan.coset.is_some_and(|generator| generator.is_zero()) {
-            return Err(StepProblem::field("coset_generator", FieldProblem::Zero));
+        if let Some(generator) = self.plan.coset {
+            let refused = |problem| StepProblem::field("coset_generator", problem);
+            generator.check(shape.field()).map_err(refused)?;
+            if generator.is_zero() {
+                return Err(refused(FieldProblem::Zero));
+            }
         }
         let n = 1 << self.plan.lg_n;
         if shape.length() > n {

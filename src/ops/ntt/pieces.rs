@@ -9,12 +9,14 @@ use std::{
 
 use crate::{
     buffer::Shifted,
+    curve::{Fr, FrField},
     engine::{
         CHECK_STAGE, ElementNames, EncodedScalars, EngineModel, JobControl, MsmNttEngine, NttPlan,
         NttRows, StageTime, add_stages, long_rows,
     },
     error::{Error, Result},
-    ops::host::{self, ElementSink, HostRows, PieceContext, PiecesDone, PiecesSpec, StepInPieces},
+    field::FieldId,
+    ops::host::{self, ElementSink, PieceContext, PiecesDone, PiecesSpec, Rows, StepInPieces},
     program::VectorShape,
     verify::verify_ntt,
 };
@@ -38,7 +40,7 @@ impl NttInPieces {
     }
 
     fn rows_at_once(&self) -> usize {
-        rows_at_once(&self.plan, self.input, &*self.engine)
+        rows_at_once(self.plan.lg_n, self.input, &*self.engine)
     }
 
     /// The rows of the next group.
@@ -66,20 +68,20 @@ impl NttInPieces {
     }
 }
 
-fn rows_at_once(plan: &NttPlan, input: VectorShape, engine: &dyn EngineModel) -> usize {
-    engine.ntt_group_rows(plan).clamp(1, input.rows() as usize)
+fn rows_at_once(lg_n: u32, input: VectorShape, engine: &dyn EngineModel) -> usize {
+    engine.ntt_group_rows(lg_n).clamp(1, input.rows() as usize)
 }
 
 /// Bytes of memory for a group of rows, in addition to input and output.
 pub(super) fn bytes(
-    plan: &NttPlan,
+    lg_n: u32,
     input: VectorShape,
     is_checked: bool,
     engine: &dyn EngineModel,
 ) -> u64 {
     let copies = if is_checked { 3 } else { 2 };
-    let group = ((rows_at_once(plan, input, engine) as u64) << plan.lg_n) * 32;
-    group * copies + engine.ntt_scratch_bytes(plan)
+    let group = ((rows_at_once(lg_n, input, engine) as u64) << lg_n) * 32;
+    group * copies + engine.ntt_scratch_bytes(FieldId::Bls12381Fr, lg_n)
 }
 
 /// Decodes `count` rows of `length` elements and pads each with zeros to `n`.
@@ -89,10 +91,10 @@ fn decode_rows(
     length: usize,
     n: usize,
     control: &JobControl,
-) -> Result<HostRows> {
+) -> Result<Rows<Fr>> {
     host::rows_of(count, n, |row, out| {
         long_rows::pad(out, n, control)?;
-        given.decode_elements(row * length, &mut out[..length], control)
+        given.decode_elements(FrField, row * length, &mut out[..length], control)
     })
 }
 

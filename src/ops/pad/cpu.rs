@@ -4,14 +4,27 @@ use super::PadStep;
 use crate::{
     engine::EngineWork,
     error::Result,
-    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    ops::host::{
+        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+    },
 };
+
+impl AnyFieldStep for PadStep {
+    fn run_in<F: HostField>(
+        &self,
+        field: F,
+        inputs: Vec<HostArgument<'_>>,
+        context: &HostContext<'_>,
+    ) -> Result<HostResult> {
+        let input = host::only(inputs)?;
+        let rows = host::padded(input.rows(field)?, self.length as usize, context.control);
+        Ok(HostResult::of_rows(field, rows?))
+    }
+}
 
 impl HostStep for PadStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
-        let input = host::only(inputs)?;
-        let rows = host::padded(input.rows()?, self.length as usize, context.control);
-        Ok(rows?.into())
+        host::run_in_any_field(self, inputs, context)
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {

@@ -1,41 +1,57 @@
 //! Element-wise arithmetic, in place if an input is not read again.
 
-use ark_ff::{Field, Zero};
 use zeroize::Zeroizing;
 
 use super::{PointwiseOperation, PointwiseStep};
 use crate::{
-    curve::Fr,
     engine::EngineWork,
     error::Result,
-    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    field::Arithmetic,
+    ops::host::{
+        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+    },
 };
 
-impl HostStep for PointwiseStep {
-    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+impl AnyFieldStep for PointwiseStep {
+    fn run_in<F: HostField>(
+        &self,
+        field: F,
+        inputs: Vec<HostArgument<'_>>,
+        context: &HostContext<'_>,
+    ) -> Result<HostResult> {
         let rows = match self.operation {
             PointwiseOperation::Add => {
-                host::map_elements(context, inputs, |at| at.of(0) + at.of(1))
+                host::map_elements(field, context, inputs, |at| field.add(at.of(0), at.of(1)))
             }
             PointwiseOperation::Subtract => {
-                host::map_elements(context, inputs, |at| at.of(0) - at.of(1))
+                host::map_elements(field, context, inputs, |at| field.subtract(at.of(0), at.of(1)))
             }
             PointwiseOperation::Multiply => {
-                host::map_elements(context, inputs, |at| at.of(0) * at.of(1))
+                host::map_elements(field, context, inputs, |at| field.multiply(at.of(0), at.of(1)))
             }
-            PointwiseOperation::MultiplyAdd => {
-                host::map_elements(context, inputs, |at| at.of(0) * at.of(1) + at.of(2))
-            }
+            PointwiseOperation::MultiplyAdd => host::map_elements(field, context, inputs, |at| {
+                field.add(field.multiply(at.of(0), at.of(1)), at.of(2))
+            }),
             PointwiseOperation::MultiplySubtract => {
-                host::map_elements(context, inputs, |at| at.of(0) * at.of(1) - at.of(2))
+                host::map_elements(field, context, inputs, |at| {
+                    field.subtract(field.multiply(at.of(0), at.of(1)), at.of(2))
+                })
             }
             PointwiseOperation::Invert => {
-                let mut rows = host::only(inputs)?.into_rows(context.control)?;
-                host::for_each_piece(&mut rows, context.control, |_, elements| invert(elements))?;
+                let mut rows = host::only(inputs)?.into_rows(field, context.control)?;
+                host::for_each_piece(&mut rows, context.control, |_, elements| {
+                    invert(field, elements)
+                })?;
                 Ok(rows)
             }
         };
-        Ok(rows?.into())
+        Ok(HostResult::of_rows(field, rows?))
+    }
+}
+
+impl HostStep for PointwiseStep {
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+        host::run_in_any_field(self, inputs, context)
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {
@@ -50,19 +66,21 @@ impl HostStep for PointwiseStep {
 }
 
 /// Inverts all elements but zeros, by one inversion. arkworks does not wipe the products.
-fn invert(elements: &mut [Fr]) {
-    let mut product = Fr::ONE;
+fn invert<F: Arithmetic>(field: F, elements: &mut [F::Element]) {
+    let is_zero = |element: &F::Element| *element == F::Element::default();
+    let mut product = field.one();
     let mut products = Zeroizing::new(Vec::with_capacity(elements.len()));
     for element in elements.iter() {
         products.push(product);
-        if !element.is_zero() {
-            product *= element;
+        if !is_zero(element) {
+            product = field.multiply(product, *element);
         }
     }
-    let mut inverse = product.inverse().expect("a product of elements that are not zero");
+    let mut inverse = field.inverse(product).expect("a product of elements that are not zero");
     for (element, before) in elements.iter_mut().zip(products.iter()).rev() {
-        if !element.is_zero() {
-            inverse *= std::mem::replace(element, inverse * before);
+        if !is_zero(element) {
+            let inverted = field.multiply(inverse, *before);
+            inverse = field.multiply(inverse, std::mem::replace(element, inverted));
         }
     }
 }

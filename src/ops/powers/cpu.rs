@@ -1,25 +1,37 @@
 //! Computes pieces of the powers, each from its first one.
 
-use ark_ff::Field;
-
 use super::PowersStep;
 use crate::{
     engine::EngineWork,
     error::Result,
-    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    ops::host::{
+        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+    },
 };
 
-impl HostStep for PowersStep {
-    fn run(&self, _: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+impl AnyFieldStep for PowersStep {
+    fn run_in<F: HostField>(
+        &self,
+        field: F,
+        _: Vec<HostArgument<'_>>,
+        context: &HostContext<'_>,
+    ) -> Result<HostResult> {
+        let (base, first) = (field.constant(self.base)?, field.constant(self.first)?);
         let mut rows = host::zeros(context.shape()?, context.control)?;
         host::for_each_piece(&mut rows, context.control, |piece, elements| {
-            let mut power = self.first * self.base.pow([piece.first as u64]);
+            let mut power = field.multiply(first, field.power(base, piece.first as u64));
             for element in elements {
                 *element = power;
-                power *= self.base;
+                power = field.multiply(power, base);
             }
         })?;
-        Ok(rows.into())
+        Ok(HostResult::of_rows(field, rows))
+    }
+}
+
+impl HostStep for PowersStep {
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+        host::run_in_any_field(self, inputs, context)
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {

@@ -8,17 +8,15 @@ mod gpu;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    curve::{Fr, serialized},
     field::FieldId,
-    program::{StepInputs, StepKind, StepProblem, ValueType, VectorShape},
+    program::{Constant, StepInputs, StepKind, StepProblem, ValueType, VectorShape},
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PowersStep {
-    #[serde(with = "serialized::fr")]
-    pub base: Fr,
-    #[serde(with = "serialized::fr")]
-    pub first: Fr,
+    pub field: FieldId,
+    pub base: Constant,
+    pub first: Constant,
     /// Number of elements.
     pub length: u64,
 }
@@ -33,7 +31,10 @@ impl StepKind for PowersStep {
     }
 
     fn infer(&self, _: &[ValueType]) -> Result<ValueType, StepProblem> {
-        let shape = VectorShape::row(FieldId::Bls12381Fr, self.length);
+        for (name, constant) in [("base", self.base), ("first", self.first)] {
+            constant.check(self.field).map_err(|problem| StepProblem::field(name, problem))?;
+        }
+        let shape = VectorShape::row(self.field, self.length);
         shape.map(ValueType::Vector).map_err(|problem| StepProblem::field("length", problem))
     }
 }

@@ -4,18 +4,31 @@ use super::SliceStep;
 use crate::{
     engine::{EngineWork, long_rows},
     error::Result,
-    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    ops::host::{
+        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+    },
 };
 
-impl HostStep for SliceStep {
-    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+impl AnyFieldStep for SliceStep {
+    fn run_in<F: HostField>(
+        &self,
+        field: F,
+        inputs: Vec<HostArgument<'_>>,
+        context: &HostContext<'_>,
+    ) -> Result<HostResult> {
         let (start, length) = (self.offset as usize, self.length as usize);
         let input = host::only(inputs)?;
-        let given = input.rows()?;
+        let given = input.rows(field)?;
         let rows = host::rows_of(given.len(), length, |row, out| {
             long_rows::append(out, &given[row][start..start + length], context.control)
         });
-        Ok(rows?.into())
+        Ok(HostResult::of_rows(field, rows?))
+    }
+}
+
+impl HostStep for SliceStep {
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+        host::run_in_any_field(self, inputs, context)
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {

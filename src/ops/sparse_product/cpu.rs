@@ -2,6 +2,7 @@
 
 use super::SparseProductStep;
 use crate::{
+    curve::FrField,
     engine::{EngineWork, VectorWork},
     error::Result,
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
@@ -14,13 +15,13 @@ impl HostStep for SparseProductStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
         let (input, matrix) = (host::only(inputs)?, context.matrix()?);
         let mut products = host::zeros(context.shape()?, context.control)?;
-        for (row, product) in input.rows()?.iter().zip(products.iter_mut()) {
+        for (row, product) in input.rows(FrField)?.iter().zip(products.iter_mut()) {
             for piece in matrix.pieces(PIECE_TERMS) {
                 context.control.check()?;
                 matrix.add_piece(piece, row, product);
             }
         }
-        Ok(products.into())
+        Ok(HostResult::of_rows(FrField, products))
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {

@@ -57,7 +57,7 @@ impl StepKind for SparseProductStep {
         if self.terms > max {
             return Err(StepProblem::field("terms", FieldProblem::TooLarge { max }));
         }
-        let product = shapes::vector(inputs)?.with_length(self.rows);
+        let product = shapes::fr_vector(inputs)?.with_length(self.rows);
         product.map(ValueType::Vector).map_err(|problem| StepProblem::field("rows", problem))
     }
 

@@ -172,10 +172,11 @@ pub fn scalar_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding
     decode_enum::<v1::ScalarEncoding, _>(field, value)
 }
 
-/// Decodes a scalar encoding, which must hold every element of Fr.
-fn full_width_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
+/// Decodes an encoding of elements, which holds every element of some field.
+fn element_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
     let encoding = scalar_encoding(field, value)?;
-    encoding.is_full().then_some(encoding).ok_or(Error::field(field, FieldProblem::OutOfRange))
+    let is_integer = encoding.is_integer();
+    (!is_integer).then_some(encoding).ok_or(Error::field(field, FieldProblem::OutOfRange))
 }
 
 fn verify(field: &'static str, value: i32) -> Result<Verification> {

@@ -1,11 +1,13 @@
 //! Decodes NTT specs.
 
-use ark_ff::{BigInt, PrimeField, Zero};
+use ark_ff::{BigInt, PrimeField};
 
-use super::{at_most, batch, full_width_encoding, required, specified, verify};
+use super::{at_most, batch, decode_enum, element_encoding, required, specified, verify};
 use crate::{
-    curve::{Fr, NttPlan, TWO_ADICITY, scalars::ScalarEncoding},
+    curve::{Fr, NttPlan, scalars::ScalarEncoding},
     error::{Error, FieldProblem, Result},
+    field::FieldId,
+    program::Constant,
     verify::Verification,
     wire::v1,
 };
@@ -13,7 +15,8 @@ use crate::{
 /// An NTT that a request specifies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestedNtt {
-    pub plan: NttPlan,
+    pub field: FieldId,
+    pub plan: NttPlan<Constant>,
     /// Number of rows.
     pub batch: usize,
     /// Elements of a row in the input; zeros fill the row up to 2^lg_n.
@@ -26,23 +29,36 @@ pub struct RequestedNtt {
 
 pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<RequestedNtt> {
     let spec = required("spec", spec)?;
-    at_most("spec.lg_n", spec.lg_n.into(), TWO_ADICITY.into())?;
+    let field = match spec.field() {
+        v1::Field::Unspecified if spec.field == 0 => FieldId::Bls12381Fr,
+        _ => decode_enum::<v1::Field, _>("spec.field", spec.field)?,
+    };
+    at_most("spec.lg_n", spec.lg_n.into(), field.two_adicity().into())?;
     let n = 1u64 << spec.lg_n;
     let row_length = spec.row_length.unwrap_or(n);
     at_most("spec.row_length", row_length, n)?;
     let named = |field| move |problem| Error::field(field, problem);
+    let coset = coset(&spec.coset_generator).and_then(|generator| {
+        generator.map_or(Ok(()), |generator| generator.check(field))?;
+        Ok(generator)
+    });
+    let output_encoding = element_encoding("spec.output_encoding", spec.output_encoding)?;
+    if !output_encoding.holds(field) {
+        return Err(Error::field("spec.output_encoding", FieldProblem::OtherEncoding));
+    }
     Ok(RequestedNtt {
+        field,
         plan: NttPlan {
             lg_n: spec.lg_n,
             inverse: is_inverse(spec.direction).map_err(named("spec.direction"))?,
-            coset: coset(&spec.coset_generator).map_err(named("spec.coset_generator"))?,
+            coset: coset.map_err(named("spec.coset_generator"))?,
             input_reversed: is_reversed(spec.input_order).map_err(named("spec.input_order"))?,
             output_reversed: is_reversed(spec.output_order).map_err(named("spec.output_order"))?,
         },
         batch: batch(spec.batch)?,
         row_length,
         reduce: spec.reduce,
-        output_encoding: full_width_encoding("spec.output_encoding", spec.output_encoding)?,
+        output_encoding,
         verify: verify("spec.verify", spec.verify)?,
     })
 }
@@ -56,11 +72,19 @@ pub(super) fn is_reversed(order: i32) -> Result<bool, FieldProblem> {
 }
 
 /// A generator, which is not zero; `None` if it is empty.
-pub(super) fn coset(bytes: &[u8]) -> Result<Option<Fr>, FieldProblem> {
-    match (bytes, element(bytes)) {
+pub(super) fn coset(bytes: &[u8]) -> Result<Option<Constant>, FieldProblem> {
+    match (bytes, constant(bytes)) {
         ([], _) => Ok(None),
         (_, Ok(zero)) if zero.is_zero() => Err(FieldProblem::Zero),
         (_, generator) => generator.map(Some),
+    }
+}
+
+/// An element of a field that the bytes do not name: 4 bytes of a small one, else of Fr.
+pub(super) fn constant(bytes: &[u8]) -> Result<Constant, FieldProblem> {
+    match bytes.try_into() {
+        Ok(word) => Ok(Constant::Word(u32::from_le_bytes(word))),
+        Err(_) => element(bytes).map(Constant::Fr),
     }
 }
 

@@ -1,10 +1,9 @@
 //! Decodes programs.
 
-use ark_ff::Field;
 use prost::Message;
 
 use super::{
-    ntt::{coset, element, is_inverse, is_reversed},
+    ntt::{constant as constant_element, coset, element, is_inverse, is_reversed},
     specified,
 };
 use crate::{
@@ -16,7 +15,7 @@ use crate::{
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, OperationProgram, PadStep,
         PointwiseOperation, PointwiseStep, PowersStep, SliceStep, SparseProductStep,
     },
-    program::{STEPS_MAX, StepProblem, ValueId},
+    program::{Constant, STEPS_MAX, StepProblem, ValueId},
     wire::v1::{self, step::Operation as WireOperation},
 };
 
@@ -96,17 +95,19 @@ fn input(step: &v1::InputStep) -> StepResult<InputStep> {
 }
 
 fn constant(step: &v1::ConstantStep) -> StepResult<ConstantStep> {
-    let FieldId::Bls12381Fr = field(step.field)?;
-    Ok(ConstantStep { elements: elements("elements", &step.elements)? })
+    let field = field(step.field)?;
+    let width = field.element_bytes() as usize;
+    Ok(ConstantStep { field, elements: constants("elements", &step.elements, width)? })
 }
 
 fn powers(step: &v1::PowersStep) -> StepResult<PowersStep> {
-    let FieldId::Bls12381Fr = field(step.field)?;
+    let field = field(step.field)?;
     let first = match &step.first[..] {
-        [] => Fr::ONE,
-        first => named_element("first", first)?,
+        [] => Constant::one(field),
+        first => named_constant("first", first)?,
     };
-    Ok(PowersStep { base: named_element("base", &step.base)?, first, length: step.length })
+    let base = named_constant("base", &step.base)?;
+    Ok(PowersStep { field, base, first, length: step.length })
 }
 
 fn ntt(step: &v1::NttStep) -> StepResult<NttStep> {
@@ -129,12 +130,14 @@ fn pointwise(step: &v1::PointwiseStep) -> StepResult<PointwiseStep> {
 }
 
 fn linear_combination(step: &v1::LinearCombinationStep) -> StepResult<LinearCombinationStep> {
-    let factors = elements("factors", &step.factors)?;
+    // One per input, so the width follows.
+    let are_words = step.factors.len() == 4 * step.inputs.len();
+    let factors = constants("factors", &step.factors, if are_words { 4 } else { 32 })?;
     Ok(LinearCombinationStep { inputs: values(&step.inputs), factors })
 }
 
 fn evaluate(step: &v1::EvaluateStep) -> StepResult<EvaluateStep> {
-    Ok(EvaluateStep { input: ValueId(step.input), point: named_element("point", &step.point)? })
+    Ok(EvaluateStep { input: ValueId(step.input), point: named_constant("point", &step.point)? })
 }
 
 fn divide_by_linear(step: &v1::DivideByLinearStep) -> StepResult<DivideByLinearStep> {
@@ -168,10 +171,8 @@ fn object_id(id: &[u8]) -> StepResult<[u8; 32]> {
 }
 
 fn field(value: i32) -> StepResult<FieldId> {
-    match specified(value).map_err(|problem| StepProblem::field("field", problem))? {
-        v1::Field::Bls12381Fr => Ok(FieldId::Bls12381Fr),
-        v1::Field::Unspecified => Err(StepProblem::field("field", FieldProblem::Unspecified)),
-    }
+    let field = specified(value).and_then(|field: v1::Field| FieldId::try_from(field));
+    field.map_err(|problem| StepProblem::field("field", problem))
 }
 
 pub(super) fn values(indices: &[u32]) -> Vec<ValueId> {
@@ -182,15 +183,18 @@ fn named_element(name: &'static str, bytes: &[u8]) -> StepResult<Fr> {
     element(bytes).map_err(|problem| StepProblem::field(name, problem))
 }
 
-/// Elements, concatenated.
-fn elements(name: &'static str, bytes: &[u8]) -> StepResult<Vec<Fr>> {
-    let (chunks, rest) = bytes.as_chunks::<32>();
-    if !rest.is_empty() {
-        let (expected, got) = (32 * (chunks.len() as u64 + 1), bytes.len() as u64);
+fn named_constant(name: &'static str, bytes: &[u8]) -> StepResult<Constant> {
+    constant_element(bytes).map_err(|problem| StepProblem::field(name, problem))
+}
+
+/// Elements of `width` bytes, concatenated.
+fn constants(name: &'static str, bytes: &[u8], width: usize) -> StepResult<Vec<Constant>> {
+    if !bytes.len().is_multiple_of(width) {
+        let (expected, got) = (bytes.len().next_multiple_of(width) as u64, bytes.len() as u64);
         return Err(StepProblem::field(name, FieldProblem::Length { expected, got }));
     }
-    let decoded = chunks.iter().enumerate().map(|(index, bytes)| {
-        element(bytes).map_err(|problem| StepProblem::element(name, index, problem))
+    let decoded = bytes.chunks_exact(width).enumerate().map(|(index, bytes)| {
+        constant_element(bytes).map_err(|problem| StepProblem::element(name, index, problem))
     });
     decoded.collect()
 }

@@ -1,7 +1,7 @@
 //! Decodes where vectors of a call lie in regions.
 
 use super::{
-    RegionId, VectorUploadHeader, decode_id, full_width_encoding, payload_bytes, scalar_encoding,
+    RegionId, VectorUploadHeader, decode_id, element_encoding, payload_bytes, scalar_encoding,
     vector_upload,
 };
 use crate::{
@@ -76,7 +76,7 @@ pub(super) fn read_vector(region: v1::RegionVector) -> Result<RegionVector> {
 
 /// An output in a region.
 pub(super) fn written_vector(region: v1::RegionVector) -> Result<RegionVector> {
-    region_vector(region, full_width_encoding)
+    region_vector(region, element_encoding)
 }
 
 fn region_vector(

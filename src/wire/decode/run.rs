@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     ProgramId, RegionVector, StreamedVector, UploadId, decode_enum, decode_id, element_count,
-    full_width_encoding, new_upload_id,
+    element_encoding, new_upload_id,
     program::{program, values},
     regions::{read_vector, region_upload, written_vector},
     required, scalar_encoding, vector_upload, verify,
@@ -183,11 +183,11 @@ fn output(index: usize, output: v1::ProgramOutput) -> Result<RunOutput> {
     let of = |member| move |error: Error| error.of_item("outputs", index, member);
     let delivery = match output.delivery.ok_or(missing)? {
         Delivery::Send(send) => {
-            let encoding = full_width_encoding("encoding", send.encoding);
+            let encoding = element_encoding("encoding", send.encoding);
             OutputDelivery::Send(encoding.map_err(of("send"))?)
         }
         Delivery::Keep(keep) => {
-            let encoding = full_width_encoding("encoding", keep.encoding).map_err(of("keep"))?;
+            let encoding = element_encoding("encoding", keep.encoding).map_err(of("keep"))?;
             let id = new_upload_id(&keep.upload_id).map_err(of("keep"))?;
             OutputDelivery::Keep { id, encoding }
         }

@@ -1,6 +1,7 @@
 //! The decoders.
 
 mod credentials;
+mod elements31;
 mod frames;
 mod groth16_files;
 mod matrices;

@@ -285,7 +285,7 @@ mod tests {
     }
 
     fn evaluate(input: u32) -> Operation {
-        EvaluateStep { input: ValueId(input), point: Fr::from(3) }.into()
+        EvaluateStep { input: ValueId(input), point: Fr::from(3).into() }.into()
     }
 
     fn ntt(input: u32) -> Operation {
@@ -296,7 +296,8 @@ mod tests {
 
     #[test]
     fn outputs_are_independent_unless_they_need_a_common_step() {
-        let constant = ConstantStep { elements: vec![Fr::from(1)] }.into();
+        let constant =
+            ConstantStep { field: FieldId::Bls12381Fr, elements: vec![Fr::from(1).into()] }.into();
         // 0 input, 1 and 2 read it, 3 reads 2, 4 is a constant, 5 reads it.
         let pad = PadStep { input: ValueId(4), length: 2 }.into();
         let steps = vec![input(), evaluate(0), ntt(0), evaluate(2), constant, pad];

@@ -1,0 +1,57 @@
+//! Elements of vectors that a run returns.
+
+use ark_ff::Zero;
+use zeroize::Zeroizing;
+
+use crate::{
+    client::{convert, error::Result},
+    curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
+    field::{FieldId, Prime31},
+};
+
+/// Encoding of the vectors of a field that are sent or kept: needs no conversion here.
+pub(crate) const fn encoding_of(field: FieldId) -> ScalarEncoding {
+    match field {
+        FieldId::Bls12381Fr => ScalarEncoding::Montgomery,
+        FieldId::Prime31(_) => ScalarEncoding::Canonical31,
+    }
+}
+
+/// Elements in the encoding of their field. Wiped when dropped.
+pub(crate) enum ReceivedElements {
+    Fr(Zeroizing<Vec<Fr>>),
+    Words(Prime31, Zeroizing<Vec<u32>>),
+}
+
+impl ReceivedElements {
+    pub fn zeros(field: FieldId, count: u64) -> Self {
+        let count = count as usize;
+        match field {
+            FieldId::Bls12381Fr => Self::Fr(Zeroizing::new(vec![Fr::zero(); count])),
+            FieldId::Prime31(prime) => Self::Words(prime, Zeroizing::new(vec![0; count])),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Fr(elements) => elements.len(),
+            Self::Words(_, words) => words.len(),
+        }
+    }
+
+    /// The bytes, to be overwritten.
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Fr(elements) => fr_as_bytes_mut(elements),
+            Self::Words(_, words) => bytemuck::cast_slice_mut(words),
+        }
+    }
+
+    /// Errors: `InvalidResponse` if an element is not below the modulus.
+    pub fn check(&mut self) -> Result<()> {
+        match self {
+            Self::Fr(elements) => convert::check_canonical(elements),
+            Self::Words(prime, words) => convert::check_words(words, *prime),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Arithmetic of a field, for code that computes in any of them.
+
+use zeroize::Zeroize;
+
+use super::FieldId;
+
+/// A field that is known when the code runs. Values of the type hold what arithmetic needs to know,
+/// such as the prime.
+pub trait Arithmetic: Copy + Send + Sync + 'static {
+    /// An element; the default is zero.
+    type Element: Copy + Default + PartialEq + Send + Sync + Zeroize + 'static;
+
+    /// Which field it is.
+    fn id(self) -> FieldId;
+
+    /// 1.
+    fn one(self) -> Self::Element;
+
+    /// `a + b`.
+    fn add(self, a: Self::Element, b: Self::Element) -> Self::Element;
+
+    /// `a - b`.
+    fn subtract(self, a: Self::Element, b: Self::Element) -> Self::Element;
+
+    /// `a b`.
+    fn multiply(self, a: Self::Element, b: Self::Element) -> Self::Element;
+
+    /// 1 / a; `None` for 0.
+    fn inverse(self, a: Self::Element) -> Option<Self::Element>;
+
+    /// `base^exponent`.
+    fn power(self, base: Self::Element, mut exponent: u64) -> Self::Element {
+        let (mut power, mut square) = (self.one(), base);
+        while exponent > 0 {
+            if exponent & 1 == 1 {
+                power = self.multiply(power, square);
+            }
+            square = self.multiply(square, square);
+            exponent >>= 1;
+        }
+        power
+    }
+}
