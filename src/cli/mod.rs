@@ -1,5 +1,5 @@
 //! The command line on top of the client. Each command has a module; they share `args`, `exit`,
-//! `input`, `output`, `progress` and `random`.
+//! `input`, `output`, `plain_text`, `progress` and `random`.
 
 mod args;
 mod bases;
@@ -14,6 +14,7 @@ mod input;
 mod msm;
 mod ntt;
 mod output;
+mod plain_text;
 mod progress;
 mod random;
 #[cfg(not(feature = "internals"))]
