@@ -185,8 +185,8 @@ def _proof_program(key: Groth16Key) -> _ProofProgram:
 
 
 def _on_coset(program: Program, values: ProgramValue) -> ProgramValue:
-    coefficients = program.ntt(values, direction="inverse", output_order="bit_reversed")
-    return program.ntt(coefficients, coset=_GENERATOR, input_order="bit_reversed")
+    coefficients = program.ntt(values, direction="inverse", output_order="bit-reversed")
+    return program.ntt(coefficients, coset=_GENERATOR, input_order="bit-reversed")
 
 
 def read_wtns(path: str | Path) -> np.ndarray:
