@@ -101,7 +101,8 @@ pub struct BasesInfo {
     /// [`Client::list`]: super::Client::list
     /// [`Client::stat`]: super::Client::stat
     pub residency: Vec<BasesResidency>,
-    /// Numbers of devices that did not tell in time what they hold. Usually empty.
+    /// Numbers of devices that did not answer in time: `residency` lacks what they hold. Usually
+    /// empty.
     pub unknown_devices: Vec<u32>,
 }
 

@@ -14,7 +14,7 @@ use crate::{
     exec::Executor,
 };
 
-/// Time for the devices to tell their readings: a worker that hangs is lost after 20 seconds only.
+/// Limit on the wait for readings of devices: a worker that hangs is lost only after 20 seconds.
 pub const READINGS_WAIT: Duration = Duration::from_millis(500);
 
 /// Asks devices for a `T`, once at a time, however many calls ask: NVML takes milliseconds per

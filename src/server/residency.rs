@@ -25,7 +25,7 @@ use crate::{
     wire::decode::{ObjectId, ResidencyAction, ResidencySpec},
 };
 
-/// What the devices hold now, as far as they say it in time.
+/// What the devices hold now, apart from those that do not answer in time.
 pub async fn snapshot(state: &ServerState) -> ResidencySnapshot {
     state.residency.snapshot(&state.compute.executor).await
 }

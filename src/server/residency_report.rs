@@ -25,7 +25,7 @@ pub struct DeviceHoldings {
     total: Option<HoldingsTotal>,
     /// For administrators: the largest first.
     #[serde(skip_serializing_if = "Option::is_none")]
-    bases: Option<Vec<HeldBases>>,
+    bases: Option<Vec<ReportedBases>>,
 }
 
 /// Pinned bases are among the others.
@@ -38,7 +38,7 @@ struct HoldingsTotal {
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-struct HeldBases {
+struct ReportedBases {
     /// Bytes of the device, with tables.
     bytes: u64,
     id: String,
@@ -61,7 +61,7 @@ pub fn report(
         .into_iter()
         .flat_map(|tenant| {
             let objects = state.objects.list(tenant.id);
-            objects.into_iter().map(move |object| OwnedObject { tenant: tenant.clone(), object })
+            objects.into_iter().map(move |object| TenantObject { tenant: tenant.clone(), object })
         })
         .collect();
     let of_device = |snapshot: &DeviceSnapshot| DeviceHoldings {
@@ -72,7 +72,7 @@ pub fn report(
     held.devices().iter().map(of_device).collect()
 }
 
-struct OwnedObject {
+struct TenantObject {
     tenant: Arc<Tenant>,
     object: Arc<StoredObject>,
 }
@@ -89,18 +89,19 @@ fn total<'a>(held: impl Iterator<Item = &'a DeviceResidency>) -> HoldingsTotal {
     })
 }
 
-fn largest(snapshot: &DeviceSnapshot, stored: &[OwnedObject]) -> Vec<HeldBases> {
-    let mut all: Vec<_> = stored.iter().filter_map(|owned| held_bases(snapshot, owned)).collect();
+fn largest(snapshot: &DeviceSnapshot, stored: &[TenantObject]) -> Vec<ReportedBases> {
+    let mut all: Vec<_> =
+        stored.iter().filter_map(|owned| reported_bases(snapshot, owned)).collect();
     all.sort_unstable_by(|a, b| b.cmp(a));
     all.truncate(LISTED_MAX);
     all
 }
 
-fn held_bases(snapshot: &DeviceSnapshot, owned: &OwnedObject) -> Option<HeldBases> {
-    let OwnedObject { tenant, object } = owned;
+fn reported_bases(snapshot: &DeviceSnapshot, owned: &TenantObject) -> Option<ReportedBases> {
+    let TenantObject { tenant, object } = owned;
     let ObjectData::Bases(stored) = &object.data else { return None };
     let DeviceResidency { bytes, tables, pinned, .. } = snapshot.of(&stored.points)?;
-    Some(HeldBases {
+    Some(ReportedBases {
         bytes,
         id: hex::encode(object.id.0),
         label: object.label.clone(),

@@ -11,28 +11,28 @@ use crate::{
     exec::Executor,
 };
 
-/// Time for a device to say what it holds: a worker that hangs is lost after 20 seconds only.
+/// Limit on the wait for a device's answer: a worker that hangs is lost only after 20 seconds.
 const ANSWER_WAIT: Duration = Duration::from_millis(500);
 
 /// Asks each device what it holds.
-pub struct ResidencyQueries(Vec<DeviceQueries>);
+pub struct ResidencyQueries(Vec<ResidencyQuery>);
 
-struct DeviceQueries {
+struct ResidencyQuery {
     device: u32,
-    query: DeviceQuery<Option<Arc<HeldObjects>>>,
+    query: DeviceQuery<Option<Arc<ResidencyByOwner>>>,
 }
 
 /// What a device holds, by the address of the owner.
-type HeldObjects = HashMap<usize, HeldBases>;
+type ResidencyByOwner = HashMap<usize, OwnerResidency>;
 
 /// What a device holds of one object.
-pub struct HeldBases {
+struct OwnerResidency {
     /// While it exists, no other owner has its address.
     owner: WeakOwner,
-    pub residency: DeviceResidency,
+    residency: DeviceResidency,
 }
 
-/// What all devices hold, as far as they say it in time.
+/// What all devices hold, apart from those that do not answer in time.
 #[derive(Default)]
 pub struct ResidencySnapshot {
     /// In the order of their numbers.
@@ -43,23 +43,23 @@ pub struct ResidencySnapshot {
 pub struct DeviceSnapshot {
     pub device: u32,
     /// `None` if it does not answer.
-    held: Option<Arc<HeldObjects>>,
+    held: Option<Arc<ResidencyByOwner>>,
 }
 
 impl ResidencyQueries {
     pub fn new(devices: &[BasesDevice]) -> Self {
         let of = |device: &BasesDevice| {
             let device = device.index;
-            DeviceQueries { device, query: DeviceQuery::new(move |all| ask(all, device)) }
+            ResidencyQuery { device, query: DeviceQuery::new(move |all| ask(all, device)) }
         };
         let mut queries: Vec<_> = devices.iter().map(of).collect();
-        queries.sort_by_key(|queries| queries.device);
+        queries.sort_by_key(|query| query.device);
         Self(queries)
     }
 
     /// What the devices hold now. A device that does not answer delays it by half a second at most.
     pub async fn snapshot(&self, executor: &Arc<dyn Executor>) -> ResidencySnapshot {
-        let devices = self.0.iter().map(async |DeviceQueries { device, query }| DeviceSnapshot {
+        let devices = self.0.iter().map(async |ResidencyQuery { device, query }| DeviceSnapshot {
             device: *device,
             held: query.query_within(ANSWER_WAIT, executor.clone()).await.flatten(),
         });
@@ -67,12 +67,12 @@ impl ResidencyQueries {
     }
 }
 
-fn ask(executor: &dyn Executor, device: u32) -> Option<Arc<HeldObjects>> {
-    let mut all = HeldObjects::new();
+fn ask(executor: &dyn Executor, device: u32) -> Option<Arc<ResidencyByOwner>> {
+    let mut all = ResidencyByOwner::new();
     for object in executor.residency(device)? {
         let (address, owner, new) = (object.owner.address(), object.owner, object.residency);
         let residency = DeviceResidency { device, ..DeviceResidency::default() };
-        let held = all.entry(address).or_insert(HeldBases { owner, residency });
+        let held = all.entry(address).or_insert(OwnerResidency { owner, residency });
         held.residency.merge(new);
     }
     Some(Arc::new(all))
@@ -94,7 +94,7 @@ impl ResidencySnapshot {
         unknown.map(|device| device.device).collect()
     }
 
-    /// Whether a device says that it has not pinned these bases.
+    /// Whether a device has answered, and has not pinned these bases.
     pub fn lacks_pin(&self, bases: &Bases, device: u32) -> bool {
         let of_device = self.devices.iter().find(|known| known.device == device);
         let has_pinned = |known: &DeviceSnapshot| known.of(bases).is_some_and(|held| held.pinned);

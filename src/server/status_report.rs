@@ -42,7 +42,7 @@ struct StatusReport<'a> {
     /// The name of the administrator who asks.
     administrator: Option<String>,
     devices: Vec<DeviceStatus>,
-    /// False if a device does not answer: then `devices` is what they said last.
+    /// False if a device does not answer: then `devices` has the last readings.
     devices_are_current: bool,
     /// The bases that GPUs hold.
     residency: Vec<DeviceHoldings>,

@@ -1,5 +1,6 @@
 //! A fake Capstan server whose calls fail, hang or stall as configured.
 
+mod list_pages;
 mod run_answer;
 
 use std::{
@@ -69,21 +70,6 @@ fn put_answer(header: Option<v1::put_request::Message>) -> v1::PutResponse {
     let v1::VectorUpload { upload_id, encoding, count, .. } = vector;
     let vector = v1::object::Kind::Vector(v1::Vector { upload_id, encoding, count });
     v1::PutResponse { object: Some(v1::Object { kind: Some(vector) }), existed: false }
-}
-
-/// A page, whose token is its number.
-fn list_page(request: &v1::ListRequest, ends: bool) -> v1::ListResponse {
-    let number = request.page_token.first().copied().unwrap_or(0);
-    let matrix = v1::Matrix { object_id: vec![number; 32].into(), ..Default::default() };
-    let next_page_token = match number {
-        2 if ends => Vec::new(),
-        number => vec![(number + 1).min(2)],
-    };
-    v1::ListResponse {
-        matrices: vec![matrix],
-        next_page_token: next_page_token.into(),
-        ..Default::default()
-    }
 }
 
 fn claim(verified: v1::Verify) -> v1::Execution {
@@ -355,7 +341,9 @@ impl Store for FakeServer {
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
         match self.inner.mode {
-            FakeMode::ListPages { ends } => Ok(Response::new(list_page(request.get_ref(), ends))),
+            FakeMode::ListPages { ends } => {
+                Ok(Response::new(list_pages::page(request.get_ref(), ends)))
+            }
             _ => Err(Status::unimplemented("not faked")),
         }
     }

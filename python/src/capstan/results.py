@@ -88,7 +88,8 @@ class Bases:
         created_s: When the server stored the points, in seconds of Unix time.
         residency: The devices that hold the points, in handles of `Client.list` and
             `Client.find`; else empty.
-        unknown_devices: Numbers of devices that did not tell in time what they hold.
+        unknown_devices: Numbers of devices that did not answer in time: `residency` lacks what
+            they hold.
     """
 
     id: bytes
