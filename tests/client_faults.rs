@@ -246,6 +246,17 @@ async fn wrong_outputs_of_a_run_are_refused() {
     assert_eq!(result.vector(value).unwrap(), elements);
 }
 
+#[tokio::test]
+async fn a_list_has_the_objects_of_all_pages() {
+    let fake = FakeServer::start(FakeMode::ListPages { ends: true }).await;
+    let listed = client(&fake).await.list_matrices().await.unwrap();
+    let ids: Vec<_> = listed.iter().map(|matrix| matrix.id.0).collect();
+    assert_eq!(ids, [[0; 32], [1; 32], [2; 32]]);
+    let fake = FakeServer::start(FakeMode::ListPages { ends: false }).await;
+    let endless = client(&fake).await.list_matrices().await;
+    assert!(matches!(endless, Err(ClientError::InvalidResponse(_))), "{endless:?}");
+}
+
 #[test]
 fn reads_reason_field_and_index_from_a_status() {
     let mut details = ErrorDetails::new();

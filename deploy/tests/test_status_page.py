@@ -1,7 +1,11 @@
 """The page /status in a headless browser. SCREENSHOT names a file for a picture of it."""
 
+import json
 import os
 import shutil
+import threading
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -31,6 +35,60 @@ def served(tmp_path_factory):
     assert done.returncode == 0, done.stderr
     yield running, token["ops"]
     running.kill()
+
+
+def gpu(index, held):
+    """A GPU as the report shows it, with what it holds."""
+    readings = {"index": index, "capability": "9.0", "self_test": "passed", "temperature_c": 40}
+    readings |= {"power_mw": None, "clock_mhz": None, "ecc_uncorrected": 0}
+    readings |= {"arena_bytes": 8 << 30, "arena_free_bytes": 6 << 30}
+    device = {"name": "NVIDIA H200", "kind": "cuda", "units": 132, "memory_bytes": 141 << 30}
+    return {**device, "gpu": readings}, {"device": index, **held}
+
+
+def add_gpus(report):
+    """Adds three GPUs, of which one hangs and one is being restarted."""
+    bases = {"id": "ab" * 32, "group": "g1", "points": 1 << 20, "bytes": 1 << 30, "tables": 11}
+    bases |= {"label": "<b>srs</b>", "tenant": "provers", "pinned": True}
+    total = {"bases": 2, "bytes": 3 << 29, "pinned_bases": 1, "pinned_bytes": 1 << 30}
+    serves, serving = gpu(0, {"total": total, "bases": [bases]})
+    hangs, hanging = gpu(1, {"total": None, "bases": []})
+    nothing = {"bases": 0, "bytes": 0, "pinned_bases": 0, "pinned_bytes": 0}
+    restarting = {"device": 2, "total": nothing, "bases": []}
+    # Like the report, only administrators get names of bases.
+    held = [serving, hanging, restarting]
+    if "tenants" not in report:
+        held = [{"device": it["device"], "total": it["total"]} for it in held]
+    devices = [*report["devices"], serves, hangs]
+    return {**report, "devices": devices, "devices_are_current": False, "residency": held}
+
+
+@pytest.fixture(scope="module")
+def page_with_gpus(served):
+    """The address of the daemon's page, with GPUs in its report."""
+    running, _ = served
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            url = f"http://{running.metrics_address}{self.path}"
+            token = self.headers.get("authorization")
+            headers = {} if token is None else {"authorization": token}
+            with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
+                body, content = answer.read(), answer.headers["content-type"]
+            if self.path == "/status.json":
+                body = json.dumps(add_gpus(json.loads(body))).encode()
+            self.send_response(200)
+            self.send_header("content-type", content)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/status"
+    server.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +156,20 @@ def test_the_page_fits_a_phone(served, browser):
     widths = "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
     content, window = browser.execute_script(widths)
     assert content <= window
+
+
+def test_the_page_shows_the_bases_that_gpus_hold(served, page_with_gpus, browser):
+    _, token = served
+    browser.set_window_size(1100, 1000)
+    browser.get(page_with_gpus)
+    cards = until(browser, lambda: texts(browser, "#devices .card"))
+    held = "bases: 2 (1.5 GiB), of them pinned: 1 (1.0 GiB)"
+    for card, text in zip(cards[1:], (held, "does not answer", "does not serve"), strict=True):
+        assert text in card
+    assert "GPU 2" in cards[3]
+    assert any("readings may be old" in text for text in texts(browser, "#devices .empty"))
+    assert not browser.find_element(By.ID, "bases-section").is_displayed()
+    log_in(browser, token)
+    row = ["<b>srs</b>", "0", "provers", "1048576 in G1", "1.0 GiB", "11", "yes"]
+    until(browser, lambda: texts(browser, "#bases td") == row)
+    assert browser.find_element(By.CSS_SELECTOR, "#bases tr:last-child").get_attribute("title")

@@ -1,4 +1,5 @@
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import ceremony
 import numpy as np
 import pytest
+from circuits import Circuit
 
 _PYTHON = Path(__file__).parents[1]
 
@@ -15,7 +17,11 @@ def test_examples_run(daemon, path):
     subprocess.run([sys.executable, path, daemon.target], check=True, timeout=60)
 
 
-def test_the_blocks_of_the_readme_run(daemon):
+def test_the_blocks_of_the_readme_run(daemon, tmp_path, monkeypatch):
+    # The files that a block reads and writes.
+    monkeypatch.chdir(tmp_path)
+    circuit = Circuit(tmp_path, daemon.target, "repeated_square")
+    shutil.copy(circuit.system.with_suffix(".wtns"), "circuit.wtns")
     blocks = re.findall(r"```python\n(.*?)```", (_PYTHON / "README.md").read_text(), re.DOTALL)
     assert len(blocks) >= 5
     elements = np.zeros((4096, 32), dtype=np.uint8)
@@ -30,3 +36,4 @@ def test_the_blocks_of_the_readme_run(daemon):
     assert len(names["subset"].point) == 48
     assert len(names["sums"].point) == 48
     assert (names["rows"].values != elements).any()
+    assert circuit.accepts(names["proof"], names["key"].public_variables)

@@ -3,6 +3,9 @@ import oracle
 import pytest
 
 import capstan
+from capstan import _store
+from capstan._session import Session
+from capstan.v1 import store_pb2
 
 
 def test_bases_are_named_by_their_content(plain, bases, points):
@@ -94,3 +97,34 @@ def test_representations_hide_ids_of_vectors_and_elements(plain):
     value = program.input(1)
     assert "array" not in repr(plain.run(program, {value: [12345]}, [value]))
     plain.release(vector)
+
+
+def test_a_list_has_the_objects_of_all_pages():
+    def page(request):
+        number = request.page_token[0] if request.page_token else 0
+        following = b"" if number == 2 else bytes([number + 1])
+        return store_pb2.ListResponse(
+            bases=[store_pb2.Bases(object_id=bytes([number] * 32), group="GROUP_G1")],
+            next_page_token=following,
+            unknown_devices=[7] if number == 1 else [],
+        )
+
+    listed = answered(_store.list_objects(OFFLINE), page)
+    assert [bases.id[0] for bases in listed.bases] == [0, 1, 2]
+    assert [bases.unknown_devices for bases in listed.bases] == [[], [7], []]
+    endless = store_pb2.ListResponse(next_page_token=b"again")
+    with pytest.raises(capstan.InvalidResponse):
+        answered(_store.list_objects(OFFLINE), lambda _: endless)
+
+
+OFFLINE = Session("http://127.0.0.1:1", timeout=None, retries=0, shared_memory=False)
+
+
+def answered(call, answer):
+    """Run a call without a server: `answer` makes the response to each request."""
+    step = next(call)
+    try:
+        while True:
+            step = call.send(answer(step.request))
+    except StopIteration as stop:
+        return stop.value

@@ -4,6 +4,7 @@ use std::{fmt, io};
 
 use serde_json::json;
 
+use super::plain_text::without_controls;
 use crate::{
     client::{ClientError, Code, Reason},
     formats::FormatError,
@@ -101,7 +102,7 @@ impl CliFailure {
             });
             eprintln!("{}", json!({ "error": error }));
         } else {
-            eprintln!("capstan: {}", self.message);
+            eprintln!("capstan: {}", without_controls(&self.message));
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The command line on top of the client. Each command has a module; they share `args`, `exit`,
-//! `input`, `output`, `progress` and `random`.
+//! `input`, `output`, `plain_text`, `progress` and `random`.
 
 mod args;
 mod bases;
@@ -15,6 +15,7 @@ mod msm;
 mod ntt;
 mod ntt31;
 mod output;
+mod plain_text;
 mod progress;
 mod random;
 #[cfg(not(feature = "internals"))]

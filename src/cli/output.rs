@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::{
     args::GlobalArgs,
     exit::{CliFailure, Result},
+    plain_text::without_controls,
 };
 use crate::client::{Execution, Stage, Timing, Verification};
 
@@ -47,13 +48,13 @@ impl Ui {
     }
 
     pub fn print(self, text: &str) -> Result<()> {
-        OutputTarget::Stdout.write(text.as_bytes())
+        OutputTarget::Stdout.write(without_controls(text).as_bytes())
     }
 
     /// Prints a note for people on standard error.
     pub fn note(self, text: &str) {
         if !self.quiet && !self.json {
-            eprintln!("{text}");
+            eprintln!("{}", without_controls(text));
         }
     }
 

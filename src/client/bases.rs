@@ -170,7 +170,7 @@ impl Client {
             let upload = self.chunk_queue(OutgoingBytes::Public(bytes), options.progress);
             let put =
                 self.put_payload(header, UploadKey::random()?, &upload, &mut call, route).await?;
-            convert::object_bases(put.object)
+            convert::object_bases(put.object, &[])
         })
     }
 
@@ -195,28 +195,20 @@ impl Client {
             let route = &route;
             let send = |request| async move { self.store(route).stat(request).await };
             let request = v1::StatRequest { id: Some(id) };
-            convert::object_bases(match self.begin_call(None).unary(request, send).await?.status {
+            let found = self.begin_call(None).unary(request, send).await?;
+            let object = match found.status {
                 Some(Status::Object(object)) => Some(object),
                 _ => None,
-            })
+            };
+            convert::object_bases(object, &found.unknown_devices)
         })
     }
 
     /// Lists all bases, or those of one group, oldest first.
     pub async fn list(&self, group: Option<Group>) -> Result<Vec<BasesInfo>> {
         let list = self.list_objects(group).await?;
-        list.bases.into_iter().map(convert::bases).collect()
-    }
-
-    /// All objects, or the bases of one group.
-    pub(crate) fn list_objects(&self, group: Option<Group>) -> CallFuture<'_, v1::ListResponse> {
-        Box::pin(async move {
-            let route = &self.free_route();
-            let send = |request| async move { self.store(route).list(request).await };
-            let request =
-                v1::ListRequest { group: group.map(|group| v1::Group::from(group).into()) };
-            self.begin_call(None).unary(request, send).await
-        })
+        let unknown = list.unknown_devices;
+        list.bases.into_iter().map(|bases| convert::bases(bases, &unknown)).collect()
     }
 
     /// Removes bases from the server and its disk. Running jobs keep the bases that they use.

@@ -74,8 +74,9 @@ impl Client {
     /// objects, such as a proof, and for vectors that several jobs use.
     ///
     /// Without a name, the key of a call is the id of its first bases, matrix or stored program, or
-    /// a hash of the id of its stored vector or upload; other calls have none. Proxies see the name
-    /// and may log it: it must not be secret. It tells them which calls belong together.
+    /// a hash of the id of its stored vector or upload; a list of objects has a random one, and
+    /// other calls have none. Proxies see the name and may log it: it must not be secret. It tells
+    /// them which calls belong together.
     ///
     /// Errors: `InvalidSetting` unless the name has 1 to 128 visible ASCII characters.
     pub fn with_affinity(&self, name: &str) -> Result<Self> {

@@ -103,7 +103,8 @@ pub(crate) fn execution(
     Ok(Execution { engine, device, verified, stages: stages.into_iter().map(stage).collect() })
 }
 
-pub(crate) fn bases(bases: v1::Bases) -> Result<BasesInfo> {
+/// `unknown_devices` are those of the response.
+pub(crate) fn bases(bases: v1::Bases, unknown_devices: &[u32]) -> Result<BasesInfo> {
     Ok(BasesInfo {
         id: BasesId(valid(bases.object_id.as_ref().try_into(), "the id is not 32 bytes long")?),
         group: valid(bases.group().try_into(), "the bases have no group")?,
@@ -114,12 +115,16 @@ pub(crate) fn bases(bases: v1::Bases) -> Result<BasesInfo> {
         label: bases.label,
         created_s: bases.created_s,
         residency: bases.residency,
+        unknown_devices: unknown_devices.to_vec(),
     })
 }
 
-pub(crate) fn object_bases(object: Option<v1::Object>) -> Result<BasesInfo> {
+pub(crate) fn object_bases(
+    object: Option<v1::Object>,
+    unknown_devices: &[u32],
+) -> Result<BasesInfo> {
     match object.and_then(|object| object.kind) {
-        Some(v1::object::Kind::Bases(found)) => bases(found),
+        Some(v1::object::Kind::Bases(found)) => bases(found, unknown_devices),
         _ => Err(ClientError::invalid_response("the object is not bases")),
     }
 }

@@ -45,6 +45,7 @@ mod error;
 mod fleet;
 mod frames;
 mod held;
+mod list;
 mod mapped_region;
 mod matrices;
 mod matrix_handle;

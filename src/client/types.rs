@@ -96,8 +96,14 @@ pub struct BasesInfo {
     pub label: String,
     /// When the server received them, in seconds of Unix time.
     pub created_s: i64,
-    /// The devices that hold the bases, if a list of bases was requested; else empty.
+    /// The devices that hold the bases, from [`Client::list`] and [`Client::stat`]; else empty.
+    ///
+    /// [`Client::list`]: super::Client::list
+    /// [`Client::stat`]: super::Client::stat
     pub residency: Vec<BasesResidency>,
+    /// Numbers of devices that did not answer in time: `residency` lacks what they hold. Usually
+    /// empty.
+    pub unknown_devices: Vec<u32>,
 }
 
 /// Bases on the server, or a range of them, of a statically known group. Cheap to clone.

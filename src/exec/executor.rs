@@ -62,10 +62,10 @@ pub trait Executor: Send + Sync {
         Vec::new()
     }
 
-    /// The bases that the devices hold. An object can occur several times, for its ranges and for
-    /// each device. May take milliseconds.
-    fn residency(&self) -> Vec<ResidentObject> {
-        Vec::new()
+    /// The bases that a device holds. An object can occur several times, for its ranges. `None` if
+    /// the device does not answer. May take milliseconds, or until a worker that hangs is lost.
+    fn residency(&self, _device: u32) -> Option<Vec<ResidentObject>> {
+        Some(Vec::new())
     }
 
     /// Changes what a device holds of the object that `bases` are part of. Returns what it holds

@@ -91,6 +91,18 @@ impl Groth16Key {
     pub fn matrices(&self) -> &ConstraintMatrices {
         &self.matrices
     }
+
+    /// What the server keeps of the key.
+    #[cfg(feature = "cli")]
+    pub(crate) fn objects(&self) -> &KeyObjects {
+        &self.objects
+    }
+
+    /// What the server does not keep of it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn points(&self) -> &KeyPoints {
+        &self.points
+    }
 }
 
 fn check_key(

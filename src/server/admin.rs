@@ -6,6 +6,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     call::{self, CallContext},
+    device_query::READINGS_WAIT,
     ntt,
     state::ServerState,
 };
@@ -73,7 +74,13 @@ fn may_drain(call: &CallContext) -> bool {
 async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
     let (settings, executor) = (&state.settings, state.compute.executor.clone());
     let engine_name = executor.description().kind;
-    let devices = state.devices.query(executor).await?;
+    let devices = match state.devices.query_within(READINGS_WAIT, executor.clone()).await {
+        Some(devices) => devices,
+        None => match state.devices.last() {
+            Some(devices) => devices,
+            None => state.devices.query(executor).await?,
+        },
+    };
     Ok(v1::GetInfoResponse {
         version: env!("CARGO_PKG_VERSION").into(),
         engine: engine_name.into(),

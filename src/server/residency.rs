@@ -19,17 +19,22 @@ use crate::{
     engine::{DeviceResidency, JobControl, ResidencyChange},
     error::{Error, FieldProblem, Result},
     jobs::{JobOwner, JobPriority, ResidencyJob},
+    store::{ObjectData, StoredObject},
     telemetry,
     tenant::{DeviceTimeBudget, Tenant},
     wire::decode::{ObjectId, ResidencyAction, ResidencySpec},
 };
 
-/// What the devices hold now.
-pub async fn snapshot(state: &ServerState) -> Result<ResidencySnapshot> {
-    let executor = &state.compute.executor;
-    match executor.bases_devices().is_empty() {
-        true => Ok(ResidencySnapshot::default()),
-        false => state.residency.query(executor.clone()).await,
+/// What the devices hold now, apart from those that do not answer in time.
+pub async fn snapshot(state: &ServerState) -> ResidencySnapshot {
+    state.residency.snapshot(&state.compute.executor).await
+}
+
+/// Like [`snapshot`], for one object. Devices are asked only if it can be on some.
+pub async fn snapshot_for(state: &ServerState, object: &StoredObject) -> ResidencySnapshot {
+    match &object.data {
+        ObjectData::Bases(_) => snapshot(state).await,
+        ObjectData::Matrix(_) => ResidencySnapshot::default(),
     }
 }
 
@@ -203,12 +208,12 @@ pub async fn restore_pins(state: Arc<ServerState>) {
         return;
     }
     let Some(_alone) = state.pins.begin_restore() else { return };
-    let Ok(held) = snapshot(&state).await else { return };
+    let held = snapshot(&state).await;
     let devices = state.compute.executor.bases_devices();
     for Pin { key, tenant, .. } in pins {
         let is_serving = devices.iter().any(|gpu| gpu.index == key.device && gpu.is_serving);
         match TenantBases::find(&state, &tenant, key.id) {
-            Ok(bases) if is_serving && !held.has_pinned(&bases.bases, key.device) => {
+            Ok(bases) if is_serving && held.lacks_pin(&bases.bases, key.device) => {
                 let _turn = state.pins.turn(key.tenant).await;
                 if state.pins.charged(key).is_none() {
                     continue;

@@ -78,11 +78,11 @@ pub fn object_kind(stored: &StoredObject) -> Kind {
 }
 
 /// An object with the devices that hold it.
-pub fn listed_object(stored: &StoredObject, held: &ResidencySnapshot) -> Kind {
+pub fn held_object(stored: &StoredObject, held: &ResidencySnapshot) -> Kind {
     match (object_kind(stored), &stored.data) {
         (Kind::Bases(bases), ObjectData::Bases(StoredPoints { points, .. })) => {
-            let devices = held.devices_of(points).iter().copied();
-            Kind::Bases(v1::Bases { residency: devices.map(residency).collect(), ..bases })
+            let residency = held.of(points).map(residency).collect();
+            Kind::Bases(v1::Bases { residency, ..bases })
         }
         (other, _) => other,
     }

@@ -16,7 +16,7 @@ use super::{
     job_history::JobHistory,
     pins::PinTable,
     preload_file::{PreloadEntry, read_preload_file},
-    residency_snapshot::ResidencySnapshot,
+    residency_snapshot::ResidencyQueries,
     unread_responses::UnreadResponses,
 };
 use crate::{
@@ -146,7 +146,7 @@ pub struct ServerState {
     pub objects: Arc<ObjectStore>,
     pub devices: DeviceQuery<Vec<DeviceInfo>>,
     /// What devices hold.
-    pub residency: DeviceQuery<ResidencySnapshot>,
+    pub residency: ResidencyQueries,
     pub pins: PinTable,
     /// Bases to load on devices before the server is ready.
     pub preload: Vec<PreloadEntry>,
@@ -203,7 +203,7 @@ impl ServerState {
             open_calls: CallMemoryPool::new(Limit::OpenCalls, OPEN_CALL_BYTES_MAX),
             tenants,
             devices: DeviceQuery::new(|executor| executor.devices()),
-            residency: DeviceQuery::new(ResidencySnapshot::of),
+            residency: ResidencyQueries::new(&bases_devices),
             pins: PinTable::new(&bases_devices, settings.pinned_bases_percent),
             preload: preload.unwrap_or_default(),
             uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()).with_limits(

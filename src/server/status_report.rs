@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use tokio::task::spawn_blocking;
 
 use super::{
+    device_query::READINGS_WAIT,
     job_history::{JobPlan, JobSummary, unix_ms},
     loading::Readiness,
+    residency,
+    residency_report::{self, DeviceHoldings},
     state::ServerState,
 };
 use crate::{
@@ -38,6 +42,10 @@ struct StatusReport<'a> {
     /// The name of the administrator who asks.
     administrator: Option<String>,
     devices: Vec<DeviceStatus>,
+    /// False if a device does not answer: then `devices` has the last readings.
+    devices_are_current: bool,
+    /// The bases that GPUs hold.
+    residency: Vec<DeviceHoldings>,
     queue: QueueStatus,
     limits: Vec<LimitUse>,
     /// The newest first.
@@ -155,9 +163,14 @@ impl StatusReporter {
         let state = &self.readiness.state;
         let executor = state.compute.executor.clone();
         let engine = executor.description().kind;
-        let devices = state.devices.query(executor).await?;
-        let (jobs, slow_jobs) = (state.history.last(), state.history.slowest());
         let is_admin = administrator.is_some();
+        let (current, residency) = tokio::join!(
+            state.devices.query_within(READINGS_WAIT, executor),
+            holdings(state, is_admin)
+        );
+        let devices_are_current = current.is_some();
+        let devices = current.or_else(|| state.devices.last()).unwrap_or_default();
+        let (jobs, slow_jobs) = (state.history.last(), state.history.slowest());
         let shown = |job| shown_job(job, is_admin);
         let report = StatusReport {
             version: env!("CARGO_PKG_VERSION"),
@@ -169,6 +182,8 @@ impl StatusReporter {
             tenants: is_admin.then(|| state.tenants.in_use().iter().map(tenant_use).collect()),
             administrator,
             devices: devices.into_iter().map(device_status).collect(),
+            devices_are_current,
+            residency: residency?,
             queue: QueueStatus {
                 waiting: state.scheduler.queued() as u64,
                 accepted: state.budget.jobs.used(),
@@ -182,6 +197,13 @@ impl StatusReporter {
         };
         serde_json::to_string(&report).map_err(|error| Error::Internal(error.to_string()))
     }
+}
+
+async fn holdings(state: &Arc<ServerState>, names_bases: bool) -> Result<Vec<DeviceHoldings>> {
+    let (held, state) = (residency::snapshot(state).await, state.clone());
+    // Not on the thread that answers probes.
+    let report = spawn_blocking(move || residency_report::report(&state, &held, names_bases));
+    report.await.map_err(|_| Error::Internal("reporting the bases on devices panicked".into()))
 }
 
 fn shown_job(job: &JobSummary, is_admin: bool) -> ShownJob<'_> {

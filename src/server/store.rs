@@ -7,13 +7,12 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     call::{self, CallContext},
-    import, read_object,
+    import, list, read_object,
     receive::{self, PieceContent, UploadPiece},
     regions, residency, response,
     response_queue::ResponseStream,
     state::ServerState,
     streamed_body,
-    transport_parts::bytes_of_message,
 };
 use crate::{
     buffer::UploadBuffer,
@@ -24,7 +23,7 @@ use crate::{
     wire::{
         decode::{self, ProgramName, UploadContent, required},
         encoded_bytes,
-        v1::{self, object::Kind, store_server::Store},
+        v1::{self, store_server::Store},
     },
 };
 
@@ -130,10 +129,17 @@ impl Store for StoreService {
         call::run(&self.state, "stat", request, async |call, request| {
             let ServerState { objects, uploads, .. } = &*self.state;
             let tenant = call.tenant.id;
-            let stored = |object: Arc<StoredObject>| Found::Object(response::object(&object));
+            let mut unknown_devices = Vec::new();
+            let mut stored = async |object: Arc<StoredObject>| {
+                let held = residency::snapshot_for(&self.state, &object).await;
+                unknown_devices = held.unknown_devices();
+                Found::Object(v1::Object { kind: Some(response::held_object(&object, &held)) })
+            };
             let status = match required("id", request.id)? {
-                Id::ObjectId(id) => stored(objects.get(tenant, decode::object_id(&id)?)?),
-                Id::Payload(id) => stored(objects.by_payload(tenant, &decode::payload_id(&id)?)?),
+                Id::ObjectId(id) => stored(objects.get(tenant, decode::object_id(&id)?)?).await,
+                Id::Payload(id) => {
+                    stored(objects.by_payload(tenant, &decode::payload_id(&id)?)?).await
+                }
                 Id::UploadId(id) => {
                     let upload = uploads.look_up(tenant, decode::upload_id(&id)?)?;
                     match &upload.header {
@@ -144,7 +150,7 @@ impl Store for StoreService {
                     }
                 }
             };
-            let response = v1::StatResponse { status: Some(status) };
+            let response = v1::StatResponse { status: Some(status), unknown_devices };
             call.admit_response(encoded_bytes(&response))?;
             Ok(response)
         })
@@ -156,21 +162,7 @@ impl Store for StoreService {
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
         call::run(&self.state, "list", request, async |call, request| {
-            let wanted = request.group.map(|group| decode::group("group", group)).transpose()?;
-            let wanted = wanted.map(v1::Group::from);
-            let mut list = v1::ListResponse::default();
-            let held = residency::snapshot(&self.state).await?;
-            for object in self.state.objects.list(call.tenant.id) {
-                match response::listed_object(&object, &held) {
-                    Kind::Bases(bases) if wanted.is_none_or(|group| group == bases.group()) => {
-                        list.bases.push(bases);
-                    }
-                    Kind::Matrix(matrix) if wanted.is_none() => list.matrices.push(matrix),
-                    _ => {}
-                }
-            }
-            call.admit_response(bytes_of_message(encoded_bytes(&list)))?;
-            Ok(list)
+            Ok(list::list(&call, decode::list_spec(&request)?).await?)
         })
         .await
     }

@@ -143,6 +143,32 @@ fn proofs_of_a_circuit_that_circom_compiled_verify() {
 }
 
 #[test]
+fn a_registered_key_is_described_without_its_points() {
+    let files = ProofFiles::of(FACTOR);
+    let (circuit, key) = (files.circuit, files.key.as_str());
+    let description = files.cli.path("key.json").display().to_string();
+    let line = ["groth16", "register", circuit, "--key", key, "--description", &description];
+    let described = files.cli.json(&[&line[..], &["--label", "factor"]].concat());
+    let written: Value = serde_json::from_slice(&fs::read(&description).unwrap()).unwrap();
+    assert_eq!(written, described);
+    let matrices = read_r1cs(&fs::read(FACTOR).unwrap()).unwrap();
+    let counts = ["constraints", "public_variables", "variables"];
+    let expected = [matrices.constraints(), matrices.public_variables(), matrices.variables()];
+    assert_eq!(counts.map(|name| written[name].as_u64().unwrap() as usize), expected);
+    // The server has all parts, under the label.
+    let listed = files.cli.json(&["bases", "list"]);
+    for id in written["objects"].as_object().unwrap().values().filter(|id| id.is_string()) {
+        let part = listed.as_array().unwrap().iter().find(|part| part["id"] == *id).unwrap();
+        assert!(part["label"].as_str().unwrap().starts_with("factor: "), "{part}");
+    }
+    // A second registration sends nothing new.
+    assert_eq!(files.cli.json(&line), described);
+    assert_eq!(files.cli.json(&["bases", "list"]), listed);
+    let own = ["groth16", "register", circuit, "--key", key, "--description", key];
+    assert_ne!(files.cli.run(&own).code, 0, "overwrites its key");
+}
+
+#[test]
 fn reports_are_json() {
     let files = ProofFiles::new();
     let done = files.prove(WITNESS, &["--local", "--json", "--server", UNREACHABLE]);

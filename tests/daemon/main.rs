@@ -11,6 +11,8 @@ mod callers;
 mod daemon_process;
 mod metrics_listener;
 mod set_ups;
+#[path = "../common/shell_blocks.rs"]
+mod shell_blocks;
 mod status_page;
 #[path = "../common/tls_files.rs"]
 mod tls_files;

@@ -69,12 +69,22 @@ fn begin_handshakes(address: SocketAddr, connections: usize) -> Vec<TcpStream> {
 
 /// The answer by HTTPS; an error if the server's certificate is not `trusted`.
 fn https(address: SocketAddr, path: &str, trusted: &str) -> std::io::Result<String> {
+    https_with(address, path, "", trusted)
+}
+
+/// Like [`https`], with lines of headers.
+pub fn https_with(
+    address: SocketAddr,
+    path: &str,
+    headers: &str,
+    trusted: &str,
+) -> std::io::Result<String> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).unwrap()).unwrap();
     let socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(HANGING))?;
     let mut stream = StreamOwned::new(tls_client(roots), socket);
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     Ok(text)

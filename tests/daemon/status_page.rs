@@ -9,7 +9,10 @@ use capstan::{
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::{daemon_process::DaemonProcess, http, http_with, metrics_address, start};
+use crate::{
+    daemon_process::DaemonProcess, http, http_with, metrics_address, metrics_listener::https_with,
+    start, tls_files::CertifiedFiles,
+};
 
 /// The daemon, and the address of its page.
 fn start_with_page(port: u16, flags: &[&str]) -> (DaemonProcess, SocketAddr) {
@@ -97,5 +100,29 @@ fn administrators_see_tenants_and_callers() {
     for refused in [bearer(&ada), "Bearer x".into(), "Basic x".into()] {
         let answer = report(address, Some(&refused)).unwrap_err();
         assert!(answer.starts_with("HTTP/1.1 401 "), "{refused}: {answer}");
+    }
+}
+
+#[test]
+fn administrators_send_their_token_by_https() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.toml");
+    let (ops, ada) = (add(&path, "ops", "default"), add(&path, "ada", "provers"));
+    let own = CertifiedFiles::new("localhost");
+    let (certificate, key) = (&own.files.certificate, &own.files.key);
+    let tls = ["--tls-certificate", certificate.to_str().unwrap(), "--metrics-tls"];
+    let tls = [&tls[..], &["--tls-key", key.to_str().unwrap()]].concat();
+    let flags = ["--auth-tokens", path.to_str().unwrap(), "--status-admins", "token:ops"];
+    let (_daemon, address) = start_with_page(9473, &[&tls[..], &flags].concat());
+    let answer = |token: &str| {
+        let header = format!("authorization: Bearer {token}\r\n");
+        https_with(address, "/status.json", &header, &own.certificate_pem).unwrap()
+    };
+    let seen = answer(ops.text());
+    assert!(seen.starts_with("HTTP/1.1 200 "), "{seen}");
+    assert!(seen.contains(r#""administrator":"token:ops""#), "{seen}");
+    for refused in [ada.text(), "x"] {
+        let answer = answer(refused);
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
     }
 }

@@ -77,8 +77,14 @@ pub fn free_address() -> SocketAddr {
 
 /// The answer of the listener for metrics.
 pub fn http(metrics: SocketAddr, path: &str) -> String {
+    http_with(metrics, path, "")
+}
+
+/// Like [`http`], with lines of headers.
+pub fn http_with(metrics: SocketAddr, path: &str, headers: &str) -> String {
     let mut stream = TcpStream::connect(metrics).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text

@@ -27,6 +27,8 @@ mod points;
 
 mod regions;
 mod residency;
+#[cfg(feature = "cli")]
+mod residency_of_tenants;
 mod rig;
 mod ring;
 mod self_test;

@@ -1,13 +1,13 @@
 //! Bases that callers warm, pin and evict, and those that the daemon preloads.
 
-use std::{fs, net::SocketAddr, process::Child};
+use std::{fs, net::SocketAddr, process::Child, thread, time::Duration};
 
 use ark_ec::{CurveGroup as _, VariableBaseMSM as _};
 use ark_ff::UniformRand as _;
 use ark_std::rand::{SeedableRng as _, rngs::StdRng};
 use capstan::{
     client::{
-        BasesId, BasesResidency, ClientError, Code, PutOptions, Refusal,
+        BasesId, BasesInfo, BasesResidency, Client, ClientError, Code, PutOptions, Refusal,
         ResidencyAction::{self, Evict, Pin, Unpin, Warm},
         blocking::BlockingClient,
     },
@@ -15,9 +15,11 @@ use capstan::{
     engine::{JobControl, ResidencyChange},
 };
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 
 use crate::{
-    daemon::{free_address, metric, start, stop},
+    daemon::{free_address, http, metric, start, stop},
+    emulated,
     known_msms::{MsmCase, engine, lease_all_but},
     rig::DeviceRig,
     workers::{children, wait_until},
@@ -27,7 +29,7 @@ const POINTS: usize = 70;
 /// Bytes of the points on a device, without tables: one more, for alignment.
 const BYTES: u64 = (POINTS as u64 + 1) * size_of::<G1Affine>() as u64;
 
-fn points(seed: u64) -> Vec<G1Affine> {
+pub fn points(seed: u64) -> Vec<G1Affine> {
     let mut rng = StdRng::seed_from_u64(seed);
     let points: Vec<_> = (0..POINTS).map(|_| G1Projective::rand(&mut rng)).collect();
     G1Projective::normalize_batch(&points)
@@ -36,8 +38,10 @@ fn points(seed: u64) -> Vec<G1Affine> {
 /// A daemon that gives all MSMs to its GPUs, of which the emulated driver has two.
 struct ResidencyRig {
     child: Child,
+    target: String,
     metrics: SocketAddr,
     client: BlockingClient,
+    gpus: Vec<u32>,
 }
 
 impl ResidencyRig {
@@ -45,14 +49,15 @@ impl ResidencyRig {
         let metrics = free_address();
         let listen = metrics.to_string();
         let own = ["--engine", "cuda", "--cuda-msm-min", "0", "--metrics-listen", &listen];
-        let (child, address) = start(&[&own, flags].concat(), &[("EMU_DEVICES", "2")]);
-        let client = BlockingClient::connect(address).unwrap();
-        Self { child, metrics, client }
+        let (child, target) = start(&[&own, flags].concat(), &[("EMU_DEVICES", "2")]);
+        let client = BlockingClient::connect(&target).unwrap();
+        let devices = client.info().unwrap().devices;
+        let gpus = devices.into_iter().filter_map(|device| Some(device.gpu?.index)).collect();
+        Self { child, target, metrics, client, gpus }
     }
 
-    fn gpus(&self) -> Vec<u32> {
-        let devices = self.client.info().unwrap().devices;
-        devices.into_iter().filter_map(|device| Some(device.gpu?.index)).collect()
+    fn gpus(&self) -> &[u32] {
+        &self.gpus
     }
 
     fn set(&self, id: BasesId, action: ResidencyAction, devices: &[u32]) -> Vec<BasesResidency> {
@@ -66,10 +71,33 @@ impl ResidencyRig {
         }
     }
 
-    /// What the list says of the devices that hold bases.
-    fn listed(&self, id: BasesId) -> Vec<BasesResidency> {
+    fn found(&self, id: BasesId) -> BasesInfo {
         let bases = self.client.list(None).unwrap();
-        bases.into_iter().find(|bases| bases.id == id).expect("stored").residency
+        bases.into_iter().find(|bases| bases.id == id).expect("stored")
+    }
+
+    /// What the list says of the devices that hold bases, when all of them have answered.
+    fn listed(&self, id: BasesId) -> Vec<BasesResidency> {
+        loop {
+            let found = self.found(id);
+            if found.unknown_devices.is_empty() {
+                return found.residency;
+            }
+        }
+    }
+
+    /// Stops one of two workers, until the daemon loses its patience. Returns the number of its
+    /// GPU, and that of the other one.
+    fn stop_a_worker(&self, id: BasesId) -> [u32; 2] {
+        kill_process(children(self.child.id())[0], Signal::STOP).unwrap();
+        let unknown = || match self.found(id).unknown_devices[..] {
+            [device] => Some(device),
+            _ => None,
+        };
+        wait_until("a device does not answer", || unknown().is_some());
+        let silent = unknown().expect("it still does not answer");
+        let other = self.gpus.iter().find(|gpu| **gpu != silent);
+        [silent, *other.expect("two GPUs")]
     }
 
     fn pinned_bytes(&self, device: u32) -> u64 {
@@ -252,5 +280,66 @@ fn stored_bases_are_preloaded_before_the_daemon_is_ready() {
     assert_eq!(rig.listed(warm).len(), rig.gpus().len());
     assert!(rig.listed(warm).iter().all(|held| !held.pinned && held.tables > 1));
     assert_eq!(metric(rig.metrics, "capstan_preload_failures"), 1);
+    stop(rig.child);
+}
+
+#[test]
+fn a_worker_that_hangs_delays_no_list() {
+    if emulated::driver().is_none() {
+        return println!("skipped: the number of GPUs is fixed");
+    }
+    let rig = ResidencyRig::new(&[]);
+    let id = rig.client.put_bases(&points(8)).unwrap().id();
+    let warm = rig.set(id, Warm, &[]);
+    let [silent, other] = rig.stop_a_worker(id);
+    // The daemon waits for 20 seconds before it replaces the worker.
+    let held: Vec<_> = warm.iter().filter(|held| held.device == other).copied().collect();
+    for found in [rig.found(id), rig.client.stat(id).unwrap()] {
+        assert_eq!((&found.residency, found.unknown_devices), (&held, vec![silent]));
+    }
+    let report = http(rig.metrics, "/status.json");
+    let (head, body) = report.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 "), "{report}");
+    let report: Value = serde_json::from_str(body).unwrap();
+    for of_device in report["residency"].as_array().unwrap() {
+        let expected = match of_device["device"].as_u64() {
+            Some(device) if device == u64::from(silent) => Value::Null,
+            _ => json!({
+                "bases": 1, "bytes": held[0].bytes, "pinned_bases": 0, "pinned_bytes": 0,
+            }),
+        };
+        assert_eq!(of_device["total"], expected, "{report}");
+    }
+    assert_eq!(report["residency"].as_array().unwrap().len(), 2, "{report}");
+    // The new worker holds nothing.
+    wait_until("the worker is replaced", || rig.found(id).unknown_devices.is_empty());
+    assert_eq!(rig.listed(id), held);
+    stop(rig.child);
+}
+
+#[test]
+fn pins_of_a_call_that_is_too_late_are_undone() {
+    if emulated::driver().is_none() {
+        return println!("skipped: the number of GPUs is fixed");
+    }
+    let rig = ResidencyRig::new(&[]);
+    let id = rig.client.put_bases(&points(9)).unwrap().id();
+    // Opens lanes to both workers.
+    rig.set(id, Warm, &[]);
+    let [silent, other] = rig.stop_a_worker(id);
+    let hasty = Client::builder(&rig.target).deadline(Duration::from_secs(6)).retries(0);
+    let hasty = BlockingClient::from_builder(hasty).unwrap();
+    let is_pinned = || rig.found(id).residency.iter().any(|held| held.pinned);
+    thread::scope(|scope| {
+        let late = scope.spawn(|| hasty.set_residency(id, Pin, &[other, silent]));
+        wait_until("the first pin, or the end of the call", || is_pinned() || late.is_finished());
+        let late = late.join().unwrap();
+        assert!(
+            late.as_ref().is_err_and(|error| error.code() == Code::DeadlineExceeded),
+            "{late:?}"
+        );
+    });
+    wait_until("the pin is undone", || !is_pinned());
+    wait_until("the charge is returned", || rig.pinned_bytes(other) == 0);
     stop(rig.child);
 }

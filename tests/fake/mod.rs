@@ -1,5 +1,6 @@
 //! A fake Capstan server whose calls fail, hang or stall as configured.
 
+mod list_pages;
 mod run_answer;
 
 use std::{
@@ -39,6 +40,8 @@ pub enum FakeMode {
     ClaimVerified(v1::Verify),
     /// Runs return wrong outputs.
     Misanswer(RunAnswer),
+    /// `List` has three pages of one matrix each; if `ends` is false, the last one follows itself.
+    ListPages { ends: bool },
 }
 
 /// A status in the form that the server sends.
@@ -335,9 +338,14 @@ impl Store for FakeServer {
 
     async fn list(
         &self,
-        _: Request<v1::ListRequest>,
+        request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
-        Err(Status::unimplemented("not faked"))
+        match self.inner.mode {
+            FakeMode::ListPages { ends } => {
+                Ok(Response::new(list_pages::page(request.get_ref(), ends)))
+            }
+            _ => Err(Status::unimplemented("not faked")),
+        }
     }
 
     async fn release(

@@ -47,6 +47,13 @@ pub fn rows(world: &World) -> Vec<Row> {
     rows.push(invalid("get past the end", Call::Get(past), "SIZE_TOO_LARGE", "offset"));
     let past = v1::GetRequest { encoding, offset: 8, length: 1, ..of_g1 };
     rows.push(invalid("get over the end", Call::Get(past), "SIZE_TOO_LARGE", "length"));
+    for (name, page_token) in
+        [("short", vec![7; 39]), ("long", vec![7; 41]), ("huge", vec![7; 9000])]
+    {
+        let page_token = page_token.into();
+        let call = Call::List(v1::ListRequest { page_token, ..Default::default() });
+        rows.push(invalid(format!("a {name} page token"), call, "OUT_OF_RANGE", "page_token"));
+    }
     let upload = v1::BasesUpload {
         persist: true,
         ..messages::bases::<G1Affine>(PointEncoding::Compressed, 9)

@@ -15,6 +15,9 @@ mod load;
 #[path = "../common/msm_inputs.rs"]
 mod msm_inputs;
 mod proxy;
+mod set_up;
+#[path = "../common/shell_blocks.rs"]
+mod shell_blocks;
 mod site;
 #[path = "../common/stable_port.rs"]
 mod stable_port;

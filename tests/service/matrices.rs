@@ -80,7 +80,7 @@ fn get_request(id: &Bytes, offset: u64, length: u64) -> v1::GetRequest {
 }
 
 async fn list(channel: &Channel, group: Option<v1::Group>) -> v1::ListResponse {
-    let request = v1::ListRequest { group: group.map(Into::into) };
+    let request = v1::ListRequest { group: group.map(Into::into), ..Default::default() };
     store(channel).list(request).await.unwrap().into_inner()
 }
 
@@ -124,6 +124,44 @@ async fn a_matrix_is_put_read_listed_and_released() {
     }
     assert!(list(&channel, None).await.matrices.is_empty());
     until_idle(&channel, "the matrix is released").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_list_each_object_once_in_order() {
+    let daemon = TestServer::start(ServerSettings::default());
+    let channel = daemon.channel().await;
+    let client = Client::connect(format!("http://{}", daemon.address)).await.unwrap();
+    let points = messages::points::<G1Affine>(6);
+    for count in 1..=5 {
+        client.put_bases(&points[..count]).await.unwrap();
+    }
+    let matrix = client.put_matrix(&messages::some_matrix()).await.unwrap();
+    let whole = list(&channel, None).await;
+    assert_eq!((whole.bases.len(), whole.matrices.len(), whole.next_page_token.len()), (5, 1, 0));
+    for (page_size, pages) in [(1, 6), (4, 2), (5, 2), (6, 1), (u32::MAX, 1)] {
+        let mut request = v1::ListRequest { page_size, ..v1::ListRequest::default() };
+        let (mut bases, mut matrices) = (Vec::new(), Vec::new());
+        for number in 1..=pages {
+            let page = store(&channel).list(request.clone()).await.unwrap().into_inner();
+            assert!(page.bases.len() + page.matrices.len() <= page_size as usize);
+            assert_eq!(page.next_page_token.is_empty(), number == pages, "{page_size}: {number}");
+            bases.extend(page.bases);
+            matrices.extend(page.matrices);
+            request.page_token = page.next_page_token;
+        }
+        assert_eq!((&bases, &matrices), (&whole.bases, &whole.matrices), "{page_size}");
+    }
+    // An object that is released between two pages does not disturb the others.
+    let group = Some(v1::Group::G1.into());
+    let request = v1::ListRequest { group, page_size: 2, ..v1::ListRequest::default() };
+    let first = store(&channel).list(request.clone()).await.unwrap().into_inner();
+    for bases in &first.bases {
+        release(&channel, &bases.object_id).await.unwrap();
+    }
+    client.release_matrix(matrix.id()).await.unwrap();
+    let rest = v1::ListRequest { page_size: 9, page_token: first.next_page_token, ..request };
+    let rest = store(&channel).list(rest).await.unwrap().into_inner();
+    assert_eq!((rest.bases, rest.matrices.len()), (whole.bases[2..].to_vec(), 0));
 }
 
 /// The chunks of a larger matrix come in any order and over several streams.

@@ -48,7 +48,7 @@ async fn put<A: CurvePoint>(
 }
 
 async fn list(channel: &Channel) -> Vec<v1::Bases> {
-    store(channel).list(v1::ListRequest { group: None }).await.unwrap().into_inner().bases
+    store(channel).list(v1::ListRequest::default()).await.unwrap().into_inner().bases
 }
 
 async fn assert_computes<A: CurvePoint>(channel: &Channel, bases: &v1::Bases, points: &[A]) {

@@ -5,6 +5,7 @@ come out; points are bytes.
 """
 
 from capstan._admin import ServerInfo
+from capstan._groth16 import Groth16Key, Groth16Proof, read_wtns
 from capstan._kzg import KzgOpening
 from capstan._run import RunResult, StepReport
 from capstan.client import Client
@@ -44,6 +45,8 @@ __all__ = [
     "DeviceStage",
     "Execution",
     "Exhausted",
+    "Groth16Key",
+    "Groth16Proof",
     "InvalidInput",
     "InvalidResponse",
     "KzgOpening",
@@ -63,6 +66,7 @@ __all__ = [
     "Vector",
     "VerificationFailed",
     "integers",
+    "read_wtns",
     "scalars",
     "to_montgomery",
 ]

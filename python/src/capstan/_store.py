@@ -244,17 +244,24 @@ def find(
     response = yield from _calls.unary(_calls.STAT, request, budget)
     if response.object.HasField("matrix"):
         return results.matrix_from(response.object.matrix)
-    return results.bases_from(response.object.bases)
+    return results.bases_from(response.object.bases, response.unknown_devices)
 
 
 def list_objects(session: Session, *, timeout: float | None = None) -> Call[Objects]:
     """List the bases and matrices on the server that the caller may see."""
     budget = session.begin(timeout)
-    response = yield from _calls.unary(_calls.LIST, store_pb2.ListRequest(), budget)
-    return Objects(
-        bases=[results.bases_from(bases) for bases in response.bases],
-        matrices=[results.matrix_from(matrix) for matrix in response.matrices],
-    )
+    listed = Objects(bases=[], matrices=[])
+    request = store_pb2.ListRequest()
+    while True:
+        page = yield from _calls.unary(_calls.LIST, request, budget)
+        unknown = page.unknown_devices
+        listed.bases.extend(results.bases_from(bases, unknown) for bases in page.bases)
+        listed.matrices.extend(results.matrix_from(matrix) for matrix in page.matrices)
+        if not page.next_page_token:
+            return listed
+        if page.next_page_token == request.page_token:
+            raise errors.invalid_response("a page follows itself")
+        request = store_pb2.ListRequest(page_token=page.next_page_token)
 
 
 def release(

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import grpc
 import grpc.aio
 
-from capstan import _admin, _kzg, _msm, _ntt, _run, _store, errors
+from capstan import _admin, _groth16, _kzg, _msm, _ntt, _run, _store, errors
 from capstan._calls import Blocking, Call, MessageFeed, Pause, Rpc
 from capstan._core import ClientCore
 from capstan._session import Session
@@ -59,6 +59,8 @@ class Client(ClientCore):
     run = _awaited(_run.run)
     kzg_commit = _awaited(_kzg.kzg_commit)
     kzg_open = _awaited(_kzg.kzg_open)
+    groth16_key = _awaited(_groth16.groth16_key)
+    groth16_prove = _awaited(_groth16.groth16_prove)
 
     async def _complete(self, call: Call[T]) -> T:
         proceed, outcome = call.send, None

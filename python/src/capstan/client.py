@@ -7,7 +7,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import grpc
 
-from capstan import _admin, _kzg, _msm, _ntt, _run, _store, errors
+from capstan import _admin, _groth16, _kzg, _msm, _ntt, _run, _store, errors
 from capstan._calls import Blocking, Call, MessageFeed, Pause, Rpc
 from capstan._core import ClientCore
 from capstan._session import Session
@@ -58,6 +58,8 @@ class Client(ClientCore):
     run = _blocking(_run.run)
     kzg_commit = _blocking(_kzg.kzg_commit)
     kzg_open = _blocking(_kzg.kzg_open)
+    groth16_key = _blocking(_groth16.groth16_key)
+    groth16_prove = _blocking(_groth16.groth16_prove)
 
     def _complete(self, call: Call[T]) -> T:
         proceed, outcome = call.send, None

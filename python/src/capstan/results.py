@@ -1,5 +1,6 @@
 """Handles and results of calls."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,7 +86,10 @@ class Bases:
         persisted: Whether the server keeps the points on disk.
         label: Label for people.
         created_s: When the server stored the points, in seconds of Unix time.
-        residency: The devices that hold the points, in handles of `Client.list`; else empty.
+        residency: The devices that hold the points, in handles of `Client.list` and
+            `Client.find`; else empty.
+        unknown_devices: Numbers of devices that did not answer in time: `residency` lacks what
+            they hold.
     """
 
     id: bytes
@@ -98,6 +102,7 @@ class Bases:
     label: str
     created_s: int
     residency: list[DeviceResidency]
+    unknown_devices: list[int]
 
     def __len__(self) -> int:
         return self.length
@@ -224,8 +229,8 @@ def execution_from(message: types_pb2.Execution, requested: str) -> Execution:
     return Execution(message.engine, message.device, verified, stages)
 
 
-def bases_from(message: store_pb2.Bases) -> Bases:
-    """Decode a handle to all points of an object."""
+def bases_from(message: store_pb2.Bases, unknown_devices: Sequence[int] = ()) -> Bases:
+    """Decode a handle to all points of an object. The unknown devices are the response's."""
     return Bases(
         id=message.object_id,
         group=encodings.group_name(message.group),
@@ -237,6 +242,7 @@ def bases_from(message: store_pb2.Bases) -> Bases:
         label=message.label,
         created_s=message.created_s,
         residency=[residency_from(held) for held in message.residency],
+        unknown_devices=list(unknown_devices),
     )
 
 

@@ -20,7 +20,7 @@ pub fn print_table(ui: Ui, all: &[BasesInfo]) -> Result<()> {
         let (id, count, size) =
             (info.id.to_string(), info.count.to_string(), bytes_text(info.bytes));
         let (group, stored) = (info.group.name(), storage(info.persisted));
-        let gpus = residency::as_text(&info.residency);
+        let gpus = residency::as_text(&info.residency, &info.unknown_devices);
         rows.add_row([&id, group, &count, &size, stored, &gpus, &info.label]);
     }
     ui.print(&format!("{rows}\n"))
@@ -31,7 +31,7 @@ pub fn as_json(info: &BasesInfo) -> Value {
         "kind": "bases", "id": info.id.to_string(), "group": info.group.name(),
         "count": info.count, "bytes": info.bytes, "infinities": info.infinities,
         "persisted": info.persisted, "label": info.label, "created_s": info.created_s,
-        "devices": residency::as_json(&info.residency),
+        "devices": residency::as_json(&info.residency), "unknown_devices": info.unknown_devices,
     })
 }
 
@@ -42,6 +42,7 @@ pub fn as_text(info: &BasesInfo) -> String {
     rows.add_row(["points at infinity", &info.infinities.to_string()]);
     rows.add_row(["size", &bytes_text(info.bytes)]);
     rows.add_row(["stored", storage(info.persisted)]);
+    rows.add_row(["gpus", &residency::as_text(&info.residency, &info.unknown_devices)]);
     rows.add_row(["label", &info.label]);
     rows.add_row(["created", &utc(info.created_s)]);
     format!("{rows}\n")

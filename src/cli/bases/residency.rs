@@ -76,13 +76,14 @@ pub fn as_json(devices: &[BasesResidency]) -> Value {
     devices.iter().map(of_device).collect()
 }
 
-/// `0: 96 MiB, 1: 1.5 GiB pinned`.
-pub fn as_text(devices: &[BasesResidency]) -> String {
+/// `0: 96 MiB, 1: 1.5 GiB pinned, 2: no answer`.
+pub fn as_text(devices: &[BasesResidency], unknown: &[u32]) -> String {
     let of_device = |held: &BasesResidency| {
         let pinned = if held.pinned { " pinned" } else { "" };
         format!("{}: {}{pinned}", held.device, bytes_text(held.bytes))
     };
-    devices.iter().map(of_device).collect::<Vec<_>>().join(", ")
+    let unknown = unknown.iter().map(|device| format!("{device}: no answer"));
+    devices.iter().map(of_device).chain(unknown).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -92,8 +93,9 @@ mod tests {
     #[test]
     fn names_each_gpu_with_its_bytes() {
         let on = |device, bytes, pinned| BasesResidency { device, bytes, tables: 1, pinned };
-        assert_eq!(as_text(&[]), "");
+        assert_eq!(as_text(&[], &[]), "");
         let all = [on(0, 96 << 20, false), on(2, 3 << 29, true)];
-        assert_eq!(as_text(&all), "0: 96 MiB, 2: 1.5 GiB pinned");
+        assert_eq!(as_text(&all, &[]), "0: 96 MiB, 2: 1.5 GiB pinned");
+        assert_eq!(as_text(&all[..1], &[1]), "0: 96 MiB, 1: no answer");
     }
 }

@@ -21,9 +21,9 @@ pub fn as_json(findings: &[DoctorFinding]) -> Value {
 pub fn as_text(findings: &[DoctorFinding]) -> String {
     let mut text = String::new();
     for DoctorFinding { check, severity, found, fix } in findings {
-        text += &format!("{:<8} {check}: {found}\n", severity.name());
+        text += &format!("{:<8} {check}: {}\n", severity.name(), one_line(found));
         if let Some(fix) = fix {
-            text += &format!("{:<8} fix: {fix}\n", "");
+            text += &format!("{:<8} fix: {}\n", "", one_line(fix));
         }
     }
     let [problems, warnings] = [Severity::Problem, Severity::Warning].map(|severity| {
@@ -33,9 +33,20 @@ pub fn as_text(findings: &[DoctorFinding]) -> String {
     text + &format!("\n{} checks: {problems}, {warnings}\n", findings.len())
 }
 
+/// A server that is asked must not add findings of its own.
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_finding_has_one_line_whatever_the_server_says() {
+        let text = as_text(&[DoctorFinding::ok("server", "version 1\r\nok       gpus: fine")]);
+        assert_eq!(text.lines().count(), 3, "{text}");
+    }
 
     #[test]
     fn a_report_has_every_finding_its_fix_and_the_counts() {

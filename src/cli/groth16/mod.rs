@@ -1,6 +1,6 @@
 //! `capstan groth16`: keys and proofs of circuits in circom's files.
 //!
-//! - `setup`, `prove`, `verify`: the commands.
+//! - `setup`, `register`, `prove`, `verify`: the commands.
 //! - `files`: reads and writes their files. `pending_file`: replaces a file in one step.
 //! - `proof_server`: the server that computes. `phases`: what took how long. `plot`: a chart of it.
 
@@ -10,6 +10,7 @@ mod phases;
 mod plot;
 mod proof_server;
 mod prove;
+mod register;
 mod setup;
 mod verify;
 
@@ -21,6 +22,8 @@ use super::{args::GlobalArgs, exit::Result, output::Ui};
 pub enum Groth16Command {
     /// Make a proving key and a verifying key of a circuit
     Setup(setup::SetupArgs),
+    /// Send a proving key to the server, for clients that prove without its file
+    Register(register::RegisterArgs),
     /// Prove that a witness satisfies a circuit
     Prove(prove::ProveArgs),
     /// Verify a proof, without a server
@@ -30,6 +33,7 @@ pub enum Groth16Command {
 pub async fn run(ui: Ui, global: &GlobalArgs, command: &Groth16Command) -> Result<()> {
     match command {
         Groth16Command::Setup(args) => setup::run(ui, args).await,
+        Groth16Command::Register(args) => register::run(ui, global, args).await,
         Groth16Command::Prove(args) => prove::run(ui, global, args).await,
         Groth16Command::Verify(args) => verify::run(ui, args).await,
     }

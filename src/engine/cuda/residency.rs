@@ -20,10 +20,10 @@ impl CudaEngine {
         self.gpus.iter().map(device).collect()
     }
 
-    /// What each GPU holds.
-    pub(crate) fn residency(&self) -> Vec<ResidentObject> {
-        let of = |gpu: &ServingGpu| gpu.msm.resident().bases().describe(gpu.gpu.identity().index);
-        self.gpus.iter().flat_map(of).collect()
+    /// What GPU number `device` holds; nothing if there is no such GPU.
+    pub(crate) fn residency(&self, device: u32) -> Vec<ResidentObject> {
+        let gpu = self.gpus.iter().find(|gpu| gpu.gpu.identity().index == device);
+        gpu.map_or_else(Vec::new, |gpu| gpu.msm.resident().bases().describe(device))
     }
 
     /// Changes what GPU number `device` holds of the object that `bases` are part of. Returns what

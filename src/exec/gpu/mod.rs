@@ -90,8 +90,8 @@ impl Executor for GpuExecutor {
         self.engine.bases_devices()
     }
 
-    fn residency(&self) -> Vec<ResidentObject> {
-        self.engine.residency()
+    fn residency(&self, device: u32) -> Option<Vec<ResidentObject>> {
+        Some(self.engine.residency(device))
     }
 
     fn set_residency(

@@ -31,14 +31,19 @@ pub fn devices(pool: &WorkerPool) -> Vec<BasesDevice> {
     pool.gpus().iter().map(device).collect()
 }
 
-pub fn list(pool: &WorkerPool) -> Vec<ResidentObject> {
+/// What a device holds; `None` if its worker does not answer.
+pub fn list(pool: &WorkerPool, device: u32) -> Option<Vec<ResidentObject>> {
+    let worker = pool.live().into_iter().find(|worker| worker.facts.index == device);
     // A worker that is lost holds nothing any more.
-    pool.live().iter().filter_map(|worker| held_by(worker)).flatten().collect()
+    worker.map_or_else(|| Some(Vec::new()), |worker| held_by(&worker))
 }
 
 fn held_by(worker: &LiveWorker) -> Option<Vec<ResidentObject>> {
-    let reply = worker.link.control(&ControlRequest::ListBases, None);
-    let Ok(Ok(ControlReply::Bases(held))) = reply else { return None };
+    let held = match worker.link.control(&ControlRequest::ListBases, None) {
+        Ok(Ok(ControlReply::Bases(held))) => held,
+        Err(WorkerLost) => return Some(Vec::new()),
+        Ok(_) => return None,
+    };
     let (owners, device) = (worker.objects.bases.owners(), worker.facts.index);
     let known = held.into_iter().filter_map(|ResidentNumber { object, residency }| {
         let residency = DeviceResidency { device, ..residency };

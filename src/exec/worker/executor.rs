@@ -172,8 +172,8 @@ impl Executor for WorkerExecutor {
         device_bases::devices(&self.pool)
     }
 
-    fn residency(&self) -> Vec<ResidentObject> {
-        device_bases::list(&self.pool)
+    fn residency(&self, device: u32) -> Option<Vec<ResidentObject>> {
+        device_bases::list(&self.pool, device)
     }
 
     fn set_residency(

@@ -13,8 +13,8 @@ use crate::{
 };
 
 /// What the device holds of each number.
-pub fn list(executor: &dyn Executor, objects: &MappedObjects) -> Vec<ResidentNumber> {
-    let resident = executor.residency().into_iter();
+pub fn list(executor: &dyn Executor, device: u32, objects: &MappedObjects) -> Vec<ResidentNumber> {
+    let resident = executor.residency(device).into_iter().flatten();
     let by_owner: HashMap<_, _> =
         resident.map(|object| (object.owner.address(), object.residency)).collect();
     let held = objects.all_bases().into_iter().filter_map(|(object, bases)| {

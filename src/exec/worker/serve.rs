@@ -201,6 +201,10 @@ impl Worker {
         })
     }
 
+    fn device_number(&self) -> u32 {
+        self.engine.model().gpus[0].index
+    }
+
     fn hello(&self) -> WorkerHello {
         WorkerHello::Ready(Box::new(self.engine.model().gpus[0].clone()))
     }
@@ -227,7 +231,8 @@ impl Worker {
                 return Ok(ControlReply::Described(Box::new(reading)));
             }
             ControlRequest::ListBases => {
-                return Ok(ControlReply::Bases(residency::list(&self.executor, &self.objects)));
+                let (executor, device) = (&self.executor, self.device_number());
+                return Ok(ControlReply::Bases(residency::list(executor, device, &self.objects)));
             }
         }
         Ok(ControlReply::Done)
@@ -301,9 +306,8 @@ impl Worker {
                 Ok(LaneAnswer { outcome, ended: None })
             }
             LaneRequest::SetResidency(request) => {
-                let device = self.engine.model().gpus[0].index;
                 let (executor, objects) = (&self.executor, &self.objects);
-                let changed = residency::set(executor, device, objects, &request)?;
+                let changed = residency::set(executor, self.device_number(), objects, &request)?;
                 Ok(LaneAnswer { outcome: LaneOutcome::Residency(changed), ended: None })
             }
         }

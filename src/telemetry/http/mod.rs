@@ -149,11 +149,11 @@ async fn watch_certificate(tls: Arc<dyn MetricsTls>) {
 /// Completes the TLS handshake, if there is one, and answers one request.
 async fn serve_one(socket: TcpStream, peer: IpAddr, endpoints: Endpoints, turns: &HandshakeTurns) {
     let Some(tls) = &endpoints.tls else {
-        return answer_one(socket, peer.is_loopback(), &endpoints).await;
+        return answer_one(socket, status_page::is_private(peer, false), &endpoints).await;
     };
     let handshake = turns.complete(tls.acceptor().accept(socket));
     match timeout(HEAD_TIMEOUT, handshake).await {
-        Ok(Ok(socket)) => answer_one(socket, true, &endpoints).await,
+        Ok(Ok(socket)) => answer_one(socket, status_page::is_private(peer, true), &endpoints).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake for metrics failed"),
         Err(_) => tracing::debug!("a TLS handshake for metrics took too long"),
     }

@@ -1,6 +1,6 @@
 //! The page `/status`: three files without external parts, which show the report `/status.json`.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -50,6 +50,12 @@ pub fn file(path: &str) -> Option<Response<Full<Bytes>>> {
     Some(response)
 }
 
+/// Whether nobody on the way can read what `peer` sends.
+pub fn is_private(peer: IpAddr, has_tls: bool) -> bool {
+    // A socket for IPv6 shows IPv4 addresses as mapped ones.
+    has_tls || peer.to_canonical().is_loopback()
+}
+
 /// The report as JSON. `is_private`: nobody on the way can read a token.
 pub async fn report(
     headers: &HeaderMap,
@@ -81,4 +87,40 @@ pub async fn report(
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn tokens_from_other_hosts_need_tls() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = asked.clone();
+        let source: StatusSource = Arc::new(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { StatusAnswer::Report("{}".into()) })
+        });
+        let bearer = [(AUTHORIZATION, HeaderValue::from_static("Bearer x"))];
+        let (with_token, without) = (HeaderMap::from_iter(bearer), HeaderMap::new());
+        for (peer, has_tls, status) in [
+            ("192.0.2.1", false, StatusCode::FORBIDDEN),
+            ("2001:db8::1", false, StatusCode::FORBIDDEN),
+            ("::ffff:192.0.2.1", false, StatusCode::FORBIDDEN),
+            ("192.0.2.1", true, StatusCode::OK),
+            ("127.0.0.1", false, StatusCode::OK),
+            ("::ffff:127.0.0.1", false, StatusCode::OK),
+            ("::1", false, StatusCode::OK),
+        ] {
+            let is_private = is_private(peer.parse().unwrap(), has_tls);
+            asked.store(0, Ordering::Relaxed);
+            let answer = report(&with_token, is_private, &source).await;
+            assert_eq!(answer.status(), status, "{peer}, {has_tls}");
+            let was_asked = u32::from(status == StatusCode::OK);
+            assert_eq!(asked.load(Ordering::Relaxed), was_asked, "{peer}, {has_tls}");
+            assert_eq!(report(&without, is_private, &source).await.status(), StatusCode::OK);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! checks; payload bytes are checked later, when they are decoded.
 
 mod label;
+mod list;
 mod ntt;
 mod objects;
 mod program;
@@ -11,6 +12,7 @@ mod run;
 
 pub use self::{
     label::label,
+    list::{ListPosition, ListSpec, list_spec},
     ntt::{RequestedNtt, ntt_spec},
     objects::{
         EncodedPoints, ObjectUploadHeader, PayloadForm, PayloadId, UploadContent, bases_upload,

@@ -273,6 +273,25 @@ impl Request for v1::SetResidencyRequest {
 }
 
 #[test]
+fn list_request() {
+    let page = |page_size, page_token: Vec<u8>| {
+        let group = Some(v1::Group::G2.into());
+        v1::ListRequest { group, page_size, page_token: page_token.into() }
+    };
+    run("list_request", vec![page(0, vec![]), page(7, secret(40)), page(u32::MAX, secret(39))]);
+}
+
+impl Request for v1::ListRequest {
+    fn check(self) {
+        if let Some(spec) = checked(decode::list_spec(&self)) {
+            let token = spec.after.map_or_else(Vec::new, decode::ListPosition::to_token);
+            assert_eq!(token, self.page_token);
+            assert_ne!(spec.objects_max, Some(0));
+        }
+    }
+}
+
+#[test]
 fn estimate_request() {
     let program = programs::inline_program(some_program());
     let verify = v1::Verify::Full as i32;

@@ -26,6 +26,7 @@ fn files(read: &DaemonConfig) -> Vec<CheckedFile<'_>> {
         public("auth_tokens", auth.tokens.as_deref()),
         public("auth_jwks", auth.jwt.as_ref().map(|jwt| jwt.key_set.as_path())),
         public("tenants", server.tenants.as_deref()),
+        public("preload", server.preload.as_deref()),
         public("cuda_driver", cuda.driver.as_deref()),
         secret("audit_log", audit_log),
     ];

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::task::spawn_blocking;
+use tokio::{task::spawn_blocking, time::timeout};
 
 use super::sockets::DaemonProcess;
 use crate::{cli::doctor::finding::DoctorFinding, client::Client, config::Config};
@@ -50,8 +50,9 @@ pub async fn check(config: &Config, daemon: Option<&DaemonProcess>) -> Vec<Docto
         let has_tls = config.metrics_tls;
         let mut state = bind(address);
         if matches!(state, PortState::InUse) && !has_tls {
-            let is_alive = spawn_blocking(move || is_alive(reachable(address)).unwrap_or(false));
-            if is_alive.await.unwrap_or(false) {
+            let ask = spawn_blocking(move || is_alive(reachable(address)).unwrap_or(false));
+            // Another program could send a byte now and then.
+            if let Ok(Ok(true)) = timeout(2 * ANSWER_TIMEOUT, ask).await {
                 state = PortState::Served;
             }
         }

@@ -49,7 +49,16 @@ function card(title, lines, part) {
   return made;
 }
 
-function device(info) {
+// What a GPU holds, in words; `total` is null if it does not answer.
+function holdings(total) {
+  if (!total) return "does not answer";
+  const pinned = total.pinned_bases > 0
+    ? `, of them pinned: ${total.pinned_bases} (${bytes(total.pinned_bytes)})`
+    : "";
+  return `bases: ${total.bases} (${bytes(total.bytes)})${pinned}`;
+}
+
+function device(info, residency) {
   const gpu = info.gpu;
   if (!gpu) return card(info.name, [`engine ${info.kind}`]);
   const used = gpu.arena_bytes - gpu.arena_free_bytes;
@@ -62,9 +71,23 @@ function device(info) {
     `memory for jobs: ${bytes(used)} of ${bytes(gpu.arena_bytes)}`,
     `capability ${gpu.capability}, self-test ${gpu.self_test}`,
   ];
+  const held = residency.find((it) => it.device === gpu.index);
+  if (held) lines.push(holdings(held.total));
   if (readings.length > 0) lines.push(readings.join(", "));
   if (gpu.ecc_uncorrected) lines.push(`${gpu.ecc_uncorrected} uncorrected memory errors`);
   return card(`GPU ${gpu.index}: ${info.name}`, lines, used / gpu.arena_bytes);
+}
+
+function devices(report) {
+  const cards = report.devices.map((info) => device(info, report.residency));
+  const shown = report.devices.map((info) => info.gpu && info.gpu.index);
+  for (const held of report.residency.filter((it) => !shown.includes(it.device))) {
+    cards.push(card(`GPU ${held.device}`, ["does not serve"]));
+  }
+  if (!report.devices_are_current) {
+    cards.push(element("p", "empty", "a device does not answer: readings may be old"));
+  }
+  return cards;
 }
 
 function limit({ name, unit, used, max }) {
@@ -99,12 +122,26 @@ function jobRow(job, longest) {
   return row;
 }
 
-function table(columns, rows) {
+function table(columns, rows, title = () => "") {
   const head = element("tr", "", ...columns.map(([name]) => element("th", "", name)));
   const cells = (row) => columns.map(([, cell]) => element("td", "", cell(row)));
-  const body = rows.map((row) => element("tr", "", ...cells(row)));
+  const body = rows.map((row) => {
+    const made = element("tr", "", ...cells(row));
+    made.title = title(row);
+    return made;
+  });
   return element("table", "", head, ...body);
 }
+
+const BASES_COLUMNS = [
+  ["bases", (it) => it.label || `${it.id.slice(0, 16)}…`],
+  ["GPU", (it) => String(it.device)],
+  ["tenant", (it) => it.tenant],
+  ["points", (it) => `${it.points} in ${it.group.toUpperCase()}`],
+  ["size", (it) => bytes(it.bytes)],
+  ["tables", (it) => String(it.tables)],
+  ["pinned", (it) => (it.pinned ? "yes" : "no")],
+];
 
 const TENANT_COLUMNS = [
   ["tenant", (it) => it.name],
@@ -154,7 +191,12 @@ function show(report) {
     : `ready, up ${uptime(report.uptime_s)}; jobs: ${accepted} accepted, ${waiting} waiting`;
   state.classList.toggle("bad", Boolean(report.not_ready));
   state.title = `${report.engine}: ${report.engine_reason}`;
-  at("devices").replaceChildren(...report.devices.map(device));
+  at("devices").replaceChildren(...devices(report));
+  const held = report.residency.flatMap(({ device, bases = [] }) =>
+    bases.map((it) => ({ device, ...it })),
+  );
+  at("bases-section").hidden = held.length === 0;
+  at("bases").replaceChildren(table(BASES_COLUMNS, held, (it) => it.id));
   at("limits").replaceChildren(...report.limits.map(limit));
   at("tenants-section").hidden = !report.tenants;
   if (report.tenants) at("tenants").replaceChildren(table(TENANT_COLUMNS, report.tenants));

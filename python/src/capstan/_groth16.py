@@ -1,0 +1,230 @@
+"""Groth16 proofs (Groth, 2016) with a key that `capstan groth16 register` has sent to the server.
+
+The server computes the five sums of a proof in one program, then adds the key's points and the
+blinding to them. So it sees the numbers that hide the witness from others; it has the witness, too.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from capstan import _msm, _run, _store, errors
+from capstan._calls import Call
+from capstan._session import Session
+from capstan.encodings import FR_MODULUS, ScalarsLike
+from capstan.program import Program, ProgramValue
+from capstan.results import Bases, Matrix, Vector
+
+_FORMAT = 1
+_GENERATOR = 7
+_OBJECTS = ("matrix_a", "matrix_b", "a", "b_g1", "b_g2", "h", "l")
+# Choose the variables that have a point in a and in b; a key in which all have one lacks them.
+_SELECTIONS = ("variables_of_a", "variables_of_b")
+_POINT_BYTES = {"alpha_g1": 48, "beta_g1": 48, "beta_g2": 96, "delta_g1": 48, "delta_g2": 96}
+
+
+@dataclass(frozen=True)
+class Groth16Key:
+    """A proving key on a server.
+
+    Attributes:
+        constraints: Number of constraints.
+        public_variables: Number of variables that the verifier knows, including the constant one.
+        variables: Number of all variables.
+        parts: The bases and matrices on the server.
+        points: The points that are added to sums, compressed.
+    """
+
+    constraints: int
+    public_variables: int
+    variables: int
+    parts: Mapping[str, Bases | Matrix]
+    points: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class Groth16Proof:
+    """A proof: points, compressed.
+
+    Attributes:
+        a: In G1, 48 bytes.
+        b: In G2, 96 bytes.
+        c: In G1, 48 bytes.
+    """
+
+    a: bytes
+    b: bytes
+    c: bytes
+
+    def __bytes__(self) -> bytes:
+        """Return the proof as arkworks and `capstan groth16 verify` read it: 192 bytes."""
+        return self.a + self.b + self.c
+
+
+@dataclass(frozen=True)
+class _ProofProgram:
+    program: Program
+    assignment: ProgramValue
+    sums: list[ProgramValue]
+
+
+def groth16_key(
+    session: Session, path: str | Path, *, timeout: float | None = None
+) -> Call[Groth16Key]:
+    """Find the parts of a key that `capstan groth16 register` has sent to the server.
+
+    Args:
+        path: The description that the command has written. It holds no secrets.
+        timeout: Seconds for each call to the server; by default the client's.
+
+    Raises:
+        InvalidInput: The file is not such a description.
+        NotFound: The server does not have a part: register the key again.
+    """
+    try:
+        described = json.loads(Path(path).read_bytes())
+        if described["format"] != _FORMAT:
+            raise ValueError(f"format {described['format']}, expected {_FORMAT}")
+        counts = [int(described[name]) for name in ("constraints", "public_variables", "variables")]
+        points = {
+            name: _from_hex(described["points"][name], width)
+            for name, width in _POINT_BYTES.items()
+        }
+        given = described["objects"]
+        ids = {name: _from_hex(given[name], 32) for name in _OBJECTS}
+        ids |= {name: _from_hex(given[name], 32) for name in _SELECTIONS if given[name]}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        problem = f"not a description of capstan groth16 register: {error!r}"
+        raise errors.invalid("path", problem) from None
+    parts = {}
+    for name, object_id in ids.items():
+        parts[name] = yield from _store.find(session, object_id, timeout=timeout)
+    return Groth16Key(*counts, parts, points)
+
+
+def groth16_prove(
+    session: Session,
+    key: Groth16Key,
+    assignment: ScalarsLike | Vector,
+    *,
+    montgomery: bool = False,
+    verify: str = "none",
+    timeout: float | None = None,
+) -> Call[Groth16Proof]:
+    """Prove that an assignment satisfies the constraints of a key.
+
+    The proof of an assignment that does not is one that no verifier accepts. A proof takes one run
+    and three small MSMs.
+
+    Args:
+        key: The key, from `groth16_key`.
+        assignment: One, the public inputs and the witness, as for `msm`. `read_wtns` reads a file.
+        montgomery: Whether 32-byte elements are in Montgomery form.
+        verify: Check of the results on the server: `none`, `full` or `probabilistic`.
+        timeout: Seconds for each call to the server; by default the client's.
+
+    Raises:
+        InvalidInput: The assignment has a wrong length, or an element is not canonical: `index`.
+        NotFound: The server does not have a part of the key: register it again.
+        CapstanError: The server refused a call or failed.
+    """
+    proof = _proof_program(key)
+    run = yield from _run.run(
+        session,
+        proof.program,
+        {proof.assignment: assignment},
+        proof.sums,
+        montgomery=montgomery,
+        verify=verify,
+        timeout=timeout,
+    )
+    a, b_g1, b_g2, h, l = (run[value][0] for value in proof.sums)  # noqa: E741
+    settings = {"verify": verify, "timeout": timeout}
+    points = key.points
+    r, s = secrets.randbelow(FR_MODULUS), secrets.randbelow(FR_MODULUS)
+    in_g1 = [a, points["alpha_g1"], points["delta_g1"], b_g1, points["beta_g1"]]
+    scalars = [1, 1, r, 0, 0, 0, 0, s, 1, 1]
+    blinded = yield from _msm.msm(session, in_g1, scalars, batch=2, **settings)
+    a, b_g1 = blinded.points
+    in_g2 = [b_g2, points["beta_g2"], points["delta_g2"]]
+    b = yield from _msm.msm(session, in_g2, [1, 1, s], group="g2", **settings)
+    in_c = [h, l, a, b_g1, points["delta_g1"]]
+    c = yield from _msm.msm(session, in_c, [1, 1, s, r, -r * s % FR_MODULUS], **settings)
+    return Groth16Proof(a, b.point, c.point)
+
+
+def _proof_program(key: Groth16Key) -> _ProofProgram:
+    """Make the program whose outputs are the sums over a, b_g1, b_g2, h and l."""
+    program, parts = Program(), key.parts
+    z = program.input(key.variables)
+    of_a = program.sparse_product(parts["matrix_a"], z)
+    of_b = program.sparse_product(parts["matrix_b"], z)
+    # The public variables follow the constraints in A only, as in libsnark.
+    of_a = program.concat([of_a, program.slice(z, 0, key.public_variables)])
+    lg_n = (of_a.length - 1).bit_length()
+    a, b = (program.pad(values, 1 << lg_n) for values in (of_a, of_b))
+    # Those of c are the products, since the assignment satisfies the constraints.
+    values = [a, b, program.multiply(a, b)]
+    a, b, c = (_on_coset(program, of_domain) for of_domain in values)
+    quotient = program.multiply_subtract(a, b, c)
+    quotient = program.divide_by_vanishing(quotient, lg_n, _GENERATOR)
+    h = program.ntt(quotient, direction="inverse", coset=_GENERATOR)
+    h = program.slice(h, 0, parts["h"].length)
+    witness = program.slice(z, key.public_variables, key.variables - key.public_variables)
+
+    def selected(name: str) -> ProgramValue:
+        return program.sparse_product(parts[name], z) if name in parts else z
+
+    of_a, of_b = selected("variables_of_a"), selected("variables_of_b")
+    summed = (("a", of_a), ("b_g1", of_b), ("b_g2", of_b), ("h", h), ("l", witness))
+    return _ProofProgram(program, z, [program.msm(values, parts[name]) for name, values in summed])
+
+
+def _on_coset(program: Program, values: ProgramValue) -> ProgramValue:
+    coefficients = program.ntt(values, direction="inverse", output_order="bit-reversed")
+    return program.ntt(coefficients, coset=_GENERATOR, input_order="bit-reversed")
+
+
+def read_wtns(path: str | Path) -> np.ndarray:
+    """Read the witness that a circuit of circom has computed, as an array of shape (n, 32) uint8.
+
+    Raises InvalidInput if the file is not a witness over the scalar field of BLS12-381.
+    """
+    data = Path(path).read_bytes()
+    sections = _sections(data)
+    header, values = sections.get(1, b""), sections.get(2, b"")
+    prime = (32).to_bytes(4, "little") + FR_MODULUS.to_bytes(32, "little")
+    if header[:36] != prime:
+        raise errors.invalid("path", "not a witness over the scalar field of BLS12-381")
+    count = int.from_bytes(header[36:40], "little")
+    if len(values) != 32 * count:
+        raise errors.invalid("path", f"has {len(values)} bytes of values, expected {32 * count}")
+    return np.frombuffer(values, dtype="u1").reshape(count, 32)
+
+
+def _sections(data: bytes) -> dict[int, bytes]:
+    """The sections of a file of circom by their numbers; none if it is cut off."""
+    sections = {}
+    if data[:4] != b"wtns":
+        return {}
+    position = 12
+    while position < len(data):
+        number = int.from_bytes(data[position : position + 4], "little")
+        length = int.from_bytes(data[position + 4 : position + 12], "little")
+        position += 12
+        sections[number] = data[position : position + length]
+        if len(sections[number]) != length:
+            return {}
+        position += length
+    return sections
+
+
+def _from_hex(text: str, width: int) -> bytes:
+    data = bytes.fromhex(text)
+    if len(data) != width:
+        raise ValueError(f"has {len(data)} bytes, expected {width}")
+    return data

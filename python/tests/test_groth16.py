@@ -1,0 +1,68 @@
+import json
+
+import pytest
+from circuits import CIRCUITS, DATA, Circuit
+
+import capstan
+from capstan import aio
+
+
+@pytest.fixture(scope="module", params=CIRCUITS)
+def circuit(request, daemon, tmp_path_factory):
+    return Circuit(tmp_path_factory.mktemp("key"), daemon.target, request.param)
+
+
+def test_proofs_are_accepted_by_the_verifier(plain, circuit):
+    key = plain.groth16_key(circuit.description)
+    proof = plain.groth16_prove(key, circuit.witness, verify="probabilistic")
+    assert len(bytes(proof)) == 192
+    assert circuit.accepts(proof, key.public_variables)
+    again = plain.groth16_prove(key, circuit.witness)
+    assert again != proof, "proofs are blinded"
+    assert circuit.accepts(again, key.public_variables)
+    wrong = circuit.witness.copy()
+    wrong[-1, 0] ^= 1
+    assert not circuit.accepts(plain.groth16_prove(key, wrong), key.public_variables)
+
+
+async def test_the_asyncio_client_proves(daemon, circuit):
+    async with aio.Client(daemon.target) as client:
+        key = await client.groth16_key(circuit.description)
+        proof = await client.groth16_prove(key, circuit.witness)
+        assert circuit.accepts(proof, key.public_variables)
+
+
+def test_wrong_assignments_are_refused(plain, circuit):
+    key = plain.groth16_key(circuit.description)
+    with pytest.raises(capstan.InvalidInput):
+        plain.groth16_prove(key, circuit.witness[:-1])
+    large = circuit.witness.copy()
+    large[2] = 255
+    with pytest.raises(capstan.InvalidInput) as refused:
+        plain.groth16_prove(key, large)
+    assert refused.value.index == 2
+    assert "255" not in str(refused.value)
+
+
+def test_bad_files_are_refused(plain, circuit, tmp_path):
+    good = json.loads(circuit.description.read_text())
+    bad = [
+        "[]",
+        "{",
+        json.dumps({**good, "format": 2}),
+        json.dumps({**good, "points": {}}),
+        json.dumps({**good, "objects": {**good["objects"], "a": "00"}}),
+    ]
+    for text in bad:
+        (tmp_path / "key.json").write_text(text)
+        with pytest.raises(capstan.InvalidInput):
+            plain.groth16_key(tmp_path / "key.json")
+    unknown = {**good, "objects": {**good["objects"], "a": "07" * 32}}
+    (tmp_path / "key.json").write_text(json.dumps(unknown))
+    with pytest.raises(capstan.NotFound):
+        plain.groth16_key(tmp_path / "key.json")
+    witness = (DATA / "short_factor.wtns").read_bytes()
+    for data in (b"", witness[:-1], b"r1cs" + witness[4:], witness[:30] + b"\1" + witness[31:]):
+        (tmp_path / "bad.wtns").write_bytes(data)
+        with pytest.raises(capstan.InvalidInput):
+            capstan.read_wtns(tmp_path / "bad.wtns")

@@ -1,0 +1,56 @@
+//! Blocks of shell commands in documents, run as they are written there, apart from addresses.
+
+use std::{
+    net::{Ipv4Addr, TcpListener},
+    path::Path,
+    process::{Command, Output},
+};
+
+/// Ends what a block has started, and waits for a program that it has put into the background.
+const PRELUDE: &str = r#"
+set -euo pipefail
+trap 'kill $(jobs -p); wait' EXIT
+await() {
+    for _ in $(seq 600); do
+        if [[ -S run/capstan.sock ]] || (exec 3<>"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null; then
+            return
+        fi
+        sleep .1
+    done
+    echo "the daemon does not listen" >&2
+    exit 1
+}
+"#;
+
+/// The first block of shell commands after `heading`.
+pub fn block<'a>(page: &'a str, heading: &str) -> &'a str {
+    let (_, rest) = page.split_once(heading).unwrap_or_else(|| panic!("no {heading}"));
+    let (_, rest) = rest.split_once("```sh\n").unwrap();
+    rest.split_once("```").unwrap().0
+}
+
+/// Runs a block in `folder`. The host `gpu1` of the page is this one, and port 7654 a free one.
+pub fn run_block(block: &str, folder: &Path) -> Output {
+    let port = {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.local_addr().unwrap().port().to_string()
+    };
+    let mut script = PRELUDE.to_owned();
+    for line in block.lines() {
+        script += &line.replace("/run/capstan", "run").replace("gpu1", "localhost");
+        script += if line.ends_with('&') { "\nawait\n" } else { "\n" };
+    }
+    let script = script.replace("7654", &port).replace("0.0.0.0", "127.0.0.1");
+    let programs = Path::new(env!("CARGO_BIN_EXE_capstand")).parent().unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    // Only a hang reaches the limit.
+    Command::new("timeout")
+        .args(["300", "bash", "-c", &script])
+        .current_dir(folder)
+        .env("PATH", path)
+        .env("PORT", &port)
+        .env("HOME", folder)
+        .env_remove("CAPSTAN_TOKEN")
+        .output()
+        .unwrap()
+}

@@ -1,0 +1,51 @@
+//! The set-up of deploy/README.md with three daemons behind Envoy, run as it is written there.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, TcpListener},
+};
+
+use crate::{
+    proxy::ProxyKind,
+    shell_blocks::{block, run_block},
+};
+
+/// Ten free ports from a multiple of ten on, without their last digit.
+fn free_tens() -> u16 {
+    let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    let mut tens = (2000..3000).filter(|tens| (0..3).all(|n| is_free(10 * tens + n)));
+    tens.nth(std::process::id() as usize % 50).expect("free ports")
+}
+
+#[test]
+fn the_balanced_set_up_of_the_page_serves_the_caller_that_it_names() {
+    let Some(envoy) = ProxyKind::Envoy.program() else { return };
+    let page = fs::read_to_string("deploy/README.md").unwrap();
+    let certificates =
+        block(&page, "**Any network, with client certificates (mTLS) and tenants.**");
+    // The certificates of that set-up, without its daemon.
+    let (certificates, _) = certificates.split_once("printf").unwrap();
+    let balanced = block(&page, "**Three daemons behind Envoy on one machine.**");
+    // The daemons' ports, the one of Envoy's administration, and the addresses of its listener.
+    let listener = r#"-e s/9901/0/ -e s/0.0.0.[0]/127.0.0.1/ -e "s/: 76[5]4/: $PORT/""#;
+    let replacements = [
+        ("scripts/install-proxies".to_owned(), "true".to_owned()),
+        ("766".to_owned(), free_tens().to_string()),
+        ("target/ci/proxies/envoy".to_owned(), envoy.display().to_string()),
+        ("> envoy.yaml".to_owned(), format!("| sed {listener} > envoy.yaml")),
+        ("~/capstan/deploy".to_owned(), format!("{}/deploy", env!("CARGO_MANIFEST_DIR"))),
+        ("~/capstan/".to_owned(), String::new()),
+        ("7654,".to_owned(), "76[5]4,".to_owned()),
+    ];
+    let mut script = format!("{certificates}{balanced}");
+    for (from, to) in replacements {
+        assert!(script.contains(&from), "no {from:?}");
+        script = script.replace(&from, &to);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let done = run_block(&script, folder.path());
+    let [out, err] = [done.stdout, done.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(done.status.success(), "{out}\n{err}");
+    assert!(out.contains("caller proxied:spiffe://example.org/ada"), "{out}");
+    assert!(out.contains("every result was checked"), "{out}");
+}
