@@ -2,6 +2,7 @@
 
 mod credentials;
 mod frames;
+mod gf2_files;
 mod groth16_files;
 mod matrices;
 mod messages;
