@@ -36,6 +36,8 @@ mod exec;
 #[cfg(not(feature = "internals"))]
 #[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
 mod field;
+#[cfg(all(feature = "cli", not(feature = "internals")))]
+mod gf2;
 // The daemon reads the file of tokens, and the command line writes it.
 #[cfg(all(feature = "tokens", not(feature = "internals")))]
 #[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
@@ -78,6 +80,9 @@ pub mod exec;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod field;
+#[cfg(all(feature = "cli", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod gf2;
 #[cfg(all(feature = "tokens", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod identity;

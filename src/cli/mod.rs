@@ -1,5 +1,5 @@
 //! The command line on top of the client. Each command has a module; they share `args`, `exit`,
-//! `input`, `output`, `plain_text`, `progress` and `random`.
+//! `input`, `output`, `pending_file`, `plain_text`, `progress` and `random`.
 
 mod args;
 mod bases;
@@ -8,6 +8,7 @@ mod bench;
 mod demo;
 mod doctor;
 mod exit;
+mod gf2;
 mod groth16;
 mod info;
 mod input;
@@ -15,6 +16,7 @@ mod msm;
 mod ntt;
 mod ntt31;
 mod output;
+mod pending_file;
 mod plain_text;
 mod progress;
 mod random;
@@ -69,6 +71,9 @@ enum Command {
     /// Make Groth16 keys and proofs of circom's circuits, and verify proofs
     #[command(subcommand)]
     Groth16(groth16::Groth16Command),
+    /// Eliminate matrices of bits over GF(2), in this process
+    #[command(subcommand)]
+    Gf2(gf2::Gf2Command),
     /// Measure the latency and throughput of a running server
     Bench(bench::BenchArgs),
     /// Shut the server down: it refuses new work and finishes accepted jobs
@@ -160,6 +165,7 @@ async fn run_command(ui: Ui, cli: &Cli) -> Result<()> {
         },
         Command::Run(args) => run::run(ui, &connect().await?, args).await,
         Command::Groth16(command) => groth16::run(ui, &cli.global, command).await,
+        Command::Gf2(command) => gf2::run(ui, command).await,
         Command::Bench(args) => bench::run(ui, &connect().await?, args).await,
         Command::Drain { grace } => {
             let jobs = connect().await?.drain(*grace).await?;

@@ -44,6 +44,12 @@ impl TerminalProgress {
         self.0.inc(done);
     }
 
+    /// Sets how much is done, from any thread.
+    pub fn setter(&self) -> impl Fn(u64) + Send + Sync + 'static {
+        let bar = self.0.clone();
+        move |done| bar.set_position(done)
+    }
+
     pub fn set_message(&self, what: impl Into<String>) {
         self.0.set_message(what.into());
     }

@@ -12,6 +12,7 @@ mod doctor;
 #[path = "../common/emulated.rs"]
 mod emulated;
 mod exit_codes;
+mod gf2;
 mod groth16;
 mod jobs;
 mod programs;

@@ -27,6 +27,7 @@ const COLUMNS_MAX: usize = 100;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("error", &["field"]),
     ("field", &[]),
+    ("gf2", &[]),
     ("sync", &[]),
     ("curve", &["error", "field"]),
     ("sparse", &["curve", "error"]),
@@ -153,8 +154,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "client", "config", "curve", "device", "embedded", "error", "formats", "groth16",
-            "identity", "server",
+            "client", "config", "curve", "device", "embedded", "error", "formats", "gf2",
+            "groth16", "identity", "server",
         ],
     ),
 ];

@@ -9,12 +9,12 @@ use ark_serialize::{CanonicalSerialize, Compress, SerializationError};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::pending_file::PendingFile;
 use crate::{
     cli::{
         exit::{CliFailure, Exit, Result},
         input,
         output::Ui,
+        pending_file::PendingFile,
         random::blocking,
     },
     client::Fr,

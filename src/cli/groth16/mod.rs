@@ -1,11 +1,10 @@
 //! `capstan groth16`: keys and proofs of circuits in circom's files.
 //!
 //! - `setup`, `register`, `prove`, `verify`: the commands.
-//! - `files`: reads and writes their files. `pending_file`: replaces a file in one step.
+//! - `files`: reads and writes their files.
 //! - `proof_server`: the server that computes. `phases`: what took how long. `plot`: a chart of it.
 
 mod files;
-mod pending_file;
 mod phases;
 mod plot;
 mod proof_server;

@@ -9,19 +9,13 @@ use clap::Args;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::{
-    files,
-    pending_file::{PendingFile, check_distinct},
-    phases::ProofPhases,
-    plot,
-    proof_server::ProofServer,
-    verify,
-};
+use super::{files, phases::ProofPhases, plot, proof_server::ProofServer, verify};
 use crate::{
     cli::{
         args::GlobalArgs,
         exit::{Exit, Result, fail},
         output::{Ui, microseconds, time_text},
+        pending_file::{PendingFile, check_distinct},
         progress::TerminalProgress,
         random::{blocking, secret},
     },

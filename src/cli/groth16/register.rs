@@ -5,12 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{
-    files,
-    pending_file::{PendingFile, check_distinct},
-};
+use super::files;
 use crate::{
-    cli::{args::GlobalArgs, exit::Result, output::Ui, progress::TerminalProgress},
+    cli::{
+        args::GlobalArgs,
+        exit::Result,
+        output::Ui,
+        pending_file::{PendingFile, check_distinct},
+        progress::TerminalProgress,
+    },
     client::{CurvePoint, MatrixHandle, PointEncoding, PutOptions},
     curve::points::encode,
     groth16::Groth16Key,

@@ -8,14 +8,12 @@ use ark_serialize::Compress;
 use clap::Args;
 use serde_json::json;
 
-use super::{
-    files,
-    pending_file::{PendingFile, check_distinct},
-};
+use super::files;
 use crate::{
     cli::{
         exit::Result,
         output::Ui,
+        pending_file::{PendingFile, check_distinct},
         progress::TerminalProgress,
         random::{blocking, secret},
     },

@@ -3,6 +3,7 @@
 mod credentials;
 mod elements31;
 mod frames;
+mod gf2_files;
 mod groth16_files;
 mod matrices;
 mod messages;

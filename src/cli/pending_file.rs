@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::cli::exit::{CliFailure, Exit, Result, fail};
+use super::exit::{CliFailure, Exit, Result, fail};
 
 /// A file next to the one that it will replace. Removed on drop, unless it was committed.
 #[derive(Debug)]

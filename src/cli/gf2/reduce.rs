@@ -1,0 +1,88 @@
+//! `capstan gf2 reduce`.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use clap::Args;
+use serde_json::json;
+
+use super::files;
+use crate::{
+    cli::{
+        exit::{CliFailure, Exit, Result},
+        output::{Ui, microseconds, time_text},
+        pending_file::{PendingFile, check_distinct},
+        random::blocking,
+    },
+    gf2::{self, EliminationError, Reduction, files::FileLayout},
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT, after_long_help = format!("{ABOUT}\n\n{}", files::FORMATS))]
+pub struct ReduceArgs {
+    /// Matrix of the pivots, which have distinct leading columns
+    pivots: PathBuf,
+    /// Matrix of the rows to reduce
+    rows: PathBuf,
+    /// File for the reduced rows, in the place of the rows; those that were not promoted are zero
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+const ABOUT: &str = "\
+While a row's leading column is that of a pivot, the pivot is added to the row. A row that then is
+not zero is promoted: it is a pivot for the rows after it. --help describes the files.";
+
+pub async fn run(ui: Ui, args: &ReduceArgs) -> Result<()> {
+    let outputs: Vec<_> = args.output.iter().map(PathBuf::as_path).collect();
+    check_distinct(&[&args.pivots, &args.rows], &outputs)?;
+    let pivots_file = files::read(ui, &args.pivots).await?;
+    let rows_file = files::read(ui, &args.rows).await?;
+    let layout = FileLayout::of_both(&pivots_file, &rows_file)
+        .map_err(|error| CliFailure::new(Exit::Data, in_files(args, &error)))?;
+    let output = args.output.as_deref().map(PendingFile::create).transpose()?;
+    let write = rows_file.writer();
+    let pivots = files::matrix(&args.pivots, pivots_file, layout).await?;
+    let rows = files::matrix(&args.rows, rows_file, layout).await?;
+
+    let (columns, pivot_count, row_count) = (layout.columns, pivots.rows(), rows.rows());
+    let start = Instant::now();
+    let reduced = files::eliminate(ui, columns, move |watch| gf2::reduce(&pivots, rows, watch));
+    let reduced = reduced.await.map_err(|error| refused(&args.pivots, error))?;
+    let time = start.elapsed();
+    let Reduction { rows, promoted, rank } = reduced;
+    if let Some(output) = output {
+        let bytes = blocking(move || write(&rows, layout.order)).await;
+        output.write(&bytes)?;
+        output.commit()?;
+    }
+    let promoted = promoted.iter().filter(|promoted| **promoted).count();
+    let zero = row_count - promoted;
+    if ui.json {
+        return ui.print_json(&json!({
+            "columns": columns, "pivots": pivot_count, "rows": row_count,
+            "promoted": promoted, "zero": zero, "rank": rank, "time_us": microseconds(time),
+        }));
+    }
+    ui.note(&format!("reduced in {}", time_text(time)));
+    ui.print(&format!(
+        "{row_count} rows of {columns} columns, {pivot_count} pivots: {promoted} promoted, {zero} \
+         zero, rank {rank}\n"
+    ))
+}
+
+fn in_files(args: &ReduceArgs, error: &impl std::fmt::Display) -> String {
+    format!("{}, {}: {error}", args.pivots.display(), args.rows.display())
+}
+
+fn refused(pivots: &Path, error: EliminationError) -> CliFailure {
+    let failure = CliFailure::new(Exit::Data, error.to_string()).in_file(pivots.display());
+    match error {
+        EliminationError::Pivot(problem) => {
+            CliFailure { index: Some(problem.row() as u64), ..failure }
+        }
+        _ => failure,
+    }
+}

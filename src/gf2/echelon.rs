@@ -1,0 +1,58 @@
+//! Reduced row echelon forms and ranks.
+
+use super::{
+    elimination::{Elimination, EliminationProgress, ReducedRows},
+    matrix::BitMatrix,
+    problem::EliminationError,
+};
+
+/// A matrix in reduced row echelon form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Echelon {
+    /// The rows that are not zero, by leading column, and then rows of zeros. A leading column is
+    /// zero in all other rows.
+    pub matrix: BitMatrix,
+    /// The leading columns. Their number is the rank.
+    pub leading: Vec<u32>,
+}
+
+/// The reduced row echelon form of a matrix.
+///
+/// `watch` learns how far it is, from several threads, and ends it by false. Runs in parallel on
+/// the current rayon pool, in memory of the size of the matrix in addition to it.
+///
+/// Errors: `Stopped`.
+pub fn echelon(
+    mut matrix: BitMatrix,
+    watch: &(dyn Fn(EliminationProgress) -> bool + Sync),
+) -> Result<Echelon, EliminationError> {
+    let none = no_pivots(&matrix);
+    let given = vec![None; matrix.columns()];
+    let mut elimination = Elimination::new(&none, given, &matrix, ReducedRows::All);
+    elimination.run(watch)?;
+    let leading = elimination.leading.iter().enumerate();
+    let mut pivots: Vec<_> =
+        leading.filter_map(|(row, leading)| leading.map(|column| (column, row))).collect();
+    pivots.sort_unstable();
+    elimination.rows.write(&mut matrix, |at| pivots.get(at).map(|(_, row)| *row));
+    Ok(Echelon { matrix, leading: pivots.into_iter().map(|(column, _)| column).collect() })
+}
+
+/// The rank of a matrix. Rows that are pivots are not reduced further, so this takes less time than
+/// [`echelon`].
+///
+/// Errors: `Stopped`.
+pub fn rank(
+    matrix: &BitMatrix,
+    watch: &(dyn Fn(EliminationProgress) -> bool + Sync),
+) -> Result<u64, EliminationError> {
+    let none = no_pivots(matrix);
+    let given = vec![None; matrix.columns()];
+    let mut elimination = Elimination::new(&none, given, matrix, ReducedRows::Remaining);
+    elimination.run(watch)?;
+    Ok(elimination.leading.iter().flatten().count() as u64)
+}
+
+fn no_pivots(matrix: &BitMatrix) -> BitMatrix {
+    BitMatrix::zeros(0, matrix.columns() as u64).expect("smaller than an existing matrix")
+}

@@ -1,0 +1,119 @@
+//! Rows as lists of columns.
+
+use std::fmt::Write;
+
+use super::{
+    super::{limits::COLUMNS_MAX, matrix::BitMatrix},
+    error::{MatrixFileError, MatrixTextProblem},
+    order::ColumnOrder,
+};
+
+/// The columns of all rows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SparseRows {
+    /// For each row, the index after its last column.
+    ends: Vec<usize>,
+    columns: Vec<u32>,
+    /// `None` if no row has two columns.
+    pub order: Option<ColumnOrder>,
+}
+
+impl SparseRows {
+    /// Reads text, in memory of at most 8 bytes for each byte of it.
+    pub fn parse(text: &[u8]) -> Result<Self, MatrixFileError> {
+        let mut rows = Self::default();
+        let mut lines: Vec<_> = text.split(|byte| *byte == b'\n').collect();
+        if lines.last().is_some_and(|last| last.is_empty()) {
+            lines.pop();
+        }
+        for (at, line) in lines.into_iter().enumerate() {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            rows.push_line(line).map_err(|(character, problem)| MatrixFileError::Text {
+                line: at + 1,
+                character: character + 1,
+                problem,
+            })?;
+        }
+        Ok(rows)
+    }
+
+    /// The highest column plus one.
+    pub fn column_count(&self) -> u64 {
+        self.columns.iter().max().map_or(0, |last| u64::from(*last) + 1)
+    }
+
+    /// The matrix, with its leading columns lowest.
+    pub fn to_matrix(
+        &self,
+        columns: u64,
+        order: ColumnOrder,
+    ) -> Result<BitMatrix, MatrixFileError> {
+        let mut matrix = BitMatrix::zeros(self.ends.len() as u64, columns)?;
+        let mut start = 0;
+        for (row, end) in self.ends.iter().enumerate() {
+            for column in &self.columns[start..*end] {
+                matrix.set(row, order.place(*column as usize, columns as usize));
+            }
+            start = *end;
+        }
+        Ok(matrix)
+    }
+
+    fn push_line(&mut self, line: &[u8]) -> Result<(), (usize, MatrixTextProblem)> {
+        let (start, mut at) = (self.columns.len(), 0);
+        while at < line.len() {
+            if matches!(line[at], b' ' | b'\t') {
+                at += 1;
+                continue;
+            }
+            let length = line[at..].iter().take_while(|byte| !matches!(byte, b' ' | b'\t')).count();
+            let column = column(&line[at..][..length]);
+            let column = column.map_err(|(digit, problem)| (at + digit, problem))?;
+            if let Some(last) = self.columns[start..].last() {
+                let order = match column.cmp(last) {
+                    std::cmp::Ordering::Less => ColumnOrder::Descending,
+                    std::cmp::Ordering::Greater => ColumnOrder::Ascending,
+                    std::cmp::Ordering::Equal => {
+                        return Err((at, MatrixTextProblem::RepeatedColumn));
+                    }
+                };
+                if *self.order.get_or_insert(order) != order {
+                    return Err((at, MatrixTextProblem::OrderChanges));
+                }
+            }
+            self.columns.push(column);
+            at += length;
+        }
+        self.ends.push(self.columns.len());
+        Ok(())
+    }
+}
+
+/// Reads a number; errors have the position of the wrong digit.
+fn column(word: &[u8]) -> Result<u32, (usize, MatrixTextProblem)> {
+    let mut column = 0;
+    for (at, byte) in word.iter().enumerate() {
+        if !byte.is_ascii_digit() {
+            return Err((at, MatrixTextProblem::NotANumber));
+        }
+        column = column * 10 + u64::from(byte - b'0');
+        if column >= COLUMNS_MAX {
+            return Err((0, MatrixTextProblem::ColumnTooLarge));
+        }
+    }
+    Ok(column as u32)
+}
+
+/// The text of a matrix with its leading columns lowest.
+pub fn write(matrix: &BitMatrix, order: ColumnOrder) -> String {
+    let mut text = String::new();
+    for row in 0..matrix.rows() {
+        for (at, place) in matrix.ones(row).enumerate() {
+            let (blank, column) =
+                (if at == 0 { "" } else { " " }, order.place(place, matrix.columns()));
+            write!(text, "{blank}{column}").expect("memory accepts all text");
+        }
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,35 @@
+//! Gaussian elimination over GF(2), on the host: matrices of bits, their files, the reduction of
+//! rows by pivot rows, and echelon forms.
+//!
+//! A row's leading column is the lowest column in which it is 1. Elimination goes through the
+//! matrix in panels of 512 columns, and in a panel through words of 64 columns:
+//!
+//! - `word_scan` finds in one word of each row which pivot rows must be added to it, and which rows
+//!   become pivots.
+//! - `step` adds them in one panel, through tables of the sums of eight pivots each (the method of
+//!   the four Russians).
+//! - `elimination` does that word by word in the first panel, and then for all later panels in
+//!   parallel. `strips` keeps each panel's columns together in memory.
+//! - `reduce` and `echelon` are the operations; `files` reads and writes matrices.
+
+mod echelon;
+mod elimination;
+pub mod files;
+mod limits;
+mod line;
+mod matrix;
+mod problem;
+mod reduce;
+mod step;
+mod strips;
+mod word_scan;
+
+#[cfg(test)]
+mod tests;
+
+pub use echelon::{Echelon, echelon, rank};
+pub use elimination::EliminationProgress;
+pub use limits::{COLUMNS_MAX, MATRIX_BYTES_MAX, ROWS_MAX};
+pub use matrix::BitMatrix;
+pub use problem::{BadPivot, EliminationError, MatrixSizeError};
+pub use reduce::{Reduction, reduce};
