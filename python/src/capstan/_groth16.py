@@ -161,8 +161,23 @@ def _proof_program(key: Groth16Key) -> _ProofProgram:
     """Make the program whose outputs are the sums over a, b_g1, b_g2, h and l."""
     program, parts = Program(), key.parts
     z = program.input(key.variables)
-    of_a = program.sparse_product(parts["matrix_a"], z)
-    of_b = program.sparse_product(parts["matrix_b"], z)
+
+    def selected(name: str) -> ProgramValue:
+        return program.sparse_product(parts[name], z) if name in parts else z
+
+    of_a, of_b = selected("variables_of_a"), selected("variables_of_b")
+    witness = program.slice(z, key.public_variables, key.variables - key.public_variables)
+    # A GPU computes the other steps while it sums, and the sum over G2 takes longest.
+    summed = (("b_g2", of_b), ("a", of_a), ("b_g1", of_b), ("l", witness))
+    sums = {name: program.msm(values, parts[name]) for name, values in summed}
+    sums["h"] = program.msm(_quotient(program, key, z), parts["h"])
+    return _ProofProgram(program, z, [sums[name] for name in ("a", "b_g1", "b_g2", "h", "l")])
+
+
+def _quotient(program: Program, key: Groth16Key, z: ProgramValue) -> ProgramValue:
+    """Compute the coefficients of the quotient polynomial, as many as h has points."""
+    of_a = program.sparse_product(key.parts["matrix_a"], z)
+    of_b = program.sparse_product(key.parts["matrix_b"], z)
     # The public variables follow the constraints in A only, as in libsnark.
     of_a = program.concat([of_a, program.slice(z, 0, key.public_variables)])
     lg_n = (of_a.length - 1).bit_length()
@@ -173,15 +188,7 @@ def _proof_program(key: Groth16Key) -> _ProofProgram:
     quotient = program.multiply_subtract(a, b, c)
     quotient = program.divide_by_vanishing(quotient, lg_n, _GENERATOR)
     h = program.ntt(quotient, direction="inverse", coset=_GENERATOR)
-    h = program.slice(h, 0, parts["h"].length)
-    witness = program.slice(z, key.public_variables, key.variables - key.public_variables)
-
-    def selected(name: str) -> ProgramValue:
-        return program.sparse_product(parts[name], z) if name in parts else z
-
-    of_a, of_b = selected("variables_of_a"), selected("variables_of_b")
-    summed = (("a", of_a), ("b_g1", of_b), ("b_g2", of_b), ("h", h), ("l", witness))
-    return _ProofProgram(program, z, [program.msm(values, parts[name]) for name, values in summed])
+    return program.slice(h, 0, key.parts["h"].length)
 
 
 def _on_coset(program: Program, values: ProgramValue) -> ProgramValue:
