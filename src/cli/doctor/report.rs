@@ -33,7 +33,7 @@ pub fn as_text(findings: &[DoctorFinding]) -> String {
     text + &format!("\n{} checks: {problems}, {warnings}\n", findings.len())
 }
 
-/// A server that is asked must not add findings of its own.
+/// The text of a server must not look like further findings.
 fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
