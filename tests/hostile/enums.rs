@@ -83,7 +83,7 @@ fn uploads(rows: &mut Vec<Row>, world: &World, value: i32, reason: &'static str)
     let vector = v1::VectorUpload { encoding: value, ..vector };
     let call = Call::put_vector(vector, vec![]);
     rows.push(invalid(format!("vector of encoding {value}"), call, reason, "encoding"));
-    let call = Call::List(v1::ListRequest { group: Some(value) });
+    let call = Call::List(v1::ListRequest { group: Some(value), ..Default::default() });
     rows.push(invalid(format!("list of group {value}"), call, reason, "group"));
     let get = v1::GetRequest {
         id: Some(v1::get_request::Id::ObjectId(world.g1_id.clone())),

@@ -107,7 +107,14 @@ fn corpus(world: &World) -> Vec<(&'static str, Vec<Bytes>)> {
         ("/capstan.v1.Store/Put", all(messages::put_vector(vector(), chunk()))),
         ("/capstan.v1.Store/Get", all(vec![get])),
         ("/capstan.v1.Store/Stat", all(vec![stat])),
-        ("/capstan.v1.Store/List", all(vec![v1::ListRequest { group: Some(1) }])),
+        (
+            "/capstan.v1.Store/List",
+            all(vec![v1::ListRequest {
+                group: Some(1),
+                page_size: 3,
+                page_token: vec![7; 40].into(),
+            }]),
+        ),
         ("/capstan.v1.Admin/GetInfo", all(vec![v1::GetInfoRequest {}])),
         ("/capstan.v1.Nobody/Nothing", vec![Bytes::new()]),
     ]
