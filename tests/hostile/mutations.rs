@@ -109,7 +109,11 @@ fn corpus(world: &World) -> Vec<(&'static str, Vec<Bytes>)> {
         ("/capstan.v1.Store/Stat", all(vec![stat])),
         (
             "/capstan.v1.Store/List",
-            all(vec![v1::ListRequest { group: Some(1), ..Default::default() }]),
+            all(vec![v1::ListRequest {
+                group: Some(1),
+                page_size: 3,
+                page_token: vec![7; 40].into(),
+            }]),
         ),
         ("/capstan.v1.Admin/GetInfo", all(vec![v1::GetInfoRequest {}])),
         ("/capstan.v1.Nobody/Nothing", vec![Bytes::new()]),

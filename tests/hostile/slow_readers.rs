@@ -133,15 +133,13 @@ async fn a_list_for_a_closed_window_is_counted_and_dropped() {
     }
     until_idle(&world.channel, "imports").await;
     let mut client = store(&stalled);
-    let unread = tokio::spawn(async move { client.list(v1::ListRequest::default()).await });
+    let list = v1::ListRequest::default();
+    let unread = tokio::spawn(async move { client.list(list).await });
     until_load(&world.channel, "an unread list", |load| load.bytes_in_flight > 0).await;
     until_closed(&world, "a list that nobody reads").await;
     unread.abort();
-    let read = store(&world.channel)
-        .list(v1::ListRequest::default())
-        .await
-        .expect("a list that is read")
-        .into_inner();
+    let read = store(&world.channel).list(v1::ListRequest::default()).await;
+    let read = read.expect("a list that is read").into_inner();
     assert_eq!(read.bases.len(), 150 + 2);
     until_idle(&world.channel, "a list that was read").await;
 }

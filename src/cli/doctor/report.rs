@@ -33,7 +33,7 @@ pub fn as_text(findings: &[DoctorFinding]) -> String {
     text + &format!("\n{} checks: {problems}, {warnings}\n", findings.len())
 }
 
-/// So that the text of a server cannot look like another finding.
+/// The text of a server must not look like further findings.
 fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
