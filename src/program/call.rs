@@ -6,6 +6,7 @@ use super::{ExternalOperand, Liveness, Program, StepKind, ValueId, ValueType};
 use crate::{
     curve::scalars::ScalarEncoding,
     error::{Error, FieldProblem, Result},
+    field::FieldId,
 };
 
 /// The elements that a call gives for an input step.
@@ -52,11 +53,11 @@ pub fn check_call<K: StepKind>(
             let (expected, got) = (shape.elements(), input.count);
             return refused(FieldProblem::Length { expected, got });
         }
-        let is_integer = input.encoding.is_integer();
-        if is_integer && !liveness.stays_encoded(value) {
+        let are_scalars = input.encoding.is_integer() && shape.field() == FieldId::Bls12381Fr;
+        if are_scalars && !liveness.stays_encoded(value) {
             return refused(FieldProblem::NarrowEncoding);
         }
-        if !is_integer && !input.encoding.holds(shape.field()) {
+        if !are_scalars && !input.encoding.holds(shape.field()) {
             return refused(FieldProblem::OtherEncoding);
         }
     }

@@ -103,7 +103,7 @@ pub fn matches_the_definition(engine: &dyn MsmNttEngine) {
             (terms.sum::<u64>() % p) as u32
         };
         let plan = plans(lg_n, Some(prime.generator())).next().unwrap();
-        let transformed = transform(engine, *prime, &plan, &[input.clone()]).unwrap();
+        let transformed = transform(engine, *prime, &plan, std::slice::from_ref(&input)).unwrap();
         assert_eq!(transformed[0], (0..n).map(value).collect::<Vec<_>>(), "{prime}");
     }
 }

@@ -104,13 +104,16 @@ fn ids(count: u32) -> Vec<ValueId> {
     (0..count).map(ValueId).collect()
 }
 
+/// A function of the prime and of three elements.
+type OfThree = fn(u64, u64, u64, u64) -> u64;
+
 #[test]
 fn pointwise_steps_compute_modulo_the_prime() {
     for prime in Prime31::ALL {
         let p = u64::from(prime.modulus());
         let rows = [1, 2, 3].map(|seed| samples(*prime, seed));
         use PointwiseOperation as Op;
-        let expected: [(Op, fn(u64, u64, u64, u64) -> u64); 5] = [
+        let expected: [(Op, OfThree); 5] = [
             (Op::Add, |p, a, b, _| (a + b) % p),
             (Op::Subtract, |p, a, b, _| (a + p - b) % p),
             (Op::Multiply, |p, a, b, _| a * b % p),

@@ -83,7 +83,7 @@ impl ElementCodec for Field31 {
         decode_batch(out, bytes, 4, ELEMENTS_PER_TASK, |bytes| {
             let word = u32::from_le_bytes(bytes.try_into().expect("an element is 4 bytes"));
             let word = if reduce { word % p } else { word };
-            let montgomery = self.from_montgomery(word).ok_or(FieldProblem::NotCanonical)?;
+            let montgomery = self.montgomery_element(word).ok_or(FieldProblem::NotCanonical)?;
             Ok(if is_montgomery { montgomery } else { self.element(word) })
         })
     }

@@ -13,7 +13,7 @@ use crate::{
 /// Thread time of a butterfly of a transform.
 const BUTTERFLY_NS: f64 = 43.0;
 /// Thread time of a butterfly of a transform over a field of a prime below 2^31.
-const BUTTERFLY31_NS: f64 = 4.0;
+const BUTTERFLY31_NS: f64 = 3.0;
 const PRODUCT_NS: f64 = 26.0;
 /// Thread time to read or write a byte of a vector. Products and memory accesses overlap.
 const BYTE_NS: f64 = 0.1;
