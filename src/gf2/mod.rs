@@ -32,7 +32,10 @@ mod tests;
 
 pub use echelon::{Echelon, echelon, rank};
 pub use elimination::EliminationProgress;
-pub use limits::{COLUMNS_MAX, MATRIX_BYTES_MAX, ROWS_MAX};
+#[cfg(feature = "internals")]
+pub use limits::{COLUMNS_MAX, ROWS_MAX};
 pub use matrix::BitMatrix;
-pub use problem::{BadPivot, EliminationError, MatrixSizeError};
+pub use problem::EliminationError;
+#[cfg(feature = "internals")]
+pub use problem::{BadPivot, MatrixSizeError};
 pub use reduce::{Reduction, reduce};
