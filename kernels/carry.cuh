@@ -128,6 +128,20 @@ template <int N> FN void copies_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
+// Adds the product of two matrices of bits to a matrix of counts, by a warp: 16 rows of 256 bits
+// and 8 columns of 256 bits. kernels/host/cuda_host/mma.hpp says which part each lane has. Devices
+// from compute capability 10.0 on have no such instruction.
+FN void binary_mma(uint32_t* c, const uint32_t* a, const uint32_t* b) {
+#if __CUDA_ARCH__ < 1000
+    asm("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+    __trap();
+#endif
+}
+
 #else
 
 // FN, KERNEL and the other macros; threads, barriers, shuffles and atomics.

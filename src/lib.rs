@@ -80,7 +80,7 @@ pub mod exec;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod field;
-#[cfg(all(feature = "cli", feature = "internals"))]
+#[cfg(all(any(feature = "cli", feature = "cuda"), feature = "internals"))]
 #[allow(missing_docs)]
 pub mod gf2;
 #[cfg(all(feature = "tokens", feature = "internals"))]

@@ -2,6 +2,7 @@
 //! uploads, MSMs and their stages, and transforms, on the device and from host to host. Samples of
 //! the results are compared with arkworks before a figure is printed.
 //!
+//! `only=gf2` measures eliminations over GF(2), and checks them on the host, which takes a minute.
 //! `only=paper` measures the gain of load balancing and tables, `only=skew` the cost of skewed
 //! distributions of scalars, `only=payload` MSMs over scalars from the host.
 //!
@@ -18,6 +19,7 @@ mod curve;
 #[path = "../../tests/msm/digits.rs"]
 mod digits;
 mod field;
+mod gf2;
 mod host;
 mod msm;
 mod ntt;
@@ -54,6 +56,7 @@ const PARTS: &[Part] = &[
     ("payload", payload::measure),
     ("ntt", ntt::measure),
     ("pointwise", pointwise::measure),
+    ("gf2", gf2::measure),
     ("host", host::measure),
     ("transfer", transfer::measure),
 ];

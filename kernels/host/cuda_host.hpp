@@ -8,5 +8,6 @@
 #include "cuda_host/atomics.hpp"
 #include "cuda_host/bits.hpp"
 #include "cuda_host/kernel.hpp"
+#include "cuda_host/mma.hpp"
 #include "cuda_host/shared.hpp"
 #include "cuda_host/warp.hpp"

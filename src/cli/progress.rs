@@ -44,10 +44,13 @@ impl TerminalProgress {
         self.0.inc(done);
     }
 
-    /// Sets how much is done, from any thread.
-    pub fn setter(&self) -> impl Fn(u64) + Send + Sync + 'static {
+    /// Sets how much of how much is done, from any thread.
+    pub fn setter(&self) -> impl Fn(u64, u64) + Send + Sync + 'static {
         let bar = self.0.clone();
-        move |done| bar.set_position(done)
+        move |done, total| {
+            bar.set_length(total);
+            bar.set_position(done);
+        }
     }
 
     pub fn set_message(&self, what: impl Into<String>) {

@@ -11,10 +11,13 @@
 //! - `elimination` does that word by word in the first panel, and then for all later panels in
 //!   parallel. `strips` keeps each panel's columns together in memory.
 //! - `reduce` and `echelon` are the operations; `files` reads and writes matrices.
+//! - `gpu` eliminates in device memory. No step of programs uses it yet.
 
 mod echelon;
 mod elimination;
 pub mod files;
+#[cfg(all(feature = "cuda", feature = "internals"))]
+pub mod gpu;
 mod limits;
 mod line;
 mod matrix;
@@ -29,7 +32,10 @@ mod tests;
 
 pub use echelon::{Echelon, echelon, rank};
 pub use elimination::EliminationProgress;
-pub use limits::{COLUMNS_MAX, MATRIX_BYTES_MAX, ROWS_MAX};
+#[cfg(feature = "internals")]
+pub use limits::{COLUMNS_MAX, ROWS_MAX};
 pub use matrix::BitMatrix;
-pub use problem::{BadPivot, EliminationError, MatrixSizeError};
+pub use problem::EliminationError;
+#[cfg(feature = "internals")]
+pub use problem::{BadPivot, MatrixSizeError};
 pub use reduce::{Reduction, reduce};

@@ -4,6 +4,7 @@
 mod elements;
 #[path = "../common/emulated.rs"]
 mod emulated;
+mod gf2;
 mod gpu;
 
 mod block;

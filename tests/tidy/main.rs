@@ -27,7 +27,7 @@ const COLUMNS_MAX: usize = 100;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("error", &["field"]),
     ("field", &[]),
-    ("gf2", &[]),
+    ("gf2", &["device"]),
     ("sync", &[]),
     ("curve", &["error", "field"]),
     ("sparse", &["curve", "error"]),

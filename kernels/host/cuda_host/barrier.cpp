@@ -106,6 +106,17 @@ void Block::release_warp(uint32_t first, uint32_t mask) {
                 std::memset(request.result, poison, request.bytes);
             }
         }
+        if (request.what == WarpExchange::all) {
+            auto* result = static_cast<unsigned char*>(request.result);
+            for (uint32_t lane = 0; lane < 32; lane++) {
+                unsigned char* to = result + lane * request.bytes;
+                if (mask >> lane & 1) {
+                    std::memcpy(to, threads_[first + lane].request.value, request.bytes);
+                } else {
+                    std::memset(to, poison, request.bytes);
+                }
+            }
+        }
         make_ready(thread);
     }
 }

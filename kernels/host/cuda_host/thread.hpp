@@ -28,10 +28,11 @@ inline uint32_t thread_index() {
 /// Waits for all threads of the block that have not returned.
 void wait_for_block(CodeLocation where);
 
-enum class WarpExchange : uint8_t { none, value, ballot };
+enum class WarpExchange : uint8_t { none, value, ballot, all };
 
 /// A lane's part in an exchange with the lanes of `mask`: it asks for nothing, for the value of
-/// lane `source`, or for the lanes with a nonzero word. Both pointers are to the lane's own stack.
+/// lane `source`, for the lanes with a nonzero word, or for the values of all 32 lanes. Both
+/// pointers are to the lane's own stack.
 struct ExchangeRequest {
     WarpExchange what = WarpExchange::none;
     uint32_t mask, source = 0, bytes = 0;

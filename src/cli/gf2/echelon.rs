@@ -34,7 +34,7 @@ pub async fn run(ui: Ui, args: &EchelonArgs) -> Result<()> {
     let matrix = files::matrix(&args.file, file, layout).await?;
     let (columns, rows) = (layout.columns, matrix.rows());
     let start = Instant::now();
-    let form = files::eliminate(ui, columns, move |watch| gf2::echelon(matrix, watch)).await;
+    let form = files::eliminate(ui, move |watch| gf2::echelon(matrix, watch)).await;
     let form = form.map_err(|error| CliFailure::new(Exit::Failed, error.to_string()))?;
     let time = start.elapsed();
     let Echelon { matrix, leading } = form;

@@ -50,14 +50,13 @@ fn failure(path: &Path, error: MatrixFileError) -> CliFailure {
 /// is.
 pub async fn eliminate<T: Send + 'static>(
     ui: Ui,
-    columns: u64,
     work: impl FnOnce(&(dyn Fn(EliminationProgress) -> bool + Sync)) -> T + Send + 'static,
 ) -> T {
-    let bar = TerminalProgress::steps(ui, "eliminating columns", columns);
+    let bar = TerminalProgress::steps(ui, "eliminating columns", 0);
     let set = bar.setter();
     let result = blocking(move || {
         work(&|progress| {
-            set(progress.columns);
+            set(progress.columns, progress.of);
             true
         })
     });

@@ -27,7 +27,7 @@ pub async fn run(ui: Ui, args: &RankArgs) -> Result<()> {
     let matrix = files::matrix(&args.file, file, layout).await?;
     let (columns, rows) = (layout.columns, matrix.rows());
     let start = Instant::now();
-    let rank = files::eliminate(ui, columns, move |watch| gf2::rank(&matrix, watch)).await;
+    let rank = files::eliminate(ui, move |watch| gf2::rank(&matrix, watch)).await;
     let rank = rank.map_err(|error| CliFailure::new(Exit::Failed, error.to_string()))?;
     let time = start.elapsed();
     if ui.json {

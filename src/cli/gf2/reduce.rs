@@ -49,7 +49,7 @@ pub async fn run(ui: Ui, args: &ReduceArgs) -> Result<()> {
 
     let (columns, pivot_count, row_count) = (layout.columns, pivots.rows(), rows.rows());
     let start = Instant::now();
-    let reduced = files::eliminate(ui, columns, move |watch| gf2::reduce(&pivots, rows, watch));
+    let reduced = files::eliminate(ui, move |watch| gf2::reduce(&pivots, rows, watch));
     let reduced = reduced.await.map_err(|error| refused(&args.pivots, error))?;
     let time = start.elapsed();
     let Reduction { rows, promoted, rank } = reduced;

@@ -41,7 +41,7 @@ impl MatrixFile {
     }
 
     /// The matrix, with its leading columns lowest. That of text takes memory for all of its bits,
-    /// at most [`super::super::MATRIX_BYTES_MAX`].
+    /// at most `MATRIX_BYTES_MAX` bytes.
     ///
     /// Errors: `Matrix` if it is too large.
     pub fn into_matrix(self, layout: FileLayout) -> Result<BitMatrix, MatrixFileError> {

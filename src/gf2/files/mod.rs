@@ -17,6 +17,9 @@ mod order;
 mod packed;
 mod text;
 
-pub use error::{MatrixFileError, MatrixFilesError, MatrixTextProblem};
+pub use error::MatrixFileError;
+#[cfg(feature = "internals")]
+pub use error::MatrixFilesError;
 pub use matrix_file::{FileLayout, MatrixFile};
+#[cfg(feature = "internals")]
 pub use order::ColumnOrder;

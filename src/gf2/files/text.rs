@@ -19,14 +19,15 @@ pub struct SparseRows {
 }
 
 impl SparseRows {
-    /// Reads text, in memory of at most 8 bytes for each byte of it.
+    /// Reads text. Memory is bounded by its length: 8 bytes for each line and 4 for each column,
+    /// and as much again while lists grow.
     pub fn parse(text: &[u8]) -> Result<Self, MatrixFileError> {
         let mut rows = Self::default();
-        let mut lines: Vec<_> = text.split(|byte| *byte == b'\n').collect();
-        if lines.last().is_some_and(|last| last.is_empty()) {
-            lines.pop();
+        if text.is_empty() {
+            return Ok(rows);
         }
-        for (at, line) in lines.into_iter().enumerate() {
+        let lines = text.strip_suffix(b"\n").unwrap_or(text).split(|byte| *byte == b'\n');
+        for (at, line) in lines.enumerate() {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             rows.push_line(line).map_err(|(character, problem)| MatrixFileError::Text {
                 line: at + 1,

@@ -1,0 +1,259 @@
+// Adds the pivots of a panel to the rows, in the panel's strip and those after it.
+//
+// gf2_pivots: the first blocks combine the pivots' bits, one in each strip: promoted pivots are
+// reduced in place, and `separated` pivots, of which none has a 1 in another's column, are stored
+// for the update. Each thread makes the pivot of a slot, from the sums of all subsets of four
+// pivots in shared memory. The other blocks take the coefficients of rows from their bits in the
+// panel, a row a thread.
+// Launch: blocks of 256: one for each strip from the panel on, and one for each 256 rows.
+//
+// gf2_update: rows ^= coefficients x pivots, by binary matrix instructions. A warp keeps the pivots
+// of a strip in registers, and reads 16 rows at a time. Its lanes count in which pivots a row takes
+// part for each column; the parity is the bit to add. The columns of an instruction are chosen so
+// that a lane's counts belong to one word of a row: half h, instruction t, column c of eight is
+// column 128 h + 32 (c / 2) + t + 16 (c % 2) of the strip.
+// gf2_update_tables: the same through tables of the sums of four pivots, a row a thread, on devices
+// without such instructions.
+// Both update the next panel's strip first. The last of its blocks then finds the pivots of that
+// panel, while others update the other strips.
+// Launch: blocks of 256, blocks_of_rows for each strip from the panel on. All kernels here support
+// programmatic dependent launch.
+#include "find_pivots.cuh"
+
+constexpr uint32_t GROUPS = PANEL / 4, SUBSETS = 16;
+constexpr uint32_t TILE_ROWS = 16, TILES = 16, HALVES = 2;
+
+// The part of the second factor of an instruction that a lane has.
+struct alignas(8) PivotWords {
+    uint32_t w[2];
+};
+// The second factors of all instructions of a strip, by lane.
+struct StripFactors {
+    PivotWords words[HALVES][TILES][LANES];
+};
+
+// Fills tables of the sums of four rows each.
+FN void fill_tables(PanelRow* tables, const PanelRow* pivots) {
+    for (uint32_t at = threadIdx.x; at < GROUPS * SUBSETS; at += THREADS) {
+        const uint32_t group = at / SUBSETS, subset = at % SUBSETS;
+        PanelRow sum = PanelRow::zero();
+        UNROLL
+        for (uint32_t i = 0; i < 4; i++) {
+            if (subset >> i & 1) sum.add(pivots[4 * group + i]);
+        }
+        tables[at] = sum;
+    }
+}
+
+// The sum of the pivots of a set.
+FN PanelRow sum_of(const PanelRow* tables, const PanelRow& set) {
+    PanelRow sum = PanelRow::zero();
+    UNROLL
+    for (uint32_t i = 0; i < ROW_WORDS; i++) {
+        UNROLL
+        for (uint32_t j = 0; j < 8; j++) {
+            sum.add(tables[(8 * i + j) * SUBSETS + (set.w[i] >> (4 * j) & 15)]);
+        }
+    }
+    return sum;
+}
+
+// `all`: whether rows that were promoted before this panel are reduced, too.
+FN PanelRow coefficients_of(const PanelRow* rows, const PanelRow& present, uint32_t row,
+                            uint32_t column_end, uint32_t first_column, uint32_t all) {
+    PanelRow pivots = PanelRow::zero();
+    if (column_end == 0 || (all && column_end <= first_column)) {
+        const PanelRow bits = rows[row];
+        UNROLL
+        for (uint32_t i = 0; i < ROW_WORDS; i++) pivots.w[i] = bits.w[i] & present.w[i];
+    }
+    return pivots;
+}
+
+// Stores the bits of 32 slots a warp by column: bit b of word i of all slots.
+FN void store_factors(StripFactors& factors, const PanelRow& separated) {
+    const uint32_t lane = lane_index(), slots = warp_index();
+    UNROLL
+    for (uint32_t i = 0; i < ROW_WORDS; i++) {
+        uint32_t own = 0;
+        for (uint32_t bit = 0; bit < 32; bit++) {
+            const uint32_t column = __ballot_sync(ALL_LANES, int(separated.w[i] >> bit & 1));
+            if (bit == lane) own = column;
+        }
+        const uint32_t half = i / 4, in_tile = 2 * (i % 4) + lane / 16;
+        factors.words[half][lane % 16][4 * in_tile + slots % 4].w[slots / 4] = own;
+    }
+}
+
+// `given` and `rows` begin at the panel's strip.
+KERNEL(256, 2)
+gf2_pivots(const PanelRow* given, PanelRow* rows, const PanelPlan* plan, const uint32_t* leading,
+           uint32_t given_count, uint32_t row_count, uint32_t first_column, uint32_t strips,
+           uint32_t all, PanelRow* coefficients, PanelRow* separated, StripFactors* factors) {
+    SHARED(PanelRow, pivots, PANEL);
+    SHARED(PanelRow, tables, GROUPS* SUBSETS);
+    await_predecessor();
+    const uint32_t slot = threadIdx.x, strip = blockIdx.x;
+    if (strip >= strips) {
+        const uint32_t row = (strip - strips) * THREADS + slot;
+        if (row < row_count) {
+            coefficients[row] = coefficients_of(rows, plan->present, row, leading[row],
+                                                first_column, all);
+        }
+        return;
+    }
+    const uint32_t from = plan->source[slot];
+    rows += size_t(strip) * row_count;
+    given += size_t(strip) * given_count;
+    PanelRow bits = PanelRow::zero();
+    if (from != NONE) bits = from & PROMOTED ? rows[from & ~PROMOTED] : given[from];
+    pivots[slot] = bits;
+    __syncthreads();
+    fill_tables(tables, pivots);
+    __syncthreads();
+    PanelRow sum = PanelRow::zero();
+    if (from != NONE) {
+        sum = sum_of(tables, plan->separated[slot]);
+        if (from & PROMOTED) {
+            rows[from & ~PROMOTED] = all ? sum : sum_of(tables, plan->reduced[slot]);
+        }
+    }
+    separated[size_t(strip) * PANEL + slot] = sum;
+    store_factors(factors[strip], sum);
+}
+EXPORT_KERNEL(gf2_pivots);
+
+// What an update needs of the next panel, which is there if it has columns.
+struct NextPanel {
+    const PanelRow* given;
+    const uint32_t* given_at;
+    uint32_t *leading, given_count, columns, first_column;
+    PanelPlan* plan;
+};
+
+// Finds the pivots of the next panel if this is the last of the `blocks` that update its strip.
+// `rows` is that strip.
+FN void find_next_pivots(PivotSearch& search, const NextPanel& next, const PanelRow* rows,
+                         uint32_t row_count, uint32_t blocks) {
+    SHARED(uint32_t, is_last, 1);
+    // The block's rows are seen before it is counted.
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        is_last[0] = atomicAdd(&next.plan->updated[0], 1) == blocks - 1;
+        if (is_last[0]) next.plan->updated[0] = 0;
+    }
+    __syncthreads();
+    if (!is_last[0]) return;
+    __threadfence();
+    const PanelInput input = {rows,      next.given + next.given_count, next.given_at,
+                              row_count, next.columns,                  next.first_column};
+    find_pivots(search, input, next.leading, next.plan);
+}
+
+// The parities of two counts below 1024, at the bits `shift`, up to 15, and `shift` + 16.
+FN uint32_t parities(uint32_t low, uint32_t high, uint32_t shift) {
+    return (low + (high << 16)) << shift & 0x10001u << shift;
+}
+
+FN void update_by_instructions(PanelRow* rows, const PanelRow* coefficients,
+                               const StripFactors& factors, uint32_t row_count, uint32_t first,
+                               uint32_t step) {
+    const uint32_t group = lane_index() / 4, word = lane_index() % 4;
+    PivotWords pivots[HALVES][TILES];
+    UNROLL
+    for (uint32_t half = 0; half < HALVES; half++) {
+        UNROLL
+        for (uint32_t tile = 0; tile < TILES; tile++) {
+            pivots[half][tile] = factors.words[half][tile][lane_index()];
+        }
+    }
+    for (uint32_t at = first; at < row_count; at += step) {
+        const uint32_t upper = at + group, lower = upper + 8;
+        const bool has_upper = upper < row_count, has_lower = lower < row_count;
+        uint32_t set[4] = {};
+        if (has_upper) {
+            set[0] = coefficients[upper].w[word];
+            set[2] = coefficients[upper].w[word + 4];
+        }
+        if (has_lower) {
+            set[1] = coefficients[lower].w[word];
+            set[3] = coefficients[lower].w[word + 4];
+        }
+        if (!__any_sync(ALL_LANES, int(set[0] | set[1] | set[2] | set[3]))) continue;
+        uint32_t bits[2 * HALVES] = {};
+        UNROLL
+        for (uint32_t half = 0; half < HALVES; half++) {
+            if (has_upper) bits[2 * half] = rows[upper].w[4 * half + word];
+            if (has_lower) bits[2 * half + 1] = rows[lower].w[4 * half + word];
+        }
+        UNROLL
+        for (uint32_t half = 0; half < HALVES; half++) {
+            UNROLL
+            for (uint32_t tile = 0; tile < TILES; tile++) {
+                uint32_t counts[4] = {};
+                binary_mma(counts, set, pivots[half][tile].w);
+                bits[2 * half] ^= parities(counts[0], counts[1], tile);
+                bits[2 * half + 1] ^= parities(counts[2], counts[3], tile);
+            }
+            if (has_upper) rows[upper].w[4 * half + word] = bits[2 * half];
+            if (has_lower) rows[lower].w[4 * half + word] = bits[2 * half + 1];
+        }
+    }
+}
+
+// The strip of a block, from the panel on: the panel's strip is the last.
+FN uint32_t strip_of(uint32_t blocks_of_rows) {
+    const uint32_t strip = blockIdx.x / blocks_of_rows + 1;
+    return strip == gridDim.x / blocks_of_rows ? 0 : strip;
+}
+
+KERNEL(256, 2)
+gf2_update(PanelRow* rows, const PanelRow* coefficients, const StripFactors* factors,
+           uint32_t row_count, uint32_t blocks_of_rows, const PanelRow* given,
+           uint32_t given_count, const uint32_t* next_given_at, uint32_t* leading,
+           uint32_t next_columns, uint32_t next_first, PanelPlan* next) {
+    SHARED(PivotSearch, search, 1);
+    await_predecessor();
+    const uint32_t strip = strip_of(blocks_of_rows), block = blockIdx.x % blocks_of_rows;
+    rows += size_t(strip) * row_count;
+    const uint32_t first = TILE_ROWS * (WARPS * block + warp_index());
+    update_by_instructions(rows, coefficients, factors[strip], row_count, first,
+                           TILE_ROWS * WARPS * blocks_of_rows);
+    if (strip != 1) return;
+    const NextPanel panel = {given,        next_given_at, leading, given_count,
+                             next_columns, next_first,    next};
+    find_next_pivots(search[0], panel, rows, row_count, blocks_of_rows);
+}
+EXPORT_KERNEL(gf2_update);
+
+KERNEL(256, 2)
+gf2_update_tables(PanelRow* rows, const PanelRow* coefficients, const PanelRow* separated,
+                  uint32_t row_count, uint32_t blocks_of_rows, const PanelRow* given,
+                  uint32_t given_count, const uint32_t* next_given_at, uint32_t* leading,
+                  uint32_t next_columns, uint32_t next_first, PanelPlan* next) {
+    // The search follows the update.
+    DYNAMIC_SHARED(PanelRow, tables);
+    PanelRow* const pivots = tables + GROUPS * SUBSETS;
+    await_predecessor();
+    const uint32_t strip = strip_of(blocks_of_rows), block = blockIdx.x % blocks_of_rows;
+    rows += size_t(strip) * row_count;
+    pivots[threadIdx.x] = separated[size_t(strip) * PANEL + threadIdx.x];
+    __syncthreads();
+    fill_tables(tables, pivots);
+    __syncthreads();
+    const uint32_t step = THREADS * blocks_of_rows;
+    for (uint32_t row = block * THREADS + threadIdx.x; row < row_count; row += step) {
+        const PanelRow set = coefficients[row];
+        if (set.is_zero()) continue;
+        PanelRow bits = rows[row];
+        bits.add(sum_of(tables, set));
+        rows[row] = bits;
+    }
+    if (strip != 1) return;
+    const NextPanel panel = {given,        next_given_at, leading, given_count,
+                             next_columns, next_first,    next};
+    auto& search = *reinterpret_cast<PivotSearch*>(tables);
+    find_next_pivots(search, panel, rows, row_count, blocks_of_rows);
+}
+EXPORT_KERNEL(gf2_update_tables);

@@ -1,0 +1,16 @@
+//! Elimination over GF(2) on a GPU, in device memory: on a stream, without waiting for the device.
+//!
+//! A matrix lies in strips of 256 columns, and elimination goes from panel to panel, each a strip.
+//! One block finds a panel's pivots and how they are combined. Then all rows are updated in that
+//! strip and the strips after it, by binary matrix instructions, or by tables on devices without
+//! them; the next panel's strip is first, and its pivots are found while the others are updated.
+//! The results are those of [`super::reduce`] and [`super::echelon`], row by row.
+
+mod elimination;
+mod kernels;
+mod strips;
+
+pub use super::elimination::ReducedRows;
+pub use elimination::{GpuElimination, GpuEliminationScratch};
+pub use kernels::{EliminationKernels, RowUpdate};
+pub use strips::{DeviceBits, DeviceBitsShape, DeviceRow};
