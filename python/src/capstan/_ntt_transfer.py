@@ -7,6 +7,7 @@ import numpy as np
 
 from capstan import _calls, _download, _store, _upload, errors, results
 from capstan._calls import Call, CallBudget
+from capstan._copy import copy
 from capstan._download import ReceivedRows
 from capstan._frames import PayloadChunk
 from capstan._session import PayloadLimits, Session
@@ -104,7 +105,7 @@ class LocalNtt:
                 _calls.NTT_STREAM, self._written(memory, output), budget, reply.add
             )
             result = reply.complete()
-            self.out[:] = memory.view(output, self.out.size)
+            copy(self.out, memory.view(output, self.out.size))
             memory.release()
         except errors.CapstanError as error:
             if error.is_before_start:

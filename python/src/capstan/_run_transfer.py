@@ -7,6 +7,7 @@ import numpy as np
 
 from capstan import _calls, _upload, errors
 from capstan._calls import Call, CallBudget
+from capstan._copy import copy
 from capstan._download import ReceivedRows
 from capstan._frames import PayloadChunk
 from capstan._session import PayloadLimits, Session
@@ -159,7 +160,7 @@ class RunTransfer:
         result = reply.complete()
         for output, start in zip(self.outputs, starts, strict=True):
             if start is not None:
-                output.data[:] = memory.view(start, output.size)
+                copy(output.data, memory.view(start, output.size))
                 progress.add(output.size)
         return result
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from capstan import _calls, errors
 from capstan._calls import Call, CallBudget, Method
+from capstan._copy import copy
 from capstan._frames import PayloadChunk
 from capstan._staging import StagedMemory
 from capstan.v1 import store_pb2, types_pb2
@@ -77,7 +78,7 @@ def copied(
     piece_bytes = max(data.size, 1) if is_announced_at_once else _PIECE_BYTES
     for start in range(0, data.size, piece_bytes):
         piece = data[start : start + piece_bytes]
-        memory.view(offset + start, piece.size)[:] = piece
+        copy(memory.view(offset + start, piece.size), piece)
         progress.add(piece.size)
         yield types_pb2.WrittenRange(offset=start, length=piece.size)
 
