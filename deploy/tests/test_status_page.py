@@ -163,7 +163,7 @@ def test_the_page_shows_the_bases_that_gpus_hold(served, page_with_gpus, browser
     browser.set_window_size(1100, 1000)
     browser.get(page_with_gpus)
     cards = until(browser, lambda: texts(browser, "#devices .card"))
-    held = "bases: 2 (1.5 GiB), of them pinned: 1 (1.0 GiB)"
+    held = "2 bases (1.5 GiB), 1 pinned (1.0 GiB)"
     for card, text in zip(cards[1:], (held, "does not answer", "does not serve"), strict=True):
         assert text in card
     assert "GPU 2" in cards[3]

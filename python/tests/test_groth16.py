@@ -42,6 +42,11 @@ def test_wrong_assignments_are_refused(plain, circuit):
         plain.groth16_prove(key, large)
     assert refused.value.index == 2
     assert "255" not in str(refused.value)
+    no_one = circuit.witness.copy()
+    no_one[0, 0] = 2
+    with pytest.raises(capstan.InvalidInput) as refused:
+        plain.groth16_prove(key, no_one)
+    assert refused.value.index == 0
 
 
 def test_bad_files_are_refused(plain, circuit, tmp_path):

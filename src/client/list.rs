@@ -7,7 +7,7 @@ impl Client {
     /// All objects, or the bases of one group.
     pub(crate) fn list_objects(&self, group: Option<Group>) -> CallFuture<'_, v1::ListResponse> {
         Box::pin(async move {
-            // All pages come from the same server.
+            // A proxy sends all pages to one server while it serves.
             let key = AffinityKey::random()?;
             let route = &self.route(|| key);
             let send = |request| async move { self.store(route).list(request).await };

@@ -26,7 +26,7 @@ pub struct Groth16Key {
     pub(super) points: KeyPoints,
 }
 
-/// The points of a key that blind proofs, which stay in this process.
+/// The points of a key that blind proofs. The server does not keep them.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyPoints {
     pub alpha_g1: G1Affine,

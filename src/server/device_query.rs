@@ -1,4 +1,4 @@
-//! What responses say of the devices.
+//! Queries of devices, shared by calls.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
 /// Limit on the wait for readings of devices: a worker that hangs is lost only after 20 seconds.
 pub const READINGS_WAIT: Duration = Duration::from_millis(500);
 
-/// Asks devices for a `T`, once at a time, however many calls ask: NVML takes milliseconds per
+/// Asks devices for a `T`, one query at a time, however many calls ask: NVML takes milliseconds per
 /// GPU, and a worker answers one question after the other.
 pub struct DeviceQuery<T> {
     shared: Arc<QueryState<T>>,

@@ -67,7 +67,7 @@ impl TenantBases {
     }
 
     async fn run(&self, device: u32, change: ResidencyChange) -> Result<DeviceResidency> {
-        // To let go of bases takes no time, and undoes what a call that is late has begun.
+        // Unpin and evict are quick, and they undo a late call, so they have no deadline.
         let deadline = match change {
             ResidencyChange::Warm { .. } | ResidencyChange::Pin { .. } => self.deadline,
             ResidencyChange::Unpin | ResidencyChange::Evict => None,

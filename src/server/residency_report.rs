@@ -28,7 +28,7 @@ pub struct DeviceHoldings {
     bases: Option<Vec<ReportedBases>>,
 }
 
-/// Pinned bases are among the others.
+/// `bases` and `bytes` include pinned bases.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 struct HoldingsTotal {
     bases: u64,

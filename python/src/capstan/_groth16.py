@@ -15,14 +15,21 @@ import numpy as np
 from capstan import _msm, _run, _store, errors
 from capstan._calls import Call
 from capstan._session import Session
-from capstan.encodings import FR_MODULUS, ScalarsLike
+from capstan.encodings import (
+    FR_MODULUS,
+    MONTGOMERY,
+    EncodedScalars,
+    ScalarsLike,
+    encode_scalars,
+    from_montgomery,
+)
 from capstan.program import Program, ProgramValue
 from capstan.results import Bases, Matrix, Vector
 
 _FORMAT = 1
 _GENERATOR = 7
 _OBJECTS = ("matrix_a", "matrix_b", "a", "b_g1", "b_g2", "h", "l")
-# Choose the variables that have a point in a and in b; a key in which all have one lacks them.
+# Choose the variables that have a point in a and in b; absent if every variable has a point.
 _SELECTIONS = ("variables_of_a", "variables_of_b")
 _POINT_BYTES = {"alpha_g1": 48, "beta_g1": 48, "beta_g2": 96, "delta_g1": 48, "delta_g2": 96}
 
@@ -97,7 +104,7 @@ def groth16_key(
         given = described["objects"]
         ids = {name: _from_hex(given[name], 32) for name in _OBJECTS}
         ids |= {name: _from_hex(given[name], 32) for name in _SELECTIONS if given[name]}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         problem = f"not a description of capstan groth16 register: {error!r}"
         raise errors.invalid("path", problem) from None
     parts = {}
@@ -132,6 +139,8 @@ def groth16_prove(
         NotFound: The server does not have a part of the key: register it again.
         CapstanError: The server refused a call or failed.
     """
+    if not isinstance(assignment, Vector):
+        _check_first(encode_scalars("assignment", assignment, montgomery=montgomery))
     proof = _proof_program(key)
     run = yield from _run.run(
         session,
@@ -155,6 +164,15 @@ def groth16_prove(
     in_c = [h, l, a, b_g1, points["delta_g1"]]
     c = yield from _msm.msm(session, in_c, [1, 1, s, r, -r * s % FR_MODULUS], **settings)
     return Groth16Proof(a, b.point, c.point)
+
+
+def _check_first(assignment: EncodedScalars) -> None:
+    """Raise InvalidInput if the first element is not 1: no verifier would accept the proof."""
+    if assignment.count == 0:
+        return
+    first = int.from_bytes(assignment.data[: assignment.width].tobytes(), "little")
+    if (from_montgomery(first) if assignment.encoding == MONTGOMERY else first) != 1:
+        raise errors.invalid("assignment", "the first element is not 1", index=0)
 
 
 def _proof_program(key: Groth16Key) -> _ProofProgram:
@@ -182,7 +200,7 @@ def _quotient(program: Program, key: Groth16Key, z: ProgramValue) -> ProgramValu
     of_a = program.concat([of_a, program.slice(z, 0, key.public_variables)])
     lg_n = (of_a.length - 1).bit_length()
     a, b = (program.pad(values, 1 << lg_n) for values in (of_a, of_b))
-    # Those of c are the products, since the assignment satisfies the constraints.
+    # The values of c are the products of a and b, since the assignment satisfies the constraints.
     values = [a, b, program.multiply(a, b)]
     a, b, c = (_on_coset(program, of_domain) for of_domain in values)
     quotient = program.multiply_subtract(a, b, c)
@@ -223,6 +241,8 @@ def _sections(data: bytes) -> dict[int, bytes]:
         number = int.from_bytes(data[position : position + 4], "little")
         length = int.from_bytes(data[position + 4 : position + 12], "little")
         position += 12
+        if position > len(data):
+            return {}
         sections[number] = data[position : position + length]
         if len(sections[number]) != length:
             return {}

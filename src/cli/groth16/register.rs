@@ -43,7 +43,8 @@ pub struct RegisterArgs {
 }
 
 const ABOUT: &str = "\
-Sends the key's points and the circuit's matrices, which the server keeps until they are released.
+Sends the key's points and the circuit's matrices. The server keeps them until they are released or,
+without --persist, until it restarts.
 The description names them, and has the points of the key that blind a proof. It holds no secrets.
 The Python client proves with it: Client.groth16_key and Client.groth16_prove.";
 

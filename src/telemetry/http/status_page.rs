@@ -50,7 +50,7 @@ pub fn file(path: &str) -> Option<Response<Full<Bytes>>> {
     Some(response)
 }
 
-/// Whether nobody on the way can read what `peer` sends.
+/// Whether the connection is encrypted or local, so that `peer` may send a token.
 pub fn is_private(peer: IpAddr, has_tls: bool) -> bool {
     // A socket for IPv6 shows IPv4 addresses as mapped ones.
     has_tls || peer.to_canonical().is_loopback()

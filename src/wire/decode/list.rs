@@ -21,7 +21,7 @@ pub struct ListSpec {
     pub after: Option<ListPosition>,
 }
 
-/// The place of an object in the list, which is in the order of these.
+/// The sort key of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListPosition {
     pub created_s: i64,

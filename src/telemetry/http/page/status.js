@@ -53,9 +53,9 @@ function card(title, lines, part) {
 function holdings(total) {
   if (!total) return "does not answer";
   const pinned = total.pinned_bases > 0
-    ? `, of them pinned: ${total.pinned_bases} (${bytes(total.pinned_bytes)})`
+    ? `, ${total.pinned_bases} pinned (${bytes(total.pinned_bytes)})`
     : "";
-  return `bases: ${total.bases} (${bytes(total.bytes)})${pinned}`;
+  return `${total.bases} bases (${bytes(total.bytes)})${pinned}`;
 }
 
 function device(info, residency) {
@@ -82,7 +82,7 @@ function devices(report) {
   const cards = report.devices.map((info) => device(info, report.residency));
   const shown = report.devices.map((info) => info.gpu && info.gpu.index);
   for (const held of report.residency.filter((it) => !shown.includes(it.device))) {
-    cards.push(card(`GPU ${held.device}`, ["does not serve"]));
+    cards.push(card(`GPU ${held.device}`, [held.total ? "does not serve" : holdings(null)]));
   }
   if (!report.devices_are_current) {
     cards.push(element("p", "empty", "a device does not answer: readings may be old"));
