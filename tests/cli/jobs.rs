@@ -135,7 +135,7 @@ fn ntts_over_fields_of_31_bits_take_4_bytes_an_element() {
     assert_eq!(with(&back, &transformed).out, row);
     let reduced = with(&["--encoding", "decimal", "--reduce"], b"2013265922");
     assert_eq!(reduced.text(), "1\n");
-    let file = cli.file("large", b"5 2013265921".to_vec());
+    let file = cli.file("large", b"5 2013265921");
     let large = ["ntt", &file, "--field", "babybear", "--encoding", "decimal"];
     cli.fails(&large, 65, &["input[1]", "not canonical"]);
     let large = ["ntt", &file, "--field", "babybear", "--encoding", "u8"];
