@@ -181,17 +181,17 @@ mod tests {
         }
     }
 
-    fn prime_factors(mut n: u32) -> Vec<u32> {
-        let mut factors = Vec::new();
+    fn prime_factors(n: u32) -> Vec<u32> {
+        let (mut rest, mut factors) = (n, Vec::new());
         for factor in 2..=n {
-            if n == 1 {
+            if rest == 1 {
                 break;
             }
-            if n.is_multiple_of(factor) {
+            if rest.is_multiple_of(factor) {
                 factors.push(factor);
             }
-            while n.is_multiple_of(factor) {
-                n /= factor;
+            while rest.is_multiple_of(factor) {
+                rest /= factor;
             }
         }
         factors
