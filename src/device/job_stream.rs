@@ -22,7 +22,7 @@ impl IdleStreams {
     pub(super) fn take(&self, context: &DeviceContext) -> Result<JobStream, DeviceFault> {
         // The one returned first: its work is the most likely to have ended.
         let idle = self.0.lock().pop_front();
-        // The short kernels of a program must not wait for all blocks of the MSMs beside them
+        // The short kernels of a program must not wait for all blocks of MSMs in other streams
         // (`benches/experiments/groth16.md`).
         let stream = idle.map_or_else(|| Stream::with_priority(context), Ok)?;
         Ok(JobStream { stream, idle: self.clone() })
