@@ -88,14 +88,14 @@ impl PassStreams {
         if yields || plan.workspace_bytes() > memory_bytes / HIGH_WORKSPACE_DIVISOR {
             return Ok(normal);
         }
-        let suitable: &[PassStreamId] =
-            if is_long(plan) { &PassStreamId::FOR_LONG } else { &PassStreamId::FOR_SHORT };
+        let suitable = match is_long(plan) {
+            true => &PassStreamId::FOR_LONG[..],
+            // Those with priority, so that it does not wait for the long work.
+            false if meets_long_work => &PassStreamId::FOR_SHORT[..PassStreamId::COUNT - 1],
+            false => &PassStreamId::FOR_SHORT[..],
+        };
         let mut best = None;
         for id in suitable {
-            let waits_for_long_work = meets_long_work && !is_long(plan);
-            if waits_for_long_work && *id == PassStreamId::NORMAL {
-                continue;
-            }
             let backlog = self.get(*id).backlog()?;
             if best.is_none_or(|(least, _)| backlog < least) {
                 best = Some((backlog, *id));
