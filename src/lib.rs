@@ -95,6 +95,9 @@ pub mod msm;
 #[cfg(all(feature = "cuda", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod ntt;
+#[cfg(all(feature = "cuda", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod ntt31;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod ops;

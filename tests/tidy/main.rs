@@ -50,6 +50,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("tenant", &["buffer", "error", "identity"]),
     // Transforms of data in device memory, independent of jobs and engines.
     ("ntt", &["curve", "device", "error"]),
+    ("ntt31", &["curve", "device", "error", "field", "ntt"]),
     ("formats", &["curve", "error"]),
     // Callers are known before anything else of a request.
     ("identity", &["error"]),
