@@ -23,6 +23,7 @@ mod gf2;
 mod host;
 mod msm;
 mod ntt;
+mod ntt31;
 mod paper;
 mod payload;
 mod points;
@@ -55,6 +56,7 @@ const PARTS: &[Part] = &[
     ("paper", paper::measure),
     ("payload", payload::measure),
     ("ntt", ntt::measure),
+    ("ntt31", ntt31::measure),
     ("pointwise", pointwise::measure),
     ("gf2", gf2::measure),
     ("host", host::measure),

@@ -49,6 +49,12 @@ impl TimeFigure<'_> {
         times.sort_by(f64::total_cmp);
         (times[times.len() / 2], times[0])
     }
+
+    /// Median and minimum in microseconds.
+    fn us(&self) -> (f64, f64) {
+        let (median, least) = self.ms();
+        (1e3 * median, 1e3 * least)
+    }
 }
 
 impl RateFigure<'_> {
@@ -102,6 +108,24 @@ impl Record {
     pub fn record_time(&mut self, time: &TimeFigure<'_>) {
         self.print_time(time);
         let (median, least) = time.ms();
+        self.append_time(time, median, least, "ms");
+    }
+
+    /// Prints a time in microseconds without recording it.
+    pub fn print_time_us(&self, time: &TimeFigure<'_>) {
+        let (median, least) = time.us();
+        let TimeFigure { op, mode, lg_n, batch, how, .. } = time;
+        println!("  {op} {batch:4} x 2^{lg_n:<2} {mode:16} {median:9.2} {least:9.2} us  {how}");
+    }
+
+    /// Prints and records a time in microseconds.
+    pub fn record_time_us(&mut self, time: &TimeFigure<'_>) {
+        self.print_time_us(time);
+        let (median, least) = time.us();
+        self.append_time(time, median, least, "us");
+    }
+
+    fn append_time(&self, time: &TimeFigure<'_>, median: f64, least: f64, unit: &str) {
         self.append(serde_json::json!({
             "op": time.op,
             "lg_n": time.lg_n,
@@ -109,7 +133,7 @@ impl Record {
             "batch": time.batch,
             "median": rounded(median),
             "min": rounded(least),
-            "unit": "ms",
+            "unit": unit,
         }));
     }
 
