@@ -34,7 +34,8 @@ const REQUIRED: &str = "CAPSTAN_REQUIRE_KERNELS";
 const SHARED: &str = "CAPSTAN_FATBINS";
 
 /// The modules that take a minute or more on one core.
-const SLOWEST: [&str; 9] = [
+const SLOWEST: [&str; 10] = [
+    "ntt31/passes",
     "selftest_curve",
     "msm/load_balanced",
     "msm/reduce",

@@ -63,15 +63,15 @@ template <uint32_t S, uint32_t C>
 FN void columns_pass(uint32_t* tile, const uint32_t* in, uint32_t* out, const Twiddle31* twiddles,
                      const uint32_t* starts, const uint32_t* steps, const Twiddle31* factors,
                      uint32_t lg_block, uint32_t flags, const Prime31& f) {
-    using Tile = Tile31<S, C>;
-    constexpr uint32_t K0 = Tile::K0, K1 = Tile::K1;
+    using ColumnsTile = Tile31<S, C>;
+    constexpr uint32_t K0 = ColumnsTile::K0, K1 = ColumnsTile::K1;
     const uint32_t lg_columns = lg_block - S, lg_groups = lg_columns - C;
     const uint64_t block = uint64_t(blockIdx.x) >> lg_groups;
     const uint32_t group = (blockIdx.x & ((1u << lg_groups) - 1)) << C;
     const uint64_t begin = block << lg_block;
     {
         uint32_t x[1 << K0];
-        const uint32_t lane = threadIdx.x & (Tile::LANES31 - 1), low = threadIdx.x >> C;
+        const uint32_t lane = threadIdx.x & (ColumnsTile::LANES31 - 1), low = threadIdx.x >> C;
         const uint32_t column = group | lane;
         if (flags & INPUT_REVERSED) {
             // A column is adjacent. A thread's points are, too.
@@ -91,15 +91,15 @@ FN void columns_pass(uint32_t* tile, const uint32_t* in, uint32_t* out, const Tw
             for (uint32_t j = 0; j < 1 << K0; j++)
                 x[j] = multiply(x[j], factors[j << (S - K0) | low], f);
         }
-        Tile::first_digit(x, tile, twiddles, lane, low, f);
+        ColumnsTile::first_digit(x, tile, twiddles, lane, low, f);
     }
 #pragma unroll
-    for (uint32_t g = 0; g < Tile::SECOND; g++) {
+    for (uint32_t g = 0; g < ColumnsTile::SECOND; g++) {
         uint32_t x[1 << K1];
-        const uint32_t number = threadIdx.x + g * Tile::THREADS;
-        const uint32_t lane = number & (Tile::LANES31 - 1), high = number >> C;
+        const uint32_t number = threadIdx.x + g * ColumnsTile::THREADS;
+        const uint32_t lane = number & (ColumnsTile::LANES31 - 1), high = number >> C;
         const uint32_t column = group | lane;
-        Tile::second_digit(x, tile, lane, high, f);
+        ColumnsTile::second_digit(x, tile, lane, high, f);
         uint32_t power = starts[(uint64_t(high) << lg_columns) + column];
         const uint32_t step = steps[column];
 #pragma unroll
@@ -116,8 +116,8 @@ FN void columns_pass(uint32_t* tile, const uint32_t* in, uint32_t* out, const Tw
 template <uint32_t S, uint32_t C>
 FN void last_pass(uint32_t* tile, const uint32_t* in, uint32_t* out, const Twiddle31* twiddles,
                   const Twiddle31* factors, uint32_t lg_n, uint32_t flags, const Prime31& f) {
-    using Tile = Tile31<S, C>;
-    constexpr uint32_t K0 = Tile::K0, K1 = Tile::K1;
+    using LastTile = Tile31<S, C>;
+    constexpr uint32_t K0 = LastTile::K0, K1 = LastTile::K1;
     const uint32_t lg_blocks = lg_n - S, lg_groups = lg_blocks - C;
     const uint64_t begin = (uint64_t(blockIdx.x) >> lg_groups) << lg_n;
     const uint32_t group = blockIdx.x & ((1u << lg_groups) - 1);
@@ -128,18 +128,18 @@ FN void last_pass(uint32_t* tile, const uint32_t* in, uint32_t* out, const Twidd
 #pragma unroll
         for (uint32_t j = 0; j < 1 << K0; j++)
             x[j] = in[begin + (block << S) + (j << (S - K0) | low)];
-        Tile::first_digit(x, tile, twiddles, lane, low, f);
+        LastTile::first_digit(x, tile, twiddles, lane, low, f);
     }
 #pragma unroll
-    for (uint32_t g = 0; g < Tile::SECOND; g++) {
+    for (uint32_t g = 0; g < LastTile::SECOND; g++) {
         uint32_t x[1 << K1];
-        const uint32_t number = threadIdx.x + g * Tile::THREADS;
+        const uint32_t number = threadIdx.x + g * LastTile::THREADS;
         // Lanes are adjacent in natural order, points in bit-reversed order.
         const bool is_natural = flags & OUTPUT_NATURAL;
-        const uint32_t lane = is_natural ? number & (Tile::LANES31 - 1) : number >> K0;
+        const uint32_t lane = is_natural ? number & (LastTile::LANES31 - 1) : number >> K0;
         const uint32_t high = is_natural ? number >> C : number & ((1u << K0) - 1);
         const uint64_t block = uint64_t(reversed_bits(lane, C)) << lg_groups | group;
-        Tile::second_digit(x, tile, lane, high, f);
+        LastTile::second_digit(x, tile, lane, high, f);
 #pragma unroll
         for (uint32_t l = 0; l < 1 << K1; l++) {
             const uint32_t frequency = reversed(l, K1) << K0 | reversed(high, K0);
@@ -158,8 +158,8 @@ template <uint32_t S, uint32_t C>
 FN void single_pass(uint32_t* tile, const uint32_t* in, uint32_t* out, const Twiddle31* twiddles,
                     const Twiddle31* before, const Twiddle31* after, uint32_t rows, uint32_t flags,
                     const Prime31& f) {
-    using Tile = Tile31<S, C>;
-    constexpr uint32_t K0 = Tile::K0, K1 = Tile::K1;
+    using SingleTile = Tile31<S, C>;
+    constexpr uint32_t K0 = SingleTile::K0, K1 = SingleTile::K1;
     const uint32_t first_row = blockIdx.x << C;
     {
         uint32_t x[1 << K0];
@@ -173,15 +173,15 @@ FN void single_pass(uint32_t* tile, const uint32_t* in, uint32_t* out, const Twi
             x[j] = exists ? in[(row << S) + at] : 0;
             if (before) x[j] = multiply(x[j], before[point], f);
         }
-        Tile::first_digit(x, tile, twiddles, lane, low, f);
+        SingleTile::first_digit(x, tile, twiddles, lane, low, f);
     }
 #pragma unroll
-    for (uint32_t g = 0; g < Tile::SECOND; g++) {
+    for (uint32_t g = 0; g < SingleTile::SECOND; g++) {
         uint32_t x[1 << K1];
-        const uint32_t number = threadIdx.x + g * Tile::THREADS;
+        const uint32_t number = threadIdx.x + g * SingleTile::THREADS;
         const uint32_t high = number & ((1u << K0) - 1), lane = number >> K0;
         const uint64_t row = first_row + lane;
-        Tile::second_digit(x, tile, lane, high, f);
+        SingleTile::second_digit(x, tile, lane, high, f);
         if (row >= rows) continue;
 #pragma unroll
         for (uint32_t l = 0; l < 1 << K1; l++) {

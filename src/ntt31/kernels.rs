@@ -1,35 +1,36 @@
 //! Loads the kernels of `kernels/ntt31`.
 
-use crate::{
-    device::{BlockShape, DeviceFault, DevicePtr, Gpu, GpuUnavailable, Kernel, KernelModule},
-    field::{Arithmetic, Field31},
+use super::elements::PrimeParameters;
+use crate::device::{
+    BlockShape, DeviceFault, DevicePtr, Gpu, GpuUnavailable, Kernel, KernelModule,
 };
 
-type WordPtr = DevicePtr<u32>;
-/// Twiddle factors with their Shoup quotients: see [`twiddle`].
-type TwiddlePtr = DevicePtr<u64>;
-
-/// Words of the struct `Prime31` of `kernels/ntt31/field.cuh`.
-const PARAMETER_WORDS: usize = 36;
-/// Powers of the root of order 32 in it.
-const UNITS: u32 = 16;
-
-/// What kernels know of a prime and a transform's direction.
-pub(super) type PrimeParameters = [u32; PARAMETER_WORDS];
+type Word31Ptr = DevicePtr<u32>;
+/// Twiddle factors with their Shoup quotients: see [`super::elements::twiddle`].
+type Twiddle31Ptr = DevicePtr<u64>;
 
 /// Parameters: in, out, twiddles, starts, steps, factors, lg_block, flags, prime.
-pub(super) type ColumnsKernel31 =
-    Kernel<(WordPtr, WordPtr, TwiddlePtr, WordPtr, WordPtr, TwiddlePtr, u32, u32, PrimeParameters)>;
+pub(super) type ColumnsKernel31 = Kernel<(
+    Word31Ptr,
+    Word31Ptr,
+    Twiddle31Ptr,
+    Word31Ptr,
+    Word31Ptr,
+    Twiddle31Ptr,
+    u32,
+    u32,
+    PrimeParameters,
+)>;
 /// Parameters: in, out, twiddles, factors, lg_n, flags, prime.
 pub(super) type LastKernel31 =
-    Kernel<(WordPtr, WordPtr, TwiddlePtr, TwiddlePtr, u32, u32, PrimeParameters)>;
+    Kernel<(Word31Ptr, Word31Ptr, Twiddle31Ptr, Twiddle31Ptr, u32, u32, PrimeParameters)>;
 /// Parameters: in, out, twiddles, factors before, factors after, rows, flags, prime.
 pub(super) type SingleKernel31 = Kernel<(
-    WordPtr,
-    WordPtr,
-    TwiddlePtr,
-    Option<TwiddlePtr>,
-    Option<TwiddlePtr>,
+    Word31Ptr,
+    Word31Ptr,
+    Twiddle31Ptr,
+    Option<Twiddle31Ptr>,
+    Option<Twiddle31Ptr>,
     u32,
     u32,
     PrimeParameters,
@@ -120,27 +121,4 @@ fn block(lg_r: u32) -> BlockShape {
 
 pub(super) fn mismatch(problem: String) -> DeviceFault {
     DeviceFault::KernelMismatch { kernel: "ntt31".into(), problem }
-}
-
-/// A factor and its Shoup quotient, as `Twiddle31` of `kernels/ntt31/field.cuh`.
-pub(super) fn twiddle(field: Field31, factor: <Field31 as Arithmetic>::Element) -> u64 {
-    let factor = u64::from(field.value(factor));
-    let quotient = (factor << 32) / u64::from(field.modulus());
-    quotient << 32 | factor
-}
-
-/// The kernels' last argument.
-pub(super) fn prime_parameters(field: Field31, inverse: bool) -> PrimeParameters {
-    let p = field.modulus();
-    let mut words = [0; PARAMETER_WORDS];
-    // The order of every unit modulo 2^32 divides 2^30.
-    words[..3].copy_from_slice(&[p, p.wrapping_neg(), p.wrapping_pow((1 << 30) - 1)]);
-    let root = super::tables::root_of_unity(field, UNITS.ilog2() + 1, inverse);
-    let mut unit = field.one();
-    for pair in words[4..].chunks_exact_mut(2) {
-        let twiddle = twiddle(field, unit);
-        pair.copy_from_slice(&[twiddle as u32, (twiddle >> 32) as u32]);
-        unit = field.multiply(unit, root);
-    }
-    words
 }

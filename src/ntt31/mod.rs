@@ -7,6 +7,7 @@
 //! `kernels/ntt31` documents the algorithm.
 
 mod cuts;
+mod elements;
 mod kernels;
 mod plan;
 mod tables;

@@ -7,9 +7,8 @@ use std::{
 
 use super::{
     cuts::{lg_radices, passes_fit},
-    kernels::{
-        Ntt31Kernels, PrimeParameters, flag31, lg_lanes, lg_tile, mismatch, prime_parameters,
-    },
+    elements::{PrimeParameters, prime_parameters},
+    kernels::{Ntt31Kernels, flag31, lg_lanes, lg_tile, mismatch},
     tables::{ColumnPowers, PassFactors, TileTwiddles31, TwiddleTables31},
 };
 use crate::{

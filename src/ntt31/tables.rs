@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::kernels::{lg_first_digit, twiddle};
+use super::{
+    elements::{root_of_unity, twiddle},
+    kernels::lg_first_digit,
+};
 use crate::{
     device::{DeviceArena, DeviceFault, DeviceLease, Gpu, GpuUnavailable, StagingRing, Stream},
     field::{Arithmetic, Element31, Field31},
@@ -147,10 +150,4 @@ fn powers(
 /// The lowest `bits` bits of a number below 2^`bits`, in reverse order.
 const fn reversed(number: u64, bits: u32) -> u64 {
     if bits == 0 { 0 } else { number.reverse_bits() >> (64 - bits) }
-}
-
-/// The root of unity of order 2^`lg_n`, which is at most the two-adicity, or its inverse.
-pub(super) fn root_of_unity(field: Field31, lg_n: u32, inverse: bool) -> Element31 {
-    let root = field.root_of_unity(lg_n).expect("within the two-adicity");
-    if inverse { field.inverse(root).expect("a root is not zero") } else { root }
 }
