@@ -21,7 +21,7 @@ pub use device_info::{DeviceInfo, GpuInfo, MsmPlan};
 pub use encoded_scalars::{ElementNames, EncodedScalars};
 pub use ntt_rows::{NttRows, write_elements};
 pub use residency::{BasesDevice, DeviceResidency, ResidencyChange, ResidentObject};
-pub use work::{EngineWork, VectorWork};
+pub use work::{EliminationWork, EngineWork, VectorWork};
 
 use std::time::Duration;
 

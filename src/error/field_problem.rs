@@ -69,6 +69,15 @@ pub enum FieldProblem {
     /// The element equals an earlier one of the list.
     #[error("repeats an earlier element")]
     Repeated,
+    /// The pivot row has the leading column of an earlier one.
+    #[error("has the leading column of pivot {earlier}")]
+    RepeatedPivot {
+        /// The index of the earlier pivot row.
+        earlier: u64,
+    },
+    /// The row of a matrix of bits has a bit after its last column.
+    #[error("has a bit that is set after its last column")]
+    UnusedBits,
     /// The field does not allow this value.
     #[error("value not allowed here: see the field in the API reference")]
     OutOfRange,
@@ -157,7 +166,7 @@ impl FieldProblem {
             Self::NotOnCurve => Reason::NotOnCurve,
             Self::NotInSubgroup => Reason::NotInSubgroup,
             Self::BadInfinity => Reason::BadInfinity,
-            Self::BadEncoding => Reason::BadEncoding,
+            Self::BadEncoding | Self::UnusedBits => Reason::BadEncoding,
             Self::Zero => Reason::SizeZero,
             Self::TooLarge { .. } | Self::TooLong { .. } | Self::TooMany { .. } => {
                 Reason::SizeTooLarge
@@ -169,6 +178,7 @@ impl FieldProblem {
             | Self::NotInput
             | Self::OtherProgram
             | Self::Repeated
+            | Self::RepeatedPivot { .. }
             | Self::NarrowEncoding
             | Self::OtherEncoding
             | Self::Overlap => Reason::OutOfRange,

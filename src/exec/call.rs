@@ -249,12 +249,20 @@ impl RunCall {
         }
     }
 
-    /// Adds the input step to an error about an element that step `id` decodes.
+    /// Names the input step in an error about an element that step `id` decodes, and the step itself
+    /// in an error about one of its fields.
     pub fn name_element(&self, id: ValueId, error: Error) -> Error {
         match (error, self.decoded_by(id)) {
             (Error::Invalid { index: Some(index), problem, .. }, Some(input)) => {
                 let problem = StepProblem::element("elements", index as usize, problem);
                 self.program.step_error(input, problem)
+            }
+            (Error::Invalid { field, index, problem }, None) => {
+                let problem = match index {
+                    Some(index) => StepProblem::element(field, index as usize, problem),
+                    None => StepProblem::field(field, problem),
+                };
+                self.program.step_error(id, problem)
             }
             (error, _) => error,
         }

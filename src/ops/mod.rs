@@ -1,11 +1,14 @@
 //! The kinds of steps: one folder each, with its specification and the type of its value, and with
 //! one way to compute it per executor. A new kind is a folder and a row of the table.
 
+mod bit_matrix;
 mod concat;
 mod constant;
 mod divide_by_linear;
 mod divide_by_vanishing;
 mod evaluate;
+mod gf2_echelon;
+mod gf2_reduce;
 #[cfg(feature = "cuda")]
 pub mod gpu;
 #[cfg(feature = "server")]
@@ -84,6 +87,8 @@ operations! {
     DivideByVanishing divide_by_vanishing::DivideByVanishingStep,
     Msm msm::MsmStep,
     SparseProduct sparse_product::SparseProductStep,
+    Gf2Reduce gf2_reduce::Gf2ReduceStep,
+    Gf2Echelon gf2_echelon::Gf2EchelonStep,
 }
 
 impl StepKind for Operation {

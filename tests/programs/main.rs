@@ -13,6 +13,7 @@ mod emulated;
 #[path = "../rig/faulty_engine.rs"]
 #[allow(dead_code)] // not every mode is used here
 mod faulty_engine;
+mod gf2;
 #[cfg(feature = "cuda")]
 mod gpu;
 mod liveness;

@@ -77,6 +77,13 @@ fn message(step: &Operation) -> Message {
             let step = v1::SparseProductStep { input: input.0, object_id, rows, terms };
             Message::SparseProduct(step)
         }
+        &Operation::Gf2Reduce(ops::Gf2ReduceStep { inputs: [pivots, rows], columns }) => {
+            let (pivots, rows) = (pivots.0, rows.0);
+            Message::Gf2Reduce(v1::Gf2ReduceStep { pivots, rows, columns })
+        }
+        &Operation::Gf2Echelon(ops::Gf2EchelonStep { input, columns }) => {
+            Message::Gf2Echelon(v1::Gf2EchelonStep { input: input.0, columns })
+        }
     }
 }
 

@@ -5,13 +5,13 @@ use crate::{
     curve::{Fr, FrField, NttPlan, scalars::ElementCodec},
     engine::{ExecutedBy, JobControl, MsmNttEngine},
     error::{Error, Result},
-    field::{Element31, Field31},
+    field::{Arithmetic, Element31, Field31, Gf2Words},
     program::Constant,
     verify::{verify_ntt, verify_ntt31},
 };
 
-/// A field that steps compute in on the host.
-pub trait HostField: ElementCodec {
+/// The elements of vectors over a field, in the host's memory.
+pub trait HostElements: ElementCodec {
     fn wrap(self, rows: Rows<Self::Element>) -> HostRows;
 
     /// Errors: `Internal` if the rows are over another field.
@@ -19,7 +19,10 @@ pub trait HostField: ElementCodec {
 
     /// Errors: `Internal` if the rows are over another field.
     fn into_rows(self, rows: HostRows) -> Result<Rows<Self::Element>>;
+}
 
+/// A field that steps compute in on the host.
+pub trait HostField: HostElements + Arithmetic {
     /// Errors: `Internal` if the constant belongs to another field.
     fn constant(self, constant: Constant) -> Result<Self::Element>;
 
@@ -54,7 +57,7 @@ fn other_field<T>() -> Result<T> {
     Err(Error::Internal("an element is of another field".into()))
 }
 
-impl HostField for FrField {
+impl HostElements for FrField {
     fn wrap(self, rows: Rows<Fr>) -> HostRows {
         HostRows::Fr(rows)
     }
@@ -66,7 +69,9 @@ impl HostField for FrField {
     fn into_rows(self, rows: HostRows) -> Result<Rows<Fr>> {
         if let HostRows::Fr(rows) = rows { Ok(rows) } else { other_field() }
     }
+}
 
+impl HostField for FrField {
     fn constant(self, constant: Constant) -> Result<Fr> {
         if let Constant::Fr(element) = constant { Ok(element) } else { other_field() }
     }
@@ -92,7 +97,7 @@ impl HostField for FrField {
     }
 }
 
-impl HostField for Field31 {
+impl HostElements for Field31 {
     fn wrap(self, rows: Rows<Element31>) -> HostRows {
         HostRows::Prime31(self, rows)
     }
@@ -110,7 +115,9 @@ impl HostField for Field31 {
             _ => other_field(),
         }
     }
+}
 
+impl HostField for Field31 {
     fn constant(self, constant: Constant) -> Result<Element31> {
         if let Constant::Word(word) = constant { Ok(self.element(word)) } else { other_field() }
     }
@@ -133,5 +140,19 @@ impl HostField for Field31 {
         control: &JobControl,
     ) -> Result<bool> {
         verify_ntt31(self, plan, input, output, control)
+    }
+}
+
+impl HostElements for Gf2Words {
+    fn wrap(self, rows: Rows<u64>) -> HostRows {
+        HostRows::Gf2(rows)
+    }
+
+    fn rows(self, rows: &HostRows) -> Result<&[Vec<u64>]> {
+        if let HostRows::Gf2(rows) = rows { Ok(rows) } else { other_field() }
+    }
+
+    fn into_rows(self, rows: HostRows) -> Result<Rows<u64>> {
+        if let HostRows::Gf2(rows) = rows { Ok(rows) } else { other_field() }
     }
 }

@@ -2,6 +2,7 @@
 
 mod any_field;
 mod argument;
+mod bits;
 mod elements;
 mod field;
 mod pieces;
@@ -10,10 +11,11 @@ mod rows;
 mod sink;
 mod work;
 
-pub use any_field::{AnyFieldStep, run_in_any_field};
+pub use any_field::{AnyFieldStep, AnyVectorStep, run_in_any_field, run_on_any_vector};
 pub use argument::{EncodedRows, HostArgument};
+pub use bits::{bit_matrix, bit_rows, elimination_error, of_bit_matrix};
 pub use elements::map_elements;
-pub use field::HostField;
+pub use field::{HostElements, HostField};
 pub use pieces::{PieceContext, PiecesDone, PiecesSpec, StepInPieces};
 pub use polynomial::{evaluate, horner};
 pub use rows::{HostRows, Rows, for_each_piece, padded, rows_of, zeros};
@@ -125,7 +127,7 @@ impl HostContext<'_> {
 
 impl HostResult {
     /// A vector that the step's own code has made.
-    pub fn of_rows<F: HostField>(field: F, rows: Rows<F::Element>) -> Self {
+    pub fn of_rows<F: HostElements>(field: F, rows: Rows<F::Element>) -> Self {
         field.wrap(rows).into()
     }
 }

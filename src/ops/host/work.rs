@@ -76,7 +76,8 @@ pub fn check_work(work: EngineWork) -> Vec<EngineWork> {
             let elements = u64::from(rows) << lg_n;
             let products = match field {
                 FieldId::Bls12381Fr => 2 * elements,
-                FieldId::Prime31(_) => CHECK_PRODUCTS31 * elements / PRODUCTS31,
+                // There are none over GF(2).
+                FieldId::Prime31(_) | FieldId::Gf2 => CHECK_PRODUCTS31 * elements / PRODUCTS31,
             };
             let bytes = 2 * field.element_bytes() * elements;
             vec![EngineWork::Vectors(VectorWork { products, bytes, is_scan: true })]
@@ -88,6 +89,8 @@ pub fn check_work(work: EngineWork) -> Vec<EngineWork> {
             let combination = VectorWork { products, bytes, is_scan: false };
             vec![EngineWork::Vectors(combination), EngineWork::Msm { group, n, vectors: 1 }]
         }
-        EngineWork::Vectors(_) | EngineWork::Transfer { .. } => Vec::new(),
+        EngineWork::Vectors(_) | EngineWork::Elimination(_) | EngineWork::Transfer { .. } => {
+            Vec::new()
+        }
     }
 }
