@@ -71,7 +71,7 @@ enum Command {
     /// Make Groth16 keys and proofs of circom's circuits, and verify proofs
     #[command(subcommand)]
     Groth16(groth16::Groth16Command),
-    /// Eliminate matrices of bits over GF(2), in this process
+    /// Eliminate matrices of bits over GF(2), in this process or on the server
     #[command(subcommand)]
     Gf2(gf2::Gf2Command),
     /// Measure the latency and throughput of a running server
@@ -165,7 +165,7 @@ async fn run_command(ui: Ui, cli: &Cli) -> Result<()> {
         },
         Command::Run(args) => run::run(ui, &connect().await?, args).await,
         Command::Groth16(command) => groth16::run(ui, &cli.global, command).await,
-        Command::Gf2(command) => gf2::run(ui, command).await,
+        Command::Gf2(command) => gf2::run(ui, &cli.global, command).await,
         Command::Bench(args) => bench::run(ui, &connect().await?, args).await,
         Command::Drain { grace } => {
             let jobs = connect().await?.drain(*grace).await?;

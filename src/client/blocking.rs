@@ -6,10 +6,10 @@ use tokio::runtime::Runtime;
 use zeroize::Zeroizing;
 
 use super::{
-    BasesHandle, BasesId, BasesInfo, BasesResidency, Client, ClientBuilder, ClientError,
-    ClientProgram, CurvePoint, EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Group,
-    MatrixHandle, MatrixId, MatrixInfo, MsmOptions, MsmResult, Ntt31Result, NttOptions, NttReport,
-    NttResult, PointEncoding, Prime31, ProgramRun, PutOptions, ResidencyAction, Result,
+    BasesHandle, BasesId, BasesInfo, BasesResidency, BitMatrix, Client, ClientBuilder, ClientError,
+    ClientProgram, CurvePoint, EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Gf2Result,
+    Group, MatrixHandle, MatrixId, MatrixInfo, MsmOptions, MsmResult, Ntt31Result, NttOptions,
+    NttReport, NttResult, PointEncoding, Prime31, ProgramRun, PutOptions, ResidencyAction, Result,
     RunEstimate, RunOptions, RunResult, ScalarEncoding, ScalarInput, SharedVector, UploadKey,
     VectorInfo, Verification,
 };
@@ -107,6 +107,9 @@ blocking! {
         field: Prime31, encoding: ScalarEncoding, bytes: &[u8], options: NttOptions<u32>
     ) -> EncodedNttResult;
     alloc_vector[](len: usize) -> SharedVector;
+    get_bit_matrix[](vector: &VectorInfo, columns: u64) -> BitMatrix;
+    gf2_reduce[](pivots: &BitMatrix, rows: &BitMatrix, options: RunOptions) -> Gf2Result;
+    gf2_echelon[](matrix: &BitMatrix, options: RunOptions) -> Gf2Result;
     put_program[](program: &ClientProgram) -> ClientProgram;
     run[](run: ProgramRun<'_>) -> RunResult;
     run_with[](run: ProgramRun<'_>, options: RunOptions) -> RunResult;

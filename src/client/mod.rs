@@ -21,7 +21,8 @@
 //! - `bases`, `matrices`, `vectors`: the store. `held`, `put_again`: objects that the client holds,
 //!   and puts again if a server does not know them. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the
 //!   server's state.
-//! - `program`: builds programs of several operations. `run`: runs them. `shared_vector`: vectors
+//! - `program`: builds programs of several operations. `run`: runs them. `gf2`: elimination of
+//!   matrices of bits, and their transfer. `shared_vector`: vectors
 //!   that a server on the same host reads and writes in place.
 //! - `fleet`: a client of several servers. `blocking`: a client without async.
 //! - `payload`, `upload`, `striped_upload`, `download`: resumable transfers over several
@@ -44,6 +45,7 @@ mod download;
 mod error;
 mod fleet;
 mod frames;
+mod gf2;
 mod held;
 mod list;
 mod mapped_region;
@@ -80,12 +82,15 @@ pub use self::{
     connections::Client,
     error::{ClientError, Refusal, Result},
     fleet::{Fleet, FleetBases, FleetBuilder, FleetServer},
+    gf2::Gf2Result,
     matrix_handle::{MatrixHandle, MatrixId, MatrixInfo},
     ntt::NttResult,
     ntt31::Ntt31Result,
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
     priority::Priority,
-    program::{ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue},
+    program::{
+        BitMatrixValue, ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue,
+    },
     run::{InputElements, ProgramRun, RunEstimate, RunOptions, RunResult, RunStep},
     shared_vector::SharedVector,
     types::{
@@ -101,6 +106,7 @@ pub use crate::{
     },
     error::{FieldProblem, Reason},
     field::Prime31,
+    gf2::{BitMatrix, MatrixSizeError},
     verify::Verification,
     wire::v1::{BasesResidency, Caller, GetInfoResponse, Gpu, MsmPlan, ResidencyAction},
 };

@@ -249,8 +249,8 @@ impl RunCall {
         }
     }
 
-    /// Names the input step in an error about an element that step `id` decodes, and the step itself
-    /// in an error about one of its fields.
+    /// Names the input step in an error about an element that step `id` decodes, and step `id` in
+    /// an error about one of its fields.
     pub fn name_element(&self, id: ValueId, error: Error) -> Error {
         match (error, self.decoded_by(id)) {
             (Error::Invalid { index: Some(index), problem, .. }, Some(input)) => {

@@ -67,7 +67,7 @@ impl<'g> Elimination<'g> {
         let strips = rows * columns.div_ceil(LINE_COLUMNS as u64) * size_of::<Line>() as u64;
         // The coefficients of a panel's words, the leading column, and what is found of it.
         let per_row = 8 * LINE_WORDS as u64 + 32;
-        // A thread that waits for others may begin another strip, with tables of its own.
+        // A thread that waits for others may begin another strip, with other tables.
         let tables = (2 * rayon::current_num_threads() as u64 + 1) * StepTables::BYTES;
         strips + rows * per_row + columns * 16 + tables
     }

@@ -10,8 +10,8 @@ use super::{
 };
 
 /// A matrix of bits. Rows are packed into words, column 0 in the lowest bit of the first one. Bits
-/// after the last column are zero. The bits are wiped when the matrix is dropped; `Debug` prints none
-/// of them.
+/// after the last column are zero. The bits are wiped when the matrix is dropped, and `Debug` does
+/// not print them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BitMatrix {
     rows: usize,

@@ -37,8 +37,8 @@ pub use matrix::BitMatrix;
 pub use problem::{BadPivot, EliminationError, MatrixSizeError};
 pub use reduce::{Reduction, reduce};
 
-/// Bytes of memory that [`reduce`] and [`echelon`] take for a matrix, in addition to their operands.
-/// Less than 2^36, since matrices are limited.
+/// Bytes of memory that [`reduce`] and [`echelon`] take for a matrix, in addition to their
+/// operands. Does not overflow for a matrix within the limits.
 #[cfg(feature = "server")]
 pub fn working_bytes(rows: u64, columns: u64) -> u64 {
     elimination::Elimination::bytes(rows, columns)

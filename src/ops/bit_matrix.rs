@@ -16,8 +16,8 @@ pub struct BitMatrixShape {
 }
 
 impl BitMatrixShape {
-    /// Errors: `IsPoints`, `UnsupportedField`, `Rows`, `Length` and `TooLong` for the vector; `Zero`
-    /// and `TooLarge` for the number of columns.
+    /// Errors: `IsPoints`, `UnsupportedField`, `Rows`, `Length`, `TooLong` for the vector; `Zero`,
+    /// `TooLarge` for the number of columns.
     pub fn of(value: ValueType, columns: u64, name: &'static str) -> Result<Self, StepProblem> {
         let refused = |problem| StepProblem::field("columns", problem);
         if columns == 0 {

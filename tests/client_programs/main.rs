@@ -4,6 +4,7 @@
 mod builder;
 #[path = "../../examples/common/mod.rs"]
 mod common;
+mod gf2;
 #[path = "../common/idle.rs"]
 mod idle;
 mod large;

@@ -354,7 +354,7 @@ impl ProgramBuilder {
     }
 
     /// The error of the step that would be added next.
-    fn step_error(&self, problem: StepProblem, operation: &'static str) -> ClientError {
+    pub(super) fn step_error(&self, problem: StepProblem, operation: &'static str) -> ClientError {
         problem.of_step(self.steps.len(), operation).into()
     }
 

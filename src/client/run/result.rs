@@ -116,6 +116,16 @@ impl RunResult {
         })
     }
 
+    /// Like [`Self::vector`], over GF(2): words of 64 coefficients, the first in the lowest bit.
+    ///
+    /// Errors: `InvalidInput` if the run did not send this value, or if it is over another field.
+    pub fn words(&self, value: VectorValue) -> Result<&[u64]> {
+        self.find(value.program, value.id, |content| match content {
+            OutputContent::Vector(ReceivedElements::Bits(words)) => Some(words.as_slice()),
+            _ => None,
+        })
+    }
+
     /// The points of an MSM, one for each row of its scalars.
     ///
     /// Errors: `InvalidInput` if the run did not send this value.
