@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use capstan::wire::v1::{self, ScalarEncoding, step::Operation};
-use tonic::Code;
 
 use crate::{
     daemon::{
@@ -10,7 +9,7 @@ use crate::{
         programs::{call, concat, input, new_upload, ntt, pad, pointwise, send},
     },
     runs::{KIND, LARGE, LENGTH, RANGE, run_call},
-    table::{Call, Row, World, good, invalid, refused},
+    table::{Call, Row, World, good, invalid},
 };
 
 const BITS: ScalarEncoding = ScalarEncoding::PackedBits64;
@@ -85,9 +84,6 @@ fn shapes(rows: &mut Vec<Row>) {
     rows.push(invalid("too many rows", many((1 << 24) + 1, 1), LARGE, field));
     let length = (1 << 31) + (1 << 14);
     rows.push(invalid("a matrix too large", many(length, 1 << 20), LARGE, field));
-    let years = many(1 << 31, 1 << 20);
-    let row = refused("a form that takes years", years, Code::ResourceExhausted, "PROGRAM_TIME");
-    rows.push(row.naming("program.steps[1].gf2_echelon"));
     let two_rows =
         Operation::Input(v1::InputStep { field: v1::Field::Gf2.into(), rows: 2, length: 2 });
     let call = call([two_rows, echelon(64)], vec![upload(4)], vec![sent(1, BITS)]);
