@@ -16,6 +16,7 @@ mod msm;
 mod ntt;
 mod pad;
 mod pointwise;
+mod poly_mul;
 mod powers;
 mod shapes;
 #[cfg(feature = "server")]
@@ -24,6 +25,7 @@ mod slice;
 mod sparse_product;
 
 pub use pointwise::PointwiseOperation;
+pub use poly_mul::PolyReduction;
 #[cfg(feature = "server")]
 pub use single::{SINGLE_STEP, single_msm, single_ntt};
 
@@ -84,6 +86,7 @@ operations! {
     DivideByVanishing divide_by_vanishing::DivideByVanishingStep,
     Msm msm::MsmStep,
     SparseProduct sparse_product::SparseProductStep,
+    PolyMul poly_mul::PolyMulStep,
 }
 
 impl StepKind for Operation {

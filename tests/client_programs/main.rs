@@ -7,6 +7,7 @@ mod common;
 #[path = "../common/idle.rs"]
 mod idle;
 mod large;
+mod poly_mul;
 mod prime31;
 #[path = "../proxy/mod.rs"]
 mod proxy;

@@ -77,7 +77,18 @@ fn message(step: &Operation) -> Message {
             let step = v1::SparseProductStep { input: input.0, object_id, rows, terms };
             Message::SparseProduct(step)
         }
+        Operation::PolyMul(step) => Message::PolyMul(poly_mul(step)),
     }
+}
+
+fn poly_mul(step: &ops::PolyMulStep) -> v1::PolyMulStep {
+    use v1::poly_mul_step::Reduction;
+    let reduction = match step.reduction {
+        ops::PolyReduction::None => None,
+        ops::PolyReduction::Cyclic(n) => Some(Reduction::Cyclic(n)),
+        ops::PolyReduction::Negacyclic(n) => Some(Reduction::Negacyclic(n)),
+    };
+    v1::PolyMulStep { inputs: indices(&step.inputs), reduction }
 }
 
 fn ntt(input: ValueId, plan: &NttPlan<Constant>) -> v1::NttStep {

@@ -1,5 +1,7 @@
 //! The fields that steps compute in on the host.
 
+use ark_ff::FftField;
+
 use super::rows::{HostRows, Rows};
 use crate::{
     curve::{Fr, FrField, NttPlan, scalars::ElementCodec},
@@ -7,11 +9,14 @@ use crate::{
     error::{Error, Result},
     field::{Element31, Field31},
     program::Constant,
-    verify::{verify_ntt, verify_ntt31},
+    verify::{CheckedProduct, verify_ntt, verify_ntt31, verify_product, verify_product31},
 };
 
 /// A field that steps compute in on the host.
 pub trait HostField: ElementCodec {
+    /// Whether transforms on the host are faster if values are in bit-reversed order.
+    const HAS_REVERSED_VALUES: bool;
+
     fn wrap(self, rows: Rows<Self::Element>) -> HostRows;
 
     /// Errors: `Internal` if the rows are over another field.
@@ -43,6 +48,16 @@ pub trait HostField: ElementCodec {
         control: &JobControl,
     ) -> Result<bool>;
 
+    /// Whether a product is right; see [`verify_product`].
+    fn verify_product(
+        self,
+        product: &CheckedProduct<'_, Self::Element>,
+        control: &JobControl,
+    ) -> Result<bool>;
+
+    /// The root of unity of order 2^`lg_n`; `None` if the field has none.
+    fn root_of_unity(self, lg_n: u32) -> Option<Self::Element>;
+
     /// The plan with a coset generator of this field.
     fn plan(self, plan: NttPlan<Constant>) -> Result<NttPlan<Self::Element>> {
         let coset = plan.coset.map(|generator| self.constant(generator)).transpose()?;
@@ -55,6 +70,9 @@ fn other_field<T>() -> Result<T> {
 }
 
 impl HostField for FrField {
+    // arkworks' transforms are in natural order.
+    const HAS_REVERSED_VALUES: bool = false;
+
     fn wrap(self, rows: Rows<Fr>) -> HostRows {
         HostRows::Fr(rows)
     }
@@ -90,9 +108,23 @@ impl HostField for FrField {
     ) -> Result<bool> {
         verify_ntt(plan, input, output, control)
     }
+
+    fn verify_product(
+        self,
+        product: &CheckedProduct<'_, Fr>,
+        control: &JobControl,
+    ) -> Result<bool> {
+        verify_product(product, control)
+    }
+
+    fn root_of_unity(self, lg_n: u32) -> Option<Fr> {
+        Fr::get_root_of_unity(1_u64.checked_shl(lg_n)?)
+    }
 }
 
 impl HostField for Field31 {
+    const HAS_REVERSED_VALUES: bool = true;
+
     fn wrap(self, rows: Rows<Element31>) -> HostRows {
         HostRows::Prime31(self, rows)
     }
@@ -133,5 +165,17 @@ impl HostField for Field31 {
         control: &JobControl,
     ) -> Result<bool> {
         verify_ntt31(self, plan, input, output, control)
+    }
+
+    fn verify_product(
+        self,
+        product: &CheckedProduct<'_, Element31>,
+        control: &JobControl,
+    ) -> Result<bool> {
+        verify_product31(self, product, control)
+    }
+
+    fn root_of_unity(self, lg_n: u32) -> Option<Element31> {
+        self.root_of_unity(lg_n)
     }
 }
