@@ -113,8 +113,8 @@ impl Record {
         }));
     }
 
-    /// Prints a time, and records it in microseconds.
-    pub fn record_us(&mut self, time: &TimeFigure<'_>) {
+    /// Prints a time over a field, and records it in microseconds.
+    pub fn record_us(&mut self, field: &str, time: &TimeFigure<'_>) {
         self.print_time(time);
         let (median, least) = time.ms();
         self.append(serde_json::json!({
@@ -122,6 +122,7 @@ impl Record {
             "lg_n": time.lg_n,
             "mode": format!("{}{}", time.mode, self.suffix),
             "batch": time.batch,
+            "field": field,
             "median": rounded(1e3 * median),
             "min": rounded(1e3 * least),
             "unit": "us",
