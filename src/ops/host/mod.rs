@@ -18,7 +18,9 @@ pub use pieces::{PieceContext, PiecesDone, PiecesSpec, StepInPieces};
 pub use polynomial::{evaluate, horner};
 pub use rows::{HostRows, RowPiece, Rows, for_each_piece, padded, rows_of, zeros};
 pub use sink::ElementSink;
-pub use work::{StepTypes, elements, rows, vector_bytes};
+#[cfg(feature = "cuda")]
+pub use work::rows;
+pub use work::{StepTypes, elements, vector_bytes};
 
 use crate::{
     curve::points::{Bases, MsmSums},
@@ -97,6 +99,7 @@ pub trait HostStep {
 
     /// Bytes of working memory on a GPU for a step with inputs of these types, in addition to
     /// values.
+    #[cfg(feature = "cuda")]
     fn device_scratch_bytes(&self, _inputs: &[ValueType]) -> u64 {
         0
     }
