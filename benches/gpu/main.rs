@@ -27,6 +27,7 @@ mod paper;
 mod payload;
 mod points;
 mod pointwise;
+mod poly_mul;
 mod pool;
 mod record;
 mod reduce;
@@ -56,6 +57,7 @@ const PARTS: &[Part] = &[
     ("payload", payload::measure),
     ("ntt", ntt::measure),
     ("pointwise", pointwise::measure),
+    ("poly_mul", poly_mul::measure),
     ("gf2", gf2::measure),
     ("host", host::measure),
     ("transfer", transfer::measure),

@@ -9,9 +9,9 @@ use super::{
     BasesHandle, BasesId, BasesInfo, BasesResidency, BitMatrix, Client, ClientBuilder, ClientError,
     ClientProgram, CurvePoint, EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Gf2Result,
     Group, MatrixHandle, MatrixId, MatrixInfo, MsmOptions, MsmResult, Ntt31Result, NttOptions,
-    NttReport, NttResult, PointEncoding, Prime31, ProgramRun, PutOptions, ResidencyAction, Result,
-    RunEstimate, RunOptions, RunResult, ScalarEncoding, ScalarInput, SharedVector, UploadKey,
-    VectorInfo, Verification,
+    NttReport, NttResult, PointEncoding, PolyMulOptions, PolyMulResult, Prime31, ProgramRun,
+    PutOptions, ResidencyAction, Result, RunEstimate, RunOptions, RunResult, ScalarEncoding,
+    ScalarInput, SharedVector, UploadKey, VectorInfo, Verification,
 };
 use crate::sparse::SparseMatrix;
 
@@ -106,6 +106,10 @@ blocking! {
     ntt31_bytes[](
         field: Prime31, encoding: ScalarEncoding, bytes: &[u8], options: NttOptions<u32>
     ) -> EncodedNttResult;
+    poly_mul[](a: &[Fr], b: &[Fr], options: PolyMulOptions) -> PolyMulResult<Fr>;
+    poly_mul31[](
+        field: Prime31, a: &[u32], b: &[u32], options: PolyMulOptions
+    ) -> PolyMulResult<u32>;
     alloc_vector[](len: usize) -> SharedVector;
     get_bit_matrix[](vector: &VectorInfo, columns: u64) -> BitMatrix;
     gf2_reduce[](pivots: &BitMatrix, rows: &BitMatrix, options: RunOptions) -> Gf2Result;

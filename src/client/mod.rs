@@ -19,8 +19,8 @@
 //!   and client certificates. `connections`: the connected client.
 //! - `options`, `types`, `matrix_handle`: parameters and results of calls.
 //! - `bases`, `matrices`, `vectors`: the store. `held`, `put_again`: objects that the client holds,
-//!   and puts again if a server does not know them. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the
-//!   server's state.
+//!   and puts again if a server does not know them. `msm`, `ntt`, `ntt_spec`, `poly_mul`: jobs.
+//!   `admin`: the server's state.
 //! - `program`: builds programs of several operations. `run`: runs them. `gf2`: elimination of
 //!   matrices of bits, and their transfer. `shared_vector`: vectors
 //!   that a server on the same host reads and writes in place.
@@ -57,6 +57,7 @@ mod ntt31;
 mod ntt_spec;
 mod options;
 mod payload;
+mod poly_mul;
 mod priority;
 mod program;
 mod put_again;
@@ -77,6 +78,8 @@ mod vectors;
 
 pub use tonic::Code;
 
+#[cfg(feature = "cli")]
+pub(crate) use self::poly_mul::PolyFactors;
 pub use self::{
     connect::ClientBuilder,
     connections::Client,
@@ -87,6 +90,7 @@ pub use self::{
     ntt::NttResult,
     ntt31::Ntt31Result,
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
+    poly_mul::{PolyMulOptions, PolyMulResult},
     priority::Priority,
     program::{
         BitMatrixValue, ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue,
@@ -107,6 +111,7 @@ pub use crate::{
     error::{FieldProblem, Reason},
     field::Prime31,
     gf2::{BitMatrix, MatrixSizeError},
+    ops::PolyReduction,
     verify::Verification,
     wire::v1::{BasesResidency, Caller, GetInfoResponse, Gpu, MsmPlan, ResidencyAction},
 };

@@ -40,6 +40,19 @@ pub enum FieldProblem {
     /// The value is zero.
     #[error("must not be zero")]
     Zero,
+    /// The vector has no elements.
+    #[error("must have at least one element in each row")]
+    Empty,
+    /// The product of polynomials has more coefficients than the field's largest transform.
+    #[error("the product has {got} coefficients: over {field}, at most {max} are possible")]
+    ProductTooLong {
+        /// The field of the coefficients.
+        field: FieldId,
+        /// The size of the field's largest transform.
+        max: u64,
+        /// The coefficients of the product, before a reduction.
+        got: u64,
+    },
     /// The value is too large.
     #[error("must be at most {max}")]
     TooLarge {
@@ -167,10 +180,11 @@ impl FieldProblem {
             Self::NotInSubgroup => Reason::NotInSubgroup,
             Self::BadInfinity => Reason::BadInfinity,
             Self::BadEncoding | Self::UnusedBits => Reason::BadEncoding,
-            Self::Zero => Reason::SizeZero,
-            Self::TooLarge { .. } | Self::TooLong { .. } | Self::TooMany { .. } => {
-                Reason::SizeTooLarge
-            }
+            Self::Zero | Self::Empty => Reason::SizeZero,
+            Self::TooLarge { .. }
+            | Self::TooLong { .. }
+            | Self::TooMany { .. }
+            | Self::ProductTooLong { .. } => Reason::SizeTooLarge,
             Self::TooSmall { .. }
             | Self::OutOfRange
             | Self::NotEarlier

@@ -292,11 +292,8 @@ impl RunCall {
     fn work(&self, id: ValueId) -> Vec<EngineWork> {
         let Some(value) = self.program.value_type(id) else { return Vec::new() };
         let inputs = self.input_types(id);
-        let own = self.step(id).work(&StepTypes { inputs: &inputs, value });
-        let mut all = vec![own];
-        if self.is_checked {
-            all.extend(host::check_work(own));
-        }
+        let types = StepTypes { inputs: &inputs, value };
+        let mut all = self.step(id).all_work(&types, self.is_checked);
         if self.reads_encoded(id) {
             let bytes = inputs.iter().copied().map(host::vector_bytes).sum();
             all.push(EngineWork::Transfer { bytes });

@@ -19,6 +19,7 @@ mod msm;
 mod ntt;
 mod pad;
 mod pointwise;
+mod poly_mul;
 mod powers;
 mod shapes;
 #[cfg(feature = "server")]
@@ -27,6 +28,7 @@ mod slice;
 mod sparse_product;
 
 pub use pointwise::PointwiseOperation;
+pub use poly_mul::PolyReduction;
 #[cfg(feature = "server")]
 pub use single::{SINGLE_STEP, single_msm, single_ntt};
 
@@ -87,6 +89,7 @@ operations! {
     DivideByVanishing divide_by_vanishing::DivideByVanishingStep,
     Msm msm::MsmStep,
     SparseProduct sparse_product::SparseProductStep,
+    PolyMul poly_mul::PolyMulStep,
     Gf2Reduce gf2_reduce::Gf2ReduceStep,
     Gf2Echelon gf2_echelon::Gf2EchelonStep,
 }

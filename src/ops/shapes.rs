@@ -23,8 +23,11 @@ pub(super) fn field_vector(inputs: &[ValueType]) -> Result<VectorShape, StepProb
 }
 
 /// Like [`vectors`], over a field in which steps compute.
-pub(super) fn field_vectors(inputs: &[ValueType]) -> Result<Vec<VectorShape>, StepProblem> {
-    let shapes = vectors(inputs, true)?;
+pub(super) fn field_vectors(
+    inputs: &[ValueType],
+    same_length: bool,
+) -> Result<Vec<VectorShape>, StepProblem> {
+    let shapes = vectors(inputs, same_length)?;
     check_arithmetic(shapes[0]).map_err(|problem| StepProblem::element("inputs", 0, problem))?;
     Ok(shapes)
 }

@@ -8,6 +8,7 @@ mod gf2;
 #[path = "../common/idle.rs"]
 mod idle;
 mod large;
+mod poly_mul;
 mod prime31;
 #[path = "../proxy/mod.rs"]
 mod proxy;

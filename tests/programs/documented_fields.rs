@@ -7,8 +7,8 @@ use capstan::{
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         Gf2EchelonStep, Gf2ReduceStep, InputStep, LinearCombinationStep, MsmStep, NttStep,
-        Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep, PowersStep,
-        SliceStep, SparseProductStep,
+        Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep, PolyMulStep,
+        PolyReduction, PowersStep, SliceStep, SparseProductStep,
     },
     program::{Constant, StepKind, ValueId},
 };
@@ -37,6 +37,7 @@ fn every_kind(field: FieldId) -> Vec<Operation> {
         DivideByVanishingStep { input, lg_n: 1, coset_generator: point }.into(),
         MsmStep { input, group: Group::G1, object_id, offset }.into(),
         SparseProductStep { input, object_id, rows: 1, terms: 1 }.into(),
+        PolyMulStep { inputs: vec![input, input], reduction: PolyReduction::None }.into(),
         Gf2ReduceStep { inputs: [input, input], columns: 64 }.into(),
         Gf2EchelonStep { input, columns: 64 }.into(),
     ]

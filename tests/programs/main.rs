@@ -21,6 +21,7 @@ mod model;
 #[cfg(feature = "cuda")]
 mod moves_to_host;
 mod msm;
+mod poly_mul;
 mod prime31;
 mod provers;
 mod refusals;

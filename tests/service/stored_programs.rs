@@ -167,6 +167,17 @@ async fn a_program_that_would_take_too_long_is_refused_with_its_longest_step() {
     let message = refused.message();
     assert!(message.starts_with("program.steps[2].ntt: the program would take "), "{message}");
     assert!(message.ends_with("at most 1 s are allowed (program_time_max_s)"), "{message}");
+    // A product takes as long as its transforms.
+    let cyclic = Some(v1::poly_mul_step::Reduction::Cyclic(1 << 20));
+    let squares = (0..last).map(|input| programs::poly_mul(&[input, input], cyclic));
+    let small = programs::evaluate(last, Fr::from(3));
+    let steps = std::iter::once(programs::input(1, N)).chain(squares).chain([small]);
+    let product = programs::inline_program(programs::program(steps));
+    let sent = vec![programs::send(last + 1)];
+    let header = programs::header(product, vec![programs::new_upload(N)], sent);
+    let refused = programs::send_run(&channel, programs::run(header, vec![])).await.unwrap_err();
+    assert_eq!((refused.code(), &*reason(&refused)), (Code::ResourceExhausted, "PROGRAM_TIME"));
+    assert!(refused.message().starts_with("program.steps[2].poly_mul: "), "{refused:?}");
     // Steps that no output needs take no time.
     let small = estimate(&channel, program(), vec![1], v1::Verify::None).await.unwrap();
     assert!(Duration::from_micros(small.modelled_time_us) < max, "{small:?}");

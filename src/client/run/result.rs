@@ -162,6 +162,19 @@ impl RunResult {
         taken.ok_or(ClientError::input("value", FieldProblem::Missing))
     }
 
+    /// The elements of a vector that the run returned.
+    ///
+    /// Errors: `InvalidInput` if the run did not send this value.
+    pub(crate) fn into_elements(self, value: VectorValue) -> Result<ReceivedElements> {
+        let is_own = value.program == self.program;
+        let sent = self.outputs.into_iter().filter(|output| is_own && output.value == value.id);
+        let mut vectors = sent.filter_map(|output| match output.content {
+            OutputContent::Vector(elements) => Some(elements),
+            _ => None,
+        });
+        vectors.next().ok_or(ClientError::input("value", FieldProblem::Missing))
+    }
+
     /// Moves the run's vectors into the result. Received elements replace theirs, which are wiped,
     /// as are inputs that the run owns.
     pub(crate) fn return_vectors(&mut self, run: ProgramRun<'_>, threads: &CopyPool) {

@@ -1,5 +1,7 @@
 //! The fields that steps compute in on the host.
 
+use ark_ff::FftField;
+
 use super::rows::{HostRows, Rows};
 use crate::{
     curve::{Fr, FrField, NttPlan, scalars::ElementCodec},
@@ -7,7 +9,7 @@ use crate::{
     error::{Error, Result},
     field::{Arithmetic, Element31, Field31, Gf2Words},
     program::Constant,
-    verify::{verify_ntt, verify_ntt31},
+    verify::{CheckedProduct, verify_ntt, verify_ntt31, verify_product, verify_product31},
 };
 
 /// The elements of vectors over a field, in the host's memory.
@@ -23,6 +25,9 @@ pub trait HostElements: ElementCodec {
 
 /// A field that steps compute in on the host.
 pub trait HostField: HostElements + Arithmetic {
+    /// Whether transforms on the host are faster if values are in bit-reversed order.
+    const HAS_REVERSED_VALUES: bool;
+
     /// Errors: `Internal` if the constant belongs to another field.
     fn constant(self, constant: Constant) -> Result<Self::Element>;
 
@@ -45,6 +50,16 @@ pub trait HostField: HostElements + Arithmetic {
         output: &[Self::Element],
         control: &JobControl,
     ) -> Result<bool>;
+
+    /// Whether a product is right; see [`verify_product`].
+    fn verify_product(
+        self,
+        product: &CheckedProduct<'_, Self::Element>,
+        control: &JobControl,
+    ) -> Result<bool>;
+
+    /// The root of unity of order 2^`lg_n`; `None` if the field has none.
+    fn root_of_unity(self, lg_n: u32) -> Option<Self::Element>;
 
     /// The plan with a coset generator of this field.
     fn plan(self, plan: NttPlan<Constant>) -> Result<NttPlan<Self::Element>> {
@@ -72,6 +87,9 @@ impl HostElements for FrField {
 }
 
 impl HostField for FrField {
+    // arkworks' transforms are in natural order.
+    const HAS_REVERSED_VALUES: bool = false;
+
     fn constant(self, constant: Constant) -> Result<Fr> {
         if let Constant::Fr(element) = constant { Ok(element) } else { other_field() }
     }
@@ -94,6 +112,18 @@ impl HostField for FrField {
         control: &JobControl,
     ) -> Result<bool> {
         verify_ntt(plan, input, output, control)
+    }
+
+    fn verify_product(
+        self,
+        product: &CheckedProduct<'_, Fr>,
+        control: &JobControl,
+    ) -> Result<bool> {
+        verify_product(product, control)
+    }
+
+    fn root_of_unity(self, lg_n: u32) -> Option<Fr> {
+        Fr::get_root_of_unity(1_u64.checked_shl(lg_n)?)
     }
 }
 
@@ -118,6 +148,8 @@ impl HostElements for Field31 {
 }
 
 impl HostField for Field31 {
+    const HAS_REVERSED_VALUES: bool = true;
+
     fn constant(self, constant: Constant) -> Result<Element31> {
         if let Constant::Word(word) = constant { Ok(self.element(word)) } else { other_field() }
     }
@@ -140,6 +172,18 @@ impl HostField for Field31 {
         control: &JobControl,
     ) -> Result<bool> {
         verify_ntt31(self, plan, input, output, control)
+    }
+
+    fn verify_product(
+        self,
+        product: &CheckedProduct<'_, Element31>,
+        control: &JobControl,
+    ) -> Result<bool> {
+        verify_product31(self, product, control)
+    }
+
+    fn root_of_unity(self, lg_n: u32) -> Option<Element31> {
+        self.root_of_unity(lg_n)
     }
 }
 

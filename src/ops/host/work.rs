@@ -30,6 +30,14 @@ impl StepTypes<'_> {
         EngineWork::Vectors(VectorWork { is_scan: true, ..self.vector_work(products) })
     }
 
+    /// A pass that takes this number of products in all.
+    pub fn products(&self, products: u64) -> EngineWork {
+        let all = self.inputs.iter().copied().chain([self.value]);
+        let bytes = all.map(ValueType::bytes).sum();
+        let products = products / products_per_fr_product(self.value);
+        EngineWork::Vectors(VectorWork { products, bytes, is_scan: false })
+    }
+
     /// The value, copied from the host.
     pub fn transfer(&self) -> EngineWork {
         EngineWork::Transfer { bytes: vector_bytes(self.value) }
@@ -68,8 +76,17 @@ pub fn elements(value: ValueType) -> u64 {
     }
 }
 
+/// The rows of a vector; 0 for points.
+#[cfg(feature = "cuda")]
+pub fn rows(value: ValueType) -> u64 {
+    match value {
+        ValueType::Vector(shape) => shape.rows().into(),
+        ValueType::Points(_) => 0,
+    }
+}
+
 /// The work of checking a value that `work` made.
-pub fn check_work(work: EngineWork) -> Vec<EngineWork> {
+pub(super) fn check_work(work: EngineWork) -> Vec<EngineWork> {
     match work {
         // The input and the output are evaluated at a point.
         EngineWork::Ntt { field, lg_n, rows } => {

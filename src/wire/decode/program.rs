@@ -13,8 +13,8 @@ use crate::{
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         Gf2EchelonStep, Gf2ReduceStep, InputStep, LinearCombinationStep, MsmStep, NttStep,
-        Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep, PowersStep,
-        SliceStep, SparseProductStep,
+        Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep, PolyMulStep,
+        PolyReduction, PowersStep, SliceStep, SparseProductStep,
     },
     program::{Constant, STEPS_MAX, StepProblem, ValueId},
     wire::v1::{self, step::Operation as WireOperation},
@@ -87,6 +87,7 @@ fn operation(index: usize, step: WireOperation) -> Result<Operation> {
         WireOperation::SparseProduct(step) => {
             sparse_product(&step).map_err(named("sparse_product"))?.into()
         }
+        WireOperation::PolyMul(step) => poly_mul(&step).into(),
         WireOperation::Gf2Reduce(v1::Gf2ReduceStep { pivots, rows, columns }) => {
             Gf2ReduceStep { inputs: [pivots, rows].map(ValueId), columns }.into()
         }
@@ -171,6 +172,15 @@ fn sparse_product(step: &v1::SparseProductStep) -> StepResult<SparseProductStep>
     let &v1::SparseProductStep { input, ref object_id, rows, terms } = step;
     let object_id = self::object_id(object_id)?;
     Ok(SparseProductStep { input: ValueId(input), object_id, rows, terms })
+}
+
+fn poly_mul(step: &v1::PolyMulStep) -> PolyMulStep {
+    let reduction = match step.reduction {
+        None => PolyReduction::None,
+        Some(v1::poly_mul_step::Reduction::Cyclic(n)) => PolyReduction::Cyclic(n),
+        Some(v1::poly_mul_step::Reduction::Negacyclic(n)) => PolyReduction::Negacyclic(n),
+    };
+    PolyMulStep { inputs: values(&step.inputs), reduction }
 }
 
 fn object_id(id: &[u8]) -> StepResult<[u8; 32]> {

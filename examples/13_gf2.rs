@@ -1,7 +1,7 @@
-//! Lesson 12: elimination over GF(2). A program reduces rows of bits by pivot rows, as Gröbner
+//! Lesson 13: elimination over GF(2). A program reduces rows of bits by pivot rows, as Gröbner
 //! bases need it, and computes the reduced row echelon form of what remains.
 //!
-//! `cargo run --release --example 12_gf2`
+//! `cargo run --release --example 13_gf2`
 
 mod common;
 
