@@ -28,6 +28,7 @@ mod paper;
 mod payload;
 mod points;
 mod pointwise;
+mod poly_mul;
 mod pool;
 mod record;
 mod reduce;
@@ -58,6 +59,7 @@ const PARTS: &[Part] = &[
     ("ntt", ntt::measure),
     ("ntt31", ntt31::measure),
     ("pointwise", pointwise::measure),
+    ("poly_mul", poly_mul::measure),
     ("gf2", gf2::measure),
     ("host", host::measure),
     ("transfer", transfer::measure),

@@ -137,6 +137,22 @@ impl Record {
         }));
     }
 
+    /// Prints a time over a field, and records it in microseconds.
+    pub fn record_us(&mut self, field: &str, time: &TimeFigure<'_>) {
+        self.print_time(time);
+        let (median, least) = time.ms();
+        self.append(serde_json::json!({
+            "op": time.op,
+            "lg_n": time.lg_n,
+            "mode": format!("{}{}", time.mode, self.suffix),
+            "batch": time.batch,
+            "field": field,
+            "median": rounded(1e3 * median),
+            "min": rounded(1e3 * least),
+            "unit": "us",
+        }));
+    }
+
     fn append(&self, mut line: serde_json::Value) {
         let Some(file) = &self.file else { return };
         line["device"] = self.device.as_str().into();

@@ -38,8 +38,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "ops",
         &[
-            "buffer", "curve", "device", "engine", "error", "field", "ntt", "program", "sparse",
-            "verify",
+            "buffer", "curve", "device", "engine", "error", "field", "gf2", "ntt", "program",
+            "sparse", "verify",
         ],
     ),
     // Its self-test compares with arkworks through the layouts that `curve` asserts.
@@ -144,7 +144,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("config", &["buffer", "error", "server", "telemetry", "tenant"]),
     (
         "client",
-        &["curve", "error", "field", "ops", "program", "region", "sparse", "verify", "wire"],
+        &["curve", "error", "field", "gf2", "ops", "program", "region", "sparse", "verify", "wire"],
     ),
     // Chooses an engine and starts a server with it.
     ("embedded", &["device", "engine", "error", "server"]),

@@ -21,6 +21,7 @@ mod scalar_codec;
 pub mod self_test;
 mod serving_gpu;
 mod vector_msm;
+mod vector_values;
 #[cfg_attr(feature = "internals", allow(missing_docs))]
 mod vectors;
 mod workspace;

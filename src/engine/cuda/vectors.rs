@@ -113,7 +113,7 @@ impl GpuVectors {
         Ok(Self { engine, gpu: index, control, refused_words, matrices, copies, wait, stream })
     }
 
-    fn gpu(&self) -> &ServingGpu {
+    pub(super) fn gpu(&self) -> &ServingGpu {
         &self.engine.gpus[self.gpu]
     }
 
@@ -365,7 +365,7 @@ impl GpuVectors {
         gpu.msm.launch_resident(bases, rows, vector.elements(), &self.stream, &self.control)
     }
 
-    fn read(&self, from: DeviceSlice<'_, u8>) -> Result<Zeroizing<Vec<u8>>> {
+    pub(super) fn read(&self, from: DeviceSlice<'_, u8>) -> Result<Zeroizing<Vec<u8>>> {
         let mut all = Zeroizing::new(Vec::with_capacity(from.len()));
         self.copies.download(&self.stream, from, |pieces| {
             pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));

@@ -30,6 +30,14 @@ impl StepTypes<'_> {
         EngineWork::Vectors(VectorWork { is_scan: true, ..self.vector_work(products) })
     }
 
+    /// A pass that takes this number of products in all.
+    pub fn products(&self, products: u64) -> EngineWork {
+        let all = self.inputs.iter().copied().chain([self.value]);
+        let bytes = all.map(ValueType::bytes).sum();
+        let products = products / products_per_fr_product(self.value);
+        EngineWork::Vectors(VectorWork { products, bytes, is_scan: false })
+    }
+
     /// The value, copied from the host.
     pub fn transfer(&self) -> EngineWork {
         EngineWork::Transfer { bytes: vector_bytes(self.value) }
@@ -68,15 +76,25 @@ pub fn elements(value: ValueType) -> u64 {
     }
 }
 
+/// The rows of a vector; 0 for points.
+#[cfg(feature = "cuda")]
+pub fn rows(value: ValueType) -> u64 {
+    match value {
+        ValueType::Vector(shape) => shape.rows().into(),
+        ValueType::Points(_) => 0,
+    }
+}
+
 /// The work of checking a value that `work` made.
-pub fn check_work(work: EngineWork) -> Vec<EngineWork> {
+pub(super) fn check_work(work: EngineWork) -> Vec<EngineWork> {
     match work {
         // The input and the output are evaluated at a point.
         EngineWork::Ntt { field, lg_n, rows } => {
             let elements = u64::from(rows) << lg_n;
             let products = match field {
                 FieldId::Bls12381Fr => 2 * elements,
-                FieldId::Prime31(_) => CHECK_PRODUCTS31 * elements / PRODUCTS31,
+                // There are none over GF(2).
+                FieldId::Prime31(_) | FieldId::Gf2 => CHECK_PRODUCTS31 * elements / PRODUCTS31,
             };
             let bytes = 2 * field.element_bytes() * elements;
             vec![EngineWork::Vectors(VectorWork { products, bytes, is_scan: true })]
@@ -88,6 +106,8 @@ pub fn check_work(work: EngineWork) -> Vec<EngineWork> {
             let combination = VectorWork { products, bytes, is_scan: false };
             vec![EngineWork::Vectors(combination), EngineWork::Msm { group, n, vectors: 1 }]
         }
-        EngineWork::Vectors(_) | EngineWork::Transfer { .. } => Vec::new(),
+        EngineWork::Vectors(_) | EngineWork::Elimination(_) | EngineWork::Transfer { .. } => {
+            Vec::new()
+        }
     }
 }

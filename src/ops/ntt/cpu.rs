@@ -7,7 +7,7 @@ use super::{
 use crate::{
     curve::FrField,
     engine::{EngineModel, EngineWork, ExecutedBy, JobControl, add_stages},
-    error::Result,
+    error::{Error, Result},
     field::FieldId,
     ops::host::{
         self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostRows, HostStep,
@@ -89,6 +89,7 @@ impl HostStep for NttStep {
         let is_right = match output {
             HostRows::Fr(_) => self.is_right(FrField, input, output, context.control),
             HostRows::Prime31(field, _) => self.is_right(*field, input, output, context.control),
+            HostRows::Gf2(_) => return Err(Error::Internal("no transforms over gf2".into())),
         };
         is_right.map(Some)
     }
