@@ -2,22 +2,21 @@
 
 use zeroize::Zeroizing;
 
-use super::vectors::{GpuVector, GpuVectors};
+use super::{vector::GpuVector, vectors::GpuVectors};
 use crate::{
     curve::{Fr, layout},
-    error::{Error, Result},
+    error::Result,
 };
 
 impl GpuVectors {
-    /// The value of each row, the coefficients of a polynomial, at `point`. Waits for the device.
+    /// The value of each row, the coefficients of a polynomial over Fr, at `point`. Waits for the device.
     ///
     /// Errors: `Exhausted`; `DeviceLost`.
     pub fn values_at(&self, vector: &GpuVector, point: Fr) -> Result<Zeroizing<Vec<Fr>>> {
-        let out = self.zeros(vector.rows, 1)?;
-        self.kernels().evaluate(&self.stream, out.elements(), vector.elements(), point)?;
-        let bytes = out.elements().cast::<u8>();
-        let bytes = bytes.ok_or_else(|| Error::Internal("values are misaligned".into()))?;
-        let bytes = self.read(bytes)?;
+        let out = self.zeros(vector.field(), vector.rows, 1)?;
+        let (values, elements) = (out.fr_elements()?, vector.fr_elements()?);
+        self.kernels().evaluate(&self.stream, values, elements, point)?;
+        let bytes = self.read(out.bytes())?;
         let mut values = Zeroizing::new(vec![Fr::default(); vector.rows]);
         layout::fr_as_bytes_mut(&mut values).copy_from_slice(&bytes);
         Ok(values)

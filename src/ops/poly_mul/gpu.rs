@@ -85,7 +85,7 @@ impl GpuProduct<'_> {
         let CheckedRows { vector, values } = a;
         let left = self.transformed(&forward, vector)?;
         let right = b.map(|b| self.transformed(&forward, b.vector)).transpose()?;
-        let (out, right) = (left.elements(), right.as_ref().unwrap_or(&left).elements());
+        let (out, right) = (left.fr_elements()?, right.as_ref().unwrap_or(&left).fr_elements()?);
         gpu.kernels().multiply(&gpu.stream, out, out, right)?;
         let done = gpu.transform(&inverse, left, false)?;
         let whole = CheckedRows { vector: Arc::new(done.vector), values };
@@ -122,7 +122,7 @@ impl GpuProduct<'_> {
             blocks /= 2;
             let half = blocks * degree;
             let low = gpu.with_row_length(&vector, half)?;
-            let high = gpu.zeros(vector.rows, half)?;
+            let high = gpu.zeros(vector.field(), vector.rows, half)?;
             gpu.copy_rows(&high, 0, &vector, half, half)?;
             // X^(degree blocks) is the same power of 1 or -1.
             let is_negative = blocks == 1 && matches!(reduction, PolyReduction::Negacyclic(_));
@@ -133,7 +133,7 @@ impl GpuProduct<'_> {
                 let pairs = values.iter_mut().zip(of_high.iter());
                 pairs.for_each(|(value, high)| *value -= divisor * high);
             }
-            let (kernels, out, other) = (gpu.kernels(), low.elements(), high.elements());
+            let (kernels, out, other) = (gpu.kernels(), low.fr_elements()?, high.fr_elements()?);
             match is_negative {
                 true => kernels.subtract(&gpu.stream, out, out, other)?,
                 false => kernels.add(&gpu.stream, out, out, other)?,
