@@ -1,8 +1,9 @@
 //! Transforms over BabyBear in device memory, from natural to bit-reversed order. The first result
 //! of every plan is checked at a random point.
 //!
-//! `lg=12,20` selects sizes. `cuts=20:10.10,7.7.6` also measures transforms of one size in passes
-//! of other radices, given as log2 in the order they run, and records nothing of them.
+//! `lg=12,20` selects sizes. `cuts=20:10.10,8.12` also measures transforms of one size in passes of
+//! other radices, given as log2 in the order they run, with small tiles and with large ones, and
+//! records nothing of them.
 
 use capstan::{
     curve::NttPlan,
@@ -33,12 +34,17 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
     let batches = batches.into_iter().filter(|(lg_n, _)| sizes.contains(lg_n));
     for (lg_n, rows) in sizes.iter().map(|lg_n| (*lg_n, 1)).chain(batches) {
         let bench = Ntt31Bench::new(rig, &transforms, lg_n, rows);
-        let plan = transforms.plan(bench.field, &bench.transform()).expect("a plan");
+        let plan = transforms.plan(bench.field, &bench.transform(), rows).expect("a plan");
         record.record_time_us(&bench.time(&plan));
         for radices in cuts(rig, lg_n) {
-            let transform = bench.transform();
-            let plan = transforms.plan_with_radices(bench.field, &transform, &radices);
-            record.print_time_us(&bench.time(&plan.expect("a plan")));
+            let plan = |is_wide| {
+                transforms.plan_with_radices(bench.field, &bench.transform(), &radices, is_wide)
+            };
+            let plans = [plan(false), plan(true)];
+            assert!(plans.iter().any(Result::is_ok), "no kernels for {radices:?}");
+            for plan in plans.iter().flatten() {
+                record.print_time_us(&bench.time(plan));
+            }
         }
     }
 }
@@ -46,7 +52,7 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
 /// The radices that the command line gives for a size.
 fn cuts(rig: &BenchRig, lg_n: u32) -> Vec<Vec<u32>> {
     let Some(text) = rig.argument("cuts") else { return Vec::new() };
-    let (size, cuts) = text.split_once(':').expect("cuts=20:10.10,7.7.6");
+    let (size, cuts) = text.split_once(':').expect("cuts=20:10.10,8.12");
     if size.parse() != Ok(lg_n) {
         return Vec::new();
     }

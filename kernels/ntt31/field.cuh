@@ -9,6 +9,23 @@ struct alignas(8) Twiddle31 {
     uint32_t factor, quotient;
 };
 
+// An entry of a table that no kernel writes: its load may move across barriers.
+FN Twiddle31 entry(const Twiddle31* table) {
+#ifdef __CUDACC__
+    const uint2 words = __ldg(reinterpret_cast<const uint2*>(table));
+    return {words.x, words.y};
+#else
+    return *table;
+#endif
+}
+FN uint32_t entry(const uint32_t* table) {
+#ifdef __CUDACC__
+    return __ldg(table);
+#else
+    return *table;
+#endif
+}
+
 constexpr uint32_t LG_RADIX_MAX = 5;
 constexpr uint32_t UNITS = 1 << (LG_RADIX_MAX - 1);
 
@@ -54,19 +71,40 @@ FN constexpr uint32_t reversed(uint32_t x, uint32_t bits) {
     return ((x & 1) << 4 | (x & 2) << 2 | (x & 4) | (x & 8) >> 2 | (x & 16) >> 4) >> (5 - bits);
 }
 
-// DIF of 2^K words in registers: x[l] becomes the value of frequency reversed(l, K).
-template <uint32_t K, uint32_t STAGE = 0> FN void dif(uint32_t (&x)[1 << K], const Prime31& f) {
+// DIF of 2^K words in registers: x[l] becomes the value of frequency reversed(l, K). If the outputs
+// are factors of products, all but the first one may stay below 2 p.
+template <uint32_t K, bool FACTORS, uint32_t STAGE = 0>
+FN void dif(uint32_t (&x)[1 << K], const Prime31& f) {
     if constexpr (STAGE < K) {
         constexpr uint32_t HALF = 1 << (K - 1 - STAGE);
+        constexpr bool IS_LAZY = FACTORS && HALF == 1;
 #pragma unroll
         for (uint32_t n = 0; n < (1 << K) / 2; n++) {
             const uint32_t i = n % HALF, low = n / HALF * 2 * HALF + i;
             const uint32_t a = x[low], b = x[low + HALF];
-            x[low] = add(a, b, f);
-            // Any word may be a factor.
-            x[low + HALF] = i == 0 ? subtract(a, b, f)
-                                   : multiply(a - b + f.p, f.unit[i * (UNITS / HALF)], f);
+            x[low] = IS_LAZY && low > 0 ? a + b : add(a, b, f);
+            if (i == 0) x[low + HALF] = IS_LAZY ? a - b + f.p : subtract(a, b, f);
+            else x[low + HALF] = multiply(a - b + f.p, f.unit[i * (UNITS / HALF)], f);
         }
-        dif<K, STAGE + 1>(x, f);
+        dif<K, FACTORS, STAGE + 1>(x, f);
+    }
+}
+
+// DIT, the transpose: x[l] is the value of frequency reversed(l, K) and becomes that of point l.
+template <uint32_t K, uint32_t STAGE = 0> FN void dit(uint32_t (&x)[1 << K], const Prime31& f) {
+    if constexpr (STAGE < K) {
+        constexpr uint32_t HALF = 1 << STAGE;
+#pragma unroll
+        for (uint32_t n = 0; n < (1 << K) / 2; n++) {
+            const uint32_t i = n % HALF, low = n / HALF * 2 * HALF + i;
+            const uint32_t a = x[low];
+            const uint32_t b =
+                i == 0 ? x[low + HALF] : multiply(x[low + HALF], f.unit[i * (UNITS / HALF)], f);
+            // The next stage's factors may be any words.
+            const bool is_factor = STAGE + 1 < K && (low & (2 * HALF));
+            x[low] = is_factor && i > 0 ? a + b : add(a, b, f);
+            x[low + HALF] = is_factor ? a - b + f.p : subtract(a, b, f);
+        }
+        dit<K, STAGE + 1>(x, f);
     }
 }

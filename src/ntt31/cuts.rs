@@ -1,11 +1,14 @@
 //! How a transform is cut into passes.
 
-use super::kernels::lg_lanes;
+use super::shapes::{LG_SMALL_MAX, columns_shape, rows_shape};
 
-/// Stages of a pass, in the order they run, by log2 of the length: a single pass up to 2^10, then
-/// the fewest passes of at most 9 stages, about equal. A pass of 10 stages needs twice the
-/// registers. Not measured on a GPU.
-const CUTS: [&[u32]; 28] = [
+/// Words of all rows up to which kernels with small tiles are faster: they spread the words over more
+/// multiprocessors.
+const LG_NARROW_WORDS_MAX: u32 = 20;
+
+/// Stages of each pass in natural order, by log2 of the length: columns, then rows. Measured on an
+/// H200 (`benches/experiments/ntt31.md`).
+const NARROW: [&[u32]; 21] = [
     &[],
     &[1],
     &[2],
@@ -17,48 +20,65 @@ const CUTS: [&[u32]; 28] = [
     &[8],
     &[9],
     &[10],
-    &[6, 5],
-    &[6, 6],
-    &[7, 6],
-    &[7, 7],
-    &[8, 7],
+    &[11],
+    &[12],
+    &[13],
+    &[6, 8],
+    &[7, 8],
     &[8, 8],
-    &[9, 8],
-    &[9, 9],
-    &[7, 6, 6],
-    &[7, 7, 6],
-    &[7, 7, 7],
-    &[8, 7, 7],
-    &[8, 8, 7],
-    &[8, 8, 8],
-    &[9, 8, 8],
-    &[9, 9, 8],
-    &[9, 9, 9],
+    &[8, 9],
+    &[8, 10],
+    &[8, 11],
+    &[8, 12],
 ];
 
-/// log2 of the radix of each pass of a transform of 2^`lg_n` elements, in the order they run; none
-/// for one element. `None` if no kernels are that long: no prime has so large a two-adicity.
-pub fn lg_radices(lg_n: u32) -> Option<&'static [u32]> {
-    CUTS.get(lg_n as usize).copied()
+/// The same from 2^14 words on, for many words.
+const WIDE: [&[u32]; 14] = [
+    &[14],
+    &[7, 8],
+    &[8, 8],
+    &[8, 9],
+    &[8, 10],
+    &[8, 11],
+    &[8, 12],
+    &[9, 12],
+    &[9, 13],
+    &[10, 13],
+    &[10, 14],
+    &[8, 8, 9],
+    &[8, 8, 10],
+    &[8, 8, 11],
+];
+const LG_WIDE_MIN: u32 = 14;
+
+/// Whether kernels with large tiles are faster for `rows` transforms of 2^`lg_n` elements.
+pub(super) fn is_wide(lg_n: u32, rows: u32) -> bool {
+    u64::from(rows) << lg_n > 1 << LG_NARROW_WORDS_MAX
 }
 
-/// Whether kernels exist for these passes of a transform of 2^`lg_n` elements: each has enough
-/// columns, and the last one enough blocks, for its tile.
-pub(super) fn passes_fit(lg_n: u32, lg_radices: &[u32]) -> bool {
+/// log2 of the radix of each pass of `rows` transforms of 2^`lg_n` elements, columns first; none for
+/// one element. `None` if no kernels are that long: no prime has so large a two-adicity.
+pub fn lg_radices(lg_n: u32, rows: u32) -> Option<&'static [u32]> {
+    if lg_n < LG_WIDE_MIN || !is_wide(lg_n, rows) {
+        return NARROW.get(lg_n as usize).copied();
+    }
+    WIDE.get((lg_n - LG_WIDE_MIN) as usize).copied()
+}
+
+/// Whether kernels exist for these passes of a transform of 2^`lg_n` elements, and each of columns
+/// has enough columns for its tile.
+pub(super) fn passes_fit(lg_n: u32, lg_radices: &[u32], is_wide: bool) -> bool {
     if lg_radices.iter().sum::<u32>() != lg_n {
         return false;
     }
-    let Some((last, columns)) = lg_radices.split_last() else { return true };
-    if columns.is_empty() {
-        return (1..=10).contains(last);
-    }
-    let has_kernel = |lg_r: &u32| (5..=10).contains(lg_r);
+    let Some((&last, columns)) = lg_radices.split_last() else { return true };
+    let is_small = columns.is_empty() && (1..=LG_SMALL_MAX).contains(&last);
     let mut lg_block = lg_n;
-    let columns_fit = columns.iter().all(|lg_r| {
+    let columns_fit = columns.iter().all(|&lg_r| {
         lg_block -= lg_r;
-        has_kernel(lg_r) && lg_block >= lg_lanes(*lg_r)
+        columns_shape(lg_r, is_wide).is_some_and(|shape| lg_block >= shape.lg_lanes())
     });
-    columns_fit && has_kernel(last) && lg_n - last >= lg_lanes(*last)
+    columns_fit && (is_small || rows_shape(last, is_wide).is_some())
 }
 
 #[cfg(test)]
@@ -69,15 +89,18 @@ mod tests {
     #[test]
     fn every_possible_length_has_passes_with_kernels() {
         for lg_n in 0..=Prime31::ALL.iter().map(|prime| prime.two_adicity()).max().unwrap() {
-            assert!(passes_fit(lg_n, lg_radices(lg_n).unwrap()), "2^{lg_n}");
+            for rows in [1, 1000, u32::MAX] {
+                let radices = lg_radices(lg_n, rows).unwrap();
+                assert!(passes_fit(lg_n, radices, is_wide(lg_n, rows)), "{rows} x 2^{lg_n}");
+            }
         }
-        assert!(lg_radices(28).is_none());
+        assert!(lg_radices(28, 1).is_none());
     }
 
     #[test]
     fn passes_without_kernels_are_refused() {
-        for passes in [&[11][..], &[4, 7], &[6, 4], &[7, 5, 6], &[]] {
-            assert!(!passes_fit(11, passes), "{passes:?}");
+        for passes in [&[15][..], &[5, 10], &[8, 7], &[11, 4], &[7, 7], &[]] {
+            assert!(!passes_fit(15, passes, true), "{passes:?}");
         }
     }
 }

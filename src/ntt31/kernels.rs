@@ -1,6 +1,9 @@
 //! Loads the kernels of `kernels/ntt31`.
 
-use super::elements::PrimeParameters;
+use super::{
+    elements::PrimeParameters,
+    shapes::{PassShape, SMALL_THREADS, columns_shape, rows_shape},
+};
 use crate::device::{
     BlockShape, DeviceFault, DevicePtr, Gpu, GpuUnavailable, Kernel, KernelModule,
 };
@@ -8,115 +11,165 @@ use crate::device::{
 type Word31Ptr = DevicePtr<u32>;
 /// Twiddle factors with their Shoup quotients: see [`super::elements::twiddle`].
 type Twiddle31Ptr = DevicePtr<u64>;
+/// A step and its square.
+type Steps31Ptr = DevicePtr<[u64; 2]>;
 
-/// Parameters: in, out, twiddles, starts, steps, factors, lg_block, flags, prime.
-pub(super) type ColumnsKernel31 = Kernel<(
+/// Parameters: in, stride, length, out, twiddles, starts, steps, natural factors, lg_block, prime.
+type ColumnsDif31 = Kernel<(
     Word31Ptr,
-    Word31Ptr,
-    Twiddle31Ptr,
-    Word31Ptr,
-    Word31Ptr,
-    Twiddle31Ptr,
+    u64,
     u32,
+    Word31Ptr,
+    Twiddle31Ptr,
+    Word31Ptr,
+    Steps31Ptr,
+    Option<Twiddle31Ptr>,
     u32,
     PrimeParameters,
 )>;
-/// Parameters: in, out, twiddles, factors, lg_n, flags, prime.
-pub(super) type LastKernel31 =
-    Kernel<(Word31Ptr, Word31Ptr, Twiddle31Ptr, Twiddle31Ptr, u32, u32, PrimeParameters)>;
-/// Parameters: in, out, twiddles, factors before, factors after, rows, flags, prime.
-pub(super) type SingleKernel31 = Kernel<(
+/// Parameters: in, out, stride, length, twiddles, starts, steps, natural factors, lg_block, prime.
+type ColumnsDit31 = Kernel<(
     Word31Ptr,
+    Word31Ptr,
+    u64,
+    u32,
+    Twiddle31Ptr,
+    Word31Ptr,
+    Steps31Ptr,
+    Option<Twiddle31Ptr>,
+    u32,
+    PrimeParameters,
+)>;
+/// Parameters: in, stride, length, out, twiddles, natural factors, reversed factors, rows, prime.
+type RowsDif31 = Kernel<(
+    Word31Ptr,
+    u64,
+    u32,
+    Word31Ptr,
+    Twiddle31Ptr,
+    Option<Twiddle31Ptr>,
+    Option<Twiddle31Ptr>,
+    u64,
+    PrimeParameters,
+)>;
+/// Parameters: in, out, stride, length, twiddles, natural factors, reversed factors, rows, prime.
+type RowsDit31 = Kernel<(
+    Word31Ptr,
+    Word31Ptr,
+    u64,
+    u32,
+    Twiddle31Ptr,
+    Option<Twiddle31Ptr>,
+    Option<Twiddle31Ptr>,
+    u64,
+    PrimeParameters,
+)>;
+/// Like [`RowsDif31`], with lg_n before rows.
+type SmallDif31 = Kernel<(
+    Word31Ptr,
+    u64,
+    u32,
     Word31Ptr,
     Twiddle31Ptr,
     Option<Twiddle31Ptr>,
     Option<Twiddle31Ptr>,
     u32,
+    u64,
+    PrimeParameters,
+)>;
+/// Like [`RowsDit31`], with lg_n before rows.
+type SmallDit31 = Kernel<(
+    Word31Ptr,
+    Word31Ptr,
+    u64,
     u32,
+    Twiddle31Ptr,
+    Option<Twiddle31Ptr>,
+    Option<Twiddle31Ptr>,
+    u32,
+    u64,
     PrimeParameters,
 )>;
 
-/// The `flags` of `kernels/ntt31/pass.cuh`.
-pub(super) mod flag31 {
-    pub const INPUT_REVERSED: u32 = 1;
-    pub const OUTPUT_NATURAL: u32 = 2;
-    pub const SCALED: u32 = 4;
+/// The kernels of both directions of data for one shape.
+pub(super) struct ColumnsKernels31 {
+    shape: PassShape,
+    pub dif: ColumnsDif31,
+    pub dit: ColumnsDit31,
 }
 
-/// log2 of the radices of a transform of several passes.
-const LG_RADIX_MIN: u32 = 5;
-const LG_RADIX_MAX: u32 = 10;
+pub(super) struct RowsKernels31 {
+    shape: PassShape,
+    pub dif: RowsDif31,
+    pub dit: RowsDit31,
+}
 
-/// The kernels of passes, by log2 of their radix.
 pub(super) struct Ntt31Kernels {
-    columns: Vec<ColumnsKernel31>,
-    last: Vec<LastKernel31>,
-    single: Vec<SingleKernel31>,
-}
-
-/// log2 of a tile's lanes, for a pass of radix 2^`lg_r`.
-pub(super) const fn lg_lanes(lg_r: u32) -> u32 {
-    if lg_r > 9 { 14 - lg_r } else { 5 }
-}
-
-/// log2 of a tile's words.
-pub(super) const fn lg_tile(lg_r: u32) -> u32 {
-    lg_r + lg_lanes(lg_r)
-}
-
-/// log2 of the points of a thread, and of the first digit.
-pub(super) const fn lg_first_digit(lg_r: u32) -> u32 {
-    lg_r.div_ceil(2)
+    columns: Vec<ColumnsKernels31>,
+    rows: Vec<RowsKernels31>,
+    pub small_dif: SmallDif31,
+    pub small_dit: SmallDit31,
+    /// Parameters: in, out, lg_n, words.
+    pub reverse_short_rows: Kernel<(Word31Ptr, Word31Ptr, u32, u64)>,
+    /// Parameters: in, out, lg_n.
+    pub reverse_long_rows: Kernel<(Word31Ptr, Word31Ptr, u32)>,
 }
 
 impl Ntt31Kernels {
     pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
         let module = KernelModule::load(gpu.context(), "ntt31/passes")?;
         let load = || {
-            let several = LG_RADIX_MIN..=LG_RADIX_MAX;
-            let kernel = |kind: &str, lg_r: u32| (format!("ntt31_{kind}_{lg_r}"), block(lg_r));
-            let columns = several.clone().map(|lg_r| {
-                let (name, block) = kernel("columns", lg_r);
-                module.kernel(&name, block)
+            let name = |kind: &str, shape: PassShape| {
+                let suffix = if shape.is_wide() { "_wide" } else { "" };
+                format!("ntt31_{kind}_{}{suffix}", shape.lg_r)
+            };
+            let columns = shapes(columns_shape).into_iter().map(|shape| {
+                let dif = module.kernel(&name("columns_dif", shape), block(shape))?.with_pdl();
+                let dit = module.kernel(&name("columns_dit", shape), block(shape))?.with_pdl();
+                Ok(ColumnsKernels31 { shape, dif, dit })
             });
-            let last = several.map(|lg_r| {
-                let (name, block) = kernel("last", lg_r);
-                module.kernel(&name, block)
+            let rows = shapes(rows_shape).into_iter().map(|shape| {
+                let dif = module.kernel(&name("rows_dif", shape), block(shape))?.with_pdl();
+                let dit = module.kernel(&name("rows_dit", shape), block(shape))?.with_pdl();
+                Ok(RowsKernels31 { shape, dif, dit })
             });
-            let single = (1..=LG_RADIX_MAX).map(|lg_r| {
-                let (name, block) = kernel("single", lg_r);
-                module.kernel(&name, block)
-            });
+            let small = BlockShape { threads: SMALL_THREADS, shared_bytes: 0 };
             Ok(Self {
-                columns: columns.collect::<Result<_, _>>()?,
-                last: last.collect::<Result<_, _>>()?,
-                single: single.collect::<Result<_, _>>()?,
+                columns: columns.collect::<Result<_, DeviceFault>>()?,
+                rows: rows.collect::<Result<_, DeviceFault>>()?,
+                small_dif: module.kernel("ntt31_small_dif", small)?.with_pdl(),
+                small_dit: module.kernel("ntt31_small_dit", small)?.with_pdl(),
+                reverse_short_rows: module.kernel("ntt31_reverse_short_rows", small)?.with_pdl(),
+                reverse_long_rows: module.kernel("ntt31_reverse_long_rows", small)?.with_pdl(),
             })
         };
         load().map_err(|fault| GpuUnavailable::Device { index: gpu.identity().index, fault })
     }
 
-    pub fn columns(&self, lg_r: u32) -> Result<&ColumnsKernel31, DeviceFault> {
-        at(&self.columns, lg_r, LG_RADIX_MIN)
+    pub fn columns(&self, shape: PassShape) -> Result<&ColumnsKernels31, DeviceFault> {
+        self.columns.iter().find(|kernels| kernels.shape == shape).ok_or_else(|| missing(shape))
     }
 
-    pub fn last(&self, lg_r: u32) -> Result<&LastKernel31, DeviceFault> {
-        at(&self.last, lg_r, LG_RADIX_MIN)
-    }
-
-    pub fn single(&self, lg_r: u32) -> Result<&SingleKernel31, DeviceFault> {
-        at(&self.single, lg_r, 1)
+    pub fn rows(&self, shape: PassShape) -> Result<&RowsKernels31, DeviceFault> {
+        self.rows.iter().find(|kernels| kernels.shape == shape).ok_or_else(|| missing(shape))
     }
 }
 
-fn at<K>(kernels: &[K], lg_r: u32, lg_min: u32) -> Result<&K, DeviceFault> {
-    let kernel = lg_r.checked_sub(lg_min).and_then(|index| kernels.get(index as usize));
-    kernel.ok_or_else(|| mismatch(format!("no kernel for a radix of 2^{lg_r}")))
+/// All shapes of a kind.
+fn shapes(of: fn(u32, bool) -> Option<PassShape>) -> Vec<PassShape> {
+    let mut shapes: Vec<_> =
+        (0..32).flat_map(|lg_r| [of(lg_r, false), of(lg_r, true)]).flatten().collect();
+    shapes.dedup();
+    shapes
 }
 
-fn block(lg_r: u32) -> BlockShape {
-    let shared_bytes = (size_of::<u32>() as u32) << lg_tile(lg_r);
-    BlockShape { threads: 1 << (lg_tile(lg_r) - lg_first_digit(lg_r)), shared_bytes }
+fn block(shape: PassShape) -> BlockShape {
+    let PassShape { lg_tile, lg_words, .. } = shape;
+    BlockShape { threads: 1 << (lg_tile - lg_words), shared_bytes: 4 << lg_tile }
+}
+
+fn missing(shape: PassShape) -> DeviceFault {
+    mismatch(format!("no kernel for {shape:?}"))
 }
 
 pub(super) fn mismatch(problem: String) -> DeviceFault {

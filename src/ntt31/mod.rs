@@ -10,6 +10,9 @@ mod cuts;
 mod elements;
 mod kernels;
 mod plan;
+mod run;
+mod scaling;
+mod shapes;
 mod tables;
 
 pub use cuts::lg_radices;

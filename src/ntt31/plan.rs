@@ -1,4 +1,4 @@
-//! Plans of transforms and their launches.
+//! Plans of transforms.
 
 use std::{
     fmt::{self, Display, Formatter},
@@ -6,53 +6,48 @@ use std::{
 };
 
 use super::{
-    cuts::{lg_radices, passes_fit},
+    cuts::{is_wide, lg_radices, passes_fit},
     elements::{PrimeParameters, prime_parameters},
-    kernels::{Ntt31Kernels, flag31, lg_lanes, lg_tile, mismatch},
-    tables::{ColumnPowers, PassFactors, TileTwiddles31, TwiddleTables31},
+    kernels::Ntt31Kernels,
+    scaling::Scaling31,
+    shapes::{LG_SMALL_MAX, LG_SMALL_TILE, PassShape, columns_shape, rows_shape},
+    tables::{ColumnPowers, DigitTwiddles31, PassFactors, TwiddleTables31},
 };
 use crate::{
     curve::NttPlan,
-    device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
+    device::{DeviceFault, DeviceLease, Gpu, GpuUnavailable},
     error::{Error, FieldProblem, Result},
-    field::{Arithmetic, Element31, Field31},
+    field::{Arithmetic, Element31, Field31, VectorElements},
 };
 
 /// The kernels and twiddle tables of a device, for all primes.
 pub struct Ntt31Device {
-    kernels: Ntt31Kernels,
-    tables: TwiddleTables31,
+    pub(super) kernels: Ntt31Kernels,
+    pub(super) tables: TwiddleTables31,
 }
 
 /// The passes of a transform and their tables. Any number of threads may run it at a time.
 pub struct Ntt31PassPlan {
-    transform: NttPlan<Element31>,
-    prime: PrimeParameters,
-    passes: Vec<PlannedPass31>,
+    pub(super) transform: NttPlan<Element31>,
+    pub(super) prime: PrimeParameters,
+    /// In the order of DIF: columns, then rows.
+    pub(super) passes: Vec<PlannedPass31>,
 }
 
-struct PlannedPass31 {
-    lg_r: u32,
-    flags: u32,
-    twiddles: Arc<DeviceLease>,
-    /// Before the first pass's transforms, or after the last one's.
-    factors: Option<Arc<DeviceLease>>,
-    /// For passes of columns.
-    columns: Option<ColumnTables>,
+pub(super) struct PlannedPass31 {
+    pub shape: PassShape,
+    pub twiddles: Arc<DeviceLease>,
+    /// Multiply words in natural order: of the outermost pass.
+    pub natural_factors: Option<Arc<DeviceLease>>,
+    /// Multiply words in bit-reversed order: of a pass over rows.
+    pub reversed_factors: Option<Arc<DeviceLease>>,
+    pub kind: PassKind31,
 }
 
-struct ColumnTables {
-    lg_block: u32,
-    starts: Arc<DeviceLease>,
-    steps: Arc<DeviceLease>,
-}
-
-/// The powers that a transform multiplies its elements by, in addition to the twiddles.
-struct Coset31 {
-    /// The coset's generator, inverted for inverse transforms; 1 without a coset.
-    base: Element31,
-    /// 1, or 1/n for inverse transforms.
-    scale: Element31,
+pub(super) enum PassKind31 {
+    Small,
+    Columns { lg_block: u32, starts: Arc<DeviceLease>, steps: Arc<DeviceLease> },
+    Rows,
 }
 
 impl Ntt31Device {
@@ -63,16 +58,24 @@ impl Ntt31Device {
         Ok(Self { kernels: Ntt31Kernels::load(gpu)?, tables })
     }
 
+    /// A plan that is fast for `rows` rows; it transforms any number.
+    ///
     /// Errors: `Invalid` if `lg_n` is above the field's two-adicity or the coset's generator is
     /// zero; `Exhausted` if there is no memory for the tables; `DeviceLost`.
-    pub fn plan(&self, field: Field31, transform: &NttPlan<Element31>) -> Result<Ntt31PassPlan> {
-        let max = field.id().two_adicity();
-        let radices = lg_radices(transform.lg_n).filter(|_| transform.lg_n <= max);
+    pub fn plan(
+        &self,
+        field: Field31,
+        transform: &NttPlan<Element31>,
+        rows: u32,
+    ) -> Result<Ntt31PassPlan> {
+        let (lg_n, max) = (transform.lg_n, field.id().two_adicity());
+        let radices = lg_radices(lg_n, rows).filter(|_| lg_n <= max);
         let too_large = Error::field("lg_n", FieldProblem::TooLarge { max: max.into() });
-        self.plan_with_radices(field, transform, radices.ok_or(too_large)?)
+        self.plan_with_radices(field, transform, radices.ok_or(too_large)?, is_wide(lg_n, rows))
     }
 
-    /// A plan with the caller's passes, for benchmarks: [`Ntt31Device::plan`] chooses the best.
+    /// A plan with the caller's passes, columns first, and with large tiles or small ones, for
+    /// benchmarks: [`Ntt31Device::plan`] chooses the best.
     ///
     /// Shape: the logarithms of the radices add up to `lg_n`.
     /// Errors: like [`Ntt31Device::plan`]; `Internal` if there are no kernels for these passes.
@@ -81,120 +84,27 @@ impl Ntt31Device {
         field: Field31,
         transform: &NttPlan<Element31>,
         radices: &[u32],
+        is_wide: bool,
     ) -> Result<Ntt31PassPlan> {
         let lg_n = transform.lg_n;
-        if lg_n > field.id().two_adicity() || !passes_fit(lg_n, radices) {
+        if lg_n > field.id().two_adicity() || !passes_fit(lg_n, radices, is_wide) {
             return Err(Error::Internal(format!("{radices:?} do not fit 2^{lg_n} elements")));
         }
-        let coset = Coset31::of(field, transform)?;
-        let mut plan = Ntt31PassPlan {
-            transform: *transform,
-            prime: prime_parameters(field, transform.inverse),
-            passes: Vec::new(),
-        };
+        let inverse = transform.inverse;
+        let scaling = Scaling31::of(field, transform, is_dit(transform))?;
+        let planner = Planner31 { tables: &self.tables, field, lg_n, inverse, scaling };
         let mut lg_block = lg_n;
+        let mut passes = Vec::new();
         for (number, &lg_r) in radices.iter().enumerate() {
-            let (is_first, is_last) = (number == 0, number + 1 == radices.len());
-            let factors = coset.factors(field, transform, lg_r, is_first, is_last);
-            let flags = [
-                (is_first && transform.input_reversed, flag31::INPUT_REVERSED),
-                (is_last && !transform.output_reversed, flag31::OUTPUT_NATURAL),
-                (factors.is_some(), flag31::SCALED),
-            ];
-            let inverse = transform.inverse;
-            let powers = coset.column_powers(field, transform, lg_block, lg_r);
-            let columns = || {
-                let (starts, steps) =
-                    (self.tables.starts(powers.clone())?, self.tables.steps(powers)?);
-                Ok::<_, DeviceFault>(ColumnTables { lg_block, starts, steps })
-            };
-            plan.passes.push(PlannedPass31 {
-                lg_r,
-                flags: flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum(),
-                twiddles: self.tables.tile(TileTwiddles31 { field, lg_r, inverse })?,
-                factors: factors.map(|factors| self.tables.factors(factors)).transpose()?,
-                columns: (!is_last).then(columns).transpose()?,
+            passes.push(match number + 1 == radices.len() {
+                false => planner.columns(lg_block, columns_shape(lg_r, is_wide))?,
+                true if lg_n <= LG_SMALL_MAX => planner.small()?,
+                true => planner.rows(rows_shape(lg_r, is_wide))?,
             });
             lg_block -= lg_r;
         }
-        Ok(plan)
-    }
-
-    /// Transforms `rows` contiguous vectors in `data` on `stream`. Returns where the results are:
-    /// `data`, or `second`. The contents of the other one are then unspecified.
-    ///
-    /// Shape: `data` and `second` have `rows` times 2^lg_n canonical elements in Montgomery form;
-    /// `second` is required if [`Ntt31PassPlan::needs_second_buffer`], and does not overlap `data`.
-    /// Errors: `KernelMismatch` if the shape is wrong; driver errors.
-    pub fn run<'d>(
-        &self,
-        stream: &Stream,
-        plan: &Ntt31PassPlan,
-        data: DeviceSlice<'d, u32>,
-        rows: u32,
-        second: Option<DeviceSlice<'d, u32>>,
-    ) -> Result<DeviceSlice<'d, u32>, DeviceFault> {
-        let lg_n = plan.transform.lg_n;
-        let count = u64::from(rows) << lg_n;
-        let is_whole = |words: DeviceSlice<'_, u32>| words.len() as u64 == count;
-        let fits = is_whole(data) && second.is_none_or(is_whole);
-        if !fits || (plan.needs_second_buffer() && second.is_none()) {
-            return Err(mismatch(format!("{rows} rows of 2^{lg_n} words do not match the memory")));
-        }
-        if let [pass] = plan.passes.as_slice() {
-            self.run_single(stream, plan, pass, data, rows)?;
-            return Ok(data);
-        }
-        let (mut from, mut other) = (data, second.unwrap_or(data));
-        for pass in &plan.passes {
-            let is_moved = pass.flags & (flag31::INPUT_REVERSED | flag31::OUTPUT_NATURAL) != 0;
-            let to = if is_moved { other } else { from };
-            self.run_pass(stream, plan, pass, from, to)?;
-            if is_moved {
-                (from, other) = (to, from);
-            }
-        }
-        Ok(from)
-    }
-
-    fn run_single(
-        &self,
-        stream: &Stream,
-        plan: &Ntt31PassPlan,
-        pass: &PlannedPass31,
-        data: DeviceSlice<'_, u32>,
-        rows: u32,
-    ) -> Result<(), DeviceFault> {
-        let factors = pass.factors.as_ref().map(|factors| factors.all());
-        let is_after = plan.transform.inverse;
-        let (before, after) = (factors.filter(|_| !is_after), factors.filter(|_| is_after));
-        let grid = rows.div_ceil(1 << lg_lanes(pass.lg_r));
-        let twiddles = pass.twiddles.all();
-        let arguments = (data, data, twiddles, before, after, rows, pass.flags, plan.prime);
-        self.kernels.single(pass.lg_r)?.launch(stream, grid, arguments)
-    }
-
-    /// Runs one of several passes.
-    fn run_pass(
-        &self,
-        stream: &Stream,
-        plan: &Ntt31PassPlan,
-        pass: &PlannedPass31,
-        from: DeviceSlice<'_, u32>,
-        to: DeviceSlice<'_, u32>,
-    ) -> Result<(), DeviceFault> {
-        let &PlannedPass31 { lg_r, flags, .. } = pass;
-        let grid = u32::try_from(from.len() >> lg_tile(lg_r))
-            .map_err(|_| mismatch("the rows exceed the limit of one launch".into()))?;
-        let twiddles = pass.twiddles.all();
-        let factors = pass.factors.as_ref().map_or(twiddles, |factors| factors.all());
-        let Some(ColumnTables { lg_block, starts, steps }) = &pass.columns else {
-            let arguments = (from, to, twiddles, factors, plan.transform.lg_n, flags, plan.prime);
-            return self.kernels.last(lg_r)?.launch(stream, grid, arguments);
-        };
-        let (starts, steps) = (starts.all(), steps.all());
-        let arguments = (from, to, twiddles, starts, steps, factors, *lg_block, flags, plan.prime);
-        self.kernels.columns(lg_r)?.launch(stream, grid, arguments)
+        let prime = prime_parameters(field, inverse);
+        Ok(Ntt31PassPlan { transform: *transform, prime, passes })
     }
 
     /// Evicts all tables, so that later plans build them again, in case one is corrupt.
@@ -203,52 +113,100 @@ impl Ntt31Device {
     }
 }
 
-impl Coset31 {
-    fn of(field: Field31, transform: &NttPlan<Element31>) -> Result<Self> {
-        let invert =
-            |element| field.inverse(element).ok_or(Error::field("coset", FieldProblem::Zero));
-        let generator = transform.coset.unwrap_or(field.one());
-        let inverted = invert(generator)?;
-        Ok(match transform.inverse {
-            false => Self { base: generator, scale: field.one() },
-            true => Self { base: inverted, scale: invert(field.element(1 << transform.lg_n))? },
+/// Whether passes lead from bit-reversed order to natural. All others lead from natural order to
+/// bit-reversed, before or after a reversal if the transform keeps its order.
+fn is_dit(transform: &NttPlan<Element31>) -> bool {
+    transform.input_reversed && !transform.output_reversed
+}
+
+struct Planner31<'a> {
+    tables: &'a TwiddleTables31,
+    field: Field31,
+    lg_n: u32,
+    inverse: bool,
+    scaling: Scaling31,
+}
+
+impl Planner31<'_> {
+    fn columns(&self, lg_block: u32, shape: Option<PassShape>) -> Result<PlannedPass31> {
+        let &Self { field, lg_n, inverse, scaling, .. } = self;
+        let shape = shape.ok_or_else(no_kernel)?;
+        let is_outermost = lg_block == lg_n;
+        let one = field.one();
+        let (column, scale) =
+            if is_outermost { (scaling.natural, scaling.scale) } else { (one, one) };
+        // A frequency of the pass counts this often in the element's number.
+        let row = field.power(scaling.reversed, 1 << (lg_n - lg_block));
+        let powers = ColumnPowers { field, lg_block, shape, inverse, column, row, scale };
+        let base = field.power(scaling.natural, 1 << (lg_block - shape.lg_r));
+        let is_scaled = is_outermost && scaling.natural != one;
+        let natural_factors = is_scaled.then(|| self.factors(shape.lg_r, base, one, false));
+        let starts = self.tables.starts(powers.clone())?;
+        let steps = self.tables.steps(powers)?;
+        Ok(PlannedPass31 {
+            shape,
+            twiddles: self.tables.digits(DigitTwiddles31 { field, shape, inverse })?,
+            natural_factors: natural_factors.transpose()?,
+            reversed_factors: None,
+            kind: PassKind31::Columns { lg_block, starts, steps },
         })
     }
 
-    /// The factors of a pass; `None` if it has none.
-    fn factors(
-        &self,
-        field: Field31,
-        transform: &NttPlan<Element31>,
-        lg_r: u32,
-        is_first: bool,
-        is_last: bool,
-    ) -> Option<PassFactors> {
-        let is_scaled = match transform.inverse {
-            false => is_first && transform.coset.is_some(),
-            true => is_last,
-        };
-        // Points of the first pass, and frequencies of the last one, are 2^(lg_n - lg_r) apart.
-        let base = field.power(self.base, 1 << (transform.lg_n - lg_r));
-        is_scaled.then_some(PassFactors { field, lg_r, base, scale: self.scale })
+    fn rows(&self, shape: Option<PassShape>) -> Result<PlannedPass31> {
+        let &Self { field, inverse, .. } = self;
+        let shape = shape.ok_or_else(no_kernel)?;
+        let twiddles = self.tables.digits(DigitTwiddles31 { field, shape, inverse })?;
+        self.of_rows(shape, twiddles, PassKind31::Rows)
     }
 
-    /// The powers of a pass of columns of blocks of 2^`lg_block` words.
-    fn column_powers(
-        &self,
-        field: Field31,
-        transform: &NttPlan<Element31>,
-        lg_block: u32,
-        lg_r: u32,
-    ) -> ColumnPowers {
-        let &NttPlan { lg_n, inverse, .. } = transform;
-        let is_first = lg_block == lg_n;
-        let column = if is_first && !inverse { self.base } else { field.one() };
-        // A frequency counts this often in the output's index.
-        let row = field.power(self.base, 1 << (lg_n - lg_block));
-        let row = if inverse { row } else { field.one() };
-        ColumnPowers { field, lg_block, lg_r, inverse, column, row }
+    fn small(&self) -> Result<PlannedPass31> {
+        let &Self { field, lg_n, inverse, .. } = self;
+        let shape =
+            PassShape { lg_r: lg_n, lg_tile: LG_SMALL_TILE, lg_words: 2, has_columns: false };
+        let twiddles = self.tables.small(DigitTwiddles31 { field, shape, inverse })?;
+        self.of_rows(shape, twiddles, PassKind31::Small)
     }
+
+    fn of_rows(
+        &self,
+        shape: PassShape,
+        twiddles: Arc<DeviceLease>,
+        kind: PassKind31,
+    ) -> Result<PlannedPass31> {
+        let &Self { field, lg_n, scaling: Scaling31 { natural, reversed, scale }, .. } = self;
+        let (lg_r, one) = (shape.lg_r, field.one());
+        let is_only = lg_r == lg_n;
+        // The outermost pass scales, on the side that is multiplied anyway.
+        let scale = if is_only { scale } else { one };
+        let (natural_scale, reversed_scale) =
+            if reversed == one { (scale, one) } else { (one, scale) };
+        let is_natural = is_only && (natural != one || natural_scale != one);
+        let natural_factors = is_natural.then(|| self.factors(lg_r, natural, natural_scale, false));
+        let base = field.power(reversed, 1 << (lg_n - lg_r));
+        let reversed_factors =
+            (reversed != one).then(|| self.factors(lg_r, base, reversed_scale, true));
+        Ok(PlannedPass31 {
+            shape,
+            twiddles,
+            natural_factors: natural_factors.transpose()?,
+            reversed_factors: reversed_factors.transpose()?,
+            kind,
+        })
+    }
+
+    fn factors(
+        &self,
+        lg_r: u32,
+        base: Element31,
+        scale: Element31,
+        is_reversed: bool,
+    ) -> Result<Arc<DeviceLease>, DeviceFault> {
+        self.tables.factors(PassFactors { field: self.field, lg_r, base, scale, is_reversed })
+    }
+}
+
+fn no_kernel() -> Error {
+    Error::Internal("no kernel for a pass of a transform over a 31-bit prime".into())
 }
 
 impl Ntt31PassPlan {
@@ -256,16 +214,26 @@ impl Ntt31PassPlan {
         &self.transform
     }
 
-    /// Whether the plan cannot run in place: one of several passes changes the order.
+    /// Whether the passes lead from bit-reversed order to natural.
+    pub(super) fn is_dit(&self) -> bool {
+        is_dit(&self.transform)
+    }
+
+    /// Whether the plan cannot run in place: it keeps the order, so it ends or begins with a
+    /// reversal.
     pub fn needs_second_buffer(&self) -> bool {
         let NttPlan { input_reversed, output_reversed, .. } = self.transform;
-        self.passes.len() > 1 && (input_reversed || !output_reversed)
+        !self.passes.is_empty() && input_reversed == output_reversed
     }
 }
 
 impl Display for Ntt31PassPlan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let radices: Vec<_> = self.passes.iter().map(|pass| format!("2^{}", pass.lg_r)).collect();
+        let mut radices: Vec<_> =
+            self.passes.iter().map(|pass| format!("2^{}", pass.shape.lg_r)).collect();
+        if self.is_dit() {
+            radices.reverse();
+        }
         match radices.len() {
             0 => write!(f, "no passes"),
             1 => write!(f, "1 pass of {}", radices[0]),

@@ -4,7 +4,7 @@ use capstan::{
     curve::NttPlan,
     engine::{JobControl, MsmNttEngine, cpu::CpuEngine},
     error::{Error, FieldProblem},
-    field::{Arithmetic, Element31, Field31, Prime31},
+    field::{Element31, Field31, Prime31, VectorElements},
     ntt31::{Ntt31Device, lg_radices},
 };
 use rand::Rng;
@@ -47,13 +47,25 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn agrees(&self, radices: &[u32], transform: &NttPlan<Element31>, rows: &[Vec<Element31>]) {
+    /// Runs the passes that suit the rows.
+    fn agrees(&self, transform: &NttPlan<Element31>, rows: &[Vec<Element31>]) {
+        let radices = lg_radices(transform.lg_n, rows.len() as u32).unwrap();
+        self.agrees_in_passes(radices, false, transform, rows);
+    }
+
+    fn agrees_in_passes(
+        &self,
+        radices: &[u32],
+        is_wide: bool,
+        transform: &NttPlan<Element31>,
+        rows: &[Vec<Element31>],
+    ) {
         let &Self { rig, device, field, .. } = self;
         let mut expected = rows.to_vec();
         self.cpu.ntt31(field, transform, &mut expected, &JobControl::default()).unwrap();
         let data = rig.upload(&rows.concat());
         let second = rig.lease::<u32>(rows.len() << transform.lg_n);
-        let plan = device.plan_with_radices(field, transform, radices).unwrap();
+        let plan = device.plan_with_radices(field, transform, radices, is_wide).unwrap();
         let second = plan.needs_second_buffer().then(|| second.all());
         let count = rows.len() as u32;
         let found = device.run(rig.stream(), &plan, data.all(), count, second).unwrap();
@@ -85,36 +97,51 @@ fn every_size_order_direction_and_coset_is_transformed_as_on_the_cpu() {
         for coset in [None, Some(field.generator())] {
             let wanted = |bits: &usize| lg_n < 9 || (bits + number).is_multiple_of(3);
             for (_, transform) in transforms(lg_n, coset).enumerate().filter(|(i, _)| wanted(i)) {
-                case.agrees(lg_radices(lg_n).unwrap(), &transform, &rows);
+                case.agrees(&transform, &rows);
             }
         }
     });
 }
 
 #[test]
-fn every_kernel_of_several_passes_transforms_as_on_the_cpu() {
-    let cuts: [&[u32]; 13] = [
-        &[5, 5],
-        &[5, 6],
-        &[6, 5],
-        &[7, 5],
-        &[5, 7],
-        &[8, 5],
-        &[5, 8],
-        &[9, 5],
-        &[5, 9],
-        &[10, 5],
-        &[5, 10],
-        &[5, 5, 5],
-        &[6, 5, 5],
-    ];
+fn every_kernel_transforms_as_on_the_cpu() {
+    let narrow: [&[u32]; 6] = [&[11], &[12], &[6, 8], &[7, 8], &[8, 8], &[8, 9]];
+    let wide: [&[u32]; 10] =
+        [&[8], &[9], &[10], &[11], &[12], &[13], &[14], &[8, 8], &[9, 8], &[10, 8]];
+    let cuts = narrow.map(|cut| (cut, false)).into_iter().chain(wide.map(|cut| (cut, true)));
+    let cuts: Vec<_> = cuts.collect();
     each_case(cuts.len(), |number, case| {
-        let (lg_n, field) = (cuts[number].iter().sum(), case.field);
-        let rows = random_rows(field, lg_n, 2);
-        for coset in [None, Some(field.generator())] {
-            for transform in transforms(lg_n, coset) {
-                case.agrees(cuts[number], &transform, &rows);
+        let ((radices, is_wide), field) = (cuts[number], case.field);
+        let lg_n = radices.iter().sum();
+        if lg_n > field.id().two_adicity() {
+            return;
+        }
+        // More rows than a tile has, except for long ones.
+        let rows = random_rows(field, lg_n, if lg_n < 12 { 19 } else { 2 });
+        for (coset, step) in [(None, 0), (Some(field.generator()), 1)] {
+            let wanted = |bits: &usize| lg_n < 12 || (bits + number + step).is_multiple_of(2);
+            for (_, transform) in transforms(lg_n, coset).enumerate().filter(|(i, _)| wanted(i)) {
+                case.agrees_in_passes(radices, is_wide, &transform, &rows);
             }
+        }
+    });
+}
+
+#[test]
+fn three_passes_transform_as_on_the_cpu() {
+    each_case(1, |_, case| {
+        let field = Field31::new(Prime31::BabyBear);
+        let case = Case { field, ..*case };
+        let rows = random_rows(field, 20, 1);
+        let [from_natural, from_reversed] = [false, true].map(|input_reversed| NttPlan {
+            lg_n: 20,
+            inverse: input_reversed,
+            coset: Some(field.generator()),
+            input_reversed,
+            output_reversed: !input_reversed,
+        });
+        for transform in [from_natural, from_reversed] {
+            case.agrees_in_passes(&[6, 6, 8], false, &transform, &rows);
         }
     });
 }
@@ -129,7 +156,7 @@ fn equal_elements_are_transformed_as_on_the_cpu() {
         {
             let rows = vec![vec![element; 1 << lg_n]; 2];
             for transform in transforms(lg_n, Some(largest)).take(if lg_n > 5 { 3 } else { 8 }) {
-                case.agrees(lg_radices(lg_n).unwrap(), &transform, &rows);
+                case.agrees(&transform, &rows);
             }
         }
     });
@@ -142,17 +169,17 @@ fn transforms_that_are_impossible_are_refused() {
         let lg_n = field.id().two_adicity() + 1;
         let too_long = transforms(lg_n, None).next().unwrap();
         let max = u64::from(lg_n - 1);
-        let refused = device.plan(field, &too_long).err();
+        let refused = device.plan(field, &too_long, 1).err();
         assert_eq!(refused, Some(Error::field("lg_n", FieldProblem::TooLarge { max })));
         let on_zero = transforms(4, Some(Element31::default())).next().unwrap();
-        let refused = device.plan(field, &on_zero).err();
+        let refused = device.plan(field, &on_zero, 1).err();
         assert_eq!(refused, Some(Error::field("coset", FieldProblem::Zero)));
         let transform = transforms(11, None).next().unwrap();
         assert!(matches!(
-            device.plan_with_radices(field, &transform, &[11]),
+            device.plan_with_radices(field, &transform, &[5, 6], false),
             Err(Error::Internal(_))
         ));
-        let plan = device.plan(field, &transform).unwrap();
+        let plan = device.plan(field, &transform, 1).unwrap();
         let data = case.rig.lease::<u32>(1 << 11);
         for rows in [1, 2] {
             // It needs a second buffer, and then more memory.
@@ -168,7 +195,7 @@ fn tables_return_their_memory_when_they_are_evicted() {
         let free_bytes = case.rig.gpu().arena().free_bytes();
         for lg_n in 0..16 {
             for transform in transforms(lg_n, Some(field.generator())) {
-                drop(device.plan(field, &transform).unwrap());
+                drop(device.plan(field, &transform, 1).unwrap());
                 let used_bytes = free_bytes - case.rig.gpu().arena().free_bytes();
                 // Small tables take more than their bytes.
                 assert!(used_bytes <= 2 * TABLE_BYTES_MAX, "{used_bytes} bytes at 2^{lg_n}");
