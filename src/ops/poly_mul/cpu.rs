@@ -117,7 +117,8 @@ impl HostStep for PolyMulStep {
     }
 
     fn work(&self, types: &StepTypes<'_>) -> EngineWork {
-        let products = self.sizes_of_types(types.inputs).map_or(0, |sizes| sizes.a * sizes.b);
+        let products =
+            self.sizes_of_types(types.inputs).map_or(0, |sizes| sizes.a.saturating_mul(sizes.b));
         types.products(products)
     }
 
