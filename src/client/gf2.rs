@@ -64,9 +64,14 @@ impl Client {
     /// Errors: those of [`Self::get_vector`]; `InvalidResponse` if the vector is not a matrix of
     /// this number of columns.
     pub async fn get_bit_matrix(&self, vector: &VectorInfo, columns: u64) -> Result<BitMatrix> {
+        if vector.encoding != ScalarEncoding::PackedBits64 {
+            return Err(ClientError::invalid_response("the vector is not over GF(2)"));
+        }
         let bytes = self.get_vector(vector).await?;
-        let words = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        matrix_of(words, columns)
+        let (words, []) = bytes.as_chunks() else {
+            return Err(ClientError::invalid_response("the vector ends within a word"));
+        };
+        matrix_of(words.iter().map(|word| u64::from_le_bytes(*word)).collect(), columns)
     }
 }
 

@@ -142,7 +142,8 @@ impl HostStep for PolyMulStep {
         if is_checked {
             // Evaluations; of the quotient, too, if the product is reduced.
             let evaluated = sizes.a + sizes.b + sizes.reduced;
-            all.push(of_rows(if sizes.modulus().is_some() { 3 } else { 1 } * evaluated));
+            let evaluated = if sizes.modulus().is_some() { 3 } else { 1 } * evaluated;
+            all.push(types.evaluations(evaluated.saturating_mul(rows.into())));
         }
         all
     }
