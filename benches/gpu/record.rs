@@ -2,6 +2,8 @@
 
 use std::{fs::OpenOptions, io::Write, process::Command, time::Duration};
 
+use serde_json::Value;
+
 use crate::rig::BenchRig;
 
 /// Prints and records measurements.
@@ -102,34 +104,31 @@ impl Record {
     pub fn record_time(&mut self, time: &TimeFigure<'_>) {
         self.print_time(time);
         let (median, least) = time.ms();
-        self.append(serde_json::json!({
-            "op": time.op,
-            "lg_n": time.lg_n,
-            "mode": format!("{}{}", time.mode, self.suffix),
-            "batch": time.batch,
-            "median": rounded(median),
-            "min": rounded(least),
-            "unit": "ms",
-        }));
+        self.append(self.line(time, "ms", [median, least]));
     }
 
     /// Prints a time over a field, and records it in microseconds.
     pub fn record_us(&mut self, field: &str, time: &TimeFigure<'_>) {
         self.print_time(time);
         let (median, least) = time.ms();
-        self.append(serde_json::json!({
+        let mut line = self.line(time, "us", [1e3 * median, 1e3 * least]);
+        line["field"] = field.into();
+        self.append(line);
+    }
+
+    fn line(&self, time: &TimeFigure<'_>, unit: &str, [median, min]: [f64; 2]) -> Value {
+        serde_json::json!({
             "op": time.op,
             "lg_n": time.lg_n,
             "mode": format!("{}{}", time.mode, self.suffix),
             "batch": time.batch,
-            "field": field,
-            "median": rounded(1e3 * median),
-            "min": rounded(1e3 * least),
-            "unit": "us",
-        }));
+            "median": rounded(median),
+            "min": rounded(min),
+            "unit": unit,
+        })
     }
 
-    fn append(&self, mut line: serde_json::Value) {
+    fn append(&self, mut line: Value) {
         let Some(file) = &self.file else { return };
         line["device"] = self.device.as_str().into();
         line["commit"] = option_env!("CAPSTAN_COMMIT").unwrap_or("unknown").into();
