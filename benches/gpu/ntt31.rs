@@ -35,7 +35,7 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
     for (lg_n, rows) in sizes.iter().map(|lg_n| (*lg_n, 1)).chain(batches) {
         let bench = Ntt31Bench::new(rig, &transforms, lg_n, rows);
         let plan = transforms.plan(bench.field, &bench.transform(), rows).expect("a plan");
-        record.record_time_us(&bench.time(&plan));
+        record.record_us(bench.field.id().name(), &bench.time(&plan));
         for radices in cuts(rig, lg_n) {
             let plan = |is_wide| {
                 transforms.plan_with_radices(bench.field, &bench.transform(), &radices, is_wide)

@@ -2,6 +2,8 @@
 
 use std::{fs::OpenOptions, io::Write, process::Command, time::Duration};
 
+use serde_json::Value;
+
 use crate::rig::BenchRig;
 
 /// Prints and records measurements.
@@ -108,7 +110,7 @@ impl Record {
     pub fn record_time(&mut self, time: &TimeFigure<'_>) {
         self.print_time(time);
         let (median, least) = time.ms();
-        self.append_time(time, median, least, "ms");
+        self.append(self.line(time, "ms", [median, least]));
     }
 
     /// Prints a time in microseconds without recording it.
@@ -118,42 +120,28 @@ impl Record {
         println!("  {op} {batch:4} x 2^{lg_n:<2} {mode:16} {median:9.2} {least:9.2} us  {how}");
     }
 
-    /// Prints and records a time in microseconds.
-    pub fn record_time_us(&mut self, time: &TimeFigure<'_>) {
+    /// Prints a time over a field, and records it in microseconds.
+    pub fn record_us(&mut self, field: &str, time: &TimeFigure<'_>) {
         self.print_time_us(time);
         let (median, least) = time.us();
-        self.append_time(time, median, least, "us");
+        let mut line = self.line(time, "us", [median, least]);
+        line["field"] = field.into();
+        self.append(line);
     }
 
-    fn append_time(&self, time: &TimeFigure<'_>, median: f64, least: f64, unit: &str) {
-        self.append(serde_json::json!({
+    fn line(&self, time: &TimeFigure<'_>, unit: &str, [median, min]: [f64; 2]) -> Value {
+        serde_json::json!({
             "op": time.op,
             "lg_n": time.lg_n,
             "mode": format!("{}{}", time.mode, self.suffix),
             "batch": time.batch,
             "median": rounded(median),
-            "min": rounded(least),
+            "min": rounded(min),
             "unit": unit,
-        }));
+        })
     }
 
-    /// Prints a time over a field, and records it in microseconds.
-    pub fn record_us(&mut self, field: &str, time: &TimeFigure<'_>) {
-        self.print_time(time);
-        let (median, least) = time.ms();
-        self.append(serde_json::json!({
-            "op": time.op,
-            "lg_n": time.lg_n,
-            "mode": format!("{}{}", time.mode, self.suffix),
-            "batch": time.batch,
-            "field": field,
-            "median": rounded(1e3 * median),
-            "min": rounded(1e3 * least),
-            "unit": "us",
-        }));
-    }
-
-    fn append(&self, mut line: serde_json::Value) {
+    fn append(&self, mut line: Value) {
         let Some(file) = &self.file else { return };
         line["device"] = self.device.as_str().into();
         line["commit"] = option_env!("CAPSTAN_COMMIT").unwrap_or("unknown").into();

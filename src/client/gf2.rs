@@ -1,11 +1,17 @@
 //! Elimination of matrices of bits.
 
+use std::mem;
+
 use super::{
     BitMatrixValue, Client, Execution, ProgramBuilder, ProgramRun, RunOptions, RunResult,
     ScalarInput, Timing, VectorInfo,
     error::{ClientError, Result},
+    run::ReceivedElements,
 };
-use crate::{curve::scalars::ScalarEncoding, gf2::BitMatrix};
+use crate::{
+    curve::scalars::ScalarEncoding,
+    gf2::{BitMatrix, rows_of_words},
+};
 
 /// Result of an elimination over GF(2).
 #[derive(Debug)]
@@ -64,9 +70,14 @@ impl Client {
     /// Errors: those of [`Self::get_vector`]; `InvalidResponse` if the vector is not a matrix of
     /// this number of columns.
     pub async fn get_bit_matrix(&self, vector: &VectorInfo, columns: u64) -> Result<BitMatrix> {
+        if vector.encoding != ScalarEncoding::PackedBits64 {
+            return Err(ClientError::invalid_response("the vector is not over GF(2)"));
+        }
         let bytes = self.get_vector(vector).await?;
-        let words = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        matrix_of(words, columns)
+        let (words, []) = bytes.as_chunks() else {
+            return Err(ClientError::invalid_response("the vector ends within a word"));
+        };
+        matrix_of(words.iter().map(|word| u64::from_le_bytes(*word)).collect(), columns)
     }
 }
 
@@ -80,10 +91,13 @@ impl RunResult {
     }
 
     fn eliminated(self, value: BitMatrixValue, pivots: u64) -> Result<Gf2Result> {
-        let matrix = self.bit_matrix(value)?;
+        let (timing, execution) = (self.timing, self.execution.clone());
+        let ReceivedElements::Bits(mut words) = self.into_elements(value.vector())? else {
+            return Err(ClientError::invalid_response("the matrix is over another field"));
+        };
+        let matrix = matrix_of(mem::take(&mut *words), value.columns())?;
         let nonzero = |row: &usize| matrix.leading_column(*row).is_some();
         let nonzero_rows = (0..matrix.rows()).filter(nonzero).count() as u64;
-        let (timing, execution) = (self.timing, self.execution);
         Ok(Gf2Result { matrix, nonzero_rows, rank: pivots + nonzero_rows, timing, execution })
     }
 }
@@ -101,7 +115,7 @@ fn input(program: &mut ProgramBuilder, matrix: &BitMatrix) -> Result<BitMatrixVa
 }
 
 fn matrix_of(words: Vec<u64>, columns: u64) -> Result<BitMatrix> {
-    let rows = words.len() as u64 / columns.div_ceil(64).max(1);
+    let rows = rows_of_words(words.len() as u64, columns);
     BitMatrix::from_words(rows, columns, words)
         .map_err(|problem| ClientError::invalid_response(format!("a matrix of bits: {problem}")))
 }

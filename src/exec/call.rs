@@ -293,7 +293,11 @@ impl RunCall {
         let Some(value) = self.program.value_type(id) else { return Vec::new() };
         let inputs = self.input_types(id);
         let types = StepTypes { inputs: &inputs, value };
-        let mut all = self.step(id).all_work(&types, self.is_checked);
+        let step = self.step(id);
+        let mut all = step.work(&types);
+        if self.is_checked {
+            all.extend(step.check_work(&types));
+        }
         if self.reads_encoded(id) {
             let bytes = inputs.iter().copied().map(host::vector_bytes).sum();
             all.push(EngineWork::Transfer { bytes });

@@ -9,6 +9,11 @@ use super::{
     problem::MatrixSizeError,
 };
 
+/// The number of rows of a matrix that has this many words; 0 if it has no columns.
+pub fn rows_of_words(words: u64, columns: u64) -> u64 {
+    words.checked_div(columns.div_ceil(64)).unwrap_or(0)
+}
+
 /// A matrix of bits. Rows are packed into words, column 0 in the lowest bit of the first one. Bits
 /// after the last column are zero. The bits are wiped when the matrix is dropped, and `Debug` does
 /// not print them.

@@ -33,7 +33,7 @@ mod tests;
 pub use echelon::{Echelon, echelon, rank};
 pub use elimination::EliminationProgress;
 pub use limits::{COLUMNS_MAX, MATRIX_BYTES_MAX, ROWS_MAX};
-pub use matrix::BitMatrix;
+pub use matrix::{BitMatrix, rows_of_words};
 pub use problem::{BadPivot, EliminationError, MatrixSizeError};
 pub use reduce::{Reduction, reduce};
 

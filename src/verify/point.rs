@@ -38,17 +38,8 @@ pub(super) trait PointField: Copy + Send + Sync {
         coefficient: <Self::Base as VectorElements>::Element,
     ) -> Self::Point;
 
-    fn power(self, base: &Self::Point, mut exponent: u64) -> Self::Point {
-        let (mut power, mut square) = (self.one(), *base);
-        while exponent > 0 {
-            if exponent & 1 == 1 {
-                power = self.multiply(&power, &square);
-            }
-            square = self.multiply(&square, &square);
-            exponent >>= 1;
-        }
-        power
-    }
+    /// `base^exponent`.
+    fn power(self, base: &Self::Point, exponent: u64) -> Self::Point;
 }
 
 impl PointField for FrField {
@@ -84,6 +75,10 @@ impl PointField for FrField {
     fn scale(self, a: &Fr, coefficient: Fr) -> Fr {
         coefficient * a
     }
+
+    fn power(self, base: &Fr, exponent: u64) -> Fr {
+        Arithmetic::power(self, *base, exponent)
+    }
 }
 
 impl PointField for ExtensionField {
@@ -118,5 +113,9 @@ impl PointField for ExtensionField {
 
     fn scale(self, a: &Extension, coefficient: Element31) -> Extension {
         Self::scale(self, a, coefficient)
+    }
+
+    fn power(self, base: &Extension, exponent: u64) -> Extension {
+        Self::power(self, base, exponent)
     }
 }

@@ -70,7 +70,7 @@ fn is_right<P: PointField>(
     if product.len() as u64 != degree || !is_reduced {
         return Ok(false);
     }
-    let at = SecretPoint::new(field, control);
+    let at = SecretPoint::new(field, a.len().max(b.len()).max(product.len()), control);
     let mut expected = field.multiply(&at.evaluate(a)?, &at.evaluate(b)?);
     if let Some(ProductModulus { degree, is_negacyclic }) = modulus {
         // The product is a b - quotient (X^n - 1), or + 1.
@@ -89,22 +89,26 @@ fn is_right<P: PointField>(
 struct SecretPoint<'c, P: PointField> {
     field: P,
     control: &'c JobControl,
-    point: P::Point,
-    powers: Vec<P::Point>,
+    point: Zeroizing<P::Point>,
+    /// As many as parts need: at most `PART`, and one more.
+    powers: Zeroizing<Vec<P::Point>>,
 }
 
 impl<'c, P: PointField> SecretPoint<'c, P> {
-    fn new(field: P, control: &'c JobControl) -> Self {
-        let point = field.random();
+    /// For polynomials of at most `longest` coefficients.
+    fn new(field: P, longest: usize, control: &'c JobControl) -> Self {
+        let point = Zeroizing::new(field.random());
         let next = |power: &P::Point| Some(field.multiply(power, &point));
-        let powers = std::iter::successors(Some(field.one()), next).take(PART + 1).collect();
+        let count = longest.clamp(P::BLOCK, PART) + 1;
+        let mut powers = Zeroizing::new(Vec::with_capacity(count));
+        powers.extend(std::iter::successors(Some(field.one()), next).take(count));
         Self { field, control, point, powers }
     }
 
     /// The value of a polynomial with at most `PART` coefficients.
     fn evaluate_part(&self, coefficients: &[Element<P>]) -> P::Point {
         let mut sum = P::Point::default();
-        for (coefficient, power) in coefficients.iter().zip(&self.powers) {
+        for (coefficient, power) in coefficients.iter().zip(self.powers.iter()) {
             sum = self.field.add(&sum, &self.field.scale(power, *coefficient));
         }
         sum
@@ -120,7 +124,9 @@ impl<'c, P: PointField> SecretPoint<'c, P> {
     fn evaluate_task(&self, coefficients: &[Element<P>]) -> Result<P::Point> {
         self.control.check()?;
         let parts = coefficients.chunks(PART).map(|part| self.evaluate_part(part));
-        Ok(self.horner(&Zeroizing::new(parts.collect::<Vec<_>>()), &self.powers[PART]))
+        // If polynomials are shorter than a part, there is one, and no power is used.
+        let of_part = self.powers.last().copied().unwrap_or_default();
+        Ok(self.horner(&Zeroizing::new(parts.collect::<Vec<_>>()), &of_part))
     }
 
     fn evaluate(&self, coefficients: &[Element<P>]) -> Result<P::Point> {

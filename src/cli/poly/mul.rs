@@ -45,7 +45,7 @@ pub struct PolyMulArgs {
     /// Encoding of the factors and of the product, see below
     #[arg(long, default_value = "canonical", value_name = "FORMAT")]
     encoding: ScalarFormat,
-    /// Reduce coefficients modulo r, or the prime, instead of refusing those of r or more
+    /// Reduce coefficients modulo r, or the prime, instead of refusing larger ones
     #[arg(long)]
     reduce: bool,
     /// Make the server check the product before returning it
@@ -81,7 +81,8 @@ pub async fn run(ui: Ui, client: &Client, args: &PolyMulArgs) -> Result<()> {
     let a = args.read(ui, &args.a)?;
     let b = if args.a == args.b { None } else { Some(args.read(ui, &args.b)?) };
     let b = b.as_ref().unwrap_or(&a);
-    let bar = TerminalProgress::bytes(ui, "sending and receiving", a.bytes.len() as u64);
+    let sent = a.bytes.len() + if args.a == args.b { 0 } else { b.bytes.len() };
+    let bar = TerminalProgress::bytes(ui, "sending and receiving", sent as u64);
     let options = PolyMulOptions {
         reduction: args.reduction(),
         batch: args.batch,

@@ -5,6 +5,7 @@ use crate::{
     client::error::Result,
     error::FieldProblem,
     field::FieldId,
+    gf2::rows_of_words,
     ops::{Gf2EchelonStep, Gf2ReduceStep, InputStep},
     program::StepProblem,
 };
@@ -37,7 +38,7 @@ impl BitMatrixValue {
 
     /// The number of rows.
     pub fn rows(&self) -> u64 {
-        self.vector.length() / self.columns.div_ceil(64).max(1)
+        rows_of_words(self.vector.length(), self.columns)
     }
 }
 

@@ -79,8 +79,7 @@ fn message(step: &Operation) -> Message {
         }
         Operation::PolyMul(step) => Message::PolyMul(poly_mul(step)),
         &Operation::Gf2Reduce(ops::Gf2ReduceStep { inputs: [pivots, rows], columns }) => {
-            let (pivots, rows) = (pivots.0, rows.0);
-            Message::Gf2Reduce(v1::Gf2ReduceStep { pivots, rows, columns })
+            Message::Gf2Reduce(v1::Gf2ReduceStep { pivots: pivots.0, rows: rows.0, columns })
         }
         &Operation::Gf2Echelon(ops::Gf2EchelonStep { input, columns }) => {
             Message::Gf2Echelon(v1::Gf2EchelonStep { input: input.0, columns })

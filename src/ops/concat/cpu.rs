@@ -32,7 +32,7 @@ impl HostStep for ConcatStep {
         host::run_on_any_vector(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
-        types.pass(0)
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        vec![types.pass(0)]
     }
 }

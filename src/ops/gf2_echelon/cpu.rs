@@ -22,9 +22,9 @@ impl HostStep for Gf2EchelonStep {
         Ok(of_bit_matrix(matrix))
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         let (rows, words) = (bit_rows(types.value, self.columns), self.columns.div_ceil(64));
-        EngineWork::Elimination(EliminationWork { rows, pivots: 0, words })
+        vec![EngineWork::Elimination(EliminationWork { rows, pivots: 0, words })]
     }
 
     fn scratch_bytes(&self, inputs: &[ValueType], _: &dyn EngineModel, _: bool) -> u64 {

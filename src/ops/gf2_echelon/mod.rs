@@ -7,7 +7,7 @@ mod gpu;
 
 use serde::{Deserialize, Serialize};
 
-use super::bit_matrix::BitMatrixShape;
+use super::bit_matrix::check_bit_matrix;
 use crate::{
     error::FieldProblem,
     program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
@@ -33,7 +33,7 @@ impl StepKind for Gf2EchelonStep {
         let &[matrix] = inputs else {
             return Err(StepProblem::field("input", FieldProblem::Missing));
         };
-        BitMatrixShape::of(matrix, self.columns, "input")?;
+        check_bit_matrix(matrix, self.columns, "input")?;
         Ok(matrix)
     }
 

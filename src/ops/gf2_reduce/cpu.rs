@@ -25,11 +25,11 @@ impl HostStep for Gf2ReduceStep {
         Ok(of_bit_matrix(rows))
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         let rows = |input: &ValueType| bit_rows(*input, self.columns);
         let [pivots, rows] = [0, 1].map(|at| types.inputs.get(at).map_or(0, rows));
         let words = self.columns.div_ceil(64);
-        EngineWork::Elimination(EliminationWork { rows, pivots, words })
+        vec![EngineWork::Elimination(EliminationWork { rows, pivots, words })]
     }
 
     fn scratch_bytes(&self, inputs: &[ValueType], _: &dyn EngineModel, _: bool) -> u64 {

@@ -7,7 +7,7 @@ mod gpu;
 
 use serde::{Deserialize, Serialize};
 
-use super::bit_matrix::BitMatrixShape;
+use super::bit_matrix::check_bit_matrix;
 use crate::{
     error::FieldProblem,
     program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
@@ -38,7 +38,7 @@ impl StepKind for Gf2ReduceStep {
             return Err(StepProblem::field(NAMES[0], FieldProblem::Missing));
         };
         for (value, name) in [(pivots, NAMES[0]), (rows, NAMES[1])] {
-            BitMatrixShape::of(value, self.columns, name)?;
+            check_bit_matrix(value, self.columns, name)?;
         }
         Ok(rows)
     }

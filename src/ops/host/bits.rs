@@ -9,13 +9,13 @@ use crate::{
     engine::JobControl,
     error::{Error, FieldProblem, Result},
     field::Gf2Words,
-    gf2::{BadPivot, BitMatrix, EliminationError, MatrixSizeError},
+    gf2::{BadPivot, BitMatrix, EliminationError, MatrixSizeError, rows_of_words},
     program::ValueType,
 };
 
 /// The number of rows of a matrix of bits.
 pub fn bit_rows(value: ValueType, columns: u64) -> u64 {
-    vector_bytes(value) / 8 / columns.div_ceil(64).max(1)
+    rows_of_words(vector_bytes(value) / 8, columns)
 }
 
 /// The matrix of an input, which is the step's field `name`.
@@ -29,7 +29,7 @@ pub fn bit_matrix(
 ) -> Result<BitMatrix> {
     let mut rows = input.into_rows(Gf2Words, control)?;
     let words = rows.first_mut().map(mem::take).unwrap_or_default();
-    let count = words.len() as u64 / columns.div_ceil(64).max(1);
+    let count = rows_of_words(words.len() as u64, columns);
     BitMatrix::from_words(count, columns, words).map_err(|problem| match problem {
         MatrixSizeError::UnusedBits { row } => {
             Error::element(name, row as u64, FieldProblem::UnusedBits)

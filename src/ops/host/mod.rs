@@ -67,14 +67,11 @@ pub trait HostStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult>;
 
     /// How much the step computes, for models of its time on the host and on a GPU.
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork;
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork>;
 
-    /// All work of a step, and of its check if it is checked; for kinds that do several kinds of
-    /// work.
-    fn all_work(&self, types: &StepTypes<'_>, is_checked: bool) -> Vec<EngineWork> {
-        let own = self.work(types);
-        let check = if is_checked { work::check_work(own) } else { Vec::new() };
-        [vec![own], check].concat()
+    /// How much the check of the step's value computes.
+    fn check_work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        self.work(types).into_iter().flat_map(work::check_work).collect()
     }
 
     /// Whether the value is right, at less than the cost of making it again; `None` if the kind has

@@ -12,6 +12,9 @@ const PRODUCTS31: u64 = 16;
 /// extension of degree 8.
 const CHECK_PRODUCTS31: u64 = 32;
 
+/// The same for setting up such a check, per row: its point and the point's powers.
+const CHECK_ROW_PRODUCTS31: u64 = 4096;
+
 /// The types of the values that a step reads and makes.
 #[derive(Debug, Clone, Copy)]
 pub struct StepTypes<'a> {
@@ -36,6 +39,21 @@ impl StepTypes<'_> {
         let bytes = all.map(ValueType::bytes).sum();
         let products = products / products_per_fr_product(self.value);
         EngineWork::Vectors(VectorWork { products, bytes, is_scan: false })
+    }
+
+    /// The evaluation of `coefficients` coefficients in all, of rows like the value's, at secret
+    /// points.
+    pub fn evaluations(&self, coefficients: u64) -> EngineWork {
+        let ValueType::Vector(shape) = self.value else { return self.products(0) };
+        let rows = u64::from(shape.rows());
+        self.products(match shape.field() {
+            FieldId::Bls12381Fr => coefficients,
+            // There are none over GF(2).
+            FieldId::Prime31(_) | FieldId::Gf2 => {
+                let setup = CHECK_ROW_PRODUCTS31 * rows;
+                coefficients.saturating_mul(CHECK_PRODUCTS31).saturating_add(setup)
+            }
+        })
     }
 
     /// The value, copied from the host.

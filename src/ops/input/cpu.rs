@@ -35,7 +35,7 @@ impl HostStep for InputStep {
         host::run_on_any_vector(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
-        types.transfer()
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        vec![types.transfer()]
     }
 }

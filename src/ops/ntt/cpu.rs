@@ -71,12 +71,12 @@ impl HostStep for NttStep {
         host::run_in_any_field(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         let (field, rows) = match types.value {
             ValueType::Vector(shape) => (shape.field(), shape.rows()),
             ValueType::Points(_) => (FieldId::Bls12381Fr, 0),
         };
-        EngineWork::Ntt { field, lg_n: self.plan.lg_n, rows }
+        vec![EngineWork::Ntt { field, lg_n: self.plan.lg_n, rows }]
     }
 
     fn check(

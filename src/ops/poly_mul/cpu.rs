@@ -116,12 +116,7 @@ impl HostStep for PolyMulStep {
         host::run_in_any_field(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
-        let products = self.sizes_of_types(types.inputs).map_or(0, |sizes| sizes.a * sizes.b);
-        types.products(products)
-    }
-
-    fn all_work(&self, types: &StepTypes<'_>, is_checked: bool) -> Vec<EngineWork> {
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         let (Some(sizes), ValueType::Vector(product)) =
             (self.sizes_of_types(types.inputs), types.value)
         else {
@@ -129,21 +124,27 @@ impl HostStep for PolyMulStep {
         };
         let (field, rows) = (sizes.field, product.rows());
         let of_rows = |products: u64| types.products(products.saturating_mul(rows.into()));
-        let mut all = Vec::new();
         match sizes.transform().filter(|_| !is_short(&sizes)) {
             Some(ProductTransform { lg_n, .. }) => {
                 let transforms = if self.is_square() { 2 } else { 3 };
-                all.resize(transforms, EngineWork::Ntt { field, lg_n, rows });
+                let mut all = vec![EngineWork::Ntt { field, lg_n, rows }; transforms];
                 all.push(of_rows(1 << lg_n));
+                all
             }
-            None => all.push(of_rows(sizes.a.saturating_mul(sizes.b))),
+            None => vec![of_rows(sizes.a.saturating_mul(sizes.b))],
         }
-        if is_checked {
-            // Evaluations; of the quotient, too, if the product is reduced.
-            let evaluated = sizes.a + sizes.b + sizes.reduced;
-            all.push(of_rows(if sizes.modulus().is_some() { 3 } else { 1 } * evaluated));
-        }
-        all
+    }
+
+    /// Evaluations, also of the quotient if the product is reduced.
+    fn check_work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        let (Some(sizes), ValueType::Vector(product)) =
+            (self.sizes_of_types(types.inputs), types.value)
+        else {
+            return Vec::new();
+        };
+        let evaluations = if sizes.modulus().is_some() { 3 } else { 1 };
+        let coefficients = evaluations * (sizes.a + sizes.b + sizes.reduced);
+        vec![types.evaluations(coefficients.saturating_mul(product.rows().into()))]
     }
 
     fn check(

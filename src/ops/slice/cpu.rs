@@ -32,8 +32,8 @@ impl HostStep for SliceStep {
         host::run_on_any_vector(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         // The copied range is read, too.
-        StepTypes { inputs: &[types.value], ..*types }.pass(0)
+        vec![StepTypes { inputs: &[types.value], ..*types }.pass(0)]
     }
 }
