@@ -9,7 +9,7 @@ use capstan::{
     curve::NttPlan,
     device::DeviceLease,
     engine::JobControl,
-    field::{Element31, Field31, Prime31},
+    field::{Element31, Field31, Prime31, VectorElements},
     ntt::table_bytes_max,
     ntt31::{Ntt31Device, Ntt31PassPlan},
     verify,
