@@ -99,6 +99,8 @@ pub mod ntt;
 #[cfg(all(feature = "cuda", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod ntt31;
+#[cfg(all(feature = "cuda", not(feature = "internals")))]
+mod ntt31;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod ops;

@@ -29,11 +29,14 @@ FN uint32_t entry(const uint32_t* table) {
 constexpr uint32_t LG_RADIX_MAX = 5;
 constexpr uint32_t UNITS = 1 << (LG_RADIX_MAX - 1);
 
-struct Prime31 {
+struct Modulus31 {
     uint32_t p;
     uint32_t minus_p;   // 2^32 - p
     uint32_t p_inverse; // 1/p mod 2^32
-    uint32_t padding;
+    uint32_t r_squared; // 2^64 mod p
+};
+
+struct Prime31 : Modulus31 {
     Twiddle31 unit[UNITS]; // powers of the root of order 32, or of its inverse
 };
 
@@ -47,23 +50,33 @@ FN uint32_t add_min(uint32_t a, uint32_t b, uint32_t c) {
 }
 
 // x from [0, 2p) to [0, p): the wrong one of x and x - p is the larger one.
-FN uint32_t reduced(uint32_t x, const Prime31& f) { return add_min(x, f.minus_p, x); }
-FN uint32_t add(uint32_t a, uint32_t b, const Prime31& f) { return reduced(a + b, f); }
-FN uint32_t subtract(uint32_t a, uint32_t b, const Prime31& f) {
+FN uint32_t reduced(uint32_t x, const Modulus31& f) { return add_min(x, f.minus_p, x); }
+FN uint32_t add(uint32_t a, uint32_t b, const Modulus31& f) { return reduced(a + b, f); }
+FN uint32_t subtract(uint32_t a, uint32_t b, const Modulus31& f) {
     const uint32_t difference = a - b;
     return add_min(difference, f.p, difference);
 }
 // x w for any word x, by Shoup's quotient: one high product and two low ones.
-FN uint32_t multiply(uint32_t x, const Twiddle31& w, const Prime31& f) {
+FN uint32_t multiply(uint32_t x, const Twiddle31& w, const Modulus31& f) {
     const uint32_t quotient = __umulhi(x, w.quotient);
     return reduced(x * w.factor + quotient * f.minus_p, f);
 }
 // a b / 2^32 for b below p and any word a: with a constant b in Montgomery form, the product of a.
-FN uint32_t montgomery(uint32_t a, uint32_t b, const Prime31& f) {
+FN uint32_t montgomery(uint32_t a, uint32_t b, const Modulus31& f) {
     const uint64_t product = uint64_t(a) * b;
     const uint32_t multiple = uint32_t(product) * f.p_inverse;
     const uint32_t difference = uint32_t(product >> 32) - __umulhi(multiple, f.p);
     return add_min(difference, f.p, difference);
+}
+// 1/x in Montgomery form, and 0 for 0: x^(p - 2).
+FN uint32_t inverse(uint32_t x, const Modulus31& f) {
+    const uint32_t exponent = f.p - 2;
+    uint32_t power = x;
+    for (int bit = 30 - __clz(exponent); bit >= 0; bit--) {
+        power = montgomery(power, power, f);
+        if (exponent >> bit & 1) power = montgomery(power, x, f);
+    }
+    return power;
 }
 
 // x of at most 5 bits, reversed. Without a loop, which nvcc would keep.

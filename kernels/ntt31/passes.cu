@@ -63,15 +63,15 @@
     EXPORT_KERNEL(ntt31_rows_dit_##name);                                                         \
     KERNEL(1 << (T - E), BLOCKS)                                                                  \
     ntt31_rows_product_##name(                                                                    \
-        const uint32_t* in, uint64_t in_stride, uint32_t in_length, const uint32_t* other,        \
-        uint32_t* out, uint64_t out_stride, uint32_t out_length, const Twiddle31* twiddles,       \
-        const Twiddle31* natural_factors, const Twiddle31* inverse_twiddles,                      \
+        const uint32_t* in, const Layout31 in_layout, const uint32_t* other, uint32_t* out,       \
+        const Layout31 out_layout, const Twiddle31* twiddles, const Twiddle31* natural_factors,   \
+        const Twiddle31* inverse_twiddles,                      \
         const Twiddle31* inverse_factors, uint64_t rows, const Prime31 f,                         \
         const Prime31 inverse) {                                                                  \
         DYNAMIC_SHARED(uint32_t, tile);                                                           \
-        rows_product<Rows31<S, T, E>>(tile, in, {in_stride, in_length}, other, out,               \
-                              {out_stride, out_length}, twiddles, inverse_twiddles,               \
-                              natural_factors, inverse_factors, rows, f, inverse);                \
+        rows_product<Rows31<S, T, E>>(tile, in, in_layout, other, out, out_layout, twiddles,      \
+                              inverse_twiddles, natural_factors, inverse_factors, rows, f,        \
+                              inverse);                                                           \
     }                                                                                             \
     EXPORT_KERNEL(ntt31_rows_product_##name)
 

@@ -79,7 +79,7 @@ pub fn write_elements<F: ElementCodec>(
     pieces.try_for_each_init(Zeroizing::<Vec<u8>>::default, |buffer, (piece, elements)| {
         control.check()?;
         let at = start + (piece * THREAD_WRITE_BYTES) as u64;
-        if encoding == field.encoding_in_memory() {
+        if encoding == ScalarEncoding::in_memory(field.id()) {
             return output.write(at, F::as_bytes(elements));
         }
         buffer.resize(elements.len() * width, 0);

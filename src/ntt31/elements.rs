@@ -17,12 +17,21 @@ pub(super) fn twiddle(field: Field31, factor: Element31) -> u64 {
     quotient << 32 | factor
 }
 
-/// The kernels' last argument.
-pub(super) fn prime_parameters(field: Field31, inverse: bool) -> PrimeParameters {
+/// What kernels know of a prime: the struct `Modulus31`.
+pub(super) type ModulusParameters = [u32; 4];
+
+/// The last argument of kernels without butterflies.
+pub(super) fn modulus_parameters(field: Field31) -> ModulusParameters {
     let p = field.modulus();
-    let mut words = [0; PARAMETER_WORDS];
+    let r_squared = ((1 << 64) % u128::from(p)) as u32;
     // The order of every unit modulo 2^32 divides 2^30.
-    words[..3].copy_from_slice(&[p, p.wrapping_neg(), p.wrapping_pow((1 << 30) - 1)]);
+    [p, p.wrapping_neg(), p.wrapping_pow((1 << 30) - 1), r_squared]
+}
+
+/// The last argument of transforms.
+pub(super) fn prime_parameters(field: Field31, inverse: bool) -> PrimeParameters {
+    let mut words = [0; PARAMETER_WORDS];
+    words[..4].copy_from_slice(&modulus_parameters(field));
     let root = root_of_unity(field, UNITS.ilog2() + 1, inverse);
     let mut unit = field.one();
     for pair in words[4..].chunks_exact_mut(2) {

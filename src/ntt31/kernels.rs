@@ -8,9 +8,11 @@ use crate::device::{
     BlockShape, DeviceFault, DevicePtr, Gpu, GpuUnavailable, Kernel, KernelModule,
 };
 
-type Word31Ptr = DevicePtr<u32>;
+pub(super) type Word31Ptr = DevicePtr<u32>;
 /// Twiddle factors with their Shoup quotients: see [`super::elements::twiddle`].
 type Twiddle31Ptr = DevicePtr<u64>;
+/// Stride and length: the struct `Layout31` of `kernels/ntt31/layout.cuh`.
+pub(super) type WordLayout = [u64; 2];
 /// A step and its square.
 type Steps31Ptr = DevicePtr<[u64; 2]>;
 
@@ -64,6 +66,22 @@ type RowsDit31 = Kernel<(
     u64,
     PrimeParameters,
 )>;
+/// Parameters: in, its layout, other factor, out, its layout; twiddles and natural factors of the
+/// transform there, and of the one back; rows, prime of each.
+type RowsProduct31 = Kernel<(
+    Word31Ptr,
+    WordLayout,
+    Option<Word31Ptr>,
+    Word31Ptr,
+    WordLayout,
+    Twiddle31Ptr,
+    Option<Twiddle31Ptr>,
+    Twiddle31Ptr,
+    Option<Twiddle31Ptr>,
+    u64,
+    PrimeParameters,
+    PrimeParameters,
+)>;
 /// Like [`RowsDif31`], with lg_n before rows.
 type SmallDif31 = Kernel<(
     Word31Ptr,
@@ -102,6 +120,7 @@ pub(super) struct RowsKernels31 {
     shape: PassShape,
     pub dif: RowsDif31,
     pub dit: RowsDit31,
+    pub product: RowsProduct31,
 }
 
 pub(super) struct Ntt31Kernels {
@@ -131,7 +150,8 @@ impl Ntt31Kernels {
             let rows = shapes(rows_shape).into_iter().map(|shape| {
                 let dif = module.kernel(&name("rows_dif", shape), block(shape))?.with_pdl();
                 let dit = module.kernel(&name("rows_dit", shape), block(shape))?.with_pdl();
-                Ok(RowsKernels31 { shape, dif, dit })
+                let product = module.kernel(&name("rows_product", shape), block(shape))?.with_pdl();
+                Ok(RowsKernels31 { shape, dif, dit, product })
             });
             let small = BlockShape { threads: SMALL_THREADS, shared_bytes: 0 };
             Ok(Self {

@@ -1,5 +1,5 @@
-//! NTTs over fields of prime order below 2^31 on a GPU, of data in device memory. No step of
-//! programs uses them yet.
+//! Vectors over fields of prime order below 2^31 in a GPU's memory: NTTs, products of polynomials, and
+//! arithmetic.
 //!
 //! [`Ntt31Device`] holds the kernels of one device and its twiddle tables, for all primes.
 //! [`Ntt31Device::plan`] turns an [`NttPlan`](crate::curve::NttPlan) into an [`Ntt31PassPlan`] with
@@ -7,13 +7,27 @@
 //! `kernels/ntt31` documents the algorithm.
 
 mod cuts;
+mod duration;
 mod elements;
+mod evaluate;
 mod kernels;
 mod plan;
+mod product;
 mod run;
 mod scaling;
 mod shapes;
 mod tables;
+mod vectors;
 
+#[cfg(feature = "internals")]
 pub use cuts::lg_radices;
-pub use plan::{Ntt31Device, Ntt31PassPlan};
+pub use duration::transform31_time;
+pub use evaluate::EvaluatedRows;
+pub use plan::Ntt31Device;
+#[cfg(any(feature = "internals", feature = "gpu-bench"))]
+pub use plan::Ntt31PassPlan;
+pub use product::Product31Rows;
+pub use run::ShortRows;
+pub use vectors::{
+    LinearTerm31, VectorKernels31, WordDecodeRule, WordOperation, WordRows, WordVector,
+};

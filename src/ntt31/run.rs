@@ -3,7 +3,8 @@
 use super::{
     kernels::mismatch,
     plan::{Ntt31Device, Ntt31PassPlan, PassKind31, PlannedPass31},
-    shapes::LG_SMALL_TILE,
+    shapes::{LG_SMALL_TILE, PassShape},
+    vectors::WordVector,
 };
 use crate::device::{DeviceFault, DeviceSlice, Stream};
 
@@ -11,12 +12,21 @@ use crate::device::{DeviceFault, DeviceSlice, Stream};
 const LG_LONG_ROW: u32 = 10;
 const REVERSE_THREADS: u64 = 256;
 
-/// Rows of words, transformed in place.
+/// Rows of a transform in natural order, one after another, without the zeros that follow each.
 #[derive(Clone, Copy)]
-struct RowsInPlace<'a> {
-    stream: &'a Stream,
-    plan: &'a Ntt31PassPlan,
-    words: DeviceSlice<'a, u32>,
+pub struct ShortRows<'a> {
+    pub words: WordVector<'a>,
+    /// Words of each row.
+    pub length: u32,
+}
+
+/// What a pass reads and writes. A pass in place has both in the same memory.
+#[derive(Clone, Copy)]
+pub(super) struct PassData<'a> {
+    /// In natural order: of DIF the input, of DIT the output.
+    pub natural: ShortRows<'a>,
+    /// In bit-reversed order.
+    pub reversed: WordVector<'a>,
 }
 
 impl Ntt31Device {
@@ -43,86 +53,117 @@ impl Ntt31Device {
             return Err(mismatch(format!("{rows} rows of 2^{lg_n} words do not match the memory")));
         }
         let Some(second) = second else {
-            self.run_passes(RowsInPlace { stream, plan, words: data })?;
+            self.run_passes(stream, plan, data)?;
             return Ok(data);
         };
         if plan.transform.input_reversed {
             self.reverse(stream, lg_n, data, second)?;
-            self.run_passes(RowsInPlace { stream, plan, words: second })?;
+            self.run_passes(stream, plan, second)?;
         } else {
-            self.run_passes(RowsInPlace { stream, plan, words: data })?;
+            self.run_passes(stream, plan, data)?;
             self.reverse(stream, lg_n, data, second)?;
         }
         Ok(second)
     }
 
-    fn run_passes(&self, rows: RowsInPlace<'_>) -> Result<(), DeviceFault> {
-        let run = |pass: &PlannedPass31| match &pass.kind {
-            PassKind31::Small => self.run_small(rows, pass),
-            PassKind31::Columns { .. } => self.run_columns(rows, pass),
-            PassKind31::Rows => self.run_rows(rows, pass),
-        };
-        let passes = &rows.plan.passes;
-        if rows.plan.is_dit() {
+    fn run_passes(
+        &self,
+        stream: &Stream,
+        plan: &Ntt31PassPlan,
+        words: WordVector<'_>,
+    ) -> Result<(), DeviceFault> {
+        let run = |pass: &PlannedPass31| self.run_pass(stream, plan, pass, in_place(pass, words));
+        let passes = &plan.passes;
+        if plan.is_dit() {
             passes.iter().rev().try_for_each(run)
         } else {
             passes.iter().try_for_each(run)
         }
     }
 
-    fn run_small(&self, rows: RowsInPlace<'_>, pass: &PlannedPass31) -> Result<(), DeviceFault> {
-        let RowsInPlace { stream, plan, words } = rows;
-        let (lg_n, (natural, reversed)) = (plan.transform.lg_n, pass.factors());
-        let count = words.len() as u64 >> lg_n;
-        let grid = grid((words.len() as u64).div_ceil(1 << LG_SMALL_TILE))?;
-        let (stride, length, twiddles) = (1 << lg_n, 1 << lg_n, pass.twiddles.all());
-        if plan.is_dit() {
-            let arguments = (
-                words, words, stride, length, twiddles, natural, reversed, lg_n, count, plan.prime,
-            );
-            return self.kernels.small_dit.launch(stream, grid, arguments);
+    pub(super) fn run_pass(
+        &self,
+        stream: &Stream,
+        plan: &Ntt31PassPlan,
+        pass: &PlannedPass31,
+        data: PassData<'_>,
+    ) -> Result<(), DeviceFault> {
+        match &pass.kind {
+            PassKind31::Small => self.run_small(stream, plan, pass, data),
+            PassKind31::Columns { .. } => self.run_columns(stream, plan, pass, data),
+            PassKind31::Rows => self.run_rows(stream, plan, pass, data),
         }
-        let arguments =
-            (words, stride, length, words, twiddles, natural, reversed, lg_n, count, plan.prime);
-        self.kernels.small_dif.launch(stream, grid, arguments)
     }
 
-    fn run_rows(&self, rows: RowsInPlace<'_>, pass: &PlannedPass31) -> Result<(), DeviceFault> {
-        let RowsInPlace { stream, plan, words } = rows;
-        let (shape, (natural, reversed)) = (pass.shape, pass.factors());
-        let count = words.len() as u64 >> shape.lg_r;
-        let grid = grid(count.div_ceil(1 << shape.lg_lanes()))?;
-        let (stride, length, twiddles) = (1 << shape.lg_r, 1 << shape.lg_r, pass.twiddles.all());
-        let kernels = self.kernels.rows(shape)?;
+    fn run_small(
+        &self,
+        stream: &Stream,
+        plan: &Ntt31PassPlan,
+        pass: &PlannedPass31,
+        PassData { natural, reversed: words }: PassData<'_>,
+    ) -> Result<(), DeviceFault> {
+        let (lg_n, (points, frequencies)) = (plan.transform.lg_n, pass.factors());
+        let count = words.len() as u64 >> lg_n;
+        let grid = grid((words.len() as u64).div_ceil(1 << LG_SMALL_TILE))?;
+        let (kernels, prime, twiddles) = (&self.kernels, plan.prime, pass.twiddles.all());
+        let ShortRows { words: rows, length } = natural;
+        let stride = length.into();
         if plan.is_dit() {
             let arguments =
-                (words, words, stride, length, twiddles, natural, reversed, count, plan.prime);
-            return kernels.dit.launch(stream, grid, arguments);
+                (words, rows, stride, length, twiddles, points, frequencies, lg_n, count, prime);
+            return kernels.small_dit.launch(stream, grid, arguments);
         }
         let arguments =
-            (words, stride, length, words, twiddles, natural, reversed, count, plan.prime);
+            (rows, stride, length, words, twiddles, points, frequencies, lg_n, count, prime);
+        kernels.small_dif.launch(stream, grid, arguments)
+    }
+
+    fn run_rows(
+        &self,
+        stream: &Stream,
+        plan: &Ntt31PassPlan,
+        pass: &PlannedPass31,
+        PassData { natural, reversed: words }: PassData<'_>,
+    ) -> Result<(), DeviceFault> {
+        let (shape, (points, frequencies)) = (pass.shape, pass.factors());
+        let count = words.len() as u64 >> shape.lg_r;
+        let grid = rows_grid(shape, count)?;
+        let (kernels, prime, twiddles) =
+            (self.kernels.rows(shape)?, plan.prime, pass.twiddles.all());
+        let ShortRows { words: rows, length } = natural;
+        let stride = length.into();
+        if plan.is_dit() {
+            let arguments =
+                (words, rows, stride, length, twiddles, points, frequencies, count, prime);
+            return kernels.dit.launch(stream, grid, arguments);
+        }
+        let arguments = (rows, stride, length, words, twiddles, points, frequencies, count, prime);
         kernels.dif.launch(stream, grid, arguments)
     }
 
-    fn run_columns(&self, rows: RowsInPlace<'_>, pass: &PlannedPass31) -> Result<(), DeviceFault> {
-        let RowsInPlace { stream, plan, words } = rows;
+    fn run_columns(
+        &self,
+        stream: &Stream,
+        plan: &Ntt31PassPlan,
+        pass: &PlannedPass31,
+        PassData { natural, reversed: words }: PassData<'_>,
+    ) -> Result<(), DeviceFault> {
         let PassKind31::Columns { lg_block, starts, steps } = &pass.kind else {
             return Err(mismatch("the pass has no columns".into()));
         };
         let grid = grid(words.len() as u64 >> pass.shape.lg_tile)?;
-        let (stride, length) = (1 << lg_block, 1 << lg_block);
         let (twiddles, starts, steps) = (pass.twiddles.all(), starts.all(), steps.all());
-        let (natural, _) = pass.factors();
+        let ((points, _), lg_block, prime) = (pass.factors(), *lg_block, plan.prime);
         let kernels = self.kernels.columns(pass.shape)?;
+        let ShortRows { words: rows, length } = natural;
+        let stride = length.into();
         if plan.is_dit() {
-            let arguments = (
-                words, words, stride, length, twiddles, starts, steps, natural, *lg_block,
-                plan.prime,
-            );
+            let arguments =
+                (words, rows, stride, length, twiddles, starts, steps, points, lg_block, prime);
             return kernels.dit.launch(stream, grid, arguments);
         }
         let arguments =
-            (words, stride, length, words, twiddles, starts, steps, natural, *lg_block, plan.prime);
+            (rows, stride, length, words, twiddles, starts, steps, points, lg_block, prime);
         kernels.dif.launch(stream, grid, arguments)
     }
 
@@ -144,9 +185,23 @@ impl Ntt31Device {
     }
 }
 
+/// Whole rows or blocks of `words`, which a pass transforms in place.
+pub(super) fn in_place<'a>(pass: &PlannedPass31, words: WordVector<'a>) -> PassData<'a> {
+    let lg_block = match pass.kind {
+        PassKind31::Columns { lg_block, .. } => lg_block,
+        PassKind31::Small | PassKind31::Rows => pass.shape.lg_r,
+    };
+    PassData { natural: ShortRows { words, length: 1 << lg_block }, reversed: words }
+}
+
+/// The blocks of a pass over rows.
+pub(super) fn rows_grid(shape: PassShape, rows: impl Into<u64>) -> Result<u32, DeviceFault> {
+    grid(rows.into().div_ceil(1 << shape.lg_lanes()))
+}
+
 impl PlannedPass31 {
     /// The factors of words in natural and in bit-reversed order.
-    fn factors(&self) -> (Option<DeviceSlice<'_, u64>>, Option<DeviceSlice<'_, u64>>) {
+    pub(super) fn factors(&self) -> (Option<DeviceSlice<'_, u64>>, Option<DeviceSlice<'_, u64>>) {
         (
             self.natural_factors.as_ref().map(|factors| factors.all()),
             self.reversed_factors.as_ref().map(|factors| factors.all()),

@@ -20,6 +20,9 @@ pub use combination::RandomCombination;
 #[cfg(feature = "server")]
 pub use ntt::verify_ntt;
 #[cfg(feature = "server")]
+#[cfg(feature = "cuda")]
+pub use ntt31::random_point31;
+#[cfg(feature = "server")]
 pub use ntt31::verify_ntt31;
 #[cfg(feature = "server")]
 pub use product::{CheckedProduct, ProductModulus, verify_product, verify_product31};

@@ -33,7 +33,7 @@ pub fn verify_ntt31(
         return Ok(false);
     }
     let extension = ExtensionField::new(field);
-    let point = random_point(field);
+    let point = random_point31(field);
     // The values are at `shift * root^j`, so coefficients are evaluated at `shift * point`.
     let shifted_point = extension.scale(&point, plan.coset.unwrap_or(field.one()));
     let input_side = Row31 { row: input, lg_n: plan.lg_n, reversed: plan.input_reversed };
@@ -45,7 +45,7 @@ pub fn verify_ntt31(
 }
 
 /// A random element of the extension that is not in the field itself.
-pub(super) fn random_point(field: Field31) -> Extension {
+pub fn random_point31(field: Field31) -> Extension {
     let zero = Element31::default();
     loop {
         let point: Extension = std::array::from_fn(|_| {
@@ -152,17 +152,10 @@ impl Row31<'_> {
             }
             sum_of_quotients(base, &polynomial, elements, &places)
         })?;
-        // The sum over the coefficients of the quotients.
-        let mut sum = Extension::default();
-        for coefficient in weighted.iter().rev() {
-            sum = field.multiply(&sum, point);
-            sum[0] = base.add(sum[0], *coefficient);
-        }
-        let size = base.element(1 << self.lg_n);
-        let factor = base.inverse(size).expect("a power of two is not a multiple of p");
-        let factor = base.subtract(Element31::default(), factor);
-        let vanishing = field.subtract(&field.power(point, 1 << self.lg_n), &field.one());
-        Ok(field.scale(&field.multiply(&vanishing, &sum), factor))
+        let weights = field.interpolation_weights(point, self.lg_n);
+        let terms = weighted.iter().zip(&weights);
+        let terms = terms.map(|(coefficient, weight)| field.scale(weight, *coefficient));
+        Ok(terms.fold(Extension::default(), |sum, term| field.add(&sum, &term)))
     }
 }
 

@@ -75,7 +75,7 @@ fn product(
 #[test]
 fn checked_products_refuse_wrong_results() {
     on_emulated_driver(PATIENCE, |rig| {
-        let nothing = SelfTestSizes { points: &[], batches: &[] };
+        let nothing = SelfTestSizes { points: &[], batches: &[], words: &[] };
         let policy = GpuPolicy { self_test: Some(nothing), ..GpuPolicy::default() };
         let executor = GpuExecutor::new(Arc::new(engine_with(rig, policy)), None);
         for (reduction, faults) in FAULTS {

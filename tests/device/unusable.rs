@@ -39,14 +39,14 @@ fn engine(rig: &DeviceRig, self_test: Option<SelfTestSizes>) -> Result<CudaEngin
 
 /// Sizes of a self-test with MSMs only.
 const fn points(points: &'static [SelfTestBases]) -> SelfTestSizes {
-    SelfTestSizes { points, batches: &[] }
+    SelfTestSizes { points, batches: &[], words: &[] }
 }
 
 /// Sizes of a self-test with NTTs of one row of 2^lg_n only, with passes for a batch that fills the
 /// device.
 fn full_batch(lg_n: u32) -> SelfTestSizes {
     let batch = NttBatch { lg_n, rows: 1, planned_full: true };
-    SelfTestSizes { points: &[], batches: vec![batch].leak() }
+    SelfTestSizes { points: &[], batches: vec![batch].leak(), words: &[] }
 }
 
 const G1: SelfTestSizes = points(&[SelfTestBases { group: Group::G1, count: 40 }]);
@@ -132,6 +132,7 @@ fn the_self_test_skips_what_a_small_arena_has_no_memory_for() {
         let sizes = SelfTestSizes {
             points: &[TOO_LARGE, SelfTestBases { group: Group::G1, count: 40 }],
             batches: vec![row(22), row(6)].leak(),
+            words: &[],
         };
         assert_eq!(engine(rig, Some(sizes)).unwrap().gpu_count(), 1);
         // A kind of job that was not tested at all must not serve.

@@ -35,10 +35,7 @@ pub trait ElementCodec: VectorElements {
     /// the field.
     fn encode(self, encoding: ScalarEncoding, elements: &[Self::Element], out: &mut [u8]);
 
-    /// The encoding of elements in memory.
-    fn encoding_in_memory(self) -> ScalarEncoding;
-
-    /// The bytes of elements in [`Self::encoding_in_memory`].
+    /// The bytes of elements as [`ScalarEncoding::in_memory`] says.
     fn as_bytes(elements: &[Self::Element]) -> &[u8];
 }
 
@@ -55,10 +52,6 @@ impl ElementCodec for FrField {
 
     fn encode(self, encoding: ScalarEncoding, elements: &[Fr], out: &mut [u8]) {
         encode_fr(encoding, elements, out);
-    }
-
-    fn encoding_in_memory(self) -> ScalarEncoding {
-        ScalarEncoding::Montgomery
     }
 
     fn as_bytes(elements: &[Fr]) -> &[u8] {
@@ -103,10 +96,6 @@ impl ElementCodec for Field31 {
         });
     }
 
-    fn encoding_in_memory(self) -> ScalarEncoding {
-        ScalarEncoding::Montgomery31
-    }
-
     fn as_bytes(elements: &[Element31]) -> &[u8] {
         const { assert!(cfg!(target_endian = "little")) };
         bytemuck::cast_slice(elements)
@@ -134,10 +123,6 @@ impl ElementCodec for Gf2Words {
         assert!(encoding.holds(self.id()), "the encoding does not hold every element");
         assert_eq!(out.len(), 8 * elements.len(), "8 bytes per element");
         out.copy_from_slice(Self::as_bytes(elements));
-    }
-
-    fn encoding_in_memory(self) -> ScalarEncoding {
-        ScalarEncoding::PackedBits64
     }
 
     fn as_bytes(elements: &[u64]) -> &[u8] {

@@ -61,6 +61,15 @@ impl ScalarEncoding {
         }
     }
 
+    /// The encoding of a vector's elements in memory.
+    pub const fn in_memory(field: FieldId) -> Self {
+        match field {
+            FieldId::Bls12381Fr => Self::Montgomery,
+            FieldId::Prime31(_) => Self::Montgomery31,
+            FieldId::Gf2 => Self::PackedBits64,
+        }
+    }
+
     /// True for encodings of integers, which MSMs take as scalars.
     pub const fn is_integer(self) -> bool {
         matches!(self, Self::Unsigned(_) | Self::Signed(_))

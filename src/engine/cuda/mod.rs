@@ -26,6 +26,8 @@ mod vector_msm;
 mod vector_values;
 #[cfg_attr(feature = "internals", allow(missing_docs))]
 mod vectors;
+#[cfg_attr(feature = "internals", allow(missing_docs))]
+mod vectors31;
 mod workspace;
 
 use std::{
@@ -73,9 +75,9 @@ pub(crate) use self::vector::GpuVector;
 #[cfg(feature = "internals")]
 pub use self::vector::GpuVector;
 #[cfg(not(feature = "internals"))]
-pub(crate) use self::vectors::{GpuVectors, RefusedElement, elapsed};
+pub(crate) use self::vectors::{GpuVectors, RefusedElement, TransformedVector, elapsed};
 #[cfg(feature = "internals")]
-pub use self::vectors::{GpuVectors, RefusedElement, elapsed};
+pub use self::vectors::{GpuVectors, RefusedElement, TransformedVector, elapsed};
 pub use crate::device::{
     DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuUnavailable, MajorMinor,
     OpenOptions, SERVER_MEMORY_WAIT, UnusableDevice, exit_without_handlers, open,

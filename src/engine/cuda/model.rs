@@ -13,6 +13,7 @@ use crate::{
     field::FieldId,
     msm::ResidentMsms,
     ntt::{self, LG_N_MAX},
+    ntt31,
 };
 
 /// Copying an element of 32 bytes between host and device at 53.7 GB/s
@@ -72,8 +73,9 @@ impl CudaModel {
                 ResidentMsms { group, n, vectors }.modelled_time(*arena_bytes, limits)
             }
             // Computed on the host.
-            EngineWork::Ntt { field: FieldId::Prime31(_), .. } | EngineWork::Elimination(_) => {
-                self.cpu.modelled_time(work)
+            EngineWork::Elimination(_) => self.cpu.modelled_time(work),
+            EngineWork::Ntt { field: FieldId::Prime31(_), lg_n, rows } => {
+                ntt31::transform31_time(lg_n, rows, limits)
             }
             EngineWork::Ntt { lg_n, rows, .. } => ntt::transform_time(lg_n, rows, limits),
             EngineWork::Vectors(VectorWork { products, bytes, is_scan }) => {

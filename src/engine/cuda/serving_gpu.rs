@@ -11,6 +11,7 @@ use super::{
     point_check::DevicePointChecker,
     scalar_codec::ScalarCodec,
     self_test::{self, EMULATED, ON_A_GPU},
+    vectors31::WordArithmetic,
 };
 use crate::{
     curve::{Group, points::Bases},
@@ -26,6 +27,7 @@ pub struct ServingGpu {
     pub ntt: GpuNtt,
     pub points: DevicePointChecker,
     pub vectors: VectorKernels,
+    pub words: WordArithmetic,
     pub codec: ScalarCodec,
     pub copier: PayloadCopier,
     pub policy: Arc<GpuPolicy>,
@@ -44,14 +46,27 @@ impl ServingGpu {
         let ntt = GpuNtt::load(&gpu, &msm, copier.clone(), policy.clone())?;
         let points = DevicePointChecker::load(&gpu)?;
         let (vectors, codec) = (VectorKernels::load(&gpu)?, ScalarCodec::load(&gpu)?);
+        let words = WordArithmetic::load(&gpu)?;
         let (copier, policy) = (copier.clone(), policy.clone());
         let emulated = gpu.context().driver().is_emulated();
         let sizes = policy.self_test.unwrap_or(if emulated { EMULATED } else { ON_A_GPU });
-        let tested = self_test::run(&gpu, &sizes, &msm, &ntt, &points)?;
+        let tested = self_test::run(&gpu, &sizes, &msm, &ntt, &words, &points)?;
         msm.resident().start_serving();
         let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
         let msm_plans = msm_plans(&gpu);
-        Ok(Self { gpu, msm, ntt, points, vectors, codec, copier, policy, self_test, msm_plans })
+        Ok(Self {
+            gpu,
+            msm,
+            ntt,
+            points,
+            vectors,
+            words,
+            codec,
+            copier,
+            policy,
+            self_test,
+            msm_plans,
+        })
     }
 
     /// The room for these bases if nothing else uses the GPU and other bases that are pinned stay.

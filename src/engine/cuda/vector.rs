@@ -7,6 +7,7 @@ use crate::{
     error::{Error, Limit, Result},
     field::FieldId,
     ntt::{DeviceFr, StridedRows},
+    ntt31::{WordRows, WordVector},
     program::VectorShape,
 };
 
@@ -47,6 +48,31 @@ impl GpuVector {
     pub fn bytes(&self) -> DeviceSlice<'_, u8> {
         let bytes = self.rows * self.row_length * self.field.element_bytes() as usize;
         self.memory.all().slice(0, bytes).expect("the lease holds all rows")
+    }
+
+    /// All elements of a vector over another field than Fr, as words of 32 bits.
+    ///
+    /// Errors: `Internal` for a vector over Fr.
+    pub fn words(&self) -> Result<WordVector<'_>> {
+        if self.field == FieldId::Bls12381Fr {
+            return Err(Error::Internal("a vector over Fr is used as one of words".into()));
+        }
+        let words = self.bytes().cast();
+        words.ok_or_else(|| Error::Internal("a vector on a device is misaligned".into()))
+    }
+
+    /// The rows, from element `first` of each on, as words of 32 bits.
+    ///
+    /// Errors: those of [`GpuVector::words`].
+    pub(super) fn word_rows_from(&self, first: usize) -> Result<WordRows<'_>> {
+        let all = self.words()?;
+        let first = (first * self.words_per_element()).min(all.len());
+        let words = all.slice(first, all.len() - first).expect("begins inside");
+        Ok(WordRows { words, stride: self.row_length * self.words_per_element() })
+    }
+
+    pub(super) fn words_per_element(&self) -> usize {
+        self.field.element_bytes() as usize / 4
     }
 
     /// All elements of a vector over Fr.

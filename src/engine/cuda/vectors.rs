@@ -17,12 +17,17 @@ use super::{
 };
 use crate::{
     buffer::{ByteSink, ByteSource},
-    curve::{Fr, NttPlan, layout, points::Bases},
+    curve::{
+        NttPlan,
+        points::Bases,
+        scalars::{ElementCodec, ScalarEncoding},
+    },
     device::{CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, JobStream},
     engine::{EncodedScalars, JobControl, MsmNttEngine, MsmRun},
     error::{Error, Limit, Result},
-    field::FieldId,
+    field::{Field31, FieldId},
     ntt::{TransformEnd, VectorKernels},
+    ntt31::WordDecodeRule,
     sparse::SparseMatrix,
 };
 
@@ -158,7 +163,7 @@ impl GpuVectors {
     }
 
     /// Copies elements `first..first + length` of each row of `from` to `to`, from element `at` of
-    /// each row on. Both are over Fr.
+    /// each row on. Both are over the same field.
     pub fn copy_rows(
         &self,
         to: &GpuVector,
@@ -167,39 +172,63 @@ impl GpuVectors {
         first: usize,
         length: usize,
     ) -> Result<()> {
-        let (rows, to, from) = (from.rows, to.fr_strided_from(at)?, from.fr_strided_from(first)?);
-        Ok(self.kernels().rows.copy_rows(&self.stream, to, from, rows, length)?)
+        let (rows, stream) = (from.rows, &self.stream);
+        if from.field() == FieldId::Bls12381Fr {
+            let (to, from) = (to.fr_strided_from(at)?, from.fr_strided_from(first)?);
+            return Ok(self.kernels().rows.copy_rows(stream, to, from, rows, length)?);
+        }
+        let words = length * from.words_per_element();
+        let (to, from) = (to.word_rows_from(at)?, from.word_rows_from(first)?);
+        Ok(self.kernels31().copy_rows(stream, to, from, rows, words)?)
     }
 
-    /// Uploads and decodes an input over Fr, which becomes the next upload of
+    /// Uploads and decodes an input, which becomes the next upload of
     /// [`GpuVectors::first_refused`].
     ///
-    /// Errors: `Internal` for a narrow encoding; `Exhausted`; those of the job's control.
+    /// Errors: `Internal` for an encoding that does not hold every element; `Exhausted`; those of
+    /// the job's control.
     pub fn upload(
         &mut self,
         input: &EncodedScalars<'_>,
+        field: FieldId,
         rows: usize,
         row_length: usize,
     ) -> Result<GpuVector> {
-        if !input.encoding.is_full() || input.count != rows * row_length {
+        if !input.encoding.holds(field) || input.count != rows * row_length {
             return Err(Error::Internal("an input does not match its vector".into()));
         }
-        let vector = self.zeros(FieldId::Bls12381Fr, rows, row_length)?;
+        let vector = self.zeros(field, rows, row_length)?;
         let word = self.gpu().msm.resident().lease(&self.stream, 8)?;
         self.copy_in(&vector, input.source)?;
         let (encoding, reduce) = (input.encoding, input.reduce);
-        let rule = DecodeRule { encoding, reduce, into_montgomery: true };
-        let refused = RefusedWord { word: word.all(), first: 0 };
-        let bytes = vector.bytes();
-        self.gpu().codec.decode(&self.stream, rule, bytes, bytes, refused)?;
+        match field {
+            FieldId::Bls12381Fr => {
+                let rule = DecodeRule { encoding, reduce, into_montgomery: true };
+                let refused = RefusedWord { word: word.all(), first: 0 };
+                let bytes = vector.bytes();
+                self.gpu().codec.decode(&self.stream, rule, bytes, bytes, refused)?;
+            }
+            FieldId::Prime31(prime) => {
+                let is_montgomery = encoding == ScalarEncoding::Montgomery31;
+                let rule = WordDecodeRule { is_montgomery, reduce };
+                let (words, field) = (vector.words()?, Field31::new(prime));
+                self.kernels31().decode(&self.stream, field, words, rule, word.all())?;
+            }
+            // All words are canonical.
+            FieldId::Gf2 => {}
+        }
         self.refused_words.push(word);
         Ok(vector)
     }
 
-    /// One row of elements of Fr from the host.
-    pub fn constant(&mut self, elements: &[Fr]) -> Result<GpuVector> {
-        let vector = self.zeros(FieldId::Bls12381Fr, 1, elements.len())?;
-        self.copy_in(&vector, &layout::fr_as_bytes(elements))?;
+    /// One row of elements from the host.
+    pub fn constant<F: ElementCodec>(
+        &mut self,
+        field: F,
+        elements: &[F::Element],
+    ) -> Result<GpuVector> {
+        let vector = self.zeros(field.id(), 1, elements.len())?;
+        self.copy_in(&vector, &F::as_bytes(elements))?;
         Ok(vector)
     }
 
@@ -219,9 +248,17 @@ impl GpuVectors {
         Ok(None)
     }
 
-    /// Converts the elements of a vector over Fr to canonical integers, for [`GpuVectors::copy_out`] only.
+    /// Converts the elements of a vector to canonical integers, for [`GpuVectors::copy_out`] only.
     pub fn encode(&self, vector: &GpuVector) -> Result<()> {
-        Ok(self.gpu().codec.encode(&self.stream, vector.fr_elements()?)?)
+        let stream = &self.stream;
+        match vector.field() {
+            FieldId::Bls12381Fr => self.gpu().codec.encode(stream, vector.fr_elements()?)?,
+            FieldId::Prime31(prime) => {
+                self.kernels31().encode(stream, Field31::new(prime), vector.words()?)?;
+            }
+            FieldId::Gf2 => {}
+        }
+        Ok(())
     }
 
     /// Writes the bytes of a vector to `out`, after all earlier work.
@@ -354,6 +391,6 @@ pub fn elapsed(begun: &Event, done: &Event) -> Result<Duration, DeviceFault> {
     done.elapsed_since(begun)
 }
 
-fn no_memory() -> Error {
+pub(super) fn no_memory() -> Error {
     Error::Exhausted { limit: Limit::DeviceMemory, retry_after: None }
 }

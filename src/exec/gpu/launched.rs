@@ -228,12 +228,13 @@ impl LaunchedRun {
         let sinks = self.call.outputs_of(id).iter().map(|at| operands.sinks.get(*at)?.as_ref());
         let sinks: Option<Vec<&ElementSink<'_>>> = sinks.collect();
         let sinks = sinks.ok_or_else(|| Error::Internal("an output has no sink".into()))?;
-        // Elements become canonical in place, so those in Montgomery form go first.
-        let is_montgomery = |sink: &&ElementSink<'_>| sink.encoding == ScalarEncoding::Montgomery;
+        // Elements become canonical in place, so those as they are in memory go first.
+        let in_memory = ScalarEncoding::in_memory(vector.field());
+        let is_in_memory = |sink: &&ElementSink<'_>| sink.encoding == in_memory;
         type Sinks<'a> = Vec<&'a ElementSink<'a>>;
-        let (montgomery, canonical): (Sinks<'_>, Sinks<'_>) =
-            sinks.into_iter().partition(is_montgomery);
-        for sink in montgomery {
+        let (unchanged, canonical): (Sinks<'_>, Sinks<'_>) =
+            sinks.into_iter().partition(is_in_memory);
+        for sink in unchanged {
             self.gpu.copy_out(vector, sink.sink)?;
         }
         if !canonical.is_empty() {

@@ -67,6 +67,23 @@ impl ExtensionField {
         power
     }
 
+    /// For i below 8, `point^i (point^n - 1) / -n` with n = 2^`lg_n`. With them, the value at
+    /// `point` of a polynomial with value y_j at c_j, the nth roots of unity, is the sum of
+    /// `weights[i] y_j c_j q_ij / m(c_j)` over all i and j: m is the point's characteristic
+    /// polynomial, and the q_ij are the coefficients of `(m - m(c_j)) / (Y - c_j)`.
+    pub fn interpolation_weights(self, point: &Extension, lg_n: u32) -> [Extension; DEGREE] {
+        let base = self.base;
+        let minus_n = base.subtract(Element31::default(), base.element(1 << lg_n));
+        let factor = base.inverse(minus_n).expect("a power of two is not a multiple of p");
+        let vanishing = self.subtract(&self.power(point, 1 << lg_n), &self.one());
+        let mut weight = self.scale(&vanishing, factor);
+        std::array::from_fn(|_| {
+            let own = weight;
+            weight = self.multiply(&weight, point);
+            own
+        })
+    }
+
     /// The characteristic polynomial of `a` over the base field, without its leading coefficient 1,
     /// the lowest coefficient first: the product of `Y - c` over the conjugates c of `a`.
     pub fn characteristic_polynomial(self, a: &Extension) -> [Element31; DEGREE] {

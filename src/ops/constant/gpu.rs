@@ -6,11 +6,24 @@ use super::ConstantStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
-    ops::gpu::{self, GpuContext, GpuStep, LaunchedStep},
+    ops::gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep},
 };
 
+impl AnyFieldGpuStep for ConstantStep {
+    fn launch_in<F: GpuField>(
+        &self,
+        field: F,
+        _: Vec<Arc<GpuVector>>,
+        context: GpuContext<'_>,
+    ) -> Result<LaunchedStep> {
+        let elements = self.elements.iter().map(|constant| field.constant(*constant));
+        let elements = elements.collect::<Result<Vec<_>>>()?;
+        Ok(context.gpu.constant(field, &elements)?.into())
+    }
+}
+
 impl GpuStep for ConstantStep {
-    fn launch(&self, _: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
-        Ok(context.gpu.constant(&gpu::fr_elements(&self.elements)?)?.into())
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        gpu::launch_in_any_field(self, inputs, context)
     }
 }

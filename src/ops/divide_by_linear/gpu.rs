@@ -11,9 +11,10 @@ use crate::{
 
 impl GpuStep for DivideByLinearStep {
     fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
-        context.in_place(&inputs, |gpu, vectors, out| {
-            let rows = inputs[0].rows;
-            gpu.kernels().divide_by_linear(&gpu.stream, out, vectors[0], rows, self.point)
+        context.in_place(&inputs, |gpu, out| {
+            let (input, rows) = (inputs[0].fr_elements()?, inputs[0].rows);
+            let (kernels, out) = (gpu.kernels(), out.fr_elements()?);
+            Ok(kernels.divide_by_linear(&gpu.stream, out, input, rows, self.point)?)
         })
     }
 }

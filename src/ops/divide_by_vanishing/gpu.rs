@@ -13,8 +13,9 @@ use crate::{
 impl GpuStep for DivideByVanishingStep {
     fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
         let vanishing = VanishingPolynomial::on_coset(self.lg_n, self.coset_generator)?;
-        context.in_place(&inputs, |gpu, inputs, out| {
-            gpu.kernels().divide(&gpu.stream, out, inputs[0], &vanishing)
+        context.in_place(&inputs, |gpu, out| {
+            let (input, out) = (inputs[0].fr_elements()?, out.fr_elements()?);
+            Ok(gpu.kernels().divide(&gpu.stream, out, input, &vanishing)?)
         })
     }
 }

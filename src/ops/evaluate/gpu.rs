@@ -6,15 +6,24 @@ use super::EvaluateStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
-    ops::gpu::{self, GpuContext, GpuStep, LaunchedStep, only},
+    ops::gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep, only},
 };
+
+impl AnyFieldGpuStep for EvaluateStep {
+    fn launch_in<F: GpuField>(
+        &self,
+        field: F,
+        inputs: Vec<Arc<GpuVector>>,
+        context: GpuContext<'_>,
+    ) -> Result<LaunchedStep> {
+        let (input, out) = (only(inputs)?, context.zeros()?);
+        field.evaluate(context.gpu, &out, &input, field.constant(self.point)?)?;
+        Ok(out.into())
+    }
+}
 
 impl GpuStep for EvaluateStep {
     fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
-        let (input, out) = (only(inputs)?, context.zeros()?);
-        let (kernels, stream) = (context.gpu.kernels(), &context.gpu.stream);
-        let (values, elements) = (out.fr_elements()?, input.fr_elements()?);
-        kernels.evaluate(stream, values, elements, gpu::fr(self.point)?)?;
-        Ok(out.into())
+        gpu::launch_in_any_field(self, inputs, context)
     }
 }

@@ -1,21 +1,23 @@
 //! How steps run on a GPU: values in its memory, all work in order on one stream.
 
+mod field;
+mod fr;
+mod prime31;
 mod sums;
 
+pub use field::{AnyFieldGpuStep, GpuField, GpuProductSpec, launch_in_any_field};
 pub use sums::{PendingCheck, PendingSums};
 
 use std::sync::Arc;
 
 use crate::{
-    curve::{Fr, points::Bases},
-    device::DeviceFault,
+    curve::points::Bases,
     engine::{
         EncodedScalars,
         cuda::{GpuVector, GpuVectors},
     },
     error::{Error, Result},
-    ntt::DeviceVector,
-    program::{Constant, ValueType, VectorShape},
+    program::{ValueType, VectorShape},
     sparse::SparseMatrix,
 };
 
@@ -89,40 +91,21 @@ impl GpuContext<'_> {
         self.gpu.zeros(shape.field(), shape.rows() as usize, shape.length() as usize)
     }
 
-    /// Launches a step over Fr whose value may replace an input of the same shape: one that no other step
-    /// reads, else it gets new memory. `launch` is given the inputs and the value.
+    /// Launches a step whose value may replace an input of the same shape: one that no other step
+    /// reads, else it gets new memory. `launch` is given the value.
     pub fn in_place(
         self,
         inputs: &[Arc<GpuVector>],
-        launch: impl FnOnce(
-            &GpuVectors,
-            &[DeviceVector<'_>],
-            DeviceVector<'_>,
-        ) -> Result<(), DeviceFault>,
+        launch: impl FnOnce(&GpuVectors, &GpuVector) -> Result<()>,
     ) -> Result<LaunchedStep> {
         let shape = self.shape()?;
         let is_free =
             |vector: &&Arc<GpuVector>| vector.has_shape(shape) && Arc::strong_count(vector) == 1;
         let free = inputs.iter().find(is_free).cloned();
         let out = free.map_or_else(|| self.zeros().map(Arc::new), Ok)?;
-        let inputs = inputs.iter().map(|vector| vector.fr_elements());
-        let inputs = inputs.collect::<Result<Vec<_>>>()?;
-        launch(self.gpu, &inputs, out.fr_elements()?)?;
+        launch(self.gpu, &out)?;
         Ok(out.into())
     }
-}
-
-/// A constant of a step over Fr: GPUs compute in no other field.
-pub(super) fn fr(constant: Constant) -> Result<Fr> {
-    match constant {
-        Constant::Fr(element) => Ok(element),
-        Constant::Word(_) => Err(Error::Internal("GPUs compute over Fr only".into())),
-    }
-}
-
-/// Constants of a step over Fr.
-pub(super) fn fr_elements(constants: &[Constant]) -> Result<Vec<Fr>> {
-    constants.iter().map(|constant| fr(*constant)).collect()
 }
 
 /// The only input of a step.

@@ -14,6 +14,6 @@ impl GpuStep for InputStep {
         let missing = || Error::Internal("the step's input is missing".into());
         let (shape, elements) = (context.shape()?, context.input.ok_or_else(missing)?);
         let (rows, length) = (shape.rows() as usize, shape.length() as usize);
-        Ok(context.gpu.upload(&elements, rows, length)?.into())
+        Ok(context.gpu.upload(&elements, shape.field(), rows, length)?.into())
     }
 }

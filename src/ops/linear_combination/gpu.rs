@@ -6,18 +6,27 @@ use super::LinearCombinationStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
-    ntt::LinearTerm,
-    ops::gpu::{self, GpuContext, GpuStep, LaunchedStep},
+    ops::gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep},
 };
+
+impl AnyFieldGpuStep for LinearCombinationStep {
+    fn launch_in<F: GpuField>(
+        &self,
+        field: F,
+        inputs: Vec<Arc<GpuVector>>,
+        context: GpuContext<'_>,
+    ) -> Result<LaunchedStep> {
+        let factors = self.factors.iter().map(|constant| field.constant(*constant));
+        let factors = factors.collect::<Result<Vec<_>>>()?;
+        context.in_place(&inputs, |gpu, out| {
+            let inputs: Vec<_> = inputs.iter().map(|vector| &**vector).collect();
+            field.combine(gpu, out, &factors, &inputs)
+        })
+    }
+}
 
 impl GpuStep for LinearCombinationStep {
     fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
-        let factors = gpu::fr_elements(&self.factors)?;
-        context.in_place(&inputs, |gpu, inputs, out| {
-            let terms = factors.iter().zip(inputs);
-            let terms: Vec<_> =
-                terms.map(|(&factor, &vector)| LinearTerm { factor, vector }).collect();
-            gpu.kernels().linear_combination(&gpu.stream, out, &terms)
-        })
+        gpu::launch_in_any_field(self, inputs, context)
     }
 }

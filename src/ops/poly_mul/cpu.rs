@@ -193,7 +193,7 @@ impl HostStep for PolyMulStep {
     #[cfg(feature = "cuda")]
     fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
         let Some(sizes) = self.sizes_of_types(inputs) else { return 0 };
-        let Some(transform) = sizes.full_transform().or_else(|| sizes.transform()) else {
+        let Some(transform) = sizes.device_transform(true).or_else(|| sizes.transform()) else {
             return 0;
         };
         let rows = inputs.first().map_or(0, |input| host::rows(*input));

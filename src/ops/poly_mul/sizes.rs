@@ -5,6 +5,10 @@ use super::reduction::PolyReduction;
 use crate::verify::ProductModulus;
 use crate::{field::FieldId, program::VectorShape};
 
+/// log2 of the shortest rows that a GPU multiplies in one pass.
+#[cfg(feature = "cuda")]
+const LG_DEVICE_MIN: u32 = 8;
+
 /// The lengths of the rows of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ProductSizes {
@@ -46,6 +50,17 @@ impl ProductSizes {
     /// The smallest transform that computes the product; `None` if the field has none.
     pub fn transform(&self) -> Option<ProductTransform> {
         self.reducing_transform().or_else(|| self.full_transform())
+    }
+
+    /// The transform by which a GPU computes the product, before its reduction if `is_whole`.
+    #[cfg(feature = "cuda")]
+    pub fn device_transform(&self, is_whole: bool) -> Option<ProductTransform> {
+        let is_served = |transform: &ProductTransform| transform.lg_n >= LG_DEVICE_MIN && !is_whole;
+        let full = self.full_transform().map(|transform| {
+            let lg_n = transform.lg_n.max(LG_DEVICE_MIN);
+            ProductTransform { lg_n, ..transform }
+        });
+        self.reducing_transform().filter(is_served).or(full)
     }
 
     /// log2 of the size of [`Self::transform`].

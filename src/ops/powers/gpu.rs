@@ -1,4 +1,4 @@
-//! Each launch computes further powers from those that earlier launches computed.
+//! Computes a few powers per thread.
 
 use std::sync::Arc;
 
@@ -6,14 +6,25 @@ use super::PowersStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
-    ops::gpu::{self, GpuContext, GpuStep, LaunchedStep},
+    ops::gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep},
 };
 
-impl GpuStep for PowersStep {
-    fn launch(&self, _: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+impl AnyFieldGpuStep for PowersStep {
+    fn launch_in<F: GpuField>(
+        &self,
+        field: F,
+        _: Vec<Arc<GpuVector>>,
+        context: GpuContext<'_>,
+    ) -> Result<LaunchedStep> {
         let out = context.zeros()?;
-        let (kernels, stream) = (context.gpu.kernels(), &context.gpu.stream);
-        kernels.powers(stream, out.fr_elements()?, gpu::fr(self.first)?, gpu::fr(self.base)?)?;
+        let [first, base] = [self.first, self.base].map(|constant| field.constant(constant));
+        field.powers(context.gpu, &out, first?, base?)?;
         Ok(out.into())
+    }
+}
+
+impl GpuStep for PowersStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        gpu::launch_in_any_field(self, inputs, context)
     }
 }

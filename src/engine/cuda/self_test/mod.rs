@@ -1,4 +1,5 @@
-//! Tests the kernels of a GPU before its first job: MSMs in both groups, NTTs and point checks,
+//! Tests the kernels of a GPU before its first job: MSMs in both groups, NTTs over Fr and over a 31-bit
+//! prime, and point checks,
 //! compared with the host. The test of single operations (`device/self_test`) does not cover how
 //! the compiler, possibly the driver's at load time, combined them in these kernels.
 
@@ -6,14 +7,15 @@ mod msm;
 mod ntt;
 mod sizes;
 mod verdict;
+mod words;
 
 use std::time::Instant;
 
 use tracing::info_span;
 
-pub use self::sizes::{EMULATED, NttBatch, ON_A_GPU, SelfTestBases, SelfTestSizes};
+pub use self::sizes::{EMULATED, NttBatch, ON_A_GPU, SelfTestBases, SelfTestSizes, WordTransform};
 use self::{msm::multiples, verdict::SelfTestVerdict};
-use super::{msm::GpuMsm, ntt::GpuNtt, point_check::DevicePointChecker};
+use super::{msm::GpuMsm, ntt::GpuNtt, point_check::DevicePointChecker, vectors31::WordArithmetic};
 use crate::{
     curve::{
         G1Affine, G2Affine, Group, layout,
@@ -32,6 +34,7 @@ pub(super) fn run(
     sizes: &SelfTestSizes,
     gpu_msm: &GpuMsm,
     gpu_ntt: &GpuNtt,
+    words: &WordArithmetic,
     checker: &DevicePointChecker,
 ) -> Result<String, GpuUnavailable> {
     let begun = Instant::now();
@@ -52,6 +55,10 @@ pub(super) fn run(
         let ntts = SelfTestVerdict::new(gpu);
         sizes.batches.iter().try_for_each(|batch| ntt::test(&ntts, gpu_ntt, batch))?;
         ntts.end()?;
+        let of_words = SelfTestVerdict::new(gpu);
+        let mut transforms = sizes.words.iter();
+        transforms.try_for_each(|transform| words::test(&of_words, gpu, words, *transform))?;
+        of_words.end()?;
         let points = SelfTestVerdict::new(gpu);
         test_points::<G1Affine>(&points, checker)?;
         test_points::<G2Affine>(&points, checker)?;
@@ -61,6 +68,7 @@ pub(super) fn run(
     // Evict what the test loaded.
     while gpu_msm.resident().evict_idle() {}
     gpu_ntt.evict_tables();
+    words.transforms.evict_tables();
     tested.map_err(|fault| GpuUnavailable::Device { index, fault })?;
     Ok(format!("in {} ms (MSM, NTT, point checks)", begun.elapsed().as_millis()))
 }

@@ -22,6 +22,8 @@ pub struct SelfTestSizes {
     pub points: &'static [SelfTestBases],
     /// Batches of NTTs.
     pub batches: &'static [NttBatch],
+    /// NTTs over a 31-bit prime.
+    pub words: &'static [WordTransform],
 }
 
 /// Bases of the self-test's MSMs.
@@ -44,6 +46,15 @@ pub struct NttBatch {
     pub planned_full: bool,
 }
 
+/// A transform over a 31-bit prime.
+#[derive(Debug, Clone, Copy)]
+pub struct WordTransform {
+    /// log2 of its length.
+    pub lg_n: u32,
+    /// Whether the passes are planned for a batch that fills the device.
+    pub planned_full: bool,
+}
+
 const fn bases(group: Group, count: usize) -> SelfTestBases {
     SelfTestBases { group, count }
 }
@@ -55,6 +66,14 @@ const fn rows(lg_n: u32, rows: usize) -> NttBatch {
 /// One row, with passes for a batch that fills the device.
 const fn full(lg_n: u32) -> NttBatch {
     NttBatch { lg_n, rows: 1, planned_full: true }
+}
+
+const fn word(lg_n: u32) -> WordTransform {
+    WordTransform { lg_n, planned_full: false }
+}
+
+const fn full_word(lg_n: u32) -> WordTransform {
+    WordTransform { lg_n, planned_full: true }
 }
 
 /// The self-test of a GPU.
@@ -78,12 +97,29 @@ pub const ON_A_GPU: SelfTestSizes = SelfTestSizes {
         full(14),
         full(16),
     ],
+    words: &[
+        word(6),
+        word(8),
+        word(9),
+        word(10),
+        word(11),
+        word(12),
+        word(13),
+        word(14),
+        word(16),
+        full_word(14),
+        full_word(15),
+        full_word(16),
+        full_word(17),
+        full_word(18),
+    ],
 };
 
 /// The self-test of the emulated driver, which takes a second for a GPU's millisecond.
 pub const EMULATED: SelfTestSizes = SelfTestSizes {
     points: &[bases(Group::G1, 40), bases(Group::G2, 20)],
     batches: &[rows(6, 1), rows(7, 1), rows(10, 1), rows(10, 5), rows(11, 1), full(11), full(12)],
+    words: &[word(6), word(10), word(14)],
 };
 
 #[derive(Debug, Clone, Copy)]

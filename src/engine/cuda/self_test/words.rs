@@ -1,0 +1,116 @@
+//! NTTs over a 31-bit prime there and back, and products, checked on the host at a random point.
+
+use super::{sizes::WordTransform, verdict::SelfTestVerdict};
+use crate::{
+    curve::NttPlan,
+    device::{DeviceFault, DeviceSlice, Gpu, Stream},
+    engine::{JobControl, cuda::vectors31::WordArithmetic},
+    error::{Error, Result},
+    field::{Arithmetic, Element31, Field31, Prime31},
+    ntt31::{Product31Rows, ShortRows},
+    verify::{CheckedProduct, ProductModulus, verify_ntt31, verify_product31},
+};
+
+/// log2 of the shortest product that a device computes.
+const LG_PRODUCT_MIN: u32 = 8;
+
+/// A row of the test in device memory.
+struct WordRow<'t> {
+    gpu: &'t Gpu,
+    words: &'t WordArithmetic,
+    stream: &'t Stream,
+    field: Field31,
+    transform: WordTransform,
+    given: Vec<Element31>,
+}
+
+pub fn test(
+    verdict: &SelfTestVerdict<'_>,
+    gpu: &Gpu,
+    words: &WordArithmetic,
+    transform: WordTransform,
+) -> Result<(), DeviceFault> {
+    let (field, stream) = (Field31::new(Prime31::BabyBear), gpu.job_stream()?);
+    let mut next = field.generator();
+    let given = (0..1_u32 << transform.lg_n).map(|i| {
+        next = field.add(field.multiply(next, next), field.element(i));
+        next
+    });
+    let given = given.collect();
+    let row = WordRow { gpu, words, stream: &stream, field, transform, given };
+    let WordTransform { lg_n, planned_full } = transform;
+    let full = if planned_full { ", planned as a large batch" } else { "" };
+    let job = || format!("an NTT of 2^{lg_n} elements over {}{full}", Prime31::BabyBear);
+    verdict.add(job, row.transforms_there_and_back())?;
+    if lg_n >= LG_PRODUCT_MIN && !planned_full {
+        let job = || format!("a product of 2^{lg_n} coefficients over {}", Prime31::BabyBear);
+        verdict.add(job, row.is_squared())?;
+    }
+    Ok(())
+}
+
+impl WordRow<'_> {
+    fn transforms_there_and_back(&self) -> Result<bool> {
+        let WordTransform { lg_n, planned_full } = self.transform;
+        let rows = if planned_full { u32::MAX } else { 1 };
+        let coset = Some(self.field.generator());
+        let there =
+            NttPlan { lg_n, inverse: false, coset, input_reversed: false, output_reversed: true };
+        let back = NttPlan { inverse: true, input_reversed: true, output_reversed: false, ..there };
+        let lease = self.gpu.arena().lease(self.stream, self.bytes())?;
+        self.upload(lease.all())?;
+        let run = |transform: &NttPlan<Element31>| -> Result<Vec<Element31>> {
+            let plan = self.words.transforms.plan(self.field, transform, rows)?;
+            self.words.transforms.run(self.stream, &plan, lease.all(), 1, None)?;
+            self.download(lease.all())
+        };
+        let values = run(&there)?;
+        let control = JobControl::default();
+        Ok(verify_ntt31(self.field, &there, &self.given, &values, &control)?
+            && run(&back)? == self.given)
+    }
+
+    fn is_squared(&self) -> Result<bool> {
+        let lg_n = self.transform.lg_n;
+        let plan = self.words.transforms.plan_product(self.field, lg_n, None, 1)?;
+        let [needs_transform, _] = plan.needs(true);
+        let lease = || self.gpu.arena().lease(self.stream, self.bytes());
+        let (factor, out) = (lease()?, lease()?);
+        let transform = needs_transform.then(lease).transpose()?;
+        self.upload(factor.all())?;
+        let rows = |words| ShortRows { words, length: 1 << lg_n };
+        let data = Product31Rows {
+            a: rows(factor.all()),
+            b: None,
+            transforms: [transform.as_ref().map(|lease| lease.all()), None],
+            out: rows(out.all()),
+            rows: 1,
+        };
+        self.words.transforms.multiply(self.stream, &plan, data)?;
+        let product = self.download(out.all())?;
+        let (a, b) = (&self.given[..], &self.given[..]);
+        let modulus = Some(ProductModulus { degree: 1 << lg_n, is_negacyclic: false });
+        let product = CheckedProduct { a, b, product: &product, modulus };
+        verify_product31(self.field, &product, &JobControl::default())
+    }
+
+    fn bytes(&self) -> u64 {
+        4 << self.transform.lg_n
+    }
+
+    fn upload(&self, to: DeviceSlice<'_, u8>) -> Result<()> {
+        Ok(self.gpu.ring().upload(self.stream, to).write(bytemuck::cast_slice(&self.given))?)
+    }
+
+    fn download(&self, from: DeviceSlice<'_, u8>) -> Result<Vec<Element31>> {
+        let mut all = Vec::with_capacity(from.len());
+        self.gpu.ring().session().download(self.stream, from, |pieces| {
+            pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));
+            Ok::<_, Error>(())
+        })?;
+        let words = all.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
+        // A word that is not canonical is no element, so that the result is wrong.
+        let elements = words.map(|word| self.field.montgomery_element(word));
+        Ok(elements.collect::<Option<_>>().unwrap_or_default())
+    }
+}

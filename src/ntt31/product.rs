@@ -1,0 +1,179 @@
+//! Cyclic products of polynomials: the pass over rows transforms, multiplies and transforms back.
+
+use super::{
+    kernels::mismatch,
+    plan::{Ntt31Device, Ntt31PassPlan, PassKind31, PlannedPass31},
+    run::{PassData, ShortRows, in_place, rows_grid},
+    vectors::WordVector,
+};
+use crate::{
+    curve::NttPlan,
+    device::{DeviceFault, Stream},
+    error::{Error, Result},
+    field::{Element31, Field31},
+};
+
+/// The transforms of a product modulo `X^n - shift^n`, where `shift` generates their coset.
+pub struct Product31Plan {
+    /// From natural order to bit-reversed.
+    forward: Ntt31PassPlan,
+    /// Back.
+    inverse: Ntt31PassPlan,
+}
+
+/// The rows of a product. None overlaps another one.
+#[derive(Clone, Copy)]
+pub struct Product31Rows<'a> {
+    pub a: ShortRows<'a>,
+    /// `None` to square `a`.
+    pub b: Option<ShortRows<'a>>,
+    /// Memory for the transform of each factor: n words for each row.
+    pub transforms: [Option<WordVector<'a>>; 2],
+    pub out: ShortRows<'a>,
+    pub rows: u32,
+}
+
+impl Ntt31Device {
+    /// A plan for `rows` products of up to 2^`lg_n` coefficients each, where `lg_n` is at least 8. `coset` is the coset's
+    /// generator.
+    ///
+    /// Errors: like [`Ntt31Device::plan`]; `Internal` for smaller products.
+    pub fn plan_product(
+        &self,
+        field: Field31,
+        lg_n: u32,
+        coset: Option<Element31>,
+        rows: u32,
+    ) -> Result<Product31Plan> {
+        let forward =
+            NttPlan { lg_n, inverse: false, coset, input_reversed: false, output_reversed: true };
+        let inverse =
+            NttPlan { inverse: true, input_reversed: true, output_reversed: false, ..forward };
+        let [forward, inverse] =
+            [forward, inverse].map(|transform| self.plan(field, &transform, rows));
+        let (forward, inverse) = (forward?, inverse?);
+        let has_rows = |pass: &PlannedPass31| matches!(pass.kind, PassKind31::Rows);
+        if !forward.passes.last().is_some_and(has_rows) {
+            return Err(Error::Internal(format!("no pass multiplies rows of 2^{lg_n} words")));
+        }
+        Ok(Product31Plan { forward, inverse })
+    }
+
+    /// Multiplies rows on `stream`. The contents of `transforms` are then unspecified.
+    ///
+    /// Shape: each of `a`, `b` and `out` has `rows` rows, of at most n words; the coefficients of
+    /// `out` after its length are not computed. `transforms` are as [`Product31Plan::needs`] says.
+    /// Errors: `KernelMismatch` if the shape is wrong; driver errors.
+    pub fn multiply(
+        &self,
+        stream: &Stream,
+        plan: &Product31Plan,
+        data: Product31Rows<'_>,
+    ) -> Result<(), DeviceFault> {
+        let Product31Rows { a, b, transforms: [of_a, of_b], out, rows } = data;
+        let lg_n = plan.lg_n();
+        let is_short = |rows_of: ShortRows<'_>| {
+            let words = u64::from(rows) * u64::from(rows_of.length);
+            rows_of.words.len() as u64 == words && u64::from(rows_of.length) <= 1 << lg_n
+        };
+        let is_whole = |words: WordVector<'_>| words.len() as u64 == u64::from(rows) << lg_n;
+        let fits = is_short(a) && b.is_none_or(is_short) && is_short(out);
+        let have = [of_a, of_b].map(|words| words.is_some());
+        let wholes = [of_a, of_b].into_iter().flatten();
+        if !fits || !wholes.into_iter().all(is_whole) || have != plan.needs(b.is_none()) {
+            return Err(mismatch("the product does not match its memory".into()));
+        }
+        let other = match b.zip(of_b) {
+            Some((b, words)) => {
+                self.transform_passes(stream, plan, b, words, plan.forward.passes.len())?;
+                Some(words)
+            }
+            None => None,
+        };
+        let Some(words) = of_a else {
+            // The only pass is over rows.
+            return self.multiply_rows(stream, plan, a, other, out, rows);
+        };
+        let columns = plan.forward.passes.len() - 1;
+        self.transform_passes(stream, plan, a, words, columns)?;
+        let pass = &plan.forward.passes[columns];
+        let PassData { natural, .. } = in_place(pass, words);
+        let count = words.len() as u64 >> pass.shape.lg_r;
+        let count = u32::try_from(count).map_err(|_| mismatch("there are too many rows".into()))?;
+        self.multiply_rows(stream, plan, natural, other, natural, count)?;
+        for (number, pass) in plan.inverse.passes[..columns].iter().enumerate().rev() {
+            let whole = in_place(pass, words);
+            let data = if number == 0 { PassData { natural: out, ..whole } } else { whole };
+            self.run_pass(stream, &plan.inverse, pass, data)?;
+        }
+        Ok(())
+    }
+
+    /// The first `count` passes from `natural` to `words`.
+    fn transform_passes(
+        &self,
+        stream: &Stream,
+        plan: &Product31Plan,
+        natural: ShortRows<'_>,
+        words: WordVector<'_>,
+        count: usize,
+    ) -> Result<(), DeviceFault> {
+        for (number, pass) in plan.forward.passes[..count].iter().enumerate() {
+            let whole = in_place(pass, words);
+            let data = if number == 0 { PassData { natural, ..whole } } else { whole };
+            self.run_pass(stream, &plan.forward, pass, data)?;
+        }
+        Ok(())
+    }
+
+    fn multiply_rows(
+        &self,
+        stream: &Stream,
+        plan: &Product31Plan,
+        from: ShortRows<'_>,
+        other: Option<WordVector<'_>>,
+        to: ShortRows<'_>,
+        rows: u32,
+    ) -> Result<(), DeviceFault> {
+        let missing = || mismatch("a product has no pass over rows".into());
+        let pass = plan.forward.passes.last().ok_or_else(missing)?;
+        let back = plan.inverse.passes.last().ok_or_else(missing)?;
+        let ((points, _), (points_back, _)) = (pass.factors(), back.factors());
+        let grid = rows_grid(pass.shape, rows)?;
+        let [from_layout, to_layout] = [from, to].map(|rows| [u64::from(rows.length); 2]);
+        let (twiddles, twiddles_back) = (pass.twiddles.all(), back.twiddles.all());
+        let (primes, count) = ([plan.forward.prime, plan.inverse.prime], rows.into());
+        let arguments = (
+            from.words,
+            from_layout,
+            other,
+            to.words,
+            to_layout,
+            twiddles,
+            points,
+            twiddles_back,
+            points_back,
+            count,
+            primes[0],
+            primes[1],
+        );
+        self.kernels.rows(pass.shape)?.product.launch(stream, grid, arguments)
+    }
+}
+
+impl Product31Plan {
+    fn lg_n(&self) -> u32 {
+        self.forward.transform.lg_n
+    }
+
+    /// Which factors need memory for their transforms; `is_square` if there is one factor.
+    pub fn needs(&self, is_square: bool) -> [bool; 2] {
+        [self.forward.passes.len() > 1, !is_square]
+    }
+}
+
+impl std::fmt::Display for Product31Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "products by {}", self.forward)
+    }
+}
