@@ -8,7 +8,7 @@ constexpr uint32_t THREADS = PANEL, WARPS = THREADS / LANES;
 struct PanelInput {
     const PanelRow* rows;
     const PanelRow* given;
-    // For each column of the panel, the row of the given pivot that leads there plus one, or 0.
+    // For each column of the panel, the inverted row of the given pivot that leads there, or 0.
     const uint32_t* given_at;
     uint32_t row_count;
     // The columns of the panel, and the number of columns before it.
@@ -119,8 +119,7 @@ FN void combine_pivots(PivotSearch& search, const PanelInput& input, PanelPlan* 
 NOINLINE void find_pivots(PivotSearch& search, const PanelInput& input, uint32_t* leading,
                           PanelPlan* plan) {
     const uint32_t thread = threadIdx.x;
-    // 0 becomes NONE.
-    const uint32_t at = thread < input.columns ? input.given_at[thread] - 1 : NONE;
+    const uint32_t at = thread < input.columns ? ~input.given_at[thread] : NONE;
     search.source[thread] = at;
     if (at != NONE) search.pivots[thread] = input.given[at];
     const uint32_t given = __ballot_sync(ALL_LANES, at != NONE);

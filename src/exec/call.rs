@@ -111,8 +111,8 @@ impl RunCall {
     /// Whether the host must run the call, because GPUs do not compute in the field of a value.
     #[cfg(feature = "cuda")]
     pub fn needs_host(&self) -> bool {
-        let shapes = self.ids_to_run().filter_map(|id| self.shape(id));
-        shapes.into_iter().any(|shape| shape.field() != crate::field::FieldId::Bls12381Fr)
+        let mut shapes = self.ids_to_run().filter_map(|id| self.shape(id));
+        shapes.any(|shape| matches!(shape.field(), crate::field::FieldId::Prime31(_)))
     }
 
     /// The first step from `start` on that makes a value.

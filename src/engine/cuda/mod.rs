@@ -2,6 +2,8 @@
 //! for which no GPU has memory, go to the CPU engine that this one contains.
 
 mod bases_fit;
+#[cfg_attr(feature = "internals", allow(missing_docs))]
+mod elimination;
 mod fingerprint;
 mod large_bases;
 mod long_work;
@@ -62,6 +64,10 @@ use crate::{
 };
 
 pub(crate) use self::model::CudaModel;
+#[cfg(not(feature = "internals"))]
+pub(crate) use self::elimination::{EliminationInput, RefusedBits, VectorElimination};
+#[cfg(feature = "internals")]
+pub use self::elimination::{EliminationInput, RefusedBits, VectorElimination};
 #[cfg(not(feature = "internals"))]
 pub(crate) use self::model::GpuFacts;
 #[cfg(feature = "internals")]

@@ -16,6 +16,7 @@ use crate::{
     curve::{Group, points::Bases},
     device::{Gpu, GpuUnavailable, NvmlMonitor, archs},
     engine::{DeviceInfo, GpuInfo, MsmPlan},
+    gf2::gpu::EliminationKernels,
     msm::{BaseMemory, ResidentPlan, TableStage, tables::scratch_bytes},
     ntt::VectorKernels,
 };
@@ -27,6 +28,7 @@ pub struct ServingGpu {
     pub points: DevicePointChecker,
     pub vectors: VectorKernels,
     pub codec: ScalarCodec,
+    pub gf2: EliminationKernels,
     pub copier: PayloadCopier,
     pub policy: Arc<GpuPolicy>,
     /// The outcome of the self-test, in a sentence.
@@ -44,6 +46,7 @@ impl ServingGpu {
         let ntt = GpuNtt::load(&gpu, &msm, copier.clone(), policy.clone())?;
         let points = DevicePointChecker::load(&gpu)?;
         let (vectors, codec) = (VectorKernels::load(&gpu)?, ScalarCodec::load(&gpu)?);
+        let gf2 = EliminationKernels::load(&gpu)?;
         let (copier, policy) = (copier.clone(), policy.clone());
         let emulated = gpu.context().driver().is_emulated();
         let sizes = policy.self_test.unwrap_or(if emulated { EMULATED } else { ON_A_GPU });
@@ -51,7 +54,7 @@ impl ServingGpu {
         msm.resident().start_serving();
         let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
         let msm_plans = msm_plans(&gpu);
-        Ok(Self { gpu, msm, ntt, points, vectors, codec, copier, policy, self_test, msm_plans })
+        Ok(Self { gpu, msm, ntt, points, vectors, codec, gf2, copier, policy, self_test, msm_plans })
     }
 
     /// The room for these bases if nothing else uses the GPU and other bases that are pinned stay.

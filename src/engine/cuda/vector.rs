@@ -6,6 +6,7 @@ use crate::{
     device::{DeviceLease, DeviceSlice},
     error::{Error, Limit, Result},
     field::FieldId,
+    gf2::gpu::StridedWords,
     ntt::{DeviceFr, StridedRows},
     program::VectorShape,
 };
@@ -59,6 +60,28 @@ impl GpuVector {
         }
         let elements = self.bytes().cast();
         elements.ok_or_else(|| Error::Internal("a vector on a device is misaligned".into()))
+    }
+
+    /// All words of a vector over GF(2).
+    ///
+    /// Errors: `Internal` for a vector over another field.
+    pub(super) fn words(&self) -> Result<DeviceSlice<'_, u64>> {
+        if self.field != FieldId::Gf2 {
+            let problem = format!("a vector over {} is used as one over gf2", self.field);
+            return Err(Error::Internal(problem));
+        }
+        let words = self.bytes().cast();
+        words.ok_or_else(|| Error::Internal("a vector on a device is misaligned".into()))
+    }
+
+    /// The rows of a vector over GF(2), from word `first` of each on.
+    ///
+    /// Errors: `Internal` for a vector over another field.
+    pub(super) fn words_from(&self, first: usize) -> Result<StridedWords<'_>> {
+        let all = self.words()?;
+        let first = first.min(all.len());
+        let words = all.slice(first, all.len() - first).expect("begins inside");
+        Ok(StridedWords { words, stride: self.row_length })
     }
 
     /// A row of a vector over Fr.

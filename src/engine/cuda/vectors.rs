@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     buffer::{ByteSink, ByteSource},
-    curve::{Fr, NttPlan, layout, points::Bases},
+    curve::{Fr, NttPlan, layout, points::Bases, scalars::ScalarEncoding},
     device::{CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, JobStream},
     engine::{EncodedScalars, JobControl, MsmNttEngine, MsmRun},
     error::{Error, Limit, Result},
@@ -158,7 +158,7 @@ impl GpuVectors {
     }
 
     /// Copies elements `first..first + length` of each row of `from` to `to`, from element `at` of
-    /// each row on. Both are over Fr.
+    /// each row on. Both are over Fr, or both over GF(2).
     pub fn copy_rows(
         &self,
         to: &GpuVector,
@@ -167,6 +167,11 @@ impl GpuVectors {
         first: usize,
         length: usize,
     ) -> Result<()> {
+        if from.field() == FieldId::Gf2 {
+            let (layout, rows) = (&self.gpu().gf2.layout, from.rows);
+            let (to, from) = (to.words_from(at)?, from.words_from(first)?);
+            return Ok(layout.copy_rows(&self.stream, to, from, rows, length)?);
+        }
         let (rows, to, from) = (from.rows, to.fr_strided_from(at)?, from.fr_strided_from(first)?);
         Ok(self.kernels().rows.copy_rows(&self.stream, to, from, rows, length)?)
     }
@@ -196,6 +201,25 @@ impl GpuVectors {
         Ok(vector)
     }
 
+    /// Uploads an input over GF(2), like [`GpuVectors::upload`]. All of its words are canonical.
+    ///
+    /// Errors: `Internal` for another encoding; `Exhausted`; those of the job's control.
+    pub fn upload_bits(
+        &mut self,
+        input: &EncodedScalars<'_>,
+        rows: usize,
+        row_length: usize,
+    ) -> Result<GpuVector> {
+        if input.encoding != ScalarEncoding::PackedBits64 || input.count != rows * row_length {
+            return Err(Error::Internal("an input does not match its vector".into()));
+        }
+        let vector = self.zeros(FieldId::Gf2, rows, row_length)?;
+        self.copy_in(&vector, input.source)?;
+        // Stays zero: nothing is refused.
+        self.refused_words.push(self.gpu().msm.resident().lease(&self.stream, 8)?);
+        Ok(vector)
+    }
+
     /// One row of elements of Fr from the host.
     pub fn constant(&mut self, elements: &[Fr]) -> Result<GpuVector> {
         let vector = self.zeros(FieldId::Bls12381Fr, 1, elements.len())?;
@@ -219,8 +243,12 @@ impl GpuVectors {
         Ok(None)
     }
 
-    /// Converts the elements of a vector over Fr to canonical integers, for [`GpuVectors::copy_out`] only.
+    /// Converts the elements of a vector over Fr to canonical integers, for [`GpuVectors::copy_out`]
+    /// only. Vectors over GF(2) stay as they are.
     pub fn encode(&self, vector: &GpuVector) -> Result<()> {
+        if vector.field() == FieldId::Gf2 {
+            return Ok(());
+        }
         Ok(self.gpu().codec.encode(&self.stream, vector.fr_elements()?)?)
     }
 

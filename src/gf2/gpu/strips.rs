@@ -32,6 +32,11 @@ impl DeviceBitsShape {
         2 * self.columns.div_ceil(64)
     }
 
+    /// Bytes of all strips.
+    pub const fn bytes(self) -> u64 {
+        (self.lines() * size_of::<DeviceRow>()) as u64
+    }
+
     /// Parts of rows in all strips.
     pub const fn lines(self) -> usize {
         self.strips() as usize * self.rows as usize

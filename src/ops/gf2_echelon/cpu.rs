@@ -1,6 +1,11 @@
 //! The elimination by panels of columns.
 
 use super::Gf2EchelonStep;
+#[cfg(feature = "cuda")]
+use crate::{
+    gf2::gpu::{DeviceBitsShape, ReducedRows, elimination_bytes},
+    ops::gpu::bit_shape,
+};
 use crate::{
     engine::{EliminationWork, EngineModel, EngineWork},
     error::Result,
@@ -30,5 +35,12 @@ impl HostStep for Gf2EchelonStep {
     fn scratch_bytes(&self, inputs: &[ValueType], _: &dyn EngineModel, _: bool) -> u64 {
         let rows = inputs.first().map_or(0, |matrix| bit_rows(*matrix, self.columns));
         gf2::working_bytes(rows, self.columns)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
+        let &[matrix] = inputs else { return 0 };
+        let shape = bit_shape(matrix, self.columns);
+        elimination_bytes(DeviceBitsShape { rows: 0, ..shape }, shape, ReducedRows::All)
     }
 }

@@ -1,7 +1,9 @@
 //! How steps run on a GPU: values in its memory, all work in order on one stream.
 
+mod elimination;
 mod sums;
 
+pub use elimination::{EliminationFields, bit_shape, launch_elimination};
 pub use sums::{PendingCheck, PendingSums};
 
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use crate::{
     device::DeviceFault,
     engine::{
         EncodedScalars,
-        cuda::{GpuVector, GpuVectors},
+        cuda::{GpuVector, GpuVectors, VectorElimination},
     },
     error::{Error, Result},
     ntt::DeviceVector,
@@ -25,6 +27,8 @@ pub enum GpuValue {
     Vector(Arc<GpuVector>),
     /// Sums that the GPU is computing.
     Sums(PendingSums),
+    /// A vector over GF(2) that is computed in pieces, which are launched one after another.
+    Elimination(Box<VectorElimination>),
 }
 
 /// What a step computes with.
