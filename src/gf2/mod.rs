@@ -1,5 +1,5 @@
-//! Gaussian elimination over GF(2), on the host and on a GPU: matrices of bits, their files, the reduction of
-//! rows by pivot rows, and echelon forms.
+//! Gaussian elimination over GF(2), on the host and on GPUs: matrices of bits, their files, the
+//! reduction of rows by pivot rows, and echelon forms.
 //!
 //! A row's leading column is the lowest column in which it is 1. On the host, elimination goes
 //! through the matrix in panels of 512 columns, and in a panel through words of 64 columns:

@@ -7,7 +7,7 @@ use capstan::{
     curve::scalars::ScalarEncoding,
     engine::{EncodedScalars, JobControl},
     error::{Error, Result},
-    exec::{ElementSink, RunOperands, start_run},
+    exec::{ElementSink, Executor, RunOperands, RunReport, start_run},
     field::{FieldId, Gf2Words},
     gf2::BitMatrix,
     ops::{
@@ -82,7 +82,11 @@ fn input(words: &[u64]) -> Operation {
 /// The last value of a program whose first steps are these inputs.
 fn run(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -> Result<Vec<u64>> {
     let given = inputs.iter().map(|words| input(words));
-    let steps: Vec<_> = given.chain(steps).collect();
+    run_steps(inputs, given.chain(steps).collect(), verify)
+}
+
+/// The last value of a program with these inputs.
+fn run_steps(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -> Result<Vec<u64>> {
     let value = ValueId(steps.len() as u32 - 1);
     let program = Arc::new(OperationProgram::new(steps)?);
     let Some(ValueType::Vector(shape)) = program.value_type(value) else { panic!("a vector") };
@@ -92,23 +96,37 @@ fn run(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -> Resu
     let elements: Vec<_> = elements
         .map(|source| EncodedScalars::new(BITS, source.len() / 8, source as &dyn ByteSource))
         .collect();
-    let sink = VecSink::new(shape.bytes() as usize);
-    let sinks = [Some(ElementSink { encoding: BITS, sink: &sink })];
-    let operands = RunOperands { inputs: &elements, sinks: &sinks, ..RunOperands::default() };
     let outputs = vec![OutputSpec { value, kind: OutputKind::Elements }];
-    let control = JobControl::default();
+    let run_on = |executor: &dyn Executor| {
+        let sink = VecSink::new(shape.bytes() as usize);
+        let sinks = [Some(ElementSink { encoding: BITS, sink: &sink })];
+        let operands = RunOperands { inputs: &elements, sinks: &sinks, ..RunOperands::default() };
+        let (program, outputs, control) = (program.clone(), outputs.clone(), JobControl::default());
+        let run = run_program(executor, program, outputs, &operands, verify, &control)?;
+        Ok((run.report, sink.into_bytes()))
+    };
+    let on_host = run_on(&*EXECUTOR);
     #[cfg(feature = "cuda")]
-    run_program(
-        crate::gpu::executor(),
-        program.clone(),
-        outputs.clone(),
-        &operands,
-        verify,
-        &control,
-    )?;
-    run_program(&*EXECUTOR, program, outputs, &operands, verify, &control)?;
-    let bytes = sink.into_bytes();
+    check_gpu(run_on(crate::gpu::executor()), &on_host);
+    let (_, bytes) = on_host?;
     Ok(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+}
+
+/// Checks that the GPU has eliminated, and that it got what the host got.
+#[cfg(feature = "cuda")]
+fn check_gpu(on_gpu: Result<(RunReport, Vec<u8>)>, on_host: &Result<(RunReport, Vec<u8>)>) {
+    match (on_gpu, on_host) {
+        (Ok((report, bytes)), Ok((on_host, expected))) => {
+            assert!(bytes == *expected, "the GPU's result differs");
+            for (step, on_host) in report.steps.iter().zip(&on_host.steps) {
+                assert_eq!(step.verified, on_host.verified);
+                if step.operation.starts_with("gf2_") {
+                    assert!(step.method.contains(" panels by "), "{:?}", step.method);
+                }
+            }
+        }
+        (on_gpu, on_host) => assert_eq!(on_gpu.err().as_ref(), on_host.as_ref().err()),
+    }
 }
 
 const REDUCE: [ValueId; 2] = [ValueId(0), ValueId(1)];
@@ -253,6 +271,21 @@ fn shapes_that_are_no_matrices_are_refused() {
     assert!(two_rows.contains("wrong number of rows: expected 1, got 2"), "{two_rows}");
     let many = infer(types(FieldId::Gf2, 1, (1 << 25) + 2));
     assert!(many.contains("too long: at most 33554432"), "{many}");
+}
+
+#[test]
+fn rows_of_vectors_of_several_rows_are_taken_joined_and_padded() {
+    let words: Vec<u64> = (1..=12).collect();
+    let given = InputStep { field: FieldId::Gf2, rows: 3, length: 4 }.into();
+    let steps = vec![
+        given,
+        SliceStep { input: ValueId(0), offset: 1, length: 2 }.into(),
+        ConcatStep { inputs: vec![ValueId(1), ValueId(0)] }.into(),
+        PadStep { input: ValueId(2), length: 7 }.into(),
+    ];
+    let row = |first: u64| [first + 1, first + 2, first, first + 1, first + 2, first + 3, 0];
+    let expected: Vec<u64> = [1, 5, 9].into_iter().flat_map(row).collect();
+    assert_eq!(run_steps(&[words], steps, Verification::None).unwrap(), expected);
 }
 
 #[test]

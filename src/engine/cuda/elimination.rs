@@ -9,11 +9,12 @@ use crate::{
     device::{DeviceFault, DeviceLease, DeviceLimits, DeviceSlice},
     error::{Error, Result},
     gf2::{
-        BadPivot, rows_of_words,
+        BadPivot,
         gpu::{
             DeviceBits, DeviceBitsShape, EliminationLaunch, GpuElimination, GpuEliminationScratch,
             ReducedRows, panels_time, stored_row,
         },
+        rows_of_words,
     },
 };
 
@@ -102,8 +103,9 @@ impl VectorElimination {
     fn piece_end(&self, limits: &DeviceLimits) -> u32 {
         let (shape, first) = (self.matrices.shape, u64::from(self.next_panel));
         let all = shape.strips();
-        let is_short =
-            |end: &u32| panels_time(shape.rows.into(), all.into(), first..u64::from(*end), limits) <= PIECE;
+        let is_short = |end: &u32| {
+            panels_time(shape.rows.into(), all.into(), first..u64::from(*end), limits) <= PIECE
+        };
         (self.next_panel + 1..=all).take_while(is_short).last().unwrap_or(self.next_panel + 1)
     }
 }
@@ -114,7 +116,7 @@ impl GpuVectors {
     /// nothing else holds these.
     ///
     /// Errors: `Exhausted` if the device has no memory; `DeviceLost`; `Internal` for vectors over
-    /// another field.
+    /// another field; `Corrupt` if what a kernel refuses is right.
     pub fn begin_elimination(
         &self,
         input: EliminationInput,
@@ -131,12 +133,15 @@ impl GpuVectors {
         layout.to_strips(stream, words_of(&input.rows)?, elimination.rows, unused_of(1)?)?;
         elimination.find_given(with)?;
         let bytes = self.read(unused.all())?;
-        let mut unused = stored_words(&bytes).map(|word| stored_row(word).map(u64::from));
-        if let Some(row) = unused.next().flatten() {
-            return Ok(Err(RefusedBits::UnusedOfPivot(row)));
+        let mut unused = stored_words(&bytes).map(stored_row);
+        let [of_pivots, of_rows] = [unused.next().flatten(), unused.next().flatten()];
+        if let (Some(row), Some(pivots)) = (of_pivots, &input.pivots) {
+            self.confirm_unused(pivots, input.columns, row)?;
+            return Ok(Err(RefusedBits::UnusedOfPivot(row.into())));
         }
-        if let Some(row) = unused.next().flatten() {
-            return Ok(Err(RefusedBits::UnusedOfRow(row)));
+        if let Some(row) = of_rows {
+            self.confirm_unused(&input.rows, input.columns, row)?;
+            return Ok(Err(RefusedBits::UnusedOfRow(row.into())));
         }
         if let Some(pivots) = &input.pivots
             && let Some(bad) = self.bad_pivot(pivots, &begun)?
@@ -181,34 +186,58 @@ impl GpuVectors {
         EliminationLaunch { kernels: &self.gpu().gf2, stream: &self.stream, scratch }
     }
 
-    fn read_words(&self, words: DeviceSlice<'_, u32>) -> Result<Zeroizing<Vec<u8>>> {
-        self.read(words.cast().ok_or_else(wrong_shape)?)
+    /// The words of a row of a packed matrix.
+    fn row_words(
+        &self,
+        packed: &GpuVector,
+        columns: u64,
+        row: usize,
+    ) -> Result<Zeroizing<Vec<u8>>> {
+        let words = shape_of(packed, columns)?.packed_words() as usize;
+        let row = words_of(packed)?.slice(row * words, words).ok_or_else(wrong_shape)?;
+        self.read(row.cast().ok_or_else(wrong_shape)?)
+    }
+
+    /// Checks what a kernel has found, so that no matrix is refused because a device fails.
+    ///
+    /// Errors: `Corrupt` if the row has no bit after its last column.
+    fn confirm_unused(&self, packed: &GpuVector, columns: u64, row: u32) -> Result<()> {
+        let bytes = self.row_words(packed, columns, row as usize)?;
+        let (at, used) = ((columns / 32) as usize, columns % 32);
+        let mut after_last = stored_words(&bytes).skip(at);
+        let is_unused = after_last.next().is_some_and(|word| word >> used != 0)
+            || after_last.any(|word| word != 0);
+        if is_unused { Ok(()) } else { Err(Error::Corrupt) }
     }
 
     /// The first pivot that is zero or has the leading column of an earlier one.
-    fn bad_pivot(
-        &self,
-        pivots: &GpuVector,
-        begun: &VectorElimination,
-    ) -> Result<Option<BadPivot>> {
-        let shape = begun.matrices.given_shape;
-        let given_at = self.read_words(begun.scratch.given_at())?;
-        let first_at: Vec<Option<usize>> =
-            stored_words(&given_at).map(|word| Some(stored_row(word)? as usize)).collect();
-        let mut leads = vec![false; shape.rows as usize];
+    ///
+    /// Errors: `Corrupt` if the pivots differ from what a kernel has found.
+    fn bad_pivot(&self, pivots: &GpuVector, begun: &VectorElimination) -> Result<Option<BadPivot>> {
+        let DeviceBitsShape { rows, columns } = begun.matrices.given_shape;
+        let given_at = begun.scratch.given_at().cast().ok_or_else(wrong_shape)?;
+        let given_at = self.read(given_at)?;
+        let first_at: Vec<_> = stored_words(&given_at).map(stored_row).collect();
+        let mut leads = vec![false; rows as usize];
         for row in first_at.iter().flatten() {
-            *leads.get_mut(*row).ok_or_else(wrong_shape)? = true;
+            *leads.get_mut(*row as usize).ok_or(Error::Corrupt)? = true;
         }
         let Some(row) = leads.iter().position(|leads| !leads) else { return Ok(None) };
-        let words = shape.packed_words() as usize;
-        let packed = words_of(pivots)?.slice(row * words, words).ok_or_else(wrong_shape)?;
-        let packed = self.read_words(packed)?;
-        let leading = stored_words(&packed).enumerate().find(|(_, word)| *word != 0);
-        let Some((at, word)) = leading else { return Ok(Some(BadPivot::Zero { row })) };
-        let column = 32 * at + word.trailing_zeros() as usize;
-        let earlier = first_at.get(column).copied().flatten().ok_or_else(wrong_shape)?;
-        Ok(Some(BadPivot::Repeated { row, earlier }))
+        let leading =
+            |row| Ok::<_, Error>(leading_column(&self.row_words(pivots, columns.into(), row)?));
+        let Some(column) = leading(row)? else { return Ok(Some(BadPivot::Zero { row })) };
+        let earlier = first_at.get(column).copied().flatten().ok_or(Error::Corrupt)? as usize;
+        match earlier < row && leading(earlier)? == Some(column) {
+            true => Ok(Some(BadPivot::Repeated { row, earlier })),
+            false => Err(Error::Corrupt),
+        }
     }
+}
+
+/// The lowest column in which a packed row is 1.
+fn leading_column(row: &[u8]) -> Option<usize> {
+    let (at, word) = stored_words(row).enumerate().find(|(_, word)| *word != 0)?;
+    Some(32 * at + word.trailing_zeros() as usize)
 }
 
 /// The matrix in a vector, whose length is a multiple of its rows' words.

@@ -63,11 +63,11 @@ use crate::{
     region::SharedMemory,
 };
 
-pub(crate) use self::model::CudaModel;
 #[cfg(not(feature = "internals"))]
 pub(crate) use self::elimination::{EliminationInput, RefusedBits, VectorElimination};
 #[cfg(feature = "internals")]
 pub use self::elimination::{EliminationInput, RefusedBits, VectorElimination};
+pub(crate) use self::model::CudaModel;
 #[cfg(not(feature = "internals"))]
 pub(crate) use self::model::GpuFacts;
 #[cfg(feature = "internals")]

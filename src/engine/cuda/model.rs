@@ -9,9 +9,7 @@ use super::policy::ENGINE;
 use crate::{
     curve::Group,
     device::DeviceLimits,
-    engine::{
-        DeviceInfo, EliminationWork, EngineModel, EngineWork, VectorWork, cpu::CpuEngine,
-    },
+    engine::{DeviceInfo, EliminationWork, EngineModel, EngineWork, VectorWork, cpu::CpuEngine},
     field::FieldId,
     gf2::gpu::elimination_time,
     msm::ResidentMsms,

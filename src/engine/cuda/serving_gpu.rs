@@ -54,7 +54,19 @@ impl ServingGpu {
         msm.resident().start_serving();
         let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
         let msm_plans = msm_plans(&gpu);
-        Ok(Self { gpu, msm, ntt, points, vectors, codec, gf2, copier, policy, self_test, msm_plans })
+        Ok(Self {
+            gpu,
+            msm,
+            ntt,
+            points,
+            vectors,
+            codec,
+            gf2,
+            copier,
+            policy,
+            self_test,
+            msm_plans,
+        })
     }
 
     /// The room for these bases if nothing else uses the GPU and other bases that are pinned stay.

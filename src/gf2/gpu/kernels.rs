@@ -5,9 +5,7 @@ use super::{
     layout::LayoutKernels,
     strips::DeviceRow,
 };
-use crate::device::{
-    BlockShape, DevicePtr, Gpu, GpuUnavailable, Kernel, KernelModule, MajorMinor,
-};
+use crate::device::{BlockShape, DevicePtr, Gpu, GpuUnavailable, Kernel, KernelModule, MajorMinor};
 
 type RowPtr = DevicePtr<DeviceRow>;
 type WordPtr = DevicePtr<u32>;

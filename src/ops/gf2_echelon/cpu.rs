@@ -1,11 +1,6 @@
 //! The elimination by panels of columns.
 
 use super::Gf2EchelonStep;
-#[cfg(feature = "cuda")]
-use crate::{
-    gf2::gpu::{DeviceBitsShape, ReducedRows, elimination_bytes},
-    ops::gpu::bit_shape,
-};
 use crate::{
     engine::{EliminationWork, EngineModel, EngineWork},
     error::Result,
@@ -15,6 +10,11 @@ use crate::{
         elimination_error, of_bit_matrix,
     },
     program::ValueType,
+};
+#[cfg(feature = "cuda")]
+use crate::{
+    gf2::gpu::{DeviceBitsShape, ReducedRows, elimination_bytes},
+    ops::gpu::bit_shape,
 };
 
 impl HostStep for Gf2EchelonStep {

@@ -1,11 +1,6 @@
 //! The reduction by panels of columns.
 
 use super::Gf2ReduceStep;
-#[cfg(feature = "cuda")]
-use crate::{
-    gf2::gpu::{ReducedRows, elimination_bytes},
-    ops::gpu::bit_shape,
-};
 use crate::{
     engine::{EliminationWork, EngineModel, EngineWork},
     error::{Error, Result},
@@ -15,6 +10,11 @@ use crate::{
         elimination_error, of_bit_matrix, vector_bytes,
     },
     program::ValueType,
+};
+#[cfg(feature = "cuda")]
+use crate::{
+    gf2::gpu::{ReducedRows, elimination_bytes},
+    ops::gpu::bit_shape,
 };
 
 impl HostStep for Gf2ReduceStep {
