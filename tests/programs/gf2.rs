@@ -7,7 +7,7 @@ use capstan::{
     curve::scalars::ScalarEncoding,
     engine::{EncodedScalars, JobControl},
     error::{Error, Result},
-    exec::{ElementSink, Executor, RunOperands, RunReport, start_run},
+    exec::{ElementSink, Executor, ProgramPlan, RunOperands, RunReport, start_run},
     field::{FieldId, Gf2Words},
     gf2::BitMatrix,
     ops::{
@@ -312,20 +312,39 @@ fn eliminations_stop_at_a_cancellation() {
     assert_eq!(stopped.err(), Some(Error::Cancelled));
 }
 
-#[test]
-fn plans_count_the_working_memory_and_the_time() {
-    let (columns, rows) = (1_u64 << 16, 1_u64 << 16);
-    let length = rows * columns / 64;
+/// The plan of the echelon form of a square matrix.
+fn plan_of_echelon(executor: &dyn Executor, columns: u64) -> ProgramPlan {
+    let length = columns * columns / 64;
     let input = InputStep { field: FieldId::Gf2, rows: 1, length };
     let steps = vec![input.into(), echelon_of(0, columns as usize)];
     let program = Arc::new(OperationProgram::new(steps).unwrap());
     let outputs = [OutputSpec { value: ValueId(1), kind: OutputKind::Elements }];
     let given = [InputSpec { encoding: BITS, count: length }];
-    let run = start_run(&*EXECUTOR, program, &given, &outputs, Verification::None).unwrap();
-    let plan = run.plan();
+    let run = start_run(executor, program, &given, &outputs, Verification::None).unwrap();
+    run.plan().clone()
+}
+
+#[test]
+fn plans_count_the_working_memory_and_the_time() {
+    let (columns, length) = (1 << 16, 1 << 26);
+    let plan = plan_of_echelon(&*EXECUTOR, columns);
     assert_eq!(plan.value_bytes, 8 * length, "the form takes the place of the matrix");
     assert!(plan.memory_bytes >= 16 * length, "the matrix is held in strips, too");
     // About 2^16 rows, 2^10 steps, and half of 2^13 additions of words for each.
     let seconds = plan.modelled.total.as_secs_f64();
     assert!((10.0..1000.0).contains(&seconds), "{seconds} s");
+}
+
+/// A GPU takes 64 panels' time, unless its memory does not hold the matrix twice.
+#[cfg(feature = "cuda")]
+#[test]
+fn plans_on_a_gpu_are_those_of_the_host_if_it_has_too_little_memory() {
+    let time = |executor: &dyn Executor, columns| plan_of_echelon(executor, columns).modelled.total;
+    let small = time(crate::gpu::executor(), 1 << 14).as_secs_f64();
+    assert!((0.005..0.1).contains(&small), "{small} s");
+    if crate::emulated::driver().is_some() {
+        // Of 600 MB, the matrix takes 512.
+        let host = &crate::gpu::executor().host;
+        assert_eq!(time(crate::gpu::executor(), 1 << 16), time(host, 1 << 16));
+    }
 }

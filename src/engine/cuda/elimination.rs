@@ -2,42 +2,23 @@
 
 use std::{sync::Arc, time::Duration};
 
-use zeroize::Zeroizing;
-
-use super::{vector::GpuVector, vectors::GpuVectors};
+use super::{
+    refused_bits::{EliminationInput, FoundBits, RefusedBits, UnusedBits, shape_of, words_of},
+    vector::GpuVector,
+    vectors::GpuVectors,
+};
 use crate::{
-    device::{DeviceFault, DeviceLease, DeviceLimits, DeviceSlice},
-    error::{Error, Result},
-    gf2::{
-        BadPivot,
-        gpu::{
-            DeviceBits, DeviceBitsShape, EliminationLaunch, GpuElimination, GpuEliminationScratch,
-            ReducedRows, panels_time, stored_row,
-        },
-        rows_of_words,
+    device::{DeviceFault, DeviceLease, DeviceLimits},
+    error::Result,
+    gf2::gpu::{
+        DeviceBits, DeviceBitsShape, EliminationLaunch, GpuElimination, GpuEliminationScratch,
+        ReducedRows, panels_time,
     },
 };
 
 /// The modelled time of the panels that are launched at once: a cancelled job leaves the GPU after
 /// two such pieces, and a job that yields lets others run after each.
 const PIECE: Duration = Duration::from_millis(3);
-
-/// What is eliminated.
-pub struct EliminationInput {
-    /// The pivots of a reduction; `None` for an echelon form.
-    pub pivots: Option<Arc<GpuVector>>,
-    pub rows: Arc<GpuVector>,
-    pub columns: u64,
-}
-
-/// Why matrices are refused.
-pub enum RefusedBits {
-    /// A pivot has a bit after its last column.
-    UnusedOfPivot(u64),
-    /// A row has a bit after its last column.
-    UnusedOfRow(u64),
-    Pivot(BadPivot),
-}
 
 /// The elimination of a matrix, whose panels are launched a few at a time.
 pub struct VectorElimination {
@@ -122,33 +103,18 @@ impl GpuVectors {
         input: EliminationInput,
     ) -> Result<Result<VectorElimination, RefusedBits>> {
         let begun = self.lease_elimination(&input)?;
-        // For the pivots and for the rows, the first one with a bit after the last column.
-        let unused = self.lease(8)?;
-        let unused_of = |at| unused.all().slice(at, 1).ok_or_else(wrong_shape);
         let (elimination, with) = (begun.matrices.elimination(), self.elimination(&begun.scratch));
+        let unused = self.lease(UnusedBits::BYTES)?;
+        let unused = UnusedBits::of(&unused)?;
         let (layout, stream) = (&with.kernels.layout, with.stream);
         if let Some(pivots) = &input.pivots {
-            layout.to_strips(stream, words_of(pivots)?, elimination.given, unused_of(0)?)?;
+            layout.to_strips(stream, words_of(pivots)?, elimination.given, unused.of_pivots)?;
         }
-        layout.to_strips(stream, words_of(&input.rows)?, elimination.rows, unused_of(1)?)?;
+        layout.to_strips(stream, words_of(&input.rows)?, elimination.rows, unused.of_rows)?;
         elimination.find_given(with)?;
-        let bytes = self.read(unused.all())?;
-        let mut unused = stored_words(&bytes).map(stored_row);
-        let [of_pivots, of_rows] = [unused.next().flatten(), unused.next().flatten()];
-        if let (Some(row), Some(pivots)) = (of_pivots, &input.pivots) {
-            self.confirm_unused(pivots, input.columns, row)?;
-            return Ok(Err(RefusedBits::UnusedOfPivot(row.into())));
-        }
-        if let Some(row) = of_rows {
-            self.confirm_unused(&input.rows, input.columns, row)?;
-            return Ok(Err(RefusedBits::UnusedOfRow(row.into())));
-        }
-        if let Some(pivots) = &input.pivots
-            && let Some(bad) = self.bad_pivot(pivots, &begun)?
-        {
-            return Ok(Err(RefusedBits::Pivot(bad)));
-        }
-        Ok(Ok(begun))
+        let found = FoundBits { unused, given_at: begun.scratch.given_at() };
+        let refused = self.refused_bits(&input, found)?;
+        Ok(refused.map_or(Ok(begun), Err))
     }
 
     /// Leases everything that the elimination needs, so that it does not run out of memory later.
@@ -185,77 +151,4 @@ impl GpuVectors {
     fn elimination<'a>(&'a self, scratch: &'a GpuEliminationScratch) -> EliminationLaunch<'a> {
         EliminationLaunch { kernels: &self.gpu().gf2, stream: &self.stream, scratch }
     }
-
-    /// The words of a row of a packed matrix.
-    fn row_words(
-        &self,
-        packed: &GpuVector,
-        columns: u64,
-        row: usize,
-    ) -> Result<Zeroizing<Vec<u8>>> {
-        let words = shape_of(packed, columns)?.packed_words() as usize;
-        let row = words_of(packed)?.slice(row * words, words).ok_or_else(wrong_shape)?;
-        self.read(row.cast().ok_or_else(wrong_shape)?)
-    }
-
-    /// Checks what a kernel has found, so that no matrix is refused because a device fails.
-    ///
-    /// Errors: `Corrupt` if the row has no bit after its last column.
-    fn confirm_unused(&self, packed: &GpuVector, columns: u64, row: u32) -> Result<()> {
-        let bytes = self.row_words(packed, columns, row as usize)?;
-        let (at, used) = ((columns / 32) as usize, columns % 32);
-        let mut after_last = stored_words(&bytes).skip(at);
-        let is_unused = after_last.next().is_some_and(|word| word >> used != 0)
-            || after_last.any(|word| word != 0);
-        if is_unused { Ok(()) } else { Err(Error::Corrupt) }
-    }
-
-    /// The first pivot that is zero or has the leading column of an earlier one.
-    ///
-    /// Errors: `Corrupt` if the pivots differ from what a kernel has found.
-    fn bad_pivot(&self, pivots: &GpuVector, begun: &VectorElimination) -> Result<Option<BadPivot>> {
-        let DeviceBitsShape { rows, columns } = begun.matrices.given_shape;
-        let given_at = begun.scratch.given_at().cast().ok_or_else(wrong_shape)?;
-        let given_at = self.read(given_at)?;
-        let first_at: Vec<_> = stored_words(&given_at).map(stored_row).collect();
-        let mut leads = vec![false; rows as usize];
-        for row in first_at.iter().flatten() {
-            *leads.get_mut(*row as usize).ok_or(Error::Corrupt)? = true;
-        }
-        let Some(row) = leads.iter().position(|leads| !leads) else { return Ok(None) };
-        let leading =
-            |row| Ok::<_, Error>(leading_column(&self.row_words(pivots, columns.into(), row)?));
-        let Some(column) = leading(row)? else { return Ok(Some(BadPivot::Zero { row })) };
-        let earlier = first_at.get(column).copied().flatten().ok_or(Error::Corrupt)? as usize;
-        match earlier < row && leading(earlier)? == Some(column) {
-            true => Ok(Some(BadPivot::Repeated { row, earlier })),
-            false => Err(Error::Corrupt),
-        }
-    }
-}
-
-/// The lowest column in which a packed row is 1.
-fn leading_column(row: &[u8]) -> Option<usize> {
-    let (at, word) = stored_words(row).enumerate().find(|(_, word)| *word != 0)?;
-    Some(32 * at + word.trailing_zeros() as usize)
-}
-
-/// The matrix in a vector, whose length is a multiple of its rows' words.
-fn shape_of(vector: &GpuVector, columns: u64) -> Result<DeviceBitsShape> {
-    let rows = u32::try_from(rows_of_words(vector.row_length as u64, columns));
-    let columns = u32::try_from(columns);
-    let (Ok(rows), Ok(columns)) = (rows, columns) else { return Err(wrong_shape()) };
-    Ok(DeviceBitsShape { rows, columns })
-}
-
-fn words_of(vector: &GpuVector) -> Result<DeviceSlice<'_, u32>> {
-    vector.words()?.cast().ok_or_else(wrong_shape)
-}
-
-fn stored_words(bytes: &[u8]) -> impl Iterator<Item = u32> {
-    bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word))
-}
-
-fn wrong_shape() -> Error {
-    Error::Internal("a matrix of bits on a device has another shape".into())
 }

@@ -13,6 +13,8 @@ mod ntt;
 mod payload_copy;
 mod point_check;
 mod policy;
+#[cfg_attr(feature = "internals", allow(missing_docs))]
+mod refused_bits;
 mod residency;
 mod resident;
 mod resident_bases;
@@ -64,9 +66,9 @@ use crate::{
 };
 
 #[cfg(not(feature = "internals"))]
-pub(crate) use self::elimination::{EliminationInput, RefusedBits, VectorElimination};
+pub(crate) use self::elimination::VectorElimination;
 #[cfg(feature = "internals")]
-pub use self::elimination::{EliminationInput, RefusedBits, VectorElimination};
+pub use self::elimination::VectorElimination;
 pub(crate) use self::model::CudaModel;
 #[cfg(not(feature = "internals"))]
 pub(crate) use self::model::GpuFacts;
@@ -74,6 +76,10 @@ pub(crate) use self::model::GpuFacts;
 pub use self::model::GpuFacts;
 pub(crate) use self::point_check::piece_len as checked_piece_len;
 pub use self::policy::GpuPolicy;
+#[cfg(not(feature = "internals"))]
+pub(crate) use self::refused_bits::{EliminationInput, RefusedBits};
+#[cfg(feature = "internals")]
+pub use self::refused_bits::{EliminationInput, RefusedBits};
 #[cfg(not(feature = "internals"))]
 pub(crate) use self::vector::GpuVector;
 #[cfg(feature = "internals")]
