@@ -106,8 +106,8 @@ impl BenchElimination<'_> {
         let once = || {
             let (layout, unused) = (&kernels.layout, rig.lease::<u32>(1));
             let given = bits(self.pivots, &given_lines);
-            layout.to_strips(stream, pivots.all(), given, unused.all())?;
-            layout.to_strips(stream, packed.all(), bits(rows, &row_lines), unused.all())?;
+            layout.copy_to_strips(stream, pivots.all(), given, unused.all())?;
+            layout.copy_to_strips(stream, packed.all(), bits(rows, &row_lines), unused.all())?;
             let leading = rig.lease::<u32>(rows.rows());
             let lease = |bytes| rig.gpu.arena().lease(stream, bytes);
             let scratch = GpuEliminationScratch::lease(shape(rows), lease)?;
@@ -118,7 +118,9 @@ impl BenchElimination<'_> {
                 reduced: ReducedRows::Remaining,
             };
             let begun = stream.record_timed()?;
-            elimination.launch(EliminationLaunch { kernels, stream, scratch: &scratch })?;
+            let with = EliminationLaunch { kernels, stream, scratch: &scratch };
+            elimination.find_given(with)?;
+            elimination.launch_panels(with, 0..shape(rows).strips())?;
             let ended = stream.record_timed()?;
             ended.synchronize()?;
             Ok::<_, DeviceFault>((ended.elapsed_since(&begun)?, leading))
@@ -132,7 +134,7 @@ impl BenchElimination<'_> {
         let times = times.collect();
         let out = rig.lease::<u64>(rows.words().len());
         let layout = &kernels.layout;
-        let reduced = layout.from_strips(stream, bits(rows, &row_lines), None, out.all());
+        let reduced = layout.copy_from_strips(stream, bits(rows, &row_lines), None, out.all());
         reduced.expect("the device works");
         let (row_count, columns) = (rows.rows() as u64, rows.columns() as u64);
         let reduced = BitMatrix::from_words(row_count, columns, rig.get(out.all()));

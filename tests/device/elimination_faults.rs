@@ -73,7 +73,7 @@ impl Elimination {
         Self::echelon_of(matrix(40, 300, |_, _| rng.random_bool(0.5)))
     }
 
-    /// Of so many columns that its panels are launched in several pieces.
+    /// Launched in several pieces: it has 79 panels.
     fn long() -> Self {
         Self::echelon_of(matrix(3, 20_000, |row, column| column % (row + 2) == 0))
     }

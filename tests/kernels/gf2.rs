@@ -56,7 +56,7 @@ fn eliminate(
         let lines = rig.lease::<DeviceRow>(shape(matrix).lines().max(1));
         let to = DeviceBits { shape: shape(matrix), lines: lines.all() };
         let unused = rig.lease::<u32>(1);
-        kernels.layout.to_strips(rig.stream(), packed.all(), to, unused.all()).unwrap();
+        kernels.layout.copy_to_strips(rig.stream(), packed.all(), to, unused.all()).unwrap();
         assert_eq!(stored_row(rig.download::<u32>(&unused)[0]), None);
         (packed, lines)
     };
@@ -71,9 +71,10 @@ fn eliminate(
         reduced,
     };
     let with = EliminationLaunch { kernels: &kernels, stream: rig.stream(), scratch: &scratch };
-    elimination.launch(with).unwrap();
+    elimination.find_given(with).unwrap();
+    elimination.launch_panels(with, 0..shape(rows).strips()).unwrap();
     let layout = &kernels.layout;
-    layout.from_strips(rig.stream(), elimination.rows, None, packed.all()).unwrap();
+    layout.copy_from_strips(rig.stream(), elimination.rows, None, packed.all()).unwrap();
     let (row_count, columns) = (rows.rows() as u64, rows.columns() as u64);
     let words = rig.download::<u64>(&packed);
     (BitMatrix::from_words(row_count, columns, words).unwrap(), rig.download::<u32>(&leading))

@@ -70,7 +70,7 @@ impl VectorElimination {
             elimination.order_promoted(with, order)?;
         }
         let (layout, stream) = (&with.kernels.layout, with.stream);
-        layout.from_strips(stream, elimination.rows, order, words_of(&self.out)?)?;
+        layout.copy_from_strips(stream, elimination.rows, order, words_of(&self.out)?)?;
         Ok(Some(self.out.clone()))
     }
 
@@ -108,9 +108,14 @@ impl GpuVectors {
         let unused = UnusedBits::of(&unused)?;
         let (layout, stream) = (&with.kernels.layout, with.stream);
         if let Some(pivots) = &input.pivots {
-            layout.to_strips(stream, words_of(pivots)?, elimination.given, unused.of_pivots)?;
+            layout.copy_to_strips(
+                stream,
+                words_of(pivots)?,
+                elimination.given,
+                unused.of_pivots,
+            )?;
         }
-        layout.to_strips(stream, words_of(&input.rows)?, elimination.rows, unused.of_rows)?;
+        layout.copy_to_strips(stream, words_of(&input.rows)?, elimination.rows, unused.of_rows)?;
         elimination.find_given(with)?;
         let found = FoundBits { unused, given_at: begun.scratch.given_at() };
         let refused = self.refused_bits(&input, found)?;

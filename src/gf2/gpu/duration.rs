@@ -14,7 +14,7 @@ const SEARCHED_ROWS: f64 = 256.0;
 const LINE_NS: f64 = 0.05;
 
 /// The number of panels of a matrix.
-pub fn panel_count(columns: u64) -> u64 {
+fn panel_count(columns: u64) -> u64 {
     columns.div_ceil(STRIP_COLUMNS.into())
 }
 

@@ -118,14 +118,6 @@ pub struct EliminationLaunch<'a> {
 }
 
 impl GpuElimination<'_> {
-    /// Launches the whole elimination.
-    ///
-    /// Errors: those of [`Self::find_given`] and [`Self::launch_panels`].
-    pub fn launch(&self, with: EliminationLaunch<'_>) -> Result<(), DeviceFault> {
-        self.find_given(with)?;
-        self.launch_panels(with, 0..self.rows.shape.strips())
-    }
-
     /// Finds the leading columns of the given pivots.
     ///
     /// Errors: `KernelMismatch` if memory does not match the shapes; those of launches.
@@ -176,7 +168,7 @@ impl GpuElimination<'_> {
 
     /// Orders the promoted rows by their leading columns, after the last panel of an elimination
     /// without given pivots: `order`, which is zero before, gets one for each row, as
-    /// [`super::LayoutKernels::from_strips`] takes them.
+    /// `LayoutKernels::copy_from_strips` takes them.
     ///
     /// Errors: `KernelMismatch` if `order` is too short; those of launches.
     pub fn order_promoted(

@@ -3,12 +3,9 @@
 use super::{
     launch::{BLOCK, THREADS},
     layout::LayoutKernels,
-    strips::DeviceRow,
+    strips::{RowPtr, WordPtr},
 };
-use crate::device::{BlockShape, DevicePtr, Gpu, GpuUnavailable, Kernel, KernelModule, MajorMinor};
-
-type RowPtr = DevicePtr<DeviceRow>;
-type WordPtr = DevicePtr<u32>;
+use crate::device::{BlockShape, Gpu, GpuUnavailable, Kernel, KernelModule, MajorMinor};
 
 /// Parameters: rows, given, given_at, row_count, columns, leading, plan.
 type FirstPanelKernel = Kernel<(RowPtr, RowPtr, WordPtr, u32, u32, WordPtr, WordPtr)>;

@@ -3,14 +3,11 @@
 
 use super::{
     launch::{BLOCK, fault, grid},
-    strips::{DeviceBits, DeviceRow},
+    strips::{DeviceBits, RowPtr, WordPtr},
 };
 use crate::device::{
     DeviceFault, DevicePtr, DeviceSlice, Gpu, GpuUnavailable, Kernel, KernelModule, Stream,
 };
-
-type RowPtr = DevicePtr<DeviceRow>;
-type WordPtr = DevicePtr<u32>;
 
 /// Parameters: packed, row_count, columns, words, strips, rows, unused.
 type ToStripsKernel = Kernel<(WordPtr, u32, u32, u32, u32, RowPtr, WordPtr)>;
@@ -23,7 +20,7 @@ type PromotedKernel = Kernel<(WordPtr, u32, WordPtr)>;
 /// Parameters: row_at, columns, order.
 type OrderKernel = Kernel<(WordPtr, u32, WordPtr)>;
 /// Parameters: from, to, length, from_stride, to_stride, count.
-type CopyKernel = Kernel<(DevicePtr<u64>, DevicePtr<u64>, u64, u64, u64, u64)>;
+type CopyWordsKernel = Kernel<(DevicePtr<u64>, DevicePtr<u64>, u64, u64, u64, u64)>;
 
 /// The kernels that need no elimination.
 pub struct LayoutKernels {
@@ -32,7 +29,7 @@ pub struct LayoutKernels {
     leading_columns: LeadingKernel,
     promoted_columns: PromotedKernel,
     pivot_order: OrderKernel,
-    copy_words: CopyKernel,
+    copy_words: CopyWordsKernel,
 }
 
 /// Rows of words within a vector: the first begins at its start.
@@ -72,7 +69,7 @@ impl LayoutKernels {
 
     /// Copies packed rows, as [`crate::gf2::BitMatrix`] has them, to strips. `unused`, initially
     /// zero, gets the first row with a bit after its last column: see [`stored_row`].
-    pub fn to_strips(
+    pub fn copy_to_strips(
         &self,
         stream: &Stream,
         packed: DeviceSlice<'_, u32>,
@@ -88,7 +85,7 @@ impl LayoutKernels {
 
     /// Copies strips to packed rows: row `r` of `packed` is the row that `order[r]` stores, or zero
     /// if it stores none. The rows keep their order without `order`.
-    pub fn from_strips(
+    pub fn copy_from_strips(
         &self,
         stream: &Stream,
         from: DeviceBits<'_>,
@@ -116,7 +113,7 @@ impl LayoutKernels {
     }
 
     /// Orders the promoted rows by their leading columns: `order` gets their numbers, as
-    /// [`Self::from_strips`] takes them. `row_at` and `order` are zero before.
+    /// [`Self::copy_from_strips`] takes them. `row_at` and `order` are zero before.
     pub(super) fn order_promoted(
         &self,
         stream: &Stream,

@@ -16,10 +16,14 @@ mod layout;
 mod strips;
 
 pub use super::elimination::ReducedRows;
-pub use duration::{elimination_time, panel_count, panels_time};
+pub use duration::{elimination_time, panels_time};
 pub use elimination::{
     EliminationLaunch, GpuElimination, GpuEliminationScratch, elimination_bytes,
 };
-pub use kernels::{EliminationKernels, RowUpdate};
-pub use layout::{LayoutKernels, StridedWords, stored_row};
-pub use strips::{DeviceBits, DeviceBitsShape, DeviceRow};
+pub use kernels::EliminationKernels;
+#[cfg(feature = "internals")]
+pub use kernels::RowUpdate;
+pub use layout::{StridedWords, stored_row};
+#[cfg(feature = "internals")]
+pub use strips::DeviceRow;
+pub use strips::{DeviceBits, DeviceBitsShape};

@@ -1,12 +1,16 @@
 //! Matrices of bits in device memory.
 
-use crate::device::DeviceSlice;
+use crate::device::{DevicePtr, DeviceSlice};
 
 /// Columns of a strip.
 pub const STRIP_COLUMNS: u32 = 256;
 
 /// 256 bits of a row, the lowest column in the lowest bit.
 pub type DeviceRow = [u32; 8];
+
+/// Kernels' parameters: rows in strips, and words.
+pub type RowPtr = DevicePtr<DeviceRow>;
+pub type WordPtr = DevicePtr<u32>;
 
 /// The numbers of rows and columns of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
