@@ -161,10 +161,7 @@ fn compile(
     let (benches, tests) = (enabled("GPU_BENCH"), enabled("INTERNALS"));
     // Without their feature, these only run on the emulated driver.
     let wanted = |name: &str| {
-        (benches || !name.starts_with("bench/"))
-            && (tests || !name.starts_with("test/"))
-            // No step of programs uses them yet.
-            && (tests || benches || !name.starts_with("gf2/"))
+        (benches || !name.starts_with("bench/")) && (tests || !name.starts_with("test/"))
     };
     for (name, source) in sources.iter().filter(|(name, _)| wanted(name)) {
         let key = key(source, archs::of_module(name, archs), &nvcc.version_text)?;

@@ -8,8 +8,8 @@ use capstan::{
     gf2::{
         BitMatrix,
         gpu::{
-            DeviceBits, DeviceBitsShape, DeviceRow, EliminationKernels, GpuElimination,
-            GpuEliminationScratch, ReducedRows, RowUpdate,
+            DeviceBits, DeviceBitsShape, DeviceRow, EliminationKernels, EliminationLaunch,
+            GpuElimination, GpuEliminationScratch, ReducedRows, RowUpdate,
         },
         rank, reduce,
     },
@@ -104,18 +104,23 @@ impl BenchElimination<'_> {
         let (given_lines, row_lines) = (lines(self.pivots), lines(rows));
         let stream = &rig.stream;
         let once = || {
-            kernels.to_strips(stream, pivots.all(), bits(self.pivots, &given_lines))?;
-            kernels.to_strips(stream, packed.all(), bits(rows, &row_lines))?;
+            let (layout, unused) = (&kernels.layout, rig.lease::<u32>(1));
+            let given = bits(self.pivots, &given_lines);
+            layout.copy_to_strips(stream, pivots.all(), given, unused.all())?;
+            layout.copy_to_strips(stream, packed.all(), bits(rows, &row_lines), unused.all())?;
             let leading = rig.lease::<u32>(rows.rows());
-            let scratch = GpuEliminationScratch::lease(rig.gpu.arena(), stream, shape(rows))?;
+            let lease = |bytes| rig.gpu.arena().lease(stream, bytes);
+            let scratch = GpuEliminationScratch::lease(shape(rows), lease)?;
             let elimination = GpuElimination {
-                given: bits(self.pivots, &given_lines),
+                given,
                 rows: bits(rows, &row_lines),
                 leading: leading.all(),
                 reduced: ReducedRows::Remaining,
             };
             let begun = stream.record_timed()?;
-            elimination.launch(kernels, stream, &scratch)?;
+            let with = EliminationLaunch { kernels, stream, scratch: &scratch };
+            elimination.find_given(with)?;
+            elimination.launch_panels(with, 0..shape(rows).strips())?;
             let ended = stream.record_timed()?;
             ended.synchronize()?;
             Ok::<_, DeviceFault>((ended.elapsed_since(&begun)?, leading))
@@ -128,7 +133,9 @@ impl BenchElimination<'_> {
         });
         let times = times.collect();
         let out = rig.lease::<u64>(rows.words().len());
-        kernels.from_strips(stream, bits(rows, &row_lines), out.all()).expect("the device works");
+        let layout = &kernels.layout;
+        let reduced = layout.copy_from_strips(stream, bits(rows, &row_lines), None, out.all());
+        reduced.expect("the device works");
         let (row_count, columns) = (rows.rows() as u64, rows.columns() as u64);
         let reduced = BitMatrix::from_words(row_count, columns, rig.get(out.all()));
         check(&reduced.expect("rows of the same shape"), &rig.get(leading.all()));

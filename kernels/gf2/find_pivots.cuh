@@ -8,7 +8,7 @@ constexpr uint32_t THREADS = PANEL, WARPS = THREADS / LANES;
 struct PanelInput {
     const PanelRow* rows;
     const PanelRow* given;
-    // For each column of the panel, the row of the given pivot that leads there plus one, or 0.
+    // For each column of the panel, the inverted row of the given pivot that leads there, or 0.
     const uint32_t* given_at;
     uint32_t row_count;
     // The columns of the panel, and the number of columns before it.
@@ -27,6 +27,8 @@ struct PivotSearch {
     PanelRow present;
     // The lanes of each warp whose rows are not zero.
     uint32_t candidates[WARPS];
+    // The lanes of each warp whose rows are not promoted, in chunks of even and odd number.
+    uint32_t unpromoted[2][WARPS];
     PanelRow promoted;
     CombinedRow steps[2];
 };
@@ -43,6 +45,18 @@ FN void reduce_by(PanelRow& row, const PanelRow* pivots, const PanelRow& present
             if (row.w[i] >> bit & 1) row.add(pivots[32 * i + bit]);
         }
     }
+}
+
+// Whether a row of a chunk is not promoted. `unpromoted` is that of the chunk's parity: it is read
+// before the barrier of the next chunk, and written again after it.
+FN bool has_unpromoted(uint32_t* unpromoted, bool is_unpromoted) {
+    const uint32_t lanes = __ballot_sync(ALL_LANES, is_unpromoted);
+    if (lane_index() == 0) unpromoted[warp_index()] = lanes;
+    __syncthreads();
+    uint32_t any = 0;
+    UNROLL
+    for (uint32_t warp = 0; warp < WARPS; warp++) any |= unpromoted[warp];
+    return any != 0;
 }
 
 // Promotes rows of a chunk, one a thread, each of which is reduced by the pivots. The first row
@@ -112,28 +126,36 @@ FN void combine_pivots(PivotSearch& search, const PanelInput& input, PanelPlan* 
 // Finds the pivots of a panel: those that are given, and rows that are promoted: the first row that
 // is not zero in the panel once it is reduced by all pivots before, and so on. Sets `plan`, and
 // `leading` of promoted rows, which is zero for rows that are not pivots.
-// 1. Rows are read in chunks of one a thread, until all slots have a pivot. Each thread reduces its
-//    row by the pivots in shared memory, without barriers. Then rows are promoted, with two
-//    barriers each.
+// 1. Rows are read in chunks of one a thread, until all slots have a pivot, without the first ones
+//    that are promoted. Each thread reduces its row by the pivots in shared memory, without
+//    barriers. Then rows are promoted, with two barriers each.
 // 2. The pivots are combined, with one barrier each. Each thread keeps which pivots it has added.
 NOINLINE void find_pivots(PivotSearch& search, const PanelInput& input, uint32_t* leading,
                           PanelPlan* plan) {
     const uint32_t thread = threadIdx.x;
-    // 0 becomes NONE.
-    const uint32_t at = thread < input.columns ? input.given_at[thread] - 1 : NONE;
+    const uint32_t at = thread < input.columns ? ~input.given_at[thread] : NONE;
     search.source[thread] = at;
     if (at != NONE) search.pivots[thread] = input.given[at];
     const uint32_t given = __ballot_sync(ALL_LANES, at != NONE);
     if (lane_index() == 0) search.present.w[warp_index()] = given;
+    uint32_t first = plan->first_row;
     __syncthreads();
-    for (uint32_t base = 0; base < input.row_count; base += THREADS) {
+    for (uint32_t base = first, parity = 0; base < input.row_count; base += THREADS) {
         const PanelRow slots = search.present;
         if (slots.count() == input.columns) break;
         const uint32_t row = base + thread;
+        const bool is_unpromoted = row < input.row_count && leading[row] == 0;
+        const bool has_work = has_unpromoted(search.unpromoted[parity], is_unpromoted);
+        parity ^= 1;
+        if (!has_work) {
+            if (base == first) first += THREADS;
+            continue;
+        }
         PanelRow bits = PanelRow::zero();
-        if (row < input.row_count && leading[row] == 0) bits = input.rows[row];
+        if (is_unpromoted) bits = input.rows[row];
         reduce_by(bits, search.pivots, slots);
         promote_rows(search, bits, row, input.first_column, leading);
     }
+    if (thread == 0) plan->first_row = first;
     combine_pivots(search, input, plan);
 }

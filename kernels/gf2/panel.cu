@@ -1,7 +1,7 @@
 // Finds the pivots of the first panel: `find_pivots`. Those of later panels are found by the
 // updates of the panels before them (update.cu).
 //
-// `given_at`: for each column, the row of the given pivot that leads there plus one, or 0.
+// `given_at`: for each column, the inverted row of the given pivot that leads there, or 0.
 // `leading`: for each row, its leading column plus one once it is promoted; zero at the start.
 // Launch: a block of 256.
 #include "find_pivots.cuh"

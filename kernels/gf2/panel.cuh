@@ -58,7 +58,11 @@ struct alignas(16) PanelPlan {
     // The slots that have a pivot.
     PanelRow present;
     // The blocks that have updated the panel's strip; zero between launches.
-    uint32_t updated[4];
+    uint32_t updated;
+    // All rows before this one were promoted by panels before the last one for which this plan was
+    // used. Zero at the start.
+    uint32_t first_row;
+    uint32_t unused[2];
     // For each slot, the row of the pivot, with PROMOTED if it is one of the rows; NONE.
     uint32_t source[PANEL];
     // For each slot, the pivots whose sum is the pivot reduced by those with lower slots.

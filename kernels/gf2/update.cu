@@ -140,8 +140,8 @@ FN void find_next_pivots(PivotSearch& search, const NextPanel& next, const Panel
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        is_last[0] = atomicAdd(&next.plan->updated[0], 1) == blocks - 1;
-        if (is_last[0]) next.plan->updated[0] = 0;
+        is_last[0] = atomicAdd(&next.plan->updated, 1) == blocks - 1;
+        if (is_last[0]) next.plan->updated = 0;
     }
     __syncthreads();
     if (!is_last[0]) return;

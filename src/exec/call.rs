@@ -108,13 +108,6 @@ impl RunCall {
         known.ok_or_else(|| Error::Internal("no such step".into()))
     }
 
-    /// Whether the host must run the call, because GPUs do not compute over GF(2).
-    #[cfg(feature = "cuda")]
-    pub fn needs_host(&self) -> bool {
-        let shapes = self.ids_to_run().filter_map(|id| self.shape(id));
-        shapes.into_iter().any(|shape| shape.field() == crate::field::FieldId::Gf2)
-    }
-
     /// The first step from `start` on that makes a value.
     pub fn next_from(&self, start: usize) -> Option<ValueId> {
         let rest = self.program.ids().skip(start);

@@ -1,8 +1,8 @@
-//! Gaussian elimination over GF(2), on the host: matrices of bits, their files, the reduction of
-//! rows by pivot rows, and echelon forms.
+//! Gaussian elimination over GF(2), on the host and on GPUs: matrices of bits, their files, the
+//! reduction of rows by pivot rows, and echelon forms.
 //!
-//! A row's leading column is the lowest column in which it is 1. Elimination goes through the
-//! matrix in panels of 512 columns, and in a panel through words of 64 columns:
+//! A row's leading column is the lowest column in which it is 1. On the host, elimination goes
+//! through the matrix in panels of 512 columns, and in a panel through words of 64 columns:
 //!
 //! - `word_scan` finds in one word of each row which pivot rows must be added to it, and which rows
 //!   become pivots.
@@ -11,12 +11,12 @@
 //! - `elimination` does that word by word in the first panel, and then for all later panels in
 //!   parallel. `strips` keeps each panel's columns together in memory.
 //! - `reduce` and `echelon` are the operations; `files` reads and writes matrices.
-//! - `gpu` eliminates in device memory. No step of programs uses it yet.
+//! - `gpu` eliminates in the memory of a GPU, for steps of programs.
 
 mod echelon;
 mod elimination;
 pub mod files;
-#[cfg(all(feature = "cuda", feature = "internals"))]
+#[cfg(feature = "cuda")]
 pub mod gpu;
 mod limits;
 mod line;

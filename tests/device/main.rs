@@ -8,6 +8,8 @@ mod arena;
 mod common;
 mod daemon;
 mod daemon_jobs;
+mod elimination_faults;
+mod eliminations;
 #[path = "../common/emulated.rs"]
 mod emulated;
 mod faults;

@@ -79,7 +79,7 @@ fn a_program_that_yields_launches_no_step_before_the_last_one_has_ended() {
 }
 
 /// Cancels the job after a while.
-fn cancel_soon(job: &JobControl) {
+pub fn cancel_soon(job: &JobControl) {
     let job = job.clone();
     spawn(move || {
         sleep(Duration::from_millis(300));

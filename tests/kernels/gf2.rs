@@ -3,8 +3,8 @@
 use capstan::gf2::{
     BitMatrix, echelon,
     gpu::{
-        DeviceBits, DeviceBitsShape, DeviceRow, EliminationKernels, GpuElimination,
-        GpuEliminationScratch, ReducedRows, RowUpdate,
+        DeviceBits, DeviceBitsShape, DeviceRow, EliminationKernels, EliminationLaunch,
+        GpuElimination, GpuEliminationScratch, ReducedRows, RowUpdate, stored_row,
     },
     reduce,
 };
@@ -55,20 +55,26 @@ fn eliminate(
         let packed = rig.upload(matrix.words());
         let lines = rig.lease::<DeviceRow>(shape(matrix).lines().max(1));
         let to = DeviceBits { shape: shape(matrix), lines: lines.all() };
-        kernels.to_strips(rig.stream(), packed.all(), to).unwrap();
+        let unused = rig.lease::<u32>(1);
+        kernels.layout.copy_to_strips(rig.stream(), packed.all(), to, unused.all()).unwrap();
+        assert_eq!(stored_row(rig.download::<u32>(&unused)[0]), None);
         (packed, lines)
     };
     let ((_, given_lines), (packed, row_lines)) = (upload(given), upload(rows));
     let leading = rig.lease::<u32>(rows.rows());
-    let scratch = GpuEliminationScratch::lease(rig.gpu().arena(), rig.stream(), shape(rows));
+    let lease = |bytes| rig.gpu().arena().lease(rig.stream(), bytes);
+    let scratch = GpuEliminationScratch::lease(shape(rows), lease).unwrap();
     let elimination = GpuElimination {
         given: DeviceBits { shape: shape(given), lines: given_lines.all() },
         rows: DeviceBits { shape: shape(rows), lines: row_lines.all() },
         leading: leading.all(),
         reduced,
     };
-    elimination.launch(&kernels, rig.stream(), &scratch.unwrap()).unwrap();
-    kernels.from_strips(rig.stream(), elimination.rows, packed.all()).unwrap();
+    let with = EliminationLaunch { kernels: &kernels, stream: rig.stream(), scratch: &scratch };
+    elimination.find_given(with).unwrap();
+    elimination.launch_panels(with, 0..shape(rows).strips()).unwrap();
+    let layout = &kernels.layout;
+    layout.copy_from_strips(rig.stream(), elimination.rows, None, packed.all()).unwrap();
     let (row_count, columns) = (rows.rows() as u64, rows.columns() as u64);
     let words = rig.download::<u64>(&packed);
     (BitMatrix::from_words(row_count, columns, words).unwrap(), rig.download::<u32>(&leading))

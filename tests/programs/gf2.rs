@@ -1,13 +1,13 @@
 //! Steps over GF(2), against an elimination of sets of columns.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use capstan::{
     buffer::ByteSource,
     curve::scalars::ScalarEncoding,
     engine::{EncodedScalars, JobControl},
     error::{Error, Result},
-    exec::{ElementSink, RunOperands, start_run},
+    exec::{ElementSink, Executor, ProgramPlan, RunOperands, RunReport, start_run},
     field::{FieldId, Gf2Words},
     gf2::BitMatrix,
     ops::{
@@ -82,7 +82,11 @@ fn input(words: &[u64]) -> Operation {
 /// The last value of a program whose first steps are these inputs.
 fn run(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -> Result<Vec<u64>> {
     let given = inputs.iter().map(|words| input(words));
-    let steps: Vec<_> = given.chain(steps).collect();
+    run_steps(inputs, given.chain(steps).collect(), verify)
+}
+
+/// The last value of a program with these inputs.
+fn run_steps(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -> Result<Vec<u64>> {
     let value = ValueId(steps.len() as u32 - 1);
     let program = Arc::new(OperationProgram::new(steps)?);
     let Some(ValueType::Vector(shape)) = program.value_type(value) else { panic!("a vector") };
@@ -92,23 +96,37 @@ fn run(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -> Resu
     let elements: Vec<_> = elements
         .map(|source| EncodedScalars::new(BITS, source.len() / 8, source as &dyn ByteSource))
         .collect();
-    let sink = VecSink::new(shape.bytes() as usize);
-    let sinks = [Some(ElementSink { encoding: BITS, sink: &sink })];
-    let operands = RunOperands { inputs: &elements, sinks: &sinks, ..RunOperands::default() };
     let outputs = vec![OutputSpec { value, kind: OutputKind::Elements }];
-    let control = JobControl::default();
+    let run_on = |executor: &dyn Executor| {
+        let sink = VecSink::new(shape.bytes() as usize);
+        let sinks = [Some(ElementSink { encoding: BITS, sink: &sink })];
+        let operands = RunOperands { inputs: &elements, sinks: &sinks, ..RunOperands::default() };
+        let (program, outputs, control) = (program.clone(), outputs.clone(), JobControl::default());
+        let run = run_program(executor, program, outputs, &operands, verify, &control)?;
+        Ok((run.report, sink.into_bytes()))
+    };
+    let on_host = run_on(&*EXECUTOR);
     #[cfg(feature = "cuda")]
-    run_program(
-        crate::gpu::executor(),
-        program.clone(),
-        outputs.clone(),
-        &operands,
-        verify,
-        &control,
-    )?;
-    run_program(&*EXECUTOR, program, outputs, &operands, verify, &control)?;
-    let bytes = sink.into_bytes();
+    check_gpu(run_on(crate::gpu::executor()), &on_host);
+    let (_, bytes) = on_host?;
     Ok(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+}
+
+/// Checks that the GPU has eliminated, and that it got what the host got.
+#[cfg(feature = "cuda")]
+fn check_gpu(on_gpu: Result<(RunReport, Vec<u8>)>, on_host: &Result<(RunReport, Vec<u8>)>) {
+    match (on_gpu, on_host) {
+        (Ok((report, bytes)), Ok((on_host, expected))) => {
+            assert!(bytes == *expected, "the GPU's result differs");
+            for (step, on_host) in report.steps.iter().zip(&on_host.steps) {
+                assert_eq!(step.verified, on_host.verified);
+                if step.operation.starts_with("gf2_") {
+                    assert!(step.method.contains(" panels by "), "{:?}", step.method);
+                }
+            }
+        }
+        (on_gpu, on_host) => assert_eq!(on_gpu.err().as_ref(), on_host.as_ref().err()),
+    }
 }
 
 const REDUCE: [ValueId; 2] = [ValueId(0), ValueId(1)];
@@ -256,6 +274,21 @@ fn shapes_that_are_no_matrices_are_refused() {
 }
 
 #[test]
+fn rows_of_vectors_of_several_rows_are_taken_joined_and_padded() {
+    let words: Vec<u64> = (1..=12).collect();
+    let given = InputStep { field: FieldId::Gf2, rows: 3, length: 4 }.into();
+    let steps = vec![
+        given,
+        SliceStep { input: ValueId(0), offset: 1, length: 2 }.into(),
+        ConcatStep { inputs: vec![ValueId(1), ValueId(0)] }.into(),
+        PadStep { input: ValueId(2), length: 7 }.into(),
+    ];
+    let row = |first: u64| [first + 1, first + 2, first, first + 1, first + 2, first + 3, 0];
+    let expected: Vec<u64> = [1, 5, 9].into_iter().flat_map(row).collect();
+    assert_eq!(run_steps(&[words], steps, Verification::None).unwrap(), expected);
+}
+
+#[test]
 fn eliminations_stop_at_a_cancellation() {
     let matrix = vec![u64::MAX; 600];
     let shape = VectorShape::row(FieldId::Gf2, 600).unwrap();
@@ -279,20 +312,39 @@ fn eliminations_stop_at_a_cancellation() {
     assert_eq!(stopped.err(), Some(Error::Cancelled));
 }
 
-#[test]
-fn plans_count_the_working_memory_and_the_time() {
-    let (columns, rows) = (1_u64 << 16, 1_u64 << 16);
-    let length = rows * columns / 64;
+/// The plan of the echelon form of a square matrix.
+fn plan_of_echelon(executor: &dyn Executor, columns: u64) -> ProgramPlan {
+    let length = columns * columns / 64;
     let input = InputStep { field: FieldId::Gf2, rows: 1, length };
     let steps = vec![input.into(), echelon_of(0, columns as usize)];
     let program = Arc::new(OperationProgram::new(steps).unwrap());
     let outputs = [OutputSpec { value: ValueId(1), kind: OutputKind::Elements }];
     let given = [InputSpec { encoding: BITS, count: length }];
-    let run = start_run(&*EXECUTOR, program, &given, &outputs, Verification::None).unwrap();
-    let plan = run.plan();
+    let run = start_run(executor, program, &given, &outputs, Verification::None).unwrap();
+    run.plan().clone()
+}
+
+#[test]
+fn plans_count_the_working_memory_and_the_time() {
+    let (columns, length) = (1 << 16, 1 << 26);
+    let plan = plan_of_echelon(&*EXECUTOR, columns);
     assert_eq!(plan.value_bytes, 8 * length, "the form takes the place of the matrix");
     assert!(plan.memory_bytes >= 16 * length, "the matrix is held in strips, too");
     // About 2^16 rows, 2^10 steps, and half of 2^13 additions of words for each.
     let seconds = plan.modelled.total.as_secs_f64();
     assert!((10.0..1000.0).contains(&seconds), "{seconds} s");
+}
+
+/// A GPU takes 64 panels' time, unless its memory does not hold the matrix twice.
+#[cfg(feature = "cuda")]
+#[test]
+fn plans_on_a_gpu_are_those_of_the_host_if_it_has_too_little_memory() {
+    let time = |executor: &dyn Executor, columns| plan_of_echelon(executor, columns).modelled.total;
+    let host = &crate::gpu::executor().host;
+    let (small, on_host) = (time(crate::gpu::executor(), 1 << 14), time(host, 1 << 14));
+    assert!(small > Duration::from_millis(5) && small < on_host / 2, "{small:?}, {on_host:?}");
+    if crate::emulated::driver().is_some() {
+        // Of 600 MB, the matrix takes 512.
+        assert_eq!(time(crate::gpu::executor(), 1 << 16), time(host, 1 << 16));
+    }
 }

@@ -56,7 +56,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("identity", &["error"]),
     (
         "engine",
-        &["buffer", "curve", "device", "error", "field", "msm", "ntt", "region", "sparse", "sync"],
+        &[
+            "buffer", "curve", "device", "error", "field", "gf2", "msm", "ntt", "program",
+            "region", "sparse", "sync",
+        ],
     ),
     ("verify", &["buffer", "curve", "engine", "error", "field"]),
     // Events of worker processes are counted where they are seen.

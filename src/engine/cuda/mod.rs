@@ -2,6 +2,8 @@
 //! for which no GPU has memory, go to the CPU engine that this one contains.
 
 mod bases_fit;
+#[cfg_attr(feature = "internals", allow(missing_docs))]
+mod elimination;
 mod fingerprint;
 mod large_bases;
 mod long_work;
@@ -11,6 +13,8 @@ mod ntt;
 mod payload_copy;
 mod point_check;
 mod policy;
+#[cfg_attr(feature = "internals", allow(missing_docs))]
+mod refused_bits;
 mod residency;
 mod resident;
 mod resident_bases;
@@ -63,6 +67,10 @@ use crate::{
     region::SharedMemory,
 };
 
+#[cfg(not(feature = "internals"))]
+pub(crate) use self::elimination::VectorElimination;
+#[cfg(feature = "internals")]
+pub use self::elimination::VectorElimination;
 pub(crate) use self::model::CudaModel;
 #[cfg(not(feature = "internals"))]
 pub(crate) use self::model::GpuFacts;
@@ -70,6 +78,10 @@ pub(crate) use self::model::GpuFacts;
 pub use self::model::GpuFacts;
 pub(crate) use self::point_check::piece_len as checked_piece_len;
 pub use self::policy::GpuPolicy;
+#[cfg(not(feature = "internals"))]
+pub(crate) use self::refused_bits::{EliminationInput, RefusedBits};
+#[cfg(feature = "internals")]
+pub use self::refused_bits::{EliminationInput, RefusedBits};
 #[cfg(not(feature = "internals"))]
 pub(crate) use self::vector::GpuVector;
 #[cfg(feature = "internals")]

@@ -9,8 +9,9 @@ use super::policy::ENGINE;
 use crate::{
     curve::Group,
     device::DeviceLimits,
-    engine::{DeviceInfo, EngineModel, EngineWork, VectorWork, cpu::CpuEngine},
+    engine::{DeviceInfo, EliminationWork, EngineModel, EngineWork, VectorWork, cpu::CpuEngine},
     field::FieldId,
+    gf2::gpu::elimination_time,
     msm::ResidentMsms,
     ntt::{self, LG_N_MAX},
     ntt31,
@@ -72,10 +73,11 @@ impl CudaModel {
             EngineWork::Msm { group, n, vectors } => {
                 ResidentMsms { group, n, vectors }.modelled_time(*arena_bytes, limits)
             }
-            // Computed on the host.
-            EngineWork::Elimination(_) => self.cpu.modelled_time(work),
             EngineWork::Ntt { field: FieldId::Prime31(_), lg_n, rows } => {
                 ntt31::transform31_time(lg_n, rows, limits)
+            }
+            EngineWork::Elimination(EliminationWork { rows, words, .. }) => {
+                elimination_time(rows, 64 * words, limits)
             }
             EngineWork::Ntt { lg_n, rows, .. } => ntt::transform_time(lg_n, rows, limits),
             EngineWork::Vectors(VectorWork { products, bytes, is_scan }) => {

@@ -17,6 +17,7 @@ use crate::{
     curve::{Group, points::Bases},
     device::{Gpu, GpuUnavailable, NvmlMonitor, archs},
     engine::{DeviceInfo, GpuInfo, MsmPlan},
+    gf2::gpu::EliminationKernels,
     msm::{BaseMemory, ResidentPlan, TableStage, tables::scratch_bytes},
     ntt::VectorKernels,
 };
@@ -29,6 +30,7 @@ pub struct ServingGpu {
     pub vectors: VectorKernels,
     pub words: WordArithmetic,
     pub codec: ScalarCodec,
+    pub gf2: EliminationKernels,
     pub copier: PayloadCopier,
     pub policy: Arc<GpuPolicy>,
     /// The outcome of the self-test, in a sentence.
@@ -47,6 +49,7 @@ impl ServingGpu {
         let points = DevicePointChecker::load(&gpu)?;
         let (vectors, codec) = (VectorKernels::load(&gpu)?, ScalarCodec::load(&gpu)?);
         let words = WordArithmetic::load(&gpu)?;
+        let gf2 = EliminationKernels::load(&gpu)?;
         let (copier, policy) = (copier.clone(), policy.clone());
         let emulated = gpu.context().driver().is_emulated();
         let sizes = policy.self_test.unwrap_or(if emulated { EMULATED } else { ON_A_GPU });
@@ -62,6 +65,7 @@ impl ServingGpu {
             vectors,
             words,
             codec,
+            gf2,
             copier,
             policy,
             self_test,

@@ -62,7 +62,7 @@ impl LaunchedRun {
         operands: &RunOperands<'_>,
         control: &JobControl,
     ) -> Result<bool> {
-        if !self.end_last_sums(control)? {
+        if !self.end_last_sums(control)? || self.launch_piece()? {
             return Ok(true);
         }
         let Some(id) = self.next else { return Ok(false) };
@@ -101,6 +101,23 @@ impl LaunchedRun {
             }
         }
         self.next = self.call.next_from(id.index() + 1);
+        Ok(true)
+    }
+
+    /// Launches the next piece of an elimination that is the last step, and waits for the piece
+    /// before. False if all is launched.
+    fn launch_piece(&mut self) -> Result<bool> {
+        let Some(last) = self.timed.last_mut() else { return Ok(false) };
+        let value = &mut self.values[last.id.index()];
+        let Some(GpuValue::Elimination(elimination)) = value else { return Ok(false) };
+        let Some(turn) = self.gpu.begin_step()? else { return Ok(true) };
+        let reduced = elimination.launch_next(&self.gpu)?;
+        let before = mem::replace(&mut last.done, self.gpu.mark()?);
+        turn.end_at(&last.done);
+        self.gpu.wait_for(&before)?;
+        if let Some(reduced) = reduced {
+            *value = Some(GpuValue::Vector(reduced));
+        }
         Ok(true)
     }
 
@@ -195,6 +212,9 @@ impl LaunchedRun {
             match value {
                 Some(GpuValue::Sums(sums)) => self.deliver_sums(id, sums, control)?,
                 Some(GpuValue::Vector(vector)) => self.deliver_vector(id, &vector, operands)?,
+                Some(GpuValue::Elimination(_)) => {
+                    return Err(Error::Internal("an elimination has not ended".into()));
+                }
                 None => {}
             }
         }

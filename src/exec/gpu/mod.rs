@@ -109,9 +109,6 @@ impl Executor for GpuExecutor {
     }
 
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
-        if call.needs_host() {
-            return self.host.prepare(call);
-        }
         if let Some(run) = RunInPieces::new(&self.host.engine, &call) {
             return Box::new(run);
         }

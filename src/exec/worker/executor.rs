@@ -191,9 +191,6 @@ impl Executor for WorkerExecutor {
     }
 
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
-        if call.needs_host() {
-            return self.host.prepare(call);
-        }
         let plan = ProgramPlan::on_gpu(&call, &self.model);
         let (pool, model, host) = (&self.pool, &self.model, &self.host);
         let target = SpreadTarget { pool, model, host, policy: pool.settings().spread };

@@ -1,11 +1,14 @@
 //! The elimination of all columns of a matrix in device memory.
 
+use std::ops::Range;
+
 use super::{
-    kernels::{EliminationKernels, RowUpdate, fault, grid},
+    kernels::{EliminationKernels, RowUpdate},
+    launch::{fault, grid},
     strips::{DeviceBits, DeviceBitsShape, DeviceRow, STRIP_COLUMNS},
 };
 use crate::{
-    device::{DeviceArena, DeviceFault, DeviceLease, DeviceSlice, Stream},
+    device::{DeviceFault, DeviceLease, DeviceSlice, Stream},
     gf2::elimination::ReducedRows,
 };
 
@@ -43,26 +46,42 @@ pub struct GpuEliminationScratch {
 }
 
 impl GpuEliminationScratch {
-    /// Errors: the arena has too little memory.
+    /// Memory that is zero, and that `lease` returns, given its bytes.
+    ///
+    /// Errors: those of `lease`.
     pub fn lease(
-        arena: &DeviceArena,
-        stream: &Stream,
         rows: DeviceBitsShape,
+        lease: impl Fn(u64) -> Result<DeviceLease, DeviceFault>,
     ) -> Result<Self, DeviceFault> {
-        let line = size_of::<DeviceRow>() as u64;
-        let lease = |bytes: u64| arena.lease(stream, bytes.max(line));
-        let pivots = u64::from(rows.strips()) * PIVOT_LINES * line;
+        let [plans, coefficients, separated, factors, given_at] = Self::parts(rows).map(lease);
         Ok(Self {
-            plans: lease(u64::from(PLANS) * size_of::<[u32; PLAN_WORDS]>() as u64)?,
-            coefficients: lease(u64::from(rows.rows) * line)?,
-            separated: lease(pivots)?,
-            factors: lease(pivots)?,
-            given_at: lease(4 * u64::from(rows.strips()) * u64::from(STRIP_COLUMNS))?,
+            plans: plans?,
+            coefficients: coefficients?,
+            separated: separated?,
+            factors: factors?,
+            given_at: given_at?,
         })
     }
-}
 
-impl GpuEliminationScratch {
+    /// The bytes of all parts.
+    pub fn bytes(rows: DeviceBitsShape) -> u64 {
+        Self::parts(rows).iter().sum()
+    }
+
+    fn parts(rows: DeviceBitsShape) -> [u64; 5] {
+        let (line, strips) = (size_of::<DeviceRow>() as u64, u64::from(rows.strips()));
+        let plans = u64::from(PLANS) * size_of::<[u32; PLAN_WORDS]>() as u64;
+        let (coefficients, pivots) = (u64::from(rows.rows) * line, strips * PIVOT_LINES * line);
+        let given_at = 4 * strips * u64::from(STRIP_COLUMNS);
+        [plans, coefficients, pivots, pivots, given_at].map(|bytes| bytes.max(line))
+    }
+
+    /// For each column, the given pivot that leads there, once the elimination has begun: see
+    /// [`super::stored_row`].
+    pub fn given_at(&self) -> DeviceSlice<'_, u32> {
+        self.given_at.all()
+    }
+
     /// The plan of a panel.
     fn plan(&self, strip: u32) -> Result<DeviceSlice<'_, u32>, DeviceFault> {
         let first = (strip % PLANS) as usize * PLAN_WORDS;
@@ -70,23 +89,40 @@ impl GpuEliminationScratch {
     }
 
     /// For each column of a panel, the given pivot that leads there.
-    fn given_at(&self, strip: u32) -> Result<DeviceSlice<'_, u32>, DeviceFault> {
+    fn given_in(&self, strip: u32) -> Result<DeviceSlice<'_, u32>, DeviceFault> {
         let (first, count) = ((strip * STRIP_COLUMNS) as usize, STRIP_COLUMNS as usize);
-        let slice = self.given_at.all().slice(first, count);
+        let slice = self.given_at().slice(first, count);
         slice.ok_or_else(|| fault("working memory of another shape"))
     }
 }
 
+/// Bytes of device memory that an elimination takes in addition to the packed matrices.
+pub fn elimination_bytes(
+    given: DeviceBitsShape,
+    rows: DeviceBitsShape,
+    reduced: ReducedRows,
+) -> u64 {
+    // The leading columns, and the order of the pivots of an echelon form.
+    let per_row = if reduced == ReducedRows::All { 8 } else { 4 };
+    let scratch = GpuEliminationScratch::bytes(rows);
+    given.bytes() + rows.bytes() + scratch + per_row * u64::from(rows.rows)
+}
+
+/// What launches need.
+#[derive(Clone, Copy)]
+pub struct EliminationLaunch<'a> {
+    pub kernels: &'a EliminationKernels,
+    pub stream: &'a Stream,
+    /// New, and leased for the shape of the rows.
+    pub scratch: &'a GpuEliminationScratch,
+}
+
 impl GpuElimination<'_> {
-    /// Launches the elimination. `scratch` is new, and leased for the shape of `rows`.
+    /// Finds the leading columns of the given pivots.
     ///
     /// Errors: `KernelMismatch` if memory does not match the shapes; those of launches.
-    pub fn launch(
-        &self,
-        kernels: &EliminationKernels,
-        stream: &Stream,
-        scratch: &GpuEliminationScratch,
-    ) -> Result<(), DeviceFault> {
+    pub fn find_given(&self, with: EliminationLaunch<'_>) -> Result<(), DeviceFault> {
+        let EliminationLaunch { kernels, stream, scratch } = with;
         let (given, rows) = (self.given.shape, self.rows.shape);
         let is_whole = |bits: &DeviceBits<'_>| bits.lines.len() >= bits.shape.lines();
         if given.columns != rows.columns
@@ -96,27 +132,57 @@ impl GpuElimination<'_> {
         {
             return Err(fault("memory does not match the matrices"));
         }
-        if rows.rows == 0 || rows.columns == 0 {
+        kernels.layout.leading_columns(stream, self.given, scratch.given_at())
+    }
+
+    /// Launches the elimination of panels, all of them in order, after [`Self::find_given`].
+    ///
+    /// Errors: those of launches.
+    pub fn launch_panels(
+        &self,
+        with: EliminationLaunch<'_>,
+        panels: Range<u32>,
+    ) -> Result<(), DeviceFault> {
+        let EliminationLaunch { kernels, stream, scratch } = with;
+        let rows = self.rows.shape;
+        if rows.rows == 0 || panels.is_empty() {
             return Ok(());
         }
-        let given_grid = grid(given.rows.into())?;
-        let arguments = (self.given.lines, given.rows, given.strips(), scratch.given_at.all());
-        kernels.leading_columns.launch(stream, given_grid, arguments)?;
-        let columns = self.columns_of(0);
-        let arguments = (
-            self.rows.lines,
-            self.given.lines,
-            scratch.given_at(0)?,
-            rows.rows,
-            columns,
-            self.leading,
-            scratch.plan(0)?,
-        );
-        kernels.first_panel.launch(stream, 1, arguments)?;
-        for strip in 0..rows.strips() {
-            self.launch_panel(kernels, stream, scratch, strip)?;
+        if panels.start == 0 {
+            let arguments = (
+                self.rows.lines,
+                self.given.lines,
+                scratch.given_in(0)?,
+                rows.rows,
+                self.columns_of(0),
+                self.leading,
+                scratch.plan(0)?,
+            );
+            kernels.first_panel.launch(stream, 1, arguments)?;
+        }
+        for strip in panels {
+            self.launch_panel(with, strip)?;
         }
         Ok(())
+    }
+
+    /// Orders the promoted rows by their leading columns, after the last panel of an elimination
+    /// without given pivots: `order`, which is zero before, gets one for each row, as
+    /// `LayoutKernels::copy_from_strips` takes them.
+    ///
+    /// Errors: `KernelMismatch` if `order` is too short; those of launches.
+    pub fn order_promoted(
+        &self,
+        with: EliminationLaunch<'_>,
+        order: DeviceSlice<'_, u32>,
+    ) -> Result<(), DeviceFault> {
+        let EliminationLaunch { kernels, stream, scratch } = with;
+        let shape = self.rows.shape;
+        let leading = self.leading.slice(0, shape.rows as usize);
+        let leading = leading.ok_or_else(|| fault("memory does not match the matrices"))?;
+        // No pivot is given, so the memory is zero.
+        let row_at = scratch.given_at();
+        kernels.layout.order_promoted(stream, leading, shape.columns, row_at, order)
     }
 
     /// The number of columns of a strip; 0 if it does not exist.
@@ -124,13 +190,8 @@ impl GpuElimination<'_> {
         self.rows.shape.columns.saturating_sub(strip * STRIP_COLUMNS).min(STRIP_COLUMNS)
     }
 
-    fn launch_panel(
-        &self,
-        kernels: &EliminationKernels,
-        stream: &Stream,
-        scratch: &GpuEliminationScratch,
-        strip: u32,
-    ) -> Result<(), DeviceFault> {
+    fn launch_panel(&self, with: EliminationLaunch<'_>, strip: u32) -> Result<(), DeviceFault> {
+        let EliminationLaunch { kernels, stream, scratch } = with;
         let shape = self.rows.shape;
         let (row_count, given_count) = (shape.rows, self.given.shape.rows);
         let (rows, given) = (self.rows.from_strip(strip), self.given.from_strip(strip));
@@ -170,7 +231,7 @@ impl GpuElimination<'_> {
             blocks,
             given,
             given_count,
-            scratch.given_at(next.min(shape.strips() - 1))?,
+            scratch.given_in(next.min(shape.strips() - 1))?,
             self.leading,
             self.columns_of(next),
             next * STRIP_COLUMNS,

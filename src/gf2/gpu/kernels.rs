@@ -1,13 +1,11 @@
 //! Loads the kernels of `kernels/gf2`.
 
-use super::strips::{DeviceBits, DeviceRow};
-use crate::device::{
-    BlockShape, DeviceFault, DevicePtr, DeviceSlice, Gpu, GpuUnavailable, Kernel, KernelModule,
-    MajorMinor, Stream,
+use super::{
+    launch::{BLOCK, THREADS},
+    layout::LayoutKernels,
+    strips::{RowPtr, WordPtr},
 };
-
-type RowPtr = DevicePtr<DeviceRow>;
-type WordPtr = DevicePtr<u32>;
+use crate::device::{BlockShape, Gpu, GpuUnavailable, Kernel, KernelModule, MajorMinor};
 
 /// Parameters: rows, given, given_at, row_count, columns, leading, plan.
 type FirstPanelKernel = Kernel<(RowPtr, RowPtr, WordPtr, u32, u32, WordPtr, WordPtr)>;
@@ -23,15 +21,7 @@ type PivotsKernel = Kernel<(
 type UpdateKernel = Kernel<(
     RowPtr, RowPtr, RowPtr, u32, u32, RowPtr, u32, WordPtr, WordPtr, u32, u32, WordPtr,
 )>;
-/// Parameters: packed, row_count, words, strips, rows.
-type ToStripsKernel = Kernel<(WordPtr, u32, u32, u32, RowPtr)>;
-/// Parameters: rows, row_count, words, strips, packed.
-type FromStripsKernel = Kernel<(RowPtr, u32, u32, u32, WordPtr)>;
-/// Parameters: given, given_count, strips, given_at.
-type LeadingKernel = Kernel<(RowPtr, u32, u32, WordPtr)>;
 
-/// Threads of every block.
-pub(super) const THREADS: u32 = 256;
 /// Shared memory of `gf2_update_tables`: 64 tables of 16 sums of 32 bytes, and 256 pivots.
 const TABLES_BYTES: u32 = 32 * (64 * 16 + 256);
 
@@ -47,16 +37,24 @@ pub enum RowUpdate {
     Tables,
 }
 
+impl RowUpdate {
+    /// In words, for reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MatrixInstructions => "binary matrix instructions",
+            Self::Tables => "tables of sums",
+        }
+    }
+}
+
 /// The kernels of eliminations on a device.
 pub struct EliminationKernels {
+    pub layout: LayoutKernels,
     pub(super) first_panel: FirstPanelKernel,
     pub(super) pivots: PivotsKernel,
     pub(super) update: UpdateKernel,
     pub(super) row_update: RowUpdate,
-    pub(super) leading_columns: LeadingKernel,
     pub(super) multiprocessors: u32,
-    to_strips: ToStripsKernel,
-    from_strips: FromStripsKernel,
 }
 
 impl EliminationKernels {
@@ -72,70 +70,25 @@ impl EliminationKernels {
     /// Every device has tables.
     pub fn load_with(gpu: &Gpu, row_update: RowUpdate) -> Result<Self, GpuUnavailable> {
         let failed = |fault| GpuUnavailable::Device { index: gpu.identity().index, fault };
-        let block = BlockShape::threads(THREADS);
         let module = |name| KernelModule::load(gpu.context(), name);
-        let (panel, update, strips) =
-            (module("gf2/panel")?, module("gf2/update")?, module("gf2/strips")?);
+        let (panel, update) = (module("gf2/panel")?, module("gf2/update")?);
         let (update_name, shared_bytes) = match row_update {
             RowUpdate::MatrixInstructions => ("gf2_update", 0),
             RowUpdate::Tables => ("gf2_update_tables", TABLES_BYTES),
         };
         let update_block = BlockShape { threads: THREADS, shared_bytes };
         Ok(Self {
-            first_panel: panel.kernel("gf2_first_panel", block).map_err(failed)?,
-            pivots: update.kernel("gf2_pivots", block).map_err(failed)?.with_pdl(),
+            layout: LayoutKernels::load(gpu)?,
+            first_panel: panel.kernel("gf2_first_panel", BLOCK).map_err(failed)?,
+            pivots: update.kernel("gf2_pivots", BLOCK).map_err(failed)?.with_pdl(),
             update: update.kernel(update_name, update_block).map_err(failed)?.with_pdl(),
             row_update,
-            leading_columns: strips.kernel("gf2_leading_columns", block).map_err(failed)?,
             multiprocessors: gpu.identity().limits.multiprocessors,
-            to_strips: strips.kernel("gf2_to_strips", block).map_err(failed)?,
-            from_strips: strips.kernel("gf2_from_strips", block).map_err(failed)?,
         })
     }
 
-    /// Copies packed rows, as [`crate::gf2::BitMatrix`] has them, to strips.
-    pub fn to_strips(
-        &self,
-        stream: &Stream,
-        packed: DeviceSlice<'_, u32>,
-        to: DeviceBits<'_>,
-    ) -> Result<(), DeviceFault> {
-        let shape = to.shape;
-        let words = packed_words(packed, to)?;
-        let grid = grid(shape.lines() as u64)?;
-        self.to_strips.launch(stream, grid, (packed, shape.rows, words, shape.strips(), to.lines))
+    /// How the pivots of a panel are added to the rows.
+    pub fn row_update(&self) -> RowUpdate {
+        self.row_update
     }
-
-    /// Copies strips to packed rows.
-    pub fn from_strips(
-        &self,
-        stream: &Stream,
-        from: DeviceBits<'_>,
-        packed: DeviceSlice<'_, u32>,
-    ) -> Result<(), DeviceFault> {
-        let shape = from.shape;
-        let words = packed_words(packed, from)?;
-        let grid = grid(shape.lines() as u64)?;
-        let arguments = (from.lines, shape.rows, words, shape.strips(), packed);
-        self.from_strips.launch(stream, grid, arguments)
-    }
-}
-
-/// Words of a packed row; checks that all rows fit.
-fn packed_words(packed: DeviceSlice<'_, u32>, bits: DeviceBits<'_>) -> Result<u32, DeviceFault> {
-    let words = bits.shape.packed_words();
-    let is_whole = packed.len() == words as usize * bits.shape.rows as usize;
-    if !is_whole || bits.lines.len() < bits.shape.lines() {
-        return Err(fault("memory does not match the matrix"));
-    }
-    Ok(words)
-}
-
-/// Blocks with one item per thread.
-pub(super) fn grid(items: u64) -> Result<u32, DeviceFault> {
-    u32::try_from(items.div_ceil(THREADS.into())).map_err(|_| fault("too many rows"))
-}
-
-pub(super) fn fault(problem: &str) -> DeviceFault {
-    DeviceFault::KernelMismatch { kernel: "gf2".into(), problem: problem.into() }
 }

@@ -5,12 +5,25 @@
 //! strip and the strips after it, by binary matrix instructions, or by tables on devices without
 //! them; the next panel's strip is first, and its pivots are found while the others are updated.
 //! The results are those of [`super::reduce`] and [`super::echelon`], row by row.
+//!
+//! The whole matrix must fit into the memory of the device, twice: packed, and in strips.
 
+mod duration;
 mod elimination;
 mod kernels;
+mod launch;
+mod layout;
 mod strips;
 
 pub use super::elimination::ReducedRows;
-pub use elimination::{GpuElimination, GpuEliminationScratch};
-pub use kernels::{EliminationKernels, RowUpdate};
-pub use strips::{DeviceBits, DeviceBitsShape, DeviceRow};
+pub use duration::{elimination_time, panels_time};
+pub use elimination::{
+    EliminationLaunch, GpuElimination, GpuEliminationScratch, elimination_bytes,
+};
+pub use kernels::EliminationKernels;
+#[cfg(feature = "internals")]
+pub use kernels::RowUpdate;
+pub use layout::stored_row;
+#[cfg(feature = "internals")]
+pub use strips::DeviceRow;
+pub use strips::{DeviceBits, DeviceBitsShape};

@@ -1,12 +1,16 @@
 //! Matrices of bits in device memory.
 
-use crate::device::DeviceSlice;
+use crate::device::{DevicePtr, DeviceSlice};
 
 /// Columns of a strip.
 pub const STRIP_COLUMNS: u32 = 256;
 
 /// 256 bits of a row, the lowest column in the lowest bit.
 pub type DeviceRow = [u32; 8];
+
+/// Kernels' parameters: rows in strips, and words.
+pub type RowPtr = DevicePtr<DeviceRow>;
+pub type WordPtr = DevicePtr<u32>;
 
 /// The numbers of rows and columns of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +34,11 @@ impl DeviceBitsShape {
     /// 32-bit words of a packed row, which has whole words of 64 bits.
     pub const fn packed_words(self) -> u32 {
         2 * self.columns.div_ceil(64)
+    }
+
+    /// Bytes of all strips.
+    pub const fn bytes(self) -> u64 {
+        (self.lines() * size_of::<DeviceRow>()) as u64
     }
 
     /// Parts of rows in all strips.

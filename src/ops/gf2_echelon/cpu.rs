@@ -11,6 +11,11 @@ use crate::{
     },
     program::ValueType,
 };
+#[cfg(feature = "cuda")]
+use crate::{
+    gf2::gpu::{DeviceBitsShape, ReducedRows, elimination_bytes},
+    ops::gpu::bit_shape,
+};
 
 impl HostStep for Gf2EchelonStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
@@ -30,5 +35,12 @@ impl HostStep for Gf2EchelonStep {
     fn scratch_bytes(&self, inputs: &[ValueType], _: &dyn EngineModel, _: bool) -> u64 {
         let rows = inputs.first().map_or(0, |matrix| bit_rows(*matrix, self.columns));
         gf2::working_bytes(rows, self.columns)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
+        let &[matrix] = inputs else { return 0 };
+        let shape = bit_shape(matrix, self.columns);
+        elimination_bytes(DeviceBitsShape { rows: 0, ..shape }, shape, ReducedRows::All)
     }
 }

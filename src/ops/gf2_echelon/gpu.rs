@@ -1,16 +1,18 @@
-//! Steps over GF(2) run on the host: `RunCall::needs_host` keeps them from GPUs.
+//! Eliminates in the memory of a GPU.
 
 use std::sync::Arc;
 
 use super::Gf2EchelonStep;
 use crate::{
-    engine::cuda::GpuVector,
-    error::{Error, Result},
-    ops::gpu::{GpuContext, GpuStep, LaunchedStep},
+    engine::cuda::{EliminationInput, GpuVector},
+    error::Result,
+    ops::gpu::{self, EliminationFields, GpuContext, GpuStep, LaunchedStep, launch_elimination},
 };
 
 impl GpuStep for Gf2EchelonStep {
-    fn launch(&self, _: Vec<Arc<GpuVector>>, _: GpuContext<'_>) -> Result<LaunchedStep> {
-        Err(Error::Internal("steps over gf2 run on the host".into()))
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let rows = gpu::only(inputs)?;
+        let input = EliminationInput { pivots: None, rows, columns: self.columns };
+        launch_elimination(context, input, EliminationFields { pivots: "input", rows: "input" })
     }
 }

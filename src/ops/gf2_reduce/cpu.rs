@@ -11,6 +11,11 @@ use crate::{
     },
     program::ValueType,
 };
+#[cfg(feature = "cuda")]
+use crate::{
+    gf2::gpu::{ReducedRows, elimination_bytes},
+    ops::gpu::bit_shape,
+};
 
 impl HostStep for Gf2ReduceStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
@@ -37,5 +42,12 @@ impl HostStep for Gf2ReduceStep {
         // The pivots are copied.
         let (copy, rows) = (vector_bytes(pivots), bit_rows(rows, self.columns));
         copy.saturating_add(gf2::working_bytes(rows, self.columns))
+    }
+
+    #[cfg(feature = "cuda")]
+    fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
+        let &[pivots, rows] = inputs else { return 0 };
+        let [pivots, rows] = [pivots, rows].map(|value| bit_shape(value, self.columns));
+        elimination_bytes(pivots, rows, ReducedRows::Remaining)
     }
 }

@@ -1,16 +1,20 @@
-//! Steps over GF(2) run on the host: `RunCall::needs_host` keeps them from GPUs.
+//! Eliminates in the memory of a GPU.
 
 use std::sync::Arc;
 
 use super::Gf2ReduceStep;
 use crate::{
-    engine::cuda::GpuVector,
+    engine::cuda::{EliminationInput, GpuVector},
     error::{Error, Result},
-    ops::gpu::{GpuContext, GpuStep, LaunchedStep},
+    ops::gpu::{EliminationFields, GpuContext, GpuStep, LaunchedStep, launch_elimination},
 };
 
 impl GpuStep for Gf2ReduceStep {
-    fn launch(&self, _: Vec<Arc<GpuVector>>, _: GpuContext<'_>) -> Result<LaunchedStep> {
-        Err(Error::Internal("steps over gf2 run on the host".into()))
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let [pivots, rows] = <[_; 2]>::try_from(inputs)
+            .map_err(|_| Error::Internal("the step needs two inputs".into()))?;
+        let input = EliminationInput { pivots: Some(pivots), rows, columns: self.columns };
+        let [pivots, rows] = super::NAMES;
+        launch_elimination(context, input, EliminationFields { pivots, rows })
     }
 }

@@ -1,10 +1,12 @@
 //! How steps run on a GPU: values in its memory, all work in order on one stream.
 
+mod elimination;
 mod field;
 mod fr;
 mod prime31;
 mod sums;
 
+pub use elimination::{EliminationFields, bit_shape, launch_elimination};
 pub use field::{AnyFieldGpuStep, GpuField, GpuProductSpec, launch_in_any_field};
 pub use sums::{PendingCheck, PendingSums};
 
@@ -14,7 +16,7 @@ use crate::{
     curve::points::Bases,
     engine::{
         EncodedScalars,
-        cuda::{GpuVector, GpuVectors},
+        cuda::{GpuVector, GpuVectors, VectorElimination},
     },
     error::{Error, Result},
     program::{ValueType, VectorShape},
@@ -27,6 +29,8 @@ pub enum GpuValue {
     Vector(Arc<GpuVector>),
     /// Sums that the GPU is computing.
     Sums(PendingSums),
+    /// A vector over GF(2) that is computed in pieces, which are launched one after another.
+    Elimination(Box<VectorElimination>),
 }
 
 /// What a step computes with.
