@@ -119,7 +119,12 @@ impl<'a> Ntt31Bench<'a> {
 
     /// Number of runs of a transform per measurement.
     fn runs_per_measurement(&self) -> u32 {
-        self.rig.size(if self.given.len().ilog2() <= 22 { 20 } else { 5 }, 1)
+        let runs = match self.given.len().ilog2() {
+            ..=20 => 100,
+            ..=22 => 20,
+            _ => 5,
+        };
+        self.rig.size(runs, 1)
     }
 
     fn time(&self, plan: &Ntt31PassPlan) -> TimeFigure<'static> {
