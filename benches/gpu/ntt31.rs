@@ -1,5 +1,5 @@
-//! Transforms over BabyBear in device memory, from natural to bit-reversed order, replayed as graphs.
-//! The first result of every plan is checked at a random point.
+//! Transforms over BabyBear in device memory, from natural to bit-reversed order, replayed as
+//! graphs. The first result of every plan is checked at a random point.
 //!
 //! `lg=12,20` selects sizes. `cuts=20:10.10,8.12` also measures transforms of one size in passes of
 //! other radices, given as log2 in the order they run, with small tiles and with large ones, and

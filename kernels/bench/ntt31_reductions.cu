@@ -1,6 +1,6 @@
-// Passes of ../ntt31 with other products: columns and rows of a DIF of 2^20 words, and of 2^24, from
-// natural order to bit-reversed. Tables are those of ../ntt31/passes.cu in the form that the type of
-// the prime multiplies by, `starts` in the form of `multiply_by_power`.
+// Passes of ../ntt31 with other products: columns and rows of a DIF of 2^20 words, and of 2^24,
+// from natural order to bit-reversed. Tables are those of ../ntt31/passes.cu in the form that the
+// type of the prime multiplies by, `starts` in the form of `multiply_by_power`.
 #include "../ntt31/columns.cuh"
 #include "../ntt31/rows.cuh"
 #include "reductions31.cuh"
