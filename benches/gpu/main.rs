@@ -24,6 +24,7 @@ mod host;
 mod msm;
 mod ntt;
 mod ntt31;
+mod ntt31_reductions;
 mod paper;
 mod payload;
 mod points;
@@ -58,6 +59,7 @@ const PARTS: &[Part] = &[
     ("payload", payload::measure),
     ("ntt", ntt::measure),
     ("ntt31", ntt31::measure),
+    ("ntt31_reductions", ntt31_reductions::measure),
     ("pointwise", pointwise::measure),
     ("poly_mul", poly_mul::measure),
     ("gf2", gf2::measure),

@@ -1,13 +1,15 @@
-//! Transforms over BabyBear in device memory, from natural to bit-reversed order. The first result
-//! of every plan is checked at a random point.
+//! Transforms over BabyBear in device memory, from natural to bit-reversed order, replayed as
+//! graphs. The first result of every plan is checked at a random point.
 //!
 //! `lg=12,20` selects sizes. `cuts=20:10.10,8.12` also measures transforms of one size in passes of
 //! other radices, given as log2 in the order they run, with small tiles and with large ones, and
 //! records nothing of them.
 
+use std::time::Duration;
+
 use capstan::{
     curve::NttPlan,
-    device::DeviceLease,
+    device::{DeviceFault, DeviceLease, DeviceSlice},
     engine::JobControl,
     field::{Element31, Field31, Prime31, VectorElements},
     ntt::table_bytes_max,
@@ -33,12 +35,13 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
     let batches = rig.size(BATCHES.to_vec(), QUICK_BATCHES.to_vec());
     let batches = batches.into_iter().filter(|(lg_n, _)| sizes.contains(lg_n));
     for (lg_n, rows) in sizes.iter().map(|lg_n| (*lg_n, 1)).chain(batches) {
-        let bench = Ntt31Bench::new(rig, &transforms, lg_n, rows);
-        let plan = transforms.plan(bench.field, &bench.transform(), rows).expect("a plan");
-        record.record_us(bench.field.id().name(), &bench.time(&plan));
+        let field = Field31::new(Prime31::BabyBear);
+        let bench = Ntt31Bench::new(rig, &transforms, Ntt31Rows { field, lg_n, rows });
+        let plan = bench.plan();
+        record.record_us(field.id().name(), &bench.time(&plan));
         for radices in cuts(rig, lg_n) {
             let plan = |is_wide| {
-                transforms.plan_with_radices(bench.field, &bench.transform(), &radices, is_wide)
+                transforms.plan_with_radices(field, &bench.transform(), &radices, is_wide)
             };
             let plans = [plan(false), plan(true)];
             assert!(plans.iter().any(Result::is_ok), "no kernels for {radices:?}");
@@ -60,61 +63,96 @@ fn cuts(rig: &BenchRig, lg_n: u32) -> Vec<Vec<u32>> {
     cuts.split(',').map(radices).collect()
 }
 
-/// Rows of one size on the host, and their memory on the device.
-struct Ntt31Bench<'a> {
+/// Transforms of one size.
+#[derive(Clone, Copy)]
+pub struct Ntt31Rows {
+    pub field: Field31,
+    pub lg_n: u32,
+    pub rows: u32,
+}
+
+/// Random rows on the host, and their memory on the device.
+pub struct Ntt31Bench<'a> {
     rig: &'a BenchRig,
     transforms: &'a Ntt31Device,
-    field: Field31,
-    lg_n: u32,
-    rows: u32,
+    shape: Ntt31Rows,
     given: Vec<Element31>,
     data: DeviceLease,
 }
 
 impl<'a> Ntt31Bench<'a> {
-    fn new(rig: &'a BenchRig, transforms: &'a Ntt31Device, lg_n: u32, rows: u32) -> Self {
-        let (field, count) = (Field31::new(Prime31::BabyBear), (rows as usize) << lg_n);
+    pub fn new(rig: &'a BenchRig, transforms: &'a Ntt31Device, shape: Ntt31Rows) -> Self {
+        let Ntt31Rows { field, lg_n, rows } = shape;
+        let count = (rows as usize) << lg_n;
         let mut random = Random(u64::from(lg_n));
         let given = (0..count).map(|_| field.element(random.next() as u32)).collect();
         let data = rig.lease::<u32>(count);
-        Self { rig, transforms, field, lg_n, rows, given, data }
+        Self { rig, transforms, shape, given, data }
+    }
+
+    /// The plan that is served.
+    pub fn plan(&self) -> Ntt31PassPlan {
+        let Ntt31Rows { field, rows, .. } = self.shape;
+        self.transforms.plan(field, &self.transform(), rows).expect("a plan")
+    }
+
+    pub fn words(&self) -> DeviceSlice<'_, u32> {
+        self.data.all()
+    }
+
+    /// Runs `work`, which transforms the words, once on the random rows, and returns the result.
+    pub fn result_of(&self, work: impl FnOnce() -> Result<(), DeviceFault>) -> Vec<Element31> {
+        self.rig.put(self.data.all::<Element31>(), &self.given);
+        work().expect("a launch");
+        self.rig.get(self.data.all())
+    }
+
+    /// Times of `work`.
+    pub fn times_of(&self, work: impl Fn() -> Result<(), DeviceFault>) -> Vec<Duration> {
+        self.rig.times_of_graph(self.runs_per_measurement(), work)
     }
 
     fn transform(&self) -> NttPlan<Element31> {
-        let lg_n = self.lg_n;
+        let lg_n = self.shape.lg_n;
         NttPlan { lg_n, inverse: false, coset: None, input_reversed: false, output_reversed: true }
     }
 
     /// Number of runs of a transform per measurement.
     fn runs_per_measurement(&self) -> u32 {
-        self.rig.size(if self.given.len().ilog2() <= 22 { 20 } else { 5 }, 1)
+        let runs = match self.given.len().ilog2() {
+            ..=20 => 100,
+            ..=22 => 20,
+            _ => 5,
+        };
+        self.rig.size(runs, 1)
     }
 
     fn time(&self, plan: &Ntt31PassPlan) -> TimeFigure<'static> {
-        let (data, rows) = (self.data.all(), self.rows);
-        let run = || self.transforms.run(&self.rig.stream, plan, data, rows, None).map(drop);
-        self.rig.put(self.data.all::<Element31>(), &self.given);
-        run().expect("a launch");
-        self.check(plan);
-        let mut times = self.rig.times(|| (0..self.runs_per_measurement()).try_for_each(|_| run()));
-        times.iter_mut().for_each(|time| *time /= self.runs_per_measurement());
-        let (lg_n, batch, how) = (self.lg_n, rows as usize, plan.to_string());
+        self.checked_result(plan);
+        let times = self.times_of(|| self.run(plan));
+        let (lg_n, batch, how) = (self.shape.lg_n, self.shape.rows as usize, plan.to_string());
         TimeFigure { op: "ntt31", mode: "nr", lg_n, batch, times, how }
     }
 
-    /// Checks the first three rows and the last one at a random point.
-    fn check(&self, plan: &Ntt31PassPlan) {
-        let n = 1 << self.lg_n;
-        let rows = self.rows as usize;
+    fn run(&self, plan: &Ntt31PassPlan) -> Result<(), DeviceFault> {
+        let (stream, words) = (&self.rig.stream, self.words());
+        self.transforms.run(stream, plan, words, self.shape.rows, None).map(drop)
+    }
+
+    /// The result of a plan, whose first three rows and last one are checked at a random point.
+    pub fn checked_result(&self, plan: &Ntt31PassPlan) -> Vec<Element31> {
+        let result = self.result_of(|| self.run(plan));
+        let Ntt31Rows { field, lg_n, rows } = self.shape;
+        let (n, rows) = (1 << lg_n, rows as usize);
         for row in (0..rows).filter(|row| *row < 3 || row + 1 == rows) {
-            let found = self.data.all::<Element31>().slice(row * n, n).expect("a row");
-            let found = self.rig.get(found);
+            let [given, found] = [&self.given, &result].map(|words| &words[row * n..][..n]);
             let is_canonical = found
                 .iter()
-                .all(|element| self.field.montgomery_element(bytemuck::cast(*element)).is_some());
-            let (given, control) = (&self.given[row * n..][..n], JobControl::default());
-            let right = verify::verify_ntt31(self.field, plan.transform(), given, &found, &control);
-            assert!(is_canonical && right == Ok(true), "row {row} of 2^{} is wrong", self.lg_n);
+                .all(|element| field.montgomery_element(bytemuck::cast(*element)).is_some());
+            let control = JobControl::default();
+            let right = verify::verify_ntt31(field, plan.transform(), given, found, &control);
+            assert!(is_canonical && right == Ok(true), "row {row} of 2^{lg_n} is wrong");
         }
+        result
     }
 }

@@ -155,6 +155,20 @@ impl BenchRig {
         }
     }
 
+    /// Times on the device of one of `runs` runs of what `work` launches, replayed as a graph so that
+    /// the host's part in a launch does not count.
+    pub fn times_of_graph(
+        &self,
+        runs: u32,
+        work: impl Fn() -> Result<(), DeviceFault>,
+    ) -> Vec<Duration> {
+        let graph = self.stream.capture(|| (0..runs).try_for_each(|_| work()));
+        let graph = graph.expect("only launches");
+        let mut times = self.times(|| self.stream.replay(&graph));
+        times.iter_mut().for_each(|time| *time /= runs);
+        times
+    }
+
     /// Times on the device of what `work` launches, one for each repeat, after a warm-up.
     pub fn times(&self, mut work: impl FnMut() -> Result<(), DeviceFault>) -> Vec<Duration> {
         let mut once = || {

@@ -86,7 +86,7 @@ template <class Pass>
 FN void columns_dif(uint32_t* tile, const uint32_t* in, Layout31 layout, uint32_t* out,
                     const ColumnTables31& tables, uint32_t lg_block, const Prime31& f) {
     const Pass pass(lg_block);
-    const Powers31<Pass> powers(pass, tables);
+    const Powers31<Pass, Prime31> powers(pass, tables.starts, tables.steps);
     Words31<Pass::LG_WORDS> x;
     await_whole_predecessor();
     pass.load_natural(x, in, layout);
@@ -101,7 +101,7 @@ template <class Pass>
 FN void columns_dit(uint32_t* tile, const uint32_t* in, uint32_t* out, Layout31 layout,
                     const ColumnTables31& tables, uint32_t lg_block, const Prime31& f) {
     const Pass pass(lg_block);
-    const Powers31<Pass> powers(pass, tables);
+    const Powers31<Pass, Prime31> powers(pass, tables.starts, tables.steps);
     Words31<Pass::LG_WORDS> x;
     await_whole_predecessor();
     pass.load_reversed(x, in + (pass.block << lg_block));

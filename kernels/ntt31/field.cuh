@@ -35,9 +35,11 @@ struct Modulus31 {
     uint32_t p_inverse; // 1/p mod 2^32
     uint32_t r_squared; // 2^64 mod p
 };
-
+// Functions that are templates of the type of the prime multiply in the way of that type:
+// ../bench/reductions31.cuh has other ways.
 struct Prime31 : Modulus31 {
-    Twiddle31 unit[UNITS]; // powers of the root of order 32, or of its inverse
+    using Twiddle = Twiddle31;
+    Twiddle unit[UNITS]; // powers of the root of order 32, or of its inverse
 };
 
 // min(a + b, c): one instruction on sm_90 and later.
@@ -56,6 +58,9 @@ FN uint32_t subtract(uint32_t a, uint32_t b, const Modulus31& f) {
     const uint32_t difference = a - b;
     return add_min(difference, f.p, difference);
 }
+// Below 2p: for factors of products, which may be any words.
+FN uint32_t lazy_add(uint32_t a, uint32_t b, const Modulus31&) { return a + b; }
+FN uint32_t lazy_subtract(uint32_t a, uint32_t b, const Modulus31& f) { return a - b + f.p; }
 // x w for any word x, by Shoup's quotient: one high product and two low ones.
 FN uint32_t multiply(uint32_t x, const Twiddle31& w, const Modulus31& f) {
     const uint32_t quotient = __umulhi(x, w.quotient);
@@ -78,6 +83,10 @@ FN uint32_t inverse(uint32_t x, const Modulus31& f) {
     }
     return power;
 }
+// x times a power that is computed on the way, in Montgomery form.
+FN uint32_t multiply_by_power(uint32_t x, uint32_t power, const Modulus31& f) {
+    return montgomery(x, power, f);
+}
 
 // x of at most 5 bits, reversed. Without a loop, which nvcc would keep.
 FN constexpr uint32_t reversed(uint32_t x, uint32_t bits) {
@@ -86,8 +95,8 @@ FN constexpr uint32_t reversed(uint32_t x, uint32_t bits) {
 
 // DIF of 2^K words in registers: x[l] becomes the value of frequency reversed(l, K). If the outputs
 // are factors of products, all but the first one may stay below 2 p.
-template <uint32_t K, bool FACTORS, uint32_t STAGE = 0>
-FN void dif(uint32_t (&x)[1 << K], const Prime31& f) {
+template <uint32_t K, bool FACTORS, uint32_t STAGE = 0, class Prime>
+FN void dif(uint32_t (&x)[1 << K], const Prime& f) {
     if constexpr (STAGE < K) {
         constexpr uint32_t HALF = 1 << (K - 1 - STAGE);
         constexpr bool IS_LAZY = FACTORS && HALF == 1;
@@ -95,16 +104,17 @@ FN void dif(uint32_t (&x)[1 << K], const Prime31& f) {
         for (uint32_t n = 0; n < (1 << K) / 2; n++) {
             const uint32_t i = n % HALF, low = n / HALF * 2 * HALF + i;
             const uint32_t a = x[low], b = x[low + HALF];
-            x[low] = IS_LAZY && low > 0 ? a + b : add(a, b, f);
-            if (i == 0) x[low + HALF] = IS_LAZY ? a - b + f.p : subtract(a, b, f);
-            else x[low + HALF] = multiply(a - b + f.p, f.unit[i * (UNITS / HALF)], f);
+            x[low] = IS_LAZY && low > 0 ? lazy_add(a, b, f) : add(a, b, f);
+            if (i == 0) x[low + HALF] = IS_LAZY ? lazy_subtract(a, b, f) : subtract(a, b, f);
+            else x[low + HALF] = multiply(lazy_subtract(a, b, f), f.unit[i * (UNITS / HALF)], f);
         }
         dif<K, FACTORS, STAGE + 1>(x, f);
     }
 }
 
 // DIT, the transpose: x[l] is the value of frequency reversed(l, K) and becomes that of point l.
-template <uint32_t K, uint32_t STAGE = 0> FN void dit(uint32_t (&x)[1 << K], const Prime31& f) {
+template <uint32_t K, uint32_t STAGE = 0, class Prime>
+FN void dit(uint32_t (&x)[1 << K], const Prime& f) {
     if constexpr (STAGE < K) {
         constexpr uint32_t HALF = 1 << STAGE;
 #pragma unroll
@@ -115,8 +125,8 @@ template <uint32_t K, uint32_t STAGE = 0> FN void dit(uint32_t (&x)[1 << K], con
                 i == 0 ? x[low + HALF] : multiply(x[low + HALF], f.unit[i * (UNITS / HALF)], f);
             // The next stage's factors may be any words.
             const bool is_factor = STAGE + 1 < K && (low & (2 * HALF));
-            x[low] = is_factor && i > 0 ? a + b : add(a, b, f);
-            x[low + HALF] = is_factor ? a - b + f.p : subtract(a, b, f);
+            x[low] = is_factor && i > 0 ? lazy_add(a, b, f) : add(a, b, f);
+            x[low + HALF] = is_factor ? lazy_subtract(a, b, f) : subtract(a, b, f);
         }
         dit<K, STAGE + 1>(x, f);
     }

@@ -24,7 +24,7 @@
     KERNEL(1 << (S + C - E), BLOCKS)                                                              \
     ntt31_columns_dif_##name(const uint32_t* in, uint64_t stride, uint32_t length, uint32_t* out, \
                              const Twiddle31* twiddles, const uint32_t* starts,                   \
-                             const Steps31* steps, const Twiddle31* natural_factors,              \
+                             const Steps31<Twiddle31>* steps, const Twiddle31* natural_factors,   \
                              uint32_t lg_block, const Prime31 f) {                                \
         DYNAMIC_SHARED(uint32_t, tile);                                                           \
         columns_dif<Columns31<S, C, E>>(tile, in, {stride, length}, out,                          \
@@ -34,7 +34,7 @@
     KERNEL(1 << (S + C - E), BLOCKS)                                                              \
     ntt31_columns_dit_##name(const uint32_t* in, uint32_t* out, uint64_t stride, uint32_t length, \
                              const Twiddle31* twiddles, const uint32_t* starts,                   \
-                             const Steps31* steps, const Twiddle31* natural_factors,              \
+                             const Steps31<Twiddle31>* steps, const Twiddle31* natural_factors,   \
                              uint32_t lg_block, const Prime31 f) {                                \
         DYNAMIC_SHARED(uint32_t, tile);                                                           \
         columns_dit<Columns31<S, C, E>>(tile, in, out, {stride, length},                          \

@@ -103,13 +103,13 @@ template <uint32_t S, uint32_t C, uint32_t T, uint32_t E> struct Tile31 {
         }
     }
     // Multiplies by the twiddles between digits I and I + 1.
-    template <uint32_t I>
-    static FN void twist(Words31<E>& x, const Twiddle31* twiddles, const Prime31& f) {
+    template <uint32_t I, class Prime>
+    static FN void twist(Words31<E>& x, const typename Prime::Twiddle* twiddles, const Prime& f) {
         constexpr uint32_t K = D::bits(I), L = begin<I>();
 #pragma unroll
         for (uint32_t g = 0; g < WORDS >> K; g++) {
             const uint32_t n = threadIdx.x + g * THREADS;
-            const Twiddle31* const own = twiddles + D::table(I) + ((n & ((1u << L) - 1)) >> C);
+            const auto* const own = twiddles + D::table(I) + ((n & ((1u << L) - 1)) >> C);
 #pragma unroll
             for (uint32_t l = 1; l < 1 << K; l++)
                 x[g << K | l] = multiply(x[g << K | l], entry(own + (l << (L - C))), f);
@@ -117,9 +117,9 @@ template <uint32_t S, uint32_t C, uint32_t T, uint32_t E> struct Tile31 {
     }
 
     // From the points of the first digit to frequencies, which the last digit leaves in `x`.
-    template <uint32_t I = 0>
-    static FN void frequencies(Words31<E>& x, uint32_t* tile, const Twiddle31* twiddles,
-                               const Prime31& f) {
+    template <uint32_t I = 0, class Prime>
+    static FN void frequencies(Words31<E>& x, uint32_t* tile,
+                               const typename Prime::Twiddle* twiddles, const Prime& f) {
         constexpr uint32_t K = D::bits(I);
         constexpr bool IS_LAST = I == LAST_DIGIT;
         if constexpr (I > 0) load<I>(x, tile);
@@ -134,8 +134,9 @@ template <uint32_t S, uint32_t C, uint32_t T, uint32_t E> struct Tile31 {
         }
     }
     // The transpose: from frequencies in `x` to the points of the first digit.
-    template <uint32_t I = LAST_DIGIT>
-    static FN void points(Words31<E>& x, uint32_t* tile, const Twiddle31* twiddles, const Prime31& f) {
+    template <uint32_t I = LAST_DIGIT, class Prime>
+    static FN void points(Words31<E>& x, uint32_t* tile, const typename Prime::Twiddle* twiddles,
+                          const Prime& f) {
         constexpr uint32_t K = D::bits(I);
         if constexpr (I < LAST_DIGIT) {
             __syncthreads();

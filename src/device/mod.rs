@@ -15,6 +15,8 @@ mod context;
 mod driver;
 mod fault;
 mod free_list;
+#[cfg(feature = "internals")]
+mod graph;
 mod images;
 mod job_stream;
 mod kernel;
@@ -36,6 +38,8 @@ pub use arena::{ALIGN, DeviceArena, DeviceLease, DeviceSlice};
 pub use context::{DeviceContext, DeviceIdentity};
 pub use driver::CudaDriver;
 pub use fault::{DeviceFault, FaultClass, exit_without_handlers};
+#[cfg(feature = "internals")]
+pub use graph::LaunchGraph;
 pub use images::archs;
 pub use job_stream::JobStream;
 pub use kernel::{Kernel, KernelModule};
