@@ -7,7 +7,10 @@ use std::{sync::Arc, time::Instant};
 
 use capstan::{
     buffer::{PayloadPool, PayloadView, UploadBuffer},
-    curve::{FrField, scalars::ElementCodec},
+    curve::{
+        FrField,
+        scalars::{ElementCodec, ScalarEncoding},
+    },
     engine::{
         EncodedScalars, JobControl,
         cpu::CpuEngine,
@@ -106,7 +109,7 @@ impl ProductBench {
         field: F,
         factors: &[UploadBuffer; 2],
     ) -> (RunReport, Vec<F::Element>) {
-        let (n, encoding) = (1 << self.lg_n, field.encoding_in_memory());
+        let (n, encoding) = (1 << self.lg_n, ScalarEncoding::in_memory(field.id()));
         let input = InputStep { field: field.id(), rows: 1, length: n };
         let inputs = vec![ValueId(0), ValueId(1)];
         let step = PolyMulStep { inputs, reduction: PolyReduction::None };
@@ -144,7 +147,7 @@ impl ProductBench {
 
 fn elements<F: ElementCodec + Arithmetic>(field: F, count: usize, seed: u64) -> Vec<F::Element> {
     let mut random = Random(seed);
-    let encoding = field.encoding_in_memory();
+    let encoding = ScalarEncoding::in_memory(field.id());
     // Reduced below 2^253 or 2^30, so that elements are canonical.
     let bytes: Vec<u8> = match encoding.width() {
         4 => (0..count).flat_map(|_| ((random.next() >> 34) as u32).to_le_bytes()).collect(),

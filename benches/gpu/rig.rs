@@ -155,8 +155,8 @@ impl BenchRig {
         }
     }
 
-    /// Times on the device of one of `runs` runs of what `work` launches, replayed as a graph so that
-    /// the host's part in a launch does not count.
+    /// Times on the device of one of `runs` runs of what `work` launches, replayed as a graph so
+    /// that the host's part in a launch does not count.
     pub fn times_of_graph(
         &self,
         runs: u32,

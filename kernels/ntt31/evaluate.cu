@@ -2,11 +2,12 @@
 // A field of 31 bits has few points, so checks use one of its extension of degree 8: polynomials
 // modulo X^8 - g. `evaluate_1` takes a point of the field itself.
 //
-// A chunk of a row, per_thread * THREADS words, is a block's. The power that belongs to a word, of the
-// point or of the root, is a product of four powers from tables: of the thread, of the step, and of
-// two digits of the chunk's number. The tables decide the order of the words.
+// A block has a chunk of a row, per_thread * THREADS words. The power that belongs to a word, of
+// the point or of the root, is a product of four powers from tables: of the thread, of the step,
+// and of two digits of the chunk's number. The tables decide the order of the words.
 //
-// Elements are in Montgomery form; extension elements are eight words, coefficients of 1, X, ..., X^7.
+// Elements are in Montgomery form; those of the extension are eight words, coefficients of 1, X,
+// ..., X^7.
 // sums[row], initially zeros, becomes the sum over the row's chunks of words below p, not reduced.
 // Launch: 256 threads; rows * chunks blocks.
 #include "field.cuh"
@@ -42,7 +43,8 @@ FN Extension31<D> product(const Extension31<D>& a, const Extension31<D>& b, uint
     }
     return out;
 }
-// The same, by the first D lanes of a warp: each has a coefficient of a, and gets one of the product.
+// The same, by the first D lanes of a warp: each has a coefficient of a, and gets one of the
+// product.
 template <uint32_t D>
 FN uint32_t lane_product(uint32_t a, const Extension31<D>* b, uint32_t generator,
                          const Modulus31& f) {
@@ -95,7 +97,9 @@ template <uint32_t D> struct Chunk31 {
         low = steps + per_thread + (chunk & ((1u << lg_low) - 1));
         high = steps + per_thread + (1u << lg_low) + (chunk >> lg_low);
     }
-    FN uint32_t word(uint32_t step) const { return step * THREADS < left ? words[step * THREADS] : 0; }
+    FN uint32_t word(uint32_t step) const {
+        return step * THREADS < left ? words[step * THREADS] : 0;
+    }
 };
 
 template <uint32_t D>
@@ -138,9 +142,10 @@ words31_evaluate_8(const uint32_t* words, const Extension31<DEGREE>* powers,
 EXPORT_KERNEL(words31_evaluate_8);
 
 // The value at a point z of the extension of the polynomial whose value at c_i is words[i]; the
-// tables have the c_i, all roots of unity of the row's order. The value is a factor times the sum of
-// words[i] c_i / (z - c_i). With m, the characteristic polynomial of z, 1 / (z - c) is -q(z) / m(c)
-// for the quotient q = (m - m(c)) / (Y - c), whose coefficients Horner's rule computes in the field.
+// tables have the c_i, all roots of unity of the row's order. The value is a factor times the sum
+// of words[i] c_i / (z - c_i). With m, the characteristic polynomial of z, 1 / (z - c) is
+// -q(z) / m(c) for the quotient q = (m - m(c)) / (Y - c), whose coefficients Horner's rule
+// computes in the field.
 //
 // `polynomial` has the coefficients of m but for the leading 1, `point_powers` z^i times the factor.
 KERNEL(256)

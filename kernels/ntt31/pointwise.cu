@@ -1,8 +1,8 @@
 // Arithmetic on vectors over 31-bit primes, element by element. Elements are words below p in
 // Montgomery form. Outputs may be inputs: a thread reads all its words before it writes.
 //
-// A thread has WORDS words, THREADS apart, so that several loads are under way. No shared memory, no
-// barriers. Launch: blocks of 256; words / TILE, rounded up. Memory decides the time, but for
+// A thread has WORDS words, THREADS apart, so that several loads are under way. No shared memory,
+// no barriers. Launch: blocks of 256; words / TILE, rounded up. Memory decides the time, except for
 // inverses: a thread computes x^(p - 2), about 45 products.
 #include "field.cuh"
 

@@ -2,8 +2,8 @@
 
 use super::shapes::{LG_SMALL_MAX, columns_shape, rows_shape};
 
-/// Words of all rows up to which kernels with small tiles are faster: they spread the words over more
-/// multiprocessors.
+/// Words of all rows up to which kernels with small tiles are faster: they spread the words over
+/// more multiprocessors.
 const LG_NARROW_WORDS_MAX: u32 = 20;
 
 /// Stages of each pass in natural order, by log2 of the length: columns, then rows. Measured on an
@@ -56,8 +56,8 @@ pub(super) fn is_wide(lg_n: u32, rows: u32) -> bool {
     u64::from(rows) << lg_n > 1 << LG_NARROW_WORDS_MAX
 }
 
-/// log2 of the radix of each pass of `rows` transforms of 2^`lg_n` elements, columns first; none for
-/// one element. `None` if no kernels are that long: no prime has so large a two-adicity.
+/// log2 of the radix of each pass of `rows` transforms of 2^`lg_n` elements, columns first; none
+/// for one element. `None` if no kernels are that long: no prime has so large a two-adicity.
 pub fn lg_radices(lg_n: u32, rows: u32) -> Option<&'static [u32]> {
     if lg_n < LG_WIDE_MIN || !is_wide(lg_n, rows) {
         return NARROW.get(lg_n as usize).copied();

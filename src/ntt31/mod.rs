@@ -1,5 +1,5 @@
-//! Vectors over fields of prime order below 2^31 in a GPU's memory: NTTs, products of polynomials, and
-//! arithmetic.
+//! Vectors over fields of prime order below 2^31 in a GPU's memory: NTTs, products of polynomials,
+//! and arithmetic.
 //!
 //! [`Ntt31Device`] holds the kernels of one device and its twiddle tables, for all primes.
 //! [`Ntt31Device::plan`] turns an [`NttPlan`](crate::curve::NttPlan) into an [`Ntt31PassPlan`] with

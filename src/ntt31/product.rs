@@ -34,8 +34,8 @@ pub struct Product31Rows<'a> {
 }
 
 impl Ntt31Device {
-    /// A plan for `rows` products of up to 2^`lg_n` coefficients each, where `lg_n` is at least 8. `coset` is the coset's
-    /// generator.
+    /// A plan for `rows` products of up to 2^`lg_n` coefficients each, where `lg_n` is at least 8.
+    /// `coset` is the coset's generator.
     ///
     /// Errors: like [`Ntt31Device::plan`]; `Internal` for smaller products.
     pub fn plan_product(

@@ -36,7 +36,7 @@ impl PassShape {
         self.digits().last().unwrap_or(0)
     }
 
-    /// Kernels that suit many words have names of their own.
+    /// Whether the kernel is named `wide`: it suits many words.
     pub const fn is_wide(self) -> bool {
         self.lg_words == 5
     }

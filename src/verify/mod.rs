@@ -20,8 +20,6 @@ pub use combination::RandomCombination;
 #[cfg(feature = "server")]
 pub use ntt::verify_ntt;
 #[cfg(feature = "server")]
-#[cfg(feature = "cuda")]
-pub use ntt31::random_point31;
 #[cfg(feature = "server")]
 pub use ntt31::verify_ntt31;
 #[cfg(feature = "server")]

@@ -33,7 +33,7 @@ pub fn verify_ntt31(
         return Ok(false);
     }
     let extension = ExtensionField::new(field);
-    let point = random_point31(field);
+    let point = extension.random_point();
     // The values are at `shift * root^j`, so coefficients are evaluated at `shift * point`.
     let shifted_point = extension.scale(&point, plan.coset.unwrap_or(field.one()));
     let input_side = Row31 { row: input, lg_n: plan.lg_n, reversed: plan.input_reversed };
@@ -42,22 +42,6 @@ pub fn verify_ntt31(
         if plan.inverse { (output_side, input_side) } else { (input_side, output_side) };
     let value = coefficients.evaluate(extension, &shifted_point, control)?;
     Ok(value == values.interpolate(extension, root, &point, control)?)
-}
-
-/// A random element of the extension that is not in the field itself.
-pub fn random_point31(field: Field31) -> Extension {
-    let zero = Element31::default();
-    loop {
-        let point: Extension = std::array::from_fn(|_| {
-            let mut bytes = [0; 8];
-            getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
-            // Reducing 64 bits modulo p gives a bias below 2^-32.
-            field.element((u64::from_le_bytes(bytes) % u64::from(field.modulus())) as u32)
-        });
-        if point[1..].iter().any(|coefficient| *coefficient != zero) {
-            return point;
-        }
-    }
 }
 
 struct Row31<'a> {

@@ -2,7 +2,6 @@
 
 use zeroize::Zeroize;
 
-use super::ntt31::random_point31;
 use crate::{
     curve::{Fr, FrField, scalars},
     field::{Arithmetic, Element31, Extension, ExtensionField, Field31, VectorElements},
@@ -92,7 +91,7 @@ impl PointField for ExtensionField {
     }
 
     fn random(self) -> Extension {
-        random_point31(self.base)
+        self.random_point()
     }
 
     fn one(self) -> Extension {

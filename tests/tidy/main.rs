@@ -38,8 +38,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "ops",
         &[
-            "buffer", "curve", "device", "engine", "error", "field", "gf2", "ntt", "program",
-            "sparse", "verify",
+            "buffer", "curve", "device", "engine", "error", "field", "gf2", "ntt", "ntt31",
+            "program", "sparse", "verify",
         ],
     ),
     // Its self-test compares with arkworks through the layouts that `curve` asserts.
@@ -57,7 +57,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
-            "buffer", "curve", "device", "error", "field", "gf2", "msm", "ntt", "program",
+            "buffer", "curve", "device", "error", "field", "gf2", "msm", "ntt", "ntt31", "program",
             "region", "sparse", "sync",
         ],
     ),

@@ -9,7 +9,8 @@ use crate::{
 };
 
 impl GpuVectors {
-    /// The value of each row, the coefficients of a polynomial over Fr, at `point`. Waits for the device.
+    /// The value of each row, the coefficients of a polynomial over Fr, at `point`. Waits for the
+    /// device.
     ///
     /// Errors: `Exhausted`; `DeviceLost`.
     pub fn values_at(&self, vector: &GpuVector, point: Fr) -> Result<Zeroizing<Vec<Fr>>> {

@@ -267,8 +267,8 @@ impl GpuVectors {
         self.gpu().copier.download(lane, vector.bytes(), out, 0, &self.control)
     }
 
-    /// Transforms rows of 2^lg_n elements of Fr. With `is_checked`, compares evaluations of input and
-    /// output at a secret point.
+    /// Transforms rows of 2^lg_n elements of Fr. With `is_checked`, compares evaluations of input
+    /// and output at a secret point.
     ///
     /// Errors: `Corrupt` if the check fails; `Exhausted`.
     pub fn transform(

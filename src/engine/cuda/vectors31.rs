@@ -13,7 +13,6 @@ use crate::{
     field::{Element31, Extension, ExtensionField, Field31},
     ntt::table_bytes_max,
     ntt31::{EvaluatedRows, Ntt31Device, Product31Rows, ShortRows, VectorKernels31},
-    verify::random_point31,
 };
 
 /// Rows whose values are read at a time: they take 4 MiB of the device.
@@ -79,8 +78,8 @@ impl GpuVectors {
         Ok(TransformedVector { vector: done, method: planned.to_string() })
     }
 
-    /// Multiplies rows of coefficients modulo `X^n - shift^n` for n = 2^`lg_n`, where `shift` is the
-    /// generator of the coset, or 1. The rows of the product have `length` coefficients, at most n.
+    /// Multiplies rows of coefficients modulo `X^n - shift^n` for n = 2^`lg_n`, where `shift` is
+    /// the coset's generator, or 1. The rows of the product have `length` coefficients, at most n.
     ///
     /// Errors: `Exhausted`; `Internal` if a factor is longer than n.
     pub fn multiply31(
@@ -222,7 +221,7 @@ struct TransformCheck {
 impl TransformCheck {
     fn new(field: Field31, plan: &NttPlan<Element31>) -> Self {
         let extension = ExtensionField::new(field);
-        let point = Zeroizing::new(random_point31(field));
+        let point = Zeroizing::new(extension.random_point());
         let shifted = plan.coset.map_or(*point, |coset| extension.scale(&point, coset));
         let rows = |reversed: bool, values| PolynomialRows {
             lg_reversed: reversed.then_some(plan.lg_n),

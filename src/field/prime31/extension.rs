@@ -31,6 +31,23 @@ impl ExtensionField {
         one
     }
 
+    /// A random element that is not in the field itself, for checks.
+    pub fn random_point(self) -> Extension {
+        let zero = Element31::default();
+        loop {
+            let point: Extension = std::array::from_fn(|_| {
+                let mut bytes = [0; 8];
+                getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
+                // Reducing 64 bits modulo p gives a bias below 2^-32.
+                let value = u64::from_le_bytes(bytes) % u64::from(self.base.modulus());
+                self.base.element(value as u32)
+            });
+            if point[1..].iter().any(|coefficient| *coefficient != zero) {
+                return point;
+            }
+        }
+    }
+
     pub fn add(self, a: &Extension, b: &Extension) -> Extension {
         std::array::from_fn(|i| self.base.add(a[i], b[i]))
     }

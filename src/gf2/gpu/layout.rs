@@ -1,5 +1,5 @@
-//! Loads the kernels of `kernels/gf2/strips.cu`, which change the layout of matrices, and find leading
-//! columns.
+//! Loads the kernels of `kernels/gf2/strips.cu`, which change the layout of matrices, and find
+//! leading columns.
 
 use super::{
     launch::{BLOCK, fault, grid},

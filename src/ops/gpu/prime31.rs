@@ -12,7 +12,6 @@ use crate::{
     field::{Arithmetic, Element31, Extension, ExtensionField, Field31},
     ntt31::{EvaluatedRows, LinearTerm31, WordOperation},
     ops::PointwiseOperation,
-    verify::random_point31,
 };
 
 impl GpuField for Field31 {
@@ -99,7 +98,7 @@ impl GpuField for Field31 {
     }
 
     fn random_point(self) -> Extension {
-        random_point31(self)
+        ExtensionField::new(self).random_point()
     }
 
     fn values_at(

@@ -1,5 +1,5 @@
-//! Tests the kernels of a GPU before its first job: MSMs in both groups, NTTs over Fr and over a 31-bit
-//! prime, and point checks,
+//! Tests the kernels of a GPU before its first job: MSMs in both groups, NTTs over Fr and over a
+//! 31-bit prime, and point checks,
 //! compared with the host. The test of single operations (`device/self_test`) does not cover how
 //! the compiler, possibly the driver's at load time, combined them in these kernels.
 
