@@ -163,7 +163,7 @@ fn compile(
         (benches || !name.starts_with("bench/"))
             && (tests || !name.starts_with("test/"))
             // No step of programs uses them yet.
-            && (tests || benches || !name.starts_with("gf2/"))
+            && (tests || benches || !name.starts_with("gf2/") && !name.starts_with("integers/"))
     };
     for (name, source) in sources.iter().filter(|(name, _)| wanted(name)) {
         let key = key(source, archs::of_module(name, archs), &nvcc.version_text)?;
