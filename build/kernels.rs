@@ -34,7 +34,8 @@ const REQUIRED: &str = "CAPSTAN_REQUIRE_KERNELS";
 const SHARED: &str = "CAPSTAN_FATBINS";
 
 /// The modules that take a minute or more on one core.
-const SLOWEST: [&str; 9] = [
+const SLOWEST: [&str; 10] = [
+    "ntt31/passes",
     "selftest_curve",
     "msm/load_balanced",
     "msm/reduce",
@@ -163,7 +164,7 @@ fn compile(
         (benches || !name.starts_with("bench/"))
             && (tests || !name.starts_with("test/"))
             // No step of programs uses them yet.
-            && (tests || benches || !name.starts_with("gf2/") && !name.starts_with("integers/"))
+            && (tests || benches || !["gf2/", "integers/", "ntt31/"].iter().any(|unused| name.starts_with(unused)))
     };
     for (name, source) in sources.iter().filter(|(name, _)| wanted(name)) {
         let key = key(source, archs::of_module(name, archs), &nvcc.version_text)?;

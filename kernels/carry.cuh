@@ -116,6 +116,14 @@ FN void await_predecessor() {
     asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
+// The same, except that the next kernel starts only when this one's blocks have exited: its waiting
+// blocks could crowd this kernel's on some multiprocessors. Tables that no kernel wrote may be read
+// before this.
+FN void await_whole_predecessor() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 // Copies 16 bytes from global to shared memory asynchronously. A thread sees its own copies after
 // copies_wait<N>, which leaves the N newest groups in flight; others see them after a barrier.

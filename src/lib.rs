@@ -36,7 +36,8 @@ mod exec;
 #[cfg(not(feature = "internals"))]
 #[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
 mod field;
-#[cfg(all(feature = "cli", not(feature = "internals")))]
+#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
 mod gf2;
 // The daemon reads the file of tokens, and the command line writes it.
 #[cfg(all(feature = "tokens", not(feature = "internals")))]
@@ -80,7 +81,7 @@ pub mod exec;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod field;
-#[cfg(all(any(feature = "cli", feature = "cuda"), feature = "internals"))]
+#[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod gf2;
 #[cfg(all(feature = "tokens", feature = "internals"))]
@@ -95,6 +96,9 @@ pub mod msm;
 #[cfg(all(feature = "cuda", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod ntt;
+#[cfg(all(feature = "cuda", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod ntt31;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod ops;

@@ -23,10 +23,12 @@ mod gf2;
 mod host;
 mod msm;
 mod ntt;
+mod ntt31;
 mod paper;
 mod payload;
 mod points;
 mod pointwise;
+mod poly_mul;
 mod pool;
 mod record;
 mod reduce;
@@ -55,7 +57,9 @@ const PARTS: &[Part] = &[
     ("paper", paper::measure),
     ("payload", payload::measure),
     ("ntt", ntt::measure),
+    ("ntt31", ntt31::measure),
     ("pointwise", pointwise::measure),
+    ("poly_mul", poly_mul::measure),
     ("gf2", gf2::measure),
     ("host", host::measure),
     ("transfer", transfer::measure),

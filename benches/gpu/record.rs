@@ -2,6 +2,8 @@
 
 use std::{fs::OpenOptions, io::Write, process::Command, time::Duration};
 
+use serde_json::Value;
+
 use crate::rig::BenchRig;
 
 /// Prints and records measurements.
@@ -48,6 +50,12 @@ impl TimeFigure<'_> {
         let mut times: Vec<f64> = self.times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
         times.sort_by(f64::total_cmp);
         (times[times.len() / 2], times[0])
+    }
+
+    /// Median and minimum in microseconds.
+    fn us(&self) -> (f64, f64) {
+        let (median, least) = self.ms();
+        (1e3 * median, 1e3 * least)
     }
 }
 
@@ -102,18 +110,38 @@ impl Record {
     pub fn record_time(&mut self, time: &TimeFigure<'_>) {
         self.print_time(time);
         let (median, least) = time.ms();
-        self.append(serde_json::json!({
+        self.append(self.line(time, "ms", [median, least]));
+    }
+
+    /// Prints a time in microseconds without recording it.
+    pub fn print_time_us(&self, time: &TimeFigure<'_>) {
+        let (median, least) = time.us();
+        let TimeFigure { op, mode, lg_n, batch, how, .. } = time;
+        println!("  {op} {batch:4} x 2^{lg_n:<2} {mode:16} {median:9.2} {least:9.2} us  {how}");
+    }
+
+    /// Prints a time over a field, and records it in microseconds.
+    pub fn record_us(&mut self, field: &str, time: &TimeFigure<'_>) {
+        self.print_time_us(time);
+        let (median, least) = time.us();
+        let mut line = self.line(time, "us", [median, least]);
+        line["field"] = field.into();
+        self.append(line);
+    }
+
+    fn line(&self, time: &TimeFigure<'_>, unit: &str, [median, min]: [f64; 2]) -> Value {
+        serde_json::json!({
             "op": time.op,
             "lg_n": time.lg_n,
             "mode": format!("{}{}", time.mode, self.suffix),
             "batch": time.batch,
             "median": rounded(median),
-            "min": rounded(least),
-            "unit": "ms",
-        }));
+            "min": rounded(min),
+            "unit": unit,
+        })
     }
 
-    fn append(&self, mut line: serde_json::Value) {
+    fn append(&self, mut line: Value) {
         let Some(file) = &self.file else { return };
         line["device"] = self.device.as_str().into();
         line["commit"] = option_env!("CAPSTAN_COMMIT").unwrap_or("unknown").into();

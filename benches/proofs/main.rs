@@ -1,9 +1,11 @@
-//! Groth16 proofs of Merkle paths, compared with ark-groth16 on the same cores, and KZG openings.
+//! Groth16 proofs of Merkle paths, compared with ark-groth16 on the same cores, KZG openings, and
+//! products of polynomials.
 //!
-//! `cargo bench --bench proofs`; arguments: `lg_n=14,16` (log2 of the domain), `kzg=14,20` (log2 of
-//! the coefficients), `wires=usual,uniform` (circuits), `runs=7`, `warm_up=10` (runs before these:
-//! on a GPU, bases get their tables), `daemon=PATH` (another capstand), `keys=FOLDER` (keeps the
-//! proving keys for the next run), `record=FILE` (appends JSON lines). Every proof is verified.
+//! `cargo bench --bench proofs`; arguments: `lg_n=14,16` (log2 of the domain), `kzg=14,20` and
+//! `poly_mul=14,17` (log2 of the coefficients), `wires=usual,uniform` (circuits), `runs=7`,
+//! `warm_up=10` (runs before these: on a GPU, bases get their tables), `daemon=PATH` (another
+//! capstand), `keys=FOLDER` (keeps the proving keys for the next run), `record=FILE` (appends JSON
+//! lines). Every result is verified.
 
 #[path = "../../tests/common/daemon_process.rs"]
 mod daemon_process;
@@ -12,6 +14,7 @@ mod keys;
 mod kzg;
 #[path = "../../tests/groth16/merkle.rs"]
 mod merkle;
+mod poly_mul;
 mod record;
 #[path = "../support/mod.rs"]
 mod support;
@@ -68,6 +71,9 @@ fn main() {
     }
     for lg_n in sizes("kzg") {
         runtime.block_on(kzg::measure(&region, lg_n, runs, &record));
+    }
+    for lg_n in sizes("poly_mul") {
+        runtime.block_on(poly_mul::measure(&region, lg_n, runs, &record));
     }
 }
 

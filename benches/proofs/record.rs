@@ -23,6 +23,18 @@ impl ProofRuns {
     }
 }
 
+/// A unit of recorded times.
+struct TimeUnit {
+    name: &'static str,
+    per_second: f64,
+}
+
+/// log2 of a job's size, and the number of jobs at once.
+struct JobSize {
+    lg_n: u32,
+    batch: usize,
+}
+
 pub struct ProofRecord {
     /// The file to append to; `None` to record nothing.
     file: Option<String>,
@@ -62,10 +74,23 @@ impl ProofRecord {
 
     /// Prints and records the times of `batch` proofs at once.
     pub fn add(&self, op: &str, mode: &str, lg_n: u32, batch: usize, times: &Samples) {
-        let [median, min] = [times.median(), times.min()].map(|time| time.as_secs_f64() * 1e3);
-        println!("  {op} {batch:3} x 2^{lg_n:<2} {mode:20} {median:10.2} {min:10.2} ms");
+        let size = JobSize { lg_n, batch };
+        self.add_in(TimeUnit { name: "ms", per_second: 1e3 }, op, mode, size, times);
+    }
+
+    /// Like [`Self::add`], in microseconds.
+    pub fn add_us(&self, op: &str, mode: &str, lg_n: u32, batch: usize, times: &Samples) {
+        let size = JobSize { lg_n, batch };
+        self.add_in(TimeUnit { name: "us", per_second: 1e6 }, op, mode, size, times);
+    }
+
+    fn add_in(&self, unit: TimeUnit, op: &str, mode: &str, size: JobSize, times: &Samples) {
+        let (JobSize { lg_n, batch }, TimeUnit { name, per_second }) = (size, unit);
+        let [median, min] =
+            [times.median(), times.min()].map(|time| time.as_secs_f64() * per_second);
+        println!("  {op} {batch:3} x 2^{lg_n:<2} {mode:20} {median:10.2} {min:10.2} {name}");
         let Some(file) = &self.file else { return };
-        let rounded = |ms: f64| (ms * 1e3).round() / 1e3;
+        let rounded = |time: f64| (time * 1e3).round() / 1e3;
         let line = serde_json::json!({
             "op": op,
             "lg_n": lg_n,
@@ -73,7 +98,7 @@ impl ProofRecord {
             "batch": batch,
             "median": rounded(median),
             "min": rounded(min),
-            "unit": "ms",
+            "unit": name,
             "device": self.device,
             "commit": option_env!("CAPSTAN_COMMIT").unwrap_or("unknown"),
             "date": today(),

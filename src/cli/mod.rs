@@ -18,6 +18,7 @@ mod ntt31;
 mod output;
 mod pending_file;
 mod plain_text;
+mod poly;
 mod progress;
 mod random;
 #[cfg(not(feature = "internals"))]
@@ -66,12 +67,15 @@ enum Command {
     Msm(msm::MsmArgs),
     /// Compute number-theoretic transforms of rows of field elements
     Ntt(ntt::NttArgs),
+    /// Compute with polynomials over any field
+    #[command(subcommand)]
+    Poly(poly::PolyCommand),
     /// Run a program: several steps in one call, whose values stay on the server
     Run(run::RunArgs),
     /// Make Groth16 keys and proofs of circom's circuits, and verify proofs
     #[command(subcommand)]
     Groth16(groth16::Groth16Command),
-    /// Eliminate matrices of bits over GF(2), in this process
+    /// Eliminate matrices of bits over GF(2), in this process or on the server
     #[command(subcommand)]
     Gf2(gf2::Gf2Command),
     /// Measure the latency and throughput of a running server
@@ -163,9 +167,10 @@ async fn run_command(ui: Ui, cli: &Cli) -> Result<()> {
             Some(field) => ntt31::run(ui, &connect().await?, args, field).await,
             None => ntt::run(ui, &connect().await?, args).await,
         },
+        Command::Poly(command) => poly::run(ui, &connect().await?, command).await,
         Command::Run(args) => run::run(ui, &connect().await?, args).await,
         Command::Groth16(command) => groth16::run(ui, &cli.global, command).await,
-        Command::Gf2(command) => gf2::run(ui, command).await,
+        Command::Gf2(command) => gf2::run(ui, &cli.global, command).await,
         Command::Bench(args) => bench::run(ui, &connect().await?, args).await,
         Command::Drain { grace } => {
             let jobs = connect().await?.drain(*grace).await?;

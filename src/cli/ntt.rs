@@ -101,7 +101,8 @@ pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
     let EncodedNttResult { mut bytes, report: NttReport { timing, execution } } =
         result.map_err(|error| CliFailure::from(error).in_file(args.file.display()))?;
     ui.timings(&format!("ntt 2^{lg_n}"), &timing, &execution);
-    write(args, rows.encoding, &mut bytes)?;
+    let output = OutputTarget::new(args.out.as_deref());
+    write(&output, args.encoding, rows.encoding, &mut bytes)?;
     if ui.json {
         let report = json!({ "lg_n": lg_n, "batch": args.batch });
         ui.print_json(&with_timings(report, &timing, &execution))?;
@@ -149,9 +150,14 @@ pub(super) fn lg_n(args: &NttArgs, rows: &ScalarBytes) -> Result<u32> {
     }
 }
 
-fn write(args: &NttArgs, encoding: ScalarEncoding, bytes: &mut [u8]) -> Result<()> {
-    let output = OutputTarget::new(args.out.as_deref());
-    match args.encoding {
+/// Writes elements of 32 bytes, of which `encoding` is the one in memory.
+pub(super) fn write(
+    output: &OutputTarget,
+    format: ScalarFormat,
+    encoding: ScalarEncoding,
+    bytes: &mut [u8],
+) -> Result<()> {
+    match format {
         ScalarFormat::Text(radix) => output.write(scalars::to_text(radix, bytes).as_bytes()),
         ScalarFormat::Binary(_) | ScalarFormat::BigEndian if output.is_terminal() => {
             output.write(terminal_text(encoding, bytes).as_bytes())

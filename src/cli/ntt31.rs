@@ -1,6 +1,6 @@
 //! `capstan ntt --field`: rows over a field of a prime below 2^31.
 
-use std::str;
+use std::{path::Path, str};
 
 use ark_ff::PrimeField;
 use clap::{ValueEnum, builder::PossibleValue};
@@ -31,7 +31,7 @@ impl ValueEnum for Prime31 {
 }
 
 pub async fn run(ui: Ui, client: &Client, args: &NttArgs, field: Prime31) -> Result<()> {
-    let rows = read(ui, args)?;
+    let rows = read(ui, &args.file, args.encoding, args.reduce)?;
     let coset = args.coset.map(word_of).transpose()?;
     let lg_n = lg_n(args, &rows).map_err(|failure| failure.in_file(args.file.display()))?;
     let bar = TerminalProgress::bytes(ui, "sending and receiving", rows.bytes.len() as u64);
@@ -41,7 +41,7 @@ pub async fn run(ui: Ui, client: &Client, args: &NttArgs, field: Prime31) -> Res
     let EncodedNttResult { bytes, report: NttReport { timing, execution } } =
         result.map_err(|error| CliFailure::from(error).in_file(args.file.display()))?;
     ui.timings(&format!("ntt 2^{lg_n}"), &timing, &execution);
-    write(args, &bytes)?;
+    write(&OutputTarget::new(args.out.as_deref()), args.encoding, &bytes)?;
     if ui.json {
         let report = json!({ "lg_n": lg_n, "batch": args.batch, "field": field.name() });
         ui.print_json(&with_timings(report, &timing, &execution))?;
@@ -58,13 +58,13 @@ fn word_of(generator: Fr) -> Result<u32> {
 }
 
 /// Reads elements of 4 bytes.
-fn read(ui: Ui, args: &NttArgs) -> Result<ScalarBytes> {
-    let encoding = match args.encoding {
+pub(super) fn read(ui: Ui, path: &Path, format: ScalarFormat, reduce: bool) -> Result<ScalarBytes> {
+    let encoding = match format {
         ScalarFormat::Binary(ScalarEncoding::Canonical) => ScalarEncoding::Canonical31,
         ScalarFormat::Binary(ScalarEncoding::Montgomery) => ScalarEncoding::Montgomery31,
         ScalarFormat::Text(radix) => {
-            let bytes = input::read(ui, &args.file)?;
-            let file = args.file.display();
+            let bytes = input::read(ui, path)?;
+            let file = path.display();
             let text = str::from_utf8(&bytes)
                 .map_err(|_| CliFailure::new(Exit::Data, format!("{file}: not text")))?;
             let bytes = parse(radix, text)
@@ -76,7 +76,7 @@ fn read(ui: Ui, args: &NttArgs) -> Result<ScalarBytes> {
             return fail(Exit::Usage, message);
         }
     };
-    input::read_scalars(ui, &args.file, ScalarFormat::Binary(encoding), args.reduce)
+    input::read_scalars(ui, path, ScalarFormat::Binary(encoding), reduce)
 }
 
 /// Reads integers below 2^32 separated by white space.
@@ -97,9 +97,9 @@ fn parse(radix: Notation, text: &str) -> Result<Zeroizing<Vec<u8>>, String> {
     Ok(out)
 }
 
-fn write(args: &NttArgs, bytes: &[u8]) -> Result<()> {
-    let output = OutputTarget::new(args.out.as_deref());
-    let radix = match args.encoding {
+/// Writes elements of 4 bytes.
+pub(super) fn write(output: &OutputTarget, format: ScalarFormat, bytes: &[u8]) -> Result<()> {
+    let radix = match format {
         ScalarFormat::Text(radix) => radix,
         // Montgomery form is shown unconverted, because the user chose this encoding.
         _ if output.is_terminal() => Notation::Hex,

@@ -6,12 +6,12 @@ use tokio::runtime::Runtime;
 use zeroize::Zeroizing;
 
 use super::{
-    BasesHandle, BasesId, BasesInfo, BasesResidency, Client, ClientBuilder, ClientError,
-    ClientProgram, CurvePoint, EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Group,
-    MatrixHandle, MatrixId, MatrixInfo, MsmOptions, MsmResult, Ntt31Result, NttOptions, NttReport,
-    NttResult, PointEncoding, Prime31, ProgramRun, PutOptions, ResidencyAction, Result,
-    RunEstimate, RunOptions, RunResult, ScalarEncoding, ScalarInput, SharedVector, UploadKey,
-    VectorInfo, Verification,
+    BasesHandle, BasesId, BasesInfo, BasesResidency, BitMatrix, Client, ClientBuilder, ClientError,
+    ClientProgram, CurvePoint, EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Gf2Result,
+    Group, MatrixHandle, MatrixId, MatrixInfo, MsmOptions, MsmResult, Ntt31Result, NttOptions,
+    NttReport, NttResult, PointEncoding, PolyMulOptions, PolyMulResult, Prime31, ProgramRun,
+    PutOptions, ResidencyAction, Result, RunEstimate, RunOptions, RunResult, ScalarEncoding,
+    ScalarInput, SharedVector, UploadKey, VectorInfo, Verification,
 };
 use crate::sparse::SparseMatrix;
 
@@ -106,7 +106,14 @@ blocking! {
     ntt31_bytes[](
         field: Prime31, encoding: ScalarEncoding, bytes: &[u8], options: NttOptions<u32>
     ) -> EncodedNttResult;
+    poly_mul[](a: &[Fr], b: &[Fr], options: PolyMulOptions) -> PolyMulResult<Fr>;
+    poly_mul31[](
+        field: Prime31, a: &[u32], b: &[u32], options: PolyMulOptions
+    ) -> PolyMulResult<u32>;
     alloc_vector[](len: usize) -> SharedVector;
+    get_bit_matrix[](vector: &VectorInfo, columns: u64) -> BitMatrix;
+    gf2_reduce[](pivots: &BitMatrix, rows: &BitMatrix, options: RunOptions) -> Gf2Result;
+    gf2_echelon[](matrix: &BitMatrix, options: RunOptions) -> Gf2Result;
     put_program[](program: &ClientProgram) -> ClientProgram;
     run[](run: ProgramRun<'_>) -> RunResult;
     run_with[](run: ProgramRun<'_>, options: RunOptions) -> RunResult;

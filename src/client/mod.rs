@@ -19,9 +19,10 @@
 //!   and client certificates. `connections`: the connected client.
 //! - `options`, `types`, `matrix_handle`: parameters and results of calls.
 //! - `bases`, `matrices`, `vectors`: the store. `held`, `put_again`: objects that the client holds,
-//!   and puts again if a server does not know them. `msm`, `ntt`, `ntt_spec`: jobs. `admin`: the
-//!   server's state.
-//! - `program`: builds programs of several operations. `run`: runs them. `shared_vector`: vectors
+//!   and puts again if a server does not know them. `msm`, `ntt`, `ntt_spec`, `poly_mul`: jobs.
+//!   `admin`: the server's state.
+//! - `program`: builds programs of several operations. `run`: runs them. `gf2`: elimination of
+//!   matrices of bits, and their transfer. `shared_vector`: vectors
 //!   that a server on the same host reads and writes in place.
 //! - `fleet`: a client of several servers. `blocking`: a client without async.
 //! - `payload`, `upload`, `striped_upload`, `download`: resumable transfers over several
@@ -44,6 +45,7 @@ mod download;
 mod error;
 mod fleet;
 mod frames;
+mod gf2;
 mod held;
 mod list;
 mod mapped_region;
@@ -55,6 +57,7 @@ mod ntt31;
 mod ntt_spec;
 mod options;
 mod payload;
+mod poly_mul;
 mod priority;
 mod program;
 mod put_again;
@@ -75,17 +78,23 @@ mod vectors;
 
 pub use tonic::Code;
 
+#[cfg(feature = "cli")]
+pub(crate) use self::poly_mul::PolyFactors;
 pub use self::{
     connect::ClientBuilder,
     connections::Client,
     error::{ClientError, Refusal, Result},
     fleet::{Fleet, FleetBases, FleetBuilder, FleetServer},
+    gf2::Gf2Result,
     matrix_handle::{MatrixHandle, MatrixId, MatrixInfo},
     ntt::NttResult,
     ntt31::Ntt31Result,
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
+    poly_mul::{PolyMulOptions, PolyMulResult},
     priority::Priority,
-    program::{ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue},
+    program::{
+        BitMatrixValue, ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue,
+    },
     run::{InputElements, ProgramRun, RunEstimate, RunOptions, RunResult, RunStep},
     shared_vector::SharedVector,
     types::{
@@ -101,6 +110,8 @@ pub use crate::{
     },
     error::{FieldProblem, Reason},
     field::Prime31,
+    gf2::{BitMatrix, MatrixSizeError},
+    ops::PolyReduction,
     verify::Verification,
     wire::v1::{BasesResidency, Caller, GetInfoResponse, Gpu, MsmPlan, ResidencyAction},
 };

@@ -3,19 +3,21 @@
 use ark_ff::Field;
 
 use super::Fr;
-use crate::field::{Arithmetic, FieldId};
+use crate::field::{Arithmetic, FieldId, VectorElements};
 
 /// The scalar field Fr of BLS12-381.
 #[derive(Debug, Clone, Copy)]
 pub struct FrField;
 
-impl Arithmetic for FrField {
+impl VectorElements for FrField {
     type Element = Fr;
 
     fn id(self) -> FieldId {
         FieldId::Bls12381Fr
     }
+}
 
+impl Arithmetic for FrField {
     #[inline]
     fn one(self) -> Fr {
         Fr::ONE

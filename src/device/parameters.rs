@@ -43,8 +43,8 @@ impl PackedArguments {
 /// A parameter of type `T*`; its argument is a [`DeviceSlice`].
 pub struct DevicePtr<T>(PhantomData<T>);
 
-/// The type of one parameter: [`DevicePtr`], `u32`, `u64`, or an array, which the kernel takes as a
-/// struct by value.
+/// The type of one parameter: [`DevicePtr`], an `Option` of it, whose argument `None` is a null
+/// pointer, `u32`, `u64`, or an array, which the kernel takes as a struct by value.
 pub trait KernelParameter {
     type Argument<'a>;
     const BYTES: usize;
@@ -75,6 +75,23 @@ impl<T: Pod> KernelParameter for DevicePtr<T> {
         to: &mut PackedArguments,
     ) -> Result<(), DeviceFault> {
         to.push(&argument.address(stream)?.to_le_bytes());
+        Ok(())
+    }
+}
+
+impl<T: Pod> KernelParameter for Option<DevicePtr<T>> {
+    type Argument<'a> = Option<DeviceSlice<'a, T>>;
+    const BYTES: usize = DevicePtr::<T>::BYTES;
+
+    fn pack(
+        argument: Option<DeviceSlice<'_, T>>,
+        stream: &Stream,
+        to: &mut PackedArguments,
+    ) -> Result<(), DeviceFault> {
+        match argument {
+            Some(slice) => DevicePtr::pack(slice, stream, to)?,
+            None => to.push(&0_u64.to_le_bytes()),
+        }
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ pub use device_info::{DeviceInfo, GpuInfo, MsmPlan};
 pub use encoded_scalars::{ElementNames, EncodedScalars};
 pub use ntt_rows::{NttRows, write_elements};
 pub use residency::{BasesDevice, DeviceResidency, ResidencyChange, ResidentObject};
-pub use work::{EngineWork, VectorWork};
+pub use work::{EliminationWork, EngineWork, VectorWork};
 
 use std::time::Duration;
 
@@ -110,6 +110,11 @@ pub trait EngineModel: Send + Sync {
 
     /// The modelled time of work on operands in host memory, if the engine does nothing else.
     fn modelled_time(&self, work: &EngineWork) -> Duration;
+
+    /// Whether the engine checks others: a step with several algorithms uses another one on it.
+    fn is_oracle(&self) -> bool {
+        false
+    }
 
     /// Whether the modelled times of MSMs and NTTs include copies of their operands.
     fn models_copies(&self) -> bool {

@@ -25,6 +25,8 @@ pub enum EngineWork {
     },
     /// Arithmetic on vectors.
     Vectors(VectorWork),
+    /// Elimination over GF(2).
+    Elimination(EliminationWork),
     /// Elements that are copied and decoded, or encoded, between a payload and the engine's memory.
     Transfer {
         /// The bytes of the elements.
@@ -41,4 +43,15 @@ pub struct VectorWork {
     pub bytes: u64,
     /// Whether results depend on all elements before them, which takes a GPU several launches.
     pub is_scan: bool,
+}
+
+/// The elimination of a matrix of bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EliminationWork {
+    /// Rows that are reduced.
+    pub rows: u64,
+    /// Rows that are pivots from the beginning.
+    pub pivots: u64,
+    /// Words of 64 columns of each row.
+    pub words: u64,
 }

@@ -40,6 +40,19 @@ pub enum FieldProblem {
     /// The value is zero.
     #[error("must not be zero")]
     Zero,
+    /// The vector has no elements.
+    #[error("must have at least one element in each row")]
+    Empty,
+    /// The product of polynomials has more coefficients than the field's largest transform.
+    #[error("the product has {got} coefficients: over {field}, at most {max} are possible")]
+    ProductTooLong {
+        /// The field of the coefficients.
+        field: FieldId,
+        /// The size of the field's largest transform.
+        max: u64,
+        /// The coefficients of the product, before a reduction.
+        got: u64,
+    },
     /// The value is too large.
     #[error("must be at most {max}")]
     TooLarge {
@@ -69,6 +82,15 @@ pub enum FieldProblem {
     /// The element equals an earlier one of the list.
     #[error("repeats an earlier element")]
     Repeated,
+    /// The pivot row has the leading column of an earlier one.
+    #[error("has the leading column of pivot {earlier}")]
+    RepeatedPivot {
+        /// The index of the earlier pivot row.
+        earlier: u64,
+    },
+    /// The row of a matrix of bits has a bit after its last column.
+    #[error("has a bit that is set after its last column")]
+    UnusedBits,
     /// The field does not allow this value.
     #[error("value not allowed here: see the field in the API reference")]
     OutOfRange,
@@ -157,11 +179,12 @@ impl FieldProblem {
             Self::NotOnCurve => Reason::NotOnCurve,
             Self::NotInSubgroup => Reason::NotInSubgroup,
             Self::BadInfinity => Reason::BadInfinity,
-            Self::BadEncoding => Reason::BadEncoding,
-            Self::Zero => Reason::SizeZero,
-            Self::TooLarge { .. } | Self::TooLong { .. } | Self::TooMany { .. } => {
-                Reason::SizeTooLarge
-            }
+            Self::BadEncoding | Self::UnusedBits => Reason::BadEncoding,
+            Self::Zero | Self::Empty => Reason::SizeZero,
+            Self::TooLarge { .. }
+            | Self::TooLong { .. }
+            | Self::TooMany { .. }
+            | Self::ProductTooLong { .. } => Reason::SizeTooLarge,
             Self::TooSmall { .. }
             | Self::OutOfRange
             | Self::NotEarlier
@@ -169,6 +192,7 @@ impl FieldProblem {
             | Self::NotInput
             | Self::OtherProgram
             | Self::Repeated
+            | Self::RepeatedPivot { .. }
             | Self::NarrowEncoding
             | Self::OtherEncoding
             | Self::Overlap => Reason::OutOfRange,

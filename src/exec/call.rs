@@ -249,12 +249,20 @@ impl RunCall {
         }
     }
 
-    /// Adds the input step to an error about an element that step `id` decodes.
+    /// Names the input step in an error about an element that step `id` decodes, and step `id` in
+    /// an error about one of its fields.
     pub fn name_element(&self, id: ValueId, error: Error) -> Error {
         match (error, self.decoded_by(id)) {
             (Error::Invalid { index: Some(index), problem, .. }, Some(input)) => {
                 let problem = StepProblem::element("elements", index as usize, problem);
                 self.program.step_error(input, problem)
+            }
+            (Error::Invalid { field, index, problem }, None) => {
+                let problem = match index {
+                    Some(index) => StepProblem::element(field, index as usize, problem),
+                    None => StepProblem::field(field, problem),
+                };
+                self.program.step_error(id, problem)
             }
             (error, _) => error,
         }
@@ -284,10 +292,11 @@ impl RunCall {
     fn work(&self, id: ValueId) -> Vec<EngineWork> {
         let Some(value) = self.program.value_type(id) else { return Vec::new() };
         let inputs = self.input_types(id);
-        let own = self.step(id).work(&StepTypes { inputs: &inputs, value });
-        let mut all = vec![own];
+        let types = StepTypes { inputs: &inputs, value };
+        let step = self.step(id);
+        let mut all = step.work(&types);
         if self.is_checked {
-            all.extend(host::check_work(own));
+            all.extend(step.check_work(&types));
         }
         if self.reads_encoded(id) {
             let bytes = inputs.iter().copied().map(host::vector_bytes).sum();

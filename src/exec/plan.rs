@@ -76,7 +76,10 @@ impl ProgramPlan {
         }
         let mut plan = Self::on_host(call, model);
         // Outputs stay on the device until the end.
-        let bytes = call.liveness.peak_bytes().saturating_add(call.output_bytes());
+        let values = call.liveness.peak_bytes().saturating_add(call.output_bytes());
+        let scratch =
+            call.ids_to_run().map(|id| call.step(id).device_scratch_bytes(&call.input_types(id)));
+        let bytes = values.saturating_add(scratch.max().unwrap_or(0));
         if bytes <= model.device_bytes() {
             plan.modelled = call.modelled_time(|work| model.time_on_device(work));
         }

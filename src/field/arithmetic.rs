@@ -4,15 +4,18 @@ use zeroize::Zeroize;
 
 use super::FieldId;
 
-/// A field that is known when the code runs. Values of the type hold what arithmetic needs to know,
-/// such as the prime.
-pub trait Arithmetic: Copy + Send + Sync + 'static {
-    /// An element; the default is zero.
+/// The elements of the vectors over a field that is known when the code runs.
+pub trait VectorElements: Copy + Send + Sync + 'static {
+    /// An element of a vector; the default is zero.
     type Element: Copy + Default + PartialEq + Send + Sync + Zeroize + 'static;
 
     /// Which field it is.
     fn id(self) -> FieldId;
+}
 
+/// A field in which steps compute element by element. Values of the type hold what arithmetic needs
+/// to know, such as the prime.
+pub trait Arithmetic: VectorElements {
     /// 1.
     fn one(self) -> Self::Element;
 

@@ -1,13 +1,17 @@
 //! The fields that vectors are over. Code that depends on a field takes it from the value.
 
 mod arithmetic;
+#[cfg(feature = "server")]
+mod gf2;
 mod prime31;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use arithmetic::Arithmetic;
+pub use arithmetic::{Arithmetic, VectorElements};
+#[cfg(feature = "server")]
+pub use gf2::Gf2Words;
 pub use prime31::{Element31, Field31, Prime31};
 #[cfg(feature = "server")]
 pub use prime31::{Extension, ExtensionField};
@@ -19,14 +23,17 @@ pub enum FieldId {
     Bls12381Fr,
     /// A field of prime order below 2^31.
     Prime31(Prime31),
+    /// GF(2): an element of a vector is a word of 64 coefficients.
+    Gf2,
 }
 
 impl FieldId {
-    /// Bytes of an element in memory, and in encodings that hold every element.
+    /// Bytes of a vector's element in memory, and in encodings that hold every element.
     pub const fn element_bytes(self) -> u64 {
         match self {
             Self::Bls12381Fr => 32,
             Self::Prime31(_) => 4,
+            Self::Gf2 => 8,
         }
     }
 
@@ -36,7 +43,14 @@ impl FieldId {
         match self {
             Self::Bls12381Fr => 32,
             Self::Prime31(prime) => prime.two_adicity(),
+            Self::Gf2 => 0,
         }
+    }
+
+    /// Whether steps compute with the elements of vectors over the field: NTTs, and all that have
+    /// constants. Vectors over GF(2) are matrices of bits.
+    pub const fn has_arithmetic(self) -> bool {
+        !matches!(self, Self::Gf2)
     }
 
     /// A short name, such as `babybear`.
@@ -44,6 +58,7 @@ impl FieldId {
         match self {
             Self::Bls12381Fr => "bls12-381-fr",
             Self::Prime31(prime) => prime.name(),
+            Self::Gf2 => "gf2",
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
+use zeroize::Zeroizing;
 
 use super::{
     line::{LINE_COLUMNS, LINE_WORDS, Line},
@@ -58,6 +59,17 @@ impl<'g> Elimination<'g> {
     ) -> Self {
         let leading = vec![None; rows.rows()];
         Self { given, given_at, reduced, columns: rows.columns(), rows: Strips::new(rows), leading }
+    }
+
+    /// Bytes of memory that the elimination of a matrix takes, in addition to the matrix and to the
+    /// given pivots.
+    pub fn bytes(rows: u64, columns: u64) -> u64 {
+        let strips = rows * columns.div_ceil(LINE_COLUMNS as u64) * size_of::<Line>() as u64;
+        // The coefficients of a panel's words, the leading column, and what is found of it.
+        let per_row = 8 * LINE_WORDS as u64 + 32;
+        // A thread that waits for others may begin another strip, with other tables.
+        let tables = (2 * rayon::current_num_threads() as u64 + 1) * StepTables::BYTES;
+        strips + rows * per_row + columns * 16 + tables
     }
 
     /// Runs in parallel on the current rayon pool.
@@ -123,7 +135,7 @@ impl<'g> Elimination<'g> {
 
         let (lines, leading) = (&self.rows.0[strip], &mut self.leading);
         let all = u64::MAX >> (64 - columns);
-        let mut coefficients = vec![0; lines.len()];
+        let mut coefficients = Zeroizing::new(vec![0; lines.len()]);
         let mut promotions = Vec::new();
         let mut row = 0;
         while row < lines.len() && pivots.present() != all {

@@ -2,15 +2,19 @@
 
 use std::ops::BitXorAssign;
 
+use zeroize::{DefaultIsZeroes, Zeroize};
+
 /// Words of a line.
 pub const LINE_WORDS: usize = 8;
 /// Columns of a line.
 pub const LINE_COLUMNS: usize = 64 * LINE_WORDS;
 
 /// The bits of a row in one panel, in one line of the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Line(pub [u64; LINE_WORDS]);
+
+impl DefaultIsZeroes for Line {}
 
 impl Line {
     pub const ZERO: Self = Self([0; LINE_WORDS]);
@@ -43,6 +47,8 @@ pub type NibbleTables = SumTables<16, 16>;
 
 impl<const SIZE: usize, const GROUPS: usize> SumTables<SIZE, GROUPS> {
     const BITS: usize = SIZE.ilog2() as usize;
+    /// Bytes of the tables.
+    pub const BYTES: usize = size_of::<[[Line; SIZE]; GROUPS]>();
 
     pub fn new() -> Self {
         let tables = vec![[Line::ZERO; SIZE]; GROUPS].into_boxed_slice();
@@ -69,5 +75,11 @@ impl<const SIZE: usize, const GROUPS: usize> SumTables<SIZE, GROUPS> {
             sum ^= &table[subset];
         }
         *line = sum;
+    }
+}
+
+impl<const SIZE: usize, const GROUPS: usize> Drop for SumTables<SIZE, GROUPS> {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }

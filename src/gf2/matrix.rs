@@ -1,17 +1,33 @@
 //! Matrices of bits.
 
+use std::{fmt, mem};
+
+use zeroize::Zeroizing;
+
 use super::{
     limits::{COLUMNS_MAX, MATRIX_BYTES_MAX, ROWS_MAX},
     problem::MatrixSizeError,
 };
 
+/// The number of rows of a matrix that has this many words; 0 if it has no columns.
+pub fn rows_of_words(words: u64, columns: u64) -> u64 {
+    words.checked_div(columns.div_ceil(64)).unwrap_or(0)
+}
+
 /// A matrix of bits. Rows are packed into words, column 0 in the lowest bit of the first one. Bits
-/// after the last column are zero.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// after the last column are zero. The bits are wiped when the matrix is dropped, and `Debug` does
+/// not print them.
+#[derive(Clone, PartialEq, Eq)]
 pub struct BitMatrix {
     rows: usize,
     columns: usize,
-    words: Vec<u64>,
+    words: Zeroizing<Vec<u64>>,
+}
+
+impl fmt::Debug for BitMatrix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BitMatrix({} rows of {} columns)", self.rows, self.columns)
+    }
 }
 
 impl BitMatrix {
@@ -21,7 +37,8 @@ impl BitMatrix {
     pub fn zeros(rows: u64, columns: u64) -> Result<Self, MatrixSizeError> {
         check_size(rows, columns)?;
         let (rows, columns) = (rows as usize, columns as usize);
-        Ok(Self { rows, columns, words: vec![0; rows * columns.div_ceil(64)] })
+        let words = Zeroizing::new(vec![0; rows * columns.div_ceil(64)]);
+        Ok(Self { rows, columns, words })
     }
 
     /// A matrix of packed rows.
@@ -29,6 +46,7 @@ impl BitMatrix {
     /// Errors: `TooManyRows`, `TooManyColumns`, `TooLarge`; `Length` if `words` has another length;
     /// `UnusedBits` if a bit after a row's last column is set.
     pub fn from_words(rows: u64, columns: u64, words: Vec<u64>) -> Result<Self, MatrixSizeError> {
+        let words = Zeroizing::new(words);
         check_size(rows, columns)?;
         let (rows, columns) = (rows as usize, columns as usize);
         let (expected, got) = (rows * columns.div_ceil(64), words.len());
@@ -42,10 +60,12 @@ impl BitMatrix {
         }
     }
 
+    /// The number of rows.
     pub const fn rows(&self) -> usize {
         self.rows
     }
 
+    /// The number of columns.
     pub const fn columns(&self) -> usize {
         self.columns
     }
@@ -60,15 +80,23 @@ impl BitMatrix {
         &self.words
     }
 
+    /// The words of all rows. The caller wipes them.
+    pub fn into_words(mut self) -> Vec<u64> {
+        mem::take(&mut *self.words)
+    }
+
     pub(super) fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
     }
 
+    /// The words of a row.
     pub fn row(&self, row: usize) -> &[u64] {
         &self.words[row * self.row_words()..][..self.row_words()]
     }
 
     /// Sets a bit to 1.
+    ///
+    /// Panics if the matrix has no such row or column.
     pub fn set(&mut self, row: usize, column: usize) {
         assert!(column < self.columns, "column {column} of {}", self.columns);
         let at = row * self.row_words() + column / 64;

@@ -32,10 +32,14 @@ mod tests;
 
 pub use echelon::{Echelon, echelon, rank};
 pub use elimination::EliminationProgress;
-#[cfg(feature = "internals")]
-pub use limits::{COLUMNS_MAX, ROWS_MAX};
-pub use matrix::BitMatrix;
-pub use problem::EliminationError;
-#[cfg(feature = "internals")]
-pub use problem::{BadPivot, MatrixSizeError};
+pub use limits::{COLUMNS_MAX, MATRIX_BYTES_MAX, ROWS_MAX};
+pub use matrix::{BitMatrix, rows_of_words};
+pub use problem::{BadPivot, EliminationError, MatrixSizeError};
 pub use reduce::{Reduction, reduce};
+
+/// Bytes of memory that [`reduce`] and [`echelon`] take for a matrix, in addition to their
+/// operands. Does not overflow for a matrix within the limits.
+#[cfg(feature = "server")]
+pub fn working_bytes(rows: u64, columns: u64) -> u64 {
+    elimination::Elimination::bytes(rows, columns)
+}

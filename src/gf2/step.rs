@@ -1,6 +1,7 @@
 //! What the elimination of one word of columns adds to each row, in any strip.
 
 use rayon::prelude::*;
+use zeroize::Zeroizing;
 
 use super::{
     line::{ByteTables, Line, NibbleTables},
@@ -33,7 +34,7 @@ pub struct EliminationStep {
     /// In the order of the rows.
     pub promotions: Vec<Promotion>,
     /// The pivots to add to each row, by column, once all rows that become pivots are reduced.
-    pub coefficients: Vec<u64>,
+    pub coefficients: Zeroizing<Vec<u64>>,
 }
 
 /// Memory of a thread that runs steps.
@@ -43,6 +44,8 @@ pub struct StepTables {
 }
 
 impl StepTables {
+    pub const BYTES: u64 = (ByteTables::BYTES + NibbleTables::BYTES) as u64;
+
     pub fn new() -> Self {
         Self { bytes: ByteTables::new(), nibbles: NibbleTables::new() }
     }

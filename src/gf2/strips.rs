@@ -1,20 +1,22 @@
 //! Rows in strips of 512 columns: the lines of all rows in one strip lie next to each other.
 
 use rayon::prelude::*;
+use zeroize::Zeroizing;
 
 use super::{
     line::{LINE_WORDS, Line},
     matrix::BitMatrix,
 };
 
-/// A matrix: for each strip, the lines of all rows.
-pub struct Strips(pub Vec<Vec<Line>>);
+/// A matrix: for each strip, the lines of all rows. They are wiped when dropped.
+pub struct Strips(pub Vec<Zeroizing<Vec<Line>>>);
 
 impl Strips {
     /// Runs in parallel on the current rayon pool.
     pub fn new(matrix: &BitMatrix) -> Self {
         let strips = matrix.row_words().div_ceil(LINE_WORDS);
-        let strip = |at| (0..matrix.rows()).map(|row| line(matrix, row, at)).collect();
+        let strip =
+            |at| Zeroizing::new((0..matrix.rows()).map(|row| line(matrix, row, at)).collect());
         Self((0..strips).into_par_iter().map(strip).collect())
     }
 

@@ -1,5 +1,7 @@
 //! Elimination in one word of 64 columns: which pivots each row needs, and which rows are promoted.
 
+use zeroize::{DefaultIsZeroes, Zeroizing};
+
 use super::matrix::Ones;
 
 /// What the reduction of eight columns of a word does.
@@ -12,6 +14,8 @@ struct ByteStep {
     /// Whether the row has no pivot for its leading column, which is one of the eight.
     stops: bool,
 }
+
+impl DefaultIsZeroes for ByteStep {}
 
 /// What happens at a column that has no pivot.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,12 +45,12 @@ pub struct WordPivots {
     /// That word of each pivot. No bit before the leading column is set.
     words: [u64; 64],
     /// For each value of each byte of a row's word, its reduction.
-    bytes: Vec<[ByteStep; 256]>,
+    bytes: Zeroizing<Vec<[ByteStep; 256]>>,
 }
 
 impl WordPivots {
     pub fn new(unpivoted: Unpivoted) -> Self {
-        let bytes = vec![[ByteStep::default(); 256]; 8];
+        let bytes = Zeroizing::new(vec![[ByteStep::default(); 256]; 8]);
         let mut pivots = Self { unpivoted, present: 0, words: [0; 64], bytes };
         pivots.fill_all();
         pivots

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 /// takes a few.
 const ENTRIES_MAX: usize = 1024;
 
-pub(super) struct LruCache<K, V> {
+pub(crate) struct LruCache<K, V> {
     bytes_max: u64,
     /// The most recently used entry is last. Locked for lookups only.
     entries: Mutex<Vec<LruEntry<K, V>>>,

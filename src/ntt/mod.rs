@@ -19,6 +19,8 @@ mod verify;
 
 pub use duration::{transform_time, vector_time};
 pub use elements::{DeviceFr, LG_N_MAX};
+#[cfg(feature = "internals")]
+pub(crate) use lru::LruCache;
 pub use passes::NttLimits;
 #[cfg(feature = "internals")]
 pub use passes::{NttPass, fuse_twiddles, split_into_passes};

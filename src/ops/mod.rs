@@ -1,11 +1,14 @@
 //! The kinds of steps: one folder each, with its specification and the type of its value, and with
 //! one way to compute it per executor. A new kind is a folder and a row of the table.
 
+mod bit_matrix;
 mod concat;
 mod constant;
 mod divide_by_linear;
 mod divide_by_vanishing;
 mod evaluate;
+mod gf2_echelon;
+mod gf2_reduce;
 #[cfg(feature = "cuda")]
 pub mod gpu;
 #[cfg(feature = "server")]
@@ -16,6 +19,7 @@ mod msm;
 mod ntt;
 mod pad;
 mod pointwise;
+mod poly_mul;
 mod powers;
 mod shapes;
 #[cfg(feature = "server")]
@@ -24,6 +28,7 @@ mod slice;
 mod sparse_product;
 
 pub use pointwise::PointwiseOperation;
+pub use poly_mul::PolyReduction;
 #[cfg(feature = "server")]
 pub use single::{SINGLE_STEP, single_msm, single_ntt};
 
@@ -84,6 +89,9 @@ operations! {
     DivideByVanishing divide_by_vanishing::DivideByVanishingStep,
     Msm msm::MsmStep,
     SparseProduct sparse_product::SparseProductStep,
+    PolyMul poly_mul::PolyMulStep,
+    Gf2Reduce gf2_reduce::Gf2ReduceStep,
+    Gf2Echelon gf2_echelon::Gf2EchelonStep,
 }
 
 impl StepKind for Operation {

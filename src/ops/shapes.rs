@@ -15,6 +15,28 @@ pub(super) fn vector(inputs: &[ValueType]) -> Result<VectorShape, StepProblem> {
     }
 }
 
+/// The shape of the only input, which must be a vector over a field in which steps compute.
+pub(super) fn field_vector(inputs: &[ValueType]) -> Result<VectorShape, StepProblem> {
+    let shape = vector(inputs)?;
+    check_arithmetic(shape).map_err(|problem| StepProblem::field("input", problem))?;
+    Ok(shape)
+}
+
+/// Like [`vectors`], over a field in which steps compute.
+pub(super) fn field_vectors(
+    inputs: &[ValueType],
+    same_length: bool,
+) -> Result<Vec<VectorShape>, StepProblem> {
+    let shapes = vectors(inputs, same_length)?;
+    check_arithmetic(shapes[0]).map_err(|problem| StepProblem::element("inputs", 0, problem))?;
+    Ok(shapes)
+}
+
+fn check_arithmetic(shape: VectorShape) -> Result<(), FieldProblem> {
+    let field = shape.field();
+    field.has_arithmetic().then_some(()).ok_or(FieldProblem::UnsupportedField { field })
+}
+
 /// The shape of the only input, which must be a vector over Fr.
 pub(super) fn fr_vector(inputs: &[ValueType]) -> Result<VectorShape, StepProblem> {
     let shape = vector(inputs)?;

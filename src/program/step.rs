@@ -43,12 +43,19 @@ pub enum ExternalOperand {
     Matrix,
 }
 
-/// The values that a step reads, named `input` or `inputs` in the contract.
+/// The values that a step reads, by their fields in the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepInputs<'a> {
     None,
+    /// In the field `input`.
     One(&'a ValueId),
+    /// In the field `inputs`.
     List(&'a [ValueId]),
+    /// In two fields of these names.
+    Pair {
+        ids: &'a [ValueId; 2],
+        names: [&'static str; 2],
+    },
 }
 
 impl<'a> StepInputs<'a> {
@@ -57,6 +64,7 @@ impl<'a> StepInputs<'a> {
             Self::None => &[],
             Self::One(id) => slice::from_ref(id),
             Self::List(ids) => ids,
+            Self::Pair { ids, .. } => ids,
         }
     }
 
@@ -64,6 +72,7 @@ impl<'a> StepInputs<'a> {
     pub fn problem(self, position: usize, problem: FieldProblem) -> StepProblem {
         match self {
             Self::List(_) => StepProblem::element("inputs", position, problem),
+            Self::Pair { names, .. } => StepProblem::field(names[position], problem),
             Self::None | Self::One(_) => StepProblem::field("input", problem),
         }
     }

@@ -9,7 +9,11 @@ mod ntt;
 #[cfg(feature = "server")]
 mod ntt31;
 #[cfg(feature = "server")]
+mod point;
+#[cfg(feature = "server")]
 mod powers;
+#[cfg(feature = "server")]
+mod product;
 
 #[cfg(feature = "server")]
 pub use combination::RandomCombination;
@@ -17,6 +21,8 @@ pub use combination::RandomCombination;
 pub use ntt::verify_ntt;
 #[cfg(feature = "server")]
 pub use ntt31::verify_ntt31;
+#[cfg(feature = "server")]
+pub use product::{CheckedProduct, ProductModulus, verify_product, verify_product31};
 
 /// How the server checks a result before it returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

@@ -45,7 +45,7 @@ pub fn verify_ntt31(
 }
 
 /// A random element of the extension that is not in the field itself.
-fn random_point(field: Field31) -> Extension {
+pub(super) fn random_point(field: Field31) -> Extension {
     let zero = Element31::default();
     loop {
         let point: Extension = std::array::from_fn(|_| {

@@ -46,7 +46,7 @@ counterparts! {
         Add, Subtract, Multiply, MultiplyAdd, MultiplySubtract, Invert;
 }
 
-const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 14] = [
+const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 15] = [
     (ScalarEncoding::Canonical, v1::ScalarEncoding::Canonical),
     (ScalarEncoding::Montgomery, v1::ScalarEncoding::Montgomery),
     (ScalarEncoding::Unsigned(1), v1::ScalarEncoding::U8),
@@ -61,9 +61,10 @@ const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 14] = [
     (ScalarEncoding::Signed(16), v1::ScalarEncoding::I128),
     (ScalarEncoding::Canonical31, v1::ScalarEncoding::Canonical31),
     (ScalarEncoding::Montgomery31, v1::ScalarEncoding::Montgomery31),
+    (ScalarEncoding::PackedBits64, v1::ScalarEncoding::PackedBits64),
 ];
 
-const FIELDS: [(FieldId, v1::Field); 8] = [
+const FIELDS: [(FieldId, v1::Field); 9] = [
     (FieldId::Bls12381Fr, v1::Field::Bls12381Fr),
     (FieldId::Prime31(Prime31::P7340033), v1::Field::P7340033),
     (FieldId::Prime31(Prime31::P104857601), v1::Field::P104857601),
@@ -72,6 +73,7 @@ const FIELDS: [(FieldId, v1::Field); 8] = [
     (FieldId::Prime31(Prime31::P1811939329), v1::Field::P1811939329),
     (FieldId::Prime31(Prime31::BabyBear), v1::Field::BabyBear),
     (FieldId::Prime31(Prime31::KoalaBear), v1::Field::KoalaBear),
+    (FieldId::Gf2, v1::Field::Gf2),
 ];
 
 impl From<FieldId> for v1::Field {

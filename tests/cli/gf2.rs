@@ -1,12 +1,12 @@
-//! `capstan gf2`: reduced rows, echelon forms, ranks, and what is refused.
+//! `capstan gf2`: reduced rows, echelon forms, ranks, and what is refused, here and on a server.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::{CommandOutput, run};
+use crate::{CliFixture, CommandOutput, run};
 
-/// The commands need no server.
+/// The commands need no server, except with --remote.
 const UNREACHABLE: &str = "http://127.0.0.1:1";
 
 /// The leading column is the highest: 9, 5 and 3.
@@ -148,4 +148,33 @@ fn results_do_not_replace_inputs() {
     let output = files.path("none");
     fails(&["echelon", &bad, "--output", &output], 65, &["line 2, character 3"]);
     assert_eq!(fs::read_dir(files.0.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn servers_eliminate_with_the_same_results() {
+    let (files, cli) = (Gf2Files::new(), CliFixture::new());
+    let (pivots, rows) = (files.file("pivots", PIVOTS), files.file("rows", ROWS));
+    let output = files.path("reduced");
+    let line = ["gf2", "reduce", &pivots, &rows, "--output", &output, "--remote"];
+    let done = cli.ok(&line);
+    let text = "4 rows of 10 columns, 3 pivots: 2 promoted, 2 zero, rank 5\n";
+    assert_eq!(done.text(), text);
+    assert_eq!(fs::read_to_string(&output).unwrap(), "8 5\n2\n\n\n");
+    let report = cli.json(&line);
+    assert_eq!((&report["rank"], &report["promoted"]), (&json!(5), &json!(2)), "{report}");
+    assert_eq!(report["execution"]["engine"], json!("cpu"), "{report}");
+
+    let form = files.path("form");
+    let line = ["gf2", "echelon", &rows, "--output", &form];
+    cli.ok(&line);
+    let in_process = fs::read(&form).unwrap();
+    let done = cli.ok(&[&line[..], &["--remote"]].concat());
+    assert_eq!(done.text(), "4 rows of 10 columns: rank 3\n");
+    assert_eq!(fs::read(&form).unwrap(), in_process);
+
+    let twice = files.file("twice", "9 5\n4\n9 3\n");
+    let words = ["gf2_reduce.pivots[2]", "has the leading column of pivot 0"];
+    cli.fails(&["gf2", "reduce", &twice, &rows, "--remote"], 65, &words);
+    let done = gf2(&["reduce", &pivots, &rows, "--remote"]);
+    assert_eq!(done.code, 69, "{}", done.err);
 }

@@ -15,6 +15,7 @@ mod exit_codes;
 mod gf2;
 mod groth16;
 mod jobs;
+mod poly;
 mod programs;
 #[path = "../common/stable_port.rs"]
 mod stable_port;

@@ -4,9 +4,11 @@
 mod builder;
 #[path = "../../examples/common/mod.rs"]
 mod common;
+mod gf2;
 #[path = "../common/idle.rs"]
 mod idle;
 mod large;
+mod poly_mul;
 mod prime31;
 #[path = "../proxy/mod.rs"]
 mod proxy;

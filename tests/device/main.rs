@@ -24,6 +24,7 @@ mod ntt_faults;
 mod observability;
 mod pinned;
 mod points;
+mod product_faults;
 
 mod regions;
 mod residency;

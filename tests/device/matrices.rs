@@ -12,6 +12,7 @@ use capstan::{
         cuda::{CudaEngine, GpuPolicy, GpuVectors},
     },
     error::{Error, Result},
+    field::FieldId,
     sparse::{SparseBuilder, SparseMatrix},
 };
 
@@ -151,10 +152,11 @@ fn products_that_are_launched_in_groups_are_right() {
         let engine = Arc::new(engine_with(&rig, policy));
         let mut job = GpuVectors::new(engine, &[], &JobControl::default()).unwrap();
         let (matrix, one) = (matrix(2, 2100), job.constant(&vector()).unwrap());
-        let rows = job.zeros(5, COLUMNS).unwrap();
+        let rows = job.zeros(FieldId::Bls12381Fr, 5, COLUMNS).unwrap();
+        let from = one.fr_elements().unwrap();
         for row in 0..5 {
-            let to = rows.row(row);
-            job.kernels().multiply(&job.stream, to, one.elements(), one.elements()).unwrap();
+            let to = rows.fr_row(row).unwrap();
+            job.kernels().multiply(&job.stream, to, from, from).unwrap();
         }
         let squares: Vec<_> = vector().iter().map(|element| element * element).collect();
         let product = job.multiply_sparse(&matrix, &rows).unwrap();

@@ -7,6 +7,7 @@
 #![cfg(all(feature = "client", feature = "server"))]
 
 mod abandoned_calls;
+mod bits;
 mod cancel;
 #[path = "../rig/mod.rs"]
 mod daemon;
@@ -51,6 +52,7 @@ async fn every_row_of_the_table_gets_the_expected_answer() {
         ids::rows,
         enums::rows,
         fields::rows,
+        bits::rows,
         slow_senders::rows,
         programs::rows,
         runs::rows,

@@ -13,7 +13,7 @@ use crate::{
         messages,
         programs::{
             call, constant, coset_ntt, input, linear_combination, msm, new_upload, ntt, pad,
-            points, pointwise, send, slice, sparse_product,
+            points, pointwise, poly_mul, send, slice, sparse_product,
         },
     },
     table::{Row, World, invalid, refused},
@@ -25,6 +25,7 @@ pub fn rows(world: &World) -> Vec<Row> {
     sizes(&mut rows);
     bases(&mut rows, world);
     matrices(&mut rows, world);
+    products(&mut rows);
     fields(&mut rows);
     for (value, reason) in [(0, "UNSPECIFIED"), (99, RANGE), (-1, RANGE)] {
         enums(&mut rows, value, reason);
@@ -168,6 +169,48 @@ fn matrices(rows: &mut Vec<Row>, world: &World) {
     let steps = [input(1, 2), msm::<G1Affine>(0, id, 0)];
     let call = run_call(call_of_points(steps));
     rows.push(refused("a matrix as bases", call, Code::FailedPrecondition, "OBJECT_KIND"));
+}
+
+fn products(rows: &mut Vec<Row>) {
+    use v1::poly_mul_step::Reduction::{Cyclic, Negacyclic};
+    let vector = |field: v1::Field, rows, length| {
+        Operation::Input(v1::InputStep { field: field.into(), rows, length })
+    };
+    let fr = |rows, length| vector(v1::Field::Bls12381Fr, rows, length);
+    let row = |name: &str, inputs: [Operation; 2], reduction, reason, field| {
+        let steps = inputs.into_iter().chain([poly_mul(&[0, 1], reduction)]);
+        let call = call(steps, vec![new_upload(2), new_upload(2)], vec![send(2)]);
+        invalid(name, run_call(call), reason, field)
+    };
+    let two = || [fr(1, 2), fr(1, 2)];
+    let inputs = "program.steps[2].poly_mul.inputs";
+    let empty = [fr(1, 2), fr(1, 0)];
+    rows.push(row("an empty factor", empty, None, "SIZE_ZERO", inputs).at(1));
+    let other = [fr(1, 2), vector(v1::Field::BabyBear, 1, 2)];
+    rows.push(row("factors over two fields", other, None, KIND, inputs).at(1));
+    let other = [fr(2, 2), fr(1, 2)];
+    rows.push(row("factors with other rows", other, None, KIND, inputs).at(1));
+    let long = || [1 << 20, 2].map(|length| vector(v1::Field::P7340033, 1, length));
+    rows.push(row("a product too long for its field", long(), None, LARGE, inputs));
+    let longest = [1 << 40, 1 << 40].map(|length| fr(1, length));
+    rows.push(row("a product too long for a vector", longest, None, LARGE, inputs));
+    let long = || [1 << 20, 1 << 20].map(|length| vector(v1::Field::P7340033, 1, length));
+    let without_root = Some(Negacyclic(1 << 20));
+    rows.push(row("a degree without a root", long(), without_root, LARGE, inputs));
+    let odd = Some(Cyclic((1 << 20) - 1));
+    rows.push(row("a degree without a transform", long(), odd, LARGE, inputs));
+    let cyclic = "program.steps[2].poly_mul.cyclic";
+    rows.push(row("a cyclic degree of 0", two(), Some(Cyclic(0)), "SIZE_ZERO", cyclic));
+    for degree in [(1 << 40) + 1, u64::MAX] {
+        rows.push(row("a large degree", two(), Some(Cyclic(degree)), LARGE, cyclic));
+    }
+    let negacyclic = "program.steps[2].poly_mul.negacyclic";
+    rows.push(row("a degree of 0", two(), Some(Negacyclic(0)), "SIZE_ZERO", negacyclic));
+    for count in [0, 1, 3] {
+        let run = run_call(with_input([poly_mul(&vec![0; count], None)]));
+        let name = format!("{count} factors");
+        rows.push(invalid(name, run, LENGTH, "program.steps[1].poly_mul.inputs"));
+    }
 }
 
 fn call_of_points(steps: [Operation; 2]) -> v1::RunHeader {

@@ -6,8 +6,9 @@ use capstan::{
     field::{FieldId, Prime31},
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
-        InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, OperationProgram, PadStep,
-        PointwiseOperation, PointwiseStep, PowersStep, SliceStep, SparseProductStep,
+        Gf2EchelonStep, Gf2ReduceStep, InputStep, LinearCombinationStep, MsmStep, NttStep,
+        Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep, PolyMulStep,
+        PolyReduction, PowersStep, SliceStep, SparseProductStep,
     },
     program::{Constant, StepKind, ValueId},
 };
@@ -36,6 +37,9 @@ fn every_kind(field: FieldId) -> Vec<Operation> {
         DivideByVanishingStep { input, lg_n: 1, coset_generator: point }.into(),
         MsmStep { input, group: Group::G1, object_id, offset }.into(),
         SparseProductStep { input, object_id, rows: 1, terms: 1 }.into(),
+        PolyMulStep { inputs: vec![input, input], reduction: PolyReduction::None }.into(),
+        Gf2ReduceStep { inputs: [input, input], columns: 64 }.into(),
+        Gf2EchelonStep { input, columns: 64 }.into(),
     ]
 }
 
@@ -52,12 +56,12 @@ fn takes(field: FieldId, step: Operation) -> bool {
 fn the_page_says_which_step_takes_which_field() {
     let yes_or_no = |takes| if takes { "yes" } else { "no" };
     for prime in Prime31::ALL {
-        let fields = [FieldId::Bls12381Fr, FieldId::from(*prime)];
-        for (of_fr, of_prime) in every_kind(fields[0]).into_iter().zip(every_kind(fields[1])) {
-            let name = of_fr.name();
-            let answers = [(fields[0], of_fr), (fields[1], of_prime)];
-            let [fr, other] = answers.map(|(field, step)| yes_or_no(takes(field, step)));
-            let row = format!("| `{name}` | {fr} | {other} |");
+        let fields = [FieldId::Bls12381Fr, FieldId::from(*prime), FieldId::Gf2];
+        for (at, step) in every_kind(fields[0]).iter().enumerate() {
+            let name = step.name();
+            let answer = |field| yes_or_no(takes(field, every_kind(field)[at].clone()));
+            let [fr, other, gf2] = fields.map(answer);
+            let row = format!("| `{name}` | {fr} | {other} | {gf2} |");
             assert!(PAGE.contains(&row), "docs/fields.md needs the row {row}");
         }
         let (name, order) = (prime.name(), prime.modulus() - 1);

@@ -13,6 +13,7 @@ mod emulated;
 #[path = "../rig/faulty_engine.rs"]
 #[allow(dead_code)] // not every mode is used here
 mod faulty_engine;
+mod gf2;
 #[cfg(feature = "cuda")]
 mod gpu;
 mod liveness;
@@ -20,6 +21,7 @@ mod model;
 #[cfg(feature = "cuda")]
 mod moves_to_host;
 mod msm;
+mod poly_mul;
 mod prime31;
 mod provers;
 mod refusals;

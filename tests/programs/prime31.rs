@@ -26,7 +26,7 @@ use crate::{
 const LENGTH: usize = 32;
 
 /// Inputs of `LENGTH` elements, and a step that reads them.
-struct Call31 {
+pub struct Call31 {
     prime: Prime31,
     encoding: ScalarEncoding,
     reduce: bool,
@@ -36,16 +36,21 @@ struct Call31 {
 }
 
 impl Call31 {
-    fn new(prime: Prime31, inputs: &[Vec<u32>], step: impl Into<Operation>) -> Self {
+    pub fn new(prime: Prime31, inputs: &[Vec<u32>], step: impl Into<Operation>) -> Self {
         let (encoding, inputs) = (ScalarEncoding::Canonical31, inputs.to_vec());
         Self { prime, encoding, reduce: false, rows: 1, inputs, step: step.into() }
     }
 
-    fn run(&self, executor: &dyn Executor, verify: Verification) -> Result<Vec<u32>, Error> {
-        let length = self.inputs.first().map_or(0, |input| input.len() as u64);
+    pub fn of_rows(self, rows: u32) -> Self {
+        Self { rows, ..self }
+    }
+
+    pub fn run(&self, executor: &dyn Executor, verify: Verification) -> Result<Vec<u32>, Error> {
         let (field, rows) = (self.prime.into(), self.rows);
-        let input = InputStep { field, rows, length: length / u64::from(rows) };
-        let mut steps: Vec<Operation> = vec![input.into(); self.inputs.len()];
+        let input = |elements: &Vec<u32>| {
+            InputStep { field, rows, length: elements.len() as u64 / u64::from(rows) }.into()
+        };
+        let mut steps: Vec<Operation> = self.inputs.iter().map(input).collect();
         steps.push(self.step.clone());
         let value = ValueId(steps.len() as u32 - 1);
         let program = std::sync::Arc::new(OperationProgram::new(steps)?);
@@ -75,7 +80,7 @@ impl Call31 {
     }
 
     /// The value, which is the same on every executor and with every check.
-    fn value(&self) -> Vec<u32> {
+    pub fn value(&self) -> Vec<u32> {
         let value = self.run(&*EXECUTOR, Verification::None).expect("succeeds");
         for verify in [Verification::Full, Verification::Probabilistic] {
             assert!(self.run(&*EXECUTOR, verify).expect("succeeds") == value, "{verify:?}");

@@ -95,6 +95,10 @@ pub fn sparse_product(input: u32, object_id: &Bytes, rows: u64, terms: u64) -> O
     Operation::SparseProduct(v1::SparseProductStep { input, object_id, rows, terms })
 }
 
+pub fn poly_mul(inputs: &[u32], reduction: Option<v1::poly_mul_step::Reduction>) -> Operation {
+    Operation::PolyMul(v1::PolyMulStep { inputs: inputs.to_vec(), reduction })
+}
+
 pub fn inline_program(program: v1::Program) -> Option<v1::ProgramRef> {
     Some(v1::ProgramRef { program: Some(v1::program_ref::Program::Inline(program)) })
 }

@@ -68,9 +68,11 @@ async fn every_kind_of_step_is_served() {
         programs::divide_by_vanishing(4, LG_N, generator),
         programs::msm::<G1Affine>(1, &g1_id, 1),
         programs::msm::<G2Affine>(11, &g2_id, 0),
+        programs::poly_mul(&[0, 7], None),
     ];
     let vectors = (2..13).map(programs::send);
-    let outputs = vectors.chain([programs::points(13), programs::points(14)]).collect();
+    let outputs =
+        vectors.chain([programs::points(13), programs::points(14), programs::send(15)]).collect();
     let inputs = vec![programs::inline(a), programs::inline(rows)];
     let header = programs::call(steps, inputs, outputs);
     let answer = programs::send_run(&channel, programs::run(header, vec![])).await.unwrap();
@@ -91,6 +93,9 @@ async fn every_kind_of_step_is_served() {
     assert_vector(&answer, 8, &[evaluate(&rows[..N], z), evaluate(&rows[N..], z)]);
     assert_vector(&answer, 9, &quotient);
     assert_vector(&answer, 10, &at(&|i| evaluations[i] / vanishing));
+    let terms = |k: usize| (0..5).filter(move |i| (*i..*i + N).contains(&k));
+    let coefficient = |k: usize| terms(k).map(|i| a[2 + i] * a[k - i]).sum();
+    assert_vector(&answer, 13, &(0..N + 4).map(coefficient).collect::<Vec<Fr>>());
     let sums = [&rows[..N], &rows[N..]]
         .map(|row| messages::compressed::<G1Affine>(messages::sum(&g1[1..], row)));
     let result = answer.result;
@@ -99,7 +104,7 @@ async fn every_kind_of_step_is_served() {
     assert!(result.points[..11].iter().all(Bytes::is_empty), "vectors have no points");
     let names: Vec<_> = result.steps.iter().map(|step| &*step.operation).collect();
     let expected = "input input constant powers ntt pointwise linear_combination slice concat pad \
-                    evaluate divide_by_linear divide_by_vanishing msm msm";
+                    evaluate divide_by_linear divide_by_vanishing msm msm poly_mul";
     assert_eq!(names.join(" "), expected);
     assert!(!result.steps[13].method.is_empty(), "an MSM reports its method");
     assert_eq!(result.execution.unwrap().engine, "cpu");

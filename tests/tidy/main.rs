@@ -38,8 +38,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "ops",
         &[
-            "buffer", "curve", "device", "engine", "error", "field", "ntt", "program", "sparse",
-            "verify",
+            "buffer", "curve", "device", "engine", "error", "field", "gf2", "ntt", "program",
+            "sparse", "verify",
         ],
     ),
     // Its self-test compares with arkworks through the layouts that `curve` asserts.
@@ -50,6 +50,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("tenant", &["buffer", "error", "identity"]),
     // Transforms of data in device memory, independent of jobs and engines.
     ("ntt", &["curve", "device", "error"]),
+    ("ntt31", &["curve", "device", "error", "field", "ntt"]),
     ("formats", &["curve", "error"]),
     // Callers are known before anything else of a request.
     ("identity", &["error"]),
@@ -143,7 +144,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("config", &["buffer", "error", "server", "telemetry", "tenant"]),
     (
         "client",
-        &["curve", "error", "field", "ops", "program", "region", "sparse", "verify", "wire"],
+        &["curve", "error", "field", "gf2", "ops", "program", "region", "sparse", "verify", "wire"],
     ),
     // Chooses an engine and starts a server with it.
     ("embedded", &["device", "engine", "error", "server"]),

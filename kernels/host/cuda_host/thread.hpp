@@ -61,6 +61,7 @@ inline void __syncwarp(uint32_t mask = ~0u,
 }
 
 inline void await_predecessor() { cuda_host::await_predecessor(); }
+inline void await_whole_predecessor() { cuda_host::await_predecessor(); }
 
 /// Real fences, since blocks run on different OS threads.
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

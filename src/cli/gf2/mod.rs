@@ -1,16 +1,17 @@
 //! `capstan gf2`: elimination of matrices of bits.
 //!
 //! - `reduce`, `echelon`, `rank`: the commands.
-//! - `files`: reads matrices.
+//! - `files`: reads matrices. `remote`: eliminates on the server.
 
 mod echelon;
 mod files;
 mod rank;
 mod reduce;
+mod remote;
 
 use clap::Subcommand;
 
-use super::{exit::Result, output::Ui};
+use super::{args::GlobalArgs, exit::Result, output::Ui};
 
 #[derive(Debug, Subcommand)]
 pub enum Gf2Command {
@@ -22,10 +23,10 @@ pub enum Gf2Command {
     Rank(rank::RankArgs),
 }
 
-pub async fn run(ui: Ui, command: &Gf2Command) -> Result<()> {
+pub async fn run(ui: Ui, global: &GlobalArgs, command: &Gf2Command) -> Result<()> {
     match command {
-        Gf2Command::Reduce(args) => reduce::run(ui, args).await,
-        Gf2Command::Echelon(args) => echelon::run(ui, args).await,
+        Gf2Command::Reduce(args) => reduce::run(ui, global, args).await,
+        Gf2Command::Echelon(args) => echelon::run(ui, global, args).await,
         Gf2Command::Rank(args) => rank::run(ui, args).await,
     }
 }

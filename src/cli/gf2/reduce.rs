@@ -8,14 +8,19 @@ use std::{
 use clap::Args;
 use serde_json::json;
 
-use super::files;
+use super::{
+    files,
+    remote::{EliminationReport, RemoteArgs, with_progress},
+};
 use crate::{
     cli::{
+        args::GlobalArgs,
         exit::{CliFailure, Exit, Result},
-        output::{Ui, microseconds, time_text},
+        output::Ui,
         pending_file::{PendingFile, check_distinct},
         random::blocking,
     },
+    client::{BitMatrix, Client},
     gf2::{self, EliminationError, Reduction, files::FileLayout},
 };
 
@@ -29,13 +34,22 @@ pub struct ReduceArgs {
     /// File for the reduced rows, in the place of the rows; those that were not promoted are zero
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+struct ReportedRows {
+    rows: BitMatrix,
+    promoted: u64,
+    rank: u64,
+    report: EliminationReport,
 }
 
 const ABOUT: &str = "\
 While a row's leading column is that of a pivot, the pivot is added to the row. A row that then is
 not zero is promoted: it is a pivot for the rows after it. --help describes the files.";
 
-pub async fn run(ui: Ui, args: &ReduceArgs) -> Result<()> {
+pub async fn run(ui: Ui, global: &GlobalArgs, args: &ReduceArgs) -> Result<()> {
     let outputs: Vec<_> = args.output.iter().map(PathBuf::as_path).collect();
     check_distinct(&[&args.pivots, &args.rows], &outputs)?;
     let pivots_file = files::read(ui, &args.pivots).await?;
@@ -48,29 +62,56 @@ pub async fn run(ui: Ui, args: &ReduceArgs) -> Result<()> {
     let rows = files::matrix(&args.rows, rows_file, layout).await?;
 
     let (columns, pivot_count, row_count) = (layout.columns, pivots.rows(), rows.rows());
-    let start = Instant::now();
-    let reduced = files::eliminate(ui, move |watch| gf2::reduce(&pivots, rows, watch));
-    let reduced = reduced.await.map_err(|error| refused(&args.pivots, error))?;
-    let time = start.elapsed();
-    let Reduction { rows, promoted, rank } = reduced;
+    let reduced = match args.remote.client(global).await? {
+        Some(client) => on_server(ui, &client, pivots, rows).await?,
+        None => in_process(ui, &args.pivots, pivots, rows).await?,
+    };
+    let ReportedRows { rows, promoted, rank, report } = reduced;
     if let Some(output) = output {
         let bytes = blocking(move || write(&rows, layout.order)).await;
         output.write(&bytes)?;
         output.commit()?;
     }
-    let promoted = promoted.iter().filter(|promoted| **promoted).count();
-    let zero = row_count - promoted;
+    let zero = row_count as u64 - promoted;
     if ui.json {
-        return ui.print_json(&json!({
+        return ui.print_json(&report.add_to(json!({
             "columns": columns, "pivots": pivot_count, "rows": row_count,
-            "promoted": promoted, "zero": zero, "rank": rank, "time_us": microseconds(time),
-        }));
+            "promoted": promoted, "zero": zero, "rank": rank,
+        })));
     }
-    ui.note(&format!("reduced in {}", time_text(time)));
+    report.note(ui, "reduced");
     ui.print(&format!(
         "{row_count} rows of {columns} columns, {pivot_count} pivots: {promoted} promoted, {zero} \
          zero, rank {rank}\n"
     ))
+}
+
+async fn in_process(
+    ui: Ui,
+    pivots_file: &Path,
+    pivots: BitMatrix,
+    rows: BitMatrix,
+) -> Result<ReportedRows> {
+    let start = Instant::now();
+    let reduced = files::eliminate(ui, move |watch| gf2::reduce(&pivots, rows, watch));
+    let reduced = reduced.await.map_err(|error| refused(pivots_file, error))?;
+    let Reduction { rows, promoted, rank } = reduced;
+    let promoted = promoted.iter().filter(|promoted| **promoted).count() as u64;
+    let report = EliminationReport { time: start.elapsed(), on_server: None };
+    Ok(ReportedRows { rows, promoted, rank, report })
+}
+
+async fn on_server(
+    ui: Ui,
+    client: &Client,
+    pivots: BitMatrix,
+    rows: BitMatrix,
+) -> Result<ReportedRows> {
+    let run = async |options| client.gf2_reduce(&pivots, &rows, options).await;
+    let result = with_progress(ui, &[&pivots, &rows], run).await?;
+    let report = EliminationReport::of(&result);
+    let (promoted, rank) = (result.nonzero_rows, result.rank);
+    Ok(ReportedRows { rows: result.matrix, promoted, rank, report })
 }
 
 fn in_files(args: &ReduceArgs, error: &impl std::fmt::Display) -> String {

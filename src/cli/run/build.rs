@@ -6,13 +6,13 @@ use super::file::{FrText, NamedStep, ProgramFile, StepText};
 use crate::{
     cli::{
         bases,
-        exit::{CliFailure, Exit, Result},
+        exit::{CliFailure, Exit, Result, fail},
         input::ScalarBytes,
     },
     client::{
         BasesHandle, BasesInfo, Client, ClientError, ClientProgram, CurvePoint, Fr, G1Affine,
-        G2Affine, Group, MatrixHandle, MatrixInfo, NttTransform, PointsValue, ProgramBuilder,
-        ProgramRun, VectorValue,
+        G2Affine, Group, MatrixHandle, MatrixInfo, NttTransform, PointsValue, PolyReduction,
+        ProgramBuilder, ProgramRun, VectorValue,
     },
     error::FieldProblem,
 };
@@ -147,6 +147,10 @@ impl FileBuilder<'_> {
             StepText::DivideByVanishing { lg_n, coset_generator, .. } => {
                 builder.divide_by_vanishing(inputs[0], *lg_n, coset_generator.0)
             }
+            StepText::PolyMul { cyclic, negacyclic, .. } => {
+                let reduction = poly_reduction(step, *cyclic, *negacyclic)?;
+                builder.poly_mul(inputs[0], inputs[1], reduction)
+            }
             StepText::Msm { .. } => unreachable!("MSMs make points"),
             StepText::SparseProduct { .. } => unreachable!("its matrix is found first"),
         };
@@ -215,4 +219,20 @@ fn length_missing(step: &NamedStep) -> CliFailure {
 
 fn field_elements(texts: &[FrText]) -> Vec<Fr> {
     texts.iter().map(|text| text.0).collect()
+}
+
+fn poly_reduction(
+    step: &NamedStep,
+    cyclic: Option<u64>,
+    negacyclic: Option<u64>,
+) -> Result<PolyReduction> {
+    match (cyclic, negacyclic) {
+        (None, None) => Ok(PolyReduction::None),
+        (Some(n), None) => Ok(PolyReduction::Cyclic(n)),
+        (None, Some(n)) => Ok(PolyReduction::Negacyclic(n)),
+        (Some(_), Some(_)) => {
+            let problem = "has both cyclic and negacyclic: remove one of them";
+            fail(Exit::Data, format!("step '{}' {problem}", step.name))
+        }
+    }
 }

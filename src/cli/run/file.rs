@@ -42,6 +42,8 @@ Steps and their fields; fields in brackets can be left out:
   evaluate             input, point
   divide_by_linear     input, point
   divide_by_vanishing  input, lg_n, coset_generator
+  poly_mul             inputs, [cyclic], [negacyclic]: the product of two polynomials; with the
+                       degree n of cyclic or negacyclic, modulo X^n - 1 or X^n + 1
   msm                  input, bases, [offset]: bases by id, prefix of an id, or label
   sparse_product       input, matrix: a stored matrix by id, prefix of an id, or label
 Field elements are numbers, or strings in hex with 0x, or in decimal.";
@@ -92,6 +94,7 @@ pub enum StepText {
     DivideByVanishing { input: String, lg_n: u32, coset_generator: FrText },
     Msm { input: String, bases: String, #[serde(default)] offset: u64 },
     SparseProduct { input: String, matrix: String },
+    PolyMul { inputs: [String; 2], cyclic: Option<u64>, negacyclic: Option<u64> },
 }
 
 #[derive(Deserialize)]
@@ -156,6 +159,7 @@ impl StepText {
         match self {
             Self::Input { .. } | Self::Constant { .. } | Self::Powers { .. } => &[],
             Self::Add { inputs } | Self::Subtract { inputs } | Self::Multiply { inputs } => inputs,
+            Self::PolyMul { inputs, .. } => inputs,
             Self::MultiplyAdd { inputs } | Self::MultiplySubtract { inputs } => inputs,
             Self::Invert { inputs } => inputs,
             Self::LinearCombination { inputs, .. } | Self::Concat { inputs } => inputs,

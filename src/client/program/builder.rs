@@ -19,7 +19,7 @@ use crate::{
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, PadStep, PointwiseOperation,
-        PointwiseStep, PowersStep, SliceStep, SparseProductStep,
+        PointwiseStep, PolyMulStep, PolyReduction, PowersStep, SliceStep, SparseProductStep,
     },
     program::{Constant, StepKind, StepProblem, ValueId, ValueType},
 };
@@ -249,6 +249,18 @@ impl ProgramBuilder {
         self.vector(&[input], EvaluateStep { input: input.id, point: point.into() })
     }
 
+    /// Multiplies polynomials over any field, row by row: whole, or modulo `X^n - 1` or `X^n + 1`.
+    /// Rows of a and b may have different lengths, of at least 1.
+    pub fn poly_mul(
+        &mut self,
+        a: VectorValue,
+        b: VectorValue,
+        reduction: PolyReduction,
+    ) -> Result<VectorValue> {
+        let inputs = [a, b];
+        self.vector(&inputs, PolyMulStep { inputs: ids(&inputs), reduction })
+    }
+
     /// Divides each row, the coefficients of a polynomial f: (f - f(point)) / (X - point). The
     /// row's length stays the same, so the last coefficient is 0.
     pub fn divide_by_linear(&mut self, input: VectorValue, point: Fr) -> Result<VectorValue> {
@@ -321,7 +333,7 @@ impl ProgramBuilder {
         self.vector(inputs, PointwiseStep { operation, inputs: ids(inputs) })
     }
 
-    pub(super) fn vector(
+    pub(in crate::client) fn vector(
         &mut self,
         inputs: &[VectorValue],
         step: impl Into<Operation>,
@@ -354,7 +366,7 @@ impl ProgramBuilder {
     }
 
     /// The error of the step that would be added next.
-    fn step_error(&self, problem: StepProblem, operation: &'static str) -> ClientError {
+    pub(super) fn step_error(&self, problem: StepProblem, operation: &'static str) -> ClientError {
         problem.of_step(self.steps.len(), operation).into()
     }
 

@@ -77,7 +77,24 @@ fn message(step: &Operation) -> Message {
             let step = v1::SparseProductStep { input: input.0, object_id, rows, terms };
             Message::SparseProduct(step)
         }
+        Operation::PolyMul(step) => Message::PolyMul(poly_mul(step)),
+        &Operation::Gf2Reduce(ops::Gf2ReduceStep { inputs: [pivots, rows], columns }) => {
+            Message::Gf2Reduce(v1::Gf2ReduceStep { pivots: pivots.0, rows: rows.0, columns })
+        }
+        &Operation::Gf2Echelon(ops::Gf2EchelonStep { input, columns }) => {
+            Message::Gf2Echelon(v1::Gf2EchelonStep { input: input.0, columns })
+        }
     }
+}
+
+fn poly_mul(step: &ops::PolyMulStep) -> v1::PolyMulStep {
+    use v1::poly_mul_step::Reduction;
+    let reduction = match step.reduction {
+        ops::PolyReduction::None => None,
+        ops::PolyReduction::Cyclic(n) => Some(Reduction::Cyclic(n)),
+        ops::PolyReduction::Negacyclic(n) => Some(Reduction::Negacyclic(n)),
+    };
+    v1::PolyMulStep { inputs: indices(&step.inputs), reduction }
 }
 
 fn ntt(input: ValueId, plan: &NttPlan<Constant>) -> v1::NttStep {

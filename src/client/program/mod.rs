@@ -3,11 +3,13 @@
 
 mod builder;
 mod builder31;
+mod builder_gf2;
 mod built;
 mod message;
 mod value;
 
 pub use builder::{NttTransform, ProgramBuilder};
+pub use builder_gf2::BitMatrixValue;
 pub use built::ClientProgram;
 pub(crate) use value::ProgramTag;
 pub use value::{PointsValue, VectorValue};

@@ -15,9 +15,9 @@ use tokio::time::Instant;
 pub use request::{InputElements, ProgramRun, RunOptions};
 pub use result::{RunEstimate, RunResult, RunStep};
 
+pub(crate) use self::received::ReceivedElements;
 use self::{
     plan::{ElementSource, PlannedDelivery, RunPlan},
-    received::ReceivedElements,
     result::{OutputContent, ReturnedValue},
     staged::StagedRun,
     transfer::{RunReply, RunTransfer},

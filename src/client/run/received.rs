@@ -14,6 +14,7 @@ pub(crate) const fn encoding_of(field: FieldId) -> ScalarEncoding {
     match field {
         FieldId::Bls12381Fr => ScalarEncoding::Montgomery,
         FieldId::Prime31(_) => ScalarEncoding::Canonical31,
+        FieldId::Gf2 => ScalarEncoding::PackedBits64,
     }
 }
 
@@ -21,6 +22,7 @@ pub(crate) const fn encoding_of(field: FieldId) -> ScalarEncoding {
 pub(crate) enum ReceivedElements {
     Fr(Zeroizing<Vec<Fr>>),
     Words(Prime31, Zeroizing<Vec<u32>>),
+    Bits(Zeroizing<Vec<u64>>),
 }
 
 impl ReceivedElements {
@@ -29,6 +31,7 @@ impl ReceivedElements {
         match field {
             FieldId::Bls12381Fr => Self::Fr(Zeroizing::new(vec![Fr::zero(); count])),
             FieldId::Prime31(prime) => Self::Words(prime, Zeroizing::new(vec![0; count])),
+            FieldId::Gf2 => Self::Bits(Zeroizing::new(vec![0; count])),
         }
     }
 
@@ -36,6 +39,7 @@ impl ReceivedElements {
         match self {
             Self::Fr(elements) => elements.len(),
             Self::Words(_, words) => words.len(),
+            Self::Bits(words) => words.len(),
         }
     }
 
@@ -44,6 +48,7 @@ impl ReceivedElements {
         match self {
             Self::Fr(elements) => fr_as_bytes_mut(elements),
             Self::Words(_, words) => bytemuck::cast_slice_mut(words),
+            Self::Bits(words) => bytemuck::cast_slice_mut(words),
         }
     }
 
@@ -52,6 +57,8 @@ impl ReceivedElements {
         match self {
             Self::Fr(elements) => convert::check_canonical(elements),
             Self::Words(prime, words) => convert::check_words(words, *prime),
+            // Every word is canonical.
+            Self::Bits(_) => Ok(()),
         }
     }
 }

@@ -116,6 +116,16 @@ impl RunResult {
         })
     }
 
+    /// Like [`Self::vector`], over GF(2): words of 64 coefficients, the first in the lowest bit.
+    ///
+    /// Errors: `InvalidInput` if the run did not send this value, or if it is over another field.
+    pub fn words(&self, value: VectorValue) -> Result<&[u64]> {
+        self.find(value.program, value.id, |content| match content {
+            OutputContent::Vector(ReceivedElements::Bits(words)) => Some(words.as_slice()),
+            _ => None,
+        })
+    }
+
     /// The points of an MSM, one for each row of its scalars.
     ///
     /// Errors: `InvalidInput` if the run did not send this value.
@@ -150,6 +160,19 @@ impl RunResult {
             _ => None,
         });
         taken.ok_or(ClientError::input("value", FieldProblem::Missing))
+    }
+
+    /// The elements of a vector that the run returned.
+    ///
+    /// Errors: `InvalidInput` if the run did not send this value.
+    pub(crate) fn into_elements(self, value: VectorValue) -> Result<ReceivedElements> {
+        let is_own = value.program == self.program;
+        let sent = self.outputs.into_iter().filter(|output| is_own && output.value == value.id);
+        let mut vectors = sent.filter_map(|output| match output.content {
+            OutputContent::Vector(elements) => Some(elements),
+            _ => None,
+        });
+        vectors.next().ok_or(ClientError::input("value", FieldProblem::Missing))
     }
 
     /// Moves the run's vectors into the result. Received elements replace theirs, which are wiped,

@@ -35,7 +35,9 @@ impl Scalars {
         let mut negative_signs = None;
         match encoding {
             ScalarEncoding::Unsigned(_) => {}
-            ScalarEncoding::Canonical31 | ScalarEncoding::Montgomery31 => {
+            ScalarEncoding::Canonical31
+            | ScalarEncoding::Montgomery31
+            | ScalarEncoding::PackedBits64 => {
                 unreachable!("they have no width here")
             }
             ScalarEncoding::Canonical => decode_full(&mut bytes, count, reduce, |value| value)?,

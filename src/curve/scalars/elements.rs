@@ -10,14 +10,14 @@ use crate::{
         layout,
     },
     error::FieldProblem,
-    field::{Arithmetic, Element31, Field31},
+    field::{Element31, Field31, Gf2Words, VectorElements},
 };
 
 /// Elements that one task decodes: about ten microseconds of work.
 const ELEMENTS_PER_TASK: usize = 1 << 14;
 
 /// A field whose elements are decoded and encoded. Both run in parallel on the current rayon pool.
-pub trait ElementCodec: Arithmetic {
+pub trait ElementCodec: VectorElements {
     /// With `reduce`, integers of the modulus and above are reduced.
     ///
     /// Shape: `bytes` has as many elements as `out`.
@@ -108,6 +108,39 @@ impl ElementCodec for Field31 {
     }
 
     fn as_bytes(elements: &[Element31]) -> &[u8] {
+        const { assert!(cfg!(target_endian = "little")) };
+        bytemuck::cast_slice(elements)
+    }
+}
+
+/// All words are canonical.
+impl ElementCodec for Gf2Words {
+    fn decode(
+        self,
+        encoding: ScalarEncoding,
+        bytes: &[u8],
+        _reduce: bool,
+        out: &mut [u64],
+    ) -> Result<(), BadElement> {
+        if !encoding.holds(self.id()) {
+            return Err(BadElement { index: 0, problem: FieldProblem::OutOfRange });
+        }
+        decode_batch(out, bytes, 8, ELEMENTS_PER_TASK, |bytes| {
+            Ok(u64::from_le_bytes(bytes.try_into().expect("a word is 8 bytes")))
+        })
+    }
+
+    fn encode(self, encoding: ScalarEncoding, elements: &[u64], out: &mut [u8]) {
+        assert!(encoding.holds(self.id()), "the encoding does not hold every element");
+        assert_eq!(out.len(), 8 * elements.len(), "8 bytes per element");
+        out.copy_from_slice(Self::as_bytes(elements));
+    }
+
+    fn encoding_in_memory(self) -> ScalarEncoding {
+        ScalarEncoding::PackedBits64
+    }
+
+    fn as_bytes(elements: &[u64]) -> &[u8] {
         const { assert!(cfg!(target_endian = "little")) };
         bytemuck::cast_slice(elements)
     }

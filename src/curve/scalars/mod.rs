@@ -32,6 +32,8 @@ pub enum ScalarEncoding {
     Canonical31,
     /// Montgomery form (factor 2^32) for a prime below 2^31: 4 bytes little-endian.
     Montgomery31,
+    /// 64 coefficients over GF(2): 8 bytes little-endian, the first coefficient in the lowest bit.
+    PackedBits64,
 }
 
 impl ScalarEncoding {
@@ -41,6 +43,7 @@ impl ScalarEncoding {
             Self::Canonical | Self::Montgomery => 32,
             Self::Unsigned(width) | Self::Signed(width) => width as usize,
             Self::Canonical31 | Self::Montgomery31 => 4,
+            Self::PackedBits64 => 8,
         }
     }
 
@@ -49,11 +52,12 @@ impl ScalarEncoding {
         self.holds(FieldId::Bls12381Fr)
     }
 
-    /// True for the two encodings of elements of the field, which hold every element.
+    /// True for the encodings of elements of the field, which hold every element.
     pub const fn holds(self, field: FieldId) -> bool {
         match field {
             FieldId::Bls12381Fr => matches!(self, Self::Canonical | Self::Montgomery),
             FieldId::Prime31(_) => matches!(self, Self::Canonical31 | Self::Montgomery31),
+            FieldId::Gf2 => matches!(self, Self::PackedBits64),
         }
     }
 

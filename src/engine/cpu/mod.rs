@@ -48,6 +48,7 @@ macro_rules! pool_engine {
         $thread_name:literal,
         $msm:ident,
         $library:literal,
+        $is_oracle:literal,
         $long_ntt:expr,
         $decimation31:expr
     ) => {
@@ -76,6 +77,10 @@ macro_rules! pool_engine {
 
             fn ntt_scratch_bytes(&self, field: FieldId, lg_n: u32) -> u64 {
                 self.0.ntt_scratch_bytes(field, lg_n)
+            }
+
+            fn is_oracle(&self) -> bool {
+                $is_oracle
             }
 
             fn modelled_time(&self, work: &EngineWork) -> Duration {
@@ -129,6 +134,7 @@ pool_engine!(
     "capstan-cpu",
     msm,
     "blst",
+    false,
     LongNtt::transform_dif,
     std::convert::identity
 );
@@ -139,6 +145,7 @@ pool_engine!(
     "capstan-check",
     arkworks,
     "arkworks",
+    true,
     LongNtt::transform_dit,
     Decimation::other
 );

@@ -20,7 +20,10 @@ mod resident_upload;
 mod scalar_codec;
 pub mod self_test;
 mod serving_gpu;
+#[cfg_attr(feature = "internals", allow(missing_docs))]
+mod vector;
 mod vector_msm;
+mod vector_values;
 #[cfg_attr(feature = "internals", allow(missing_docs))]
 mod vectors;
 mod workspace;
@@ -66,9 +69,13 @@ pub use self::model::GpuFacts;
 pub(crate) use self::point_check::piece_len as checked_piece_len;
 pub use self::policy::GpuPolicy;
 #[cfg(not(feature = "internals"))]
-pub(crate) use self::vectors::{GpuVector, GpuVectors, RefusedElement, elapsed};
+pub(crate) use self::vector::GpuVector;
 #[cfg(feature = "internals")]
-pub use self::vectors::{GpuVector, GpuVectors, RefusedElement, elapsed};
+pub use self::vector::GpuVector;
+#[cfg(not(feature = "internals"))]
+pub(crate) use self::vectors::{GpuVectors, RefusedElement, elapsed};
+#[cfg(feature = "internals")]
+pub use self::vectors::{GpuVectors, RefusedElement, elapsed};
 pub use crate::device::{
     DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuUnavailable, MajorMinor,
     OpenOptions, SERVER_MEMORY_WAIT, UnusableDevice, exit_without_handlers, open,

@@ -72,7 +72,9 @@ impl CudaModel {
                 ResidentMsms { group, n, vectors }.modelled_time(*arena_bytes, limits)
             }
             // Computed on the host.
-            EngineWork::Ntt { field: FieldId::Prime31(_), .. } => self.cpu.modelled_time(work),
+            EngineWork::Ntt { field: FieldId::Prime31(_), .. } | EngineWork::Elimination(_) => {
+                self.cpu.modelled_time(work)
+            }
             EngineWork::Ntt { lg_n, rows, .. } => ntt::transform_time(lg_n, rows, limits),
             EngineWork::Vectors(VectorWork { products, bytes, is_scan }) => {
                 ntt::vector_time(products, bytes, is_scan, limits)
@@ -136,7 +138,9 @@ impl EngineModel for CudaModel {
                 }
             }
             // Programs whose values are in host memory compute these there.
-            EngineWork::Vectors(_) | EngineWork::Transfer { .. } => self.cpu.modelled_time(work),
+            EngineWork::Vectors(_) | EngineWork::Elimination(_) | EngineWork::Transfer { .. } => {
+                self.cpu.modelled_time(work)
+            }
         }
     }
 }

@@ -75,7 +75,9 @@ impl ScalarCodec {
             ScalarEncoding::Montgomery => 1,
             ScalarEncoding::Unsigned(_) => 2,
             ScalarEncoding::Signed(_) => 3,
-            ScalarEncoding::Canonical31 | ScalarEncoding::Montgomery31 => {
+            ScalarEncoding::Canonical31
+            | ScalarEncoding::Montgomery31
+            | ScalarEncoding::PackedBits64 => {
                 return Err(mismatch("not an encoding of Fr"));
             }
         };

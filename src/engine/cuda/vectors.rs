@@ -1,6 +1,6 @@
-//! Vectors of field elements on one GPU, between the steps of a program.
+//! The work of a program's steps with vectors on one GPU.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use zeroize::Zeroizing;
 
@@ -12,6 +12,7 @@ use super::{
     resident_matrices::ResidentMatrix,
     scalar_codec::{DecodeRule, RefusedWord, first_refused},
     serving_gpu::ServingGpu,
+    vector::GpuVector,
     vector_msm::SummedParts,
 };
 use crate::{
@@ -20,42 +21,10 @@ use crate::{
     device::{CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, JobStream},
     engine::{EncodedScalars, JobControl, MsmNttEngine, MsmRun},
     error::{Error, Limit, Result},
-    ntt::{DeviceFr, StridedRows, TransformEnd, VectorKernels},
+    field::FieldId,
+    ntt::{TransformEnd, VectorKernels},
     sparse::SparseMatrix,
 };
-
-/// Rows of canonical elements in Montgomery form, one after another.
-pub struct GpuVector {
-    memory: DeviceLease,
-    pub rows: usize,
-    pub row_length: usize,
-}
-
-impl GpuVector {
-    pub fn elements(&self) -> DeviceSlice<'_, DeviceFr> {
-        let all = self.memory.all();
-        all.slice(0, self.rows * self.row_length).expect("the lease holds all rows")
-    }
-
-    pub fn row(&self, row: usize) -> DeviceSlice<'_, DeviceFr> {
-        let first = row * self.row_length;
-        self.elements().slice(first, self.row_length).expect("the vector has that row")
-    }
-
-    /// Adjacent rows.
-    fn rows(&self, rows: Range<usize>) -> DeviceSlice<'_, DeviceFr> {
-        let (first, count) = (rows.start * self.row_length, rows.len() * self.row_length);
-        self.elements().slice(first, count).expect("the vector has these rows")
-    }
-
-    /// The rows from element `first` of each on.
-    pub fn strided_from(&self, first: usize) -> StridedRows<'_> {
-        let all = self.elements();
-        let first = first.min(all.len());
-        let vector = all.slice(first, all.len() - first).expect("begins inside");
-        StridedRows { vector, stride: self.row_length }
-    }
-}
 
 /// The result of [`GpuVectors::transform`].
 pub struct TransformedVector {
@@ -113,7 +82,7 @@ impl GpuVectors {
         Ok(Self { engine, gpu: index, control, refused_words, matrices, copies, wait, stream })
     }
 
-    fn gpu(&self) -> &ServingGpu {
+    pub(super) fn gpu(&self) -> &ServingGpu {
         &self.engine.gpus[self.gpu]
     }
 
@@ -176,22 +145,20 @@ impl GpuVectors {
     /// A vector of zeros. Evicts idle bases and matrices if there is too little memory.
     ///
     /// Errors: `Exhausted` if there is no memory.
-    pub fn zeros(&self, rows: usize, row_length: usize) -> Result<GpuVector> {
-        let count = rows.checked_mul(row_length).filter(|count| u32::try_from(*count).is_ok());
-        let bytes = 32 * count.ok_or_else(no_memory)? as u64;
-        let memory = self.gpu().msm.resident().lease(&self.stream, bytes)?;
-        Ok(GpuVector { memory, rows, row_length })
+    pub fn zeros(&self, field: FieldId, rows: usize, row_length: usize) -> Result<GpuVector> {
+        let resident = self.gpu().msm.resident();
+        GpuVector::lease(field, rows, row_length, |bytes| Ok(resident.lease(&self.stream, bytes)?))
     }
 
     /// A copy of `vector` whose rows have `row_length` elements: cut, or padded with zeros.
     pub fn with_row_length(&self, vector: &GpuVector, row_length: usize) -> Result<GpuVector> {
-        let out = self.zeros(vector.rows, row_length)?;
+        let out = self.zeros(vector.field(), vector.rows, row_length)?;
         self.copy_rows(&out, 0, vector, 0, row_length.min(vector.row_length))?;
         Ok(out)
     }
 
     /// Copies elements `first..first + length` of each row of `from` to `to`, from element `at` of
-    /// each row on.
+    /// each row on. Both are over Fr.
     pub fn copy_rows(
         &self,
         to: &GpuVector,
@@ -200,11 +167,11 @@ impl GpuVectors {
         first: usize,
         length: usize,
     ) -> Result<()> {
-        let (rows, to, from) = (from.rows, to.strided_from(at), from.strided_from(first));
+        let (rows, to, from) = (from.rows, to.fr_strided_from(at)?, from.fr_strided_from(first)?);
         Ok(self.kernels().rows.copy_rows(&self.stream, to, from, rows, length)?)
     }
 
-    /// Uploads and decodes an input, which becomes the next upload of
+    /// Uploads and decodes an input over Fr, which becomes the next upload of
     /// [`GpuVectors::first_refused`].
     ///
     /// Errors: `Internal` for a narrow encoding; `Exhausted`; those of the job's control.
@@ -217,29 +184,28 @@ impl GpuVectors {
         if !input.encoding.is_full() || input.count != rows * row_length {
             return Err(Error::Internal("an input does not match its vector".into()));
         }
-        let vector = self.zeros(rows, row_length)?;
+        let vector = self.zeros(FieldId::Bls12381Fr, rows, row_length)?;
         let word = self.gpu().msm.resident().lease(&self.stream, 8)?;
         self.copy_in(&vector, input.source)?;
         let (encoding, reduce) = (input.encoding, input.reduce);
         let rule = DecodeRule { encoding, reduce, into_montgomery: true };
         let refused = RefusedWord { word: word.all(), first: 0 };
-        let bytes = vector.elements().cast::<u8>().ok_or_else(misaligned)?;
+        let bytes = vector.bytes();
         self.gpu().codec.decode(&self.stream, rule, bytes, bytes, refused)?;
         self.refused_words.push(word);
         Ok(vector)
     }
 
-    /// One row of elements from the host.
+    /// One row of elements of Fr from the host.
     pub fn constant(&mut self, elements: &[Fr]) -> Result<GpuVector> {
-        let vector = self.zeros(1, elements.len())?;
+        let vector = self.zeros(FieldId::Bls12381Fr, 1, elements.len())?;
         self.copy_in(&vector, &layout::fr_as_bytes(elements))?;
         Ok(vector)
     }
 
     fn copy_in(&self, to: &GpuVector, from: &dyn ByteSource) -> Result<()> {
-        let bytes = to.elements().cast::<u8>().ok_or_else(misaligned)?;
         let lane = CopyLane { session: &self.copies, stream: &self.stream };
-        self.gpu().copier.upload(lane, bytes, from, 0, &self.control, || Ok(()))
+        self.gpu().copier.upload(lane, to.bytes(), from, 0, &self.control, || Ok(()))
     }
 
     /// The first refused element of all uploads. Waits for their decoding.
@@ -253,19 +219,18 @@ impl GpuVectors {
         Ok(None)
     }
 
-    /// Converts the elements to canonical integers, for [`GpuVectors::copy_out`] only.
+    /// Converts the elements of a vector over Fr to canonical integers, for [`GpuVectors::copy_out`] only.
     pub fn encode(&self, vector: &GpuVector) -> Result<()> {
-        Ok(self.gpu().codec.encode(&self.stream, vector.elements())?)
+        Ok(self.gpu().codec.encode(&self.stream, vector.fr_elements()?)?)
     }
 
     /// Writes the bytes of a vector to `out`, after all earlier work.
     pub fn copy_out(&self, vector: &GpuVector, out: &dyn ByteSink) -> Result<()> {
-        let bytes = vector.elements().cast::<u8>().ok_or_else(misaligned)?;
         let lane = CopyLane { session: &self.copies, stream: &self.stream };
-        self.gpu().copier.download(lane, bytes, out, 0, &self.control)
+        self.gpu().copier.download(lane, vector.bytes(), out, 0, &self.control)
     }
 
-    /// Transforms rows of 2^lg_n elements. With `is_checked`, compares evaluations of input and
+    /// Transforms rows of 2^lg_n elements of Fr. With `is_checked`, compares evaluations of input and
     /// output at a secret point.
     ///
     /// Errors: `Corrupt` if the check fails; `Exhausted`.
@@ -283,15 +248,15 @@ impl GpuVectors {
                 return Ok(None);
             }
             let tables = transforms.evaluation_tables(plan, end)?;
-            Ok(Some(transforms.evaluate(stream, &tables, vector.elements())?))
+            Ok(Some(transforms.evaluate(stream, &tables, vector.fr_elements()?)?))
         };
         let before = evaluate(TransformEnd::Input, &vector)?;
         let out = planned
             .needs_output_buffer()
-            .then(|| self.zeros(rows, vector.row_length))
+            .then(|| self.zeros(vector.field(), rows, vector.row_length))
             .transpose()?;
-        let to = out.as_ref().map(GpuVector::elements);
-        transforms.run(stream, &planned, vector.elements(), rows, to)?;
+        let to = out.as_ref().map(GpuVector::fr_elements).transpose()?;
+        transforms.run(stream, &planned, vector.fr_elements()?, rows, to)?;
         let done = out.unwrap_or(vector);
         let after = evaluate(TransformEnd::Output, &done)?;
         if let (Some(before), Some(after)) = (before, after)
@@ -328,7 +293,7 @@ impl GpuVectors {
             return Err(Error::Internal("a vector does not match its matrix".into()));
         }
         let resident = self.hold_matrix(matrix)?;
-        let out = self.zeros(input.rows, matrix.rows())?;
+        let out = self.zeros(input.field(), input.rows, matrix.rows())?;
         let terms_max = self.engine.policy.sparse_terms_launched_max;
         let group = (terms_max / u64::from(matrix.shape().terms).max(1)).max(1) as usize;
         for first in (0..input.rows).step_by(group) {
@@ -337,7 +302,7 @@ impl GpuVectors {
                 self.wait_for(&launched)?;
             }
             let rows = first..input.rows.min(first + group);
-            let (from, to) = (input.rows(rows.clone()), out.rows(rows.clone()));
+            let (from, to) = (input.fr_rows(rows.clone())?, out.fr_rows(rows.clone())?);
             let (kernels, matrix) = (self.kernels(), resident.on_device());
             kernels.multiply_sparse(&self.stream, to, &matrix, from, rows.len())?;
         }
@@ -355,17 +320,17 @@ impl GpuVectors {
         let bases = match fit {
             BasesFit::Parts(points) => {
                 let (stream, control) = (&self.stream, &self.control);
-                let rows: Vec<_> = (0..rows).map(|row| vector.row(row)).collect();
+                let rows = (0..rows).map(|row| vector.fr_row(row)).collect::<Result<Vec<_>>>()?;
                 let sums = SummedParts::new(&gpu.msm, &bases, &rows, points, stream, control)?;
                 return Ok(Box::new(sums));
             }
             BasesFit::OwnRange => bases.as_own_object(),
             BasesFit::Whole | BasesFit::TooLarge => bases,
         };
-        gpu.msm.launch_resident(bases, rows, vector.elements(), &self.stream, &self.control)
+        gpu.msm.launch_resident(bases, rows, vector.fr_elements()?, &self.stream, &self.control)
     }
 
-    fn read(&self, from: DeviceSlice<'_, u8>) -> Result<Zeroizing<Vec<u8>>> {
+    pub(super) fn read(&self, from: DeviceSlice<'_, u8>) -> Result<Zeroizing<Vec<u8>>> {
         let mut all = Zeroizing::new(Vec::with_capacity(from.len()));
         self.copies.download(&self.stream, from, |pieces| {
             pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));
@@ -391,8 +356,4 @@ pub fn elapsed(begun: &Event, done: &Event) -> Result<Duration, DeviceFault> {
 
 fn no_memory() -> Error {
     Error::Exhausted { limit: Limit::DeviceMemory, retry_after: None }
-}
-
-fn misaligned() -> Error {
-    Error::Internal("a vector on a device is misaligned".into())
 }

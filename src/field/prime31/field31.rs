@@ -5,7 +5,7 @@
 use zeroize::DefaultIsZeroes;
 
 use super::Prime31;
-use crate::field::{Arithmetic, FieldId};
+use crate::field::{Arithmetic, FieldId, VectorElements};
 
 /// An element in Montgomery form: `2^32 x mod p`, below p. Its vector knows the prime.
 #[derive(Clone, Copy, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -90,13 +90,15 @@ impl Field31 {
     }
 }
 
-impl Arithmetic for Field31 {
+impl VectorElements for Field31 {
     type Element = Element31;
 
     fn id(self) -> FieldId {
         FieldId::Prime31(self.prime)
     }
+}
 
+impl Arithmetic for Field31 {
     #[inline]
     fn one(self) -> Element31 {
         self.element(1)

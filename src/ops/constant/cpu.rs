@@ -29,7 +29,7 @@ impl HostStep for ConstantStep {
         host::run_in_any_field(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
-        types.transfer()
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        vec![types.transfer()]
     }
 }

@@ -23,9 +23,9 @@ impl HostStep for DivideByLinearStep {
         Ok(HostResult::of_rows(FrField, rows))
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         // Values, quotient, and on a GPU the scan of the values.
-        types.scan(3)
+        vec![types.scan(3)]
     }
 }
 

@@ -18,7 +18,7 @@ impl HostStep for DivideByVanishingStep {
         Ok(HostResult::of_rows(FrField, rows?))
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
-        types.pass(1)
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        vec![types.pass(1)]
     }
 }

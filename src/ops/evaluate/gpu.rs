@@ -13,7 +13,8 @@ impl GpuStep for EvaluateStep {
     fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
         let (input, out) = (only(inputs)?, context.zeros()?);
         let (kernels, stream) = (context.gpu.kernels(), &context.gpu.stream);
-        kernels.evaluate(stream, out.elements(), input.elements(), gpu::fr(self.point)?)?;
+        let (values, elements) = (out.fr_elements()?, input.fr_elements()?);
+        kernels.evaluate(stream, values, elements, gpu::fr(self.point)?)?;
         Ok(out.into())
     }
 }

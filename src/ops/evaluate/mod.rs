@@ -26,7 +26,7 @@ impl StepKind for EvaluateStep {
     }
 
     fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
-        let shape = shapes::vector(inputs)?;
+        let shape = shapes::field_vector(inputs)?;
         let point = self.point.check(shape.field());
         point.map_err(|problem| StepProblem::field("point", problem))?;
         let shape = shape.with_length(1);

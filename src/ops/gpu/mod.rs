@@ -86,10 +86,10 @@ impl GpuContext<'_> {
     /// A vector of zeros for the value.
     pub fn zeros(&self) -> Result<GpuVector> {
         let shape = self.shape()?;
-        self.gpu.zeros(shape.rows() as usize, shape.length() as usize)
+        self.gpu.zeros(shape.field(), shape.rows() as usize, shape.length() as usize)
     }
 
-    /// Launches a step whose value may replace an input of the same shape: one that no other step
+    /// Launches a step over Fr whose value may replace an input of the same shape: one that no other step
     /// reads, else it gets new memory. `launch` is given the inputs and the value.
     pub fn in_place(
         self,
@@ -101,14 +101,13 @@ impl GpuContext<'_> {
         ) -> Result<(), DeviceFault>,
     ) -> Result<LaunchedStep> {
         let shape = self.shape()?;
-        let shape = (shape.rows() as usize, shape.length() as usize);
-        let is_free = |vector: &&Arc<GpuVector>| {
-            (vector.rows, vector.row_length) == shape && Arc::strong_count(vector) == 1
-        };
+        let is_free =
+            |vector: &&Arc<GpuVector>| vector.has_shape(shape) && Arc::strong_count(vector) == 1;
         let free = inputs.iter().find(is_free).cloned();
         let out = free.map_or_else(|| self.zeros().map(Arc::new), Ok)?;
-        let inputs: Vec<_> = inputs.iter().map(|vector| vector.elements()).collect();
-        launch(self.gpu, &inputs, out.elements())?;
+        let inputs = inputs.iter().map(|vector| vector.fr_elements());
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        launch(self.gpu, &inputs, out.fr_elements()?)?;
         Ok(out.into())
     }
 }

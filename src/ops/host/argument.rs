@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    field::HostField,
+    field::HostElements,
     rows::{HostRows, Rows, padded},
 };
 use crate::{
@@ -48,7 +48,7 @@ enum RowSource<'a> {
 
 impl HostArgument<'_> {
     /// The rows as elements of the field.
-    pub fn rows<F: HostField>(&self, field: F) -> Result<&[Vec<F::Element>]> {
+    pub fn rows<F: HostElements>(&self, field: F) -> Result<&[Vec<F::Element>]> {
         match self {
             Self::Owned(rows) => field.rows(rows),
             Self::Borrowed(rows) => field.rows(rows),
@@ -59,7 +59,7 @@ impl HostArgument<'_> {
     /// The rows to overwrite: a copy unless they are owned.
     ///
     /// Errors: those of `control`; `Internal` if they are encoded.
-    pub fn into_rows<F: HostField>(
+    pub fn into_rows<F: HostElements>(
         self,
         field: F,
         control: &JobControl,

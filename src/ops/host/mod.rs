@@ -2,6 +2,7 @@
 
 mod any_field;
 mod argument;
+mod bits;
 mod elements;
 mod field;
 mod pieces;
@@ -10,15 +11,18 @@ mod rows;
 mod sink;
 mod work;
 
-pub use any_field::{AnyFieldStep, run_in_any_field};
+pub use any_field::{AnyFieldStep, AnyVectorStep, run_in_any_field, run_on_any_vector};
 pub use argument::{EncodedRows, HostArgument};
+pub use bits::{bit_matrix, bit_rows, elimination_error, of_bit_matrix};
 pub use elements::map_elements;
-pub use field::HostField;
+pub use field::{HostElements, HostField};
 pub use pieces::{PieceContext, PiecesDone, PiecesSpec, StepInPieces};
 pub use polynomial::{evaluate, horner};
-pub use rows::{HostRows, Rows, for_each_piece, padded, rows_of, zeros};
+pub use rows::{HostRows, RowPiece, Rows, for_each_piece, padded, rows_of, zeros};
 pub use sink::ElementSink;
-pub use work::{StepTypes, check_work, elements, vector_bytes};
+#[cfg(feature = "cuda")]
+pub use work::rows;
+pub use work::{StepTypes, elements, vector_bytes};
 
 use crate::{
     curve::points::{Bases, MsmSums},
@@ -63,7 +67,12 @@ pub trait HostStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult>;
 
     /// How much the step computes, for models of its time on the host and on a GPU.
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork;
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork>;
+
+    /// How much the check of the step's value computes.
+    fn check_work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        self.work(types).into_iter().flat_map(work::check_work).collect()
+    }
 
     /// Whether the value is right, at less than the cost of making it again; `None` if the kind has
     /// no such check.
@@ -84,6 +93,13 @@ pub trait HostStep {
         _engine: &dyn EngineModel,
         _is_checked: bool,
     ) -> u64 {
+        0
+    }
+
+    /// Bytes of working memory on a GPU for a step with inputs of these types, in addition to
+    /// values.
+    #[cfg(feature = "cuda")]
+    fn device_scratch_bytes(&self, _inputs: &[ValueType]) -> u64 {
         0
     }
 
@@ -125,7 +141,7 @@ impl HostContext<'_> {
 
 impl HostResult {
     /// A vector that the step's own code has made.
-    pub fn of_rows<F: HostField>(field: F, rows: Rows<F::Element>) -> Self {
+    pub fn of_rows<F: HostElements>(field: F, rows: Rows<F::Element>) -> Self {
         field.wrap(rows).into()
     }
 }

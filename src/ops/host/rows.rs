@@ -20,6 +20,7 @@ pub type Rows<E> = Zeroizing<Vec<Vec<E>>>;
 pub enum HostRows {
     Fr(Rows<Fr>),
     Prime31(Field31, Rows<Element31>),
+    Gf2(Rows<u64>),
 }
 
 impl HostRows {
@@ -28,6 +29,7 @@ impl HostRows {
         match self {
             Self::Fr(rows) => rows.len(),
             Self::Prime31(_, rows) => rows.len(),
+            Self::Gf2(rows) => rows.len(),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     },
     engine::{JobControl, write_elements},
     error::Result,
+    field::Gf2Words,
 };
 
 /// The destination of an output vector: its rows, concatenated.
@@ -25,6 +26,7 @@ impl ElementSink<'_> {
         match rows {
             HostRows::Fr(rows) => self.write_rows(FrField, rows, control),
             HostRows::Prime31(field, rows) => self.write_rows(*field, rows, control),
+            HostRows::Gf2(rows) => self.write_rows(Gf2Words, rows, control),
         }
     }
 

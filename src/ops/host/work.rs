@@ -12,6 +12,9 @@ const PRODUCTS31: u64 = 16;
 /// extension of degree 8.
 const CHECK_PRODUCTS31: u64 = 32;
 
+/// The same for setting up such a check, per row: its point and the point's powers.
+const CHECK_ROW_PRODUCTS31: u64 = 4096;
+
 /// The types of the values that a step reads and makes.
 #[derive(Debug, Clone, Copy)]
 pub struct StepTypes<'a> {
@@ -28,6 +31,29 @@ impl StepTypes<'_> {
     /// Like [`Self::pass`], but each result depends on all elements before it.
     pub fn scan(&self, products: u64) -> EngineWork {
         EngineWork::Vectors(VectorWork { is_scan: true, ..self.vector_work(products) })
+    }
+
+    /// A pass that takes this number of products in all.
+    pub fn products(&self, products: u64) -> EngineWork {
+        let all = self.inputs.iter().copied().chain([self.value]);
+        let bytes = all.map(ValueType::bytes).sum();
+        let products = products / products_per_fr_product(self.value);
+        EngineWork::Vectors(VectorWork { products, bytes, is_scan: false })
+    }
+
+    /// The evaluation of `coefficients` coefficients in all, of rows like the value's, at secret
+    /// points.
+    pub fn evaluations(&self, coefficients: u64) -> EngineWork {
+        let ValueType::Vector(shape) = self.value else { return self.products(0) };
+        let rows = u64::from(shape.rows());
+        self.products(match shape.field() {
+            FieldId::Bls12381Fr => coefficients,
+            // There are none over GF(2).
+            FieldId::Prime31(_) | FieldId::Gf2 => {
+                let setup = CHECK_ROW_PRODUCTS31 * rows;
+                coefficients.saturating_mul(CHECK_PRODUCTS31).saturating_add(setup)
+            }
+        })
     }
 
     /// The value, copied from the host.
@@ -68,15 +94,25 @@ pub fn elements(value: ValueType) -> u64 {
     }
 }
 
+/// The rows of a vector; 0 for points.
+#[cfg(feature = "cuda")]
+pub fn rows(value: ValueType) -> u64 {
+    match value {
+        ValueType::Vector(shape) => shape.rows().into(),
+        ValueType::Points(_) => 0,
+    }
+}
+
 /// The work of checking a value that `work` made.
-pub fn check_work(work: EngineWork) -> Vec<EngineWork> {
+pub(super) fn check_work(work: EngineWork) -> Vec<EngineWork> {
     match work {
         // The input and the output are evaluated at a point.
         EngineWork::Ntt { field, lg_n, rows } => {
             let elements = u64::from(rows) << lg_n;
             let products = match field {
                 FieldId::Bls12381Fr => 2 * elements,
-                FieldId::Prime31(_) => CHECK_PRODUCTS31 * elements / PRODUCTS31,
+                // There are none over GF(2).
+                FieldId::Prime31(_) | FieldId::Gf2 => CHECK_PRODUCTS31 * elements / PRODUCTS31,
             };
             let bytes = 2 * field.element_bytes() * elements;
             vec![EngineWork::Vectors(VectorWork { products, bytes, is_scan: true })]
@@ -88,6 +124,8 @@ pub fn check_work(work: EngineWork) -> Vec<EngineWork> {
             let combination = VectorWork { products, bytes, is_scan: false };
             vec![EngineWork::Vectors(combination), EngineWork::Msm { group, n, vectors: 1 }]
         }
-        EngineWork::Vectors(_) | EngineWork::Transfer { .. } => Vec::new(),
+        EngineWork::Vectors(_) | EngineWork::Elimination(_) | EngineWork::Transfer { .. } => {
+            Vec::new()
+        }
     }
 }

@@ -5,12 +5,13 @@ use crate::{
     engine::EngineWork,
     error::{Error, Result},
     ops::host::{
-        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+        self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
+        StepTypes,
     },
 };
 
-impl AnyFieldStep for InputStep {
-    fn run_in<F: HostField>(
+impl AnyVectorStep for InputStep {
+    fn run_on<F: HostElements>(
         &self,
         field: F,
         _: Vec<HostArgument<'_>>,
@@ -31,10 +32,10 @@ impl AnyFieldStep for InputStep {
 
 impl HostStep for InputStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
-        host::run_in_any_field(self, inputs, context)
+        host::run_on_any_vector(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
-        types.transfer()
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        vec![types.transfer()]
     }
 }

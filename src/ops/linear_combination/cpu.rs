@@ -32,7 +32,7 @@ impl HostStep for LinearCombinationStep {
         host::run_in_any_field(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
-        types.pass(self.inputs.len() as u64)
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        vec![types.pass(self.inputs.len() as u64)]
     }
 }

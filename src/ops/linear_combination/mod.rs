@@ -30,7 +30,7 @@ impl StepKind for LinearCombinationStep {
     }
 
     fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
-        let shape = shapes::vectors(inputs, true)?[0];
+        let shape = shapes::field_vectors(inputs, true)?[0];
         if self.factors.len() != inputs.len() {
             let (expected, got) = (inputs.len() as u64, self.factors.len() as u64);
             return Err(StepProblem::field("factors", FieldProblem::Length { expected, got }));

@@ -31,12 +31,12 @@ impl HostStep for MsmStep {
         Ok(HostResult { value: HostValue::Points(sums), executor: Some(executor) })
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         let (n, vectors) = match types.inputs {
             [ValueType::Vector(shape)] => (shape.length(), shape.rows()),
             _ => (0, 0),
         };
-        EngineWork::Msm { group: self.group, n, vectors }
+        vec![EngineWork::Msm { group: self.group, n, vectors }]
     }
 
     fn check(

@@ -35,10 +35,14 @@ impl GpuStep for MsmStep {
         let check = || -> Result<_> {
             let factors = RandomCombination::draw(input.rows)?;
             let terms = factors.factors().enumerate();
-            let terms: Vec<_> =
-                terms.map(|(row, factor)| LinearTerm { factor, vector: input.row(row) }).collect();
-            let combination = gpu.zeros(1, input.row_length)?;
-            gpu.kernels().linear_combination(&gpu.stream, combination.elements(), &terms)?;
+            let terms = terms.map(|(row, factor)| {
+                let vector = input.fr_row(row)?;
+                Ok(LinearTerm { factor, vector })
+            });
+            let terms = terms.collect::<Result<Vec<_>>>()?;
+            let combination = gpu.zeros(input.field(), 1, input.row_length)?;
+            let out = combination.fr_elements()?;
+            gpu.kernels().linear_combination(&gpu.stream, out, &terms)?;
             Ok(PendingCheck { factors, combined: gpu.launch_msm(bases, &combination)? })
         };
         let check = is_checked.then(check).transpose()?;

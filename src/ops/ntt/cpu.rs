@@ -7,7 +7,7 @@ use super::{
 use crate::{
     curve::FrField,
     engine::{EngineModel, EngineWork, ExecutedBy, JobControl, add_stages},
-    error::Result,
+    error::{Error, Result},
     field::FieldId,
     ops::host::{
         self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostRows, HostStep,
@@ -71,12 +71,12 @@ impl HostStep for NttStep {
         host::run_in_any_field(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         let (field, rows) = match types.value {
             ValueType::Vector(shape) => (shape.field(), shape.rows()),
             ValueType::Points(_) => (FieldId::Bls12381Fr, 0),
         };
-        EngineWork::Ntt { field, lg_n: self.plan.lg_n, rows }
+        vec![EngineWork::Ntt { field, lg_n: self.plan.lg_n, rows }]
     }
 
     fn check(
@@ -89,6 +89,7 @@ impl HostStep for NttStep {
         let is_right = match output {
             HostRows::Fr(_) => self.is_right(FrField, input, output, context.control),
             HostRows::Prime31(field, _) => self.is_right(*field, input, output, context.control),
+            HostRows::Gf2(_) => return Err(Error::Internal("no transforms over gf2".into())),
         };
         is_right.map(Some)
     }

@@ -32,7 +32,7 @@ impl StepKind for NttStep {
     }
 
     fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
-        let shape = shapes::vector(inputs)?;
+        let shape = shapes::field_vector(inputs)?;
         let lg_n_max = shape.field().two_adicity().min(shape.length_max().ilog2());
         if self.plan.lg_n > lg_n_max {
             let problem = FieldProblem::TooLarge { max: lg_n_max.into() };

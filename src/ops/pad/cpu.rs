@@ -5,12 +5,13 @@ use crate::{
     engine::EngineWork,
     error::Result,
     ops::host::{
-        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+        self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
+        StepTypes,
     },
 };
 
-impl AnyFieldStep for PadStep {
-    fn run_in<F: HostField>(
+impl AnyVectorStep for PadStep {
+    fn run_on<F: HostElements>(
         &self,
         field: F,
         inputs: Vec<HostArgument<'_>>,
@@ -24,10 +25,10 @@ impl AnyFieldStep for PadStep {
 
 impl HostStep for PadStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
-        host::run_in_any_field(self, inputs, context)
+        host::run_on_any_vector(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
-        types.pass(0)
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        vec![types.pass(0)]
     }
 }

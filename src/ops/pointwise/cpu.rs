@@ -54,14 +54,14 @@ impl HostStep for PointwiseStep {
         host::run_in_any_field(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
-        match self.operation {
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        vec![match self.operation {
             PointwiseOperation::Add | PointwiseOperation::Subtract => types.pass(0),
             PointwiseOperation::Multiply
             | PointwiseOperation::MultiplyAdd
             | PointwiseOperation::MultiplySubtract => types.pass(1),
             PointwiseOperation::Invert => types.scan(4),
-        }
+        }]
     }
 }
 

@@ -62,7 +62,7 @@ impl StepKind for PointwiseStep {
             let (expected, got) = (expected as u64, inputs.len() as u64);
             return Err(StepProblem::field("inputs", FieldProblem::Length { expected, got }));
         }
-        Ok(ValueType::Vector(shapes::vectors(inputs, true)?[0]))
+        Ok(ValueType::Vector(shapes::field_vectors(inputs, true)?[0]))
     }
 
     fn can_overwrite(&self, _: usize) -> bool {

@@ -34,7 +34,7 @@ impl HostStep for PowersStep {
         host::run_in_any_field(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
-        types.scan(1)
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        vec![types.scan(1)]
     }
 }

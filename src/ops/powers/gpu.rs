@@ -13,7 +13,7 @@ impl GpuStep for PowersStep {
     fn launch(&self, _: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
         let out = context.zeros()?;
         let (kernels, stream) = (context.gpu.kernels(), &context.gpu.stream);
-        kernels.powers(stream, out.elements(), gpu::fr(self.first)?, gpu::fr(self.base)?)?;
+        kernels.powers(stream, out.fr_elements()?, gpu::fr(self.first)?, gpu::fr(self.base)?)?;
         Ok(out.into())
     }
 }

@@ -5,12 +5,13 @@ use crate::{
     engine::{EngineWork, long_rows},
     error::Result,
     ops::host::{
-        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+        self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
+        StepTypes,
     },
 };
 
-impl AnyFieldStep for SliceStep {
-    fn run_in<F: HostField>(
+impl AnyVectorStep for SliceStep {
+    fn run_on<F: HostElements>(
         &self,
         field: F,
         inputs: Vec<HostArgument<'_>>,
@@ -28,11 +29,11 @@ impl AnyFieldStep for SliceStep {
 
 impl HostStep for SliceStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
-        host::run_in_any_field(self, inputs, context)
+        host::run_on_any_vector(self, inputs, context)
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         // The copied range is read, too.
-        StepTypes { inputs: &[types.value], ..*types }.pass(0)
+        vec![StepTypes { inputs: &[types.value], ..*types }.pass(0)]
     }
 }

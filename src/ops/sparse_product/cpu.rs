@@ -24,13 +24,13 @@ impl HostStep for SparseProductStep {
         Ok(HostResult::of_rows(FrField, products))
     }
 
-    fn work(&self, types: &StepTypes<'_>) -> EngineWork {
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         let [input, product] = [types.inputs.first().copied(), Some(types.value)]
             .map(|value| value.map_or(0, host::elements));
         let vectors = product.checked_div(self.rows).unwrap_or(0);
         let terms = self.terms.saturating_mul(vectors);
         // A term is 8 bytes, and reads an element.
         let bytes = terms.saturating_mul(40).saturating_add(32 * input.max(product));
-        EngineWork::Vectors(VectorWork { products: terms, bytes, is_scan: false })
+        vec![EngineWork::Vectors(VectorWork { products: terms, bytes, is_scan: false })]
     }
 }

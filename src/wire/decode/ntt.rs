@@ -33,6 +33,9 @@ pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<RequestedNtt> {
         v1::Field::Unspecified if spec.field == 0 => FieldId::Bls12381Fr,
         _ => decode_enum::<v1::Field, _>("spec.field", spec.field)?,
     };
+    if !field.has_arithmetic() {
+        return Err(Error::field("spec.field", FieldProblem::UnsupportedField { field }));
+    }
     at_most("spec.lg_n", spec.lg_n.into(), field.two_adicity().into())?;
     let n = 1u64 << spec.lg_n;
     let row_length = spec.row_length.unwrap_or(n);

@@ -12,8 +12,9 @@ use crate::{
     field::FieldId,
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
-        InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, OperationProgram, PadStep,
-        PointwiseOperation, PointwiseStep, PowersStep, SliceStep, SparseProductStep,
+        Gf2EchelonStep, Gf2ReduceStep, InputStep, LinearCombinationStep, MsmStep, NttStep,
+        Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep, PolyMulStep,
+        PolyReduction, PowersStep, SliceStep, SparseProductStep,
     },
     program::{Constant, STEPS_MAX, StepProblem, ValueId},
     wire::v1::{self, step::Operation as WireOperation},
@@ -86,6 +87,13 @@ fn operation(index: usize, step: WireOperation) -> Result<Operation> {
         WireOperation::SparseProduct(step) => {
             sparse_product(&step).map_err(named("sparse_product"))?.into()
         }
+        WireOperation::PolyMul(step) => poly_mul(&step).into(),
+        WireOperation::Gf2Reduce(v1::Gf2ReduceStep { pivots, rows, columns }) => {
+            Gf2ReduceStep { inputs: [pivots, rows].map(ValueId), columns }.into()
+        }
+        WireOperation::Gf2Echelon(v1::Gf2EchelonStep { input, columns }) => {
+            Gf2EchelonStep { input: ValueId(input), columns }.into()
+        }
     })
 }
 
@@ -95,13 +103,13 @@ fn input(step: &v1::InputStep) -> StepResult<InputStep> {
 }
 
 fn constant(step: &v1::ConstantStep) -> StepResult<ConstantStep> {
-    let field = field(step.field)?;
+    let field = arithmetic_field(step.field)?;
     let width = field.element_bytes() as usize;
     Ok(ConstantStep { field, elements: constants("elements", &step.elements, width)? })
 }
 
 fn powers(step: &v1::PowersStep) -> StepResult<PowersStep> {
-    let field = field(step.field)?;
+    let field = arithmetic_field(step.field)?;
     let first = match &step.first[..] {
         [] => Constant::one(field),
         first => named_constant("first", first)?,
@@ -166,6 +174,15 @@ fn sparse_product(step: &v1::SparseProductStep) -> StepResult<SparseProductStep>
     Ok(SparseProductStep { input: ValueId(input), object_id, rows, terms })
 }
 
+fn poly_mul(step: &v1::PolyMulStep) -> PolyMulStep {
+    let reduction = match step.reduction {
+        None => PolyReduction::None,
+        Some(v1::poly_mul_step::Reduction::Cyclic(n)) => PolyReduction::Cyclic(n),
+        Some(v1::poly_mul_step::Reduction::Negacyclic(n)) => PolyReduction::Negacyclic(n),
+    };
+    PolyMulStep { inputs: values(&step.inputs), reduction }
+}
+
 fn object_id(id: &[u8]) -> StepResult<[u8; 32]> {
     id.try_into().map_err(|_| StepProblem::field("object_id", FieldProblem::UnknownId))
 }
@@ -173,6 +190,13 @@ fn object_id(id: &[u8]) -> StepResult<[u8; 32]> {
 fn field(value: i32) -> StepResult<FieldId> {
     let field = specified(value).and_then(|field: v1::Field| FieldId::try_from(field));
     field.map_err(|problem| StepProblem::field("field", problem))
+}
+
+/// The field of a step with constants.
+fn arithmetic_field(value: i32) -> StepResult<FieldId> {
+    let field = field(value)?;
+    let refused = StepProblem::field("field", FieldProblem::UnsupportedField { field });
+    field.has_arithmetic().then_some(field).ok_or(refused)
 }
 
 pub(super) fn values(indices: &[u32]) -> Vec<ValueId> {

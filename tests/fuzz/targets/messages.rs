@@ -134,6 +134,9 @@ fn some_program() -> v1::Program {
         programs::divide_by_linear(3, 9.into()),
         programs::divide_by_vanishing(9, 1, 3.into()),
         programs::msm::<G1Affine>(3, &id, 1),
+        programs::poly_mul(&[3, 9], None),
+        programs::poly_mul(&[3, 9], Some(v1::poly_mul_step::Reduction::Cyclic(5))),
+        programs::poly_mul(&[9, 9], Some(v1::poly_mul_step::Reduction::Negacyclic(4))),
     ])
 }
 

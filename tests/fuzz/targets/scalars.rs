@@ -85,7 +85,9 @@ fn expected(encoding: ScalarEncoding, element: &[u8]) -> Fr {
         ScalarEncoding::Montgomery => value / power_of_two(256),
         ScalarEncoding::Signed(_) if element[element.len() - 1] & 0x80 == 0 => value,
         ScalarEncoding::Signed(_) => value - power_of_two(8 * element.len()),
-        ScalarEncoding::Canonical31 | ScalarEncoding::Montgomery31 => {
+        ScalarEncoding::Canonical31
+        | ScalarEncoding::Montgomery31
+        | ScalarEncoding::PackedBits64 => {
             unreachable!("no encoding of elements of Fr")
         }
     }

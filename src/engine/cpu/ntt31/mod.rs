@@ -16,7 +16,7 @@ use crate::{
     curve::Decimation,
     engine::{JobControl, NttPlan},
     error::{Error, FieldProblem, Result},
-    field::{Arithmetic, Element31, Field31},
+    field::{Arithmetic, Element31, Field31, VectorElements},
 };
 
 /// Whether each thread transforms its own row of 2^`lg_n` elements.

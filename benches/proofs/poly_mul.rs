@@ -1,0 +1,49 @@
+//! Products of two polynomials over Fr, in one call, through memory that is shared with the daemon.
+
+use std::time::Instant;
+
+use ark_ff::UniformRand;
+use ark_std::rand::{SeedableRng, rngs::StdRng};
+use capstan::client::{Client, Fr, PolyReduction, ProgramBuilder, ProgramRun, SharedVector};
+
+use crate::{
+    record::{ProofRecord, ProofRuns},
+    support::Samples,
+};
+
+/// Measures products of polynomials of 2^`lg_n` coefficients each.
+pub async fn measure(client: &Client, lg_n: u32, runs: ProofRuns, record: &ProofRecord) {
+    let (mut random, n) = (StdRng::seed_from_u64(5), 1 << lg_n);
+    let mut program = ProgramBuilder::new();
+    let [a, b] = [(); 2].map(|()| program.input(n as u64).expect("an input"));
+    let product = program.poly_mul(a, b, PolyReduction::None).expect("a step");
+    let program = program.build().expect("a program");
+    let alloc = async |length| client.alloc_vector(length).await.expect("memory");
+    let [mut left, mut right] = [alloc(n).await, alloc(n).await];
+    let mut fill = |vector: &mut SharedVector| {
+        vector.iter_mut().for_each(|element| *element = Fr::rand(&mut random));
+    };
+    fill(&mut left);
+    fill(&mut right);
+    let mut out = alloc(2 * n - 1).await;
+    let point = Fr::rand(&mut random);
+    let expected = value(&left, point) * value(&right, point);
+    println!("2^{lg_n} coefficients: product of two polynomials");
+    let mut times = Samples::default();
+    for run in 0..runs.all() {
+        let begun = Instant::now();
+        let given = ProgramRun::new(&program).input(a, &left).input(b, &right);
+        let mut done = client.run(given.write_to(product, out)).await.expect("a product");
+        if run >= runs.warm_up {
+            times.0.push(begun.elapsed());
+        }
+        out = done.take_vector(product).expect("the product");
+        assert!(value(&out, point) == expected, "a wrong product");
+    }
+    let mode = record.on_devices("call_region".to_owned());
+    record.add_us("poly_mul", &mode, lg_n, 1, &times);
+}
+
+fn value(coefficients: &[Fr], x: Fr) -> Fr {
+    coefficients.iter().rev().fold(Fr::from(0_u64), |sum, coefficient| sum * x + coefficient)
+}

@@ -1,0 +1,298 @@
+//! Steps over GF(2), against an elimination of sets of columns.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use capstan::{
+    buffer::ByteSource,
+    curve::scalars::ScalarEncoding,
+    engine::{EncodedScalars, JobControl},
+    error::{Error, Result},
+    exec::{ElementSink, RunOperands, start_run},
+    field::{FieldId, Gf2Words},
+    gf2::BitMatrix,
+    ops::{
+        ConcatStep, Gf2EchelonStep, Gf2ReduceStep, InputStep, Operation, OperationProgram, PadStep,
+        SliceStep,
+        host::{HostArgument, HostContext, HostElements},
+    },
+    program::{InputSpec, OutputKind, OutputSpec, ValueId, ValueType, VectorShape},
+    verify::Verification,
+};
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
+use zeroize::Zeroizing;
+
+use crate::{rig::EXECUTOR, run_program::run_program, vec_sink::VecSink};
+
+const BITS: ScalarEncoding = ScalarEncoding::PackedBits64;
+
+/// The columns in which each row is 1.
+type SetRows = Vec<BTreeSet<usize>>;
+
+fn packed(rows: &SetRows, columns: usize) -> Vec<u64> {
+    let mut matrix = BitMatrix::zeros(rows.len() as u64, columns as u64).unwrap();
+    for (row, ones) in rows.iter().enumerate() {
+        ones.iter().for_each(|column| matrix.set(row, *column));
+    }
+    matrix.words().to_vec()
+}
+
+/// The rows, each reduced by the pivots and by the rows before it.
+fn reduced(pivots: &SetRows, rows: &SetRows) -> SetRows {
+    let mut pivots = pivots.clone();
+    let mut reduced = SetRows::new();
+    for row in rows {
+        let mut row = row.clone();
+        while let Some(pivot) = pivots.iter().find(|pivot| pivot.first() == row.first()) {
+            row = &row ^ pivot;
+            if row.is_empty() {
+                break;
+            }
+        }
+        if !row.is_empty() {
+            pivots.push(row.clone());
+        }
+        reduced.push(row);
+    }
+    reduced
+}
+
+/// The reduced row echelon form.
+fn echelon(rows: &SetRows) -> SetRows {
+    let mut form: SetRows = reduced(&vec![], rows).into_iter().filter(|r| !r.is_empty()).collect();
+    form.sort_by_key(|row| *row.first().unwrap());
+    for at in (0..form.len()).rev() {
+        let pivot = form[at].clone();
+        let leading = *pivot.first().unwrap();
+        for row in form[..at].iter_mut().filter(|row| row.contains(&leading)) {
+            *row = &*row ^ &pivot;
+        }
+    }
+    form.resize(rows.len(), BTreeSet::new());
+    form
+}
+
+fn bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn input(words: &[u64]) -> Operation {
+    InputStep { field: FieldId::Gf2, rows: 1, length: words.len() as u64 }.into()
+}
+
+/// The last value of a program whose first steps are these inputs.
+fn run(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -> Result<Vec<u64>> {
+    let given = inputs.iter().map(|words| input(words));
+    let steps: Vec<_> = given.chain(steps).collect();
+    let value = ValueId(steps.len() as u32 - 1);
+    let program = Arc::new(OperationProgram::new(steps)?);
+    let Some(ValueType::Vector(shape)) = program.value_type(value) else { panic!("a vector") };
+    let sources: Vec<_> = inputs.iter().map(|words| bytes(words)).collect();
+    let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
+    let elements = sources.iter();
+    let elements: Vec<_> = elements
+        .map(|source| EncodedScalars::new(BITS, source.len() / 8, source as &dyn ByteSource))
+        .collect();
+    let sink = VecSink::new(shape.bytes() as usize);
+    let sinks = [Some(ElementSink { encoding: BITS, sink: &sink })];
+    let operands = RunOperands { inputs: &elements, sinks: &sinks, ..RunOperands::default() };
+    let outputs = vec![OutputSpec { value, kind: OutputKind::Elements }];
+    let control = JobControl::default();
+    #[cfg(feature = "cuda")]
+    run_program(
+        crate::gpu::executor(),
+        program.clone(),
+        outputs.clone(),
+        &operands,
+        verify,
+        &control,
+    )?;
+    run_program(&*EXECUTOR, program, outputs, &operands, verify, &control)?;
+    let bytes = sink.into_bytes();
+    Ok(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+}
+
+const REDUCE: [ValueId; 2] = [ValueId(0), ValueId(1)];
+
+fn reduce(columns: usize) -> Operation {
+    Gf2ReduceStep { inputs: REDUCE, columns: columns as u64 }.into()
+}
+
+fn echelon_of(input: u32, columns: usize) -> Operation {
+    Gf2EchelonStep { input: ValueId(input), columns: columns as u64 }.into()
+}
+
+fn check(pivots: &SetRows, rows: &SetRows, columns: usize) {
+    let given = [packed(pivots, columns), packed(rows, columns)];
+    let expected = packed(&reduced(pivots, rows), columns);
+    for verify in [Verification::None, Verification::Full, Verification::Probabilistic] {
+        let found = run(&given, vec![reduce(columns)], verify).unwrap();
+        assert!(found == expected, "{verify:?}: {} rows of {columns} columns", rows.len());
+    }
+    let found = run(&given[1..], vec![echelon_of(0, columns)], Verification::Full).unwrap();
+    assert!(found == packed(&echelon(rows), columns), "{} rows of {columns}", rows.len());
+}
+
+fn random(rows: usize, columns: usize, density: f64, rng: &mut StdRng) -> SetRows {
+    let row = |_| (0..columns).filter(|_| rng.random_bool(density)).collect();
+    (0..rows).map(row).collect()
+}
+
+/// Rows with distinct leading columns, in any order.
+fn random_pivots(columns: usize, density: f64, rng: &mut StdRng) -> SetRows {
+    let mut pivots = SetRows::new();
+    for leading in (0..columns).step_by(3) {
+        let rest = (leading + 1..columns).filter(|_| rng.random_bool(density));
+        pivots.push(rest.chain([leading]).collect());
+    }
+    pivots.shuffle(rng);
+    pivots
+}
+
+#[test]
+fn random_sparse_and_empty_matrices_equal_those_of_sets() {
+    let mut rng = StdRng::seed_from_u64(1);
+    for columns in [1, 63, 64, 65, 200, 513] {
+        for (rows, density) in [(0, 0.5), (1, 0.5), (80, 0.02), (120, 0.5)] {
+            let pivots = random_pivots(columns, density, &mut rng);
+            let rows = random(rows, columns, density, &mut rng);
+            check(&pivots, &rows, columns);
+            check(&SetRows::new(), &rows, columns);
+        }
+    }
+}
+
+#[test]
+fn singular_and_equal_rows_and_chains_equal_those_of_sets() {
+    let mut rng = StdRng::seed_from_u64(2);
+    // Sums of ten rows.
+    let base = random(10, 130, 0.5, &mut rng);
+    let sum = |_| base.iter().filter(|_| rng.random_bool(0.5)).fold(BTreeSet::new(), |s, r| &s ^ r);
+    check(&SetRows::new(), &(0..60).map(sum).collect(), 130);
+    let equal: SetRows = vec![(0..130).collect(); 70];
+    check(&equal[..1].to_vec(), &equal, 130);
+    check(&SetRows::new(), &equal, 130);
+    // Each addition moves the leading column by one.
+    let mut chain: SetRows = (0..199).map(|at| BTreeSet::from([at, at + 1])).collect();
+    chain.shuffle(&mut StdRng::seed_from_u64(3));
+    check(&chain, &vec![BTreeSet::from([0]); 2], 200);
+    let fan: SetRows = (1..200).map(|at| BTreeSet::from([0, at])).collect();
+    check(&SetRows::new(), &fan, 200);
+}
+
+#[test]
+fn rows_of_matrices_are_joined_taken_and_appended() {
+    let mut rng = StdRng::seed_from_u64(4);
+    let (columns, words) = (130, 3);
+    let (first, second) = (random(20, columns, 0.3, &mut rng), random(30, columns, 0.3, &mut rng));
+    let given = [packed(&first, columns), packed(&second, columns)];
+    // Both matrices, their echelon form without its last rows, two rows of zeros, and the first
+    // matrix reduced by that form.
+    let steps = vec![
+        ConcatStep { inputs: REDUCE.to_vec() }.into(),
+        echelon_of(2, columns),
+        SliceStep { input: ValueId(3), offset: 0, length: 40 * words }.into(),
+        Gf2ReduceStep { inputs: [ValueId(4), ValueId(0)], columns: columns as u64 }.into(),
+        PadStep { input: ValueId(5), length: 22 * words }.into(),
+    ];
+    let mut form = echelon(&[first.clone(), second].concat());
+    form.truncate(40);
+    assert!(form.iter().all(|row| !row.is_empty()), "not the case that is meant");
+    let mut expected = reduced(&form, &first);
+    expected.resize(22, BTreeSet::new());
+    let found = run(&given, steps, Verification::Full).unwrap();
+    assert!(found == packed(&expected, columns));
+}
+
+fn refusal(inputs: &[Vec<u64>], step: Operation) -> String {
+    run(inputs, vec![step], Verification::None).expect_err("refused").to_string()
+}
+
+#[test]
+fn rows_are_refused_by_their_index() {
+    let pivots = vec![vec![1, 0, 2, 0, 1, 0], vec![1, 0]];
+    let expected = "program.steps[2].gf2_reduce.pivots[2]: has the leading column of pivot 0";
+    assert_eq!(refusal(&pivots, reduce(70)), expected);
+    let pivots = vec![vec![1, 0, 0, 0], vec![1, 0]];
+    let expected = "program.steps[2].gf2_reduce.pivots[1]: must not be zero";
+    assert_eq!(refusal(&pivots, reduce(70)), expected);
+    let expected =
+        |at: &str| format!("program.steps[{at}: has a bit that is set after its last column");
+    let rows = vec![vec![1, 0], vec![1, 0, 0, 1 << 6]];
+    assert_eq!(refusal(&rows, reduce(70)), expected("2].gf2_reduce.rows[1]"));
+    let rows = vec![vec![0, 1 << 63], vec![1, 0]];
+    assert_eq!(refusal(&rows, reduce(70)), expected("2].gf2_reduce.pivots[0]"));
+    let rows = vec![vec![1, 0, 2, 0, 0, 1 << 6]];
+    assert_eq!(refusal(&rows, echelon_of(0, 70)), expected("1].gf2_echelon.input[2]"));
+}
+
+#[test]
+fn shapes_that_are_no_matrices_are_refused() {
+    let two = [vec![0; 6], vec![0; 6]];
+    let refuses = |step: Operation, message: &str| {
+        let refusal = refusal(&two, step);
+        assert!(refusal.contains(message), "{refusal}, not {message}");
+    };
+    refuses(reduce(0), "gf2_reduce.columns: must not be zero");
+    refuses(reduce((1 << 20) + 1), "gf2_reduce.columns: must be at most 1048576");
+    refuses(reduce(250), "gf2_reduce.pivots: wrong length: expected 8, got 6");
+    refuses(echelon_of(1, 250), "gf2_echelon.input: wrong length: expected 8, got 6");
+    let later = Gf2ReduceStep { inputs: [ValueId(0), ValueId(7)], columns: 64 };
+    refuses(later.into(), "gf2_reduce.rows: must be the index of an earlier step");
+    let types = |field, rows: u32, length| {
+        let shape = VectorShape::row(field, length).unwrap().with_rows(rows).unwrap();
+        ValueType::Vector(shape)
+    };
+    let infer = |value: ValueType| {
+        let step = echelon_of(0, 65);
+        let problem = capstan::program::StepKind::infer(&step, &[value]);
+        problem.expect_err("refused").of_step(0, "gf2_echelon").to_string()
+    };
+    let of_fr = infer(types(FieldId::Bls12381Fr, 1, 2));
+    assert!(of_fr.contains("is a vector over bls12-381-fr"), "{of_fr}");
+    let two_rows = infer(types(FieldId::Gf2, 2, 2));
+    assert!(two_rows.contains("wrong number of rows: expected 1, got 2"), "{two_rows}");
+    let many = infer(types(FieldId::Gf2, 1, (1 << 25) + 2));
+    assert!(many.contains("too long: at most 33554432"), "{many}");
+}
+
+#[test]
+fn eliminations_stop_at_a_cancellation() {
+    let matrix = vec![u64::MAX; 600];
+    let shape = VectorShape::row(FieldId::Gf2, 600).unwrap();
+    let control = JobControl::default();
+    control.cancel();
+    let context = HostContext {
+        engine: &*EXECUTOR.engine,
+        control: &control,
+        value_type: ValueType::Vector(shape),
+        input: None,
+        bases: None,
+        matrix: None,
+    };
+    let argument =
+        |words: &[u64]| HostArgument::Owned(Gf2Words.wrap(Zeroizing::new(vec![words.to_vec()])));
+    let echelon = echelon_of(0, 640);
+    let stopped = echelon.on_host().run(vec![argument(&matrix)], &context);
+    assert_eq!(stopped.err(), Some(Error::Cancelled));
+    let step = reduce(640);
+    let stopped = step.on_host().run(vec![argument(&[]), argument(&matrix)], &context);
+    assert_eq!(stopped.err(), Some(Error::Cancelled));
+}
+
+#[test]
+fn plans_count_the_working_memory_and_the_time() {
+    let (columns, rows) = (1_u64 << 16, 1_u64 << 16);
+    let length = rows * columns / 64;
+    let input = InputStep { field: FieldId::Gf2, rows: 1, length };
+    let steps = vec![input.into(), echelon_of(0, columns as usize)];
+    let program = Arc::new(OperationProgram::new(steps).unwrap());
+    let outputs = [OutputSpec { value: ValueId(1), kind: OutputKind::Elements }];
+    let given = [InputSpec { encoding: BITS, count: length }];
+    let run = start_run(&*EXECUTOR, program, &given, &outputs, Verification::None).unwrap();
+    let plan = run.plan();
+    assert_eq!(plan.value_bytes, 8 * length, "the form takes the place of the matrix");
+    assert!(plan.memory_bytes >= 16 * length, "the matrix is held in strips, too");
+    // About 2^16 rows, 2^10 steps, and half of 2^13 additions of words for each.
+    let seconds = plan.modelled.total.as_secs_f64();
+    assert!((10.0..1000.0).contains(&seconds), "{seconds} s");
+}
