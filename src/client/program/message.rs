@@ -84,6 +84,9 @@ fn message(step: &Operation) -> Message {
         &Operation::Gf2Echelon(ops::Gf2EchelonStep { input, columns }) => {
             Message::Gf2Echelon(v1::Gf2EchelonStep { input: input.0, columns })
         }
+        Operation::IntMul(ops::IntMulStep { inputs }) => {
+            Message::IntMul(v1::IntMulStep { inputs: indices(inputs) })
+        }
     }
 }
 
