@@ -16,7 +16,7 @@ use crate::{
     field::{FieldId, Prime31},
 };
 
-/// Limbs of the longest short factor: of 8192, transforms on two threads take two thirds of the
+/// Limbs of the longest short factor: of 8192, transforms on one thread take three fifths of the
 /// library's time (`benches/experiments/integers.md`).
 const SHORT_LIMBS: u64 = 6 << 10;
 /// The same on the oracle, which checks transforms by the library if that takes at most a second.

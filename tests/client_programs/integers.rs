@@ -86,7 +86,7 @@ async fn vectors_that_are_not_integers_are_refused_before_they_are_sent() {
         let problem = message(program.int_mul(a, b));
         assert!(problem.contains(expected), "{problem}, not {expected}");
     };
-    refused(one, empty, "int_mul.inputs[1]: must not be empty");
+    refused(one, empty, "int_mul.inputs[1]: must have at least one element");
     refused(one, two_rows, "int_mul.inputs[1]: wrong number of rows: expected 1, got 2");
     refused(of_fr, of_fr, "int_mul.inputs[0]: is a vector over bls12-381-fr");
     refused(one, of_fr, "int_mul.inputs[1]: ");
