@@ -30,8 +30,7 @@
     integers_limbs_##parts(const uint32_t* cyclic, const uint32_t* negacyclic, uint64_t stride,  \
                            uint32_t length, uint32_t* limbs, uint32_t limb_count,                \
                            uint8_t* flags) {                                                     \
-        using Shared = LimbsShared<parts>;                                                       \
-        SHARED(Shared, shared, 1);                                                               \
+        SHARED(LimbsShared<parts>, shared, 1);                                                   \
         await_predecessor();                                                                     \
         product_limbs<parts>(shared[0], {cyclic, negacyclic, stride, length},                    \
                              {limbs, limb_count, flags});                                        \

@@ -51,7 +51,7 @@ pub(super) fn set_limbs(
     if carry == 0 { Ok(()) } else { Err(Error::Corrupt) }
 }
 
-/// Adds to limbs. Returns what does not fit.
+/// Adds to limbs. Returns what is carried out of them.
 fn add(limbs: &mut [u32], mut carry: u64) -> u64 {
     for limb in limbs {
         if carry == 0 {

@@ -4,6 +4,8 @@
 //! their product, whose residues determine them. A library multiplies short factors.
 
 #[cfg(feature = "server")]
+mod factors;
+#[cfg(feature = "server")]
 mod garner;
 #[cfg(all(feature = "cuda", feature = "internals"))]
 pub mod gpu;
@@ -18,10 +20,14 @@ mod sizes;
 #[cfg(feature = "server")]
 mod transforms;
 
+// Tests multiply by transforms of all sizes.
+#[cfg(all(feature = "server", feature = "internals"))]
+pub use self::product::by_transforms;
 #[cfg(feature = "server")]
 pub use self::{
-    product::{FactorLimbs, IntegerFactors, by_transforms, is_short, multiply, working_bytes},
-    sizes::{ProductSize, SizeTransform},
+    factors::{FactorLimbs, IntegerFactors},
+    product::{is_short, multiply, working_bytes},
+    sizes::ProductSize,
 };
 
 /// Limbs of the longest product: a coefficient of a longer one may be too large for the primes, and

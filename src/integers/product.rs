@@ -1,11 +1,11 @@
 //! Products of rows of limbs, by a library or by transforms.
 
-use std::ops::Range;
-
 use rayon::prelude::*;
 
 use super::{
-    PRODUCT_LIMBS_MAX, library,
+    PRODUCT_LIMBS_MAX,
+    factors::{FactorLimbs, IntegerFactors},
+    library,
     limbs::set_limbs,
     sizes::{ProductSize, SizeTransform},
     transforms::{residues, working_elements},
@@ -21,28 +21,6 @@ use crate::{
 const SHORT_LIMBS: u64 = 6 << 10;
 /// The same on the oracle, which checks transforms by the library if that takes at most a second.
 const ORACLE_SHORT_LIMBS: u64 = 1 << 19;
-
-/// The lengths of two factors, and their number of rows.
-#[derive(Debug, Clone, Copy)]
-pub struct FactorLimbs {
-    pub a: u64,
-    pub b: u64,
-    pub rows: u32,
-}
-
-/// The factors: rows of the same number, of at least one limb each.
-#[derive(Clone, Copy)]
-pub struct IntegerFactors<'a> {
-    pub a: &'a [Vec<u32>],
-    /// `None` for the square of `a`.
-    pub b: Option<&'a [Vec<u32>]>,
-}
-
-impl IntegerFactors<'_> {
-    fn rows(&self, rows: Range<usize>) -> Self {
-        Self { a: &self.a[rows.clone()], b: self.b.map(|b| &b[rows]) }
-    }
-}
 
 /// Whether the library multiplies factors of these numbers of limbs, on an oracle or not.
 pub fn is_short(a: u64, b: u64, is_oracle: bool) -> bool {

@@ -4,8 +4,8 @@ use rayon::prelude::*;
 use zeroize::Zeroizing;
 
 use super::{
+    factors::IntegerFactors,
     garner::PRIMES,
-    product::IntegerFactors,
     sizes::{ProductSize, SizeTransform},
 };
 use crate::{
@@ -19,12 +19,12 @@ use crate::{
 const TASK: usize = 1 << 14;
 
 /// Rows of elements, which are wiped when dropped.
-type Rows = Zeroizing<Vec<Vec<Element31>>>;
+type ResidueRows = Zeroizing<Vec<Vec<Element31>>>;
 
 /// The products of some rows modulo one prime, as transforms of a [`ProductSize`] give them.
 pub(super) struct PrimeResidues {
-    cyclic: Rows,
-    negacyclic: Option<Rows>,
+    cyclic: ResidueRows,
+    negacyclic: Option<ResidueRows>,
 }
 
 /// The products of some rows modulo all primes.
@@ -89,7 +89,11 @@ struct PrimeProduct<'a> {
 }
 
 impl PrimeProduct<'_> {
-    fn rows(&self, factors: IntegerFactors<'_>, executor: &mut Option<ExecutedBy>) -> Result<Rows> {
+    fn rows(
+        &self,
+        factors: IntegerFactors<'_>,
+        executor: &mut Option<ExecutedBy>,
+    ) -> Result<ResidueRows> {
         let &Self { engine, field, control, .. } = self;
         let [forward, inverse] = self.plans()?;
         let mut run = |rows: &mut [Vec<Element31>], plan: &NttPlan<Element31>| -> Result<()> {

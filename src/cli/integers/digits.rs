@@ -14,7 +14,7 @@ Converting 10 million decimal digits takes several seconds, and time grows faste
 hexadecimal digits take almost none.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Radix {
+pub enum DigitRadix {
     Decimal,
     Hexadecimal,
 }
@@ -22,7 +22,7 @@ pub enum Radix {
 /// An integer of a file, wiped when dropped.
 pub struct FileInteger {
     pub value: Zeroizing<UBig>,
-    pub radix: Radix,
+    pub radix: DigitRadix,
 }
 
 /// Why a file is not an integer.
@@ -31,7 +31,7 @@ pub enum DigitsError {
     /// No digit, or only 0x.
     Empty,
     /// A byte that is not a digit, by its line and column, counted in bytes from 1.
-    BadByte { line: usize, column: usize, byte: u8, radix: Radix },
+    BadByte { line: usize, column: usize, byte: u8, radix: DigitRadix },
     /// Whitespace before the last digit.
     Whitespace { line: usize, column: usize },
 }
@@ -55,7 +55,7 @@ impl fmt::Display for DigitsError {
     }
 }
 
-impl fmt::Display for Radix {
+impl fmt::Display for DigitRadix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Decimal => "decimal",
@@ -68,25 +68,25 @@ impl fmt::Display for Radix {
 pub fn parse(bytes: &[u8]) -> Result<FileInteger, DigitsError> {
     let content = bytes.trim_ascii_end();
     let (radix, prefix) = match content {
-        [b'0', b'x' | b'X', ..] => (Radix::Hexadecimal, 2),
-        _ => (Radix::Decimal, 0),
+        [b'0', b'x' | b'X', ..] => (DigitRadix::Hexadecimal, 2),
+        _ => (DigitRadix::Decimal, 0),
     };
     let digits = &content[prefix..];
     let is_digit = |byte: &u8| match radix {
-        Radix::Decimal => byte.is_ascii_digit(),
-        Radix::Hexadecimal => byte.is_ascii_hexdigit(),
+        DigitRadix::Decimal => byte.is_ascii_digit(),
+        DigitRadix::Hexadecimal => byte.is_ascii_hexdigit(),
     };
     if let Some(at) = digits.iter().position(|byte| !is_digit(byte)) {
         return Err(bad_byte(content, prefix + at, radix));
     }
-    let number = if radix == Radix::Decimal { 10 } else { 16 };
+    let number = if radix == DigitRadix::Decimal { 10 } else { 16 };
     let text = str::from_utf8(digits).map_err(|_| DigitsError::Empty)?;
     let value = UBig::from_str_radix(text, number).map_err(|_| DigitsError::Empty)?;
     Ok(FileInteger { value: Zeroizing::new(value), radix })
 }
 
 /// The problem of the byte at an index of the file.
-fn bad_byte(content: &[u8], at: usize, radix: Radix) -> DigitsError {
+fn bad_byte(content: &[u8], at: usize, radix: DigitRadix) -> DigitsError {
     let byte = content[at];
     let before = &content[..at];
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -99,10 +99,10 @@ fn bad_byte(content: &[u8], at: usize, radix: Radix) -> DigitsError {
 }
 
 /// The digits of an integer, with 0x if they are hexadecimal.
-pub fn write(value: &UBig, radix: Radix) -> Zeroizing<String> {
+pub fn write(value: &UBig, radix: DigitRadix) -> Zeroizing<String> {
     Zeroizing::new(match radix {
-        Radix::Decimal => value.to_string(),
-        Radix::Hexadecimal => format!("{value:#x}"),
+        DigitRadix::Decimal => value.to_string(),
+        DigitRadix::Hexadecimal => format!("{value:#x}"),
     })
 }
 
@@ -132,7 +132,7 @@ pub fn integer(limbs: &[u32]) -> Zeroizing<UBig> {
 mod tests {
     use super::*;
 
-    fn value(text: &str) -> (String, Radix) {
+    fn value(text: &str) -> (String, DigitRadix) {
         let FileInteger { value, radix } = parse(text.as_bytes()).unwrap();
         assert_eq!(*integer(&limbs(&value)), *value);
         (write(&value, radix).to_string(), radix)
@@ -140,12 +140,12 @@ mod tests {
 
     #[test]
     fn digits_of_either_radix_are_read_and_written() {
-        assert_eq!(value("0"), ("0".into(), Radix::Decimal));
-        assert_eq!(value("007\n"), ("7".into(), Radix::Decimal));
-        assert_eq!(value("0x0"), ("0x0".into(), Radix::Hexadecimal));
-        assert_eq!(value("0Xffff0000A \r\n\n"), ("0xffff0000a".into(), Radix::Hexadecimal));
+        assert_eq!(value("0"), ("0".into(), DigitRadix::Decimal));
+        assert_eq!(value("007\n"), ("7".into(), DigitRadix::Decimal));
+        assert_eq!(value("0x0"), ("0x0".into(), DigitRadix::Hexadecimal));
+        assert_eq!(value("0Xffff0000A \r\n\n"), ("0xffff0000a".into(), DigitRadix::Hexadecimal));
         let long = "9".repeat(1000);
-        assert_eq!(value(&long), (long, Radix::Decimal));
+        assert_eq!(value(&long), (long, DigitRadix::Decimal));
     }
 
     #[test]

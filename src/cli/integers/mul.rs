@@ -11,7 +11,7 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{
-    digits::{self, FORMATS, FileInteger, Radix},
+    digits::{self, DigitRadix, FORMATS, FileInteger},
     local,
 };
 use crate::{
@@ -50,7 +50,7 @@ pub struct IntMulArgs {
 }
 
 /// A product, and how long it took.
-struct Product {
+struct MultipliedIntegers {
     limbs: Zeroizing<Vec<u32>>,
     time: Duration,
     on_server: Option<(Timing, Execution)>,
@@ -68,8 +68,10 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &IntMulArgs) -> Result<()> {
     let b = if is_square { None } else { Some(read(ui, &args.b).await?) };
     let of_b = b.as_ref().unwrap_or(&a);
     let radix = match (args.hex, a.radix, of_b.radix) {
-        (true, ..) | (_, Radix::Hexadecimal, Radix::Hexadecimal) => Radix::Hexadecimal,
-        _ => Radix::Decimal,
+        (true, ..) | (_, DigitRadix::Hexadecimal, DigitRadix::Hexadecimal) => {
+            DigitRadix::Hexadecimal
+        }
+        _ => DigitRadix::Decimal,
     };
     let bits = [&a, of_b].map(|integer| bit_length(&digits::limbs(&integer.value)));
     let (a, b) = (digits::limbs(&a.value), b.map(|b| digits::limbs(&b.value)));
@@ -79,7 +81,7 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &IntMulArgs) -> Result<()> {
         }
         false => in_process(ui, a, b).await?,
     };
-    let Product { limbs, time, on_server } = product;
+    let MultipliedIntegers { limbs, time, on_server } = product;
     let product_bits = bit_length(&limbs);
     let spinner = TerminalProgress::spinner(ui, format!("converting to {radix} digits"));
     let text = blocking(move || digits::write(&digits::integer(&limbs), radix)).await;
@@ -128,11 +130,11 @@ async fn in_process(
     ui: Ui,
     a: Zeroizing<Vec<u32>>,
     b: Option<Zeroizing<Vec<u32>>>,
-) -> Result<Product> {
+) -> Result<MultipliedIntegers> {
     let _spinner = TerminalProgress::spinner(ui, "multiplying");
     let start = Instant::now();
     let limbs = blocking(move || local::multiply(a, b)).await?;
-    Ok(Product { limbs, time: start.elapsed(), on_server: None })
+    Ok(MultipliedIntegers { limbs, time: start.elapsed(), on_server: None })
 }
 
 async fn on_server(
@@ -141,7 +143,7 @@ async fn on_server(
     a: &[u32],
     b: Option<Zeroizing<Vec<u32>>>,
     verify: Option<Verification>,
-) -> Result<Product> {
+) -> Result<MultipliedIntegers> {
     let sent = 4 * (a.len() + b.as_ref().map_or(0, |b| b.len())) as u64;
     let a = BigUint::from_slice(a);
     let b = b.map(|b| BigUint::from_slice(&b));
@@ -151,7 +153,7 @@ async fn on_server(
     let result = client.int_mul(&a, b.as_ref().unwrap_or(&a), options).await?;
     let limbs = Zeroizing::new(result.product.to_u32_digits());
     let (time, on_server) = (result.timing.total, Some((result.timing, result.execution)));
-    Ok(Product { limbs, time, on_server })
+    Ok(MultipliedIntegers { limbs, time, on_server })
 }
 
 fn bit_length(limbs: &[u32]) -> u64 {

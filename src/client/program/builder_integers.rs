@@ -9,8 +9,8 @@ use crate::{
 
 impl ProgramBuilder {
     /// Adds integers that each run provides, such as an
-    /// [`IntegerVector`](crate::client::IntegerVector): rows of this number of limbs of 32 bits, the
-    /// lowest first.
+    /// [`IntegerVector`](crate::client::IntegerVector): rows of this number of limbs of 32 bits,
+    /// the lowest first.
     pub fn input_integers(&mut self, rows: u32, limbs: u64) -> Result<VectorValue> {
         self.vector(&[], InputStep { field: FieldId::Integers, rows, length: limbs })
     }

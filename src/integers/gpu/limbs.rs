@@ -82,9 +82,9 @@ impl CarryScratch {
 }
 
 impl DeviceResidues<'_> {
-    /// Sets the limbs of the product, of which there are at most as many as coefficients; the others
-    /// are dropped. A coefficient is a sum of at most 2^26 products of limbs, or 2^25 if the product
-    /// has several parts. `scratch` is leased for the shape.
+    /// Sets the limbs of the product, of which there are at most as many as coefficients; the
+    /// others are dropped. A coefficient is a sum of at most 2^26 products of limbs, or 2^25 if the
+    /// product has several parts. `scratch` is leased for the shape.
     ///
     /// Errors: `KernelMismatch` if memory does not match the shape; those of launches.
     pub fn launch_limbs(
