@@ -43,6 +43,8 @@ mod gf2;
 #[cfg(all(feature = "tokens", not(feature = "internals")))]
 #[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
 mod identity;
+#[cfg(all(feature = "wire", not(feature = "internals")))]
+mod integers;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod jobs;
 #[cfg(all(feature = "cuda", not(feature = "internals")))]
@@ -87,6 +89,9 @@ pub mod gf2;
 #[cfg(all(feature = "tokens", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod identity;
+#[cfg(all(feature = "wire", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod integers;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod jobs;

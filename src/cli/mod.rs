@@ -12,6 +12,7 @@ mod gf2;
 mod groth16;
 mod info;
 mod input;
+mod integers;
 mod msm;
 mod ntt;
 mod ntt31;
@@ -78,6 +79,9 @@ enum Command {
     /// Eliminate matrices of bits over GF(2), in this process or on the server
     #[command(subcommand)]
     Gf2(gf2::Gf2Command),
+    /// Multiply integers of any length, in this process or on the server
+    #[command(subcommand)]
+    Int(integers::IntCommand),
     /// Measure the latency and throughput of a running server
     Bench(bench::BenchArgs),
     /// Shut the server down: it refuses new work and finishes accepted jobs
@@ -171,6 +175,7 @@ async fn run_command(ui: Ui, cli: &Cli) -> Result<()> {
         Command::Run(args) => run::run(ui, &connect().await?, args).await,
         Command::Groth16(command) => groth16::run(ui, &cli.global, command).await,
         Command::Gf2(command) => gf2::run(ui, &cli.global, command).await,
+        Command::Int(command) => integers::run(ui, &cli.global, command).await,
         Command::Bench(args) => bench::run(ui, &connect().await?, args).await,
         Command::Drain { grace } => {
             let jobs = connect().await?.drain(*grace).await?;

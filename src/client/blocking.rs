@@ -6,12 +6,13 @@ use tokio::runtime::Runtime;
 use zeroize::Zeroizing;
 
 use super::{
-    BasesHandle, BasesId, BasesInfo, BasesResidency, BitMatrix, Client, ClientBuilder, ClientError,
-    ClientProgram, CurvePoint, EncodedMsmResult, EncodedNttResult, Fr, GetInfoResponse, Gf2Result,
-    Group, MatrixHandle, MatrixId, MatrixInfo, MsmOptions, MsmResult, Ntt31Result, NttOptions,
-    NttReport, NttResult, PointEncoding, PolyMulOptions, PolyMulResult, Prime31, ProgramRun,
-    PutOptions, ResidencyAction, Result, RunEstimate, RunOptions, RunResult, ScalarEncoding,
-    ScalarInput, SharedVector, UploadKey, VectorInfo, Verification,
+    BasesHandle, BasesId, BasesInfo, BasesResidency, BigUint, BitMatrix, Client, ClientBuilder,
+    ClientError, ClientProgram, CurvePoint, EncodedMsmResult, EncodedNttResult, Fr,
+    GetInfoResponse, Gf2Result, Group, IntMulResult, MatrixHandle, MatrixId, MatrixInfo,
+    MsmOptions, MsmResult, Ntt31Result, NttOptions, NttReport, NttResult, PointEncoding,
+    PolyMulOptions, PolyMulResult, Prime31, ProgramRun, PutOptions, ResidencyAction, Result,
+    RunEstimate, RunOptions, RunResult, ScalarEncoding, ScalarInput, SharedVector, UploadKey,
+    VectorInfo, Verification,
 };
 use crate::sparse::SparseMatrix;
 
@@ -114,6 +115,7 @@ blocking! {
     get_bit_matrix[](vector: &VectorInfo, columns: u64) -> BitMatrix;
     gf2_reduce[](pivots: &BitMatrix, rows: &BitMatrix, options: RunOptions) -> Gf2Result;
     gf2_echelon[](matrix: &BitMatrix, options: RunOptions) -> Gf2Result;
+    int_mul[](a: &BigUint, b: &BigUint, options: RunOptions) -> IntMulResult;
     put_program[](program: &ClientProgram) -> ClientProgram;
     run[](run: ProgramRun<'_>) -> RunResult;
     run_with[](run: ProgramRun<'_>, options: RunOptions) -> RunResult;

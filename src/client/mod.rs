@@ -22,8 +22,8 @@
 //!   and puts again if a server does not know them. `msm`, `ntt`, `ntt_spec`, `poly_mul`: jobs.
 //!   `admin`: the server's state.
 //! - `program`: builds programs of several operations. `run`: runs them. `gf2`: elimination of
-//!   matrices of bits, and their transfer. `shared_vector`: vectors
-//!   that a server on the same host reads and writes in place.
+//!   matrices of bits, and their transfer. `integers`: products of integers. `shared_vector`:
+//!   vectors that a server on the same host reads and writes in place.
 //! - `fleet`: a client of several servers. `blocking`: a client without async.
 //! - `payload`, `upload`, `striped_upload`, `download`: resumable transfers over several
 //!   connections. `release`: releases unfinished uploads. `frames`: bodies of streamed calls.
@@ -47,6 +47,7 @@ mod fleet;
 mod frames;
 mod gf2;
 mod held;
+mod integers;
 mod list;
 mod mapped_region;
 mod matrices;
@@ -76,6 +77,7 @@ mod types;
 mod upload;
 mod vectors;
 
+pub use num_bigint::BigUint;
 pub use tonic::Code;
 
 #[cfg(feature = "cli")]
@@ -86,6 +88,7 @@ pub use self::{
     error::{ClientError, Refusal, Result},
     fleet::{Fleet, FleetBases, FleetBuilder, FleetServer},
     gf2::Gf2Result,
+    integers::{IntMulResult, IntegerVector},
     matrix_handle::{MatrixHandle, MatrixId, MatrixInfo},
     ntt::NttResult,
     ntt31::Ntt31Result,

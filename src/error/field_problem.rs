@@ -53,6 +53,14 @@ pub enum FieldProblem {
         /// The coefficients of the product, before a reduction.
         got: u64,
     },
+    /// The product of integers has more limbs than transforms compute.
+    #[error("the product has {got} limbs: at most {max} are possible")]
+    IntegerTooLong {
+        /// The most limbs of a product.
+        max: u64,
+        /// The limbs of both factors.
+        got: u64,
+    },
     /// The value is too large.
     #[error("must be at most {max}")]
     TooLarge {
@@ -184,7 +192,8 @@ impl FieldProblem {
             Self::TooLarge { .. }
             | Self::TooLong { .. }
             | Self::TooMany { .. }
-            | Self::ProductTooLong { .. } => Reason::SizeTooLarge,
+            | Self::ProductTooLong { .. }
+            | Self::IntegerTooLong { .. } => Reason::SizeTooLarge,
             Self::TooSmall { .. }
             | Self::OutOfRange
             | Self::NotEarlier

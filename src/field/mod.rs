@@ -3,6 +3,8 @@
 mod arithmetic;
 #[cfg(feature = "server")]
 mod gf2;
+#[cfg(feature = "server")]
+mod integers;
 mod prime31;
 
 use std::fmt;
@@ -12,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub use arithmetic::{Arithmetic, VectorElements};
 #[cfg(feature = "server")]
 pub use gf2::Gf2Words;
+#[cfg(feature = "server")]
+pub use integers::IntegerLimbs;
 pub use prime31::{Element31, Field31, Prime31};
 #[cfg(feature = "server")]
 pub use prime31::{Extension, ExtensionField};
@@ -25,6 +29,8 @@ pub enum FieldId {
     Prime31(Prime31),
     /// GF(2): an element of a vector is a word of 64 coefficients.
     Gf2,
+    /// Not a field: rows of limbs of 32 bits, the lowest first. A row is one integer, 0 or above.
+    Integers,
 }
 
 impl FieldId {
@@ -32,7 +38,7 @@ impl FieldId {
     pub const fn element_bytes(self) -> u64 {
         match self {
             Self::Bls12381Fr => 32,
-            Self::Prime31(_) => 4,
+            Self::Prime31(_) | Self::Integers => 4,
             Self::Gf2 => 8,
         }
     }
@@ -43,14 +49,14 @@ impl FieldId {
         match self {
             Self::Bls12381Fr => 32,
             Self::Prime31(prime) => prime.two_adicity(),
-            Self::Gf2 => 0,
+            Self::Gf2 | Self::Integers => 0,
         }
     }
 
     /// Whether steps compute with the elements of vectors over the field: NTTs, and all that have
-    /// constants. Vectors over GF(2) are matrices of bits.
+    /// constants. Vectors over GF(2) are matrices of bits; limbs are parts of integers.
     pub const fn has_arithmetic(self) -> bool {
-        !matches!(self, Self::Gf2)
+        !matches!(self, Self::Gf2 | Self::Integers)
     }
 
     /// A short name, such as `babybear`.
@@ -59,6 +65,7 @@ impl FieldId {
             Self::Bls12381Fr => "bls12-381-fr",
             Self::Prime31(prime) => prime.name(),
             Self::Gf2 => "gf2",
+            Self::Integers => "integers",
         }
     }
 }

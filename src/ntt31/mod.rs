@@ -11,6 +11,8 @@ mod duration;
 mod elements;
 mod evaluate;
 mod kernels;
+mod limb_kernels;
+mod limbs;
 mod plan;
 mod product;
 mod run;
@@ -23,6 +25,8 @@ mod vectors;
 pub use cuts::lg_radices;
 pub use duration::transform31_time;
 pub use evaluate::EvaluatedRows;
+pub use limb_kernels::LimbKernels;
+pub use limbs::{CarryScratch, DeviceResidues, ResidueShape};
 pub use plan::Ntt31Device;
 #[cfg(any(feature = "internals", feature = "gpu-bench"))]
 pub use plan::Ntt31PassPlan;

@@ -86,12 +86,24 @@ impl Ntt31Device {
         radices: &[u32],
         is_wide: bool,
     ) -> Result<Ntt31PassPlan> {
+        let scaling = Scaling31::of(field, transform, is_dit(transform))?;
+        self.plan_scaled(field, transform, radices, is_wide, scaling)
+    }
+
+    /// Like [`Ntt31Device::plan_with_radices`], with the caller's scaling.
+    pub(super) fn plan_scaled(
+        &self,
+        field: Field31,
+        transform: &NttPlan<Element31>,
+        radices: &[u32],
+        is_wide: bool,
+        scaling: Scaling31,
+    ) -> Result<Ntt31PassPlan> {
         let lg_n = transform.lg_n;
         if lg_n > field.id().two_adicity() || !passes_fit(lg_n, radices, is_wide) {
             return Err(Error::Internal(format!("{radices:?} do not fit 2^{lg_n} elements")));
         }
         let inverse = transform.inverse;
-        let scaling = Scaling31::of(field, transform, is_dit(transform))?;
         let planner = Planner31 { tables: &self.tables, field, lg_n, inverse, scaling };
         let mut lg_block = lg_n;
         let mut passes = Vec::new();
@@ -139,7 +151,7 @@ impl Planner31<'_> {
         let row = field.power(scaling.reversed, 1 << (lg_n - lg_block));
         let powers = ColumnPowers { field, lg_block, shape, inverse, column, row, scale };
         let base = field.power(scaling.natural, 1 << (lg_block - shape.lg_r));
-        let is_scaled = is_outermost && scaling.natural != one;
+        let is_scaled = is_outermost && (scaling.natural != one || scaling.takes_any_words);
         let natural_factors = is_scaled.then(|| self.factors(shape.lg_r, base, one, false));
         let starts = self.tables.starts(powers.clone())?;
         let steps = self.tables.steps(powers)?;
@@ -173,14 +185,15 @@ impl Planner31<'_> {
         twiddles: Arc<DeviceLease>,
         kind: PassKind31,
     ) -> Result<PlannedPass31> {
-        let &Self { field, lg_n, scaling: Scaling31 { natural, reversed, scale }, .. } = self;
+        let &Self { field, lg_n, scaling, .. } = self;
+        let Scaling31 { natural, reversed, scale, takes_any_words } = scaling;
         let (lg_r, one) = (shape.lg_r, field.one());
         let is_only = lg_r == lg_n;
         // The outermost pass scales, on the side that is multiplied anyway.
         let scale = if is_only { scale } else { one };
         let (natural_scale, reversed_scale) =
             if reversed == one { (scale, one) } else { (one, scale) };
-        let is_natural = is_only && (natural != one || natural_scale != one);
+        let is_natural = is_only && (natural != one || natural_scale != one || takes_any_words);
         let natural_factors = is_natural.then(|| self.factors(lg_r, natural, natural_scale, false));
         let base = field.power(reversed, 1 << (lg_n - lg_r));
         let reversed_factors =

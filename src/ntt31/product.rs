@@ -1,16 +1,18 @@
 //! Cyclic products of polynomials: the pass over rows transforms, multiplies and transforms back.
 
 use super::{
+    cuts::{is_wide, lg_radices},
     kernels::mismatch,
     plan::{Ntt31Device, Ntt31PassPlan, PassKind31, PlannedPass31},
     run::{PassData, ShortRows, in_place, rows_grid},
+    scaling::Scaling31,
     vectors::WordVector,
 };
 use crate::{
     curve::NttPlan,
     device::{DeviceFault, Stream},
     error::{Error, Result},
-    field::{Element31, Field31},
+    field::{Arithmetic, Element31, Field31},
 };
 
 /// The transforms of a product modulo `X^n - shift^n`, where `shift` generates their coset.
@@ -21,7 +23,8 @@ pub struct Product31Plan {
     inverse: Ntt31PassPlan,
 }
 
-/// The rows of a product. None overlaps another one.
+/// The rows of a product. None overlaps another one, but `out` may be the memory for the transform
+/// of `a`, if it has n words a row.
 #[derive(Clone, Copy)]
 pub struct Product31Rows<'a> {
     pub a: ShortRows<'a>,
@@ -45,18 +48,31 @@ impl Ntt31Device {
         coset: Option<Element31>,
         rows: u32,
     ) -> Result<Product31Plan> {
-        let forward =
-            NttPlan { lg_n, inverse: false, coset, input_reversed: false, output_reversed: true };
-        let inverse =
-            NttPlan { inverse: true, input_reversed: true, output_reversed: false, ..forward };
-        let [forward, inverse] =
-            [forward, inverse].map(|transform| self.plan(field, &transform, rows));
-        let (forward, inverse) = (forward?, inverse?);
-        let has_rows = |pass: &PlannedPass31| matches!(pass.kind, PassKind31::Rows);
-        if !forward.passes.last().is_some_and(has_rows) {
-            return Err(Error::Internal(format!("no pass multiplies rows of 2^{lg_n} words")));
-        }
-        Ok(Product31Plan { forward, inverse })
+        let [forward, inverse] = transforms(lg_n, coset);
+        let plan = |transform| self.plan(field, &transform, rows);
+        Product31Plan::new(plan(forward)?, plan(inverse)?)
+    }
+
+    /// A plan for products modulo `X^n - 1` of words of any size, not in Montgomery form: the
+    /// coefficients are canonical residues modulo the prime.
+    ///
+    /// Errors: like [`Ntt31Device::plan_product`].
+    pub fn plan_residues(&self, field: Field31, lg_n: u32, rows: u32) -> Result<Product31Plan> {
+        let no_passes = || Error::Internal(format!("no transform of 2^{lg_n} words"));
+        let radices = lg_radices(lg_n, rows).ok_or_else(no_passes)?;
+        let [forward, inverse] = transforms(lg_n, None);
+        let plan = |transform: NttPlan<Element31>| {
+            let mut scaling = Scaling31::of(field, &transform, transform.inverse)?;
+            if transform.inverse {
+                // The product of two words is divided by 2^32.
+                let factor = field.element(((1_u64 << 32) % u64::from(field.modulus())) as u32);
+                scaling.scale = field.multiply(scaling.scale, factor);
+            } else {
+                scaling.takes_any_words = true;
+            }
+            self.plan_scaled(field, &transform, radices, is_wide(lg_n, rows), scaling)
+        };
+        Product31Plan::new(plan(forward)?, plan(inverse)?)
     }
 
     /// Multiplies rows on `stream`. The contents of `transforms` are then unspecified.
@@ -161,7 +177,25 @@ impl Ntt31Device {
     }
 }
 
+/// The transforms of a product: from natural order to bit-reversed, and back.
+fn transforms(lg_n: u32, coset: Option<Element31>) -> [NttPlan<Element31>; 2] {
+    let forward =
+        NttPlan { lg_n, inverse: false, coset, input_reversed: false, output_reversed: true };
+    let inverse =
+        NttPlan { inverse: true, input_reversed: true, output_reversed: false, ..forward };
+    [forward, inverse]
+}
+
 impl Product31Plan {
+    fn new(forward: Ntt31PassPlan, inverse: Ntt31PassPlan) -> Result<Self> {
+        let has_rows = |pass: &PlannedPass31| matches!(pass.kind, PassKind31::Rows);
+        if !forward.passes.last().is_some_and(has_rows) {
+            let lg_n = forward.transform.lg_n;
+            return Err(Error::Internal(format!("no pass multiplies rows of 2^{lg_n} words")));
+        }
+        Ok(Self { forward, inverse })
+    }
+
     fn lg_n(&self) -> u32 {
         self.forward.transform.lg_n
     }

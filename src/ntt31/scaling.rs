@@ -13,6 +13,8 @@ pub(super) struct Scaling31 {
     pub natural: Element31,
     pub reversed: Element31,
     pub scale: Element31,
+    /// Whether words in natural order may be any numbers: a product reduces them.
+    pub takes_any_words: bool,
 }
 
 impl Scaling31 {
@@ -32,6 +34,6 @@ impl Scaling31 {
         // A forward transform scales its input, an inverse one its output.
         let is_natural = transform.inverse == is_dit;
         let (natural, reversed) = if is_natural { (base, one) } else { (one, base) };
-        Ok(Self { natural, reversed, scale })
+        Ok(Self { natural, reversed, scale, takes_any_words: false })
     }
 }

@@ -14,6 +14,7 @@ pub mod gpu;
 #[cfg(feature = "server")]
 pub mod host;
 mod input;
+mod int_mul;
 mod linear_combination;
 mod msm;
 mod ntt;
@@ -92,6 +93,7 @@ operations! {
     PolyMul poly_mul::PolyMulStep,
     Gf2Reduce gf2_reduce::Gf2ReduceStep,
     Gf2Echelon gf2_echelon::Gf2EchelonStep,
+    IntMul int_mul::IntMulStep,
 }
 
 impl StepKind for Operation {

@@ -24,7 +24,7 @@ impl Constant {
     pub fn one(field: FieldId) -> Self {
         match field {
             FieldId::Bls12381Fr => Self::Fr(Fr::from(1_u64)),
-            FieldId::Prime31(_) | FieldId::Gf2 => Self::Word(1),
+            FieldId::Prime31(_) | FieldId::Gf2 | FieldId::Integers => Self::Word(1),
         }
     }
 
@@ -46,13 +46,13 @@ impl Constant {
 
     /// Checks that it is an element of the field.
     ///
-    /// Errors: `UnsupportedField` for GF(2), which has no constants.
+    /// Errors: `UnsupportedField` for GF(2) and for limbs, which have no constants.
     pub fn check(self, field: FieldId) -> Result<(), FieldProblem> {
         match (self, field) {
             (Self::Fr(_), FieldId::Bls12381Fr) => Ok(()),
             (Self::Word(word), FieldId::Prime31(prime)) if word < prime.modulus() => Ok(()),
             (Self::Word(_), FieldId::Prime31(_)) => Err(FieldProblem::NotCanonical),
-            (_, FieldId::Gf2) => Err(FieldProblem::UnsupportedField { field }),
+            (_, FieldId::Gf2 | FieldId::Integers) => Err(FieldProblem::UnsupportedField { field }),
             (Self::Fr(_), FieldId::Prime31(_)) | (Self::Word(_), FieldId::Bls12381Fr) => {
                 let got = if matches!(self, Self::Fr(_)) { 32 } else { 4 };
                 Err(FieldProblem::Length { expected: field.element_bytes(), got })

@@ -61,6 +61,7 @@ fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRespon
         encoding: match program_call::shape(&program, input).map(VectorShape::field) {
             Some(FieldId::Prime31(_)) => ScalarEncoding::Montgomery31,
             Some(FieldId::Gf2) => ScalarEncoding::PackedBits64,
+            Some(FieldId::Integers) => ScalarEncoding::Limbs32,
             Some(FieldId::Bls12381Fr) | None => ScalarEncoding::Montgomery,
         },
         count: program_call::shape(&program, input).map_or(0, VectorShape::elements),

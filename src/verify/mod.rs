@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "server")]
 mod combination;
 #[cfg(feature = "server")]
+mod integer;
+#[cfg(feature = "server")]
 mod ntt;
 #[cfg(feature = "server")]
 mod ntt31;
@@ -17,6 +19,8 @@ mod product;
 
 #[cfg(feature = "server")]
 pub use combination::RandomCombination;
+#[cfg(feature = "server")]
+pub use integer::{CheckedInteger, SecretPrimes};
 #[cfg(feature = "server")]
 pub use ntt::verify_ntt;
 #[cfg(feature = "server")]

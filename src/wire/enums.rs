@@ -46,7 +46,7 @@ counterparts! {
         Add, Subtract, Multiply, MultiplyAdd, MultiplySubtract, Invert;
 }
 
-const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 15] = [
+const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 16] = [
     (ScalarEncoding::Canonical, v1::ScalarEncoding::Canonical),
     (ScalarEncoding::Montgomery, v1::ScalarEncoding::Montgomery),
     (ScalarEncoding::Unsigned(1), v1::ScalarEncoding::U8),
@@ -62,9 +62,10 @@ const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 15] = [
     (ScalarEncoding::Canonical31, v1::ScalarEncoding::Canonical31),
     (ScalarEncoding::Montgomery31, v1::ScalarEncoding::Montgomery31),
     (ScalarEncoding::PackedBits64, v1::ScalarEncoding::PackedBits64),
+    (ScalarEncoding::Limbs32, v1::ScalarEncoding::Limbs32),
 ];
 
-const FIELDS: [(FieldId, v1::Field); 9] = [
+const FIELDS: [(FieldId, v1::Field); 10] = [
     (FieldId::Bls12381Fr, v1::Field::Bls12381Fr),
     (FieldId::Prime31(Prime31::P7340033), v1::Field::P7340033),
     (FieldId::Prime31(Prime31::P104857601), v1::Field::P104857601),
@@ -74,6 +75,7 @@ const FIELDS: [(FieldId, v1::Field); 9] = [
     (FieldId::Prime31(Prime31::BabyBear), v1::Field::BabyBear),
     (FieldId::Prime31(Prime31::KoalaBear), v1::Field::KoalaBear),
     (FieldId::Gf2, v1::Field::Gf2),
+    (FieldId::Integers, v1::Field::Integers),
 ];
 
 impl From<FieldId> for v1::Field {

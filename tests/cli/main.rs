@@ -14,6 +14,7 @@ mod emulated;
 mod exit_codes;
 mod gf2;
 mod groth16;
+mod integers;
 mod jobs;
 mod poly;
 mod programs;

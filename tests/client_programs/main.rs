@@ -7,6 +7,7 @@ mod common;
 mod gf2;
 #[path = "../common/idle.rs"]
 mod idle;
+mod integers;
 mod large;
 mod poly_mul;
 mod prime31;

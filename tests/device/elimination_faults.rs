@@ -34,7 +34,7 @@ const BITS: ScalarEncoding = ScalarEncoding::PackedBits64;
 const LONG: Duration = Duration::from_secs(5);
 
 fn engine(rig: &DeviceRig, limit: &CheckLimit) -> Arc<CudaEngine> {
-    let self_test = Some(SelfTestSizes { points: &[], batches: &[] });
+    let self_test = Some(SelfTestSizes { points: &[], batches: &[], words: &[] });
     let policy = GpuPolicy { self_test, cancellation_gate: limit.gate(), ..GpuPolicy::default() };
     Arc::new(engine_with(rig, policy))
 }

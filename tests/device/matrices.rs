@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ark_ff::{AdditiveGroup as _, UniformRand as _};
 use ark_std::rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use capstan::{
-    curve::{Fr, G1Affine, layout, scalars::ScalarEncoding},
+    curve::{Fr, FrField, G1Affine, layout, scalars::ScalarEncoding},
     engine::{
         JobControl,
         cuda::{CudaEngine, GpuPolicy, GpuVectors},
@@ -59,7 +59,7 @@ fn multiply(
     control: &JobControl,
 ) -> Result<()> {
     let mut job = GpuVectors::new(engine.clone(), &[], control)?;
-    let input = job.constant(&vector())?;
+    let input = job.constant(FrField, &vector())?;
     let products: Vec<_> =
         matrices.iter().map(|matrix| job.multiply_sparse(matrix, &input)).collect::<Result<_>>()?;
     for (matrix, product) in matrices.iter().zip(&products) {
@@ -151,7 +151,7 @@ fn products_that_are_launched_in_groups_are_right() {
         let policy = GpuPolicy { sparse_terms_launched_max, ..splitting_policy() };
         let engine = Arc::new(engine_with(&rig, policy));
         let mut job = GpuVectors::new(engine, &[], &JobControl::default()).unwrap();
-        let (matrix, one) = (matrix(2, 2100), job.constant(&vector()).unwrap());
+        let (matrix, one) = (matrix(2, 2100), job.constant(FrField, &vector()).unwrap());
         let rows = job.zeros(FieldId::Bls12381Fr, 5, COLUMNS).unwrap();
         let from = one.fr_elements().unwrap();
         for row in 0..5 {

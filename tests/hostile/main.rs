@@ -15,6 +15,7 @@ mod engines;
 mod enums;
 mod fields;
 mod ids;
+mod integers;
 mod lengths;
 mod limits;
 mod long_lists;
@@ -53,6 +54,7 @@ async fn every_row_of_the_table_gets_the_expected_answer() {
         enums::rows,
         fields::rows,
         bits::rows,
+        integers::rows,
         slow_senders::rows,
         programs::rows,
         runs::rows,

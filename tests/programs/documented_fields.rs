@@ -6,9 +6,9 @@ use capstan::{
     field::{FieldId, Prime31},
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
-        Gf2EchelonStep, Gf2ReduceStep, InputStep, LinearCombinationStep, MsmStep, NttStep,
-        Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep, PolyMulStep,
-        PolyReduction, PowersStep, SliceStep, SparseProductStep,
+        Gf2EchelonStep, Gf2ReduceStep, InputStep, IntMulStep, LinearCombinationStep, MsmStep,
+        NttStep, Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep,
+        PolyMulStep, PolyReduction, PowersStep, SliceStep, SparseProductStep,
     },
     program::{Constant, StepKind, ValueId},
 };
@@ -40,6 +40,7 @@ fn every_kind(field: FieldId) -> Vec<Operation> {
         PolyMulStep { inputs: vec![input, input], reduction: PolyReduction::None }.into(),
         Gf2ReduceStep { inputs: [input, input], columns: 64 }.into(),
         Gf2EchelonStep { input, columns: 64 }.into(),
+        IntMulStep { inputs: vec![input, input] }.into(),
     ]
 }
 
@@ -56,12 +57,12 @@ fn takes(field: FieldId, step: Operation) -> bool {
 fn the_page_says_which_step_takes_which_field() {
     let yes_or_no = |takes| if takes { "yes" } else { "no" };
     for prime in Prime31::ALL {
-        let fields = [FieldId::Bls12381Fr, FieldId::from(*prime), FieldId::Gf2];
+        let fields = [FieldId::Bls12381Fr, FieldId::from(*prime), FieldId::Gf2, FieldId::Integers];
         for (at, step) in every_kind(fields[0]).iter().enumerate() {
             let name = step.name();
             let answer = |field| yes_or_no(takes(field, every_kind(field)[at].clone()));
-            let [fr, other, gf2] = fields.map(answer);
-            let row = format!("| `{name}` | {fr} | {other} | {gf2} |");
+            let [fr, other, gf2, integers] = fields.map(answer);
+            let row = format!("| `{name}` | {fr} | {other} | {gf2} | {integers} |");
             assert!(PAGE.contains(&row), "docs/fields.md needs the row {row}");
         }
         let (name, order) = (prime.name(), prime.modulus() - 1);

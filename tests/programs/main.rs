@@ -16,6 +16,7 @@ mod faulty_engine;
 mod gf2;
 #[cfg(feature = "cuda")]
 mod gpu;
+mod integers;
 mod liveness;
 mod model;
 #[cfg(feature = "cuda")]

@@ -18,6 +18,11 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
         "memory bugs can only be in these files: `tests` has allocators, and reads counters",
     ),
     ("blst::", &["src/engine/cpu/"], "engines are used through one trait"),
+    (
+        "dashu_int",
+        &["src/integers/", "src/cli/integers/"],
+        "the library multiplies integers and reads digits; interfaces have limbs and num-bigint's",
+    ),
     ("cudarc", &["src/device/"], "only the device layer uses CUDA"),
     ("libloading", &["src/device/"], "only the device layer uses CUDA"),
     (

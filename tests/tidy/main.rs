@@ -28,6 +28,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("error", &["field"]),
     ("field", &[]),
     ("gf2", &["device"]),
+    // Transforms are those of an engine.
+    ("integers", &["curve", "engine", "error", "field"]),
     ("sync", &[]),
     ("curve", &["error", "field"]),
     ("sparse", &["curve", "error"]),
@@ -38,8 +40,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "ops",
         &[
-            "buffer", "curve", "device", "engine", "error", "field", "gf2", "ntt", "ntt31",
-            "program", "sparse", "verify",
+            "buffer", "curve", "device", "engine", "error", "field", "gf2", "integers", "ntt",
+            "ntt31", "program", "sparse", "verify",
         ],
     ),
     // Its self-test compares with arkworks through the layouts that `curve` asserts.
@@ -158,8 +160,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "client", "config", "curve", "device", "embedded", "error", "formats", "gf2",
-            "groth16", "identity", "server",
+            "client", "config", "curve", "device", "embedded", "engine", "error", "formats", "gf2",
+            "groth16", "identity", "integers", "server",
         ],
     ),
 ];

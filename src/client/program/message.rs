@@ -57,10 +57,9 @@ fn message(step: &Operation) -> Message {
             Message::DivideByLinear(v1::DivideByLinearStep { input, point })
         }
         Operation::DivideByVanishing(step) => {
-            let ops::DivideByVanishingStep { input, lg_n, coset_generator } = step;
-            let (input, lg_n, generator) =
-                (input.0, *lg_n, canonical(&[(*coset_generator).into()]));
-            let step = v1::DivideByVanishingStep { input, lg_n, coset_generator: generator };
+            let coset_generator = canonical(&[step.coset_generator.into()]);
+            let (input, lg_n) = (step.input.0, step.lg_n);
+            let step = v1::DivideByVanishingStep { input, lg_n, coset_generator };
             Message::DivideByVanishing(step)
         }
         Operation::Msm(ops::MsmStep { input, group, object_id, offset }) => {
@@ -84,7 +83,12 @@ fn message(step: &Operation) -> Message {
         &Operation::Gf2Echelon(ops::Gf2EchelonStep { input, columns }) => {
             Message::Gf2Echelon(v1::Gf2EchelonStep { input: input.0, columns })
         }
+        Operation::IntMul(step) => Message::IntMul(int_mul(step)),
     }
+}
+
+fn int_mul(step: &ops::IntMulStep) -> v1::IntMulStep {
+    v1::IntMulStep { inputs: indices(&step.inputs) }
 }
 
 fn poly_mul(step: &ops::PolyMulStep) -> v1::PolyMulStep {

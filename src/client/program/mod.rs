@@ -4,6 +4,7 @@
 mod builder;
 mod builder31;
 mod builder_gf2;
+mod builder_integers;
 mod built;
 mod message;
 mod value;

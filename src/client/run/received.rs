@@ -15,6 +15,7 @@ pub(crate) const fn encoding_of(field: FieldId) -> ScalarEncoding {
         FieldId::Bls12381Fr => ScalarEncoding::Montgomery,
         FieldId::Prime31(_) => ScalarEncoding::Canonical31,
         FieldId::Gf2 => ScalarEncoding::PackedBits64,
+        FieldId::Integers => ScalarEncoding::Limbs32,
     }
 }
 
@@ -23,6 +24,7 @@ pub(crate) enum ReceivedElements {
     Fr(Zeroizing<Vec<Fr>>),
     Words(Prime31, Zeroizing<Vec<u32>>),
     Bits(Zeroizing<Vec<u64>>),
+    Limbs(Zeroizing<Vec<u32>>),
 }
 
 impl ReceivedElements {
@@ -32,6 +34,7 @@ impl ReceivedElements {
             FieldId::Bls12381Fr => Self::Fr(Zeroizing::new(vec![Fr::zero(); count])),
             FieldId::Prime31(prime) => Self::Words(prime, Zeroizing::new(vec![0; count])),
             FieldId::Gf2 => Self::Bits(Zeroizing::new(vec![0; count])),
+            FieldId::Integers => Self::Limbs(Zeroizing::new(vec![0; count])),
         }
     }
 
@@ -40,6 +43,7 @@ impl ReceivedElements {
             Self::Fr(elements) => elements.len(),
             Self::Words(_, words) => words.len(),
             Self::Bits(words) => words.len(),
+            Self::Limbs(limbs) => limbs.len(),
         }
     }
 
@@ -49,6 +53,7 @@ impl ReceivedElements {
             Self::Fr(elements) => fr_as_bytes_mut(elements),
             Self::Words(_, words) => bytemuck::cast_slice_mut(words),
             Self::Bits(words) => bytemuck::cast_slice_mut(words),
+            Self::Limbs(limbs) => bytemuck::cast_slice_mut(limbs),
         }
     }
 
@@ -58,7 +63,7 @@ impl ReceivedElements {
             Self::Fr(elements) => convert::check_canonical(elements),
             Self::Words(prime, words) => convert::check_words(words, *prime),
             // Every word is canonical.
-            Self::Bits(_) => Ok(()),
+            Self::Bits(_) | Self::Limbs(_) => Ok(()),
         }
     }
 }

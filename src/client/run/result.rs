@@ -126,6 +126,14 @@ impl RunResult {
         })
     }
 
+    /// The limbs of integers that the run returned: their rows, one after another.
+    pub(crate) fn limbs(&self, value: VectorValue) -> Result<&[u32]> {
+        self.find(value.program, value.id, |content| match content {
+            OutputContent::Vector(ReceivedElements::Limbs(limbs)) => Some(limbs.as_slice()),
+            _ => None,
+        })
+    }
+
     /// The points of an MSM, one for each row of its scalars.
     ///
     /// Errors: `InvalidInput` if the run did not send this value.

@@ -37,7 +37,8 @@ impl Scalars {
             ScalarEncoding::Unsigned(_) => {}
             ScalarEncoding::Canonical31
             | ScalarEncoding::Montgomery31
-            | ScalarEncoding::PackedBits64 => {
+            | ScalarEncoding::PackedBits64
+            | ScalarEncoding::Limbs32 => {
                 unreachable!("they have no width here")
             }
             ScalarEncoding::Canonical => decode_full(&mut bytes, count, reduce, |value| value)?,

@@ -10,7 +10,7 @@ use crate::{
         layout,
     },
     error::FieldProblem,
-    field::{Element31, Field31, Gf2Words, VectorElements},
+    field::{Element31, Field31, Gf2Words, IntegerLimbs, VectorElements},
 };
 
 /// Elements that one task decodes: about ten microseconds of work.
@@ -126,6 +126,35 @@ impl ElementCodec for Gf2Words {
     }
 
     fn as_bytes(elements: &[u64]) -> &[u8] {
+        const { assert!(cfg!(target_endian = "little")) };
+        bytemuck::cast_slice(elements)
+    }
+}
+
+/// All limbs are canonical.
+impl ElementCodec for IntegerLimbs {
+    fn decode(
+        self,
+        encoding: ScalarEncoding,
+        bytes: &[u8],
+        _reduce: bool,
+        out: &mut [u32],
+    ) -> Result<(), BadElement> {
+        if !encoding.holds(self.id()) {
+            return Err(BadElement { index: 0, problem: FieldProblem::OutOfRange });
+        }
+        decode_batch(out, bytes, 4, ELEMENTS_PER_TASK, |bytes| {
+            Ok(u32::from_le_bytes(bytes.try_into().expect("a limb is 4 bytes")))
+        })
+    }
+
+    fn encode(self, encoding: ScalarEncoding, elements: &[u32], out: &mut [u8]) {
+        assert!(encoding.holds(self.id()), "the encoding does not hold every element");
+        assert_eq!(out.len(), 4 * elements.len(), "4 bytes per element");
+        out.copy_from_slice(Self::as_bytes(elements));
+    }
+
+    fn as_bytes(elements: &[u32]) -> &[u8] {
         const { assert!(cfg!(target_endian = "little")) };
         bytemuck::cast_slice(elements)
     }

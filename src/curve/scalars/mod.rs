@@ -34,6 +34,8 @@ pub enum ScalarEncoding {
     Montgomery31,
     /// 64 coefficients over GF(2): 8 bytes little-endian, the first coefficient in the lowest bit.
     PackedBits64,
+    /// A limb of 32 bits of an integer: 4 bytes little-endian. The limbs are the lowest first.
+    Limbs32,
 }
 
 impl ScalarEncoding {
@@ -42,7 +44,7 @@ impl ScalarEncoding {
         match self {
             Self::Canonical | Self::Montgomery => 32,
             Self::Unsigned(width) | Self::Signed(width) => width as usize,
-            Self::Canonical31 | Self::Montgomery31 => 4,
+            Self::Canonical31 | Self::Montgomery31 | Self::Limbs32 => 4,
             Self::PackedBits64 => 8,
         }
     }
@@ -58,6 +60,7 @@ impl ScalarEncoding {
             FieldId::Bls12381Fr => matches!(self, Self::Canonical | Self::Montgomery),
             FieldId::Prime31(_) => matches!(self, Self::Canonical31 | Self::Montgomery31),
             FieldId::Gf2 => matches!(self, Self::PackedBits64),
+            FieldId::Integers => matches!(self, Self::Limbs32),
         }
     }
 
@@ -67,6 +70,7 @@ impl ScalarEncoding {
             FieldId::Bls12381Fr => Self::Montgomery,
             FieldId::Prime31(_) => Self::Montgomery31,
             FieldId::Gf2 => Self::PackedBits64,
+            FieldId::Integers => Self::Limbs32,
         }
     }
 

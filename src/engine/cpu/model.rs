@@ -42,8 +42,8 @@ pub(super) fn modelled_time(
             let butterflies = f64::from(lg_n) / 2.0 * 2f64.powi(lg_n as i32) * f64::from(rows);
             let (butterfly_ns, is_row_per_thread) = match field {
                 FieldId::Bls12381Fr => (BUTTERFLY_NS, ntt::is_row_per_thread(lg_n)),
-                // There are none over GF(2).
-                FieldId::Prime31(_) | FieldId::Gf2 => {
+                // There are none over GF(2) and of limbs.
+                FieldId::Prime31(_) | FieldId::Gf2 | FieldId::Integers => {
                     (BUTTERFLY31_NS, ntt31::is_row_per_thread(lg_n))
                 }
             };

@@ -100,7 +100,7 @@ impl EnginePool {
         match field {
             FieldId::Bls12381Fr => ntt::scratch_bytes(lg_n, threads),
             FieldId::Prime31(_) => ntt31::scratch_bytes(lg_n, threads),
-            FieldId::Gf2 => 0,
+            FieldId::Gf2 | FieldId::Integers => 0,
         }
     }
 }

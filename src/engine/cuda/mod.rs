@@ -5,6 +5,8 @@ mod bases_fit;
 #[cfg_attr(feature = "internals", allow(missing_docs))]
 mod elimination;
 mod fingerprint;
+#[cfg_attr(feature = "internals", allow(missing_docs))]
+mod integers;
 mod large_bases;
 mod long_work;
 mod model;

@@ -77,7 +77,8 @@ impl ScalarCodec {
             ScalarEncoding::Signed(_) => 3,
             ScalarEncoding::Canonical31
             | ScalarEncoding::Montgomery31
-            | ScalarEncoding::PackedBits64 => {
+            | ScalarEncoding::PackedBits64
+            | ScalarEncoding::Limbs32 => {
                 return Err(mismatch("not an encoding of Fr"));
             }
         };

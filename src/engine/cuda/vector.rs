@@ -35,6 +35,12 @@ impl GpuVector {
         Ok(Self { memory, field, rows, row_length })
     }
 
+    /// The first elements of the only row, in the same memory.
+    pub(super) fn with_shorter_row(only_row: Self, row_length: usize) -> Self {
+        let row_length = row_length.min(only_row.row_length);
+        Self { row_length, ..only_row }
+    }
+
     pub fn field(&self) -> FieldId {
         self.field
     }

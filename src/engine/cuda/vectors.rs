@@ -215,7 +215,7 @@ impl GpuVectors {
                 self.kernels31().decode(&self.stream, field, words, rule, word.all())?;
             }
             // All words are canonical.
-            FieldId::Gf2 => {}
+            FieldId::Gf2 | FieldId::Integers => {}
         }
         self.refused_words.push(word);
         Ok(vector)
@@ -256,7 +256,7 @@ impl GpuVectors {
             FieldId::Prime31(prime) => {
                 self.kernels31().encode(stream, Field31::new(prime), vector.words()?)?;
             }
-            FieldId::Gf2 => {}
+            FieldId::Gf2 | FieldId::Integers => {}
         }
         Ok(())
     }

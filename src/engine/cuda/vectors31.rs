@@ -12,7 +12,7 @@ use crate::{
     error::{Error, Limit, Result},
     field::{Element31, Extension, ExtensionField, Field31},
     ntt::table_bytes_max,
-    ntt31::{EvaluatedRows, Ntt31Device, Product31Rows, ShortRows, VectorKernels31},
+    ntt31::{EvaluatedRows, LimbKernels, Ntt31Device, Product31Rows, ShortRows, VectorKernels31},
 };
 
 /// Rows whose values are read at a time: they take 4 MiB of the device.
@@ -21,10 +21,11 @@ const VALUES_READ: usize = 1 << 16;
 /// has an eighth of the bytes.
 const TABLES_PART: u64 = 8;
 
-/// The kernels and tables for vectors over 31-bit primes.
+/// The kernels and tables for vectors over 31-bit primes, and of integers.
 pub struct WordArithmetic {
     pub(super) transforms: Ntt31Device,
     pub(super) vectors: VectorKernels31,
+    pub(super) limbs: LimbKernels,
 }
 
 /// Which values of polynomials rows have.
@@ -37,7 +38,11 @@ impl WordArithmetic {
     pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
         let table_bytes_max = table_bytes_max(gpu.arena().bytes()) / TABLES_PART;
         let transforms = Ntt31Device::load(gpu, table_bytes_max)?;
-        Ok(Self { transforms, vectors: VectorKernels31::load(gpu)? })
+        Ok(Self {
+            transforms,
+            vectors: VectorKernels31::load(gpu)?,
+            limbs: LimbKernels::load(gpu)?,
+        })
     }
 }
 
@@ -185,7 +190,7 @@ impl GpuVectors {
     }
 
     /// Makes tables, evicting idle objects from the device as needed.
-    fn with_evictions<T>(&self, make: impl Fn() -> Result<T>) -> Result<T> {
+    pub(super) fn with_evictions<T>(&self, make: impl Fn() -> Result<T>) -> Result<T> {
         let resident = self.gpu().msm.resident();
         loop {
             match make() {
@@ -197,7 +202,7 @@ impl GpuVectors {
     }
 }
 
-fn short_rows(vector: &GpuVector) -> Result<ShortRows<'_>> {
+pub(super) fn short_rows(vector: &GpuVector) -> Result<ShortRows<'_>> {
     let length = u32::try_from(vector.row_length).map_err(|_| no_memory())?;
     Ok(ShortRows { words: vector.words()?, length })
 }

@@ -133,6 +133,8 @@ pub fn launch_in_any_field(
     match context.shape()?.field() {
         FieldId::Bls12381Fr => step.launch_in(FrField, inputs, context),
         FieldId::Prime31(prime) => step.launch_in(Field31::new(prime), inputs, context),
-        FieldId::Gf2 => Err(Error::Internal("the step does not compute over gf2".into())),
+        field @ (FieldId::Gf2 | FieldId::Integers) => {
+            Err(Error::Internal(format!("the step does not compute over {field}")))
+        }
     }
 }

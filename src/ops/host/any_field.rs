@@ -4,7 +4,7 @@ use super::{HostArgument, HostContext, HostElements, HostField, HostResult};
 use crate::{
     curve::FrField,
     error::{Error, Result},
-    field::{Field31, FieldId, Gf2Words},
+    field::{Field31, FieldId, Gf2Words, IntegerLimbs},
 };
 
 /// A kind of step that moves elements of vectors, whatever their field.
@@ -28,6 +28,7 @@ pub fn run_on_any_vector(
         FieldId::Bls12381Fr => step.run_on(FrField, inputs, context),
         FieldId::Prime31(prime) => step.run_on(Field31::new(prime), inputs, context),
         FieldId::Gf2 => step.run_on(Gf2Words, inputs, context),
+        FieldId::Integers => step.run_on(IntegerLimbs, inputs, context),
     }
 }
 
@@ -51,6 +52,8 @@ pub fn run_in_any_field(
     match context.shape()?.field() {
         FieldId::Bls12381Fr => step.run_in(FrField, inputs, context),
         FieldId::Prime31(prime) => step.run_in(Field31::new(prime), inputs, context),
-        FieldId::Gf2 => Err(Error::Internal("the step does not compute over gf2".into())),
+        FieldId::Gf2 | FieldId::Integers => {
+            Err(Error::Internal("the step does not compute with these elements".into()))
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     curve::{Fr, FrField, NttPlan, scalars::ElementCodec},
     engine::{ExecutedBy, JobControl, MsmNttEngine},
     error::{Error, Result},
-    field::{Arithmetic, Element31, Field31, Gf2Words},
+    field::{Arithmetic, Element31, Field31, Gf2Words, IntegerLimbs},
     program::Constant,
     verify::{CheckedProduct, verify_ntt, verify_ntt31, verify_product, verify_product31},
 };
@@ -198,5 +198,19 @@ impl HostElements for Gf2Words {
 
     fn into_rows(self, rows: HostRows) -> Result<Rows<u64>> {
         if let HostRows::Gf2(rows) = rows { Ok(rows) } else { other_field() }
+    }
+}
+
+impl HostElements for IntegerLimbs {
+    fn wrap(self, rows: Rows<u32>) -> HostRows {
+        HostRows::Integers(rows)
+    }
+
+    fn rows(self, rows: &HostRows) -> Result<&[Vec<u32>]> {
+        if let HostRows::Integers(rows) = rows { Ok(rows) } else { other_field() }
+    }
+
+    fn into_rows(self, rows: HostRows) -> Result<Rows<u32>> {
+        if let HostRows::Integers(rows) = rows { Ok(rows) } else { other_field() }
     }
 }

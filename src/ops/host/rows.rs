@@ -21,6 +21,7 @@ pub enum HostRows {
     Fr(Rows<Fr>),
     Prime31(Field31, Rows<Element31>),
     Gf2(Rows<u64>),
+    Integers(Rows<u32>),
 }
 
 impl HostRows {
@@ -30,6 +31,7 @@ impl HostRows {
             Self::Fr(rows) => rows.len(),
             Self::Prime31(_, rows) => rows.len(),
             Self::Gf2(rows) => rows.len(),
+            Self::Integers(rows) => rows.len(),
         }
     }
 }

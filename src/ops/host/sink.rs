@@ -9,7 +9,7 @@ use crate::{
     },
     engine::{JobControl, write_elements},
     error::Result,
-    field::Gf2Words,
+    field::{Gf2Words, IntegerLimbs},
 };
 
 /// The destination of an output vector: its rows, concatenated.
@@ -27,6 +27,7 @@ impl ElementSink<'_> {
             HostRows::Fr(rows) => self.write_rows(FrField, rows, control),
             HostRows::Prime31(field, rows) => self.write_rows(*field, rows, control),
             HostRows::Gf2(rows) => self.write_rows(Gf2Words, rows, control),
+            HostRows::Integers(rows) => self.write_rows(IntegerLimbs, rows, control),
         }
     }
 

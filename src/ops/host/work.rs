@@ -48,8 +48,8 @@ impl StepTypes<'_> {
         let rows = u64::from(shape.rows());
         self.products(match shape.field() {
             FieldId::Bls12381Fr => coefficients,
-            // There are none over GF(2).
-            FieldId::Prime31(_) | FieldId::Gf2 => {
+            // There are none over GF(2) and of limbs.
+            FieldId::Prime31(_) | FieldId::Gf2 | FieldId::Integers => {
                 let setup = CHECK_ROW_PRODUCTS31 * rows;
                 coefficients.saturating_mul(CHECK_PRODUCTS31).saturating_add(setup)
             }
@@ -111,8 +111,10 @@ pub(super) fn check_work(work: EngineWork) -> Vec<EngineWork> {
             let elements = u64::from(rows) << lg_n;
             let products = match field {
                 FieldId::Bls12381Fr => 2 * elements,
-                // There are none over GF(2).
-                FieldId::Prime31(_) | FieldId::Gf2 => CHECK_PRODUCTS31 * elements / PRODUCTS31,
+                // There are none over GF(2) and of limbs.
+                FieldId::Prime31(_) | FieldId::Gf2 | FieldId::Integers => {
+                    CHECK_PRODUCTS31 * elements / PRODUCTS31
+                }
             };
             let bytes = 2 * field.element_bytes() * elements;
             vec![EngineWork::Vectors(VectorWork { products, bytes, is_scan: true })]

@@ -89,7 +89,9 @@ impl HostStep for NttStep {
         let is_right = match output {
             HostRows::Fr(_) => self.is_right(FrField, input, output, context.control),
             HostRows::Prime31(field, _) => self.is_right(*field, input, output, context.control),
-            HostRows::Gf2(_) => return Err(Error::Internal("no transforms over gf2".into())),
+            HostRows::Gf2(_) | HostRows::Integers(_) => {
+                return Err(Error::Internal("no transforms over these vectors".into()));
+            }
         };
         is_right.map(Some)
     }

@@ -157,7 +157,9 @@ impl HostStep for PolyMulStep {
         let is_right = match product {
             HostRows::Fr(_) => self.is_right(FrField, inputs, product, context),
             HostRows::Prime31(field, _) => self.is_right(*field, inputs, product, context),
-            HostRows::Gf2(_) => return Err(internal("no products over gf2")),
+            HostRows::Gf2(_) | HostRows::Integers(_) => {
+                return Err(internal("no products of polynomials over these vectors"));
+            }
         };
         is_right.map(Some)
     }

@@ -12,9 +12,9 @@ use crate::{
     field::FieldId,
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
-        Gf2EchelonStep, Gf2ReduceStep, InputStep, LinearCombinationStep, MsmStep, NttStep,
-        Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep, PolyMulStep,
-        PolyReduction, PowersStep, SliceStep, SparseProductStep,
+        Gf2EchelonStep, Gf2ReduceStep, InputStep, IntMulStep, LinearCombinationStep, MsmStep,
+        NttStep, Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep,
+        PolyMulStep, PolyReduction, PowersStep, SliceStep, SparseProductStep,
     },
     program::{Constant, STEPS_MAX, StepProblem, ValueId},
     wire::v1::{self, step::Operation as WireOperation},
@@ -94,6 +94,7 @@ fn operation(index: usize, step: WireOperation) -> Result<Operation> {
         WireOperation::Gf2Echelon(v1::Gf2EchelonStep { input, columns }) => {
             Gf2EchelonStep { input: ValueId(input), columns }.into()
         }
+        WireOperation::IntMul(step) => IntMulStep { inputs: values(&step.inputs) }.into(),
     })
 }
 

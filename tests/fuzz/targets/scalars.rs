@@ -87,7 +87,8 @@ fn expected(encoding: ScalarEncoding, element: &[u8]) -> Fr {
         ScalarEncoding::Signed(_) => value - power_of_two(8 * element.len()),
         ScalarEncoding::Canonical31
         | ScalarEncoding::Montgomery31
-        | ScalarEncoding::PackedBits64 => {
+        | ScalarEncoding::PackedBits64
+        | ScalarEncoding::Limbs32 => {
             unreachable!("no encoding of elements of Fr")
         }
     }

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::order::{Powers, for_each_power};
 use crate::{
     engine::JobControl,
     error::Result,
@@ -24,11 +25,9 @@ impl Twiddles {
         let (short, longest) = all.split_at_mut(half);
         longest.par_chunks_mut(TASK_ELEMENTS).enumerate().try_for_each(|(task, powers)| {
             control.check()?;
-            let mut power = field.power(root, (task * TASK_ELEMENTS) as u64);
-            for out in powers {
-                *out = power;
-                power = field.multiply(power, root);
-            }
+            let first = field.power(root, (task * TASK_ELEMENTS) as u64);
+            let of_task = Powers { first, base: root };
+            for_each_power(field, powers, &of_task, |out, power| *out = power);
             Ok::<_, crate::error::Error>(())
         })?;
         // Those of half a stage are every second one.

@@ -1,0 +1,35 @@
+//! Products by transforms modulo three primes. The host checks them.
+
+use std::sync::Arc;
+
+use super::IntMulStep;
+use crate::{
+    engine::cuda::GpuVector,
+    error::{Error, Result},
+    ops::gpu::{GpuContext, GpuStep, GpuValue, LaunchedStep},
+    verify::{CheckedInteger, SecretPrimes},
+};
+
+impl GpuStep for IntMulStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let (gpu, is_checked) = (context.gpu, context.is_checked);
+        let [a, b] = <[_; 2]>::try_from(inputs)
+            .map_err(|_| Error::Internal("the step needs two inputs".into()))?;
+        let other = (!self.is_square()).then_some(&*b);
+        let done = gpu.multiply_integers(&a, other)?;
+        if is_checked {
+            let [of_a, of_b, product] = [&*a, &*b, &done.vector].map(|limbs| gpu.read_limbs(limbs));
+            let (of_a, of_b, product) = (of_a?, of_b?, product?);
+            let primes = SecretPrimes::random();
+            let rows = of_a.chunks(a.row_length).zip(of_b.chunks(b.row_length));
+            for ((a, b), product) in rows.zip(product.chunks(done.vector.row_length)) {
+                if !primes.verify(CheckedInteger { a, b, product }, gpu.control())? {
+                    gpu.evict_tables31();
+                    return Err(Error::Corrupt);
+                }
+            }
+        }
+        let value = GpuValue::Vector(Arc::new(done.vector));
+        Ok(LaunchedStep { value, method: done.method, is_checked })
+    }
+}
