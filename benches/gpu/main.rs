@@ -21,6 +21,7 @@ mod digits;
 mod field;
 mod gf2;
 mod host;
+mod int_mul;
 mod msm;
 mod ntt;
 mod ntt31;
@@ -31,6 +32,7 @@ mod points;
 mod pointwise;
 mod poly_mul;
 mod pool;
+mod product31;
 mod record;
 mod reduce;
 mod rig;
@@ -62,6 +64,8 @@ const PARTS: &[Part] = &[
     ("ntt31_reductions", ntt31_reductions::measure),
     ("pointwise", pointwise::measure),
     ("poly_mul", poly_mul::measure),
+    ("product31", product31::measure),
+    ("int_mul", int_mul::measure),
     ("gf2", gf2::measure),
     ("host", host::measure),
     ("transfer", transfer::measure),

@@ -91,7 +91,7 @@ impl ProductBench {
                 whole.push(time);
             }
         }
-        for (mode, times) in [("device", device), ("host_to_host", whole)] {
+        for (mode, times) in [("step", device), ("host_to_host", whole)] {
             let (mode, how) = (format!("{mode}{suffix}"), report.steps[2].method.clone());
             let (lg_n, batch) = (self.lg_n, 1);
             let time = TimeFigure { op: "poly_mul", mode: &mode, lg_n, batch, times, how };
