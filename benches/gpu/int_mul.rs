@@ -1,5 +1,5 @@
-//! Products and squares of integers of 2^30 bits, as steps of a program: the time of the step on the
-//! device. Each product is compared with its factors modulo secret primes, by the host.
+//! Products and squares of integers of 2^30 bits, as steps of a program: the time of the step on
+//! the device. Each product is compared with its factors modulo secret primes, by the host.
 
 use std::sync::Arc;
 

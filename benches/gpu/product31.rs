@@ -1,5 +1,5 @@
-//! The kernels of a product of two polynomials of 131072 coefficients over BabyBear, in device memory
-//! and without the host's part. The first product is checked at a random point.
+//! The kernels of a product of two polynomials of 131072 coefficients over BabyBear, in device
+//! memory and without the host's part. The first product is checked at a random point.
 
 use capstan::{
     engine::JobControl,

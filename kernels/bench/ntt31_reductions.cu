@@ -7,8 +7,8 @@
 
 template <class Pass, class Prime>
 FN void measured_columns(uint32_t* tile, const uint32_t* in, uint32_t* out,
-                         const typename Prime::Twiddle* twiddles, const uint32_t* starts,
-                         const Steps31<typename Prime::Twiddle>* steps, uint32_t lg_block,
+                         const FactorOf31<Prime>* twiddles, const uint32_t* starts,
+                         const Steps31<FactorOf31<Prime>>* steps, uint32_t lg_block,
                          const Prime& f) {
     const Pass pass(lg_block);
     const Powers31<Pass, Prime> powers(pass, starts, steps);
@@ -22,7 +22,7 @@ FN void measured_columns(uint32_t* tile, const uint32_t* in, uint32_t* out,
 
 template <class Pass, class Prime>
 FN void measured_rows(uint32_t* tile, const uint32_t* in, uint32_t* out,
-                      const typename Prime::Twiddle* twiddles, uint64_t rows, const Prime& f) {
+                      const FactorOf31<Prime>* twiddles, uint64_t rows, const Prime& f) {
     const Pass pass(rows);
     Words31<Pass::LG_WORDS> x;
     await_whole_predecessor();
@@ -35,8 +35,8 @@ FN void measured_rows(uint32_t* tile, const uint32_t* in, uint32_t* out,
 #define COLUMNS(Prime, name, S, C, BLOCKS)                                                         \
     KERNEL(1 << (S + C - 5), BLOCKS)                                                               \
     reduction31_##name##_columns_##S(const uint32_t* in, uint32_t* out,                            \
-                                     const Prime::Twiddle* twiddles, const uint32_t* starts,       \
-                                     const Steps31<Prime::Twiddle>* steps, uint32_t lg_block,      \
+                                     const FactorOf31<Prime>* twiddles, const uint32_t* starts,    \
+                                     const Steps31<FactorOf31<Prime>>* steps, uint32_t lg_block,   \
                                      const Prime f) {                                              \
         DYNAMIC_SHARED(uint32_t, tile);                                                            \
         measured_columns<Columns31<S, C, 5>>(tile, in, out, twiddles, starts, steps, lg_block, f); \
@@ -45,7 +45,8 @@ FN void measured_rows(uint32_t* tile, const uint32_t* in, uint32_t* out,
 #define ROWS(Prime, name, S, BLOCKS)                                                               \
     KERNEL(1 << (S - 5), BLOCKS)                                                                   \
     reduction31_##name##_rows_##S(const uint32_t* in, uint32_t* out,                               \
-                                  const Prime::Twiddle* twiddles, uint64_t rows, const Prime f) {  \
+                                  const FactorOf31<Prime>* twiddles, uint64_t rows,              \
+                                  const Prime f) {                                                 \
         DYNAMIC_SHARED(uint32_t, tile);                                                            \
         measured_rows<Rows31<S, S, 5>>(tile, in, out, twiddles, rows, f);                          \
     }                                                                                              \

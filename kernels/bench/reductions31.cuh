@@ -11,12 +11,11 @@
 #include "../ntt31/powers.cuh"
 
 template <class T> struct MeasuredPrime31 : Modulus31 {
-    using Twiddle = T;
     uint32_t two_p, minus_two_p;
     uint32_t reciprocal; // floor(2^(31 + bits of p) / p)
     uint32_t shift;      // bits of p - 1
     union {
-        Twiddle unit[UNITS];
+        T unit[UNITS];
         Twiddle31 largest[UNITS]; // so that all types have one size
     };
 };

@@ -37,7 +37,6 @@
     }                                                                                            \
     EXPORT_KERNEL(integers_limbs_##parts)
 LIMBS_KERNEL(1, 3);
-LIMBS_KERNEL(2, 2);
 LIMBS_KERNEL(3, 2);
 
 constexpr uint32_t SCAN_THREADS = 1024, SCAN_TILES = SCAN_THREADS * LANES;

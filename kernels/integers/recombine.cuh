@@ -1,10 +1,9 @@
-// The coefficients of a product, from those modulo x^u - 1 and x^v + 1.
+// The coefficients of a product, from those modulo x^u - 1 and x^(2u) + 1.
 //
-// PARTS is the number of parts of u coefficients that a product has. With U modulo x^u - 1 and V
-// modulo x^v + 1:
+// PARTS is the number of parts of u coefficients that a product has, 1 or 3. With U modulo x^u - 1
+// and V = (V0, V1) modulo x^(2u) + 1:
 //   1: only U is given, and is the product.
-//   2: v = u. 2c = (U + V, U - V).
-//   3: v = 2u and V = (V0, V1). 2c = (U + V0 - V1, 2 V1, U - V0 - V1).
+//   3: 2c = (U + V0 - V1, 2 V1, U - V0 - V1).
 // Doubled coefficients must be below the product of the primes, 2^90.4.
 #pragma once
 #include "garner.cuh"
@@ -58,13 +57,6 @@ private:
         const Quad u = *reinterpret_cast<const Quad*>(input.cyclic + first);
         if constexpr (PARTS == 1) {
             residues[0][PRIME] = u;
-        } else if constexpr (PARTS == 2) {
-            const Quad v = *reinterpret_cast<const Quad*>(input.negacyclic + first);
-            UNROLL
-            for (uint32_t i = 0; i < 4; i++) {
-                residues[0][PRIME].w[i] = add<P>(u.w[i], v.w[i]);
-                residues[1][PRIME].w[i] = subtract<P>(u.w[i], v.w[i]);
-            }
         } else {
             const uint32_t* const negacyclic = input.negacyclic + first;
             const Quad low = *reinterpret_cast<const Quad*>(negacyclic);

@@ -3,6 +3,7 @@
 // says otherwise.
 #pragma once
 #include "carry.cuh"
+#include <type_traits>
 
 // A twiddle factor w with its Shoup quotient floor(w 2^32 / p).
 struct alignas(8) Twiddle31 {
@@ -38,9 +39,12 @@ struct Modulus31 {
 // Functions that are templates of the type of the prime multiply in the way of that type:
 // ../bench/reductions31.cuh has other ways.
 struct Prime31 : Modulus31 {
-    using Twiddle = Twiddle31;
-    Twiddle unit[UNITS]; // powers of the root of order 32, or of its inverse
+    Twiddle31 unit[UNITS]; // powers of the root of order 32, or of its inverse
 };
+
+// The type of twiddle factors that suits a type of prime.
+template <class Prime>
+using FactorOf31 = std::remove_reference_t<decltype(Prime::unit[0])>;
 
 // min(a + b, c): one instruction on sm_90 and later.
 FN uint32_t add_min(uint32_t a, uint32_t b, uint32_t c) {

@@ -16,14 +16,14 @@ struct ColumnTables31 {
 
 // A thread's frequencies are equally spaced: two chains of products give their powers.
 template <class Pass, class Prime> struct Powers31 {
-    using Twiddle = typename Prime::Twiddle;
     static constexpr uint32_t K = Pass::ColumnsTile::D::LAST;
     static constexpr uint32_t CHAINS = Pass::ColumnsTile::WORDS >> K;
 
     uint32_t starts[CHAINS];
-    Twiddle one[CHAINS], two[CHAINS];
+    FactorOf31<Prime> one[CHAINS], two[CHAINS];
 
-    FN Powers31(const Pass& pass, const uint32_t* table, const Steps31<Twiddle>* steps) {
+    FN Powers31(const Pass& pass, const uint32_t* table,
+                const Steps31<FactorOf31<Prime>>* steps) {
 #pragma unroll
         for (uint32_t g = 0; g < CHAINS; g++) {
             const uint32_t n = threadIdx.x + g * Pass::ColumnsTile::THREADS;

@@ -104,7 +104,7 @@ template <uint32_t S, uint32_t C, uint32_t T, uint32_t E> struct Tile31 {
     }
     // Multiplies by the twiddles between digits I and I + 1.
     template <uint32_t I, class Prime>
-    static FN void twist(Words31<E>& x, const typename Prime::Twiddle* twiddles, const Prime& f) {
+    static FN void twist(Words31<E>& x, const FactorOf31<Prime>* twiddles, const Prime& f) {
         constexpr uint32_t K = D::bits(I), L = begin<I>();
 #pragma unroll
         for (uint32_t g = 0; g < WORDS >> K; g++) {
@@ -119,7 +119,7 @@ template <uint32_t S, uint32_t C, uint32_t T, uint32_t E> struct Tile31 {
     // From the points of the first digit to frequencies, which the last digit leaves in `x`.
     template <uint32_t I = 0, class Prime>
     static FN void frequencies(Words31<E>& x, uint32_t* tile,
-                               const typename Prime::Twiddle* twiddles, const Prime& f) {
+                               const FactorOf31<Prime>* twiddles, const Prime& f) {
         constexpr uint32_t K = D::bits(I);
         constexpr bool IS_LAST = I == LAST_DIGIT;
         if constexpr (I > 0) load<I>(x, tile);
@@ -135,7 +135,7 @@ template <uint32_t S, uint32_t C, uint32_t T, uint32_t E> struct Tile31 {
     }
     // The transpose: from frequencies in `x` to the points of the first digit.
     template <uint32_t I = LAST_DIGIT, class Prime>
-    static FN void points(Words31<E>& x, uint32_t* tile, const typename Prime::Twiddle* twiddles,
+    static FN void points(Words31<E>& x, uint32_t* tile, const FactorOf31<Prime>* twiddles,
                           const Prime& f) {
         constexpr uint32_t K = D::bits(I);
         if constexpr (I < LAST_DIGIT) {

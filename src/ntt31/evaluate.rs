@@ -5,8 +5,7 @@ use bytemuck::Pod;
 
 use super::{
     elements::{ModulusParameters, modulus_parameters, root_of_unity},
-    kernels::{Word31Ptr, mismatch},
-    vectors::WordVector,
+    kernels::{Word31Ptr, WordVector, mismatch},
 };
 use crate::{
     curve::reverse_bits,

@@ -5,8 +5,11 @@ use super::{
     shapes::{PassShape, SMALL_THREADS, columns_shape, rows_shape},
 };
 use crate::device::{
-    BlockShape, DeviceFault, DevicePtr, Gpu, GpuUnavailable, Kernel, KernelModule,
+    BlockShape, DeviceFault, DevicePtr, DeviceSlice, Gpu, GpuUnavailable, Kernel, KernelModule,
 };
+
+/// Words of all rows in device memory: canonical elements in Montgomery form.
+pub type WordVector<'a> = DeviceSlice<'a, u32>;
 
 pub(super) type Word31Ptr = DevicePtr<u32>;
 /// Twiddle factors with their Shoup quotients: see [`super::elements::twiddle`].

@@ -21,13 +21,13 @@ const ADD_THREADS: u32 = 256;
 pub(super) const TILE_LIMBS: u32 = 4 * (LIMB_THREADS - GHOSTS);
 /// Tiles whose carries are a word, and which a block of `integers_add_carries` adds.
 pub(super) const WORD_TILES: u32 = 32;
-/// The most parts of a product.
-pub(super) const PARTS_MAX: usize = 3;
 
 /// The kernels of one device.
 pub struct LimbKernels {
-    /// For products of one part, two and three.
-    pub(super) limbs: [LimbsKernel; PARTS_MAX],
+    /// For products of one part.
+    pub(super) whole: LimbsKernel,
+    /// For products of three parts.
+    pub(super) thirds: LimbsKernel,
     /// Parameters: flags, tiles, carries.
     pub(super) carries: Kernel<(FlagPtr, u32, LimbPtr)>,
     /// Parameters: carries, tiles of a part, length, limbs, limb_count.
@@ -43,11 +43,8 @@ impl LimbKernels {
         let load = || {
             let (scan, add) = (BlockShape::threads(SCAN_THREADS), BlockShape::threads(ADD_THREADS));
             Ok(Self {
-                limbs: [
-                    limbs("integers_limbs_1")?,
-                    limbs("integers_limbs_2")?,
-                    limbs("integers_limbs_3")?,
-                ],
+                whole: limbs("integers_limbs_1")?,
+                thirds: limbs("integers_limbs_3")?,
                 carries: module.kernel("integers_carries", scan)?.with_pdl(),
                 add_carries: module.kernel("integers_add_carries", add)?.with_pdl(),
             })

@@ -1,7 +1,7 @@
 //! Limbs of products of integers, from the residues of their coefficients modulo three primes:
 //! `kernels/integers`.
 
-use super::limb_kernels::{LimbKernels, PARTS_MAX, TILE_LIMBS, WORD_TILES};
+use super::limb_kernels::{LimbKernels, TILE_LIMBS, WORD_TILES};
 use crate::device::{DeviceArena, DeviceFault, DeviceLease, DeviceSlice, Stream};
 
 /// The primes of residues.
@@ -12,8 +12,7 @@ const QUAD: u64 = 4;
 /// How residues of a product lie in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResidueShape {
-    /// The parts of the product, 1 to 3: 1 has residues modulo x^u - 1 only, 2 also modulo x^u + 1,
-    /// and 3 modulo x^(2u) + 1.
+    /// The parts of the product: 1 has residues modulo x^u - 1 only, 3 also modulo x^(2u) + 1.
     pub parts: u32,
     /// Coefficients of a part, u: a multiple of 4, at least 4.
     pub length: u32,
@@ -28,7 +27,7 @@ pub struct DeviceResidues<'a> {
     pub shape: ResidueShape,
     /// Modulo x^u - 1.
     pub cyclic: DeviceSlice<'a, u32>,
-    /// Modulo x^v + 1; `None` for one part.
+    /// Modulo x^(2u) + 1; `None` for one part.
     pub negacyclic: Option<DeviceSlice<'a, u32>>,
 }
 
@@ -44,7 +43,7 @@ impl ResidueShape {
         u64::from(self.parts) * u64::from(self.length)
     }
 
-    /// Words of the residues modulo x^v + 1 for one prime.
+    /// Words of the residues modulo x^(2u) + 1 for one prime.
     fn negacyclic_length(self) -> u64 {
         u64::from(self.length) * u64::from(self.parts.saturating_sub(1))
     }
@@ -59,7 +58,7 @@ impl ResidueShape {
     fn is_possible(self) -> bool {
         let Self { parts, length, stride } = self;
         let longest = u64::from(length).max(self.negacyclic_length());
-        (1..=PARTS_MAX as u32).contains(&parts)
+        matches!(parts, 1 | 3)
             && length > 0
             && u64::from(length).is_multiple_of(QUAD)
             && stride.is_multiple_of(QUAD)
@@ -111,7 +110,8 @@ impl DeviceResidues<'_> {
             return Err(fault("working memory of another shape"));
         }
         let ResidueShape { parts, length, stride } = shape;
-        let (count, limbs_kernel) = (count as u32, &kernels.limbs[parts as usize - 1]);
+        let limbs_kernel = if parts == 1 { &kernels.whole } else { &kernels.thirds };
+        let count = count as u32;
         let given = (self.cyclic, self.negacyclic, stride, length, limbs, count, flags);
         limbs_kernel.launch(stream, tiles_of_part, given)?;
         kernels.carries.launch(stream, 1, (flags, tiles, carries))?;

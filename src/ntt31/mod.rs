@@ -25,6 +25,7 @@ mod vectors;
 pub use cuts::lg_radices;
 pub use duration::transform31_time;
 pub use evaluate::EvaluatedRows;
+pub use kernels::WordVector;
 pub use limb_kernels::LimbKernels;
 pub use limbs::{CarryScratch, DeviceResidues, ResidueShape};
 pub use plan::Ntt31Device;
@@ -32,6 +33,4 @@ pub use plan::Ntt31Device;
 pub use plan::Ntt31PassPlan;
 pub use product::Product31Rows;
 pub use run::ShortRows;
-pub use vectors::{
-    LinearTerm31, VectorKernels31, WordDecodeRule, WordOperation, WordRows, WordVector,
-};
+pub use vectors::{LinearTerm31, VectorKernels31, WordDecodeRule, WordOperation, WordRows};

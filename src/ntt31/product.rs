@@ -2,11 +2,10 @@
 
 use super::{
     cuts::{is_wide, lg_radices},
-    kernels::mismatch,
+    kernels::{WordVector, mismatch},
     plan::{Ntt31Device, Ntt31PassPlan, PassKind31, PlannedPass31},
     run::{PassData, ShortRows, in_place, rows_grid},
     scaling::Scaling31,
-    vectors::WordVector,
 };
 use crate::{
     curve::NttPlan,
@@ -53,14 +52,21 @@ impl Ntt31Device {
         Product31Plan::new(plan(forward)?, plan(inverse)?)
     }
 
-    /// A plan for products modulo `X^n - 1` of words of any size, not in Montgomery form: the
-    /// coefficients are canonical residues modulo the prime.
+    /// A plan for products modulo `X^n - 1`, or `X^n + 1`, of words of any size that are not in
+    /// Montgomery form: the coefficients are canonical residues modulo the prime.
     ///
     /// Errors: like [`Ntt31Device::plan_product`].
-    pub fn plan_residues(&self, field: Field31, lg_n: u32, rows: u32) -> Result<Product31Plan> {
+    pub fn plan_residues(
+        &self,
+        field: Field31,
+        lg_n: u32,
+        is_negacyclic: bool,
+        rows: u32,
+    ) -> Result<Product31Plan> {
         let no_passes = || Error::Internal(format!("no transform of 2^{lg_n} words"));
         let radices = lg_radices(lg_n, rows).ok_or_else(no_passes)?;
-        let [forward, inverse] = transforms(lg_n, None);
+        let root = is_negacyclic.then(|| field.root_of_unity(lg_n + 1).ok_or_else(no_passes));
+        let [forward, inverse] = transforms(lg_n, root.transpose()?);
         let plan = |transform: NttPlan<Element31>| {
             let mut scaling = Scaling31::of(field, &transform, transform.inverse)?;
             if transform.inverse {

@@ -1,10 +1,9 @@
 //! Launches of a plan's passes.
 
 use super::{
-    kernels::mismatch,
+    kernels::{WordVector, mismatch},
     plan::{Ntt31Device, Ntt31PassPlan, PassKind31, PlannedPass31},
     shapes::{LG_SMALL_TILE, PassShape},
-    vectors::WordVector,
 };
 use crate::device::{DeviceFault, DeviceSlice, Stream};
 

@@ -4,7 +4,7 @@
 use super::{
     elements::{ModulusParameters, modulus_parameters},
     evaluate::PolynomialEvaluator31,
-    kernels::{Word31Ptr, mismatch},
+    kernels::{Word31Ptr, WordVector, mismatch},
 };
 use crate::{
     device::{
@@ -13,9 +13,6 @@ use crate::{
     },
     field::{Arithmetic, Element31, Field31},
 };
-
-/// Words of all rows in device memory: canonical elements in Montgomery form.
-pub type WordVector<'a> = DeviceSlice<'a, u32>;
 
 const THREADS: u32 = 256;
 /// Words of a block.

@@ -40,7 +40,7 @@ impl Case<'_> {
         (self.parts * self.length) as usize
     }
 
-    /// The residues of coefficients for all primes, modulo x^u - 1 and x^v + 1.
+    /// The residues of coefficients for all primes, modulo x^u - 1 and x^(2u) + 1.
     fn residues(&self, coefficients: &[u128], stride: usize) -> [Vec<u32>; 2] {
         let (parts, length) = (self.parts as usize, self.length as usize);
         let unused = 0xabab_abab;
@@ -56,9 +56,7 @@ impl Case<'_> {
                 let [first, second, third] = [0, 1, 2].map(|part| of_part(part, at));
                 let at = number * stride + at;
                 cyclic[at] = ((first + second + third) % prime) as u32;
-                if parts == 2 {
-                    negacyclic[at] = ((first + prime - second) % prime) as u32;
-                } else if parts == 3 {
+                if parts == 3 {
                     negacyclic[at] = ((first + prime - third) % prime) as u32;
                     negacyclic[at + length] = second as u32;
                 }
@@ -148,7 +146,7 @@ const LENGTHS: [u32; 9] = [4, 8, 36, 128, 1024, TILE - 4, TILE, TILE + 4, 2 * TI
 fn each_case(test: impl Fn(&Case<'_>, usize, &mut StdRng)) {
     each_seed(|rig| {
         let kernels = LimbKernels::load(rig.gpu()).unwrap();
-        let cases = (1..=3).flat_map(|parts| LENGTHS.map(|length| (parts, length)));
+        let cases = [1, 3].into_iter().flat_map(|parts| LENGTHS.map(|length| (parts, length)));
         for (number, (parts, length)) in cases.enumerate() {
             if !rig.runs_case(number) {
                 continue;
@@ -176,7 +174,7 @@ fn carries_go_through_quads_warps_tiles_and_parts() {
 fn long_products_have_the_limbs_of_their_sum() {
     each_seed(|rig| {
         let kernels = LimbKernels::load(rig.gpu()).unwrap();
-        for (number, parts) in [1, 2, 3].into_iter().enumerate() {
+        for (number, parts) in [1, 3].into_iter().enumerate() {
             if rig.runs_case(number) {
                 // More tiles than a warp of the scan has bits in a word.
                 let length = 72 * 1024 / parts;
@@ -252,9 +250,16 @@ fn memory_that_does_not_match_the_product_is_refused() {
         assert!(launch(possible, 47, true, 24).is_err(), "too few residues");
         assert!(launch(possible, 48, false, 24).is_err(), "no residues modulo x^16 + 1");
         assert!(launch(possible, 48, true, 25).is_err(), "more limbs than coefficients");
-        for (parts, length, stride) in
-            [(0, 8, 16), (4, 8, 32), (3, 0, 16), (3, 6, 16), (3, 8, 12), (3, 8, 18), (1, 8, 4)]
-        {
+        for (parts, length, stride) in [
+            (0, 8, 16),
+            (2, 8, 16),
+            (4, 8, 32),
+            (3, 0, 16),
+            (3, 6, 16),
+            (3, 8, 12),
+            (3, 8, 18),
+            (1, 8, 4),
+        ] {
             let refused = launch(shape(parts, length, stride), 128, true, 1);
             assert!(refused.is_err(), "{parts} parts of {length}, stride {stride}");
         }

@@ -34,6 +34,7 @@ mod vector_values;
 mod vectors;
 #[cfg_attr(feature = "internals", allow(missing_docs))]
 mod vectors31;
+mod word_arithmetic;
 mod workspace;
 
 use std::{

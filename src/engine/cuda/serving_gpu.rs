@@ -11,7 +11,7 @@ use super::{
     point_check::DevicePointChecker,
     scalar_codec::ScalarCodec,
     self_test::{self, EMULATED, ON_A_GPU},
-    vectors31::WordArithmetic,
+    word_arithmetic::WordArithmetic,
 };
 use crate::{
     curve::{Group, points::Bases},

@@ -8,42 +8,18 @@ use super::{
 };
 use crate::{
     curve::NttPlan,
-    device::{DeviceLease, Gpu, GpuUnavailable},
+    device::DeviceLease,
     error::{Error, Limit, Result},
     field::{Element31, Extension, ExtensionField, Field31},
-    ntt::table_bytes_max,
-    ntt31::{EvaluatedRows, LimbKernels, Ntt31Device, Product31Rows, ShortRows, VectorKernels31},
+    ntt31::{EvaluatedRows, Product31Rows, ShortRows, VectorKernels31},
 };
 
 /// Rows whose values are read at a time: they take 4 MiB of the device.
 const VALUES_READ: usize = 1 << 16;
-/// Tables of transforms take at most this fraction of those for transforms over Fr, 1/8: an element
-/// has an eighth of the bytes.
-const TABLES_PART: u64 = 8;
-
-/// The kernels and tables for vectors over 31-bit primes, and of integers.
-pub struct WordArithmetic {
-    pub(super) transforms: Ntt31Device,
-    pub(super) vectors: VectorKernels31,
-    pub(super) limbs: LimbKernels,
-}
-
 /// Which values of polynomials rows have.
 enum RowValues {
     Coefficients,
     AtRootsOfUnity,
-}
-
-impl WordArithmetic {
-    pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
-        let table_bytes_max = table_bytes_max(gpu.arena().bytes()) / TABLES_PART;
-        let transforms = Ntt31Device::load(gpu, table_bytes_max)?;
-        Ok(Self {
-            transforms,
-            vectors: VectorKernels31::load(gpu)?,
-            limbs: LimbKernels::load(gpu)?,
-        })
-    }
 }
 
 impl GpuVectors {

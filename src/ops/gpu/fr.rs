@@ -5,7 +5,10 @@ use std::sync::Arc;
 use ark_ff::Field;
 use zeroize::Zeroizing;
 
-use super::field::{GpuField, GpuProductSpec};
+use super::{
+    arithmetic::GpuArithmetic,
+    field::{GpuField, GpuProductSpec},
+};
 use crate::{
     curve::{Fr, FrField, NttPlan, scalars::random_point},
     engine::cuda::{GpuVector, GpuVectors, TransformedVector},
@@ -14,9 +17,7 @@ use crate::{
     ops::PointwiseOperation,
 };
 
-impl GpuField for FrField {
-    type Point = Fr;
-
+impl GpuArithmetic for FrField {
     fn pointwise(
         self,
         gpu: &GpuVectors,
@@ -72,6 +73,10 @@ impl GpuField for FrField {
         let (values, coefficients) = (out.fr_elements()?, coefficients.fr_elements()?);
         Ok(gpu.kernels().evaluate(&gpu.stream, values, coefficients, point)?)
     }
+}
+
+impl GpuField for FrField {
+    type Point = Fr;
 
     fn transform_rows(
         self,

@@ -1,13 +1,17 @@
 //! How steps run on a GPU: values in its memory, all work in order on one stream.
 
+mod any_field;
+mod arithmetic;
 mod elimination;
 mod field;
 mod fr;
 mod prime31;
 mod sums;
 
+pub use any_field::{AnyFieldGpuStep, launch_in_any_field};
+pub use arithmetic::GpuArithmetic;
 pub use elimination::{EliminationFields, bit_shape, launch_elimination};
-pub use field::{AnyFieldGpuStep, GpuField, GpuProductSpec, launch_in_any_field};
+pub use field::{GpuField, GpuProductSpec};
 pub use sums::{PendingCheck, PendingSums};
 
 use std::sync::Arc;

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use super::field::{GpuField, GpuProductSpec};
+use super::{
+    arithmetic::GpuArithmetic,
+    field::{GpuField, GpuProductSpec},
+};
 use crate::{
     curve::NttPlan,
     engine::cuda::{GpuVector, GpuVectors, TransformedVector},
@@ -14,9 +17,7 @@ use crate::{
     ops::PointwiseOperation,
 };
 
-impl GpuField for Field31 {
-    type Point = Extension;
-
+impl GpuArithmetic for Field31 {
     fn pointwise(
         self,
         gpu: &GpuVectors,
@@ -75,6 +76,10 @@ impl GpuField for Field31 {
         let evaluator = &gpu.kernels31().evaluator;
         Ok(evaluator.evaluate(&gpu.stream, self, out.words()?, rows, point)?)
     }
+}
+
+impl GpuField for Field31 {
+    type Point = Extension;
 
     fn transform_rows(
         self,

@@ -15,7 +15,9 @@ use tracing::info_span;
 
 pub use self::sizes::{EMULATED, NttBatch, ON_A_GPU, SelfTestBases, SelfTestSizes, WordTransform};
 use self::{msm::multiples, verdict::SelfTestVerdict};
-use super::{msm::GpuMsm, ntt::GpuNtt, point_check::DevicePointChecker, vectors31::WordArithmetic};
+use super::{
+    msm::GpuMsm, ntt::GpuNtt, point_check::DevicePointChecker, word_arithmetic::WordArithmetic,
+};
 use crate::{
     curve::{
         G1Affine, G2Affine, Group, layout,
