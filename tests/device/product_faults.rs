@@ -44,21 +44,21 @@ const FAULTS_OF_FR: [(PolyReduction, &[&str]); 3] = [
 
 /// The same over a 31-bit prime, whose products have one pass.
 const FAULTS_OF_WORDS: [(PolyReduction, &[&str]); 3] = [
-    (PolyReduction::None, &["ntt31_rows_dif_11:1:flip1", "ntt31_rows_product_11:1:flip1"]),
+    (PolyReduction::None, &["ntt31_rows_dif_11:1:flip3", "ntt31_rows_product_11:1:flip3"]),
     (
         PolyReduction::Cyclic(600),
         &[
-            "ntt31_rows_product_11:1:flip2",
+            "ntt31_rows_product_11:1:flip3",
             "words31_copy_rows:1:flip1",
-            "words31_pointwise:1:flip1",
+            "words31_pointwise:1:flip3",
         ],
     ),
-    (PolyReduction::Negacyclic(600), &["words31_pointwise:1:flip2"]),
+    (PolyReduction::Negacyclic(600), &["words31_pointwise:1:flip3"]),
 ];
 
 /// Passes of a transform over a 31-bit prime from natural order to bit-reversed, and back.
 const FAULTS_OF_TRANSFORMS: [(bool, &[&str]); 2] = [
-    (false, &["ntt31_columns_dif_7:1:flip1", "ntt31_rows_dif_8:1:flip1"]),
+    (false, &["ntt31_columns_dif_7:1:flip3", "ntt31_rows_dif_8:1:flip3"]),
     (true, &["ntt31_columns_dit_7:1:flip1", "ntt31_rows_dit_8:1:flip1"]),
 ];
 const LG_TRANSFORM: u32 = 15;

@@ -26,8 +26,8 @@ const LG_N_MIN: u32 = 8;
 /// Limbs that a thread stores at once: rows of limbs begin at multiples.
 const QUAD: usize = 4;
 
-/// The transforms of a product: one modulo x^u - 1, or also one modulo x^(2u) + 1, which takes three
-/// quarters of the work of one modulo x^(4u) - 1.
+/// The transforms of a product: one modulo x^u - 1, or also one modulo x^(2u) + 1, which takes
+/// three quarters of the work of one modulo x^(4u) - 1.
 #[derive(Clone, Copy)]
 struct ProductParts {
     lg_u: u32,
