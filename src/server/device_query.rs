@@ -100,7 +100,10 @@ impl<T: Clone> QueryState<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc,
+    };
 
     use super::*;
     use crate::{engine::cpu::CpuEngine, exec::HostExecutor};
@@ -114,13 +117,19 @@ mod tests {
         let executor: Arc<dyn Executor> = Arc::new(HostExecutor { engine, oracle: None });
         let (go_on, gate) = mpsc::channel();
         let gate = Mutex::new(gate);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
         // Each answer waits for a number.
-        let query = DeviceQuery::new(move |_| gate.lock().recv().unwrap());
+        let query = DeviceQuery::new(move |_| {
+            count.fetch_add(1, Relaxed);
+            gate.lock().recv().unwrap()
+        });
         go_on.send(1).unwrap();
         assert_eq!(query.query_within(LONG, executor.clone()).await, Some(1));
         let short = Duration::from_millis(1);
         assert_eq!(query.query_within(short, executor.clone()).await, None);
-        while !query.shared.has_begun_before(short) {
+        // Its thread may start late; calls that arrive before that share its answer.
+        while asked.load(Relaxed) < 2 || !query.shared.has_begun_before(short) {
             tokio::task::yield_now().await;
         }
         assert_eq!(query.query_within(short, executor.clone()).await, None);
