@@ -120,8 +120,8 @@ impl<'a> Ntt31Bench<'a> {
     /// Number of runs of a transform per measurement.
     fn runs_per_measurement(&self) -> u32 {
         let runs = match self.given.len().ilog2() {
-            ..=20 => 100,
-            ..=22 => 20,
+            0..=20 => 100,
+            21..=22 => 20,
             _ => 5,
         };
         self.rig.size(runs, 1)

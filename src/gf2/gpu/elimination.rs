@@ -194,7 +194,8 @@ impl GpuElimination<'_> {
         let EliminationLaunch { kernels, stream, scratch } = with;
         let shape = self.rows.shape;
         let (row_count, given_count) = (shape.rows, self.given.shape.rows);
-        let (rows, given) = (self.rows.from_strip(strip), self.given.from_strip(strip));
+        let (rows, given) =
+            (self.rows.starting_at_strip(strip), self.given.starting_at_strip(strip));
         let first = strip * STRIP_COLUMNS;
         let left = shape.strips() - strip;
         let all = u32::from(self.reduced == ReducedRows::All);

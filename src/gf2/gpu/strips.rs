@@ -49,7 +49,7 @@ impl DeviceBitsShape {
 
 impl<'a> DeviceBits<'a> {
     /// The lines of the strips from `strip` on, which exists.
-    pub fn from_strip(&self, strip: u32) -> DeviceSlice<'a, DeviceRow> {
+    pub fn starting_at_strip(&self, strip: u32) -> DeviceSlice<'a, DeviceRow> {
         let first = strip as usize * self.shape.rows as usize;
         self.lines.slice(first, self.shape.lines() - first).expect("the strip exists")
     }

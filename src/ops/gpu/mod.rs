@@ -9,7 +9,6 @@ mod prime31;
 mod sums;
 
 pub use any_field::{AnyFieldGpuStep, launch_in_any_field};
-pub use arithmetic::GpuArithmetic;
 pub use elimination::{EliminationFields, bit_shape, launch_elimination};
 pub use field::{GpuField, GpuProductSpec};
 pub use sums::{PendingCheck, PendingSums};
