@@ -84,7 +84,7 @@ impl Ntt31Device {
     /// Multiplies rows on `stream`. The contents of `transforms` are then unspecified.
     ///
     /// Shape: each of `a`, `b` and `out` has `rows` rows, of at most n words; the coefficients of
-    /// `out` after its length are not computed. `transforms` are as [`Product31Plan::needs`] says.
+    /// `out` after its length are not computed. `transforms` are those that the plan needs.
     /// Errors: `KernelMismatch` if the shape is wrong; driver errors.
     pub fn multiply(
         &self,
