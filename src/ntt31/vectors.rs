@@ -1,5 +1,5 @@
 //! Arithmetic on vectors over 31-bit primes in device memory: `kernels/ntt31/pointwise.cu`. All
-//! work runs on a stream and never waits for the device.
+//! work runs on a stream.
 
 use super::{
     elements::{ModulusParameters, modulus_parameters},

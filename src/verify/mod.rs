@@ -24,7 +24,6 @@ pub use integer::{CheckedInteger, SecretPrimes};
 #[cfg(feature = "server")]
 pub use ntt::verify_ntt;
 #[cfg(feature = "server")]
-#[cfg(feature = "server")]
 pub use ntt31::verify_ntt31;
 #[cfg(feature = "server")]
 pub use product::{CheckedProduct, ProductModulus, verify_product, verify_product31};

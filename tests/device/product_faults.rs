@@ -12,7 +12,9 @@ use capstan::{
     error::{Error, Result},
     exec::{ElementSink, Executor, GpuExecutor, RunOperands, start_run},
     field::{FieldId, Prime31},
-    ops::{InputStep, NttStep, Operation, OperationProgram, PolyMulStep, PolyReduction},
+    ops::{
+        InputStep, IntMulStep, NttStep, Operation, OperationProgram, PolyMulStep, PolyReduction,
+    },
     program::{Constant, InputSpec, OutputKind, OutputSpec, ValueId},
     verify::Verification,
 };
@@ -54,6 +56,15 @@ const FAULTS_OF_WORDS: [(PolyReduction, &[&str]); 3] = [
         ],
     ),
     (PolyReduction::Negacyclic(600), &["words31_pointwise:1:flip3"]),
+];
+
+/// Products of integers: factors are folded, multiplied modulo primes, and added up to limbs.
+const FAULTS_OF_INTEGERS: &[&str] = &[
+    "words31_decode:1:flip0",
+    "words31_pointwise:1:flip3",
+    "ntt31_rows_product_9:1:flip3",
+    "ntt31_rows_product_10:1:flip3",
+    "integers_limbs_3:1:flip4",
 ];
 
 /// Passes of a transform over a 31-bit prime from natural order to bit-reversed, and back.
@@ -161,6 +172,19 @@ fn checked_products_refuse_wrong_results() {
                 check_finds(run, faults, &format!("{field} {reduction:?}"));
             }
         }
+    });
+}
+
+#[test]
+fn checked_products_of_integers_refuse_wrong_results() {
+    on_emulated_driver(PATIENCE, |rig| {
+        let executor = executor(rig);
+        let run = |verify| {
+            let step = IntMulStep { inputs: vec![ValueId(0), ValueId(1)] }.into();
+            let count = LENGTHS.iter().sum();
+            value_of(&executor, FieldId::Integers, &LENGTHS, step, count, verify)
+        };
+        check_finds(run, FAULTS_OF_INTEGERS, "integers");
     });
 }
 

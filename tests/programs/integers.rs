@@ -219,7 +219,12 @@ fn value(inputs: &[Rows], steps: Vec<Operation>, verify: Verification) -> Result
 #[test]
 fn rows_are_multiplied_and_squared_with_every_check() {
     let mut rng = StdRng::seed_from_u64(3);
-    for (rows, of_a, of_b) in [(3, 1, 1), (5, 40, 9), (20, 100, 100), (2, LONG, LONG + 100)] {
+    let short = [(3, 1, 1), (5, 40, 9), (20, 100, 100), (100, 3, 2), (2, LONG, LONG + 100)];
+    // Products of three parts on a GPU: none, one or both factors are folded, in one pass or two.
+    let of_thirds =
+        [(2, 300, 400), (2, 500, 200), (1, 384, 384), (3, 512, 256), (1, 30_000, 9_000)];
+    let sizes = short.into_iter().chain(of_thirds);
+    for (rows, of_a, of_b) in sizes {
         let mut random = |length| -> Rows {
             (0..rows).map(|_| integer(Kind::Random, length, &mut rng)).collect()
         };

@@ -25,6 +25,10 @@ const PRIMES: [Prime31; 3] = [Prime31::P469762049, Prime31::P1811939329, Prime31
 const LG_N_MIN: u32 = 8;
 /// Limbs that a thread stores at once: rows of limbs begin at multiples.
 const QUAD: usize = 4;
+/// The most rows of few words: each takes three launches, which no model counts.
+const SHORT_ROWS_MAX: usize = 64;
+/// Words of a row whose kernels take longer than their launches.
+const LONG_ROW: usize = 1 << 16;
 
 /// The transforms of a product: one modulo x^u - 1, or also one modulo x^(2u) + 1, which takes
 /// three quarters of the work of one modulo x^(4u) - 1.
@@ -62,7 +66,8 @@ impl GpuVectors {
     /// Multiplies integers, row by row; squares `a` without `b`. Rows of the product have as many
     /// limbs as both factors.
     ///
-    /// Errors: `Exhausted`; `Internal` for other vectors, or products of more than 2^26 limbs.
+    /// Errors: `Exhausted`, also for many short rows, which the host multiplies sooner; those of
+    /// the job's control; `Internal` for other vectors, or products of more than 2^26 limbs.
     pub fn multiply_integers(
         &self,
         a: &GpuVector,
@@ -70,6 +75,9 @@ impl GpuVectors {
     ) -> Result<TransformedVector> {
         let (of_a, of_b) = (a.row_length, b.unwrap_or(a).row_length);
         let (length, parts) = (of_a + of_b, ProductParts::new(of_a, of_b));
+        if a.rows > SHORT_ROWS_MAX && parts.words() < LONG_ROW {
+            return Err(no_memory());
+        }
         let residues = self.zeros(a.field(), PRIMES.len() * a.rows, parts.words())?;
         let transform = b.map(|_| self.zeros(a.field(), a.rows, 1 << parts.lg_n_max()));
         let transform = transform.transpose()?;
@@ -131,6 +139,7 @@ impl GpuVectors {
         let scratch = CarryScratch::lease(self.gpu().gpu.arena(), stream, shape)?;
         let residues = residues.words()?;
         for row in 0..rows {
+            self.control().check()?;
             let all_from = |first: usize| {
                 residues.slice(first, residues.len() - first).ok_or_else(wrong_shape)
             };

@@ -60,16 +60,12 @@ pub trait GpuField: GpuArithmetic {
     /// `a b`.
     fn multiply_values(self, a: &Self::Point, b: &Self::Point) -> Self::Point;
 
-    /// `value - (point^degree - constant) factor`, where the constant is 1, or -1 if
-    /// `is_negacyclic`: what a value becomes when a multiple of `X^degree - constant` is dropped.
-    fn without_multiple(
-        self,
-        value: &Self::Point,
-        point: &Self::Point,
-        degree: u64,
-        is_negacyclic: bool,
-        factor: &Self::Point,
-    ) -> Self::Point;
+    /// `a - b c`.
+    fn subtract_product(self, a: &Self::Point, b: &Self::Point, c: &Self::Point) -> Self::Point;
+
+    /// The value at `point` of `X^degree - 1`, or of `X^degree + 1` if `is_negacyclic`.
+    fn value_of_modulus(self, point: &Self::Point, degree: u64, is_negacyclic: bool)
+    -> Self::Point;
 
     /// Drops twiddle tables, which may be damaged: a check has failed.
     fn evict_tables(self, gpu: &GpuVectors);

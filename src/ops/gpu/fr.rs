@@ -136,16 +136,12 @@ impl GpuField for FrField {
         *a * b
     }
 
-    fn without_multiple(
-        self,
-        value: &Fr,
-        point: &Fr,
-        degree: u64,
-        is_negacyclic: bool,
-        factor: &Fr,
-    ) -> Fr {
-        let constant = Fr::from(if is_negacyclic { -1 } else { 1 });
-        *value - (point.pow([degree]) - constant) * factor
+    fn subtract_product(self, a: &Fr, b: &Fr, c: &Fr) -> Fr {
+        *a - *b * c
+    }
+
+    fn value_of_modulus(self, point: &Fr, degree: u64, is_negacyclic: bool) -> Fr {
+        point.pow([degree]) - Fr::from(if is_negacyclic { -1 } else { 1 })
     }
 
     fn evict_tables(self, gpu: &GpuVectors) {

@@ -119,21 +119,18 @@ impl GpuField for Field31 {
         ExtensionField::new(self).multiply(a, b)
     }
 
-    fn without_multiple(
-        self,
-        value: &Extension,
-        point: &Extension,
-        degree: u64,
-        is_negacyclic: bool,
-        factor: &Extension,
-    ) -> Extension {
+    fn subtract_product(self, a: &Extension, b: &Extension, c: &Extension) -> Extension {
         let extension = ExtensionField::new(self);
-        let mut divisor = extension.power(point, degree);
-        divisor[0] = match is_negacyclic {
-            true => self.add(divisor[0], self.one()),
-            false => self.subtract(divisor[0], self.one()),
+        extension.subtract(a, &extension.multiply(b, c))
+    }
+
+    fn value_of_modulus(self, point: &Extension, degree: u64, is_negacyclic: bool) -> Extension {
+        let mut value = ExtensionField::new(self).power(point, degree);
+        value[0] = match is_negacyclic {
+            true => self.add(value[0], self.one()),
+            false => self.subtract(value[0], self.one()),
         };
-        extension.subtract(value, &extension.multiply(&divisor, factor))
+        value
     }
 
     fn evict_tables(self, gpu: &GpuVectors) {

@@ -77,7 +77,9 @@ impl<F: GpuField> GpuProduct<'_, F> {
         // The host may have memory for a product that no transform of a GPU computes.
         let no_memory = Error::Exhausted { limit: Limit::DeviceMemory, retry_after: None };
         let transform = transform.ok_or(no_memory)?;
-        let coset = transform.lg_coset.and_then(|lg_order| field.root_of_unity(lg_order));
+        let no_root = || Error::Internal("no root of unity of that order".into());
+        let root = |lg_order| field.root_of_unity(lg_order).ok_or_else(no_root);
+        let coset = transform.lg_coset.map(root).transpose()?;
         let a = self.factor(a)?;
         let b = b.map(|b| self.factor(b)).transpose()?;
         let of_b = b.as_ref().map_or(&a.values, |b| &b.values);
@@ -132,9 +134,10 @@ impl<F: GpuField> GpuProduct<'_, F> {
                 blocks == 1 && matches!(sizes.reduction, PolyReduction::Negacyclic(_));
             if let Some(point) = point {
                 let of_high = field.values_at(gpu, &high, point)?;
+                // Dropping a multiple of the modulus changes the value by that of the multiple.
+                let modulus = field.value_of_modulus(point, half as u64, is_negative);
                 for (value, high) in values.iter_mut().zip(of_high.iter()) {
-                    let degree = half as u64;
-                    *value = field.without_multiple(value, point, degree, is_negative, high);
+                    *value = field.subtract_product(value, &modulus, high);
                 }
             }
             let operation = match is_negative {

@@ -72,7 +72,7 @@ pub(super) fn run(
     gpu_ntt.evict_tables();
     words.transforms.evict_tables();
     tested.map_err(|fault| GpuUnavailable::Device { index, fault })?;
-    Ok(format!("in {} ms (MSM, NTT, point checks)", begun.elapsed().as_millis()))
+    Ok(format!("in {} ms (MSM, NTTs, point checks)", begun.elapsed().as_millis()))
 }
 
 /// Checks good points, then the same with one that is not on the curve, and decodes points.
