@@ -4,8 +4,8 @@
 use super::limb_kernels::{LimbKernels, TILE_LIMBS, WORD_TILES};
 use crate::device::{DeviceArena, DeviceFault, DeviceLease, DeviceSlice, Stream};
 
-/// The primes of residues.
-const PRIMES: u64 = 3;
+/// The number of primes of residues.
+const PRIME_COUNT: u64 = 3;
 /// Limbs that a thread computes.
 const QUAD: u64 = 4;
 
@@ -122,7 +122,7 @@ impl DeviceResidues<'_> {
     fn matches(&self) -> bool {
         let shape = self.shape;
         let has = |words: &DeviceSlice<'_, u32>, length: u64| {
-            words.len() as u64 >= (PRIMES - 1) * shape.stride + length
+            words.len() as u64 >= (PRIME_COUNT - 1) * shape.stride + length
         };
         let has_negacyclic = match &self.negacyclic {
             Some(words) => has(words, shape.negacyclic_length()),

@@ -33,4 +33,4 @@ pub use plan::Ntt31Device;
 pub use plan::Ntt31PassPlan;
 pub use product::Product31Rows;
 pub use run::ShortRows;
-pub use vectors::{LinearTerm31, VectorKernels31, WordDecodeRule, WordOperation, WordRows};
+pub use vectors::{LinearTerm31, VectorKernels31, WordDecodeRule, WordOperation};

@@ -12,6 +12,7 @@ use crate::{
         Stream,
     },
     field::{Arithmetic, Element31, Field31},
+    ntt::StridedRows,
 };
 
 const THREADS: u32 = 256;
@@ -42,14 +43,6 @@ pub enum WordOperation<'a> {
 pub struct LinearTerm31<'a> {
     pub factor: Element31,
     pub vector: WordVector<'a>,
-}
-
-/// Rows within a vector: the first begins at its start.
-#[derive(Clone, Copy)]
-pub struct WordRows<'a> {
-    pub words: WordVector<'a>,
-    /// Words from the start of one row to the start of the next.
-    pub stride: usize,
 }
 
 /// How words are encoded, and what happens to those that are not below the modulus.
@@ -144,11 +137,14 @@ impl VectorKernels31 {
         // The first launch overwrites `out`, so it must be the one that reads it as an input.
         let is_out = |term: &LinearTerm31<'_>| term.vector.arena_offset() == out.arena_offset();
         let (of_out, mut left): (Vec<_>, Vec<_>) = terms.iter().copied().partition(is_out);
-        let sum = of_out.iter().map(|term| term.factor);
-        let mut factor = sum.fold(Element31::default(), |a, b| field.add(a, b));
+        let mut launched = Vec::new();
+        if !of_out.is_empty() || left.is_empty() {
+            let factors = of_out.iter().map(|term| term.factor);
+            let factor = factors.fold(Element31::default(), |a, b| field.add(a, b));
+            launched.push(LinearTerm31 { factor, vector: out });
+        }
         loop {
-            let mut launched = vec![LinearTerm31 { factor, vector: out }];
-            launched.extend(left.drain(..left.len().min(TERMS_MAX - 1)));
+            launched.extend(left.drain(..left.len().min(TERMS_MAX - launched.len())));
             let vector = |k: usize| launched.get(k).map_or(out, |term| term.vector);
             let word = |k: usize| launched.get(k).map_or(0, |term| bytemuck::cast(term.factor));
             let [v0, v1, v2, v3, v4, v5, v6, v7] = std::array::from_fn(vector);
@@ -159,7 +155,8 @@ impl VectorKernels31 {
             if left.is_empty() {
                 return Ok(());
             }
-            factor = field.one();
+            // The sum so far.
+            launched = vec![LinearTerm31 { factor: field.one(), vector: out }];
         }
     }
 
@@ -192,8 +189,8 @@ impl VectorKernels31 {
     pub fn copy_rows(
         &self,
         stream: &Stream,
-        to: WordRows<'_>,
-        from: WordRows<'_>,
+        to: StridedRows<'_, u32>,
+        from: StridedRows<'_, u32>,
         rows: usize,
         length: usize,
     ) -> Result<(), DeviceFault> {
@@ -205,7 +202,7 @@ impl VectorKernels31 {
         }
         let (from_stride, to_stride) = (from.stride as u64, to.stride as u64);
         let words = u64::from(words);
-        let arguments = (from.words, to.words, length as u32, from_stride, to_stride, words);
+        let arguments = (from.vector, to.vector, length as u32, from_stride, to_stride, words);
         self.copy_rows.launch(stream, word_grid(words)?, arguments)
     }
 
@@ -237,14 +234,6 @@ impl VectorKernels31 {
     ) -> Result<(), DeviceFault> {
         let count = common_length(words, [])?;
         self.encode.launch(stream, word_grid(count)?, (words, count, modulus_parameters(field)))
-    }
-}
-
-impl WordRows<'_> {
-    fn holds(&self, rows: usize, length: usize) -> bool {
-        let last = rows.saturating_sub(1).checked_mul(self.stride);
-        let end = last.and_then(|last| last.checked_add(length));
-        (self.stride >= length || rows <= 1) && end.is_some_and(|end| end <= self.words.len())
     }
 }
 

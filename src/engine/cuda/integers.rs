@@ -96,12 +96,11 @@ impl GpuVectors {
                 product.folded(a, 1 << parts.lg_u)?,
                 b.map(|b| product.folded(b, 1 << parts.lg_u)).transpose()?.flatten(),
             );
-            let factors = [Some(folded_a.as_ref().unwrap_or(a)), folded_b.as_ref().or(b)];
+            let factors = (folded_a.as_ref().unwrap_or(a), folded_b.as_ref().or(b));
             method = product.launch(factors, parts.lg_u, false, of_part(cyclic.clone())?)?;
             if parts.has_thirds {
                 let negacyclic = cyclic.end..first + of_prime;
-                method =
-                    product.launch([Some(a), b], parts.lg_u + 1, true, of_part(negacyclic)?)?;
+                method = product.launch((a, b), parts.lg_u + 1, true, of_part(negacyclic)?)?;
             }
         }
         let limbs = self.zeros(a.field(), a.rows, length.next_multiple_of(QUAD))?;
@@ -166,13 +165,12 @@ impl ResidueProduct<'_> {
     /// Multiplies rows modulo x^n - 1 or x^n + 1 for n = 2^`lg_n`, and returns how.
     fn launch(
         &self,
-        factors: [Option<&GpuVector>; 2],
+        (a, b): (&GpuVector, Option<&GpuVector>),
         lg_n: u32,
         is_negacyclic: bool,
         out: WordVector<'_>,
     ) -> Result<String> {
         let &Self { gpu, field, transform } = self;
-        let [Some(a), b] = factors else { return Err(wrong_shape()) };
         let rows = u32::try_from(a.rows).map_err(|_| no_memory())?;
         let transforms = &gpu.gpu().words.transforms;
         let plan = || transforms.plan_residues(field, lg_n, is_negacyclic, rows);

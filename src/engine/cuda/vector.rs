@@ -1,4 +1,4 @@
-//! A vector of field elements on one GPU.
+//! A vector on one GPU.
 
 use std::ops::Range;
 
@@ -7,11 +7,12 @@ use crate::{
     error::{Error, Limit, Result},
     field::FieldId,
     ntt::{DeviceFr, StridedRows},
-    ntt31::{WordRows, WordVector},
+    ntt31::WordVector,
     program::VectorShape,
 };
 
-/// Rows of canonical elements in Montgomery form, one after another.
+/// Rows of canonical elements, one after another, as
+/// [`ScalarEncoding::in_memory`](crate::curve::scalars::ScalarEncoding::in_memory) says.
 pub struct GpuVector {
     memory: DeviceLease,
     field: FieldId,
@@ -70,11 +71,11 @@ impl GpuVector {
     /// The rows, from element `first` of each on, as words of 32 bits.
     ///
     /// Errors: those of [`GpuVector::words`].
-    pub(super) fn word_rows_from(&self, first: usize) -> Result<WordRows<'_>> {
+    pub(super) fn word_rows_from(&self, first: usize) -> Result<StridedRows<'_, u32>> {
         let all = self.words()?;
         let first = (first * self.words_per_element()).min(all.len());
-        let words = all.slice(first, all.len() - first).expect("begins inside");
-        Ok(WordRows { words, stride: self.row_length * self.words_per_element() })
+        let vector = all.slice(first, all.len() - first).expect("begins inside");
+        Ok(StridedRows { vector, stride: self.row_length * self.words_per_element() })
     }
 
     pub(super) fn words_per_element(&self) -> usize {
@@ -112,7 +113,7 @@ impl GpuVector {
     /// The rows of a vector over Fr, from element `first` of each on.
     ///
     /// Errors: those of [`GpuVector::fr_elements`].
-    pub(super) fn fr_strided_from(&self, first: usize) -> Result<StridedRows<'_>> {
+    pub(super) fn fr_rows_from(&self, first: usize) -> Result<StridedRows<'_, DeviceFr>> {
         let all = self.fr_elements()?;
         let first = first.min(all.len());
         let vector = all.slice(first, all.len() - first).expect("begins inside");

@@ -174,7 +174,7 @@ impl GpuVectors {
     ) -> Result<()> {
         let (rows, stream) = (from.rows, &self.stream);
         if from.field() == FieldId::Bls12381Fr {
-            let (to, from) = (to.fr_strided_from(at)?, from.fr_strided_from(first)?);
+            let (to, from) = (to.fr_rows_from(at)?, from.fr_rows_from(first)?);
             return Ok(self.kernels().rows.copy_rows(stream, to, from, rows, length)?);
         }
         let words = length * from.words_per_element();

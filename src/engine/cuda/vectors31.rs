@@ -8,14 +8,11 @@ use super::{
 };
 use crate::{
     curve::NttPlan,
-    device::DeviceLease,
     error::{Error, Limit, Result},
     field::{Element31, Extension, ExtensionField, Field31},
     ntt31::{EvaluatedRows, Product31Rows, ShortRows, VectorKernels31},
 };
 
-/// Rows whose values are read at a time: they take 4 MiB of the device.
-const VALUES_READ: usize = 1 << 16;
 /// Which values of polynomials rows have.
 enum RowValues {
     Coefficients,
@@ -43,7 +40,8 @@ impl GpuVectors {
         let transforms = &self.gpu().words.transforms;
         let planned = self.with_evictions(|| transforms.plan(field, plan, rows))?;
         let check = is_checked.then(|| TransformCheck::new(field, plan));
-        let before = check.as_ref().map(|check| check.of_input(self, &vector)).transpose()?;
+        let before =
+            check.as_ref().map(|check| check.values(self, &vector, &check.input)).transpose()?;
         let second = planned
             .needs_second_buffer()
             .then(|| self.zeros(vector.field(), vector.rows, vector.row_length))
@@ -51,7 +49,8 @@ impl GpuVectors {
         let second_words = second.as_ref().map(GpuVector::words).transpose()?;
         transforms.run(&self.stream, &planned, vector.words()?, rows, second_words)?;
         let done = second.unwrap_or(vector);
-        let after = check.as_ref().map(|check| check.of_output(self, &done)).transpose()?;
+        let after =
+            check.as_ref().map(|check| check.values(self, &done, &check.output)).transpose()?;
         if before != after {
             transforms.evict_tables();
             return Err(Error::Corrupt);
@@ -60,7 +59,8 @@ impl GpuVectors {
     }
 
     /// Multiplies rows of coefficients modulo `X^n - shift^n` for n = 2^`lg_n`, where `shift` is
-    /// the coset's generator, or 1. The rows of the product have `length` coefficients, at most n.
+    /// the coset's generator, or 1; squares `a` without `b`. The rows of the product have `length`
+    /// coefficients, at most n.
     ///
     /// Errors: `Exhausted`; `Internal` if a factor is longer than n.
     pub fn multiply31(
@@ -68,12 +68,9 @@ impl GpuVectors {
         field: Field31,
         lg_n: u32,
         coset: Option<Element31>,
-        factors: [Option<&GpuVector>; 2],
+        (a, b): (&GpuVector, Option<&GpuVector>),
         length: usize,
     ) -> Result<TransformedVector> {
-        let [Some(a), b] = factors else {
-            return Err(Error::Internal("a product has no factor".into()));
-        };
         let rows = u32::try_from(a.rows).map_err(|_| no_memory())?;
         let transforms = &self.gpu().words.transforms;
         let plan = self.with_evictions(|| transforms.plan_product(field, lg_n, coset, rows))?;
@@ -126,43 +123,23 @@ impl GpuVectors {
         point: &Extension,
     ) -> Result<Zeroizing<Vec<Extension>>> {
         let (stream, evaluator) = (&self.stream, &self.kernels31().evaluator);
-        let mut all = Zeroizing::new(Vec::with_capacity(vector.rows));
-        for first in (0..vector.rows).step_by(VALUES_READ) {
-            let count = VALUES_READ.min(vector.rows - first);
-            let words = vector.words()?;
-            let (first, length) = (first * vector.row_length, count * vector.row_length);
-            let words = words.slice(first, length).expect("the rows exist");
-            let part = EvaluatedRows { words, rows: count, lg_reversed: rows.lg_reversed };
-            let sums = match rows.values {
-                RowValues::Coefficients => {
-                    evaluator.evaluate_in_extension(stream, extension, part, point)?
-                }
-                RowValues::AtRootsOfUnity => {
-                    evaluator.interpolate(stream, extension, part, point)?
-                }
-            };
-            self.read_values(&sums, extension.base, &mut all)?;
-        }
-        Ok(all)
-    }
-
-    /// Reduces sums on the host.
-    fn read_values(
-        &self,
-        sums: &DeviceLease,
-        field: Field31,
-        to: &mut Vec<Extension>,
-    ) -> Result<()> {
+        let &PolynomialRows { lg_reversed, ref values } = rows;
+        let rows = EvaluatedRows { words: vector.words()?, rows: vector.rows, lg_reversed };
+        let sums = match values {
+            RowValues::Coefficients => {
+                evaluator.evaluate_in_extension(stream, extension, rows, point)?
+            }
+            RowValues::AtRootsOfUnity => evaluator.interpolate(stream, extension, rows, point)?,
+        };
         let bytes = self.read(sums.all())?;
         let sums = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
-        let p = u64::from(field.modulus());
+        let (field, p) = (extension.base, u64::from(extension.base.modulus()));
         let words = sums.map(|sum| {
             let word = field.montgomery_element((sum % p) as u32);
             word.expect("a remainder is below the modulus")
         });
         let words = Zeroizing::new(words.collect::<Vec<_>>());
-        to.extend_from_slice(words.as_chunks().0);
-        Ok(())
+        Ok(Zeroizing::new(words.as_chunks().0.to_vec()))
     }
 
     /// Makes tables, evicting idle objects from the device as needed.
@@ -215,14 +192,6 @@ impl TransformCheck {
         let (input, output) =
             (rows(plan.input_reversed, input), rows(plan.output_reversed, output));
         Self { extension, point, shifted_point: Zeroizing::new(shifted), input, output }
-    }
-
-    fn of_input(&self, gpu: &GpuVectors, vector: &GpuVector) -> Result<Zeroizing<Vec<Extension>>> {
-        self.values(gpu, vector, &self.input)
-    }
-
-    fn of_output(&self, gpu: &GpuVectors, vector: &GpuVector) -> Result<Zeroizing<Vec<Extension>>> {
-        self.values(gpu, vector, &self.output)
     }
 
     fn values(

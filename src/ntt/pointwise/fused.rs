@@ -1,7 +1,12 @@
 //! Products with a sum or a difference, and copies of rows between vectors of other row lengths.
 
+use bytemuck::Pod;
+
 use super::{DeviceVector, ElementPtr, THREADS, common_length, element_grid, kernel_fault};
-use crate::device::{BlockShape, DeviceFault, Kernel, KernelModule, Stream};
+use crate::{
+    device::{BlockShape, DeviceFault, DeviceSlice, Kernel, KernelModule, Stream},
+    ntt::elements::DeviceFr,
+};
 
 /// Parameters: a, b, c, out, count.
 type TernaryKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, ElementPtr, u64)>;
@@ -16,14 +21,15 @@ pub struct RowKernels {
 
 /// Rows within a vector: the first begins at its start.
 #[derive(Clone, Copy)]
-pub struct StridedRows<'a> {
-    pub vector: DeviceVector<'a>,
+pub struct StridedRows<'a, T> {
+    pub vector: DeviceSlice<'a, T>,
     /// Elements from the start of one row to the start of the next.
     pub stride: usize,
 }
 
-impl StridedRows<'_> {
-    fn holds(&self, rows: usize, length: usize) -> bool {
+impl<T: Pod> StridedRows<'_, T> {
+    /// Whether the vector has `rows` rows of `length` elements, which do not overlap.
+    pub(crate) fn holds(&self, rows: usize, length: usize) -> bool {
         let last = rows.saturating_sub(1).checked_mul(self.stride);
         let end = last.and_then(|last| last.checked_add(length));
         (self.stride >= length || rows <= 1) && end.is_some_and(|end| end <= self.vector.len())
@@ -70,8 +76,8 @@ impl RowKernels {
     pub fn copy_rows(
         &self,
         stream: &Stream,
-        to: StridedRows<'_>,
-        from: StridedRows<'_>,
+        to: StridedRows<'_, DeviceFr>,
+        from: StridedRows<'_, DeviceFr>,
         rows: usize,
         length: usize,
     ) -> Result<(), DeviceFault> {

@@ -99,7 +99,7 @@ impl GpuField for Field31 {
         b: Option<Arc<GpuVector>>,
     ) -> Result<TransformedVector> {
         let &GpuProductSpec { lg_n, coset, length } = spec;
-        gpu.multiply31(self, lg_n, coset, [Some(&*a), b.as_deref()], length)
+        gpu.multiply31(self, lg_n, coset, (&a, b.as_deref()), length)
     }
 
     fn random_point(self) -> Extension {

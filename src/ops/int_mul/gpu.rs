@@ -18,10 +18,11 @@ impl GpuStep for IntMulStep {
         let other = (!self.is_square()).then_some(&*b);
         let done = gpu.multiply_integers(&a, other)?;
         if is_checked {
-            let [of_a, of_b, product] = [&*a, &*b, &done.vector].map(|limbs| gpu.read_limbs(limbs));
-            let (of_a, of_b, product) = (of_a?, of_b?, product?);
+            let (of_a, product) = (gpu.read_limbs(&a)?, gpu.read_limbs(&done.vector)?);
+            let of_b = other.map(|b| gpu.read_limbs(b)).transpose()?;
             let primes = SecretPrimes::random();
-            let rows = of_a.chunks(a.row_length).zip(of_b.chunks(b.row_length));
+            let rows_of_b = of_b.as_ref().unwrap_or(&of_a).chunks(b.row_length);
+            let rows = of_a.chunks(a.row_length).zip(rows_of_b);
             for ((a, b), product) in rows.zip(product.chunks(done.vector.row_length)) {
                 if !primes.verify(CheckedInteger { a, b, product }, gpu.control())? {
                     gpu.evict_tables31();
