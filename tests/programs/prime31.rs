@@ -166,6 +166,14 @@ fn other_steps_compute_modulo_the_prime() {
             let [a, b] = [0, 1].map(|row| u64::from(rows[row][i]));
             assert_eq!(u64::from(made), (a * (wide - 1) + 7 * b) % wide);
         }
+        // More terms than a launch on a GPU takes.
+        let inputs = (0..20).map(|term| ValueId(term % 2)).collect();
+        let step = LinearCombinationStep { inputs, factors: (1..=20).map(constant).collect() };
+        let combined = Call31::new(*prime, &rows, step).value();
+        for (i, made) in combined.into_iter().enumerate() {
+            let [a, b] = [0, 1].map(|row| u64::from(rows[row][i]));
+            assert_eq!(u64::from(made), (100 * a + 110 * b) % wide);
+        }
         let step = EvaluateStep { input: ValueId(0), point: constant(p - 3) };
         let value =
             rows[0].iter().rev().fold(0, |value, x| (value * (wide - 3) + u64::from(*x)) % wide);
