@@ -13,7 +13,7 @@ use capstan::{
     engine::JobControl,
     field::{Element31, Field31, Prime31, VectorElements},
     ntt::table_bytes_max,
-    ntt31::{Ntt31Device, Ntt31PassPlan},
+    ntt31::{Cut31, Ntt31Device, Ntt31PassPlan},
     verify,
 };
 
@@ -41,7 +41,8 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
         record.record_us(field.id().name(), &bench.time(&plan));
         for radices in cuts(rig, lg_n) {
             let plan = |is_wide| {
-                transforms.plan_with_radices(field, &bench.transform(), &radices, is_wide)
+                let cut = Cut31 { lg_radices: &radices, is_wide };
+                transforms.plan_cut(field, &bench.transform(), cut)
             };
             let plans = [plan(false), plan(true)];
             assert!(plans.iter().any(Result::is_ok), "no kernels for {radices:?}");

@@ -126,6 +126,7 @@ pub(super) struct RowsKernels31 {
     pub product: RowsProduct31,
 }
 
+/// Those of passes whose tiles fit into the shared memory of a block.
 pub(super) struct Ntt31Kernels {
     columns: Vec<ColumnsKernels31>,
     rows: Vec<RowsKernels31>,
@@ -145,15 +146,18 @@ impl Ntt31Kernels {
                 let suffix = if shape.is_wide() { "_wide" } else { "" };
                 format!("ntt31_{kind}_{}{suffix}", shape.lg_r)
             };
-            let columns = shapes(columns_shape).into_iter().map(|shape| {
-                let dif = module.kernel(&name("columns_dif", shape), block(shape))?.with_pdl();
-                let dit = module.kernel(&name("columns_dit", shape), block(shape))?.with_pdl();
+            let limits = &gpu.identity().limits;
+            let fits = |shape: &PassShape| limits.fits(shape.block());
+            let columns = shapes(columns_shape).into_iter().filter(fits).map(|shape| {
+                let dif = module.kernel(&name("columns_dif", shape), shape.block())?.with_pdl();
+                let dit = module.kernel(&name("columns_dit", shape), shape.block())?.with_pdl();
                 Ok(ColumnsKernels31 { shape, dif, dit })
             });
-            let rows = shapes(rows_shape).into_iter().map(|shape| {
-                let dif = module.kernel(&name("rows_dif", shape), block(shape))?.with_pdl();
-                let dit = module.kernel(&name("rows_dit", shape), block(shape))?.with_pdl();
-                let product = module.kernel(&name("rows_product", shape), block(shape))?.with_pdl();
+            let rows = shapes(rows_shape).into_iter().filter(fits).map(|shape| {
+                let dif = module.kernel(&name("rows_dif", shape), shape.block())?.with_pdl();
+                let dit = module.kernel(&name("rows_dit", shape), shape.block())?.with_pdl();
+                let product =
+                    module.kernel(&name("rows_product", shape), shape.block())?.with_pdl();
                 Ok(RowsKernels31 { shape, dif, dit, product })
             });
             let small = BlockShape { threads: SMALL_THREADS, shared_bytes: 0 };
@@ -184,11 +188,6 @@ fn shapes(of: fn(u32, bool) -> Option<PassShape>) -> Vec<PassShape> {
         (0..32).flat_map(|lg_r| [of(lg_r, false), of(lg_r, true)]).flatten().collect();
     shapes.dedup();
     shapes
-}
-
-fn block(shape: PassShape) -> BlockShape {
-    let PassShape { lg_tile, lg_words, .. } = shape;
-    BlockShape { threads: 1 << (lg_tile - lg_words), shared_bytes: 4 << lg_tile }
 }
 
 fn missing(shape: PassShape) -> DeviceFault {

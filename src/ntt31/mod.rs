@@ -21,8 +21,8 @@ mod shapes;
 mod tables;
 mod vectors;
 
-#[cfg(feature = "internals")]
-pub use cuts::lg_radices;
+#[cfg(any(feature = "internals", feature = "gpu-bench"))]
+pub use cuts::Cut31;
 pub use duration::transform31_time;
 pub use evaluate::EvaluatedRows;
 pub use kernels::WordVector;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    cuts::{is_wide, lg_radices, passes_fit},
+    cuts::Cut31,
     elements::{PrimeParameters, prime_parameters},
     kernels::Ntt31Kernels,
     scaling::Scaling31,
@@ -24,6 +24,8 @@ use crate::{
 pub struct Ntt31Device {
     pub(super) kernels: Ntt31Kernels,
     pub(super) tables: TwiddleTables31,
+    /// Of a block.
+    pub(super) shared_bytes_max: u32,
 }
 
 /// The passes of a transform and their tables. Any number of threads may run it at a time.
@@ -55,7 +57,8 @@ impl Ntt31Device {
     /// tables in use come on top.
     pub fn load(gpu: &Gpu, table_bytes_max: u64) -> Result<Self, GpuUnavailable> {
         let tables = TwiddleTables31::new(gpu, table_bytes_max)?;
-        Ok(Self { kernels: Ntt31Kernels::load(gpu)?, tables })
+        let shared_bytes_max = gpu.identity().limits.block_shared_bytes;
+        Ok(Self { kernels: Ntt31Kernels::load(gpu)?, tables, shared_bytes_max })
     }
 
     /// A plan that is fast for `rows` rows; it transforms any number.
@@ -69,40 +72,38 @@ impl Ntt31Device {
         rows: u32,
     ) -> Result<Ntt31PassPlan> {
         let (lg_n, max) = (transform.lg_n, field.id().two_adicity());
-        let radices = lg_radices(lg_n, rows).filter(|_| lg_n <= max);
+        let cut = Cut31::of(lg_n, rows, self.shared_bytes_max).filter(|_| lg_n <= max);
         let too_large = Error::field("lg_n", FieldProblem::TooLarge { max: max.into() });
-        self.plan_with_radices(field, transform, radices.ok_or(too_large)?, is_wide(lg_n, rows))
+        self.plan_cut(field, transform, cut.ok_or(too_large)?)
     }
 
-    /// A plan with the caller's passes, columns first, and with large tiles or small ones, for
-    /// benchmarks: [`Ntt31Device::plan`] chooses the best.
+    /// A plan with the caller's passes, for benchmarks: [`Ntt31Device::plan`] chooses the best.
     ///
     /// Shape: the logarithms of the radices add up to `lg_n`.
     /// Errors: like [`Ntt31Device::plan`]; `Internal` if there are no kernels for these passes.
-    pub fn plan_with_radices(
+    pub fn plan_cut(
         &self,
         field: Field31,
         transform: &NttPlan<Element31>,
-        radices: &[u32],
-        is_wide: bool,
+        cut: Cut31<'_>,
     ) -> Result<Ntt31PassPlan> {
         let scaling = Scaling31::of(field, transform, is_dit(transform))?;
-        self.plan_scaled(field, transform, radices, is_wide, scaling)
+        self.plan_scaled(field, transform, cut, scaling)
     }
 
-    /// Like [`Ntt31Device::plan_with_radices`], with the caller's scaling.
+    /// Like [`Ntt31Device::plan_cut`], with the caller's scaling.
     pub(super) fn plan_scaled(
         &self,
         field: Field31,
         transform: &NttPlan<Element31>,
-        radices: &[u32],
-        is_wide: bool,
+        cut: Cut31<'_>,
         scaling: Scaling31,
     ) -> Result<Ntt31PassPlan> {
         let lg_n = transform.lg_n;
-        if lg_n > field.id().two_adicity() || !passes_fit(lg_n, radices, is_wide) {
-            return Err(Error::Internal(format!("{radices:?} do not fit 2^{lg_n} elements")));
+        if lg_n > field.id().two_adicity() || !cut.fits(lg_n) {
+            return Err(Error::Internal(format!("{cut:?} does not fit 2^{lg_n} elements")));
         }
+        let Cut31 { lg_radices: radices, is_wide } = cut;
         let inverse = transform.inverse;
         let planner = Planner31 { tables: &self.tables, field, lg_n, inverse, scaling };
         let mut lg_block = lg_n;

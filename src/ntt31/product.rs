@@ -1,7 +1,7 @@
 //! Cyclic products of polynomials: the pass over rows transforms, multiplies and transforms back.
 
 use super::{
-    cuts::{is_wide, lg_radices},
+    cuts::Cut31,
     kernels::{WordVector, mismatch},
     plan::{Ntt31Device, Ntt31PassPlan, PassKind31, PlannedPass31},
     run::{PassData, ShortRows, in_place, rows_grid},
@@ -64,7 +64,7 @@ impl Ntt31Device {
         rows: u32,
     ) -> Result<Product31Plan> {
         let no_passes = || Error::Internal(format!("no transform of 2^{lg_n} words"));
-        let radices = lg_radices(lg_n, rows).ok_or_else(no_passes)?;
+        let cut = Cut31::of(lg_n, rows, self.shared_bytes_max).ok_or_else(no_passes)?;
         let root = is_negacyclic.then(|| field.root_of_unity(lg_n + 1).ok_or_else(no_passes));
         let [forward, inverse] = transforms(lg_n, root.transpose()?);
         let plan = |transform: NttPlan<Element31>| {
@@ -76,7 +76,7 @@ impl Ntt31Device {
             } else {
                 scaling.takes_any_words = true;
             }
-            self.plan_scaled(field, &transform, radices, is_wide(lg_n, rows), scaling)
+            self.plan_scaled(field, &transform, cut, scaling)
         };
         Product31Plan::new(plan(forward)?, plan(inverse)?)
     }

@@ -1,5 +1,7 @@
 //! The kernels of passes, and how each divides its words among threads.
 
+use crate::device::BlockShape;
+
 /// log2 of the longest transform whose stages are all in shared memory.
 pub(super) const LG_SMALL_MAX: u32 = 7;
 pub(super) const LG_SMALL_TILE: u32 = 10;
@@ -22,6 +24,12 @@ impl PassShape {
     /// log2 of the columns of a tile; of the rows, if it has no columns.
     pub const fn lg_lanes(self) -> u32 {
         self.lg_tile - self.lg_r
+    }
+
+    /// The threads of a tile, all of whose words are in shared memory.
+    pub const fn block(self) -> BlockShape {
+        let Self { lg_tile, lg_words, .. } = self;
+        BlockShape { threads: 1 << (lg_tile - lg_words), shared_bytes: 4 << lg_tile }
     }
 
     /// Stages of each digit, in the order of DIF: of about the same number, of at most `lg_words`.

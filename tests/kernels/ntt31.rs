@@ -5,7 +5,7 @@ use capstan::{
     engine::{JobControl, MsmNttEngine, cpu::CpuEngine},
     error::{Error, FieldProblem},
     field::{Element31, Field31, Prime31, VectorElements},
-    ntt31::{Ntt31Device, lg_radices},
+    ntt31::{Cut31, Ntt31Device},
 };
 use rand::Rng;
 
@@ -47,16 +47,21 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
+    /// Of a block.
+    fn shared_bytes_max(&self) -> u32 {
+        self.rig.gpu().identity().limits.block_shared_bytes
+    }
+
     /// Runs the passes that suit the rows.
     fn agrees(&self, transform: &NttPlan<Element31>, rows: &[Vec<Element31>]) {
-        let radices = lg_radices(transform.lg_n, rows.len() as u32).unwrap();
-        self.agrees_in_passes(radices, false, transform, rows);
+        let rows_count = rows.len() as u32;
+        let cut = Cut31::of(transform.lg_n, rows_count, self.shared_bytes_max()).unwrap();
+        self.agrees_in_passes(cut, transform, rows);
     }
 
     fn agrees_in_passes(
         &self,
-        radices: &[u32],
-        is_wide: bool,
+        cut: Cut31<'_>,
         transform: &NttPlan<Element31>,
         rows: &[Vec<Element31>],
     ) {
@@ -65,12 +70,12 @@ impl Case<'_> {
         self.cpu.ntt31(field, transform, &mut expected, &JobControl::default()).unwrap();
         let data = rig.upload(&rows.concat());
         let second = rig.lease::<u32>(rows.len() << transform.lg_n);
-        let plan = device.plan_with_radices(field, transform, radices, is_wide).unwrap();
+        let plan = device.plan_cut(field, transform, cut).unwrap();
         let second = plan.needs_second_buffer().then(|| second.all());
         let count = rows.len() as u32;
         let found = device.run(rig.stream(), &plan, data.all(), count, second).unwrap();
         let found = rig.read::<Element31>(found.cast().unwrap());
-        let what = format!("{} {radices:?} {count} rows", field.id());
+        let what = format!("{} {cut:?} {count} rows", field.id());
         let NttPlan { inverse, input_reversed, output_reversed, .. } = *transform;
         let mode = (inverse, transform.coset.is_some(), input_reversed, output_reversed);
         assert!(found == expected.concat(), "{what}, {mode:?}");
@@ -108,12 +113,14 @@ fn every_kernel_transforms_as_on_the_cpu() {
     let narrow: [&[u32]; 6] = [&[11], &[12], &[6, 8], &[7, 8], &[8, 8], &[8, 9]];
     let wide: [&[u32]; 10] =
         [&[8], &[9], &[10], &[11], &[12], &[13], &[14], &[8, 8], &[9, 8], &[10, 8]];
-    let cuts = narrow.map(|cut| (cut, false)).into_iter().chain(wide.map(|cut| (cut, true)));
-    let cuts: Vec<_> = cuts.collect();
+    let narrow = narrow.map(|lg_radices| Cut31 { lg_radices, is_wide: false });
+    let wide = wide.map(|lg_radices| Cut31 { lg_radices, is_wide: true });
+    let cuts: Vec<_> = narrow.into_iter().chain(wide).collect();
     each_case(cuts.len(), |number, case| {
-        let ((radices, is_wide), field) = (cuts[number], case.field);
-        let lg_n = radices.iter().sum();
-        if lg_n > field.id().two_adicity() {
+        let (cut, field) = (cuts[number], case.field);
+        let lg_n = cut.lg_radices.iter().sum();
+        let has_kernels = cut.shared_bytes() <= case.shared_bytes_max();
+        if lg_n > field.id().two_adicity() || !has_kernels {
             return;
         }
         // More rows than a tile has, except for long ones.
@@ -121,7 +128,7 @@ fn every_kernel_transforms_as_on_the_cpu() {
         for (coset, step) in [(None, 0), (Some(field.generator()), 1)] {
             let wanted = |bits: &usize| lg_n < 12 || (bits + number + step).is_multiple_of(2);
             for (_, transform) in transforms(lg_n, coset).enumerate().filter(|(i, _)| wanted(i)) {
-                case.agrees_in_passes(radices, is_wide, &transform, &rows);
+                case.agrees_in_passes(cut, &transform, &rows);
             }
         }
     });
@@ -141,7 +148,8 @@ fn three_passes_transform_as_on_the_cpu() {
             output_reversed: !input_reversed,
         });
         for transform in [from_natural, from_reversed] {
-            case.agrees_in_passes(&[6, 6, 8], false, &transform, &rows);
+            let cut = Cut31 { lg_radices: &[6, 6, 8], is_wide: false };
+            case.agrees_in_passes(cut, &transform, &rows);
         }
     });
 }
@@ -175,10 +183,8 @@ fn transforms_that_are_impossible_are_refused() {
         let refused = device.plan(field, &on_zero, 1).err();
         assert_eq!(refused, Some(Error::field("coset", FieldProblem::Zero)));
         let transform = transforms(11, None).next().unwrap();
-        assert!(matches!(
-            device.plan_with_radices(field, &transform, &[5, 6], false),
-            Err(Error::Internal(_))
-        ));
+        let cut = Cut31 { lg_radices: &[5, 6], is_wide: false };
+        assert!(matches!(device.plan_cut(field, &transform, cut), Err(Error::Internal(_))));
         let plan = device.plan(field, &transform, 1).unwrap();
         let data = case.rig.lease::<u32>(1 << 11);
         for rows in [1, 2] {
