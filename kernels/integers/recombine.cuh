@@ -6,21 +6,16 @@
 //   3: 2c = (U + V0 - V1, 2 V1, U - V0 - V1).
 // Doubled coefficients must be below the product of the primes, 2^90.4.
 #pragma once
+#include "four_limbs.cuh"
 #include "garner.cuh"
 
-// Residues in natural order: for each prime the words of U, and those of V, `stride` words after
-// those of the prime before it. `length` is u; it and the stride are multiples of 4.
+// A row's residues in natural order: for each prime the words of U, and those of V, `stride` words
+// after those of the prime before it. `length` is u; it and the stride are multiples of 4.
 struct ProductResidues {
     const uint32_t* cyclic;
     const uint32_t* negacyclic; // not read if PARTS = 1
     uint64_t stride;
     uint32_t length;
-};
-
-// Four adjacent limbs, and the limbs above them.
-struct FourLimbs {
-    uint32_t w[4];
-    uint64_t carry;
 };
 
 // The residues of four adjacent coefficients of each part, doubled if there are several parts.
@@ -69,5 +64,18 @@ private:
                 residues[2][PRIME].w[i] = subtract<P>(rest, low.w[i]);
             }
         }
+    }
+};
+
+// The source of a product's limbs.
+template <uint32_t PARTS> struct ProductLimbs {
+    ProductResidues residues;
+
+    FN uint32_t quads() const { return residues.length / 4; }
+    FN void compute(FourLimbs (&parts)[PARTS], uint32_t quad) const {
+        FourCoefficients<PARTS> coefficients;
+        coefficients.load(residues, 4 * quad);
+        UNROLL
+        for (uint32_t part = 0; part < PARTS; part++) parts[part] = coefficients.limbs(part);
     }
 };

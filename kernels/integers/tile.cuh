@@ -1,6 +1,6 @@
 // Tiles: the limbs that a block computes, up to a carry of one into them. A product's parts
 // (recombine.cuh) each consist of whole tiles and a shorter last one. Tiles are counted through all
-// parts.
+// parts of a row.
 #pragma once
 #include "../quad.cuh"
 
@@ -9,6 +9,17 @@ constexpr uint32_t LIMB_THREADS = 512;
 // one. One would do; these keep tiles at multiples of 128 bytes.
 constexpr uint32_t GHOSTS = 8;
 constexpr uint32_t TILE_QUADS = LIMB_THREADS - GHOSTS;
+
+// The tile of each part that a block computes: the blocks of a row follow those of the row before.
+struct RowTile {
+    uint32_t row, index;
+    // Tiles of a part.
+    uint32_t count;
+
+    static FN RowTile of_block(uint32_t count) {
+        return {blockIdx.x / count, blockIdx.x % count, count};
+    }
+};
 
 // Flags of a tile, which are not both set.
 constexpr uint8_t GENERATES = 1, PASSES = 2;

@@ -61,6 +61,18 @@ pub enum FieldProblem {
         /// The limbs of both factors.
         got: u64,
     },
+    /// The factors of a sum are too large.
+    #[error("the magnitudes add up to more than {max}")]
+    FactorsTooLarge {
+        /// What they may add up to.
+        max: u64,
+    },
+    /// The number of rows does not divide the number of elements.
+    #[error("must divide the number of elements, {of}")]
+    NotDivisor {
+        /// The number of elements.
+        of: u64,
+    },
     /// The value is too large.
     #[error("must be at most {max}")]
     TooLarge {
@@ -193,9 +205,11 @@ impl FieldProblem {
             | Self::TooLong { .. }
             | Self::TooMany { .. }
             | Self::ProductTooLong { .. }
-            | Self::IntegerTooLong { .. } => Reason::SizeTooLarge,
+            | Self::IntegerTooLong { .. }
+            | Self::FactorsTooLarge { .. } => Reason::SizeTooLarge,
             Self::TooSmall { .. }
             | Self::OutOfRange
+            | Self::NotDivisor { .. }
             | Self::NotEarlier
             | Self::NoSuchStep
             | Self::NotInput

@@ -1,4 +1,5 @@
-//! Products of integers. A vector's row is one integer: limbs of 32 bits, the lowest first.
+//! Products and sums of integers. A vector's row is one integer: limbs of 32 bits, the lowest
+//! first.
 //!
 //! Factors are polynomials in x = 2^32. Transforms modulo three primes compute the coefficients of
 //! their product, whose residues determine them. A library multiplies short factors.
@@ -16,6 +17,8 @@ mod product;
 #[cfg(feature = "server")]
 mod sizes;
 #[cfg(feature = "server")]
+mod sum;
+#[cfg(feature = "server")]
 mod transforms;
 
 // Tests multiply by transforms of all sizes.
@@ -26,7 +29,14 @@ pub use self::{
     factors::{FactorLimbs, IntegerFactors},
     product::{is_short, multiply, working_bytes},
     sizes::ProductSize,
+    sum::{SumTerm, set_sum},
 };
+
+/// The most terms of a sum.
+pub const SUM_TERMS_MAX: usize = 8;
+/// What the magnitudes of the factors of a sum add up to at most: a column of limbs times factors
+/// and what is carried into it are below 2^64.
+pub const MAGNITUDES_MAX: u64 = (1 << 32) - 1;
 
 /// Limbs of the longest product: a coefficient of a longer one may be too large for the primes, and
 /// they have no longer transforms.

@@ -1,28 +1,30 @@
 //! Limbs of products of integers, from the residues of their coefficients modulo three primes:
 //! `kernels/integers`.
 
-use super::limb_kernels::{LimbKernels, TILE_LIMBS, WORD_TILES};
-use crate::device::{DeviceArena, DeviceFault, DeviceLease, DeviceSlice, Stream};
+use super::{
+    carries::{CarryScratch, CarryTiles, LimbRows, QUAD, fault},
+    limb_kernels::LimbKernels,
+};
+use crate::device::{DeviceFault, DeviceLease, DeviceSlice, Stream};
 
 /// The number of primes of residues.
 const PRIME_COUNT: u64 = 3;
-/// Limbs that a thread computes.
-const QUAD: u64 = 4;
 
-/// How residues of a product lie in device memory.
+/// How residues of products lie in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResidueShape {
-    /// The parts of the product: 1 has residues modulo x^u - 1 only, 3 also modulo x^(2u) + 1.
+    pub rows: u32,
+    /// The parts of a product: 1 has residues modulo x^u - 1 only, 3 also modulo x^(2u) + 1.
     pub parts: u32,
     /// Coefficients of a part, u: a multiple of 4, at least 4.
     pub length: u32,
     /// Words from a prime's residues to those of the next prime: a multiple of 4, at least the
-    /// length of each.
+    /// residues of all rows.
     pub stride: u64,
 }
 
-/// Canonical residues of a product's coefficients, in natural order: for the primes 469762049,
-/// 1811939329 and 2013265921. Memory starts at multiples of 16 bytes.
+/// Canonical residues of the products' coefficients, in natural order: for the primes 469762049,
+/// 1811939329 and 2013265921, row by row. Memory starts at multiples of 16 bytes.
 pub struct DeviceResidues<'a> {
     pub shape: ResidueShape,
     /// Modulo x^u - 1.
@@ -31,60 +33,53 @@ pub struct DeviceResidues<'a> {
     pub negacyclic: Option<DeviceSlice<'a, u32>>,
 }
 
-/// Working memory of a product.
-pub struct CarryScratch {
-    flags: DeviceLease,
-    carries: DeviceLease,
-}
-
 impl ResidueShape {
-    /// Coefficients of the product.
+    /// Coefficients of a product.
     pub fn coefficients(self) -> u64 {
         u64::from(self.parts) * u64::from(self.length)
     }
 
-    /// Words of the residues modulo x^(2u) + 1 for one prime.
-    fn negacyclic_length(self) -> u64 {
-        u64::from(self.length) * u64::from(self.parts.saturating_sub(1))
+    /// Working memory for products of up to that many limbs, which `lease` returns, given its
+    /// bytes.
+    ///
+    /// Errors: those of `lease`.
+    pub fn carry_scratch(
+        self,
+        lease: impl Fn(u64) -> Result<DeviceLease, DeviceFault>,
+    ) -> Result<CarryScratch, DeviceFault> {
+        CarryScratch::new(self.tiles(u32::MAX), lease)
     }
 
-    /// Tiles of a part, for a product of `limb_count` limbs.
-    fn tiles_of_part(self, limb_count: u64) -> u64 {
-        let length = u64::from(self.length);
-        let covered = if self.parts == 1 { limb_count.min(length) } else { length };
-        covered.div_ceil(TILE_LIMBS.into())
+    fn tiles(self, limb_count: u32) -> CarryTiles {
+        CarryTiles::new(self.rows, self.parts, self.length, limb_count)
+    }
+
+    /// Words of the residues modulo x^u - 1 for one prime.
+    fn cyclic_words(self) -> u64 {
+        u64::from(self.rows) * u64::from(self.length)
+    }
+
+    /// Words of the residues modulo x^(2u) + 1 for one prime.
+    fn negacyclic_words(self) -> u64 {
+        self.cyclic_words() * u64::from(self.parts.saturating_sub(1))
     }
 
     fn is_possible(self) -> bool {
-        let Self { parts, length, stride } = self;
-        let longest = u64::from(length).max(self.negacyclic_length());
+        let Self { rows, parts, length, stride } = self;
         matches!(parts, 1 | 3)
+            && rows > 0
             && length > 0
             && u64::from(length).is_multiple_of(QUAD)
             && stride.is_multiple_of(QUAD)
-            && stride >= longest
+            && stride >= self.cyclic_words().max(self.negacyclic_words())
             && self.coefficients() <= u32::MAX.into()
     }
 }
 
-impl CarryScratch {
-    /// Errors: the arena has too little memory.
-    pub fn lease(
-        arena: &DeviceArena,
-        stream: &Stream,
-        shape: ResidueShape,
-    ) -> Result<Self, DeviceFault> {
-        let tiles = u64::from(shape.parts) * shape.tiles_of_part(shape.coefficients());
-        let words = tiles.div_ceil(WORD_TILES.into());
-        let lease = |bytes: u64| arena.lease(stream, bytes.max(QUAD));
-        Ok(Self { flags: lease(tiles)?, carries: lease(4 * words)? })
-    }
-}
-
 impl DeviceResidues<'_> {
-    /// Sets the limbs of the product, of which there are at most as many as coefficients; the
+    /// Sets the limbs of the products, of which there are at most as many as coefficients; the
     /// others are dropped. A coefficient is a sum of at most 2^26 products of limbs, or 2^25 if the
-    /// product has several parts. `scratch` is leased for the shape.
+    /// product has several parts. `scratch` is that of the shape.
     ///
     /// Errors: `KernelMismatch` if memory does not match the shape; those of launches.
     pub fn launch_limbs(
@@ -92,31 +87,25 @@ impl DeviceResidues<'_> {
         kernels: &LimbKernels,
         stream: &Stream,
         scratch: &CarryScratch,
-        limbs: DeviceSlice<'_, u32>,
+        out: LimbRows<'_>,
     ) -> Result<(), DeviceFault> {
-        let shape = self.shape;
-        let count = limbs.len() as u64;
-        if !self.matches() || count > shape.coefficients() {
+        let (shape, length) = (self.shape, out.length);
+        let fits = u64::from(length) <= shape.coefficients() && out.rows == shape.rows;
+        if !self.matches() || !fits || !out.is_possible() {
             return Err(fault("memory does not match the product"));
         }
-        if count == 0 {
+        if length == 0 {
             return Ok(());
         }
-        let tiles_of_part = shape.tiles_of_part(count) as u32;
-        let tiles = shape.parts * tiles_of_part;
-        let words = tiles.div_ceil(WORD_TILES);
-        let (flags, carries) = (scratch.flags.all::<u8>(), scratch.carries.all::<u32>());
-        if flags.len() < tiles as usize || carries.len() < words as usize {
-            return Err(fault("working memory of another shape"));
-        }
-        let ResidueShape { parts, length, stride } = shape;
-        let limbs_kernel = if parts == 1 { &kernels.whole } else { &kernels.thirds };
-        let count = count as u32;
-        let given = (self.cyclic, self.negacyclic, stride, length, limbs, count, flags);
-        limbs_kernel.launch(stream, tiles_of_part, given)?;
-        kernels.carries.launch(stream, 1, (flags, tiles, carries))?;
-        let given = (carries, tiles_of_part, length, limbs, count);
-        kernels.add_carries.launch(stream, words, given)
+        let tiles = shape.tiles(length);
+        let blocks = tiles.blocks().ok_or_else(|| fault("too many tiles"))?;
+        let kernel = if shape.parts == 1 { &kernels.whole } else { &kernels.thirds };
+        let (limbs, row_stride) = (out.limbs.vector, out.limbs.stride as u64);
+        let (of_part, flags) = (tiles.of_part, scratch.flags(tiles)?);
+        let &Self { shape: ResidueShape { length: u, stride, .. }, cyclic, negacyclic } = self;
+        let given = (cyclic, negacyclic, stride, u, limbs, row_stride, length, flags, of_part);
+        kernel.launch(stream, blocks, given)?;
+        tiles.launch_carries(kernels, stream, scratch, out)
     }
 
     fn matches(&self) -> bool {
@@ -125,13 +114,9 @@ impl DeviceResidues<'_> {
             words.len() as u64 >= (PRIME_COUNT - 1) * shape.stride + length
         };
         let has_negacyclic = match &self.negacyclic {
-            Some(words) => has(words, shape.negacyclic_length()),
+            Some(words) => has(words, shape.negacyclic_words()),
             None => shape.parts == 1,
         };
-        shape.is_possible() && has(&self.cyclic, shape.length.into()) && has_negacyclic
+        shape.is_possible() && has(&self.cyclic, shape.cyclic_words()) && has_negacyclic
     }
-}
-
-fn fault(problem: &str) -> DeviceFault {
-    DeviceFault::KernelMismatch { kernel: "integers".into(), problem: problem.into() }
 }

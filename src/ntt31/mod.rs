@@ -6,12 +6,14 @@
 //! the tables it needs, which any number of jobs may run at a time, each on its own stream.
 //! `kernels/ntt31` documents the algorithm.
 
+mod carries;
 mod cuts;
 mod duration;
 mod elements;
 mod evaluate;
 mod kernels;
 mod limb_kernels;
+mod limb_sums;
 mod limbs;
 mod plan;
 mod product;
@@ -21,13 +23,15 @@ mod shapes;
 mod tables;
 mod vectors;
 
+pub use carries::LimbRows;
 #[cfg(any(feature = "internals", feature = "gpu-bench"))]
 pub use cuts::Cut31;
 pub use duration::transform31_time;
 pub use evaluate::EvaluatedRows;
 pub use kernels::WordVector;
 pub use limb_kernels::LimbKernels;
-pub use limbs::{CarryScratch, DeviceResidues, ResidueShape};
+pub use limb_sums::LimbTerm;
+pub use limbs::{DeviceResidues, ResidueShape};
 pub use plan::Ntt31Device;
 #[cfg(any(feature = "internals", feature = "gpu-bench"))]
 pub use plan::Ntt31PassPlan;

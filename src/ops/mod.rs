@@ -15,6 +15,7 @@ pub mod gpu;
 pub mod host;
 mod input;
 mod int_mul;
+mod int_sum;
 mod linear_combination;
 mod msm;
 mod ntt;
@@ -22,6 +23,7 @@ mod pad;
 mod pointwise;
 mod poly_mul;
 mod powers;
+mod reshape;
 mod shapes;
 #[cfg(feature = "server")]
 mod single;
@@ -94,6 +96,8 @@ operations! {
     Gf2Reduce gf2_reduce::Gf2ReduceStep,
     Gf2Echelon gf2_echelon::Gf2EchelonStep,
     IntMul int_mul::IntMulStep,
+    IntSum int_sum::IntSumStep,
+    Reshape reshape::ReshapeStep,
 }
 
 impl StepKind for Operation {

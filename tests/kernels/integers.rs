@@ -1,8 +1,9 @@
 //! `kernels/integers`: limbs from residues, compared with coefficients that are carried one by one.
 
 use capstan::{
-    device::DevicePtr,
-    ntt31::{CarryScratch, DeviceResidues, LimbKernels, ResidueShape},
+    device::{DeviceLease, DevicePtr},
+    ntt::StridedRows,
+    ntt31::{DeviceResidues, LimbKernels, LimbRows, ResidueShape},
 };
 use rand::{Rng, rngs::StdRng};
 
@@ -27,6 +28,46 @@ fn limbs(coefficients: &[u128], count: usize) -> Vec<u32> {
     coefficients[..count].iter().map(limb).collect()
 }
 
+/// Rows for a kernel to set, with words around them that it must not touch.
+pub(crate) struct OutputRows<'a> {
+    rig: &'a KernelRig,
+    memory: DeviceLease,
+    rows: usize,
+    length: usize,
+    stride: usize,
+}
+
+impl<'a> OutputRows<'a> {
+    const UNUSED: u32 = 0x5a5a_5a5a;
+    const GUARD: usize = 64;
+
+    pub fn new(rig: &'a KernelRig, rows: usize, length: usize) -> Self {
+        let stride = length.next_multiple_of(4) + 4 * (length % 2);
+        let memory = rig.upload(&vec![Self::UNUSED; rows * stride + Self::GUARD]);
+        Self { rig, memory, rows, length, stride }
+    }
+
+    pub fn rows(&self) -> LimbRows<'_> {
+        LimbRows {
+            limbs: StridedRows { vector: self.memory.all(), stride: self.stride },
+            rows: self.rows as u32,
+            length: self.length as u32,
+        }
+    }
+
+    pub fn check(&self, expected: &[Vec<u32>], what: &str) {
+        let found = self.rig.download::<u32>(&self.memory);
+        let (rows, guard) = found.split_at(self.rows * self.stride);
+        for (row, (found, expected)) in rows.chunks(self.stride.max(1)).zip(expected).enumerate() {
+            let wrong = (0..self.length).find(|at| found[*at] != expected[*at]);
+            assert_eq!(wrong, None, "{what}, row {row} of {}, {} limbs", self.rows, self.length);
+            let others = &found[self.length..];
+            assert!(others.iter().all(|word| *word == Self::UNUSED), "{what}: after row {row}");
+        }
+        assert!(guard.iter().all(|word| *word == Self::UNUSED), "{what}: after the last row");
+    }
+}
+
 struct Case<'a> {
     rig: &'a KernelRig,
     kernels: &'a LimbKernels,
@@ -40,53 +81,62 @@ impl Case<'_> {
         (self.parts * self.length) as usize
     }
 
-    /// The residues of coefficients for all primes, modulo x^u - 1 and x^(2u) + 1.
-    fn residues(&self, coefficients: &[u128], stride: usize) -> [Vec<u32>; 2] {
+    /// The residues of the coefficients of each row for all primes, modulo x^u - 1 and x^(2u) + 1.
+    fn residues(&self, rows: &[Vec<u128>], stride: usize) -> [Vec<u32>; 2] {
         let (parts, length) = (self.parts as usize, self.length as usize);
         let unused = 0xabab_abab;
-        let v = length * (parts - 1);
-        let mut cyclic = vec![unused; 2 * stride + length];
-        let mut negacyclic = vec![unused; 2 * stride + v];
+        let words = rows.len() * length;
+        let mut cyclic = vec![unused; 2 * stride + words];
+        let mut negacyclic = vec![unused; 2 * stride + words * (parts - 1)];
         for (number, prime) in PRIMES.into_iter().enumerate() {
-            let of_part = |part, at| match part < parts {
-                true => coefficients[part * length + at] % prime,
-                false => 0,
-            };
-            for at in 0..length {
-                let [first, second, third] = [0, 1, 2].map(|part| of_part(part, at));
-                let at = number * stride + at;
-                cyclic[at] = ((first + second + third) % prime) as u32;
-                if parts == 3 {
-                    negacyclic[at] = ((first + prime - third) % prime) as u32;
-                    negacyclic[at + length] = second as u32;
+            for (row, coefficients) in rows.iter().enumerate() {
+                let of_part = |part, at| match part < parts {
+                    true => coefficients[part * length + at] % prime,
+                    false => 0,
+                };
+                for at in 0..length {
+                    let [first, second, third] = [0, 1, 2].map(|part| of_part(part, at));
+                    let of_prime = number * stride;
+                    cyclic[of_prime + row * length + at] =
+                        ((first + second + third) % prime) as u32;
+                    if parts == 3 {
+                        let low = of_prime + 2 * row * length + at;
+                        negacyclic[low] = ((first + prime - third) % prime) as u32;
+                        negacyclic[low + length] = second as u32;
+                    }
                 }
             }
         }
         [cyclic, negacyclic]
     }
 
-    /// Coefficients are below 2^90, or 2^89 if the product has several parts.
+    /// Coefficients are below 2^90, or 2^89 if the product has several parts. Rows after the first
+    /// have them in another order.
     fn check(&self, what: &str, coefficients: &[u128], limb_count: usize) {
         let &Self { rig, kernels, parts, length } = self;
-        let stride = length.max(length * (parts - 1)) as usize + 4 * (limb_count % 5);
-        let [cyclic, negacyclic] = self.residues(coefficients, stride);
+        let rows: Vec<_> = (0..1 + limb_count % 3)
+            .map(|row| {
+                let mut coefficients = coefficients.to_vec();
+                coefficients.rotate_left(row);
+                coefficients
+            })
+            .collect();
+        let words = rows.len() * (length.max(length * (parts - 1)) as usize);
+        let stride = words + 4 * (limb_count % 5);
+        let [cyclic, negacyclic] = self.residues(&rows, stride);
         let (cyclic, negacyclic) = (rig.upload(&cyclic), rig.upload(&negacyclic));
-        let shape = ResidueShape { parts, length, stride: stride as u64 };
-        let guard = vec![0x5a5a_5a5a_u32; 64];
-        let out = rig.upload(&[vec![0x5a5a_5a5a; limb_count], guard.clone()].concat());
+        let count = rows.len() as u32;
+        let shape = ResidueShape { rows: count, parts, length, stride: stride as u64 };
+        let out = OutputRows::new(rig, rows.len(), limb_count);
         let residues = DeviceResidues {
             shape,
             cyclic: cyclic.all(),
             negacyclic: (parts > 1).then(|| negacyclic.all()),
         };
-        let scratch = CarryScratch::lease(rig.gpu().arena(), rig.stream(), shape).unwrap();
-        let to = out.all().slice(0, limb_count).unwrap();
-        residues.launch_limbs(kernels, rig.stream(), &scratch, to).unwrap();
-        let found = rig.download::<u32>(&out);
-        let expected = limbs(coefficients, limb_count);
-        let wrong = (0..limb_count).find(|at| found[*at] != expected[*at]);
-        assert_eq!(wrong, None, "{what}: {parts} parts of {length}, {limb_count} limbs");
-        assert!(found[limb_count..] == guard, "{what}: limbs beyond the last one");
+        let scratch = shape.carry_scratch(|bytes| rig.gpu().arena().lease(rig.stream(), bytes));
+        residues.launch_limbs(kernels, rig.stream(), &scratch.unwrap(), out.rows()).unwrap();
+        let expected: Vec<_> = rows.iter().map(|row| limbs(row, limb_count)).collect();
+        out.check(&expected, &format!("{what}: {parts} parts of {length}"));
     }
 
     /// Below 2^`bits`.
@@ -234,16 +284,18 @@ fn memory_that_does_not_match_the_product_is_refused() {
     each_seed(|rig| {
         let kernels = LimbKernels::load(rig.gpu()).unwrap();
         let memory = rig.lease::<u32>(256);
-        let possible = ResidueShape { parts: 3, length: 8, stride: 16 };
+        let possible = ResidueShape { rows: 1, parts: 3, length: 8, stride: 16 };
         let launch = |shape: ResidueShape, words: usize, has_negacyclic: bool, limbs: usize| {
             let words = memory.all().slice(0, words).unwrap();
             let negacyclic = has_negacyclic.then_some(words);
             let residues = DeviceResidues { shape, cyclic: words, negacyclic };
-            let scratch = CarryScratch::lease(rig.gpu().arena(), rig.stream(), possible).unwrap();
-            let limbs = memory.all().slice(128, limbs).unwrap();
-            residues.launch_limbs(&kernels, rig.stream(), &scratch, limbs)
+            let scratch =
+                possible.carry_scratch(|bytes| rig.gpu().arena().lease(rig.stream(), bytes));
+            let rows = StridedRows { vector: memory.all().slice(128, limbs).unwrap(), stride: 32 };
+            let limbs = LimbRows { limbs: rows, rows: 1, length: limbs as u32 };
+            residues.launch_limbs(&kernels, rig.stream(), &scratch.unwrap(), limbs)
         };
-        let shape = |parts, length, stride| ResidueShape { parts, length, stride };
+        let shape = |parts, length, stride| ResidueShape { rows: 1, parts, length, stride };
         // The residues of the last prime modulo x^16 + 1 end at word 48.
         assert!(launch(possible, 48, true, 24).is_ok());
         assert!(launch(possible, 48, true, 0).is_ok());

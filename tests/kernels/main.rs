@@ -6,6 +6,7 @@ mod elements;
 mod emulated;
 mod gf2;
 mod gpu;
+mod integer_sums;
 mod integers;
 mod ntt31;
 

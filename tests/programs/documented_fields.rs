@@ -6,9 +6,9 @@ use capstan::{
     field::{FieldId, Prime31},
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
-        Gf2EchelonStep, Gf2ReduceStep, InputStep, IntMulStep, LinearCombinationStep, MsmStep,
-        NttStep, Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep,
-        PolyMulStep, PolyReduction, PowersStep, SliceStep, SparseProductStep,
+        Gf2EchelonStep, Gf2ReduceStep, InputStep, IntMulStep, IntSumStep, LinearCombinationStep,
+        MsmStep, NttStep, Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep,
+        PolyMulStep, PolyReduction, PowersStep, ReshapeStep, SliceStep, SparseProductStep,
     },
     program::{Constant, StepKind, ValueId},
 };
@@ -41,6 +41,8 @@ fn every_kind(field: FieldId) -> Vec<Operation> {
         Gf2ReduceStep { inputs: [input, input], columns: 64 }.into(),
         Gf2EchelonStep { input, columns: 64 }.into(),
         IntMulStep { inputs: vec![input, input] }.into(),
+        IntSumStep { inputs: vec![input], factors: vec![1], length: 2 }.into(),
+        ReshapeStep { input, rows: 2 }.into(),
     ]
 }
 

@@ -32,11 +32,11 @@ const LIMBS: ScalarEncoding = ScalarEncoding::Limbs32;
 /// Above the length of factors that a library multiplies.
 const LONG: usize = (6 << 10) + 1;
 
-type Rows = Vec<Vec<u32>>;
+pub(crate) type Rows = Vec<Vec<u32>>;
 
 /// Kinds of integers: zero, one limb, all ones, a single bit, two runs of ones, random ones.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     Zero,
     OneLimb,
     Ones,
@@ -45,10 +45,10 @@ enum Kind {
     Random,
 }
 
-const KINDS: [Kind; 6] =
+pub(crate) const KINDS: [Kind; 6] =
     [Kind::Zero, Kind::OneLimb, Kind::Ones, Kind::OneBit, Kind::Runs, Kind::Random];
 
-fn integer(kind: Kind, length: usize, rng: &mut StdRng) -> Vec<u32> {
+pub(crate) fn integer(kind: Kind, length: usize, rng: &mut StdRng) -> Vec<u32> {
     let mut limbs = vec![0; length];
     match kind {
         Kind::Zero => {}
@@ -74,7 +74,7 @@ fn product(a: &[u32], b: &[u32]) -> Vec<u32> {
     limbs
 }
 
-fn products(a: &Rows, b: &Rows) -> Rows {
+pub(crate) fn products(a: &Rows, b: &Rows) -> Rows {
     a.iter().zip(b).map(|(a, b)| product(a, b)).collect()
 }
 
@@ -168,11 +168,11 @@ fn bytes(rows: &Rows) -> Vec<u8> {
     rows.iter().flatten().flat_map(|limb| limb.to_le_bytes()).collect()
 }
 
-fn ids(values: &[u32]) -> Vec<ValueId> {
+pub(crate) fn ids(values: &[u32]) -> Vec<ValueId> {
     values.iter().copied().map(ValueId).collect()
 }
 
-fn int_mul(a: u32, b: u32) -> Operation {
+pub(crate) fn int_mul(a: u32, b: u32) -> Operation {
     IntMulStep { inputs: ids(&[a, b]) }.into()
 }
 
@@ -209,7 +209,7 @@ fn run(
 }
 
 /// The value of a program, on the host and with GPUs.
-fn value(inputs: &[Rows], steps: Vec<Operation>, verify: Verification) -> Result<Rows> {
+pub(crate) fn value(inputs: &[Rows], steps: Vec<Operation>, verify: Verification) -> Result<Rows> {
     let value = run(&*EXECUTOR, inputs, steps.clone(), verify)?;
     #[cfg(feature = "cuda")]
     assert!(run(crate::gpu::executor(), inputs, steps, verify)? == value, "GPU");

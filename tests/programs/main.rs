@@ -16,6 +16,7 @@ mod faulty_engine;
 mod gf2;
 #[cfg(feature = "cuda")]
 mod gpu;
+mod integer_sums;
 mod integers;
 mod liveness;
 mod model;

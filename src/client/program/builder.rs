@@ -19,7 +19,8 @@ use crate::{
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, PadStep, PointwiseOperation,
-        PointwiseStep, PolyMulStep, PolyReduction, PowersStep, SliceStep, SparseProductStep,
+        PointwiseStep, PolyMulStep, PolyReduction, PowersStep, ReshapeStep, SliceStep,
+        SparseProductStep,
     },
     program::{Constant, StepKind, StepProblem, ValueId, ValueType},
 };
@@ -242,6 +243,12 @@ impl ProgramBuilder {
     /// Appends zeros to each row, up to `length` elements.
     pub fn pad(&mut self, input: VectorValue, length: u64) -> Result<VectorValue> {
         self.vector(&[input], PadStep { input: input.id, length })
+    }
+
+    /// Divides the elements of a vector, which are its rows one after another, into another number
+    /// of rows.
+    pub fn reshape(&mut self, input: VectorValue, rows: u32) -> Result<VectorValue> {
+        self.vector(&[input], ReshapeStep { input: input.id, rows })
     }
 
     /// Evaluates each row, the coefficients of a polynomial, at `point`. Makes rows of one element.

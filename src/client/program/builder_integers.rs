@@ -1,10 +1,10 @@
-//! Vectors of integers, and their products.
+//! Vectors of integers, their products and their sums.
 
 use super::{ProgramBuilder, VectorValue, builder::ids};
 use crate::{
     client::error::Result,
     field::FieldId,
-    ops::{InputStep, IntMulStep},
+    ops::{InputStep, IntMulStep, IntSumStep},
 };
 
 impl ProgramBuilder {
@@ -21,5 +21,19 @@ impl ProgramBuilder {
     pub fn int_mul(&mut self, a: VectorValue, b: VectorValue) -> Result<VectorValue> {
         let inputs = [a, b];
         self.vector(&inputs, IntMulStep { inputs: ids(&inputs) })
+    }
+
+    /// Adds multiples of 1 to 8 vectors of integers with the same number of rows, row by row, with
+    /// one factor per vector. The rows of the result have `limbs` limbs: a sum is computed modulo
+    /// 2^(32 `limbs`), so that a negative one wraps around. The magnitudes of the factors add up to
+    /// less than 2^32.
+    pub fn int_sum(
+        &mut self,
+        inputs: &[VectorValue],
+        factors: &[i64],
+        limbs: u64,
+    ) -> Result<VectorValue> {
+        let (ids, factors) = (ids(inputs), factors.to_vec());
+        self.vector(inputs, IntSumStep { inputs: ids, factors, length: limbs })
     }
 }

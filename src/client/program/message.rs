@@ -25,11 +25,7 @@ fn message(step: &Operation) -> Message {
             let (field, elements) = (field_id(*field), canonical(elements));
             Message::Constant(v1::ConstantStep { field, elements })
         }
-        Operation::Powers(ops::PowersStep { field, base, first, length }) => {
-            let (base, first) = (canonical(&[*base]), canonical(&[*first]));
-            let field = field_id(*field);
-            Message::Powers(v1::PowersStep { field, base, first, length: *length })
-        }
+        Operation::Powers(step) => Message::Powers(powers(step)),
         Operation::Ntt(ops::NttStep { input, plan }) => Message::Ntt(ntt(*input, plan)),
         Operation::Pointwise(ops::PointwiseStep { operation, inputs }) => {
             let operation = v1::PointwiseOperation::from(*operation).into();
@@ -62,14 +58,7 @@ fn message(step: &Operation) -> Message {
             let step = v1::DivideByVanishingStep { input, lg_n, coset_generator };
             Message::DivideByVanishing(step)
         }
-        Operation::Msm(ops::MsmStep { input, group, object_id, offset }) => {
-            Message::Msm(v1::MsmStep {
-                input: input.0,
-                group: v1::Group::from(*group).into(),
-                object_id: Bytes::copy_from_slice(object_id),
-                offset: *offset,
-            })
-        }
+        Operation::Msm(step) => Message::Msm(msm(step)),
         Operation::SparseProduct(step) => {
             let &ops::SparseProductStep { input, ref object_id, rows, terms } = step;
             let object_id = Bytes::copy_from_slice(object_id);
@@ -84,7 +73,32 @@ fn message(step: &Operation) -> Message {
             Message::Gf2Echelon(v1::Gf2EchelonStep { input: input.0, columns })
         }
         Operation::IntMul(step) => Message::IntMul(int_mul(step)),
+        Operation::IntSum(step) => Message::IntSum(int_sum(step)),
+        &Operation::Reshape(ops::ReshapeStep { input, rows }) => {
+            Message::Reshape(v1::ReshapeStep { input: input.0, rows })
+        }
     }
+}
+
+fn powers(step: &ops::PowersStep) -> v1::PowersStep {
+    let &ops::PowersStep { field, base, first, length } = step;
+    let (base, first) = (canonical(&[base]), canonical(&[first]));
+    v1::PowersStep { field: field_id(field), base, first, length }
+}
+
+fn msm(step: &ops::MsmStep) -> v1::MsmStep {
+    let ops::MsmStep { input, group, object_id, offset } = step;
+    v1::MsmStep {
+        input: input.0,
+        group: v1::Group::from(*group).into(),
+        object_id: Bytes::copy_from_slice(object_id),
+        offset: *offset,
+    }
+}
+
+fn int_sum(step: &ops::IntSumStep) -> v1::IntSumStep {
+    let ops::IntSumStep { inputs, factors, length } = step;
+    v1::IntSumStep { inputs: indices(inputs), factors: factors.clone(), length: *length }
 }
 
 fn int_mul(step: &ops::IntMulStep) -> v1::IntMulStep {

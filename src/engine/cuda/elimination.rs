@@ -144,7 +144,8 @@ impl GpuVectors {
         Ok(VectorElimination { matrices, scratch, order: order.transpose()?, out, next_panel: 0 })
     }
 
-    fn lease(&self, bytes: u64) -> Result<DeviceLease, DeviceFault> {
+    /// Working memory. Evicts like [`GpuVectors::zeros`].
+    pub(super) fn lease(&self, bytes: u64) -> Result<DeviceLease, DeviceFault> {
         self.gpu().msm.resident().lease(&self.stream, bytes)
     }
 

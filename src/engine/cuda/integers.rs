@@ -1,5 +1,5 @@
-//! Products of integers on one GPU: residues of their coefficients modulo three primes, by
-//! transforms, and their limbs.
+//! Products and sums of integers on one GPU. A product's limbs follow from residues of its
+//! coefficients modulo three primes, which transforms compute.
 
 use std::ops::Range;
 
@@ -12,9 +12,10 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    field::{Field31, Prime31},
+    field::{Field31, FieldId, Prime31},
+    ntt::StridedRows,
     ntt31::{
-        CarryScratch, DeviceResidues, Product31Rows, ResidueShape, ShortRows, WordDecodeRule,
+        DeviceResidues, LimbRows, LimbTerm, Product31Rows, ResidueShape, ShortRows, WordDecodeRule,
         WordOperation, WordVector,
     },
 };
@@ -23,13 +24,8 @@ use crate::{
 const PRIMES: [Prime31; 3] = [Prime31::P469762049, Prime31::P1811939329, Prime31::BabyBear];
 /// log2 of the shortest transforms of a product.
 const LG_N_MIN: u32 = 8;
-/// Limbs that a thread stores at once: rows of limbs begin at multiples.
+/// Limbs that a thread stores at once: rows that are computed begin at multiples.
 const QUAD: usize = 4;
-/// The most rows of few words: each takes three launches, which no model counts.
-const SHORT_ROWS_MAX: usize = 64;
-/// Words of a row whose kernels take longer than their launches.
-const LONG_ROW: usize = 1 << 16;
-
 /// The transforms of a product: one modulo x^u - 1, or also one modulo x^(2u) + 1, which takes
 /// three quarters of the work of one modulo x^(4u) - 1.
 #[derive(Clone, Copy)]
@@ -66,8 +62,8 @@ impl GpuVectors {
     /// Multiplies integers, row by row; squares `a` without `b`. Rows of the product have as many
     /// limbs as both factors.
     ///
-    /// Errors: `Exhausted`, also for many short rows, which the host multiplies sooner; those of
-    /// the job's control; `Internal` for other vectors, or products of more than 2^26 limbs.
+    /// Errors: `Exhausted`; those of the job's control; `Internal` for other vectors, or for
+    /// products of more than 2^26 limbs.
     pub fn multiply_integers(
         &self,
         a: &GpuVector,
@@ -75,9 +71,6 @@ impl GpuVectors {
     ) -> Result<TransformedVector> {
         let (of_a, of_b) = (a.row_length, b.unwrap_or(a).row_length);
         let (length, parts) = (of_a + of_b, ProductParts::new(of_a, of_b));
-        if a.rows > SHORT_ROWS_MAX && parts.words() < LONG_ROW {
-            return Err(no_memory());
-        }
         let residues = self.zeros(a.field(), PRIMES.len() * a.rows, parts.words())?;
         let transform = b.map(|_| self.zeros(a.field(), a.rows, 1 << parts.lg_n_max()));
         let transform = transform.transpose()?;
@@ -103,12 +96,8 @@ impl GpuVectors {
                 method = product.launch((a, b), parts.lg_u + 1, true, of_part(negacyclic)?)?;
             }
         }
-        let limbs = self.zeros(a.field(), a.rows, length.next_multiple_of(QUAD))?;
-        self.launch_limbs(&residues, &limbs, length, parts)?;
-        let vector = match a.rows {
-            1 => GpuVector::with_shorter_row(limbs, length),
-            _ => self.with_row_length(&limbs, length)?,
-        };
+        let vector =
+            self.integers(a.rows, length, |out| self.launch_limbs(&residues, out, parts))?;
         let method = format!("modulo {} primes, {method}", PRIMES.len());
         Ok(TransformedVector { vector, method })
     }
@@ -122,34 +111,70 @@ impl GpuVectors {
         Ok(Zeroizing::new(words.collect()))
     }
 
-    /// Adds the coefficients of each row up, of which the first `length` limbs are those of the
-    /// product.
+    /// Adds multiples of integers, row by row, modulo 2^32 to the power of `length`.
+    ///
+    /// Shape: 1 to 8 terms with the same number of rows. The magnitudes of the factors add up to
+    /// less than 2^32.
+    /// Errors: `Exhausted`; those of the job's control; `Internal` for other shapes.
+    pub fn sum_integers(&self, terms: &[(&GpuVector, i64)], length: usize) -> Result<GpuVector> {
+        let rows = terms.first().map_or(0, |(vector, _)| vector.rows);
+        let terms = terms.iter().map(|&(vector, factor)| {
+            let length = u32::try_from(vector.row_length).map_err(|_| no_memory())?;
+            Ok(LimbTerm { limbs: vector.words()?, length, factor })
+        });
+        let terms = terms.collect::<Result<Vec<_>>>()?;
+        let (kernels, stream) = (&self.gpu().words.limbs, &self.stream);
+        self.integers(rows, length, |out| {
+            Ok(kernels.launch_sum(stream, &terms, out, |bytes| self.lease(bytes))?)
+        })
+    }
+
+    /// Integers of `length` limbs, which `set` computes. Rows begin at multiples of 16 bytes until
+    /// they are computed.
+    fn integers(
+        &self,
+        rows: usize,
+        length: usize,
+        set: impl FnOnce(LimbRows<'_>) -> Result<()>,
+    ) -> Result<GpuVector> {
+        let stride = length.next_multiple_of(QUAD);
+        let made = self.zeros(FieldId::Integers, rows, stride)?;
+        let too_many = |_| no_memory();
+        set(LimbRows {
+            limbs: StridedRows { vector: made.words()?, stride },
+            rows: u32::try_from(rows).map_err(too_many)?,
+            length: u32::try_from(length).map_err(too_many)?,
+        })?;
+        match rows {
+            1 => Ok(GpuVector::with_shorter_row(made, length)),
+            _ if stride == length => Ok(made),
+            _ => self.with_row_length(&made, length),
+        }
+    }
+
+    /// Adds the coefficients of each row up.
     fn launch_limbs(
         &self,
         residues: &GpuVector,
-        limbs: &GpuVector,
-        length: usize,
+        out: LimbRows<'_>,
         parts: ProductParts,
     ) -> Result<()> {
-        let (rows, stream, u) = (limbs.rows, &self.stream, 1_usize << parts.lg_u);
-        let stride = rows * parts.words();
-        let part_count = if parts.has_thirds { 3 } else { 1 };
-        let shape = ResidueShape { parts: part_count, length: u as u32, stride: stride as u64 };
-        let scratch = CarryScratch::lease(self.gpu().gpu.arena(), stream, shape)?;
-        let residues = residues.words()?;
-        for row in 0..rows {
-            self.control().check()?;
-            let all_from = |first: usize| {
-                residues.slice(first, residues.len() - first).ok_or_else(wrong_shape)
-            };
-            let cyclic = all_from(row * u)?;
-            let negacyclic = parts.has_thirds.then(|| all_from(rows * u + row * 2 * u));
-            let to =
-                limbs.words()?.slice(row * limbs.row_length, length).ok_or_else(wrong_shape)?;
-            let residues = DeviceResidues { shape, cyclic, negacyclic: negacyclic.transpose()? };
-            residues.launch_limbs(&self.gpu().words.limbs, stream, &scratch, to)?;
-        }
-        Ok(())
+        let (rows, u) = (out.rows as usize, 1_usize << parts.lg_u);
+        let shape = ResidueShape {
+            rows: out.rows,
+            parts: if parts.has_thirds { 3 } else { 1 },
+            length: u as u32,
+            stride: (rows * parts.words()) as u64,
+        };
+        let scratch = shape.carry_scratch(|bytes| self.lease(bytes))?;
+        let cyclic = residues.words()?;
+        let of_cyclic = rows * u;
+        let negacyclic = parts.has_thirds.then(|| {
+            let rest = cyclic.slice(of_cyclic, cyclic.len() - of_cyclic);
+            rest.ok_or_else(wrong_shape)
+        });
+        let residues = DeviceResidues { shape, cyclic, negacyclic: negacyclic.transpose()? };
+        Ok(residues.launch_limbs(&self.gpu().words.limbs, &self.stream, &scratch, out)?)
     }
 }
 
@@ -200,7 +225,7 @@ impl ResidueProduct<'_> {
         gpu.copy_rows(&high, 0, vector, u, above)?;
         // Only reduces: the form of a word does not matter for a sum.
         let rule = WordDecodeRule { is_montgomery: true, reduce: true };
-        let refused = gpu.gpu().msm.resident().lease(&gpu.stream, 8)?;
+        let refused = gpu.lease(8)?;
         let kernels = gpu.kernels31();
         for part in [&low, &high] {
             kernels.decode(&gpu.stream, field, part.words()?, rule, refused.all())?;

@@ -42,6 +42,16 @@ impl GpuVector {
         Self { row_length, ..only_row }
     }
 
+    /// The same elements in other rows.
+    ///
+    /// Errors: `Internal` if the rows have another number of elements.
+    pub fn reshaped(self, rows: usize, row_length: usize) -> Result<Self> {
+        if rows.checked_mul(row_length) != Some(self.rows * self.row_length) {
+            return Err(Error::Internal("a vector has other elements than its new rows".into()));
+        }
+        Ok(Self { rows, row_length, ..self })
+    }
+
     pub fn field(&self) -> FieldId {
         self.field
     }

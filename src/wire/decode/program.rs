@@ -12,9 +12,9 @@ use crate::{
     field::FieldId,
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
-        Gf2EchelonStep, Gf2ReduceStep, InputStep, IntMulStep, LinearCombinationStep, MsmStep,
-        NttStep, Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep,
-        PolyMulStep, PolyReduction, PowersStep, SliceStep, SparseProductStep,
+        Gf2EchelonStep, Gf2ReduceStep, InputStep, IntMulStep, IntSumStep, LinearCombinationStep,
+        MsmStep, NttStep, Operation, OperationProgram, PadStep, PointwiseOperation, PointwiseStep,
+        PolyMulStep, PolyReduction, PowersStep, ReshapeStep, SliceStep, SparseProductStep,
     },
     program::{Constant, STEPS_MAX, StepProblem, ValueId},
     wire::v1::{self, step::Operation as WireOperation},
@@ -95,6 +95,12 @@ fn operation(index: usize, step: WireOperation) -> Result<Operation> {
             Gf2EchelonStep { input: ValueId(input), columns }.into()
         }
         WireOperation::IntMul(step) => IntMulStep { inputs: values(&step.inputs) }.into(),
+        WireOperation::IntSum(v1::IntSumStep { inputs, factors, length }) => {
+            IntSumStep { inputs: values(&inputs), factors, length }.into()
+        }
+        WireOperation::Reshape(v1::ReshapeStep { input, rows }) => {
+            ReshapeStep { input: ValueId(input), rows }.into()
+        }
     })
 }
 

@@ -1,4 +1,4 @@
-// The limbs of a tile of each part of a product, up to the carry of one into the tile.
+// The limbs of a tile of each part of an integer, up to the carry of one into the tile.
 #pragma once
 #include "carries.cuh"
 #include "recombine.cuh"
@@ -11,6 +11,7 @@ template <uint32_t PARTS> struct LimbsShared {
     CarryMasks masks[PARTS][WARPS];
 };
 
+// Of one row.
 struct LimbsOutput {
     uint32_t* limbs;
     uint32_t limb_count;
@@ -26,7 +27,8 @@ FN bool add_carry_below(FourLimbs& x, uint64_t below) {
     return addc(0, 0) != 0;
 }
 
-// A thread's limbs of all parts, at the same quad of each.
+// A thread's limbs of all parts, at the same quad of each. `Source` has the quads of a part, and
+// computes a quad of each part.
 template <uint32_t PARTS> struct ThreadLimbs {
     using Shared = LimbsShared<PARTS>;
 
@@ -35,20 +37,17 @@ template <uint32_t PARTS> struct ThreadLimbs {
     // Whether it has limbs to store.
     bool has_limbs;
 
-    FN void load(const ProductResidues& input) {
-        const uint32_t thread = threadIdx.x, quads = input.length / 4;
-        const bool is_ghost = thread < GHOSTS, is_first = blockIdx.x == 0;
-        quad = blockIdx.x * TILE_QUADS + thread - GHOSTS;
+    template <class Source> FN void load(const Source& source, const RowTile& tile) {
+        const uint32_t thread = threadIdx.x, quads = source.quads();
+        const bool is_ghost = thread < GHOSTS, is_first = tile.index == 0;
+        quad = tile.index * TILE_QUADS + thread - GHOSTS;
         // The last quad of a part carries into the first one of the next part.
         if (is_ghost && is_first) quad += quads;
         has_limbs = !is_ghost && quad < quads;
         UNROLL
         for (uint32_t part = 0; part < PARTS; part++) parts[part] = {};
         if (!has_limbs && thread != GHOSTS - 1) return;
-        FourCoefficients<PARTS> coefficients;
-        coefficients.load(input, 4 * quad);
-        UNROLL
-        for (uint32_t part = 0; part < PARTS; part++) parts[part] = coefficients.limbs(part);
+        source.compute(parts, quad);
         if (is_ghost && is_first) {
             UNROLL
             for (uint32_t part = PARTS - 1; part > 0; part--) {
@@ -77,30 +76,30 @@ template <uint32_t PARTS> struct ThreadLimbs {
         }
         __syncthreads();
     }
-    // Adds the one that other threads of the block carry into this one, and sets the tile's flags.
-    FN void settle(const Shared& shared, const CarryMasks& own, uint32_t part, uint8_t* flags) {
+    // Adds the one that other threads of the block carry into this one, and sets the tile's flag.
+    FN void settle(const Shared& shared, const CarryMasks& own, uint32_t part, uint8_t* flag) {
         const CarryMasks warps = masks_of_warps(shared.masks[part], Shared::WARPS);
         const bool into_warp = warps.carries_in(false) >> warp_index() & 1;
         if (own.carry_into_lane(into_warp)) add_one(parts[part].w);
         if (threadIdx.x == 0) {
-            flags[part * gridDim.x + blockIdx.x] =
+            *flag =
                 uint8_t((warps.carry_out(false) ? GENERATES : 0) | (warps.passes() ? PASSES : 0));
         }
     }
 };
 
-template <uint32_t PARTS>
-FN void product_limbs(LimbsShared<PARTS>& shared, const ProductResidues& input,
-                      const LimbsOutput& output) {
+template <uint32_t PARTS, class Source>
+FN void set_limbs(LimbsShared<PARTS>& shared, const Source& source, const RowTile& tile,
+                  const LimbsOutput& output) {
     ThreadLimbs<PARTS> own;
     CarryMasks masks[PARTS];
-    own.load(input);
+    own.load(source, tile);
     own.carry_from_threads(shared, masks);
     UNROLL
     for (uint32_t part = 0; part < PARTS; part++) {
-        own.settle(shared, masks[part], part, output.flags);
+        own.settle(shared, masks[part], part, output.flags + part * tile.count + tile.index);
         if (own.has_limbs) {
-            const uint64_t at = uint64_t(part) * input.length + 4 * own.quad;
+            const uint64_t at = 4 * (uint64_t(part) * source.quads() + own.quad);
             store_quad(output.limbs, output.limb_count, at, own.parts[part].w);
         }
     }

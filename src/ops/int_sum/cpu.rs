@@ -1,0 +1,38 @@
+//! One pass over all limbs.
+
+use rayon::prelude::*;
+
+use super::IntSumStep;
+use crate::{
+    engine::EngineWork,
+    error::Result,
+    field::IntegerLimbs,
+    integers::{self, SumTerm},
+    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    program::ValueType,
+};
+
+impl HostStep for IntSumStep {
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+        let mut out = host::zeros(context.shape()?, context.control)?;
+        let inputs = inputs.iter().map(|input| input.rows(IntegerLimbs));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        out.par_iter_mut().enumerate().try_for_each(|(row, out)| {
+            let terms = inputs.iter().zip(&self.factors);
+            let terms = terms.map(|(rows, &factor)| SumTerm { limbs: &rows[row], factor });
+            integers::set_sum(&terms.collect::<Vec<_>>(), out, context.control)
+        })?;
+        Ok(HostResult::of_rows(IntegerLimbs, out))
+    }
+
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        vec![types.scan(self.inputs.len() as u64)]
+    }
+
+    #[cfg(feature = "cuda")]
+    fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
+        let Some(ValueType::Vector(shape)) = inputs.first() else { return 0 };
+        // The rows with room for whole quads, before they are copied to their places.
+        4 * u64::from(shape.rows()) * self.length.next_multiple_of(4)
+    }
+}
