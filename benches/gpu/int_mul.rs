@@ -1,5 +1,5 @@
-//! Products and squares of integers of 2^30 bits, as steps of a program: the time of the step on
-//! the device. Each product is compared with its factors modulo secret primes, by the host.
+//! Products and squares of integers of 2^30 bits, and of many short ones, as steps of a program: the
+//! time of the step on the device. Each product is compared with its factors modulo secret primes, by the host.
 
 use std::sync::Arc;
 
@@ -25,6 +25,8 @@ use crate::{
 };
 
 const LG_BITS: u32 = 30;
+/// Of each of the short ones, which have 2^30 bits together.
+const LG_SHORT_BITS: u32 = 15;
 const ENCODING: ScalarEncoding = ScalarEncoding::Limbs32;
 
 pub fn measure(rig: &BenchRig, record: &mut Record) {
@@ -38,11 +40,25 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
     let mut random = Random(u64::from(lg_bits));
     let mut integer = || -> Vec<u32> { (0..limbs).map(|_| random.next() as u32).collect() };
     let (a, b, ones) = (integer(), integer(), vec![u32::MAX; limbs]);
-    for (mode, factors) in
-        [("device", [&a, &b]), ("device_ones", [&ones, &ones.clone()]), ("device_square", [&a, &a])]
-    {
-        bench.measure(rig, record, (mode, lg_bits), factors);
+    let one = IntegerRows { lg_bits, count: 1 };
+    let lg_short_bits = rig.size(LG_SHORT_BITS, 8);
+    let many = IntegerRows { lg_bits: lg_short_bits, count: 1 << (lg_bits - lg_short_bits) };
+    let cases = [
+        ("device", one, [&a, &b]),
+        ("device_ones", one, [&ones, &ones.clone()]),
+        ("device_square", one, [&a, &a]),
+        ("device", many, [&a, &b]),
+    ];
+    for (mode, rows, factors) in cases {
+        bench.measure(rig, record, mode, rows, factors);
     }
+}
+
+/// `count` integers of 2^`lg_bits` bits each, as rows.
+#[derive(Clone, Copy)]
+struct IntegerRows {
+    lg_bits: u32,
+    count: usize,
 }
 
 struct IntegerBench {
@@ -55,31 +71,39 @@ impl IntegerBench {
         &self,
         rig: &BenchRig,
         record: &mut Record,
-        (mode, lg_n): (&str, u32),
+        mode: &str,
+        rows: IntegerRows,
         factors: [&Vec<u32>; 2],
     ) {
         let is_square = std::ptr::eq(factors[0], factors[1]);
         let given = if is_square { &factors[..1] } else { &factors[..] };
-        let (report, product) = self.run(given);
-        let [a, b] = factors.map(Vec::as_slice);
-        let checked = CheckedInteger { a, b, product: &product };
-        let is_right = SecretPrimes::random().verify(checked, &JobControl::default());
-        assert_eq!(is_right, Ok(true), "the product is wrong: {mode}");
+        let (report, products) = self.run(rows, given);
+        let length = factors[0].len() / rows.count;
+        let [a, b] = factors.map(|factor| factor.chunks(length));
+        let primes = SecretPrimes::random();
+        for ((a, b), product) in a.zip(b).zip(products.chunks(2 * length)) {
+            let checked = CheckedInteger { a, b, product };
+            let is_right = primes.verify(checked, &JobControl::default());
+            assert_eq!(is_right, Ok(true), "a product is wrong: {mode}");
+        }
         let how = report.steps.last().map(|step| step.method.clone()).unwrap_or_default();
         let times = (0..rig.repeats).map(|_| {
-            let (report, again) = self.run(given);
-            assert!(again == product, "products differ: {mode}");
+            let (report, again) = self.run(rows, given);
+            assert!(again == products, "products differ: {mode}");
             report.steps.last().map(|step| step.duration).unwrap_or_default()
         });
-        let times = times.collect();
-        record.record_time(&TimeFigure { op: "int_mul", mode, lg_n, batch: 1, times, how });
+        let (times, IntegerRows { lg_bits, count }) = (times.collect(), rows);
+        let lg_n = lg_bits;
+        record.record_time(&TimeFigure { op: "int_mul", mode, lg_n, batch: count, times, how });
     }
 
-    /// The report of a run, and the product of all factors, or the square of the only one.
-    fn run(&self, factors: &[&Vec<u32>]) -> (RunReport, Vec<u32>) {
+    /// The report of a run, and the rows of the product of all factors, or of the square of the
+    /// only one.
+    fn run(&self, rows: IntegerRows, factors: &[&Vec<u32>]) -> (RunReport, Vec<u32>) {
         let n = factors[0].len();
         let payloads: Vec<_> = factors.iter().map(|factor| self.payload(factor)).collect();
-        let input = InputStep { field: FieldId::Integers, rows: 1, length: n as u64 };
+        let (field, rows, length) = (FieldId::Integers, rows.count as u32, (n / rows.count) as u64);
+        let input = InputStep { field, rows, length };
         let last = ValueId(factors.len() as u32 - 1);
         let mut steps: Vec<_> = factors.iter().map(|_| input.clone().into()).collect();
         steps.push(IntMulStep { inputs: vec![ValueId(0), last] }.into());
