@@ -65,7 +65,8 @@ struct alignas(16) PanelPlan {
     uint32_t unused[2];
     // For each slot, the row of the pivot, with PROMOTED if it is one of the rows; NONE.
     uint32_t source[PANEL];
-    // For each slot, the pivots whose sum is the pivot reduced by those with lower slots.
+    // For each slot of a promoted row, the pivots whose sum is the row reduced by those with lower
+    // slots.
     PanelRow reduced[PANEL];
     // For each slot, the pivots whose sum is the pivot without the columns of all others.
     PanelRow separated[PANEL];

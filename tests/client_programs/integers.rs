@@ -92,3 +92,34 @@ async fn vectors_that_are_not_integers_are_refused_before_they_are_sent() {
     refused(one, of_fr, "int_mul.inputs[1]: ");
     refused(long, one, "the product has 67108865 limbs: at most 67108864 are possible");
 }
+
+#[tokio::test]
+async fn sums_wrap_around_and_rows_are_paired() {
+    let server = server();
+    let client = Client::connect(&server.target).await.unwrap();
+    let integers: Vec<_> = (0..4).map(|seed| integer(90 + u64::from(seed), seed)).collect();
+    let rows = IntegerVector::new(&integers);
+    let mut program = ProgramBuilder::new();
+    let input = program.input_integers(4, 3).unwrap();
+    let triple = program.int_sum(&[input], &[3], 4).unwrap();
+    let negative = program.int_sum(&[triple, input], &[1, -4], 3).unwrap();
+    // Rows 0 and 1 become one row, as do rows 2 and 3.
+    let pairs = program.reshape(input, 2).unwrap();
+    let refused = message(program.int_sum(&[input, pairs], &[1, 1], 3));
+    assert!(refused.contains("int_sum.inputs[1]: wrong number of rows"), "{refused}");
+    let refused = message(program.int_sum(&[input], &[1 << 32], 3));
+    assert!(refused.contains("int_sum.factors: the magnitudes add up to more than"), "{refused}");
+    let refused = message(program.reshape(input, 5));
+    assert!(refused.contains("reshape.rows: must divide the number of elements, 12"), "{refused}");
+    let program = program.build().unwrap();
+    let run = ProgramRun::new(&program).input(input, &rows).send(triple).send(negative).send(pairs);
+    let result = client.run(run).await.unwrap();
+    let triples: Vec<_> = integers.iter().map(|integer| integer * 3_u32).collect();
+    assert_eq!(result.integers(triple).unwrap(), triples);
+    let modulus = BigUint::from(1_u32) << 96_u32;
+    let negatives: Vec<_> = integers.iter().map(|integer| &modulus - integer).collect();
+    assert_eq!(result.integers(negative).unwrap(), negatives);
+    let pairs_of = |pair: &[BigUint]| &pair[0] + (&pair[1] << 96_u32);
+    let expected: Vec<_> = integers.chunks(2).map(pairs_of).collect();
+    assert_eq!(result.integers(pairs).unwrap(), expected);
+}

@@ -1,4 +1,4 @@
-//! Vectors that cannot be factors of integers.
+//! Vectors that cannot be factors or terms of integers, and rows that they cannot have.
 
 use bytes::Bytes;
 use capstan::wire::v1::{self, ScalarEncoding, step::Operation};
@@ -17,6 +17,8 @@ const LIMBS: ScalarEncoding = ScalarEncoding::Limbs32;
 pub fn rows(_: &World) -> Vec<Row> {
     let mut rows = Vec::new();
     shapes(&mut rows);
+    sums(&mut rows);
+    reshapes(&mut rows);
     other_fields(&mut rows);
     rows
 }
@@ -52,6 +54,39 @@ fn sent(value: u32, encoding: ScalarEncoding) -> v1::ProgramOutput {
 fn on_two(step: Operation) -> Call {
     let inputs = vec![given(LIMBS, bytes(&[1, 2])), given(LIMBS, bytes(&[3, u32::MAX]))];
     run_call(call([integers(1, 2), integers(1, 2), step], inputs, vec![sent(2, LIMBS)]))
+}
+
+fn int_sum(inputs: &[u32], factors: &[i64], length: u64) -> Operation {
+    let (inputs, factors) = (inputs.to_vec(), factors.to_vec());
+    Operation::IntSum(v1::IntSumStep { inputs, factors, length })
+}
+
+fn sums(rows: &mut Vec<Row>) {
+    // 1 + 2^33 - (3 + 2^64 - 2^32), modulo 2^64.
+    let difference = bytes(&[u32::MAX - 1, 2]);
+    rows.push(good("a difference below zero", on_two(int_sum(&[0, 1], &[1, -1], 2)), difference));
+    let mut row = |name: &str, step, reason, field: &str| {
+        let field = format!("program.steps[2].int_sum.{field}");
+        rows.push(invalid(name, on_two(step), reason, &field));
+    };
+    row("a sum of nothing", int_sum(&[], &[], 2), "MISSING", "inputs");
+    row("a sum of nine integers", int_sum(&[0; 9], &[1; 9], 2), LARGE, "inputs");
+    row("a term without a factor", int_sum(&[0, 1], &[1], 2), LENGTH, "factors");
+    row("a factor without a term", int_sum(&[0], &[1; 100_000], 2), LENGTH, "factors");
+    row("a factor of 2^32", int_sum(&[0], &[1 << 32], 2), LARGE, "factors");
+    row("the least factor", int_sum(&[0, 1], &[i64::MIN, i64::MIN], 2), LARGE, "factors");
+    row("a sum of too many limbs", int_sum(&[0], &[1], u64::MAX), LARGE, "length");
+    let later = on_two(int_sum(&[0, 2], &[1, 1], 2));
+    rows.push(invalid("a term of no step", later, RANGE, "program.steps[2].int_sum.inputs").at(1));
+}
+
+fn reshapes(rows: &mut Vec<Row>) {
+    let of_rows = |rows| on_two(Operation::Reshape(v1::ReshapeStep { input: 0, rows }));
+    rows.push(good("a row for each limb", of_rows(2), bytes(&[1, 2])));
+    let field = "program.steps[2].reshape.rows";
+    rows.push(invalid("no rows", of_rows(0), "SIZE_ZERO", field));
+    rows.push(invalid("rows that do not divide the elements", of_rows(3), RANGE, field));
+    rows.push(invalid("too many rows", of_rows(u32::MAX), RANGE, field));
 }
 
 fn shapes(rows: &mut Vec<Row>) {
