@@ -1,10 +1,9 @@
 // Adds the pivots of a panel to the rows, in the panel's strip and those after it.
 //
-// gf2_pivots: the first blocks combine the pivots' bits, one in each strip: promoted pivots are
-// reduced in place, and `separated` pivots, of which none has a 1 in another's column, are stored
-// for the update. Each thread makes the pivot of a slot, from the sums of all subsets of four
-// pivots in shared memory. The other blocks take the coefficients of rows from their bits in the
-// panel, a row a thread.
+// gf2_pivots: the first blocks copy the pivots, one in each strip, in the forms of the updates. The
+// other blocks find which pivots are to be added to each row, a row a thread: those whose sum has
+// the row's bits in the panel, from the sums of all subsets of four `separated` sets in shared
+// memory; for a promoted row, those that reduce it.
 // Launch: blocks of 256: one for each strip from the panel on, and one for each 256 rows.
 //
 // gf2_update: rows ^= coefficients x pivots, by binary matrix instructions. A warp keeps the pivots
@@ -58,26 +57,33 @@ FN PanelRow sum_of(const PanelRow* tables, const PanelRow& set) {
     return sum;
 }
 
-// `all`: whether rows that were promoted before this panel are reduced, too.
-FN PanelRow coefficients_of(const PanelRow* rows, const PanelRow& present, uint32_t row,
-                            uint32_t column_end, uint32_t first_column, uint32_t all) {
-    PanelRow pivots = PanelRow::zero();
-    if (column_end == 0 || (all && column_end <= first_column)) {
-        const PanelRow bits = rows[row];
-        UNROLL
-        for (uint32_t i = 0; i < ROW_WORDS; i++) pivots.w[i] = bits.w[i] & present.w[i];
+// The pivots that are added to a row. `tables`: sums of `separated` sets. `column_end`: the row's
+// leading column plus one if it is promoted, else 0. `all`: whether rows that were promoted before
+// this panel are reduced, too, and rows that are promoted in it are reduced by all others.
+FN PanelRow added_pivots(const PanelRow* tables, const PanelPlan& plan, const PanelRow& bits,
+                         uint32_t column_end, uint32_t first_column, uint32_t all) {
+    if (column_end > first_column) {
+        const uint32_t slot = column_end - 1 - first_column;
+        PanelRow set = all ? plan.separated[slot] : plan.reduced[slot];
+        // The row is there already.
+        set.add(PanelRow::unit(slot));
+        return set;
     }
-    return pivots;
+    if (column_end != 0 && !all) return PanelRow::zero();
+    PanelRow slots = bits;
+    UNROLL
+    for (uint32_t i = 0; i < ROW_WORDS; i++) slots.w[i] &= plan.present.w[i];
+    return sum_of(tables, slots);
 }
 
 // Stores the bits of 32 slots a warp by column: bit b of word i of all slots.
-FN void store_factors(StripFactors& factors, const PanelRow& separated) {
+FN void store_factors(StripFactors& factors, const PanelRow& pivot) {
     const uint32_t lane = lane_index(), slots = warp_index();
     UNROLL
     for (uint32_t i = 0; i < ROW_WORDS; i++) {
         uint32_t own = 0;
         for (uint32_t bit = 0; bit < 32; bit++) {
-            const uint32_t column = __ballot_sync(ALL_LANES, int(separated.w[i] >> bit & 1));
+            const uint32_t column = __ballot_sync(ALL_LANES, int(pivot.w[i] >> bit & 1));
             if (bit == lane) own = column;
         }
         const uint32_t half = i / 4, in_tile = 2 * (i % 4) + lane / 16;
@@ -87,39 +93,29 @@ FN void store_factors(StripFactors& factors, const PanelRow& separated) {
 
 // `given` and `rows` begin at the panel's strip.
 KERNEL(256, 2)
-gf2_pivots(const PanelRow* given, PanelRow* rows, const PanelPlan* plan, const uint32_t* leading,
-           uint32_t given_count, uint32_t row_count, uint32_t first_column, uint32_t strips,
-           uint32_t all, PanelRow* coefficients, PanelRow* separated, StripFactors* factors) {
-    SHARED(PanelRow, pivots, PANEL);
+gf2_pivots(const PanelRow* given, const PanelRow* rows, const PanelPlan* plan,
+           const uint32_t* leading, uint32_t given_count, uint32_t row_count,
+           uint32_t first_column, uint32_t strips, uint32_t all, PanelRow* coefficients,
+           PanelRow* pivots, StripFactors* factors) {
     SHARED(PanelRow, tables, GROUPS* SUBSETS);
     await_predecessor();
     const uint32_t slot = threadIdx.x, strip = blockIdx.x;
-    if (strip >= strips) {
-        const uint32_t row = (strip - strips) * THREADS + slot;
-        if (row < row_count) {
-            coefficients[row] = coefficients_of(rows, plan->present, row, leading[row],
-                                                first_column, all);
-        }
+    if (strip < strips) {
+        const uint32_t from = plan->source[slot];
+        rows += size_t(strip) * row_count;
+        given += size_t(strip) * given_count;
+        PanelRow bits = PanelRow::zero();
+        if (from != NONE) bits = from & PROMOTED ? rows[from & ~PROMOTED] : given[from];
+        pivots[size_t(strip) * PANEL + slot] = bits;
+        store_factors(factors[strip], bits);
         return;
     }
-    const uint32_t from = plan->source[slot];
-    rows += size_t(strip) * row_count;
-    given += size_t(strip) * given_count;
-    PanelRow bits = PanelRow::zero();
-    if (from != NONE) bits = from & PROMOTED ? rows[from & ~PROMOTED] : given[from];
-    pivots[slot] = bits;
+    fill_tables(tables, plan->separated);
     __syncthreads();
-    fill_tables(tables, pivots);
-    __syncthreads();
-    PanelRow sum = PanelRow::zero();
-    if (from != NONE) {
-        sum = sum_of(tables, plan->separated[slot]);
-        if (from & PROMOTED) {
-            rows[from & ~PROMOTED] = all ? sum : sum_of(tables, plan->reduced[slot]);
-        }
-    }
-    separated[size_t(strip) * PANEL + slot] = sum;
-    store_factors(factors[strip], sum);
+    const uint32_t row = (strip - strips) * THREADS + slot;
+    if (row >= row_count) return;
+    coefficients[row] =
+        added_pivots(tables, *plan, rows[row], leading[row], first_column, all);
 }
 EXPORT_KERNEL(gf2_pivots);
 
@@ -228,7 +224,7 @@ gf2_update(PanelRow* rows, const PanelRow* coefficients, const StripFactors* fac
 EXPORT_KERNEL(gf2_update);
 
 KERNEL(256, 2)
-gf2_update_tables(PanelRow* rows, const PanelRow* coefficients, const PanelRow* separated,
+gf2_update_tables(PanelRow* rows, const PanelRow* coefficients, const PanelRow* all_pivots,
                   uint32_t row_count, uint32_t blocks_of_rows, const PanelRow* given,
                   uint32_t given_count, const uint32_t* next_given_at, uint32_t* leading,
                   uint32_t next_columns, uint32_t next_first, PanelPlan* next) {
@@ -238,7 +234,7 @@ gf2_update_tables(PanelRow* rows, const PanelRow* coefficients, const PanelRow* 
     await_predecessor();
     const uint32_t strip = strip_of(blocks_of_rows), block = blockIdx.x % blocks_of_rows;
     rows += size_t(strip) * row_count;
-    pivots[threadIdx.x] = separated[size_t(strip) * PANEL + threadIdx.x];
+    pivots[threadIdx.x] = all_pivots[size_t(strip) * PANEL + threadIdx.x];
     __syncthreads();
     fill_tables(tables, pivots);
     __syncthreads();

@@ -40,7 +40,7 @@ pub struct GpuElimination<'a> {
 pub struct GpuEliminationScratch {
     plans: DeviceLease,
     coefficients: DeviceLease,
-    separated: DeviceLease,
+    pivots: DeviceLease,
     factors: DeviceLease,
     given_at: DeviceLease,
 }
@@ -53,11 +53,11 @@ impl GpuEliminationScratch {
         rows: DeviceBitsShape,
         lease: impl Fn(u64) -> Result<DeviceLease, DeviceFault>,
     ) -> Result<Self, DeviceFault> {
-        let [plans, coefficients, separated, factors, given_at] = Self::parts(rows).map(lease);
+        let [plans, coefficients, pivots, factors, given_at] = Self::parts(rows).map(lease);
         Ok(Self {
             plans: plans?,
             coefficients: coefficients?,
-            separated: separated?,
+            pivots: pivots?,
             factors: factors?,
             given_at: given_at?,
         })
@@ -200,7 +200,7 @@ impl GpuElimination<'_> {
         let left = shape.strips() - strip;
         let all = u32::from(self.reduced == ReducedRows::All);
         let coefficients = scratch.coefficients.all();
-        let (separated, factors) = (scratch.separated.all(), scratch.factors.all());
+        let (copied, factors) = (scratch.pivots.all(), scratch.factors.all());
         let arguments = (
             given,
             rows,
@@ -212,14 +212,14 @@ impl GpuElimination<'_> {
             left,
             all,
             coefficients,
-            separated,
+            copied,
             factors,
         );
         kernels.pivots.launch(stream, left + grid(row_count.into())?, arguments)?;
 
         let pivots = match kernels.row_update {
             RowUpdate::MatrixInstructions => factors,
-            RowUpdate::Tables => separated,
+            RowUpdate::Tables => copied,
         };
         let blocks = (kernels.multiprocessors * UPDATE_BLOCKS / left).max(1);
         let blocks = blocks.min(row_count.div_ceil(BLOCK_ROWS));

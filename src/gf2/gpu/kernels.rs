@@ -10,7 +10,7 @@ use crate::device::{BlockShape, Gpu, GpuUnavailable, Kernel, KernelModule, Major
 /// Parameters: rows, given, given_at, row_count, columns, leading, plan.
 type FirstPanelKernel = Kernel<(RowPtr, RowPtr, WordPtr, u32, u32, WordPtr, WordPtr)>;
 /// Parameters: given, rows, plan, leading, given_count, row_count, first_column, strips, all,
-/// coefficients, separated, factors.
+/// coefficients, pivots, factors.
 #[rustfmt::skip]
 type PivotsKernel = Kernel<(
     RowPtr, RowPtr, WordPtr, WordPtr, u32, u32, u32, u32, u32, RowPtr, RowPtr, RowPtr,
