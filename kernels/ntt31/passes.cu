@@ -80,7 +80,7 @@ COLUMNS31(7, 7, 4, 4, 6);
 COLUMNS31(8, 8, 3, 4, 8);
 COLUMNS31(8_wide, 8, 5, 5, 4);
 COLUMNS31(9_wide, 9, 4, 5, 4);
-COLUMNS31(10_wide, 10, 3, 5, 4);
+COLUMNS31(10_wide, 10, 4, 5, 2);
 ROWS31(8, 8, 10, 4, 8);
 ROWS31(9, 9, 10, 3, 8);
 ROWS31(10, 10, 10, 4, 16);

@@ -52,7 +52,7 @@ const WIDE: [&[u32]; 14] = [
 const LG_WIDE_MIN: u32 = 14;
 
 /// Instead of those of `WIDE` whose tiles take 64 KiB, for a device whose blocks have less.
-const WIDE_IN_SMALL_TILES: [&[u32]; 2] = [&[6, 8], &[8, 8, 8]];
+const WIDE_IN_SMALL_TILES: [&[u32]; 3] = [&[6, 8], &[7, 8, 8], &[8, 8, 8]];
 
 /// The passes of a transform.
 #[derive(Debug, Clone, Copy)]

@@ -57,8 +57,7 @@ pub(super) fn columns_shape(lg_r: u32, is_wide: bool) -> Option<PassShape> {
         (7, _) => (4, 4),
         (8, false) => (3, 4),
         (8, true) => (5, 5),
-        (9, _) => (4, 5),
-        (10, _) => (3, 5),
+        (9 | 10, _) => (4, 5),
         _ => return None,
     };
     Some(PassShape { lg_r, lg_tile: lg_r + lg_lanes, lg_words, has_columns: true })
