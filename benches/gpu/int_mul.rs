@@ -1,5 +1,6 @@
-//! Products and squares of integers of 2^30 bits, and of many short ones, as steps of a program: the
-//! time of the step on the device. Each product is compared with its factors modulo secret primes, by the host.
+//! Products and squares of integers of 2^30 bits, and of many short ones, as steps of a program:
+//! the time of the step on the device. Each product is compared with its factors modulo secret
+//! primes, by the host.
 
 use std::sync::Arc;
 

@@ -65,19 +65,24 @@ fn sums(rows: &mut Vec<Row>) {
     // 1 + 2^33 - (3 + 2^64 - 2^32), modulo 2^64.
     let difference = bytes(&[u32::MAX - 1, 2]);
     rows.push(good("a difference below zero", on_two(int_sum(&[0, 1], &[1, -1], 2)), difference));
-    let mut row = |name: &str, step, reason, field: &str| {
-        let field = format!("program.steps[2].int_sum.{field}");
-        rows.push(invalid(name, on_two(step), reason, &field));
+    let [inputs, factors] = ["program.steps[2].int_sum.inputs", "program.steps[2].int_sum.factors"];
+    let mut row = |name: &str, step, reason, field| {
+        rows.push(invalid(name, on_two(step), reason, field));
     };
-    row("a sum of nothing", int_sum(&[], &[], 2), "MISSING", "inputs");
-    row("a sum of nine integers", int_sum(&[0; 9], &[1; 9], 2), LARGE, "inputs");
-    row("a term without a factor", int_sum(&[0, 1], &[1], 2), LENGTH, "factors");
-    row("a factor without a term", int_sum(&[0], &[1; 100_000], 2), LENGTH, "factors");
-    row("a factor of 2^32", int_sum(&[0], &[1 << 32], 2), LARGE, "factors");
-    row("the least factor", int_sum(&[0, 1], &[i64::MIN, i64::MIN], 2), LARGE, "factors");
-    row("a sum of too many limbs", int_sum(&[0], &[1], u64::MAX), LARGE, "length");
+    row("a sum of nothing", int_sum(&[], &[], 2), "MISSING", inputs);
+    row("a sum of nine integers", int_sum(&[0; 9], &[1; 9], 2), LARGE, inputs);
+    row("a term without a factor", int_sum(&[0, 1], &[1], 2), LENGTH, factors);
+    row("a factor without a term", int_sum(&[0], &[1; 100_000], 2), LENGTH, factors);
+    row("a factor of 2^32", int_sum(&[0], &[1 << 32], 2), LARGE, factors);
+    row("the least factor", int_sum(&[0, 1], &[i64::MIN, i64::MIN], 2), LARGE, factors);
+    row(
+        "a sum of too many limbs",
+        int_sum(&[0], &[1], u64::MAX),
+        LARGE,
+        "program.steps[2].int_sum.length",
+    );
     let later = on_two(int_sum(&[0, 2], &[1, 1], 2));
-    rows.push(invalid("a term of no step", later, RANGE, "program.steps[2].int_sum.inputs").at(1));
+    rows.push(invalid("a term of no step", later, RANGE, inputs).at(1));
 }
 
 fn reshapes(rows: &mut Vec<Row>) {
