@@ -24,24 +24,23 @@ struct PivotSearch {
     uint32_t candidates[WARPS];
     // The lanes of each warp whose rows are not promoted, in chunks of even and odd number.
     uint32_t unpromoted[2][WARPS];
-    // The slots of the rows that a warp has promoted, in their order.
+    // The slots of the rows that a warp has promoted, in their order; then zeros.
     uint32_t promoted[LANES], promoted_count;
-    // The pivots of a word's slots, while the pivots are combined.
+    // These rows, then zeros. The pivots of a word's slots, while the pivots are combined.
     PanelRow combined[LANES];
 };
 
-// The lowest bit of a word that is not zero.
-FN uint32_t lowest_bit(uint32_t word) { return 31 - leading_zeros(word & (0u - word)); }
-
 // Adds pivots until the row has no bit in their slots: from the lowest slot on, as pivots have no
-// lower bits.
-FN void reduce_by(PanelRow& row, const PanelRow* pivots, const PanelRow& present) {
+// lower bits. Slots without a pivot have zeros. All threads read the same pivot at a time.
+FN void reduce_by(PanelRow& row, const PanelRow* pivots) {
     UNROLL
     for (uint32_t i = 0; i < ROW_WORDS; i++) {
-        uint32_t left = row.w[i] & present.w[i];
-        while (left != 0) {
-            row.add(pivots[32 * i + lowest_bit(left)]);
-            left = row.w[i] & present.w[i];
+#pragma unroll 8
+        for (uint32_t bit = 0; bit < 32; bit++) {
+            const uint32_t mask = mask_of(row.w[i], bit);
+            UNROLL
+            for (uint32_t j = i; j < ROW_WORDS; j++)
+                row.w[j] ^= pivots[32 * i + bit].w[j] & mask;
         }
     }
 }
@@ -58,34 +57,48 @@ FN bool has_unpromoted(uint32_t* unpromoted, bool is_unpromoted) {
     return any != 0;
 }
 
-// Whether the row has a 1 in a slot.
-FN bool has_slot(const PanelRow& row, uint32_t slot) {
-    uint32_t word = 0;
+// All ones if the row has a 1 in a slot, else zero.
+FN uint32_t mask_of_slot(const PanelRow& row, uint32_t slot) {
+    // Each bit of the word's index halves the words.
+    uint32_t words[ROW_WORDS];
     UNROLL
-    for (uint32_t i = 0; i < ROW_WORDS; i++) word = slot / 32 == i ? row.w[i] : word;
-    return word >> slot % 32 & 1;
+    for (uint32_t i = 0; i < ROW_WORDS; i++) words[i] = row.w[i];
+    UNROLL
+    for (uint32_t n = ROW_WORDS / 2, bit = 32; n > 0; n /= 2, bit *= 2) {
+        UNROLL
+        for (uint32_t i = 0; i < n; i++) words[i] = slot & bit ? words[2 * i + 1] : words[2 * i];
+    }
+    return mask_of(words[0], slot % 32);
 }
 
-// Promotes the rows of a warp that are not zero, one after another, and adds each to the others.
+// Promotes the rows of a warp that are not zero, one after another, and adds each to those after
+// it. Stores of the pivots follow the last one, so that the lanes take the same way.
 FN void promote_in_warp(PivotSearch& search, PanelRow& bits, uint32_t row, uint32_t first_column,
                         uint32_t* leading) {
-    uint32_t count = 0;
+    uint32_t own_slot = NONE, own_number = 0, count = 0;
     while (true) {
-        const uint32_t left = __ballot_sync(ALL_LANES, !bits.is_zero());
+        const uint32_t lane_slot = bits.leading();
+        const bool is_candidate = own_slot == NONE && !bits.is_zero();
+        const uint32_t left = __ballot_sync(ALL_LANES, is_candidate);
         if (left == 0) break;
-        const uint32_t first = lowest_bit(left);
+        const uint32_t first = lowest_bit(left), slot = broadcast(lane_slot, first);
         const PanelRow pivot = broadcast(bits, first);
-        const uint32_t slot = pivot.leading();
-        if (lane_index() == first) {
-            search.pivots[slot] = pivot;
-            search.source[slot] = row | PROMOTED;
-            atomicOr(&search.present.w[slot / 32], 1u << slot % 32);
-            search.promoted[count] = slot;
-            leading[row] = first_column + slot + 1;
-        }
+        const bool is_first = lane_index() == first;
+        own_slot = is_first ? slot : own_slot;
+        own_number = is_first ? count : own_number;
         count++;
-        // The promoted row itself becomes zero.
-        if (has_slot(bits, slot)) bits.add(pivot);
+        bits.add_masked(pivot, own_slot == NONE ? mask_of_slot(bits, slot) : 0);
+    }
+    search.promoted[lane_index()] = 0;
+    search.combined[lane_index()] = PanelRow::zero();
+    __syncwarp();
+    if (own_slot != NONE) {
+        search.pivots[own_slot] = search.combined[own_number] = bits;
+        search.source[own_slot] = row | PROMOTED;
+        atomicOr(&search.present.w[own_slot / 32], 1u << own_slot % 32);
+        search.promoted[own_number] = own_slot;
+        leading[row] = first_column + own_slot + 1;
+        bits = PanelRow::zero();
     }
     if (lane_index() == 0) search.promoted_count = count;
 }
@@ -109,43 +122,53 @@ FN void promote_rows(PivotSearch& search, PanelRow bits, uint32_t row, uint32_t 
         __syncthreads();
         if (warp_index() <= found) continue;
         // A pivot has no bit in the slots of those before it.
-        for (uint32_t k = 0; k < search.promoted_count; k++) {
-            const uint32_t slot = search.promoted[k];
-            if (has_slot(bits, slot)) bits.add(search.pivots[slot]);
+        for (uint32_t begin = 0, end = search.promoted_count; begin < end; begin += 8) {
+            UNROLL
+            for (uint32_t k = begin; k < begin + 8; k++)
+                bits.add_masked(search.combined[k], mask_of_slot(bits, search.promoted[k]));
         }
     }
     // The next chunk writes `candidates`.
     __syncthreads();
 }
 
-// Gauss-Jordan elimination of the pivots of a word's slots, by the warp of these slots: see
-// combine_pivots. Stores what promoted pivots are once they are reduced by lower ones.
-FN void combine_in_warp(PanelRow& own, uint32_t word, uint32_t slots, bool is_promoted,
-                        PanelPlan* plan) {
+// The words of a row, the first one last.
+FN PanelRow rotated(const PanelRow& row) {
+    PanelRow next;
+    UNROLL
+    for (uint32_t i = 0; i < ROW_WORDS; i++) next.w[i] = row.w[(i + 1) % ROW_WORDS];
+    return next;
+}
+
+// Gauss-Jordan elimination of the pivots of the 32 slots of a word, by their warp: see
+// combine_pivots. `own` begins with this word. Stores what promoted pivots are once they are reduced
+// by lower ones.
+FN void combine_in_warp(PanelRow& own, uint32_t word, bool is_promoted, PanelPlan* plan) {
+    const uint32_t lane = lane_index();
+    // The row when its slot's turn has come.
+    PanelRow lower = own;
+    UNROLL
+    for (uint32_t bit = 0; bit < 32; bit++) {
+        const PanelRow pivot = broadcast(own, bit);
+        const uint32_t mask = lane == bit ? 0 : mask_of(own.w[0], bit);
+        UNROLL
+        for (uint32_t i = 0; i < ROW_WORDS; i++) lower.w[i] = lane == bit ? own.w[i] : lower.w[i];
+        own.add_masked(pivot, mask);
+        own.w[0] |= mask & 1u << bit;
+    }
+    if (!is_promoted) return;
+    lower.w[0] &= 0xffffffff >> (31 - lane);
     UNROLL
     for (uint32_t i = 0; i < ROW_WORDS; i++) {
-        if (i != word) continue;
-        for (uint32_t left = slots; left != 0; left &= left - 1) {
-            const uint32_t bit = lowest_bit(left);
-            const PanelRow pivot = broadcast(own, bit);
-            if (lane_index() == bit) {
-                if (!is_promoted) continue;
-                PanelRow lower = own;
-                UNROLL
-                for (uint32_t j = i + 1; j < ROW_WORDS; j++) lower.w[j] = 0;
-                lower.w[i] &= 0xffffffff >> (31 - bit);
-                plan->reduced[32 * i + bit] = lower;
-            } else if (own.w[i] >> bit & 1) {
-                own.add(pivot);
-                own.w[i] |= 1u << bit;
-            }
-        }
+        const bool is_lower = i == 0 || i >= ROW_WORDS - word;
+        plan->reduced[32 * word + lane].w[(word + i) % ROW_WORDS] = is_lower ? lower.w[i] : 0;
     }
 }
 
 // Gauss-Jordan elimination of the pivots, a slot a thread, in place: once a slot has been
 // eliminated, a row's bit there tells whether the slot's pivot is a part of the row. Each warp
-// eliminates its 32 slots, then the rows of other warps are reduced by these.
+// eliminates its 32 slots, then the rows of other warps are reduced by these. The words of all rows
+// rotate, so that those slots are in the first one.
 FN void combine_pivots(PivotSearch& search, const PanelInput& input, PanelPlan* plan) {
     const uint32_t thread = threadIdx.x, from = search.source[thread];
     const bool is_pivot = from != NONE, is_promoted = is_pivot && (from & PROMOTED);
@@ -154,21 +177,22 @@ FN void combine_pivots(PivotSearch& search, const PanelInput& input, PanelPlan* 
     if (is_pivot) own = is_promoted ? input.rows[from & ~PROMOTED] : input.given[from];
     UNROLL
     for (uint32_t i = 0; i < ROW_WORDS; i++) own.w[i] &= present.w[i];
-    UNROLL
-    for (uint32_t i = 0; i < ROW_WORDS; i++) {
-        const uint32_t slots = present.w[i];
-        if (slots == 0) continue;
-        if (warp_index() == i) {
-            combine_in_warp(own, i, slots, is_promoted, plan);
+#pragma unroll 1
+    for (uint32_t word = 0; word < ROW_WORDS; word++) {
+        if (warp_index() == word) {
+            combine_in_warp(own, word, is_promoted, plan);
             search.combined[lane_index()] = own;
         }
         __syncthreads();
-        if (warp_index() != i) {
-            uint32_t left = own.w[i];
-            own.w[i] = 0;
-            for (; left != 0; left &= left - 1) own.add(search.combined[lowest_bit(left)]);
+        if (warp_index() != word) {
+            const uint32_t slots = own.w[0];
+            own.w[0] = 0;
+#pragma unroll 8
+            for (uint32_t bit = 0; bit < 32; bit++)
+                own.add_masked(search.combined[bit], mask_of(slots, bit));
         }
         __syncthreads();
+        own = rotated(own);
     }
     plan->source[thread] = from;
     if (is_pivot) plan->separated[thread] = own;
@@ -187,14 +211,13 @@ NOINLINE void find_pivots(PivotSearch& search, const PanelInput& input, uint32_t
     const uint32_t thread = threadIdx.x;
     const uint32_t at = thread < input.columns ? ~input.given_at[thread] : NONE;
     search.source[thread] = at;
-    if (at != NONE) search.pivots[thread] = input.given[at];
+    search.pivots[thread] = at != NONE ? input.given[at] : PanelRow::zero();
     const uint32_t given = __ballot_sync(ALL_LANES, at != NONE);
     if (lane_index() == 0) search.present.w[warp_index()] = given;
     uint32_t first = plan->first_row;
     __syncthreads();
     for (uint32_t base = first, parity = 0; base < input.row_count; base += THREADS) {
-        const PanelRow slots = search.present;
-        if (slots.count() == input.columns) break;
+        if (search.present.count() == input.columns) break;
         const uint32_t row = base + thread;
         const bool is_unpromoted = row < input.row_count && leading[row] == 0;
         const bool has_work = has_unpromoted(search.unpromoted[parity], is_unpromoted);
@@ -205,7 +228,7 @@ NOINLINE void find_pivots(PivotSearch& search, const PanelInput& input, uint32_t
         }
         PanelRow bits = PanelRow::zero();
         if (is_unpromoted) bits = input.rows[row];
-        reduce_by(bits, search.pivots, slots);
+        reduce_by(bits, search.pivots);
         promote_rows(search, bits, row, input.first_column, leading);
     }
     if (thread == 0) plan->first_row = first;

@@ -12,6 +12,11 @@ constexpr uint32_t NONE = 0xffffffff;
 // Marks a pivot that is one of the rows; the others are given.
 constexpr uint32_t PROMOTED = 0x80000000;
 
+// The lowest bit of a word that is not zero.
+FN uint32_t lowest_bit(uint32_t word) { return 31 - leading_zeros(word & (0u - word)); }
+// All ones if the bit of a word is set, else zero.
+FN uint32_t mask_of(uint32_t word, uint32_t bit) { return 0u - (word >> bit & 1); }
+
 // 256 bits of a row.
 struct alignas(16) PanelRow {
     uint32_t w[ROW_WORDS];
@@ -44,12 +49,24 @@ struct alignas(16) PanelRow {
     }
     // The lowest bit; the row is not zero.
     FN uint32_t leading() const {
-        uint32_t found = 0;
+        uint32_t word[ROW_WORDS], first[ROW_WORDS];
         UNROLL
-        for (uint32_t i = ROW_WORDS; i-- > 0;) {
-            if (w[i] != 0) found = 32 * i + 31 - leading_zeros(w[i] & (0u - w[i]));
+        for (uint32_t i = 0; i < ROW_WORDS; i++) word[i] = w[i], first[i] = 32 * i;
+        UNROLL
+        for (uint32_t n = ROW_WORDS / 2; n > 0; n /= 2) {
+            UNROLL
+            for (uint32_t i = 0; i < n; i++) {
+                const bool is_left = word[2 * i] != 0;
+                word[i] = is_left ? word[2 * i] : word[2 * i + 1];
+                first[i] = is_left ? first[2 * i] : first[2 * i + 1];
+            }
         }
-        return found;
+        return first[0] + lowest_bit(word[0]);
+    }
+    // Adds another row if `mask` is all ones; it is all ones or zero.
+    FN void add_masked(const PanelRow& other, uint32_t mask) {
+        UNROLL
+        for (uint32_t i = 0; i < ROW_WORDS; i++) w[i] ^= other.w[i] & mask;
     }
 };
 
