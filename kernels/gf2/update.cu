@@ -152,10 +152,41 @@ FN uint32_t parities(uint32_t low, uint32_t high, uint32_t shift) {
     return (low + (high << 16)) << shift & 0x10001u << shift;
 }
 
+// A lane's words of the rows `at` + group and 8 rows below, and which pivots are added to them.
+struct TileWords {
+    // A word of each half: of the upper row and of the lower one, then of the other half.
+    uint32_t set[2 * HALVES], bits[2 * HALVES];
+
+    FN void load(const PanelRow* rows, const PanelRow* coefficients, uint32_t row_count,
+                 uint32_t at) {
+        const uint32_t upper = at + lane_index() / 4, lower = upper + 8, word = lane_index() % 4;
+        *this = {};
+        UNROLL
+        for (uint32_t half = 0; half < HALVES; half++) {
+            if (upper < row_count) {
+                set[2 * half] = coefficients[upper].w[4 * half + word];
+                bits[2 * half] = rows[upper].w[4 * half + word];
+            }
+            if (lower < row_count) {
+                set[2 * half + 1] = coefficients[lower].w[4 * half + word];
+                bits[2 * half + 1] = rows[lower].w[4 * half + word];
+            }
+        }
+    }
+    FN void store(PanelRow* rows, uint32_t row_count, uint32_t at) const {
+        const uint32_t upper = at + lane_index() / 4, lower = upper + 8, word = lane_index() % 4;
+        UNROLL
+        for (uint32_t half = 0; half < HALVES; half++) {
+            if (upper < row_count) rows[upper].w[4 * half + word] = bits[2 * half];
+            if (lower < row_count) rows[lower].w[4 * half + word] = bits[2 * half + 1];
+        }
+    }
+};
+
+// Loads the words of the next tile before it computes those of a tile.
 FN void update_by_instructions(PanelRow* rows, const PanelRow* coefficients,
                                const StripFactors& factors, uint32_t row_count, uint32_t first,
                                uint32_t step) {
-    const uint32_t group = lane_index() / 4, word = lane_index() % 4;
     PivotWords pivots[HALVES][TILES];
     UNROLL
     for (uint32_t half = 0; half < HALVES; half++) {
@@ -164,37 +195,24 @@ FN void update_by_instructions(PanelRow* rows, const PanelRow* coefficients,
             pivots[half][tile] = factors.words[half][tile][lane_index()];
         }
     }
+    TileWords next;
+    next.load(rows, coefficients, row_count, first);
     for (uint32_t at = first; at < row_count; at += step) {
-        const uint32_t upper = at + group, lower = upper + 8;
-        const bool has_upper = upper < row_count, has_lower = lower < row_count;
-        uint32_t set[4] = {};
-        if (has_upper) {
-            set[0] = coefficients[upper].w[word];
-            set[2] = coefficients[upper].w[word + 4];
-        }
-        if (has_lower) {
-            set[1] = coefficients[lower].w[word];
-            set[3] = coefficients[lower].w[word + 4];
-        }
-        if (!__any_sync(ALL_LANES, int(set[0] | set[1] | set[2] | set[3]))) continue;
-        uint32_t bits[2 * HALVES] = {};
-        UNROLL
-        for (uint32_t half = 0; half < HALVES; half++) {
-            if (has_upper) bits[2 * half] = rows[upper].w[4 * half + word];
-            if (has_lower) bits[2 * half + 1] = rows[lower].w[4 * half + word];
-        }
+        TileWords own = next;
+        next.load(rows, coefficients, row_count, at + step);
+        const uint32_t any = own.set[0] | own.set[1] | own.set[2] | own.set[3];
+        if (!__any_sync(ALL_LANES, int(any))) continue;
         UNROLL
         for (uint32_t half = 0; half < HALVES; half++) {
             UNROLL
             for (uint32_t tile = 0; tile < TILES; tile++) {
                 uint32_t counts[4] = {};
-                binary_mma(counts, set, pivots[half][tile].w);
-                bits[2 * half] ^= parities(counts[0], counts[1], tile);
-                bits[2 * half + 1] ^= parities(counts[2], counts[3], tile);
+                binary_mma(counts, own.set, pivots[half][tile].w);
+                own.bits[2 * half] ^= parities(counts[0], counts[1], tile);
+                own.bits[2 * half + 1] ^= parities(counts[2], counts[3], tile);
             }
-            if (has_upper) rows[upper].w[4 * half + word] = bits[2 * half];
-            if (has_lower) rows[lower].w[4 * half + word] = bits[2 * half + 1];
         }
+        own.store(rows, row_count, at);
     }
 }
 
