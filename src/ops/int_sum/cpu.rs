@@ -3,13 +3,14 @@
 use rayon::prelude::*;
 
 use super::IntSumStep;
+#[cfg(feature = "cuda")]
+use crate::program::ValueType;
 use crate::{
     engine::EngineWork,
     error::Result,
     field::IntegerLimbs,
     integers::{self, SumTerm},
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
-    program::ValueType,
 };
 
 impl HostStep for IntSumStep {
