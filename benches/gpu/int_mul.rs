@@ -26,7 +26,7 @@ use crate::{
 };
 
 const LG_BITS: u32 = 30;
-/// Of each of the short ones, which have 2^30 bits together.
+/// Bits of a short integer; all of them together have 2^30.
 const LG_SHORT_BITS: u32 = 15;
 const ENCODING: ScalarEncoding = ScalarEncoding::Limbs32;
 

@@ -94,8 +94,9 @@ impl Computation {
         for (input, vector) in series.groups.iter().zip(&leaves) {
             run = run.input(*input, InputElements::stored(*vector, 0));
         }
-        let result = self.call(run).await?;
+        let result = self.call(run).await;
         self.release(leaves).await?;
+        let result = result?;
         let top = result.integers(series.top)?.swap_remove(0);
         Ok(SeriesSums {
             q: result.kept(series.q.value)?.id,
@@ -116,8 +117,9 @@ impl Computation {
             .input(quotient.root_start, limbs(&root))
             .send(quotient.integer)
             .keep(quotient.fraction);
-        let result = self.call(run).await?;
+        let result = self.call(run).await;
         self.release([q, t]).await?;
+        let result = result?;
         if result.integers(quotient.integer)? != [3_u32.into()] {
             return Err("the quotient is not between 3 and 4".into());
         }
@@ -134,11 +136,12 @@ impl Computation {
         if let Some(input) = conversion.power {
             run = run.input(input, limbs(&power));
         }
-        let result = self.call(run).await?;
-        let kept = result.kept(conversion.chunks)?;
-        let mut chunks = self.client.get_vector(&kept).await?;
-        self.release([fraction, kept.id]).await?;
-        Ok(mem::take(&mut *chunks))
+        let result = self.call(run).await;
+        self.release([fraction]).await?;
+        let kept = result?.kept(conversion.chunks)?;
+        let chunks = self.client.get_vector(&kept).await;
+        self.release([kept.id]).await?;
+        Ok(mem::take(&mut *chunks?))
     }
 
     async fn release(&self, vectors: impl IntoIterator<Item = UploadKey>) -> Outcome<()> {

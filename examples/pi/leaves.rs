@@ -28,11 +28,18 @@ pub async fn put_leaves(
             client.put_vector(rows).await
         }));
     }
-    let mut vectors = Vec::new();
+    let (mut vectors, mut failed) = (Vec::new(), None);
     for put in puts {
-        vectors.push(put.await??.id);
+        match put.await? {
+            Ok(vector) => vectors.push(vector.id),
+            Err(error) => failed = Some(error),
+        }
     }
-    Ok(vectors)
+    let Some(error) = failed else { return Ok(vectors) };
+    for vector in vectors {
+        client.release_vector(vector).await?;
+    }
+    Err(error.into())
 }
 
 fn compute_group(sizes: &Sizes, group: u64, progress: &ProgressBar) -> Vec<u8> {

@@ -26,8 +26,9 @@ struct PivotSearch {
     uint32_t unpromoted[2][WARPS];
     // The slots of the rows that a warp has promoted, in their order; then zeros.
     uint32_t promoted[LANES], promoted_count;
-    // These rows, then zeros. The pivots of a word's slots, while the pivots are combined.
-    PanelRow combined[LANES];
+    // Rows that one warp passes to the others: those that it has promoted, then zeros; or, while the
+    // pivots are combined, those of its slots.
+    PanelRow batch[LANES];
 };
 
 // Adds pivots until the row has no bit in their slots: from the lowest slot on, as pivots have no
@@ -72,7 +73,7 @@ FN uint32_t mask_of_slot(const PanelRow& row, uint32_t slot) {
 }
 
 // Promotes the rows of a warp that are not zero, one after another, and adds each to those after
-// it. Stores of the pivots follow the last one, so that the lanes take the same way.
+// it. The pivots are stored after the last one, so that all lanes take the same branch.
 FN void promote_in_warp(PivotSearch& search, PanelRow& bits, uint32_t row, uint32_t first_column,
                         uint32_t* leading) {
     uint32_t own_slot = NONE, own_number = 0, count = 0;
@@ -90,10 +91,10 @@ FN void promote_in_warp(PivotSearch& search, PanelRow& bits, uint32_t row, uint3
         bits.add_masked(pivot, own_slot == NONE ? mask_of_slot(bits, slot) : 0);
     }
     search.promoted[lane_index()] = 0;
-    search.combined[lane_index()] = PanelRow::zero();
+    search.batch[lane_index()] = PanelRow::zero();
     __syncwarp();
     if (own_slot != NONE) {
-        search.pivots[own_slot] = search.combined[own_number] = bits;
+        search.pivots[own_slot] = search.batch[own_number] = bits;
         search.source[own_slot] = row | PROMOTED;
         atomicOr(&search.present.w[own_slot / 32], 1u << own_slot % 32);
         search.promoted[own_number] = own_slot;
@@ -125,7 +126,7 @@ FN void promote_rows(PivotSearch& search, PanelRow bits, uint32_t row, uint32_t 
         for (uint32_t begin = 0, end = search.promoted_count; begin < end; begin += 8) {
             UNROLL
             for (uint32_t k = begin; k < begin + 8; k++)
-                bits.add_masked(search.combined[k], mask_of_slot(bits, search.promoted[k]));
+                bits.add_masked(search.batch[k], mask_of_slot(bits, search.promoted[k]));
         }
     }
     // The next chunk writes `candidates`.
@@ -141,11 +142,11 @@ FN PanelRow rotated(const PanelRow& row) {
 }
 
 // Gauss-Jordan elimination of the pivots of the 32 slots of a word, by their warp: see
-// combine_pivots. `own` begins with this word. Stores what promoted pivots are once they are reduced
-// by lower ones.
+// combine_pivots. `own` begins with this word. Stores the sets of pivots that reduce promoted ones by
+// lower ones.
 FN void combine_in_warp(PanelRow& own, uint32_t word, bool is_promoted, PanelPlan* plan) {
     const uint32_t lane = lane_index();
-    // The row when its slot's turn has come.
+    // The row once it is reduced by the pivots of lower slots.
     PanelRow lower = own;
     UNROLL
     for (uint32_t bit = 0; bit < 32; bit++) {
@@ -181,7 +182,7 @@ FN void combine_pivots(PivotSearch& search, const PanelInput& input, PanelPlan* 
     for (uint32_t word = 0; word < ROW_WORDS; word++) {
         if (warp_index() == word) {
             combine_in_warp(own, word, is_promoted, plan);
-            search.combined[lane_index()] = own;
+            search.batch[lane_index()] = own;
         }
         __syncthreads();
         if (warp_index() != word) {
@@ -189,7 +190,7 @@ FN void combine_pivots(PivotSearch& search, const PanelInput& input, PanelPlan* 
             own.w[0] = 0;
 #pragma unroll 8
             for (uint32_t bit = 0; bit < 32; bit++)
-                own.add_masked(search.combined[bit], mask_of(slots, bit));
+                own.add_masked(search.batch[bit], mask_of(slots, bit));
         }
         __syncthreads();
         own = rotated(own);

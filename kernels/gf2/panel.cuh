@@ -47,7 +47,7 @@ struct alignas(16) PanelRow {
         for (uint32_t i = 0; i < ROW_WORDS; i++) count += uint32_t(__popc(w[i]));
         return count;
     }
-    // The lowest bit; the row is not zero.
+    // The lowest bit; meaningless for a row of zeros.
     FN uint32_t leading() const {
         uint32_t word[ROW_WORDS], first[ROW_WORDS];
         UNROLL

@@ -1,6 +1,6 @@
 // Limbs of integers: of products, from residues of their coefficients modulo three primes, and of
-// sums. Limbs are 32 bits, the lowest first. All rows of a vector are computed at once. Three kernels
-// follow each other:
+// sums. Limbs are 32 bits, the lowest first. All rows of a vector are computed at once. Three
+// kernels follow each other:
 //
 // integers_limbs_N, for N parts (recombine.cuh): a thread has four adjacent coefficients of each
 // part. It adds them into four limbs and a carry of at most 60 bits for the next thread. What then
@@ -8,15 +8,15 @@
 // ballots. The first barrier lets warps see what other warps carry, the second one which of them
 // generate a one or pass it on. Sets the limbs below limb_count as if no tile got a one from the
 // tile below, and the flags of all tiles (tile.cuh). Limbs from limb_count on are dropped.
-// `cyclic`, `negacyclic` and `limbs` are 16-byte aligned, `length` is at least 4 and a multiple of 4.
-// Rows of `cyclic` are `length` words apart, rows of `negacyclic` twice as many, and rows of `limbs`
-// row_stride, a multiple of 4. `flags` has one byte a tile, row by row: first the tiles of the first
-// part.
+// `cyclic`, `negacyclic` and `limbs` are 16-byte aligned, `length` is at least 4 and a multiple of
+// 4. Rows of `cyclic` are `length` words apart, rows of `negacyclic` twice as many, and rows of
+// `limbs` row_stride, a multiple of 4. `flags` has one byte a tile, row by row: first the tiles of
+// the first part.
 // Launch: for each row tiles_of_part blocks of 512: ceil(length / (4 TILE_QUADS)). If N = 1,
 // ceil(limb_count / (4 TILE_QUADS)) suffice.
 //
-// integers_sum: the same for a sum of multiples of integers (sums.cuh), which has one part. Rows of
-// a term are as many words apart as it has limbs. Terms that a sum does not have are not read.
+// integers_sum: like integers_limbs_1, for a sum of multiples of integers (sums.cuh). Rows of a term
+// are as many words apart as it has limbs. Pointers of missing terms are not read.
 // Launch: for each row ceil(limb_count / (4 TILE_QUADS)) blocks of 512.
 //
 // integers_carries: a block for each row decides by look-ahead which of its tiles get a one, a bit
@@ -67,7 +67,8 @@ integers_sum(const uint32_t* v0, const uint32_t* v1, const uint32_t* v2, const u
     UNROLL
     for (uint32_t term = 0; term < SUM_TERMS_MAX; term++)
         sum.rows[term] += row * terms.length[term];
-    set_limbs<1>(shared[0], sum, tile, {limbs + row * row_stride, limb_count, flags + row * tile.count});
+    set_limbs<1>(shared[0], sum, tile,
+                 {limbs + row * row_stride, limb_count, flags + row * tile.count});
 }
 EXPORT_KERNEL(integers_sum);
 

@@ -1,7 +1,7 @@
 // The limbs of a tile of each part of an integer, up to the carry of one into the tile.
 #pragma once
 #include "carries.cuh"
-#include "recombine.cuh"
+#include "four_limbs.cuh"
 #include "tile.cuh"
 
 template <uint32_t PARTS> struct LimbsShared {
@@ -11,7 +11,7 @@ template <uint32_t PARTS> struct LimbsShared {
     CarryMasks masks[PARTS][WARPS];
 };
 
-// Of one row.
+// Where the limbs of a row are stored.
 struct LimbsOutput {
     uint32_t* limbs;
     uint32_t limb_count;

@@ -5,7 +5,7 @@
 
 constexpr uint32_t SUM_TERMS_MAX = 8;
 
-// The struct SumTerms of src/ntt31/limb_sums.rs. The magnitudes add up to less than 2^32.
+// The words of SumTerms in src/ntt31/limb_kernels.rs. The magnitudes add up to less than 2^32.
 struct SumTerms {
     uint32_t magnitude[SUM_TERMS_MAX];
     // Limbs of a row.
@@ -38,7 +38,7 @@ struct SumLimbs {
                 sums[i] += wide_product(limb ^ flipped, magnitude);
             }
         }
-        // All sums of carries and products are below 2^64, like (2^32 - 1)^2 + 2 (2^32 - 1).
+        // A sum is at most (2^32 - 1)^2 + 2^32 - 1.
         UNROLL
         for (uint32_t i = 0; i < 4; i++) {
             const uint64_t sum = sums[i] + carry;

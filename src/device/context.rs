@@ -222,6 +222,9 @@ impl Drop for ContextInner {
     }
 }
 
+/// The first compute capability without instructions that multiply matrices of bits.
+const CAPABILITY_WITHOUT_BIT_PRODUCTS: MajorMinor = MajorMinor { major: 10, minor: 0 };
+
 pub(super) fn identity(
     device: sys::CUdevice,
     index: u32,
@@ -234,13 +237,14 @@ pub(super) fn identity(
         Ok::<_, DriverError>(value.unsigned_abs())
     };
     let block_shared_bytes = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+    let capability = MajorMinor {
+        major: attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        minor: attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    };
     Ok(DeviceIdentity {
         index,
         name: result::device::get_name(device)?,
-        capability: MajorMinor {
-            major: attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-            minor: attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
-        },
+        capability,
         limits: DeviceLimits {
             multiprocessors: attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
             block_shared_bytes: block_shared_bytes.min(shared_bytes_max),
@@ -250,6 +254,7 @@ pub(super) fn identity(
             resident_blocks_max: attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
             l2_bytes: attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
             clock_khz: attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
+            has_bit_products: capability < CAPABILITY_WITHOUT_BIT_PRODUCTS,
         },
         // SAFETY: the device is one of the driver's.
         memory_bytes: unsafe { result::device::total_mem(device) }? as u64,

@@ -33,6 +33,8 @@ pub struct DeviceLimits {
     pub l2_bytes: u32,
     /// The maximum clock of the multiprocessors. For models of time: no plan depends on it.
     pub clock_khz: u32,
+    /// Whether it has instructions that multiply matrices of bits.
+    pub has_bit_products: bool,
 }
 
 impl DeviceLimits {
@@ -46,6 +48,7 @@ impl DeviceLimits {
         resident_blocks_max: 32,
         l2_bytes: 60 << 20,
         clock_khz: 1_980_000,
+        has_bit_products: true,
     };
 
     /// How many times as long as on an H200 a chain of dependent instructions takes: 1 if the

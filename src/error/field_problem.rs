@@ -62,7 +62,7 @@ pub enum FieldProblem {
         got: u64,
     },
     /// The factors of a sum are too large.
-    #[error("the magnitudes add up to more than {max}")]
+    #[error("magnitudes must add up to at most {max}")]
     FactorsTooLarge {
         /// What they may add up to.
         max: u64,

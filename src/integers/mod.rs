@@ -34,8 +34,8 @@ pub use self::{
 
 /// The most terms of a sum.
 pub const SUM_TERMS_MAX: usize = 8;
-/// What the magnitudes of the factors of a sum add up to at most: a column of limbs times factors
-/// and what is carried into it are below 2^64.
+/// The maximum sum of the factors' magnitudes: a column of limbs times factors and what is carried
+/// into it are then below 2^64.
 pub const MAGNITUDES_MAX: u64 = (1 << 32) - 1;
 
 /// Limbs of the longest product: a coefficient of a longer one may be too large for the primes, and

@@ -1,9 +1,11 @@
 //! Sums of multiples of integers.
 
+use zeroize::Zeroizing;
+
 use crate::{engine::JobControl, error::Result};
 
-/// Limbs between two looks at the job's control.
-const PIECE: usize = 1 << 16;
+/// Limbs that are added up before they are carried: their sums stay in the first cache.
+const PIECE_LIMBS: usize = 1 << 11;
 
 /// An integer, the lowest limb first, and what it is multiplied by.
 pub struct SumTerm<'a> {
@@ -12,12 +14,19 @@ pub struct SumTerm<'a> {
 }
 
 impl SumTerm<'_> {
-    /// What limb number `at` adds to the sum. A negative factor -f takes f times the complement of
-    /// the integer, whose limbs are all ones above its highest one, and f more.
-    fn product(&self, at: usize) -> u64 {
-        let limb = self.limbs.get(at).copied().unwrap_or(0);
-        let limb = if self.factor < 0 { !limb } else { limb };
-        u64::from(limb) * self.factor.unsigned_abs()
+    /// Adds the products of the limbs from `first` on to `sums`. A negative factor -f takes f times
+    /// the complement of the integer, whose limbs are all ones above its highest one, and f more.
+    fn add_to(&self, sums: &mut [u64], first: usize) {
+        let factor = self.factor.unsigned_abs();
+        let own = self.limbs.get(first..).unwrap_or_default();
+        let flipped = if self.factor < 0 { u32::MAX } else { 0 };
+        let (with_limbs, above) = sums.split_at_mut(own.len().min(sums.len()));
+        for (sum, limb) in with_limbs.iter_mut().zip(own) {
+            *sum += u64::from(limb ^ flipped) * factor;
+        }
+        if flipped > 0 {
+            above.iter_mut().for_each(|sum| *sum += u64::from(flipped) * factor);
+        }
     }
 }
 
@@ -29,11 +38,15 @@ impl SumTerm<'_> {
 pub fn set_sum(terms: &[SumTerm<'_>], out: &mut [u32], control: &JobControl) -> Result<()> {
     let negative = terms.iter().filter(|term| term.factor < 0);
     let mut carry: u64 = negative.map(|term| term.factor.unsigned_abs()).sum();
-    for (piece, limbs) in out.chunks_mut(PIECE).enumerate() {
+    let mut sums = Zeroizing::new(vec![0; PIECE_LIMBS.min(out.len())]);
+    for (piece, limbs) in out.chunks_mut(PIECE_LIMBS).enumerate() {
         control.check()?;
-        for (at, limb) in (piece * PIECE..).zip(limbs) {
+        let sums = &mut sums[..limbs.len()];
+        sums.fill(0);
+        terms.iter().for_each(|term| term.add_to(sums, piece * PIECE_LIMBS));
+        for (limb, sum) in limbs.iter_mut().zip(sums) {
             // At most (2^32 - 1)^2 + 2^32 - 1.
-            let sum = terms.iter().map(|term| term.product(at)).sum::<u64>() + carry;
+            let sum = *sum + carry;
             (*limb, carry) = (sum as u32, sum >> 32);
         }
     }

@@ -126,7 +126,7 @@ pub(super) struct RowsKernels31 {
     pub product: RowsProduct31,
 }
 
-/// Those of passes whose tiles fit into the shared memory of a block.
+/// The kernels of passes whose tiles fit into the shared memory of a block.
 pub(super) struct Ntt31Kernels {
     columns: Vec<ColumnsKernels31>,
     rows: Vec<RowsKernels31>,

@@ -49,7 +49,7 @@ pub struct LimbKernels {
     pub(super) thirds: LimbsKernel,
     pub(super) sum: SumKernel,
     pub(super) carries: CarriesKernel,
-    /// In blocks of one warp, for rows of few tiles.
+    /// The same kernel in blocks of one warp, for rows of few tiles.
     pub(super) carries_of_few: CarriesKernel,
     /// Parameters: carries, tiles_of_part, length, parts, limbs, row_stride, limb_count.
     pub(super) add_carries: Kernel<(LimbPtr, u32, u32, u32, LimbPtr, u64, u32)>,

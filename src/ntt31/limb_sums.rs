@@ -55,7 +55,7 @@ impl LimbKernels {
             sum[SUM_TERMS_MAX + at] = term.length;
             sum[2 * SUM_TERMS_MAX + 1] |= u32::from(term.factor < 0) << at;
         }
-        // Those that the sum does not have are not read.
+        // Pointers of missing terms are not read.
         let vector = |at: usize| terms.get(at).unwrap_or(&terms[0]).limbs;
         let [v0, v1, v2, v3, v4, v5, v6, v7] = std::array::from_fn(vector);
         let (limbs, row_stride) = (out.limbs.vector, out.limbs.stride as u64);

@@ -24,7 +24,7 @@ use crate::{
 pub struct Ntt31Device {
     pub(super) kernels: Ntt31Kernels,
     pub(super) tables: TwiddleTables31,
-    /// Of a block.
+    /// Shared memory that a block may have.
     pub(super) shared_bytes_max: u32,
 }
 

@@ -108,7 +108,7 @@ async fn sums_wrap_around_and_rows_are_paired() {
     let refused = message(program.int_sum(&[input, pairs], &[1, 1], 3));
     assert!(refused.contains("int_sum.inputs[1]: wrong number of rows"), "{refused}");
     let refused = message(program.int_sum(&[input], &[1 << 32], 3));
-    assert!(refused.contains("int_sum.factors: the magnitudes add up to more than"), "{refused}");
+    assert!(refused.contains("int_sum.factors: magnitudes must add up to at most"), "{refused}");
     let refused = message(program.reshape(input, 5));
     assert!(refused.contains("reshape.rows: must divide the number of elements, 12"), "{refused}");
     let program = program.build().unwrap();

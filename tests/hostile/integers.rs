@@ -91,7 +91,11 @@ fn reshapes(rows: &mut Vec<Row>) {
     let field = "program.steps[2].reshape.rows";
     rows.push(invalid("no rows", of_rows(0), "SIZE_ZERO", field));
     rows.push(invalid("rows that do not divide the elements", of_rows(3), RANGE, field));
-    rows.push(invalid("too many rows", of_rows(u32::MAX), RANGE, field));
+    rows.push(invalid("far too many rows", of_rows(u32::MAX), RANGE, field));
+    let step = Operation::Reshape(v1::ReshapeStep { input: 0, rows: 65537 });
+    let empty = call([integers(1, 0), step], vec![upload(0)], vec![sent(1, LIMBS)]);
+    let field = "program.steps[1].reshape.rows";
+    rows.push(invalid("too many rows", run_call(empty), LARGE, field));
 }
 
 fn shapes(rows: &mut Vec<Row>) {

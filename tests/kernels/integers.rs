@@ -1,7 +1,7 @@
 //! `kernels/integers`: limbs from residues, compared with coefficients that are carried one by one.
 
 use capstan::{
-    device::{DeviceLease, DevicePtr},
+    device::{DeviceLease, DevicePtr, Kernel},
     ntt::StridedRows,
     ntt31::{DeviceResidues, LimbKernels, LimbRows, ResidueShape},
 };
@@ -242,11 +242,11 @@ fn tiles_get_the_carries_of_an_addition() {
     const GENERATES: u8 = 1;
     const PASSES: u8 = 2;
     each_seed(|rig| {
-        let kernel = rig.kernel::<(DevicePtr<u8>, u32, DevicePtr<u32>)>(
-            "integers/limbs",
-            "integers_carries",
-            1024,
-        );
+        type CarriesKernel = Kernel<(DevicePtr<u8>, u32, DevicePtr<u32>)>;
+        let kernel = |threads| -> CarriesKernel {
+            rig.kernel("integers/limbs", "integers_carries", threads)
+        };
+        let (by_warp, by_block) = (kernel(32), kernel(1024));
         let mut rng = rng();
         // A round of the block has 32768 tiles.
         for (number, tiles) in [1, 31, 33, 1025, 32768, 32769, 70001].into_iter().enumerate() {
@@ -262,17 +262,23 @@ fn tiles_get_the_carries_of_an_addition() {
                     random if random < generate + stop => 0,
                     _ => PASSES,
                 };
-                let mut flags: Vec<u8> = (0..tiles).map(flag).collect();
+                let rows = 1 + mode as u32 % 3;
+                let mut flags: Vec<u8> = (0..rows * tiles).map(flag).collect();
                 flags[0] = if number % 2 == 0 { GENERATES } else { flags[0] };
                 let words = (tiles as usize).div_ceil(32);
-                let (given, carries) = (rig.upload(&flags), rig.lease::<u32>(words));
-                rig.launch(&kernel, 1, (given.all(), tiles, carries.all()));
+                let given = rig.upload(&flags);
+                let carries = rig.lease::<u32>(rows as usize * words);
+                let kernel = if number % 2 == 0 { &by_warp } else { &by_block };
+                rig.launch(kernel, rows, (given.all(), tiles, carries.all()));
                 let found = rig.download::<u32>(&carries);
-                let mut carry = false;
-                for (tile, flag) in flags.iter().enumerate() {
-                    let got = found[tile / 32] >> (tile % 32) & 1 == 1;
-                    assert_eq!(got, carry, "tile {tile} of {tiles}, mode {mode}");
-                    carry = *flag == GENERATES || (carry && *flag == PASSES);
+                let of_rows = flags.chunks(tiles as usize).zip(found.chunks(words));
+                for (row, (flags, found)) in of_rows.enumerate() {
+                    let mut carry = false;
+                    for (tile, flag) in flags.iter().enumerate() {
+                        let got = found[tile / 32] >> (tile % 32) & 1 == 1;
+                        assert_eq!(got, carry, "row {row}, tile {tile} of {tiles}, mode {mode}");
+                        carry = *flag == GENERATES || (carry && *flag == PASSES);
+                    }
                 }
             }
         }

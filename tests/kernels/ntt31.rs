@@ -47,7 +47,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Of a block.
+    /// Shared memory that a block may have.
     fn shared_bytes_max(&self) -> u32 {
         self.rig.gpu().identity().limits.block_shared_bytes
     }

@@ -116,7 +116,7 @@ fn terms_and_rows_that_do_not_fit_are_refused() {
     assert_eq!(sum(&[one, integers(2, 0)], &[all, 0]), Ok(integers(2, 4)));
     refuses(sum(&[one; 9], &[0; 9]), "int_sum", "int_sum.inputs: too long: at most 8, got 9");
     refuses(sum(&[one], &[]), "int_sum", "int_sum.factors: wrong length: expected 1, got 0");
-    let too_large = "int_sum.factors: the magnitudes add up to more than 4294967295";
+    let too_large = "int_sum.factors: magnitudes must add up to at most 4294967295";
     refuses(sum(&[one, one], &[all, -1]), "int_sum", too_large);
     refuses(sum(&[one], &[i64::MIN]), "int_sum", too_large);
     refuses(sum(&[one, integers(1, 5)], &[1, 1]), "int_sum", "int_sum.inputs[1]: wrong number of");
@@ -124,6 +124,9 @@ fn terms_and_rows_that_do_not_fit_are_refused() {
     refuses(sum(&[other], &[1]), "int_sum", "int_sum.inputs[0]: is a vector over gf2");
     let rows = |rows| ReshapeStep { input: ValueId(0), rows }.infer(&[integers(2, 6)]);
     assert_eq!(rows(3), Ok(integers(3, 4)));
+    // More elements than a row of the input may have.
+    let joined = ReshapeStep { input: ValueId(0), rows: 1 }.infer(&[integers(65536, 257)]);
+    assert_eq!(joined, Ok(integers(1, 65536 * 257)));
     refuses(rows(0), "reshape", "reshape.rows: must not be zero");
     refuses(rows(5), "reshape", "reshape.rows: must divide the number of elements, 12");
     let many = ReshapeStep { input: ValueId(0), rows: 1 << 17 }.infer(&[integers(1, 1 << 17)]);

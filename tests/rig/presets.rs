@@ -38,5 +38,6 @@ const fn limits(
         resident_blocks_max: blocks,
         l2_bytes: l2_mib * MIB,
         clock_khz: clock_mhz * 1000,
+        has_bit_products: true,
     }
 }

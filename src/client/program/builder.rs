@@ -245,8 +245,7 @@ impl ProgramBuilder {
         self.vector(&[input], PadStep { input: input.id, length })
     }
 
-    /// Divides the elements of a vector, which are its rows one after another, into another number
-    /// of rows.
+    /// Regroups the elements of all rows, in order, into `rows` rows of equal length.
     pub fn reshape(&mut self, input: VectorValue, rows: u32) -> Result<VectorValue> {
         self.vector(&[input], ReshapeStep { input: input.id, rows })
     }

@@ -26,6 +26,7 @@ const PRIMES: [Prime31; 3] = [Prime31::P469762049, Prime31::P1811939329, Prime31
 const LG_N_MIN: u32 = 8;
 /// Limbs that a thread stores at once: rows that are computed begin at multiples.
 const QUAD: usize = 4;
+
 /// The transforms of a product: one modulo x^u - 1, or also one modulo x^(2u) + 1, which takes
 /// three quarters of the work of one modulo x^(4u) - 1.
 #[derive(Clone, Copy)]
@@ -97,7 +98,7 @@ impl GpuVectors {
             }
         }
         let vector =
-            self.integers(a.rows, length, |out| self.launch_limbs(&residues, out, parts))?;
+            self.computed_integers(a.rows, length, |out| self.launch_limbs(&residues, out, parts))?;
         let method = format!("modulo {} primes, {method}", PRIMES.len());
         Ok(TransformedVector { vector, method })
     }
@@ -124,14 +125,14 @@ impl GpuVectors {
         });
         let terms = terms.collect::<Result<Vec<_>>>()?;
         let (kernels, stream) = (&self.gpu().words.limbs, &self.stream);
-        self.integers(rows, length, |out| {
+        self.computed_integers(rows, length, |out| {
             Ok(kernels.launch_sum(stream, &terms, out, |bytes| self.lease(bytes))?)
         })
     }
 
     /// Integers of `length` limbs, which `set` computes. Rows begin at multiples of 16 bytes until
     /// they are computed.
-    fn integers(
+    fn computed_integers(
         &self,
         rows: usize,
         length: usize,

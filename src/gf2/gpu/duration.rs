@@ -10,8 +10,9 @@ const PANEL_NS: f64 = 40e3;
 /// The search of a panel's pivots in 256 rows, on average: some panels need few of the rows.
 const SEARCH_NS: f64 = 420.0;
 const SEARCHED_ROWS: f64 = 256.0;
-/// Adding the pivots of a panel to 256 columns of a row.
+/// Adding the pivots of a panel to 256 columns of a row, by matrix instructions and by tables.
 const LINE_NS: f64 = 0.015;
+const LINE_BY_TABLES_NS: f64 = 0.16;
 
 /// The number of panels of a matrix.
 fn panel_count(columns: u64) -> u64 {
@@ -25,7 +26,8 @@ pub fn panels_time(rows: u64, of: u64, panels: Range<u64>, limits: &DeviceLimits
     let first = of.saturating_sub(panels.start) as f64;
     let lines = rows * count * (first - (count - 1.0).max(0.0) / 2.0).max(0.0);
     let search = PANEL_NS + rows / SEARCHED_ROWS * SEARCH_NS;
-    let ns = count * search * limits.slower_clock() + lines * LINE_NS * limits.slower_throughput();
+    let line = if limits.has_bit_products { LINE_NS } else { LINE_BY_TABLES_NS };
+    let ns = count * search * limits.slower_clock() + lines * line * limits.slower_throughput();
     Duration::from_nanos(ns as u64)
 }
 
@@ -51,5 +53,9 @@ mod tests {
         assert!((sum / all - 1.0).abs() < 1e-3, "{sum} s, {all} s");
         // As measured on an H200: 31.4 ms.
         assert!((0.02..0.05).contains(&all), "{all} s");
+        // By tables: 142 ms.
+        let by_tables = DeviceLimits { has_bit_products: false, ..limits };
+        let all = elimination_time(54_274, 43_577, &by_tables).as_secs_f64();
+        assert!((0.1..0.2).contains(&all), "{all} s");
     }
 }

@@ -5,7 +5,7 @@ use super::{
     layout::LayoutKernels,
     strips::{RowPtr, WordPtr},
 };
-use crate::device::{BlockShape, Gpu, GpuUnavailable, Kernel, KernelModule, MajorMinor};
+use crate::device::{BlockShape, Gpu, GpuUnavailable, Kernel, KernelModule};
 
 /// Parameters: rows, given, given_at, row_count, columns, leading, plan.
 type FirstPanelKernel = Kernel<(RowPtr, RowPtr, WordPtr, u32, u32, WordPtr, WordPtr)>;
@@ -24,9 +24,6 @@ type UpdateKernel = Kernel<(
 
 /// Shared memory of `gf2_update_tables`: 64 tables of 16 sums of 32 bytes, and 256 pivots.
 const TABLES_BYTES: u32 = 32 * (64 * 16 + 256);
-
-/// The first compute capability without binary matrix instructions.
-const CAPABILITY_TABLES: MajorMinor = MajorMinor { major: 10, minor: 0 };
 
 /// How the pivots of a panel are added to the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +57,7 @@ pub struct EliminationKernels {
 impl EliminationKernels {
     /// The kernels with the device's best way to add pivots.
     pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
-        let has_instructions = gpu.identity().capability < CAPABILITY_TABLES;
+        let has_instructions = gpu.identity().limits.has_bit_products;
         Self::load_with(
             gpu,
             if has_instructions { RowUpdate::MatrixInstructions } else { RowUpdate::Tables },

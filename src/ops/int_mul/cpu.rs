@@ -115,9 +115,10 @@ impl HostStep for IntMulStep {
     #[cfg(feature = "cuda")]
     fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
         let Some(FactorLimbs { a, b, rows }) = limbs(inputs) else { return 0 };
-        // Residues modulo three primes, the transform of a factor, and the limbs twice: before they
-        // are copied to their places, too.
-        let words = 6 * (a + b).next_power_of_two().max(1 << 8);
+        // Residues modulo three primes, the transform of a factor, and the limbs, also before they
+        // are copied to their places.
+        let copies = if rows > 1 && !(a + b).is_multiple_of(4) { 6 } else { 5 };
+        let words = copies * (a + b).next_power_of_two().max(1 << 8);
         words.saturating_mul(4 * u64::from(rows))
     }
 }

@@ -33,7 +33,11 @@ impl HostStep for IntSumStep {
     #[cfg(feature = "cuda")]
     fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
         let Some(ValueType::Vector(shape)) = inputs.first() else { return 0 };
-        // The rows with room for whole quads, before they are copied to their places.
-        4 * u64::from(shape.rows()) * self.length.next_multiple_of(4)
+        let rows = u64::from(shape.rows());
+        // If rows are not whole quads, they are copied to their places.
+        let is_copied = rows > 1 && !self.length.is_multiple_of(4);
+        let copied = if is_copied { 4 * self.length.next_multiple_of(4) } else { 0 };
+        // Flags and carries of tiles.
+        rows * (copied + self.length / 1024 + 8)
     }
 }

@@ -1,4 +1,4 @@
-//! Divides the elements of a vector into another number of rows.
+//! Regroups the elements of a vector into another number of rows.
 
 #[cfg(feature = "server")]
 mod cpu;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::shapes;
 use crate::{
     error::FieldProblem,
-    program::{StepInputs, StepKind, StepProblem, ValueId, ValueType},
+    program::{StepInputs, StepKind, StepProblem, ValueId, ValueType, VectorShape},
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ impl StepKind for ReshapeStep {
         if !elements.is_multiple_of(self.rows.into()) {
             return Err(refused(FieldProblem::NotDivisor { of: elements }));
         }
-        let row = shape.with_length(elements / u64::from(self.rows));
+        let row = VectorShape::row(shape.field(), elements / u64::from(self.rows));
         let shape = row.and_then(|row| row.with_rows(self.rows));
         shape.map(ValueType::Vector).map_err(refused)
     }
