@@ -37,7 +37,7 @@ impl Computation {
     pub fn new(client: Client, digits: u64) -> Outcome<Self> {
         let sizes = Arc::new(Sizes::new(digits));
         // A line on standard error, if that is a terminal.
-        let progress = ProgressBar::new(sizes.terms / sizes.leaf_terms);
+        let progress = ProgressBar::new(3 * sizes.terms / sizes.leaf_terms);
         let style = ProgressStyle::with_template("{msg:<10} {bar:30} {elapsed}")?;
         progress.set_style(style.progress_chars("=> "));
         progress.enable_steady_tick(Duration::from_millis(120));
@@ -51,23 +51,23 @@ impl Computation {
         admission::check(&self.client, &series.run()).await?;
         self.begin("leaves");
         let leaves = leaves::put_leaves(&self.client, &self.sizes, &self.progress).await?;
-        self.end("leaves");
+        self.end("leaves", 2);
         self.begin("series");
         let sums = self.sum(&series, leaves).await?;
-        self.end("series");
+        self.end("series", 4);
         self.begin("division");
         let fraction = self.divide(&series, sums).await?;
-        self.end("division");
+        self.end("division", 4);
         self.begin("conversion");
         let chunks = self.convert(fraction).await?;
-        self.end("conversion");
+        self.end("conversion", 5);
         self.begin("text");
         let sizes = self.sizes.clone();
         let text = task::spawn_blocking(move || {
             chunks::digits(&chunks, sizes.chunks() as usize, sizes.chunk_digits as usize)
         });
         let text = String::from_utf8(text.await??)?;
-        self.end("text");
+        self.end("text", 6);
         self.progress.finish_and_clear();
         Ok(text)
     }
@@ -77,7 +77,10 @@ impl Computation {
         self.began = Instant::now();
     }
 
-    fn end(&mut self, name: &'static str) {
+    /// `sixths`: the part of the whole time on a GPU that is over then.
+    fn end(&mut self, name: &'static str, sixths: u64) {
+        let length = self.progress.length().unwrap_or(0);
+        self.progress.set_position(length * sixths / 6);
         let (time, on_server) = (self.began.elapsed(), self.on_server.take());
         self.phases.push(Phase { name, time, on_server });
     }
