@@ -156,8 +156,6 @@ impl GpuVectors {
     }
 
     /// A copy of `vector` whose rows have `row_length` elements: cut, or padded with zeros.
-    ///
-    /// Errors: those of [`GpuVectors::zeros`] and [`GpuVectors::copy_rows`].
     pub fn with_row_length(&self, vector: &GpuVector, row_length: usize) -> Result<GpuVector> {
         let out = self.zeros(vector.field(), vector.rows, row_length)?;
         self.copy_rows(&out, 0, vector, 0, row_length.min(vector.row_length))?;
