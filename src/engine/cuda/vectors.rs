@@ -180,9 +180,7 @@ impl GpuVectors {
             return Ok(self.kernels().rows.copy_rows(stream, to, from, rows, length)?);
         }
         let words = length * from.words_per_element();
-        if u32::try_from(words.saturating_mul(rows)).is_err() {
-            return Err(no_memory());
-        }
+        u32::try_from(words.saturating_mul(rows)).map_err(|_| no_memory())?;
         let (to, from) = (to.word_rows_from(at)?, from.word_rows_from(first)?);
         Ok(self.kernels31().copy_rows(stream, to, from, rows, words)?)
     }
