@@ -1,4 +1,4 @@
-//! Lesson 14: products of integers. A program raises two to a power and keeps the limbs of all
+//! Lesson 14: products and sums of integers. A program raises two to a power and keeps the limbs of all
 //! values on the server.
 //!
 //! `cargo run --release --example 14_integers`
@@ -46,6 +46,21 @@ async fn main() -> Result<()> {
     let row = IntegerVector::from(&prime);
     let run = ProgramRun::new(&program).input(input, &row).send(high);
     assert_eq!(client.run(run).await?.integers(high)?, [prime >> 64_u32]);
+
+    // Neighbours are added: four rows of two limbs become two rows of four, whose halves are they. A
+    // sum has any number of limbs, here three. A negative one would wrap around.
+    let integers = [1_u64, 2, 30, u64::MAX].map(BigUint::from);
+    let rows = IntegerVector::new(&integers);
+    let mut program = ProgramBuilder::new();
+    let input = program.input_integers(4, rows.length())?;
+    let pairs = program.reshape(input, 2)?;
+    let (left, right) = (program.slice(pairs, 0, 2)?, program.slice(pairs, 2, 2)?);
+    let sums = program.int_sum(&[left, right], &[10, 1], 3)?;
+    let program = program.build()?;
+    let run = ProgramRun::new(&program).input(input, &rows).send(sums);
+    let [a, b, c, d] = &integers;
+    let expected = [a * 10_u32 + b, c * 10_u32 + d];
+    assert_eq!(client.run(run).await?.integers(sums)?, expected);
 
     // A product of more than 2^26 limbs is refused before anything is sent.
     let mut program = ProgramBuilder::new();
