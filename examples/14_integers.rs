@@ -1,5 +1,5 @@
-//! Lesson 14: products and sums of integers. A program raises two to a power and keeps the limbs of all
-//! values on the server.
+//! Lesson 14: products and sums of integers. A program raises integers to a power and keeps the
+//! limbs of all values on the server.
 //!
 //! `cargo run --release --example 14_integers`
 
@@ -47,8 +47,8 @@ async fn main() -> Result<()> {
     let run = ProgramRun::new(&program).input(input, &row).send(high);
     assert_eq!(client.run(run).await?.integers(high)?, [prime >> 64_u32]);
 
-    // Neighbours are added: four rows of two limbs become two rows of four, whose halves are they. A
-    // sum has any number of limbs, here three. A negative one would wrap around.
+    // Neighbours are added: four rows of two limbs become two rows of four, whose halves are
+    // neighbours. A sum has any number of limbs, here three; a negative one would wrap around.
     let integers = [1_u64, 2, 30, u64::MAX].map(BigUint::from);
     let rows = IntegerVector::new(&integers);
     let mut program = ProgramBuilder::new();
