@@ -13,10 +13,10 @@ pub const PRESETS: [(&str, DeviceLimits); 8] = [
     ("a100", limits(108, [163, 164], [2048, 32], 40, 1410)),
     ("h100-pcie", limits(114, [227, 228], [2048, 32], 50, 1755)),
     ("h200", limits(132, [227, 228], [2048, 32], 60, 1980)),
-    ("b200", limits(148, [227, 228], [2048, 32], 126, 1965)),
+    ("b200", without_bit_products(limits(148, [227, 228], [2048, 32], 126, 1965))),
     ("rtx4090", limits(128, [99, 100], [1536, 24], 72, 2520)),
     ("l4", limits(58, [99, 100], [1536, 24], 48, 2040)),
-    ("rtx5090", limits(170, [99, 100], [1536, 24], 96, 2407)),
+    ("rtx5090", without_bit_products(limits(170, [99, 100], [1536, 24], 96, 2407))),
     ("small", limits(4, [48, 64], [1536, 16], 2, 1500)),
 ];
 
@@ -40,4 +40,9 @@ const fn limits(
         clock_khz: clock_mhz * 1000,
         has_bit_products: true,
     }
+}
+
+/// As devices with compute capability 10.0 and later.
+const fn without_bit_products(limits: DeviceLimits) -> DeviceLimits {
+    DeviceLimits { has_bit_products: false, ..limits }
 }
