@@ -69,7 +69,7 @@ async fn main() -> Outcome {
     let synthesized = synthesize(circuit)?;
     let key = Groth16Key::register(&client, &arkworks_key, synthesized.matrices).await?;
 
-    // A proof sends the assignment; five sums come back. `with_check` refuses an assignment that
+    // A proof sends the assignment; four sums come back. `with_check` refuses an assignment that
     // does not satisfy the constraints, and names the first that does not hold.
     let prover = Groth16Prover::new(&client, &key).with_check();
     let begun = Instant::now();

@@ -54,7 +54,7 @@ def test_bad_files_are_refused(plain, circuit, tmp_path):
     bad = [
         "[]",
         "{",
-        json.dumps({**good, "format": 2}),
+        json.dumps({**good, "format": 1}),
         json.dumps({**good, "points": {}}),
         json.dumps({**good, "objects": {**good["objects"], "a": "00"}}),
     ]

@@ -27,13 +27,13 @@ impl Blinding {
     }
 }
 
-/// The five sums of a proof.
+/// The sums of a proof.
 pub struct ProofSums {
     pub a: G1Projective,
     pub b_g1: G1Projective,
     pub b_g2: G2Projective,
-    pub h: G1Projective,
-    pub l: G1Projective,
+    /// Over l_query and h_query.
+    pub c: G1Projective,
 }
 
 /// The multiples of delta that blind a proof. They do not depend on the sums, so they are computed
@@ -60,7 +60,7 @@ impl BlindedDelta {
         let a = sums.a + points.alpha_g1 + self.r;
         let b_g1 = sums.b_g1 + points.beta_g1 + self.s;
         let b = sums.b_g2 + points.beta_g2 + self.s_g2;
-        let c = sums.h + sums.l + product_sum(a, s, b_g1, r) - self.rs;
+        let c = sums.c + product_sum(a, s, b_g1, r) - self.rs;
         Proof { a: a.into_affine(), b: b.into_affine(), c: c.into_affine() }
     }
 }

@@ -1,4 +1,4 @@
-//! Groth16 proofs (Groth, 2016) in one call: the assignment goes to the server, and five sums come
+//! Groth16 proofs (Groth, 2016) in one call: the assignment goes to the server, and four sums come
 //! back.
 //!
 //! Proofs are those of the crate `ark-groth16`, byte for byte: the same key, constraint system,

@@ -21,8 +21,8 @@ pub struct KeyObjects {
     pub a: BasesHandle<G1Affine>,
     pub b_g1: BasesHandle<G1Affine>,
     pub b_g2: BasesHandle<G2Affine>,
-    pub h: BasesHandle<G1Affine>,
-    pub l: BasesHandle<G1Affine>,
+    /// l_query, then h_query.
+    pub c: BasesHandle<G1Affine>,
     /// Selects the variables that have a point in `a`; `None` if all have one.
     pub variables_of_a: Option<MatrixHandle>,
     /// Selects the variables that have a point in `b_g1` or `b_g2`; `None` if all have one.
@@ -94,14 +94,14 @@ impl KeyObjects {
             + in_g1 * size_of::<G1Affine>()
             + used_by_b.count(variables) * size_of::<G2Affine>();
         upload.expect(total as u64);
+        let points_of_c = [&key.l_query[..], &key.h_query].concat();
         Ok(Self {
             matrix_a: upload.put_matrix("matrix a", matrix_a).await?,
             matrix_b: upload.put_matrix("matrix b", matrix_b).await?,
             a: upload.put_points("a_query", &used_by_a.points(&key.a_query)).await?,
             b_g1: upload.put_points("b_g1_query", &used_by_b.points(&key.b_g1_query)).await?,
             b_g2: upload.put_points("b_g2_query", &used_by_b.points(&key.b_g2_query)).await?,
-            h: upload.put_points("h_query", &key.h_query).await?,
-            l: upload.put_points("l_query", &key.l_query).await?,
+            c: upload.put_points("l_query and h_query", &points_of_c).await?,
             variables_of_a: upload.put_selection("variables of a", selection_of_a).await?,
             variables_of_b: upload.put_selection("variables of b", selection_of_b).await?,
         })

@@ -1,5 +1,5 @@
 //! The program of a proof: products of the matrices, the coefficients of the quotient polynomial h,
-//! and five sums.
+//! and four sums.
 
 use ark_ff::FftField;
 
@@ -18,8 +18,8 @@ pub struct ProofProgram {
     pub a: PointsValue<G1Affine>,
     pub b_g1: PointsValue<G1Affine>,
     pub b_g2: PointsValue<G2Affine>,
-    pub h: PointsValue<G1Affine>,
-    pub l: PointsValue<G1Affine>,
+    /// Over the witness and the coefficients of h.
+    pub c: PointsValue<G1Affine>,
 }
 
 /// log2 of the number of elements of the domain: constraints, then public variables, then zeros.
@@ -52,7 +52,6 @@ impl ProofProgram {
         let b_g2 = program.msm(&objects.b_g2, scalars_of_b)?;
         let a = program.msm(&objects.a, scalars_of_a)?;
         let b_g1 = program.msm(&objects.b_g1, scalars_of_b)?;
-        let l = program.msm(&objects.l, witness)?;
         let of_a = program.multiply_sparse(&objects.matrix_a, assignment)?;
         let of_b = program.multiply_sparse(&objects.matrix_b, assignment)?;
         // The public variables follow the constraints in A only, as in libsnark.
@@ -60,10 +59,13 @@ impl ProofProgram {
         let of_a = program.concat(&[of_a, public_variables])?;
         let [of_a, of_b] = [of_a, of_b].map(|values| program.pad(values, 1 << lg_n));
         let h = quotient(&mut program, of_a?, of_b?, lg_n)?;
-        let h = program.slice(h, 0, objects.h.len())?;
-        let h = program.msm(&objects.h, h)?;
+        // A proof needs the sums over l_query and h_query only added together, and one long MSM
+        // takes less time than two.
+        let h = program.slice(h, 0, objects.c.len() - (variables - public))?;
+        let scalars_of_c = program.concat(&[witness, h])?;
+        let c = program.msm(&objects.c, scalars_of_c)?;
         let program = program.build()?;
-        Ok(Self { program, assignment, a, b_g1, b_g2, h, l })
+        Ok(Self { program, assignment, a, b_g1, b_g2, c })
     }
 }
 

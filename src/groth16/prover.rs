@@ -219,19 +219,12 @@ impl<'a> Groth16Prover<'a> {
             .send_points(program.a)
             .send_points(program.b_g1)
             .send_points(program.b_g2)
-            .send_points(program.h)
-            .send_points(program.l);
+            .send_points(program.c);
         let call = self.client.run_with(run, self.options.clone()).await?;
         let (a, b_g1) = (call.points(program.a)?, call.points(program.b_g1)?);
-        let b_g2 = call.points(program.b_g2)?;
-        let (h, l) = (call.points(program.h)?, call.points(program.l)?);
-        let of_row = |row: usize| ProofSums {
-            a: a[row],
-            b_g1: b_g1[row],
-            b_g2: b_g2[row],
-            h: h[row],
-            l: l[row],
-        };
+        let (b_g2, c) = (call.points(program.b_g2)?, call.points(program.c)?);
+        let of_row =
+            |row: usize| ProofSums { a: a[row], b_g1: b_g1[row], b_g2: b_g2[row], c: c[row] };
         let sums = (0..a.len()).map(of_row).collect();
         Ok(SummedProofs { sums, check, call })
     }

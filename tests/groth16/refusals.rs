@@ -94,7 +94,10 @@ async fn keys_that_would_not_blind_and_bad_parts_are_refused() {
     assert_eq!(refused, format!("delta_g2 {infinity}"));
     let off_the_curve = |key: &mut ProvingKey<Bls12_381>| key.l_query[1].x += Fq::from(1);
     let refused = register(off_the_curve).await;
-    assert!(refused.starts_with("cannot put l_query on the server: points[1]: "), "{refused}");
+    assert!(
+        refused.starts_with("cannot put l_query and h_query on the server: points[1]: "),
+        "{refused}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,14 +110,14 @@ async fn a_refused_key_leaves_nothing_that_the_server_did_not_have() {
         bases.chain(matrices).collect::<BTreeSet<_>>()
     };
     let before = stored().await;
-    // It shares the matrices and a_query with the fixture's key, and its h_query is new.
+    // It shares the matrices and a_query with the fixture's key, and its b_g1_query is new.
     let mut key = fixture.proving_key.clone();
     let other = proving_key(Powers::new(7, 4, 0), &mut fixture.random);
-    key.h_query = other.h_query;
+    key.b_g1_query = other.b_g1_query;
     key.l_query[1].x += Fq::from(1);
     let matrices = fixture.key.matrices().clone();
     let refused = message(Groth16Key::register(&client, &key, matrices.clone()).await);
-    assert!(refused.starts_with("cannot put l_query on the server"), "{refused}");
+    assert!(refused.starts_with("cannot put l_query and h_query on the server"), "{refused}");
     assert_eq!(stored().await, before);
     key.l_query[1].x -= Fq::from(1);
     Groth16Key::register(&client, &key, matrices).await.unwrap();

@@ -1,6 +1,6 @@
 """Groth16 proofs (Groth, 2016) with a key that `capstan groth16 register` has sent to the server.
 
-The server computes the five sums of a proof in one program, then adds the key's points and the
+The server computes the four sums of a proof in one program, then adds the key's points and the
 blinding to them. So it sees the numbers that hide the witness from others; it has the witness, too.
 """
 
@@ -26,9 +26,9 @@ from capstan.encodings import (
 from capstan.program import Program, ProgramValue
 from capstan.results import Bases, Matrix, Vector
 
-_FORMAT = 1
+_FORMAT = 2
 _GENERATOR = 7
-_OBJECTS = ("matrix_a", "matrix_b", "a", "b_g1", "b_g2", "h", "l")
+_OBJECTS = ("matrix_a", "matrix_b", "a", "b_g1", "b_g2", "c")
 # Choose the variables that have a point in a and in b; absent if every variable has a point.
 _SELECTIONS = ("variables_of_a", "variables_of_b")
 _POINT_BYTES = {"alpha_g1": 48, "beta_g1": 48, "beta_g2": 96, "delta_g1": 48, "delta_g2": 96}
@@ -151,7 +151,7 @@ def groth16_prove(
         verify=verify,
         timeout=timeout,
     )
-    a, b_g1, b_g2, h, l = (run[value][0] for value in proof.sums)  # noqa: E741
+    a, b_g1, b_g2, sum_of_c = (run[value][0] for value in proof.sums)
     settings = {"verify": verify, "timeout": timeout}
     points = key.points
     r, s = secrets.randbelow(FR_MODULUS), secrets.randbelow(FR_MODULUS)
@@ -161,8 +161,8 @@ def groth16_prove(
     a, b_g1 = blinded.points
     in_g2 = [b_g2, points["beta_g2"], points["delta_g2"]]
     b = yield from _msm.msm(session, in_g2, [1, 1, s], group="g2", **settings)
-    in_c = [h, l, a, b_g1, points["delta_g1"]]
-    c = yield from _msm.msm(session, in_c, [1, 1, s, r, -r * s % FR_MODULUS], **settings)
+    in_c = [sum_of_c, a, b_g1, points["delta_g1"]]
+    c = yield from _msm.msm(session, in_c, [1, s, r, -r * s % FR_MODULUS], **settings)
     return Groth16Proof(a, b.point, c.point)
 
 
@@ -176,7 +176,7 @@ def _check_first(assignment: EncodedScalars) -> None:
 
 
 def _proof_program(key: Groth16Key) -> _ProofProgram:
-    """Make the program whose outputs are the sums over a, b_g1, b_g2, h and l."""
+    """Make the program whose outputs are the sums over a, b_g1, b_g2 and c."""
     program, parts = Program(), key.parts
     z = program.input(key.variables)
 
@@ -186,14 +186,16 @@ def _proof_program(key: Groth16Key) -> _ProofProgram:
     of_a, of_b = selected("variables_of_a"), selected("variables_of_b")
     witness = program.slice(z, key.public_variables, key.variables - key.public_variables)
     # A GPU computes the other steps while it sums, and the sum over G2 takes longest.
-    summed = (("b_g2", of_b), ("a", of_a), ("b_g1", of_b), ("l", witness))
+    summed = (("b_g2", of_b), ("a", of_a), ("b_g1", of_b))
     sums = {name: program.msm(values, parts[name]) for name, values in summed}
-    sums["h"] = program.msm(_quotient(program, key, z), parts["h"])
-    return _ProofProgram(program, z, [sums[name] for name in ("a", "b_g1", "b_g2", "h", "l")])
+    # A proof needs the sums over the witness and over the quotient only added together.
+    in_c = program.concat([witness, _quotient(program, key, z)])
+    sums["c"] = program.msm(in_c, parts["c"])
+    return _ProofProgram(program, z, [sums[name] for name in ("a", "b_g1", "b_g2", "c")])
 
 
 def _quotient(program: Program, key: Groth16Key, z: ProgramValue) -> ProgramValue:
-    """Compute the coefficients of the quotient polynomial, as many as h has points."""
+    """Compute the coefficients of the quotient polynomial, as many as c has points for."""
     of_a = program.sparse_product(key.parts["matrix_a"], z)
     of_b = program.sparse_product(key.parts["matrix_b"], z)
     # The public variables follow the constraints in A only, as in libsnark.
@@ -206,7 +208,8 @@ def _quotient(program: Program, key: Groth16Key, z: ProgramValue) -> ProgramValu
     quotient = program.multiply_subtract(a, b, c)
     quotient = program.divide_by_vanishing(quotient, lg_n, _GENERATOR)
     h = program.ntt(quotient, direction="inverse", coset=_GENERATOR)
-    return program.slice(h, 0, key.parts["h"].length)
+    witness = key.variables - key.public_variables
+    return program.slice(h, 0, key.parts["c"].length - witness)
 
 
 def _on_coset(program: Program, values: ProgramValue) -> ProgramValue:

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The version of the description that clients read.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT)]
@@ -88,8 +88,7 @@ fn describe(key: &Groth16Key) -> Value {
             "a": objects.a.id().to_string(),
             "b_g1": objects.b_g1.id().to_string(),
             "b_g2": objects.b_g2.id().to_string(),
-            "h": objects.h.id().to_string(),
-            "l": objects.l.id().to_string(),
+            "c": objects.c.id().to_string(),
             "variables_of_a": selection(&objects.variables_of_a),
             "variables_of_b": selection(&objects.variables_of_b),
         },
