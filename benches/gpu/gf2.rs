@@ -112,6 +112,7 @@ impl BenchElimination<'_> {
             let lease = |bytes| rig.gpu.arena().lease(stream, bytes);
             let scratch = GpuEliminationScratch::lease(shape(rows), lease)?;
             let elimination = GpuElimination {
+                first_panel: 0,
                 given,
                 rows: bits(rows, &row_lines),
                 leading: leading.all(),

@@ -14,7 +14,7 @@
 // gf2_update_tables: the same through tables of the sums of four pivots, a row a thread, on devices
 // without such instructions.
 // Both update the next panel's strip first. The last of its blocks then finds the pivots of that
-// panel, while others update the other strips.
+// panel, while others update the other strips. Without a next panel, `next_columns` is 0.
 // Launch: blocks of 256, blocks_of_rows for each strip from the panel on. All kernels here support
 // programmatic dependent launch.
 #include "find_pivots.cuh"
@@ -234,7 +234,7 @@ gf2_update(PanelRow* rows, const PanelRow* coefficients, const StripFactors* fac
     const uint32_t first = TILE_ROWS * (WARPS * block + warp_index());
     update_by_instructions(rows, coefficients, factors[strip], row_count, first,
                            TILE_ROWS * WARPS * blocks_of_rows);
-    if (strip != 1) return;
+    if (strip != 1 || next_columns == 0) return;
     const NextPanel panel = {given,        next_given_at, leading, given_count,
                              next_columns, next_first,    next};
     find_next_pivots(search[0], panel, rows, row_count, blocks_of_rows);
@@ -264,7 +264,7 @@ gf2_update_tables(PanelRow* rows, const PanelRow* coefficients, const PanelRow* 
         bits.add(sum_of(tables, set));
         rows[row] = bits;
     }
-    if (strip != 1) return;
+    if (strip != 1 || next_columns == 0) return;
     const NextPanel panel = {given,        next_given_at, leading, given_count,
                              next_columns, next_first,    next};
     auto& search = *reinterpret_cast<PivotSearch*>(tables);

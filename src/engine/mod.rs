@@ -34,6 +34,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     error::{Error, FieldProblem, Result},
+    gf2::{LeadingColumns, MatrixElimination},
 };
 
 /// Elements in a group of short rows: enough to keep all cores busy.
@@ -168,6 +169,28 @@ pub trait MsmNttEngine: EngineModel {
         rows: &mut [Vec<Element31>],
         control: &JobControl,
     ) -> Result<ExecutedBy>;
+
+    /// Eliminates a matrix of bits in the host's memory, if the engine is faster than the host's
+    /// threads. `None` if it is not, or has no memory: the matrix is as it was.
+    ///
+    /// Errors: `Cancelled`, `Deadline` from `control`; `DeviceLost`. The rows are unspecified after
+    /// an error.
+    fn eliminate(
+        &self,
+        _matrix: &mut MatrixElimination<'_>,
+        _control: &JobControl,
+    ) -> Result<Option<EliminatedRows>> {
+        Ok(None)
+    }
+}
+
+/// A matrix of bits that an engine has eliminated.
+#[derive(Debug)]
+pub struct EliminatedRows {
+    /// For each row, its leading column if it is a pivot.
+    pub leading: LeadingColumns,
+    /// What eliminated it.
+    pub executor: ExecutedBy,
 }
 
 /// Checks points from outside faster than the host's threads.

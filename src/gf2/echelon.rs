@@ -1,7 +1,9 @@
 //! Reduced row echelon forms and ranks.
 
 use super::{
-    elimination::{Elimination, EliminationProgress, ReducedRows},
+    elimination::{
+        Elimination, EliminationProgress, LeadingColumns, MatrixElimination, ReducedRows,
+    },
     matrix::BitMatrix,
     problem::EliminationError,
 };
@@ -23,19 +25,30 @@ pub struct Echelon {
 ///
 /// Errors: `Stopped`.
 pub fn echelon(
-    mut matrix: BitMatrix,
+    matrix: BitMatrix,
     watch: &(dyn Fn(EliminationProgress) -> bool + Sync),
 ) -> Result<Echelon, EliminationError> {
+    echelon_by(matrix, |matrix| matrix.run_on_host(watch))
+}
+
+/// Like [`echelon`], by what eliminates a matrix.
+///
+/// Errors: those of `eliminate`.
+pub fn echelon_by<E>(
+    mut matrix: BitMatrix,
+    eliminate: impl FnOnce(&mut MatrixElimination<'_>) -> Result<LeadingColumns, E>,
+) -> Result<Echelon, E> {
     let none = no_pivots(&matrix);
-    let given = vec![None; matrix.columns()];
-    let mut elimination = Elimination::new(&none, given, &matrix, ReducedRows::All);
-    elimination.run(watch)?;
-    let leading = elimination.leading.iter().enumerate();
-    let mut pivots: Vec<_> =
-        leading.filter_map(|(row, leading)| leading.map(|column| (column, row))).collect();
-    pivots.sort_unstable();
-    elimination.rows.write(&mut matrix, |at| pivots.get(at).map(|(_, row)| *row));
-    Ok(Echelon { matrix, leading: pivots.into_iter().map(|(column, _)| column).collect() })
+    let given_at = vec![None; matrix.columns()];
+    let leading = eliminate(&mut MatrixElimination {
+        given: &none,
+        given_at: &given_at,
+        rows: &mut matrix,
+        reduced: ReducedRows::All,
+    })?;
+    let mut leading: Vec<_> = leading.into_iter().flatten().collect();
+    leading.sort_unstable();
+    Ok(Echelon { matrix, leading })
 }
 
 /// The rank of a matrix. Rows that are pivots are not reduced further, so this takes less time than
@@ -47,8 +60,8 @@ pub fn rank(
     watch: &(dyn Fn(EliminationProgress) -> bool + Sync),
 ) -> Result<u64, EliminationError> {
     let none = no_pivots(matrix);
-    let given = vec![None; matrix.columns()];
-    let mut elimination = Elimination::new(&none, given, matrix, ReducedRows::Remaining);
+    let given_at = vec![None; matrix.columns()];
+    let mut elimination = Elimination::new(&none, &given_at, matrix, ReducedRows::Remaining);
     elimination.run(watch)?;
     Ok(elimination.leading.iter().flatten().count() as u64)
 }

@@ -36,24 +36,68 @@ pub enum ReducedRows {
     All,
 }
 
+/// A matrix to eliminate.
+pub struct MatrixElimination<'a> {
+    /// Pivots with distinct leading columns.
+    pub given: &'a BitMatrix,
+    /// For each column, the row of the given pivot that leads there.
+    pub given_at: &'a [Option<u32>],
+    /// Becomes the reduced rows: in their order if only the remaining rows are reduced, else the
+    /// pivots by leading column, then zeros.
+    pub rows: &'a mut BitMatrix,
+    /// Which rows are reduced.
+    pub reduced: ReducedRows,
+}
+
+/// For each row, its leading column once it is a pivot.
+pub type LeadingColumns = Vec<Option<u32>>;
+
+impl MatrixElimination<'_> {
+    /// Eliminates on the current rayon pool, in memory of the size of the rows in addition to them.
+    ///
+    /// Errors: `Stopped`, which leaves the rows as they were.
+    pub fn run_on_host(&mut self, watch: Watch<'_>) -> Result<LeadingColumns, EliminationError> {
+        let Self { given, given_at, rows, reduced } = self;
+        let mut elimination = Elimination::new(given, given_at, rows, *reduced);
+        elimination.run(watch)?;
+        match reduced {
+            ReducedRows::Remaining => elimination.rows.write(rows, Some),
+            ReducedRows::All => {
+                let order = pivot_order(&elimination.leading);
+                elimination.rows.write(rows, |at| order.get(at).copied());
+            }
+        }
+        Ok(elimination.leading)
+    }
+}
+
+/// The rows that are pivots, by leading column.
+pub fn pivot_order(leading: &[Option<u32>]) -> Vec<usize> {
+    let leading = leading.iter().enumerate();
+    let mut pivots: Vec<_> =
+        leading.filter_map(|(row, leading)| leading.map(|column| (column, row))).collect();
+    pivots.sort_unstable();
+    pivots.into_iter().map(|(_, row)| row).collect()
+}
+
 /// Rows that are being reduced.
 pub struct Elimination<'g> {
     /// The given pivots.
     given: &'g BitMatrix,
     /// For each column, the row of the given pivot that leads there.
-    given_at: Vec<Option<u32>>,
+    given_at: &'g [Option<u32>],
     reduced: ReducedRows,
     columns: usize,
     pub rows: Strips,
     /// For each row, its leading column once it is a pivot.
-    pub leading: Vec<Option<u32>>,
+    pub leading: LeadingColumns,
 }
 
 impl<'g> Elimination<'g> {
     /// `given_at` has an element for each column of `rows`.
     pub fn new(
         given: &'g BitMatrix,
-        given_at: Vec<Option<u32>>,
+        given_at: &'g [Option<u32>],
         rows: &BitMatrix,
         reduced: ReducedRows,
     ) -> Self {

@@ -85,8 +85,28 @@ impl BitMatrix {
         mem::take(&mut *self.words)
     }
 
-    pub(super) fn words_mut(&mut self) -> &mut [u64] {
+    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
+    }
+
+    /// Puts the rows that `order` names first, in that order. It names each row once at most.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn put_first(&mut self, order: &[usize]) {
+        let row_words = self.row_words();
+        let mut place_of: Vec<_> = (0..self.rows).collect();
+        let mut row_in = place_of.clone();
+        for (place, &row) in order.iter().enumerate() {
+            let from = place_of[row];
+            if from == place {
+                continue;
+            }
+            // The rows before `place` have their places.
+            let (before, after) = self.words.split_at_mut(from * row_words);
+            before[place * row_words..][..row_words].swap_with_slice(&mut after[..row_words]);
+            let moved = row_in[place];
+            (row_in[place], row_in[from]) = (row, moved);
+            (place_of[row], place_of[moved]) = (place, from);
+        }
     }
 
     /// The words of a row.

@@ -11,7 +11,8 @@
 //! - `elimination` does that word by word in the first panel, and then for all later panels in
 //!   parallel. `strips` keeps each panel's columns together in memory.
 //! - `reduce` and `echelon` are the operations; `files` reads and writes matrices.
-//! - `gpu` eliminates in the memory of a GPU, for steps of programs.
+//! - `gpu` eliminates in the memory of a GPU, for steps of programs: all columns of a matrix, or some
+//!   of them if it is larger than that memory.
 
 mod echelon;
 mod elimination;
@@ -30,11 +31,19 @@ mod word_scan;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "server")]
+pub(crate) use echelon::echelon_by;
 pub use echelon::{Echelon, echelon, rank};
 pub use elimination::EliminationProgress;
+#[cfg(feature = "cuda")]
+pub(crate) use elimination::pivot_order;
+#[cfg(feature = "server")]
+pub(crate) use elimination::{LeadingColumns, MatrixElimination};
 pub use limits::{COLUMNS_MAX, MATRIX_BYTES_MAX, ROWS_MAX};
 pub use matrix::{BitMatrix, rows_of_words};
 pub use problem::{BadPivot, EliminationError, MatrixSizeError};
+#[cfg(feature = "server")]
+pub(crate) use reduce::reduce_by;
 pub use reduce::{Reduction, reduce};
 
 /// Bytes of memory that [`reduce`] and [`echelon`] take for a matrix, in addition to their

@@ -1,7 +1,7 @@
 //! The reduction of rows by pivot rows.
 
 use super::{
-    elimination::{Elimination, EliminationProgress, ReducedRows},
+    elimination::{EliminationProgress, LeadingColumns, MatrixElimination, ReducedRows},
     matrix::BitMatrix,
     problem::{BadPivot, EliminationError},
 };
@@ -28,17 +28,32 @@ pub struct Reduction {
 /// rows have different numbers of columns; `Stopped`.
 pub fn reduce(
     pivots: &BitMatrix,
-    mut rows: BitMatrix,
+    rows: BitMatrix,
     watch: &(dyn Fn(EliminationProgress) -> bool + Sync),
 ) -> Result<Reduction, EliminationError> {
+    reduce_by(pivots, rows, |matrix| matrix.run_on_host(watch))
+}
+
+/// Like [`reduce`], by what eliminates a matrix.
+///
+/// Errors: `Pivot` and `Columns`; those of `eliminate`.
+pub fn reduce_by<E: From<EliminationError>>(
+    pivots: &BitMatrix,
+    mut rows: BitMatrix,
+    eliminate: impl FnOnce(&mut MatrixElimination<'_>) -> Result<LeadingColumns, E>,
+) -> Result<Reduction, E> {
     if pivots.columns() != rows.columns() {
-        return Err(EliminationError::Columns { pivots: pivots.columns(), rows: rows.columns() });
+        let (pivots, rows) = (pivots.columns(), rows.columns());
+        return Err(EliminationError::Columns { pivots, rows }.into());
     }
-    let pivot_at = by_leading_column(pivots)?;
-    let mut elimination = Elimination::new(pivots, pivot_at, &rows, ReducedRows::Remaining);
-    elimination.run(watch)?;
-    elimination.rows.write(&mut rows, Some);
-    let promoted: Vec<bool> = elimination.leading.iter().map(Option::is_some).collect();
+    let given_at = by_leading_column(pivots).map_err(EliminationError::Pivot)?;
+    let leading = eliminate(&mut MatrixElimination {
+        given: pivots,
+        given_at: &given_at,
+        rows: &mut rows,
+        reduced: ReducedRows::Remaining,
+    })?;
+    let promoted: Vec<bool> = leading.iter().map(Option::is_some).collect();
     let rank = pivots.rows() + promoted.iter().filter(|promoted| **promoted).count();
     Ok(Reduction { rows, promoted, rank: rank as u64 })
 }

@@ -65,6 +65,7 @@ fn eliminate(
     let lease = |bytes| rig.gpu().arena().lease(rig.stream(), bytes);
     let scratch = GpuEliminationScratch::lease(shape(rows), lease).unwrap();
     let elimination = GpuElimination {
+        first_panel: 0,
         given: DeviceBits { shape: shape(given), lines: given_lines.all() },
         rows: DeviceBits { shape: shape(rows), lines: row_lines.all() },
         leading: leading.all(),

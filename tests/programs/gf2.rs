@@ -107,21 +107,28 @@ fn run_steps(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -
     };
     let on_host = run_on(&*EXECUTOR);
     #[cfg(feature = "cuda")]
-    check_gpu(run_on(crate::gpu::executor()), &on_host);
+    {
+        check_gpu(run_on(crate::gpu::executor()), &on_host, " panels by ");
+        check_gpu(run_on(crate::gpu::in_blocks()), &on_host, " blocks of columns by ");
+    }
     let (_, bytes) = on_host?;
     Ok(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
 /// Checks that the GPU has eliminated, and that it got what the host got.
 #[cfg(feature = "cuda")]
-fn check_gpu(on_gpu: Result<(RunReport, Vec<u8>)>, on_host: &Result<(RunReport, Vec<u8>)>) {
+fn check_gpu(
+    on_gpu: Result<(RunReport, Vec<u8>)>,
+    on_host: &Result<(RunReport, Vec<u8>)>,
+    method: &str,
+) {
     match (on_gpu, on_host) {
         (Ok((report, bytes)), Ok((on_host, expected))) => {
             assert!(bytes == *expected, "the GPU's result differs");
             for (step, on_host) in report.steps.iter().zip(&on_host.steps) {
                 assert_eq!(step.verified, on_host.verified);
                 if step.operation.starts_with("gf2_") {
-                    assert!(step.method.contains(" panels by "), "{:?}", step.method);
+                    assert!(step.method.contains(method), "{:?}", step.method);
                 }
             }
         }

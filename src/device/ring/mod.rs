@@ -11,6 +11,8 @@ use std::{
     },
 };
 
+use zeroize::Zeroizing;
+
 use self::chunks::{ChunkGuard, PinnedChunks};
 use super::{DeviceContext, DeviceFault, DeviceSlice, Stream};
 
@@ -144,6 +146,20 @@ impl CopySession {
     ) -> Result<(), E> {
         self.count_staged(from.len());
         self.ring.download_pieces(stream, from, take, |_| {})
+    }
+
+    /// The bytes of a slice, after all earlier work on the stream.
+    pub fn read(
+        &self,
+        stream: &Stream,
+        from: DeviceSlice<'_, u8>,
+    ) -> Result<Zeroizing<Vec<u8>>, DeviceFault> {
+        let mut all = Zeroizing::new(Vec::with_capacity(from.len()));
+        self.download(stream, from, |pieces| {
+            pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));
+            Ok::<_, DeviceFault>(())
+        })?;
+        Ok(all)
     }
 
     fn count_staged(&self, bytes: usize) {

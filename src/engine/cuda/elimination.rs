@@ -43,6 +43,7 @@ struct MatricesInStrips {
 impl MatricesInStrips {
     fn elimination(&self) -> GpuElimination<'_> {
         GpuElimination {
+            first_panel: 0,
             given: DeviceBits { shape: self.given_shape, lines: self.given.all() },
             rows: DeviceBits { shape: self.shape, lines: self.rows.all() },
             leading: self.leading.all(),

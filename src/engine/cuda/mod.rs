@@ -2,8 +2,10 @@
 //! for which no GPU has memory, go to the CPU engine that this one contains.
 
 mod bases_fit;
+mod bit_columns;
 #[cfg_attr(feature = "internals", allow(missing_docs))]
 mod elimination;
+mod elimination_in_blocks;
 mod fingerprint;
 #[cfg_attr(feature = "internals", allow(missing_docs))]
 mod integers;
@@ -53,8 +55,8 @@ use self::{
     serving_gpu::ServingGpu,
 };
 use super::{
-    DeviceInfo, EngineModel, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan,
-    NttRows, PointChecker, cpu::CpuEngine,
+    DeviceInfo, EliminatedRows, EliminationWork, EngineModel, EngineWork, ExecutedBy, JobControl,
+    MsmNttEngine, MsmRun, NttPlan, NttRows, PointChecker, cpu::CpuEngine,
 };
 #[cfg(feature = "internals")]
 use crate::sparse::SparseMatrix;
@@ -66,6 +68,7 @@ use crate::{
     device::{NvmlMonitor, OpenDevices},
     error::Result,
     field::{Element31, Field31, FieldId},
+    gf2::MatrixElimination,
     ntt::LG_N_MAX,
     region::SharedMemory,
 };
@@ -294,6 +297,22 @@ impl MsmNttEngine for CudaEngine {
         control: &JobControl,
     ) -> Result<ExecutedBy> {
         self.cpu.ntt31(field, plan, rows, control)
+    }
+
+    fn eliminate(
+        &self,
+        matrix: &mut MatrixElimination<'_>,
+        control: &JobControl,
+    ) -> Result<Option<EliminatedRows>> {
+        let work = EliminationWork {
+            rows: matrix.rows.rows() as u64,
+            pivots: matrix.given.rows() as u64,
+            words: matrix.rows.row_words() as u64,
+        };
+        if self.policy.block_strips_max.is_none() && !self.model.eliminates_in_blocks(&work) {
+            return Ok(None);
+        }
+        self.eliminate_in_blocks(matrix, control)
     }
 }
 

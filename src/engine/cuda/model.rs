@@ -11,7 +11,7 @@ use crate::{
     device::DeviceLimits,
     engine::{DeviceInfo, EliminationWork, EngineModel, EngineWork, VectorWork, cpu::CpuEngine},
     field::FieldId,
-    gf2::gpu::elimination_time,
+    gf2::gpu::{HostBitsShape, elimination_time},
     msm::ResidentMsms,
     ntt::{self, LG_N_MAX},
     ntt31,
@@ -61,6 +61,25 @@ impl CudaModel {
     /// The most bytes that a job can lease on a GPU.
     pub fn device_bytes(&self) -> u64 {
         self.gpus.iter().map(|gpu| gpu.arena_bytes).max().unwrap_or(0)
+    }
+
+    /// Whether a GPU eliminates a matrix in the host's memory faster than the CPU.
+    pub fn eliminates_in_blocks(&self, matrix: &EliminationWork) -> bool {
+        let on_cpu = self.cpu.modelled_time(&EngineWork::Elimination(*matrix));
+        self.time_in_blocks(matrix) < on_cpu
+    }
+
+    /// The modelled time of the elimination of a matrix in the host's memory on a GPU.
+    fn time_in_blocks(&self, matrix: &EliminationWork) -> Duration {
+        let Some(GpuFacts { limits, arena_bytes, .. }) = self.gpus.first() else {
+            return Duration::MAX;
+        };
+        let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let EliminationWork { rows, pivots, words } = *matrix;
+        let (given, rows, columns) = (small(pivots), small(rows), small(64 * words));
+        let shape = HostBitsShape { given, rows, columns };
+        let (on_device, copied) = shape.time_in_blocks(*arena_bytes, limits);
+        on_device.saturating_add(transfer(copied / 32))
     }
 
     /// The modelled time of work on operands in a GPU's memory. The bases of MSMs are there as
@@ -141,10 +160,11 @@ impl EngineModel for CudaModel {
                     false => self.cpu.modelled_time(work),
                 }
             }
-            // Programs whose values are in host memory compute these there.
-            EngineWork::Vectors(_) | EngineWork::Elimination(_) | EngineWork::Transfer { .. } => {
-                self.cpu.modelled_time(work)
+            EngineWork::Elimination(matrix) => {
+                self.time_in_blocks(&matrix).min(self.cpu.modelled_time(work))
             }
+            // Programs whose values are in host memory compute these there.
+            EngineWork::Vectors(_) | EngineWork::Transfer { .. } => self.cpu.modelled_time(work),
         }
     }
 }

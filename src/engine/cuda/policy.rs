@@ -23,6 +23,9 @@ pub struct GpuPolicy {
     /// The most terms of sparse products that are launched and not done. The default takes a few
     /// milliseconds, by the kernel's instructions.
     pub sparse_terms_launched_max: u64,
+    /// The most strips of a block of columns of a matrix of bits in the host's memory, which a GPU
+    /// then eliminates whether or not that is faster; `None` for as many as fit, if it is.
+    pub block_strips_max: Option<u32>,
     /// The jobs of the self-test; `None` for those that suit the device.
     pub self_test: Option<SelfTestSizes>,
     /// Consulted at each check of a job.
@@ -37,6 +40,7 @@ impl Default for GpuPolicy {
             split: SplitThresholds::default(),
             bases_bytes_max: None,
             sparse_terms_launched_max: 1 << 26,
+            block_strips_max: None,
             self_test: None,
             cancellation_gate: Arc::new(|| true),
         }

@@ -51,6 +51,33 @@ pub struct RefusedElement {
 pub struct StepTurn(Option<LongPiece>);
 
 impl StepTurn {
+    /// The right to launch the next piece of a job's work on a stream. A job that yields waits up
+    /// to about a millisecond for long work on the GPU to end; `None` if it has not. Its piece then
+    /// runs after the passes of MSMs launched so far.
+    ///
+    /// Errors: those of the job's control; `DeviceLost` if the GPU hangs.
+    pub(super) fn begin(
+        gpu: &ServingGpu,
+        stream: &JobStream,
+        control: &JobControl,
+        wait: &mut LongWait,
+    ) -> Result<Option<Self>> {
+        control.check()?;
+        if !control.yields() {
+            *wait = LongWait::default();
+            return Ok(Some(Self(None)));
+        }
+        let (work, timeout) = (gpu.msm.long_work(), gpu.gpu.context().timeout());
+        if !wait.wait(work.pending_end()?, timeout)? {
+            return Ok(None);
+        }
+        let Some(piece) = work.begin()? else { return Ok(None) };
+        for end in gpu.msm.ends_of_passes()? {
+            stream.wait_event(&end)?;
+        }
+        Ok(Some(Self(Some(piece))))
+    }
+
     /// Notes where the step, which has been launched, ends.
     pub fn end_at(self, end: &Event) {
         if let Some(piece) = self.0 {
@@ -99,27 +126,10 @@ impl GpuVectors {
         self.gpu().gpu.identity().name.clone()
     }
 
-    /// The right to launch the next step. A job that yields waits up to about a millisecond for
-    /// long work on the GPU to end; `None` if it has not. Its step then runs after the passes of
-    /// MSMs launched so far.
-    ///
-    /// Errors: those of the job's control; `DeviceLost` if the GPU hangs.
+    /// The right to launch the next step: see [`StepTurn::begin`].
     pub fn begin_step(&mut self) -> Result<Option<StepTurn>> {
-        if !self.control.yields() {
-            self.wait = LongWait::default();
-            return Ok(Some(StepTurn(None)));
-        }
-        self.control.check()?;
         let gpu = &self.engine.gpus[self.gpu];
-        let (work, timeout) = (gpu.msm.long_work(), gpu.gpu.context().timeout());
-        if !self.wait.wait(work.pending_end()?, timeout)? {
-            return Ok(None);
-        }
-        let Some(piece) = work.begin()? else { return Ok(None) };
-        for end in gpu.msm.ends_of_passes()? {
-            self.stream.wait_event(&end)?;
-        }
-        Ok(Some(StepTurn(Some(piece))))
+        StepTurn::begin(gpu, &self.stream, &self.control, &mut self.wait)
     }
 
     /// Waits until the device has reached `end`, unless the job is cancelled meanwhile.
@@ -371,12 +381,7 @@ impl GpuVectors {
     }
 
     pub(super) fn read(&self, from: DeviceSlice<'_, u8>) -> Result<Zeroizing<Vec<u8>>> {
-        let mut all = Zeroizing::new(Vec::with_capacity(from.len()));
-        self.copies.download(&self.stream, from, |pieces| {
-            pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));
-            Ok::<_, Error>(())
-        })?;
-        Ok(all)
+        Ok(self.copies.read(&self.stream, from)?)
     }
 }
 

@@ -14,6 +14,8 @@ use crate::{
 
 /// Words of `PanelPlan` in `kernels/gf2/panel.cuh`.
 const PLAN_WORDS: usize = 8 + 4 + 256 + 2 * 256 * 8;
+/// Bytes of a panel's plan.
+pub const PLAN_BYTES: u64 = size_of::<[u32; PLAN_WORDS]>() as u64;
 /// The pivots of a panel are found while the one before it is used.
 const PLANS: u32 = 2;
 /// Lines of a strip's pivots, in either form.
@@ -25,8 +27,10 @@ const BLOCK_ROWS: u32 = 8 * TILE_ROWS;
 /// last ones leave few multiprocessors idle.
 const UPDATE_BLOCKS: u32 = 8;
 
-/// An elimination in device memory.
+/// An elimination in device memory, of all columns of a matrix or of some of them.
 pub struct GpuElimination<'a> {
+    /// The panels before these columns.
+    pub first_panel: u32,
     /// Pivots with distinct leading columns.
     pub given: DeviceBits<'a>,
     /// The rows, which are reduced in place.
@@ -70,7 +74,7 @@ impl GpuEliminationScratch {
 
     fn parts(rows: DeviceBitsShape) -> [u64; 5] {
         let (line, strips) = (size_of::<DeviceRow>() as u64, u64::from(rows.strips()));
-        let plans = u64::from(PLANS) * size_of::<[u32; PLAN_WORDS]>() as u64;
+        let plans = u64::from(PLANS) * PLAN_BYTES;
         let (coefficients, pivots) = (u64::from(rows.rows) * line, strips * PIVOT_LINES * line);
         let given_at = 4 * strips * u64::from(STRIP_COLUMNS);
         [plans, coefficients, pivots, pivots, given_at].map(|bytes| bytes.max(line))
@@ -82,9 +86,16 @@ impl GpuEliminationScratch {
         self.given_at.all()
     }
 
-    /// The plan of a panel.
-    fn plan(&self, strip: u32) -> Result<DeviceSlice<'_, u32>, DeviceFault> {
-        let first = (strip % PLANS) as usize * PLAN_WORDS;
+    /// For each row, the pivots that the last panel adds to it.
+    pub fn coefficients(&self) -> DeviceSlice<'_, DeviceRow> {
+        self.coefficients.all()
+    }
+
+    /// The plan of a panel of the matrix, until that of the next but one takes its place.
+    ///
+    /// Errors: none for memory that was leased.
+    pub fn plan(&self, panel: u32) -> Result<DeviceSlice<'_, u32>, DeviceFault> {
+        let first = (panel % PLANS) as usize * PLAN_WORDS;
         self.plans.all().slice(first, PLAN_WORDS).ok_or_else(|| fault("no memory for a plan"))
     }
 
@@ -106,6 +117,13 @@ pub fn elimination_bytes(
     let per_row = if reduced == ReducedRows::All { 8 } else { 4 };
     let scratch = GpuEliminationScratch::bytes(rows);
     given.bytes() + rows.bytes() + scratch + per_row * u64::from(rows.rows)
+}
+
+/// The panel whose pivots are added, and the first strip they are added in.
+#[derive(Clone, Copy)]
+struct PanelUpdate {
+    panel: u32,
+    first_strip: u32,
 }
 
 /// What launches need.
@@ -135,7 +153,8 @@ impl GpuElimination<'_> {
         kernels.layout.leading_columns(stream, self.given, scratch.given_at())
     }
 
-    /// Launches the elimination of panels, all of them in order, after [`Self::find_given`].
+    /// Launches the elimination of panels, numbered within these columns: all of them in order,
+    /// after [`Self::find_given`].
     ///
     /// Errors: those of launches.
     pub fn launch_panels(
@@ -155,8 +174,9 @@ impl GpuElimination<'_> {
                 scratch.given_in(0)?,
                 rows.rows,
                 self.columns_of(0),
+                self.first_panel * STRIP_COLUMNS,
                 self.leading,
-                scratch.plan(0)?,
+                scratch.plan(self.first_panel)?,
             );
             kernels.first_panel.launch(stream, 1, arguments)?;
         }
@@ -191,52 +211,85 @@ impl GpuElimination<'_> {
     }
 
     fn launch_panel(&self, with: EliminationLaunch<'_>, strip: u32) -> Result<(), DeviceFault> {
+        let row_blocks = grid(self.rows.shape.rows.into())?;
+        let update = PanelUpdate { panel: self.first_panel + strip, first_strip: strip };
+        self.launch_pivots(with, update, row_blocks)?;
+        self.launch_update(with, update, self.columns_of(strip + 1))
+    }
+
+    /// Adds the pivots of a panel before these columns to the rows, as in its own columns. Its plan
+    /// and its coefficients are in the working memory.
+    ///
+    /// Errors: those of launches.
+    pub fn launch_earlier_panel(
+        &self,
+        with: EliminationLaunch<'_>,
+        panel: u32,
+    ) -> Result<(), DeviceFault> {
+        if self.rows.shape.rows == 0 {
+            return Ok(());
+        }
+        let update = PanelUpdate { panel, first_strip: 0 };
+        self.launch_pivots(with, update, 0)?;
+        self.launch_update(with, update, 0)
+    }
+
+    /// Copies the pivots; `row_blocks` blocks find which of them are added to each row.
+    fn launch_pivots(
+        &self,
+        with: EliminationLaunch<'_>,
+        PanelUpdate { panel, first_strip }: PanelUpdate,
+        row_blocks: u32,
+    ) -> Result<(), DeviceFault> {
+        let EliminationLaunch { kernels, stream, scratch } = with;
+        let left = self.rows.shape.strips() - first_strip;
+        let arguments = (
+            self.given.starting_at_strip(first_strip),
+            self.rows.starting_at_strip(first_strip),
+            scratch.plan(panel)?,
+            self.leading,
+            self.given.shape.rows,
+            self.rows.shape.rows,
+            panel * STRIP_COLUMNS,
+            left,
+            u32::from(self.reduced == ReducedRows::All),
+            scratch.coefficients.all(),
+            scratch.pivots.all(),
+            scratch.factors.all(),
+        );
+        kernels.pivots.launch(stream, left + row_blocks, arguments)
+    }
+
+    /// Adds the pivots to the rows, and finds those of the next panel if it has columns.
+    fn launch_update(
+        &self,
+        with: EliminationLaunch<'_>,
+        PanelUpdate { panel, first_strip }: PanelUpdate,
+        next_columns: u32,
+    ) -> Result<(), DeviceFault> {
         let EliminationLaunch { kernels, stream, scratch } = with;
         let shape = self.rows.shape;
-        let (row_count, given_count) = (shape.rows, self.given.shape.rows);
-        let (rows, given) =
-            (self.rows.starting_at_strip(strip), self.given.starting_at_strip(strip));
-        let first = strip * STRIP_COLUMNS;
-        let left = shape.strips() - strip;
-        let all = u32::from(self.reduced == ReducedRows::All);
-        let coefficients = scratch.coefficients.all();
-        let (copied, factors) = (scratch.pivots.all(), scratch.factors.all());
-        let arguments = (
-            given,
-            rows,
-            scratch.plan(strip)?,
-            self.leading,
-            given_count,
-            row_count,
-            first,
-            left,
-            all,
-            coefficients,
-            copied,
-            factors,
-        );
-        kernels.pivots.launch(stream, left + grid(row_count.into())?, arguments)?;
-
         let pivots = match kernels.row_update {
-            RowUpdate::MatrixInstructions => factors,
-            RowUpdate::Tables => copied,
+            RowUpdate::MatrixInstructions => scratch.factors.all(),
+            RowUpdate::Tables => scratch.pivots.all(),
         };
+        let left = shape.strips() - first_strip;
         let blocks = (kernels.multiprocessors * UPDATE_BLOCKS / left).max(1);
-        let blocks = blocks.min(row_count.div_ceil(BLOCK_ROWS));
-        let next = strip + 1;
+        let blocks = blocks.min(shape.rows.div_ceil(BLOCK_ROWS));
+        let next_strip = (first_strip + 1).min(shape.strips() - 1);
         let arguments = (
-            rows,
-            coefficients,
+            self.rows.starting_at_strip(first_strip),
+            scratch.coefficients.all(),
             pivots,
-            row_count,
+            shape.rows,
             blocks,
-            given,
-            given_count,
-            scratch.given_in(next.min(shape.strips() - 1))?,
+            self.given.starting_at_strip(first_strip),
+            self.given.shape.rows,
+            scratch.given_in(next_strip)?,
             self.leading,
-            self.columns_of(next),
-            next * STRIP_COLUMNS,
-            scratch.plan(next)?,
+            next_columns,
+            (panel + 1) * STRIP_COLUMNS,
+            scratch.plan(panel + 1)?,
         );
         kernels.update.launch(stream, left * blocks, arguments)
     }

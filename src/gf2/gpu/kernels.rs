@@ -7,8 +7,8 @@ use super::{
 };
 use crate::device::{BlockShape, Gpu, GpuUnavailable, Kernel, KernelModule};
 
-/// Parameters: rows, given, given_at, row_count, columns, leading, plan.
-type FirstPanelKernel = Kernel<(RowPtr, RowPtr, WordPtr, u32, u32, WordPtr, WordPtr)>;
+/// Parameters: rows, given, given_at, row_count, columns, first_column, leading, plan.
+type FirstPanelKernel = Kernel<(RowPtr, RowPtr, WordPtr, u32, u32, u32, WordPtr, WordPtr)>;
 /// Parameters: given, rows, plan, leading, given_count, row_count, first_column, strips, all,
 /// coefficients, pivots, factors.
 #[rustfmt::skip]

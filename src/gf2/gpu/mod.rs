@@ -6,8 +6,10 @@
 //! them; the next panel's strip is first, and its pivots are found while the others are updated.
 //! The results are those of [`super::reduce`] and [`super::echelon`], row by row.
 //!
-//! The whole matrix must fit into the memory of the device, twice: packed, and in strips.
+//! The whole matrix must fit into the memory of the device, twice: packed, and in strips. Of a larger
+//! one in the host's memory, the device has a block of columns at a time (`blocks`).
 
+mod blocks;
 mod duration;
 mod elimination;
 mod kernels;
@@ -16,6 +18,7 @@ mod layout;
 mod strips;
 
 pub use super::elimination::ReducedRows;
+pub use blocks::HostBitsShape;
 pub use duration::{elimination_time, panels_time};
 pub use elimination::{
     EliminationLaunch, GpuElimination, GpuEliminationScratch, elimination_bytes,
@@ -26,4 +29,4 @@ pub use kernels::RowUpdate;
 pub use layout::stored_row;
 #[cfg(feature = "internals")]
 pub use strips::DeviceRow;
-pub use strips::{DeviceBits, DeviceBitsShape};
+pub use strips::{DeviceBits, DeviceBitsShape, STRIP_COLUMNS};

@@ -4,10 +4,10 @@ use super::Gf2EchelonStep;
 use crate::{
     engine::{EliminationWork, EngineModel, EngineWork},
     error::Result,
-    gf2::{self, Echelon},
+    gf2,
     ops::host::{
         self, HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
-        elimination_error, of_bit_matrix,
+        eliminate, elimination_scratch, of_bit_matrix,
     },
     program::ValueType,
 };
@@ -21,10 +21,10 @@ impl HostStep for Gf2EchelonStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
         let control = context.control;
         let matrix = bit_matrix(host::only(inputs)?, self.columns, "input", control)?;
-        let form = gf2::echelon(matrix, &|_| control.check().is_ok());
-        let Echelon { matrix, .. } =
-            form.map_err(|error| elimination_error(error, control, "input"))?;
-        Ok(of_bit_matrix(matrix))
+        let form = eliminate(context, "input", |eliminate| {
+            gf2::echelon_by(matrix, eliminate).map(|form| form.matrix)
+        });
+        form.map(of_bit_matrix)
     }
 
     fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
@@ -34,7 +34,7 @@ impl HostStep for Gf2EchelonStep {
 
     fn scratch_bytes(&self, inputs: &[ValueType], _: &dyn EngineModel, _: bool) -> u64 {
         let rows = inputs.first().map_or(0, |matrix| bit_rows(*matrix, self.columns));
-        gf2::working_bytes(rows, self.columns)
+        elimination_scratch(0, rows, self.columns)
     }
 
     #[cfg(feature = "cuda")]

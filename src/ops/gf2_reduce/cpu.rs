@@ -4,10 +4,10 @@ use super::Gf2ReduceStep;
 use crate::{
     engine::{EliminationWork, EngineModel, EngineWork},
     error::{Error, Result},
-    gf2::{self, Reduction},
+    gf2,
     ops::host::{
         HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
-        elimination_error, of_bit_matrix, vector_bytes,
+        eliminate, elimination_scratch, of_bit_matrix, vector_bytes,
     },
     program::ValueType,
 };
@@ -24,10 +24,10 @@ impl HostStep for Gf2ReduceStep {
         let control = context.control;
         let pivots = bit_matrix(pivots, self.columns, super::NAMES[0], control)?;
         let rows = bit_matrix(rows, self.columns, super::NAMES[1], control)?;
-        let reduced = gf2::reduce(&pivots, rows, &|_| control.check().is_ok());
-        let Reduction { rows, .. } =
-            reduced.map_err(|error| elimination_error(error, control, super::NAMES[0]))?;
-        Ok(of_bit_matrix(rows))
+        let reduced = eliminate(context, super::NAMES[0], |eliminate| {
+            gf2::reduce_by(&pivots, rows, eliminate).map(|reduction| reduction.rows)
+        });
+        reduced.map(of_bit_matrix)
     }
 
     fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
@@ -40,8 +40,9 @@ impl HostStep for Gf2ReduceStep {
     fn scratch_bytes(&self, inputs: &[ValueType], _: &dyn EngineModel, _: bool) -> u64 {
         let &[pivots, rows] = inputs else { return 0 };
         // The pivots are copied.
-        let (copy, rows) = (vector_bytes(pivots), bit_rows(rows, self.columns));
-        copy.saturating_add(gf2::working_bytes(rows, self.columns))
+        let copy = vector_bytes(pivots);
+        let [pivots, rows] = [pivots, rows].map(|value| bit_rows(value, self.columns));
+        copy.saturating_add(elimination_scratch(pivots, rows, self.columns))
     }
 
     #[cfg(feature = "cuda")]

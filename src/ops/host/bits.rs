@@ -4,12 +4,15 @@ use std::mem;
 
 use zeroize::Zeroizing;
 
-use super::{HostArgument, HostResult, vector_bytes};
+use super::{HostArgument, HostContext, HostResult, vector_bytes};
 use crate::{
-    engine::JobControl,
+    engine::{ExecutedBy, JobControl},
     error::{Error, FieldProblem, Result},
     field::Gf2Words,
-    gf2::{BadPivot, BitMatrix, EliminationError, MatrixSizeError, rows_of_words},
+    gf2::{
+        self, BadPivot, BitMatrix, EliminationError, LeadingColumns, MatrixElimination,
+        MatrixSizeError, rows_of_words,
+    },
     program::ValueType,
 };
 
@@ -39,8 +42,76 @@ pub fn bit_matrix(
 }
 
 /// The value that is a matrix.
-pub fn of_bit_matrix(matrix: BitMatrix) -> HostResult {
-    HostResult::of_rows(Gf2Words, Zeroizing::new(vec![matrix.into_words()]))
+pub fn of_bit_matrix(EliminatedBits { made, executor }: EliminatedBits<BitMatrix>) -> HostResult {
+    let rows = HostResult::of_rows(Gf2Words, Zeroizing::new(vec![made.into_words()]));
+    HostResult { executor, ..rows }
+}
+
+/// Eliminates by the engine, or by the host's threads if these are faster. Returns what the step's
+/// `operation` makes of it.
+///
+/// Errors: those of `operation`, of the engine and of its control.
+pub fn eliminate<T>(
+    context: &HostContext<'_>,
+    pivots: &'static str,
+    operation: impl FnOnce(&mut Eliminate<'_>) -> Result<T, EliminationFailure>,
+) -> Result<EliminatedBits<T>> {
+    let HostContext { engine, control, .. } = context;
+    let mut executor = None;
+    let mut eliminate = |matrix: &mut MatrixElimination<'_>| {
+        if let Some(eliminated) = engine.eliminate(matrix, control)? {
+            executor = Some(eliminated.executor);
+            return Ok(eliminated.leading);
+        }
+        Ok(matrix.run_on_host(&|_| control.check().is_ok())?)
+    };
+    let made = operation(&mut eliminate).map_err(|failure| match failure {
+        EliminationFailure::Engine(error) => error,
+        EliminationFailure::Matrix(error) => elimination_error(error, control, pivots),
+    });
+    made.map(|made| EliminatedBits { made, executor })
+}
+
+/// Eliminates a matrix.
+pub type Eliminate<'a> =
+    dyn FnMut(&mut MatrixElimination<'_>) -> Result<LeadingColumns, EliminationFailure> + 'a;
+
+/// Why a matrix is not eliminated.
+pub enum EliminationFailure {
+    Matrix(EliminationError),
+    Engine(Error),
+}
+
+impl From<EliminationError> for EliminationFailure {
+    fn from(error: EliminationError) -> Self {
+        Self::Matrix(error)
+    }
+}
+
+impl From<Error> for EliminationFailure {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+/// What an elimination has made, and what computed it if that was the engine.
+pub struct EliminatedBits<T> {
+    pub made: T,
+    pub executor: Option<ExecutedBy>,
+}
+
+/// Bytes of working memory for the elimination of a matrix on the host or by an engine.
+pub fn elimination_scratch(pivots: u64, rows: u64, columns: u64) -> u64 {
+    let on_host = gf2::working_bytes(rows, columns);
+    #[cfg(feature = "cuda")]
+    let on_host = {
+        let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let [given, rows, columns] = [pivots, rows, columns].map(small);
+        on_host.max(gf2::gpu::HostBitsShape { given, rows, columns }.host_bytes())
+    };
+    #[cfg(not(feature = "cuda"))]
+    let _ = pivots;
+    on_host
 }
 
 /// Why a step that eliminates has no value; `pivots` is its field with the pivots.

@@ -13,7 +13,9 @@ mod work;
 
 pub use any_field::{AnyFieldStep, AnyVectorStep, run_in_any_field, run_on_any_vector};
 pub use argument::{EncodedRows, HostArgument};
-pub use bits::{bit_matrix, bit_rows, elimination_error, of_bit_matrix};
+#[cfg(feature = "cuda")]
+pub use bits::elimination_error;
+pub use bits::{bit_matrix, bit_rows, eliminate, elimination_scratch, of_bit_matrix};
 pub use elements::map_elements;
 pub use field::{HostElements, HostField};
 pub use pieces::{PieceContext, PiecesDone, PiecesSpec, StepInPieces};

@@ -1,0 +1,141 @@
+//! Some columns of a matrix of bits in the host's memory: whole words of each row, one row after
+//! another.
+
+use std::ops::Range;
+
+use parking_lot::Mutex;
+
+use crate::{
+    buffer::{ByteSink, ByteSource},
+    error::Result,
+    gf2::BitMatrix,
+};
+
+/// Rows under one lock.
+const LOCKED_ROWS: usize = 1 << 10;
+const WORD: usize = size_of::<u64>();
+
+/// Words to read.
+pub struct BitColumns<'a> {
+    pub matrix: &'a BitMatrix,
+    /// The words of each row.
+    pub words: Range<usize>,
+}
+
+/// Words to write.
+pub struct BitColumnsMut<'a> {
+    rows: Vec<Mutex<&'a mut [u64]>>,
+    row_words: usize,
+    words: Range<usize>,
+}
+
+/// Adjacent words of one row.
+struct RowPart {
+    row: usize,
+    /// The first word, numbered within the row.
+    first: usize,
+    /// Where the words lie among the bytes of the caller.
+    bytes: Range<usize>,
+}
+
+/// The parts of rows that `len` bytes consist of, from byte number `start` of the columns on. Copies
+/// are of whole words.
+fn parts(words: &Range<usize>, start: u64, len: usize) -> impl Iterator<Item = RowPart> {
+    debug_assert!(start.is_multiple_of(WORD as u64) && len.is_multiple_of(WORD));
+    let (words, mut next) = (words.clone(), 0);
+    std::iter::from_fn(move || {
+        let at = start as usize / WORD + next / WORD;
+        let (row, within) = (at / words.len(), at % words.len());
+        let bytes = next..len.min(next + (words.len() - within) * WORD);
+        next = bytes.end;
+        (!bytes.is_empty()).then_some(RowPart { row, first: words.start + within, bytes })
+    })
+}
+
+impl ByteSource for BitColumns<'_> {
+    fn read(&self, start: u64, out: &mut [u8]) {
+        for RowPart { row, first, bytes } in parts(&self.words, start, out.len()) {
+            let out = out[bytes].chunks_exact_mut(WORD);
+            let words = &self.matrix.row(row)[first..];
+            out.zip(words).for_each(|(out, word)| out.copy_from_slice(&word.to_le_bytes()));
+        }
+    }
+}
+
+impl<'a> BitColumnsMut<'a> {
+    pub fn new(matrix: &'a mut BitMatrix, words: Range<usize>) -> Self {
+        let row_words = matrix.row_words();
+        let rows = matrix.words_mut().chunks_mut(LOCKED_ROWS * row_words).map(Mutex::new).collect();
+        Self { rows, row_words, words }
+    }
+
+    fn for_each_part(
+        &self,
+        start: u64,
+        len: usize,
+        mut visit: impl FnMut(&mut [u64], Range<usize>),
+    ) {
+        for RowPart { row, first, bytes } in parts(&self.words, start, len) {
+            let mut rows = self.rows[row / LOCKED_ROWS].lock();
+            let first = row % LOCKED_ROWS * self.row_words + first;
+            visit(&mut rows[first..first + bytes.len() / WORD], bytes);
+        }
+    }
+}
+
+impl ByteSource for BitColumnsMut<'_> {
+    fn read(&self, start: u64, out: &mut [u8]) {
+        self.for_each_part(start, out.len(), |words, bytes| {
+            let out = out[bytes].chunks_exact_mut(WORD);
+            out.zip(words).for_each(|(out, word)| out.copy_from_slice(&word.to_le_bytes()));
+        });
+    }
+}
+
+impl ByteSink for BitColumnsMut<'_> {
+    fn write(&self, start: u64, bytes: &[u8]) -> Result<()> {
+        self.for_each_part(start, bytes.len(), |words, part| {
+            let (from, _) = bytes[part].as_chunks();
+            words.iter_mut().zip(from).for_each(|(word, from)| *word = u64::from_le_bytes(*from));
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_read_and_written_where_they_lie() {
+        let (rows, row_words) = (2 * LOCKED_ROWS + 3, 5);
+        let words: Vec<u64> = (0..(rows * row_words) as u64).collect();
+        let mut matrix =
+            BitMatrix::from_words(rows as u64, 64 * row_words as u64, words.clone()).unwrap();
+        let of_columns = |range: Range<usize>| -> Vec<u8> {
+            let rows = words.chunks(row_words).flat_map(|row| row[range.clone()].to_vec());
+            rows.flat_map(u64::to_le_bytes).collect()
+        };
+        for range in [0..5, 1..4, 4..5] {
+            let expected = of_columns(range.clone());
+            let columns = BitColumns { matrix: &matrix, words: range.clone() };
+            let mut read = vec![0; expected.len()];
+            // Pieces that begin and end within rows.
+            for (at, piece) in read.chunks_mut(7 * WORD).enumerate() {
+                columns.read((at * 7 * WORD) as u64, piece);
+            }
+            assert_eq!(read, expected);
+            let columns = BitColumnsMut::new(&mut matrix, range);
+            for (at, piece) in expected.chunks(7 * WORD).enumerate() {
+                let inverted: Vec<u8> = piece.iter().map(|byte| !byte).collect();
+                columns.write((at * 7 * WORD) as u64, &inverted).unwrap();
+            }
+            columns.read(0, &mut read);
+            assert!(read.iter().zip(&expected).all(|(read, byte)| *read == !byte));
+            for (at, piece) in expected.chunks(7 * WORD).enumerate() {
+                columns.write((at * 7 * WORD) as u64, piece).unwrap();
+            }
+            assert!(matrix.words() == words, "other columns have changed");
+        }
+    }
+}
