@@ -1,10 +1,13 @@
 // Adds the pivots of a panel to the rows, in the panel's strip and those after it.
 //
+// The strips are those from the panel on. For a panel before a block of columns, they are those of
+// the block: there, the coefficients are known, and no block of threads looks for them.
+//
 // gf2_pivots: the first blocks copy the pivots, one in each strip, in the forms of the updates. The
 // other blocks find which pivots are to be added to each row, a row a thread: those whose sum has
 // the row's bits in the panel, from the sums of all subsets of four `separated` sets in shared
 // memory; for a promoted row, those that reduce it.
-// Launch: blocks of 256: one for each strip from the panel on, and one for each 256 rows.
+// Launch: blocks of 256: one for each strip, and one for each 256 rows.
 //
 // gf2_update: rows ^= coefficients x pivots, by binary matrix instructions. A warp keeps the pivots
 // of a strip in registers, and reads 16 rows at a time. Its lanes count in which pivots a row takes
@@ -15,7 +18,7 @@
 // without such instructions.
 // Both update the next panel's strip first. The last of its blocks then finds the pivots of that
 // panel, while others update the other strips. Without a next panel, `next_columns` is 0.
-// Launch: blocks of 256, blocks_of_rows for each strip from the panel on. All kernels here support
+// Launch: blocks of 256, blocks_of_rows for each strip. All kernels here support
 // programmatic dependent launch.
 #include "find_pivots.cuh"
 
@@ -91,7 +94,7 @@ FN void store_factors(StripFactors& factors, const PanelRow& pivot) {
     }
 }
 
-// `given` and `rows` begin at the panel's strip.
+// `given` and `rows` begin at the first strip.
 KERNEL(256, 2)
 gf2_pivots(const PanelRow* given, const PanelRow* rows, const PanelPlan* plan,
            const uint32_t* leading, uint32_t given_count, uint32_t row_count,
@@ -216,7 +219,7 @@ FN void update_by_instructions(PanelRow* rows, const PanelRow* coefficients,
     }
 }
 
-// The strip of a block, from the panel on: the panel's strip is the last.
+// The strip of a block: the first one is updated last.
 FN uint32_t strip_of(uint32_t blocks_of_rows) {
     const uint32_t strip = blockIdx.x / blocks_of_rows + 1;
     return strip == gridDim.x / blocks_of_rows ? 0 : strip;

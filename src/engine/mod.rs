@@ -173,8 +173,9 @@ pub trait MsmNttEngine: EngineModel {
     /// Eliminates a matrix of bits in the host's memory, if the engine is faster than the host's
     /// threads. `None` if it is not, or has no memory: the matrix is as it was.
     ///
-    /// Errors: `Cancelled`, `Deadline` from `control`; `DeviceLost`. The rows are unspecified after
-    /// an error.
+    /// Errors: `Exhausted` if it has no memory and the host's threads would take much longer;
+    /// `Cancelled`, `Deadline` from `control`; those of a device. The rows are unspecified after an
+    /// error.
     fn eliminate(
         &self,
         _matrix: &mut MatrixElimination<'_>,

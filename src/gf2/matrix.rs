@@ -90,12 +90,21 @@ impl BitMatrix {
     }
 
     /// Puts the rows that `order` names first, in that order. It names each row once at most.
+    ///
+    /// Errors: those of `check`, which is called from time to time.
     #[cfg(feature = "cuda")]
-    pub(crate) fn put_first(&mut self, order: &[usize]) {
+    pub(crate) fn put_first<E>(
+        &mut self,
+        order: &[usize],
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<(), E> {
         let row_words = self.row_words();
         let mut place_of: Vec<_> = (0..self.rows).collect();
         let mut row_in = place_of.clone();
         for (place, &row) in order.iter().enumerate() {
+            if place % 1024 == 0 {
+                check()?;
+            }
             let from = place_of[row];
             if from == place {
                 continue;
@@ -107,6 +116,7 @@ impl BitMatrix {
             (row_in[place], row_in[from]) = (row, moved);
             (place_of[row], place_of[moved]) = (place, from);
         }
+        Ok(())
     }
 
     /// The words of a row.
@@ -168,5 +178,27 @@ impl Iterator for Ones {
         let bit = self.0.trailing_zeros();
         self.0 &= self.0.wrapping_sub(1);
         (bit < 64).then_some(bit as usize)
+    }
+}
+
+#[cfg(all(test, feature = "cuda"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_put_first_in_any_order() {
+        let words: Vec<u64> = (0..14).collect();
+        for order in [&[][..], &[0, 1, 2], &[6, 0, 5], &[1, 2, 0], &[6, 5, 4, 3, 2, 1, 0]] {
+            let mut matrix = BitMatrix::from_words(7, 128, words.clone()).unwrap();
+            matrix.put_first(order, || Ok::<_, ()>(())).unwrap();
+            for (place, row) in order.iter().enumerate() {
+                assert_eq!(matrix.row(place), &words[2 * row..][..2], "{order:?}");
+            }
+            let mut all = matrix.into_words();
+            all.sort_unstable();
+            assert_eq!(all, words);
+        }
+        let mut matrix = BitMatrix::from_words(7, 128, words).unwrap();
+        assert_eq!(matrix.put_first(&[1], || Err("stopped")), Err("stopped"));
     }
 }

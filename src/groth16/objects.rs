@@ -94,14 +94,16 @@ impl KeyObjects {
             + in_g1 * size_of::<G1Affine>()
             + used_by_b.count(variables) * size_of::<G2Affine>();
         upload.expect(total as u64);
-        let points_of_c = [&key.l_query[..], &key.h_query].concat();
         Ok(Self {
             matrix_a: upload.put_matrix("matrix a", matrix_a).await?,
             matrix_b: upload.put_matrix("matrix b", matrix_b).await?,
             a: upload.put_points("a_query", &used_by_a.points(&key.a_query)).await?,
             b_g1: upload.put_points("b_g1_query", &used_by_b.points(&key.b_g1_query)).await?,
             b_g2: upload.put_points("b_g2_query", &used_by_b.points(&key.b_g2_query)).await?,
-            c: upload.put_points("l_query and h_query", &points_of_c).await?,
+            c: {
+                let points = [&key.l_query[..], &key.h_query].concat();
+                upload.put_points("l_query and h_query", &points).await?
+            },
             variables_of_a: upload.put_selection("variables of a", selection_of_a).await?,
             variables_of_b: upload.put_selection("variables of b", selection_of_b).await?,
         })

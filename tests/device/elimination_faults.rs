@@ -33,42 +33,49 @@ const BITS: ScalarEncoding = ScalarEncoding::PackedBits64;
 /// Later than cancelled jobs end.
 const LONG: Duration = Duration::from_secs(5);
 
-fn engine(rig: &DeviceRig, limit: &CheckLimit) -> Arc<CudaEngine> {
+/// `block_strips_max` is that of the policy.
+pub fn engine(
+    rig: &DeviceRig,
+    limit: &CheckLimit,
+    block_strips_max: Option<u32>,
+) -> Arc<CudaEngine> {
     let self_test = Some(SelfTestSizes { points: &[], batches: &[], words: &[] });
-    let policy = GpuPolicy { self_test, cancellation_gate: limit.gate(), ..GpuPolicy::default() };
+    let cancellation_gate = limit.gate();
+    let policy =
+        GpuPolicy { self_test, cancellation_gate, block_strips_max, ..GpuPolicy::default() };
     Arc::new(engine_with(rig, policy))
 }
 
 fn executor(rig: &DeviceRig) -> GpuExecutor {
     let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
-    GpuExecutor::new(engine(rig, &CheckLimit::new()), Some(oracle))
+    GpuExecutor::new(engine(rig, &CheckLimit::new(), None), Some(oracle))
 }
 
 /// The reduction of rows, or their echelon form if there are no pivots.
-struct Elimination {
-    pivots: Option<BitMatrix>,
-    rows: BitMatrix,
-    verify: Verification,
-    time_on_host_max: Duration,
+pub struct Elimination {
+    pub pivots: Option<BitMatrix>,
+    pub rows: BitMatrix,
+    pub verify: Verification,
+    pub time_on_host_max: Duration,
 }
 
 /// What a run has made.
 #[derive(Debug)]
-struct Eliminated {
-    bytes: Vec<u8>,
-    method: String,
-    calls: usize,
+pub struct Eliminated {
+    pub bytes: Vec<u8>,
+    pub method: String,
+    pub calls: usize,
 }
 
 impl Elimination {
-    fn reduction() -> Self {
+    pub fn reduction() -> Self {
         let rng = &mut rng();
         let pivots = Some(pivots(rng, 300, 0.5));
         let rows = matrix(40, 300, |_, _| rng.random_bool(0.5));
         Self { pivots, ..Self::echelon_of(rows) }
     }
 
-    fn echelon() -> Self {
+    pub fn echelon() -> Self {
         let rng = &mut rng();
         Self::echelon_of(matrix(40, 300, |_, _| rng.random_bool(0.5)))
     }
@@ -83,7 +90,7 @@ impl Elimination {
         Self { pivots: None, rows, verify, time_on_host_max }
     }
 
-    fn run(&self, executor: &dyn Executor, control: &JobControl) -> Result<Eliminated> {
+    pub fn run(&self, executor: &dyn Executor, control: &JobControl) -> Result<Eliminated> {
         let matrices: Vec<_> = self.pivots.iter().chain([&self.rows]).collect();
         let words = |matrix: &BitMatrix| matrix.words().len();
         let input = |matrix: &&BitMatrix| {
@@ -198,7 +205,7 @@ fn long_eliminations_are_launched_in_pieces() {
 fn an_elimination_stops_at_every_check_and_at_every_refused_lease() {
     let rig = DeviceRig::new();
     let limit = CheckLimit::new();
-    let executor = GpuExecutor::new(engine(&rig, &limit), None);
+    let executor = GpuExecutor::new(engine(&rig, &limit, None), None);
     for elimination in [Elimination::reduction(), Elimination::echelon()] {
         let run = || elimination.run(&executor, &JobControl::default());
         let right = run().unwrap().bytes;

@@ -10,6 +10,7 @@ mod daemon;
 mod daemon_jobs;
 mod elimination_faults;
 mod eliminations;
+mod eliminations_in_blocks;
 #[path = "../common/emulated.rs"]
 mod emulated;
 mod faults;

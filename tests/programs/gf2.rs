@@ -109,7 +109,9 @@ fn run_steps(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -
     #[cfg(feature = "cuda")]
     {
         check_gpu(run_on(crate::gpu::executor()), &on_host, " panels by ");
-        check_gpu(run_on(crate::gpu::in_blocks()), &on_host, " blocks of columns by ");
+        for in_blocks in crate::gpu::in_blocks() {
+            check_gpu(run_on(in_blocks), &on_host, " of columns by ");
+        }
     }
     let (_, bytes) = on_host?;
     Ok(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
@@ -202,6 +204,25 @@ fn singular_and_equal_rows_and_chains_equal_those_of_sets() {
     check(&chain, &vec![BTreeSet::from([0]); 2], 200);
     let fan: SetRows = (1..200).map(|at| BTreeSet::from([0, at])).collect();
     check(&SetRows::new(), &fan, 200);
+}
+
+/// Blocks of two and three strips, the last one of fewer, with more rows than a panel has columns.
+#[test]
+fn matrices_of_many_panels_are_the_same_on_all_engines() {
+    let mut rng = StdRng::seed_from_u64(5);
+    let columns = 1700;
+    let words = |rows: usize, rng: &mut StdRng| {
+        let mut words: Vec<u64> = (0..27 * rows).map(|_| rng.random()).collect();
+        words.iter_mut().skip(26).step_by(27).for_each(|word| *word >>= 64 - columns % 64);
+        words
+    };
+    let (few, many) = (words(300, &mut rng), words(1900, &mut rng));
+    // Echelon forms are pivots with distinct leading columns.
+    let pivots = run(&[few.clone()], vec![echelon_of(0, columns)], Verification::None).unwrap();
+    for rows in [&few, &many] {
+        run(&[pivots.clone(), rows.clone()], vec![reduce(columns)], Verification::None).unwrap();
+        run(&[rows.clone()], vec![echelon_of(0, columns)], Verification::None).unwrap();
+    }
 }
 
 #[test]

@@ -45,14 +45,19 @@ pub fn executor() -> &'static GpuExecutor {
     if emulated::driver().is_some() {
         emulated::seed(SEEDS[CALLS.fetch_add(1, Ordering::Relaxed) % SEEDS.len()]);
     }
-    let memory_percent = if emulated::driver().is_some() { 40 } else { 10 };
+    let memory_percent = if emulated::driver().is_some() { 60 } else { 10 };
     EXECUTOR.get_or_init(|| open(memory_percent, Arc::new(|| true), GpuPolicy::default()))
 }
 
-/// An executor whose values are in the host's memory, and whose GPU eliminates matrices there, one
-/// strip of columns at a time.
-pub fn in_blocks() -> &'static HostExecutor {
-    static EXECUTOR: OnceLock<GpuExecutor> = OnceLock::new();
-    let policy = || GpuPolicy { block_strips_max: Some(1), ..GpuPolicy::default() };
-    &EXECUTOR.get_or_init(|| open(10, Arc::new(|| true), policy())).host
+/// Executors whose values are in the host's memory, and whose GPU eliminates matrices there, one,
+/// two and three strips of columns at a time.
+pub fn in_blocks() -> impl Iterator<Item = &'static HostExecutor> {
+    static EXECUTORS: OnceLock<[GpuExecutor; 3]> = OnceLock::new();
+    // It takes its part of the memory first.
+    executor();
+    let of_strips = |strips| {
+        let policy = GpuPolicy { block_strips_max: Some(strips), ..GpuPolicy::default() };
+        open(10, Arc::new(|| true), policy)
+    };
+    EXECUTORS.get_or_init(|| [1, 2, 3].map(of_strips)).iter().map(|executor| &executor.host)
 }

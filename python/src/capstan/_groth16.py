@@ -95,7 +95,8 @@ def groth16_key(
     try:
         described = json.loads(Path(path).read_bytes())
         if described["format"] != _FORMAT:
-            raise ValueError(f"format {described['format']}, expected {_FORMAT}")
+            problem = f"format {described['format']}, expected {_FORMAT}: register the key again"
+            raise ValueError(problem)
         counts = [int(described[name]) for name in ("constraints", "public_variables", "variables")]
         points = {
             name: _from_hex(described["points"][name], width)

@@ -11,8 +11,9 @@ use crate::{
     gf2::BitMatrix,
 };
 
-/// Rows under one lock.
-const LOCKED_ROWS: usize = 1 << 10;
+/// Bytes to write under one lock, and the most rows: threads copy pieces of this size.
+const LOCKED_BYTES: usize = 256 << 10;
+const LOCKED_ROWS_MAX: usize = 1 << 10;
 const WORD: usize = size_of::<u64>();
 
 /// Words to read.
@@ -24,7 +25,9 @@ pub struct BitColumns<'a> {
 
 /// Words to write.
 pub struct BitColumnsMut<'a> {
+    /// Groups of `locked_rows` rows.
     rows: Vec<Mutex<&'a mut [u64]>>,
+    locked_rows: usize,
     row_words: usize,
     words: Range<usize>,
 }
@@ -65,8 +68,9 @@ impl ByteSource for BitColumns<'_> {
 impl<'a> BitColumnsMut<'a> {
     pub fn new(matrix: &'a mut BitMatrix, words: Range<usize>) -> Self {
         let row_words = matrix.row_words();
-        let rows = matrix.words_mut().chunks_mut(LOCKED_ROWS * row_words).map(Mutex::new).collect();
-        Self { rows, row_words, words }
+        let locked_rows = (LOCKED_BYTES / (WORD * words.len())).clamp(1, LOCKED_ROWS_MAX);
+        let rows = matrix.words_mut().chunks_mut(locked_rows * row_words).map(Mutex::new).collect();
+        Self { rows, locked_rows, row_words, words }
     }
 
     fn for_each_part(
@@ -76,8 +80,8 @@ impl<'a> BitColumnsMut<'a> {
         mut visit: impl FnMut(&mut [u64], Range<usize>),
     ) {
         for RowPart { row, first, bytes } in parts(&self.words, start, len) {
-            let mut rows = self.rows[row / LOCKED_ROWS].lock();
-            let first = row % LOCKED_ROWS * self.row_words + first;
+            let mut rows = self.rows[row / self.locked_rows].lock();
+            let first = row % self.locked_rows * self.row_words + first;
             visit(&mut rows[first..first + bytes.len() / WORD], bytes);
         }
     }
@@ -108,7 +112,7 @@ mod tests {
 
     #[test]
     fn columns_are_read_and_written_where_they_lie() {
-        let (rows, row_words) = (2 * LOCKED_ROWS + 3, 5);
+        let (rows, row_words) = (2 * LOCKED_ROWS_MAX + 3, 5);
         let words: Vec<u64> = (0..(rows * row_words) as u64).collect();
         let mut matrix =
             BitMatrix::from_words(rows as u64, 64 * row_words as u64, words.clone()).unwrap();

@@ -1,7 +1,7 @@
 //! Eliminations of matrices of bits in the host's memory, which may be larger than the device's. The
 //! device has a block of columns at a time: it is copied there, the panels before it are added again,
-//! its own panels are eliminated, and it is copied back. What was found of each panel stays in the
-//! host's memory for the later blocks.
+//! its own panels are eliminated, and it is copied back. The pivots of each panel, and to which rows
+//! they are added, stay in the host's memory for the later blocks.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ use crate::{
     engine::{EliminatedRows, ExecutedBy, JobControl},
     error::{Error, Limit, Result},
     gf2::{
-        LeadingColumns, MatrixElimination,
+        BitMatrix, LeadingColumns, MatrixElimination,
         gpu::{
             DeviceBits, DeviceBitsShape, EliminationLaunch, GpuElimination, GpuEliminationScratch,
             HostBitsShape, ReducedRows, STRIP_COLUMNS,
@@ -48,11 +48,16 @@ struct EliminationInBlocks<'g, 'm, 'r> {
     stream: JobStream,
 }
 
-/// What later blocks need of a panel: see `PanelPlan` in `kernels/gf2/panel.cuh`.
+/// What later blocks need of a panel.
 struct FoundPanel {
-    plan: Zeroizing<Vec<u8>>,
-    coefficients: Zeroizing<Vec<u8>>,
+    /// The rows that are its pivots.
+    sources: Zeroizing<Vec<u8>>,
+    /// For each row, the pivots that are added to it.
+    coefficients: BitMatrix,
 }
+
+/// The words of a row of coefficients.
+const COEFFICIENT_WORDS: Range<usize> = 0..STRIP_WORDS;
 
 /// Device memory for blocks of `strips` strips.
 struct BlockMemory {
@@ -92,10 +97,10 @@ impl BlockMemory {
 }
 
 impl CudaEngine {
-    /// Eliminates a matrix on the next GPU. `None` if it has no memory for a block of columns: the
-    /// matrix is as it was.
+    /// Eliminates a matrix on the next GPU. `None` if it has no memory for a fourth of the best
+    /// block: the matrix is as it was.
     ///
-    /// Errors: those of `control`; `DeviceLost`. The rows are unspecified after an error.
+    /// Errors: those of [`MsmNttEngine::eliminate`](crate::engine::MsmNttEngine::eliminate).
     pub(super) fn eliminate_in_blocks(
         &self,
         matrix: &mut MatrixElimination<'_>,
@@ -108,14 +113,15 @@ impl CudaEngine {
             rows: matrix.rows.rows() as u32,
             columns: matrix.rows.columns() as u32,
         };
-        let strips_max = self.policy.block_strips_max.unwrap_or(u32::MAX);
+        let strips_max = self.policy.block_strips_max.unwrap_or(u32::MAX).max(1);
         let mut strips = shape.block_strips(gpu.gpu.arena().bytes()).min(strips_max);
+        let strips_min = strips.div_ceil(4);
         let memory = loop {
             let lease = |bytes| gpu.msm.resident().lease(&stream, bytes);
             match BlockMemory::lease(shape, strips, lease).map_err(Error::from) {
                 Ok(memory) => break memory,
-                Err(Error::Exhausted { limit: Limit::DeviceMemory, .. }) if strips > 1 => {
-                    strips /= 2;
+                Err(Error::Exhausted { limit: Limit::DeviceMemory, .. }) if strips > strips_min => {
+                    strips = (strips / 2).max(strips_min);
                 }
                 Err(Error::Exhausted { limit: Limit::DeviceMemory, .. }) => {
                     debug!(?shape, "no GPU has memory for columns of the matrix");
@@ -150,11 +156,15 @@ impl EliminationInBlocks<'_, '_, '_> {
         let leading = leading.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
         let leading: LeadingColumns = leading.map(|end| end.checked_sub(1)).collect();
         if self.matrix.reduced == ReducedRows::All {
-            self.matrix.rows.put_first(&pivot_order(&leading));
+            let order = pivot_order(&leading);
+            self.matrix.rows.put_first(&order, || self.control.check())?;
         }
-        let blocks = all.div_ceil(strips);
+        let blocks = match all.div_ceil(strips) {
+            1 => "1 block".to_owned(),
+            blocks => format!("{blocks} blocks"),
+        };
         let (name, update) = (&self.gpu.gpu.identity().name, self.gpu.gf2.row_update().name());
-        let device = format!("{name}, {all} panels in {blocks} blocks of columns by {update}");
+        let device = format!("{name}, {all} panels in {blocks} of columns by {update}");
         let (stages, checked_on_device) = Default::default();
         let executor = ExecutedBy { engine: ENGINE, device, stages, checked_on_device };
         Ok(EliminatedRows { leading, executor })
@@ -221,18 +231,33 @@ impl EliminationInBlocks<'_, '_, '_> {
         self.gpu.copier.download(lane, packed, &to, 0, &self.control)
     }
 
+    /// What the last panel has found; `None` if it adds no pivot to any row.
+    fn found(&self, panel: u32) -> Result<Option<FoundPanel>> {
+        let scratch = &self.memory.scratch;
+        let (rows, columns) = (self.matrix.rows.rows() as u64, u64::from(STRIP_COLUMNS));
+        let mut coefficients = BitMatrix::zeros(rows, columns).map_err(|_| misfit())?;
+        let from = scratch.coefficients().cast().ok_or_else(misfit)?;
+        let to = BitColumnsMut::new(&mut coefficients, COEFFICIENT_WORDS);
+        let lane = CopyLane { session: &self.copies, stream: &self.stream };
+        self.gpu.copier.download(lane, from, &to, 0, &self.control)?;
+        drop(to);
+        if coefficients.words().iter().all(|word| *word == 0) {
+            return Ok(None);
+        }
+        let sources = self.read(scratch.sources(panel)?)?;
+        Ok(Some(FoundPanel { sources, coefficients }))
+    }
+
     /// Adds the pivots of a panel before the block.
     fn add_earlier(&mut self, block: &Range<u32>, panel: u32) -> Result<()> {
-        if self.panels[panel as usize].is_none() {
+        let Some(FoundPanel { sources, coefficients }) = &self.panels[panel as usize] else {
             return Ok(());
-        }
+        };
+        let scratch = &self.memory.scratch;
+        self.upload(scratch.sources(panel)?.cast().ok_or_else(misfit)?, &sources.as_slice())?;
+        let to = scratch.coefficients().cast().ok_or_else(misfit)?;
+        self.upload(to, &BitColumns { matrix: coefficients, words: COEFFICIENT_WORDS })?;
         let turn = self.begin()?;
-        if let Some(FoundPanel { plan, coefficients }) = &self.panels[panel as usize] {
-            let scratch = &self.memory.scratch;
-            self.upload(scratch.plan(panel)?.cast().ok_or_else(misfit)?, &plan.as_slice())?;
-            let to = scratch.coefficients().cast().ok_or_else(misfit)?;
-            self.upload(to, &coefficients.as_slice())?;
-        }
         self.on_device(block).launch_earlier_panel(self.launch(), panel)?;
         turn.end_at(&self.stream.record_timed()?);
         Ok(())
@@ -244,15 +269,9 @@ impl EliminationInBlocks<'_, '_, '_> {
         let at = panel - block.start;
         self.on_device(block).launch_panels(self.launch(), at..at + 1)?;
         turn.end_at(&self.stream.record_timed()?);
-        if block.end == all || self.matrix.rows.rows() == 0 {
-            self.panels.push(None);
-            return Ok(());
-        }
-        let scratch = &self.memory.scratch;
-        let coefficients = self.read(scratch.coefficients())?;
-        let is_added = coefficients.iter().any(|byte| *byte != 0);
-        let plan = is_added.then(|| self.read(scratch.plan(panel)?)).transpose()?;
-        self.panels.push(plan.map(|plan| FoundPanel { plan, coefficients }));
+        let is_needed = block.end < all && self.matrix.rows.rows() > 0;
+        let found = if is_needed { self.found(panel)? } else { None };
+        self.panels.push(found);
         Ok(())
     }
 

@@ -52,7 +52,7 @@ use tracing::{debug, warn};
 
 use self::{
     bases_fit::BasesFit, large_bases::MsmInParts, payload_copy::PayloadCopier,
-    serving_gpu::ServingGpu,
+    serving_gpu::ServingGpu, vectors::no_memory,
 };
 use super::{
     DeviceInfo, EliminatedRows, EliminationWork, EngineModel, EngineWork, ExecutedBy, JobControl,
@@ -312,7 +312,10 @@ impl MsmNttEngine for CudaEngine {
         if self.policy.block_strips_max.is_none() && !self.model.eliminates_in_blocks(&work) {
             return Ok(None);
         }
-        self.eliminate_in_blocks(matrix, control)
+        match self.eliminate_in_blocks(matrix, control)? {
+            None if self.model.takes_long_on_cpu(&work) => Err(no_memory()),
+            eliminated => Ok(eliminated),
+        }
     }
 }
 

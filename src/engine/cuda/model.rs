@@ -69,6 +69,13 @@ impl CudaModel {
         self.time_in_blocks(matrix) < on_cpu
     }
 
+    /// Whether the CPU would take more than twice the time that the elimination of a matrix in the
+    /// host's memory was admitted with.
+    pub fn takes_long_on_cpu(&self, matrix: &EliminationWork) -> bool {
+        let on_cpu = self.cpu.modelled_time(&EngineWork::Elimination(*matrix));
+        self.time_in_blocks(matrix).saturating_mul(2) < on_cpu
+    }
+
     /// The modelled time of the elimination of a matrix in the host's memory on a GPU.
     fn time_in_blocks(&self, matrix: &EliminationWork) -> Duration {
         let Some(GpuFacts { limits, arena_bytes, .. }) = self.gpus.first() else {

@@ -23,8 +23,9 @@ pub struct GpuPolicy {
     /// The most terms of sparse products that are launched and not done. The default takes a few
     /// milliseconds, by the kernel's instructions.
     pub sparse_terms_launched_max: u64,
-    /// The most strips of a block of columns of a matrix of bits in the host's memory, which a GPU
-    /// then eliminates whether or not that is faster; `None` for as many as fit, if it is.
+    /// The most strips of 256 columns that a GPU has at a time of a matrix of bits in the host's
+    /// memory. If this is set, a GPU eliminates any such matrix; if it is `None`, only those that
+    /// take less time than on the CPU.
     pub block_strips_max: Option<u32>,
     /// The jobs of the self-test; `None` for those that suit the device.
     pub self_test: Option<SelfTestSizes>,

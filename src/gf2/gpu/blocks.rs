@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     duration::elimination_time,
-    elimination::{GpuEliminationScratch, PLAN_BYTES},
+    elimination::{GpuEliminationScratch, SOURCE_BYTES},
     strips::{DeviceBitsShape, DeviceRow, STRIP_COLUMNS},
 };
 use crate::device::DeviceLimits;
@@ -44,12 +44,15 @@ impl HostBitsShape {
         u32::try_from(fits).unwrap_or(u32::MAX).clamp(1, self.strips().max(1))
     }
 
-    /// Bytes of the host's memory in addition to the matrix: what was found of each panel, the given
-    /// pivots by column, and the order of the rows.
+    /// Bytes of the host's memory in addition to the matrix: the pivots of each panel and to which
+    /// rows they are added, the given pivots by column, and the order of the rows.
     pub fn host_bytes(self) -> u64 {
-        let panel = PLAN_BYTES + u64::from(self.rows) * LINE_BYTES;
-        let per_row = 2 * size_of::<usize>() as u64 + size_of::<Option<u32>>() as u64;
-        u64::from(self.strips()) * (panel + u64::from(4 * STRIP_COLUMNS))
+        let panel = SOURCE_BYTES + u64::from(self.rows) * LINE_BYTES;
+        // The given pivot in two forms.
+        let per_column = 4 + size_of::<Option<u32>>() as u64;
+        // The leading column in two forms, the order, and where each row is while rows are ordered.
+        let per_row = per_column + 4 * size_of::<usize>() as u64;
+        u64::from(self.strips()) * (panel + per_column * u64::from(STRIP_COLUMNS))
             + u64::from(self.rows) * per_row
     }
 

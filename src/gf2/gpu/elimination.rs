@@ -14,8 +14,10 @@ use crate::{
 
 /// Words of `PanelPlan` in `kernels/gf2/panel.cuh`.
 const PLAN_WORDS: usize = 8 + 4 + 256 + 2 * 256 * 8;
-/// Bytes of a panel's plan.
-pub const PLAN_BYTES: u64 = size_of::<[u32; PLAN_WORDS]>() as u64;
+/// Where `PanelPlan` has the row of each pivot.
+const SOURCE_WORDS: Range<usize> = 12..12 + 256;
+/// Bytes of the rows that are a panel's pivots.
+pub const SOURCE_BYTES: u64 = size_of::<[u32; 256]>() as u64;
 /// The pivots of a panel are found while the one before it is used.
 const PLANS: u32 = 2;
 /// Lines of a strip's pivots, in either form.
@@ -29,7 +31,7 @@ const UPDATE_BLOCKS: u32 = 8;
 
 /// An elimination in device memory, of all columns of a matrix or of some of them.
 pub struct GpuElimination<'a> {
-    /// The panels before these columns.
+    /// The number of panels before these columns.
     pub first_panel: u32,
     /// Pivots with distinct leading columns.
     pub given: DeviceBits<'a>,
@@ -74,13 +76,13 @@ impl GpuEliminationScratch {
 
     fn parts(rows: DeviceBitsShape) -> [u64; 5] {
         let (line, strips) = (size_of::<DeviceRow>() as u64, u64::from(rows.strips()));
-        let plans = u64::from(PLANS) * PLAN_BYTES;
+        let plans = u64::from(PLANS) * size_of::<[u32; PLAN_WORDS]>() as u64;
         let (coefficients, pivots) = (u64::from(rows.rows) * line, strips * PIVOT_LINES * line);
         let given_at = 4 * strips * u64::from(STRIP_COLUMNS);
         [plans, coefficients, pivots, pivots, given_at].map(|bytes| bytes.max(line))
     }
 
-    /// For each column, the given pivot that leads there, once the elimination has begun: see
+    /// For each column, the given pivot that leads there, if it is set: see
     /// [`super::stored_row`].
     pub fn given_at(&self) -> DeviceSlice<'_, u32> {
         self.given_at.all()
@@ -91,10 +93,16 @@ impl GpuEliminationScratch {
         self.coefficients.all()
     }
 
-    /// The plan of a panel of the matrix, until that of the next but one takes its place.
+    /// The rows that are the pivots of a panel of the matrix, until those of the next but one take
+    /// their place.
     ///
     /// Errors: none for memory that was leased.
-    pub fn plan(&self, panel: u32) -> Result<DeviceSlice<'_, u32>, DeviceFault> {
+    pub fn sources(&self, panel: u32) -> Result<DeviceSlice<'_, u32>, DeviceFault> {
+        let sources = self.plan(panel)?.slice(SOURCE_WORDS.start, SOURCE_WORDS.len());
+        sources.ok_or_else(|| fault("no memory for a plan"))
+    }
+
+    fn plan(&self, panel: u32) -> Result<DeviceSlice<'_, u32>, DeviceFault> {
         let first = (panel % PLANS) as usize * PLAN_WORDS;
         self.plans.all().slice(first, PLAN_WORDS).ok_or_else(|| fault("no memory for a plan"))
     }
@@ -131,7 +139,7 @@ struct PanelUpdate {
 pub struct EliminationLaunch<'a> {
     pub kernels: &'a EliminationKernels,
     pub stream: &'a Stream,
-    /// New, and leased for the shape of the rows.
+    /// Zero before the first panel, and leased for at least these columns.
     pub scratch: &'a GpuEliminationScratch,
 }
 
@@ -154,7 +162,7 @@ impl GpuElimination<'_> {
     }
 
     /// Launches the elimination of panels, numbered within these columns: all of them in order,
-    /// after [`Self::find_given`].
+    /// once [`GpuEliminationScratch::given_at`] is set, as by [`Self::find_given`].
     ///
     /// Errors: those of launches.
     pub fn launch_panels(
@@ -217,8 +225,8 @@ impl GpuElimination<'_> {
         self.launch_update(with, update, self.columns_of(strip + 1))
     }
 
-    /// Adds the pivots of a panel before these columns to the rows, as in its own columns. Its plan
-    /// and its coefficients are in the working memory.
+    /// Adds the pivots of a panel before these columns to the rows, as in its own columns. The
+    /// working memory has its pivots' rows and its coefficients again.
     ///
     /// Errors: those of launches.
     pub fn launch_earlier_panel(

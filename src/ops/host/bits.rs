@@ -47,8 +47,8 @@ pub fn of_bit_matrix(EliminatedBits { made, executor }: EliminatedBits<BitMatrix
     HostResult { executor, ..rows }
 }
 
-/// Eliminates by the engine, or by the host's threads if these are faster. Returns what the step's
-/// `operation` makes of it.
+/// Eliminates by the engine, or by the host's threads if these are faster or the engine has no
+/// memory. Returns what the step's `operation` makes of it.
 ///
 /// Errors: those of `operation`, of the engine and of its control.
 pub fn eliminate<T>(
