@@ -126,7 +126,7 @@ impl GpuVectors {
         self.gpu().gpu.identity().name.clone()
     }
 
-    /// The right to launch the next step: see [`StepTurn::begin`].
+    /// The right to launch the next step: see `StepTurn::begin`.
     pub fn begin_step(&mut self) -> Result<Option<StepTurn>> {
         let gpu = &self.engine.gpus[self.gpu];
         StepTurn::begin(gpu, &self.stream, &self.control, &mut self.wait)
