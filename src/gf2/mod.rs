@@ -11,8 +11,8 @@
 //! - `elimination` does that word by word in the first panel, and then for all later panels in
 //!   parallel. `strips` keeps each panel's columns together in memory.
 //! - `reduce` and `echelon` are the operations; `files` reads and writes matrices.
-//! - `gpu` eliminates in the memory of a GPU, for steps of programs: all columns of a matrix, or some
-//!   of them if it is larger than that memory.
+//! - `gpu` eliminates in the memory of a GPU, for steps of programs: all columns of a matrix, or
+//!   some of them if it is larger than that memory.
 
 mod echelon;
 mod elimination;

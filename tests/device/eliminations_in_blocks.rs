@@ -1,5 +1,5 @@
-//! Eliminations of matrices in the host's memory, of which the GPU has a block of columns at a time:
-//! with wrong results, without memory, cancelled, and while others wait.
+//! Eliminations of matrices in the host's memory, of which the GPU has a block of columns at a
+//! time: with wrong results, without memory, cancelled, and while others wait.
 
 use std::sync::Arc;
 

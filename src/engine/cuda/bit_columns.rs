@@ -41,8 +41,8 @@ struct RowPart {
     bytes: Range<usize>,
 }
 
-/// The parts of rows that `len` bytes consist of, from byte number `start` of the columns on. Copies
-/// are of whole words.
+/// The parts of rows that `len` bytes consist of, from byte number `start` of the columns on.
+/// Copies are of whole words.
 fn parts(words: &Range<usize>, start: u64, len: usize) -> impl Iterator<Item = RowPart> {
     debug_assert!(start.is_multiple_of(WORD as u64) && len.is_multiple_of(WORD));
     let (words, mut next) = (words.clone(), 0);
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_read_and_written_where_they_lie() {
+    fn other_columns_do_not_change() {
         let (rows, row_words) = (2 * LOCKED_ROWS_MAX + 3, 5);
         let words: Vec<u64> = (0..(rows * row_words) as u64).collect();
         let mut matrix =

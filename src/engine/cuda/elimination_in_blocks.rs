@@ -1,7 +1,7 @@
-//! Eliminations of matrices of bits in the host's memory, which may be larger than the device's. The
-//! device has a block of columns at a time: it is copied there, the panels before it are added again,
-//! its own panels are eliminated, and it is copied back. The pivots of each panel, and to which rows
-//! they are added, stay in the host's memory for the later blocks.
+//! Eliminations of matrices of bits in the host's memory, which may be larger than the device's.
+//! The device has a block of columns at a time: it is copied there, the panels before it are added
+//! again, its own panels are eliminated, and it is copied back. The pivots of each panel, and to
+//! which rows they are added, stay in the host's memory for the later blocks.
 
 use std::ops::Range;
 
@@ -16,12 +16,12 @@ use super::{
     payload_copy::CopyLane,
     policy::ENGINE,
     serving_gpu::ServingGpu,
-    vectors::StepTurn,
+    step_turn::StepTurn,
 };
 use crate::{
     buffer::ByteSource,
     device::{CopySession, DeviceFault, DeviceLease, DeviceSlice, JobStream},
-    engine::{EliminatedRows, ExecutedBy, JobControl},
+    engine::{EliminatedRows, EliminationWork, ExecutedBy, JobControl},
     error::{Error, Limit, Result},
     gf2::{
         BitMatrix, LeadingColumns, MatrixElimination,
@@ -104,6 +104,7 @@ impl CudaEngine {
     pub(super) fn eliminate_in_blocks(
         &self,
         matrix: &mut MatrixElimination<'_>,
+        work: &EliminationWork,
         control: &JobControl,
     ) -> Result<Option<EliminatedRows>> {
         let gpu = &self.gpus[self.next_gpu(&self.next_job)];
@@ -123,7 +124,9 @@ impl CudaEngine {
                 Err(Error::Exhausted { limit: Limit::DeviceMemory, .. }) if strips > strips_min => {
                     strips = (strips / 2).max(strips_min);
                 }
-                Err(Error::Exhausted { limit: Limit::DeviceMemory, .. }) => {
+                Err(Error::Exhausted { limit: Limit::DeviceMemory, .. })
+                    if !self.model.takes_long_on_cpu(work) =>
+                {
                     debug!(?shape, "no GPU has memory for columns of the matrix");
                     return Ok(None);
                 }

@@ -29,6 +29,8 @@ mod scalar_codec;
 pub mod self_test;
 mod serving_gpu;
 #[cfg_attr(feature = "internals", allow(missing_docs))]
+mod step_turn;
+#[cfg_attr(feature = "internals", allow(missing_docs))]
 mod vector;
 mod vector_msm;
 mod vector_values;
@@ -52,7 +54,7 @@ use tracing::{debug, warn};
 
 use self::{
     bases_fit::BasesFit, large_bases::MsmInParts, payload_copy::PayloadCopier,
-    serving_gpu::ServingGpu, vectors::no_memory,
+    serving_gpu::ServingGpu,
 };
 use super::{
     DeviceInfo, EliminatedRows, EliminationWork, EngineModel, EngineWork, ExecutedBy, JobControl,
@@ -312,10 +314,7 @@ impl MsmNttEngine for CudaEngine {
         if self.policy.block_strips_max.is_none() && !self.model.eliminates_in_blocks(&work) {
             return Ok(None);
         }
-        match self.eliminate_in_blocks(matrix, control)? {
-            None if self.model.takes_long_on_cpu(&work) => Err(no_memory()),
-            eliminated => Ok(eliminated),
-        }
+        self.eliminate_in_blocks(matrix, &work, control)
     }
 }
 

@@ -7,11 +7,12 @@ use zeroize::Zeroizing;
 use super::{
     CudaEngine,
     bases_fit::BasesFit,
-    long_work::{LongPiece, LongWait},
+    long_work::LongWait,
     payload_copy::CopyLane,
     resident_matrices::ResidentMatrix,
     scalar_codec::{DecodeRule, RefusedWord, first_refused},
     serving_gpu::ServingGpu,
+    step_turn::StepTurn,
     vector::GpuVector,
     vector_msm::SummedParts,
 };
@@ -45,45 +46,6 @@ pub struct RefusedElement {
     pub upload: usize,
     /// The element's index in it.
     pub index: u64,
-}
-
-/// The right to launch a step: of a job that yields, as a piece of long work.
-pub struct StepTurn(Option<LongPiece>);
-
-impl StepTurn {
-    /// The right to launch the next piece of a job's work on a stream. A job that yields waits up
-    /// to about a millisecond for long work on the GPU to end; `None` if it has not. Its piece then
-    /// runs after the passes of MSMs launched so far.
-    ///
-    /// Errors: those of the job's control; `DeviceLost` if the GPU hangs.
-    pub(super) fn begin(
-        gpu: &ServingGpu,
-        stream: &JobStream,
-        control: &JobControl,
-        wait: &mut LongWait,
-    ) -> Result<Option<Self>> {
-        control.check()?;
-        if !control.yields() {
-            *wait = LongWait::default();
-            return Ok(Some(Self(None)));
-        }
-        let (work, timeout) = (gpu.msm.long_work(), gpu.gpu.context().timeout());
-        if !wait.wait(work.pending_end()?, timeout)? {
-            return Ok(None);
-        }
-        let Some(piece) = work.begin()? else { return Ok(None) };
-        for end in gpu.msm.ends_of_passes()? {
-            stream.wait_event(&end)?;
-        }
-        Ok(Some(Self(Some(piece))))
-    }
-
-    /// Notes where the step, which has been launched, ends.
-    pub fn end_at(self, end: &Event) {
-        if let Some(piece) = self.0 {
-            piece.end_at(end.clone());
-        }
-    }
 }
 
 /// The work of one job with vectors on a GPU, in order on one stream.

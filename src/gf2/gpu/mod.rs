@@ -6,8 +6,8 @@
 //! them; the next panel's strip is first, and its pivots are found while the others are updated.
 //! The results are those of [`super::reduce`] and [`super::echelon`], row by row.
 //!
-//! The whole matrix must fit into the memory of the device, twice: packed, and in strips. Of a larger
-//! one in the host's memory, the device has a block of columns at a time (`blocks`).
+//! The whole matrix must fit into the memory of the device, twice: packed, and in strips. Of a
+//! larger one in the host's memory, the device has a block of columns at a time (`blocks`).
 
 mod blocks;
 mod duration;
