@@ -1,6 +1,7 @@
-// Finds the pivots of the first panel of some columns: `find_pivots`. Those of later panels are found
-// by the updates of the panels before them (update.cu). `first_column`: the columns before the panel.
+// Finds the pivots of the first panel of some columns: `find_pivots`. Those of later panels are
+// found by the updates of the panels before them (update.cu).
 //
+// `first_column`: the number of columns before the panel.
 // `given_at`: for each column, the inverted row of the given pivot that leads there, or 0.
 // `leading`: for each row, its leading column plus one once it is promoted; zero at the start.
 // Launch: a block of 256.

@@ -18,8 +18,8 @@
 // without such instructions.
 // Both update the next panel's strip first. The last of its blocks then finds the pivots of that
 // panel, while others update the other strips. Without a next panel, `next_columns` is 0.
-// Launch: blocks of 256, blocks_of_rows for each strip. All kernels here support
-// programmatic dependent launch.
+// Launch: blocks of 256, blocks_of_rows for each strip. All kernels here support programmatic
+// dependent launch.
 #include "find_pivots.cuh"
 
 constexpr uint32_t GROUPS = PANEL / 4, SUBSETS = 16;

@@ -201,6 +201,28 @@ fn long_eliminations_are_launched_in_pieces() {
     assert!(yielded.bytes == whole.bytes && yielded.calls >= whole.calls);
 }
 
+/// Cancels a run at each of its checks. Returns how many it has; the last run makes `right`.
+pub fn count_stops(
+    limit: &CheckLimit,
+    right: &[u8],
+    run: impl Fn() -> Result<Eliminated>,
+) -> usize {
+    let mut stops = 0;
+    loop {
+        limit.set(stops as u64);
+        let done = run();
+        limit.set(u64::MAX);
+        match done {
+            Ok(done) => {
+                assert!(done.bytes == right);
+                return stops;
+            }
+            Err(Error::Cancelled) => stops += 1,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
 #[test]
 fn an_elimination_stops_at_every_check_and_at_every_refused_lease() {
     let rig = DeviceRig::new();
@@ -209,20 +231,7 @@ fn an_elimination_stops_at_every_check_and_at_every_refused_lease() {
     for elimination in [Elimination::reduction(), Elimination::echelon()] {
         let run = || elimination.run(&executor, &JobControl::default());
         let right = run().unwrap().bytes;
-        let mut stops = 0;
-        for checks in 0.. {
-            limit.set(checks);
-            let done = run();
-            limit.set(u64::MAX);
-            match done {
-                Ok(done) => {
-                    assert!(done.bytes == right);
-                    break;
-                }
-                Err(Error::Cancelled) => stops += 1,
-                Err(error) => panic!("{error:?}"),
-            }
-        }
+        let stops = count_stops(&limit, &right, run);
         assert!(stops >= 5, "{stops} stops");
         let mut refused = 0;
         for nth in 1.. {

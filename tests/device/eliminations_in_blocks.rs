@@ -11,7 +11,7 @@ use capstan::{
 };
 
 use crate::{
-    elimination_faults::{Elimination, engine},
+    elimination_faults::{Elimination, count_stops, engine},
     rig::{CheckLimit, DeviceRig, control, on_emulated_driver},
     transforms::PATIENCE,
 };
@@ -62,20 +62,7 @@ fn an_elimination_in_blocks_stops_at_every_check_and_needs_all_of_its_memory() {
         let run = || elimination.run(&executor.host, &JobControl::default());
         let right = run().unwrap();
         assert!(is_in_blocks(&right.method), "{}", right.method);
-        let mut stops = 0;
-        for checks in 0.. {
-            limit.set(checks);
-            let done = run();
-            limit.set(u64::MAX);
-            match done {
-                Ok(done) => {
-                    assert!(done.bytes == right.bytes);
-                    break;
-                }
-                Err(Error::Cancelled) => stops += 1,
-                Err(error) => panic!("{error:?}"),
-            }
-        }
+        let stops = count_stops(&limit, &right.bytes, run);
         assert!(stops >= 8, "{stops} stops");
         let mut refused = 0;
         for nth in 1.. {
