@@ -233,6 +233,7 @@ async fn wrong_outputs_of_a_run_are_refused() {
         (RunAnswer::FewOutputs, "wrong number or length"),
         (RunAnswer::Unfinished, "ended without a result"),
         (RunAnswer::NotCanonical, "not canonical"),
+        (RunAnswer::UnwantedPoints, "no such points were requested"),
     ] {
         let fake = FakeServer::start(FakeMode::Misanswer(answer)).await;
         let error = client(&fake).await.run(echo(&elements).0).await.unwrap_err();

@@ -72,7 +72,8 @@ impl FullyCheckedRun {
             Some(ElementSink { encoding, sink })
         });
         let of_oracle: Vec<_> = of_oracle.collect();
-        self.on_oracle.step(&RunOperands { sinks: &of_oracle, ..*operands }, control)
+        self.on_oracle
+            .step(&RunOperands { sinks: &of_oracle, early_sums: &[], ..*operands }, control)
     }
 
     /// The report of a run that the oracle agrees with.

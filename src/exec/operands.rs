@@ -6,12 +6,15 @@ use std::{
 };
 
 use crate::{
-    curve::points::Bases,
+    curve::points::{Bases, MsmSums},
     engine::EncodedScalars,
     error::{Error, Result},
     ops::host::ElementSink,
     sparse::SparseMatrix,
 };
+
+/// Is given the sums of an output.
+pub type SumsListener<'a> = &'a (dyn Fn(&MsmSums) + Sync);
 
 /// The data of a call. Every step of a run gets the same.
 #[derive(Clone, Copy, Default)]
@@ -24,9 +27,17 @@ pub struct RunOperands<'a> {
     pub matrices: &'a [SparseMatrix],
     /// One per output; `None` for points.
     pub sinks: &'a [Option<ElementSink<'a>>],
+    /// One per output, or empty. A listener may be called while the run goes on: the sums are valid
+    /// only if the run succeeds, and its report has them again.
+    pub early_sums: &'a [Option<SumsListener<'a>>],
 }
 
-impl RunOperands<'_> {
+impl<'a> RunOperands<'a> {
+    /// What is given the sums of an output before the run ends.
+    pub fn early_listener(&self, output: usize) -> Option<SumsListener<'a>> {
+        self.early_sums.get(output).copied().flatten()
+    }
+
     /// Runs a step that reads the bases and matrices.
     ///
     /// Errors: those of `step`; `DiskFailed`, regardless of the step's result, if some of their

@@ -1,4 +1,4 @@
-//! Blinds the sums of a proof.
+//! Blinds the sums of a proof. Only C needs the sum that the server computes last.
 
 use ark_bls12_381::Bls12_381;
 use ark_ec::CurveGroup;
@@ -8,7 +8,7 @@ use ark_std::rand::Rng;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::{key::KeyPoints, product_sum::product_sum};
-use crate::client::{Fr, G1Projective, G2Projective};
+use crate::client::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
 
 /// The random numbers that hide the witness. They are not sent to the server.
 #[derive(Clone, Copy, Zeroize)]
@@ -27,13 +27,12 @@ impl Blinding {
     }
 }
 
-/// The sums of a proof.
-pub struct ProofSums {
+/// The sums of a proof over the assignment only.
+#[derive(Clone, Copy, PartialEq, Eq, Zeroize)]
+pub struct AssignmentSums {
     pub a: G1Projective,
     pub b_g1: G1Projective,
     pub b_g2: G2Projective,
-    /// Over l_query and h_query.
-    pub c: G1Projective,
 }
 
 /// The multiples of delta that blind a proof. They do not depend on the sums, so they are computed
@@ -55,12 +54,29 @@ impl BlindedDelta {
     }
 
     /// Adds the key's points and the blinding.
-    pub fn blind(&self, points: &KeyPoints, sums: &ProofSums) -> Proof<Bls12_381> {
+    pub fn blind(&self, points: &KeyPoints, sums: AssignmentSums) -> BlindedSums {
         let Blinding { r, s } = self.blinding;
         let a = sums.a + points.alpha_g1 + self.r;
         let b_g1 = sums.b_g1 + points.beta_g1 + self.s;
         let b = sums.b_g2 + points.beta_g2 + self.s_g2;
-        let c = sums.c + product_sum(a, s, b_g1, r) - self.rs;
-        Proof { a: a.into_affine(), b: b.into_affine(), c: c.into_affine() }
+        let of_c = product_sum(a, s, b_g1, r) - self.rs;
+        BlindedSums { sums, a: a.into_affine(), b: b.into_affine(), of_c }
+    }
+}
+
+/// A proof but for the sum over l_query and h_query.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct BlindedSums {
+    pub sums: AssignmentSums,
+    a: G1Affine,
+    b: G2Affine,
+    /// What C has in addition to that sum.
+    of_c: G1Projective,
+}
+
+impl BlindedSums {
+    /// Adds the sum over l_query and h_query.
+    pub fn finish(&self, c: G1Projective) -> Proof<Bls12_381> {
+        Proof { a: self.a, b: self.b, c: (c + self.of_c).into_affine() }
     }
 }

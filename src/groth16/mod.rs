@@ -31,12 +31,14 @@
 //!   arkworks. `matrices_circuit`: the reverse, for keys of systems that were read.
 //! - `key`: a key on a server; `objects`: the points and matrices that the server keeps;
 //!   `key_upload`: puts them. `program`: what the server runs. `blinding` hides the witness in its
-//!   sums, with products by `product_sum`. `prover`: proofs.
+//!   sums, with products by `product_sum`, while the server computes the last sum: `early_sums`
+//!   collects the others. `prover`: proofs.
 //! - [`files`]: constraint systems and witnesses of circom; keys and proofs of arkworks.
 //! - `error`: errors.
 
 mod blinding;
 mod circuit;
+mod early_sums;
 mod error;
 pub mod files;
 mod key;

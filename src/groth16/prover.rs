@@ -12,16 +12,23 @@ use ark_relations::gr1cs::ConstraintSynthesizer;
 use ark_std::rand::Rng;
 use futures_util::stream::{self, Stream, StreamExt};
 use rayon::prelude::*;
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::{
+    sync::oneshot,
+    task::{JoinError, spawn_blocking},
+};
 use zeroize::Zeroizing;
 
 use super::{
     Groth16Error, Groth16Key,
-    blinding::{BlindedDelta, Blinding, ProofSums},
+    blinding::{AssignmentSums, BlindedDelta, BlindedSums, Blinding},
     circuit::assign,
+    early_sums::{EarlySums, EarlySumsSender},
+    key::KeyPoints,
     program::ProofProgram,
 };
-use crate::client::{Client, Execution, Fr, ProgramRun, RunOptions, RunResult, RunStep, Timing};
+use crate::client::{
+    Client, Execution, Fr, G1Projective, ProgramRun, RunOptions, RunResult, RunStep, Timing,
+};
 
 /// Makes proofs of one key.
 #[derive(Clone)]
@@ -59,9 +66,11 @@ struct ProvedBatch {
 
 /// The sums of several proofs, and what computing them took.
 struct SummedProofs {
-    sums: Vec<ProofSums>,
     check: Duration,
     call: RunResult,
+    sums: Vec<AssignmentSums>,
+    /// Over l_query and h_query.
+    of_c: Vec<G1Projective>,
 }
 
 impl<'a> Groth16Prover<'a> {
@@ -172,30 +181,50 @@ impl<'a> Groth16Prover<'a> {
         assignments: Vec<Zeroizing<Vec<Fr>>>,
         blindings: Zeroizing<Vec<Blinding>>,
     ) -> Result<ProvedBatch, Groth16Error> {
-        let points = self.key.points;
-        // While the server computes the sums.
-        let multiply = move || {
-            let blindings = blindings.par_iter();
-            blindings.map(|by| BlindedDelta::new(&points, by)).collect::<Vec<_>>()
-        };
-        let deltas = spawn_blocking(multiply);
-        let SummedProofs { sums, check, call } = self.sum(program, assignments).await?;
-        let deltas = joined_task(deltas.await);
+        let (sender, early) = EarlySumsSender::new();
+        // Both run while the server computes the sums.
+        let blinded = self.blind_early(blindings, early);
+        let (summed, (deltas, early)) =
+            tokio::join!(self.sum(program, assignments, sender), blinded);
+        let SummedProofs { check, call, sums, of_c } = summed?;
         let begun = Instant::now();
-        let blind = |(sums, by): (&ProofSums, &BlindedDelta)| by.blind(&points, sums);
-        let proofs = match &sums[..] {
+        let is_valid = early.iter().map(|early| &early.sums).eq(&sums);
+        let blinded = if is_valid { early } else { blind(&self.key.points, &deltas, &sums) };
+        let proofs = match &of_c[..] {
             // To wake another thread would take as long.
-            [sums] => deltas.iter().map(|by| blind((sums, by))).collect(),
-            sums => sums.par_iter().zip(&deltas).map(blind).collect(),
+            [of_c] => blinded.iter().map(|blinded| blinded.finish(*of_c)).collect(),
+            of_c => of_c.par_iter().zip(&blinded).map(|(c, of_rest)| of_rest.finish(*c)).collect(),
         };
         let finish = begun.elapsed();
         Ok(ProvedBatch { proofs, check, call, finish })
     }
 
+    /// Multiplies the blinding, and blinds the sums that arrive early; none if they do not.
+    async fn blind_early(
+        &self,
+        blindings: Zeroizing<Vec<Blinding>>,
+        early: oneshot::Receiver<EarlySums>,
+    ) -> (Vec<BlindedDelta>, Vec<BlindedSums>) {
+        let points = self.key.points;
+        let multiply = move || {
+            let blindings = blindings.par_iter();
+            blindings.map(|by| BlindedDelta::new(&points, by)).collect::<Vec<_>>()
+        };
+        let deltas = joined_task(spawn_blocking(multiply).await);
+        let Ok(sums) = early.await else { return (deltas, Vec::new()) };
+        let blind = move || {
+            let blinded = blind(&points, &deltas, &sums.of_proofs());
+            (deltas, blinded)
+        };
+        joined_task(spawn_blocking(blind).await)
+    }
+
+    /// Computes the sums. `early` is dropped when they are known.
     async fn sum(
         &self,
         program: &ProofProgram,
         assignments: Vec<Zeroizing<Vec<Fr>>>,
+        early: EarlySumsSender,
     ) -> Result<SummedProofs, Groth16Error> {
         let matrices = self.key.matrices.clone();
         for assignment in &assignments {
@@ -216,17 +245,23 @@ impl<'a> Groth16Prover<'a> {
         let check = if self.checks { begun.elapsed() } else { Duration::ZERO };
         let run = ProgramRun::new(&program.program)
             .input(program.assignment, joined(&mut assignments))
-            .send_points(program.a)
-            .send_points(program.b_g1)
-            .send_points(program.b_g2)
             .send_points(program.c);
+        let run = early.listen(run, program);
         let call = self.client.run_with(run, self.options.clone()).await?;
         let (a, b_g1) = (call.points(program.a)?, call.points(program.b_g1)?);
-        let (b_g2, c) = (call.points(program.b_g2)?, call.points(program.c)?);
-        let of_row =
-            |row: usize| ProofSums { a: a[row], b_g1: b_g1[row], b_g2: b_g2[row], c: c[row] };
+        let (b_g2, of_c) = (call.points(program.b_g2)?, call.points(program.c)?);
+        let of_row = |row: usize| AssignmentSums { a: a[row], b_g1: b_g1[row], b_g2: b_g2[row] };
         let sums = (0..a.len()).map(of_row).collect();
-        Ok(SummedProofs { sums, check, call })
+        Ok(SummedProofs { check, call, sums, of_c })
+    }
+}
+
+/// Blinds the sums of each proof.
+fn blind(points: &KeyPoints, deltas: &[BlindedDelta], sums: &[AssignmentSums]) -> Vec<BlindedSums> {
+    match (deltas, sums) {
+        // To wake another thread would take as long.
+        ([delta], [sums]) => vec![delta.blind(points, *sums)],
+        _ => deltas.par_iter().zip(sums).map(|(by, sums)| by.blind(points, *sums)).collect(),
     }
 }
 

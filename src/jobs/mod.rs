@@ -5,6 +5,7 @@ mod admission;
 mod backlog;
 mod bases;
 mod decode_points;
+mod early_points;
 mod host;
 mod import;
 mod import_matrix;
@@ -22,6 +23,7 @@ pub use admission::{
 };
 pub use backlog::Backlog;
 pub use bases::{JobBases, UncheckedBases};
+pub use early_points::{EarlyPoints, EncodedPoints};
 pub use host::ComputeHost;
 pub use import::{BasesImport, ImportJob};
 pub use import_matrix::{MatrixImport, MatrixImportJob};

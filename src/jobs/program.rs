@@ -6,14 +6,15 @@ use std::{mem, sync::Arc, time::Duration};
 use tracing::{Span, debug_span, field::Empty};
 
 use super::{
-    ComputeHost, JobBases, JobReport, JobWaker, JobWork, ProgramJobInput,
+    ComputeHost, EarlyPoints, JobBases, JobReport, JobWaker, JobWork, ProgramJobInput,
+    early_points,
     scheduler::SHORT_JOB_MAX,
     waiting_msms::{BatchKey, BatchedMsm, PickedMsm, WaitingMsm, may_share},
 };
 use crate::{
     buffer::{PayloadView, ProgressListener, UploadBuffer},
     curve::{
-        points::{self, Bases, SumEncoding},
+        points::{Bases, SumEncoding},
         scalars::ScalarEncoding,
     },
     engine::JobControl,
@@ -37,6 +38,8 @@ pub struct ProgramJob {
     pub matrices: Vec<SparseMatrix>,
     /// One per output of the run.
     pub outputs: Vec<ProgramJobOutput>,
+    /// Points that are sent before the end.
+    pub early_points: Option<EarlyPoints>,
     pub verify: Verification,
     /// Whether the output states the modelled time. Computing it takes as long as planning the job.
     pub states_modelled_time: bool,
@@ -176,7 +179,8 @@ impl ProgramWork {
             return Ok(None);
         }
         self.job.inputs.iter_mut().try_for_each(|input| input.make_copy(control))?;
-        let ProgramJob { run, inputs, matrices, outputs, input_field, .. } = &mut self.job;
+        let ProgramJob { run, inputs, matrices, outputs, early_points, input_field, .. } =
+            &mut self.job;
         let sources = inputs
             .iter()
             .map(|input| PayloadView::starting_at(&input.payload, input.byte_range().start));
@@ -187,7 +191,11 @@ impl ProgramWork {
         let (elements, sinks) = (elements.collect::<Vec<_>>(), sinks.collect::<Vec<_>>());
         // Not on a rayon pool: while it waits for another pool, as an engine does, its thread would
         // run another program's step on top of this one, which may wait for the same device.
-        let operands = RunOperands { inputs: &elements, bases, matrices, sinks: &sinks };
+        let listeners = early_points.as_ref().map(|early| early.listeners(&self.host, outputs));
+        let listeners = listeners.unwrap_or_default();
+        let early_sums: Vec<_> = listeners.iter().map(Option::as_deref).collect();
+        let (inputs, sinks, early_sums) = (&elements[..], &sinks[..], &early_sums[..]);
+        let operands = RunOperands { inputs, bases, matrices, sinks, early_sums };
         let report = operands.run(|| run.step(&operands, control));
         report.map_err(|error| match (*input_field, error) {
             (Some(field), Error::Step { index: Some(index), problem, .. }) => {
@@ -211,8 +219,7 @@ impl ProgramWork {
         let points = self.job.outputs.iter().zip(&report.points).map(|(output, sums)| {
             match (output, sums) {
                 (ProgramJobOutput::Points(encoding), Some(sums)) => {
-                    let encode = || points::encode_sums(*encoding, sums);
-                    self.host.run_sized(sums.len() << 10, encode)
+                    early_points::encode(&self.host, *encoding, sums)
                 }
                 _ => Vec::new(),
             }

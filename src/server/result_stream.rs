@@ -1,12 +1,13 @@
 //! Sends the vectors that a job computes to the client, while later ones are still computed.
 
 use std::{
+    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures_util::FutureExt;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc::UnboundedReceiver};
 
 use super::{
     call::CallContext,
@@ -20,7 +21,7 @@ use super::{
 use crate::{
     buffer::{ProgressListener, UploadBuffer},
     error::{Error, Result},
-    jobs::{FinishedJob, JobTicket},
+    jobs::{EncodedPoints, FinishedJob, JobTicket},
     telemetry,
     verify::Verification,
     wire::v1,
@@ -57,6 +58,12 @@ pub struct SentVector {
     pub payload: Arc<UploadBuffer>,
 }
 
+/// Points that the job sends before its end, and the messages that carry them.
+pub struct EarlyMessages<T> {
+    pub points: UnboundedReceiver<EncodedPoints>,
+    pub message: fn(EncodedPoints) -> T,
+}
+
 pub struct StreamTimes {
     /// From the start of the call to the last input byte.
     pub receive: Duration,
@@ -70,6 +77,9 @@ pub struct ResultStream<R: StreamedResult> {
     job: JobState<R::JobOutput>,
     input: StreamedUploads,
     vectors: Vec<SentVector>,
+    early: Option<EarlyMessages<R::Response>>,
+    /// Early messages to send.
+    ready: VecDeque<R::Response>,
     call_started: Instant,
     name: CallName,
     patience: ReaderPatience,
@@ -105,6 +115,8 @@ impl<R: StreamedResult> ResultStream<R> {
             job: JobState::Running(job),
             input,
             vectors,
+            early: None,
+            ready: VecDeque::new(),
             call_started: call.started,
             name: call.name(),
             patience: ReaderPatience::of(call),
@@ -114,6 +126,11 @@ impl<R: StreamedResult> ResultStream<R> {
         }
     }
 
+    /// Sends these messages, too.
+    pub fn with_early_messages(self, early: Option<EarlyMessages<R::Response>>) -> Self {
+        Self { early, ..self }
+    }
+
     /// Receives `pieces` of the input until the job has a result to send, then begins to send.
     ///
     /// Errors: those of the job and of `pieces`.
@@ -121,7 +138,7 @@ impl<R: StreamedResult> ResultStream<R> {
         mut self,
         pieces: impl Future<Output = std::result::Result<(), CallError>>,
     ) -> std::result::Result<ResponseStream<R::Response>, CallError> {
-        let begun = receive::receive_during_job(pieces, self.wait_for_first_chunk()).await;
+        let begun = receive::receive_during_job(pieces, self.wait_for_first_message()).await;
         if let Err(error) = begun {
             self.input.end(Some(&error));
             return Err(error);
@@ -129,15 +146,15 @@ impl<R: StreamedResult> ResultStream<R> {
         Ok(self.send())
     }
 
-    /// Waits until all input has arrived and the first chunk is computed, or until the job is done.
-    async fn wait_for_first_chunk(&mut self) -> Result<()> {
+    /// Waits until all input has arrived and the first message is ready, or until the job is done.
+    async fn wait_for_first_message(&mut self) -> Result<()> {
         let first = self.vectors.first().filter(|_| self.sends_early);
         let first = first.map(|vector| vector.payload.clone());
         loop {
-            let can_send = self.input.is_complete()
-                && first.as_ref().is_some_and(|payload| {
-                    payload.has_received(0..payload.len().min(CHUNK_BYTES as u64))
-                });
+            let has_chunk = first.as_ref().is_some_and(|payload| {
+                payload.has_received(0..payload.len().min(CHUNK_BYTES as u64))
+            });
+            let can_send = self.input.is_complete() && (has_chunk || !self.ready.is_empty());
             if can_send || matches!(self.job, JobState::Done(_)) {
                 return Ok(());
             }
@@ -146,24 +163,45 @@ impl<R: StreamedResult> ResultStream<R> {
     }
 
     /// Waits until the first `end` bytes of a vector are computed.
-    async fn wait_for_bytes(&mut self, payload: &UploadBuffer, end: u64) -> Result<()> {
+    async fn wait_for_bytes(
+        &mut self,
+        payload: &UploadBuffer,
+        end: u64,
+        sender: &ResponseSender<R::Response>,
+    ) -> Result<()> {
         while !payload.has_received(0..end) {
             if let JobState::Done(_) = self.job {
                 return Err(Error::Internal("the job left out elements".into()));
             }
             self.wait_for_job_or_progress().await?;
+            self.send_ready(sender).await?;
         }
         Ok(())
     }
 
-    /// Waits for the end of the job or for progress.
+    /// Waits for the end of the job, for progress, or for an early message.
     async fn wait_for_job_or_progress(&mut self) -> Result<()> {
         let progress = self.progress.clone();
-        tokio::select! {
+        // The job's future borrows all of `self`.
+        let mut early = self.early.take();
+        let concluded = tokio::select! {
             biased;
             concluded = self.wait_for_job() => concluded,
+            Some(message) = next_message(&mut early) => {
+                self.ready.push_back(message);
+                Ok(())
+            }
             () = progress.notified() => Ok(()),
+        };
+        self.early = early;
+        concluded
+    }
+
+    async fn send_ready(&mut self, sender: &ResponseSender<R::Response>) -> Result<()> {
+        while let Some(message) = self.ready.pop_front() {
+            sender.send(message).await?;
         }
+        Ok(())
     }
 
     /// Waits for the end of the job, which ends its input.
@@ -213,17 +251,21 @@ impl<R: StreamedResult> ResultStream<R> {
     /// Errors: those of the job and of [`ResponseSender::send`].
     async fn send_all(&mut self, sender: &ResponseSender<R::Response>) -> Result<()> {
         let send_started = Instant::now();
+        self.send_ready(sender).await?;
         for SentVector { output, payload } in std::mem::take(&mut self.vectors) {
             let len = payload.len();
             for offset in (0..len).step_by(CHUNK_BYTES) {
                 let bytes = (len - offset).min(CHUNK_BYTES as u64);
-                self.wait_for_bytes(&payload, offset + bytes).await?;
+                self.wait_for_bytes(&payload, offset + bytes, sender).await?;
                 let data = payload.bytes(offset, bytes as usize);
                 sender.send(self.result.chunk(output, v1::Chunk { offset, data })).await?;
                 telemetry::sent(bytes);
             }
         }
-        self.wait_for_job().await?;
+        while let JobState::Running(_) = self.job {
+            self.wait_for_job_or_progress().await?;
+            self.send_ready(sender).await?;
+        }
         if let JobState::Done(finished) = &mut self.job
             && let Some(finished) = finished.take()
         {
@@ -233,4 +275,10 @@ impl<R: StreamedResult> ResultStream<R> {
         }
         Ok(())
     }
+}
+
+/// The next early message; `None` if there will be none.
+async fn next_message<T>(early: &mut Option<EarlyMessages<T>>) -> Option<T> {
+    let EarlyMessages { points, message } = early.as_mut()?;
+    points.recv().await.map(message)
 }

@@ -9,10 +9,10 @@ use super::{
     },
     receive::{PieceContent, UploadPiece},
     regions,
-    result_stream::{ResultStream, SentVector},
+    result_stream::{EarlyMessages, ResultStream, SentVector},
     run_outputs::{
-        CallOutputs, ReadSlice, StreamedOutputs, check_encodings, output_spec, response_bytes,
-        vector_bytes,
+        CallOutputs, ReadSlice, StreamedOutputs, check_encodings, early_message, early_points,
+        output_spec, response_bytes, vector_bytes,
     },
     streamed_uploads::{FoundRegion, StreamedUploads},
 };
@@ -43,6 +43,7 @@ pub struct AdmittedRun {
     /// For each input, its index among the uploads.
     upload_of_input: Vec<Option<usize>>,
     sent: Vec<SentVector>,
+    early: Option<EarlyMessages<v1::RunResponse>>,
     result: StreamedOutputs,
 }
 
@@ -81,6 +82,8 @@ impl AdmittedRun {
         for input in inputs {
             opened.open(call, &mut uploads, input)?;
         }
+        let (early_points, early) = early_points(&spec.outputs, verify).unzip();
+        let early = early.map(|points| EarlyMessages { points, message: early_message });
         let lengths = program.ids().filter_map(|value| program_call::shape(&program, value));
         let job = ProgramJob {
             call: "run",
@@ -90,6 +93,7 @@ impl AdmittedRun {
             bases: bases.into_iter().map(JobBases::Checked).collect(),
             matrices,
             outputs: outputs.job,
+            early_points,
             verify,
             states_modelled_time: true,
             steps: program.steps().len(),
@@ -102,7 +106,7 @@ impl AdmittedRun {
             _inputs_in_use: opened.in_use,
         };
         let (upload_of_input, sent) = (opened.upload_of_input, outputs.sent);
-        Ok(Self { job, permit, uploads, upload_of_input, sent, result })
+        Ok(Self { job, permit, uploads, upload_of_input, sent, early, result })
     }
 
     /// Errors: `Exhausted` if too many streams carry one of the uploads.
@@ -132,11 +136,11 @@ impl AdmittedRun {
 
     /// Queues the job at once.
     pub fn submit(self, call: &CallContext) -> ResultStream<StreamedOutputs> {
-        let Self { job, permit, uploads, sent, result, .. } = self;
+        let Self { job, permit, uploads, sent, early, result, .. } = self;
         let verify = job.verify;
         let host = call.state.compute.clone();
         let ticket = call.submit(permit, |waker| ProgramWork::new(host, job, waker));
-        ResultStream::new(call, result, verify, sent, uploads, ticket)
+        ResultStream::new(call, result, verify, sent, uploads, ticket).with_early_messages(early)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
 use super::{
     call::CallContext,
     call_record::JobRecorder,
@@ -15,11 +17,12 @@ use crate::{
     buffer::{RegionSlice, UploadBuffer},
     error::{Error, FieldProblem, Result},
     exec::StepReport,
-    jobs::{FinishedJob, ProgramJobOutput, ProgramOutput},
+    jobs::{EarlyPoints, EncodedPoints, FinishedJob, ProgramJobOutput, ProgramOutput},
     ops::OperationProgram,
     program::{OutputKind, OutputSpec, ValueId, ValueType, VectorShape},
     store::{KeptVectors, UploadUseGuard},
     telemetry,
+    verify::Verification,
     wire::{
         decode::{OutputDelivery, RunOutput, UploadId, VectorUploadHeader},
         v1::{self, run_response::Message},
@@ -49,7 +52,7 @@ pub struct KeptOutputs {
 
 pub fn output_spec(output: &RunOutput) -> OutputSpec {
     let kind = match output.delivery {
-        OutputDelivery::Points(_) => OutputKind::Points,
+        OutputDelivery::Points { .. } => OutputKind::Points,
         OutputDelivery::Send(_) | OutputDelivery::Keep { .. } | OutputDelivery::Region(_) => {
             OutputKind::Elements
         }
@@ -63,7 +66,7 @@ pub fn output_spec(output: &RunOutput) -> OutputSpec {
 pub fn check_encodings(program: &OperationProgram, outputs: &[RunOutput]) -> Result<()> {
     let is_wrong = |output: &RunOutput| {
         let encoding = match output.delivery {
-            OutputDelivery::Points(_) => return false,
+            OutputDelivery::Points { .. } => return false,
             OutputDelivery::Send(encoding) | OutputDelivery::Keep { encoding, .. } => encoding,
             OutputDelivery::Region(vector) => vector.encoding,
         };
@@ -83,7 +86,7 @@ pub fn vector_bytes(program: &OperationProgram, output: &RunOutput) -> u64 {
         OutputDelivery::Send(encoding) | OutputDelivery::Keep { encoding, .. } => {
             elements * encoding.width() as u64
         }
-        OutputDelivery::Points(_) | OutputDelivery::Region(_) => 0,
+        OutputDelivery::Points { .. } | OutputDelivery::Region(_) => 0,
     }
 }
 
@@ -106,7 +109,7 @@ pub fn response_bytes(
 ) -> Result<u64> {
     let point_bytes = outputs.iter().map(|output| match program.value_type(output.value) {
         Some(ValueType::Points(points)) => match output.delivery {
-            OutputDelivery::Points(encoding) => {
+            OutputDelivery::Points { encoding, .. } => {
                 u64::from(points.count) * encoding.point_bytes(points.group) as u64
             }
             _ => 0,
@@ -121,7 +124,31 @@ pub fn response_bytes(
     let is_sent = |output: &&RunOutput| matches!(output.delivery, OutputDelivery::Send(_));
     let sent = outputs.iter().filter(is_sent).map(|output| vector_bytes(program, output));
     let sent = sent.fold(0, u64::saturating_add);
-    Ok(unread_bytes(program, sent, point_bytes))
+    // Points that are sent early are sent twice.
+    let has_early = outputs.iter().any(RunOutput::is_early);
+    let early_bytes = if has_early { bytes_of_message(point_bytes) } else { 0 };
+    Ok(unread_bytes(program, sent, point_bytes) + early_bytes)
+}
+
+/// The outputs whose points are sent early, and what the job sends them to. Checked points are
+/// known at the end only.
+pub fn early_points(
+    outputs: &[RunOutput],
+    verify: Verification,
+) -> Option<(EarlyPoints, UnboundedReceiver<EncodedPoints>)> {
+    let early = outputs.iter().enumerate().filter(|(_, output)| output.is_early());
+    let outputs: Vec<_> = early.map(|(number, _)| number).collect();
+    if outputs.is_empty() || verify != Verification::None {
+        return None;
+    }
+    let (sender, receiver) = unbounded_channel();
+    Some((EarlyPoints::new(outputs, sender), receiver))
+}
+
+/// The message with points that are sent early.
+pub fn early_message(EncodedPoints { output, points }: EncodedPoints) -> v1::RunResponse {
+    let points = v1::RunOutputPoints { output, points: points.into() };
+    v1::RunResponse { message: Some(Message::Points(points)) }
 }
 
 impl CallOutputs {
@@ -142,7 +169,7 @@ impl CallOutputs {
                 call.admit(bytes, 0).map(payload).map(Arc::new)
             };
             job.push(match output.delivery {
-                OutputDelivery::Points(encoding) => ProgramJobOutput::Points(encoding),
+                OutputDelivery::Points { encoding, .. } => ProgramJobOutput::Points(encoding),
                 OutputDelivery::Region(vector) => {
                     let of_item = |error: Error| error.of_item("outputs", index, "region");
                     let count = program_call::shape(program, output.value);

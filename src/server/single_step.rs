@@ -67,6 +67,7 @@ impl SingleStepJob {
             bases: self.bases,
             matrices: Vec::new(),
             outputs: vec![self.output],
+            early_points: None,
             verify,
             states_modelled_time: false,
             steps: SINGLE_STEPS,

@@ -4,6 +4,7 @@
 mod builder;
 #[path = "../../examples/common/mod.rs"]
 mod common;
+mod early_points;
 mod gf2;
 #[path = "../common/idle.rs"]
 mod idle;

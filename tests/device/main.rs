@@ -8,6 +8,7 @@ mod arena;
 mod common;
 mod daemon;
 mod daemon_jobs;
+mod early_points;
 mod elimination_faults;
 mod eliminations;
 mod eliminations_in_blocks;

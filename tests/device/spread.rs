@@ -35,10 +35,10 @@ const CHECKS: [Verification; 3] =
     [Verification::None, Verification::Probabilistic, Verification::Full];
 
 /// A server in this process, and its workers. `name` is among the workers' arguments.
-struct SpreadServer {
+pub struct SpreadServer {
     name: &'static str,
-    server: TestServer,
-    client: BlockingClient,
+    pub server: TestServer,
+    pub client: BlockingClient,
     /// Has the server's Unix socket.
     _folder: TempDir,
 }
@@ -75,7 +75,7 @@ fn settings(name: &str, devices: u32) -> Option<WorkerPoolSettings> {
 }
 
 impl SpreadServer {
-    fn start(name: &'static str, devices: u32) -> Option<Self> {
+    pub fn start(name: &'static str, devices: u32) -> Option<Self> {
         let Some(settings) = settings(name, devices) else {
             println!("skipped: the number of GPUs is fixed");
             return None;

@@ -52,7 +52,7 @@ fn step_to_the_end(executor: &GpuExecutor, length: u32, control: &JobControl) ->
     let program = program(length);
     let mut run = start_run(executor, program, &[], &outputs, Verification::None).unwrap();
     run.begin(&[]).unwrap();
-    let operands = RunOperands { inputs: &[], bases: &[], matrices: &[], sinks: &[None] };
+    let operands = RunOperands { sinks: &[None], ..RunOperands::default() };
     let mut calls = 0;
     loop {
         match run.step(&operands, control) {

@@ -97,6 +97,7 @@ impl Workplace {
             bases: vec![JobBases::Unchecked(bases)],
             matrices: Vec::new(),
             outputs: vec![ProgramJobOutput::Points(SumEncoding::Compressed)],
+            early_points: None,
             verify,
             states_modelled_time: false,
             steps: 2,

@@ -17,6 +17,8 @@ pub enum RunAnswer {
     FewOutputs,
     /// Elements that are not below r.
     NotCanonical,
+    /// Points before the result, which the call does not want.
+    UnwantedPoints,
 }
 
 impl RunAnswer {
@@ -38,6 +40,10 @@ impl RunAnswer {
         let points = if let Self::FewOutputs = self { outputs - 1 } else { outputs };
         let points = vec![Default::default(); points as usize];
         let execution = Some(v1::Execution { verified: verified.into(), ..Default::default() });
+        if let Self::UnwantedPoints = self {
+            let points = v1::RunOutputPoints { output: 0, points: vec![0; 144].into() };
+            messages.push(Message::Points(points));
+        }
         if !matches!(self, Self::Unfinished) {
             let result = v1::RunResult { points, execution, ..Default::default() };
             messages.push(Message::Result(result));

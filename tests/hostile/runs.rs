@@ -182,7 +182,10 @@ fn header_enums(rows: &mut Vec<Row>, value: i32, reason: &'static str) {
     for (delivery, field) in [
         (Delivery::Send(v1::SendVector { encoding: value }), "outputs[0].send.encoding"),
         (Delivery::Keep(v1::KeepVector { upload_id, encoding: value }), "outputs[0].keep.encoding"),
-        (Delivery::Points(v1::SendPoints { encoding: value }), "outputs[0].points.encoding"),
+        (
+            Delivery::Points(v1::SendPoints { encoding: value, early: false }),
+            "outputs[0].points.encoding",
+        ),
     ] {
         let output = v1::ProgramOutput { value: 0, delivery: Some(delivery) };
         row(v1::RunHeader { outputs: vec![output], ..with(new_upload(2)) }, field);

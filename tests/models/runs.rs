@@ -116,7 +116,7 @@ fn call() -> CallToRun {
     CallToRun {
         program: OperationProgram::new(vec![step.into()]).expect("a program").into(),
         inputs: vec![PlacedInput { spec, reduce: false }],
-        outputs: vec![PlacedOutput { spec: output, vector: None }],
+        outputs: vec![PlacedOutput { spec: output, vector: None, is_early: false }],
         objects: NamedObjects::default(),
         is_checked: false,
         time_left: None,

@@ -118,8 +118,8 @@ impl Served {
             _ => RunState::Awaits(None),
         };
         let longest_step = if is_last { u32::MAX } else { 0 };
-        let (modelled_total, written) = (Duration::ZERO, vec![]);
-        LaneOutcome::Advanced(Advanced { modelled_total, longest_step, written, state })
+        let (modelled_total, written, early_sums) = (Duration::ZERO, vec![], vec![]);
+        LaneOutcome::Advanced(Advanced { modelled_total, longest_step, written, early_sums, state })
     }
 }
 
@@ -209,7 +209,7 @@ fn run(pool: &Arc<WorkerPool>) -> WorkerRun {
 
 /// Steps a run to its end.
 fn compute(pool: &Arc<WorkerPool>) -> Result<RunReport> {
-    let operands = RunOperands { inputs: &[], bases: &[], matrices: &[], sinks: &[None] };
+    let operands = RunOperands { sinks: &[None], ..RunOperands::default() };
     let (mut run, control) = (run(pool), JobControl::default());
     loop {
         let yields = shuttle::rand::thread_rng().r#gen();

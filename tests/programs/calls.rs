@@ -147,7 +147,7 @@ fn a_run_says_which_input_it_reads_next() {
     let mut run = start(&[(NARROW, 6), (FULL, 4)], &[(3, OutputKind::Elements)]).expect("allowed");
     let awaited = |input, count| Some(AwaitedElements { input, elements: 0..count });
     assert_eq!(run.awaited(), awaited(1, 4));
-    let empty = capstan::exec::RunOperands { inputs: &[], bases: &[], matrices: &[], sinks: &[] };
+    let empty = capstan::exec::RunOperands::default();
     let missing = run.step(&empty, &JobControl::default());
     assert!(matches!(missing, Err(Error::Internal(_))), "the call gives no elements");
     assert!(run.step(&empty, &JobControl::default()).is_err(), "an error ends the run");

@@ -180,12 +180,11 @@ fn a_cancelled_run_stops_before_its_next_step() {
     let source = &bytes[..];
     let operands = RunOperands {
         inputs: &[EncodedScalars::new(ScalarEncoding::Canonical, 2, &source)],
-        bases: &[],
-        matrices: &[],
         sinks: &[
             Some(ElementSink { encoding, sink: &cancelling }),
             Some(ElementSink { encoding, sink: &unreached }),
         ],
+        ..RunOperands::default()
     };
     let output = |value: ValueId| OutputSpec { value, kind: OutputKind::Elements };
     let outputs = vec![output(first), output(second)];

@@ -49,7 +49,7 @@ fn run(executor: &GpuExecutor, time_on_host_max: Option<Duration>) -> Result<Mov
     let encoding = ScalarEncoding::Montgomery;
     let sink = VecSink::new(32 * LENGTH);
     let sinks = [Some(ElementSink { encoding, sink: &sink })];
-    let operands = RunOperands { inputs: &[], bases: &[], matrices: &[], sinks: &sinks };
+    let operands = RunOperands { sinks: &sinks, ..RunOperands::default() };
     while run.step(&operands, &JobControl::default())?.is_none() {}
     let modelled = [before, run.plan().modelled.total];
     let mut elements = vec![Fr::default(); LENGTH];

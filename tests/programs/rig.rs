@@ -152,6 +152,7 @@ impl Call {
             bases: &self.bases,
             matrices: &self.matrices,
             sinks: &sinks.iter().enumerate().map(MemorySink::element_sink).collect::<Vec<_>>(),
+            ..RunOperands::default()
         };
         let spec = |(value, kind): (&ValueId, &ValueType)| OutputSpec {
             value: *value,

@@ -208,6 +208,7 @@ impl JobRunner {
             bases: step.bases,
             matrices: Vec::new(),
             outputs: vec![step.output],
+            early_points: None,
             verify,
             states_modelled_time: false,
             steps: 2,

@@ -70,8 +70,8 @@ pub fn run(bench: &JobRunner) {
         let operands = RunOperands {
             inputs: &[EncodedScalars::new(encoding, N, &bytes)],
             bases: &bases,
-            matrices: &[],
             sinks: &sinks,
+            ..RunOperands::default()
         };
         run_program(&*bench.host.executor, program.clone(), outputs, &operands, verify, &control)
             .map(drop)

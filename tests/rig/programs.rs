@@ -164,7 +164,7 @@ pub fn to_region(value: u32, vector: v1::RegionVector) -> v1::ProgramOutput {
 
 pub fn points(value: u32) -> v1::ProgramOutput {
     let encoding = v1::ResultEncoding::Compressed as i32;
-    wanted(value, v1::program_output::Delivery::Points(v1::SendPoints { encoding }))
+    wanted(value, v1::program_output::Delivery::Points(v1::SendPoints { encoding, early: false }))
 }
 
 pub fn header(
@@ -208,6 +208,8 @@ pub fn run(header: v1::RunHeader, chunks: Vec<v1::RunRequest>) -> Vec<v1::RunReq
 pub struct RunAnswer {
     /// The vectors that were sent, by the number of the output.
     pub vectors: BTreeMap<u32, Vec<u8>>,
+    /// The points that were sent early, of each output.
+    pub early_points: BTreeMap<u32, Vec<u8>>,
     pub result: v1::RunResult,
 }
 
@@ -223,6 +225,7 @@ pub async fn send_run(
 pub async fn read_answer(mut answers: Streaming<v1::RunResponse>) -> Result<RunAnswer, Status> {
     use run_response::Message;
     let mut vectors: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+    let mut early_points = BTreeMap::new();
     loop {
         let answer = answers.message().await?.expect("a result at the end");
         match answer.message.expect("a message") {
@@ -234,9 +237,16 @@ pub async fn read_answer(mut answers: Streaming<v1::RunResponse>) -> Result<RunA
                 assert_eq!(vector.len() as u64, chunk.offset, "output {output}");
                 vector.extend_from_slice(&chunk.data);
             }
+            Message::Points(v1::RunOutputPoints { output, points }) => {
+                let earlier = early_points.insert(output, points.to_vec());
+                assert!(earlier.is_none(), "output {output} is sent early once");
+            }
             Message::Result(result) => {
                 assert!(answers.message().await?.is_none(), "the result comes last");
-                return Ok(RunAnswer { vectors, result });
+                for (output, points) in &early_points {
+                    assert_eq!(result.points[*output as usize], *points, "output {output}");
+                }
+                return Ok(RunAnswer { vectors, early_points, result });
             }
         }
     }

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 
 use super::received::encoding_of;
-use super::request::{Delivery, GivenElements, InputElements, ProgramRun, WantedOutput};
+use super::request::{
+    Delivery, EarlyListener, GivenElements, InputElements, ProgramRun, WantedOutput,
+};
 use crate::{
     client::{
         ScalarInput, UploadKey, VectorInfo, convert,
@@ -38,6 +40,7 @@ pub(super) struct RunPlan<'a> {
     /// One for each input of the program, in order.
     pub inputs: Vec<PlannedInput<'a>>,
     pub outputs: Vec<PlannedOutput>,
+    early: &'a [EarlyListener<'a>],
 }
 
 pub(super) struct PlannedInput<'a> {
@@ -60,6 +63,8 @@ pub(super) struct PlannedOutput {
     /// The field of a vector.
     pub field: FieldId,
     pub delivery: PlannedDelivery,
+    /// Whether points are wanted as soon as they are known.
+    pub is_early: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -90,7 +95,22 @@ impl<'a> RunPlan<'a> {
         let outputs = run.outputs.iter();
         let outputs = outputs.map(|output| plan_output(run, output, has_several_connections));
         let outputs = outputs.collect::<Result<_>>()?;
-        Ok(Self { program: run.program.clone(), inputs, outputs })
+        Ok(Self { program: run.program.clone(), inputs, outputs, early: &run.early })
+    }
+
+    /// Gives the points of an output that arrive early to their listeners.
+    ///
+    /// Errors: `InvalidResponse` if they are malformed, or if nothing wants them.
+    pub fn receive_early(&self, output: u32, points: &[u8]) -> Result<()> {
+        let output = self.outputs.get(output as usize).filter(|output| output.is_early);
+        let Some(PlannedOutput { value, delivery: PlannedDelivery::Points(shape), .. }) = output
+        else {
+            return Err(ClientError::invalid_response("no such points were requested"));
+        };
+        let points = decode_points(*shape, points)?;
+        let listeners = self.early.iter().filter(|listener| listener.value == *value);
+        listeners.for_each(|listener| (listener.call)(points.clone()));
+        Ok(())
     }
 
     /// Bytes of the inputs that are sent.
@@ -136,7 +156,7 @@ impl PlannedOutput {
             }
             PlannedDelivery::Points(_) => {
                 let encoding = v1::ResultEncoding::from(POINTS).into();
-                Message::Points(v1::SendPoints { encoding })
+                Message::Points(v1::SendPoints { encoding, early: self.is_early })
             }
             PlannedDelivery::Region(id) => in_region(region_start(id)),
         };
@@ -239,7 +259,8 @@ fn plan_output(
         Delivery::Keep => PlannedDelivery::Keep(keep()?),
         Delivery::Points(shape) => PlannedDelivery::Points(shape),
     };
-    Ok(PlannedOutput { value: output.value, field, delivery })
+    let is_early = run.early.iter().any(|listener| listener.value == output.value);
+    Ok(PlannedOutput { value: output.value, field, delivery, is_early })
 }
 
 fn output_spec(output: &WantedOutput) -> OutputSpec {

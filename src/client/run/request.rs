@@ -7,6 +7,7 @@ use crate::{
         CurvePoint, Progress, ScalarInput, SharedVector, UploadKey, Verification,
         program::{ClientProgram, PointsValue, ProgramTag, VectorValue},
     },
+    curve::points::MsmSums,
     program::{PointsShape, ValueId},
 };
 
@@ -60,6 +61,13 @@ pub struct ProgramRun<'a> {
     pub(crate) outputs: Vec<WantedOutput>,
     /// The vectors that outputs are written to.
     pub(crate) vectors: Vec<SharedVector>,
+    pub(crate) early: Vec<EarlyListener<'a>>,
+}
+
+/// Is called with points that arrive before the result.
+pub(crate) struct EarlyListener<'a> {
+    pub value: ValueId,
+    pub call: Box<dyn Fn(MsmSums) + Send + Sync + 'a>,
 }
 
 pub(crate) struct GivenInput<'a> {
@@ -93,8 +101,8 @@ pub(crate) enum Delivery {
 impl<'a> ProgramRun<'a> {
     /// A run without inputs and outputs.
     pub fn new(program: &ClientProgram) -> Self {
-        let (inputs, outputs, vectors) = Default::default();
-        Self { program: program.clone(), inputs, outputs, vectors }
+        let (inputs, outputs, vectors, early) = Default::default();
+        Self { program: program.clone(), inputs, outputs, vectors, early }
     }
 
     /// Provides the elements of an input: its rows, one after another.
@@ -116,6 +124,27 @@ impl<'a> ProgramRun<'a> {
     pub fn send_points<A: CurvePoint>(self, value: PointsValue<A>) -> Self {
         let shape = PointsShape { group: A::GROUP, count: value.count };
         self.want(value.program, value.id, Delivery::Points(shape))
+    }
+
+    /// Returns the points of an MSM like [`Self::send_points`], and calls `listener` with them as
+    /// soon as they are known, while the server computes the rest of the program.
+    ///
+    /// They are valid only if the run succeeds: its result has them again. The listener may not be
+    /// called, for example if the server verifies the run, or several times if the run is retried.
+    /// It delays the receipt of the result until it returns.
+    #[must_use]
+    pub fn send_points_early<A: CurvePoint>(
+        mut self,
+        value: PointsValue<A>,
+        listener: impl Fn(Vec<A::Group>) + Send + Sync + 'a,
+    ) -> Self {
+        let call = Box::new(move |sums| {
+            if let Some(points) = A::from_sums(sums) {
+                listener(points);
+            }
+        });
+        self.early.push(EarlyListener { value: value.id, call });
+        self.send_points(value)
     }
 
     /// Keeps a vector on the server, where it can be an input of other calls;

@@ -296,6 +296,9 @@ impl<'a> RunTransfer<'a> {
                     output.bytes = copy_chunk(&chunk, bytes, output.bytes)?;
                     self.received.add(chunk.data.len() as u64);
                 }
+                Some(Answer::Points(v1::RunOutputPoints { output, points })) => {
+                    self.plan.receive_early(output, &points)?;
+                }
                 Some(Answer::Result(result)) => {
                     let is_whole = |output: &mut PartialOutput| {
                         output.bytes == output.elements.as_bytes_mut().len()

@@ -4,7 +4,7 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use crate::{
-    curve::scalars::ScalarEncoding,
+    curve::{points::MsmSums, scalars::ScalarEncoding},
     device::Event,
     engine::{
         ComputedMsm, EngineModel, JobControl, add_stages,
@@ -54,14 +54,15 @@ impl LaunchedRun {
         Ok(Box::new(Self { call, next, values, timed, uploaded, report, gpu }))
     }
 
-    /// Launches the next step. False if there is none. Returns true without launching one if
-    /// `control` yields and work of the last step, or of another job, is still on the GPU after
-    /// about a millisecond.
-    pub fn launch_next(
-        &mut self,
-        operands: &RunOperands<'_>,
-        control: &JobControl,
-    ) -> Result<bool> {
+    /// Launches the next step, or waits for the next sums that are wanted early. False if there are
+    /// none. Returns true without launching one if `control` yields and work of the last step, or
+    /// of another job, is still on the GPU after about a millisecond.
+    pub fn advance(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<bool> {
+        Ok(self.launch_next(operands, control)? || self.report_early_sums(operands, control)?)
+    }
+
+    /// Like [`Self::advance`], for the steps.
+    fn launch_next(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<bool> {
         if !self.end_last_sums(control)? || self.launch_piece()? {
             return Ok(true);
         }
@@ -144,15 +145,57 @@ impl LaunchedRun {
 
     /// Waits for all sums that the GPU computes. False if it computes none.
     fn finish_sums(&mut self, control: &JobControl) -> Result<bool> {
-        let mut has_waited = false;
-        for value in &mut self.values {
-            let Some(GpuValue::Sums(PendingSums::Running { .. })) = value else { continue };
-            let Some(GpuValue::Sums(mut sums)) = value.take() else { continue };
-            while !sums.is_almost_done(control)? {}
-            *value = Some(GpuValue::Sums(PendingSums::Done(sums.finish(control)?)));
-            has_waited = true;
+        let running = self.running_sums();
+        for id in &running {
+            self.wait_for_sums(*id, control)?;
         }
-        Ok(has_waited)
+        Ok(!running.is_empty())
+    }
+
+    /// Waits for the next sums that are wanted early, and reports them. False if there are none but
+    /// the last ones, which the end of the run reports as soon.
+    fn report_early_sums(
+        &mut self,
+        operands: &RunOperands<'_>,
+        control: &JobControl,
+    ) -> Result<bool> {
+        let listeners = |call: &RunCall, id| {
+            let outputs = call.outputs_of(id).iter();
+            outputs.filter_map(|output| operands.early_listener(*output)).collect::<Vec<_>>()
+        };
+        let running = self.running_sums();
+        let Some((_, before_last)) = running.split_last() else { return Ok(false) };
+        for &id in before_last {
+            let listeners = listeners(&self.call, id);
+            if listeners.is_empty() {
+                continue;
+            }
+            let sums = self.wait_for_sums(id, control)?;
+            listeners.into_iter().for_each(|listener| listener(&sums));
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The steps whose sums the GPU computes.
+    fn running_sums(&self) -> Vec<ValueId> {
+        let is_running = |id: &ValueId| {
+            let value = &self.values[id.index()];
+            matches!(value, Some(GpuValue::Sums(PendingSums::Running { .. })))
+        };
+        self.call.program.ids().filter(is_running).collect()
+    }
+
+    fn wait_for_sums(&mut self, id: ValueId, control: &JobControl) -> Result<MsmSums> {
+        let value = &mut self.values[id.index()];
+        let Some(GpuValue::Sums(mut pending)) = value.take() else {
+            return Err(Error::Internal("a step has no sums".into()));
+        };
+        while !pending.is_almost_done(control)? {}
+        let done = pending.finish(control)?;
+        let sums = done.sums.clone();
+        *value = Some(GpuValue::Sums(PendingSums::Done(done)));
+        Ok(sums)
     }
 
     fn launch(&mut self, id: ValueId, operands: &RunOperands<'_>) -> Result<LaunchedStep> {

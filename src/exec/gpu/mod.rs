@@ -156,7 +156,7 @@ impl RunInProgress for GpuRun {
             GpuPhase::Waiting(_) => {
                 LaunchedRun::new(self.engine.clone(), self.call.clone(), operands, control)
             }
-            GpuPhase::Launching(mut run) => match run.launch_next(operands, control) {
+            GpuPhase::Launching(mut run) => match run.advance(operands, control) {
                 Ok(true) => Ok(run),
                 Ok(false) => return run.finish(operands, control).map(Some),
                 Err(error) => Err(error),

@@ -126,7 +126,12 @@ impl HostRun {
     ) -> Result<()> {
         for &number in self.call.outputs_of(id) {
             match (value, operands.sinks.get(number).copied().flatten()) {
-                (HostValue::Points(sums), None) => self.report.points[number] = Some(sums.clone()),
+                (HostValue::Points(sums), None) => {
+                    if let Some(listener) = operands.early_listener(number) {
+                        listener(sums);
+                    }
+                    self.report.points[number] = Some(sums.clone());
+                }
                 (HostValue::Vector(rows), Some(sink)) => sink.write(rows, control)?,
                 _ => return Err(Error::Internal(format!("output {number} has no sink"))),
             }

@@ -196,6 +196,8 @@ pub struct PlacedOutput {
     pub spec: OutputSpec,
     /// The destination of a vector.
     pub vector: Option<PlacedVector>,
+    /// Whether sums are wanted as soon as they are known.
+    pub is_early: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -272,7 +274,16 @@ pub struct Advanced {
     pub longest_step: u32,
     /// The rows that were written to outputs.
     pub written: Vec<WrittenBytes>,
+    /// Sums that are known before the run ends.
+    pub early_sums: Vec<EarlySums>,
     pub state: RunState,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct EarlySums {
+    /// The number of the output.
+    pub output: u32,
+    pub sums: SerializedSums,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

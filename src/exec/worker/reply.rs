@@ -6,7 +6,8 @@ use std::fmt;
 use super::{
     failure::WorkerFailure,
     message::{
-        Advanced, AwaitedInput, FinishedRun, LaneOutcome, RunState, SerializedSums, WrittenBytes,
+        Advanced, AwaitedInput, EarlySums, FinishedRun, LaneOutcome, RunState, SerializedSums,
+        WrittenBytes,
     },
 };
 use crate::{
@@ -97,7 +98,8 @@ impl Advanced {
             RunState::Done(finished) => Some(finished),
             RunState::Awaits(_) => None,
         };
-        finished.into_iter().flat_map(|finished| finished.points.iter().flatten())
+        let early = self.early_sums.iter().map(|early| &early.sums);
+        early.chain(finished.into_iter().flat_map(|finished| finished.points.iter().flatten()))
     }
 
     fn check(&self, call: &RunCall, placed: &[Option<u64>]) -> Result<(), UnsuitableReply> {
@@ -107,6 +109,13 @@ impl Advanced {
             let len = placed.get(*output as usize).copied().flatten();
             let is_inside = len.is_some_and(|len| bytes.start <= bytes.end && bytes.end <= len);
             require(is_inside, "written bytes")?;
+        }
+        for EarlySums { output, sums } in &self.early_sums {
+            let suits = call.output_specs().get(*output as usize).is_some_and(|output| {
+                matches!(call.program.value_type(output.value), Some(ValueType::Points(shape))
+                    if has_shape(sums, shape))
+            });
+            require(suits, "early sums")?;
         }
         match &self.state {
             RunState::Awaits(None) => Ok(()),
@@ -122,6 +131,10 @@ impl Advanced {
     }
 }
 
+fn has_shape(sums: &SerializedSums, PointsShape { group, count }: PointsShape) -> bool {
+    sums.0.group() == group && sums.0.len() == count as usize
+}
+
 impl FinishedRun {
     fn check(&self, call: &RunCall) -> Result<(), UnsuitableReply> {
         require(self.steps.len() == call.program.steps().len(), "the number of steps")?;
@@ -130,13 +143,68 @@ impl FinishedRun {
         let suits = self.points.iter().zip(outputs).all(|(sums, output)| {
             let shape = call.program.value_type(output.value);
             match (sums, shape) {
-                (Some(sums), Some(ValueType::Points(PointsShape { group, count }))) => {
-                    sums.0.group() == group && sums.0.len() == count as usize
-                }
+                (Some(sums), Some(ValueType::Points(shape))) => has_shape(sums, shape),
                 (None, Some(ValueType::Vector(_))) => true,
                 _ => false,
             }
         });
         require(suits, "the sums of an output")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use ark_ec::AffineRepr;
+
+    use super::*;
+    use crate::{
+        curve::{
+            G1Affine, G1Projective, G2Projective, Group,
+            points::{CurvePoint, MsmSums},
+            scalars::ScalarEncoding,
+        },
+        field::FieldId,
+        ops::{InputStep, MsmStep, OperationProgram},
+        program::{InputSpec, OutputKind, OutputSpec, ValueId},
+    };
+
+    /// A vector, and the sum of its multiples of bases.
+    fn call() -> RunCall {
+        let input = InputStep { field: FieldId::Bls12381Fr, rows: 1, length: 4 };
+        let msm = MsmStep { input: ValueId(0), object_id: [7; 32], group: Group::G1, offset: 0 };
+        let program = OperationProgram::new(vec![input.into(), msm.into()]).unwrap();
+        let output = |value, kind| OutputSpec { value: ValueId(value), kind };
+        let outputs = [output(0, OutputKind::Elements), output(1, OutputKind::Points)];
+        let input = InputSpec { encoding: ScalarEncoding::Canonical, count: 4 };
+        RunCall::new(Arc::new(program), &[input], &outputs, false).unwrap()
+    }
+
+    fn answer(output: u32, sums: MsmSums) -> LaneOutcome {
+        LaneOutcome::Advanced(Advanced {
+            modelled_total: Duration::ZERO,
+            longest_step: 1,
+            written: vec![],
+            early_sums: vec![EarlySums { output, sums: SerializedSums(sums) }],
+            state: RunState::Awaits(None),
+        })
+    }
+
+    #[test]
+    fn early_sums_must_suit_their_output_and_be_on_the_curve() {
+        let call = call();
+        let advanced = |output, sums| answer(output, sums).into_advanced(&call, &[Some(128), None]);
+        let point = G1Projective::from(G1Affine::generator());
+        let sums = |points| G1Affine::into_sums(points);
+        assert!(matches!(advanced(1, sums(vec![point])), Ok(Ok(_))));
+        for output in [0, 2, u32::MAX] {
+            assert!(advanced(output, sums(vec![point])).is_err(), "output {output}");
+        }
+        assert!(advanced(1, sums(vec![point; 2])).is_err(), "two rows");
+        assert!(advanced(1, MsmSums::G2(vec![G2Projective::default()])).is_err(), "another group");
+        let outside = G1Projective::new_unchecked(point.x, point.x, point.z);
+        let corrupt = advanced(1, sums(vec![outside]));
+        assert!(matches!(corrupt, Ok(Err(WorkerFailure::Corrupt))));
     }
 }

@@ -16,21 +16,20 @@ use super::{
     failure::WorkerFailure,
     link::WorkerLost,
     message::{
-        AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlRequest,
-        FinishedRun, LaneOutcome, LaneRequest, PlacedInput, PlacedOutput, PlacedVector, RunState,
+        AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlRequest, EarlySums,
+        LaneOutcome, LaneRequest, PlacedInput, PlacedOutput, PlacedVector, RunState,
     },
-    names::static_name,
     pool::WorkerPool,
     process::{BacklogShare, LiveWorker, RequestFailure},
     sent_bases::BasesScope,
 };
 use crate::{
     buffer::{ByteSink, SharedPiece},
-    engine::{EncodedScalars, ExecutedBy, JobControl, StageTime},
+    engine::{EncodedScalars, JobControl},
     error::{Error, Result},
     exec::{
         AwaitedElements, Executor, HostExecutor, ModelledTime, ProgramPlan, RunInProgress,
-        RunOperands, RunReport, StepReport, call::RunCall,
+        RunOperands, RunReport, call::RunCall,
     },
     program::{StepKind, ValueId},
     telemetry,
@@ -146,7 +145,8 @@ impl WorkerRun {
         let inputs = inputs.map(|(given, spec)| PlacedInput { spec: *spec, reduce: given.reduce });
         let mut outputs = Vec::with_capacity(operands.sinks.len());
         let sinks = operands.sinks.iter().zip(self.placed_bytes(operands));
-        for (spec, (sink, bytes)) in self.call.output_specs().iter().zip(sinks) {
+        let specs = self.call.output_specs().iter().enumerate();
+        for ((number, spec), (sink, bytes)) in specs.zip(sinks) {
             let vector = match sink.as_ref().zip(bytes) {
                 Some((sink, bytes)) => {
                     let pieces = place(sink.sink, bytes)?;
@@ -154,7 +154,8 @@ impl WorkerRun {
                 }
                 None => None,
             };
-            outputs.push(PlacedOutput { spec: *spec, vector });
+            let is_early = operands.early_listener(number).is_some();
+            outputs.push(PlacedOutput { spec: *spec, vector, is_early });
         }
         let time_left = control.deadline().map(|at| at.saturating_duration_since(Instant::now()));
         let (number, known) = (self.pool.next_run(), vec![0; operands.inputs.len()]);
@@ -223,12 +224,17 @@ impl WorkerRun {
         };
         run.is_over = true;
         match outcome {
-            Ok(Advanced { modelled_total, longest_step, written, state }) => {
+            Ok(Advanced { modelled_total, longest_step, written, early_sums, state }) => {
                 let longest = ValueId(longest_step);
                 self.plan.modelled = ModelledTime { total: modelled_total, longest };
                 for part in written {
                     if let Some(Some(output)) = operands.sinks.get(part.output as usize) {
                         output.sink.mark_written(part.bytes);
+                    }
+                }
+                for EarlySums { output, sums } in early_sums {
+                    if let Some(listener) = operands.early_listener(output as usize) {
+                        listener(&sums.0);
                     }
                 }
                 match state {
@@ -240,7 +246,7 @@ impl WorkerRun {
                         self.phase = WorkerRunPhase::OnWorker(run);
                         Ok(None)
                     }
-                    RunState::Done(finished) => Ok(Some(self.report(*finished))),
+                    RunState::Done(finished) => Ok(Some(finished.into_report(&self.call.program))),
                 }
             }
             Err(failure) => {
@@ -276,29 +282,6 @@ impl WorkerRun {
         telemetry::count_repeated_run();
         self.phase = WorkerRunPhase::NotBegun;
         Ok(())
-    }
-
-    fn report(&self, finished: FinishedRun) -> RunReport {
-        let steps = finished.steps.into_iter().zip(self.call.program.steps());
-        let steps = steps.map(|(step, operation)| StepReport {
-            operation: operation.name(),
-            duration: step.duration,
-            method: step.method,
-            verified: step.verified,
-            verify_time: step.verify_time,
-        });
-        let stages = finished
-            .stages
-            .into_iter()
-            .map(|stage| StageTime { name: static_name(&stage.name), duration: stage.duration });
-        let executor = ExecutedBy {
-            engine: static_name(&finished.engine),
-            device: finished.device,
-            stages: stages.collect(),
-            checked_on_device: finished.checked_on_device,
-        };
-        let points = finished.points.into_iter().map(|sums| sums.map(|sums| sums.0)).collect();
-        RunReport { points, steps: steps.collect(), executor }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    mem,
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -12,18 +13,21 @@ use super::{
     failure::WorkerFailure,
     mapped::{MappedBytes, MappedMemory, MappedOutput},
     message::{
-        Advanced, ArrivedBytes, AwaitedInput, CallToRun, FinishedRun, FinishedStage, FinishedStep,
-        PlacedInput, RunState, SerializedSums, WrittenBytes,
+        Advanced, ArrivedBytes, AwaitedInput, CallToRun, EarlySums, FinishedRun, PlacedInput,
+        RunState, SerializedSums, WrittenBytes,
     },
 };
 use crate::{
     buffer::Wiper,
-    curve::{points::Bases, scalars::ScalarEncoding},
+    curve::{
+        points::{Bases, MsmSums},
+        scalars::ScalarEncoding,
+    },
     engine::{ElementNames, EncodedScalars, JobControl},
     error::{Error, Result},
     exec::{
         AwaitedElements, ElementSink, Executor, ModelledTime, RunInProgress, RunOperands,
-        RunReport, call::RunCall,
+        RunReport, SumsListener, call::RunCall,
     },
     program::OutputSpec,
     sparse::SparseMatrix,
@@ -41,6 +45,9 @@ pub struct RunningCall {
     control: JobControl,
     inputs: Vec<RunningInput>,
     outputs: Vec<Option<RunningOutput>>,
+    /// The outputs whose sums are wanted early.
+    early: Vec<bool>,
+    early_sums: Mutex<Vec<EarlySums>>,
     objects: RunningObjects,
 }
 
@@ -89,6 +96,7 @@ impl RunningCall {
         let mut run = executor.prepare(run.into());
         run.limit_time_on_host(call.time_on_host_max);
         let mut outputs = Vec::with_capacity(call.outputs.len());
+        let early = call.outputs.iter().map(|output| output.is_early).collect();
         for output in call.outputs {
             outputs.push(match output.vector {
                 Some(placed) => {
@@ -105,7 +113,8 @@ impl RunningCall {
         let deadline = call.time_left.and_then(|left| Instant::now().checked_add(left));
         run.begin(&objects.bases)?;
         let (control, inputs) = (JobControl::new(deadline), inputs.collect());
-        Ok(Self { run, control, inputs, outputs, objects })
+        let early_sums = Mutex::default();
+        Ok(Self { run, control, inputs, outputs, early, early_sums, objects })
     }
 
     pub fn control(&self) -> JobControl {
@@ -126,7 +135,8 @@ impl RunningCall {
             // The server must learn early that the run has moved to the host and takes longer.
             let has_moved = self.run.plan().modelled != modelled;
             let is_here = awaited.as_ref().is_none_or(is_here);
-            if !is_here || has_moved || begun.elapsed() > TIME_SLICE {
+            let has_sums = !self.early_sums.lock().is_empty();
+            if !is_here || has_moved || has_sums || begun.elapsed() > TIME_SLICE {
                 let awaited = awaited.map(|AwaitedElements { input, elements }| AwaitedInput {
                     input: input as u32,
                     elements,
@@ -134,12 +144,13 @@ impl RunningCall {
                 break RunState::Awaits(awaited);
             }
             if let Some(report) = self.step()? {
-                break RunState::Done(Box::new(self.finished(report)));
+                break RunState::Done(Box::new(FinishedRun::new(report)));
             }
         };
         let ModelledTime { total: modelled_total, longest } = self.run.plan().modelled;
         let (written, longest_step) = (self.take_written(), longest.0);
-        Ok(Advanced { modelled_total, longest_step, written, state })
+        let early_sums = mem::take(&mut *self.early_sums.lock());
+        Ok(Advanced { modelled_total, longest_step, written, early_sums, state })
     }
 
     fn step(&mut self) -> Result<Option<RunReport>> {
@@ -150,7 +161,20 @@ impl RunningCall {
         });
         let sinks: Vec<_> = sinks.collect();
         let RunningObjects { bases, matrices } = &self.objects;
-        let operands = RunOperands { inputs: &inputs, bases, matrices, sinks: &sinks };
+        let known = &self.early_sums;
+        let report = |output: usize| {
+            move |sums: &MsmSums| {
+                let sums = SerializedSums(sums.clone());
+                known.lock().push(EarlySums { output: output as u32, sums });
+            }
+        };
+        let listeners = self.early.iter().enumerate();
+        let listeners: Vec<_> =
+            listeners.map(|(output, is_early)| is_early.then(|| report(output))).collect();
+        let early_sums = listeners.iter().map(|listener| Some(listener.as_ref()? as SumsListener));
+        let early_sums: Vec<_> = early_sums.collect();
+        let (sinks, early_sums) = (&sinks[..], &early_sums[..]);
+        let operands = RunOperands { inputs: &inputs, bases, matrices, sinks, early_sums };
         operands.run(|| self.run.step(&operands, &self.control))
     }
 
@@ -161,28 +185,6 @@ impl RunningCall {
             Some(ranges.into_iter().map(move |bytes| WrittenBytes { output: number as u32, bytes }))
         });
         written.flatten().collect()
-    }
-
-    fn finished(&self, report: RunReport) -> FinishedRun {
-        let RunReport { points, steps, executor } = report;
-        let steps = steps.into_iter().map(|step| FinishedStep {
-            duration: step.duration,
-            method: step.method,
-            verified: step.verified,
-            verify_time: step.verify_time,
-        });
-        let stages = executor
-            .stages
-            .iter()
-            .map(|stage| FinishedStage { name: stage.name.to_owned(), duration: stage.duration });
-        FinishedRun {
-            points: points.into_iter().map(|sums| sums.map(SerializedSums)).collect(),
-            steps: steps.collect(),
-            engine: executor.engine.to_owned(),
-            device: executor.device,
-            stages: stages.collect(),
-            checked_on_device: executor.checked_on_device,
-        }
     }
 }
 

@@ -192,8 +192,12 @@ impl WaitingMsm {
         let source = &members.source();
         let names = ElementNames { field: "elements", first: 0 };
         let elements = EncodedScalars { encoding, reduce, count, names, source };
-        let operands =
-            RunOperands { inputs: &[elements], bases: &bases, matrices: &[], sinks: &[None] };
+        let operands = RunOperands {
+            inputs: &[elements],
+            bases: &bases,
+            sinks: &[None],
+            ..Default::default()
+        };
         // A caller that goes away must not spoil the sums of the others.
         let control = JobControl::default();
         let report = loop {

@@ -188,6 +188,7 @@ impl Workplace {
             bases: vec![JobBases::Checked(points.bases.clone())],
             matrices: Vec::new(),
             outputs: vec![ProgramJobOutput::Points(SumEncoding::Compressed)],
+            early_points: None,
             verify,
             states_modelled_time: false,
             steps: 2,

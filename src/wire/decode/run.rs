@@ -61,9 +61,23 @@ pub struct RunOutput {
 
 pub enum OutputDelivery {
     Send(ScalarEncoding),
-    Keep { id: UploadId, encoding: ScalarEncoding },
-    Points(SumEncoding),
+    Keep {
+        id: UploadId,
+        encoding: ScalarEncoding,
+    },
+    Points {
+        encoding: SumEncoding,
+        /// Whether the points are sent as soon as they are known.
+        is_early: bool,
+    },
     Region(RegionVector),
+}
+
+impl RunOutput {
+    /// Whether it is points that are sent as soon as they are known.
+    pub fn is_early(&self) -> bool {
+        matches!(self.delivery, OutputDelivery::Points { is_early: true, .. })
+    }
 }
 
 pub struct EstimateSpec {
@@ -123,7 +137,9 @@ impl RunSpec {
         }
         let is_free = |output: &RunOutput| match output.delivery {
             OutputDelivery::Keep { id, .. } => read.insert(id),
-            OutputDelivery::Send(_) | OutputDelivery::Points(_) | OutputDelivery::Region(_) => true,
+            OutputDelivery::Send(_) | OutputDelivery::Points { .. } | OutputDelivery::Region(_) => {
+                true
+            }
         };
         self.outputs.iter().all(is_free).then_some(()).ok_or(Error::UploadConflict)
     }
@@ -193,7 +209,8 @@ fn output(index: usize, output: v1::ProgramOutput) -> Result<RunOutput> {
         }
         Delivery::Points(points) => {
             let encoding = decode_enum::<v1::ResultEncoding, _>("encoding", points.encoding);
-            OutputDelivery::Points(encoding.map_err(of("points"))?)
+            let encoding = encoding.map_err(of("points"))?;
+            OutputDelivery::Points { encoding, is_early: points.early }
         }
         Delivery::Region(region) => {
             OutputDelivery::Region(written_vector(region).map_err(of("region"))?)

@@ -8,7 +8,7 @@ use capstan::{
     buffer::{PayloadPool, UploadBuffer},
     curve::{
         G1Affine,
-        points::{BadElement, CurvePoint, MsmSums},
+        points::{BadElement, CurvePoint},
         scalars::ScalarEncoding,
     },
     device::DeviceLimits,
@@ -20,10 +20,10 @@ use capstan::{
             failure::WorkerFailure,
             message::{
                 AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlReply,
-                ControlRequest, FinishedRun, FinishedStage, FinishedStep, LaneOutcome, LaneReply,
-                LaneRequest, MapRequest, NamedBases, NamedObjects, PlacedInput, PlacedOutput,
-                PlacedVector, ResidencyRequest, ResidentNumber, RunState, SerializedSums,
-                WorkerHello, WorkerTask, WrittenBytes,
+                ControlRequest, EarlySums, FinishedRun, FinishedStage, FinishedStep, LaneOutcome,
+                LaneReply, LaneRequest, MapRequest, NamedBases, NamedObjects, PlacedInput,
+                PlacedOutput, PlacedVector, ResidencyRequest, ResidentNumber, RunState,
+                SerializedSums, WorkerHello, WorkerTask, WrittenBytes,
             },
             socket,
         },
@@ -123,6 +123,10 @@ fn take(outcome: LaneOutcome) {
         assert_eq!(output, 0, "only the first output is a vector");
         payload.mark_written(bytes);
     }
+    for EarlySums { output, sums } in advanced.early_sums {
+        assert_eq!(output, 1, "only the second output is points");
+        assert!(sums.0.len() == 1 && sums.0.are_on_curve());
+    }
     let received = payload.received();
     let missing: u64 = payload.missing().iter().map(|range| range.end - range.start).sum();
     assert_eq!(received + missing, PLACED);
@@ -142,12 +146,16 @@ fn take(outcome: LaneOutcome) {
 fn advanced(state: RunState) -> LaneReply {
     let written = vec![WrittenBytes { output: 0, bytes: 32..64 }];
     let modelled_total = std::time::Duration::from_micros(300);
-    let advanced = Advanced { modelled_total, longest_step: 1, written, state };
+    let early_sums = vec![EarlySums { output: 1, sums: sums() }];
+    let advanced = Advanced { modelled_total, longest_step: 1, written, early_sums, state };
     LaneReply { outcome: LaneOutcome::Advanced(advanced), faults: vec![] }
 }
 
+fn sums() -> SerializedSums {
+    SerializedSums(G1Affine::into_sums(vec![messages::points::<G1Affine>(1)[0].into()]))
+}
+
 fn finished() -> FinishedRun {
-    let sums: MsmSums = G1Affine::into_sums(vec![messages::points::<G1Affine>(1)[0].into()]);
     let step = || FinishedStep {
         duration: std::time::Duration::from_millis(1),
         method: "radix 4".into(),
@@ -156,7 +164,7 @@ fn finished() -> FinishedRun {
     };
     let stage = FinishedStage { name: "sort".into(), duration: std::time::Duration::ZERO };
     FinishedRun {
-        points: vec![None, Some(SerializedSums(sums))],
+        points: vec![None, Some(sums())],
         steps: vec![step(), step(), step()],
         engine: "cuda".into(),
         device: "gpu 0".into(),
@@ -175,8 +183,8 @@ fn begun() -> LaneRequest {
         program: call().program.clone(),
         inputs: vec![PlacedInput { spec, reduce: false }],
         outputs: vec![
-            PlacedOutput { spec: elements, vector },
-            PlacedOutput { spec: points, vector: None },
+            PlacedOutput { spec: elements, vector, is_early: false },
+            PlacedOutput { spec: points, vector: None, is_early: true },
         ],
         objects: NamedObjects {
             bases: vec![NamedBases { object: 1, start: 0, len: COUNT }],

@@ -168,7 +168,7 @@ impl ConcurrentPart for RunningPart {
         let count = self.part.count() as usize;
         let inputs = [EncodedScalars { count, source: &source, ..*input }];
         let operands =
-            RunOperands { inputs: &inputs, bases: &bases, matrices: &[], sinks: &[None] };
+            RunOperands { inputs: &inputs, bases: &bases, sinks: &[None], ..Default::default() };
         match self.run.step(&operands, control) {
             Ok(None) => {}
             Ok(Some(report)) => self.progress = PartProgress::Done(report),

@@ -184,8 +184,17 @@ impl ConcurrentPart for OutputsPart {
         let sinks: Option<Vec<_>> =
             self.outputs.iter().map(|number| operands.sinks.get(*number).copied()).collect();
         let sinks = sinks.ok_or_else(not_begun)?;
-        let own = RunOperands { sinks: &sinks, ..*operands };
+        let early_sums = self.outputs.iter().map(|number| operands.early_listener(*number));
+        let early_sums: Vec<_> = early_sums.collect();
+        let own = RunOperands { sinks: &sinks, early_sums: &early_sums, ..*operands };
         self.report = self.run.step(&own, control)?;
+        // The other parts may go on for longer.
+        let points = self.report.iter().flat_map(|report| &report.points);
+        for (sums, listener) in points.zip(early_sums) {
+            if let (Some(sums), Some(listener)) = (sums, listener) {
+                listener(sums);
+            }
+        }
         Ok(())
     }
 }

@@ -1,0 +1,69 @@
+//! Points that a job sends while it goes on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{ComputeHost, ProgramJobOutput};
+use crate::curve::points::{self, MsmSums, SumEncoding};
+
+/// Where a job sends the points of some outputs as soon as they are known, those of each output
+/// once. They are valid only if the job succeeds.
+pub struct EarlyPoints {
+    outputs: Vec<EarlyOutput>,
+    sender: UnboundedSender<EncodedPoints>,
+}
+
+struct EarlyOutput {
+    number: usize,
+    is_sent: AtomicBool,
+}
+
+/// The points of an output.
+pub struct EncodedPoints {
+    /// The number of the output.
+    pub output: u32,
+    pub points: Vec<u8>,
+}
+
+type Listener<'a> = Box<dyn Fn(&MsmSums) + Sync + 'a>;
+
+impl EarlyPoints {
+    /// `outputs` are the numbers of the outputs.
+    pub fn new(outputs: Vec<usize>, sender: UnboundedSender<EncodedPoints>) -> Self {
+        let output = |number| EarlyOutput { number, is_sent: AtomicBool::new(false) };
+        Self { outputs: outputs.into_iter().map(output).collect(), sender }
+    }
+
+    /// A listener for each of the job's outputs whose points are sent early.
+    pub(super) fn listeners<'a>(
+        &'a self,
+        host: &'a ComputeHost,
+        outputs: &'a [ProgramJobOutput],
+    ) -> Vec<Option<Listener<'a>>> {
+        let outputs = outputs.iter().enumerate();
+        outputs.map(|(number, output)| self.listener(host, number, output)).collect()
+    }
+
+    fn listener<'a>(
+        &'a self,
+        host: &'a ComputeHost,
+        number: usize,
+        output: &ProgramJobOutput,
+    ) -> Option<Listener<'a>> {
+        let ProgramJobOutput::Points(encoding) = *output else { return None };
+        let EarlyOutput { is_sent, .. } = self.outputs.iter().find(|each| each.number == number)?;
+        Some(Box::new(move |sums| {
+            if is_sent.swap(true, Ordering::Relaxed) {
+                return;
+            }
+            let points = encode(host, encoding, sums);
+            // A caller that has gone needs none.
+            let _gone = self.sender.send(EncodedPoints { output: number as u32, points });
+        }))
+    }
+}
+
+pub(super) fn encode(host: &ComputeHost, encoding: SumEncoding, sums: &MsmSums) -> Vec<u8> {
+    host.run_sized(sums.len() << 10, || points::encode_sums(encoding, sums))
+}
