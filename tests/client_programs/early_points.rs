@@ -3,15 +3,18 @@
 use std::sync::Mutex;
 
 use capstan::client::{
-    Fr, G1Affine, G1Projective, PointsValue, ProgramBuilder, ProgramRun, RunOptions, RunResult,
-    VectorValue, Verification,
+    ClientProgram, Fr, G1Affine, G1Projective, PointsValue, ProgramBuilder, ProgramRun, RunOptions,
+    RunResult, VectorValue, Verification,
 };
 
 use crate::{ProgramFixture, common::scalars};
 
+/// On a busy host, a run may end before the server sends what it knows early.
+const ATTEMPTS: usize = 5;
+
 /// A sum, and a long computation after it.
 struct SlowProgram {
-    program: capstan::client::ClientProgram,
+    program: ClientProgram,
     input: VectorValue,
     sum: PointsValue<G1Affine>,
     last: VectorValue,
@@ -53,10 +56,15 @@ async fn points_are_sent_before_the_run_ends() {
     let fixture = ProgramFixture::new().await;
     let (slow, elements) = (SlowProgram::new(&fixture), scalars(8));
     let expected = vec![fixture.msm(&elements)];
-    let (early, result) = slow.run(&fixture, &elements, Verification::None).await;
-    assert_eq!(early, [expected.clone()]);
-    assert_eq!(result.points(slow.sum).unwrap(), expected);
-    assert_eq!(result.vector(slow.last).unwrap(), &elements[..1]);
+    let mut arrived_early = 0;
+    for _ in 0..ATTEMPTS {
+        let (early, result) = slow.run(&fixture, &elements, Verification::None).await;
+        assert!(early.len() <= 1 && early.iter().all(|points| *points == expected));
+        assert_eq!(result.points(slow.sum).unwrap(), expected);
+        assert_eq!(result.vector(slow.last).unwrap(), &elements[..1]);
+        arrived_early += early.len();
+    }
+    assert!(arrived_early > 0, "no points arrived early");
 }
 
 #[tokio::test(flavor = "multi_thread")]
