@@ -23,7 +23,9 @@ pub use executor::{Executor, JOBS_PER_DEVICE, RunInProgress};
 #[cfg(feature = "cuda")]
 pub use gpu::GpuExecutor;
 pub use host::HostExecutor;
-pub use operands::{AwaitedElements, RunOperands, SumsListener};
+#[cfg(feature = "cuda")]
+pub use operands::SumsListener;
+pub use operands::{AwaitedElements, RunOperands};
 pub use plan::{OutputWrites, ProgramPlan};
 pub use report::{ModelledTime, RunReport, StepReport};
 pub use start::start_run;
