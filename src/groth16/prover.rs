@@ -52,7 +52,7 @@ pub struct ReportedProof {
     pub execution: Execution,
     /// What each step of the server's program took.
     pub steps: Vec<RunStep>,
-    /// Time to add the key's points and the blinding.
+    /// Time from the answer to the proof. What depends on early sums is computed before.
     pub finish: Duration,
 }
 
