@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{ComputeHost, ProgramJobOutput};
+use super::ComputeHost;
 use crate::curve::points::{self, MsmSums, SumEncoding};
 
 /// Where a job sends the points of some outputs as soon as they are known, those of each output
 /// once. They are valid only if the job succeeds.
 pub struct EarlyPoints {
     outputs: Vec<EarlyOutput>,
-    sender: UnboundedSender<EncodedPoints>,
+    sender: UnboundedSender<PointsOfOutput>,
 }
 
 struct EarlyOutput {
@@ -20,7 +20,7 @@ struct EarlyOutput {
 }
 
 /// The points of an output.
-pub struct EncodedPoints {
+pub struct PointsOfOutput {
     /// The number of the output.
     pub output: u32,
     pub points: Vec<u8>,
@@ -30,28 +30,19 @@ type Listener<'a> = Box<dyn Fn(&MsmSums) + Sync + 'a>;
 
 impl EarlyPoints {
     /// `outputs` are the numbers of the outputs.
-    pub fn new(outputs: Vec<usize>, sender: UnboundedSender<EncodedPoints>) -> Self {
+    pub fn new(outputs: Vec<usize>, sender: UnboundedSender<PointsOfOutput>) -> Self {
         let output = |number| EarlyOutput { number, is_sent: AtomicBool::new(false) };
         Self { outputs: outputs.into_iter().map(output).collect(), sender }
     }
 
-    /// A listener for each of the job's outputs whose points are sent early.
-    pub(super) fn listeners<'a>(
-        &'a self,
-        host: &'a ComputeHost,
-        outputs: &'a [ProgramJobOutput],
-    ) -> Vec<Option<Listener<'a>>> {
-        let outputs = outputs.iter().enumerate();
-        outputs.map(|(number, output)| self.listener(host, number, output)).collect()
-    }
-
-    fn listener<'a>(
+    /// What is given the sums of an output as soon as they are known; `None` if they are not sent
+    /// early.
+    pub(super) fn listener<'a>(
         &'a self,
         host: &'a ComputeHost,
         number: usize,
-        output: &ProgramJobOutput,
+        encoding: SumEncoding,
     ) -> Option<Listener<'a>> {
-        let ProgramJobOutput::Points(encoding) = *output else { return None };
         let EarlyOutput { is_sent, .. } = self.outputs.iter().find(|each| each.number == number)?;
         Some(Box::new(move |sums| {
             if is_sent.swap(true, Ordering::Relaxed) {
@@ -59,7 +50,7 @@ impl EarlyPoints {
             }
             let points = encode(host, encoding, sums);
             // A caller that has gone needs none.
-            let _gone = self.sender.send(EncodedPoints { output: number as u32, points });
+            let _gone = self.sender.send(PointsOfOutput { output: number as u32, points });
         }))
     }
 }

@@ -23,7 +23,7 @@ pub use admission::{
 };
 pub use backlog::Backlog;
 pub use bases::{JobBases, UncheckedBases};
-pub use early_points::{EarlyPoints, EncodedPoints};
+pub use early_points::{EarlyPoints, PointsOfOutput};
 pub use host::ComputeHost;
 pub use import::{BasesImport, ImportJob};
 pub use import_matrix::{MatrixImport, MatrixImportJob};

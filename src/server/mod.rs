@@ -14,6 +14,7 @@ mod credentials;
 mod deadline;
 mod device_query;
 mod drain;
+mod early_messages;
 mod estimate;
 mod handshake;
 mod header_backlog;

@@ -7,11 +7,12 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use tokio::sync::{Notify, mpsc::UnboundedReceiver};
+use tokio::sync::Notify;
 
 use super::{
     call::CallContext,
     call_record::{CallName, CallRecord},
+    early_messages::EarlyMessages,
     receive,
     response::CHUNK_BYTES,
     response_queue::{ReaderPatience, ResponseSender, ResponseStream, response_queue},
@@ -21,7 +22,7 @@ use super::{
 use crate::{
     buffer::{ProgressListener, UploadBuffer},
     error::{Error, Result},
-    jobs::{EncodedPoints, FinishedJob, JobTicket},
+    jobs::{FinishedJob, JobTicket},
     telemetry,
     verify::Verification,
     wire::v1,
@@ -56,12 +57,6 @@ pub struct SentVector {
     /// Index among the outputs of the call.
     pub output: u32,
     pub payload: Arc<UploadBuffer>,
-}
-
-/// Points that the job sends before its end, and the messages that carry them.
-pub struct EarlyMessages<T> {
-    pub points: UnboundedReceiver<EncodedPoints>,
-    pub message: fn(EncodedPoints) -> T,
 }
 
 pub struct StreamTimes {
@@ -187,7 +182,7 @@ impl<R: StreamedResult> ResultStream<R> {
         let concluded = tokio::select! {
             biased;
             concluded = self.wait_for_job() => concluded,
-            Some(message) = next_message(&mut early) => {
+            Some(message) = async { early.as_mut()?.next().await } => {
                 self.ready.push_back(message);
                 Ok(())
             }
@@ -275,10 +270,4 @@ impl<R: StreamedResult> ResultStream<R> {
         }
         Ok(())
     }
-}
-
-/// The next early message; `None` if there will be none.
-async fn next_message<T>(early: &mut Option<EarlyMessages<T>>) -> Option<T> {
-    let EarlyMessages { points, message } = early.as_mut()?;
-    points.recv().await.map(message)
 }

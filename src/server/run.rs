@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::{
     call::CallContext,
+    early_messages::EarlyMessages,
     program_call::{
         self, FoundInput, FoundSource, find_bases, find_inputs, find_matrices, find_program,
     },
     receive::{PieceContent, UploadPiece},
     regions,
-    result_stream::{EarlyMessages, ResultStream, SentVector},
+    result_stream::{ResultStream, SentVector},
     run_outputs::{
         CallOutputs, ReadSlice, StreamedOutputs, check_encodings, early_message, early_points,
         output_spec, response_bytes, vector_bytes,

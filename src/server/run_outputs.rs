@@ -17,7 +17,7 @@ use crate::{
     buffer::{RegionSlice, UploadBuffer},
     error::{Error, FieldProblem, Result},
     exec::StepReport,
-    jobs::{EarlyPoints, EncodedPoints, FinishedJob, ProgramJobOutput, ProgramOutput},
+    jobs::{EarlyPoints, FinishedJob, PointsOfOutput, ProgramJobOutput, ProgramOutput},
     ops::OperationProgram,
     program::{OutputKind, OutputSpec, ValueId, ValueType, VectorShape},
     store::{KeptVectors, UploadUseGuard},
@@ -135,7 +135,7 @@ pub fn response_bytes(
 pub fn early_points(
     outputs: &[RunOutput],
     verify: Verification,
-) -> Option<(EarlyPoints, UnboundedReceiver<EncodedPoints>)> {
+) -> Option<(EarlyPoints, UnboundedReceiver<PointsOfOutput>)> {
     let early = outputs.iter().enumerate().filter(|(_, output)| output.is_early());
     let outputs: Vec<_> = early.map(|(number, _)| number).collect();
     if outputs.is_empty() || verify != Verification::None {
@@ -146,7 +146,7 @@ pub fn early_points(
 }
 
 /// The message with points that are sent early.
-pub fn early_message(EncodedPoints { output, points }: EncodedPoints) -> v1::RunResponse {
+pub fn early_message(PointsOfOutput { output, points }: PointsOfOutput) -> v1::RunResponse {
     let points = v1::RunOutputPoints { output, points: points.into() };
     v1::RunResponse { message: Some(Message::Points(points)) }
 }

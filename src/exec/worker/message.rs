@@ -275,12 +275,12 @@ pub struct Advanced {
     /// The rows that were written to outputs.
     pub written: Vec<WrittenBytes>,
     /// Sums that are known before the run ends.
-    pub early_sums: Vec<EarlySums>,
+    pub early_sums: Vec<SumsOfOutput>,
     pub state: RunState,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct EarlySums {
+pub struct SumsOfOutput {
     /// The number of the output.
     pub output: u32,
     pub sums: SerializedSums,

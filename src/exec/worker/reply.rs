@@ -6,7 +6,7 @@ use std::fmt;
 use super::{
     failure::WorkerFailure,
     message::{
-        Advanced, AwaitedInput, EarlySums, FinishedRun, LaneOutcome, RunState, SerializedSums,
+        Advanced, AwaitedInput, FinishedRun, LaneOutcome, RunState, SerializedSums, SumsOfOutput,
         WrittenBytes,
     },
 };
@@ -110,7 +110,7 @@ impl Advanced {
             let is_inside = len.is_some_and(|len| bytes.start <= bytes.end && bytes.end <= len);
             require(is_inside, "written bytes")?;
         }
-        for EarlySums { output, sums } in &self.early_sums {
+        for SumsOfOutput { output, sums } in &self.early_sums {
             let suits = call.output_specs().get(*output as usize).is_some_and(|output| {
                 matches!(call.program.value_type(output.value), Some(ValueType::Points(shape))
                     if has_shape(sums, shape))
@@ -186,7 +186,7 @@ mod tests {
             modelled_total: Duration::ZERO,
             longest_step: 1,
             written: vec![],
-            early_sums: vec![EarlySums { output, sums: SerializedSums(sums) }],
+            early_sums: vec![SumsOfOutput { output, sums: SerializedSums(sums) }],
             state: RunState::Awaits(None),
         })
     }

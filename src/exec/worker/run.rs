@@ -16,8 +16,8 @@ use super::{
     failure::WorkerFailure,
     link::WorkerLost,
     message::{
-        AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlRequest, EarlySums,
-        LaneOutcome, LaneRequest, PlacedInput, PlacedOutput, PlacedVector, RunState,
+        AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlRequest,
+        LaneOutcome, LaneRequest, PlacedInput, PlacedOutput, PlacedVector, RunState, SumsOfOutput,
     },
     pool::WorkerPool,
     process::{BacklogShare, LiveWorker, RequestFailure},
@@ -232,7 +232,7 @@ impl WorkerRun {
                         output.sink.mark_written(part.bytes);
                     }
                 }
-                for EarlySums { output, sums } in early_sums {
+                for SumsOfOutput { output, sums } in early_sums {
                     if let Some(listener) = operands.early_listener(output as usize) {
                         listener(&sums.0);
                     }

@@ -13,8 +13,8 @@ use super::{
     failure::WorkerFailure,
     mapped::{MappedBytes, MappedMemory, MappedOutput},
     message::{
-        Advanced, ArrivedBytes, AwaitedInput, CallToRun, EarlySums, FinishedRun, PlacedInput,
-        RunState, SerializedSums, WrittenBytes,
+        Advanced, ArrivedBytes, AwaitedInput, CallToRun, FinishedRun, PlacedInput, RunState,
+        SerializedSums, SumsOfOutput, WrittenBytes,
     },
 };
 use crate::{
@@ -47,7 +47,7 @@ pub struct RunningCall {
     outputs: Vec<Option<RunningOutput>>,
     /// The outputs whose sums are wanted early.
     early: Vec<bool>,
-    early_sums: Mutex<Vec<EarlySums>>,
+    early_sums: Mutex<Vec<SumsOfOutput>>,
     objects: RunningObjects,
 }
 
@@ -165,7 +165,7 @@ impl RunningCall {
         let report = |output: usize| {
             move |sums: &MsmSums| {
                 let sums = SerializedSums(sums.clone());
-                known.lock().push(EarlySums { output: output as u32, sums });
+                known.lock().push(SumsOfOutput { output: output as u32, sums });
             }
         };
         let listeners = self.early.iter().enumerate();

@@ -20,10 +20,10 @@ use capstan::{
             failure::WorkerFailure,
             message::{
                 AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlReply,
-                ControlRequest, EarlySums, FinishedRun, FinishedStage, FinishedStep, LaneOutcome,
-                LaneReply, LaneRequest, MapRequest, NamedBases, NamedObjects, PlacedInput,
-                PlacedOutput, PlacedVector, ResidencyRequest, ResidentNumber, RunState,
-                SerializedSums, WorkerHello, WorkerTask, WrittenBytes,
+                ControlRequest, FinishedRun, FinishedStage, FinishedStep, LaneOutcome, LaneReply,
+                LaneRequest, MapRequest, NamedBases, NamedObjects, PlacedInput, PlacedOutput,
+                PlacedVector, ResidencyRequest, ResidentNumber, RunState, SerializedSums,
+                SumsOfOutput, WorkerHello, WorkerTask, WrittenBytes,
             },
             socket,
         },
@@ -123,7 +123,7 @@ fn take(outcome: LaneOutcome) {
         assert_eq!(output, 0, "only the first output is a vector");
         payload.mark_written(bytes);
     }
-    for EarlySums { output, sums } in advanced.early_sums {
+    for SumsOfOutput { output, sums } in advanced.early_sums {
         assert_eq!(output, 1, "only the second output is points");
         assert!(sums.0.len() == 1 && sums.0.are_on_curve());
     }
@@ -146,7 +146,7 @@ fn take(outcome: LaneOutcome) {
 fn advanced(state: RunState) -> LaneReply {
     let written = vec![WrittenBytes { output: 0, bytes: 32..64 }];
     let modelled_total = std::time::Duration::from_micros(300);
-    let early_sums = vec![EarlySums { output: 1, sums: sums() }];
+    let early_sums = vec![SumsOfOutput { output: 1, sums: sums() }];
     let advanced = Advanced { modelled_total, longest_step: 1, written, early_sums, state };
     LaneReply { outcome: LaneOutcome::Advanced(advanced), faults: vec![] }
 }
