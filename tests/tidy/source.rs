@@ -218,7 +218,9 @@ pub fn functions(text: &str) -> Vec<(String, usize, usize)> {
         let indent = &line[..line.len() - head.len()];
         let end = format!("{indent}}}");
         let after = lines[at..].iter().position(|line| *line == end);
-        let one_line = line.ends_with('}') || line.ends_with(';');
+        // Methods that traits only declare have no body.
+        let mut ends = lines[at..].iter().filter(|line| line.ends_with([';', '{', '}']));
+        let one_line = line.ends_with('}') || ends.next().is_some_and(|end| end.ends_with(';'));
         let name = name(&head[before.len() + 3..]).unwrap_or_default();
         found.push((name, at + 1, if one_line { 1 } else { after.map_or(1, |n| n + 1) }));
     }
