@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use capstan::{
     device::{DeviceFault, DeviceLease},
     gf2::{
-        BitMatrix,
+        BitMatrix, Reduction,
         gpu::{
             DeviceBits, DeviceBitsShape, DeviceRow, EliminationKernels, EliminationLaunch,
             GpuElimination, GpuEliminationScratch, ReducedRows, RowUpdate,
         },
-        rank, reduce,
+        reduce,
     },
 };
 use rayon::prelude::*;
@@ -23,21 +23,21 @@ use crate::{
 
 /// Columns, pivots and rows of a reduction.
 struct ReductionShape {
+    /// Of shapes with the same log2 of the number of columns, each has a mode of its own.
+    mode: &'static str,
     columns: usize,
     pivots: usize,
     rows: usize,
-    /// Whether the time is recorded: one of each log2 of the number of columns.
-    is_recorded: bool,
 }
 
 const fn reduction(columns: usize, pivots: usize, rows: usize) -> ReductionShape {
-    ReductionShape { columns, pivots, rows, is_recorded: true }
+    ReductionShape { mode: "device", columns, pivots, rows }
 }
 
 const REDUCTIONS: [ReductionShape; 4] = [
     reduction(8399, 6375, 4535),
     reduction(23045, 18748, 14325),
-    ReductionShape { is_recorded: false, ..reduction(37960, 29304, 14921) },
+    ReductionShape { mode: "device_37960_columns", ..reduction(37960, 29304, 14921) },
     reduction(43577, 39477, 54274),
 ];
 const QUICK: [ReductionShape; 1] = [reduction(700, 500, 300)];
@@ -53,32 +53,26 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
         let begun = Instant::now();
         let expected = reduce(&pivots, rows.clone(), &|_| true).expect("distinct pivots");
         let on_host = begun.elapsed();
-        let check = |reduced: &BitMatrix, leading: &[u32]| {
-            assert!(*reduced == expected.rows, "the reduced rows are wrong");
-            let promoted = leading.iter().map(|leading| *leading != 0);
-            assert!(promoted.eq(expected.promoted.iter().copied()), "the promoted rows are wrong");
-        };
+        let check = |reduced: &BitMatrix, leading: &[u32]| compare(reduced, leading, &expected);
         let case = BenchElimination { rig, pivots: &pivots, rows: &rows, on_host };
-        let time = case.measure("gf2_reduce", "device", &best, check);
-        if shape.is_recorded {
-            record.record_time(&time)
-        } else {
-            record.print_time(&time)
-        }
+        record.record_time(&case.measure("gf2_reduce", shape.mode, &best, check));
         record.print_time(&case.measure("gf2_reduce", "tables", &tables, check));
     }
     let columns = rig.size(RANK_COLUMNS, 600);
     let rows = random_rows(3, columns, &vec![0; columns]);
     let begun = Instant::now();
-    let expected = rank(&rows, &|_| true).expect("not stopped");
-    let on_host = begun.elapsed();
     let none = BitMatrix::zeros(0, columns as u64).expect("small");
+    let expected = reduce(&none, rows.clone(), &|_| true).expect("no pivots");
+    let on_host = begun.elapsed();
     let case = BenchElimination { rig, pivots: &none, rows: &rows, on_host };
-    let check = |_: &BitMatrix, leading: &[u32]| {
-        let found = leading.iter().filter(|leading| **leading != 0).count() as u64;
-        assert_eq!(found, expected, "the rank is wrong");
-    };
+    let check = |reduced: &BitMatrix, leading: &[u32]| compare(reduced, leading, &expected);
     record.record_time(&case.measure("gf2_rank", "device", &best, check));
+}
+
+fn compare(reduced: &BitMatrix, leading: &[u32], expected: &Reduction) {
+    assert!(*reduced == expected.rows, "the reduced rows are wrong");
+    let promoted = leading.iter().map(|leading| *leading != 0);
+    assert!(promoted.eq(expected.promoted.iter().copied()), "the promoted rows are wrong");
 }
 
 /// An elimination to measure, and how long it takes on the host.

@@ -74,6 +74,7 @@ fn main() {
     }
     for lg_n in sizes("poly_mul") {
         runtime.block_on(poly_mul::measure(&region, lg_n, runs, &record));
+        runtime.block_on(poly_mul::measure31(&region, lg_n, runs, &record));
     }
 }
 

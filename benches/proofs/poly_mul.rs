@@ -1,10 +1,13 @@
-//! Products of two polynomials over Fr, in one call, through memory that is shared with the daemon.
+//! Products of two polynomials in one call: over Fr in memory that is shared with the daemon, over
+//! BabyBear in the client's memory.
 
 use std::time::Instant;
 
 use ark_ff::UniformRand;
-use ark_std::rand::{SeedableRng, rngs::StdRng};
-use capstan::client::{Client, Fr, PolyReduction, ProgramBuilder, ProgramRun, SharedVector};
+use ark_std::rand::{Rng, SeedableRng, rngs::StdRng};
+use capstan::client::{
+    Client, Fr, PolyMulOptions, PolyReduction, Prime31, ProgramBuilder, ProgramRun, SharedVector,
+};
 
 use crate::{
     record::{ProofRecord, ProofRuns},
@@ -42,6 +45,42 @@ pub async fn measure(client: &Client, lg_n: u32, runs: ProofRuns, record: &Proof
     }
     let mode = record.on_devices("call_region".to_owned());
     record.add_us("poly_mul", &mode, lg_n, 1, &times);
+}
+
+/// Number of points at which a product over BabyBear is compared: a wrong one passes with probability
+/// below 2^-100.
+const POINTS31: usize = 8;
+
+/// Measures products of polynomials over BabyBear of 2^`lg_n` coefficients each.
+pub async fn measure31(client: &Client, lg_n: u32, runs: ProofRuns, record: &ProofRecord) {
+    let (mut random, field) = (StdRng::from_entropy(), Prime31::BabyBear);
+    let mut draw = |count: usize| -> Vec<u32> {
+        (0..count).map(|_| random.gen_range(0..field.modulus())).collect()
+    };
+    let [a, b] = [(); 2].map(|()| draw(1 << lg_n));
+    let points = draw(POINTS31);
+    println!("2^{lg_n} coefficients: product of two polynomials over BabyBear");
+    let mut times = Samples::default();
+    for run in 0..runs.all() {
+        let begun = Instant::now();
+        let done = client.poly_mul31(field, &a, &b, PolyMulOptions::default()).await;
+        let product = done.expect("a product").coefficients;
+        if run >= runs.warm_up {
+            times.0.push(begun.elapsed());
+        }
+        let is_right = |point: &u32| {
+            let value = |coefficients: &[u32]| value31(coefficients, *point, field.modulus());
+            value(&product) == value(&a) * value(&b) % u64::from(field.modulus())
+        };
+        assert!(points.iter().all(is_right), "a wrong product");
+    }
+    let mode = record.on_devices("call_unix_babybear".to_owned());
+    record.add_us("poly_mul", &mode, lg_n, 1, &times);
+}
+
+fn value31(coefficients: &[u32], x: u32, modulus: u32) -> u64 {
+    let [x, modulus] = [x, modulus].map(u64::from);
+    coefficients.iter().rev().fold(0, |sum, next| (sum * x + u64::from(*next)) % modulus)
 }
 
 fn value(coefficients: &[Fr], x: Fr) -> Fr {
