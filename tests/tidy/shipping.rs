@@ -22,6 +22,14 @@ fn the_systemd_unit_leaves_gpus_visible() {
     }
 }
 
+#[test]
+fn the_systemd_unit_lets_workers_restrict_themselves() {
+    let unit = read("deploy/capstand.service");
+    let filter = unit.lines().find_map(|line| line.strip_prefix("SystemCallFilter="));
+    let calls = filter.expect("a filter of system calls").split_whitespace();
+    assert!(calls.into_iter().any(|call| call == "seccomp"));
+}
+
 /// The image listens on all interfaces. Who may use the Unix socket may not drain.
 #[test]
 fn shipped_files_let_no_stranger_call_and_no_caller_drain() {

@@ -27,8 +27,8 @@ fn finding(actions: Option<&str>) -> DoctorFinding {
     }
     DoctorFinding::problem(
         CHECK,
-        "the kernel has no filters of system calls (seccomp), so no worker of a GPU starts",
-        "use a kernel with CONFIG_SECCOMP_FILTER, or set gpu_isolation = none",
+        "the kernel has no filters of system calls (seccomp), so workers of GPUs run without",
+        "use a kernel with CONFIG_SECCOMP_FILTER",
     )
 }
 
