@@ -4,12 +4,13 @@ use std::mem;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::{blinding::AssignmentSums, program::ProofProgram};
 use crate::client::{G1Projective, G2Projective, ProgramRun};
 
 /// The sums over the assignments only: one of each for every proof.
-#[derive(Default)]
+#[derive(Default, Zeroize, ZeroizeOnDrop)]
 pub struct EarlySums {
     a: Vec<G1Projective>,
     b_g1: Vec<G1Projective>,

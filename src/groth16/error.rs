@@ -79,6 +79,17 @@ pub enum Groth16Error {
         /// Why the call has failed.
         error: ClientError,
     },
+    /// The server can never store all parts of the key.
+    #[error("the key takes {needed} bytes, but the server stores at most {max} (store_bytes_max)")]
+    StoreTooSmall {
+        /// Bytes of all parts of the key.
+        needed: u64,
+        /// Bytes that the server stores at most.
+        max: u64,
+    },
+    /// A proof does not verify: its key was made for another constraint system.
+    #[error("the proof does not verify: the key was made for another constraint system")]
+    NotVerified,
     /// The first variable is not one.
     #[error("the assignment does not begin with 1")]
     FirstNotOne,

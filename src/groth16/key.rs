@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use ark_bls12_381::Bls12_381;
 use ark_ec::AffineRepr;
-use ark_groth16::ProvingKey;
+use ark_groth16::{ProvingKey, VerifyingKey};
 
 use super::{
     ConstraintMatrices, Groth16Error,
-    key_upload::KeyUpload,
+    key_upload::{KeyUpload, NewParts},
     matrices::check_length,
     objects::KeyObjects,
     program::{ProofProgram, domain_lg},
@@ -24,6 +24,8 @@ pub struct Groth16Key {
     /// The program for one proof, which the server stores.
     pub(super) single: ProofProgram,
     pub(super) points: KeyPoints,
+    pub(super) verifying_key: Arc<VerifyingKey<Bls12_381>>,
+    new: NewParts,
 }
 
 /// The points of a key that blind proofs. The server does not keep them.
@@ -41,8 +43,11 @@ impl Groth16Key {
     /// has them. Variables whose points are infinity are left out of the sums over A and B if they
     /// are at least an eighth of all variables. An error releases the parts that were new.
     ///
+    /// A key of another constraint system with the same lengths is accepted, but
+    /// [`Groth16Prover::with_check`](super::Groth16Prover::with_check) refuses its proofs.
+    ///
     /// Errors: `Length` if the key does not belong to the constraint system; `Infinity`; `Empty`;
-    /// `TooLarge`; `Part` with the errors of [`Client::put_bases`] and [`Client::put_matrix`];
+    /// `TooLarge`; `StoreTooSmall`; `Part` with the errors of [`Client::put_bases`] and [`Client::put_matrix`];
     /// those of [`Client::put_program`].
     pub async fn register(
         client: &Client,
@@ -73,7 +78,7 @@ impl Groth16Key {
         let (objects, single) = match put.await {
             Ok(put) => put,
             Err(error) => {
-                upload.release_new().await;
+                upload.new.release(client).await;
                 return Err(error);
             }
         };
@@ -84,7 +89,15 @@ impl Groth16Key {
             delta_g1: key.delta_g1,
             delta_g2: key.vk.delta_g2,
         };
-        Ok(Self { matrices: matrices.into(), objects, lg_n, single, points })
+        let (verifying_key, new) = (key.vk.clone().into(), upload.new);
+        let matrices = matrices.into();
+        Ok(Self { matrices, objects, lg_n, single, points, verifying_key, new })
+    }
+
+    /// Releases the parts that the server did not have before [`Self::register`], for example
+    /// because no proof verifies. Other keys that were registered since may use them, too.
+    pub async fn discard(self, client: &Client) {
+        self.new.release(client).await;
     }
 
     /// The constraint system.

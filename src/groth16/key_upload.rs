@@ -11,11 +11,15 @@ use crate::{
     sparse::SparseMatrix,
 };
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum PartId {
     Points(BasesId),
     Matrix(MatrixId),
 }
+
+/// The parts of a key that a server did not have before.
+#[derive(Debug, Clone, Default)]
+pub struct NewParts(Vec<PartId>);
 
 /// The parts of a key that are put, one after another.
 pub struct KeyUpload<'a> {
@@ -27,7 +31,25 @@ pub struct KeyUpload<'a> {
     /// Ids of the objects that the server has.
     known: HashSet<PartId>,
     /// Ids of those that this upload has put.
-    new: Vec<PartId>,
+    pub new: NewParts,
+    /// Bytes that the server stores at most.
+    store_bytes: u64,
+}
+
+impl NewParts {
+    /// Releases the parts: the key is of no use.
+    pub async fn release(self, client: &Client) {
+        for id in self.0 {
+            let released = match id {
+                PartId::Points(id) => client.release(id).await,
+                PartId::Matrix(id) => client.release_matrix(id).await,
+            };
+            if let Err(error) = released {
+                tracing::debug!(%error, "parts of a refused key stay on the server");
+                break;
+            }
+        }
+    }
 }
 
 impl<'a> KeyUpload<'a> {
@@ -37,25 +59,27 @@ impl<'a> KeyUpload<'a> {
         let matrices = client.list_matrices().await?;
         let matrices = matrices.into_iter().map(|info| PartId::Matrix(info.id));
         let known = points.chain(matrices).collect();
-        Ok(Self { client, options, done: 0, total: 0, known, new: Vec::new() })
+        let limits = client.info().await?.limits;
+        let store_bytes = limits.map_or(u64::MAX, |limits| limits.store_bytes);
+        Ok(Self {
+            client,
+            options,
+            done: 0,
+            total: 0,
+            known,
+            new: NewParts::default(),
+            store_bytes,
+        })
     }
 
     /// Sets the number of bytes of all parts.
-    pub fn expect(&mut self, total: u64) {
+    ///
+    /// Errors: `StoreTooSmall`.
+    pub fn expect(&mut self, total: u64) -> Result<(), Groth16Error> {
         self.total = total;
-    }
-
-    /// Releases what the server did not have before: the key was refused.
-    pub async fn release_new(self) {
-        for id in self.new {
-            let released = match id {
-                PartId::Points(id) => self.client.release(id).await,
-                PartId::Matrix(id) => self.client.release_matrix(id).await,
-            };
-            if let Err(error) = released {
-                tracing::debug!(%error, "parts of a refused key stay on the server");
-                break;
-            }
+        match self.store_bytes {
+            max if total > max => Err(Groth16Error::StoreTooSmall { needed: total, max }),
+            _ => Ok(()),
         }
     }
 
@@ -112,7 +136,7 @@ impl<'a> KeyUpload<'a> {
     /// Parts that the server had are not sent, so they are counted when they end.
     fn end_part(&mut self, id: PartId, bytes: usize) {
         if self.known.insert(id) {
-            self.new.push(id);
+            self.new.0.push(id);
         }
         self.done += bytes as u64;
         if let Some(progress) = &self.options.progress {

@@ -93,7 +93,7 @@ impl KeyObjects {
         let total = matrix_bytes.map(|matrix| matrix.as_bytes().len()).sum::<usize>()
             + in_g1 * size_of::<G1Affine>()
             + used_by_b.count(variables) * size_of::<G2Affine>();
-        upload.expect(total as u64);
+        upload.expect(total as u64)?;
         Ok(Self {
             matrix_a: upload.put_matrix("matrix a", matrix_a).await?,
             matrix_b: upload.put_matrix("matrix b", matrix_b).await?,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ark_bls12_381::Bls12_381;
-use ark_groth16::Proof;
+use ark_groth16::{Groth16, Proof, prepare_verifying_key};
 use ark_relations::gr1cs::ConstraintSynthesizer;
 use ark_std::rand::Rng;
 use futures_util::stream::{self, Stream, StreamExt};
@@ -44,7 +44,7 @@ pub struct Groth16Prover<'a> {
 pub struct ReportedProof {
     /// The proof.
     pub proof: Proof<Bls12_381>,
-    /// Time to check the assignment; zero unless the prover does.
+    /// Time to check the assignment and the proof; zero unless the prover does.
     pub check: Duration,
     /// Duration of each phase of the call.
     pub timing: Timing,
@@ -85,8 +85,9 @@ impl<'a> Groth16Prover<'a> {
         Self { options, ..self }
     }
 
-    /// Makes the prover check first that assignments satisfy the constraints. Without that,
-    /// the proof of a wrong assignment is one that no verifier accepts.
+    /// Makes the prover check first that assignments satisfy the constraints, and then that the
+    /// proofs verify. Without that, the proof of a wrong assignment, or with a key of another
+    /// constraint system, is one that no verifier accepts.
     #[must_use]
     pub fn with_check(self) -> Self {
         Self { checks: true, ..self }
@@ -94,8 +95,8 @@ impl<'a> Groth16Prover<'a> {
 
     /// Makes a proof. `assignment` is one, the public inputs, and the witness.
     ///
-    /// Errors: `Length`, `FirstNotOne`; `Unsatisfied` if the prover checks; those of
-    /// [`Client::run`].
+    /// Errors: `Length`, `FirstNotOne`; `Unsatisfied` and `NotVerified` if the prover checks; those
+    /// of [`Client::run`].
     pub async fn prove(
         &self,
         assignment: impl Into<Zeroizing<Vec<Fr>>>,
@@ -181,6 +182,10 @@ impl<'a> Groth16Prover<'a> {
         assignments: Vec<Zeroizing<Vec<Fr>>>,
         blindings: Zeroizing<Vec<Blinding>>,
     ) -> Result<ProvedBatch, Groth16Error> {
+        let public = match self.checks {
+            true => assignments.iter().map(|assignment| self.public_inputs(assignment)).collect(),
+            false => Vec::new(),
+        };
         let (sender, early) = EarlySumsSender::new();
         // Both run while the server computes the sums.
         let blinded = self.blind_early(blindings, early);
@@ -196,7 +201,35 @@ impl<'a> Groth16Prover<'a> {
             of_c => of_c.par_iter().zip(&blinded).map(|(c, of_rest)| of_rest.finish(*c)).collect(),
         };
         let finish = begun.elapsed();
+        let begun = Instant::now();
+        let proofs = if self.checks { self.verified(proofs, public).await? } else { proofs };
+        let check = check + if self.checks { begun.elapsed() } else { Duration::ZERO };
         Ok(ProvedBatch { proofs, check, call, finish })
+    }
+
+    fn public_inputs(&self, assignment: &[Fr]) -> Vec<Fr> {
+        // One comes first. Assignments that are too short are refused later.
+        assignment.get(1..self.key.matrices.public_variables()).unwrap_or_default().to_vec()
+    }
+
+    /// The proofs, which belong to these public inputs.
+    ///
+    /// Errors: `NotVerified`.
+    async fn verified(
+        &self,
+        proofs: Vec<Proof<Bls12_381>>,
+        public: Vec<Vec<Fr>>,
+    ) -> Result<Vec<Proof<Bls12_381>>, Groth16Error> {
+        let key = self.key.verifying_key.clone();
+        let verify = move || {
+            let key = prepare_verifying_key(&key);
+            let verifies = |(proof, public): (&Proof<_>, &Vec<_>)| {
+                matches!(Groth16::<Bls12_381>::verify_proof(&key, proof, public), Ok(true))
+            };
+            let all_verify = proofs.par_iter().zip(&public).all(verifies);
+            all_verify.then_some(proofs).ok_or(Groth16Error::NotVerified)
+        };
+        joined_task(spawn_blocking(verify).await)
     }
 
     /// Multiplies the blinding, and blinds the sums that arrive early; none if they do not.

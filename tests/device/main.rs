@@ -3,6 +3,9 @@
 #![cfg(all(feature = "cuda", feature = "server"))]
 
 mod arena;
+#[path = "../groth16/circuit.rs"]
+#[allow(dead_code)] // other suites use more
+mod circuit;
 #[cfg(feature = "cli")]
 #[path = "../../examples/common/mod.rs"]
 mod common;
@@ -30,6 +33,7 @@ mod pinned;
 mod points;
 mod product_faults;
 
+mod proofs;
 mod regions;
 mod residency;
 #[cfg(feature = "cli")]

@@ -1,5 +1,10 @@
 //! A circuit for the tests.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use ark_relations::{
     gr1cs::{ConstraintSynthesizer, ConstraintSystemRef, Result, SynthesisError, Variable},
     lc,
@@ -51,6 +56,19 @@ impl ConstraintSynthesizer<Fr> for Powers {
             || lc!() + Variable::One,
             || lc!() + y,
         )
+    }
+}
+
+/// A circuit that counts how many were synthesized.
+pub struct Counted {
+    pub circuit: Powers,
+    pub synthesized: Arc<AtomicUsize>,
+}
+
+impl ConstraintSynthesizer<Fr> for Counted {
+    fn generate_constraints(self, system: ConstraintSystemRef<Fr>) -> Result<()> {
+        self.synthesized.fetch_add(1, Ordering::SeqCst);
+        self.circuit.generate_constraints(system)
     }
 }
 

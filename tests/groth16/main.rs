@@ -17,7 +17,7 @@ use capstan::{
     client::{Client, Fr},
     groth16::{Groth16Key, SynthesizedCircuit, synthesize},
 };
-use circuit::{Failing, Powers};
+use circuit::{Counted, Failing, Powers};
 use common::{TestServer, server};
 
 type ArkProver = Groth16<Bls12_381>;

@@ -1,6 +1,13 @@
 //! Proofs that equal those of ark-groth16, and that its verifier accepts.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use ark_ff::{One, UniformRand, Zero};
 use ark_groth16::prepare_verifying_key;
@@ -12,7 +19,7 @@ use capstan::{
 use futures_util::StreamExt;
 
 use crate::{
-    ArkProver, Failing, Powers, ProofFixture,
+    ArkProver, Counted, Failing, Powers, ProofFixture,
     common::server,
     merkle::{MerklePath, PathHash},
 };
@@ -112,9 +119,27 @@ async fn a_key_can_be_registered_again() {
     assert!(ArkProver::verify_proof(&verifying_key, &proof, &[circuit.y()]).unwrap());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_circuit_is_synthesized_while_the_one_before_is_proved() {
+    let circuits = [2, 3, 5].map(|x| Powers::new(x, 12, 1));
+    let mut fixture = ProofFixture::new(circuits[0]).await;
+    let prover = Groth16Prover::new(&fixture.client, &fixture.key);
+    let synthesized = Arc::new(AtomicUsize::new(0));
+    let given = circuits.map(|circuit| Counted { circuit, synthesized: synthesized.clone() });
+    let mut proofs = pin!(prover.prove_circuits(given, &mut fixture.random));
+    for proved in 1..=circuits.len() {
+        proofs.next().await.unwrap().unwrap();
+        // Nobody asks for the next proof yet.
+        let ahead = circuits.len().min(proved + 1);
+        while synthesized.load(Ordering::SeqCst) < ahead {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
 /// The third circuit cannot be synthesized: the next one is proved all the same.
 #[tokio::test(flavor = "multi_thread")]
-async fn circuits_are_synthesized_while_others_are_proved() {
+async fn a_circuit_that_cannot_be_synthesized_does_not_end_the_proofs() {
     let circuits = [2, 3, 5, 7].map(|x| Powers::new(x, 12, 1));
     let mut fixture = ProofFixture::new(circuits[0]).await;
     let verifying_key = prepare_verifying_key(&fixture.proving_key.vk);

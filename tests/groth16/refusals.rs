@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 use ark_bls12_381::{Bls12_381, Fq};
 use ark_ec::AffineRepr;
 use ark_groth16::ProvingKey;
+use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
-    client::{Fr, G1Affine, G2Affine},
+    client::{Client, Fr, G1Affine, G2Affine},
     groth16::{ConstraintMatrices, Groth16Error, Groth16Key, Groth16Prover, synthesize},
+    server::ServerSettings,
 };
 use zeroize::Zeroizing;
 
-use crate::{Powers, ProofFixture, proving_key};
+use crate::{Powers, ProofFixture, common::serve, proving_key};
 
 fn message<T>(refused: Result<T, Groth16Error>) -> String {
     refused.err().map_or("accepted".to_owned(), |error| error.to_string())
@@ -54,6 +56,44 @@ async fn keys_of_other_constraint_systems_are_refused() {
         let refused = message(Groth16Key::register(&fixture.client, &key, matrices).await);
         assert_eq!(refused, expected);
     }
+}
+
+/// Without its last constraint, the system has a key of the same lengths.
+#[tokio::test(flavor = "multi_thread")]
+async fn proofs_of_a_key_of_another_constraint_system_are_refused_if_they_are_checked() {
+    let circuit = Powers::new(7, 5, 0);
+    let mut fixture = ProofFixture::new(circuit).await;
+    let matrices = fixture.key.matrices();
+    let shorter = [0, 1, 2].map(|matrix| -> Vec<_> {
+        let rows = 0..matrices.constraints() - 1;
+        rows.map(|row| matrices.constraint(row)[matrix].clone()).collect()
+    });
+    let (public, variables) = (matrices.public_variables(), matrices.variables());
+    let shorter = ConstraintMatrices::new(shorter, public, variables).unwrap();
+    let key = Groth16Key::register(&fixture.client, &fixture.proving_key, shorter).await.unwrap();
+    let assignment = synthesize(circuit).unwrap().assignment;
+    let prover = Groth16Prover::new(&fixture.client, &key).with_check();
+    let refused = message(prover.prove(assignment, &mut fixture.random).await);
+    let expected = "the proof does not verify: the key was made for another constraint system";
+    assert_eq!(refused, expected);
+    let stored = async || fixture.client.list_matrices().await.unwrap().len();
+    let before = stored().await;
+    key.discard(&fixture.client).await;
+    assert!(stored().await < before, "what was new is released");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_larger_than_the_store_are_refused_with_their_bytes() {
+    let circuit = Powers::new(7, 40, 0);
+    let settings = ServerSettings { store_bytes_max: 4096, ..ServerSettings::default() };
+    let server = serve(settings);
+    let client = Client::connect(&server.target).await.unwrap();
+    let key = proving_key(circuit, &mut StdRng::seed_from_u64(5));
+    let matrices = synthesize(circuit).unwrap().matrices;
+    let refused = message(Groth16Key::register(&client, &key, matrices).await);
+    let expected = "bytes, but the server stores at most 4096 (store_bytes_max)";
+    assert!(refused.starts_with("the key takes ") && refused.ends_with(expected), "{refused}");
+    assert!(client.list(None).await.unwrap().is_empty());
 }
 
 #[test]

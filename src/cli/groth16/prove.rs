@@ -106,6 +106,7 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &ProveArgs) -> Result<()> {
     let (vk, checked, inputs) = (key.vk, proof.clone(), public.clone());
     let verify = blocking(move || verify::verifies(&vk, &checked, &inputs));
     if !phases.measure("verify the proof", verify).await {
+        registered.discard(&server.client).await;
         return fail(Exit::NotVerified, does_not_verify(args));
     }
     let mut bytes = Vec::new();
