@@ -23,7 +23,7 @@ use crate::{
 
 /// Columns, pivots and rows of a reduction.
 struct ReductionShape {
-    /// Of shapes with the same log2 of the number of columns, each has a mode of its own.
+    /// Differs among shapes with the same log2 of the number of columns.
     mode: &'static str,
     columns: usize,
     pivots: usize,

@@ -1,7 +1,8 @@
 //! Products of two polynomials of 131072 coefficients: the step on the device, and the whole
 //! program from payload memory to payload memory. The values of products at random points are
-//! compared with those of their factors. `fields=bls12-381-fr,babybear` selects fields. Those that no GPU computes in are
-//! left out, and modes of other fields than the first one end with the name of the field.
+//! compared with those of their factors. `fields=bls12-381-fr,babybear` selects fields. Those that
+//! no GPU computes in are left out, and modes of other fields than the first one end with the name
+//! of the field.
 
 use std::{
     hash::{BuildHasher, RandomState},

@@ -47,8 +47,8 @@ pub async fn measure(client: &Client, lg_n: u32, runs: ProofRuns, record: &Proof
     record.add_us("poly_mul", &mode, lg_n, 1, &times);
 }
 
-/// Number of points at which a product over BabyBear is compared: a wrong one passes with probability
-/// below 2^-100.
+/// Number of points at which a product over BabyBear is compared: a wrong one passes with
+/// probability below 2^-100.
 const POINTS31: usize = 8;
 
 /// Measures products of polynomials over BabyBear of 2^`lg_n` coefficients each.

@@ -47,8 +47,8 @@ impl Groth16Key {
     /// [`Groth16Prover::with_check`](super::Groth16Prover::with_check) refuses its proofs.
     ///
     /// Errors: `Length` if the key does not belong to the constraint system; `Infinity`; `Empty`;
-    /// `TooLarge`; `StoreTooSmall`; `Part` with the errors of [`Client::put_bases`] and [`Client::put_matrix`];
-    /// those of [`Client::put_program`].
+    /// `TooLarge`; `StoreTooSmall`; `Part` with the errors of [`Client::put_bases`] and
+    /// [`Client::put_matrix`]; those of [`Client::put_program`].
     pub async fn register(
         client: &Client,
         key: &ProvingKey<Bls12_381>,

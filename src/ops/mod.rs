@@ -1,6 +1,6 @@
 //! The kinds of steps: one folder each, with its specification and the type of its value, and with
-//! one way to compute it per executor. A new kind is a folder and a row of the table here; its message
-//! is in the contract, with a decoder in `wire::decode` and a builder in `client::program`.
+//! one way to compute it per executor. A new kind is a folder and a row of the table here; its
+//! message is in the contract, with a decoder in `wire::decode` and a builder in `client::program`.
 
 mod bit_matrix;
 mod concat;

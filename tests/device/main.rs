@@ -32,7 +32,6 @@ mod observability;
 mod pinned;
 mod points;
 mod product_faults;
-
 mod proofs;
 mod regions;
 mod residency;
