@@ -1,5 +1,5 @@
-//! Vectors over a 31-bit prime that are on the server and are read as vectors over another field: an
-//! id names bytes and their encoding, but no field.
+//! Vectors over a 31-bit prime that are on the server and are read as vectors over another field:
+//! an id names bytes and their encoding, but no field.
 
 use bytes::Bytes;
 use capstan::wire::v1::{self, Field, ScalarEncoding};
