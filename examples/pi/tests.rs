@@ -4,7 +4,9 @@ use super::{
     bounds::{A_FIRST, A_STEP, Q_FACTOR, TermLimbs},
     chunks,
     conversion::ConversionProgram,
+    known,
     quotient::{Divisor, QuotientProgram},
+    report::Report,
     series::SeriesProgram,
     sizes::{DIGITS_MAX, Sizes},
     terms::TermSums,
@@ -87,4 +89,38 @@ fn powers_of_five_are_exact() {
         assert_eq!(BigUint::from_bytes_le(&bytes), expected);
         assert!(bytes.len() as u64 * 8 < expected.bits() + 32);
     }
+}
+
+/// The first 1000 digits after the point.
+const DIGITS: &str = "\
+    14159265358979323846264338327950288419716939937510582097494459230781640628620899\
+    86280348253421170679821480865132823066470938446095505822317253594081284811174502\
+    84102701938521105559644622948954930381964428810975665933446128475648233786783165\
+    27120190914564856692346034861045432664821339360726024914127372458700660631558817\
+    48815209209628292540917153643678925903600113305305488204665213841469519415116094\
+    33057270365759591953092186117381932611793105118548074462379962749567351885752724\
+    89122793818301194912983367336244065664308602139494639522473719070217986094370277\
+    05392171762931767523846748184676694051320005681271452635608277857713427577896091\
+    73637178721468440901224953430146549585371050792279689258923542019956112129021960\
+    86403441815981362977477130996051870721134999999837297804995105973173281609631859\
+    50244594553469083026425223082533446850352619311881710100031378387528865875332083\
+    81420617177669147303598253490428755468731159562863882353787593751957781857780532\
+    1712268066130019278766111959092164201989";
+
+#[test]
+fn a_changed_digit_is_found() {
+    let report = |digits: &str| Report { digits, phases: &[] }.print(true, &mut Vec::new());
+    assert!(known::compare(DIGITS).is_some_and(|known| known.is_equal && known.places == 1000));
+    report(DIGITS).unwrap();
+    // The 50 digits before a known place are compared.
+    for index in [950, 975, 999] {
+        let mut changed = DIGITS.as_bytes().to_vec();
+        changed[index] = if changed[index] == b'7' { b'8' } else { b'7' };
+        let changed = String::from_utf8(changed).unwrap();
+        assert!(known::compare(&changed).is_some_and(|known| !known.is_equal), "digit {index}");
+        assert!(report(&changed).is_err(), "digit {index}");
+        assert!(known::compare(&changed[..999]).is_none());
+    }
+    let moved = format!("3{}", &DIGITS[..999]);
+    assert!(known::compare(&moved).is_some_and(|known| !known.is_equal));
 }

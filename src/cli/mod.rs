@@ -12,7 +12,11 @@ mod gf2;
 mod groth16;
 mod info;
 mod input;
+#[cfg(not(feature = "internals"))]
 mod integers;
+#[cfg(feature = "internals")]
+#[allow(missing_docs)]
+pub mod integers;
 mod msm;
 mod ntt;
 mod ntt31;

@@ -8,6 +8,9 @@ use crate::device::{
     BlockShape, DeviceFault, DevicePtr, DeviceSlice, Gpu, GpuUnavailable, Kernel, KernelModule,
 };
 
+/// In the names of the kernels that multiply rows.
+pub(super) const PRODUCT_KIND: &str = "rows_product";
+
 /// Words of all rows in device memory: canonical elements in Montgomery form.
 pub type WordVector<'a> = DeviceSlice<'a, u32>;
 
@@ -142,22 +145,20 @@ impl Ntt31Kernels {
     pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
         let module = KernelModule::load(gpu.context(), "ntt31/passes")?;
         let load = || {
-            let name = |kind: &str, shape: PassShape| {
-                let suffix = if shape.is_wide() { "_wide" } else { "" };
-                format!("ntt31_{kind}_{}{suffix}", shape.lg_r)
-            };
             let limits = &gpu.identity().limits;
             let fits = |shape: &PassShape| limits.fits(shape.block());
             let columns = shapes(columns_shape).into_iter().filter(fits).map(|shape| {
-                let dif = module.kernel(&name("columns_dif", shape), shape.block())?.with_pdl();
-                let dit = module.kernel(&name("columns_dit", shape), shape.block())?.with_pdl();
+                let dif =
+                    module.kernel(&kernel_name("columns_dif", shape), shape.block())?.with_pdl();
+                let dit =
+                    module.kernel(&kernel_name("columns_dit", shape), shape.block())?.with_pdl();
                 Ok(ColumnsKernels31 { shape, dif, dit })
             });
             let rows = shapes(rows_shape).into_iter().filter(fits).map(|shape| {
-                let dif = module.kernel(&name("rows_dif", shape), shape.block())?.with_pdl();
-                let dit = module.kernel(&name("rows_dit", shape), shape.block())?.with_pdl();
+                let dif = module.kernel(&kernel_name("rows_dif", shape), shape.block())?.with_pdl();
+                let dit = module.kernel(&kernel_name("rows_dit", shape), shape.block())?.with_pdl();
                 let product =
-                    module.kernel(&name("rows_product", shape), shape.block())?.with_pdl();
+                    module.kernel(&kernel_name(PRODUCT_KIND, shape), shape.block())?.with_pdl();
                 Ok(RowsKernels31 { shape, dif, dit, product })
             });
             let small = BlockShape { threads: SMALL_THREADS, shared_bytes: 0 };
@@ -173,6 +174,12 @@ impl Ntt31Kernels {
         load().map_err(|fault| GpuUnavailable::Device { index: gpu.identity().index, fault })
     }
 
+    /// The shapes of the loaded kernels of passes over rows.
+    #[cfg(feature = "internals")]
+    pub fn row_shapes(&self) -> impl Iterator<Item = PassShape> {
+        self.rows.iter().map(|kernels| kernels.shape)
+    }
+
     pub fn columns(&self, shape: PassShape) -> Result<&ColumnsKernels31, DeviceFault> {
         self.columns.iter().find(|kernels| kernels.shape == shape).ok_or_else(|| missing(shape))
     }
@@ -180,6 +187,12 @@ impl Ntt31Kernels {
     pub fn rows(&self, shape: PassShape) -> Result<&RowsKernels31, DeviceFault> {
         self.rows.iter().find(|kernels| kernels.shape == shape).ok_or_else(|| missing(shape))
     }
+}
+
+/// The name of a kernel of this kind, such as `rows_dif`.
+pub(super) fn kernel_name(kind: &str, shape: PassShape) -> String {
+    let suffix = if shape.is_wide() { "_wide" } else { "" };
+    format!("ntt31_{kind}_{}{suffix}", shape.lg_r)
 }
 
 /// All shapes of a kind.

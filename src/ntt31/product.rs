@@ -1,5 +1,7 @@
 //! Cyclic products of polynomials: the pass over rows transforms, multiplies and transforms back.
 
+#[cfg(feature = "internals")]
+use super::kernels::{PRODUCT_KIND, kernel_name};
 use super::{
     cuts::Cut31,
     kernels::{WordVector, mismatch},
@@ -79,6 +81,12 @@ impl Ntt31Device {
             self.plan_scaled(field, &transform, cut, scaling)
         };
         Product31Plan::new(plan(forward)?, plan(inverse)?)
+    }
+
+    /// The names of the kernels that multiply rows, of those that suit the device.
+    #[cfg(feature = "internals")]
+    pub fn product_kernels(&self) -> impl Iterator<Item = String> {
+        self.kernels.row_shapes().map(|shape| kernel_name(PRODUCT_KIND, shape))
     }
 
     /// Multiplies rows on `stream`. The contents of `transforms` are then unspecified.
@@ -204,6 +212,12 @@ impl Product31Plan {
 
     fn lg_n(&self) -> u32 {
         self.forward.transform.lg_n
+    }
+
+    /// The name of the kernel that multiplies rows.
+    #[cfg(feature = "internals")]
+    pub fn kernel(&self) -> Option<String> {
+        self.forward.passes.last().map(|pass| kernel_name(PRODUCT_KIND, pass.shape))
     }
 
     /// Which factors need memory for their transforms; `is_square` if there is one factor.

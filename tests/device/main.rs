@@ -29,6 +29,8 @@ mod msm_passes;
 mod ntt_faults;
 #[cfg(feature = "cli")]
 mod observability;
+#[cfg(feature = "cli")]
+mod pi;
 mod pinned;
 mod points;
 mod product_faults;

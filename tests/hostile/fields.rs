@@ -5,14 +5,15 @@ use capstan::{
     curve::G1Affine,
     wire::v1::{self, ScalarEncoding, step::Operation},
 };
+use tonic::Code;
 
 use crate::{
     daemon::{
         messages,
-        programs::{call, msm, pad, send, sparse_product},
+        programs::{self, chunk, msm, pad, poly_mul, run, send, sparse_product, upload},
     },
     runs::{KIND, LARGE, LENGTH, RANGE, run_call},
-    table::{Call, Row, World, good, invalid},
+    table::{Call, Row, World, good, invalid, refused},
 };
 
 const P: u32 = 2_013_265_921;
@@ -22,6 +23,8 @@ pub fn rows(world: &World) -> Vec<Row> {
     transforms(&mut rows);
     scalars(&mut rows, world);
     steps(&mut rows, world);
+    streams(&mut rows);
+    products(&mut rows);
     rows
 }
 
@@ -87,6 +90,81 @@ fn transforms(rows: &mut Vec<Row>) {
     }
 }
 
+/// Elements that are not canonical, in a later chunk.
+fn streams(rows: &mut Vec<Row>) {
+    let (encoding, wrong) = (ScalarEncoding::Canonical31, "NOT_CANONICAL");
+    let all = words(&[1, 2, 3, P - 1, 4, P, u32::MAX, 5]);
+    let piece = |range: std::ops::Range<usize>| (range.start as u64, all.slice(range));
+    let cases = [
+        ("whole elements", vec![piece(0..16), piece(16..32)]),
+        ("parts of the element", vec![piece(0..22), piece(22..32)]),
+        ("the last chunk first", vec![piece(24..32), piece(20..24), piece(0..20)]),
+    ];
+    for (name, pieces) in cases {
+        let chunks = pieces.iter().map(|(offset, data)| messages::chunk(*offset, data.clone()));
+        let vector = messages::new_vector(encoding, 8);
+        let call = Call::ntt_stream(spec(3), vector, chunks.collect());
+        rows.push(invalid(format!("a transform of {name}"), call, wrong, "input").at(5));
+        let input = v1::InputStep { field: v1::Field::BabyBear.into(), rows: 1, length: 8 };
+        let sent = v1::SendVector { encoding: encoding.into() };
+        let delivery = Some(v1::program_output::Delivery::Send(sent));
+        let header = programs::call(
+            [Operation::Input(input), pad(0, 9)],
+            vec![upload(messages::new_vector(encoding, 8))],
+            vec![v1::ProgramOutput { delivery, ..send(1) }],
+        );
+        let chunks = pieces.into_iter().map(|(offset, data)| chunk(0, offset, data));
+        let call = Call::Run(run(header, chunks.collect()));
+        let field = "program.steps[0].input.elements";
+        rows.push(invalid(format!("a program on {name}"), call, wrong, field).at(5));
+    }
+}
+
+/// Products of as many rows and elements as a value may have, and of more.
+fn products(rows: &mut Vec<Row>) {
+    const ROWS_MAX: u32 = 65_536;
+    let encoding = ScalarEncoding::Canonical31;
+    let squares = |count: u32, length: u64, reduction, data: Option<Bytes>| {
+        let field = v1::Field::BabyBear.into();
+        let input = v1::InputStep { field, rows: count, length };
+        let vector = || messages::new_vector(encoding, u64::from(count) * length);
+        let given = match data {
+            Some(data) => v1::ProgramInput {
+                source: Some(v1::program_input::Source::Inline(messages::scalars(encoding, data))),
+                reduce: false,
+            },
+            None => upload(vector()),
+        };
+        let sent = v1::SendVector { encoding: encoding.into() };
+        let delivery = Some(v1::program_output::Delivery::Send(sent));
+        let output = v1::ProgramOutput { delivery, ..send(1) };
+        let steps = [Operation::Input(input), poly_mul(&[0, 0], reduction)];
+        run_call(programs::call(steps, vec![given], vec![output]))
+    };
+    let elements: Vec<u32> = (0..ROWS_MAX).map(|row| P - row % 1000 - 1).collect();
+    let square = |x: &u32| (u64::from(*x) * u64::from(*x) % u64::from(P)) as u32;
+    let expected: Vec<u32> = elements.iter().map(square).collect();
+    let most_rows = squares(ROWS_MAX, 1, None, Some(words(&elements)));
+    rows.push(good("products of the most rows", most_rows, words(&expected)));
+    use v1::poly_mul_step::Reduction::{Cyclic, Negacyclic};
+    let mut row = |name, call, reason, field| rows.push(invalid(name, call, reason, field));
+    let length = 1 << 24;
+    let too_many = |reduction| squares(ROWS_MAX, length, reduction, None);
+    let name = "rows of products of too many elements";
+    row(name, too_many(None), LARGE, "program.steps[1].poly_mul.inputs");
+    let field = "program.steps[1].poly_mul.cyclic";
+    row(name, too_many(Some(Cyclic(length + 1))), LARGE, field);
+    row(name, too_many(Some(Cyclic(1 << 40))), LARGE, field);
+    let field = "program.steps[1].poly_mul.negacyclic";
+    row(name, too_many(Some(Negacyclic(2 * length))), LARGE, field);
+    let call = squares(ROWS_MAX + 1, 1, None, None);
+    row("too many rows of a factor", call, LARGE, "program.steps[0].input.rows");
+    // The largest value: only the server's memory is too small.
+    let (name, code) = ("rows of products of the most elements", Code::ResourceExhausted);
+    let call = too_many(Some(Cyclic(length)));
+    rows.push(refused(name, call, code, "CONNECTION_BYTES"));
+}
+
 fn scalars(rows: &mut Vec<Row>, world: &World) {
     let scalars = elements(words(&[1; 8]));
     let call = Call::msm(world.spec(), scalars);
@@ -103,7 +181,7 @@ fn steps(rows: &mut Vec<Row>, world: &World) {
         let sent = v1::SendVector { encoding: out.into() };
         let delivery = Some(v1::program_output::Delivery::Send(sent));
         let output = v1::ProgramOutput { delivery, ..send(1) };
-        run_call(call([input(), step], vec![given], vec![output]))
+        run_call(programs::call([input(), step], vec![given], vec![output]))
     };
     let canonical = ScalarEncoding::Canonical31;
     let two = words(&[1, 2]);

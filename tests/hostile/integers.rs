@@ -6,7 +6,7 @@ use capstan::wire::v1::{self, ScalarEncoding, step::Operation};
 use crate::{
     daemon::{
         messages,
-        programs::{call, concat, input, new_upload, ntt, pad, pointwise, send},
+        programs::{call, concat, input, int_mul, int_sum, new_upload, ntt, pad, pointwise, send},
     },
     runs::{KIND, LARGE, LENGTH, RANGE, run_call},
     table::{Call, Row, World, good, invalid},
@@ -31,10 +31,6 @@ fn integers(rows: u32, length: u64) -> Operation {
     Operation::Input(v1::InputStep { field: v1::Field::Integers.into(), rows, length })
 }
 
-fn int_mul(inputs: &[u32]) -> Operation {
-    Operation::IntMul(v1::IntMulStep { inputs: inputs.to_vec() })
-}
-
 fn given(encoding: ScalarEncoding, data: Bytes) -> v1::ProgramInput {
     let source = Some(v1::program_input::Source::Inline(messages::scalars(encoding, data)));
     v1::ProgramInput { source, reduce: false }
@@ -54,11 +50,6 @@ fn sent(value: u32, encoding: ScalarEncoding) -> v1::ProgramOutput {
 fn on_two(step: Operation) -> Call {
     let inputs = vec![given(LIMBS, bytes(&[1, 2])), given(LIMBS, bytes(&[3, u32::MAX]))];
     run_call(call([integers(1, 2), integers(1, 2), step], inputs, vec![sent(2, LIMBS)]))
-}
-
-fn int_sum(inputs: &[u32], factors: &[i64], length: u64) -> Operation {
-    let (inputs, factors) = (inputs.to_vec(), factors.to_vec());
-    Operation::IntSum(v1::IntSumStep { inputs, factors, length })
 }
 
 fn sums(rows: &mut Vec<Row>) {

@@ -34,6 +34,7 @@ mod runs;
 mod scalars;
 mod slow_readers;
 mod slow_senders;
+mod stored_words;
 mod table;
 mod tenant_limits;
 mod transport;

@@ -82,6 +82,7 @@ fn corpus(world: &World) -> Vec<(&'static str, Vec<Bytes>)> {
         programs::msm::<G1Affine>(3, &world.g1_id, 1),
     ];
     let program = Some(programs::program(steps.clone()));
+    let of_words = Some(programs::program(programs::word_steps()));
     let inputs = vec![programs::new_upload(2), programs::inline_bytes(vec![1; 64])];
     let kept = programs::keep(3, &messages::id());
     let outputs = vec![programs::send(4), kept, programs::points(5)];
@@ -101,8 +102,10 @@ fn corpus(world: &World) -> Vec<(&'static str, Vec<Bytes>)> {
             all(messages::ntt_stream(messages::ntt_spec(1), vector(), chunk())),
         ),
         ("/capstan.v1.Compute/Run", all(programs::run(run.clone(), run_chunk))),
+        ("/capstan.v1.Compute/Run", all(programs::run(programs::word_call(), vec![]))),
         ("/capstan.v1.Compute/Estimate", all(vec![estimate])),
         ("/capstan.v1.Store/PutProgram", all(vec![v1::PutProgramRequest { program }])),
+        ("/capstan.v1.Store/PutProgram", all(vec![v1::PutProgramRequest { program: of_words }])),
         ("/capstan.v1.Store/Put", all(messages::put_points(&world.g1[..3]))),
         ("/capstan.v1.Store/Put", all(messages::put_vector(vector(), chunk()))),
         ("/capstan.v1.Store/Get", all(vec![get])),
@@ -195,7 +198,7 @@ fn mutated_messages_never_cause_an_internal_error() {
         idle_timeout: std::time::Duration::from_millis(200),
         ..settings()
     }));
-    let config = ProptestConfig { cases: 1500, failure_persistence: None, ..Default::default() };
+    let config = ProptestConfig { cases: 1800, failure_persistence: None, ..Default::default() };
     let corpus = corpus(world);
     let input = (0..corpus.len(), prop::collection::vec(change(), 1..4));
     proptest!(config, |((which, changes) in input)| {

@@ -9,6 +9,7 @@ mod gpu;
 mod integer_sums;
 mod integers;
 mod ntt31;
+mod products31;
 
 mod block;
 mod carries;

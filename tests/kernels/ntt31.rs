@@ -28,7 +28,7 @@ fn transforms(lg_n: u32, coset: Option<Element31>) -> impl Iterator<Item = NttPl
 }
 
 /// Random rows that begin and end with the largest element.
-fn random_rows(field: Field31, lg_n: u32, rows: usize) -> Vec<Vec<Element31>> {
+pub(crate) fn random_rows(field: Field31, lg_n: u32, rows: usize) -> Vec<Vec<Element31>> {
     let mut rng = rng();
     let mut row = || {
         let mut row: Vec<_> = (0..1 << lg_n).map(|_| field.element(rng.random())).collect();
@@ -39,11 +39,11 @@ fn random_rows(field: Field31, lg_n: u32, rows: usize) -> Vec<Vec<Element31>> {
     (0..rows).map(|_| row()).collect()
 }
 
-struct Case<'a> {
-    rig: &'a KernelRig,
-    device: &'a Ntt31Device,
-    cpu: &'a CpuEngine,
-    field: Field31,
+pub(crate) struct Case<'a> {
+    pub rig: &'a KernelRig,
+    pub device: &'a Ntt31Device,
+    pub cpu: &'a CpuEngine,
+    pub field: Field31,
 }
 
 impl Case<'_> {
@@ -82,7 +82,7 @@ impl Case<'_> {
     }
 }
 
-fn each_case(cases: usize, test: impl Fn(usize, &Case<'_>)) {
+pub(crate) fn each_case(cases: usize, test: impl Fn(usize, &Case<'_>)) {
     let cpu = CpuEngine::new(1).unwrap();
     each_seed(|rig| {
         let device = Ntt31Device::load(rig.gpu(), TABLE_BYTES_MAX).unwrap();

@@ -182,7 +182,6 @@ fn reduced_products_may_be_longer_than_the_largest_transform() {
         (a[at], b[at + 3]) = (value, value + 1);
     }
     let call = Call31::new(prime, &[a, b], step(0, 1, Cyclic(1 << 20)));
-    let made = call.run(&*EXECUTOR, Verification::Probabilistic).expect("succeeds");
     let mut expected = vec![0_u32; 1 << 20];
     let terms = [(0, 5), (1 << 19, 7), ((1 << 20) - 1, 11)];
     for (i, a) in terms {
@@ -190,7 +189,10 @@ fn reduced_products_may_be_longer_than_the_largest_transform() {
             expected[(i + j + 3) % (1 << 20)] += a * (b + 1);
         }
     }
-    assert!(made == expected);
+    let verify = Verification::Probabilistic;
+    assert!(call.run(&*EXECUTOR, verify).expect("succeeds") == expected);
+    #[cfg(feature = "cuda")]
+    assert!(call.run(crate::gpu::executor(), verify).expect("succeeds") == expected, "GPU");
 }
 
 #[test]

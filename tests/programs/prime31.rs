@@ -90,8 +90,12 @@ impl Call31 {
         value
     }
 
+    /// The refusal, which is the same on every executor.
     fn refusal(&self) -> String {
-        self.run(&*EXECUTOR, Verification::None).expect_err("refused").to_string()
+        let refused = self.run(&*EXECUTOR, Verification::None).expect_err("refused");
+        #[cfg(feature = "cuda")]
+        assert_eq!(self.run(crate::gpu::executor(), Verification::None), Err(refused.clone()));
+        refused.to_string()
     }
 }
 
@@ -245,7 +249,7 @@ fn elements_of_the_prime_and_above_are_refused_or_reduced() {
         let p = prime.modulus();
         let mut input = samples(*prime, 0);
         for large in [p, p + 1, u32::MAX] {
-            input[9] = large;
+            (input[9], input[21]) = (large, p);
             let step = PadStep { input: ValueId(0), length: LENGTH as u64 };
             for encoding in [ScalarEncoding::Canonical31, ScalarEncoding::Montgomery31] {
                 let call = Call31::new(*prime, std::slice::from_ref(&input), step.clone());
@@ -256,6 +260,24 @@ fn elements_of_the_prime_and_above_are_refused_or_reduced() {
                 assert_eq!(reduced[9], large % p);
             }
         }
+    }
+}
+
+#[test]
+fn the_first_of_several_elements_that_are_too_large_is_named() {
+    // More elements than a block of threads decodes; the first one is in neither the first block
+    // nor the last.
+    const LENGTH: usize = 70_001;
+    for (number, prime) in Prime31::ALL.iter().enumerate() {
+        let mut input = vec![prime.modulus() - 1; LENGTH];
+        let first = 30_000 + 257 * number;
+        for at in [first, first + 1, 69_000, LENGTH - 1] {
+            input[at] = prime.modulus() + number as u32;
+        }
+        let step = PadStep { input: ValueId(0), length: LENGTH as u64 };
+        let refusal = Call31::new(*prime, &[input], step).refusal();
+        let expected = format!("program.steps[0].input.elements[{first}]");
+        assert!(refusal.starts_with(&expected), "{refusal}");
     }
 }
 

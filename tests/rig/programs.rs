@@ -99,6 +99,54 @@ pub fn poly_mul(inputs: &[u32], reduction: Option<v1::poly_mul_step::Reduction>)
     Operation::PolyMul(v1::PolyMulStep { inputs: inputs.to_vec(), reduction })
 }
 
+pub fn int_mul(inputs: &[u32]) -> Operation {
+    Operation::IntMul(v1::IntMulStep { inputs: inputs.to_vec() })
+}
+
+pub fn int_sum(inputs: &[u32], factors: &[i64], length: u64) -> Operation {
+    let (inputs, factors) = (inputs.to_vec(), factors.to_vec());
+    Operation::IntSum(v1::IntSumStep { inputs, factors, length })
+}
+
+/// Steps on bits, on integers and on elements of a 31-bit prime: three inputs, and all steps that
+/// take no elements of Fr.
+pub fn word_steps() -> [Operation; 9] {
+    let of = |field: v1::Field, rows, length| {
+        Operation::Input(v1::InputStep { field: field.into(), rows, length })
+    };
+    [
+        of(v1::Field::Gf2, 1, 4),
+        of(v1::Field::Integers, 2, 2),
+        of(v1::Field::BabyBear, 1, 2),
+        Operation::Gf2Reduce(v1::Gf2ReduceStep { pivots: 0, rows: 0, columns: 70 }),
+        Operation::Gf2Echelon(v1::Gf2EchelonStep { input: 3, columns: 70 }),
+        int_mul(&[1, 1]),
+        int_sum(&[1, 5], &[3, -1], 4),
+        Operation::Reshape(v1::ReshapeStep { input: 6, rows: 1 }),
+        poly_mul(&[2, 2], Some(v1::poly_mul_step::Reduction::Negacyclic(2))),
+    ]
+}
+
+/// A call of [`word_steps`].
+pub fn word_call() -> v1::RunHeader {
+    use v1::ScalarEncoding::{Canonical31, Limbs32, PackedBits64};
+    let input = |encoding, words: &[u32]| {
+        let data: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        given(v1::program_input::Source::Inline(messages::scalars(encoding, data)))
+    };
+    let output = |value, encoding: v1::ScalarEncoding| {
+        let encoding = encoding.into();
+        wanted(value, v1::program_output::Delivery::Send(v1::SendVector { encoding }))
+    };
+    let inputs = vec![
+        input(PackedBits64, &[1, 0, 0, 0, 2, 0, 0, 0]),
+        input(Limbs32, &[7, 0, 5, 3]),
+        input(Canonical31, &[9, 11]),
+    ];
+    let outputs = [(4, PackedBits64), (7, Limbs32), (8, Canonical31)];
+    call(word_steps(), inputs, outputs.map(|(value, of)| output(value, of)).into())
+}
+
 pub fn inline_program(program: v1::Program) -> Option<v1::ProgramRef> {
     Some(v1::ProgramRef { program: Some(v1::program_ref::Program::Inline(program)) })
 }

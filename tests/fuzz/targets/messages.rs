@@ -156,7 +156,7 @@ fn run_headers() -> Vec<v1::RunHeader> {
     let call = |second: &v1::ProgramInput| {
         programs::call(steps(), vec![programs::new_upload(4), second.clone()], outputs())
     };
-    sources.iter().map(call).collect()
+    sources.iter().map(call).chain([programs::word_call()]).collect()
 }
 
 impl Request for v1::MsmRequest {
@@ -311,7 +311,9 @@ impl Request for v1::PutProgramRequest {
 
 #[test]
 fn put_program_request() {
-    run("put_program_request", vec![v1::PutProgramRequest { program: Some(some_program()) }]);
+    let of_words = programs::program(programs::word_steps());
+    let request = |program| v1::PutProgramRequest { program: Some(program) };
+    run("put_program_request", [some_program(), of_words].map(request).into());
 }
 
 fn check_object(header: &decode::ObjectUploadHeader) {

@@ -1,6 +1,7 @@
 //! The decoders.
 
 mod credentials;
+mod digits;
 mod elements31;
 mod frames;
 mod gf2_files;

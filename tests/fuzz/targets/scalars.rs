@@ -4,8 +4,9 @@ use ark_ff::PrimeField;
 use capstan::{
     curve::{
         Fr,
-        scalars::{ScalarEncoding, Scalars, decode_fr, encode_fr},
+        scalars::{ElementCodec, ScalarEncoding, Scalars, decode_fr, encode_fr},
     },
+    field::{Gf2Words, IntegerLimbs},
     formats::scalars::{Notation, parse, to_text},
 };
 use zeroize::Zeroizing;
@@ -16,7 +17,7 @@ use crate::{
     rig::messages,
 };
 
-const ENCODINGS: [ScalarEncoding; 12] = [
+const ENCODINGS: [ScalarEncoding; 16] = [
     ScalarEncoding::Canonical,
     ScalarEncoding::Montgomery,
     ScalarEncoding::Unsigned(1),
@@ -29,12 +30,16 @@ const ENCODINGS: [ScalarEncoding; 12] = [
     ScalarEncoding::Signed(4),
     ScalarEncoding::Signed(8),
     ScalarEncoding::Signed(16),
+    ScalarEncoding::Canonical31,
+    ScalarEncoding::Montgomery31,
+    ScalarEncoding::PackedBits64,
+    ScalarEncoding::Limbs32,
 ];
 
 /// The first byte selects the encoding, the second one whether to reduce.
 fn check_scalars(input: &[u8]) {
     let [selector, reduce, bytes @ ..] = input else { return };
-    let (encoding, reduce) = (ENCODINGS[usize::from(*selector) % 12], reduce & 1 == 1);
+    let (encoding, reduce) = (ENCODINGS[usize::from(*selector) % 16], reduce & 1 == 1);
     let width = encoding.width();
     match Scalars::decode(encoding, Zeroizing::new(bytes.to_vec()), reduce) {
         Ok(scalars) => {
@@ -114,6 +119,40 @@ fn scalars() {
     }
     let name = "scalars";
     Target { name, seeds, words: &[], check: check_scalars, cases: 20_000, memory: SMALL }.run();
+}
+
+/// The words of a field whose words are all canonical, in an encoding: only its own holds them.
+fn check_words<W: ElementCodec>(field: W, encoding: ScalarEncoding, bytes: &[u8])
+where
+    W::Element: Default + Copy,
+{
+    let width = size_of::<W::Element>();
+    let bytes = &bytes[..bytes.len() / width * width];
+    let mut words = vec![W::Element::default(); bytes.len() / width];
+    let decoded = field.decode(encoding, bytes, false, &mut words);
+    assert_eq!(decoded.is_ok(), encoding.holds(field.id()), "{encoding:?}");
+    if decoded.is_ok() {
+        assert_eq!(W::as_bytes(&words), bytes);
+        let mut again = vec![0; bytes.len()];
+        field.encode(encoding, &words, &mut again);
+        assert_eq!(again, bytes);
+    }
+}
+
+/// The first byte selects the encoding.
+fn check_bits_and_limbs(input: &[u8]) {
+    let Some((selector, bytes)) = input.split_first() else { return };
+    let encoding = ENCODINGS[usize::from(*selector) % 16];
+    check_words(Gf2Words, encoding, bytes);
+    check_words(IntegerLimbs, encoding, bytes);
+}
+
+#[test]
+fn bits_and_limbs() {
+    let bytes: Vec<u8> = (0..24_u8).map(|i| i.wrapping_mul(91)).collect();
+    let seeds = (0..16).map(|encoding| [&[encoding], &bytes[..]].concat()).collect();
+    let (name, check) = ("bits_and_limbs", check_bits_and_limbs as fn(&[u8]));
+    Target { name, seeds, words: &[], check, cases: 5_000, memory: SMALL }.run();
 }
 
 /// The first byte selects the notation, the second one whether to reduce.
