@@ -6,7 +6,9 @@ use capstan::wire::v1::{self, ScalarEncoding, step::Operation};
 use crate::{
     daemon::{
         messages,
-        programs::{call, concat, input, int_mul, int_sum, new_upload, ntt, pad, pointwise, send},
+        programs::{
+            call, concat, input, int_mul, int_sum, new_upload, ntt, pad, pointwise, send, word_call,
+        },
     },
     runs::{KIND, LARGE, LENGTH, RANGE, run_call},
     table::{Call, Row, World, good, invalid},
@@ -20,6 +22,8 @@ pub fn rows(_: &World) -> Vec<Row> {
     sums(&mut rows);
     reshapes(&mut rows);
     other_fields(&mut rows);
+    // Other tests mutate it.
+    rows.push(good("all steps on words", run_call(word_call()), None));
     rows
 }
 
