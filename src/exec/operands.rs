@@ -13,7 +13,7 @@ use crate::{
     sparse::SparseMatrix,
 };
 
-/// Is given the sums of an output.
+/// A function that receives the sums of an output.
 pub type SumsListener<'a> = &'a (dyn Fn(&MsmSums) + Sync);
 
 /// The data of a call. Every step of a run gets the same.
@@ -33,7 +33,7 @@ pub struct RunOperands<'a> {
 }
 
 impl<'a> RunOperands<'a> {
-    /// What is given the sums of an output before the run ends.
+    /// The listener of an output; `None` if its sums are not wanted early.
     pub fn early_listener(&self, output: usize) -> Option<SumsListener<'a>> {
         self.early_sums.get(output).copied().flatten()
     }

@@ -87,8 +87,12 @@ pub enum Groth16Error {
         /// Bytes that the server stores at most.
         max: u64,
     },
-    /// A proof does not verify: its key was made for another constraint system.
-    #[error("the proof does not verify: the key was made for another constraint system")]
+    /// A proof does not verify: its key was made for another constraint system, or the server's sums
+    /// are wrong.
+    #[error(
+        "the proof does not verify: the key was made for another constraint system, or the server's \
+         sums are wrong"
+    )]
     NotVerified,
     /// The first variable is not one.
     #[error("the assignment does not begin with 1")]

@@ -68,6 +68,8 @@ struct ProvedBatch {
 struct SummedProofs {
     check: Duration,
     call: RunResult,
+    /// When the answer had arrived.
+    answered: Instant,
     sums: Vec<AssignmentSums>,
     /// Over l_query and h_query.
     of_c: Vec<G1Projective>,
@@ -188,11 +190,10 @@ impl<'a> Groth16Prover<'a> {
         };
         let (sender, early) = EarlySumsSender::new();
         // Both run while the server computes the sums.
-        let blinded = self.blind_early(blindings, early);
+        let blinded = async { Ok::<_, Groth16Error>(self.blind_early(blindings, early).await) };
         let (summed, (deltas, early)) =
-            tokio::join!(self.sum(program, assignments, sender), blinded);
-        let SummedProofs { check, call, sums, of_c } = summed?;
-        let begun = Instant::now();
+            tokio::try_join!(self.sum(program, assignments, sender), blinded)?;
+        let SummedProofs { check, call, answered, sums, of_c } = summed;
         let is_valid = early.iter().map(|early| &early.sums).eq(&sums);
         let blinded = if is_valid { early } else { blind(&self.key.points, &deltas, &sums) };
         let proofs = match &of_c[..] {
@@ -200,7 +201,7 @@ impl<'a> Groth16Prover<'a> {
             [of_c] => blinded.iter().map(|blinded| blinded.finish(*of_c)).collect(),
             of_c => of_c.par_iter().zip(&blinded).map(|(c, of_rest)| of_rest.finish(*c)).collect(),
         };
-        let finish = begun.elapsed();
+        let finish = answered.elapsed();
         let begun = Instant::now();
         let proofs = if self.checks { self.verified(proofs, public).await? } else { proofs };
         let check = check + if self.checks { begun.elapsed() } else { Duration::ZERO };
@@ -281,11 +282,12 @@ impl<'a> Groth16Prover<'a> {
             .send_points(program.c);
         let run = early.listen(run, program);
         let call = self.client.run_with(run, self.options.clone()).await?;
+        let answered = Instant::now();
         let (a, b_g1) = (call.points(program.a)?, call.points(program.b_g1)?);
         let (b_g2, of_c) = (call.points(program.b_g2)?, call.points(program.c)?);
         let of_row = |row: usize| AssignmentSums { a: a[row], b_g1: b_g1[row], b_g2: b_g2[row] };
         let sums = (0..a.len()).map(of_row).collect();
-        Ok(SummedProofs { check, call, sums, of_c })
+        Ok(SummedProofs { check, call, answered, sums, of_c })
     }
 }
 

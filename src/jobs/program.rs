@@ -191,17 +191,21 @@ impl ProgramWork {
         let (elements, sinks) = (elements.collect::<Vec<_>>(), sinks.collect::<Vec<_>>());
         // Not on a rayon pool: while it waits for another pool, as an engine does, its thread would
         // run another program's step on top of this one, which may wait for the same device.
+        let early = early_points.as_ref();
         let listeners = outputs.iter().enumerate().map(|(number, output)| match output {
-            ProgramJobOutput::Points(encoding) => {
-                early_points.as_ref()?.listener(&self.host, number, *encoding)
-            }
+            ProgramJobOutput::Points(encoding) => early?.listener(&self.host, number, *encoding),
             ProgramJobOutput::Elements { .. } => None,
         });
         let listeners: Vec<_> = listeners.collect();
         let early_sums: Vec<_> = listeners.iter().map(Option::as_deref).collect();
         let (inputs, sinks, early_sums) = (&elements[..], &sinks[..], &early_sums[..]);
         let operands = RunOperands { inputs, bases, matrices, sinks, early_sums };
-        let report = operands.run(|| run.step(&operands, control));
+        let report = operands.run(|| run.step(&operands, control)).and_then(|report| {
+            if let (Some(report), Some(early)) = (&report, early) {
+                early.check(&report.points)?;
+            }
+            Ok(report)
+        });
         report.map_err(|error| match (*input_field, error) {
             (Some(field), Error::Step { index: Some(index), problem, .. }) => {
                 Error::element(field, index, problem)

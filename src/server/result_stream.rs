@@ -1,4 +1,5 @@
-//! Sends the vectors that a job computes to the client, while later ones are still computed.
+//! Sends the vectors that a job computes to the client, while later ones are still computed, and
+//! points that are known early.
 
 use std::{
     collections::VecDeque,
@@ -32,7 +33,7 @@ use crate::{
 /// are dropped if the reader takes none for the idle timeout.
 const CHUNKS_AHEAD: usize = 8;
 
-/// What a call answers with: chunks of vectors, then a summary.
+/// What a call answers with: chunks of vectors and early points, then a summary.
 pub trait StreamedResult: Send + 'static {
     type JobOutput: Send + 'static;
     type Response: Send + 'static;
@@ -62,7 +63,7 @@ pub struct SentVector {
 pub struct StreamTimes {
     /// From the start of the call to the last input byte.
     pub receive: Duration,
-    /// From the first chunk to the summary.
+    /// From the first chunk to the summary; zero without chunks.
     pub send: Duration,
 }
 
@@ -245,9 +246,10 @@ impl<R: StreamedResult> ResultStream<R> {
 
     /// Errors: those of the job and of [`ResponseSender::send`].
     async fn send_all(&mut self, sender: &ResponseSender<R::Response>) -> Result<()> {
-        let send_started = Instant::now();
         self.send_ready(sender).await?;
+        let mut send_started = None;
         for SentVector { output, payload } in std::mem::take(&mut self.vectors) {
+            send_started.get_or_insert_with(Instant::now);
             let len = payload.len();
             for offset in (0..len).step_by(CHUNK_BYTES) {
                 let bytes = (len - offset).min(CHUNK_BYTES as u64);
@@ -265,7 +267,8 @@ impl<R: StreamedResult> ResultStream<R> {
             && let Some(finished) = finished.take()
         {
             let receive = self.input.receive_time_since(self.call_started);
-            let times = StreamTimes { receive, send: send_started.elapsed() };
+            let send = send_started.as_ref().map_or(Duration::ZERO, Instant::elapsed);
+            let times = StreamTimes { receive, send };
             sender.send(self.result.summary(finished, times)).await?;
         }
         Ok(())

@@ -40,8 +40,8 @@ impl TwoSums {
         Self { program, short_input, long_input, short, long }
     }
 
-    /// Runs the program; true if the short sums arrived early.
-    fn run(&self, spread: &SpreadServer, msms: &MsmData<G1Affine>) -> bool {
+    /// Runs the program on this many GPUs; true if the short sums arrived early.
+    fn run(&self, spread: &SpreadServer, msms: &MsmData<G1Affine>, gpus: u32) -> bool {
         let scalars = &msms.scalars[..LENGTH];
         let rows = scalars.repeat(ROWS as usize);
         let early = Mutex::new(Vec::new());
@@ -51,6 +51,7 @@ impl TwoSums {
             .send_points(self.long)
             .send_points_early(self.short, |points| early.lock().unwrap().push(points));
         let result = spread.client.run(run).unwrap();
+        assert_eq!(result.execution.device.starts_with("2 GPUs"), gpus == 2);
         let expected = msms.sums(scalars, LENGTH);
         assert_eq!(result.points(self.short).unwrap(), expected);
         assert_eq!(result.points(self.long).unwrap(), expected.repeat(ROWS as usize));
@@ -65,7 +66,7 @@ fn check(name: &'static str, devices: u32) {
     let Some(spread) = SpreadServer::start(name, devices) else { return };
     let msms = MsmData::<G1Affine>::new();
     let sums = TwoSums::new(&spread, &msms);
-    assert!((0..ATTEMPTS).any(|_| sums.run(&spread, &msms)), "no points arrived early");
+    assert!((0..ATTEMPTS).any(|_| sums.run(&spread, &msms, devices)), "no points arrived early");
     spread.server.stop();
 }
 

@@ -131,9 +131,13 @@ async fn a_circuit_is_synthesized_while_the_one_before_is_proved() {
         proofs.next().await.unwrap().unwrap();
         // Nobody asks for the next proof yet.
         let ahead = circuits.len().min(proved + 1);
-        while synthesized.load(Ordering::SeqCst) < ahead {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        let wait = async {
+            while synthesized.load(Ordering::SeqCst) < ahead {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(60), wait).await;
+        assert!(waited.is_ok(), "circuit {ahead} waits for a proof");
     }
 }
 

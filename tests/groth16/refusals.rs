@@ -74,8 +74,8 @@ async fn proofs_of_a_key_of_another_constraint_system_are_refused_if_they_are_ch
     let assignment = synthesize(circuit).unwrap().assignment;
     let prover = Groth16Prover::new(&fixture.client, &key).with_check();
     let refused = message(prover.prove(assignment, &mut fixture.random).await);
-    let expected = "the proof does not verify: the key was made for another constraint system";
-    assert_eq!(refused, expected);
+    let expected = "the proof does not verify: the key was made for another constraint system, or";
+    assert!(refused.starts_with(expected), "{refused}");
     let stored = async || fixture.client.list_matrices().await.unwrap().len();
     let before = stored().await;
     key.discard(&fixture.client).await;

@@ -94,7 +94,8 @@ impl<'a> RunPlan<'a> {
         program::check_call(program, &liveness, &given, &wanted)?;
         let outputs = run.outputs.iter();
         let outputs = outputs.map(|output| plan_output(run, output, has_several_connections));
-        let outputs = outputs.collect::<Result<_>>()?;
+        let mut outputs = outputs.collect::<Result<Vec<_>>>()?;
+        run.early.iter().for_each(|listener| outputs[listener.output].is_early = true);
         Ok(Self { program: run.program.clone(), inputs, outputs, early: &run.early })
     }
 
@@ -102,13 +103,13 @@ impl<'a> RunPlan<'a> {
     ///
     /// Errors: `InvalidResponse` if they are malformed, or if nothing wants them.
     pub fn receive_early(&self, output: u32, points: &[u8]) -> Result<()> {
-        let output = self.outputs.get(output as usize).filter(|output| output.is_early);
-        let Some(PlannedOutput { value, delivery: PlannedDelivery::Points(shape), .. }) = output
-        else {
+        let number = output as usize;
+        let output = self.outputs.get(number).filter(|output| output.is_early);
+        let Some(PlannedOutput { delivery: PlannedDelivery::Points(shape), .. }) = output else {
             return Err(ClientError::invalid_response("no such points were requested"));
         };
         let points = decode_points(*shape, points)?;
-        let listeners = self.early.iter().filter(|listener| listener.value == *value);
+        let listeners = self.early.iter().filter(|listener| listener.output == number);
         listeners.for_each(|listener| (listener.call)(points.clone()));
         Ok(())
     }
@@ -259,8 +260,7 @@ fn plan_output(
         Delivery::Keep => PlannedDelivery::Keep(keep()?),
         Delivery::Points(shape) => PlannedDelivery::Points(shape),
     };
-    let is_early = run.early.iter().any(|listener| listener.value == output.value);
-    Ok(PlannedOutput { value: output.value, field, delivery, is_early })
+    Ok(PlannedOutput { value: output.value, field, delivery, is_early: false })
 }
 
 fn output_spec(output: &WantedOutput) -> OutputSpec {

@@ -64,9 +64,10 @@ pub struct ProgramRun<'a> {
     pub(crate) early: Vec<EarlyListener<'a>>,
 }
 
-/// Is called with points that arrive before the result.
+/// Receives points that arrive before the result.
 pub(crate) struct EarlyListener<'a> {
-    pub value: ValueId,
+    /// The number of the output.
+    pub output: usize,
     pub call: Box<dyn Fn(MsmSums) + Send + Sync + 'a>,
 }
 
@@ -143,7 +144,7 @@ impl<'a> ProgramRun<'a> {
                 listener(points);
             }
         });
-        self.early.push(EarlyListener { value: value.id, call });
+        self.early.push(EarlyListener { output: self.outputs.len(), call });
         self.send_points(value)
     }
 

@@ -1,6 +1,6 @@
 //! Sends the inputs of a run and receives its outputs.
 
-use std::{future, sync::Arc, time::Duration};
+use std::{collections::HashSet, future, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -262,11 +262,10 @@ impl<'a> RunTransfer<'a> {
                 upload::send_messages(header, next, job).await?
             }
         };
-        let started = Instant::now();
         let reply = self.receive(first, responses, memory).await?;
         let staged = staged.iter().map(|staged| staged.upload.elapsed());
         let upload = uploads.iter().map(|upload| upload.queue.elapsed()).chain(staged).max();
-        Ok(RunReply { upload, download: started.elapsed(), ..reply })
+        Ok(RunReply { upload, ..reply })
     }
 
     async fn receive(
@@ -286,7 +285,8 @@ impl<'a> RunTransfer<'a> {
         // Wiped if the call fails or is cancelled.
         let mut outputs: Vec<_> =
             received.map(|elements| PartialOutput { elements, bytes: 0 }).collect();
-        let mut next = first;
+        let (mut next, mut started) = (first, Instant::now());
+        let mut early = HashSet::new();
         while let Some(message) = next {
             match message.message {
                 Some(Answer::Chunk(v1::RunOutputChunk { output, chunk: Some(chunk) })) => {
@@ -297,7 +297,15 @@ impl<'a> RunTransfer<'a> {
                     self.received.add(chunk.data.len() as u64);
                 }
                 Some(Answer::Points(v1::RunOutputPoints { output, points })) => {
+                    let is_new = early.insert(output) && self.verify == v1::Verify::None;
+                    if !is_new {
+                        return Err(wrong_outputs());
+                    }
                     self.plan.receive_early(output, &points)?;
+                    next = responses.message().await?;
+                    // The server has computed until now.
+                    started = Instant::now();
+                    continue;
                 }
                 Some(Answer::Result(result)) => {
                     let is_whole = |output: &mut PartialOutput| {
@@ -311,7 +319,7 @@ impl<'a> RunTransfer<'a> {
                         result,
                         vectors,
                         upload: None,
-                        download: Duration::ZERO,
+                        download: started.elapsed(),
                     });
                 }
                 _ => return Err(wrong_outputs()),

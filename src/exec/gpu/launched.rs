@@ -1,5 +1,6 @@
 //! A program whose steps are launched on a GPU one after another. Its outputs are delivered at the
-//! end, when the inputs have been checked and all sums have been computed.
+//! end, when the inputs have been checked and all sums have been computed. Sums that are wanted
+//! early are also reported when all steps are launched.
 
 use std::{mem, sync::Arc, time::Duration};
 
@@ -54,8 +55,8 @@ impl LaunchedRun {
         Ok(Box::new(Self { call, next, values, timed, uploaded, report, gpu }))
     }
 
-    /// Launches the next step, or waits for the next sums that are wanted early. False if there are
-    /// none. Returns true without launching one if `control` yields and work of the last step, or
+    /// Launches the next step, or after the last one waits for the next sums that are wanted early.
+    /// False if there are neither. Returns true without launching one if `control` yields and work of the last step, or
     /// of another job, is still on the GPU after about a millisecond.
     pub fn advance(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<bool> {
         Ok(self.launch_next(operands, control)? || self.report_early_sums(operands, control)?)
@@ -152,8 +153,8 @@ impl LaunchedRun {
         Ok(!running.is_empty())
     }
 
-    /// Waits for the next sums that are wanted early, and reports them. False if there are none but
-    /// the last ones, which the end of the run reports as soon.
+    /// Waits for the next sums that are wanted early, and reports them. False if there are none. The
+    /// last sums are not reported early: the run ends soon after them.
     fn report_early_sums(
         &mut self,
         operands: &RunOperands<'_>,

@@ -164,7 +164,7 @@ impl RunInProgress for GpuRun {
         };
         match advanced {
             Ok(run) => self.phase = GpuPhase::Launching(run),
-            // Nothing has been delivered yet.
+            // No output has been delivered yet.
             Err(error @ Error::Exhausted { limit: Limit::DeviceMemory, .. }) => {
                 self.plan.modelled = self.on_host.plan().modelled;
                 if self.plan.modelled.total > self.time_on_host_max {

@@ -110,6 +110,8 @@ impl Advanced {
             let is_inside = len.is_some_and(|len| bytes.start <= bytes.end && bytes.end <= len);
             require(is_inside, "written bytes")?;
         }
+        let are_few = self.early_sums.len() <= call.output_specs().len();
+        require(are_few, "the number of early sums")?;
         for SumsOfOutput { output, sums } in &self.early_sums {
             let suits = call.output_specs().get(*output as usize).is_some_and(|output| {
                 matches!(call.program.value_type(output.value), Some(ValueType::Points(shape))

@@ -74,7 +74,7 @@ pub enum OutputDelivery {
 }
 
 impl RunOutput {
-    /// Whether it is points that are sent as soon as they are known.
+    /// Whether its points are sent as soon as they are known.
     pub fn is_early(&self) -> bool {
         matches!(self.delivery, OutputDelivery::Points { is_early: true, .. })
     }
