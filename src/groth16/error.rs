@@ -87,11 +87,11 @@ pub enum Groth16Error {
         /// Bytes that the server stores at most.
         max: u64,
     },
-    /// A proof does not verify: its key was made for another constraint system, or the server's sums
-    /// are wrong.
+    /// A proof does not verify: its key was made for another constraint system, or the server's
+    /// sums are wrong.
     #[error(
-        "the proof does not verify: the key was made for another constraint system, or the server's \
-         sums are wrong"
+        "the proof does not verify: the key was made for another constraint system, or the \
+         server's sums are wrong"
     )]
     NotVerified,
     /// The first variable is not one.

@@ -56,8 +56,8 @@ impl LaunchedRun {
     }
 
     /// Launches the next step, or after the last one waits for the next sums that are wanted early.
-    /// False if there are neither. Returns true without launching one if `control` yields and work of the last step, or
-    /// of another job, is still on the GPU after about a millisecond.
+    /// False if there are neither. Returns true without launching a step if `control` yields and
+    /// work of the last step, or of another job, is still on the GPU after about a millisecond.
     pub fn advance(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<bool> {
         Ok(self.launch_next(operands, control)? || self.report_early_sums(operands, control)?)
     }
@@ -153,8 +153,8 @@ impl LaunchedRun {
         Ok(!running.is_empty())
     }
 
-    /// Waits for the next sums that are wanted early, and reports them. False if there are none. The
-    /// last sums are not reported early: the run ends soon after them.
+    /// Waits for the next sums that are wanted early, and reports them. False if there are none.
+    /// The last sums are not reported early: the run ends soon after them.
     fn report_early_sums(
         &mut self,
         operands: &RunOperands<'_>,
