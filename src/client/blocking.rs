@@ -112,6 +112,7 @@ blocking! {
         field: Prime31, a: &[u32], b: &[u32], options: PolyMulOptions
     ) -> PolyMulResult<u32>;
     alloc_vector[](len: usize) -> SharedVector;
+    alloc_vector31[](len: usize) -> SharedVector<u32>;
     get_bit_matrix[](vector: &VectorInfo, columns: u64) -> BitMatrix;
     gf2_reduce[](pivots: &BitMatrix, rows: &BitMatrix, options: RunOptions) -> Gf2Result;
     gf2_echelon[](matrix: &BitMatrix, options: RunOptions) -> Gf2Result;

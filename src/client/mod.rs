@@ -99,7 +99,7 @@ pub use self::{
         BitMatrixValue, ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue,
     },
     run::{InputElements, ProgramRun, RunEstimate, RunOptions, RunResult, RunStep},
-    shared_vector::SharedVector,
+    shared_vector::{SharedElement, SharedVector},
     types::{
         BasesHandle, BasesId, BasesInfo, Direction, EncodedMsmResult, EncodedNttResult, Execution,
         MsmResult, NttReport, Order, Stage, Timing, UploadKey, VectorInfo,

@@ -145,6 +145,9 @@ pub enum ScalarInput<'a> {
     },
     /// Borrowed elements, which MSMs and runs read in place if the vector is shared.
     SharedVector(&'a SharedVector),
+    /// Borrowed elements of a field of a prime below 2^31, which runs read in place if the vector
+    /// is shared.
+    SharedVector31(&'a SharedVector<u32>),
     /// A vector on the server, complete or still being uploaded.
     Upload(UploadKey),
     /// A part of a vector on the server: as many elements as the call needs.
@@ -173,6 +176,7 @@ impl<'a> ScalarInput<'a> {
     pub(crate) fn region_id(&self) -> Option<[u8; 16]> {
         match self {
             Self::SharedVector(vector) => vector.region_id(),
+            Self::SharedVector31(vector) => vector.region_id(),
             _ => None,
         }
     }
@@ -185,6 +189,10 @@ impl<'a> ScalarInput<'a> {
             }
             Self::SharedVector(vector) => {
                 (ScalarEncoding::Montgomery, OutgoingBytes::Secret(fr_as_bytes(vector)))
+            }
+            Self::SharedVector31(vector) => {
+                let bytes = bytemuck::cast_slice(vector);
+                (ScalarEncoding::Canonical31, OutgoingBytes::Secret(bytes))
             }
             Self::Bytes { encoding, bytes } => (encoding, OutgoingBytes::Secret(bytes)),
             Self::Shared { encoding, bytes } => (encoding, OutgoingBytes::Shared(bytes)),
@@ -250,6 +258,12 @@ impl<'a> From<&'a SharedVector> for ScalarInput<'a> {
     }
 }
 
+impl<'a> From<&'a SharedVector<u32>> for ScalarInput<'a> {
+    fn from(vector: &'a SharedVector<u32>) -> Self {
+        Self::SharedVector31(vector)
+    }
+}
+
 impl From<UploadKey> for ScalarInput<'_> {
     fn from(id: UploadKey) -> Self {
         Self::Upload(id)
@@ -268,6 +282,7 @@ impl std::fmt::Debug for ScalarInput<'_> {
                 write!(f, "ScalarInput({encoding:?}, {} bytes)", bytes.len())
             }
             Self::SharedVector(vector) => write!(f, "ScalarInput({vector:?})"),
+            Self::SharedVector31(vector) => write!(f, "ScalarInput({vector:?})"),
             Self::Upload(_) | Self::UploadFrom { .. } => f.write_str("ScalarInput(upload)"),
         }
     }

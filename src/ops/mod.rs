@@ -118,6 +118,10 @@ impl StepKind for Operation {
         self.kind().can_overwrite(position)
     }
 
+    fn is_row_by_row(&self) -> bool {
+        self.kind().is_row_by_row()
+    }
+
     fn reads_any_encoding(&self) -> bool {
         self.kind().reads_any_encoding()
     }

@@ -22,6 +22,12 @@ pub trait StepKind {
         false
     }
 
+    /// Whether each row of the value depends on the same row of each input only, so that the step
+    /// can be computed for some of the rows.
+    fn is_row_by_row(&self) -> bool {
+        false
+    }
+
     /// Whether the step reads inputs of the call in any encoding; other steps read elements.
     fn reads_any_encoding(&self) -> bool {
         false

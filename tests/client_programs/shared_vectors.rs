@@ -5,8 +5,8 @@ use std::time::Duration;
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
     client::{
-        Client, ClientProgram, Fr, MsmOptions, NttTransform, ProgramBuilder, ProgramRun,
-        RunOptions, SharedVector, VectorValue, Verification, blocking::BlockingClient,
+        Client, ClientProgram, Fr, MsmOptions, NttOptions, NttTransform, Prime31, ProgramBuilder,
+        ProgramRun, RunOptions, SharedVector, VectorValue, Verification, blocking::BlockingClient,
     },
     server::ServerSettings,
 };
@@ -147,4 +147,53 @@ fn the_blocking_client_allocates_vectors() {
     assert!(format!("{product_of_transform:?}").contains("1024 Fr, shared"));
     let empty = client.alloc_vector(0).unwrap();
     assert!(empty.is_empty());
+}
+
+/// A product over BabyBear, from shared memory to shared memory.
+async fn runs_over_31_bits_agree(client: &Client, is_shared: bool) {
+    let field = Prime31::BabyBear;
+    let values: Vec<u32> = (1..=N as u32).map(|value| value.pow(2) * 1999 % 2013265921).collect();
+    let mut program = ProgramBuilder::new();
+    let input = program.input31(field, 1, N as u64).unwrap();
+    let transformed = program.ntt(input, NttTransform::forward()).unwrap();
+    let back = program.ntt(transformed, NttTransform::inverse()).unwrap();
+    let program = program.build().unwrap();
+    let [mut a, mut b] = [alloc31(client).await, alloc31(client).await];
+    assert_eq!((a.is_shared(), b.is_shared()), (is_shared, is_shared));
+    let expected = client.ntt31(field, &values, NttOptions::default()).await.unwrap().values;
+    for verify in [Verification::None, Verification::Probabilistic, Verification::Full] {
+        let options = || RunOptions { verify, ..RunOptions::default() };
+        a.copy_from_slice(&values);
+        let run = ProgramRun::new(&program).input(input, &a).send(back).write_to(transformed, b);
+        let mut result = client.run_with(run, options()).await.unwrap();
+        assert!(message(result.take_vector(transformed)).contains("is required"), "over Fr");
+        b = result.take_vector31(transformed).unwrap();
+        assert!(b[..] == expected && result.vector31(back).unwrap() == values, "{verify:?}");
+        assert!(message(result.take_vector31(transformed)).contains("is required"), "taken twice");
+        let run = ProgramRun::new(&program).in_place(input, transformed, a);
+        let mut result = client.run_with(run, options()).await.unwrap();
+        a = result.take_vector31(transformed).unwrap();
+        assert!(a[..] == expected, "{verify:?}");
+    }
+    a[7] = field.modulus();
+    let refused = client.run(ProgramRun::new(&program).input(input, &a).send(back)).await;
+    let refused = refused.unwrap_err();
+    assert_eq!((refused.reason_text(), refused.index()), ("NOT_CANONICAL", Some(7)));
+    let run = ProgramRun::new(&program).input(input, &values);
+    let of_fr = client.alloc_vector(N).await.unwrap();
+    let message = message(client.run(run.write_to(back, of_fr)).await);
+    assert!(message.starts_with("vector: ") && message.contains("field"), "{message}");
+}
+
+async fn alloc31(client: &Client) -> SharedVector<u32> {
+    let vector = client.alloc_vector31(N).await.unwrap();
+    assert!(vector.iter().all(|element| *element == 0));
+    vector
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_over_31_bits_use_shared_memory_if_there_is_some() {
+    let (_server, _folder, target) = local(ServerSettings::default());
+    runs_over_31_bits_agree(&Client::connect(&target).await.unwrap(), true).await;
+    runs_over_31_bits_agree(&Client::connect(&server().target).await.unwrap(), false).await;
 }

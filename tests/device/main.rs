@@ -45,6 +45,8 @@ mod self_test;
 mod small_msms;
 #[cfg(feature = "cli")]
 mod spread;
+#[cfg(feature = "cli")]
+mod spread_rows;
 mod transforms;
 mod unusable;
 #[path = "../common/vec_sink.rs"]

@@ -31,7 +31,7 @@ use crate::{
     workers::{children, wait_until},
 };
 
-const CHECKS: [Verification; 3] =
+pub const CHECKS: [Verification; 3] =
     [Verification::None, Verification::Probabilistic, Verification::Full];
 
 /// A server in this process, and its workers. `name` is among the workers' arguments.

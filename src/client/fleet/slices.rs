@@ -37,6 +37,9 @@ impl<'a> ScalarRows<'a> {
         let (encoding, bytes) = match input {
             ScalarInput::Fr(scalars) => (ScalarEncoding::Montgomery, fr_as_bytes(scalars)),
             ScalarInput::SharedVector(vector) => (ScalarEncoding::Montgomery, fr_as_bytes(vector)),
+            ScalarInput::SharedVector31(vector) => {
+                (ScalarEncoding::Canonical31, bytemuck::cast_slice(vector))
+            }
             ScalarInput::Bytes { encoding, bytes } => (*encoding, *bytes),
             ScalarInput::Shared { encoding, bytes } => (*encoding, bytes.as_ref()),
             // The vector is on one server, which may not be the one that has the bases.
@@ -66,6 +69,7 @@ impl<'a> ScalarRows<'a> {
         match self.input {
             ScalarInput::Fr(scalars) => ScalarInput::Fr(&scalars[range]),
             ScalarInput::SharedVector(vector) => ScalarInput::Fr(&vector[range]),
+            ScalarInput::SharedVector31(vector) => vector[range].into(),
             ScalarInput::Bytes { encoding, bytes } => {
                 ScalarInput::Bytes { encoding: *encoding, bytes: &bytes[of_bytes] }
             }
@@ -80,6 +84,7 @@ impl<'a> ScalarRows<'a> {
         let bytes: &[u8] = match self.input {
             ScalarInput::Fr(scalars) => fr_as_bytes(scalars),
             ScalarInput::SharedVector(vector) => fr_as_bytes(vector),
+            ScalarInput::SharedVector31(vector) => bytemuck::cast_slice(vector),
             ScalarInput::Bytes { bytes, .. } => bytes,
             ScalarInput::Shared { bytes, .. } => bytes,
             ScalarInput::Upload(_) | ScalarInput::UploadFrom { .. } => unreachable!("refused"),

@@ -23,7 +23,7 @@ use self::{
     transfer::{RunReply, RunTransfer},
 };
 use super::{
-    Client, SharedVector, UploadKey, VectorInfo, Verification,
+    Client, UploadKey, VectorInfo, Verification,
     affinity::{AffinityKey, CallRoute},
     call::{CallBudget, CallFuture},
     convert,
@@ -136,7 +136,7 @@ impl Client {
     /// Runs a program; the result lacks the vectors that the run owns.
     async fn run_borrowed(&self, run: &ProgramRun<'_>, options: &RunOptions) -> Result<RunResult> {
         let mut call = self.begin_call(options.deadline);
-        if run.vectors.iter().any(SharedVector::is_shared) {
+        if run.vectors.iter().any(|vector| vector.region_id().is_some()) {
             call.retry_refusals_only();
         }
         let plan = RunPlan::new(run, self.inner.channels.len() > 1)?;

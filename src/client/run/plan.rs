@@ -8,7 +8,7 @@ use super::request::{
 };
 use crate::{
     client::{
-        ScalarInput, UploadKey, VectorInfo, convert,
+        UploadKey, VectorInfo, convert,
         error::{ClientError, Result},
         options::{ScalarPayload, UploadedScalars},
         payload::OutgoingBytes,
@@ -17,7 +17,6 @@ use crate::{
     curve::{
         G1Affine, G2Affine, Group,
         points::{MsmSums, SumEncoding, decode_sums},
-        scalars::ScalarEncoding,
     },
     error::{Error, FieldProblem},
     field::FieldId,
@@ -203,19 +202,14 @@ fn plan_input<'a>(run: &'a ProgramRun<'_>, value: ValueId) -> Result<PlannedInpu
     })?;
     let InputElements { elements, offset, reduce } = match &given.input {
         GivenElements::Elements(elements) => elements.clone(),
-        GivenElements::OfVector(number) => (&run.vectors[*number]).into(),
+        GivenElements::OfVector(number) => run.vectors[*number].as_input().into(),
     };
-    if let ScalarInput::SharedVector(vector) = elements
-        && let Some(id) = vector.region_id()
-    {
-        let encoding = ScalarEncoding::Montgomery;
-        let spec = InputSpec { encoding, count: vector.len() as u64 };
-        return Ok(PlannedInput { spec, source: ElementSource::Region(id), reduce });
-    }
+    let region = elements.region_id();
     let (spec, source) = match elements.into_payload() {
         Ok(ScalarPayload { encoding, bytes }) => {
             let count = convert::element_count("inputs", bytes.len(), encoding.width())?;
-            (InputSpec { encoding, count }, ElementSource::Local(bytes))
+            let source = region.map_or(ElementSource::Local(bytes), ElementSource::Region);
+            (InputSpec { encoding, count }, source)
         }
         Err(UploadedScalars { id, first }) => {
             let offset = offset.saturating_add(first.unwrap_or(0));
@@ -235,11 +229,11 @@ fn plan_output(
 ) -> Result<PlannedOutput> {
     let count = elements_of(run, output.value);
     let region = match output.delivery {
-        Delivery::ToVector(_) if field_of(run, output.value) != FieldId::Bls12381Fr => {
-            return Err(ClientError::input("vector", FieldProblem::OtherField));
-        }
         Delivery::ToVector(number) => {
             let vector = &run.vectors[number];
+            if !vector.suits(field_of(run, output.value)) {
+                return Err(ClientError::input("vector", FieldProblem::OtherField));
+            }
             if vector.len() as u64 != count {
                 return Err(ClientError::length("vector", count, vector.len() as u64));
             }

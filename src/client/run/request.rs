@@ -4,8 +4,9 @@ use std::{fmt, time::Duration};
 
 use crate::{
     client::{
-        CurvePoint, Progress, ScalarInput, SharedVector, UploadKey, Verification,
+        CurvePoint, Progress, ScalarInput, SharedElement, SharedVector, UploadKey, Verification,
         program::{ClientProgram, PointsValue, ProgramTag, VectorValue},
+        shared_vector::RunVector,
     },
     curve::points::MsmSums,
     program::{PointsShape, ValueId},
@@ -60,7 +61,7 @@ pub struct ProgramRun<'a> {
     pub(crate) inputs: Vec<GivenInput<'a>>,
     pub(crate) outputs: Vec<WantedOutput>,
     /// The vectors that outputs are written to.
-    pub(crate) vectors: Vec<SharedVector>,
+    pub(crate) vectors: Vec<RunVector>,
     pub(crate) early: Vec<EarlyListener<'a>>,
 }
 
@@ -157,12 +158,17 @@ impl<'a> ProgramRun<'a> {
     }
 
     /// Writes a vector to `vector`, which must have as many elements as all rows of the value;
-    /// [`RunResult::take_vector`](super::RunResult::take_vector) returns it. If the run fails or is
-    /// cancelled, `vector` is dropped. If its memory is shared, the run is retried only if the
-    /// server refused to start it.
+    /// [`RunResult::take_vector`](super::RunResult::take_vector) returns it, or
+    /// [`RunResult::take_vector31`](super::RunResult::take_vector31) one of `u32`. If the run fails
+    /// or is cancelled, `vector` is dropped. If its memory is shared, the run is retried only if
+    /// the server refused to start it.
     #[must_use]
-    pub fn write_to(mut self, value: VectorValue, vector: SharedVector) -> Self {
-        self.vectors.push(vector);
+    pub fn write_to<E: SharedElement>(
+        mut self,
+        value: VectorValue,
+        vector: SharedVector<E>,
+    ) -> Self {
+        self.vectors.push(E::into_run_vector(vector));
         let number = self.vectors.len() - 1;
         self.want(value.program, value.id, Delivery::ToVector(number))
     }
@@ -170,11 +176,11 @@ impl<'a> ProgramRun<'a> {
     /// Takes the elements of `input` from `vector`, and writes `output` to it, like
     /// [`Self::write_to`]. No step after `output` may read `input`.
     #[must_use]
-    pub fn in_place(
+    pub fn in_place<E: SharedElement>(
         mut self,
         input: VectorValue,
         output: VectorValue,
-        vector: SharedVector,
+        vector: SharedVector<E>,
     ) -> Self {
         self.give(input, GivenElements::OfVector(self.vectors.len()));
         self.write_to(output, vector)

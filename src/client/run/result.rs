@@ -1,16 +1,17 @@
 //! What a run returns.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use super::received::ReceivedElements;
 use super::request::{Delivery, GivenElements, InputElements};
 use crate::{
     client::{
-        CurvePoint, Execution, ProgramRun, ScalarInput, SharedVector, Timing, VectorInfo,
-        Verification,
+        CurvePoint, Execution, ProgramRun, ScalarInput, SharedElement, SharedVector, Timing,
+        VectorInfo, Verification,
         copy_pool::CopyPool,
         error::{ClientError, Result},
         program::{PointsValue, ProgramTag, VectorValue},
+        shared_vector::RunVector,
     },
     curve::{Fr, points::MsmSums},
     error::FieldProblem,
@@ -78,7 +79,7 @@ pub(crate) enum OutputContent {
     /// Written to a region.
     InRegion,
     /// `None` once it is taken.
-    Shared(Option<SharedVector>),
+    Shared(Option<RunVector>),
 }
 
 // Elements may be secret witness data: only their number is printed.
@@ -158,13 +159,28 @@ impl RunResult {
     /// The vector that [`ProgramRun::write_to`] or [`ProgramRun::in_place`] got for the value, with
     /// its elements.
     ///
-    /// Errors: `InvalidInput` if the run wrote this value to no vector, or if it has been taken.
+    /// Errors: `InvalidInput` if the run wrote this value to no vector, or if it has been taken, or
+    /// if it is not over Fr.
     pub fn take_vector(&mut self, value: VectorValue) -> Result<SharedVector> {
+        self.take(value)
+    }
+
+    /// Like [`Self::take_vector`], over a field of a prime below 2^31.
+    ///
+    /// Errors: `InvalidInput` if the run wrote this value to no vector, or if it has been taken, or
+    /// if it is over Fr.
+    pub fn take_vector31(&mut self, value: VectorValue) -> Result<SharedVector<u32>> {
+        self.take(value)
+    }
+
+    fn take<E: SharedElement>(&mut self, value: VectorValue) -> Result<SharedVector<E>> {
         let is_own = value.program == self.program;
         let mut outputs =
             self.outputs.iter_mut().filter(|output| is_own && output.value == value.id);
         let taken = outputs.find_map(|output| match &mut output.content {
-            OutputContent::Shared(vector) => vector.take(),
+            OutputContent::Shared(vector) => {
+                E::from_run_vector(vector.take()?).map_err(|other| *vector = Some(other)).ok()
+            }
             _ => None,
         });
         taken.ok_or(ClientError::input("value", FieldProblem::Missing))
@@ -199,11 +215,11 @@ impl RunResult {
         for (wanted, returned) in run.outputs.iter().zip(&mut self.outputs) {
             let Delivery::ToVector(number) = wanted.delivery else { continue };
             let mut vector = vectors[number].take();
-            if let (Some(vector), OutputContent::Vector(ReceivedElements::Fr(elements))) =
+            if let (Some(vector), OutputContent::Vector(received)) =
                 (&mut vector, &mut returned.content)
+                && let Some(mut old) = vector.replace(received)
             {
-                let old = vector.replace(mem::take(elements));
-                threads.drop_later(32 * old.len(), old);
+                threads.drop_later(old.as_bytes_mut().len(), old);
             }
             returned.content = OutputContent::Shared(vector);
         }

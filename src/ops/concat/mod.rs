@@ -30,4 +30,8 @@ impl StepKind for ConcatStep {
         let shape = shapes[0].with_length(length);
         shape.map(ValueType::Vector).map_err(|problem| StepProblem::field("inputs", problem))
     }
+
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
 }

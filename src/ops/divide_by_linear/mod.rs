@@ -33,6 +33,10 @@ impl StepKind for DivideByLinearStep {
         shapes::fr_vector(inputs).map(ValueType::Vector)
     }
 
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
+
     fn can_overwrite(&self, _: usize) -> bool {
         true
     }

@@ -60,6 +60,10 @@ impl StepKind for DivideByVanishingStep {
         }
     }
 
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
+
     fn can_overwrite(&self, _: usize) -> bool {
         true
     }

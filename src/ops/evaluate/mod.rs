@@ -32,4 +32,8 @@ impl StepKind for EvaluateStep {
         let shape = shape.with_length(1);
         shape.map(ValueType::Vector).map_err(|problem| StepProblem::field("input", problem))
     }
+
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
 }

@@ -61,4 +61,8 @@ impl StepKind for IntMulStep {
         let product = shapes[0].with_length(got);
         product.map(ValueType::Vector).map_err(|problem| StepProblem::field("inputs", problem))
     }
+
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
 }

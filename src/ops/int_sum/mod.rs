@@ -56,4 +56,8 @@ impl StepKind for IntSumStep {
         let sum = shape.with_length(self.length);
         sum.map(ValueType::Vector).map_err(|problem| StepProblem::field("length", problem))
     }
+
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
 }

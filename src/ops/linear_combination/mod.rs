@@ -39,6 +39,10 @@ impl StepKind for LinearCombinationStep {
         Ok(ValueType::Vector(shape))
     }
 
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
+
     fn can_overwrite(&self, _: usize) -> bool {
         true
     }

@@ -54,6 +54,10 @@ impl StepKind for NttStep {
         shape.map(ValueType::Vector).map_err(|problem| StepProblem::field("lg_n", problem))
     }
 
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
+
     fn can_overwrite(&self, _: usize) -> bool {
         true
     }

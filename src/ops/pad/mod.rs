@@ -37,4 +37,8 @@ impl StepKind for PadStep {
         };
         padded.map(ValueType::Vector).map_err(|problem| StepProblem::field("length", problem))
     }
+
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
 }

@@ -65,6 +65,10 @@ impl StepKind for PointwiseStep {
         Ok(ValueType::Vector(shapes::field_vectors(inputs, true)?[0]))
     }
 
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
+
     fn can_overwrite(&self, _: usize) -> bool {
         true
     }

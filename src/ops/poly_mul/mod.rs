@@ -72,4 +72,8 @@ impl StepKind for PolyMulStep {
         }
         Ok(ValueType::Vector(product))
     }
+
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
 }

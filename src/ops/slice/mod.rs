@@ -42,4 +42,8 @@ impl StepKind for SliceStep {
         let shape = shape.with_length(self.length);
         shape.map(ValueType::Vector).map_err(|problem| StepProblem::field("length", problem))
     }
+
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
 }

@@ -61,6 +61,10 @@ impl StepKind for SparseProductStep {
         product.map(ValueType::Vector).map_err(|problem| StepProblem::field("rows", problem))
     }
 
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
+
     fn operand(&self) -> Option<ExternalOperand> {
         Some(ExternalOperand::Matrix)
     }

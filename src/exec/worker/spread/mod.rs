@@ -1,10 +1,11 @@
-//! One call on several GPUs at the same time: a large MSM by ranges of its points, a program by its
-//! outputs. Each part is the run of a worker.
+//! One call on several GPUs at the same time: a large MSM by ranges of its points, a program by the
+//! rows of its values or by its outputs. Each part is the run of a worker.
 
 mod msm;
 mod outputs;
 mod parallel;
 mod parts;
+mod rows;
 mod target;
 
 use std::sync::Arc;
@@ -27,8 +28,11 @@ pub fn divide(
     if gpus_max < 2 || !target.are_idle(2, alone) {
         return Ok(None);
     }
-    if call.only_step().is_some() {
-        return Ok(msm::divide(target, call, alone, gpus_max)?.map(|run| Box::new(run) as _));
+    if let Some(run) = msm::divide(target, call, alone, gpus_max)? {
+        return Ok(Some(Box::new(run)));
+    }
+    if let Some(run) = rows::divide(target, call, alone, gpus_max)? {
+        return Ok(Some(Box::new(run)));
     }
     Ok(outputs::divide(target, call, alone, gpus_max)?.map(|run| Box::new(run) as _))
 }

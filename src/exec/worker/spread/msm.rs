@@ -4,7 +4,7 @@
 use std::{ops::Range, slice, sync::Arc, time::Duration};
 
 use super::{
-    parallel::{self, ConcurrentPart, executed_by, not_begun},
+    parallel::{self, ConcurrentPart, PartProgress, RefusedElement, executed_by, not_begun},
     parts::{MsmPart, MsmRows, PartSource},
     target::SpreadTarget,
 };
@@ -12,7 +12,7 @@ use crate::{
     buffer::ByteSource,
     curve::points::{Bases, MsmSums},
     engine::{EncodedScalars, EngineModel, JobControl},
-    error::{Error, FieldProblem, Result},
+    error::{Error, Result},
     exec::{
         AwaitedElements, ProgramPlan, RunInProgress, RunOperands, RunReport,
         call::{OnlyStep, RunCall},
@@ -27,9 +27,8 @@ pub struct SpreadMsm {
     pool: Arc<WorkerPool>,
     call: Arc<RunCall>,
     plan: ProgramPlan,
-    /// The MSM step, and the step of its input.
+    /// The MSM step.
     step: ValueId,
-    input: ValueId,
     parts: Vec<RunningPart>,
     /// The name of the engine that uses GPUs.
     gpu_engine: &'static str,
@@ -37,17 +36,12 @@ pub struct SpreadMsm {
 
 struct RunningPart {
     part: MsmPart,
+    /// The step of the whole call's input.
+    input: ValueId,
     run: WorkerRun,
     /// The part's bases, once the run has begun.
     bases: Option<Bases>,
     progress: PartProgress,
-}
-
-enum PartProgress {
-    Running,
-    Done(RunReport),
-    /// For an element, numbered within the input of the whole call.
-    Refused(u64, FieldProblem),
 }
 
 /// How an MSM is divided.
@@ -114,11 +108,12 @@ impl DividedMsm {
         for part in parts {
             let own = part_call(call, step, &part)?;
             let run = target.part(own.into(), of_part.clone(), &losses);
-            running.push(RunningPart { part, run, bases: None, progress: PartProgress::Running });
+            let progress = PartProgress::Running;
+            running.push(RunningPart { part, input, run, bases: None, progress });
         }
         let (pool, call) = (target.pool.clone(), call.clone());
         let gpu_engine = target.model.description().kind;
-        Ok(SpreadMsm { pool, call, plan, step, input, parts: running, gpu_engine })
+        Ok(SpreadMsm { pool, call, plan, step, parts: running, gpu_engine })
     }
 }
 
@@ -148,7 +143,7 @@ impl ConcurrentPart for RunningPart {
     }
 
     fn is_done(&self) -> bool {
-        !matches!(self.progress, PartProgress::Running)
+        self.progress.is_over()
     }
 
     fn has_next_elements(&self, operands: &RunOperands<'_>) -> bool {
@@ -173,7 +168,8 @@ impl ConcurrentPart for RunningPart {
             Ok(None) => {}
             Ok(Some(report)) => self.progress = PartProgress::Done(report),
             Err(Error::Step { index: Some(index), problem, .. }) => {
-                self.progress = PartProgress::Refused(self.part.index_in_whole(index), problem);
+                let (input, index) = (self.input, self.part.index_in_whole(index));
+                self.progress = PartProgress::Refused(RefusedElement { input, index, problem });
             }
             Err(error) => return Err(error),
         }
@@ -182,26 +178,12 @@ impl ConcurrentPart for RunningPart {
 }
 
 impl SpreadMsm {
-    /// The error for the first element that a part has refused.
-    fn refusal(&self) -> Option<Error> {
-        let refused = self.parts.iter().filter_map(|part| match part.progress {
-            PartProgress::Refused(index, problem) => Some((index, problem)),
-            PartProgress::Running | PartProgress::Done(_) => None,
-        });
-        let (index, problem) = refused.min_by_key(|(index, _)| *index)?;
-        let error = Error::element("elements", index, problem);
-        Some(self.call.name_element(self.input, error))
-    }
-
     /// The report of the whole run, after all parts. They ran at the same time, so the longest
     /// counts; only the stages are added.
     fn report(&mut self) -> Result<RunReport> {
         let modelled = self.parts.iter().map(|part| part.run.plan().modelled.total);
         self.plan.modelled.total = modelled.max().ok_or_else(not_begun)?;
-        let done = self.parts.drain(..).map(|part| match part.progress {
-            PartProgress::Done(report) => Ok(report),
-            PartProgress::Running | PartProgress::Refused(..) => Err(not_begun()),
-        });
+        let done = self.parts.drain(..).map(|part| part.progress.into_report());
         let reports = done.collect::<Result<Vec<_>>>()?;
         let executor = executed_by(&reports, self.gpu_engine).ok_or_else(not_begun)?;
         let mut whole = self.call.new_report(executor.engine, executor.device.clone());
@@ -277,7 +259,8 @@ impl RunInProgress for SpreadMsm {
         if !parallel::advance(&mut self.parts, operands, control)? {
             return Ok(None);
         }
-        match self.refusal() {
+        let progress = self.parts.iter().map(|part| &part.progress);
+        match parallel::first_refusal(&self.call, progress) {
             Some(refusal) => Err(refusal),
             None => self.report().map(Some),
         }

@@ -13,8 +13,8 @@ use crate::{
     engine::{EngineModel, JobControl},
     error::Result,
     exec::{
-        AwaitedElements, ModelledTime, OutputWrites, ProgramPlan, RunInProgress, RunOperands,
-        RunReport, StepReport,
+        AwaitedElements, OutputWrites, ProgramPlan, RunInProgress, RunOperands, RunReport,
+        StepReport,
         call::RunCall,
         worker::{pool::WorkerPool, run::WorkerRun, sent_bases::BasesScope},
     },
@@ -70,24 +70,15 @@ pub fn divide(
             let plan = target.plan(&call);
             parts.push((outputs, call, plan));
         }
-        let longest = parts.iter().map(|(_, _, plan)| plan).max_by_key(|plan| plan.modelled.total);
-        let Some(longest) = longest.filter(|longest| target.allows(alone, longest, gpus)) else {
+        let plans: Vec<_> = parts.iter().map(|(_, _, plan)| plan).collect();
+        // A part may be done before another one reads its inputs.
+        let Some(plan) = parallel::plan_of_all(&plans, OutputWrites::AnyTime) else { continue };
+        if !target.allows(alone, &plan, gpus) {
             continue;
-        };
+        }
         if !target.are_idle(gpus, alone) {
             return Ok(None);
         }
-        let sum = |bytes: fn(&ProgramPlan) -> u64| {
-            parts.iter().map(|(_, _, plan)| bytes(plan)).fold(0, u64::saturating_add)
-        };
-        let plan = ProgramPlan {
-            memory_bytes: sum(|plan| plan.memory_bytes),
-            value_bytes: sum(|plan| plan.value_bytes),
-            modelled: longest.modelled,
-            msm_vectors: None,
-            // A part may be done before another one reads its inputs.
-            writes: OutputWrites::AnyTime,
-        };
         let losses = Arc::default();
         let parts = parts.into_iter().map(|(outputs, call, plan)| {
             let run = target.part(call, plan, &losses);
@@ -172,12 +163,7 @@ impl ConcurrentPart for OutputsPart {
     }
 
     fn has_next_elements(&self, operands: &RunOperands<'_>) -> bool {
-        self.run.awaited().is_none_or(|AwaitedElements { input, elements }| {
-            operands.inputs.get(input).is_some_and(|input| {
-                let width = input.encoding.width() as u64;
-                input.source.has_received(elements.start * width..elements.end * width)
-            })
-        })
+        self.run.awaited().is_none_or(|awaited| parallel::has_received(&awaited, operands))
     }
 
     fn step(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<()> {
@@ -203,9 +189,9 @@ impl SpreadProgram {
     /// The report of the whole run, after all parts. They ran at the same time, so the longest
     /// counts; only the stages are added.
     fn report(&mut self) -> Result<RunReport> {
-        let modelled = self.parts.iter().map(|part| part.run.plan().modelled);
-        let longest: Option<ModelledTime> = modelled.max_by_key(|modelled| modelled.total);
-        self.plan.modelled = longest.ok_or_else(not_begun)?;
+        let plans: Vec<_> = self.parts.iter().map(|part| part.run.plan()).collect();
+        let longest = parallel::plan_of_all(&plans, self.plan.writes).ok_or_else(not_begun)?;
+        self.plan.modelled = longest.modelled;
         let mut outputs = Vec::with_capacity(self.parts.len());
         let mut reports = Vec::with_capacity(self.parts.len());
         for part in self.parts.drain(..) {
@@ -248,15 +234,8 @@ impl RunInProgress for SpreadProgram {
 
     /// `None` if a part can go on; otherwise the awaited elements of the first input.
     fn awaited(&self) -> Option<AwaitedElements> {
-        let mut first: Option<AwaitedElements> = None;
-        for part in self.parts.iter().filter(|part| part.report.is_none()) {
-            let awaited = part.run.awaited()?;
-            let key = |awaited: &AwaitedElements| (awaited.input, awaited.elements.end);
-            if first.as_ref().is_none_or(|first| key(&awaited) < key(first)) {
-                first = Some(awaited);
-            }
-        }
-        first
+        let running = self.parts.iter().filter(|part| part.report.is_none());
+        parallel::first_awaited(running.map(|part| part.run.awaited()))
     }
 
     fn step(

@@ -9,8 +9,12 @@ use std::{
 
 use crate::{
     engine::{ExecutedBy, JobControl, add_stages},
-    error::{Error, Result},
-    exec::{RunInProgress, RunOperands, RunReport, worker::run::WorkerRun},
+    error::{Error, FieldProblem, Result},
+    exec::{
+        AwaitedElements, OutputWrites, ProgramPlan, RunInProgress, RunOperands, RunReport,
+        call::RunCall, worker::run::WorkerRun,
+    },
+    program::ValueId,
 };
 
 /// The parts go on for this long before the server may run another job on the thread.
@@ -29,6 +33,92 @@ pub trait ConcurrentPart: Send {
 
     /// Advances the part's run by one step.
     fn step(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<()>;
+}
+
+/// How far a part has come that may refuse an element while others go on.
+pub enum PartProgress {
+    Running,
+    Done(RunReport),
+    Refused(RefusedElement),
+}
+
+/// An element of an input that a part refuses.
+#[derive(Clone, Copy)]
+pub struct RefusedElement {
+    /// The step of the input.
+    pub input: ValueId,
+    /// The element's number within the input of the whole call.
+    pub index: u64,
+    pub problem: FieldProblem,
+}
+
+impl PartProgress {
+    pub fn is_over(&self) -> bool {
+        !matches!(self, Self::Running)
+    }
+
+    /// Errors: if the part is not done.
+    pub fn into_report(self) -> Result<RunReport> {
+        match self {
+            Self::Done(report) => Ok(report),
+            Self::Running | Self::Refused(_) => Err(not_begun()),
+        }
+    }
+}
+
+/// The error for the first element, of the first input, that a part has refused.
+pub fn first_refusal<'a>(
+    call: &RunCall,
+    parts: impl Iterator<Item = &'a PartProgress>,
+) -> Option<Error> {
+    let refused = parts.filter_map(|progress| match progress {
+        PartProgress::Refused(refused) => Some(*refused),
+        PartProgress::Running | PartProgress::Done(_) => None,
+    });
+    let first = refused.min_by_key(|refused| (refused.input, refused.index))?;
+    let error = Error::element("elements", first.index, first.problem);
+    Some(call.name_element(first.input, error))
+}
+
+/// The elements that arrive first, of those that the running parts await; `None` if a part can go
+/// on.
+pub fn first_awaited(
+    parts: impl Iterator<Item = Option<AwaitedElements>>,
+) -> Option<AwaitedElements> {
+    let mut first: Option<AwaitedElements> = None;
+    for awaited in parts {
+        let awaited = awaited?;
+        let key = |awaited: &AwaitedElements| (awaited.input, awaited.elements.end);
+        if first.as_ref().is_none_or(|first| key(&awaited) < key(first)) {
+            first = Some(awaited);
+        }
+    }
+    first
+}
+
+/// Whether these elements of the call's inputs have arrived.
+pub fn has_received(awaited: &AwaitedElements, operands: &RunOperands<'_>) -> bool {
+    operands.inputs.get(awaited.input).is_some_and(|input| {
+        let (elements, width) = (&awaited.elements, input.encoding.width() as u64);
+        input.source.has_received(elements.start * width..elements.end * width)
+    })
+}
+
+/// The plan of parts that run at the same time: the memory of all, and the time of the longest.
+/// `None` if there are no parts.
+pub fn plan_of_all(parts: &[&ProgramPlan], writes: OutputWrites) -> Option<ProgramPlan> {
+    let longest = parts.iter().max_by_key(|plan| plan.modelled.total)?;
+    let sum = |bytes: fn(&ProgramPlan) -> u64| {
+        parts.iter().map(|plan| bytes(plan)).fold(0, u64::saturating_add)
+    };
+    Some(ProgramPlan {
+        memory_bytes: sum(|plan| plan.memory_bytes),
+        value_bytes: sum(|plan| plan.value_bytes),
+        modelled: longest.modelled,
+        // A batch of MSMs is one run, on one GPU.
+        msm_vectors: None,
+        writes,
+    })
 }
 
 /// Advances all parts whose elements have arrived, each on its own thread. True if all are done.

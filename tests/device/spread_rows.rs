@@ -1,0 +1,156 @@
+//! Calls whose rows are computed by several GPUs at once.
+
+use ark_ff::UniformRand as _;
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+use ark_std::rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use capstan::{
+    client::{
+        ClientError, Fr, NttOptions, NttTransform, PolyReduction, ProgramBuilder, ProgramRun,
+        RunOptions, ScalarInput, Verification,
+    },
+    curve::scalars::ScalarEncoding,
+    field::Prime31,
+};
+
+use crate::spread::{CHECKS, SpreadServer};
+
+/// Not a multiple of the number of GPUs.
+const ROWS: usize = 5;
+const N: usize = 64;
+
+fn random_rows(seed: u64) -> Vec<Fr> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    (0..ROWS * N).map(|_| Fr::rand(&mut rng)).collect()
+}
+
+fn transform_rows(rows: &[Fr]) -> Vec<Fr> {
+    let domain = Radix2EvaluationDomain::<Fr>::new(N).unwrap();
+    rows.chunks(N).flat_map(|row| domain.fft(row)).collect()
+}
+
+#[test]
+fn gpus_divide_batches_of_ntts() {
+    for (name, devices) in [("spread-ntts-two", 2), ("spread-ntts-three", 3)] {
+        let Some(spread) = SpreadServer::start(name, devices) else { return };
+        let values = random_rows(1);
+        for verify in CHECKS {
+            let mut rows = values.clone();
+            let options = NttOptions { batch: ROWS as u32, verify, ..NttOptions::default() };
+            let done = spread.client.ntt(&mut rows, options).unwrap();
+            assert!(rows == transform_rows(&values), "{verify:?}");
+            assert_eq!(done.execution.verified, verify);
+            let expected = format!("{devices} GPUs: ");
+            assert!(done.execution.device.starts_with(&expected), "{}", done.execution.device);
+        }
+        // One row has no parts.
+        let mut row = values[..N].to_vec();
+        let done = spread.client.ntt(&mut row, NttOptions::default()).unwrap();
+        assert!(row == transform_rows(&values[..N]));
+        assert!(!done.execution.device.contains("GPUs"), "{}", done.execution.device);
+        spread.server.stop();
+    }
+}
+
+/// A program of several steps that reads two inputs and makes outputs of several lengths.
+#[test]
+fn gpus_divide_programs_by_rows() {
+    let Some(spread) = SpreadServer::start("spread-rows", 2) else { return };
+    let (a, b) = (random_rows(2), random_rows(3));
+    let mut program = ProgramBuilder::new();
+    let [x, y] = [(); 2].map(|()| program.input_rows(ROWS as u32, N as u64).unwrap());
+    let [of_x, of_y] = [x, y].map(|input| program.ntt(input, NttTransform::forward()).unwrap());
+    let product = program.multiply(of_x, of_y).unwrap();
+    let cyclic = program.ntt(product, NttTransform::inverse()).unwrap();
+    let checksum = program.evaluate(cyclic, Fr::from(1)).unwrap();
+    let direct = program.poly_mul(x, y, PolyReduction::Cyclic(N as u64)).unwrap();
+    let program = program.build().unwrap();
+    let total = |row: &[Fr]| row.iter().sum::<Fr>();
+    let totals: Vec<_> = a.chunks(N).zip(b.chunks(N)).map(|(a, b)| total(a) * total(b)).collect();
+    for verify in CHECKS {
+        let run = ProgramRun::new(&program).input(x, &a).input(y, &b);
+        let run = run.send(direct).send(cyclic).send(checksum).send(of_x);
+        let options = RunOptions { verify, ..RunOptions::default() };
+        let done = spread.client.run_with(run, options).unwrap();
+        assert!(done.vector(of_x).unwrap() == transform_rows(&a));
+        assert!(done.vector(cyclic).unwrap() == done.vector(direct).unwrap());
+        assert_eq!(done.vector(checksum).unwrap(), totals);
+        assert!(done.execution.device.starts_with("2 GPUs: "), "{}", done.execution.device);
+        let checked = done.steps.iter().filter(|step| step.verified == verify).count();
+        assert!(checked >= 4, "{:?}", done.steps);
+    }
+    spread.server.stop();
+}
+
+#[test]
+fn gpus_divide_batches_over_a_31_bit_prime() {
+    let Some(spread) = SpreadServer::start("spread-rows-31", 2) else { return };
+    let field = Prime31::BabyBear;
+    let mut rng = StdRng::seed_from_u64(4);
+    let values: Vec<u32> = (0..ROWS * N).map(|_| rng.gen_range(0..field.modulus())).collect();
+    let mut program = ProgramBuilder::new();
+    let input = program.input31(field, ROWS as u32, N as u64).unwrap();
+    let transformed = program.ntt(input, NttTransform::forward()).unwrap();
+    let back = program.ntt(transformed, NttTransform::inverse()).unwrap();
+    let program = program.build().unwrap();
+    let run = ProgramRun::new(&program).input(input, &values).send(transformed).send(back);
+    let done = spread.client.run(run).unwrap();
+    assert!(done.execution.device.starts_with("2 GPUs: "), "{}", done.execution.device);
+    assert_eq!(done.vector31(back).unwrap(), values);
+    let sums = done.vector31(transformed).unwrap();
+    for (row, transformed) in values.chunks(N).zip(sums.chunks(N)) {
+        let sum: u64 = row.iter().copied().map(u64::from).sum();
+        assert_eq!(u64::from(transformed[0]), sum % u64::from(field.modulus()));
+    }
+    spread.server.stop();
+}
+
+/// The refusal names the first of all elements, whichever GPUs read them.
+#[test]
+fn an_element_that_is_not_canonical_is_refused_with_its_index_in_the_whole_batch() {
+    let Some(spread) = SpreadServer::start("spread-rows-refusal", 2) else { return };
+    let mut program = ProgramBuilder::new();
+    let [x, y] = [(); 2].map(|()| program.input_rows(ROWS as u32, N as u64).unwrap());
+    let product = program.multiply(x, y).unwrap();
+    let program = program.build().unwrap();
+    let all = ROWS * N;
+    // The first GPU has two rows, the second one three.
+    for (bad_x, bad_y) in [(Some(3), None), (Some(all - 1), Some(0)), (None, Some(2 * N))] {
+        let bytes_of = |bad: Option<usize>| {
+            let mut bytes = vec![0; 32 * all];
+            bad.inspect(|&index| bytes[32 * index..][..32].fill(0xff));
+            bytes
+        };
+        let (of_x, of_y) = (bytes_of(bad_x), bytes_of(bad_y));
+        let [of_x, of_y] = [&of_x, &of_y]
+            .map(|bytes| ScalarInput::Bytes { encoding: ScalarEncoding::Canonical, bytes });
+        let run = ProgramRun::new(&program).input(x, of_x).input(y, of_y).send(product);
+        let Err(ClientError::Refused(refusal)) = spread.client.run(run) else {
+            panic!("accepted {bad_x:?}, {bad_y:?}")
+        };
+        let first = bad_x.or(bad_y).unwrap() as u64;
+        assert_eq!((refusal.reason_text.as_str(), refusal.index), ("NOT_CANONICAL", Some(first)));
+    }
+    spread.server.stop();
+}
+
+/// Each GPU overwrites the rows that it reads.
+#[test]
+fn rows_in_shared_memory_are_transformed_in_place() {
+    let Some(spread) = SpreadServer::start("spread-rows-in-place", 2) else { return };
+    let values = random_rows(5);
+    let mut program = ProgramBuilder::new();
+    let input = program.input_rows(ROWS as u32, N as u64).unwrap();
+    let transformed = program.ntt(input, NttTransform::forward()).unwrap();
+    let program = program.build().unwrap();
+    for verify in [Verification::None, Verification::Probabilistic] {
+        let mut vector = spread.client.alloc_vector(ROWS * N).unwrap();
+        assert!(vector.is_shared());
+        vector.copy_from_slice(&values);
+        let run = ProgramRun::new(&program).in_place(input, transformed, vector);
+        let options = RunOptions { verify, ..RunOptions::default() };
+        let mut done = spread.client.run_with(run, options).unwrap();
+        assert!(done.execution.device.starts_with("2 GPUs: "), "{}", done.execution.device);
+        assert!(done.take_vector(transformed).unwrap()[..] == transform_rows(&values));
+    }
+    spread.server.stop();
+}
