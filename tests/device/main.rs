@@ -35,6 +35,7 @@ mod pinned;
 mod points;
 mod product_faults;
 mod proofs;
+mod real_faults;
 mod regions;
 mod residency;
 #[cfg(feature = "cli")]

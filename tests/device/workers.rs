@@ -32,10 +32,10 @@ use crate::{
 const N: usize = 1 << 8;
 
 /// The number of GPUs whose workers serve.
-const USED: &str = r#"capstan_devices{state="used"}"#;
+pub const USED: &str = r#"capstan_devices{state="used"}"#;
 
 /// The worker processes of a daemon, in the order of their start.
-fn workers(daemon: &Child) -> Vec<Pid> {
+pub fn workers(daemon: &Child) -> Vec<Pid> {
     children(daemon.id())
 }
 
@@ -78,7 +78,7 @@ fn has_loaded(process: u32, library: &str) -> Option<bool> {
 }
 
 /// Points, scalars, and what the daemon should make of them.
-struct Expected {
+pub struct Expected {
     points: Vec<G1Affine>,
     scalars: Vec<Fr>,
     sum: G1Projective,
@@ -94,7 +94,7 @@ fn reversal() -> SparseMatrix {
 }
 
 impl Expected {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut rng = StdRng::seed_from_u64(5);
         let points: Vec<_> = (0..N).map(|_| G1Projective::rand(&mut rng)).collect();
         let points = G1Projective::normalize_batch(&points);
@@ -107,7 +107,7 @@ impl Expected {
     }
 
     /// MSMs, transforms and a program, until `is_over`. Counts the calls.
-    fn call_until(&self, address: &str, calls: &AtomicU32, is_over: &AtomicBool) {
+    pub fn call_until(&self, address: &str, calls: &AtomicU32, is_over: &AtomicBool) {
         let client = BlockingClient::connect(address).unwrap();
         let bases = client.put_bases(&self.points).unwrap();
         let reversal = client.put_matrix(&reversal()).unwrap();
