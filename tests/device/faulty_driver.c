@@ -2,7 +2,7 @@
 // the next launch after SIGUSR1 follows a kernel that traps, and after SIGUSR2 one that never ends.
 //
 //   printf '' | cc -shared -x c - -o libcuda.so.1 -Wl,-soname,libcuda.so.1
-//   cc -O2 -shared -fPIC -Wl,-soname,libcuda.so faulty_driver.c -o libfaulty.so ./libcuda.so.1 -ldl
+//   cc -shared -fPIC -Wl,-soname,libcuda.so,--no-as-needed -o libfaulty.so faulty_driver.c ./libcuda.so.1
 //
 // The first command makes a library to link with; the second one's result finds the driver at run
 // time. cudarc looks for libcuda.so first, and finds this library by that name.
