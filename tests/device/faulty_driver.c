@@ -1,8 +1,8 @@
 // A driver for a real GPU whose kernels fail on demand: it passes all calls on to libcuda.so.1, but
 // the next launch after SIGUSR1 follows a kernel that traps, and after SIGUSR2 one that never ends.
 //
-//   printf '' | cc -shared -x c - -o libcuda.so.1 -Wl,-soname,libcuda.so.1
-//   cc -shared -fPIC -Wl,-soname,libcuda.so,--no-as-needed -o libfaulty.so faulty_driver.c ./libcuda.so.1
+//   printf '' | cc -shared -x c - -o stub.so -Wl,-soname,libcuda.so.1
+//   cc -shared -fPIC -Wl,-soname,libcuda.so,--no-as-needed -o faulty.so faulty_driver.c ./stub.so
 //
 // The first command makes a library to link with; the second one's result finds the driver at run
 // time. cudarc looks for libcuda.so first, and finds this library by that name.

@@ -1,6 +1,6 @@
 //! Kernels that fail on a real GPU, under load. `faulty_driver.c` says how its library is built:
 //!
-//! `CAPSTAN_TEST_FAULTY_DRIVER=/path/libfaulty.so cargo test --release --test device real_faults`
+//! `CAPSTAN_TEST_FAULTY_DRIVER=/path/faulty.so cargo test --release --test device real_faults`
 
 use std::{
     env,
