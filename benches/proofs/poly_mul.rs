@@ -14,6 +14,32 @@ use crate::{
     support::Samples,
 };
 
+/// The client opens the shared memory through which its payloads travel during its first calls.
+const WARM_UP: usize = 100;
+
+/// Times calls one right after the other, since processors and the GPU take longer after a pause,
+/// and checks the products of the first and the last one.
+async fn time<P>(
+    runs: ProofRuns,
+    mut product: P,
+    call: impl AsyncFn(P) -> P,
+    check: impl Fn(&P),
+) -> Samples {
+    let (warm_up, mut times) = (runs.warm_up.max(WARM_UP), Samples::default());
+    for run in 0..warm_up + runs.counted {
+        let begun = Instant::now();
+        product = call(product).await;
+        if run >= warm_up {
+            times.0.push(begun.elapsed());
+        }
+        if run == 0 {
+            check(&product);
+        }
+    }
+    check(&product);
+    times
+}
+
 /// Measures products of polynomials of 2^`lg_n` coefficients each.
 pub async fn measure(client: &Client, lg_n: u32, runs: ProofRuns, record: &ProofRecord) {
     let (mut random, n) = (StdRng::seed_from_u64(5), 1 << lg_n);
@@ -28,21 +54,16 @@ pub async fn measure(client: &Client, lg_n: u32, runs: ProofRuns, record: &Proof
     };
     fill(&mut left);
     fill(&mut right);
-    let mut out = alloc(2 * n - 1).await;
     let point = Fr::rand(&mut random);
     let expected = value(&left, point) * value(&right, point);
     println!("2^{lg_n} coefficients: product of two polynomials");
-    let mut times = Samples::default();
-    for run in 0..runs.all() {
-        let begun = Instant::now();
+    let call = async |out| {
         let given = ProgramRun::new(&program).input(a, &left).input(b, &right);
-        let mut done = client.run(given.write_to(product, out)).await.expect("a product");
-        if run >= runs.warm_up {
-            times.0.push(begun.elapsed());
-        }
-        out = done.take_vector(product).expect("the product");
-        assert!(value(&out, point) == expected, "a wrong product");
-    }
+        let done = client.run(given.write_to(product, out)).await;
+        done.expect("a product").take_vector(product).expect("the product")
+    };
+    let check = |out: &SharedVector| assert!(value(out, point) == expected, "a wrong product");
+    let times = time(runs, alloc(2 * n - 1).await, call, check).await;
     let mode = record.on_devices("call_region".to_owned());
     record.add_us("poly_mul", &mode, lg_n, 1, &times);
 }
@@ -50,9 +71,6 @@ pub async fn measure(client: &Client, lg_n: u32, runs: ProofRuns, record: &Proof
 /// Number of points at which a product over BabyBear is compared: a wrong one passes with
 /// probability below 2^-100.
 const POINTS31: usize = 8;
-
-/// The client opens the shared memory through which its payloads travel during its first calls.
-const WARM_UP31: usize = 100;
 
 /// Measures products of polynomials over BabyBear of 2^`lg_n` coefficients each: in the client's
 /// memory, and in memory that is shared with the daemon.
@@ -73,16 +91,11 @@ pub async fn measure31(client: &Client, lg_n: u32, runs: ProofRuns, record: &Pro
         assert!(values.eq(expected.iter().copied()), "a wrong product");
     };
     println!("2^{lg_n} coefficients: product of two polynomials over BabyBear");
-    let (warm_up, mut times) = (runs.warm_up.max(WARM_UP31), Samples::default());
-    for run in 0..warm_up + runs.counted {
-        let begun = Instant::now();
+    let call = async |_| {
         let done = client.poly_mul31(field, &a, &b, PolyMulOptions::default()).await;
-        let product = done.expect("a product").coefficients;
-        if run >= warm_up {
-            times.0.push(begun.elapsed());
-        }
-        check(&product);
-    }
+        done.expect("a product").coefficients
+    };
+    let times = time(runs, Vec::new(), call, |product| check(product)).await;
     let mode = record.on_devices("call_unix_babybear".to_owned());
     record.add_us("poly_mul", &mode, lg_n, 1, &times);
 
@@ -94,17 +107,12 @@ pub async fn measure31(client: &Client, lg_n: u32, runs: ProofRuns, record: &Pro
     let [mut shared_a, mut shared_b] = [alloc(n).await, alloc(n).await];
     shared_a.copy_from_slice(&a);
     shared_b.copy_from_slice(&b);
-    let (mut out, mut times) = (alloc(2 * n - 1).await, Samples::default());
-    for run in 0..warm_up + runs.counted {
-        let begun = Instant::now();
+    let call = async |out| {
         let given = ProgramRun::new(&program).input(left, &shared_a).input(right, &shared_b);
-        let mut done = client.run(given.write_to(product, out)).await.expect("a product");
-        out = done.take_vector31(product).expect("the product");
-        if run >= warm_up {
-            times.0.push(begun.elapsed());
-        }
-        check(&out);
-    }
+        let done = client.run(given.write_to(product, out)).await;
+        done.expect("a product").take_vector31(product).expect("the product")
+    };
+    let times = time(runs, alloc(2 * n - 1).await, call, |product| check(product)).await;
     let mode = record.on_devices("call_region_babybear".to_owned());
     record.add_us("poly_mul", &mode, lg_n, 1, &times);
 }

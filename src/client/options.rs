@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 use super::{
     SharedVector,
     payload::{OutgoingBytes, owned_fr},
+    shared_vector::RunVector,
     types::{Direction, Order, UploadKey},
 };
 use crate::{
@@ -261,6 +262,15 @@ impl<'a> From<&'a SharedVector> for ScalarInput<'a> {
 impl<'a> From<&'a SharedVector<u32>> for ScalarInput<'a> {
     fn from(vector: &'a SharedVector<u32>) -> Self {
         Self::SharedVector31(vector)
+    }
+}
+
+impl<'a> From<&'a RunVector> for ScalarInput<'a> {
+    fn from(vector: &'a RunVector) -> Self {
+        match vector {
+            RunVector::Fr(vector) => vector.into(),
+            RunVector::Words(vector) => vector.into(),
+        }
     }
 }
 

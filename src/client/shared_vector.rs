@@ -8,7 +8,7 @@ use std::{
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{
-    Client, Fr, ScalarInput,
+    Client, Fr,
     error::{ClientError, Result},
     mapped_region::ClientRegion,
     run::ReceivedElements,
@@ -36,7 +36,7 @@ enum VectorMemory<E: Zeroize> {
 }
 
 /// Elements of a [`SharedVector`]: `Fr`, or `u32` for values below a prime below 2^31.
-pub trait SharedElement: sealed::Element {}
+pub trait SharedElement: sealed::ElementMemory {}
 
 impl SharedElement for Fr {}
 impl SharedElement for u32 {}
@@ -44,7 +44,7 @@ impl SharedElement for u32 {}
 pub(crate) mod sealed {
     use super::*;
 
-    pub trait Element: Clone + Default + Zeroize + Sized {
+    pub trait ElementMemory: Clone + Default + Zeroize + Sized {
         const NAME: &str;
 
         /// `None` if `bytes` is not aligned.
@@ -63,7 +63,7 @@ pub(crate) mod sealed {
             Self: SharedElement;
     }
 
-    impl Element for Fr {
+    impl ElementMemory for Fr {
         const NAME: &str = "Fr";
 
         fn from_bytes(bytes: &[u8]) -> Option<&[Self]> {
@@ -86,7 +86,7 @@ pub(crate) mod sealed {
         }
     }
 
-    impl Element for u32 {
+    impl ElementMemory for u32 {
         const NAME: &str = "u32";
 
         fn from_bytes(bytes: &[u8]) -> Option<&[Self]> {
@@ -183,13 +183,6 @@ impl<E: SharedElement> SharedVector<E> {
 }
 
 impl RunVector {
-    pub(crate) fn as_input(&self) -> ScalarInput<'_> {
-        match self {
-            Self::Fr(vector) => vector.into(),
-            Self::Words(vector) => vector.into(),
-        }
-    }
-
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Fr(vector) => vector.len(),

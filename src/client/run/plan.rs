@@ -202,7 +202,7 @@ fn plan_input<'a>(run: &'a ProgramRun<'_>, value: ValueId) -> Result<PlannedInpu
     })?;
     let InputElements { elements, offset, reduce } = match &given.input {
         GivenElements::Elements(elements) => elements.clone(),
-        GivenElements::OfVector(number) => run.vectors[*number].as_input().into(),
+        GivenElements::OfVector(number) => (&run.vectors[*number]).into(),
     };
     let region = elements.region_id();
     let (spec, source) = match elements.into_payload() {

@@ -4,7 +4,7 @@
 use std::{ops::Range, slice, sync::Arc, time::Duration};
 
 use super::{
-    parallel::{self, ConcurrentPart, PartProgress, RefusedElement, executed_by, not_begun},
+    parallel::{self, ConcurrentPart, PartProgress, PartRefusal, executed_by, not_begun},
     parts::{MsmPart, MsmRows, PartSource},
     target::SpreadTarget,
 };
@@ -169,7 +169,7 @@ impl ConcurrentPart for RunningPart {
             Ok(Some(report)) => self.progress = PartProgress::Done(report),
             Err(Error::Step { index: Some(index), problem, .. }) => {
                 let (input, index) = (self.input, self.part.index_in_whole(index));
-                self.progress = PartProgress::Refused(RefusedElement { input, index, problem });
+                self.progress = PartProgress::Refused(PartRefusal { input, index, problem });
             }
             Err(error) => return Err(error),
         }

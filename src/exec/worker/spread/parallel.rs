@@ -39,12 +39,12 @@ pub trait ConcurrentPart: Send {
 pub enum PartProgress {
     Running,
     Done(RunReport),
-    Refused(RefusedElement),
+    Refused(PartRefusal),
 }
 
 /// An element of an input that a part refuses.
 #[derive(Clone, Copy)]
-pub struct RefusedElement {
+pub struct PartRefusal {
     /// The step of the input.
     pub input: ValueId,
     /// The element's number within the input of the whole call.

@@ -4,7 +4,7 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use super::{
-    parallel::{self, ConcurrentPart, PartProgress, RefusedElement, executed_by, not_begun},
+    parallel::{self, ConcurrentPart, PartProgress, PartRefusal, executed_by, not_begun},
     target::SpreadTarget,
 };
 use crate::{
@@ -27,13 +27,13 @@ pub struct SpreadRows {
     pool: Arc<WorkerPool>,
     call: Arc<RunCall>,
     plan: ProgramPlan,
-    parts: Vec<RowsPart>,
+    parts: Vec<PartOfRows>,
     /// The name of the engine that uses GPUs.
     gpu_engine: &'static str,
 }
 
-struct RowsPart {
-    rows: RowRange,
+struct PartOfRows {
+    rows: PartRows,
     whole: Arc<RunCall>,
     run: WorkerRun,
     progress: PartProgress,
@@ -41,7 +41,7 @@ struct RowsPart {
 
 /// A range of the rows of each vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct RowRange {
+struct PartRows {
     rows: Range<u64>,
     /// The number of rows of a whole vector.
     all: u64,
@@ -60,7 +60,7 @@ pub fn divide(
     let Some(rows) = independent_rows(call) else { return Ok(None) };
     for gpus in (2..=gpus_max.min(rows)).rev() {
         let mut parts = Vec::with_capacity(gpus as usize);
-        for rows in RowRange::divide(rows, gpus) {
+        for rows in PartRows::divide(rows, gpus) {
             let call = Arc::new(part_call(call, &rows)?);
             let plan = target.plan(&call);
             parts.push((rows, call, plan));
@@ -77,7 +77,7 @@ pub fn divide(
         let losses = Arc::default();
         let parts = parts.into_iter().map(|(rows, part, plan)| {
             let run = target.part(part, plan, &losses);
-            RowsPart { rows, whole: call.clone(), run, progress: PartProgress::Running }
+            PartOfRows { rows, whole: call.clone(), run, progress: PartProgress::Running }
         });
         let gpu_engine = target.model.description().kind;
         let (pool, call, parts) = (target.pool.clone(), call.clone(), parts.collect());
@@ -102,7 +102,7 @@ fn independent_rows(call: &RunCall) -> Option<u64> {
 }
 
 /// The call of a part: the same steps for fewer rows.
-fn part_call(call: &RunCall, rows: &RowRange) -> Result<RunCall> {
+fn part_call(call: &RunCall, rows: &PartRows) -> Result<RunCall> {
     let of_part = |step: &Operation| match step {
         Operation::Input(input) => InputStep { rows: rows.len() as u32, ..input.clone() }.into(),
         step => step.clone(),
@@ -114,7 +114,7 @@ fn part_call(call: &RunCall, rows: &RowRange) -> Result<RunCall> {
     RunCall::new(program, &inputs.collect::<Vec<_>>(), call.output_specs(), call.is_checked)
 }
 
-impl RowRange {
+impl PartRows {
     /// Parts of almost equal size: their number of rows differs by at most one.
     fn divide(all: u64, parts: u64) -> impl Iterator<Item = Self> {
         let start = move |part| all * part / parts;
@@ -136,7 +136,7 @@ impl RowRange {
     }
 }
 
-impl RowsPart {
+impl PartOfRows {
     /// The elements of the whole call that the part needs next.
     fn awaited(&self) -> Option<AwaitedElements> {
         let AwaitedElements { input, elements: Range { start, end } } = self.run.awaited()?;
@@ -145,7 +145,7 @@ impl RowsPart {
     }
 
     /// What is refused, if the error is about an element of an input.
-    fn refused_element(&self, error: &Error) -> Option<RefusedElement> {
+    fn refused_element(&self, error: &Error) -> Option<PartRefusal> {
         let Error::Step { field: StepField { step, .. }, index: Some(index), problem } = error
         else {
             return None;
@@ -153,11 +153,11 @@ impl RowsPart {
         let input = ValueId(*step);
         let number = self.whole.is_input(input).then(|| self.whole.input_number(input))??;
         let first = self.rows.first_of(self.whole.input_specs()[number].count);
-        Some(RefusedElement { input, index: first + index, problem: *problem })
+        Some(PartRefusal { input, index: first + index, problem: *problem })
     }
 }
 
-impl ConcurrentPart for RowsPart {
+impl ConcurrentPart for PartOfRows {
     fn run(&mut self) -> &mut WorkerRun {
         &mut self.run
     }
@@ -250,7 +250,7 @@ impl RunInProgress for SpreadRows {
     /// `None` if a part can go on; otherwise the awaited elements of the first input.
     fn awaited(&self) -> Option<AwaitedElements> {
         let running = self.parts.iter().filter(|part| !part.is_done());
-        parallel::first_awaited(running.map(RowsPart::awaited))
+        parallel::first_awaited(running.map(PartOfRows::awaited))
     }
 
     fn step(
