@@ -29,32 +29,60 @@ fn transform_rows(rows: &[Fr]) -> Vec<Fr> {
 }
 
 #[test]
-fn gpus_divide_batches_of_ntts() {
-    for (name, devices) in [("spread-ntts-two", 2), ("spread-ntts-three", 3)] {
-        let Some(spread) = SpreadServer::start(name, devices) else { return };
-        let values = random_rows(1);
-        for verify in CHECKS {
-            let mut rows = values.clone();
-            let options = NttOptions { batch: ROWS as u32, verify, ..NttOptions::default() };
-            let done = spread.client.ntt(&mut rows, options).unwrap();
-            assert!(rows == transform_rows(&values), "{verify:?}");
-            assert_eq!(done.execution.verified, verify);
-            let expected = format!("{devices} GPUs: ");
-            assert!(done.execution.device.starts_with(&expected), "{}", done.execution.device);
-        }
-        // One row has no parts.
-        let mut row = values[..N].to_vec();
-        let done = spread.client.ntt(&mut row, NttOptions::default()).unwrap();
-        assert!(row == transform_rows(&values[..N]));
-        assert!(!done.execution.device.contains("GPUs"), "{}", done.execution.device);
-        spread.server.stop();
+fn gpus_divide_batches_and_programs_by_rows() {
+    let Some(spread) = SpreadServer::start("spread-rows-two", 2) else { return };
+    divides_ntts(&spread, 2);
+    divides_a_batch_that_arrives_in_chunks(&spread);
+    divides_programs(&spread);
+    divides_vectors_over_31_bits(&spread);
+    refuses_the_first_of_all_elements(&spread);
+    transforms_in_place(&spread);
+    spread.server.stop();
+}
+
+#[test]
+fn three_gpus_divide_batches_of_ntts() {
+    let Some(spread) = SpreadServer::start("spread-rows-three", 3) else { return };
+    divides_ntts(&spread, 3);
+    spread.server.stop();
+}
+
+fn divides_ntts(spread: &SpreadServer, devices: u32) {
+    let values = random_rows(1);
+    for verify in CHECKS {
+        let mut rows = values.clone();
+        let options = NttOptions { batch: ROWS as u32, verify, ..NttOptions::default() };
+        let done = spread.client.ntt(&mut rows, options).unwrap();
+        assert!(rows == transform_rows(&values), "{verify:?}");
+        assert_eq!(done.execution.verified, verify);
+        let expected = format!("{devices} GPUs: ");
+        assert!(done.execution.device.starts_with(&expected), "{}", done.execution.device);
+    }
+    // One row has no parts.
+    let mut row = values[..N].to_vec();
+    let done = spread.client.ntt(&mut row, NttOptions::default()).unwrap();
+    assert!(row == transform_rows(&values[..N]));
+    assert!(!done.execution.device.contains("GPUs"), "{}", done.execution.device);
+}
+
+/// Each GPU begins with the rows that have arrived.
+fn divides_a_batch_that_arrives_in_chunks(spread: &SpreadServer) {
+    const LENGTH: usize = 1 << 14;
+    let mut rng = StdRng::seed_from_u64(6);
+    // More than a message.
+    let values: Vec<_> = (0..9 * LENGTH).map(|_| Fr::rand(&mut rng)).collect();
+    let domain = Radix2EvaluationDomain::<Fr>::new(LENGTH).unwrap();
+    let mut rows = values.clone();
+    let options = NttOptions { batch: 9, ..NttOptions::default() };
+    let done = spread.client.ntt(&mut rows, options).unwrap();
+    assert!(done.execution.device.starts_with("2 GPUs: "), "{}", done.execution.device);
+    for (row, values) in rows.chunks(LENGTH).zip(values.chunks(LENGTH)) {
+        assert!(row == domain.fft(values));
     }
 }
 
 /// A program of several steps that reads two inputs and makes outputs of several lengths.
-#[test]
-fn gpus_divide_programs_by_rows() {
-    let Some(spread) = SpreadServer::start("spread-rows", 2) else { return };
+fn divides_programs(spread: &SpreadServer) {
     let (a, b) = (random_rows(2), random_rows(3));
     let mut program = ProgramBuilder::new();
     let [x, y] = [(); 2].map(|()| program.input_rows(ROWS as u32, N as u64).unwrap());
@@ -78,12 +106,9 @@ fn gpus_divide_programs_by_rows() {
         let checked = done.steps.iter().filter(|step| step.verified == verify).count();
         assert!(checked >= 4, "{:?}", done.steps);
     }
-    spread.server.stop();
 }
 
-#[test]
-fn gpus_divide_batches_over_a_31_bit_prime() {
-    let Some(spread) = SpreadServer::start("spread-rows-31", 2) else { return };
+fn divides_vectors_over_31_bits(spread: &SpreadServer) {
     let field = Prime31::BabyBear;
     let mut rng = StdRng::seed_from_u64(4);
     let values: Vec<u32> = (0..ROWS * N).map(|_| rng.gen_range(0..field.modulus())).collect();
@@ -101,13 +126,10 @@ fn gpus_divide_batches_over_a_31_bit_prime() {
         let sum: u64 = row.iter().copied().map(u64::from).sum();
         assert_eq!(u64::from(transformed[0]), sum % u64::from(field.modulus()));
     }
-    spread.server.stop();
 }
 
 /// The refusal names the first of all elements, whichever GPUs read them.
-#[test]
-fn an_element_that_is_not_canonical_is_refused_with_its_index_in_the_whole_batch() {
-    let Some(spread) = SpreadServer::start("spread-rows-refusal", 2) else { return };
+fn refuses_the_first_of_all_elements(spread: &SpreadServer) {
     let mut program = ProgramBuilder::new();
     let [x, y] = [(); 2].map(|()| program.input_rows(ROWS as u32, N as u64).unwrap());
     let product = program.multiply(x, y).unwrap();
@@ -130,13 +152,10 @@ fn an_element_that_is_not_canonical_is_refused_with_its_index_in_the_whole_batch
         let first = bad_x.or(bad_y).unwrap() as u64;
         assert_eq!((refusal.reason_text.as_str(), refusal.index), ("NOT_CANONICAL", Some(first)));
     }
-    spread.server.stop();
 }
 
 /// Each GPU overwrites the rows that it reads.
-#[test]
-fn rows_in_shared_memory_are_transformed_in_place() {
-    let Some(spread) = SpreadServer::start("spread-rows-in-place", 2) else { return };
+fn transforms_in_place(spread: &SpreadServer) {
     let values = random_rows(5);
     let mut program = ProgramBuilder::new();
     let input = program.input_rows(ROWS as u32, N as u64).unwrap();
@@ -152,5 +171,4 @@ fn rows_in_shared_memory_are_transformed_in_place() {
         assert!(done.execution.device.starts_with("2 GPUs: "), "{}", done.execution.device);
         assert!(done.take_vector(transformed).unwrap()[..] == transform_rows(&values));
     }
-    spread.server.stop();
 }
