@@ -31,8 +31,7 @@ struct FrAccumulator {
 template <int ODD, class W>
 FN void fr_chain(uint32_t* pairs, const W& w, uint32_t x, int from = 0) {
     const int first = from + ((from ^ ODD) & 1);
-#pragma unroll
-    for (int j = ODD; j < 8; j += 2) {
+    UNROLL for (int j = ODD; j < 8; j += 2) {
         if (j < first) continue;
         if (j == first)
             mad_first(pairs[j - ODD], pairs[j - ODD + 1], w(j), x);
@@ -71,8 +70,7 @@ template <bool TENTH, bool EVEN_TENTH> FN void fr_drop_limb(FrAccumulator& t) {
     const uint32_t m = sub_cc(opaque_zero(), x), h = subc(m, 0);
     add_cc(x, ~0u); // carry = [x != 0]
     t.e[1] = addc_cc(t.e[1], x);
-#pragma unroll
-    for (int j = 2; j < 8; j += 2) mad_next(t.e[j], t.e[j + 1], Fr::modulus(j), m);
+    UNROLL for (int j = 2; j < 8; j += 2) mad_next(t.e[j], t.e[j + 1], Fr::modulus(j), m);
     if (EVEN_TENTH) {
         t.o[7] = addc_cc(t.o[7], t.pending);
         t.ninth = addc(t.ninth, 0);
@@ -81,12 +79,10 @@ template <bool TENTH, bool EVEN_TENTH> FN void fr_drop_limb(FrAccumulator& t) {
     }
     t.o[0] = add_cc(t.o[0], t.e[1]);
     t.o[1] = addc_cc(t.o[1], h);
-#pragma unroll
-    for (int j = 2; j < 8; j += 2) mad_next(t.o[j], t.o[j + 1], Fr::modulus(j + 1), m);
+    UNROLL for (int j = 2; j < 8; j += 2) mad_next(t.o[j], t.o[j + 1], Fr::modulus(j + 1), m);
     if (TENTH) t.ninth = EVEN_TENTH ? add_carry(t.ninth) : addc(t.ninth, 0);
     t.pending = t.ninth, t.ninth = 0;
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
+    UNROLL for (int j = 0; j < 8; j++) {
         const uint32_t next = j < 6 ? t.e[j + 2] : 0;
         t.e[j] = t.o[j];
         t.o[j] = next;
