@@ -1,8 +1,9 @@
-//! Groth16 proofs of Merkle paths, compared with ark-groth16 on the same cores, KZG openings, and
-//! products of polynomials.
+//! Groth16 proofs of Merkle paths, compared with ark-groth16 on the same cores, KZG openings,
+//! products of polynomials, and digits of pi.
 //!
 //! `cargo bench --bench proofs`; arguments: `lg_n=14,16` (log2 of the domain), `kzg=14,20` and
-//! `poly_mul=14,17` (log2 of the coefficients), `wires=usual,uniform` (circuits), `runs=7`,
+//! `poly_mul=14,17` (log2 of the coefficients), `pi=1000000` (digits, at least 1000; none if absent)
+//! with `pi_program=PATH` (the example `pi`), `wires=usual,uniform` (circuits), `runs=7`,
 //! `warm_up=10` (runs before these: on a GPU, bases get their tables), `daemon=PATH` (another
 //! capstand), `keys=FOLDER` (keeps the proving keys for the next run), `record=FILE` (appends JSON
 //! lines). Every result is verified.
@@ -14,17 +15,19 @@ mod keys;
 mod kzg;
 #[path = "../../tests/groth16/merkle.rs"]
 mod merkle;
+mod pi;
 mod poly_mul;
 mod record;
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::{path::Path, process::Command};
+use std::{num::ParseIntError, path::Path, process::Command, str::FromStr};
 
 use capstan::client::Client;
 use daemon_process::DaemonProcess;
 use groth16::ProofCase;
 use merkle::{MerklePath, PathHash};
+use pi::PiProgram;
 use record::{ProofRecord, ProofRuns};
 use support::{argument, argument_text};
 use tokio::runtime::Runtime;
@@ -76,13 +79,24 @@ fn main() {
         runtime.block_on(poly_mul::measure(&region, lg_n, runs, &record));
         runtime.block_on(poly_mul::measure31(&region, lg_n, runs, &record));
     }
+    if let Some(digits) = argument_text("pi") {
+        let path = argument_text("pi_program").expect("pi_program=PATH, the example `pi`");
+        let program = PiProgram { path, server: target };
+        for digits in numbers(&digits) {
+            program.measure(digits, runs, &record);
+        }
+    }
 }
 
 /// The sizes that an argument names: 14 if there is none.
 fn sizes(argument: &str) -> Vec<u32> {
     let given = argument_text(argument).unwrap_or_else(|| "14".to_owned());
-    let given = given.split(',').filter(|size| !size.is_empty());
-    given.map(|size| size.parse().expect("whole numbers, such as 14,16")).collect()
+    numbers(&given).collect()
+}
+
+fn numbers<N: FromStr<Err = ParseIntError>>(given: &str) -> impl Iterator<Item = N> {
+    let given = given.split(',').filter(|number| !number.is_empty());
+    given.map(|number| number.parse().expect("whole numbers, such as 14,16"))
 }
 
 fn start_daemon(socket: &Path) -> DaemonProcess {

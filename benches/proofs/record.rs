@@ -33,6 +33,8 @@ struct TimeUnit {
 struct JobSize {
     lg_n: u32,
     batch: usize,
+    /// The size itself, if it is a number of digits.
+    digits: Option<u64>,
 }
 
 pub struct ProofRecord {
@@ -74,24 +76,30 @@ impl ProofRecord {
 
     /// Prints and records the times of `batch` proofs at once.
     pub fn add(&self, op: &str, mode: &str, lg_n: u32, batch: usize, times: &Samples) {
-        let size = JobSize { lg_n, batch };
+        let size = JobSize { lg_n, batch, digits: None };
         self.add_in(TimeUnit { name: "ms", per_second: 1e3 }, op, mode, size, times);
     }
 
     /// Like [`Self::add`], in microseconds.
     pub fn add_us(&self, op: &str, mode: &str, lg_n: u32, batch: usize, times: &Samples) {
-        let size = JobSize { lg_n, batch };
+        let size = JobSize { lg_n, batch, digits: None };
         self.add_in(TimeUnit { name: "us", per_second: 1e6 }, op, mode, size, times);
     }
 
+    /// Like [`Self::add`], in seconds, of one computation of `digits` digits.
+    pub fn add_digits(&self, op: &str, mode: &str, digits: u64, times: &Samples) {
+        let size = JobSize { lg_n: digits.ilog2(), batch: 1, digits: Some(digits) };
+        self.add_in(TimeUnit { name: "s", per_second: 1.0 }, op, mode, size, times);
+    }
+
     fn add_in(&self, unit: TimeUnit, op: &str, mode: &str, size: JobSize, times: &Samples) {
-        let (JobSize { lg_n, batch }, TimeUnit { name, per_second }) = (size, unit);
+        let (JobSize { lg_n, batch, digits }, TimeUnit { name, per_second }) = (size, unit);
         let [median, min] =
             [times.median(), times.min()].map(|time| time.as_secs_f64() * per_second);
-        println!("  {op} {batch:3} x 2^{lg_n:<2} {mode:20} {median:10.2} {min:10.2} {name}");
+        println!("  {op} {batch:3} x 2^{lg_n:<2} {mode:20} {median:10.3} {min:10.3} {name}");
         let Some(file) = &self.file else { return };
         let rounded = |time: f64| (time * 1e3).round() / 1e3;
-        let line = serde_json::json!({
+        let mut line = serde_json::json!({
             "op": op,
             "lg_n": lg_n,
             "mode": mode,
@@ -103,6 +111,9 @@ impl ProofRecord {
             "commit": option_env!("CAPSTAN_COMMIT").unwrap_or("unknown"),
             "date": today(),
         });
+        if let Some(digits) = digits {
+            line["digits"] = digits.into();
+        }
         let mut file =
             OpenOptions::new().create(true).append(true).open(file).expect("a writable file");
         writeln!(file, "{line}").expect("space for a line");
