@@ -1,4 +1,4 @@
-//! `docs/fields.md` says which step takes which field. `tests/service` checks the rows
+//! `docs/fields.md` and README.md say which step takes which field. `tests/service` checks the rows
 //! of calls.
 
 use std::collections::BTreeMap;
@@ -18,6 +18,7 @@ use capstan::{
 };
 
 const PAGE: &str = include_str!("../../docs/fields.md");
+const README: &str = include_str!("../../README.md");
 
 /// The calls that compute without a program. `tests/service/documented_calls.rs` compares their
 /// rows of the page with the server.
@@ -123,4 +124,9 @@ fn the_page_says_which_step_takes_which_field() {
         let row = format!("| {generator} | 2^{lg_n} | 4 |");
         assert!(PAGE.contains(&row), "docs/fields.md needs the row {row}");
     }
+}
+
+#[test]
+fn the_readme_says_the_same_as_the_page() {
+    assert_eq!(table(README, "| | Fr | 31-bit primes | GF(2) | integers |"), page_table());
 }
