@@ -45,10 +45,13 @@ pub struct PolyMulArgs {
     /// Encoding of the factors and of the product, see below
     #[arg(long, default_value = "canonical", value_name = "FORMAT")]
     encoding: ScalarFormat,
-    /// Reduce coefficients modulo r, or the prime, instead of refusing larger ones
+    /// Reduce coefficients modulo the field's order, which is r or the prime, instead of refusing
+    /// those that are not below it
     #[arg(long)]
     reduce: bool,
     /// Make the server check the product before returning it
+    ///
+    /// A probabilistic check evaluates the factors and the product at a secret random point.
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "probabilistic")]
     verify: Option<Verification>,

@@ -28,10 +28,13 @@ pub struct RunArgs {
     /// Encoding of the inputs, and of vectors that are written to files, see below
     #[arg(long, default_value = "canonical", value_name = "FORMAT")]
     pub encoding: ScalarFormat,
-    /// Reduce elements modulo r instead of refusing those of r or more
+    /// Reduce elements modulo the order of their field instead of refusing those that are not below
+    /// it
     #[arg(long)]
     pub reduce: bool,
     /// Make the server check the steps before returning the outputs
+    ///
+    /// A probabilistic check is made of the steps ntt, msm, poly_mul and int_mul only.
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "full")]
     pub verify: Option<Verification>,
