@@ -84,7 +84,7 @@ pub(crate) use self::model::GpuFacts;
 #[cfg(feature = "internals")]
 pub use self::model::GpuFacts;
 pub(crate) use self::point_check::piece_len as checked_piece_len;
-pub use self::policy::GpuPolicy;
+pub use self::policy::{GpuPolicy, INTEGER_LIMBS_MIN};
 #[cfg(not(feature = "internals"))]
 pub(crate) use self::refused_bits::{EliminationInput, RefusedBits};
 #[cfg(feature = "internals")]

@@ -39,6 +39,7 @@ impl CudaEngine {
             gpus: gpus.iter().map(ServingGpu::facts).collect(),
             msm_scalars_min: policy.msm_scalars_min,
             ntt_elements_min: policy.ntt_elements_min,
+            integer_limbs_min: policy.integer_limbs_min,
         };
         Self { cpu, gpus, model, policy, next_job, next_check, monitor, left_out }
             .with_tested_steps()
