@@ -154,16 +154,11 @@ impl PolyMulArgs {
         let product = client.poly_mul31_bytes(field, factors, options).await?;
         let mut words = Zeroizing::new(product.coefficients);
         if encoding == ScalarEncoding::Montgomery31 {
-            words.iter_mut().for_each(|word| *word = montgomery(field, *word));
+            words.iter_mut().for_each(|word| *word = ntt31::montgomery(field, *word));
         }
         words.iter_mut().for_each(|word| *word = word.to_le());
         ntt31::write(output, self.encoding, bytemuck::cast_slice(&words))?;
         let (timing, execution) = (product.timing, product.execution);
         Ok(ProductReport { coefficients: words.len(), timing, execution })
     }
-}
-
-/// The Montgomery form of a value, with the factor 2^32.
-fn montgomery(field: Prime31, value: u32) -> u32 {
-    ((u64::from(value) << 32) % u64::from(field.modulus())) as u32
 }

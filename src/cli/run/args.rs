@@ -18,14 +18,14 @@ use crate::{
 pub struct RunArgs {
     /// File with the program, see below; - for standard input
     pub file: PathBuf,
-    /// File with the elements of an input; - for standard input; can be repeated
+    /// File with the elements of an input, see below; - for standard input; can be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub input: Vec<NamedPath>,
     /// Write an output to a file: points in compressed form; can be repeated [default: hex on
     /// standard output]
     #[arg(long, value_name = "NAME=FILE")]
     pub output: Vec<NamedPath>,
-    /// Encoding of the inputs, and of vectors that are written to files, see below
+    /// Encoding of field elements in inputs, and in vectors that are written to files, see below
     #[arg(long, default_value = "canonical", value_name = "FORMAT")]
     pub encoding: ScalarFormat,
     /// Reduce elements modulo the order of their field instead of refusing those that are not below
