@@ -2,8 +2,8 @@
 //! products of polynomials, and digits of pi.
 //!
 //! `cargo bench --bench proofs`; arguments: `lg_n=14,16` (log2 of the domain), `kzg=14,20` and
-//! `poly_mul=14,17` (log2 of the coefficients), `pi=1000000` (digits, at least 1000; none if
-//! absent) with `pi_program=PATH` (the example `pi`), `wires=usual,uniform` (circuits), `runs=7`,
+//! `poly_mul=14,17` (log2 of the coefficients), `pi=1000000` (digits, at least 1000; none by
+//! default) with `pi_program=PATH` (the example `pi`), `wires=usual,uniform` (circuits), `runs=7`,
 //! `warm_up=10` (runs before these: on a GPU, bases get their tables), `daemon=PATH` (another
 //! capstand), `keys=FOLDER` (keeps the proving keys for the next run), `record=FILE` (appends JSON
 //! lines). Every result is verified, of products the first and the last one.

@@ -1,4 +1,4 @@
-//! Digits of pi by the example program `pi`, a client of the daemon.
+//! Digits of pi by the example program `pi`, which is a client of the daemon.
 
 use std::{
     process::{Command, Stdio},

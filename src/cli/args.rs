@@ -150,9 +150,8 @@ words!(Group {
 });
 
 words!(Verification {
-    Probabilistic: "probabilistic"
-        => "NTT: evaluate at a secret random point; MSM: compute one more of a random combination",
-    Full: "full" => "Recompute with arkworks",
+    Probabilistic: "probabilistic" => "By a check at random, which costs less than the computation",
+    Full: "full" => "Compute again on the server's CPU, in another way, and compare",
 });
 
 words!(SumEncoding {

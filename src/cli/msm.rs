@@ -43,6 +43,8 @@ pub struct MsmArgs {
     #[arg(long)]
     reduce: bool,
     /// Make the server check the result before returning it
+    ///
+    /// A probabilistic check computes one more MSM, of a secret random combination of the vectors.
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "full")]
     verify: Option<Verification>,

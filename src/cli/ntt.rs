@@ -52,10 +52,13 @@ pub struct NttArgs {
     /// Encoding of the input and of the result, see below
     #[arg(long, default_value = "canonical", value_name = "FORMAT")]
     pub(super) encoding: ScalarFormat,
-    /// Reduce elements modulo r, or the prime, instead of refusing those of r or more
+    /// Reduce elements modulo the field's order, which is r or the prime, instead of refusing those
+    /// that are not below it
     #[arg(long)]
     pub(super) reduce: bool,
     /// Make the server check the result before returning it
+    ///
+    /// A probabilistic check evaluates input and result at a secret random point.
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "probabilistic")]
     verify: Option<Verification>,

@@ -72,7 +72,8 @@ pub(super) fn read(ui: Ui, path: &Path, format: ScalarFormat, reduce: bool) -> R
             return Ok(ScalarBytes { encoding: ScalarEncoding::Canonical31, bytes });
         }
         ScalarFormat::Binary(_) | ScalarFormat::BigEndian => {
-            let message = "--field takes the encodings canonical, montgomery, hex and decimal";
+            let message = "fields of a prime below 2^31 take the encodings canonical, montgomery, \
+                           hex and decimal";
             return fail(Exit::Usage, message);
         }
     };
@@ -105,6 +106,11 @@ pub(super) fn write(output: &OutputTarget, format: ScalarFormat, bytes: &[u8]) -
         _ if output.is_terminal() => Notation::Hex,
         _ => return output.write(bytes),
     };
+    output.write(text(radix, bytes).as_bytes())
+}
+
+/// Elements of 4 bytes, one per line.
+pub(super) fn text(radix: Notation, bytes: &[u8]) -> Zeroizing<String> {
     // Enough for the longest: 10 decimal digits and a line feed.
     let mut text = Zeroizing::new(String::with_capacity(bytes.len() / 4 * 11));
     for word in bytes.as_chunks().0 {
@@ -115,7 +121,12 @@ pub(super) fn write(output: &OutputTarget, format: ScalarFormat, bytes: &[u8]) -
         };
         text.push_str(&Zeroizing::new(line));
     }
-    output.write(text.as_bytes())
+    text
+}
+
+/// The Montgomery form of a value, with the factor 2^32.
+pub(super) fn montgomery(field: Prime31, value: u32) -> u32 {
+    ((u64::from(value) << 32) % u64::from(field.modulus())) as u32
 }
 
 #[cfg(test)]

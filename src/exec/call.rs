@@ -7,6 +7,7 @@ use crate::{
     curve::points::Bases,
     engine::{ElementNames, EncodedScalars, EngineWork, ExecutedBy},
     error::{Error, Result},
+    field::FieldId,
     ops::{
         OperationProgram,
         host::{self, EncodedRows, HostArgument, HostStep, HostValue, StepTypes},
@@ -154,6 +155,16 @@ impl RunCall {
 
     pub fn is_output(&self, id: ValueId) -> bool {
         !self.outputs_of(id).is_empty()
+    }
+
+    /// The limbs of all values that a run makes; `None` if one of them is not a vector of integers.
+    #[cfg(feature = "cuda")]
+    pub fn integer_limbs(&self) -> Option<u64> {
+        let limbs = |id| {
+            let shape = self.shape(id).filter(|shape| shape.field() == FieldId::Integers);
+            shape.map(VectorShape::elements)
+        };
+        self.ids_to_run().try_fold(0_u64, |sum, id| Some(sum.saturating_add(limbs(id)?)))
     }
 
     /// The bytes of the vectors that are outputs, each counted once.

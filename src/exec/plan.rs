@@ -67,6 +67,12 @@ impl ProgramPlan {
         Self { memory_bytes, value_bytes, modelled, msm_vectors: None, writes }
     }
 
+    /// Whether the CPU computes a call sooner than a GPU: a short computation with integers.
+    #[cfg(feature = "cuda")]
+    pub fn suits_cpu(call: &RunCall, model: &CudaModel) -> bool {
+        call.integer_limbs().is_some_and(|limbs| limbs < model.integer_limbs_min)
+    }
+
     /// The plan of a call on a GPU. The time is that on the host if no GPU's memory can hold all
     /// values, and the memory always, since the host may take over.
     #[cfg(feature = "cuda")]

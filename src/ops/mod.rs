@@ -52,6 +52,16 @@ macro_rules! operations {
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         pub enum Operation { $($variant($step)),+ }
 
+        /// The kinds of steps, for tests that must have an example of each.
+        #[cfg(feature = "internals")]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum OperationKind { $($variant),+ }
+
+        #[cfg(feature = "internals")]
+        impl OperationKind {
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+        }
+
         impl Operation {
             fn kind(&self) -> &dyn StepKind {
                 match self { $(Self::$variant(step) => step),+ }

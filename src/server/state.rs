@@ -33,7 +33,7 @@ use crate::{
 };
 #[cfg(feature = "cuda")]
 use crate::{
-    engine::cuda::{CudaEngine, CudaModel},
+    engine::cuda::{CudaEngine, CudaModel, INTEGER_LIMBS_MIN},
     exec::{
         GpuExecutor,
         worker::{NoWorkers, WorkerExecutor, WorkerPoolSettings, WorkerSettings, start_pool},
@@ -109,6 +109,7 @@ impl Engines {
             gpus: pool.gpus().to_vec(),
             msm_scalars_min,
             ntt_elements_min,
+            integer_limbs_min: INTEGER_LIMBS_MIN,
         };
         let reason = pool.summary();
         let host = HostExecutor { engine: cpu, oracle: Some(Arc::new(oracle)) };

@@ -139,7 +139,7 @@ fn ntts_over_fields_of_31_bits_take_4_bytes_an_element() {
     let large = ["ntt", &file, "--field", "babybear", "--encoding", "decimal"];
     cli.fails(&large, 65, &["input[1]", "not canonical"]);
     let large = ["ntt", &file, "--field", "babybear", "--encoding", "u8"];
-    cli.fails(&large, 2, &["--field takes the encodings"]);
+    cli.fails(&large, 2, &["2^31 take the encodings"]);
     let file = cli.file("half", vec![0; 6]);
     cli.fails(&["ntt", &file, "--field", "7340033"], 65, &["4-byte scalars"]);
 }

@@ -17,6 +17,7 @@ mod groth16;
 mod integers;
 mod jobs;
 mod poly;
+mod program_fields;
 mod programs;
 #[path = "../common/stable_port.rs"]
 mod stable_port;

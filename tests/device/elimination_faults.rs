@@ -39,7 +39,7 @@ pub fn engine(
     limit: &CheckLimit,
     block_strips_max: Option<u32>,
 ) -> Arc<CudaEngine> {
-    let self_test = Some(SelfTestSizes { points: &[], batches: &[], words: &[] });
+    let self_test = Some(SelfTestSizes::NONE);
     let cancellation_gate = limit.gate();
     let policy =
         GpuPolicy { self_test, cancellation_gate, block_strips_max, ..GpuPolicy::default() };

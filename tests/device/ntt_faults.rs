@@ -70,7 +70,7 @@ fn engine(rig: &DeviceRig) -> CudaEngine {
 
 /// Like [`engine`], with a limit on the checks of its jobs.
 fn engine_limited_to(rig: &DeviceRig, limit: &CheckLimit) -> CudaEngine {
-    let nothing = SelfTestSizes { points: &[], batches: &[], words: &[] };
+    let nothing = SelfTestSizes::NONE;
     let policy = GpuPolicy {
         self_test: Some(nothing),
         cancellation_gate: limit.gate(),

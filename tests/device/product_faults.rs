@@ -143,7 +143,7 @@ fn value_of(
 }
 
 fn executor(rig: &DeviceRig) -> GpuExecutor {
-    let nothing = SelfTestSizes { points: &[], batches: &[], words: &[] };
+    let nothing = SelfTestSizes::NONE;
     let policy = GpuPolicy { self_test: Some(nothing), ..GpuPolicy::default() };
     GpuExecutor::new(Arc::new(engine_with(rig, policy)), None)
 }

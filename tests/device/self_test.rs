@@ -13,7 +13,7 @@ use capstan::{
     ntt::{LG_N_MAX, NttLimits, choose_passes, kernel_names, table_bytes_max},
 };
 
-use crate::limits::PRESETS;
+use crate::{limits::PRESETS, unusable::STEP_FAULTS};
 
 /// Bytes of arenas: most of a small GPU, and most of an H200.
 const ARENAS: [u64; 2] = [20 << 30, 125 << 30];
@@ -105,6 +105,27 @@ fn the_self_test_runs_every_kernel_of_jobs() {
     }
     let larger = LARGER_ONLY.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(missed, larger);
+}
+
+/// The kernels of integers and of matrices of bits depend on few sizes, so that even the self-test
+/// of the emulated driver runs all of them: [`STEP_FAULTS`] has a fault of each that it finds.
+#[test]
+fn the_self_test_runs_every_kernel_of_integers_and_bits() {
+    let sources = [
+        include_str!("../../kernels/integers/limbs.cu"),
+        include_str!("../../kernels/gf2/panel.cu"),
+        include_str!("../../kernels/gf2/strips.cu"),
+        include_str!("../../kernels/gf2/update.cu"),
+    ];
+    let exported = sources.iter().flat_map(|source| source.split("EXPORT_KERNEL(").skip(1));
+    let exported = exported.filter_map(|rest| rest.split_once(')')).map(|(name, _)| name);
+    // A macro makes the names of two kernels.
+    let named = exported.filter(|name| *name != "integers_limbs_##parts");
+    let all: BTreeSet<_> = named.chain(["integers_limbs_1", "integers_limbs_3"]).collect();
+    let found = STEP_FAULTS.iter().filter_map(|(fault, _)| fault.split_once(':'));
+    // Devices without binary matrix instructions use tables instead of them.
+    let found = found.map(|(kernel, _)| kernel).chain(["gf2_update_tables"]);
+    assert_eq!(all, found.collect());
 }
 
 /// The self-test of the emulated driver has fewer sizes, which still reach most kernels. Tests in

@@ -39,20 +39,45 @@ fn engine(rig: &DeviceRig, self_test: Option<SelfTestSizes>) -> Result<CudaEngin
 
 /// Sizes of a self-test with MSMs only.
 const fn points(points: &'static [SelfTestBases]) -> SelfTestSizes {
-    SelfTestSizes { points, batches: &[], words: &[] }
+    SelfTestSizes { points, ..SelfTestSizes::NONE }
 }
 
 /// Sizes of a self-test with NTTs of one row of 2^lg_n only, with passes for a batch that fills the
 /// device.
 fn full_batch(lg_n: u32) -> SelfTestSizes {
     let batch = NttBatch { lg_n, rows: 1, planned_full: true };
-    SelfTestSizes { points: &[], batches: vec![batch].leak(), words: &[] }
+    SelfTestSizes { batches: vec![batch].leak(), ..SelfTestSizes::NONE }
 }
 
 const G1: SelfTestSizes = points(&[SelfTestBases { group: Group::G1, count: 40 }]);
 const G2: SelfTestSizes = points(&[SelfTestBases { group: Group::G2, count: 20 }]);
 /// Enough points for digits to be sorted by bins.
 const BINS: SelfTestSizes = points(&[SelfTestBases { group: Group::G1, count: 1 << 11 }]);
+
+/// The jobs of the self-test with integers and matrices of bits.
+const STEPS: SelfTestSizes = SelfTestSizes {
+    integers: EMULATED.integers,
+    eliminations: EMULATED.eliminations,
+    ..SelfTestSizes::NONE
+};
+
+/// A fault of each kernel of `kernels/integers` and `kernels/gf2` that the emulated device uses,
+/// and what the self-test says of it.
+pub const STEP_FAULTS: [(&str, &str); 13] = [
+    ("integers_limbs_1:1:flip4", "2 products of integers of 41 and 30 limbs"),
+    ("integers_limbs_3:1:flip4", "1 products of integers of 1050 and 1000 limbs"),
+    ("integers_carries:1:flip2", "2 products of integers of 41 and 30 limbs"),
+    ("integers_add_carries:1:flip4", "2 products of integers of 41 and 30 limbs"),
+    ("integers_sum:1:flip9", "2 products of integers of 41 and 30 limbs"),
+    ("gf2_to_strips:1:flip5", "an echelon form of 20 rows of 300 bits"),
+    ("gf2_from_strips:1:flip5", "an echelon form of 20 rows of 300 bits"),
+    ("gf2_leading_columns:1:flip3", "a reduction of 20 rows of 300 bits by 15 pivots"),
+    ("gf2_promoted_columns:1:flip2", "an echelon form of 20 rows of 300 bits"),
+    ("gf2_pivot_order:1:flip2", "an echelon form of 20 rows of 300 bits"),
+    ("gf2_first_panel:1:flip6", "an echelon form of 20 rows of 300 bits"),
+    ("gf2_pivots:1:flip9", "an echelon form of 20 rows of 300 bits"),
+    ("gf2_update:1:flip0", "an echelon form of 20 rows of 300 bits"),
+];
 
 /// Injects a fault and runs a self-test of these sizes. Returns a complaint unless the self-test
 /// fails, and its message contains `found`.
@@ -113,6 +138,9 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
             let sizes = SelfTestSizes { points: &[], ..sizes };
             complaints.extend(complaint(rig, fault, sizes, found));
         }
+        for (fault, found) in STEP_FAULTS {
+            complaints.extend(complaint(rig, fault, STEPS, found));
+        }
         assert!(complaints.is_empty(), "{complaints:#?}");
         // The device still works, and the self-tests have freed their memory.
         let free = rig.gpu.arena().free_bytes();
@@ -132,7 +160,7 @@ fn the_self_test_skips_what_a_small_arena_has_no_memory_for() {
         let sizes = SelfTestSizes {
             points: &[TOO_LARGE, SelfTestBases { group: Group::G1, count: 40 }],
             batches: vec![row(22), row(6)].leak(),
-            words: &[],
+            ..SelfTestSizes::NONE
         };
         assert_eq!(engine(rig, Some(sizes)).unwrap().gpu_count(), 1);
         // A kind of job that was not tested at all must not serve.

@@ -188,6 +188,16 @@ fn run(
     steps: Vec<Operation>,
     verify: Verification,
 ) -> Result<Rows> {
+    Ok(run_by(executor, inputs, steps, verify)?.0)
+}
+
+/// Like [`run`], with the name of the engine that has computed it.
+fn run_by(
+    executor: &dyn Executor,
+    inputs: &[Rows],
+    steps: Vec<Operation>,
+    verify: Verification,
+) -> Result<(Rows, &'static str)> {
     let steps: Vec<_> = inputs.iter().map(input).chain(steps).collect();
     let value = ValueId(steps.len() as u32 - 1);
     let program = Arc::new(OperationProgram::new(steps)?);
@@ -202,10 +212,11 @@ fn run(
     let sinks = [Some(ElementSink { encoding: LIMBS, sink: &sink })];
     let operands = RunOperands { inputs: &elements, sinks: &sinks, ..RunOperands::default() };
     let outputs = vec![OutputSpec { value, kind: OutputKind::Elements }];
-    run_program(executor, program, outputs, &operands, verify, &JobControl::default())?;
+    let done = run_program(executor, program, outputs, &operands, verify, &JobControl::default())?;
     let bytes = sink.into_bytes();
     let limbs: Vec<_> = bytes.as_chunks().0.iter().map(|limb| u32::from_le_bytes(*limb)).collect();
-    Ok(limbs.chunks(shape.length() as usize).map(<[u32]>::to_vec).collect())
+    let rows = limbs.chunks(shape.length() as usize).map(<[u32]>::to_vec).collect();
+    Ok((rows, done.report.executor.engine))
 }
 
 /// The value of a program, on the host and with GPUs.
@@ -235,6 +246,30 @@ fn rows_are_multiplied_and_squared_with_every_check() {
             assert!(made == products(&a, &b), "{rows} rows of {of_a} and {of_b}, {verify:?}");
             let made = value(&given[..1], vec![int_mul(0, 0)], verify).unwrap();
             assert!(made == products(&a, &a), "{rows} squares of {of_a}, {verify:?}");
+        }
+    }
+}
+
+/// Values of both factors and of their product count.
+#[cfg(feature = "cuda")]
+#[test]
+fn short_programs_over_integers_run_on_the_cpu() {
+    use capstan::engine::cuda::{GpuPolicy, self_test::SelfTestSizes};
+    let self_test = Some(SelfTestSizes::NONE);
+    let policy = GpuPolicy { integer_limbs_min: 40, self_test, ..GpuPolicy::default() };
+    let executor = crate::gpu::open(5, Arc::new(|| true), policy);
+    let mut rng = StdRng::seed_from_u64(6);
+    for (rows, of_a, of_b, expected) in
+        [(1, 10, 9, "cpu"), (1, 10, 10, "cuda"), (2, 5, 4, "cpu"), (3, 5, 4, "cuda")]
+    {
+        let mut random = |length| -> Rows {
+            (0..rows).map(|_| integer(Kind::Random, length, &mut rng)).collect()
+        };
+        let given = [random(of_a), random(of_b)];
+        for verify in [Verification::None, Verification::Probabilistic, Verification::Full] {
+            let (made, engine) = run_by(&executor, &given, vec![int_mul(0, 1)], verify).unwrap();
+            assert!(made == products(&given[0], &given[1]), "{rows} rows of {of_a} and {of_b}");
+            assert_eq!(engine, expected, "{rows} rows of {of_a} and {of_b}");
         }
     }
 }

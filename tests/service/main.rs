@@ -6,6 +6,7 @@
 mod admin_socket;
 #[path = "../rig/mod.rs"]
 mod daemon;
+mod documented_calls;
 mod drain;
 mod encodings;
 mod kept_vectors;

@@ -160,8 +160,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "client", "config", "curve", "device", "embedded", "engine", "error", "formats", "gf2",
-            "groth16", "identity", "integers", "server",
+            "client", "config", "curve", "device", "embedded", "engine", "error", "field",
+            "formats", "gf2", "groth16", "identity", "integers", "server",
         ],
     ),
 ];

@@ -74,8 +74,8 @@ mod cuda {
         config::{CudaSettings, GpuIsolation},
         engine::cuda::{
             CudaEngine, DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuPolicy,
-            GpuUnavailable, OpenOptions, SERVER_MEMORY_WAIT, UnusableDevice, exit_without_handlers,
-            open as open_devices,
+            GpuUnavailable, INTEGER_LIMBS_MIN, OpenOptions, SERVER_MEMORY_WAIT, UnusableDevice,
+            exit_without_handlers, open as open_devices,
         },
         server::{SpreadPolicy, WorkerPoolSettings, WorkerSettings},
         telemetry,
@@ -188,6 +188,7 @@ mod cuda {
         let policy = GpuPolicy {
             msm_scalars_min: cuda.msm_min,
             ntt_elements_min: cuda.ntt_min,
+            integer_limbs_min: INTEGER_LIMBS_MIN,
             ..GpuPolicy::default()
         };
         CudaEngine::new(cpu, open_devices(&selection, &options)?, policy)

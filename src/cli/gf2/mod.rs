@@ -4,7 +4,7 @@
 //! - `files`: reads matrices. `remote`: eliminates on the server.
 
 mod echelon;
-mod files;
+pub mod files;
 mod rank;
 mod reduce;
 mod remote;

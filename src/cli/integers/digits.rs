@@ -36,6 +36,19 @@ pub enum DigitsError {
     Whitespace { line: usize, column: usize },
 }
 
+impl DigitsError {
+    /// The error of a line that was read alone.
+    pub fn in_line(self, line: usize) -> Self {
+        match self {
+            Self::Empty => self,
+            Self::BadByte { column, byte, radix, .. } => {
+                Self::BadByte { line, column, byte, radix }
+            }
+            Self::Whitespace { column, .. } => Self::Whitespace { line, column },
+        }
+    }
+}
+
 impl fmt::Display for DigitsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (line, column, byte, radix) = match *self {

@@ -3,9 +3,6 @@
 //! - `mul`: the command. `digits`: reads and writes files of digits.
 //! - `local`: multiplies in this process.
 
-#[cfg(not(feature = "internals"))]
-mod digits;
-#[cfg(feature = "internals")]
 pub mod digits;
 mod local;
 mod mul;

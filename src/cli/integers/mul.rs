@@ -41,6 +41,8 @@ pub struct IntMulArgs {
     #[arg(long)]
     remote: bool,
     /// Make the server check the product before returning it
+    ///
+    /// A probabilistic check compares the product with the factors modulo secret random primes.
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "probabilistic", requires = "remote")]
     verify: Option<Verification>,

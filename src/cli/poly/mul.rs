@@ -45,10 +45,13 @@ pub struct PolyMulArgs {
     /// Encoding of the factors and of the product, see below
     #[arg(long, default_value = "canonical", value_name = "FORMAT")]
     encoding: ScalarFormat,
-    /// Reduce coefficients modulo r, or the prime, instead of refusing larger ones
+    /// Reduce coefficients modulo the field's order, which is r or the prime, instead of refusing
+    /// those that are not below it
     #[arg(long)]
     reduce: bool,
     /// Make the server check the product before returning it
+    ///
+    /// A probabilistic check evaluates the factors and the product at a secret random point.
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "probabilistic")]
     verify: Option<Verification>,
@@ -151,16 +154,11 @@ impl PolyMulArgs {
         let product = client.poly_mul31_bytes(field, factors, options).await?;
         let mut words = Zeroizing::new(product.coefficients);
         if encoding == ScalarEncoding::Montgomery31 {
-            words.iter_mut().for_each(|word| *word = montgomery(field, *word));
+            words.iter_mut().for_each(|word| *word = ntt31::montgomery(field, *word));
         }
         words.iter_mut().for_each(|word| *word = word.to_le());
         ntt31::write(output, self.encoding, bytemuck::cast_slice(&words))?;
         let (timing, execution) = (product.timing, product.execution);
         Ok(ProductReport { coefficients: words.len(), timing, execution })
     }
-}
-
-/// The Montgomery form of a value, with the factor 2^32.
-fn montgomery(field: Prime31, value: u32) -> u32 {
-    ((u64::from(value) << 32) % u64::from(field.modulus())) as u32
 }

@@ -18,20 +18,23 @@ use crate::{
 pub struct RunArgs {
     /// File with the program, see below; - for standard input
     pub file: PathBuf,
-    /// File with the elements of an input; - for standard input; can be repeated
+    /// File with the elements of an input, see below; - for standard input; can be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub input: Vec<NamedPath>,
     /// Write an output to a file: points in compressed form; can be repeated [default: hex on
     /// standard output]
     #[arg(long, value_name = "NAME=FILE")]
     pub output: Vec<NamedPath>,
-    /// Encoding of the inputs, and of vectors that are written to files, see below
+    /// Encoding of field elements in inputs, and in vectors that are written to files, see below
     #[arg(long, default_value = "canonical", value_name = "FORMAT")]
     pub encoding: ScalarFormat,
-    /// Reduce elements modulo r instead of refusing those of r or more
+    /// Reduce elements modulo the order of their field instead of refusing those that are not below
+    /// it
     #[arg(long)]
     pub reduce: bool,
     /// Make the server check the steps before returning the outputs
+    ///
+    /// A probabilistic check is made of the steps ntt, msm, poly_mul and int_mul only.
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "full")]
     pub verify: Option<Verification>,

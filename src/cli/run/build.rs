@@ -2,34 +2,53 @@
 
 use std::collections::HashMap;
 
-use super::file::{FrText, NamedStep, ProgramFile, StepText};
+use super::{
+    elements::FileElements,
+    file::{FrText, NamedStep, ProgramFile, StepText},
+};
 use crate::{
     cli::{
         bases,
         exit::{CliFailure, Exit, Result, fail},
-        input::ScalarBytes,
     },
     client::{
-        BasesHandle, BasesInfo, Client, ClientError, ClientProgram, CurvePoint, Fr, G1Affine,
-        G2Affine, Group, MatrixHandle, MatrixInfo, NttTransform, PointsValue, PolyReduction,
-        ProgramBuilder, ProgramRun, VectorValue,
+        BasesHandle, BasesInfo, BitMatrixValue, Client, ClientError, ClientProgram, CurvePoint, Fr,
+        G1Affine, G2Affine, Group, MatrixHandle, MatrixInfo, NttTransform, PointsValue,
+        PolyReduction, Prime31, ProgramBuilder, ProgramRun, VectorValue,
     },
     error::FieldProblem,
+    field::FieldId,
 };
 
 /// A value of any kind.
 #[derive(Debug, Clone, Copy)]
 pub enum NamedValue {
     Vector(VectorValue),
+    Bits(BitMatrixValue),
     G1(PointsValue<G1Affine>),
     G2(PointsValue<G2Affine>),
 }
 
 impl NamedValue {
+    /// The value as a vector; `None` for points.
+    pub fn vector(&self) -> Option<VectorValue> {
+        match self {
+            Self::Vector(vector) => Some(*vector),
+            Self::Bits(matrix) => Some(matrix.vector()),
+            Self::G1(_) | Self::G2(_) => None,
+        }
+    }
+
+    /// The columns of a matrix of bits; 0 for other values.
+    fn columns(&self) -> u64 {
+        if let Self::Bits(matrix) = self { matrix.columns() } else { 0 }
+    }
+
     /// Makes `run` return the value.
     pub fn send<'a>(&self, run: ProgramRun<'a>) -> ProgramRun<'a> {
         match self {
             Self::Vector(vector) => run.send(*vector),
+            Self::Bits(matrix) => run.send(matrix.vector()),
             Self::G1(points) => run.send_points(*points),
             Self::G2(points) => run.send_points(*points),
         }
@@ -47,7 +66,7 @@ impl NamedProgram {
     pub async fn build(
         client: &Client,
         file: &ProgramFile,
-        elements: &HashMap<String, ScalarBytes>,
+        elements: &HashMap<String, FileElements>,
     ) -> Result<Self> {
         let (builder, values) = (ProgramBuilder::new(), HashMap::new());
         let mut building = FileBuilder { elements, builder, values };
@@ -63,7 +82,7 @@ impl NamedProgram {
                     let info = info.map_err(|failure| in_step(step, failure))?;
                     building.sparse_product(index, step, info).map(NamedValue::Vector)
                 }
-                _ => building.vector(index, step).map(NamedValue::Vector),
+                _ => building.any_vector(index, step),
             };
             building.values.insert(step.name.clone(), value?);
         }
@@ -93,39 +112,58 @@ fn in_step(step: &NamedStep, failure: CliFailure) -> CliFailure {
 }
 
 struct FileBuilder<'a> {
-    elements: &'a HashMap<String, ScalarBytes>,
+    elements: &'a HashMap<String, FileElements>,
     builder: ProgramBuilder,
     values: HashMap<String, NamedValue>,
 }
 
 impl FileBuilder<'_> {
+    /// Adds a step that makes a vector. One over GF(2) is a matrix with the columns of its input.
+    fn any_vector(&mut self, index: usize, step: &NamedStep) -> Result<NamedValue> {
+        let columns = match &step.text {
+            StepText::Input { columns, .. } => {
+                columns.or(self.elements.get(&step.name).and_then(|file| file.columns))
+            }
+            text => text.inputs().first().and_then(|name| Some(self.values.get(*name)?.columns())),
+        };
+        let vector = self.vector(index, step)?;
+        Ok(match vector.field() {
+            FieldId::Gf2 => {
+                NamedValue::Bits(BitMatrixValue::new(vector, columns.unwrap_or_default()))
+            }
+            _ => NamedValue::Vector(vector),
+        })
+    }
+
     /// Adds a step that makes a vector.
     fn vector(&mut self, index: usize, step: &NamedStep) -> Result<VectorValue> {
+        if let &StepText::Input { field, length, rows, columns } = &step.text {
+            return self.input(step, InputShape { field: field.0, length, rows, columns });
+        }
         let inputs = self.inputs(index, step)?;
+        let field = inputs.first().map(VectorValue::field);
+        match step.text.field().or(field) {
+            Some(FieldId::Prime31(field)) => {
+                if let Some(added) = self.over_prime(field, &inputs, step)? {
+                    return added.map_err(|error| in_step(step, error.into()));
+                }
+            }
+            Some(field @ (FieldId::Gf2 | FieldId::Integers)) if inputs.is_empty() => {
+                let problem = FieldProblem::UnsupportedField { field };
+                return Err(in_step(step, ClientError::input("field", problem).into()));
+            }
+            _ => {}
+        }
         let builder = &mut self.builder;
         let added = match &step.text {
-            StepText::Input { length, rows } => {
-                let elements = self.elements.get(&step.name).map(ScalarBytes::count);
-                let row = elements.map(|elements| elements / u64::from(*rows).max(1));
-                let length = length.or(row).ok_or_else(|| length_missing(step))?;
-                builder.input_rows(*rows, length)
-            }
-            StepText::Constant { elements } => builder.constant(&field_elements(elements)),
-            StepText::Powers { base, length, first } => {
+            StepText::Input { .. } => unreachable!("it is added above"),
+            StepText::Constant { elements, .. } => builder.constant(&field_elements(elements)),
+            StepText::Powers { base, length, first, .. } => {
                 let first = first.map_or(Fr::from(1), |first| first.0);
                 builder.powers(first, base.0, *length)
             }
-            StepText::Ntt {
-                lg_n, direction, coset_generator, input_order, output_order, ..
-            } => {
-                let transform = NttTransform {
-                    lg_n: *lg_n,
-                    direction: *direction,
-                    coset: coset_generator.map(|generator| generator.0),
-                    input_order: *input_order,
-                    output_order: *output_order,
-                };
-                builder.ntt(inputs[0], transform)
+            text @ StepText::Ntt { coset_generator, .. } => {
+                builder.ntt(inputs[0], transform(text, coset_generator.map(|coset| coset.0)))
             }
             StepText::Add { .. } => builder.add(inputs[0], inputs[1]),
             StepText::Subtract { .. } => builder.subtract(inputs[0], inputs[1]),
@@ -142,6 +180,7 @@ impl FileBuilder<'_> {
             StepText::Slice { offset, length, .. } => builder.slice(inputs[0], *offset, *length),
             StepText::Concat { .. } => builder.concat(&inputs),
             StepText::Pad { length, .. } => builder.pad(inputs[0], *length),
+            StepText::Reshape { rows, .. } => builder.reshape(inputs[0], *rows),
             StepText::Evaluate { point, .. } => builder.evaluate(inputs[0], point.0),
             StepText::DivideByLinear { point, .. } => builder.divide_by_linear(inputs[0], point.0),
             StepText::DivideByVanishing { lg_n, coset_generator, .. } => {
@@ -151,10 +190,90 @@ impl FileBuilder<'_> {
                 let reduction = poly_reduction(step, *cyclic, *negacyclic)?;
                 builder.poly_mul(inputs[0], inputs[1], reduction)
             }
+            StepText::Gf2Reduce { .. } => {
+                let [pivots, rows] = [0, 1].map(|at| self.matrix(step, inputs[at], at));
+                self.builder.gf2_reduce(pivots, rows).map(|reduced| reduced.vector())
+            }
+            StepText::Gf2Echelon { .. } => {
+                let matrix = self.matrix(step, inputs[0], 0);
+                self.builder.gf2_echelon(matrix).map(|form| form.vector())
+            }
+            StepText::IntMul { .. } => builder.int_mul(inputs[0], inputs[1]),
+            StepText::IntSum { factors, length, .. } => builder.int_sum(&inputs, factors, *length),
             StepText::Msm { .. } => unreachable!("MSMs make points"),
             StepText::SparseProduct { .. } => unreachable!("its matrix is found first"),
         };
         added.map_err(|error| in_step(step, error.into()))
+    }
+
+    /// Adds a step with constants of the field of a prime below 2^31, or an input; `None` for other
+    /// steps, which are the same in every field.
+    fn over_prime(
+        &mut self,
+        field: Prime31,
+        inputs: &[VectorValue],
+        step: &NamedStep,
+    ) -> Result<Option<Result<VectorValue, ClientError>>> {
+        let word = |text: FrText| {
+            text.word(field).ok_or_else(|| {
+                let problem = format!("a number is not an element of {}", field.name());
+                in_step(step, CliFailure::new(Exit::Data, problem))
+            })
+        };
+        let words =
+            |texts: &[FrText]| texts.iter().map(|text| word(*text)).collect::<Result<Vec<_>>>();
+        let builder = &mut self.builder;
+        Ok(Some(match &step.text {
+            StepText::Constant { elements, .. } => builder.constant31(field, &words(elements)?),
+            StepText::Powers { base, length, first, .. } => {
+                let first = first.map(word).transpose()?.unwrap_or(1);
+                builder.powers31(field, first, word(*base)?, *length)
+            }
+            text @ StepText::Ntt { coset_generator, .. } => {
+                let coset = coset_generator.map(word).transpose()?;
+                builder.ntt31(inputs[0], transform(text, coset))
+            }
+            StepText::Scale { factor, .. } => builder.scale31(inputs[0], word(*factor)?),
+            StepText::LinearCombination { factors, .. } => {
+                builder.linear_combination31(inputs, &words(factors)?)
+            }
+            StepText::Evaluate { point, .. } => builder.evaluate31(inputs[0], word(*point)?),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Adds an input, of the shape that the step or else its file has.
+    fn input(&mut self, step: &NamedStep, shape: InputShape) -> Result<VectorValue> {
+        let InputShape { field, length, rows, columns } = shape;
+        let file = self.elements.get(&step.name);
+        let missing = || shape_missing(step);
+        let builder = &mut self.builder;
+        let added = match field {
+            FieldId::Gf2 => {
+                let rows = rows.map(u64::from).or(file.and_then(|file| file.rows));
+                let columns = columns.or(file.and_then(|file| file.columns));
+                let (rows, columns) = (rows.ok_or_else(missing)?, columns.ok_or_else(missing)?);
+                builder.input_bits(rows, columns).map(|matrix| matrix.vector())
+            }
+            _ => {
+                let in_file = file.and_then(|file| file.rows);
+                let rows = rows.or(in_file.and_then(|rows| u32::try_from(rows).ok())).unwrap_or(1);
+                let row = file.map(|file| file.scalars.count() / u64::from(rows).max(1));
+                let length = length.or(row).ok_or_else(missing)?;
+                match field {
+                    FieldId::Prime31(field) => builder.input31(field, rows, length),
+                    FieldId::Integers => builder.input_integers(rows, length),
+                    _ => builder.input_rows(rows, length),
+                }
+            }
+        };
+        added.map_err(|error| in_step(step, error.into()))
+    }
+
+    /// The input of this number as a matrix of bits.
+    fn matrix(&self, step: &NamedStep, vector: VectorValue, number: usize) -> BitMatrixValue {
+        let columns = self.values.get(step.text.inputs()[number]).map_or(0, NamedValue::columns);
+        BitMatrixValue::new(vector, columns)
     }
 
     fn sparse_product(
@@ -199,22 +318,42 @@ impl FileBuilder<'_> {
     /// The vectors that the step reads.
     fn inputs(&self, index: usize, step: &NamedStep) -> Result<Vec<VectorValue>> {
         let find = |name: &String| {
-            let problem = match self.values.get(name) {
-                Some(NamedValue::Vector(vector)) => return Ok(*vector),
-                Some(_) => format!("'{name}' is a list of points, but must be a vector"),
+            let problem = match self.values.get(name).map(NamedValue::vector) {
+                Some(Some(vector)) => return Ok(vector),
+                Some(None) => format!("'{name}' is a list of points, but must be a vector"),
                 None => format!("no earlier step has the name '{name}'"),
             };
             let problem = format!("program.steps[{index}].{}: {problem}", step.kind);
             Err(in_step(step, CliFailure::new(Exit::Data, problem)))
         };
-        step.text.inputs().iter().map(find).collect()
+        step.text.inputs().into_iter().map(find).collect()
     }
 }
 
-fn length_missing(step: &NamedStep) -> CliFailure {
+/// What the step of an input says of its shape.
+struct InputShape {
+    field: FieldId,
+    length: Option<u64>,
+    rows: Option<u32>,
+    columns: Option<u64>,
+}
+
+fn shape_missing(step: &NamedStep) -> CliFailure {
+    let shape = match step.text.field() {
+        Some(FieldId::Gf2) => "rows and columns",
+        _ => "length",
+    };
     let name = &step.name;
-    let advice = format!("specify its length, or its elements with --input {name}=FILE");
+    let advice = format!("specify its {shape}, or its elements with --input {name}=FILE");
     in_step(step, CliFailure::new(Exit::Usage, advice))
+}
+
+/// The transform of a step.
+fn transform<C>(step: &StepText, coset: Option<C>) -> NttTransform<C> {
+    let &StepText::Ntt { lg_n, direction, input_order, output_order, .. } = step else {
+        unreachable!("the step is an NTT");
+    };
+    NttTransform { lg_n, direction, coset, input_order, output_order }
 }
 
 fn field_elements(texts: &[FrText]) -> Vec<Fr> {

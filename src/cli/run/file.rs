@@ -1,6 +1,6 @@
 //! Reads a program from JSON, in which values have names.
 
-use std::{collections::HashMap, fmt, slice};
+use std::{collections::HashMap, fmt};
 
 use ark_ff::PrimeField;
 use serde::{
@@ -10,7 +10,8 @@ use serde::{
 use serde_json::{Map, Value};
 
 use crate::{
-    client::{Direction, Fr, Order},
+    client::{Direction, Fr, Order, Prime31},
+    field::FieldId,
     formats::scalars::{self, Notation},
 };
 
@@ -27,9 +28,9 @@ of the values to return.
    \"outputs\": [\"y\", \"proof\"]}
 
 Steps and their fields; fields in brackets can be left out:
-  input                [length], [rows]: by default one row, as long as its file
-  constant             elements
-  powers               base, length, [first]: first, first * base, first * base^2, ...
+  input                [field], [length], [rows], [columns]: by default as in its file, else one row
+  constant             elements, [field]
+  powers               base, length, [first], [field]: first, first * base, first * base^2, ...
   ntt                  input, [lg_n], [direction], [coset_generator], [input_order],
                        [output_order]: forward or inverse; natural or bit-reversed
   add, subtract, multiply, multiply_add, multiply_subtract, invert
@@ -39,6 +40,7 @@ Steps and their fields; fields in brackets can be left out:
   slice                input, offset, length
   concat               inputs
   pad                  input, length
+  reshape              input, rows: all elements, in order, in another number of rows
   evaluate             input, point
   divide_by_linear     input, point
   divide_by_vanishing  input, lg_n, coset_generator
@@ -46,7 +48,21 @@ Steps and their fields; fields in brackets can be left out:
                        degree n of cyclic or negacyclic, modulo X^n - 1 or X^n + 1
   msm                  input, bases, [offset]: bases by id, prefix of an id, or label
   sparse_product       input, matrix: a stored matrix by id, prefix of an id, or label
-Field elements are numbers, or strings in hex with 0x, or in decimal.";
+  gf2_reduce           pivots, rows: rows of bits, reduced by pivot rows
+  gf2_echelon          input: the reduced row echelon form of a matrix of bits
+  int_mul              inputs: the products of two vectors of integers, row by row
+  int_sum              inputs, factors, length: the sum of factors times integers, row by row,
+                       modulo 2^(32 length)
+Field elements are numbers, or strings in hex with 0x, or in decimal.
+
+Fields: bls12-381-fr (the default), 7340033, 104857601, 469762049, 998244353, 1811939329, babybear,
+koalabear, gf2 and integers. A step computes in the field of its inputs. Files of inputs and
+outputs of a prime field have the encoding of --encoding; elements of primes below 2^31 have 4
+bytes. Files of gf2 are matrices of bits, as `capstan gf2` has them; all list their columns in the
+same order, and outputs have the format of the first one. length is not used; columns is needed if
+the last ones are zero. Files of integers have one per line, in decimal, or in hex after 0x; length
+is the number of limbs of 32 bits, by default that of the largest; outputs are decimal with
+--encoding decimal, else hex.";
 
 /// A program as people write it.
 #[derive(Debug, Deserialize)]
@@ -69,9 +85,14 @@ pub struct NamedStep {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[rustfmt::skip]
 pub enum StepText {
-    Input { length: Option<u64>, #[serde(default = "one")] rows: u32 },
-    Constant { elements: Vec<FrText> },
-    Powers { base: FrText, length: u64, first: Option<FrText> },
+    Input {
+        #[serde(default)] field: FieldText,
+        length: Option<u64>, rows: Option<u32>, columns: Option<u64>,
+    },
+    Constant { elements: Vec<FrText>, #[serde(default)] field: FieldText },
+    Powers {
+        base: FrText, length: u64, first: Option<FrText>, #[serde(default)] field: FieldText,
+    },
     Ntt {
         input: String, lg_n: Option<u32>, coset_generator: Option<FrText>,
         #[serde(default, with = "DirectionText")] direction: Direction,
@@ -89,12 +110,17 @@ pub enum StepText {
     Slice { input: String, offset: u64, length: u64 },
     Concat { inputs: Vec<String> },
     Pad { input: String, length: u64 },
+    Reshape { input: String, rows: u32 },
     Evaluate { input: String, point: FrText },
     DivideByLinear { input: String, point: FrText },
     DivideByVanishing { input: String, lg_n: u32, coset_generator: FrText },
     Msm { input: String, bases: String, #[serde(default)] offset: u64 },
     SparseProduct { input: String, matrix: String },
     PolyMul { inputs: [String; 2], cyclic: Option<u64>, negacyclic: Option<u64> },
+    Gf2Reduce { pivots: String, rows: String },
+    Gf2Echelon { input: String },
+    IntMul { inputs: [String; 2] },
+    IntSum { inputs: Vec<String>, factors: Vec<i64>, length: u64 },
 }
 
 #[derive(Deserialize)]
@@ -111,8 +137,24 @@ enum OrderText {
     BitReversed,
 }
 
-fn one() -> u32 {
-    1
+/// The field of a vector, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FieldText(pub FieldId);
+
+impl Default for FieldText {
+    fn default() -> Self {
+        Self(FieldId::Bls12381Fr)
+    }
+}
+
+impl<'de> Deserialize<'de> for FieldText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        let primes = Prime31::ALL.iter().map(|prime| FieldId::from(*prime));
+        let fields = [FieldId::Bls12381Fr, FieldId::Gf2, FieldId::Integers];
+        let found = fields.into_iter().chain(primes).find(|field| field.name() == name);
+        found.map(Self).ok_or_else(|| D::Error::custom(format!("unknown field '{name}'")))
+    }
 }
 
 /// A field element: a number, or a string in hex or decimal.
@@ -122,6 +164,17 @@ pub struct FrText(pub Fr);
 impl<'de> Deserialize<'de> for FrText {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(FrVisitor)
+    }
+}
+
+impl FrText {
+    /// The element of the field of a prime below 2^31: below the prime, or minus such a number.
+    pub fn word(self, field: Prime31) -> Option<u32> {
+        let small = |value: Fr| match value.into_bigint().0 {
+            [low, 0, 0, 0] => u32::try_from(low).ok().filter(|word| *word < field.modulus()),
+            _ => None,
+        };
+        small(self.0).or_else(|| small(-self.0).map(|word| field.modulus() - word))
     }
 }
 
@@ -154,24 +207,44 @@ impl Visitor<'_> for FrVisitor {
 }
 
 impl StepText {
-    /// The names of the values that the step reads.
-    pub fn inputs(&self) -> &[String] {
+    /// The field that the step names, or its default, if the step reads no value.
+    pub fn field(&self) -> Option<FieldId> {
         match self {
-            Self::Input { .. } | Self::Constant { .. } | Self::Powers { .. } => &[],
-            Self::Add { inputs } | Self::Subtract { inputs } | Self::Multiply { inputs } => inputs,
-            Self::PolyMul { inputs, .. } => inputs,
-            Self::MultiplyAdd { inputs } | Self::MultiplySubtract { inputs } => inputs,
-            Self::Invert { inputs } => inputs,
-            Self::LinearCombination { inputs, .. } | Self::Concat { inputs } => inputs,
+            Self::Input { field, .. }
+            | Self::Constant { field, .. }
+            | Self::Powers { field, .. } => Some(field.0),
+            _ => None,
+        }
+    }
+
+    /// The names of the values that the step reads.
+    pub fn inputs(&self) -> Vec<&String> {
+        match self {
+            Self::Input { .. } | Self::Constant { .. } | Self::Powers { .. } => Vec::new(),
+            Self::Add { inputs }
+            | Self::Subtract { inputs }
+            | Self::Multiply { inputs }
+            | Self::IntMul { inputs }
+            | Self::PolyMul { inputs, .. } => inputs.iter().collect(),
+            Self::MultiplyAdd { inputs } | Self::MultiplySubtract { inputs } => {
+                inputs.iter().collect()
+            }
+            Self::Invert { inputs } => inputs.iter().collect(),
+            Self::LinearCombination { inputs, .. }
+            | Self::Concat { inputs }
+            | Self::IntSum { inputs, .. } => inputs.iter().collect(),
+            Self::Gf2Reduce { pivots, rows } => vec![pivots, rows],
             Self::Ntt { input, .. }
             | Self::Scale { input, .. }
             | Self::Slice { input, .. }
             | Self::Pad { input, .. }
+            | Self::Reshape { input, .. }
             | Self::Evaluate { input, .. }
             | Self::DivideByLinear { input, .. }
             | Self::DivideByVanishing { input, .. }
+            | Self::Gf2Echelon { input }
             | Self::Msm { input, .. }
-            | Self::SparseProduct { input, .. } => slice::from_ref(input),
+            | Self::SparseProduct { input, .. } => vec![input],
         }
     }
 }
@@ -233,11 +306,21 @@ mod tests {
             {"ntt": {"input": "a", "direction": "inverse", "output_order": "bit-reversed"},
              "name": "b"}], "outputs": ["b"]}"#;
         let file = ProgramFile::parse(text.as_bytes()).unwrap();
-        let StepText::Constant { elements } = &file.steps[0].text else { panic!("a constant") };
+        let StepText::Constant { elements, .. } = &file.steps[0].text else { panic!("a constant") };
         let expected = [7, 31, -1, 12, -2].map(|value: i64| FrText(value.into()));
         assert_eq!(*elements, expected);
         assert_eq!((file.steps[1].kind.as_str(), file.steps[1].name.as_str()), ("ntt", "b"));
         assert_eq!(file.steps[1].text.inputs(), ["a"]);
+    }
+
+    #[test]
+    fn field_elements_are_of_the_field_of_their_step() {
+        let prime = Prime31::BabyBear;
+        let word = |value: i64| FrText(value.into()).word(prime);
+        let modulus = i64::from(prime.modulus());
+        assert_eq!([word(0), word(7), word(-1)], [0, 7, prime.modulus() - 1].map(Some));
+        assert_eq!([word(modulus - 1), word(1 - modulus)], [prime.modulus() - 1, 1].map(Some));
+        assert_eq!([word(modulus), word(-modulus), word(i64::MAX)], [None; 3]);
     }
 
     #[test]
@@ -249,6 +332,8 @@ mod tests {
         assert!(field.contains("step 'x': unknown field `offest`"), "{field}");
         let number = step(r#"{"name": "x", "evaluate": {"input": "a", "point": "0xzz"}}"#);
         assert!(number.contains("step 'x': \"0xzz\" is not a field element below r"), "{number}");
+        let field = step(r#"{"name": "x", "input": {"field": "goldilocks"}}"#);
+        assert!(field.contains("step 'x': unknown field 'goldilocks'"), "{field}");
         let arity = step(r#"{"name": "x", "add": {"inputs": ["a"]}}"#);
         assert!(arity.contains("step 'x': invalid length 1"), "{arity}");
         let two = step(r#"{"name": "x", "pad": {}, "slice": {}}"#);

@@ -2,19 +2,19 @@
 
 mod args;
 mod build;
+mod elements;
 #[cfg(not(feature = "internals"))]
 mod file;
 #[cfg(feature = "internals")]
 pub mod file;
 mod report;
 
-use std::collections::HashMap;
-
 pub use self::args::RunArgs;
 use self::{
-    args::NamedPath,
-    build::{NamedProgram, NamedValue, name_step},
+    build::{NamedProgram, name_step},
+    elements::{FileElements, ProgramElements},
     file::ProgramFile,
+    report::FileRunReport,
 };
 use super::{
     exit::{CliFailure, Exit, Result},
@@ -30,12 +30,8 @@ pub async fn run(ui: Ui, client: &Client, args: &RunArgs) -> Result<()> {
     let file = ProgramFile::parse(&text)
         .map_err(|problem| CliFailure::new(Exit::Data, format!("{name}: {problem}")))?;
     args.check_names(&file)?;
-    let mut elements = HashMap::new();
-    for NamedPath { name, path } in &args.input {
-        let scalars = input::read_scalars(ui, path, args.encoding, args.reduce)?;
-        elements.insert(name.clone(), scalars);
-    }
-    let program = NamedProgram::build(client, &file, &elements).await;
+    let elements = ProgramElements::read(ui, args, &file).await?;
+    let program = NamedProgram::build(client, &file, &elements.inputs).await;
     let program = program.map_err(|failure| failure.in_file(&name))?;
     let mut run = ProgramRun::new(&program.program);
     for output in &file.outputs {
@@ -46,18 +42,22 @@ pub async fn run(ui: Ui, client: &Client, args: &RunArgs) -> Result<()> {
     if args.estimate {
         return report::estimate(ui, &client.estimate(&run, verify).await.map_err(explain)?);
     }
-    for (name, ScalarBytes { encoding, bytes }) in &elements {
+    let mut sent_bytes = 0;
+    for (name, FileElements { scalars, .. }) in &elements.inputs {
+        let ScalarBytes { encoding, bytes } = scalars;
+        sent_bytes += bytes.len() as u64;
         let input = ScalarInput::Bytes { encoding: *encoding, bytes };
         let reduce = args.reduce;
         let input = InputElements { reduce, ..input.into() };
-        if let NamedValue::Vector(vector) = program.values[name] {
+        if let Some(vector) = program.values[name].vector() {
             run = run.input(vector, input);
         }
     }
-    let bytes = elements.values().map(|scalars| scalars.bytes.len() as u64).sum();
-    let bar = TerminalProgress::bytes(ui, "sending and receiving", bytes);
+    let bar = TerminalProgress::bytes(ui, "sending and receiving", sent_bytes);
     let options = RunOptions { verify, deadline: None, progress: bar.callback() };
     let result = client.run_with(run, options).await;
     drop(bar);
-    report::result(ui, args, &file, &program, &result.map_err(explain)?)
+    let report =
+        FileRunReport { args, file: &file, program: &program, matrices: elements.matrices };
+    report.print(ui, &result.map_err(explain)?)
 }

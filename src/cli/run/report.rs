@@ -9,22 +9,27 @@ use zeroize::Zeroizing;
 use super::{
     args::RunArgs,
     build::{NamedProgram, NamedValue},
+    elements::MatrixStyle,
     file::{NamedStep, ProgramFile},
 };
 use crate::{
     cli::{
         args::ScalarFormat,
         exit::Result,
+        integers::digits::{self, DigitRadix},
+        ntt31,
         output::{
             OutputTarget, Ui, bytes_text, microseconds, time_text, verify_name, with_timings,
         },
     },
     client::{
-        CurvePoint, Fr, Group, PointsValue, RunEstimate, RunResult, RunStep, ScalarEncoding,
-        SumEncoding,
+        BitMatrix, CurvePoint, Fr, Group, PointsValue, RunEstimate, RunResult, RunStep,
+        ScalarEncoding, SumEncoding, VectorValue,
     },
     curve::{points::encode_sums, scalars::encode_fr},
+    field::FieldId,
     formats::scalars::{self, Notation},
+    gf2::files::{ColumnOrder, write_text},
 };
 
 /// Encoding of points in files and on standard output.
@@ -59,91 +64,160 @@ struct RunJson<'a> {
     report: Value,
 }
 
-/// Writes the outputs to their files; prints the others in hex, with their names.
-pub fn result(
-    ui: Ui,
-    args: &RunArgs,
-    file: &ProgramFile,
-    program: &NamedProgram,
-    result: &RunResult,
-) -> Result<()> {
-    let RunResult { timing, execution, steps, .. } = result;
-    ui.timings("run", timing, execution);
-    let mut all_steps = Vec::new();
-    for (NamedStep { name, kind, .. }, step) in file.steps.iter().zip(steps) {
-        let RunStep { time, method, verified, .. } = step;
-        if ui.verbose {
-            let separator = if method.is_empty() { "" } else { ", " };
-            ui.note(&format!("step {name} ({kind}): {}{separator}{method}", time_text(*time)));
-        }
-        all_steps.push(json!({
-            "name": name, "kind": kind, "time_us": microseconds(*time), "method": method,
-            "verified": verify_name(*verified),
-        }));
-    }
-    let mut all_lines = Vec::new();
-    for name in &file.outputs {
-        let value = program.values[name];
-        if let Some(output) = args.output.iter().find(|output| output.name == *name) {
-            let bytes = file_bytes(args.encoding, value, result)?;
-            OutputTarget::new(Some(&output.path)).write(&bytes)?;
-            continue;
-        }
-        let lines = hex_lines(value, result)?;
-        if ui.json {
-            all_lines.push((name, lines));
-        } else {
-            ui.print(&named_lines(name, &lines))?;
-        }
-    }
-    if !ui.json {
-        return Ok(());
-    }
-    let outputs = all_lines.iter().map(|(name, lines)| (name.as_str(), lines.lines().collect()));
-    let report = with_timings(json!({ "steps": all_steps }), timing, execution);
-    ui.print_json(&RunJson { outputs: outputs.collect(), report })
+/// What a run is reported with.
+pub struct FileRunReport<'a> {
+    pub args: &'a RunArgs,
+    pub file: &'a ProgramFile,
+    pub program: &'a NamedProgram,
+    /// How matrices of bits are written.
+    pub matrices: Option<MatrixStyle>,
 }
 
-/// The elements of a vector in the format of its file, or points in compressed form.
-fn file_bytes(
-    format: ScalarFormat,
-    value: NamedValue,
-    result: &RunResult,
-) -> Result<Zeroizing<Vec<u8>>> {
-    let elements = match value {
-        NamedValue::Vector(vector) => result.vector(vector)?,
-        NamedValue::G1(points) => return compressed(points, result),
-        NamedValue::G2(points) => return compressed(points, result),
-    };
-    Ok(match format {
-        ScalarFormat::Binary(encoding) if encoding.is_full() => encoded(encoding, elements),
-        // Narrow encodings do not hold every element.
-        ScalarFormat::Binary(_) => encoded(ScalarEncoding::Canonical, elements),
-        ScalarFormat::BigEndian => {
-            let mut bytes = encoded(ScalarEncoding::Canonical, elements);
-            scalars::reverse_scalars(&mut bytes)?;
-            bytes
+impl FileRunReport<'_> {
+    /// Writes the outputs to their files; prints the others as text, with their names.
+    pub fn print(&self, ui: Ui, result: &RunResult) -> Result<()> {
+        let RunResult { timing, execution, steps, .. } = result;
+        ui.timings("run", timing, execution);
+        let mut all_steps = Vec::new();
+        for (NamedStep { name, kind, .. }, step) in self.file.steps.iter().zip(steps) {
+            let RunStep { time, method, verified, .. } = step;
+            if ui.verbose {
+                let separator = if method.is_empty() { "" } else { ", " };
+                ui.note(&format!("step {name} ({kind}): {}{separator}{method}", time_text(*time)));
+            }
+            all_steps.push(json!({
+                "name": name, "kind": kind, "time_us": microseconds(*time), "method": method,
+                "verified": verify_name(*verified),
+            }));
         }
-        ScalarFormat::Text(notation) => {
-            let bytes = encoded(ScalarEncoding::Canonical, elements);
-            let mut text = scalars::to_text(notation, &bytes);
-            Zeroizing::new(mem::take(&mut *text).into_bytes())
+        let mut all_lines = Vec::new();
+        for name in &self.file.outputs {
+            let value = self.program.values[name];
+            if let Some(output) = self.args.output.iter().find(|output| output.name == *name) {
+                let bytes = self.file_bytes(value, result)?;
+                OutputTarget::new(Some(&output.path)).write(&bytes)?;
+                continue;
+            }
+            let lines = self.lines(value, Notation::Hex, result)?;
+            if ui.json {
+                all_lines.push((name, lines));
+            } else {
+                ui.print(&named_lines(name, &lines))?;
+            }
         }
-    })
+        if !ui.json {
+            return Ok(());
+        }
+        let outputs =
+            all_lines.iter().map(|(name, lines)| (name.as_str(), lines.lines().collect()));
+        let report = with_timings(json!({ "steps": all_steps }), timing, execution);
+        ui.print_json(&RunJson { outputs: outputs.collect(), report })
+    }
+
+    /// What is written to a file: the elements of a vector in the file's encoding, or points in
+    /// compressed form.
+    fn file_bytes(&self, value: NamedValue, result: &RunResult) -> Result<Zeroizing<Vec<u8>>> {
+        let format = self.args.encoding;
+        let (vector, field) = match value {
+            NamedValue::Vector(vector) => (vector, vector.field()),
+            NamedValue::Bits(matrix) => {
+                let MatrixStyle { order, write } = self.matrix_style();
+                return Ok(Zeroizing::new(write(&result.bit_matrix(matrix)?, order)));
+            }
+            NamedValue::G1(points) => return compressed(points, result),
+            NamedValue::G2(points) => return compressed(points, result),
+        };
+        let encoding = match format {
+            ScalarFormat::Text(notation) => {
+                let mut text = self.lines(value, notation, result)?;
+                return Ok(Zeroizing::new(mem::take(&mut *text).into_bytes()));
+            }
+            ScalarFormat::Binary(encoding) => encoding,
+            ScalarFormat::BigEndian => ScalarEncoding::Canonical,
+        };
+        Ok(match field {
+            FieldId::Prime31(field) => {
+                let mut words = Zeroizing::new(result.vector31(vector)?.to_vec());
+                if encoding == ScalarEncoding::Montgomery {
+                    words.iter_mut().for_each(|word| *word = ntt31::montgomery(field, *word));
+                }
+                word_bytes(&words)
+            }
+            FieldId::Gf2 | FieldId::Integers => {
+                let mut text = self.lines(value, Notation::Hex, result)?;
+                Zeroizing::new(mem::take(&mut *text).into_bytes())
+            }
+            FieldId::Bls12381Fr => {
+                // Narrow encodings do not hold every element.
+                let full = if encoding.is_full() { encoding } else { ScalarEncoding::Canonical };
+                let mut bytes = encoded(full, result.vector(vector)?);
+                if format == ScalarFormat::BigEndian {
+                    scalars::reverse_scalars(&mut bytes)?;
+                }
+                bytes
+            }
+        })
+    }
+
+    /// An element, a row of a matrix, an integer or a point per line.
+    fn lines(
+        &self,
+        value: NamedValue,
+        notation: Notation,
+        result: &RunResult,
+    ) -> Result<Zeroizing<String>> {
+        let (points, width) = match value {
+            NamedValue::Vector(vector) => return vector_lines(vector, notation, result),
+            NamedValue::Bits(matrix) => {
+                let order = self.matrix_style().order;
+                return Ok(Zeroizing::new(write_text(&result.bit_matrix(matrix)?, order)));
+            }
+            NamedValue::G1(points) => (compressed(points, result)?, POINTS.point_bytes(Group::G1)),
+            NamedValue::G2(points) => (compressed(points, result)?, POINTS.point_bytes(Group::G2)),
+        };
+        let lines = points.chunks(width).map(|point| hex::encode(point) + "\n");
+        Ok(Zeroizing::new(lines.collect()))
+    }
+
+    /// That of the first input that is a matrix. Others are made of inputs.
+    fn matrix_style(&self) -> MatrixStyle {
+        let write: fn(&BitMatrix, ColumnOrder) -> Vec<u8> =
+            |matrix, order| write_text(matrix, order).into_bytes();
+        self.matrices.unwrap_or(MatrixStyle { order: ColumnOrder::Ascending, write })
+    }
 }
 
-/// An element or a point per line.
-fn hex_lines(value: NamedValue, result: &RunResult) -> Result<Zeroizing<String>> {
-    let (points, width) = match value {
-        NamedValue::Vector(vector) => {
+/// An element or an integer per line.
+fn vector_lines(
+    vector: VectorValue,
+    notation: Notation,
+    result: &RunResult,
+) -> Result<Zeroizing<String>> {
+    match vector.field() {
+        FieldId::Prime31(_) => Ok(ntt31::text(notation, &word_bytes(result.vector31(vector)?))),
+        FieldId::Integers => {
+            let radix = match notation {
+                Notation::Hex => DigitRadix::Hexadecimal,
+                Notation::Decimal => DigitRadix::Decimal,
+            };
+            let mut text = Zeroizing::new(String::new());
+            for row in result.limbs(vector)?.chunks((vector.length() as usize).max(1)) {
+                text.push_str(&digits::write(&digits::integer(row), radix));
+                text.push('\n');
+            }
+            Ok(text)
+        }
+        FieldId::Bls12381Fr | FieldId::Gf2 => {
             let bytes = encoded(ScalarEncoding::Canonical, result.vector(vector)?);
-            return Ok(scalars::to_text(Notation::Hex, &bytes));
+            Ok(scalars::to_text(notation, &bytes))
         }
-        NamedValue::G1(points) => (compressed(points, result)?, POINTS.point_bytes(Group::G1)),
-        NamedValue::G2(points) => (compressed(points, result)?, POINTS.point_bytes(Group::G2)),
-    };
-    let lines = points.chunks(width).map(|point| hex::encode(point) + "\n");
-    Ok(Zeroizing::new(lines.collect()))
+    }
+}
+
+fn word_bytes(words: &[u32]) -> Zeroizing<Vec<u8>> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(4 * words.len()));
+    words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+    bytes
 }
 
 /// `y: 0x1f` for a single line, else `y[0]: 0x1f` and so on.

@@ -5,7 +5,10 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::program::{ValueId, VectorShape};
+use crate::{
+    field::FieldId,
+    program::{ValueId, VectorShape},
+};
 
 /// Tells the programs of this process apart, so that no program takes the handles of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,6 +30,11 @@ pub struct VectorValue {
 }
 
 impl VectorValue {
+    /// The field of the elements.
+    pub(crate) fn field(&self) -> FieldId {
+        self.shape.field()
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> u32 {
         self.shape.rows()

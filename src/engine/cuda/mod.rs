@@ -28,6 +28,8 @@ mod resident_upload;
 mod scalar_codec;
 pub mod self_test;
 mod serving_gpu;
+mod start;
+mod step_self_test;
 #[cfg_attr(feature = "internals", allow(missing_docs))]
 mod step_turn;
 #[cfg_attr(feature = "internals", allow(missing_docs))]
@@ -52,10 +54,7 @@ use std::{
 
 use tracing::{debug, warn};
 
-use self::{
-    bases_fit::BasesFit, large_bases::MsmInParts, payload_copy::PayloadCopier,
-    serving_gpu::ServingGpu,
-};
+use self::{bases_fit::BasesFit, large_bases::MsmInParts, serving_gpu::ServingGpu};
 use super::{
     DeviceInfo, EliminatedRows, EliminationWork, EngineModel, EngineWork, ExecutedBy, JobControl,
     MsmNttEngine, MsmRun, NttPlan, NttRows, PointChecker, cpu::CpuEngine,
@@ -67,7 +66,7 @@ use crate::{
         Group,
         points::{BadElement, Bases, PointEncoding, PointsMut},
     },
-    device::{NvmlMonitor, OpenDevices},
+    device::NvmlMonitor,
     error::Result,
     field::{Element31, Field31, FieldId},
     gf2::MatrixElimination,
@@ -85,7 +84,7 @@ pub(crate) use self::model::GpuFacts;
 #[cfg(feature = "internals")]
 pub use self::model::GpuFacts;
 pub(crate) use self::point_check::piece_len as checked_piece_len;
-pub use self::policy::GpuPolicy;
+pub use self::policy::{GpuPolicy, INTEGER_LIMBS_MIN};
 #[cfg(not(feature = "internals"))]
 pub(crate) use self::refused_bits::{EliminationInput, RefusedBits};
 #[cfg(feature = "internals")]
@@ -117,40 +116,6 @@ pub struct CudaEngine {
 }
 
 impl CudaEngine {
-    /// Loads the kernels on every opened GPU and tests them. A GPU that cannot load them or
-    /// computes wrong results is left out.
-    ///
-    /// Errors: `AllLeftOut` if no GPU can be used.
-    pub fn new(
-        cpu: CpuEngine,
-        opened: OpenDevices,
-        policy: GpuPolicy,
-    ) -> Result<Self, GpuUnavailable> {
-        let policy = Arc::new(policy);
-        let OpenDevices { gpus: opened, unusable: mut left_out } = opened;
-        let copier = PayloadCopier(cpu.threads().clone());
-        let mut gpus = Vec::new();
-        for gpu in opened {
-            let index = gpu.identity().index;
-            match ServingGpu::load(gpu, &copier, &policy) {
-                Ok(gpu) => gpus.push(gpu),
-                Err(reason) => left_out.push(UnusableDevice { index, reason }),
-            }
-        }
-        if gpus.is_empty() {
-            return Err(GpuUnavailable::AllLeftOut(left_out));
-        }
-        let (next_job, next_check) = Default::default();
-        let (cpu, monitor) = (Arc::new(cpu), NvmlMonitor::open());
-        let model = CudaModel {
-            cpu: cpu.clone(),
-            gpus: gpus.iter().map(ServingGpu::facts).collect(),
-            msm_scalars_min: policy.msm_scalars_min,
-            ntt_elements_min: policy.ntt_elements_min,
-        };
-        Ok(Self { cpu, gpus, model, policy, next_job, next_check, monitor, left_out })
-    }
-
     /// Number of GPUs in use.
     pub fn gpu_count(&self) -> usize {
         self.gpus.len()

@@ -55,6 +55,8 @@ pub struct CudaModel {
     pub msm_scalars_min: u64,
     /// NTTs with fewer elements run on the CPU.
     pub ntt_elements_min: u64,
+    /// Programs over integers whose values have fewer limbs run on the CPU.
+    pub integer_limbs_min: u64,
 }
 
 impl CudaModel {

@@ -5,6 +5,10 @@ use std::sync::Arc;
 use super::self_test::SelfTestSizes;
 use crate::{engine::CancellationGate, msm::SplitThresholds};
 
+/// What servers set for [`GpuPolicy::integer_limbs_min`]: the CPU multiplies two integers of 1000
+/// limbs in less time than the launches of a GPU take (`benches/experiments/integers.md`).
+pub const INTEGER_LIMBS_MIN: u64 = 1 << 12;
+
 /// The engine's name in descriptions and results.
 pub(super) const ENGINE: &str = "cuda";
 
@@ -15,6 +19,8 @@ pub struct GpuPolicy {
     pub msm_scalars_min: u64,
     /// NTTs with fewer elements, all rows together, run on the CPU, which finishes them sooner.
     pub ntt_elements_min: u64,
+    /// Programs over integers run on the CPU if their values have fewer limbs, all together.
+    pub integer_limbs_min: u64,
     /// When MSMs are split into passes.
     pub split: SplitThresholds,
     /// Objects with more bytes of bases do not stay on a device: their parts are uploaded for each
@@ -38,6 +44,7 @@ impl Default for GpuPolicy {
         Self {
             msm_scalars_min: 0,
             ntt_elements_min: 0,
+            integer_limbs_min: 0,
             split: SplitThresholds::default(),
             bases_bytes_max: None,
             sparse_terms_launched_max: 1 << 26,

@@ -10,7 +10,7 @@ use super::{
     payload_copy::PayloadCopier,
     point_check::DevicePointChecker,
     scalar_codec::ScalarCodec,
-    self_test::{self, EMULATED, ON_A_GPU},
+    self_test::{self, EMULATED, ON_A_GPU, SelfTestSizes},
     word_arithmetic::WordArithmetic,
 };
 use crate::{
@@ -51,8 +51,7 @@ impl ServingGpu {
         let words = WordArithmetic::load(&gpu)?;
         let gf2 = EliminationKernels::load(&gpu)?;
         let (copier, policy) = (copier.clone(), policy.clone());
-        let emulated = gpu.context().driver().is_emulated();
-        let sizes = policy.self_test.unwrap_or(if emulated { EMULATED } else { ON_A_GPU });
+        let sizes = self_test_sizes(&gpu, &policy);
         let tested = self_test::run(&gpu, &sizes, &msm, &ntt, &words, &points)?;
         msm.resident().start_serving();
         let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
@@ -71,6 +70,16 @@ impl ServingGpu {
             self_test,
             msm_plans,
         })
+    }
+
+    /// The sizes of the self-test's jobs.
+    pub fn self_test_sizes(&self) -> SelfTestSizes {
+        self_test_sizes(&self.gpu, &self.policy)
+    }
+
+    /// Adds the outcome of a further self-test.
+    pub fn add_self_test(&mut self, outcome: &str) {
+        self.self_test = format!("{}, {outcome}", self.self_test);
     }
 
     /// The room for these bases if nothing else uses the GPU and other bases that are pinned stay.
@@ -124,6 +133,11 @@ impl ServingGpu {
             }),
         }
     }
+}
+
+fn self_test_sizes(gpu: &Gpu, policy: &GpuPolicy) -> SelfTestSizes {
+    let emulated = gpu.context().driver().is_emulated();
+    policy.self_test.unwrap_or(if emulated { EMULATED } else { ON_A_GPU })
 }
 
 /// log2 of the sizes of the plans reported.

@@ -68,12 +68,17 @@ pub struct GpuVectors {
 impl GpuVectors {
     /// Work on the GPU that holds the first of `bases` that is resident, else on the next GPU.
     pub fn new(engine: Arc<CudaEngine>, bases: &[Bases], control: &JobControl) -> Result<Self> {
-        let index = engine.gpu_for(bases);
-        let gpu = &engine.gpus[index];
-        let control = control.behind(&gpu.policy.cancellation_gate);
-        let (stream, copies) = (gpu.gpu.job_stream()?, gpu.gpu.ring().session());
+        let gpu = engine.gpu_for(bases);
+        let control = control.behind(&engine.gpus[gpu].policy.cancellation_gate);
+        Self::on(engine, gpu, control)
+    }
+
+    /// Work on the engine's GPU of this number.
+    pub(super) fn on(engine: Arc<CudaEngine>, gpu: usize, control: JobControl) -> Result<Self> {
+        let device = &engine.gpus[gpu].gpu;
+        let (stream, copies) = (device.job_stream()?, device.ring().session());
         let (refused_words, matrices, wait) = Default::default();
-        Ok(Self { engine, gpu: index, control, refused_words, matrices, copies, wait, stream })
+        Ok(Self { engine, gpu, control, refused_words, matrices, copies, wait, stream })
     }
 
     pub(super) fn gpu(&self) -> &ServingGpu {

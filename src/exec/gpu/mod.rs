@@ -112,6 +112,10 @@ impl Executor for GpuExecutor {
         if let Some(run) = RunInPieces::new(&self.host.engine, &call) {
             return Box::new(run);
         }
+        if ProgramPlan::suits_cpu(&call, self.engine.model()) {
+            let engine = self.engine.model().cpu.clone();
+            return HostExecutor { engine, ..self.host.clone() }.prepare(call);
+        }
         let on_host = self.host.prepare(call.clone());
         let engine = self.engine.clone();
         let plan = ProgramPlan::on_gpu(&call, engine.model());

@@ -191,6 +191,9 @@ impl Executor for WorkerExecutor {
     }
 
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
+        if ProgramPlan::suits_cpu(&call, &self.model) {
+            return self.host.prepare(call);
+        }
         let plan = ProgramPlan::on_gpu(&call, &self.model);
         let (pool, model, host) = (&self.pool, &self.model, &self.host);
         let target = SpreadTarget { pool, model, host, policy: pool.settings().spread };

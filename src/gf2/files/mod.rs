@@ -17,9 +17,7 @@ mod order;
 mod packed;
 mod text;
 
-pub use error::MatrixFileError;
-#[cfg(feature = "internals")]
-pub use error::MatrixFilesError;
+pub use error::{MatrixFileError, MatrixFilesError};
 pub use matrix_file::{FileLayout, MatrixFile};
-#[cfg(feature = "internals")]
 pub use order::ColumnOrder;
+pub use text::write as write_text;

@@ -1,7 +1,7 @@
 //! Tests the kernels of a GPU before its first job: MSMs in both groups, NTTs over Fr and over a
-//! 31-bit prime, and point checks,
-//! compared with the host. The test of single operations (`device/self_test`) does not cover how
-//! the compiler, possibly the driver's at load time, combined them in these kernels.
+//! 31-bit prime, products over that, and point checks, compared with the host. `step_self_test`
+//! tests integers and matrices of bits. The test of single operations (`device/self_test`) does not
+//! cover how the compiler, possibly the driver's at load time, combined them in these kernels.
 
 mod msm;
 mod ntt;
@@ -13,8 +13,12 @@ use std::time::Instant;
 
 use tracing::info_span;
 
-pub use self::sizes::{EMULATED, NttBatch, ON_A_GPU, SelfTestBases, SelfTestSizes, WordTransform};
-use self::{msm::multiples, verdict::SelfTestVerdict};
+use self::msm::multiples;
+pub use self::sizes::{
+    EMULATED, NttBatch, ON_A_GPU, SelfTestBases, SelfTestElimination, SelfTestFactors,
+    SelfTestSizes, WordTransform,
+};
+pub(super) use self::verdict::SelfTestVerdict;
 use super::{
     msm::GpuMsm, ntt::GpuNtt, point_check::DevicePointChecker, word_arithmetic::WordArithmetic,
 };
@@ -72,7 +76,7 @@ pub(super) fn run(
     gpu_ntt.evict_tables();
     words.transforms.evict_tables();
     tested.map_err(|fault| GpuUnavailable::Device { index, fault })?;
-    Ok(format!("in {} ms (MSM, NTTs, point checks)", begun.elapsed().as_millis()))
+    Ok(format!("in {} ms (MSMs, NTTs, point checks)", begun.elapsed().as_millis()))
 }
 
 /// Checks good points, then the same with one that is not on the curve, and decodes points.

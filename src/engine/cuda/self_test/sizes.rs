@@ -24,6 +24,10 @@ pub struct SelfTestSizes {
     pub batches: &'static [NttBatch],
     /// NTTs over a 31-bit prime.
     pub words: &'static [WordTransform],
+    /// Products of integers.
+    pub integers: &'static [SelfTestFactors],
+    /// Eliminations over GF(2).
+    pub eliminations: &'static [SelfTestElimination],
 }
 
 /// Bases of the self-test's MSMs.
@@ -55,6 +59,28 @@ pub struct WordTransform {
     pub planned_full: bool,
 }
 
+/// Integers that the self-test multiplies.
+#[derive(Debug, Clone, Copy)]
+pub struct SelfTestFactors {
+    /// The number of products.
+    pub rows: usize,
+    /// Limbs of each first factor.
+    pub a: usize,
+    /// Limbs of each second factor.
+    pub b: usize,
+}
+
+/// Matrices of bits that the self-test eliminates.
+#[derive(Debug, Clone, Copy)]
+pub struct SelfTestElimination {
+    /// Rows of the matrix.
+    pub rows: usize,
+    /// Columns of the matrix and of the pivots.
+    pub columns: usize,
+    /// Pivot rows of the reduction.
+    pub pivots: usize,
+}
+
 const fn bases(group: Group, count: usize) -> SelfTestBases {
     SelfTestBases { group, count }
 }
@@ -74,6 +100,14 @@ const fn word(lg_n: u32) -> WordTransform {
 
 const fn full_word(lg_n: u32) -> WordTransform {
     WordTransform { lg_n, planned_full: true }
+}
+
+const fn factors(rows: usize, a: usize, b: usize) -> SelfTestFactors {
+    SelfTestFactors { rows, a, b }
+}
+
+const fn elimination(rows: usize, columns: usize, pivots: usize) -> SelfTestElimination {
+    SelfTestElimination { rows, columns, pivots }
 }
 
 /// The self-test of a GPU.
@@ -113,6 +147,14 @@ pub const ON_A_GPU: SelfTestSizes = SelfTestSizes {
         full_word(17),
         full_word(18),
     ],
+    // One transform, three quarters of one, several tiles of limbs, and more than 1024 of them.
+    integers: &[
+        factors(3, 101, 60),
+        factors(1, 300, 300),
+        factors(2, 3000, 2001),
+        factors(1, 1 << 20, (1 << 20) + (1 << 12)),
+    ],
+    eliminations: &[elimination(300, 700, 256)],
 };
 
 /// The self-test of the emulated driver, which takes a second for a GPU's millisecond.
@@ -120,6 +162,8 @@ pub const EMULATED: SelfTestSizes = SelfTestSizes {
     points: &[bases(Group::G1, 40), bases(Group::G2, 20)],
     batches: &[rows(6, 1), rows(7, 1), rows(10, 1), rows(10, 5), rows(11, 1), full(11), full(12)],
     words: &[word(6), word(10), word(14)],
+    integers: &[factors(2, 41, 30), factors(1, 1050, 1000)],
+    eliminations: &[elimination(20, 300, 15)],
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -194,8 +238,12 @@ impl NttBatch {
 }
 
 impl SelfTestSizes {
-    /// The names of the kernels that these jobs reach on a device with these limits and an arena
-    /// of that size, as their plans give them.
+    /// No job.
+    pub const NONE: Self =
+        Self { points: &[], batches: &[], words: &[], integers: &[], eliminations: &[] };
+
+    /// The names of the kernels that these MSMs and NTTs over Fr reach on a device with these
+    /// limits and an arena of that size, as their plans give them.
     pub fn kernels(&self, limits: DeviceLimits, arena_bytes: u64) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for bases in self.points {

@@ -1,0 +1,130 @@
+//! Elements of inputs and outputs in files, in the format of their field.
+
+use std::collections::HashMap;
+
+use zeroize::Zeroizing;
+
+use super::{
+    args::{NamedPath, RunArgs},
+    file::{ProgramFile, StepText},
+};
+use crate::{
+    cli::{
+        exit::{CliFailure, Exit, Result, fail},
+        gf2::files,
+        input::{self, ScalarBytes},
+        integers::digits,
+        ntt31,
+        output::Ui,
+    },
+    client::{BitMatrix, ScalarEncoding},
+    field::FieldId,
+    gf2::files::{ColumnOrder, FileLayout, MatrixFilesError},
+};
+
+/// The elements of an input, and the shape that its file has.
+pub struct FileElements {
+    pub scalars: ScalarBytes,
+    /// The rows of a matrix, or the number of integers.
+    pub rows: Option<u64>,
+    /// The columns of a matrix of bits.
+    pub columns: Option<u64>,
+}
+
+/// How matrices of bits are written: like the first one that was read.
+#[derive(Clone, Copy)]
+pub struct MatrixStyle {
+    pub order: ColumnOrder,
+    pub write: fn(&BitMatrix, ColumnOrder) -> Vec<u8>,
+}
+
+/// What the files of the inputs hold.
+#[derive(Default)]
+pub struct ProgramElements {
+    pub inputs: HashMap<String, FileElements>,
+    /// `None` without a matrix.
+    pub matrices: Option<MatrixStyle>,
+}
+
+impl ProgramElements {
+    /// Reads the files of all inputs.
+    pub async fn read(ui: Ui, args: &RunArgs, file: &ProgramFile) -> Result<Self> {
+        let mut all = Self::default();
+        for given in &args.input {
+            let step = file.steps.iter().find(|step| step.name == given.name);
+            let Some(StepText::Input { field, length, columns, .. }) = step.map(|step| &step.text)
+            else {
+                continue;
+            };
+            let elements = match field.0 {
+                FieldId::Bls12381Fr => {
+                    of_field(input::read_scalars(ui, &given.path, args.encoding, args.reduce)?)
+                }
+                FieldId::Prime31(_) => {
+                    of_field(ntt31::read(ui, &given.path, args.encoding, args.reduce)?)
+                }
+                FieldId::Gf2 => all.matrix(ui, given, *columns).await?,
+                FieldId::Integers => integers(ui, given, *length)?,
+            };
+            all.inputs.insert(given.name.clone(), elements);
+        }
+        Ok(all)
+    }
+
+    /// Reads a matrix of `columns` columns, or of as many as its file has.
+    async fn matrix(
+        &mut self,
+        ui: Ui,
+        given: &NamedPath,
+        columns: Option<u64>,
+    ) -> Result<FileElements> {
+        let file = files::read(ui, &given.path).await?;
+        let FileLayout { columns: in_file, order } = FileLayout::of(&file);
+        let columns = columns.unwrap_or(in_file);
+        if columns < in_file {
+            let message = format!(
+                "{}: {in_file} columns, but the program has {columns}",
+                given.path.display()
+            );
+            return fail(Exit::Data, message);
+        }
+        let first = *self.matrices.get_or_insert(MatrixStyle { order, write: file.writer() });
+        if order != first.order {
+            let message = format!("{}: {}", given.path.display(), MatrixFilesError::Orders);
+            return fail(Exit::Data, message);
+        }
+        let matrix = files::matrix(&given.path, file, FileLayout { columns, order }).await?;
+        let bytes = Zeroizing::new(bytemuck::cast_slice(matrix.words()).to_vec());
+        let scalars = ScalarBytes { encoding: ScalarEncoding::PackedBits64, bytes };
+        let (rows, columns) = (matrix.rows() as u64, matrix.columns() as u64);
+        Ok(FileElements { scalars, rows: Some(rows), columns: Some(columns) })
+    }
+}
+
+fn of_field(scalars: ScalarBytes) -> FileElements {
+    FileElements { scalars, rows: None, columns: None }
+}
+
+/// Reads an integer per line. Each gets `length` limbs, or as many as the largest needs.
+fn integers(ui: Ui, given: &NamedPath, length: Option<u64>) -> Result<FileElements> {
+    let bytes = input::read(ui, &given.path)?;
+    let file = given.path.display();
+    let parse = |(index, line): (usize, &[u8])| {
+        let parsed = digits::parse(line).map_err(|error| error.in_line(index + 1));
+        let parsed = parsed.map_err(|error| CliFailure {
+            index: Some(index as u64),
+            ..CliFailure::new(Exit::Data, format!("{file}: integers[{index}]: {error}"))
+        });
+        Ok(digits::limbs(&parsed?.value))
+    };
+    let lines = bytes.trim_ascii_end().split(|byte| *byte == b'\n').enumerate();
+    let rows = lines.map(parse).collect::<Result<Vec<_>>>()?;
+    let longest = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+    let length = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).max(longest);
+    let mut limbs = Zeroizing::new(vec![0_u8; 4 * length * rows.len()]);
+    for (row, out) in rows.iter().zip(limbs.chunks_mut(4 * length)) {
+        out[..4 * row.len()].copy_from_slice(bytemuck::cast_slice(row));
+    }
+    let scalars = ScalarBytes { encoding: ScalarEncoding::Limbs32, bytes: limbs };
+    Ok(FileElements { scalars, rows: Some(rows.len() as u64), columns: None })
+}

@@ -1,0 +1,182 @@
+//! `capstan run` with every kind of step, over every kind of field.
+
+use std::fs;
+
+use ark_bls12_381::{Fr, G1Affine};
+use capstan::{
+    client::{Prime31, blocking::BlockingClient},
+    gf2::BitMatrix,
+    ops::OperationKind,
+    sparse::SparseBuilder,
+};
+use serde_json::{Value, json};
+
+use crate::{CliFixture, common::points};
+
+/// A step of this kind, as a program has it. The inputs are f, w over BabyBear, m over GF(2) and n.
+fn step(kind: OperationKind) -> &'static str {
+    match kind {
+        OperationKind::Input => r#""input": {"field": "integers"}"#,
+        OperationKind::Constant => r#""constant": {"elements": [1, "-1"], "field": "babybear"}"#,
+        OperationKind::Powers => r#""powers": {"base": 3, "length": 4, "field": "koalabear"}"#,
+        OperationKind::Ntt => r#""ntt": {"input": "w", "coset_generator": 31}"#,
+        OperationKind::Pointwise => r#""multiply_add": {"inputs": ["w", "w", "w"]}"#,
+        OperationKind::LinearCombination => r#""scale": {"input": "w", "factor": -2}"#,
+        OperationKind::Slice => r#""slice": {"input": "n", "offset": 1, "length": 1}"#,
+        OperationKind::Concat => r#""concat": {"inputs": ["m", "m"]}"#,
+        OperationKind::Pad => r#""pad": {"input": "n", "length": 3}"#,
+        OperationKind::Evaluate => r#""evaluate": {"input": "w", "point": "0x2"}"#,
+        OperationKind::DivideByLinear => r#""divide_by_linear": {"input": "f", "point": 2}"#,
+        OperationKind::DivideByVanishing => {
+            r#""divide_by_vanishing": {"input": "f", "lg_n": 2, "coset_generator": 7}"#
+        }
+        OperationKind::Msm => r#""msm": {"input": "f", "bases": "BASES"}"#,
+        OperationKind::SparseProduct => r#""sparse_product": {"input": "f", "matrix": "MATRIX"}"#,
+        OperationKind::PolyMul => r#""poly_mul": {"inputs": ["w", "w"], "negacyclic": 4}"#,
+        OperationKind::Gf2Reduce => r#""gf2_reduce": {"pivots": "p", "rows": "m"}"#,
+        OperationKind::Gf2Echelon => r#""gf2_echelon": {"input": "m"}"#,
+        OperationKind::IntMul => r#""int_mul": {"inputs": ["n", "n"]}"#,
+        OperationKind::IntSum => {
+            r#""int_sum": {"inputs": ["n", "n"], "factors": [3, -1], "length": 2}"#
+        }
+        OperationKind::Reshape => r#""reshape": {"input": "n", "rows": 1}"#,
+    }
+}
+
+fn hex31(values: &[i64]) -> Value {
+    let modulus = i64::from(Prime31::BabyBear.modulus());
+    values.iter().map(|value| format!("{:#010x}", value.rem_euclid(modulus))).collect()
+}
+
+#[test]
+fn programs_have_every_kind_of_step() {
+    let cli = CliFixture::new();
+    let bases = cli.put(&points::<G1Affine>(4));
+    let mut builder = SparseBuilder::new(1, 4);
+    builder.push_row([(Fr::from(2), 1)]).unwrap();
+    let client = BlockingClient::connect(cli.server.target.clone()).unwrap();
+    let matrix = client.put_matrix(&builder.build().unwrap()).unwrap().id().to_string();
+    let inputs = r#"{"name": "f", "input": {}},
+        {"name": "w", "input": {"field": "babybear"}},
+        {"name": "m", "input": {"field": "gf2", "columns": 70}},
+        {"name": "p", "input": {"field": "gf2"}}"#;
+    let steps = OperationKind::ALL.iter().enumerate().map(|(number, kind)| {
+        // The first kind is the input of integers.
+        let name = if number == 0 { "n".to_owned() } else { format!("{kind:?}") };
+        format!(r#"{{"name": "{name}", {}}}"#, step(*kind))
+    });
+    let steps: Vec<_> = steps.collect();
+    let names = OperationKind::ALL[1..].iter().map(|kind| format!(r#""{kind:?}""#));
+    let outputs = names.collect::<Vec<_>>().join(", ");
+    let program =
+        format!(r#"{{"steps": [{inputs}, {}], "outputs": [{outputs}]}}"#, steps.join(","));
+    let program = program.replace("BASES", &bases).replace("MATRIX", &matrix);
+    let program = cli.file("program.json", program);
+    let files = [
+        ("f", "1\n2\n3\n4\n"),
+        ("w", "1\n2\n3\n4\n"),
+        ("m", "3 0\n69 3 1\n"),
+        ("p", "69 3\n"),
+        ("n", "0x100000005\n7\n"),
+    ];
+    let files = files.map(|(name, content)| format!("{name}={}", cli.file(name, content)));
+    let mut line = vec!["run", &program, "--encoding", "decimal"];
+    files.iter().for_each(|file| line.extend(["--input", file]));
+    let done = cli.json(&line);
+    let outputs = &done["outputs"];
+    let is = |kind: OperationKind, expected: Value| {
+        assert_eq!(outputs[format!("{kind:?}")], expected, "{kind:?}");
+    };
+    is(OperationKind::Constant, hex31(&[1, -1]));
+    is(OperationKind::Powers, hex31(&[1, 3, 9, 27]));
+    is(OperationKind::Pointwise, hex31(&[2, 6, 12, 20]));
+    is(OperationKind::LinearCombination, hex31(&[-2, -4, -6, -8]));
+    is(OperationKind::Evaluate, hex31(&[1 + 4 + 12 + 32]));
+    // 1 4 10 20 25 24 16, with the powers from X^4 on subtracted.
+    is(OperationKind::PolyMul, hex31(&[1 - 25, 4 - 24, 10 - 16, 20]));
+    is(OperationKind::Slice, json!(["0x1", "0x0"]));
+    is(OperationKind::Pad, json!(["0x100000005", "0x7"]));
+    is(OperationKind::Reshape, json!(["0x70000000100000005"]));
+    is(OperationKind::IntMul, json!(["0x10000000a00000019", "0x31"]));
+    is(OperationKind::IntSum, json!(["0x20000000a", "0xe"]));
+    is(OperationKind::Concat, json!(["3 0", "69 3 1", "3 0", "69 3 1"]));
+    is(OperationKind::Gf2Reduce, json!(["3 0", "1"]));
+    is(OperationKind::Gf2Echelon, json!(["69 1 0", "3 0"]));
+    // `programs.rs` tests steps over Fr.
+    assert_eq!(outputs["Msm"].as_array().map(Vec::len), Some(1));
+    assert_eq!(outputs["SparseProduct"], json!([format!("{:#066x}", 4)]));
+}
+
+#[test]
+fn outputs_have_the_format_of_their_field() {
+    let cli = CliFixture::new();
+    let steps = r#"{"name": "w", "input": {"field": "babybear"}},
+        {"name": "m", "input": {"field": "gf2"}},
+        {"name": "n", "input": {"field": "integers", "length": 2}}"#;
+    let program = format!(r#"{{"steps": [{steps}], "outputs": ["w", "m", "n"]}}"#);
+    let program = cli.file("program.json", program);
+    let outputs = ["w", "m", "n"].map(|name| cli.path(&format!("{name}.out")));
+    let run = |encoding: &str, inputs: [&[u8]; 3]| {
+        let mut line =
+            vec!["run".to_owned(), program.clone(), "--encoding".into(), encoding.into()];
+        for ((name, content), output) in ["w", "m", "n"].iter().zip(inputs).zip(&outputs) {
+            line.extend(["--input".into(), format!("{name}={}", cli.file(name, content))]);
+            line.extend(["--output".into(), format!("{name}={}", output.display())]);
+        }
+        cli.ok(&line.iter().map(String::as_str).collect::<Vec<_>>());
+        outputs.each_ref().map(|output| fs::read(output).unwrap())
+    };
+    let packed = {
+        let matrix = BitMatrix::from_words(1, 3, vec![5]).unwrap();
+        let mut bytes = b"GF2BITS1".to_vec();
+        for word in [1, 3, matrix.words()[0]] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes
+    };
+    let words: Vec<u8> =
+        [7_u32, 2_013_265_920].iter().flat_map(|word| word.to_le_bytes()).collect();
+    for encoding in ["canonical", "montgomery"] {
+        let done = run(encoding, [&words, &packed, b"18446744073709551615"]);
+        assert_eq!(done, [words.clone(), packed.clone(), b"0xffffffffffffffff\n".to_vec()]);
+    }
+    let text: [&[u8]; 3] = [b"7\n8\n", b"2 0\n\n", b"12\n13\n"];
+    assert_eq!(run("decimal", text), text.map(<[u8]>::to_vec));
+}
+
+#[test]
+fn elements_that_do_not_suit_their_field_are_refused() {
+    let cli = CliFixture::new();
+    let refused = |step: &str, file: &str, code: i32, words: &[&str]| {
+        let program = format!(r#"{{"steps": [{step}], "outputs": ["x"]}}"#);
+        let program = cli.file("program.json", program);
+        let input = format!("x={}", cli.file("x", file));
+        let given = ["--input", &input, "--encoding", "decimal"];
+        let line = [&["run", &program][..], if file.is_empty() { &[] } else { &given }].concat();
+        cli.fails(&line, code, words);
+    };
+    let integers = r#"{"name": "x", "input": {"field": "integers"}}"#;
+    refused(
+        integers,
+        "12\n1a\n",
+        65,
+        &["integers[1]: line 2, column 2: 'a' is not a decimal digit"],
+    );
+    let bits = r#"{"name": "x", "input": {"field": "gf2", "columns": 2}}"#;
+    refused(bits, "2 1\n", 65, &["3 columns, but the program has 2"]);
+    refused(bits, "", 2, &["input 'x'"]);
+    let over = r#"{"name": "x", "constant": {"elements": [2013265921], "field": "babybear"}}"#;
+    refused(over, "", 65, &["step 'x': a number is not an element of babybear"]);
+    let gf2 = r#"{"name": "x", "constant": {"elements": [1], "field": "gf2"}}"#;
+    refused(gf2, "", 65, &["step 'x': ", "gf2"]);
+    let bits = format!(r#"{bits}, {{"name": "y", "invert": {{"inputs": ["x"]}}}}"#);
+    refused(&bits, "1 0\n", 65, &["step 'y': ", "gf2"]);
+    let orders =
+        r#"{"name": "x", "input": {"field": "gf2"}}, {"name": "y", "input": {"field": "gf2"}}"#;
+    let program = cli.file("program.json", format!(r#"{{"steps": [{orders}], "outputs": ["x"]}}"#));
+    let inputs = [("x", "2 1\n"), ("y", "1 2\n")]
+        .map(|(name, text)| format!("{name}={}", cli.file(name, text)));
+    let line = ["run", &program, "--input", &inputs[0], "--input", &inputs[1]];
+    cli.fails(&line, 65, &["y: ", "different leading columns"]);
+    cli.ok(&["run", &program, "--input", &inputs[0], "--input", &inputs[0].replace("x=", "y=")]);
+}
