@@ -1,16 +1,18 @@
 //! Groth16 proofs of Merkle paths, compared with ark-groth16 on the same cores, KZG openings,
-//! products of polynomials, and digits of pi.
+//! products of polynomials and integers, and digits of pi.
 //!
 //! `cargo bench --bench proofs`; arguments: `lg_n=14,16` (log2 of the domain), `kzg=14,20` and
-//! `poly_mul=14,17` (log2 of the coefficients), `pi=1000000` (digits, at least 1000; none by
-//! default) with `pi_program=PATH` (the example `pi`), `wires=usual,uniform` (circuits), `runs=7`,
-//! `warm_up=10` (runs before these: on a GPU, bases get their tables), `daemon=PATH` (another
-//! capstand), `keys=FOLDER` (keeps the proving keys for the next run), `record=FILE` (appends JSON
-//! lines). Every result is verified, of products the first and the last one.
+//! `poly_mul=14,17` (log2 of the coefficients), `int_mul=1000` (limbs; none by default),
+//! `pi=1000000` (digits, at least 1000; none by default) with `pi_program=PATH` (the example `pi`),
+//! `wires=usual,uniform` (circuits), `runs=7`, `warm_up=10` (runs before these: on a GPU, bases get
+//! their tables), `daemon=PATH` (another capstand), `engine=cpu` (of the daemon), `keys=FOLDER`
+//! (keeps the proving keys for the next run), `record=FILE` (appends JSON lines). Every result is
+//! verified, of products of polynomials the first and the last one.
 
 #[path = "../../tests/common/daemon_process.rs"]
 mod daemon_process;
 mod groth16;
+mod int_mul;
 mod keys;
 mod kzg;
 #[path = "../../tests/groth16/merkle.rs"]
@@ -79,6 +81,9 @@ fn main() {
         runtime.block_on(poly_mul::measure(&region, lg_n, runs, &record));
         runtime.block_on(poly_mul::measure31(&region, lg_n, runs, &record));
     }
+    for limbs in numbers(&argument_text("int_mul").unwrap_or_default()) {
+        runtime.block_on(int_mul::measure(&region, limbs, runs, &record));
+    }
     if let Some(digits) = argument_text("pi") {
         let path = argument_text("pi_program").expect("pi_program=PATH, the example `pi`");
         let program = PiProgram { path, server: target };
@@ -110,5 +115,8 @@ fn start_daemon(socket: &Path) -> DaemonProcess {
         None => daemon_process::capstand(&flags),
     };
     command.arg(socket);
+    if let Some(engine) = argument_text("engine") {
+        command.args(["--engine", &engine]);
+    }
     DaemonProcess::start(command)
 }
