@@ -5,10 +5,9 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::{
-    field::FieldId,
-    program::{ValueId, VectorShape},
-};
+#[cfg(feature = "cli")]
+use crate::field::FieldId;
+use crate::program::{ValueId, VectorShape};
 
 /// Tells the programs of this process apart, so that no program takes the handles of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,6 +30,7 @@ pub struct VectorValue {
 
 impl VectorValue {
     /// The field of the elements.
+    #[cfg(feature = "cli")]
     pub(crate) fn field(&self) -> FieldId {
         self.shape.field()
     }
