@@ -53,6 +53,10 @@ macro_rules! operations {
         pub enum Operation { $($variant($step)),+ }
 
         impl Operation {
+            /// The names of all kinds, which are those of their modules.
+            #[cfg(feature = "internals")]
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($module)),+];
+
             fn kind(&self) -> &dyn StepKind {
                 match self { $(Self::$variant(step) => step),+ }
             }

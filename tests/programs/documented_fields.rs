@@ -56,6 +56,12 @@ fn takes(field: FieldId, step: Operation) -> bool {
 }
 
 #[test]
+fn every_kind_is_every_kind() {
+    let names: Vec<_> = every_kind(FieldId::Bls12381Fr).iter().map(StepKind::name).collect();
+    assert_eq!(names, Operation::NAMES);
+}
+
+#[test]
 fn the_page_says_which_step_takes_which_field() {
     let yes_or_no = |takes| if takes { "yes" } else { "no" };
     for prime in Prime31::ALL {
