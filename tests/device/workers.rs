@@ -29,13 +29,13 @@ use crate::{
     emulated,
 };
 
-const N: usize = 1 << 8;
+pub const N: usize = 1 << 8;
 
 /// The number of GPUs whose workers serve.
-const USED: &str = r#"capstan_devices{state="used"}"#;
+pub const USED: &str = r#"capstan_devices{state="used"}"#;
 
 /// The worker processes of a daemon, in the order of their start.
-fn workers(daemon: &Child) -> Vec<Pid> {
+pub fn workers(daemon: &Child) -> Vec<Pid> {
     children(daemon.id())
 }
 
@@ -78,12 +78,12 @@ fn has_loaded(process: u32, library: &str) -> Option<bool> {
 }
 
 /// Points, scalars, and what the daemon should make of them.
-struct Expected {
-    points: Vec<G1Affine>,
-    scalars: Vec<Fr>,
-    sum: G1Projective,
+pub struct Expected {
+    pub points: Vec<G1Affine>,
+    pub scalars: Vec<Fr>,
+    pub sum: G1Projective,
     sum_of_reversed: G1Projective,
-    transformed: Vec<Fr>,
+    pub transformed: Vec<Fr>,
 }
 
 /// The matrix that reverses a vector.
@@ -94,7 +94,7 @@ fn reversal() -> SparseMatrix {
 }
 
 impl Expected {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut rng = StdRng::seed_from_u64(5);
         let points: Vec<_> = (0..N).map(|_| G1Projective::rand(&mut rng)).collect();
         let points = G1Projective::normalize_batch(&points);
