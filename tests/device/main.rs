@@ -53,5 +53,6 @@ mod unusable;
 mod vec_sink;
 #[path = "../rig/mod.rs"]
 mod wire;
+mod worker_faults;
 mod workers;
 mod yielding;
