@@ -20,6 +20,7 @@ mod eliminations_in_blocks;
 mod emulated;
 mod faults;
 mod faulty_daemon;
+mod hostile_regions;
 mod kernels;
 mod known_msms;
 #[path = "../rig/presets.rs"]
