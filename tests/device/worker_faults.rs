@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// The default number of seeds. Each lost worker is replaced, which takes a self-test.
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 2;
 
 /// A daemon serves for this many seeds: a GPU that loses more workers is put into quarantine.
 const SEEDS_OF_A_DAEMON: u64 = 4;
