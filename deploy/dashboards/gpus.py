@@ -62,6 +62,8 @@ def _faults() -> list:
             "Workers",
             "short",
             (_increase("capstan_worker_restarts_total", by), "{{instance}} restarts"),
+            (_increase("capstan_worker_timeouts_total", by), "{{instance}} timeouts"),
+            (_increase("capstan_quarantines_total", by), "{{instance}} pauses"),
             (_increase("capstan_repeated_runs_total", by), "{{instance}} repeated runs"),
         ),
         series(

@@ -252,6 +252,10 @@ pub trait MsmRun: Send {
         Ok(true)
     }
 
+    /// Makes a device forget its copy of the bases and their tables of multiples, which may be
+    /// damaged: a check has failed.
+    fn evict_bases(&mut self) {}
+
     /// Works on what is left, if all scalars have been passed. If `control` yields, this takes
     /// about a millisecond, so that the caller can let other jobs run, and the answer is true once
     /// [`MsmRun::finish`] need not wait for a device. Otherwise the answer is true: the

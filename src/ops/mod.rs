@@ -60,6 +60,11 @@ macro_rules! operations {
         #[cfg(feature = "internals")]
         impl OperationKind {
             pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The name of the steps, which is that of their module.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($module)),+ }
+            }
         }
 
         impl Operation {

@@ -5,6 +5,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -52,6 +53,16 @@ fn run_failing(flags: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
 
 /// Waits until the daemon is ready. Returns the process, its log so far and its TCP address.
 pub fn ready(command: &mut Command) -> (Child, String, String) {
+    let (child, log, address) = ready_with_log(command);
+    let text = log.lock().unwrap().clone();
+    (child, text, address)
+}
+
+/// The log of a daemon, which grows.
+pub type GrowingLog = Arc<Mutex<String>>;
+
+/// Like [`ready`], with the log that grows.
+fn ready_with_log(command: &mut Command) -> (Child, GrowingLog, String) {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap());
     let mut text = String::new();
@@ -59,9 +70,16 @@ pub fn ready(command: &mut Command) -> (Child, String, String) {
         assert!(log.read_line(&mut text).unwrap() > 0, "never ready:\n{text}");
     }
     let address = text.split("tcp=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
-    // Drain the log, so that the pipe does not fill up.
-    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-    (child, text, address)
+    let all = Arc::new(Mutex::new(text));
+    let growing = all.clone();
+    std::thread::spawn(move || {
+        let mut line = Vec::new();
+        while log.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+            growing.lock().unwrap().push_str(&String::from_utf8_lossy(&line));
+            line.clear();
+        }
+    });
+    (child, all, address)
 }
 
 /// Ends the daemon with SIGTERM and checks that it exits with 0.
@@ -131,12 +149,19 @@ fn each_reason_for_no_gpu_is_logged_once() {
 
 /// Starts a daemon that uses GPUs, with these flags. Returns its process and address.
 pub fn start(flags: &[&str], env: &[(&str, &str)]) -> (Child, String) {
+    let (child, _, address) = start_with_log(flags, env);
+    (child, address)
+}
+
+/// Like [`start`], with the daemon's log.
+pub fn start_with_log(flags: &[&str], env: &[(&str, &str)]) -> (Child, GrowingLog, String) {
     let driver = emulated::driver().map(|path| path.to_str().unwrap().to_owned());
     let driver = driver.as_deref().unwrap_or("none");
     let own = ["--cuda-driver", driver, "--cuda-memory-percent", "10"];
-    let (child, log, address) = ready(&mut capstand(&[&own, flags].concat(), env));
-    assert!(log.contains("passed"), "{log}");
-    (child, format!("http://{address}"))
+    let (child, log, address) = ready_with_log(&mut capstand(&[&own, flags].concat(), env));
+    let text = log.lock().unwrap().clone();
+    assert!(text.contains("passed"), "{text}");
+    (child, log, format!("http://{address}"))
 }
 
 /// Starts a daemon with `--engine cuda` and connects a client to it.

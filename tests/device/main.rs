@@ -11,6 +11,7 @@ mod circuit;
 mod common;
 mod daemon;
 mod daemon_jobs;
+mod damaged_tables;
 mod early_points;
 mod elimination_faults;
 mod eliminations;
@@ -18,6 +19,8 @@ mod eliminations_in_blocks;
 #[path = "../common/emulated.rs"]
 mod emulated;
 mod faults;
+mod faulty_daemon;
+mod hostile_regions;
 mod kernels;
 mod known_msms;
 #[path = "../rig/presets.rs"]
@@ -54,5 +57,6 @@ mod unusable;
 mod vec_sink;
 #[path = "../rig/mod.rs"]
 mod wire;
+mod worker_faults;
 mod workers;
 mod yielding;

@@ -29,7 +29,7 @@ use crate::{
     emulated,
 };
 
-const N: usize = 1 << 8;
+pub const N: usize = 1 << 8;
 
 /// The number of GPUs whose workers serve.
 pub const USED: &str = r#"capstan_devices{state="used"}"#;
@@ -79,11 +79,11 @@ fn has_loaded(process: u32, library: &str) -> Option<bool> {
 
 /// Points, scalars, and what the daemon should make of them.
 pub struct Expected {
-    points: Vec<G1Affine>,
-    scalars: Vec<Fr>,
-    sum: G1Projective,
+    pub points: Vec<G1Affine>,
+    pub scalars: Vec<Fr>,
+    pub sum: G1Projective,
     sum_of_reversed: G1Projective,
-    transformed: Vec<Fr>,
+    pub transformed: Vec<Fr>,
 }
 
 /// The matrix that reverses a vector.

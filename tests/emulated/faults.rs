@@ -87,6 +87,20 @@ fn a_flipped_bit_is_not_reported() {
 }
 
 #[test]
+fn any_call_of_a_device_can_fail_and_any_byte_can_be_flipped() {
+    let gpu = EmulatedGpu::new(0);
+    gpu.fault("any@1:1:2,any@0:2:2");
+    let all: Vec<_> = (0..3).map(|_| DeviceWords::new(1)).collect();
+    assert_eq!(all.iter().map(error_code).collect::<Vec<_>>(), [0, 2, 0]);
+    let (stream, words) = (gpu.stream(), gpu.words(4));
+    words.zero(&stream).unwrap();
+    let scale = gpu.kernel("memory", "scale");
+    gpu.fault("scale:1:flip0+8");
+    scale.launch(&stream, (1, 4, 0), arguments![words.address, 4u32, 2u32]).unwrap();
+    assert_eq!(words.read(&stream).unwrap(), [0, 1, 2 ^ 1, 3]);
+}
+
+#[test]
 fn unknown_modules_and_kernels_are_refused() {
     let _gpu = EmulatedGpu::new(0);
     assert_eq!(error_code(&kernel("no/such", "scale")), 209);

@@ -109,7 +109,8 @@ fn the_page_says_which_step_takes_which_field() {
         for kind in OperationKind::ALL {
             let step = |field| step(*kind, field);
             let answers = fields.map(|field| yes_or_no(takes(field, step(field))));
-            expected.insert(step(fields[0]).name().to_owned(), answers);
+            assert_eq!(step(fields[0]).name(), kind.name());
+            expected.insert(kind.name().to_owned(), answers);
         }
         let mut page = page_table();
         for call in CALLS {

@@ -44,14 +44,17 @@ bool is_sticky(int code);
 struct Injection {
     int code = 0;
     bool hangs = false;
-    int flips = -1; // argument that points to the output to corrupt; negative: none
+    int damages = -1;   // argument that points to the output to damage; negative: none
+    long offset = 0;    // bytes from there
+    size_t cleared = 0; // bytes to clear; 0: one bit is flipped
 };
 
-/// Counts the call and returns its fault, if one is planned. `group` and `kernel` may be null.
-Injection inject(const char* name, const char* group, const char* kernel = nullptr);
+/// Counts the call and returns its fault, if one is planned. `device` is negative for calls that
+/// concern no single device; `group` and `kernel` may be null.
+Injection inject(const char* name, int device, const char* group, const char* kernel = nullptr);
 void set_faults(const char* specification);
-/// Aborts the process: the call has no output to corrupt.
-[[noreturn]] void refuse_flip();
+/// Aborts the process: the call has no output to damage.
+[[noreturn]] void refuse_damage();
 
 struct ApiCall {
     Lock lock;
@@ -74,8 +77,8 @@ int call(const char* name, const char* group, bool later, const char* kernel, Bo
     if (!api.device) return invalid_context;
     if (api.device->retained == 0) return context_destroyed;
     if (api.device->sticky) return api.device->sticky;
-    api.injected = inject(name, group, kernel);
-    if (!later && api.injected.flips >= 0) refuse_flip();
+    api.injected = inject(name, api.device->index, group, kernel);
+    if (!later && api.injected.damages >= 0) refuse_damage();
     if (!later || !(api.injected.hangs || is_sticky(api.injected.code))) {
         if (api.injected.hangs) return hang(api);
         if (is_sticky(api.injected.code)) lose(*api.device, api.injected.code, "injected fault");

@@ -75,7 +75,7 @@ template <typename Body> int device_call(const char* name, int device, Body body
     Lock lock(state().lock);
     if (!state().initialised) return not_initialised;
     if (device < 0 || size_t(device) >= state().devices.size()) return invalid_device;
-    if (const int code = inject(name, nullptr).code) return code;
+    if (const int code = inject(name, device, nullptr).code) return code;
     return body(lock, state().devices[size_t(device)]);
 }
 
@@ -84,7 +84,7 @@ template <typename Body> int device_call(const char* name, int device, Body body
 EMULATED_API cuInit(unsigned flags) {
     Lock lock(state().lock);
     if (flags) return invalid_value;
-    if (const int code = inject("cuInit", nullptr).code) return code;
+    if (const int code = inject("cuInit", -1, nullptr).code) return code;
     if (!cuda_host::registry_is_sound()) {
         for (const auto& error : cuda_host::registry_errors()) print_line(error);
         return not_initialised;

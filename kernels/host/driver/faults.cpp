@@ -4,20 +4,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <regex>
 #include <sstream>
+#include <sys/stat.h>
 #include <thread>
 
 namespace emulated {
 
 namespace {
 
-/// The `nth` call of `target` fails with `code`, hangs, or has a bit of its output flipped.
+/// What happens at the `nth` call of `target`.
 struct PlannedFault {
     std::string target;
+    long device; // negative: each
     long nth;
-    int code;
-    bool hangs;
-    int flips; // index of the argument that points to the output; negative: none
+    Injection injected;
     long calls = 0;
 };
 
@@ -27,24 +29,61 @@ std::vector<PlannedFault>& planned() {
 }
 
 void plan(const std::string& entry) {
-    std::istringstream fields(entry);
-    std::string target, nth, code;
-    std::getline(fields, target, ':');
-    std::getline(fields, nth, ':');
-    std::getline(fields, code);
-    char* nth_end = nullptr;
-    char* code_end = nullptr;
-    const bool flips = code.rfind("flip", 0) == 0;
-    if (flips) code.erase(0, 4);
-    const PlannedFault fault{target, std::strtol(nth.c_str(), &nth_end, 10),
-                        flips ? 0 : int(std::strtol(code.c_str(), &code_end, 10)), code == "hang",
-                        flips ? int(std::strtol(code.c_str(), &code_end, 10)) : -1};
-    const bool ends = fault.hangs || ((flips || fault.code > 0) && *code_end == 0);
-    if (target.empty() || fault.nth < 1 || *nth_end || !ends) {
-        print_line("fault \"" + entry + "\" is not of the form <call>:<nth>:<code, hang or flip>");
+    static const std::regex form(R"(([^:@]+)(?:@(\d+))?:([1-9]\d*):)"
+                                 R"((?:([1-9]\d*)|(hang)|flip(\d*)(?:\+(\d+))?|)"
+                                 R"(clear(\d*)\+(\d+)x([1-9]\d*)))");
+    std::smatch found;
+    if (!std::regex_match(entry, found, form)) {
+        print_line("fault \"" + entry + "\" is not of the form <call>[@<device>]:<nth>:<fault>");
         std::abort(); // otherwise a test that injects nothing would pass
     }
-    planned().push_back(fault);
+    const auto number = [&](size_t group) { return std::atol(found[group].str().c_str()); };
+    Injection injected;
+    injected.code = int(number(4));
+    injected.hangs = found[5].matched;
+    if (found[6].matched) injected.damages = int(number(6)), injected.offset = number(7);
+    if (found[10].matched) {
+        injected.damages = int(number(8));
+        injected.offset = number(9), injected.cleared = size_t(number(10));
+    }
+    planned().push_back({found[1], found[2].matched ? number(2) : -1, number(3), injected});
+}
+
+/// Distinguishes the files that EMU_FAULT_FILE has named.
+struct FileVersion {
+    ino_t inode = 0;
+    timespec changed{};
+
+    bool operator==(const FileVersion& other) const {
+        return inode == other.inode && changed.tv_sec == other.changed.tv_sec &&
+               changed.tv_nsec == other.changed.tv_nsec;
+    }
+};
+
+FileVersion version_of(const char* path) {
+    struct stat about{};
+    if (stat(path, &about) != 0) return {};
+    return {about.st_ino, about.st_ctim};
+}
+
+/// Plans the faults of the file that EMU_FAULT_FILE names, if it has changed.
+void read_fault_file() {
+    static const char* path = std::getenv("EMU_FAULT_FILE");
+    static FileVersion seen = path ? version_of(path) : FileVersion{};
+    if (!path) return;
+    const FileVersion now = version_of(path);
+    if (now == seen) return;
+    seen = now;
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    std::string line;
+    std::getline(text, line);
+    set_faults(line.c_str());
+}
+
+/// Whether the number of such calls depends on timing, since programs make them in loops.
+bool polls(const char* name) {
+    return !std::strcmp(name, "cuEventQuery") || !std::strcmp(name, "cuStreamQuery");
 }
 
 } // namespace
@@ -69,30 +108,36 @@ void set_faults(const char* specification) {
     }
 }
 
-Injection inject(const char* name, const char* group, const char* kernel) {
+Injection inject(const char* name, int device, const char* group, const char* kernel) {
+    read_fault_file();
     Injection injected;
     for (PlannedFault& fault : planned()) {
         const bool matches = fault.target == name || (group && fault.target == group) ||
-                             (kernel && fault.target == kernel);
-        if (!matches || ++fault.calls != fault.nth) continue;
-        injected = {fault.code, fault.hangs, fault.flips};
+                             (kernel && fault.target == kernel) ||
+                             (fault.target == "any" && !polls(name));
+        const bool is_there = fault.device < 0 || fault.device == device;
+        if (!matches || !is_there || ++fault.calls != fault.nth) continue;
+        print_line(format("fault injected into %s of device %d", name, device));
+        injected = fault.injected;
     }
     return injected;
 }
 
-void refuse_flip() {
-    print_line("cannot inject \"flip\" into a call that writes nothing");
+void refuse_damage() {
+    print_line("cannot damage the output of a call that writes nothing");
     std::abort(); // as for a fault that cannot be parsed
 }
 
 void apply(const Injection& injected, StreamOp& op, const std::function<uint8_t*(int)>& written) {
     op.hangs |= injected.hangs;
-    if (injected.flips >= 0) {
-        uint8_t* at = written ? written(injected.flips) : nullptr;
-        if (!at) refuse_flip();
-        op.run = [run = std::move(op.run), at]() -> Failure {
+    if (injected.damages >= 0) {
+        uint8_t* output = written ? written(injected.damages) : nullptr;
+        if (!output) refuse_damage();
+        op.run = [run = std::move(op.run), injected, at = output + injected.offset]() -> Failure {
             const Failure failure = run();
-            if (!failure.code) *at ^= 1;
+            if (failure.code) return failure;
+            if (injected.cleared) std::memset(at, 0, injected.cleared);
+            else *at ^= 1;
             return failure;
         };
     }

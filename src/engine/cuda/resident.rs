@@ -157,9 +157,9 @@ impl ResidentCache {
         &self.matrices
     }
 
-    /// Whether the device's copy of `bases`, a part of the object, equals the host's. If not, the
-    /// object is evicted, so that the next job uploads it again. Tables of multiples are not
-    /// compared: with wrong multiples, sums are not linear in the scalars, so their check fails.
+    /// Whether the device's copy of `bases`, a part of the object, equals the host's. Tables of
+    /// multiples are not compared: with wrong multiples, sums are not linear in the scalars, so
+    /// their check fails.
     ///
     /// Errors: `Exhausted`; `DeviceLost`.
     pub fn is_intact(
@@ -178,9 +178,16 @@ impl ResidentCache {
         let is_intact = on_device == resident.host_fingerprint(start..start + bytes.len(), bytes);
         if !is_intact {
             error!(points = bases.len(), "bases on the device differ from the host's");
-            self.bases.remove(resident);
         }
         Ok(is_intact)
+    }
+
+    /// Evicts bases whose sums are wrong: the bases or their tables may be damaged. The next job
+    /// uploads the object again.
+    pub fn evict_damaged(&self, resident: &Arc<ResidentBases>) {
+        let (bytes, tables) = (resident.lease().bytes(), resident.tables());
+        error!(bytes, tables, "sums are wrong: their bases are evicted from the device");
+        self.bases.remove(resident);
     }
 
     /// Leases `bytes` of device memory, after evicting as needed.

@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Display,
+    io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
@@ -21,9 +22,12 @@ use super::{
     message::{ControlReply, ControlRequest},
     socket,
 };
-use crate::sync::{
-    Mutex,
-    atomic::{AtomicBool, Ordering},
+use crate::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    telemetry,
 };
 
 /// While a killed process has not ended, an error is logged at this interval. Releasing a GPU
@@ -79,7 +83,7 @@ impl WorkerLink {
                 .and_then(|()| socket::send(&socket, request, file))
                 .and_then(|()| socket::receive(&socket))
         };
-        match answered.map_err(|error| self.lose(&error))?.message {
+        match answered.map_err(|error| self.lose_by_error(&error))?.message {
             ControlReply::Failed(reason) => Ok(Err(reason)),
             reply => Ok(Ok(reply)),
         }
@@ -91,11 +95,36 @@ impl WorkerLink {
 
     /// Kills the worker, which has ended or does not do what it should.
     pub fn lose(&self, reason: &dyn Display) -> WorkerLost {
-        if !self.is_lost.swap(true, Ordering::AcqRel) {
+        self.kill_once(reason);
+        WorkerLost
+    }
+
+    /// Like [`Self::lose`], for a worker that does not answer in time.
+    pub fn lose_by_timeout(&self, reason: &dyn Display) -> WorkerLost {
+        if self.kill_once(reason) {
+            telemetry::count_worker_timeout();
+        }
+        WorkerLost
+    }
+
+    /// Kills the worker unless it is lost already. Returns whether it was not.
+    fn kill_once(&self, reason: &dyn Display) -> bool {
+        let is_first = !self.is_lost.swap(true, Ordering::AcqRel);
+        if is_first {
             warn!(device = self.device, %reason, "a worker is lost");
             kill(self.process.as_fd());
         }
-        WorkerLost
+        is_first
+    }
+
+    /// Like [`Self::lose`], after an error of one of the worker's sockets.
+    pub fn lose_by_error(&self, error: &io::Error) -> WorkerLost {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                self.lose_by_timeout(&"it does not answer in time")
+            }
+            _ => self.lose(error),
+        }
     }
 
     /// Waits for the end of a lost worker: until then, its device may write to the memory of the

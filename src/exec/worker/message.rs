@@ -26,6 +26,8 @@ use crate::{
 
 /// The exit code of a worker after a fatal fault of its GPU.
 pub const LOST_GPU: i32 = 70;
+/// The exit code of a worker whose GPU did not finish its work in time.
+pub const HUNG_GPU: i32 = 71;
 
 /// How a worker opens its GPU.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -190,7 +190,7 @@ impl LiveWorker {
         patience: Duration,
     ) -> Result<LaneReply, WorkerLost> {
         let sent = Instant::now();
-        socket::send(lane, request, None).map_err(|error| self.link.lose(&error))?;
+        socket::send(lane, request, None).map_err(|error| self.link.lose_by_error(&error))?;
         if self.requests.load(Ordering::Relaxed) == 1 {
             self.busy_poll.wait(|| socket::is_readable(lane));
         }
@@ -214,7 +214,7 @@ impl LiveWorker {
                 heard = Instant::now();
             }
             if sent.elapsed() > PATIENCE_TIMES * patience {
-                return Err(self.link.lose(&"it answers pings only"));
+                return Err(self.link.lose_by_timeout(&"it answers pings only"));
             }
         }
     }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::{
     failure::WorkerFailure,
@@ -139,7 +139,7 @@ impl WorkerRun {
         };
         let objects = match worker.objects.name(&worker.link, operands, self.scope) {
             Ok(named) => named?,
-            Err(WorkerLost) => return Ok(Begun::Lost),
+            Err(WorkerLost) => return Ok(Begun::Lost(worker)),
         };
         let inputs = operands.inputs.iter().zip(self.call.input_specs());
         let inputs = inputs.map(|(given, spec)| PlacedInput { spec: *spec, reduce: given.reduce });
@@ -214,11 +214,11 @@ impl WorkerRun {
             // A run that only waits there is not the cause.
             Err(RequestFailure::LostBefore) => {
                 let may_have_written = run.is_in_place && !is_first;
-                return self.begin_again(may_have_written).map(|()| None);
+                return self.begin_again(&worker, may_have_written).map(|()| None);
             }
             Err(RequestFailure::LostMeanwhile) => {
                 self.count_loss()?;
-                return self.begin_again(run.is_in_place).map(|()| None);
+                return self.begin_again(&worker, run.is_in_place).map(|()| None);
             }
             Err(RequestFailure::NotSent(error)) => return Err(error),
         };
@@ -275,10 +275,16 @@ impl WorkerRun {
     /// Lets the run begin again after its worker was lost.
     ///
     /// Errors: `DeviceLost` if its inputs may be overwritten.
-    fn begin_again(&mut self, is_in_place: bool) -> Result<()> {
+    fn begin_again(&mut self, lost: &LiveWorker, is_in_place: bool) -> Result<()> {
+        let device = lost.facts.index;
         if is_in_place {
+            warn!(
+                device,
+                "a worker was lost with a call that overwrites its inputs: it is refused"
+            );
             return Err(Error::DeviceLost);
         }
+        info!(device, reason = "its worker was lost", "a run begins again");
         telemetry::count_repeated_run();
         self.phase = WorkerRunPhase::NotBegun;
         Ok(())
@@ -290,7 +296,7 @@ enum Begun {
     OnWorker(RemoteRun, Box<AdvanceRequest>),
     OnHost,
     /// The worker was lost before it got the run.
-    Lost,
+    Lost(Arc<LiveWorker>),
 }
 
 impl RemoteRun {
@@ -355,9 +361,9 @@ impl RunInProgress for WorkerRun {
             WorkerRunPhase::NotBegun => match self.begin(operands, control)? {
                 Begun::OnWorker(run, request) => (run, request),
                 Begun::OnHost => return Ok(None),
-                Begun::Lost => {
+                Begun::Lost(worker) => {
                     self.count_loss()?;
-                    return self.begin_again(false).map(|()| None);
+                    return self.begin_again(&worker, false).map(|()| None);
                 }
             },
             WorkerRunPhase::OnWorker(mut run) => {

@@ -25,8 +25,9 @@ use super::{
     mapped::MappedMemory,
     mapped_objects::MappedObjects,
     message::{
-        AdvanceRequest, ControlReply, ControlRequest, DeviceReading, LOST_GPU, LaneOutcome,
-        LaneReply, LaneRequest, MapRequest, PointsRequest, WorkerHello, WorkerSettings, WorkerTask,
+        AdvanceRequest, ControlReply, ControlRequest, DeviceReading, HUNG_GPU, LOST_GPU,
+        LaneOutcome, LaneReply, LaneRequest, MapRequest, PointsRequest, WorkerHello,
+        WorkerSettings, WorkerTask,
     },
     residency,
     running::{AdvancedCall, RunningCall, Runs},
@@ -382,7 +383,8 @@ impl SeenFaults {
         let class = fault.class();
         self.classes.lock().push(class);
         if class == FaultClass::Fatal && self.is_serving.load(Ordering::Acquire) {
-            exit_without_handlers(LOST_GPU);
+            let hangs = matches!(fault, DeviceFault::Hang(_));
+            exit_without_handlers(if hangs { HUNG_GPU } else { LOST_GPU });
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Starts the workers of a pool, and replaces those that end.
 
 use std::{
-    process::Child,
+    io,
+    process::{Child, ExitStatus},
     sync::{Arc, Weak},
     thread,
     time::{Duration, Instant},
@@ -10,7 +11,7 @@ use std::{
 use tracing::{error, info, warn};
 
 use super::{
-    message::LOST_GPU,
+    message::{HUNG_GPU, LOST_GPU},
     pool::{SlotState, WorkerPool},
     settings::WorkerPoolSettings,
     start::{StartFailure, start_worker, wanted_devices},
@@ -119,13 +120,8 @@ impl Supervisor {
             if let Some(mut child) = child.take() {
                 let status = child.wait();
                 let Some(pool) = self.open_pool() else { return };
-                let device = pool.gpus()[self.slot].index;
-                if status.as_ref().is_ok_and(|status| status.code() == Some(LOST_GPU)) {
-                    // The worker ended before it could report it.
-                    telemetry::count_device_fault(FaultClass::Fatal.name());
-                }
-                let status = status.map_or_else(|error| error.to_string(), |s| s.to_string());
-                error!(device, status, "a worker ended: it is replaced, and its jobs run again");
+                let (device, reason) = (pool.gpus()[self.slot].index, end_reason(status));
+                error!(device, reason, "a worker ended: it is replaced, and its jobs run again");
                 telemetry::count_worker_restart();
                 pool.mark_lost(self.slot);
             }
@@ -172,7 +168,9 @@ impl Supervisor {
         let end = Instant::now() + pause;
         if let Some(pool) = self.open_pool() {
             let device = pool.gpus()[self.slot].index;
-            warn!(device, pause_ms = pause.as_millis() as u64, "a device is in quarantine");
+            let (pause_ms, reason) = (pause.as_millis() as u64, "it has lost too many workers");
+            warn!(device, pause_ms, losses = self.losses, reason, "a device is in quarantine");
+            telemetry::count_quarantine();
             pool.set(self.slot, SlotState::Quarantined);
         }
         while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -181,6 +179,26 @@ impl Supervisor {
             pool.wait_while_open(left.min(CLOSE_CHECK));
         }
         true
+    }
+}
+
+/// Why a worker ended. Counts its fault: the worker ended before it could report it.
+fn end_reason(status: io::Result<ExitStatus>) -> String {
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => return error.to_string(),
+    };
+    let code = status.code();
+    if matches!(code, Some(LOST_GPU | HUNG_GPU)) {
+        telemetry::count_device_fault(FaultClass::Fatal.name());
+    }
+    match code {
+        Some(LOST_GPU) => "a fatal fault of its GPU".to_owned(),
+        Some(HUNG_GPU) => {
+            telemetry::count_worker_timeout();
+            "its GPU did not finish its work in time".to_owned()
+        }
+        _ => status.to_string(),
     }
 }
 

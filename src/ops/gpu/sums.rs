@@ -42,6 +42,7 @@ impl PendingSums {
             let is_right = combined.has_right_bases(control)?
                 && factors.verifies(&sums.sums, &combined.finish()?.sums, control)?;
             if !is_right {
+                combined.evict_bases();
                 return Err(Error::Corrupt);
             }
         }

@@ -137,11 +137,12 @@ impl CombinedSums {
     /// Whether `value` is right.
     pub fn verifies(mut self, value: &MsmSums, control: &JobControl) -> Result<bool> {
         // Sums over wrong bases agree with each other.
-        if !self.run.has_right_bases(control)? {
-            return Ok(false);
+        let is_right = self.run.has_right_bases(control)?
+            && self.factors.verifies(value, &self.run.finish()?.sums, control)?;
+        if !is_right {
+            self.run.evict_bases();
         }
-        let combined = self.run.finish()?.sums;
-        self.factors.verifies(value, &combined, control)
+        Ok(is_right)
     }
 }
 

@@ -60,6 +60,10 @@ metrics! {
     DEVICES Gauge "capstan_devices" "GPUs, by state: used, restarting, or left out",
     WORKER_RESTARTS_TOTAL Counter "capstan_worker_restarts_total"
         "worker processes that ended and were replaced",
+    WORKER_TIMEOUTS_TOTAL Counter "capstan_worker_timeouts_total"
+        "worker processes that ended because they or their GPUs did not answer in time",
+    QUARANTINES_TOTAL Counter "capstan_quarantines_total"
+        "pauses of GPUs that had lost too many worker processes",
     REPEATED_RUNS_TOTAL Counter "capstan_repeated_runs_total"
         "runs that began again because their worker process was lost",
     DEVICE_FAULTS_TOTAL Counter "capstan_device_faults_total" "GPU faults, by class",
@@ -254,6 +258,18 @@ pub fn devices(used: usize, restarting: usize, left_out: usize) {
 #[cfg(feature = "cuda")]
 pub(crate) fn count_worker_restart() {
     counter!(WORKER_RESTARTS_TOTAL).increment(1);
+}
+
+/// Counts a worker process that ended because it or its GPU did not answer in time.
+#[cfg(feature = "cuda")]
+pub(crate) fn count_worker_timeout() {
+    counter!(WORKER_TIMEOUTS_TOTAL).increment(1);
+}
+
+/// Counts a pause of a GPU that has lost too many worker processes.
+#[cfg(feature = "cuda")]
+pub(crate) fn count_quarantine() {
+    counter!(QUARANTINES_TOTAL).increment(1);
 }
 
 /// Counts a run that begins again.

@@ -19,6 +19,14 @@ fn empty_status() -> StatusSource {
     Arc::new(|_| Box::pin(async { StatusAnswer::Report("{}".into()) }))
 }
 
+#[cfg(feature = "cuda")]
+fn count_events_of_workers() {
+    count_worker_restart();
+    count_worker_timeout();
+    count_quarantine();
+    count_repeated_run();
+}
+
 /// One test, because a process has one recorder.
 #[test]
 fn serves_every_recorded_metric() {
@@ -53,9 +61,7 @@ fn serves_every_recorded_metric() {
     preload_failures(9);
     count_device_fault("fatal");
     #[cfg(feature = "cuda")]
-    count_worker_restart();
-    #[cfg(feature = "cuda")]
-    count_repeated_run();
+    count_events_of_workers();
     device(&GpuInfo {
         arena_bytes: 11,
         arena_free_bytes: 6,

@@ -9,7 +9,7 @@ mod progress;
 mod receive_schedule;
 mod resident_scalars;
 
-use std::{mem, ops::Range, sync::Arc, time::Instant};
+use std::{mem, sync::Arc, time::Instant};
 
 use tracing::{debug, debug_span, field, field::Empty};
 use zeroize::Zeroizing;
@@ -272,21 +272,6 @@ impl GpuMsmRun {
             session: Some(Arc::new(gpu.ring().session())),
         })
     }
-
-    /// Notes that the copies of scalars have been started, and launches the passes that are due.
-    /// `undecoded` are scalars that the passes must decode.
-    fn receive(
-        &mut self,
-        scalars: Range<usize>,
-        undecoded: Option<UndecodedScalars>,
-        yields: bool,
-    ) -> Result<()> {
-        if let (Some(state), Some(undecoded)) = (&mut self.device_state, undecoded) {
-            state.record_upload(undecoded);
-        }
-        self.received.insert(scalars.start as u64..scalars.end as u64);
-        self.launch_due_passes(yields)
-    }
 }
 
 impl MsmRun for GpuMsmRun {
@@ -339,6 +324,12 @@ impl MsmRun for GpuMsmRun {
         gpu_msm.copier.0.install(is_intact)
     }
 
+    fn evict_bases(&mut self) {
+        if let Some(state) = &self.device_state {
+            self.gpu_msm.cache.evict_damaged(&state.resident);
+        }
+    }
+
     fn is_almost_done(&mut self, control: &JobControl) -> Result<bool> {
         if control.yields() {
             self.work_for_a_while(control)
@@ -380,6 +371,10 @@ impl MsmRun for GpuMsmRun {
             Bases::G1(_) => MsmSums::G1(MsmKernels::combine_sums(&state.plan, bytes)),
             Bases::G2(_) => MsmSums::G2(MsmKernels::combine_sums(&state.plan, bytes)),
         };
+        if !sums.are_on_curve() {
+            gpu_msm.cache.evict_damaged(&state.resident);
+            return Err(Error::Corrupt);
+        }
         let mut device = format!("{}, {}", gpu_msm.gpu.identity().name, state.plan);
         if state.plan.is_streaming() && state.launched > 1 {
             device.push_str(&format!(", {} passes", state.launched));

@@ -1,12 +1,30 @@
 //! Launches the passes of an MSM, and waits for them, with pauses in which other jobs may run if it
 //! yields.
 
-use std::time::Instant;
+use std::{ops::Range, time::Instant};
 
-use super::{GpuMsmRun, long_passes::is_long, not_prepared, pass_schedule::PendingPasses};
+use super::{
+    GpuMsmRun, device_state::UndecodedScalars, long_passes::is_long, not_prepared,
+    pass_schedule::PendingPasses,
+};
 use crate::{engine::JobControl, error::Result};
 
 impl GpuMsmRun {
+    /// Notes that the copies of scalars have been started, and launches the passes that are due.
+    /// `undecoded` are scalars that the passes must decode.
+    pub(super) fn receive(
+        &mut self,
+        scalars: Range<usize>,
+        undecoded: Option<UndecodedScalars>,
+        yields: bool,
+    ) -> Result<()> {
+        if let (Some(state), Some(undecoded)) = (&mut self.device_state, undecoded) {
+            state.record_upload(undecoded);
+        }
+        self.received.insert(scalars.start as u64..scalars.end as u64);
+        self.launch_due_passes(yields)
+    }
+
     /// Launches passes that are due: short ones, and few at a time, if the job yields.
     pub(super) fn launch_due_passes(&mut self, yields: bool) -> Result<()> {
         let (n, gpu_msm) = (self.bases.len(), &self.gpu_msm);

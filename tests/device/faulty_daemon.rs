@@ -1,0 +1,69 @@
+//! A daemon with workers, in whose drivers tests plan faults.
+
+use std::{fs, net::SocketAddr, path::PathBuf, process::Child};
+
+use capstan::client::{Client, blocking::BlockingClient};
+use tempfile::TempDir;
+
+use crate::{
+    daemon::{GrowingLog, free_address, metric, start_with_log},
+    emulated,
+    workers::{USED, wait_until},
+};
+
+/// A daemon with workers on two emulated devices.
+pub struct FaultyDaemon {
+    pub child: Child,
+    pub address: String,
+    metrics: SocketAddr,
+    log: GrowingLog,
+    folder: TempDir,
+}
+
+impl FaultyDaemon {
+    /// `None` on a GPU, in whose driver no faults can be planned.
+    pub fn start(flags: &[&str]) -> Option<Self> {
+        if emulated::driver().is_none() {
+            println!("skipped: faults are not injected into a GPU");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = fault_file(&folder).display().to_string();
+        let (metrics, env) = (free_address(), [("EMU_DEVICES", "2"), ("EMU_FAULT_FILE", &*file)]);
+        let listen = metrics.to_string();
+        let own = ["--engine", "cuda", "--metrics-listen", &listen];
+        let (child, log, address) = start_with_log(&[&own, flags].concat(), &env);
+        Some(Self { child, address, metrics, log, folder })
+    }
+
+    /// Replaces the planned faults of the workers that serve; workers that start later have none.
+    pub fn plan(&self, faults: &str) {
+        let new = self.folder.path().join("new");
+        fs::write(&new, faults).unwrap();
+        fs::rename(new, fault_file(&self.folder)).unwrap();
+    }
+
+    /// A client that repeats no call.
+    pub fn client(&self) -> BlockingClient {
+        BlockingClient::from_builder(Client::builder(&self.address).retries(0)).unwrap()
+    }
+
+    /// The value of a metric with its labels; 0 if it was never set.
+    pub fn metric(&self, name: &str) -> u64 {
+        metric(self.metrics, name)
+    }
+
+    /// The lines of the log that contain all of `parts`.
+    pub fn logged(&self, parts: &[&str]) -> usize {
+        let log = self.log.lock().unwrap();
+        log.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count()
+    }
+
+    pub fn wait_for_both_gpus(&self) {
+        wait_until("both GPUs serve", || self.metric(USED) == 2);
+    }
+}
+
+fn fault_file(folder: &TempDir) -> PathBuf {
+    folder.path().join("faults")
+}
