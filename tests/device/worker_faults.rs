@@ -11,13 +11,12 @@ use std::{
 };
 
 use ark_ec::VariableBaseMSM as _;
-use ark_poly::{EvaluationDomain as _, Radix2EvaluationDomain};
 use capstan::{
     client::{
         BasesHandle, BigUint, ClientError, ClientProgram, NttOptions, NttTransform, PointsValue,
         ProgramBuilder, ProgramRun, RunOptions, VectorValue, blocking::BlockingClient,
     },
-    curve::{Fr, G1Affine, G1Projective},
+    curve::{G1Affine, G1Projective},
     gf2::{BitMatrix, echelon},
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
