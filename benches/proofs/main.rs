@@ -1,13 +1,13 @@
 //! Groth16 proofs of Merkle paths, compared with ark-groth16 on the same cores, KZG openings,
-//! products of polynomials and integers, and digits of pi.
+//! products of polynomials and integers, batches of NTTs, and digits of pi.
 //!
 //! `cargo bench --bench proofs`; arguments: `lg_n=14,16` (log2 of the domain), `kzg=14,20` and
-//! `poly_mul=14,17` (log2 of the coefficients), `int_mul=1000` (limbs; none by default),
-//! `pi=1000000` (digits, at least 1000; none by default) with `pi_program=PATH` (the example `pi`),
-//! `wires=usual,uniform` (circuits), `runs=7`, `warm_up=10` (runs before these: on a GPU, bases get
-//! their tables), `daemon=PATH` (another capstand), `engine=cpu` (of the daemon), `keys=FOLDER`
-//! (keeps the proving keys for the next run), `record=FILE` (appends JSON lines). Every result is
-//! verified, of products of polynomials the first and the last one.
+//! `poly_mul=14,17` (log2 of the coefficients), `int_mul=1000` (limbs), `ntt_rows=16` (log2 of a
+//! row), `pi=1000000` (digits up to a known place) with `pi_program=PATH` (the example), none of
+//! these three by default, `wires=usual,uniform` (circuits), `runs=7`, `warm_up=10` (runs before
+//! these: on a GPU, bases get their tables), `daemon=PATH` (another capstand), `engine=cpu` (of the
+//! daemon), `keys=FOLDER` (keeps the proving keys for the next run), `record=FILE` (appends JSON
+//! lines). Every result is verified, of products of polynomials two, of batches one row.
 
 #[path = "../../tests/common/daemon_process.rs"]
 mod daemon_process;
@@ -17,6 +17,7 @@ mod keys;
 mod kzg;
 #[path = "../../tests/groth16/merkle.rs"]
 mod merkle;
+mod ntt_rows;
 mod pi;
 mod poly_mul;
 mod record;
@@ -80,6 +81,9 @@ fn main() {
     for lg_n in sizes("poly_mul") {
         runtime.block_on(poly_mul::measure(&region, lg_n, runs, &record));
         runtime.block_on(poly_mul::measure31(&region, lg_n, runs, &record));
+    }
+    for lg_n in numbers(&argument_text("ntt_rows").unwrap_or_default()) {
+        runtime.block_on(ntt_rows::measure(&region, lg_n, runs, &record));
     }
     for limbs in numbers(&argument_text("int_mul").unwrap_or_default()) {
         runtime.block_on(int_mul::measure(&region, limbs, runs, &record));

@@ -60,6 +60,7 @@ impl PiProgram {
         let report: Value = serde_json::from_slice(&output.stdout).expect("a report in JSON");
         assert!(report["digits"] == digits, "another number of digits");
         assert!(report["is_equal"] == true, "wrong digits, or too few to compare: {report}");
+        assert!(report["compared_places"] == digits, "the last digits are not known: {report}");
         report
     }
 }

@@ -18,11 +18,12 @@ use crate::{
 const WARM_UP: usize = 100;
 
 /// Times calls one right after the other, since processors and the GPU take longer after a pause,
-/// and checks the products of the first and the last one.
+/// and checks the products of the first one and of another one after the last.
 async fn time<P>(
     runs: ProofRuns,
     mut product: P,
     call: impl AsyncFn(P) -> P,
+    clear: impl Fn(&mut P),
     check: impl Fn(&P),
 ) -> Samples {
     let (warm_up, mut times) = (runs.warm_up.max(WARM_UP), Samples::default());
@@ -34,8 +35,11 @@ async fn time<P>(
         }
         if run == 0 {
             check(&product);
+            clear(&mut product);
         }
     }
+    clear(&mut product);
+    product = call(product).await;
     check(&product);
     times
 }
@@ -63,7 +67,7 @@ pub async fn measure(client: &Client, lg_n: u32, runs: ProofRuns, record: &Proof
         done.expect("a product").take_vector(product).expect("the product")
     };
     let check = |out: &SharedVector| assert!(value(out, point) == expected, "a wrong product");
-    let times = time(runs, alloc(2 * n - 1).await, call, check).await;
+    let times = time(runs, alloc(2 * n - 1).await, call, |out| out.fill(Fr::from(0)), check).await;
     let mode = record.on_devices("call_region".to_owned());
     record.add_us("poly_mul", &mode, lg_n, 1, &times);
 }
@@ -95,7 +99,7 @@ pub async fn measure31(client: &Client, lg_n: u32, runs: ProofRuns, record: &Pro
         let done = client.poly_mul31(field, &a, &b, PolyMulOptions::default()).await;
         done.expect("a product").coefficients
     };
-    let times = time(runs, Vec::new(), call, |product| check(product)).await;
+    let times = time(runs, Vec::new(), call, Vec::clear, |product| check(product)).await;
     let mode = record.on_devices("call_unix_babybear".to_owned());
     record.add_us("poly_mul", &mode, lg_n, 1, &times);
 
@@ -112,7 +116,8 @@ pub async fn measure31(client: &Client, lg_n: u32, runs: ProofRuns, record: &Pro
         let done = client.run(given.write_to(product, out)).await;
         done.expect("a product").take_vector31(product).expect("the product")
     };
-    let times = time(runs, alloc(2 * n - 1).await, call, |product| check(product)).await;
+    let out = alloc(2 * n - 1).await;
+    let times = time(runs, out, call, |out| out.fill(0), |product| check(product)).await;
     let mode = record.on_devices("call_region_babybear".to_owned());
     record.add_us("poly_mul", &mode, lg_n, 1, &times);
 }

@@ -19,8 +19,9 @@ use crate::{
     field::FieldId,
 };
 
-/// A vector that MSMs read, and runs of programs read and write, in place if the server is on the
-/// same host: its elements are not copied into messages. Dereferences to its elements.
+/// A vector that runs of programs read and write, and MSMs read if it is over Fr, in place if the
+/// server is on the same host: its elements are not copied into messages. Dereferences to its
+/// elements.
 ///
 /// A run that writes to it owns it, and returns it in its result. The server wipes it after it is
 /// dropped. If the server ends first, the elements stay, but runs fail: allocate a new vector.

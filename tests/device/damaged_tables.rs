@@ -51,8 +51,8 @@ impl DamagedTables {
             panic!("a wrong sum was not refused")
         };
         assert_eq!(refusal.reason_text, "VERIFY_FAILED");
-        assert_eq!(self.daemon.logged(&["fault injected into"]), 1);
-        assert_eq!(self.daemon.logged(&["their bases are evicted"]), 1);
+        self.daemon.wait_for_logged(&["fault injected into"], 1);
+        self.daemon.wait_for_logged(&["their bases are evicted"], 1);
     }
 
     /// The object was uploaded again, and gets tables again.
@@ -60,7 +60,7 @@ impl DamagedTables {
         self.assert_right(Verification::Probabilistic);
         let device = self.assert_right(Verification::None);
         assert!(device.ends_with(" tables") && !device.ends_with("no tables"), "{device}");
-        assert_eq!(self.daemon.logged(&["their bases are evicted"]), 1);
+        self.daemon.wait_for_logged(&["their bases are evicted"], 1);
         stop(self.daemon.child);
     }
 }

@@ -8,8 +8,11 @@ use tempfile::TempDir;
 use crate::{
     daemon::{GrowingLog, free_address, metric, start_with_log},
     emulated,
-    workers::{USED, wait_until},
+    workers::{all_serve, wait_for_successors, wait_until},
 };
+
+/// The number of emulated devices.
+const DEVICES: usize = 2;
 
 /// A daemon with workers on two emulated devices.
 pub struct FaultyDaemon {
@@ -29,7 +32,8 @@ impl FaultyDaemon {
         }
         let folder = tempfile::tempdir().unwrap();
         let file = fault_file(&folder).display().to_string();
-        let (metrics, env) = (free_address(), [("EMU_DEVICES", "2"), ("EMU_FAULT_FILE", &*file)]);
+        let (metrics, devices) = (free_address(), DEVICES.to_string());
+        let env = [("EMU_DEVICES", &*devices), ("EMU_FAULT_FILE", &*file)];
         let listen = metrics.to_string();
         let own = ["--engine", "cuda", "--metrics-listen", &listen];
         let (child, log, address) = start_with_log(&[&own, flags].concat(), &env);
@@ -59,8 +63,23 @@ impl FaultyDaemon {
         log.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count()
     }
 
-    pub fn wait_for_both_gpus(&self) {
-        wait_until("both GPUs serve", || self.metric(USED) == 2);
+    /// Waits for `count` lines of the log that contain all of `parts`: a thread reads the log, so
+    /// that lines may come later than what they report. Panics if there are more.
+    pub fn wait_for_logged(&self, parts: &[&str], count: usize) {
+        let what = format!("{count} lines with {parts:?}");
+        wait_until(&what, || self.logged(parts) >= count);
+        assert_eq!(self.logged(parts), count, "{what}");
+    }
+
+    /// Waits until both GPUs serve after the loss of `restarts` workers since the daemon's start.
+    pub fn wait_for_both_gpus(&self, restarts: u64) {
+        wait_for_successors(&self.child, self.metrics, restarts, DEVICES);
+    }
+
+    /// Waits until both GPUs serve after the loss of all workers whose processes have ended. A call
+    /// that was repeated or refused after the loss of its worker returns after that process's end.
+    pub fn wait_for_ended_workers(&self) {
+        wait_until("both GPUs serve", || all_serve(&self.child, self.metrics, DEVICES));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::Child,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
@@ -34,6 +34,18 @@ pub const N: usize = 1 << 8;
 /// The number of GPUs whose workers serve.
 pub const USED: &str = r#"capstan_devices{state="used"}"#;
 
+/// The number of workers whose end the daemon has seen.
+pub const RESTARTS: &str = "capstan_worker_restarts_total";
+
+/// Sets a flag when it is dropped, also by a panic, so that no other thread waits for ever.
+pub struct SetOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// The worker processes of a daemon, in the order of their start.
 pub fn workers(daemon: &Child) -> Vec<Pid> {
     children(daemon.id())
@@ -41,7 +53,7 @@ pub fn workers(daemon: &Child) -> Vec<Pid> {
 
 /// The processes that another one has started, in the order of their start.
 pub fn children(of: u32) -> Vec<Pid> {
-    let mut found = Vec::new();
+    let mut found: Vec<(u64, i32)> = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
@@ -50,12 +62,13 @@ pub fn children(of: u32) -> Vec<Pid> {
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
         let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
         let (state, parent) = (fields[0], fields[1]);
-        if parent == of.to_string() && state != "Z" {
-            found.push(id);
+        if parent == of.to_string() && !matches!(state, "Z" | "X") {
+            let start_time = fields[19].parse().unwrap();
+            found.push((start_time, id));
         }
     }
     found.sort_unstable();
-    found.into_iter().filter_map(Pid::from_raw).collect()
+    found.into_iter().filter_map(|(_, id)| Pid::from_raw(id)).collect()
 }
 
 pub fn wait_until(what: &str, is_true: impl Fn() -> bool) {
@@ -64,6 +77,19 @@ pub fn wait_until(what: &str, is_true: impl Fn() -> bool) {
         assert!(begun.elapsed() < Duration::from_secs(300), "never: {what}");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Whether a worker serves on each device, after all losses of workers that had ended before.
+/// Processes are counted first: a successor starts after the gauge has fallen.
+pub fn all_serve(daemon: &Child, metrics: SocketAddr, devices: usize) -> bool {
+    workers(daemon).len() == devices && metric(metrics, USED) == devices as u64
+}
+
+/// Waits until the daemon has lost `restarts` workers since its start and has replaced them all.
+pub fn wait_for_successors(daemon: &Child, metrics: SocketAddr, restarts: u64, devices: usize) {
+    wait_until("a successor", || {
+        metric(metrics, RESTARTS) == restarts && all_serve(daemon, metrics, devices)
+    });
 }
 
 fn status_of(process: Pid, field: &str) -> String {
@@ -106,9 +132,9 @@ impl Expected {
         Self { points, scalars, sum, sum_of_reversed, transformed }
     }
 
-    /// MSMs, transforms and a program, until `is_over`. Counts the calls.
+    /// MSMs, transforms and a program, until `is_over`. Counts the rounds. Repeats no call.
     pub fn call_until(&self, address: &str, calls: &AtomicU32, is_over: &AtomicBool) {
-        let client = BlockingClient::connect(address).unwrap();
+        let client = BlockingClient::from_builder(Client::builder(address).retries(0)).unwrap();
         let bases = client.put_bases(&self.points).unwrap();
         let reversal = client.put_matrix(&reversal()).unwrap();
         let mut program = ProgramBuilder::new();
@@ -142,6 +168,7 @@ fn killed_workers_cost_no_call() {
     assert!(devices > 0);
     let (expected, calls, is_over) = (Expected::new(), AtomicU32::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
+        let _over = SetOnDrop(&is_over);
         for _ in 0..3 {
             scope.spawn(|| expected.call_until(&address, &calls, &is_over));
         }
@@ -154,13 +181,9 @@ fn killed_workers_cost_no_call() {
             let all = workers(&child);
             let victim = all[kill as usize % all.len()];
             kill_process(victim, Signal::KILL).unwrap();
-            wait_until("a successor", || {
-                metric(metrics, "capstan_worker_restarts_total") == u64::from(kill) + 1
-                    && metric(metrics, USED) == devices as u64
-            });
+            wait_for_successors(&child, metrics, u64::from(kill) + 1, devices);
         }
         some_calls();
-        is_over.store(true, Ordering::Relaxed);
     });
     stop(child);
 }
@@ -275,7 +298,7 @@ fn points_are_checked_although_each_worker_fails() {
     let (group, encoding) = (Group::G1, PointEncoding::Montgomery);
     let put = client.put_encoded(group, encoding, &bytes, PutOptions::default()).unwrap();
     assert_eq!(put.count, 5000);
-    wait_until("two restarts", || metric(metrics, "capstan_worker_restarts_total") == 2);
+    wait_until("two restarts", || metric(metrics, RESTARTS) == 2);
     assert_eq!(metric(metrics, r#"capstan_device_faults_total{class="fatal"}"#), 2);
     stop(child);
 }

@@ -120,10 +120,11 @@ fn the_page_says_which_step_takes_which_field() {
         let (name, order) = (prime.name(), prime.modulus() - 1);
         let (lg_n, generator) = (prime.two_adicity(), prime.generator());
         let factor = order >> lg_n;
-        let row = format!("| `{name}` | {factor} * 2^{lg_n} + 1");
-        assert!(PAGE.contains(&row), "docs/fields.md needs the row {row}");
-        let row = format!("| {generator} | 2^{lg_n} | 4 |");
-        assert!(PAGE.contains(&row), "docs/fields.md needs the row {row}");
+        let order = format!("| `{name}` | {factor} * 2^{lg_n} + 1");
+        let row = PAGE.lines().find(|line| line.contains(&order));
+        let row = row.unwrap_or_else(|| panic!("docs/fields.md needs a row with {order}"));
+        let end = format!("| {generator} | 2^{lg_n} | 4 |");
+        assert!(row.ends_with(&end), "{row} should end with {end}");
     }
 }
 

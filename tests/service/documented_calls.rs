@@ -35,6 +35,9 @@ fn cell<T>(result: Result<T, Status>) -> &'static str {
         Err(status) if status.code() == Code::InvalidArgument => {
             let reason = reason(&status);
             assert!(matches!(&*reason, "VALUE_TYPE" | "OUT_OF_RANGE"), "{reason}: {status}");
+            let message = status.message();
+            let names = ["field", "encoding"].iter().any(|name| message.contains(name));
+            assert!(names, "names neither a field nor an encoding: {message}");
             "no"
         }
         Err(status) => panic!("{status}"),

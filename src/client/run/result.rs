@@ -55,9 +55,9 @@ pub struct RunEstimate {
     pub value_bytes: u64,
     /// Bytes of working memory.
     pub scratch_bytes: u64,
-    /// Engine that would compute it, such as `cuda`.
+    /// The server's engine, such as `cuda`. The CPU may compute short runs nevertheless.
     pub engine: String,
-    /// Device that would compute it, such as `NVIDIA H200`.
+    /// The engine's device, such as `NVIDIA H200`.
     pub device: String,
     /// Jobs that the server has accepted and not yet answered.
     pub jobs_ahead: u32,
@@ -175,15 +175,20 @@ impl RunResult {
 
     fn take<E: SharedElement>(&mut self, value: VectorValue) -> Result<SharedVector<E>> {
         let is_own = value.program == self.program;
-        let mut outputs =
-            self.outputs.iter_mut().filter(|output| is_own && output.value == value.id);
-        let taken = outputs.find_map(|output| match &mut output.content {
-            OutputContent::Shared(vector) => {
-                E::from_run_vector(vector.take()?).map_err(|other| *vector = Some(other)).ok()
+        let outputs = self.outputs.iter_mut().filter(|output| is_own && output.value == value.id);
+        let mut problem = FieldProblem::Missing;
+        for output in outputs {
+            let OutputContent::Shared(vector) = &mut output.content else { continue };
+            match vector.take().map(E::from_run_vector) {
+                Some(Ok(found)) => return Ok(found),
+                Some(Err(other)) => {
+                    *vector = Some(other);
+                    problem = FieldProblem::OtherField;
+                }
+                None => {}
             }
-            _ => None,
-        });
-        taken.ok_or(ClientError::input("value", FieldProblem::Missing))
+        }
+        Err(ClientError::input("value", problem))
     }
 
     /// The elements of a vector that the run returned.

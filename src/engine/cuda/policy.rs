@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::self_test::SelfTestSizes;
 use crate::{engine::CancellationGate, msm::SplitThresholds};
 
-/// What servers set for [`GpuPolicy::integer_limbs_min`]: the CPU multiplies two integers of 1000
-/// limbs in less time than the launches of a GPU take (`benches/experiments/integers.md`).
-pub const INTEGER_LIMBS_MIN: u64 = 1 << 12;
+/// What servers set for [`GpuPolicy::integer_limbs_min`]: calls with shorter products take less time
+/// on the CPU (`benches/experiments/integers.md`).
+pub const INTEGER_LIMBS_MIN: u64 = 6 << 10;
 
 /// The engine's name in descriptions and results.
 pub(super) const ENGINE: &str = "cuda";

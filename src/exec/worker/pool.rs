@@ -165,7 +165,9 @@ impl WorkerPool {
     }
 
     pub fn count_devices(&self) {
-        let serving = self.live().len();
+        // Under the lock, so that the last count is the newest.
+        let state = self.state.lock();
+        let serving = state.workers.iter().filter_map(SlotState::live).count();
         telemetry::devices(serving, self.gpus.len() - serving, self.left_out);
     }
 

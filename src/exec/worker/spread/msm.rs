@@ -64,11 +64,11 @@ pub fn divide(
         return Ok(None);
     }
     for gpus in (2..=gpus_max.min(shape.length())).rev() {
+        if !target.are_idle(gpus, alone) {
+            continue;
+        }
         let divided = DividedMsm::new(target, call, step, shape, gpus)?;
         if target.allows(alone, &divided.plan, gpus) {
-            if !target.are_idle(gpus, alone) {
-                return Ok(None);
-            }
             return divided.into_run(target, call, step, msm.input).map(Some);
         }
     }

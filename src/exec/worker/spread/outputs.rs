@@ -64,6 +64,9 @@ pub fn divide(
         groups.push(OutputGroup { outputs, time });
     }
     for gpus in (2..=gpus_max.min(groups.len() as u64)).rev() {
+        if !target.are_idle(gpus, alone) {
+            continue;
+        }
         let mut parts = Vec::with_capacity(gpus as usize);
         for outputs in balanced(&groups, gpus as usize) {
             let call = Arc::new(part_call(call, &outputs)?);
@@ -75,9 +78,6 @@ pub fn divide(
         let Some(plan) = parallel::plan_of_all(&plans, OutputWrites::AnyTime) else { continue };
         if !target.allows(alone, &plan, gpus) {
             continue;
-        }
-        if !target.are_idle(gpus, alone) {
-            return Ok(None);
         }
         let losses = Arc::default();
         let parts = parts.into_iter().map(|(outputs, call, plan)| {

@@ -20,6 +20,7 @@ use crate::{
     },
     ops::{InputStep, Operation, OperationProgram},
     program::{InputSpec, StepKind, ValueId},
+    verify::Verification,
 };
 
 /// A program whose rows are computed by several workers at the same time.
@@ -59,6 +60,9 @@ pub fn divide(
     }
     let Some(rows) = independent_rows(call) else { return Ok(None) };
     for gpus in (2..=gpus_max.min(rows)).rev() {
+        if !target.are_idle(gpus, alone) {
+            continue;
+        }
         let mut parts = Vec::with_capacity(gpus as usize);
         for rows in PartRows::divide(rows, gpus) {
             let call = Arc::new(part_call(call, &rows)?);
@@ -70,9 +74,6 @@ pub fn divide(
         let Some(plan) = parallel::plan_of_all(&plans, OutputWrites::RowByRow) else { continue };
         if !target.allows(alone, &plan, gpus) {
             continue;
-        }
-        if !target.are_idle(gpus, alone) {
-            return Ok(None);
         }
         let losses = Arc::default();
         let parts = parts.into_iter().map(|(rows, part, plan)| {
@@ -209,6 +210,15 @@ impl ConcurrentPart for PartOfRows {
 }
 
 impl SpreadRows {
+    /// The refusal of an element before all those that may still be refused: of one input, later
+    /// parts have later elements.
+    fn refusal(&self) -> Option<Error> {
+        let over = self.parts.iter().take_while(|part| part.is_done()).count();
+        let is_known = self.call.input_count() == 1 || over == self.parts.len();
+        let known = self.parts[..over].iter().filter(|_| is_known);
+        parallel::first_refusal(&self.call, known.map(|part| &part.progress))
+    }
+
     /// The report of the whole run, after all parts. They ran at the same time, so the longest
     /// counts; only the stages are added.
     fn report(&mut self) -> Result<RunReport> {
@@ -220,11 +230,17 @@ impl SpreadRows {
         let executor = executed_by(&reports, self.gpu_engine).ok_or_else(not_begun)?;
         let mut whole = self.call.new_report(executor.engine, executor.device.clone());
         whole.executor = executor;
-        for report in reports {
+        for (part, report) in reports.into_iter().enumerate() {
             for (step, own) in whole.steps.iter_mut().zip(report.steps) {
                 step.duration = step.duration.max(own.duration);
                 step.verify_time = step.verify_time.max(own.verify_time);
-                (step.verified, step.method) = (own.verified, own.method);
+                // A value is checked if all of its rows are.
+                if part == 0 || own.verified == Verification::None {
+                    step.verified = own.verified;
+                }
+                if step.method.is_empty() {
+                    step.method = own.method;
+                }
             }
         }
         Ok(whole)
@@ -258,13 +274,12 @@ impl RunInProgress for SpreadRows {
         operands: &RunOperands<'_>,
         control: &JobControl,
     ) -> Result<Option<RunReport>> {
-        if !parallel::advance(&mut self.parts, operands, control)? {
-            return Ok(None);
+        let are_over = parallel::advance(&mut self.parts, operands, control)?;
+        if let Some(refusal) = self.refusal() {
+            // Ends what the workers still compute.
+            self.parts.clear();
+            return Err(refusal);
         }
-        let progress = self.parts.iter().map(|part| &part.progress);
-        match parallel::first_refusal(&self.call, progress) {
-            Some(refusal) => Err(refusal),
-            None => self.report().map(Some),
-        }
+        are_over.then(|| self.report()).transpose()
     }
 }
