@@ -150,7 +150,8 @@ words!(Group {
 });
 
 words!(Verification {
-    Probabilistic: "probabilistic" => "By a check at random, which costs less than the computation",
+    Probabilistic: "probabilistic"
+        => "Check at random points or of random combinations, which costs less",
     Full: "full" => "Compute again on the server's CPU, in another way, and compare",
 });
 

@@ -3,6 +3,7 @@
 use std::fs;
 
 use ark_bls12_381::{Fr, G1Affine};
+use ark_ff::Field;
 use capstan::{
     client::{Prime31, blocking::BlockingClient},
     gf2::BitMatrix,
@@ -11,7 +12,7 @@ use capstan::{
 };
 use serde_json::{Value, json};
 
-use crate::{CliFixture, common::points};
+use crate::{CliFixture, canonical, common::points};
 
 /// A step of this kind, as a program has it. The inputs are f, w over BabyBear, m over GF(2) and n.
 fn step(kind: OperationKind) -> &'static str {
@@ -21,7 +22,9 @@ fn step(kind: OperationKind) -> &'static str {
         OperationKind::Powers => r#""powers": {"base": 3, "length": 4, "field": "koalabear"}"#,
         OperationKind::Ntt => r#""ntt": {"input": "w", "coset_generator": 31}"#,
         OperationKind::Pointwise => r#""multiply_add": {"inputs": ["w", "w", "w"]}"#,
-        OperationKind::LinearCombination => r#""scale": {"input": "w", "factor": -2}"#,
+        OperationKind::LinearCombination => {
+            r#""linear_combination": {"inputs": ["w", "w"], "factors": [-3, 1]}"#
+        }
         OperationKind::Slice => r#""slice": {"input": "n", "offset": 1, "length": 1}"#,
         OperationKind::Concat => r#""concat": {"inputs": ["m", "m"]}"#,
         OperationKind::Pad => r#""pad": {"input": "n", "length": 3}"#,
@@ -48,9 +51,17 @@ fn hex31(values: &[i64]) -> Value {
     values.iter().map(|value| format!("{:#010x}", value.rem_euclid(modulus))).collect()
 }
 
-#[test]
-fn programs_have_every_kind_of_step() {
-    let cli = CliFixture::new();
+fn hex_fr(values: impl IntoIterator<Item = Fr>) -> Value {
+    let hex = |value| {
+        let mut bytes = canonical(&[value]);
+        bytes.reverse();
+        format!("0x{}", hex::encode(bytes))
+    };
+    values.into_iter().map(hex).collect()
+}
+
+/// Runs a program with a step of every kind; returns its outputs.
+fn run_every_kind(cli: &CliFixture) -> Value {
     let bases = cli.put(&points::<G1Affine>(4));
     let mut builder = SparseBuilder::new(1, 4);
     builder.push_row([(Fr::from(2), 1)]).unwrap();
@@ -59,7 +70,8 @@ fn programs_have_every_kind_of_step() {
     let inputs = r#"{"name": "f", "input": {}},
         {"name": "w", "input": {"field": "babybear"}},
         {"name": "m", "input": {"field": "gf2", "columns": 70}},
-        {"name": "p", "input": {"field": "gf2"}}"#;
+        {"name": "p", "input": {"field": "gf2"}},
+        {"name": "scaled", "scale": {"input": "w", "factor": -2}}"#;
     let steps = OperationKind::ALL.iter().enumerate().map(|(number, kind)| {
         // The first kind is the input of integers.
         let name = if number == 0 { "n".to_owned() } else { format!("{kind:?}") };
@@ -68,8 +80,10 @@ fn programs_have_every_kind_of_step() {
     let steps: Vec<_> = steps.collect();
     let names = OperationKind::ALL[1..].iter().map(|kind| format!(r#""{kind:?}""#));
     let outputs = names.collect::<Vec<_>>().join(", ");
-    let program =
-        format!(r#"{{"steps": [{inputs}, {}], "outputs": [{outputs}]}}"#, steps.join(","));
+    let program = format!(
+        r#"{{"steps": [{inputs}, {}], "outputs": [{outputs}, "scaled"]}}"#,
+        steps.join(",")
+    );
     let program = program.replace("BASES", &bases).replace("MATRIX", &matrix);
     let program = cli.file("program.json", program);
     let files = [
@@ -82,15 +96,24 @@ fn programs_have_every_kind_of_step() {
     let files = files.map(|(name, content)| format!("{name}={}", cli.file(name, content)));
     let mut line = vec!["run", &program, "--encoding", "decimal"];
     files.iter().for_each(|file| line.extend(["--input", file]));
-    let done = cli.json(&line);
-    let outputs = &done["outputs"];
+    cli.json(&line)["outputs"].take()
+}
+
+#[test]
+fn programs_have_every_kind_of_step() {
+    let cli = CliFixture::new();
+    let outputs = run_every_kind(&cli);
     let is = |kind: OperationKind, expected: Value| {
         assert_eq!(outputs[format!("{kind:?}")], expected, "{kind:?}");
     };
     is(OperationKind::Constant, hex31(&[1, -1]));
     is(OperationKind::Powers, hex31(&[1, 3, 9, 27]));
     is(OperationKind::Pointwise, hex31(&[2, 6, 12, 20]));
+    let w = cli.file("w", "1\n2\n3\n4\n");
+    let ntt = ["ntt", &w, "--field", "babybear", "--coset", "0x1f", "--encoding", "hex"];
+    is(OperationKind::Ntt, cli.ok(&ntt).text().lines().collect());
     is(OperationKind::LinearCombination, hex31(&[-2, -4, -6, -8]));
+    assert_eq!(outputs["scaled"], outputs["LinearCombination"]);
     is(OperationKind::Evaluate, hex31(&[1 + 4 + 12 + 32]));
     // 1 4 10 20 25 24 16, with the powers from X^4 on subtracted.
     is(OperationKind::PolyMul, hex31(&[1 - 25, 4 - 24, 10 - 16, 20]));
@@ -102,7 +125,12 @@ fn programs_have_every_kind_of_step() {
     is(OperationKind::Concat, json!(["3 0", "69 3 1", "3 0", "69 3 1"]));
     is(OperationKind::Gf2Reduce, json!(["3 0", "1"]));
     is(OperationKind::Gf2Echelon, json!(["69 1 0", "3 0"]));
-    // `programs.rs` tests steps over Fr.
+    // 1 2 3 4 is 49 at 2.
+    is(OperationKind::DivideByLinear, hex_fr([24, 11, 4, 0].map(Fr::from)));
+    // X^4 - 1 is 7^4 - 1 on the coset.
+    let quotient = |value: u64| Fr::from(value) / (Fr::from(7).pow([4_u64]) - Fr::from(1));
+    is(OperationKind::DivideByVanishing, hex_fr((1..=4).map(quotient)));
+    // `programs.rs` tests MSMs.
     assert_eq!(outputs["Msm"].as_array().map(Vec::len), Some(1));
     assert_eq!(outputs["SparseProduct"], json!([format!("{:#066x}", 4)]));
 }
@@ -166,7 +194,9 @@ fn elements_that_do_not_suit_their_field_are_refused() {
     refused(bits, "2 1\n", 65, &["3 columns, but the program has 2"]);
     refused(bits, "", 2, &["input 'x'"]);
     let over = r#"{"name": "x", "constant": {"elements": [2013265921], "field": "babybear"}}"#;
-    refused(over, "", 65, &["step 'x': a number is not an element of babybear"]);
+    refused(over, "", 65, &["step 'x': constant.elements[0] is not an element of babybear"]);
+    let text = r#"{"name": "x", "constant": {"elements": ["q"], "field": "babybear"}}"#;
+    refused(text, "", 65, &["step 'x' over babybear: \"q\" is not a number"]);
     let gf2 = r#"{"name": "x", "constant": {"elements": [1], "field": "gf2"}}"#;
     refused(gf2, "", 65, &["step 'x': ", "gf2"]);
     let bits = format!(r#"{bits}, {{"name": "y", "invert": {{"inputs": ["x"]}}}}"#);
@@ -179,4 +209,117 @@ fn elements_that_do_not_suit_their_field_are_refused() {
     let line = ["run", &program, "--input", &inputs[0], "--input", &inputs[1]];
     cli.fails(&line, 65, &["y: ", "different leading columns"]);
     cli.ok(&["run", &program, "--input", &inputs[0], "--input", &inputs[0].replace("x=", "y=")]);
+}
+
+#[test]
+fn shapes_that_are_too_large_are_refused_by_the_name_of_their_step() {
+    let cli = CliFixture::new();
+    let file = format!("x={}", cli.file("x", "1\n"));
+    let input = |shape: &str| {
+        let step = format!(r#"{{"name": "x", "input": {shape}}}"#);
+        cli.file("program.json", format!(r#"{{"steps": [{step}], "outputs": ["x"]}}"#))
+    };
+    for (field, member, length, max) in [
+        ("integers", "length", 1_u64 << 62, 1_u64 << 26),
+        ("integers", "length", 1 << 40, 1 << 26),
+        ("integers", "length", (1 << 26) + 1, 1 << 26),
+        ("gf2", "columns", 1 << 62, 1 << 20),
+        ("gf2", "columns", (1 << 20) + 1, 1 << 20),
+        ("babybear", "length", 1 << 62, 1 << 40),
+        ("bls12-381-fr", "length", 1 << 62, 1 << 40),
+    ] {
+        let program = input(&format!(r#"{{"field": "{field}", "{member}": {length}}}"#));
+        let (problem, rows) = (format!("{member}: must be at most {max}"), r#""rows": 1, "#);
+        let line = ["run", &program, "--encoding", "decimal", "--input", &file];
+        cli.fails(&line, 65, &["program.json: step 'x': ", &problem]);
+        let shape = format!(r#"{{"field": "{field}", {rows}"{member}": {length}}}"#);
+        cli.fails(&["run", &input(&shape), "--estimate"], 65, &["step 'x': ", &problem]);
+    }
+    let long = format!("x={}", cli.file("long", "1\n0x100000000\n"));
+    let program = input(r#"{"field": "integers", "length": 1}"#);
+    let words = ["long: integers[1]: too long in limbs: at most 1, got 2"];
+    cli.fails(&["run", &program, "--input", &long], 65, &words);
+    let many = format!("x={}", cli.file("many", "1\n".repeat(17)));
+    let program = input(r#"{"field": "integers", "length": 67108864}"#);
+    let words = ["many: 17 integers of 67108864 limbs: at most 1073741824 limbs in all"];
+    cli.fails(&["run", &program, "--input", &many], 65, &words);
+}
+
+#[test]
+fn encodings_that_an_output_cannot_have_are_refused() {
+    let cli = CliFixture::new();
+    let steps = r#"{"name": "w", "constant": {"elements": [1], "field": "babybear"}},
+        {"name": "m", "input": {"field": "gf2"}},
+        {"name": "n", "input": {"field": "integers"}}"#;
+    let program = format!(r#"{{"steps": [{steps}], "outputs": ["w", "m", "n"]}}"#);
+    let program = cli.file("program.json", program);
+    let inputs = [("m", "2 1\n"), ("n", "7\n")]
+        .map(|(name, text)| format!("{name}={}", cli.file(name, text)));
+    let path = cli.path("out");
+    let run = |encoding: &str, output: &str| {
+        let output = format!("{output}={}", path.display());
+        let line = ["run", &program, "--encoding", encoding, "--output", &output];
+        cli.run(&[&line[..], &["--input", &inputs[0], "--input", &inputs[1]]].concat())
+    };
+    for (output, problem) in [
+        ("w", "fields of a prime below 2^31 take the encodings canonical, montgomery, hex"),
+        ("m", "matrices of bits have the format of their input: remove --encoding"),
+        ("n", "integers take the encodings hex and decimal"),
+    ] {
+        for encoding in ["big-endian", "u64"] {
+            let done = run(encoding, output);
+            assert_eq!(done.code, 2, "{encoding}: {}", done.err);
+            assert!(done.err.contains(&format!("--output {output}: {problem}")), "{}", done.err);
+        }
+        assert!(!path.exists(), "{output}");
+    }
+    for encoding in ["canonical", "hex", "decimal"] {
+        assert_eq!(run(encoding, "n").code, 0, "{encoding}");
+    }
+    // The encoding is that of f.
+    let steps = r#"{"name": "f", "input": {}}, {"name": "n", "input": {"field": "integers"}}"#;
+    let program = format!(r#"{{"steps": [{steps}], "outputs": ["f", "n"]}}"#);
+    let program = cli.file("mixed.json", program);
+    let mut one = [0_u8; 32];
+    one[31] = 1;
+    let (f, output) = (format!("f={}", cli.file("f", one)), format!("n={}", path.display()));
+    let line = ["run", &program, "--encoding", "big-endian", "--input", &f, "--input", &inputs[1]];
+    assert_eq!(
+        cli.ok(&[&line[..], &["--output", &output]].concat()).text(),
+        format!("f: {:#066x}\n", 1)
+    );
+    assert_eq!(fs::read(&path).unwrap(), b"0x7\n");
+}
+
+#[test]
+fn steps_over_gf2_make_whole_rows() {
+    let cli = CliFixture::new();
+    let files = [("m", "70 3\n1\n"), ("p", "5 2\n"), ("f", "1\n")];
+    let files = files.map(|(name, text)| format!("{name}={}", cli.file(name, text)));
+    let line = |step: &str| {
+        let inputs = r#"{"name": "m", "input": {"field": "gf2", "columns": 71}},
+            {"name": "p", "input": {"field": "gf2"}}, {"name": "f", "input": {}}"#;
+        let text = format!(r#"{{"steps": [{inputs}, {{"name": "x", {step}}}], "outputs": ["x"]}}"#);
+        let mut line = vec!["run".to_owned(), cli.file("program.json", text)];
+        line.extend(["--encoding", "decimal"].map(str::to_owned));
+        files.iter().for_each(|file| line.extend(["--input".to_owned(), file.clone()]));
+        line
+    };
+    for (step, problem) in [
+        (r#""slice": {"input": "m", "offset": 0, "length": 1}"#, "slice: offset and length must"),
+        (r#""slice": {"input": "m", "offset": 1, "length": 2}"#, "slice: offset and length must"),
+        (r#""pad": {"input": "m", "length": 5}"#, "pad: the result has 5 words: expected a"),
+        (r#""poly_mul": {"inputs": ["m", "m"]}"#, "poly_mul: over gf2, the number of columns"),
+        (r#""concat": {"inputs": ["m", "p"]}"#, "concat: the inputs have different numbers of"),
+        (r#""gf2_reduce": {"pivots": "f", "rows": "m"}"#, "gf2_reduce.pivots: is a vector over"),
+        (r#""gf2_reduce": {"pivots": "p", "rows": "f"}"#, "gf2_reduce.rows: is a vector over"),
+        (r#""gf2_echelon": {"input": "f"}"#, "gf2_echelon.input: is a vector over bls12-381-fr"),
+    ] {
+        let line = line(step);
+        let line: Vec<_> = line.iter().map(String::as_str).collect();
+        cli.fails(&line, 65, &["program.json: step 'x': ", problem]);
+    }
+    let line = line(r#""slice": {"input": "m", "offset": 2, "length": 2}"#);
+    let line: Vec<_> = line.iter().map(String::as_str).collect();
+    assert_eq!(cli.json(&line)["outputs"]["x"], json!(["1"]));
 }

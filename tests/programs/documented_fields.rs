@@ -25,7 +25,7 @@ const README: &str = include_str!("../../README.md");
 const CALLS: [&str; 4] = ["Compute.Ntt", "Compute.NttStream", "Compute.Msm", "Compute.MsmStream"];
 
 /// A step of this kind that suits an input of two elements, apart from its field.
-fn step(kind: OperationKind, field: FieldId) -> Operation {
+pub fn step(kind: OperationKind, field: FieldId) -> Operation {
     let (input, inputs) = (ValueId(0), vec![ValueId(0)]);
     let one = Constant::one(field);
     let (object_id, offset, point) = ([0; 32], 0, Fr::from(2));
@@ -68,7 +68,7 @@ fn step(kind: OperationKind, field: FieldId) -> Operation {
     }
 }
 
-fn takes(field: FieldId, step: Operation) -> bool {
+pub fn takes(field: FieldId, step: Operation) -> bool {
     let input = InputStep { field, rows: 1, length: 2 }.into();
     match OperationProgram::new(vec![input, step]) {
         Ok(_) => true,

@@ -28,6 +28,7 @@ mod prime31;
 mod provers;
 mod refusals;
 mod rig;
+mod row_by_row;
 #[path = "../common/run_program.rs"]
 mod run_program;
 mod sparse;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
+    checks::{self, in_step},
     elements::FileElements,
     file::{FrText, NamedStep, ProgramFile, StepText},
 };
@@ -107,10 +108,6 @@ pub fn name_step(file: &ProgramFile, error: ClientError) -> CliFailure {
     }
 }
 
-fn in_step(step: &NamedStep, failure: CliFailure) -> CliFailure {
-    failure.in_file(format!("step '{}'", step.name))
-}
-
 struct FileBuilder<'a> {
     elements: &'a HashMap<String, FileElements>,
     builder: ProgramBuilder,
@@ -118,21 +115,24 @@ struct FileBuilder<'a> {
 }
 
 impl FileBuilder<'_> {
-    /// Adds a step that makes a vector. One over GF(2) is a matrix with the columns of its input.
+    /// Adds a step that makes a vector. One over GF(2) is a matrix with the columns of its inputs.
     fn any_vector(&mut self, index: usize, step: &NamedStep) -> Result<NamedValue> {
-        let columns = match &step.text {
-            StepText::Input { columns, .. } => {
-                columns.or(self.elements.get(&step.name).and_then(|file| file.columns))
-            }
-            text => text.inputs().first().and_then(|name| Some(self.values.get(*name)?.columns())),
-        };
         let vector = self.vector(index, step)?;
-        Ok(match vector.field() {
-            FieldId::Gf2 => {
-                NamedValue::Bits(BitMatrixValue::new(vector, columns.unwrap_or_default()))
+        if vector.field() != FieldId::Gf2 {
+            return Ok(NamedValue::Vector(vector));
+        }
+        let columns: Vec<_> = match &step.text {
+            StepText::Input { columns, .. } => {
+                let in_file = self.elements.get(&step.name).and_then(|file| file.columns);
+                columns.or(in_file).into_iter().collect()
             }
-            _ => NamedValue::Vector(vector),
-        })
+            text => {
+                let of = |name: &String| self.values.get(name).map_or(0, NamedValue::columns);
+                text.inputs().into_iter().map(of).collect()
+            }
+        };
+        let columns = checks::bit_columns(step, vector, &columns)?;
+        Ok(NamedValue::Bits(BitMatrixValue::new(vector, columns)))
     }
 
     /// Adds a step that makes a vector.
@@ -191,12 +191,12 @@ impl FileBuilder<'_> {
                 builder.poly_mul(inputs[0], inputs[1], reduction)
             }
             StepText::Gf2Reduce { .. } => {
-                let [pivots, rows] = [0, 1].map(|at| self.matrix(step, inputs[at], at));
-                self.builder.gf2_reduce(pivots, rows).map(|reduced| reduced.vector())
+                let given = self.matrices(index, step, &inputs)?;
+                self.builder.gf2_reduce(given[0], given[1]).map(|reduced| reduced.vector())
             }
             StepText::Gf2Echelon { .. } => {
-                let matrix = self.matrix(step, inputs[0], 0);
-                self.builder.gf2_echelon(matrix).map(|form| form.vector())
+                let given = self.matrices(index, step, &inputs)?;
+                self.builder.gf2_echelon(given[0]).map(|form| form.vector())
             }
             StepText::IntMul { .. } => builder.int_mul(inputs[0], inputs[1]),
             StepText::IntSum { factors, length, .. } => builder.int_sum(&inputs, factors, *length),
@@ -214,30 +214,39 @@ impl FileBuilder<'_> {
         inputs: &[VectorValue],
         step: &NamedStep,
     ) -> Result<Option<Result<VectorValue, ClientError>>> {
-        let word = |text: FrText| {
+        let word = |text: FrText, place: &str| {
             text.word(field).ok_or_else(|| {
-                let problem = format!("a number is not an element of {}", field.name());
+                let (kind, field) = (&step.kind, field.name());
+                let problem = format!("{kind}.{place} is not an element of {field}");
                 in_step(step, CliFailure::new(Exit::Data, problem))
             })
         };
-        let words =
-            |texts: &[FrText]| texts.iter().map(|text| word(*text)).collect::<Result<Vec<_>>>();
+        let words = |texts: &[FrText], place: &str| {
+            let numbered = texts.iter().enumerate();
+            let each = numbered.map(|(at, text)| word(*text, &format!("{place}[{at}]")));
+            each.collect::<Result<Vec<_>>>()
+        };
         let builder = &mut self.builder;
         Ok(Some(match &step.text {
-            StepText::Constant { elements, .. } => builder.constant31(field, &words(elements)?),
+            StepText::Constant { elements, .. } => {
+                builder.constant31(field, &words(elements, "elements")?)
+            }
             StepText::Powers { base, length, first, .. } => {
-                let first = first.map(word).transpose()?.unwrap_or(1);
-                builder.powers31(field, first, word(*base)?, *length)
+                let first = first.map_or(Ok(1), |first| word(first, "first"))?;
+                builder.powers31(field, first, word(*base, "base")?, *length)
             }
             text @ StepText::Ntt { coset_generator, .. } => {
-                let coset = coset_generator.map(word).transpose()?;
+                let coset = coset_generator.map(|coset| word(coset, "coset_generator"));
+                let coset = coset.transpose()?;
                 builder.ntt31(inputs[0], transform(text, coset))
             }
-            StepText::Scale { factor, .. } => builder.scale31(inputs[0], word(*factor)?),
+            StepText::Scale { factor, .. } => builder.scale31(inputs[0], word(*factor, "factor")?),
             StepText::LinearCombination { factors, .. } => {
-                builder.linear_combination31(inputs, &words(factors)?)
+                builder.linear_combination31(inputs, &words(factors, "factors")?)
             }
-            StepText::Evaluate { point, .. } => builder.evaluate31(inputs[0], word(*point)?),
+            StepText::Evaluate { point, .. } => {
+                builder.evaluate31(inputs[0], word(*point, "point")?)
+            }
             _ => return Ok(None),
         }))
     }
@@ -270,10 +279,24 @@ impl FileBuilder<'_> {
         added.map_err(|error| in_step(step, error.into()))
     }
 
-    /// The input of this number as a matrix of bits.
-    fn matrix(&self, step: &NamedStep, vector: VectorValue, number: usize) -> BitMatrixValue {
-        let columns = self.values.get(step.text.inputs()[number]).map_or(0, NamedValue::columns);
-        BitMatrixValue::new(vector, columns)
+    /// The inputs of a step that reads only matrices of bits.
+    fn matrices(
+        &self,
+        index: usize,
+        step: &NamedStep,
+        inputs: &[VectorValue],
+    ) -> Result<Vec<BitMatrixValue>> {
+        let (kind, names) = (&step.kind, step.text.inputs());
+        let members: &[&str] = if names.len() == 1 { &["input"] } else { &["pivots", "rows"] };
+        let matrix = |at: usize| match self.values.get(names[at]) {
+            Some(NamedValue::Bits(matrix)) => Ok(*matrix),
+            _ => {
+                let problem = FieldProblem::UnsupportedField { field: inputs[at].field() };
+                let problem = format!("program.steps[{index}].{kind}.{}: {problem}", members[at]);
+                Err(in_step(step, CliFailure::new(Exit::Data, problem)))
+            }
+        };
+        (0..names.len()).map(matrix).collect()
     }
 
     fn sparse_product(

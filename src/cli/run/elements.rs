@@ -22,6 +22,9 @@ use crate::{
     gf2::files::{ColumnOrder, FileLayout, MatrixFilesError},
 };
 
+/// Limbs of all integers of a file, each as long as the longest: 4 GiB.
+const FILE_LIMBS_MAX: usize = 1 << 30;
+
 /// The elements of an input, and the shape that its file has.
 pub struct FileElements {
     pub scalars: ScalarBytes,
@@ -105,23 +108,35 @@ fn of_field(scalars: ScalarBytes) -> FileElements {
     FileElements { scalars, rows: None, columns: None }
 }
 
-/// Reads an integer per line. Each gets `length` limbs, or as many as the largest needs.
+/// Reads an integer per line. Each gets `length` limbs, at most `PRODUCT_LIMBS_MAX`, or as many as
+/// the largest needs.
 fn integers(ui: Ui, given: &NamedPath, length: Option<u64>) -> Result<FileElements> {
     let bytes = input::read(ui, &given.path)?;
     let file = given.path.display();
+    let wrong = |index: usize, problem: String| CliFailure {
+        index: Some(index as u64),
+        ..CliFailure::new(Exit::Data, format!("{file}: integers[{index}]: {problem}"))
+    };
     let parse = |(index, line): (usize, &[u8])| {
         let parsed = digits::parse(line).map_err(|error| error.in_line(index + 1));
-        let parsed = parsed.map_err(|error| CliFailure {
-            index: Some(index as u64),
-            ..CliFailure::new(Exit::Data, format!("{file}: integers[{index}]: {error}"))
-        });
-        Ok(digits::limbs(&parsed?.value))
+        let parsed = parsed.map_err(|error| wrong(index, error.to_string()))?;
+        let (limbs, max) = (digits::limbs(&parsed.value), length.unwrap_or(u64::MAX));
+        let got = limbs.len() as u64;
+        if got > max {
+            return Err(wrong(index, format!("too long in limbs: at most {max}, got {got}")));
+        }
+        Ok(limbs)
     };
     let lines = bytes.trim_ascii_end().split(|byte| *byte == b'\n').enumerate();
     let rows = lines.map(parse).collect::<Result<Vec<_>>>()?;
     let longest = rows.iter().map(|row| row.len()).max().unwrap_or(0);
-    let length = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).max(longest);
-    let mut limbs = Zeroizing::new(vec![0_u8; 4 * length * rows.len()]);
+    let length = length.map_or(longest, |length| length as usize);
+    let (count, max) = (rows.len(), FILE_LIMBS_MAX);
+    let limbs = count.checked_mul(length).filter(|limbs| *limbs <= max).ok_or_else(|| {
+        let problem = format!("{count} integers of {length} limbs: at most {max} limbs in all");
+        CliFailure::new(Exit::Data, format!("{file}: {problem}"))
+    })?;
+    let mut limbs = Zeroizing::new(vec![0_u8; 4 * limbs]);
     for (row, out) in rows.iter().zip(limbs.chunks_mut(4 * length)) {
         out[..4 * row.len()].copy_from_slice(bytemuck::cast_slice(row));
     }

@@ -28,7 +28,8 @@ of the values to return.
    \"outputs\": [\"y\", \"proof\"]}
 
 Steps and their fields; fields in brackets can be left out:
-  input                [field], [length], [rows], [columns]: by default as in its file, else one row
+  input                [field], [length], [rows], [columns]: by default the shape of its elements
+                       in the file of --input, which are one row over a prime field
   constant             elements, [field]
   powers               base, length, [first], [field]: first, first * base, first * base^2, ...
   ntt                  input, [lg_n], [direction], [coset_generator], [input_order],
@@ -59,10 +60,11 @@ Fields: bls12-381-fr (the default), 7340033, 104857601, 469762049, 998244353, 18
 koalabear, gf2 and integers. A step computes in the field of its inputs. Files of inputs and
 outputs of a prime field have the encoding of --encoding; elements of primes below 2^31 have 4
 bytes. Files of gf2 are matrices of bits, as `capstan gf2` has them; all list their columns in the
-same order, and outputs have the format of the first one. length is not used; columns is needed if
-the last ones are zero. Files of integers have one per line, in decimal, or in hex after 0x; length
-is the number of limbs of 32 bits, by default that of the largest; outputs are decimal with
---encoding decimal, else hex.";
+same order, and outputs have the format of the first one. Inputs over gf2 have no length. A matrix
+in text ends with the highest column that it lists: specify columns if zero columns follow it. In
+slice and pad, offset and length count words of 64 columns, and must be whole rows. Files of
+integers have one per line, in decimal, or in hex after 0x; length is the number of limbs of 32
+bits, by default that of the largest; outputs are decimal with --encoding decimal, else hex.";
 
 /// A program as people write it.
 #[derive(Debug, Deserialize)]
@@ -147,13 +149,19 @@ impl Default for FieldText {
     }
 }
 
+impl FieldText {
+    fn of_name(name: &str) -> Option<Self> {
+        let primes = Prime31::ALL.iter().map(|prime| FieldId::from(*prime));
+        let fields = [FieldId::Bls12381Fr, FieldId::Gf2, FieldId::Integers];
+        fields.into_iter().chain(primes).find(|field| field.name() == name).map(Self)
+    }
+}
+
 impl<'de> Deserialize<'de> for FieldText {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let name = String::deserialize(from)?;
-        let primes = Prime31::ALL.iter().map(|prime| FieldId::from(*prime));
-        let fields = [FieldId::Bls12381Fr, FieldId::Gf2, FieldId::Integers];
-        let found = fields.into_iter().chain(primes).find(|field| field.name() == name);
-        found.map(Self).ok_or_else(|| D::Error::custom(format!("unknown field '{name}'")))
+        let unknown = || D::Error::custom(format!("unknown field '{name}'"));
+        Self::of_name(&name).ok_or_else(unknown)
     }
 }
 
@@ -201,7 +209,10 @@ impl Visitor<'_> for FrVisitor {
             Ok(bytes) if bytes.len() == scalars::SCALAR_BYTES => {
                 Ok(FrText(Fr::from_le_bytes_mod_order(&bytes)))
             }
-            _ => Err(E::custom(format!("{text:?} is not a field element below r"))),
+            _ => {
+                let problem = "is not a number below the order of the field";
+                Err(E::custom(format!("{text:?} {problem}")))
+            }
         }
     }
 }
@@ -285,8 +296,13 @@ impl<'de> Deserialize<'de> for NamedStep {
             let problem = "needs one more key, the kind of step";
             return Err(D::Error::custom(format!("step '{name}' {problem}: it has [{keys}]")));
         };
+        let field = fields[kind].get("field").and_then(Value::as_str);
+        let field = field.and_then(FieldText::of_name);
+        let over = field.map(|field| format!(" over {}", field.0)).unwrap_or_default();
         let text = StepText::deserialize(Value::Object(fields));
-        let text = text.map_err(|error| D::Error::custom(format!("step '{name}': {error}")))?;
+        let wrong =
+            |error: serde_json::Error| D::Error::custom(format!("step '{name}'{over}: {error}"));
+        let text = text.map_err(wrong)?;
         Ok(Self { name, kind: kind.clone(), text })
     }
 }
@@ -331,7 +347,10 @@ mod tests {
         let field = step(r#"{"name": "x", "slice": {"input": "a", "length": 1, "offest": 2}}"#);
         assert!(field.contains("step 'x': unknown field `offest`"), "{field}");
         let number = step(r#"{"name": "x", "evaluate": {"input": "a", "point": "0xzz"}}"#);
-        assert!(number.contains("step 'x': \"0xzz\" is not a field element below r"), "{number}");
+        assert!(number.contains("step 'x': \"0xzz\" is not a number below"), "{number}");
+        let constant = r#"{"name": "x", "constant": {"elements": ["q"], "field": "babybear"}}"#;
+        let number = step(constant);
+        assert!(number.contains("step 'x' over babybear: \"q\" is not a number"), "{number}");
         let field = step(r#"{"name": "x", "input": {"field": "goldilocks"}}"#);
         assert!(field.contains("step 'x': unknown field 'goldilocks'"), "{field}");
         let arity = step(r#"{"name": "x", "add": {"inputs": ["a"]}}"#);

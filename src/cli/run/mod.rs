@@ -2,6 +2,7 @@
 
 mod args;
 mod build;
+mod checks;
 mod elements;
 #[cfg(not(feature = "internals"))]
 mod file;
@@ -30,9 +31,11 @@ pub async fn run(ui: Ui, client: &Client, args: &RunArgs) -> Result<()> {
     let file = ProgramFile::parse(&text)
         .map_err(|problem| CliFailure::new(Exit::Data, format!("{name}: {problem}")))?;
     args.check_names(&file)?;
+    checks::input_shapes(&file).map_err(|failure| failure.in_file(&name))?;
     let elements = ProgramElements::read(ui, args, &file).await?;
     let program = NamedProgram::build(client, &file, &elements.inputs).await;
     let program = program.map_err(|failure| failure.in_file(&name))?;
+    report::check_encoding(args, &program)?;
     let mut run = ProgramRun::new(&program.program);
     for output in &file.outputs {
         run = program.values[output].send(run);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::{
-    args::RunArgs,
+    args::{NamedPath, RunArgs},
     build::{NamedProgram, NamedValue},
     elements::MatrixStyle,
     file::{NamedStep, ProgramFile},
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     cli::{
         args::ScalarFormat,
-        exit::Result,
+        exit::{Exit, Result, fail},
         integers::digits::{self, DigitRadix},
         ntt31,
         output::{
@@ -53,6 +53,34 @@ pub fn estimate(ui: Ui, estimate: &RunEstimate) -> Result<()> {
          inputs {inputs}, outputs {outputs}, values {values}, working memory {scratch}\n\
          engine {engine}, device {device}, jobs ahead {jobs_ahead}\n"
     ))
+}
+
+/// Refuses an encoding that the files of outputs cannot have.
+pub fn check_encoding(args: &RunArgs, program: &NamedProgram) -> Result<()> {
+    use ScalarEncoding::{Canonical, Montgomery};
+    let format = args.encoding;
+    if matches!(format, ScalarFormat::Text(_) | ScalarFormat::Binary(Canonical)) {
+        return Ok(());
+    }
+    let field = |file: &NamedPath| program.values[&file.name].vector().map(|value| value.field());
+    // If it applies to files of prime fields, those of integers and of matrices ignore it.
+    let files = args.input.iter().chain(&args.output);
+    let applies = files.filter_map(field).any(FieldId::has_arithmetic);
+    for output in &args.output {
+        let problem = match field(output) {
+            Some(FieldId::Prime31(_)) if format != ScalarFormat::Binary(Montgomery) => {
+                "fields of a prime below 2^31 take the encodings canonical, montgomery, hex and \
+                 decimal"
+            }
+            Some(FieldId::Integers) if !applies => "integers take the encodings hex and decimal",
+            Some(FieldId::Gf2) if !applies => {
+                "matrices of bits have the format of their input: remove --encoding"
+            }
+            _ => continue,
+        };
+        return fail(Exit::Usage, format!("--output {}: {problem}", output.name));
+    }
+    Ok(())
 }
 
 /// A report whose outputs are borrowed, so that no copy of them is left behind.
@@ -200,8 +228,11 @@ fn vector_lines(
                 Notation::Hex => DigitRadix::Hexadecimal,
                 Notation::Decimal => DigitRadix::Decimal,
             };
-            let mut text = Zeroizing::new(String::new());
-            for row in result.limbs(vector)?.chunks((vector.length() as usize).max(1)) {
+            let (limbs, length) = (result.limbs(vector)?, (vector.length() as usize).max(1));
+            // At most 10 decimal digits per limb; 0x and a line feed per integer.
+            let size = 10 * limbs.len() + 3 * limbs.len().div_ceil(length);
+            let mut text = Zeroizing::new(String::with_capacity(size));
+            for row in limbs.chunks(length) {
                 text.push_str(&digits::write(&digits::integer(row), radix));
                 text.push('\n');
             }

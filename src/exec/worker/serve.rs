@@ -56,6 +56,8 @@ use crate::{
 
 /// The pause after a system call failed that waits for the daemon's end.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
+/// Within this time, a thread that has seen a fatal fault has ended the process.
+const REPORT_TIME: Duration = Duration::from_secs(1);
 
 struct Worker {
     engine: Arc<CudaEngine>,
@@ -280,6 +282,7 @@ impl Worker {
             self.answering.fetch_sub(1, Ordering::Relaxed);
             let (outcome, ended) = match answer {
                 Ok(LaneAnswer { outcome, ended }) => (outcome, ended),
+                Err(WorkerFailure::DeviceLost) => SeenFaults::end_after(REPORT_TIME),
                 Err(failure) => (LaneOutcome::Failed(failure), None),
             };
             let faults = std::mem::take(&mut *self.faults.classes.lock());
@@ -386,5 +389,12 @@ impl SeenFaults {
             let hangs = matches!(fault, DeviceFault::Hang(_));
             exit_without_handlers(if hangs { HUNG_GPU } else { LOST_GPU });
         }
+    }
+
+    /// Ends the process after a fault, unless the thread that reports it has done so: an answer
+    /// would refuse a run that can begin again on another worker.
+    fn end_after(reporter: Duration) -> ! {
+        thread::sleep(reporter);
+        exit_without_handlers(LOST_GPU)
     }
 }

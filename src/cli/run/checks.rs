@@ -1,0 +1,59 @@
+//! Checks of shapes that a program file specifies. Failures name the step.
+
+use super::file::{NamedStep, ProgramFile, StepText};
+use crate::{
+    cli::exit::{CliFailure, Exit, Result},
+    client::{ClientError, VectorValue},
+    error::FieldProblem,
+    field::FieldId,
+    gf2::COLUMNS_MAX,
+    integers::PRODUCT_LIMBS_MAX,
+};
+
+/// Adds the name of the step that is wrong to a failure.
+pub fn in_step(step: &NamedStep, failure: CliFailure) -> CliFailure {
+    failure.in_file(format!("step '{}'", step.name))
+}
+
+/// Refuses inputs whose rows are too long, before memory is allocated for them. The builder of
+/// programs checks inputs over prime fields.
+pub fn input_shapes(file: &ProgramFile) -> Result<()> {
+    for step in &file.steps {
+        let StepText::Input { field, length, columns, .. } = &step.text else { continue };
+        let (member, given, max) = match field.0 {
+            FieldId::Integers => ("length", *length, PRODUCT_LIMBS_MAX),
+            FieldId::Gf2 => ("columns", *columns, COLUMNS_MAX),
+            FieldId::Bls12381Fr | FieldId::Prime31(_) => continue,
+        };
+        if given.is_some_and(|given| given > max) {
+            let error = ClientError::input(member, FieldProblem::TooLarge { max });
+            return Err(in_step(step, error.into()));
+        }
+    }
+    Ok(())
+}
+
+/// The columns of the matrix of bits that a step makes: those of its inputs, `columns`.
+///
+/// Errors: `made` does not consist of whole rows of a matrix.
+pub fn bit_columns(step: &NamedStep, made: VectorValue, columns: &[u64]) -> Result<u64> {
+    let first = columns.first().copied().unwrap_or_default();
+    let other = columns.iter().find(|other| **other != first);
+    let words = first.div_ceil(64);
+    let whole = |count: u64| count.is_multiple_of(words);
+    let row = format!("{words}, the words of a row of {first} columns");
+    let problem = match (&step.text, other) {
+        (StepText::Slice { offset, length, .. }, _) if !(whole(*offset) && whole(*length)) => {
+            format!("offset and length must be multiples of {row}")
+        }
+        (StepText::Concat { .. }, Some(other)) => {
+            format!("the inputs have different numbers of columns: {first} and {other}")
+        }
+        _ if !whole(made.length()) => {
+            format!("the result has {} words: expected a multiple of {row}", made.length())
+        }
+        _ => return Ok(first),
+    };
+    let problem = format!("{}: {problem}", step.kind);
+    Err(in_step(step, CliFailure::new(Exit::Data, problem)))
+}
