@@ -309,7 +309,7 @@ fn steps_over_gf2_make_whole_rows() {
         (r#""slice": {"input": "m", "offset": 0, "length": 1}"#, "slice: offset and length must"),
         (r#""slice": {"input": "m", "offset": 1, "length": 2}"#, "slice: offset and length must"),
         (r#""pad": {"input": "m", "length": 5}"#, "pad: the result has 5 words: expected a"),
-        (r#""poly_mul": {"inputs": ["m", "m"]}"#, "poly_mul: over gf2, the number of columns"),
+        (r#""poly_mul": {"inputs": ["m", "m"]}"#, "poly_mul.inputs[0]: is a vector over gf2"),
         (r#""concat": {"inputs": ["m", "p"]}"#, "concat: the inputs have different numbers of"),
         (r#""gf2_reduce": {"pivots": "f", "rows": "m"}"#, "gf2_reduce.pivots: is a vector over"),
         (r#""gf2_reduce": {"pivots": "p", "rows": "f"}"#, "gf2_reduce.rows: is a vector over"),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::self_test::SelfTestSizes;
 use crate::{engine::CancellationGate, msm::SplitThresholds};
 
-/// What servers set for [`GpuPolicy::integer_limbs_min`]: calls with shorter products take less time
-/// on the CPU (`benches/experiments/integers.md`).
+/// What servers set for [`GpuPolicy::integer_limbs_min`]: calls with shorter products take less
+/// time on the CPU (`benches/experiments/integers.md`).
 pub const INTEGER_LIMBS_MIN: u64 = 6 << 10;
 
 /// The engine's name in descriptions and results.
