@@ -41,8 +41,8 @@ use crate::daemon;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// More than one chunk of the conversion has.
-const DIGITS: u64 = 5_000;
+/// More than one chunk of the conversion has, and enough that no phase runs on the CPU.
+const DIGITS: u64 = 20_000;
 
 /// The digits after the point, by Machin's formula and divisions by small integers.
 fn by_machin(digits: u64) -> String {
