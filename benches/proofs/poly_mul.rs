@@ -14,8 +14,9 @@ use crate::{
     support::Samples,
 };
 
-/// The client opens the shared memory through which its payloads travel during its first calls.
-const WARM_UP: usize = 100;
+/// The least number of calls before those that count: during the first ones, the client opens the
+/// shared memory through which its payloads travel.
+const WARM_UP_MIN: usize = 100;
 
 /// Times calls one right after the other, since processors and the GPU take longer after a pause,
 /// and checks the products of the first one and of another one after the last.
@@ -26,7 +27,7 @@ async fn time<P>(
     clear: impl Fn(&mut P),
     check: impl Fn(&P),
 ) -> Samples {
-    let (warm_up, mut times) = (runs.warm_up.max(WARM_UP), Samples::default());
+    let (warm_up, mut times) = (runs.warm_up.max(WARM_UP_MIN), Samples::default());
     for run in 0..warm_up + runs.counted {
         let begun = Instant::now();
         product = call(product).await;

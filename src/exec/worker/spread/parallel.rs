@@ -8,11 +8,13 @@ use std::{
 };
 
 use crate::{
+    curve::points::Bases,
     engine::{ExecutedBy, JobControl, add_stages},
     error::{Error, FieldProblem, Result},
     exec::{
         AwaitedElements, OutputWrites, ProgramPlan, RunInProgress, RunOperands, RunReport,
-        call::RunCall, worker::run::WorkerRun,
+        call::RunCall,
+        worker::{pool::WorkerPool, run::WorkerRun, sent_bases::BasesScope},
     },
     program::ValueId,
 };
@@ -179,6 +181,13 @@ fn advance_ready<P: ConcurrentPart>(
     // A part that was cancelled is not the cause.
     let cause = (first == Error::Cancelled).then(|| errors.find(|error| *error != first));
     Err(cause.flatten().unwrap_or(first))
+}
+
+/// Chooses a worker for each part. All parts use the same bases.
+pub fn prefer_workers<P: ConcurrentPart>(pool: &WorkerPool, parts: &mut [P], bases: &[Bases]) {
+    let of_parts = vec![bases; parts.len()];
+    let workers = pool.choose_for_parts(&of_parts, BasesScope::WholeObject);
+    parts.iter_mut().zip(workers).for_each(|(part, worker)| part.run().prefer(worker));
 }
 
 /// Limits the time of parts that would move to the host: each gets its share of `max`.

@@ -16,7 +16,7 @@ use crate::{
         AwaitedElements, ElementSink, OutputWrites, ProgramPlan, RunInProgress, RunOperands,
         RunReport,
         call::RunCall,
-        worker::{pool::WorkerPool, run::WorkerRun, sent_bases::BasesScope},
+        worker::{pool::WorkerPool, run::WorkerRun},
     },
     ops::{InputStep, Operation, OperationProgram},
     program::{InputSpec, StepKind, ValueId},
@@ -257,9 +257,7 @@ impl RunInProgress for SpreadRows {
     }
 
     fn begin(&mut self, bases: &[Bases]) -> Result<()> {
-        let of_parts = vec![bases; self.parts.len()];
-        let workers = self.pool.choose_for_parts(&of_parts, BasesScope::WholeObject);
-        self.parts.iter_mut().zip(workers).for_each(|(part, worker)| part.run.prefer(worker));
+        parallel::prefer_workers(&self.pool, &mut self.parts, bases);
         Ok(())
     }
 
