@@ -23,6 +23,11 @@ use crate::{
     curve::points::content_hash,
 };
 
+/// Vectors that are filled at a time take at most this much memory, unless one takes more.
+const FILLED_BYTES: usize = 512 << 20;
+/// The maximum number of vectors that a worker fills at a time.
+const FILLED_MAX: usize = 16;
+
 /// State shared by jobs of all sizes.
 pub enum BenchData {
     MsmG1(KnownBases<G1Affine>),
@@ -113,32 +118,56 @@ impl BenchJob {
         Self::Ntt { row, expected }
     }
 
-    /// Runs the job once with a filled vector. The latency excludes the comparison of the result.
+    /// Runs the job once with a filled vector.
     ///
-    /// Errors: those of the call; `Exit::Failed` if the result is wrong.
+    /// Errors: those of the call; `Exit::Failed` if a sum is wrong.
     pub async fn run(&self, client: &Client, vector: &mut WorkerVector) -> Result<Measurement> {
         match self {
             Self::MsmG1(msm) => msm.run(client, vector).await,
             Self::MsmG2(msm) => msm.run(client, vector).await,
-            Self::Ntt { row, expected } => {
-                let (is_right, measurement) = match vector {
-                    WorkerVector::Sent(values) => {
-                        let begin = Instant::now();
-                        let row = mem::take(values);
-                        let result = client.ntt_owned(row, NttOptions::default()).await?;
-                        let latency = begin.elapsed();
-                        *values = result.values;
-                        let NttReport { timing, execution } = result.report;
-                        (values == expected, Measurement { latency, timing, execution })
-                    }
-                    WorkerVector::Shared(values) => {
-                        let input = values.take().ok_or_else(not_filled)?;
-                        let (output, measurement) = shared::ntt(client, input).await?;
-                        let output = values.insert(output);
-                        (output[..] == expected[..], measurement)
-                    }
-                };
-                if is_right { Ok(measurement) } else { Err(wrong("transform", row.len())) }
+            Self::Ntt { .. } => match vector {
+                WorkerVector::Sent(values) => {
+                    let begin = Instant::now();
+                    let row = mem::take(values);
+                    let result = client.ntt_owned(row, NttOptions::default()).await?;
+                    let latency = begin.elapsed();
+                    *values = result.values;
+                    let NttReport { timing, execution } = result.report;
+                    Ok(Measurement { latency, timing, execution })
+                }
+                WorkerVector::Shared(values) => {
+                    let input = values.take().ok_or_else(not_filled)?;
+                    let (output, measurement) = shared::ntt(client, input).await?;
+                    *values = Some(output);
+                    Ok(measurement)
+                }
+            },
+        }
+    }
+
+    /// Checks the transform in a vector. Not measured.
+    ///
+    /// Errors: `Exit::Failed` if it is wrong.
+    pub fn check(&self, vector: &WorkerVector) -> Result<()> {
+        let Self::Ntt { expected, .. } = self else { return Ok(()) };
+        let is_right = match vector {
+            WorkerVector::Sent(values) => values == expected,
+            WorkerVector::Shared(values) => {
+                values.as_ref().is_some_and(|values| values[..] == expected[..])
+            }
+        };
+        if is_right { Ok(()) } else { Err(wrong("transform", expected.len())) }
+    }
+
+    /// The number of vectors that a worker fills before it runs the job on one after the other: the
+    /// pause to fill a large one would put the server's processors to sleep.
+    pub fn vectors(&self, concurrency: u16) -> usize {
+        match self {
+            // Their runs leave the scalars as they are.
+            Self::MsmG1(_) | Self::MsmG2(_) => 1,
+            Self::Ntt { row, .. } => {
+                let bytes = size_of_val(&row[..]) * usize::from(concurrency);
+                (FILLED_BYTES / bytes).clamp(1, FILLED_MAX)
             }
         }
     }

@@ -167,18 +167,28 @@ impl BenchRun {
 
     async fn run_worker(&self, start: &Barrier) -> Result<Sample> {
         let new_sample = || Sample::new(self.lg_n, self.concurrency);
-        let mut vector = match self.is_shared {
+        let vectors = (0..self.job.vectors(self.concurrency)).map(|_| match self.is_shared {
             true => WorkerVector::Shared(None),
             false => WorkerVector::Sent(Vec::new()),
-        };
-        for _ in 0..self.warm_up {
-            self.run_until_accepted(&mut vector, &mut new_sample()).await?;
+        });
+        let mut vectors: Vec<_> = vectors.collect();
+        let mut left = self.warm_up as usize;
+        while left > 0 {
+            let round = left.min(vectors.len());
+            self.run_round(&mut vectors[..round], &mut new_sample()).await?;
+            left -= round;
         }
         let mut sample = new_sample();
         start.wait().await;
         sample.begin = Instant::now();
         loop {
-            self.run_until_accepted(&mut vector, &mut sample).await?;
+            let round = match self.stop_after {
+                StopAfter::Time(_) => vectors.len(),
+                StopAfter::Repeats(repeats) => {
+                    vectors.len().min((u64::from(repeats) - sample.jobs()) as usize)
+                }
+            };
+            self.run_round(&mut vectors[..round], &mut sample).await?;
             let is_done = match self.stop_after {
                 StopAfter::Time(time) => sample.begin.elapsed() >= time,
                 StopAfter::Repeats(repeats) => sample.jobs() >= repeats.into(),
@@ -190,14 +200,24 @@ impl BenchRun {
         }
     }
 
-    /// Runs the job once; retries it while the server is full.
+    /// Fills the vectors, runs the job on one after the other, and then checks the results.
+    async fn run_round(&self, vectors: &mut [WorkerVector], sample: &mut Sample) -> Result<()> {
+        for vector in vectors.iter_mut() {
+            self.job.fill(&self.client, vector).await?;
+        }
+        for vector in vectors.iter_mut() {
+            self.run_until_accepted(vector, sample).await?;
+        }
+        vectors.iter().try_for_each(|vector| self.job.check(vector))
+    }
+
+    /// Runs the job once on a filled vector; retries it while the server is full.
     async fn run_until_accepted(
         &self,
         vector: &mut WorkerVector,
         sample: &mut Sample,
     ) -> Result<()> {
         loop {
-            self.job.fill(&self.client, vector).await?;
             match self.job.run(&self.client, vector).await {
                 Ok(measurement) => {
                     sample.record(measurement);
@@ -207,6 +227,7 @@ impl BenchRun {
                 Err(failure) if failure.exit == Exit::RetryLater && is_full(&failure) => {
                     sample.refused += 1;
                     tokio::time::sleep(RETRY_PAUSE).await;
+                    self.job.fill(&self.client, vector).await?;
                 }
                 Err(failure) => return Err(failure),
             }

@@ -18,6 +18,10 @@ use crate::curve::{
 /// Points that one task checks: a few hundred microseconds of work.
 const POINTS_PER_TASK: usize = 4;
 
+/// Sums that one task checks if that takes neither a square root nor an inversion: about a
+/// microsecond each, while waking the threads of a pool takes a hundred.
+const PROJECTIVE_PER_TASK: usize = 256;
+
 /// Decodes and checks points. Runs in parallel on the current rayon pool.
 ///
 /// Shape: `bytes` holds a whole number of points in `encoding`.
@@ -89,7 +93,11 @@ pub fn decode_sums<A: CurvePoint>(
     let mut sums = vec![A::Group::zero(); element_count(bytes, width)?];
     let point =
         |encoding, bytes: &[u8]| A::read_on_curve(encoding, bytes).map(AffineRepr::into_group);
-    decode_batch(&mut sums, bytes, width, POINTS_PER_TASK, |bytes| match encoding {
+    let per_task = match encoding {
+        SumEncoding::Projective => PROJECTIVE_PER_TASK,
+        SumEncoding::Compressed | SumEncoding::Uncompressed => POINTS_PER_TASK,
+    };
+    decode_batch(&mut sums, bytes, width, per_task, |bytes| match encoding {
         SumEncoding::Compressed => point(PointEncoding::Compressed, bytes),
         SumEncoding::Uncompressed => point(PointEncoding::Uncompressed, bytes),
         SumEncoding::Projective => A::read_projective(bytes),
