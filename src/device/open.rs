@@ -100,7 +100,11 @@ impl Gpu {
         options: &OpenOptions,
     ) -> Result<Self, GpuUnavailable> {
         let allocate = || {
+            let begun = Instant::now();
+            let since = |start: Instant| start.elapsed().as_millis() as u64;
             let context = DeviceContext::open(driver, index, options)?;
+            tracing::debug!(device = index, ms = since(begun), "context opened");
+            let begun = Instant::now();
             let total_bytes = context.identity().memory_bytes;
             // Division first, so that the product does not overflow.
             let arena_bytes = |free: u64| {
@@ -111,6 +115,8 @@ impl Gpu {
                 None => free_bytes >= total_bytes / 4 * 3,
             };
             let free_bytes = free_bytes(&context, suffices, options.memory_wait)?;
+            tracing::debug!(device = index, ms = since(begun), free_bytes, "memory is free");
+            let begun = Instant::now();
             if !suffices(free_bytes) {
                 tracing::warn!(
                     device = index,
@@ -123,6 +129,7 @@ impl Gpu {
             let gate = options.policy.lease_gate.clone();
             let arena = DeviceArena::allocate(&context, bytes, gate)?;
             let ring = StagingRing::allocate(&context, CHUNK_BYTES, CHUNKS)?;
+            tracing::debug!(device = index, ms = since(begun), "memory allocated");
             Ok((context, arena, ring))
         };
         let (context, arena, ring) =
