@@ -18,6 +18,7 @@ mod eliminations;
 mod eliminations_in_blocks;
 #[path = "../common/emulated.rs"]
 mod emulated;
+mod ending_workers;
 mod faults;
 mod faulty_daemon;
 mod hostile_regions;

@@ -107,13 +107,24 @@ pub enum ControlReply {
     Failed(String),
 }
 
-/// What the server starts a worker process for: the first message to it.
+/// What the server starts a worker process for: the first message to it. Its descriptor is the
+/// writing end of a pipe, which tells the server when the worker begins to end.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum WorkerTask {
     /// Counts the devices of the driver at this path, `None` means the system's, and ends.
     CountDevices(Option<PathBuf>),
-    /// Serves with the device of this number, in the driver's order.
-    Serve(u32, Box<WorkerSettings>),
+    Serve(Box<ServeTask>),
+}
+
+/// The task of a worker that opens a GPU and serves.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ServeTask {
+    /// The device's number in the driver's order.
+    pub device: u32,
+    /// The least size of the arena, for which the worker waits a while; `None` if it has no
+    /// predecessor.
+    pub arena_bytes_min: Option<u64>,
+    pub settings: WorkerSettings,
 }
 
 /// The worker's first message.
