@@ -35,10 +35,12 @@ impl FullyCheckedRun {
         let run = executor.prepare(call.clone());
         let on_oracle = HostExecutor { engine: oracle, oracle: None }.prepare(call.clone());
         let (first, second) = (run.plan(), on_oracle.plan());
+        let larger = if second.memory_bytes > first.memory_bytes { second } else { first };
         let plan = ProgramPlan {
             // The oracle runs when the memory of the first run is free again.
-            memory_bytes: first.memory_bytes.max(second.memory_bytes),
+            memory_bytes: larger.memory_bytes,
             value_bytes: first.value_bytes.max(second.value_bytes),
+            largest: larger.largest,
             modelled: first.modelled,
             // The oracle gains nothing from batches.
             msm_vectors: None,

@@ -199,6 +199,7 @@ fn run(pool: &Arc<WorkerPool>) -> WorkerRun {
     let plan = ProgramPlan {
         memory_bytes: 0,
         value_bytes: 0,
+        largest: ValueId(0),
         modelled: ModelledTime { total: Duration::from_micros(1), longest: ValueId(0) },
         msm_vectors: None,
         writes: OutputWrites::AfterStep,

@@ -101,6 +101,7 @@ impl DividedMsm {
         let Self { parts, plan: of_part } = self;
         let mut plan = of_part.clone();
         plan.memory_bytes = plan.memory_bytes.saturating_mul(parts.len() as u64);
+        plan.largest = step;
         plan.modelled.longest = step;
         // A batch is one run, on one GPU.
         plan.msm_vectors = None;

@@ -110,12 +110,14 @@ pub fn has_received(awaited: &AwaitedElements, operands: &RunOperands<'_>) -> bo
 /// `None` if there are no parts.
 pub fn plan_of_all(parts: &[&ProgramPlan], writes: OutputWrites) -> Option<ProgramPlan> {
     let longest = parts.iter().max_by_key(|plan| plan.modelled.total)?;
+    let largest = parts.iter().max_by_key(|plan| plan.memory_bytes)?.largest;
     let sum = |bytes: fn(&ProgramPlan) -> u64| {
         parts.iter().map(|plan| bytes(plan)).fold(0, u64::saturating_add)
     };
     Some(ProgramPlan {
         memory_bytes: sum(|plan| plan.memory_bytes),
         value_bytes: sum(|plan| plan.value_bytes),
+        largest,
         modelled: longest.modelled,
         // A batch of MSMs is one run, on one GPU.
         msm_vectors: None,
