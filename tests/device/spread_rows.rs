@@ -1,29 +1,47 @@
 //! Calls whose rows are computed by several GPUs at once.
 
+use std::time::Duration;
+
 use ark_ff::UniformRand as _;
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use ark_std::rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use capstan::{
     client::{
-        ClientError, Fr, NttOptions, NttTransform, PolyReduction, ProgramBuilder, ProgramRun,
-        RunOptions, ScalarInput, Verification,
+        ClientError, ClientProgram, Fr, NttOptions, NttTransform, PolyReduction, ProgramBuilder,
+        ProgramRun, RunOptions, ScalarInput, VectorValue, Verification,
     },
     curve::scalars::ScalarEncoding,
     field::Prime31,
+    wire::v1::{self, ntt_stream_response::Message},
+};
+use tokio::{
+    runtime::Runtime,
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+
+use crate::{
+    spread::{CHECKS, SpreadServer},
+    wire::{
+        TEST_TIMEOUT, compute,
+        messages::{canonical, ntt_spec},
+        programs::{call, in_region, input, ntt, run, send_run, to_region},
+        regions::{self, mapped},
+        unix_channel,
+    },
 };
 
-use crate::spread::{CHECKS, SpreadServer};
-
 /// Not a multiple of the number of GPUs.
-const ROWS: usize = 5;
+pub const ROWS: usize = 5;
 const N: usize = 64;
 
-fn random_rows(seed: u64) -> Vec<Fr> {
+pub fn random_rows(seed: u64) -> Vec<Fr> {
     let mut rng = StdRng::seed_from_u64(seed);
     (0..ROWS * N).map(|_| Fr::rand(&mut rng)).collect()
 }
 
-fn transform_rows(rows: &[Fr]) -> Vec<Fr> {
+pub fn transform_rows(rows: &[Fr]) -> Vec<Fr> {
     let domain = Radix2EvaluationDomain::<Fr>::new(N).unwrap();
     rows.chunks(N).flat_map(|row| domain.fft(row)).collect()
 }
@@ -37,6 +55,10 @@ fn gpus_divide_batches_and_programs_by_rows() {
     divides_vectors_over_31_bits(&spread);
     refuses_the_first_of_all_elements(&spread);
     transforms_in_place(&spread);
+    Runtime::new().unwrap().block_on(async {
+        writes_to_memory_that_overlaps_its_input(&spread).await;
+        transforms_rows_before_later_ones_have_arrived(&spread).await;
+    });
     spread.server.stop();
 }
 
@@ -154,13 +176,18 @@ fn refuses_the_first_of_all_elements(spread: &SpreadServer) {
     }
 }
 
-/// Each GPU overwrites the rows that it reads.
-fn transforms_in_place(spread: &SpreadServer) {
-    let values = random_rows(5);
+/// A program that transforms rows, its input and its output.
+pub fn row_transform() -> (ClientProgram, VectorValue, VectorValue) {
     let mut program = ProgramBuilder::new();
     let input = program.input_rows(ROWS as u32, N as u64).unwrap();
     let transformed = program.ntt(input, NttTransform::forward()).unwrap();
-    let program = program.build().unwrap();
+    (program.build().unwrap(), input, transformed)
+}
+
+/// Each GPU overwrites the rows that it reads.
+pub fn transforms_in_place(spread: &SpreadServer) {
+    let values = random_rows(5);
+    let (program, input, transformed) = row_transform();
     for verify in [Verification::None, Verification::Probabilistic] {
         let mut vector = spread.client.alloc_vector(ROWS * N).unwrap();
         assert!(vector.is_shared());
@@ -171,4 +198,64 @@ fn transforms_in_place(spread: &SpreadServer) {
         assert!(done.execution.device.starts_with("2 GPUs: "), "{}", done.execution.device);
         assert!(done.take_vector(transformed).unwrap()[..] == transform_rows(&values));
     }
+}
+
+/// Each GPU would overwrite rows that another one reads.
+async fn writes_to_memory_that_overlaps_its_input(spread: &SpreadServer) {
+    let (channel, values) = (unix_channel(&spread.socket()).await, random_rows(9));
+    let row_bytes = 32 * N;
+    let mut region = mapped(&channel, &spread.socket(), (row_bytes * (ROWS + 1)) as u64).await;
+    for (from, to) in [(0, row_bytes), (row_bytes, 0)] {
+        region.put(from, &canonical(&values));
+        let vector = |at| region.vector(at as u64, v1::ScalarEncoding::Canonical);
+        let steps = [input(ROWS as u32, N as u64), ntt(0, N.ilog2())];
+        let header = call(steps, vec![in_region(vector(from))], vec![to_region(1, vector(to))]);
+        let answer = send_run(&channel, run(header, vec![])).await.unwrap();
+        let device = answer.result.execution.unwrap().device;
+        assert!(device.starts_with("2 GPUs: "), "{device}");
+        let transformed = canonical(&transform_rows(&values));
+        assert!(region.bytes(to, ROWS * row_bytes) == &transformed[..], "{from} to {to}");
+    }
+}
+
+/// The client of a batch waits for the rows of the first GPU before it writes the others.
+async fn transforms_rows_before_later_ones_have_arrived(spread: &SpreadServer) {
+    const BYTES: usize = 32 * ROWS * N;
+    const FIRST: usize = 32 * (ROWS / 2) * N;
+    let (channel, values) = (unix_channel(&spread.socket()).await, random_rows(10));
+    let (given, expected) = (canonical(&values), canonical(&transform_rows(&values)));
+    let mut region = mapped(&channel, &spread.socket(), 2 * BYTES as u64).await;
+    // Not canonical.
+    region.put(0, &[0xff; BYTES]);
+    region.put(0, &given[..FIRST]);
+    let header = v1::NttStreamHeader {
+        spec: Some(v1::NttSpec { batch: ROWS as u32, ..ntt_spec(N.ilog2()) }),
+        region_input: Some(region.upload(0, values.len() as u64)),
+        region_output: Some(region.place(BYTES as u64)),
+        ..Default::default()
+    };
+    let written = [(0, FIRST as u64), (FIRST as u64, (BYTES - FIRST) as u64)];
+    let mut messages = regions::ntt(header, &written);
+    let rest = messages.pop().unwrap();
+    let (sender, request) = mpsc::unbounded_channel();
+    messages.into_iter().for_each(|message| sender.send(message).unwrap());
+    let mut compute = compute(&channel);
+    let call =
+        tokio::spawn(
+            async move { compute.ntt_stream(UnboundedReceiverStream::new(request)).await },
+        );
+    let first_rows = async {
+        while region.bytes(BYTES, FIRST) != &expected[..FIRST] {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(TEST_TIMEOUT, first_rows).await.expect("the first rows");
+    region.put(FIRST, &given[FIRST..]);
+    sender.send(rest).unwrap();
+    let mut answer = call.await.unwrap().expect("no error").into_inner();
+    let message = answer.message().await.unwrap().unwrap().message;
+    let Some(Message::Result(result)) = message else { panic!("no result: {message:?}") };
+    assert!(region.bytes(BYTES, BYTES) == &expected[..], "wrong transforms");
+    let device = result.execution.unwrap().device;
+    assert!(device.starts_with("2 GPUs: "), "{device}");
 }

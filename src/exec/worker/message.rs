@@ -70,8 +70,17 @@ pub enum ControlRequest {
     Describe,
     /// Says which of the mapped bases the device holds.
     ListBases,
+    /// Makes the device forget these objects and all tables, since a result was wrong.
+    EvictSuspects(SuspectObjects),
     /// Answers at once.
     Ping,
+}
+
+/// The numbers of objects that may be damaged on the device.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SuspectObjects {
+    pub bases: Vec<u64>,
+    pub matrices: Vec<u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -42,8 +42,8 @@ use crate::{
         DeviceInfo, PointChecker,
         cpu::CpuEngine,
         cuda::{
-            CudaEngine, DeviceFault, DeviceSelection, FaultClass, GpuPolicy, GpuUnavailable,
-            OpenOptions, exit_without_handlers, open,
+            CudaEngine, DeviceFault, DeviceSelection, FaultClass, GpuFacts, GpuPolicy,
+            GpuUnavailable, OpenOptions, exit_without_handlers, open,
         },
     },
     error::{Error, Result},
@@ -107,7 +107,8 @@ pub fn serve(socket: &UnixStream) -> io::Result<()> {
     };
     sandbox::enter()
         .unwrap_or_else(|error| warn!(%error, "system calls of this worker are not restricted"));
-    socket::send(socket, &worker.hello(), None)?;
+    let hello = WorkerHello::Ready(Box::new(worker.facts().clone()));
+    socket::send(socket, &hello, None)?;
     loop {
         let Received { message, file } = match socket::receive(socket) {
             Ok(received) => received,
@@ -183,12 +184,8 @@ impl Worker {
         })
     }
 
-    fn device_number(&self) -> u32 {
-        self.engine.model().gpus[0].index
-    }
-
-    fn hello(&self) -> WorkerHello {
-        WorkerHello::Ready(Box::new(self.engine.model().gpus[0].clone()))
+    fn facts(&self) -> &GpuFacts {
+        &self.engine.model().gpus[0]
     }
 
     fn control(
@@ -213,8 +210,11 @@ impl Worker {
                 return Ok(ControlReply::Described(Box::new(reading)));
             }
             ControlRequest::ListBases => {
-                let (executor, device) = (&self.executor, self.device_number());
+                let (executor, device) = (&self.executor, self.facts().index);
                 return Ok(ControlReply::Bases(residency::list(executor, device, &self.objects)));
+            }
+            ControlRequest::EvictSuspects(objects) => {
+                residency::evict_suspects(&self.executor, &self.objects, &objects);
             }
         }
         Ok(ControlReply::Done)
@@ -290,7 +290,7 @@ impl Worker {
             }
             LaneRequest::SetResidency(request) => {
                 let (executor, objects) = (&self.executor, &self.objects);
-                let changed = residency::set(executor, self.device_number(), objects, &request)?;
+                let changed = residency::set(executor, self.facts().index, objects, &request)?;
                 Ok(LaneAnswer { outcome: LaneOutcome::Residency(changed), ended: None })
             }
         }
