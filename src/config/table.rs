@@ -148,7 +148,7 @@ pub const TABLE: &[Setting] = &[
     setting("connection_jobs_max", count("jobs", 1, 1_000_000), "64",
         "Limit on one connection's jobs that are accepted and not yet answered."),
     setting("program_time_max_s", count("seconds", 1, DAY_S), "600",
-        "Limit on the modelled time of a program, which Compute.Estimate returns."),
+        "Limit on the modelled time of a program, which Compute.Estimate returns, or of an MSM or NTT."),
     setting("tenants", SettingKind::Path, "none",
         "TOML file of tenants and their limits; none: credentials name tenants without limits."),
     setting("uploads_max", count("uploads", 1, 1_000_000), "256",
