@@ -91,7 +91,7 @@ async fn an_estimate_is_what_a_call_takes_from_the_budget() {
         let taken = estimate(&channel, program(), vec![1, 3], verify).await.unwrap();
         assert_eq!((taken.input_bytes, taken.output_bytes), (32 * N, 32 * N + 32));
         assert!(taken.value_bytes >= 64 * N && taken.scratch_bytes > 0, "{taken:?}");
-        assert_eq!((&*taken.engine, taken.jobs_ahead), ("cpu", 0));
+        assert_eq!((&*taken.engine, taken.jobs_ahead, taken.time_ahead_us), ("cpu", 0, Some(0)));
         assert!(!taken.device.is_empty() && taken.modelled_time_us > 0, "{taken:?}");
         let bytes = [taken.input_bytes, taken.output_bytes, taken.value_bytes, taken.scratch_bytes];
         // A call whose input does not arrive holds what was estimated.
@@ -110,6 +110,7 @@ async fn an_estimate_is_what_a_call_takes_from_the_budget() {
         let busy = estimate(&channel, program(), vec![], verify).await.unwrap();
         // Only the last value is wanted if no output is named.
         assert_eq!((busy.jobs_ahead, busy.output_bytes), (1, 32));
+        assert_eq!(busy.time_ahead_us, Some(taken.modelled_time_us));
         call.abort();
         drop(sender);
         until_idle(&channel, "an admitted call").await;
