@@ -22,6 +22,8 @@ mod faults;
 mod faulty_daemon;
 mod hostile_regions;
 mod kernels;
+#[cfg(feature = "cli")]
+mod killed_client;
 mod known_msms;
 #[path = "../rig/presets.rs"]
 mod limits;
