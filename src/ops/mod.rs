@@ -1,6 +1,6 @@
 //! The kinds of steps: one folder each, with its specification and the type of its value, and with
-//! one way to compute it per executor. `ARCHITECTURE.md` lists what a new kind needs: a folder and a
-//! row of the table here, and what clients use to ask for it.
+//! one way to compute it per executor. `ARCHITECTURE.md` lists what a new kind needs: a folder and
+//! a row of the table here, and what clients use to ask for it.
 
 mod bit_matrix;
 mod concat;

@@ -11,8 +11,8 @@ use rustix::process::{Signal, kill_process};
 
 use crate::{
     daemon::{cli_binary, stop},
-    hostile_regions::{BYTES, LocalDaemon},
-    wire::until_load,
+    hostile_regions::LocalDaemon,
+    wire::{load, until_load},
     workers::{Expected, workers},
 };
 
@@ -24,13 +24,13 @@ fn a_client_that_is_killed_during_a_call_on_a_gpu_leaves_no_memory() {
         let before = workers(&daemon.child);
         let [worker] = before[..] else { panic!("one worker") };
         let kept = daemon.region().await;
+        let kept_bytes = load(&daemon.channel).await.region_bytes;
         let mut killed = Command::new(cli_binary())
             .args(["bench", "--op", "ntt", "--shared", "--sizes", "10", "--concurrency", "1"])
             .args(["--duration", "60s", "--server", &format!("unix:{}", daemon.socket.display())])
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let kept_bytes = 2 * BYTES as u64;
         let computes = |load: &v1::Load| load.jobs == 1 && load.region_bytes > kept_bytes;
         until_load(&daemon.channel, "it computes in shared memory", computes).await;
         // This call or the next one does not end.
