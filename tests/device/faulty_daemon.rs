@@ -20,8 +20,11 @@ pub struct FaultyDaemon {
     pub address: String,
     metrics: SocketAddr,
     log: GrowingLog,
-    folder: TempDir,
+    faults: FaultFile,
 }
+
+/// Plans faults in the drivers of workers whose environment has [`FaultFile::variable`].
+pub struct FaultFile(TempDir);
 
 impl FaultyDaemon {
     /// `None` on a GPU, in whose driver no faults can be planned.
@@ -30,21 +33,19 @@ impl FaultyDaemon {
             println!("skipped: faults are not injected into a GPU");
             return None;
         }
-        let folder = tempfile::tempdir().unwrap();
-        let file = fault_file(&folder).display().to_string();
+        let faults = FaultFile::new();
         let (metrics, devices) = (free_address(), DEVICES.to_string());
-        let env = [("EMU_DEVICES", &*devices), ("EMU_FAULT_FILE", &*file)];
+        let (name, file) = faults.variable();
+        let env = [("EMU_DEVICES", &*devices), (name, &*file)];
         let listen = metrics.to_string();
         let own = ["--engine", "cuda", "--metrics-listen", &listen];
         let (child, log, address) = start_with_log(&[&own, flags].concat(), &env);
-        Some(Self { child, address, metrics, log, folder })
+        Some(Self { child, address, metrics, log, faults })
     }
 
-    /// Replaces the planned faults of the workers that serve; workers that start later have none.
+    /// Like [`FaultFile::plan`].
     pub fn plan(&self, faults: &str) {
-        let new = self.folder.path().join("new");
-        fs::write(&new, faults).unwrap();
-        fs::rename(new, fault_file(&self.folder)).unwrap();
+        self.faults.plan(faults);
     }
 
     /// A client that repeats no call.
@@ -83,6 +84,24 @@ impl FaultyDaemon {
     }
 }
 
-fn fault_file(folder: &TempDir) -> PathBuf {
-    folder.path().join("faults")
+impl FaultFile {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("faults")
+    }
+
+    /// The name and value of the environment variable that names the file.
+    pub fn variable(&self) -> (&'static str, String) {
+        ("EMU_FAULT_FILE", self.path().display().to_string())
+    }
+
+    /// Replaces the planned faults of the workers that serve; workers that start later have none.
+    pub fn plan(&self, faults: &str) {
+        let new = self.0.path().join("new");
+        fs::write(&new, faults).unwrap();
+        fs::rename(new, self.path()).unwrap();
+    }
 }

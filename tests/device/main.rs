@@ -50,6 +50,10 @@ mod small_msms;
 #[cfg(feature = "cli")]
 mod spread;
 #[cfg(feature = "cli")]
+mod spread_losses;
+#[cfg(feature = "cli")]
+mod spread_refusals;
+#[cfg(feature = "cli")]
 mod spread_rows;
 mod transforms;
 mod unusable;
