@@ -4,7 +4,6 @@ use std::{
     fs,
     net::SocketAddr,
     os::unix::fs::symlink,
-    path::Path,
     sync::{Arc, OnceLock},
 };
 
@@ -13,7 +12,6 @@ use capstan::{
     curve::G1Affine,
     telemetry::{self, StatusAnswer},
 };
-use rustix::process::{Signal, kill_process};
 
 use crate::{
     daemon::{binary, free_address, metric},
@@ -25,6 +23,8 @@ use crate::{
 
 const REPEATED_RUNS: &str = "capstan_repeated_runs_total";
 const QUARANTINES: &str = "capstan_quarantines_total";
+/// At its first kernel.
+const LOSE_THE_FIRST_GPU: &str = "launch@0:1:700";
 
 /// The value of a metric of all servers in this process.
 fn own_metric(name: &str) -> u64 {
@@ -39,10 +39,10 @@ fn own_metric(name: &str) -> u64 {
     metric(*listener, name)
 }
 
-/// Makes a call whose first GPU is lost at its first kernel.
-fn lose_the_first_gpu(spread: &SpreadServer, call: impl FnOnce()) {
+/// Makes a call that loses a GPU, and waits until that serves again.
+fn lose_the_first_gpu_during(spread: &SpreadServer, call: impl FnOnce()) {
     let before = spread.workers();
-    spread.faults.plan("launch@0:1:700");
+    spread.faults.plan(LOSE_THE_FIRST_GPU);
     call();
     spread.wait_for_successors(&before);
 }
@@ -57,12 +57,18 @@ fn lost_workers_cost_no_divided_program_unless_it_overwrites_its_input() {
     let Some(spread) = spread else { return };
     for call in [transform_a_batch, compute_several_outputs] {
         let repeated = own_metric(REPEATED_RUNS);
-        lose_the_first_gpu(&spread, || call(&spread));
+        lose_the_first_gpu_during(&spread, || call(&spread));
         assert!(own_metric(REPEATED_RUNS) > repeated, "no run began again");
     }
-    lose_the_first_gpu(&spread, || transform_in_place_in_vain(&spread));
+    let (quarantines, before) = (own_metric(QUARANTINES), spread.workers());
+    fs::remove_file(&program).unwrap();
+    spread.faults.plan(LOSE_THE_FIRST_GPU);
+    transform_in_place_in_vain(&spread);
+    // A GPU whose workers end as soon as they start pauses, and serves again when one can start.
+    wait_until("a quarantine", || own_metric(QUARANTINES) > quarantines);
+    symlink(binary(), &program).unwrap();
+    spread.wait_for_successors(&before);
     transforms_in_place(&spread);
-    puts_a_gpu_into_quarantine(&spread, &program);
     spread.server.stop();
 }
 
@@ -105,15 +111,4 @@ fn transform_in_place_in_vain(spread: &SpreadServer) {
     let refused = client.run(ProgramRun::new(&program).in_place(input, transformed, vector));
     let Err(ClientError::Refused(refusal)) = refused else { panic!("accepted: {refused:?}") };
     assert_eq!(refusal.reason_text, "DEVICE_LOST");
-}
-
-/// A GPU whose workers end as soon as they start pauses, and serves again when one can start.
-fn puts_a_gpu_into_quarantine(spread: &SpreadServer, program: &Path) {
-    let (quarantines, before) = (own_metric(QUARANTINES), spread.workers());
-    fs::remove_file(program).unwrap();
-    kill_process(before[0], Signal::KILL).unwrap();
-    wait_until("a quarantine", || own_metric(QUARANTINES) > quarantines);
-    symlink(binary(), program).unwrap();
-    spread.wait_for_successors(&before);
-    transform_a_batch(spread);
 }

@@ -1,6 +1,6 @@
 //! Calls whose rows are computed by several GPUs at once.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use ark_ff::UniformRand as _;
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
@@ -14,10 +14,11 @@ use capstan::{
     field::Prime31,
     wire::v1::{self, ntt_stream_response::Message},
 };
+use rustix::process::{Signal, kill_process};
 use tokio::{
     runtime::Runtime,
     sync::mpsc,
-    time::{sleep, timeout},
+    time::{error::Elapsed, sleep, timeout},
 };
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
@@ -200,22 +201,43 @@ pub fn transforms_in_place(spread: &SpreadServer) {
     }
 }
 
-/// Each GPU would overwrite rows that another one reads.
+/// Each GPU would overwrite rows that the other one reads later.
 async fn writes_to_memory_that_overlaps_its_input(spread: &SpreadServer) {
+    const ROW: usize = 32 * N;
     let (channel, values) = (unix_channel(&spread.socket()).await, random_rows(9));
-    let row_bytes = 32 * N;
-    let mut region = mapped(&channel, &spread.socket(), (row_bytes * (ROWS + 1)) as u64).await;
-    for (from, to) in [(0, row_bytes), (row_bytes, 0)] {
-        region.put(from, &canonical(&values));
-        let vector = |at| region.vector(at as u64, v1::ScalarEncoding::Canonical);
-        let steps = [input(ROWS as u32, N as u64), ntt(0, N.ilog2())];
-        let header = call(steps, vec![in_region(vector(from))], vec![to_region(1, vector(to))]);
-        let answer = send_run(&channel, run(header, vec![])).await.unwrap();
-        let device = answer.result.execution.unwrap().device;
-        assert!(device.starts_with("2 GPUs: "), "{device}");
-        let transformed = canonical(&transform_rows(&values));
-        assert!(region.bytes(to, ROWS * row_bytes) == &transformed[..], "{from} to {to}");
+    let (given, expected) = (canonical(&values), canonical(&transform_rows(&values)));
+    let mut region = mapped(&channel, &spread.socket(), (ROW * (ROWS + 1)) as u64).await;
+    for slow in spread.workers() {
+        for (from, to) in [(0, ROW), (ROW, 0)] {
+            region.put(from, &given);
+            let vector = |at| region.vector(at as u64, v1::ScalarEncoding::Canonical);
+            let steps = [input(ROWS as u32, N as u64), ntt(0, N.ilog2())];
+            let header = call(steps, vec![in_region(vector(from))], vec![to_region(1, vector(to))]);
+            let channel = channel.clone();
+            kill_process(slow, Signal::STOP).unwrap();
+            let answer = tokio::spawn(async move { send_run(&channel, run(header, vec![])).await });
+            let is_written = |rows: Range<usize>| {
+                let bytes = rows.start * ROW..rows.end * ROW;
+                region.bytes(to + bytes.start, bytes.len()) == &expected[bytes]
+            };
+            let one_part = until(|| is_written(0..ROWS / 2) || is_written(ROWS / 2..ROWS));
+            one_part.await.expect("the rows of a GPU");
+            kill_process(slow, Signal::CONT).unwrap();
+            let device = answer.await.unwrap().unwrap().result.execution.unwrap().device;
+            assert!(device.starts_with("2 GPUs: "), "{device}");
+            assert!(region.bytes(to, ROWS * ROW) == &expected[..], "{from} to {to}");
+        }
     }
+}
+
+/// Waits until a GPU has written to a region.
+async fn until(is_written: impl Fn() -> bool) -> Result<(), Elapsed> {
+    let look = async {
+        while !is_written() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(TEST_TIMEOUT, look).await
 }
 
 /// The client of a batch waits for the rows of the first GPU before it writes the others.
@@ -244,12 +266,8 @@ async fn transforms_rows_before_later_ones_have_arrived(spread: &SpreadServer) {
         tokio::spawn(
             async move { compute.ntt_stream(UnboundedReceiverStream::new(request)).await },
         );
-    let first_rows = async {
-        while region.bytes(BYTES, FIRST) != &expected[..FIRST] {
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    timeout(TEST_TIMEOUT, first_rows).await.expect("the first rows");
+    let has_first_rows = || region.bytes(BYTES, FIRST) == &expected[..FIRST];
+    until(has_first_rows).await.expect("the first rows");
     region.put(FIRST, &given[FIRST..]);
     sender.send(rest).unwrap();
     let mut answer = call.await.unwrap().expect("no error").into_inner();
