@@ -169,8 +169,8 @@ fn the_first_step_that_reads_a_refused_element_refuses_it() {
         refused.err().map(|error| error.to_string())
     };
     for is_sum_first in [false, true] {
-        let mut call = Call::default();
-        call.bases = vec![bases(vec![<G1Affine as ark_ec::AffineRepr>::generator(); 4])];
+        let points: Vec<G1Affine> = vec![ark_ec::AffineRepr::generator(); 4];
+        let mut call = Call { bases: vec![bases(points)], ..Call::default() };
         let sum = |call: &mut Call| {
             let (input, group, object_id) = (call.input_step(1, 4), Group::G1, [0; 32]);
             call.push(MsmStep { input, group, object_id, offset: 0 })
