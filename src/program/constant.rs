@@ -1,8 +1,6 @@
 //! Elements that are part of a program. Their field is that of the value that they are used with.
 
-use ark_ff::Zero;
-#[cfg(feature = "client")]
-use ark_ff::{BigInteger, PrimeField};
+use ark_ff::{BigInteger, PrimeField, Zero};
 use serde::{Deserialize, Serialize};
 
 use super::StepProblem;
@@ -36,7 +34,6 @@ impl Constant {
     }
 
     /// Canonical little-endian bytes: 32 or 4.
-    #[cfg(feature = "client")]
     pub fn to_bytes_le(self) -> Vec<u8> {
         match self {
             Self::Fr(element) => element.into_bigint().to_bytes_le(),
