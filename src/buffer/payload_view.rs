@@ -62,6 +62,10 @@ impl ByteSink for PayloadView<'_> {
         self.upload.place(self.in_payload(range)).map(Some)
     }
 
+    fn is_in_region(&self) -> bool {
+        self.upload.is_in_region()
+    }
+
     fn mark_written(&self, range: Range<u64>) {
         self.upload.mark_written(self.in_payload(range));
     }

@@ -47,6 +47,11 @@ pub trait ByteSink: ByteSource {
         Ok(None)
     }
 
+    /// Whether a client can write to the memory as well, at any time.
+    fn is_in_region(&self) -> bool {
+        false
+    }
+
     /// The bytes of `range`, which have memory, were written there directly, by another process for
     /// example. They count as received from now on.
     fn mark_written(&self, _range: Range<u64>) {}

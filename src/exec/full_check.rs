@@ -136,7 +136,10 @@ impl RunInProgress for FullyCheckedRun {
             Ok(Some(of_oracle)) => self.checked(report, &of_oracle).map(Some),
             Err(error) => Err(error),
         };
-        if matches!(checked, Err(Error::Corrupt)) {
+        // A client that writes to its output during the call fails the check itself, and must not
+        // make the tables of others cold.
+        let is_private = operands.sinks.iter().flatten().all(|sink| !sink.sink.is_in_region());
+        if matches!(checked, Err(Error::Corrupt)) && is_private {
             (self.evictor)(operands);
         }
         checked
@@ -166,5 +169,100 @@ impl ByteSink for ComparingSink<'_> {
             at += again.len() as u64;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::{
+        curve::{Group, scalars::ScalarEncoding},
+        exec::ModelledTime,
+        ops::{SINGLE_STEP, single_msm},
+        program::{InputSpec, OutputKind, OutputSpec, ValueId},
+    };
+
+    /// Writes a one.
+    struct OracleRun(ProgramPlan);
+
+    impl RunInProgress for OracleRun {
+        fn plan(&self) -> &ProgramPlan {
+            &self.0
+        }
+
+        fn awaited(&self) -> Option<AwaitedElements> {
+            None
+        }
+
+        fn step(
+            &mut self,
+            operands: &RunOperands<'_>,
+            _control: &JobControl,
+        ) -> Result<Option<RunReport>> {
+            operands.sinks.iter().flatten().try_for_each(|sink| sink.sink.write(0, &[1]))?;
+            Ok(Some(RunReport::default()))
+        }
+    }
+
+    /// Zeros, which the first run has written or a client.
+    struct ZeroSink {
+        is_in_region: bool,
+    }
+
+    impl ByteSource for ZeroSink {
+        fn read(&self, _start: u64, out: &mut [u8]) {
+            out.fill(0);
+        }
+    }
+
+    impl ByteSink for ZeroSink {
+        fn write(&self, _start: u64, _bytes: &[u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn is_in_region(&self) -> bool {
+            self.is_in_region
+        }
+    }
+
+    #[test]
+    fn a_wrong_output_evicts_tables_unless_a_client_may_have_written_it() {
+        let (encoding, kind) = (ScalarEncoding::Montgomery, OutputKind::Points);
+        let program = Arc::new(single_msm(Group::G1, 1, 1).unwrap());
+        let output = OutputSpec { value: SINGLE_STEP, kind };
+        let given = [InputSpec { encoding, count: 1 }];
+        let call = Arc::new(RunCall::new(program, &given, &[output], false).unwrap());
+        let plan = ProgramPlan {
+            memory_bytes: 0,
+            value_bytes: 0,
+            largest: ValueId(0),
+            modelled: ModelledTime { total: Duration::ZERO, longest: ValueId(0) },
+            msm_vectors: None,
+            writes: OutputWrites::AnyTime,
+        };
+        for (is_in_region, expected) in [(false, 1), (true, 0)] {
+            let evictions = Arc::new(AtomicUsize::new(0));
+            let counter = evictions.clone();
+            let count = move |_: &RunOperands<'_>| {
+                counter.fetch_add(1, Ordering::Relaxed);
+            };
+            let run = || Box::new(OracleRun(plan.clone()));
+            let mut checked = FullyCheckedRun {
+                call: call.clone(),
+                run: run(),
+                on_oracle: run(),
+                plan: plan.clone(),
+                unchecked: Some(RunReport::default()),
+                evictor: Box::new(count),
+            };
+            let sink = ZeroSink { is_in_region };
+            let sinks = [Some(ElementSink { encoding, sink: &sink })];
+            let operands = RunOperands { sinks: &sinks, ..Default::default() };
+            let result = checked.step(&operands, &JobControl::default());
+            assert_eq!(result.err(), Some(Error::Corrupt));
+            assert_eq!(evictions.load(Ordering::Relaxed), expected, "in a region: {is_in_region}");
+        }
     }
 }

@@ -62,8 +62,8 @@ pub struct BenchArgs {
 
 const ABOUT: &str = "\
 Latency is measured by the client from call to result, encoding and transport included. Each worker
-calls without pauses; transforms have up to 16 vectors, which are filled before their calls and
-checked after them, as far as 512 MiB suffice for all workers. Phases are means. --json always
+calls without pauses, but transforms run in rounds: up to 16 vectors, as far as 512 MiB suffice for
+all workers, are filled before a round and checked after it. Phases are means. --json always
 includes what --explain prints.
 The bases have known discrete logarithms, so every sum is checked exactly by one multiplication.
 Transforms are compared with arkworks. A wrong result ends the run with code 1.";

@@ -55,7 +55,11 @@ pub fn run_at_once(jobs: &[SelfTestJob<'_>], threads: usize) -> Result<(), Devic
         let _in_span = span.enter();
         while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
             if let Err(fault) = job.run() {
-                failure.lock().get_or_insert(fault);
+                let mut first = failure.lock();
+                // Jobs that had too little memory run again: that must not hide another fault.
+                if matches!(*first, None | Some(DeviceFault::OutOfMemory { .. })) {
+                    *first = Some(fault);
+                }
                 next.store(jobs.len(), Ordering::Relaxed);
             }
         }
