@@ -18,6 +18,7 @@ mod eliminations;
 mod eliminations_in_blocks;
 #[path = "../common/emulated.rs"]
 mod emulated;
+mod fault_file;
 mod faults;
 mod faulty_daemon;
 mod hostile_regions;
@@ -45,6 +46,7 @@ mod residency;
 mod residency_of_tenants;
 mod rig;
 mod ring;
+mod seeded_faults;
 mod self_test;
 mod small_msms;
 #[cfg(feature = "cli")]
