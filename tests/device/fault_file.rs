@@ -29,6 +29,11 @@ impl FaultFile {
         fs::rename(new, self.path()).unwrap();
     }
 
+    /// A file for a log, which does not exist yet.
+    pub fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
     fn path(&self) -> PathBuf {
         self.folder.path().join("faults")
     }

@@ -38,8 +38,10 @@ mod pi;
 mod pinned;
 mod points;
 mod product_faults;
+mod program_faults;
 mod proofs;
 mod real_faults;
+mod refusal;
 mod regions;
 mod residency;
 #[cfg(feature = "cli")]
@@ -52,7 +54,10 @@ mod small_msms;
 #[cfg(feature = "cli")]
 mod spread;
 #[cfg(feature = "cli")]
+mod spread_faults;
+#[cfg(feature = "cli")]
 mod spread_rows;
+mod start_faults;
 mod transforms;
 mod unusable;
 #[path = "../common/vec_sink.rs"]

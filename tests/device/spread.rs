@@ -45,7 +45,7 @@ pub struct SpreadServer {
 
 /// The settings of a pool that divides every MSM; `None` without the emulated driver, which has as
 /// many devices as the test wants.
-fn settings(name: &str, devices: u32) -> Option<WorkerPoolSettings> {
+pub fn settings(name: &str, devices: u32) -> Option<WorkerPoolSettings> {
     let driver = Some(emulated::driver()?);
     let devices = format!("EMU_DEVICES={devices}");
     // `env` becomes the worker, which logs as text because it does not know the format `name`.
@@ -83,7 +83,7 @@ impl SpreadServer {
         Some(Self::with_settings(name, settings))
     }
 
-    fn with_settings(name: &'static str, settings: WorkerPoolSettings) -> Self {
+    pub fn with_settings(name: &'static str, settings: WorkerPoolSettings) -> Self {
         let (cpu, oracle) = (CpuEngine::new(1).unwrap(), ArkworksEngine::new(1).unwrap());
         let engines = Engines::on_workers(settings, cpu, oracle, 1 << 20).unwrap();
         let folder = tempfile::tempdir().unwrap();

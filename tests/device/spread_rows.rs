@@ -15,15 +15,15 @@ use capstan::{
 use crate::spread::{CHECKS, SpreadServer};
 
 /// Not a multiple of the number of GPUs.
-const ROWS: usize = 5;
-const N: usize = 64;
+pub const ROWS: usize = 5;
+pub const N: usize = 64;
 
-fn random_rows(seed: u64) -> Vec<Fr> {
+pub fn random_rows(seed: u64) -> Vec<Fr> {
     let mut rng = StdRng::seed_from_u64(seed);
     (0..ROWS * N).map(|_| Fr::rand(&mut rng)).collect()
 }
 
-fn transform_rows(rows: &[Fr]) -> Vec<Fr> {
+pub fn transform_rows(rows: &[Fr]) -> Vec<Fr> {
     let domain = Radix2EvaluationDomain::<Fr>::new(N).unwrap();
     rows.chunks(N).flat_map(|row| domain.fft(row)).collect()
 }

@@ -189,6 +189,12 @@ __attribute__((visibility("default"))) void capstan_emulated_seed(uint64_t seed)
     state().seed = seed, state().random = {seed}, state().launches = 0;
 }
 
+/// How many calls of the first planned fault there were.
+__attribute__((visibility("default"))) long capstan_emulated_calls(void) {
+    Lock lock(state().lock);
+    return planned().empty() ? 0 : planned().front().calls;
+}
+
 /// Replaces the planned faults, in the format of EMU_FAULT. Calls are counted from now on.
 __attribute__((visibility("default"))) void capstan_emulated_fault(const char* specification) {
     Lock lock(state().lock);

@@ -54,6 +54,8 @@ pub(super) fn run(
     };
     let tested: Result<(), DeviceFault> = test();
     engine.gpus[gpu].words.transforms.evict_tables();
+    // A device that fails while the tests release their memory must not serve, either.
+    let tested = tested.and_then(|()| device.wait_for_ended_jobs());
     tested.map_err(|fault| GpuUnavailable::Device { index, fault })?;
     Ok(format!("in {} ms (integers, matrices of bits)", begun.elapsed().as_millis()))
 }
