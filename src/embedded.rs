@@ -91,6 +91,7 @@ mod gpu {
         let options = OpenOptions {
             memory_percent: MEMORY_PERCENT,
             memory_wait: SERVER_MEMORY_WAIT,
+            arena_bytes_min: None,
             timeout: TIMEOUT,
             on_fault: Arc::new(move |fault| on_fault(fault, &is_watched, report)),
             policy: DevicePolicy::default(),

@@ -39,6 +39,7 @@ impl BenchRig {
         let options = OpenOptions {
             memory_percent: memory.unwrap_or(90),
             memory_wait: Duration::ZERO,
+            arena_bytes_min: None,
             timeout: TIMEOUT,
             on_fault: Arc::new(|fault: &DeviceFault| eprintln!("device: {fault}")),
             policy: DevicePolicy {

@@ -40,6 +40,10 @@ impl Quota {
         self.max.load(Ordering::Relaxed)
     }
 
+    pub const fn limit(&self) -> Limit {
+        self.limit
+    }
+
     /// Changes the limit. Permits stay valid, also if they exceed it.
     pub fn set_max(&self, max: u64) {
         self.max.store(max, Ordering::Relaxed);

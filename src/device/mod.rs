@@ -12,6 +12,7 @@
 
 mod arena;
 mod context;
+mod descriptors;
 mod driver;
 mod fault;
 mod free_list;
@@ -36,6 +37,7 @@ mod version;
 
 pub use arena::{ALIGN, DeviceArena, DeviceLease, DeviceSlice};
 pub use context::{DeviceContext, DeviceIdentity};
+pub use descriptors::separate_descriptors;
 pub use driver::CudaDriver;
 pub use fault::{DeviceFault, FaultClass, exit_without_handlers};
 #[cfg(feature = "internals")]

@@ -20,7 +20,7 @@ const CHUNK_BYTES: usize = 4 << 20;
 const CHUNKS: usize = 8;
 
 /// Time between two looks at the free memory.
-const MEMORY_POLL: Duration = Duration::from_millis(50);
+const MEMORY_POLL: Duration = Duration::from_millis(5);
 
 /// The arena's size is a multiple of this; the rest is left to the driver's contexts.
 const ARENA_GRAIN_BYTES: u64 = 2 << 20;
@@ -77,12 +77,16 @@ pub fn open(
     Ok(opened)
 }
 
-/// The free memory of a device, once it is at least `wanted` or after `wait`.
-fn free_bytes(context: &DeviceContext, wanted: u64, wait: Duration) -> Result<u64, DeviceFault> {
+/// The free memory of a device, once it `suffices` or after `wait`.
+fn free_bytes(
+    context: &DeviceContext,
+    suffices: impl Fn(u64) -> bool,
+    wait: Duration,
+) -> Result<u64, DeviceFault> {
     let begun = Instant::now();
     loop {
         let free = context.free_bytes()?;
-        if free >= wanted || begun.elapsed() >= wait {
+        if suffices(free) || begun.elapsed() >= wait {
             return Ok(free);
         }
         thread::sleep(MEMORY_POLL);
@@ -96,10 +100,24 @@ impl Gpu {
         options: &OpenOptions,
     ) -> Result<Self, GpuUnavailable> {
         let allocate = || {
+            let begun = Instant::now();
+            let since = |start: Instant| start.elapsed().as_millis() as u64;
             let context = DeviceContext::open(driver, index, options)?;
+            tracing::debug!(device = index, ms = since(begun), "context opened");
+            let begun = Instant::now();
             let total_bytes = context.identity().memory_bytes;
-            let free_bytes = free_bytes(&context, total_bytes / 4 * 3, options.memory_wait)?;
-            if free_bytes < total_bytes / 4 * 3 {
+            // Division first, so that the product does not overflow.
+            let arena_bytes = |free: u64| {
+                free / 100 * options.memory_percent / ARENA_GRAIN_BYTES * ARENA_GRAIN_BYTES
+            };
+            let suffices = |free_bytes| match options.arena_bytes_min {
+                Some(wanted) => arena_bytes(free_bytes) >= wanted,
+                None => free_bytes >= total_bytes / 4 * 3,
+            };
+            let free_bytes = free_bytes(&context, suffices, options.memory_wait)?;
+            tracing::debug!(device = index, ms = since(begun), free_bytes, "memory is free");
+            let begun = Instant::now();
+            if !suffices(free_bytes) {
                 tracing::warn!(
                     device = index,
                     free_bytes,
@@ -107,12 +125,11 @@ impl Gpu {
                     "other processes use memory of this GPU: a part of what is free is taken"
                 );
             }
-            // Division first, so that the product does not overflow.
-            let bytes = free_bytes / 100 * options.memory_percent;
-            let bytes = bytes / ARENA_GRAIN_BYTES * ARENA_GRAIN_BYTES;
+            let bytes = arena_bytes(free_bytes).max(ARENA_GRAIN_BYTES);
             let gate = options.policy.lease_gate.clone();
-            let arena = DeviceArena::allocate(&context, bytes.max(ARENA_GRAIN_BYTES), gate)?;
+            let arena = DeviceArena::allocate(&context, bytes, gate)?;
             let ring = StagingRing::allocate(&context, CHUNK_BYTES, CHUNKS)?;
+            tracing::debug!(device = index, ms = since(begun), "memory allocated");
             Ok((context, arena, ring))
         };
         let (context, arena, ring) =

@@ -46,6 +46,9 @@ pub struct OpenOptions {
     pub memory_percent: u64,
     /// How long to wait before that for memory that other processes hold.
     pub memory_wait: Duration,
+    /// The wait ends once the arena has at least this size; `None` waits for three quarters of the
+    /// device's memory.
+    pub arena_bytes_min: Option<u64>,
     /// Longest wait for work on a device; a longer one is a `Hang` fault.
     pub timeout: Duration,
     /// Called for every fault.

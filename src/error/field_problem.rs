@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Reason;
+use super::{Limit, Reason};
 use crate::field::FieldId;
 
 /// What is wrong with a value.
@@ -172,6 +172,20 @@ pub enum FieldProblem {
         /// The modelled time of the whole program, in seconds, rounded up.
         got_s: u64,
     },
+    /// The program needs more memory than a limit allows, however little else is in use; no step
+    /// takes more than this one.
+    #[error(
+        "the program would take {got} bytes with its inputs and outputs, and this step takes most: \
+         {limit} allows {max}"
+    )]
+    ProgramBytes {
+        /// Which limit.
+        limit: Limit,
+        /// The bytes that it allows.
+        max: u64,
+        /// The bytes of the whole call.
+        got: u64,
+    },
     /// The id of an object or upload is malformed, unknown or released.
     #[error("no object or upload has this id: check the id, or put it again")]
     UnknownId,
@@ -226,6 +240,7 @@ impl FieldProblem {
             | Self::Rows { .. } => Reason::ValueType,
             Self::OtherGroup | Self::NotMatrix => Reason::ObjectKind,
             Self::ProgramTime { .. } => Reason::ProgramTime,
+            Self::ProgramBytes { limit, .. } => limit.reason(),
             Self::UnknownId | Self::UnknownRegion => Reason::ObjectUnknown,
         }
     }

@@ -198,6 +198,12 @@ impl RunCall {
         self.inputs.binary_search(&self.decoded_by(id)?).ok()
     }
 
+    /// The first step that decodes the call's input of this number.
+    #[cfg(feature = "cuda")]
+    pub fn first_reader(&self, input: usize) -> Option<ValueId> {
+        self.ids_to_run().find(|id| self.input_number(*id) == Some(input))
+    }
+
     /// The elements that step `id` decodes, numbered within their input.
     pub fn elements<'a>(
         &self,

@@ -22,6 +22,10 @@ pub const JOBS_PER_DEVICE: usize = 2;
 #[cfg(feature = "cuda")]
 pub(super) const MSM_BATCH_SCALARS_MAX: usize = 1 << 18;
 
+/// Makes all devices of an executor forget what they keep of a call's bases and matrices, and their
+/// tables: any of it may be damaged, since a result was wrong.
+pub type Evictor = Box<dyn Fn(&RunOperands<'_>) + Send>;
+
 /// Runs programs on its devices.
 pub trait Executor: Send + Sync {
     /// All devices that compute, described as one: their names, their units and memory in total.
@@ -85,6 +89,11 @@ pub trait Executor: Send + Sync {
 
     /// The engine that repeats calls for full checks; `None` in workers, which run none.
     fn oracle(&self) -> Option<Arc<dyn MsmNttEngine>>;
+
+    /// What a failed full check calls.
+    fn evictor(&self) -> Evictor {
+        Box::new(|_| {})
+    }
 
     /// Prepares the run of a call.
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress>;

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use zeroize::Zeroizing;
 
 use super::{
-    AwaitedElements, ElementSink, Executor, HostExecutor, OutputWrites, ProgramPlan, RunInProgress,
-    RunOperands, RunReport, call::RunCall,
+    AwaitedElements, ElementSink, Evictor, Executor, HostExecutor, OutputWrites, ProgramPlan,
+    RunInProgress, RunOperands, RunReport, call::RunCall,
 };
 use crate::{
     buffer::{ByteSink, ByteSource},
@@ -27,25 +27,29 @@ pub struct FullyCheckedRun {
     plan: ProgramPlan,
     /// The report of the first run, while the oracle runs.
     unchecked: Option<RunReport>,
+    /// For a wrong result of the first run.
+    evictor: Evictor,
 }
 
 impl FullyCheckedRun {
     /// `call` must have no probabilistic check.
     pub fn new(executor: &dyn Executor, oracle: Arc<dyn MsmNttEngine>, call: Arc<RunCall>) -> Self {
-        let run = executor.prepare(call.clone());
+        let (run, evictor) = (executor.prepare(call.clone()), executor.evictor());
         let on_oracle = HostExecutor { engine: oracle, oracle: None }.prepare(call.clone());
         let (first, second) = (run.plan(), on_oracle.plan());
+        let larger = if second.memory_bytes > first.memory_bytes { second } else { first };
         let plan = ProgramPlan {
             // The oracle runs when the memory of the first run is free again.
-            memory_bytes: first.memory_bytes.max(second.memory_bytes),
+            memory_bytes: larger.memory_bytes,
             value_bytes: first.value_bytes.max(second.value_bytes),
+            largest: larger.largest,
             modelled: first.modelled,
             // The oracle gains nothing from batches.
             msm_vectors: None,
             // The oracle reads all inputs again.
             writes: OutputWrites::AnyTime,
         };
-        let mut checked = Self { call, run, on_oracle, plan, unchecked: None };
+        let mut checked = Self { call, run, on_oracle, plan, unchecked: None, evictor };
         checked.add_times();
         checked
     }
@@ -124,11 +128,18 @@ impl RunInProgress for FullyCheckedRun {
             }
             return Ok(None);
         };
-        if let Some(of_oracle) = self.step_on_oracle(operands, control)? {
-            return self.checked(report, &of_oracle).map(Some);
+        let checked = match self.step_on_oracle(operands, control) {
+            Ok(None) => {
+                self.unchecked = Some(report);
+                Ok(None)
+            }
+            Ok(Some(of_oracle)) => self.checked(report, &of_oracle).map(Some),
+            Err(error) => Err(error),
+        };
+        if matches!(checked, Err(Error::Corrupt)) {
+            (self.evictor)(operands);
         }
-        self.unchecked = Some(report);
-        Ok(None)
+        checked
     }
 }
 

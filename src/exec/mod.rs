@@ -19,7 +19,7 @@ pub mod worker;
 pub use busy_poll::BusyPoll;
 #[cfg(any(test, feature = "internals"))]
 pub use call::RunCall;
-pub use executor::{Executor, JOBS_PER_DEVICE, RunInProgress};
+pub use executor::{Evictor, Executor, JOBS_PER_DEVICE, RunInProgress};
 #[cfg(feature = "cuda")]
 pub use gpu::GpuExecutor;
 pub use host::HostExecutor;

@@ -11,6 +11,7 @@ use crate::engine::cuda::CudaModel;
 use crate::{
     engine::{EngineModel, EngineWork},
     ops::Operation,
+    program::ValueId,
 };
 
 /// The memory and time that a run needs.
@@ -20,6 +21,8 @@ pub struct ProgramPlan {
     pub memory_bytes: u64,
     /// The part of `memory_bytes` that values take.
     pub value_bytes: u64,
+    /// The first of the steps during which values and the step's work take most memory.
+    pub largest: ValueId,
     /// The modelled time of all steps, their checks, and copies from and to the caller, if scalars
     /// are uniform and stored bases are on the device. Changes if the run moves to the host.
     pub modelled: ModelledTime,
@@ -52,19 +55,27 @@ impl ProgramPlan {
         let is_msm = matches!(call.program.steps(), [Operation::Input(_), Operation::Msm(_)]);
         let msm_vectors = is_msm.then_some(input.rows() as usize);
         let writes = OutputWrites::RowByRow;
-        Some(Self { memory_bytes, value_bytes: 0, modelled, msm_vectors, writes })
+        Some(Self { memory_bytes, value_bytes: 0, largest: id, modelled, msm_vectors, writes })
     }
 
     /// The plan of a call whose values are in the host's memory.
     pub fn on_host(call: &RunCall, engine: &dyn EngineModel) -> Self {
         let value_bytes = call.liveness.peak_bytes();
-        let scratch = call
-            .ids_to_run()
-            .map(|id| call.step(id).scratch_bytes(&call.input_types(id), engine, call.is_checked));
-        let memory_bytes = value_bytes.saturating_add(scratch.max().unwrap_or(0));
+        let (mut scratch_bytes, mut largest) = (0, None);
+        for id in call.ids_to_run() {
+            let scratch = call.step(id);
+            let scratch = scratch.scratch_bytes(&call.input_types(id), engine, call.is_checked);
+            scratch_bytes = scratch_bytes.max(scratch);
+            let bytes = call.liveness.held_bytes(id).saturating_add(scratch);
+            if largest.is_none_or(|(_, most)| bytes > most) {
+                largest = Some((id, bytes));
+            }
+        }
+        let memory_bytes = value_bytes.saturating_add(scratch_bytes);
+        let largest = largest.map_or(ValueId(0), |(id, _)| id);
         let modelled = call.modelled_time(|work| engine.modelled_time(work));
         let writes = OutputWrites::AfterStep;
-        Self { memory_bytes, value_bytes, modelled, msm_vectors: None, writes }
+        Self { memory_bytes, value_bytes, largest, modelled, msm_vectors: None, writes }
     }
 
     /// Whether the CPU computes a call sooner than a GPU: a short computation with integers.

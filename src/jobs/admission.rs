@@ -104,8 +104,9 @@ pub fn check_share(
 
 /// What an accepted job holds until it has ended.
 pub struct JobPermit {
-    pub _quotas: AdmissionPermit,
+    /// Declared before `_quotas`: a job that no longer counts has no time ahead of others.
     pub backlog: BacklogPermit,
+    pub _quotas: AdmissionPermit,
     pub device_time: DeviceTimeCharge,
 }
 

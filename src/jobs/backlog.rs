@@ -38,6 +38,8 @@ pub struct Backlog {
 struct BacklogState {
     /// Modelled times of the jobs with deadlines.
     with_deadline: BTreeMap<BacklogKey, Duration>,
+    /// The modelled time of all jobs.
+    modelled: Duration,
     jobs: u64,
     next_number: u64,
     /// Measured by modelled time of recent jobs.
@@ -67,9 +69,14 @@ impl Backlog {
 
     /// For jobs that take `ratio` times their modelled time.
     pub(super) fn with_ratio(devices: usize, ratio: f64) -> Arc<Self> {
-        let (with_deadline, jobs, next_number) = Default::default();
-        let state = BacklogState { with_deadline, jobs, next_number, ratio };
+        let (with_deadline, modelled, jobs, next_number) = Default::default();
+        let state = BacklogState { with_deadline, modelled, jobs, next_number, ratio };
         Arc::new(Self { state: Mutex::new(state), devices: devices.max(1) as u32 })
+    }
+
+    /// The modelled time of all accepted jobs, until they have ended.
+    pub fn modelled(&self) -> Duration {
+        self.state.lock().modelled
     }
 
     /// Adds a job of this modelled time.
@@ -113,13 +120,14 @@ impl Backlog {
             state.with_deadline.insert(key, modelled);
         }
         state.jobs += 1;
+        state.modelled = state.modelled.saturating_add(modelled);
         Ok(BacklogPermit { backlog: self.clone(), key, modelled })
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         let state = self.state.lock();
-        state.with_deadline.is_empty() && state.jobs == 0
+        state.with_deadline.is_empty() && state.jobs == 0 && state.modelled.is_zero()
     }
 }
 
@@ -156,6 +164,7 @@ impl Drop for BacklogPermit {
     fn drop(&mut self) {
         let mut state = self.backlog.state.lock();
         state.jobs -= 1;
+        state.modelled = state.modelled.saturating_sub(self.modelled);
         if let Some(key) = &self.key {
             state.with_deadline.remove(key);
         }
@@ -221,6 +230,17 @@ mod tests {
             }
             assert_eq!(jobs.admit(owner(1, JobPriority::Normal), 2, Some(4)), is_accepted);
         }
+    }
+
+    #[test]
+    fn the_jobs_of_all_tenants_have_their_modelled_time_until_they_end() {
+        let mut jobs = Admission::new(2);
+        assert!(jobs.admit(owner(1, JobPriority::Normal), 2, None));
+        assert!(jobs.admit(owner(2, JobPriority::Batch), 3, Some(100)));
+        assert!(!jobs.admit(owner(2, JobPriority::Batch), 5, Some(1)));
+        assert_eq!(jobs.backlog.modelled(), 5 * SECOND);
+        jobs.permits.remove(0);
+        assert_eq!(jobs.backlog.modelled(), 3 * SECOND);
     }
 
     #[test]

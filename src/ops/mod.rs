@@ -1,6 +1,6 @@
 //! The kinds of steps: one folder each, with its specification and the type of its value, and with
-//! one way to compute it per executor. A new kind is a folder and a row of the table here; its
-//! message is in the contract, with a decoder in `wire::decode` and a builder in `client::program`.
+//! one way to compute it per executor. `ARCHITECTURE.md` lists what a new kind needs: a folder and
+//! a row of the table here, and what clients use to ask for it.
 
 mod bit_matrix;
 mod concat;
@@ -93,28 +93,37 @@ macro_rules! operations {
     };
 }
 
-operations! {
-    Input input::InputStep,
-    Constant constant::ConstantStep,
-    Powers powers::PowersStep,
-    Ntt ntt::NttStep,
-    Pointwise pointwise::PointwiseStep,
-    LinearCombination linear_combination::LinearCombinationStep,
-    Slice slice::SliceStep,
-    Concat concat::ConcatStep,
-    Pad pad::PadStep,
-    Evaluate evaluate::EvaluateStep,
-    DivideByLinear divide_by_linear::DivideByLinearStep,
-    DivideByVanishing divide_by_vanishing::DivideByVanishingStep,
-    Msm msm::MsmStep,
-    SparseProduct sparse_product::SparseProductStep,
-    PolyMul poly_mul::PolyMulStep,
-    Gf2Reduce gf2_reduce::Gf2ReduceStep,
-    Gf2Echelon gf2_echelon::Gf2EchelonStep,
-    IntMul int_mul::IntMulStep,
-    IntSum int_sum::IntSumStep,
-    Reshape reshape::ReshapeStep,
+/// The table of all kinds, as input of the macro `$declare`: of a step, the variant, the module,
+/// which is named like its message, and the type.
+macro_rules! with_operations {
+    ($declare:ident) => {
+        $declare! {
+            Input input::InputStep,
+            Constant constant::ConstantStep,
+            Powers powers::PowersStep,
+            Ntt ntt::NttStep,
+            Pointwise pointwise::PointwiseStep,
+            LinearCombination linear_combination::LinearCombinationStep,
+            Slice slice::SliceStep,
+            Concat concat::ConcatStep,
+            Pad pad::PadStep,
+            Evaluate evaluate::EvaluateStep,
+            DivideByLinear divide_by_linear::DivideByLinearStep,
+            DivideByVanishing divide_by_vanishing::DivideByVanishingStep,
+            Msm msm::MsmStep,
+            SparseProduct sparse_product::SparseProductStep,
+            PolyMul poly_mul::PolyMulStep,
+            Gf2Reduce gf2_reduce::Gf2ReduceStep,
+            Gf2Echelon gf2_echelon::Gf2EchelonStep,
+            IntMul int_mul::IntMulStep,
+            IntSum int_sum::IntSumStep,
+            Reshape reshape::ReshapeStep,
+        }
+    };
 }
+pub(crate) use with_operations;
+
+with_operations!(operations);
 
 impl StepKind for Operation {
     fn name(&self) -> &'static str {

@@ -1,6 +1,6 @@
 //! Which values a run holds at which step.
 
-use super::{ExternalOperand, OUTPUTS_MAX, Program, StepKind, ValueId};
+use super::{ExternalOperand, OUTPUTS_MAX, Program, StepKind, ValueId, ValueType};
 use crate::error::{Error, FieldProblem, Result};
 
 /// The memory that a step's result takes.
@@ -18,7 +18,6 @@ pub enum ResultMemory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Liveness {
     steps: Vec<StepLiveness>,
-    peak_bytes: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +26,7 @@ struct StepLiveness {
     stays_encoded: bool,
     in_place: Option<usize>,
     last_uses: Vec<ValueId>,
+    held_bytes: u64,
 }
 
 impl Liveness {
@@ -60,13 +60,13 @@ impl Liveness {
                 last_uses[id.index()].get_or_insert(index);
             }
         }
-        let mut liveness = Self { steps, peak_bytes: 0 };
+        let mut liveness = Self { steps };
         if memory == ResultMemory::Reused {
             for index in 0..liveness.steps.len() {
                 liveness.steps[index].in_place = liveness.overwritten(program, index);
             }
         }
-        liveness.peak_bytes = liveness.peak(program);
+        liveness.count_held_bytes(program);
         Ok(liveness)
     }
 
@@ -93,10 +93,15 @@ impl Liveness {
         &self.steps[step.index()].last_uses
     }
 
-    /// The peak of the bytes of all values held at the same time. Inputs that stay encoded count as
-    /// zero.
-    pub const fn peak_bytes(&self) -> u64 {
-        self.peak_bytes
+    /// The bytes of all values held during `step`, with its own value; 0 if no output needs it.
+    /// Inputs that stay encoded count as zero.
+    pub fn held_bytes(&self, step: ValueId) -> u64 {
+        self.steps[step.index()].held_bytes
+    }
+
+    /// The peak of the bytes of all values held at the same time.
+    pub fn peak_bytes(&self) -> u64 {
+        self.steps.iter().map(|step| step.held_bytes).max().unwrap_or(0)
     }
 
     fn overwritten<K: StepKind>(&self, program: &Program<K>, index: usize) -> Option<usize> {
@@ -112,20 +117,19 @@ impl Liveness {
         })
     }
 
-    fn peak<K: StepKind>(&self, program: &Program<K>) -> u64 {
-        let bytes = |id: ValueId| match self.stays_encoded(id) {
+    fn count_held_bytes<K: StepKind>(&mut self, program: &Program<K>) {
+        let bytes = |(step, ty): (&StepLiveness, &ValueType)| match step.stays_encoded {
             true => 0,
-            false => program.types[id.index()].bytes(),
+            false => ty.bytes(),
         };
-        let (mut held, mut peak) = (0, 0);
-        for (index, step) in self.steps.iter().enumerate().filter(|(_, step)| step.is_needed) {
-            let made = bytes(ValueId(index as u32));
+        let bytes: Vec<_> = self.steps.iter().zip(&program.types).map(bytes).collect();
+        let mut held = 0;
+        for (step, made) in self.steps.iter_mut().zip(&bytes).filter(|(step, _)| step.is_needed) {
             held += made;
             // An overwritten value has the same size as the new one.
-            peak = peak.max(if step.in_place.is_some() { held - made } else { held });
-            held -= step.last_uses.iter().map(|id| bytes(*id)).sum::<u64>();
+            step.held_bytes = if step.in_place.is_some() { held - made } else { held };
+            held -= step.last_uses.iter().map(|id| bytes[id.index()]).sum::<u64>();
         }
-        peak
     }
 }
 

@@ -24,6 +24,7 @@ use super::{
     transport_parts::ResponsePermit,
 };
 use crate::{
+    buffer::Quota,
     engine::JobControl,
     error::{Error, Result},
     identity::Caller,
@@ -264,10 +265,15 @@ impl CallContext {
     ///
     /// Errors: `Exhausted` without `retry_after`.
     pub fn check_fits(&self, bytes: u64) -> Result<()> {
-        self.budgets()
-            .iter()
-            .try_for_each(|budget| budget.bytes.check_limit(bytes))
+        self.too_small_budget(bytes)
+            .map_or(Ok(()), |budget| budget.check_limit(bytes))
             .inspect_err(telemetry::count_refusal)
+    }
+
+    /// The first budget that could not hold `bytes` if it were empty.
+    pub fn too_small_budget(&self, bytes: u64) -> Option<&Quota> {
+        let budgets = self.budgets().into_iter();
+        budgets.map(|budget| &*budget.bytes).find(|budget| budget.check_limit(bytes).is_err())
     }
 
     /// Payload bytes that a stream with this header must be admitted for: 0 if its upload exists.

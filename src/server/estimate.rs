@@ -87,6 +87,7 @@ fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRespon
         engine: kind.into(),
         device: name,
         jobs_ahead: state.budget.jobs.used() as u32,
+        time_ahead_us: Some(as_micros_u64(state.backlog.modelled())),
         modelled_time_us: as_micros_u64(plan.modelled.total),
     })
 }

@@ -34,6 +34,7 @@ mod preload;
 mod preload_file;
 mod priority;
 mod program_call;
+mod program_limits;
 mod read_object;
 mod receive;
 mod reflection;

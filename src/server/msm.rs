@@ -6,7 +6,7 @@ use super::{
     call::CallContext,
     call_record::JobRecorder,
     response,
-    single_step::{self, GivenVector, SingleStepJob},
+    single_step::{GivenVector, SingleStepJob, SingleStepRun},
     transport_parts::bytes_of_message,
 };
 use crate::{
@@ -23,7 +23,8 @@ use crate::{
 /// Finds the bases, checks the lengths and admits the job. `payload_bytes` are those admitted
 /// separately for the scalars.
 ///
-/// Errors: `NotFound`, `Mismatch`, `Invalid`, `Exhausted`, `Draining`.
+/// Errors: `NotFound`, `Mismatch`, `Invalid`, `Exhausted`, `Draining`; `Step` if the modelled time
+/// is too long.
 pub fn admit(
     call: &CallContext,
     requested: RequestedMsm,
@@ -55,17 +56,17 @@ pub fn admit(
     // Before the program is made, which refuses vectors that fit no memory with another error.
     call.check_fits(payload_bytes)?;
     let program = single_msm(group, batch, n)?;
-    let run = single_step::start(call, program, elements, OutputKind::Points, verify)?;
-    let working_bytes = run.plan().memory_bytes.saturating_add(bases.bytes());
+    let mut single = SingleStepRun::new(call, program, elements, OutputKind::Points, verify)?;
+    let working_bytes = single.run.plan().memory_bytes.saturating_add(bases.bytes());
     let response_bytes = bytes_of_message(batch as u64 * sum_bytes);
     call.check_fits(working_bytes.saturating_add(payload_bytes).saturating_add(response_bytes))?;
+    let modelled = single.limit_time(call, bases.check_time(&call.state.compute))?;
     call.admit_response(response_bytes)?;
-    let modelled = run.plan().modelled.total + bases.check_time(&call.state.compute);
     let permit = call.admit_job(working_bytes, modelled)?;
     Ok(SingleStepJob {
         call: "msm",
         input_field: "scalars",
-        run,
+        run: single.run,
         elements,
         reduce,
         bases: vec![bases],

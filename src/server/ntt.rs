@@ -8,7 +8,7 @@ use super::{
     regions::find_slice,
     response,
     result_stream::{ResultStream, SentVector, StreamTimes, StreamedResult},
-    single_step::{self, GivenVector, SingleStepJob},
+    single_step::{GivenVector, SingleStepJob, SingleStepRun},
     streamed_uploads::{FoundVector, StreamedUploads},
     transport_parts::{bytes_of_chunks, bytes_of_message},
 };
@@ -80,7 +80,7 @@ impl AdmittedNtt {
     /// Checks the lengths and admits the job. `payload_bytes` are those admitted separately for the
     /// input.
     ///
-    /// Errors: `Invalid`, `Exhausted`, `Draining`.
+    /// Errors: `Invalid`, `Exhausted`, `Draining`; `Step` if the modelled time is too long.
     pub fn admit(
         call: &CallContext,
         requested: RequestedNtt,
@@ -108,12 +108,13 @@ impl AdmittedNtt {
         // Before the program is made, which refuses vectors that fit no memory with another error.
         call.check_fits(payload_bytes)?;
         let program = single_ntt(field, plan, batch, row_length)?;
-        let run = single_step::start(call, program, elements, OutputKind::Elements, verify)?;
-        let working_bytes = run.plan().memory_bytes;
+        let mut single = SingleStepRun::new(call, program, elements, OutputKind::Elements, verify)?;
+        let working_bytes = single.run.plan().memory_bytes;
         call.check_fits(working_bytes.saturating_add(payload_bytes))?;
+        let modelled = single.limit_time(call, Duration::ZERO)?;
         call.admit_response(response_bytes)?;
         let result_permit = call.admit(result_bytes, 0)?;
-        let permit = call.admit_job(working_bytes, run.plan().modelled.total)?;
+        let permit = call.admit_job(working_bytes, modelled)?;
         let pool = &call.state.payloads;
         let rows = match delivery {
             RowsDelivery::Region(slice) => UploadBuffer::to_region(pool, slice),
@@ -123,7 +124,7 @@ impl AdmittedNtt {
         let job = SingleStepJob {
             call: "ntt",
             input_field: "input",
-            run,
+            run: single.run,
             elements,
             reduce,
             bases: Vec::new(),

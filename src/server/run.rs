@@ -8,27 +8,24 @@ use super::{
     program_call::{
         self, FoundInput, FoundSource, find_bases, find_inputs, find_matrices, find_program,
     },
+    program_limits::{BytesOfRun, check_time},
     receive::{PieceContent, UploadPiece},
     regions,
     result_stream::{ResultStream, SentVector},
     run_outputs::{
         CallOutputs, ReadSlice, StreamedOutputs, check_encodings, early_message, early_points,
-        output_spec, response_bytes, vector_bytes,
+        output_spec, response_bytes,
     },
     streamed_uploads::{FoundRegion, StreamedUploads},
 };
 use crate::{
     buffer::{RegionSlice, UploadBuffer},
     error::{Error, FieldProblem, Result},
-    exec::{ModelledTime, OutputWrites, start_run},
+    exec::{OutputWrites, start_run},
     jobs::{InputPayload, JobBases, JobPermit, ProgramJob, ProgramJobInput, ProgramWork},
     ops::OperationProgram,
-    program::{
-        ExternalOperand, InputSpec, Liveness, ResultMemory, StepKind, StepProblem, ValueId,
-        VectorShape,
-    },
+    program::{ExternalOperand, InputSpec, Liveness, ResultMemory, StepKind, ValueId, VectorShape},
     store::{UploadStreamGuard, UploadUseGuard},
-    telemetry,
     verify::Verification,
     wire::{
         decode::{OutputDelivery, RunOutput, RunSpec, required},
@@ -70,8 +67,8 @@ impl AdmittedRun {
         let (working_bytes, modelled) = (plan.memory_bytes, plan.modelled);
         let written = written_slices(call, &program, &spec.outputs);
         mark_copies(&mut inputs, &written, verify, plan.writes);
-        let fixed_bytes = working_bytes.saturating_add(response_bytes);
-        check_fits(call, fixed_bytes, &program, &inputs, &spec.outputs)?;
+        let bytes = BytesOfRun::new(call, &program, plan, &inputs, &spec.outputs, response_bytes)?;
+        bytes.check(call, &program)?;
         check_time(call, &program, modelled)?;
         run.limit_time_on_host(state.settings.program_time_max);
         call.admit_response(response_bytes)?;
@@ -145,23 +142,6 @@ impl AdmittedRun {
     }
 }
 
-/// Refuses a program whose modelled time is above the limit, with its longest step.
-fn check_time(
-    call: &CallContext,
-    program: &OperationProgram,
-    modelled: ModelledTime,
-) -> Result<()> {
-    let max = call.state.settings.program_time_max;
-    if modelled.total <= max {
-        return Ok(());
-    }
-    let (max_s, got_s) = (max.as_secs(), modelled.total.as_secs_f64().ceil() as u64);
-    let problem = StepProblem::step(FieldProblem::ProgramTime { max_s, got_s });
-    let refused = program.step_error(modelled.longest, problem);
-    telemetry::count_refusal(&refused);
-    Err(refused)
-}
-
 /// The inputs in regions.
 fn read_slices(
     program: &OperationProgram,
@@ -216,23 +196,6 @@ fn mark_copies(
         };
         *is_copied = verify != Verification::None || written.iter().any(spoils);
     }
-}
-
-fn check_fits(
-    call: &CallContext,
-    fixed_bytes: u64,
-    program: &OperationProgram,
-    inputs: &[FoundInput],
-    outputs: &[RunOutput],
-) -> Result<()> {
-    let mut bytes = fixed_bytes;
-    for input in inputs {
-        bytes = bytes.saturating_add(input.unadmitted_bytes(call)?);
-    }
-    for output in outputs {
-        bytes = bytes.saturating_add(vector_bytes(program, output));
-    }
-    call.check_fits(bytes)
 }
 
 #[derive(Default)]

@@ -1,12 +1,12 @@
 //! Calls of one step, MSM and NTT: their jobs are programs of that step.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use super::call::CallContext;
+use super::{call::CallContext, program_limits::check_time};
 use crate::{
     curve::scalars::ScalarEncoding,
     error::{Error, FieldProblem, Result},
-    exec::{RunInProgress, start_run},
+    exec::{ModelledTime, RunInProgress, start_run},
     jobs::{
         InputPayload, JobBases, JobPermit, JobTicket, ProgramJob, ProgramJobInput,
         ProgramJobOutput, ProgramOutput, ProgramWork,
@@ -35,18 +35,38 @@ pub struct SingleStepJob {
     pub permit: JobPermit,
 }
 
-/// Prepares the run of a program of one step.
-pub fn start(
-    call: &CallContext,
-    program: OperationProgram,
-    elements: VectorRange,
-    kind: OutputKind,
-    verify: Verification,
-) -> Result<Box<dyn RunInProgress>> {
-    let VectorRange { encoding, count, .. } = elements;
-    let output = OutputSpec { value: SINGLE_STEP, kind };
-    let executor = &call.state.compute.executor;
-    start_run(&**executor, Arc::new(program), &[InputSpec { encoding, count }], &[output], verify)
+/// The run of a program of one step.
+pub struct SingleStepRun {
+    program: Arc<OperationProgram>,
+    pub run: Box<dyn RunInProgress>,
+}
+
+impl SingleStepRun {
+    pub fn new(
+        call: &CallContext,
+        program: OperationProgram,
+        elements: VectorRange,
+        kind: OutputKind,
+        verify: Verification,
+    ) -> Result<Self> {
+        let VectorRange { encoding, count, .. } = elements;
+        let (program, output) = (Arc::new(program), OutputSpec { value: SINGLE_STEP, kind });
+        let executor = &*call.state.compute.executor;
+        let inputs = [InputSpec { encoding, count }];
+        let run = start_run(executor, program.clone(), &inputs, &[output], verify)?;
+        Ok(Self { program, run })
+    }
+
+    /// The modelled time of the job, which takes `before` before the run.
+    ///
+    /// Errors: `Step` if it is too long.
+    pub fn limit_time(&mut self, call: &CallContext, before: Duration) -> Result<Duration> {
+        let ModelledTime { total, longest } = self.run.plan().modelled;
+        let total = total.saturating_add(before);
+        check_time(call, &self.program, ModelledTime { total, longest })?;
+        self.run.limit_time_on_host(call.state.settings.program_time_max);
+        Ok(total)
+    }
 }
 
 impl SingleStepJob {

@@ -13,6 +13,13 @@ use crate::{
     verify::Verification,
 };
 
+/// A decoded enum. Its zero value is `Unspecified`, an unknown one is `OutOfRange`.
+pub fn specified<W: TryFrom<i32> + Default + PartialEq>(value: i32) -> Result<W, FieldProblem> {
+    let value = W::try_from(value).map_err(|_| FieldProblem::OutOfRange)?;
+    let is_specified = value != W::default();
+    is_specified.then_some(value).ok_or(FieldProblem::Unspecified)
+}
+
 /// Converts between an enum and its counterpart, which has the same variants.
 macro_rules! counterparts {
     ($($ours:ident, $wire:ident: $($variant:ident),+;)+) => { $(

@@ -10,6 +10,11 @@ mod list_limits;
 mod message_reader;
 #[cfg(feature = "client")]
 mod outgoing_frames;
+// Clients do not decode, and servers do not encode.
+#[cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code))]
+mod parts;
+#[cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code))]
+pub mod steps;
 
 /// Generated messages, clients and servers of package `capstan.v1`.
 // Comments of the contract are not written for rustdoc: `a[i]` is not a link, `<w>` is not HTML.

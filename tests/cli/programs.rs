@@ -109,9 +109,11 @@ fn an_estimate_needs_no_elements_but_lengths() {
     let json = cli.json(&["run", &sized, "--estimate"]);
     assert_eq!((&json["input_bytes"], &json["engine"]), (&(12 * 32).into(), &"cpu".into()));
     assert!(json["modelled_time_us"].as_u64().unwrap() > 0, "{json}");
+    assert_eq!((&json["jobs_ahead"], &json["time_ahead_us"]), (&0.into(), &0.into()));
     let text = cli.ok(&["run", &sized, "--estimate"]).text();
     assert!(text.contains("inputs 384 B") && text.contains("engine cpu"), "{text}");
     assert!(text.starts_with("modelled time "), "{text}");
+    assert!(text.contains("jobs ahead 0 (modelled time "), "{text}");
 }
 
 #[test]

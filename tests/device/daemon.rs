@@ -22,10 +22,20 @@ use capstan::{
 
 use crate::emulated;
 
-/// Path of the daemon: next to this binary in a bundle of scripts/gpu-bundle, else cargo's.
+/// Path of the daemon.
 pub fn binary() -> PathBuf {
-    let bundled = std::env::current_exe().unwrap().with_file_name("capstand");
-    if bundled.exists() { bundled } else { env!("CARGO_BIN_EXE_capstand").into() }
+    bundled("capstand").unwrap_or(env!("CARGO_BIN_EXE_capstand").into())
+}
+
+/// Path of the command line.
+#[cfg(feature = "cli")]
+pub fn cli_binary() -> PathBuf {
+    bundled("capstan").unwrap_or(env!("CARGO_BIN_EXE_capstan").into())
+}
+
+/// A program that is next to this binary, in a bundle of scripts/gpu-bundle.
+fn bundled(name: &str) -> Option<PathBuf> {
+    Some(std::env::current_exe().unwrap().with_file_name(name)).filter(|path| path.exists())
 }
 
 pub fn capstand(flags: &[&str], env: &[(&str, &str)]) -> Command {

@@ -25,7 +25,13 @@ impl DamagedTables {
     /// `damage` is a fault of the kernel that makes the tables. The first multiple of the first
     /// point is behind the bases.
     fn new(damage: &str) -> Option<Self> {
-        let daemon = FaultyDaemon::start(&["--cuda-devices", "0"])?;
+        Self::with_isolation("process", damage)
+    }
+
+    /// Like [`Self::new`]. `isolation` says whether the GPU has a worker.
+    fn with_isolation(isolation: &str, damage: &str) -> Option<Self> {
+        let flags = ["--cuda-devices", "0", "--gpu-isolation", isolation];
+        let daemon = FaultyDaemon::start(&flags)?;
         let (client, expected) = (daemon.client(), Expected::new());
         let bases = client.put_bases(&expected.points).unwrap();
         let damaged = Self { daemon, client, bases, expected };
@@ -52,7 +58,7 @@ impl DamagedTables {
         };
         assert_eq!(refusal.reason_text, "VERIFY_FAILED");
         self.daemon.wait_for_logged(&["fault injected into"], 1);
-        self.daemon.wait_for_logged(&["their bases are evicted"], 1);
+        self.daemon.wait_for_logged(&["are evicted"], 1);
     }
 
     /// The object was uploaded again, and gets tables again.
@@ -60,7 +66,7 @@ impl DamagedTables {
         self.assert_right(Verification::Probabilistic);
         let device = self.assert_right(Verification::None);
         assert!(device.ends_with(" tables") && !device.ends_with("no tables"), "{device}");
-        self.daemon.wait_for_logged(&["their bases are evicted"], 1);
+        self.daemon.wait_for_logged(&["are evicted"], 1);
         stop(self.daemon.child);
     }
 }
@@ -77,10 +83,24 @@ fn tables_that_are_not_on_the_curve_are_found_without_a_check() {
 /// although the bases themselves are right.
 #[test]
 fn damaged_tables_of_multiples_are_found_and_replaced() {
-    // The multiple becomes infinity, a point of the curve.
-    let Some(damaged) = DamagedTables::new(&format!("clear0+{}x96", N * 96)) else { return };
+    let Some(damaged) = DamagedTables::new(&first_multiple_at_infinity()) else { return };
     let wrong = damaged.sum(Verification::None).unwrap();
     assert_ne!(wrong.points, [damaged.expected.sum], "the tables are not used");
     damaged.assert_refused(Verification::Probabilistic);
     damaged.assert_recovered();
+}
+
+#[test]
+fn tables_that_a_full_check_finds_damaged_are_replaced() {
+    for isolation in ["process", "none"] {
+        let damage = first_multiple_at_infinity();
+        let Some(damaged) = DamagedTables::with_isolation(isolation, &damage) else { return };
+        damaged.assert_refused(Verification::Full);
+        damaged.assert_recovered();
+    }
+}
+
+/// A fault that leaves a point of the curve in the tables.
+fn first_multiple_at_infinity() -> String {
+    format!("clear0+{}x96", N * 96)
 }

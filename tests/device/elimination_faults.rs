@@ -236,7 +236,7 @@ fn an_elimination_stops_at_every_check_and_at_every_refused_lease() {
         assert!(stops >= 5, "{stops} stops");
         let leases = Refusal::of_leases(&rig);
         let run = || run().map(|done| done.bytes);
-        let Refusals { refused, failed } = leases.refuse_each(1, || run, &right);
+        let Refusals { refused, failed } = leases.refuse_each(1.., || run, &right);
         assert_eq!(refused, failed);
         // The inputs, both matrices in strips, the leading columns, and the working memory.
         assert!(refused >= 9, "{refused} leases");

@@ -1,7 +1,10 @@
 //! Steps over GF(2) on a daemon with GPUs: their results equal those of the host.
 
 use capstan::{
-    client::{ProgramBuilder, ProgramRun, RunOptions, Verification, blocking::BlockingClient},
+    client::{
+        ClientError, ProgramBuilder, ProgramRun, Reason, RunOptions, Verification,
+        blocking::BlockingClient,
+    },
     gf2::{BitMatrix, echelon, rank, reduce},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -104,6 +107,11 @@ fn eliminations_of_a_daemon_equal_those_of_the_host() {
     for case in cases() {
         check(&client, &case);
     }
+    let repeated = matrix(3, 100, |row, column| column == [40, 70, 40][row]);
+    let refused = client.gf2_reduce(&repeated, &repeated, RunOptions::default());
+    let Err(ClientError::Refused(refusal)) = refused else { panic!("accepted {refused:?}") };
+    assert_eq!(refusal.field.as_deref(), Some("program.steps[2].gf2_reduce.pivots"));
+    assert_eq!((refusal.reason, refusal.index), (Some(Reason::OutOfRange), Some(2)));
     // The GPU has computed them: the host has no method.
     let (rows, columns) = (40, 300);
     let mut program = ProgramBuilder::new();

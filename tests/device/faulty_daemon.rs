@@ -48,7 +48,7 @@ impl FaultyDaemon {
         Some(Self { child, address, metrics, log, file })
     }
 
-    /// Replaces the planned faults of the workers that serve; workers that start later have none.
+    /// Like [`FaultFile::plan`].
     pub fn plan(&self, faults: &str) {
         self.file.plan(faults, "");
     }

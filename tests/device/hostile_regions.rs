@@ -35,18 +35,18 @@ use crate::{
 
 const LG_N: u32 = N.ilog2();
 /// The bytes of a vector.
-const BYTES: usize = 32 * N;
+pub const BYTES: usize = 32 * N;
 
 /// A daemon with one worker, and a connection to its Unix socket.
-struct LocalDaemon {
-    child: Child,
-    socket: PathBuf,
-    channel: Channel,
+pub struct LocalDaemon {
+    pub child: Child,
+    pub socket: PathBuf,
+    pub channel: Channel,
     _folder: TempDir,
 }
 
 impl LocalDaemon {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("capstan.sock");
         let path = socket.to_str().unwrap();
@@ -55,13 +55,16 @@ impl LocalDaemon {
         Self { child, channel: unix_channel(&socket).await, socket, _folder: folder }
     }
 
-    async fn region(&self) -> TestRegion {
+    pub async fn region(&self) -> TestRegion {
         mapped(&self.channel, &self.socket, 2 * BYTES as u64).await
     }
 
-    /// The GPU transforms a vector of a new region, and gives the region back.
     async fn assert_healthy(&self, expected: &Expected) {
-        let mut region = self.region().await;
+        self.transform_in(self.region().await, expected).await;
+    }
+
+    /// The GPU transforms a vector of a region, which is then given back.
+    pub async fn transform_in(&self, mut region: TestRegion, expected: &Expected) {
         region.put(0, &crate::wire::messages::canonical(&expected.scalars));
         let request = run(transform(&region, Verify::None), vec![]);
         let answer = send_run(&self.channel, request).await.unwrap();

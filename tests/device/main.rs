@@ -18,11 +18,14 @@ mod eliminations;
 mod eliminations_in_blocks;
 #[path = "../common/emulated.rs"]
 mod emulated;
+mod ending_workers;
 mod fault_file;
 mod faults;
 mod faulty_daemon;
 mod hostile_regions;
 mod kernels;
+#[cfg(feature = "cli")]
+mod killed_client;
 mod known_msms;
 #[path = "../rig/presets.rs"]
 mod limits;
@@ -55,6 +58,10 @@ mod small_msms;
 mod spread;
 #[cfg(feature = "cli")]
 mod spread_faults;
+#[cfg(feature = "cli")]
+mod spread_losses;
+#[cfg(feature = "cli")]
+mod spread_refusals;
 #[cfg(feature = "cli")]
 mod spread_rows;
 mod start_faults;

@@ -96,7 +96,7 @@ struct Outcomes {
 /// `ready`, the tables exist before.
 fn every_refusal(rig: &DeviceRig, case: &NttCase, ready: bool, refusal: &Refusal<'_>) -> Outcomes {
     let mut outcomes = Outcomes::default();
-    outcomes.refused = refusal.each(1, |nth| {
+    let attempt = |&nth: &u64| {
         let engine = engine(rig);
         if ready {
             case.check_on_gpu(&engine);
@@ -125,7 +125,8 @@ fn every_refusal(rig: &DeviceRig, case: &NttCase, ready: bool, refusal: &Refusal
         }
         case.check_on_gpu(&engine);
         is_met
-    });
+    };
+    outcomes.refused = (1..).take_while(attempt).count();
     outcomes
 }
 

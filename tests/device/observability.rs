@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     process::Command,
     sync::{Arc, Mutex, OnceLock},
     time::Duration,
@@ -34,6 +33,7 @@ use tracing_subscriber::{
 
 use crate::{
     common::{TestServer, points, scalars, serve_with},
+    daemon::cli_binary,
     rig::{DeviceRig, first_device, options},
     transforms::{engine, plan, rows},
 };
@@ -282,12 +282,9 @@ fn spans_of_another_thread_are_in_their_job() {
     drop(rig);
 }
 
-/// Runs the `capstan` next to this binary in a bundle of scripts/gpu-bundle, else cargo's.
+/// Runs the command line.
 fn capstan(server: &TestServer, line: &[&str]) -> String {
-    let bundled = std::env::current_exe().unwrap().with_file_name("capstan");
-    let built = || PathBuf::from(env!("CARGO_BIN_EXE_capstan"));
-    let binary = if bundled.exists() { bundled } else { built() };
-    let mut command = Command::new(binary);
+    let mut command = Command::new(cli_binary());
     let done = command.args(line).env("CAPSTAN_SERVER", &server.target).output().unwrap();
     assert!(done.status.success(), "{line:?}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap()

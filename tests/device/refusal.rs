@@ -65,21 +65,19 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// Calls `attempt` with 1, 1 + `step`, ..., until it returns false: its jobs make fewer requests.
-    /// Returns how often it returned true.
-    pub fn each(&self, step: usize, mut attempt: impl FnMut(u64) -> bool) -> usize {
-        (1..).step_by(step).take_while(|nth| attempt(*nth)).count()
-    }
-
-    /// Runs new jobs with request number 1, 1 + `step`, ... refused, until they make fewer requests,
-    /// and each again with nothing refused. A job that succeeds makes `right`; a job that fails
-    /// lacks memory.
-    pub fn refuse_each<R>(&self, step: usize, job: impl Fn() -> R, right: &[u8]) -> Refusals
+    /// Runs new jobs with each of these requests refused, until they make fewer requests, and each
+    /// again with nothing refused. A job that succeeds makes `right`; a job that fails lacks memory.
+    pub fn refuse_each<R>(
+        &self,
+        requests: impl Iterator<Item = u64>,
+        job: impl Fn() -> R,
+        right: &[u8],
+    ) -> Refusals
     where
         R: Fn() -> Result<Vec<u8>>,
     {
         let mut failed = 0;
-        let refused = self.each(step, |nth| {
+        let attempt = |&nth: &u64| {
             let job = job();
             self.arm(nth);
             let done = job();
@@ -93,7 +91,8 @@ impl<'a> Refusal<'a> {
             }
             assert!(job().unwrap() == right, "after number {nth}: a wrong result");
             is_met
-        });
+        };
+        let refused = requests.take_while(attempt).count();
         Refusals { refused, failed }
     }
 }

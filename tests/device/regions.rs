@@ -25,9 +25,19 @@ const N: usize = 1 << 8;
 
 #[test]
 fn programs_on_the_gpu_read_and_write_shared_vectors() {
+    programs_read_and_write_shared_vectors("process");
+}
+
+#[test]
+fn programs_without_workers_read_and_write_shared_vectors() {
+    programs_read_and_write_shared_vectors("none");
+}
+
+fn programs_read_and_write_shared_vectors(isolation: &str) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("capstan.sock").display().to_string();
-    let (child, _) = start(&["--engine", "cuda", "--unix-socket", &socket], &[]);
+    let flags = ["--engine", "cuda", "--unix-socket", &socket, "--gpu-isolation", isolation];
+    let (child, _) = start(&flags, &[]);
     let client = BlockingClient::connect(format!("unix:{socket}")).unwrap();
     let mut rng = StdRng::seed_from_u64(3);
     let points: Vec<_> = (0..N).map(|_| G1Projective::rand(&mut rng)).collect();

@@ -87,7 +87,10 @@ pub fn options(timeout: Duration) -> (OpenOptions, Arc<Mutex<Vec<DeviceFault>>>)
     let policy =
         DevicePolicy { shared_bytes_max: emulated::shared_bytes_max(), ..DevicePolicy::default() };
     let memory_wait = Duration::ZERO;
-    (OpenOptions { memory_percent, memory_wait, timeout, on_fault, policy }, faults)
+    let arena_bytes_min = None;
+    let options =
+        OpenOptions { memory_percent, memory_wait, arena_bytes_min, timeout, on_fault, policy };
+    (options, faults)
 }
 
 /// Why device 0, the only wanted one, was left out.

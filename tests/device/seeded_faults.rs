@@ -18,7 +18,7 @@ const OF_ONE_JOB: [u32; 4] = [2, 701, 1, 500];
 pub const COUNTED: [&str; 3] =
     ["any@0:1000000000:700", "any@1:1000000000:700", "cuEventQuery:1000000000:700"];
 
-/// The seeds to run, `default` of them unless the environment sets their number.
+/// The seeds to run: `default` of them, unless the environment sets their number.
 pub fn seeds(default: u64) -> Range<u64> {
     let first = number("CAPSTAN_WORKER_FAULT_FIRST", 0);
     first..first + number("CAPSTAN_WORKER_FAULT_SEEDS", default)

@@ -3,6 +3,7 @@
 use std::{
     ffi::OsString,
     fs,
+    path::PathBuf,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
     thread,
     time::Duration,
@@ -11,8 +12,8 @@ use std::{
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
     client::{
-        ClientError, Fr, MsmOptions, NttTransform, ProgramBuilder, ProgramRun, ResidencyAction,
-        RunOptions, ScalarInput, Verification, blocking::BlockingClient,
+        Client, ClientError, Fr, MsmOptions, NttTransform, ProgramBuilder, ProgramRun,
+        ResidencyAction, RunOptions, ScalarInput, Verification, blocking::BlockingClient,
     },
     curve::{G1Affine, G2Affine, points::CurvePoint, scalars::ScalarEncoding},
     engine::cpu::{ArkworksEngine, CpuEngine},
@@ -28,6 +29,8 @@ use crate::{
     daemon::binary,
     daemon_jobs::{BATCH, MsmData, N},
     emulated,
+    fault_file::FaultFile,
+    spread_refusals::refuses_the_element_of_the_earliest_step,
     workers::{children, wait_until},
 };
 
@@ -39,19 +42,28 @@ pub struct SpreadServer {
     name: &'static str,
     pub server: TestServer,
     pub client: BlockingClient,
+    pub faults: FaultFile,
     /// Has the server's Unix socket.
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// The settings of a pool that divides every MSM; `None` without the emulated driver, which has as
-/// many devices as the test wants.
-pub fn settings(name: &str, devices: u32) -> Option<WorkerPoolSettings> {
-    let driver = Some(emulated::driver()?);
-    let devices = format!("EMU_DEVICES={devices}");
+/// many devices as the test wants. `program` is the daemon that workers run.
+pub fn settings(
+    name: &str,
+    devices: u32,
+    program: PathBuf,
+    faults: &FaultFile,
+) -> Option<WorkerPoolSettings> {
+    let Some(driver) = emulated::driver() else {
+        println!("skipped: the number of GPUs is fixed");
+        return None;
+    };
+    let (driver, (variable, file)) = (Some(driver), faults.setting());
+    let variables = [format!("EMU_DEVICES={devices}"), format!("{variable}={file}")];
     // `env` becomes the worker, which logs as text because it does not know the format `name`.
-    let arguments = [devices.into(), binary().into_os_string(), "worker".into(), name.into()];
-    let mut arguments: Vec<OsString> = arguments.into();
-    arguments.push("warn".into());
+    let mut arguments: Vec<OsString> = variables.map(Into::into).into();
+    arguments.extend([program.into(), "worker".into(), name.into(), "warn".into()]);
     let command = WorkerCommand { program: "/usr/bin/env".into(), arguments };
     let settings = WorkerPoolSettings {
         command,
@@ -76,14 +88,23 @@ pub fn settings(name: &str, devices: u32) -> Option<WorkerPoolSettings> {
 
 impl SpreadServer {
     pub fn start(name: &'static str, devices: u32) -> Option<Self> {
-        let Some(settings) = settings(name, devices) else {
-            println!("skipped: the number of GPUs is fixed");
-            return None;
-        };
-        Some(Self::with_settings(name, settings))
+        let faults = FaultFile::new("");
+        let settings = settings(name, devices, binary(), &faults)?;
+        Some(Self::with_settings(name, settings, faults))
     }
 
-    pub fn with_settings(name: &'static str, settings: WorkerPoolSettings) -> Self {
+    /// Two workers run `program`.
+    pub fn start_with_workers_of(name: &'static str, program: PathBuf) -> Option<Self> {
+        let faults = FaultFile::new("");
+        let settings = settings(name, 2, program, &faults)?;
+        Some(Self::with_settings(name, settings, faults))
+    }
+
+    pub fn with_settings(
+        name: &'static str,
+        settings: WorkerPoolSettings,
+        faults: FaultFile,
+    ) -> Self {
         let (cpu, oracle) = (CpuEngine::new(1).unwrap(), ArkworksEngine::new(1).unwrap());
         let engines = Engines::on_workers(settings, cpu, oracle, 1 << 20).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -92,10 +113,29 @@ impl SpreadServer {
         let settings = ServerSettings { unix_socket: Some(socket), ..ServerSettings::default() };
         let server = serve_with(settings, engines);
         let client = BlockingClient::connect(target).unwrap();
-        Self { name, server, client, _folder: folder }
+        Self { name, server, client, faults, folder }
     }
 
-    fn workers(&self) -> Vec<Pid> {
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("capstan.sock")
+    }
+
+    /// A client that repeats no call.
+    pub fn client_without_retries(&self) -> BlockingClient {
+        let target = format!("unix:{}", self.socket().display());
+        BlockingClient::from_builder(Client::builder(target).retries(0)).unwrap()
+    }
+
+    /// Waits until as many workers serve as `before`, which have not all survived.
+    pub fn wait_for_successors(&self, before: &[Pid]) {
+        wait_until("a successor", || {
+            let (now, info) = (self.workers(), self.client.info().unwrap());
+            let serving = info.devices.iter().filter(|device| device.gpu.is_some()).count();
+            now != before && [now.len(), serving] == [before.len(); 2]
+        });
+    }
+
+    pub fn workers(&self) -> Vec<Pid> {
         let is_ours = |worker: &Pid| {
             let line = fs::read(format!("/proc/{}/cmdline", worker.as_raw_nonzero()));
             let line = line.unwrap_or_default();
@@ -169,10 +209,10 @@ fn gpus_divide_msms_in_g2() {
 
 #[test]
 fn small_msms_stay_on_one_gpu_by_default() {
-    let name = "spread-default";
-    let Some(mut settings) = settings(name, 2) else { return };
+    let (name, faults) = ("spread-default", FaultFile::new(""));
+    let Some(mut settings) = settings(name, 2, binary(), &faults) else { return };
     settings.spread = SpreadPolicy::default();
-    let spread = SpreadServer::with_settings(name, settings);
+    let spread = SpreadServer::with_settings(name, settings, faults);
     let msms = MsmData::<G1Affine>::new();
     let resident = spread.client.put_bases(&msms.points).unwrap();
     let scalars = &msms.scalars[..N];
@@ -256,13 +296,7 @@ fn gpus_divide_programs_by_outputs() {
             let checked = done.steps.iter().filter(|step| step.verified == verify).count();
             assert!(checked >= 3, "{:?}", done.steps);
         }
-        let mut bytes = vec![0; 32 * 64];
-        bytes[32 * 5..].fill(0xff);
-        let bad = ScalarInput::Bytes { encoding: ScalarEncoding::Canonical, bytes: &bytes };
-        let run = ProgramRun::new(&program).input(x, a).input(y, bad);
-        let refused = spread.client.run(run.send_points(sums[0]).send_points(sums[1]));
-        let Err(ClientError::Refused(refusal)) = refused else { panic!("accepted {refused:?}") };
-        assert_eq!((refusal.reason_text.as_str(), refusal.index), ("NOT_CANONICAL", Some(5)));
+        refuses_the_element_of_the_earliest_step(&spread);
         spread.server.stop();
     }
 }

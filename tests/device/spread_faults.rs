@@ -14,6 +14,7 @@ use capstan::{
 use rand::{SeedableRng as _, rngs::StdRng};
 
 use crate::{
+    daemon::binary,
     daemon_jobs::{BATCH, MsmData, N},
     fault_file::{FaultFile, dropped_after},
     seeded_faults::{COUNTED, JobCalls, SeededFault, seeds},
@@ -23,7 +24,7 @@ use crate::{
 };
 
 /// The default number of seeds. Each lost worker is replaced, which takes a self-test.
-const SEEDS: u64 = 3;
+const SEEDS: u64 = 2;
 
 /// A server has this name for so many seeds: a GPU that loses more workers is put into quarantine.
 const SEEDS_OF_A_SERVER: usize = 4;
@@ -37,33 +38,27 @@ struct FaultySpread {
     /// Repeats no call.
     client: BlockingClient,
     bases: BasesHandle<G1Affine>,
-    file: FaultFile,
 }
 
 impl FaultySpread {
     fn start(jobs: &SpreadJobs) -> Option<Self> {
         let (name, file) = ("spread-faults", FaultFile::new(""));
-        let Some(mut settings) = settings(name, 2) else {
-            println!("skipped: faults are not injected into a GPU");
-            return None;
-        };
-        // `env` is told where the file is, and the shell before it where the log is.
+        let mut settings = settings(name, 2, binary(), &file)?;
+        // The shell that becomes `env` knows where the log is.
         let WorkerCommand { program, arguments } = &mut settings.command;
-        let (setting, path) = file.setting();
         let script = format!("exec \"$@\" 2>> {}", file.log().display());
         let mut shell: Vec<OsString> = vec!["-c".into(), script.into(), "sh".into()];
         shell.extend([std::mem::replace(program, "/bin/sh".into()).into()]);
-        shell.extend([format!("{setting}={path}").into()]);
         arguments.splice(..0, shell);
-        let spread = SpreadServer::with_settings(name, settings);
+        let spread = SpreadServer::with_settings(name, settings, file);
         let builder = Client::builder(&spread.server.target).retries(0).deadline(CALL_TIMEOUT);
         let client = BlockingClient::from_builder(builder).unwrap();
         let bases = client.put_bases(&jobs.msms.points).unwrap();
-        Some(Self { spread, client, bases, file })
+        Some(Self { spread, client, bases })
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.file.log()).unwrap_or_default()
+        fs::read_to_string(self.spread.faults.log()).unwrap_or_default()
     }
 
     /// Returns how many faults were injected.
@@ -183,7 +178,7 @@ impl SpreadJobs {
 
     /// Waits until a call without faults is divided.
     fn wait_for_both_gpus(&self, server: &FaultySpread) {
-        let (file, none) = (&server.file, SeededFault::none());
+        let (file, none) = (&server.spread.faults, SeededFault::none());
         file.plan("", "");
         wait_until("both GPUs serve", || {
             let device = self.transform_rows(server, &none);
@@ -193,7 +188,7 @@ impl SpreadJobs {
 
     /// Runs each call once without faults and counts the driver calls of a worker.
     fn count_calls(&self, server: &FaultySpread) -> JobCalls {
-        server.file.plan(&COUNTED.join(","), "");
+        server.spread.faults.plan(&COUNTED.join(","), "");
         let devices = self.run(server, &SeededFault::none());
         let divided = devices.iter().filter(|device| device.starts_with("2 GPUs: "));
         assert_eq!(divided.count(), 4, "{devices:?}");
@@ -214,7 +209,7 @@ fn a_fault_at_any_driver_call_makes_no_result_of_a_divided_call_wrong() {
         for seed in seeds {
             let fault = SeededFault::of_jobs(&mut StdRng::seed_from_u64(*seed), counted);
             println!("seed {seed}: {} of {counted:?}", fault.text);
-            server.file.plan(&fault.text, "");
+            server.spread.faults.plan(&fault.text, "");
             jobs.run(&server, &fault);
             jobs.wait_for_both_gpus(&server);
         }

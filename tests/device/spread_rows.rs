@@ -1,18 +1,37 @@
 //! Calls whose rows are computed by several GPUs at once.
 
+use std::{ops::Range, time::Duration};
+
 use ark_ff::UniformRand as _;
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use ark_std::rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use capstan::{
     client::{
-        ClientError, Fr, NttOptions, NttTransform, PolyReduction, ProgramBuilder, ProgramRun,
-        RunOptions, ScalarInput, Verification,
+        ClientError, ClientProgram, Fr, NttOptions, NttTransform, PolyReduction, ProgramBuilder,
+        ProgramRun, RunOptions, ScalarInput, VectorValue, Verification,
     },
     curve::scalars::ScalarEncoding,
     field::Prime31,
+    wire::v1::{self, ntt_stream_response::Message},
 };
+use rustix::process::{Signal, kill_process};
+use tokio::{
+    runtime::Runtime,
+    sync::mpsc,
+    time::{error::Elapsed, sleep, timeout},
+};
+use tokio_stream::wrappers::UnboundedReceiverStream;
 
-use crate::spread::{CHECKS, SpreadServer};
+use crate::{
+    spread::{CHECKS, SpreadServer},
+    wire::{
+        TEST_TIMEOUT, compute,
+        messages::{canonical, ntt_spec},
+        programs::{call, in_region, input, ntt, run, send_run, to_region},
+        regions::{self, mapped},
+        unix_channel,
+    },
+};
 
 /// Not a multiple of the number of GPUs.
 pub const ROWS: usize = 5;
@@ -37,6 +56,10 @@ fn gpus_divide_batches_and_programs_by_rows() {
     divides_vectors_over_31_bits(&spread);
     refuses_the_first_of_all_elements(&spread);
     transforms_in_place(&spread);
+    Runtime::new().unwrap().block_on(async {
+        writes_to_memory_that_overlaps_its_input(&spread).await;
+        transforms_rows_before_later_ones_have_arrived(&spread).await;
+    });
     spread.server.stop();
 }
 
@@ -154,13 +177,18 @@ fn refuses_the_first_of_all_elements(spread: &SpreadServer) {
     }
 }
 
-/// Each GPU overwrites the rows that it reads.
-fn transforms_in_place(spread: &SpreadServer) {
-    let values = random_rows(5);
+/// A program that transforms rows, its input and its output.
+pub fn row_transform() -> (ClientProgram, VectorValue, VectorValue) {
     let mut program = ProgramBuilder::new();
     let input = program.input_rows(ROWS as u32, N as u64).unwrap();
     let transformed = program.ntt(input, NttTransform::forward()).unwrap();
-    let program = program.build().unwrap();
+    (program.build().unwrap(), input, transformed)
+}
+
+/// Each GPU overwrites the rows that it reads.
+pub fn transforms_in_place(spread: &SpreadServer) {
+    let values = random_rows(5);
+    let (program, input, transformed) = row_transform();
     for verify in [Verification::None, Verification::Probabilistic] {
         let mut vector = spread.client.alloc_vector(ROWS * N).unwrap();
         assert!(vector.is_shared());
@@ -171,4 +199,81 @@ fn transforms_in_place(spread: &SpreadServer) {
         assert!(done.execution.device.starts_with("2 GPUs: "), "{}", done.execution.device);
         assert!(done.take_vector(transformed).unwrap()[..] == transform_rows(&values));
     }
+}
+
+/// Each GPU would overwrite rows that the other one reads later.
+async fn writes_to_memory_that_overlaps_its_input(spread: &SpreadServer) {
+    const ROW: usize = 32 * N;
+    let (channel, values) = (unix_channel(&spread.socket()).await, random_rows(9));
+    let (given, expected) = (canonical(&values), canonical(&transform_rows(&values)));
+    let mut region = mapped(&channel, &spread.socket(), (ROW * (ROWS + 1)) as u64).await;
+    for slow in spread.workers() {
+        for (from, to) in [(0, ROW), (ROW, 0)] {
+            region.put(from, &given);
+            let vector = |at| region.vector(at as u64, v1::ScalarEncoding::Canonical);
+            let steps = [input(ROWS as u32, N as u64), ntt(0, N.ilog2())];
+            let header = call(steps, vec![in_region(vector(from))], vec![to_region(1, vector(to))]);
+            let channel = channel.clone();
+            kill_process(slow, Signal::STOP).unwrap();
+            let answer = tokio::spawn(async move { send_run(&channel, run(header, vec![])).await });
+            let is_written = |rows: Range<usize>| {
+                let bytes = rows.start * ROW..rows.end * ROW;
+                region.bytes(to + bytes.start, bytes.len()) == &expected[bytes]
+            };
+            let one_part = until(|| is_written(0..ROWS / 2) || is_written(ROWS / 2..ROWS));
+            one_part.await.expect("the rows of a GPU");
+            kill_process(slow, Signal::CONT).unwrap();
+            let device = answer.await.unwrap().unwrap().result.execution.unwrap().device;
+            assert!(device.starts_with("2 GPUs: "), "{device}");
+            assert!(region.bytes(to, ROWS * ROW) == &expected[..], "{from} to {to}");
+        }
+    }
+}
+
+/// Waits until a GPU has written to a region.
+async fn until(is_written: impl Fn() -> bool) -> Result<(), Elapsed> {
+    let look = async {
+        while !is_written() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(TEST_TIMEOUT, look).await
+}
+
+/// The client of a batch waits for the rows of the first GPU before it writes the others.
+async fn transforms_rows_before_later_ones_have_arrived(spread: &SpreadServer) {
+    const BYTES: usize = 32 * ROWS * N;
+    const FIRST: usize = 32 * (ROWS / 2) * N;
+    let (channel, values) = (unix_channel(&spread.socket()).await, random_rows(10));
+    let (given, expected) = (canonical(&values), canonical(&transform_rows(&values)));
+    let mut region = mapped(&channel, &spread.socket(), 2 * BYTES as u64).await;
+    // Not canonical.
+    region.put(0, &[0xff; BYTES]);
+    region.put(0, &given[..FIRST]);
+    let header = v1::NttStreamHeader {
+        spec: Some(v1::NttSpec { batch: ROWS as u32, ..ntt_spec(N.ilog2()) }),
+        region_input: Some(region.upload(0, values.len() as u64)),
+        region_output: Some(region.place(BYTES as u64)),
+        ..Default::default()
+    };
+    let written = [(0, FIRST as u64), (FIRST as u64, (BYTES - FIRST) as u64)];
+    let mut messages = regions::ntt(header, &written);
+    let rest = messages.pop().unwrap();
+    let (sender, request) = mpsc::unbounded_channel();
+    messages.into_iter().for_each(|message| sender.send(message).unwrap());
+    let mut compute = compute(&channel);
+    let call =
+        tokio::spawn(
+            async move { compute.ntt_stream(UnboundedReceiverStream::new(request)).await },
+        );
+    let has_first_rows = || region.bytes(BYTES, FIRST) == &expected[..FIRST];
+    until(has_first_rows).await.expect("the first rows");
+    region.put(FIRST, &given[FIRST..]);
+    sender.send(rest).unwrap();
+    let mut answer = call.await.unwrap().expect("no error").into_inner();
+    let message = answer.message().await.unwrap().unwrap().message;
+    let Some(Message::Result(result)) = message else { panic!("no result: {message:?}") };
+    assert!(region.bytes(BYTES, BYTES) == &expected[..], "wrong transforms");
+    let device = result.execution.unwrap().device;
+    assert!(device.starts_with("2 GPUs: "), "{device}");
 }

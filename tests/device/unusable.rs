@@ -151,6 +151,21 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
     });
 }
 
+/// A GPU with memory for several jobs of the self-test runs them at the same time.
+#[test]
+fn jobs_of_the_self_test_at_the_same_time_find_faults_and_pass_without() {
+    const AT_ONCE: SelfTestSizes = SelfTestSizes { points: &[], job_bytes: 1, ..EMULATED };
+    on_emulated_driver(PATIENCE, |rig| {
+        for (fault, found) in [
+            ("g2_check_points:1:flip1", "a check of points in g2"),
+            ("integers_sum:1:flip9", "products of integers"),
+        ] {
+            assert_eq!(complaint(rig, fault, AT_ONCE, found), None);
+        }
+        assert_eq!(engine(rig, Some(AT_ONCE)).unwrap().gpu_count(), 1);
+    });
+}
+
 #[test]
 fn the_self_test_skips_what_a_small_arena_has_no_memory_for() {
     const TOO_LARGE: SelfTestBases = SelfTestBases { group: Group::G1, count: 1 << 20 };

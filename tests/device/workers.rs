@@ -92,7 +92,7 @@ pub fn wait_for_successors(daemon: &Child, metrics: SocketAddr, restarts: u64, d
     });
 }
 
-fn status_of(process: Pid, field: &str) -> String {
+pub fn status_of(process: Pid, field: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
     line.trim().to_owned()

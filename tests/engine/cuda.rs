@@ -87,6 +87,7 @@ pub fn engine() -> &'static SeededEngine {
         let options = OpenOptions {
             memory_percent: if emulated::driver().is_some() { 60 } else { 10 },
             memory_wait: Duration::ZERO,
+            arena_bytes_min: None,
             timeout: Duration::from_secs(300),
             on_fault: Arc::new(|fault: &DeviceFault| eprintln!("{fault}")),
             policy: DevicePolicy {

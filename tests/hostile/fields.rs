@@ -162,7 +162,7 @@ fn products(rows: &mut Vec<Row>) {
     // The largest value: only the server's memory is too small.
     let (name, code) = ("rows of products of the most elements", Code::ResourceExhausted);
     let call = too_many(Some(Cyclic(length)));
-    rows.push(refused(name, call, code, "CONNECTION_BYTES"));
+    rows.push(refused(name, call, code, "CONNECTION_BYTES").naming("program.steps[1].poly_mul"));
 }
 
 fn scalars(rows: &mut Vec<Row>, world: &World) {

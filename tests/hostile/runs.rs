@@ -315,21 +315,34 @@ fn outputs(rows: &mut Vec<Row>, world: &World) {
     rows.push(invalid("points above one message", run_call(header), LARGE, "outputs"));
 }
 
-/// Requests that can never fit are refused before any payload, without a retry delay.
+/// Calls that can never fit are refused with their largest step, before any payload, without a
+/// retry delay.
 fn budgets(rows: &mut Vec<Row>) {
-    let mut row = |name: &str, steps: Vec<Operation>, input, output| {
-        let call = run_call(call(steps, vec![input], vec![send(output)]));
-        rows.push(refused(name, call, Code::ResourceExhausted, "CONNECTION_BYTES"));
+    let mut row = |name: &str, steps: Vec<Operation>, input, outputs, largest| {
+        let call = run_call(call(steps, vec![input], outputs));
+        let row = refused(name, call, Code::ResourceExhausted, "CONNECTION_BYTES");
+        rows.push(row.naming(largest));
     };
-    row("an input above the budget", vec![input(1, 1 << 20)], new_upload(1 << 20), 0);
-    let long = pad(0, 1 << 40);
-    row("the largest value", vec![input(1, 2), long], new_upload(2), 1);
-    let steps = vec![input(1, 2), pad(0, 1 << 20), evaluate(1, Fr::from(1))];
-    row("a value above the budget", steps, new_upload(2), 2);
-    let many = std::iter::once(input(1, 2)).chain((0..64).map(|_| pad(0, 1 << 14)));
+    let long = |length| vec![input(1, 2), pad(0, length), evaluate(1, Fr::from(1))];
+    let [step, largest] = ["program.steps[0].input", "program.steps[1].pad"];
+    row(
+        "an input above the budget",
+        vec![input(1, 1 << 20)],
+        new_upload(1 << 20),
+        vec![send(0)],
+        step,
+    );
+    row("the largest value", long(1 << 40), new_upload(2), vec![send(1)], largest);
+    row("a value above the budget", long(1 << 20), new_upload(2), vec![send(2)], largest);
+    let many = |count| std::iter::once(input(1, 2)).chain((0..count).map(|_| pad(0, 1 << 14)));
     let sum: Vec<_> = (1..65).collect();
-    let many = many.chain([linear_combination(&sum, &[Fr::from(1); 64])]).collect();
-    row("values above the budget together", many, new_upload(2), 65);
+    let summed = many(64).chain([linear_combination(&sum, &[Fr::from(1); 64])]).collect();
+    // All values are held from the last of them on.
+    let last = "program.steps[64].pad";
+    row("values above the budget together", summed, new_upload(2), vec![send(65)], last);
+    // Each value is sent when it has been made, and 1 MiB is held at once.
+    let sent = (1..65).map(send).collect();
+    row("outputs above the budget together", many(64).collect(), new_upload(2), sent, largest);
 }
 
 fn unusual(rows: &mut Vec<Row>, world: &World) {

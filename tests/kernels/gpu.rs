@@ -61,7 +61,9 @@ pub fn open_with(memory_percent: u64) -> Gpu {
     let policy =
         DevicePolicy { shared_bytes_max: emulated::shared_bytes_max(), ..DevicePolicy::default() };
     let memory_wait = Duration::ZERO;
-    let options = OpenOptions { memory_percent, memory_wait, timeout, on_fault, policy };
+    let arena_bytes_min = None;
+    let options =
+        OpenOptions { memory_percent, memory_wait, arena_bytes_min, timeout, on_fault, policy };
     device::open(&wanted, &options).unwrap().gpus.remove(0)
 }
 

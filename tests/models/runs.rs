@@ -65,6 +65,7 @@ impl Executor for SteppingExecutor {
         let plan = ProgramPlan {
             memory_bytes: 0,
             value_bytes: 0,
+            largest: ValueId(0),
             modelled: ModelledTime { total: Duration::ZERO, longest: ValueId(0) },
             msm_vectors: None,
             writes: OutputWrites::AfterStep,

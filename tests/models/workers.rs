@@ -24,13 +24,12 @@ use capstan::{
             failure::WorkerFailure,
             message::{
                 AdvanceRequest, Advanced, ControlReply, ControlRequest, FinishedRun, FinishedStep,
-                LaneOutcome, LaneReply, LaneRequest, RunState, WorkerTask,
+                LaneOutcome, LaneReply, LaneRequest, RunState, ServeTask, WorkerTask,
             },
             pool::WorkerPool,
             process::StartedWorker,
             run::WorkerRun,
             socket::{self, Received},
-            start::ReadyWorker,
         },
     },
     field::FieldId,
@@ -66,8 +65,8 @@ fn worker_process() {
 
 fn serve() -> io::Result<()> {
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let WorkerTask::Serve(lives_for, _) = socket::receive(&control)?.message else { return Ok(()) };
-    let (lives_for, lies) = (lives_for & !LIES, lives_for & LIES != 0);
+    let WorkerTask::Serve(task) = socket::receive(&control)?.message else { return Ok(()) };
+    let (lives_for, lies) = (task.device & !LIES, task.device & LIES != 0);
     let runs = HashMap::new();
     let served = Arc::new(Mutex::new(Served { lives_for, lies, requests: 0, runs }));
     loop {
@@ -175,10 +174,11 @@ fn faulty(requests: u32) -> u32 {
 /// Starts a worker that ends at a request, and lets it serve.
 fn start(pool: &WorkerPool, slot: usize, lives_for: u32) -> Child {
     let settings = pool.settings();
-    let task = WorkerTask::Serve(lives_for, Box::new(settings.worker.clone()));
+    let settings_of_worker = settings.worker.clone();
+    let task = ServeTask { device: lives_for, arena_bytes_min: None, settings: settings_of_worker };
+    let task = WorkerTask::Serve(Box::new(task));
     let started = StartedWorker::start(&settings.command, &task).expect("a process");
-    let (worker, child) = started.into_live(facts(slot as u32), &settings.worker);
-    pool.publish(slot, ReadyWorker { worker, child })
+    pool.publish(slot, started.into_ready(facts(slot as u32), &settings.worker)).child
 }
 
 fn engine() -> Arc<dyn MsmNttEngine> {
@@ -199,6 +199,7 @@ fn run(pool: &Arc<WorkerPool>) -> WorkerRun {
     let plan = ProgramPlan {
         memory_bytes: 0,
         value_bytes: 0,
+        largest: ValueId(0),
         modelled: ModelledTime { total: Duration::from_micros(1), longest: ValueId(0) },
         msm_vectors: None,
         writes: OutputWrites::AfterStep,

@@ -1,10 +1,10 @@
 //! The inputs that a call may provide to a program, and the values that it may request.
 
 use capstan::{
-    curve::{Group, scalars::ScalarEncoding},
+    curve::{G1Affine, Group, scalars::ScalarEncoding},
     engine::JobControl,
     error::{Error, Result},
-    exec::{AwaitedElements, RunInProgress, start_run},
+    exec::{AwaitedElements, Executor, RunInProgress, start_run},
     field::FieldId,
     ops::{ConstantStep, EvaluateStep, MsmStep, PadStep},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
@@ -153,4 +153,38 @@ fn a_run_says_which_input_it_reads_next() {
     assert!(run.step(&empty, &JobControl::default()).is_err(), "an error ends the run");
     let run = start(&[(NARROW, 6), (FULL, 4)], &[(2, OutputKind::Points)]).expect("allowed");
     assert_eq!(run.awaited(), awaited(0, 6), "the MSM reads the input");
+}
+
+/// A GPU that launches steps ahead refuses the element that the host would find first.
+#[test]
+fn the_first_step_that_reads_a_refused_element_refuses_it() {
+    let rows = random_rows(1, 4, 5);
+    let bad_at = |index: usize| {
+        let mut input = CallInput::canonical(&rows);
+        input.bytes[32 * index..][..32].fill(0xff);
+        input
+    };
+    let refused_by = |executor: &dyn Executor, call: &Call| {
+        let refused = call.run(executor, Verification::None, &JobControl::default());
+        refused.err().map(|error| error.to_string())
+    };
+    for is_sum_first in [false, true] {
+        let mut call = Call::default();
+        call.bases = vec![bases(vec![<G1Affine as ark_ec::AffineRepr>::generator(); 4])];
+        let sum = |call: &mut Call| {
+            let (input, group, object_id) = (call.input_step(1, 4), Group::G1, [0; 32]);
+            call.push(MsmStep { input, group, object_id, offset: 0 })
+        };
+        let early = is_sum_first.then(|| sum(&mut call));
+        let input = call.input_step(1, 4);
+        let value = call.push(EvaluateStep { input, point: random(6).into() });
+        let sum = early.unwrap_or_else(|| sum(&mut call));
+        call.outputs = vec![value, sum];
+        call.inputs = vec![bad_at(1), bad_at(2)];
+        let refused =
+            "program.steps[0].input.elements[1]: not canonical: must be less than the modulus";
+        assert_eq!(refused_by(&*EXECUTOR, &call).as_deref(), Some(refused));
+        #[cfg(feature = "cuda")]
+        assert_eq!(refused_by(crate::gpu::executor(), &call).as_deref(), Some(refused));
+    }
 }

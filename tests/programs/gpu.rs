@@ -26,6 +26,7 @@ pub fn open(memory_percent: u64, lease_gate: LeaseGate, policy: GpuPolicy) -> Gp
     let options = OpenOptions {
         memory_percent,
         memory_wait: Duration::ZERO,
+        arena_bytes_min: None,
         timeout: Duration::from_secs(300),
         on_fault: Arc::new(|fault: &DeviceFault| eprintln!("{fault}")),
         policy: DevicePolicy { shared_bytes_max: emulated::shared_bytes_max(), lease_gate },

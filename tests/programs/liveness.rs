@@ -53,6 +53,18 @@ fn the_peak_counts_values_from_their_step_to_their_last_use() {
 }
 
 #[test]
+fn each_step_holds_its_value_and_those_that_are_read_later() {
+    let held = |outputs: &[u32], memory| {
+        let liveness = liveness(outputs, memory);
+        [0, 1, 2, 3, 4].map(|step| liveness.held_bytes(ValueId(step)))
+    };
+    let [one, two, three] = [1, 2, 3].map(|vectors| vectors * VECTOR);
+    assert_eq!(held(&[4], ResultMemory::Reused), [one, two, two, two, one + ELEMENT]);
+    assert_eq!(held(&[4], ResultMemory::New), [one, two, three, three, one + ELEMENT]);
+    assert_eq!(held(&[2], ResultMemory::New), [one, two, three, 0, 0]);
+}
+
+#[test]
 fn values_end_with_the_last_step_that_reads_them() {
     let liveness = liveness(&[4], ResultMemory::Reused);
     let ends = |step| liveness.last_uses(ValueId(step)).iter().map(|id| id.0).collect::<Vec<_>>();

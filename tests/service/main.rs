@@ -16,6 +16,7 @@ mod persist;
 mod program_checks;
 mod program_inputs;
 mod program_steps;
+mod program_time;
 mod reflection;
 mod region_uploads;
 mod regions;

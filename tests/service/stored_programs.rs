@@ -1,12 +1,10 @@
 //! Programs that are stored by their content, and what a call of a program would take.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use capstan::{
     curve::{Fr, G1Affine},
     server::ServerSettings,
-    wire::v1::{self, step::Operation},
+    wire::v1,
 };
 use tonic::{Code, Status, transport::Channel};
 
@@ -14,7 +12,7 @@ use crate::daemon::{
     TestServer, UNREACHED_LIMIT, compute, messages, programs, reason, store, until_idle, until_load,
 };
 
-const N: u64 = 1 << 10;
+pub const N: u64 = 1 << 10;
 
 fn steps() -> v1::Program {
     program(Fr::from(1))
@@ -65,7 +63,7 @@ async fn a_program_with_a_wrong_step_is_not_stored() {
     assert_eq!((unknown.code(), &*reason(&unknown)), (Code::NotFound, "OBJECT_UNKNOWN"));
 }
 
-async fn estimate(
+pub async fn estimate(
     channel: &Channel,
     program: Option<v1::ProgramRef>,
     outputs: Vec<u32>,
@@ -93,7 +91,7 @@ async fn an_estimate_is_what_a_call_takes_from_the_budget() {
         let taken = estimate(&channel, program(), vec![1, 3], verify).await.unwrap();
         assert_eq!((taken.input_bytes, taken.output_bytes), (32 * N, 32 * N + 32));
         assert!(taken.value_bytes >= 64 * N && taken.scratch_bytes > 0, "{taken:?}");
-        assert_eq!((&*taken.engine, taken.jobs_ahead), ("cpu", 0));
+        assert_eq!((&*taken.engine, taken.jobs_ahead, taken.time_ahead_us), ("cpu", 0, Some(0)));
         assert!(!taken.device.is_empty() && taken.modelled_time_us > 0, "{taken:?}");
         let bytes = [taken.input_bytes, taken.output_bytes, taken.value_bytes, taken.scratch_bytes];
         // A call whose input does not arrive holds what was estimated.
@@ -112,82 +110,11 @@ async fn an_estimate_is_what_a_call_takes_from_the_budget() {
         let busy = estimate(&channel, program(), vec![], verify).await.unwrap();
         // Only the last value is wanted if no output is named.
         assert_eq!((busy.jobs_ahead, busy.output_bytes), (1, 32));
+        assert_eq!(busy.time_ahead_us, Some(taken.modelled_time_us));
         call.abort();
         drop(sender);
         until_idle(&channel, "an admitted call").await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn eliminations_that_would_take_too_long_are_refused() {
-    let program_time_max = Duration::from_secs(1);
-    let daemon = TestServer::start(ServerSettings { program_time_max, ..Default::default() });
-    let field = v1::Field::Gf2.into();
-    let input = Operation::Input(v1::InputStep { field, rows: 1, length: 1 });
-    // A matrix of 2^13 rows and columns, eliminated again and again in the same memory.
-    let last = 1000;
-    let form = |input| Operation::Gf2Echelon(v1::Gf2EchelonStep { input, columns: 1 << 13 });
-    let steps = [input, programs::pad(0, 1 << 20)].into_iter().chain((1..last).map(form));
-    let vector = messages::new_vector(v1::ScalarEncoding::PackedBits64, 1);
-    let encoding = v1::ScalarEncoding::PackedBits64.into();
-    let delivery = Some(v1::program_output::Delivery::Send(v1::SendVector { encoding }));
-    let outputs = vec![v1::ProgramOutput { delivery, ..programs::send(last) }];
-    let header = programs::call(steps, vec![programs::upload(vector)], outputs);
-    let run = programs::run(header, vec![]);
-    let refused = programs::send_run(&daemon.channel().await, run).await.unwrap_err();
-    assert_eq!((refused.code(), &*reason(&refused)), (Code::ResourceExhausted, "PROGRAM_TIME"));
-    // The last step takes longest, because its value is sent.
-    assert!(refused.message().starts_with("program.steps[1000].gf2_echelon: "), "{refused}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_that_would_take_too_long_is_refused_with_its_longest_step() {
-    let max = Duration::from_secs(1);
-    let daemon =
-        TestServer::start(ServerSettings { program_time_max: max, ..ServerSettings::default() });
-    let channel = daemon.channel().await;
-    // Many transforms in the same memory, of which the first is named.
-    let last = 200;
-    let program = || {
-        let large = (1..last).map(|input| programs::ntt(input, 20));
-        let small = [programs::input(1, N), programs::ntt(0, 10)];
-        let steps = small.into_iter().chain(large).chain([programs::evaluate(last, Fr::from(3))]);
-        programs::inline_program(programs::program(steps))
-    };
-    let run = |output| {
-        let inputs = vec![programs::new_upload(N)];
-        let header = programs::header(program(), inputs, vec![programs::send(output)]);
-        // No chunk of the input follows.
-        programs::send_run(&channel, programs::run(header, vec![]))
-    };
-    let taken = estimate(&channel, program(), vec![last + 1], v1::Verify::None).await.unwrap();
-    assert!(Duration::from_micros(taken.modelled_time_us) > max, "{taken:?}");
-    let refused = run(last + 1).await.unwrap_err();
-    assert_eq!((refused.code(), &*reason(&refused)), (Code::ResourceExhausted, "PROGRAM_TIME"));
-    let message = refused.message();
-    assert!(message.starts_with("program.steps[2].ntt: the program would take "), "{message}");
-    assert!(message.ends_with("at most 1 s are allowed (program_time_max_s)"), "{message}");
-    // A product takes as long as its transforms.
-    let cyclic = Some(v1::poly_mul_step::Reduction::Cyclic(1 << 20));
-    let squares = (0..last).map(|input| programs::poly_mul(&[input, input], cyclic));
-    let small = programs::evaluate(last, Fr::from(3));
-    let steps = std::iter::once(programs::input(1, N)).chain(squares).chain([small]);
-    let product = programs::inline_program(programs::program(steps));
-    let sent = vec![programs::send(last + 1)];
-    let header = programs::header(product, vec![programs::new_upload(N)], sent);
-    let refused = programs::send_run(&channel, programs::run(header, vec![])).await.unwrap_err();
-    assert_eq!((refused.code(), &*reason(&refused)), (Code::ResourceExhausted, "PROGRAM_TIME"));
-    assert!(refused.message().starts_with("program.steps[2].poly_mul: "), "{refused:?}");
-    // Steps that no output needs take no time.
-    let small = estimate(&channel, program(), vec![1], v1::Verify::None).await.unwrap();
-    assert!(Duration::from_micros(small.modelled_time_us) < max, "{small:?}");
-    let header = programs::header(
-        program(),
-        vec![programs::inline(&messages::random(N as usize))],
-        vec![programs::send(1)],
-    );
-    programs::send_run(&channel, programs::run(header, vec![])).await.unwrap();
-    until_idle(&channel, "a program that is too slow").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -181,6 +181,7 @@ mod cuda {
         let options = OpenOptions {
             memory_percent: cuda.memory_percent,
             memory_wait: SERVER_MEMORY_WAIT,
+            arena_bytes_min: None,
             timeout: cuda.timeout,
             on_fault: Arc::new(move |fault| on_fault(fault, &loss_handler)),
             policy: DevicePolicy::default(),

@@ -43,15 +43,18 @@ pub fn estimate(ui: Ui, estimate: &RunEstimate) -> Result<()> {
             "value_bytes": estimate.value_bytes, "scratch_bytes": estimate.scratch_bytes,
             "engine": engine, "device": device, "jobs_ahead": jobs_ahead,
             "modelled_time_us": microseconds(estimate.modelled_time),
+            "time_ahead_us": estimate.time_ahead.map(microseconds),
         }));
     }
     let (inputs, outputs) = (bytes_text(estimate.input_bytes), bytes_text(estimate.output_bytes));
     let (values, scratch) = (bytes_text(estimate.value_bytes), bytes_text(estimate.scratch_bytes));
     let time = time_text(estimate.modelled_time);
+    let ahead = estimate.time_ahead.map(|time| format!(" (modelled time {})", time_text(time)));
+    let ahead = ahead.unwrap_or_default();
     ui.print(&format!(
         "modelled time {time}\n\
          inputs {inputs}, outputs {outputs}, values {values}, working memory {scratch}\n\
-         engine {engine}, device {device}, jobs ahead {jobs_ahead}\n"
+         engine {engine}, device {device}, jobs ahead {jobs_ahead}{ahead}\n"
     ))
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{message, value::ProgramTag};
+use super::value::ProgramTag;
 use crate::{
     client::{error::Result, held::HeldObject},
     ops::{Operation, OperationProgram},
@@ -36,7 +36,7 @@ impl ClientProgram {
         held: Vec<Arc<HeldObject>>,
     ) -> Result<Self> {
         let program = OperationProgram::new(steps)?;
-        let message = message::program(program.steps());
+        let message = wire::steps::message(program.steps());
         Ok(Self { parts: Arc::new(ProgramParts { tag, program, message, held }), id: None })
     }
 

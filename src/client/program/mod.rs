@@ -1,12 +1,11 @@
 //! Programs: several operations in one call. `builder` checks each step, `built` is what a run
-//! refers to, `value` has the handles to values, and `message` writes the steps as messages.
+//! refers to, and `value` has the handles to values.
 
 mod builder;
 mod builder31;
 mod builder_gf2;
 mod builder_integers;
 mod built;
-mod message;
 mod value;
 
 pub use builder::{NttTransform, ProgramBuilder};

@@ -103,6 +103,7 @@ impl Client {
                 engine,
                 device,
                 jobs_ahead,
+                time_ahead: estimate.time_ahead_us.map(Duration::from_micros),
                 modelled_time: Duration::from_micros(estimate.modelled_time_us),
             })
         })

@@ -61,6 +61,9 @@ pub struct RunEstimate {
     pub device: String,
     /// Jobs that the server has accepted and not yet answered.
     pub jobs_ahead: u32,
+    /// The modelled time of these jobs, in all: several devices share it, and jobs that have begun
+    /// count in full. `None` from servers that do not know it.
+    pub time_ahead: Option<Duration>,
     /// Modelled time of steps, checks and copies, if no other job runs. Servers refuse programs
     /// whose modelled time is above their limit ([`Reason::ProgramTime`](crate::client::Reason)).
     pub modelled_time: Duration,

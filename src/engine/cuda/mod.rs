@@ -29,7 +29,6 @@ mod scalar_codec;
 pub mod self_test;
 mod serving_gpu;
 mod start;
-mod step_self_test;
 #[cfg_attr(feature = "internals", allow(missing_docs))]
 mod step_turn;
 #[cfg_attr(feature = "internals", allow(missing_docs))]

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use tracing::error;
+
 use super::{BasesFit, CudaEngine, ServingGpu, resident_bases::ResidentBases};
 use crate::{
     curve::points::Bases,
     engine::{BasesDevice, DeviceResidency, JobControl, ResidencyChange, ResidentObject},
     error::{Error, Limit, Result},
+    sparse::SparseMatrix,
 };
 
 impl CudaEngine {
@@ -53,6 +56,19 @@ impl CudaEngine {
         }
         let held = held.get(&whole).map(|entry| entry.residency(device));
         Ok(held.unwrap_or(DeviceResidency::none(device)))
+    }
+
+    /// Makes all GPUs forget what they keep of these objects, and all twiddle tables: any of it may
+    /// be damaged, since a result was wrong. The next job uploads and builds it again.
+    pub fn evict_suspects(&self, bases: &[Bases], matrices: &[SparseMatrix]) {
+        for gpu in &self.gpus {
+            let (device, resident) = (gpu.gpu.identity().index, gpu.msm.resident());
+            error!(device, "a result is wrong: its bases, matrices and all tables are evicted");
+            bases.iter().for_each(|bases| resident.bases().evict(&bases.all_of_owner()));
+            matrices.iter().for_each(|matrix| resident.matrices().evict(matrix));
+            gpu.ntt.evict_tables();
+            gpu.words.transforms.evict_tables();
+        }
     }
 }
 

@@ -152,7 +152,6 @@ impl ResidentCache {
         self.matrices.get(matrix, control, |stream, bytes| self.lease(stream, bytes))
     }
 
-    #[cfg(feature = "internals")]
     pub fn matrices(&self) -> &ResidentMatrices {
         &self.matrices
     }

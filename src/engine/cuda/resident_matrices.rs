@@ -178,6 +178,11 @@ impl ResidentMatrices {
         Ok(ResidentMatrix { lease: memory, shape, products, split_rows, pieces })
     }
 
+    /// Evicts a matrix. Jobs that use it keep its memory until they end.
+    pub fn evict(&self, matrix: &SparseMatrix) {
+        self.entries.lock().retain(|entry| !entry.matrix.is_of(matrix));
+    }
+
     /// Evicts the least recently used matrix that no job uses. False if there is none.
     pub fn evict_idle(&self) -> bool {
         let mut entries = self.entries.lock();

@@ -1,6 +1,8 @@
 //! One GPU of the engine: its loaded and tested code, and its description.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
+
+use tracing::debug;
 
 use super::{
     GpuFacts, GpuPolicy,
@@ -10,7 +12,7 @@ use super::{
     payload_copy::PayloadCopier,
     point_check::DevicePointChecker,
     scalar_codec::ScalarCodec,
-    self_test::{self, EMULATED, ON_A_GPU, SelfTestSizes},
+    self_test::{EMULATED, ON_A_GPU, SelfTestSizes},
     word_arithmetic::WordArithmetic,
 };
 use crate::{
@@ -44,6 +46,7 @@ impl ServingGpu {
         copier: &PayloadCopier,
         policy: &Arc<GpuPolicy>,
     ) -> Result<Self, GpuUnavailable> {
+        let begun = Instant::now();
         let msm = GpuMsm::load(&gpu, copier.clone(), policy.clone())?;
         let ntt = GpuNtt::load(&gpu, &msm, copier.clone(), policy.clone())?;
         let points = DevicePointChecker::load(&gpu)?;
@@ -51,10 +54,9 @@ impl ServingGpu {
         let words = WordArithmetic::load(&gpu)?;
         let gf2 = EliminationKernels::load(&gpu)?;
         let (copier, policy) = (copier.clone(), policy.clone());
-        let sizes = self_test_sizes(&gpu, &policy);
-        let tested = self_test::run(&gpu, &sizes, &msm, &ntt, &words, &points)?;
-        msm.resident().start_serving();
-        let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
+        let ms = begun.elapsed().as_millis() as u64;
+        debug!(device = gpu.identity().index, ms, "kernels loaded");
+        let self_test = format!("{} (arithmetic)", gpu.self_test());
         let msm_plans = msm_plans(&gpu);
         Ok(Self {
             gpu,
@@ -74,10 +76,11 @@ impl ServingGpu {
 
     /// The sizes of the self-test's jobs.
     pub fn self_test_sizes(&self) -> SelfTestSizes {
-        self_test_sizes(&self.gpu, &self.policy)
+        let emulated = self.gpu.context().driver().is_emulated();
+        self.policy.self_test.unwrap_or(if emulated { EMULATED } else { ON_A_GPU })
     }
 
-    /// Adds the outcome of a further self-test.
+    /// Adds the outcome of the self-test of its kernels.
     pub fn add_self_test(&mut self, outcome: &str) {
         self.self_test = format!("{}, {outcome}", self.self_test);
     }
@@ -133,11 +136,6 @@ impl ServingGpu {
             }),
         }
     }
-}
-
-fn self_test_sizes(gpu: &Gpu, policy: &GpuPolicy) -> SelfTestSizes {
-    let emulated = gpu.context().driver().is_emulated();
-    policy.self_test.unwrap_or(if emulated { EMULATED } else { ON_A_GPU })
 }
 
 /// log2 of the sizes of the plans reported.

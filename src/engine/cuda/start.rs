@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    CudaEngine, CudaModel, GpuPolicy, payload_copy::PayloadCopier, serving_gpu::ServingGpu,
-    step_self_test,
+    CudaEngine, CudaModel, GpuPolicy, payload_copy::PayloadCopier, self_test,
+    serving_gpu::ServingGpu,
 };
 use crate::{
     device::{GpuUnavailable, NvmlMonitor, OpenDevices, UnusableDevice},
@@ -42,16 +42,14 @@ impl CudaEngine {
             integer_limbs_min: policy.integer_limbs_min,
         };
         Self { cpu, gpus, model, policy, next_job, next_check, monitor, left_out }
-            .with_tested_steps()
+            .with_tested_gpus()
     }
 
-    /// Tests the GPUs with steps of programs, and leaves those out that fail.
-    fn with_tested_steps(self) -> Result<Self, GpuUnavailable> {
+    /// Tests the GPUs, and leaves those out that fail.
+    fn with_tested_gpus(self) -> Result<Self, GpuUnavailable> {
         let engine = Arc::new(self);
-        let test = |(number, gpu): (usize, &ServingGpu)| {
-            step_self_test::run(&engine, number, &gpu.self_test_sizes())
-        };
-        let outcomes: Vec<_> = engine.gpus.iter().enumerate().map(test).collect();
+        let outcomes: Vec<_> =
+            (0..engine.gpus.len()).map(|number| self_test::run(&engine, number)).collect();
         let mut engine = Arc::into_inner(engine).expect("no job of the test is left");
         // From the last one on, so that the numbers of the others stay.
         for (number, outcome) in outcomes.into_iter().enumerate().rev() {

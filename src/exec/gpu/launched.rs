@@ -58,8 +58,27 @@ impl LaunchedRun {
     /// Launches the next step, or after the last one waits for the next sums that are wanted early.
     /// False if there are neither. Returns true without launching a step if `control` yields and
     /// work of the last step, or of another job, is still on the GPU after about a millisecond.
+    ///
+    /// Errors: `Step` for the element that a run on the host would refuse; those of the engine.
     pub fn advance(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<bool> {
-        Ok(self.launch_next(operands, control)? || self.report_early_sums(operands, control)?)
+        let is_launched = match self.launch_next(operands, control) {
+            // An earlier step may have decoded a refused element.
+            Err(error @ Error::Step { .. }) => {
+                self.check_uploads()?;
+                return Err(error);
+            }
+            launched => launched?,
+        };
+        Ok(is_launched || self.report_early_sums(operands, control)?)
+    }
+
+    /// Errors: `Step` for the first element of an uploaded input that is not canonical.
+    fn check_uploads(&self) -> Result<()> {
+        let Some(RefusedElement { upload, index }) = self.gpu.first_refused()? else {
+            return Ok(());
+        };
+        let error = Error::element("elements", index, FieldProblem::NotCanonical);
+        Err(self.call.name_element(self.uploaded[upload], error))
     }
 
     /// Like [`Self::advance`], for the steps.
@@ -243,11 +262,7 @@ impl LaunchedRun {
         if let Some(TimedStep { done, .. }) = self.timed.last() {
             self.gpu.wait_for(done)?;
         }
-        if let Some(RefusedElement { upload, index }) = self.gpu.first_refused()? {
-            let id = self.uploaded[upload];
-            let error = Error::element("elements", index, FieldProblem::NotCanonical);
-            return Err(self.call.name_element(id, error));
-        }
+        self.check_uploads()?;
         for TimedStep { id, begun, done } in &self.timed {
             self.report.steps[id.index()].duration = elapsed(begun, done)?;
         }

@@ -10,7 +10,8 @@ use tracing::debug;
 
 use self::launched::LaunchedRun;
 use super::{
-    AwaitedElements, Executor, HostExecutor, ProgramPlan, RunInProgress, RunOperands, RunReport,
+    AwaitedElements, Evictor, Executor, HostExecutor, ProgramPlan, RunInProgress, RunOperands,
+    RunReport,
     call::RunCall,
     executor::{JOBS_PER_DEVICE, MSM_BATCH_SCALARS_MAX},
     in_pieces::RunInPieces,
@@ -106,6 +107,11 @@ impl Executor for GpuExecutor {
 
     fn oracle(&self) -> Option<Arc<dyn MsmNttEngine>> {
         self.host.oracle()
+    }
+
+    fn evictor(&self) -> Evictor {
+        let engine = self.engine.clone();
+        Box::new(move |operands| engine.evict_suspects(operands.bases, operands.matrices))
     }
 
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {

@@ -31,7 +31,7 @@ use crate::{
     },
     error::{Error, Result},
     exec::{
-        Executor, HostExecutor, ProgramPlan, RunInProgress, RunOperands,
+        Evictor, Executor, HostExecutor, ProgramPlan, RunInProgress, RunOperands,
         call::RunCall,
         executor::{JOBS_PER_DEVICE, MSM_BATCH_SCALARS_MAX},
     },
@@ -188,6 +188,16 @@ impl Executor for WorkerExecutor {
 
     fn oracle(&self) -> Option<Arc<dyn MsmNttEngine>> {
         self.host.oracle()
+    }
+
+    fn evictor(&self) -> Evictor {
+        let pool = self.pool.clone();
+        Box::new(move |operands| {
+            for worker in pool.live() {
+                // A lost worker's device keeps nothing.
+                let _lost = worker.objects.evict_suspects(&worker.link, operands);
+            }
+        })
     }
 
     fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {

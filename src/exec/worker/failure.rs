@@ -5,13 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::{Error, FieldProblem, Limit},
-    ops::OperationProgram,
-    program::{StepProblem, ValueId},
+    error::{Error, FieldProblem, Limit, StepField},
+    ops::{Operation, OperationProgram},
+    program::{StepInputs, StepKind, StepProblem, ValueId},
 };
-
-/// The name of the field whose elements a run checks as it reads them.
-const ELEMENTS: &str = "elements";
 
 /// Why a worker did not do what it was asked to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +16,7 @@ pub enum WorkerFailure {
     /// An element that a step reads is invalid.
     Element {
         step: u32,
+        field: String,
         index: u64,
         problem: FieldProblem,
     },
@@ -37,9 +35,11 @@ pub enum WorkerFailure {
 impl From<Error> for WorkerFailure {
     fn from(error: Error) -> Self {
         match error {
-            Error::Step { field, index: Some(index), problem } if field.name == Some(ELEMENTS) => {
-                Self::Element { step: field.step, index, problem }
-            }
+            Error::Step {
+                field: StepField { step, name: Some(name), .. },
+                index: Some(index),
+                problem,
+            } => Self::Element { step, field: name.to_owned(), index, problem },
             Error::Exhausted { limit, retry_after } => Self::Exhausted { limit, retry_after },
             Error::Corrupt => Self::Corrupt,
             Error::Cancelled => Self::Cancelled,
@@ -57,8 +57,9 @@ impl WorkerFailure {
     /// The error of a run of `program`.
     pub fn into_error(self, program: &OperationProgram) -> Error {
         match self {
-            Self::Element { step, index, problem } => {
-                let problem = StepProblem::element(ELEMENTS, index as usize, problem);
+            Self::Element { step, field, index, problem } => {
+                let field = field_name(&program.steps()[step as usize], &field);
+                let problem = StepProblem::element(field, index as usize, problem);
                 program.step_error(ValueId(step), problem)
             }
             other => other.into_general_error(),
@@ -78,4 +79,14 @@ impl WorkerFailure {
             Self::Element { .. } => Error::Internal("a worker named a step of no program".into()),
         }
     }
+}
+
+/// The field of this name, whose elements a run checks: that of a step's inputs, or of the elements
+/// of an input step.
+fn field_name(step: &Operation, name: &str) -> &'static str {
+    let of_inputs = match step.inputs() {
+        StepInputs::Pair { names, .. } => names.to_vec(),
+        _ => vec!["input"],
+    };
+    of_inputs.into_iter().find(|own| *own == name).unwrap_or("elements")
 }

@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// While a killed process has not ended, an error is logged at this interval. Releasing a GPU
-/// usually takes a third of a second.
+/// usually takes half a second to a second.
 const END_WARNING: Duration = Duration::from_secs(60);
 
 /// Time for answers on the control socket: its requests do not wait for the GPU.
@@ -136,14 +136,9 @@ impl WorkerLink {
         }
     }
 
-    /// Notes that the process has ended.
-    pub fn mark_lost(&self) {
-        self.is_lost.store(true, Ordering::Release);
-    }
-
-    /// Ends the process: it is not needed any more.
+    /// Ends the process: it is not needed any more, or has begun to end.
     pub fn end(&self) {
-        self.mark_lost();
+        self.is_lost.store(true, Ordering::Release);
         kill(self.process.as_fd());
     }
 
@@ -173,7 +168,7 @@ fn has_ended(process: BorrowedFd<'_>, timeout: Duration) -> bool {
     }
 }
 
-pub fn kill(process: BorrowedFd<'_>) {
+fn kill(process: BorrowedFd<'_>) {
     // Fails if it has ended.
     let _ended = pidfd_send_signal(process, Signal::KILL);
 }

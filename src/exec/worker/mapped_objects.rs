@@ -5,7 +5,7 @@ use std::{collections::HashMap, os::fd::OwnedFd, sync::Arc};
 use parking_lot::RwLock;
 
 use super::{
-    message::{MapBasesRequest, MapMatrixRequest, NamedBases, NamedObjects},
+    message::{MapBasesRequest, MapMatrixRequest, NamedBases, NamedObjects, SuspectObjects},
     running::RunningObjects,
 };
 use crate::{
@@ -57,6 +57,13 @@ impl MappedObjects {
         let bases = bases.iter().map(|named| self.find_bases(named)).collect::<Result<_>>()?;
         let matrices = matrices.iter().map(|object| self.find_matrix(*object));
         Ok(RunningObjects { bases, matrices: matrices.collect::<Result<_>>()? })
+    }
+
+    /// Those of the objects that are mapped.
+    pub fn find_all(&self, objects: &SuspectObjects) -> RunningObjects {
+        let bases = objects.bases.iter().filter_map(|object| self.whole_bases(*object).ok());
+        let matrices = objects.matrices.iter().filter_map(|object| self.find_matrix(*object).ok());
+        RunningObjects { bases: bases.collect(), matrices: matrices.collect() }
     }
 
     /// All points of each number, with the number.

@@ -70,8 +70,17 @@ pub enum ControlRequest {
     Describe,
     /// Says which of the mapped bases the device holds.
     ListBases,
+    /// Makes the device forget these objects and all tables, since a result was wrong.
+    EvictSuspects(SuspectObjects),
     /// Answers at once.
     Ping,
+}
+
+/// The numbers of objects that may be damaged on the device.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SuspectObjects {
+    pub bases: Vec<u64>,
+    pub matrices: Vec<u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -107,13 +116,24 @@ pub enum ControlReply {
     Failed(String),
 }
 
-/// What the server starts a worker process for: the first message to it.
+/// What the server starts a worker process for: the first message to it. Its descriptor is the
+/// writing end of a pipe, which tells the server when the worker begins to end.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum WorkerTask {
     /// Counts the devices of the driver at this path, `None` means the system's, and ends.
     CountDevices(Option<PathBuf>),
-    /// Serves with the device of this number, in the driver's order.
-    Serve(u32, Box<WorkerSettings>),
+    Serve(Box<ServeTask>),
+}
+
+/// The task of a worker that opens a GPU and serves.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ServeTask {
+    /// The device's number in the driver's order.
+    pub device: u32,
+    /// The least size of the arena, for which the worker waits a while; `None` if it has no
+    /// predecessor.
+    pub arena_bytes_min: Option<u64>,
+    pub settings: WorkerSettings,
 }
 
 /// The worker's first message.

@@ -32,6 +32,7 @@ pub mod socket;
 mod spread;
 pub mod start;
 mod supervisor;
+mod watch;
 
 pub use executor::WorkerExecutor;
 pub use message::WorkerSettings;

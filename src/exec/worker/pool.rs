@@ -1,7 +1,6 @@
 //! The worker processes of a server, one per GPU, and which of them runs go to.
 
 use std::{
-    process::Child,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -9,8 +8,10 @@ use std::{
 use tracing::warn;
 
 use super::{
-    memories::SharedMemories, process::LiveWorker, sent_bases::BasesScope,
-    settings::WorkerPoolSettings, start::ReadyWorker,
+    memories::SharedMemories,
+    process::{LiveWorker, ReadyWorker, WorkerProcess},
+    sent_bases::BasesScope,
+    settings::WorkerPoolSettings,
 };
 use crate::{
     curve::points::Bases,
@@ -147,12 +148,16 @@ impl WorkerPool {
     }
 
     /// Makes a worker that has just started serve in its slot. Returns its process.
-    pub fn publish(&self, slot: usize, ready: ReadyWorker) -> Child {
-        let ReadyWorker { worker, child } = ready;
+    pub fn publish(&self, slot: usize, ready: ReadyWorker) -> WorkerProcess {
+        let ReadyWorker { worker, process } = ready;
         let worker = Arc::new(worker);
         // A worker that is lost here is replaced like any other.
         self.memories.map_all(&worker, || self.set(slot, SlotState::Serving(worker.clone())));
-        child
+        if !self.is_open() {
+            // The pool may have ended its workers before it had this one.
+            worker.link.end();
+        }
+        process
     }
 
     pub fn set(&self, slot: usize, slot_state: SlotState) {
@@ -171,10 +176,10 @@ impl WorkerPool {
         telemetry::devices(serving, self.gpus.len() - serving, self.left_out);
     }
 
-    /// Notes that the worker of a slot has ended, and is being replaced.
+    /// Ends the worker of a slot, which is being replaced: it has ended, or begins to.
     pub fn mark_lost(&self, slot: usize) {
         if let SlotState::Serving(worker) = &self.state.lock().workers[slot] {
-            worker.link.mark_lost();
+            worker.link.end();
         }
         self.set(slot, SlotState::Starting);
     }

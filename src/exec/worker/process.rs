@@ -2,20 +2,20 @@
 
 use std::{
     ffi::OsString,
-    io,
+    io::{self, PipeReader, Read},
     os::{
         fd::{AsFd, OwnedFd},
         unix::{net::UnixStream, process::CommandExt},
     },
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{
-    link::{WorkerLink, WorkerLost, kill},
+    link::{WorkerLink, WorkerLost},
     message::{
         ControlRequest, LaneOutcome, LaneReply, LaneRequest, WorkerHello, WorkerSettings,
         WorkerTask,
@@ -74,9 +74,23 @@ pub struct WorkerCommand {
 
 /// A process that has been started and may not have opened its GPU yet.
 pub struct StartedWorker {
-    pub child: Child,
-    process: OwnedFd,
+    process: WorkerProcess,
+    descriptor: OwnedFd,
     socket: UnixStream,
+}
+
+/// A worker's process. Its supervisor waits for its end.
+pub struct WorkerProcess {
+    pub child: Child,
+    /// Ends when the process begins to end. The driver releases the GPU after that, which can take
+    /// a second, and only then the process has ended.
+    liveness: PipeReader,
+}
+
+/// A worker that can serve, and its process.
+pub struct ReadyWorker {
+    pub worker: LiveWorker,
+    pub process: WorkerProcess,
 }
 
 /// A process that serves.
@@ -104,7 +118,8 @@ impl StartedWorker {
     /// Starts a process for `task`. Its standard input is the control socket.
     pub fn start(command: &WorkerCommand, task: &WorkerTask) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
-        let mut child = Command::new(&command.program)
+        let (liveness, writer) = io::pipe()?;
+        let child = Command::new(&command.program)
             .arg0(PROCESS_NAME)
             .args(&command.arguments)
             .stdin(OwnedFd::from(theirs))
@@ -114,11 +129,14 @@ impl StartedWorker {
             .spawn()?;
         let started = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
             .map_err(io::Error::from)
-            .and_then(|process| socket::send(&socket, task, None).map(|()| process));
+            .and_then(|process| {
+                socket::send(&socket, task, Some(writer.as_fd())).map(|()| process)
+            });
+        let process = WorkerProcess { child, liveness };
         match started {
-            Ok(process) => Ok(Self { child, process, socket }),
+            Ok(descriptor) => Ok(Self { process, descriptor, socket }),
             Err(error) => {
-                let _ended = child.kill().and_then(|()| child.wait());
+                process.end();
                 Err(error)
             }
         }
@@ -130,14 +148,15 @@ impl StartedWorker {
         Ok(socket::receive(&self.socket)?.message)
     }
 
-    pub fn kill(&self) {
-        kill(self.process.as_fd());
+    /// Ends the process: it is not needed any more.
+    pub fn end(self) {
+        self.process.end();
     }
 
-    /// The worker, which has said that it is ready, and its process.
-    pub fn into_live(self, facts: GpuFacts, settings: &WorkerSettings) -> (LiveWorker, Child) {
+    /// The worker, which has said that it is ready.
+    pub fn into_ready(self, facts: GpuFacts, settings: &WorkerSettings) -> ReadyWorker {
         let worker = LiveWorker {
-            link: WorkerLink::new(facts.index, self.process, self.socket),
+            link: WorkerLink::new(facts.index, self.descriptor, self.socket),
             facts,
             idle_lanes: Mutex::default(),
             objects: SentObjects::default(),
@@ -146,7 +165,25 @@ impl StartedWorker {
             requests: AtomicUsize::new(0),
             backlog_us: AtomicU64::new(0),
         };
-        (worker, self.child)
+        ReadyWorker { worker, process: self.process }
+    }
+}
+
+impl WorkerProcess {
+    /// Waits until the process begins to end: it was killed, or exits.
+    pub fn wait_for_loss(&mut self) {
+        // A worker never writes to the pipe: one that does is lost as well.
+        let _ended = self.liveness.read_exact(&mut [0]);
+    }
+
+    /// Waits until the process has ended.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
+    }
+
+    /// Kills the process, and waits until it has ended.
+    pub fn end(mut self) {
+        let _ended = self.child.kill().and_then(|()| self.child.wait());
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use super::{
     mapped_objects::MappedObjects,
-    message::{ResidencyRequest, ResidentNumber},
+    message::{ResidencyRequest, ResidentNumber, SuspectObjects},
+    running::RunningObjects,
 };
 use crate::{
     engine::{DeviceResidency, JobControl},
     error::Result,
-    exec::Executor,
+    exec::{Executor, RunOperands},
 };
 
 /// What the device holds of each number.
@@ -39,4 +40,11 @@ pub fn set(
         all.merge(executor.set_residency(device, &bases, request.change, &control)?);
     }
     Ok(all)
+}
+
+/// Makes the device forget objects of a call whose result was wrong, and all tables.
+pub fn evict_suspects(executor: &dyn Executor, objects: &MappedObjects, suspects: &SuspectObjects) {
+    let RunningObjects { bases, matrices } = objects.find_all(suspects);
+    let (bases, matrices) = (&bases[..], &matrices[..]);
+    executor.evictor()(&RunOperands { bases, matrices, ..RunOperands::default() });
 }

@@ -46,6 +46,11 @@ impl SentMatrices {
         self.0.try_lock().is_some_and(|sent| sent.find(matrix).is_some())
     }
 
+    /// The number of `matrix`, if the worker has mapped it.
+    pub fn number_of(&self, matrix: &SparseMatrix) -> Option<u64> {
+        self.0.lock().find(matrix)
+    }
+
     /// Lets the worker unmap the matrices that have been dropped.
     pub fn unmap_dropped(&self, link: &WorkerLink) -> Result<(), WorkerLost> {
         unmap(link, self.0.lock().take_dropped())

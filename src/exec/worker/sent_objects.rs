@@ -2,7 +2,7 @@
 
 use super::{
     link::{WorkerLink, WorkerLost},
-    message::NamedObjects,
+    message::{ControlRequest, NamedObjects, SuspectObjects},
     sent_bases::{BasesScope, SentBases},
     sent_matrices::SentMatrices,
 };
@@ -36,6 +36,19 @@ impl SentObjects {
             }
         }
         Ok(Ok(named))
+    }
+
+    /// Makes the worker's device forget the objects of a call whose result was wrong.
+    pub fn evict_suspects(
+        &self,
+        link: &WorkerLink,
+        operands: &RunOperands<'_>,
+    ) -> Result<(), WorkerLost> {
+        let bases = operands.bases.iter().flat_map(|bases| self.bases.numbers_of(bases));
+        let matrices = operands.matrices.iter().filter_map(|one| self.matrices.number_of(one));
+        let (bases, matrices) = (bases.collect(), matrices.collect());
+        let request = ControlRequest::EvictSuspects(SuspectObjects { bases, matrices });
+        link.control(&request, None).map(drop)
     }
 
     /// Lets the worker unmap the objects that have been dropped.

@@ -14,10 +14,6 @@ use std::{
 };
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    io::Errno,
-};
 use tracing::{debug, debug_span, warn};
 
 use super::{
@@ -26,13 +22,14 @@ use super::{
     mapped_objects::MappedObjects,
     message::{
         AdvanceRequest, ControlReply, ControlRequest, DeviceReading, HUNG_GPU, LOST_GPU,
-        LaneOutcome, LaneReply, LaneRequest, MapRequest, PointsRequest, WorkerHello,
-        WorkerSettings, WorkerTask,
+        LaneOutcome, LaneReply, LaneRequest, MapRequest, PointsRequest, ServeTask, WorkerHello,
+        WorkerTask,
     },
     residency,
     running::{AdvancedCall, RunningCall, Runs},
     sandbox,
     socket::{self, Received},
+    watch,
 };
 use crate::{
     curve::{
@@ -45,8 +42,8 @@ use crate::{
         DeviceInfo, PointChecker,
         cpu::CpuEngine,
         cuda::{
-            CudaEngine, DeviceFault, DeviceSelection, FaultClass, GpuPolicy, GpuUnavailable,
-            OpenOptions, exit_without_handlers, open,
+            CudaEngine, DeviceFault, DeviceSelection, FaultClass, GpuFacts, GpuPolicy,
+            GpuUnavailable, OpenOptions, exit_without_handlers, open,
         },
     },
     error::{Error, Result},
@@ -54,8 +51,6 @@ use crate::{
     region::SharedMemory,
 };
 
-/// The pause after a system call failed that waits for the daemon's end.
-const WATCH_AGAIN: Duration = Duration::from_secs(1);
 /// Within this time, a thread that has seen a fatal fault has ended the process.
 const REPORT_TIME: Duration = Duration::from_secs(1);
 
@@ -97,24 +92,23 @@ struct SeenFaults {
 ///
 /// Errors: those of the socket.
 pub fn serve(socket: &UnixStream) -> io::Result<()> {
-    let Received { message, .. } = socket::receive(socket)?;
-    let (device, settings) = match message {
+    let task = match watch::receive_task(socket.try_clone()?)? {
         WorkerTask::CountDevices(driver) => {
             let count =
                 CudaDriver::load(driver.as_deref()).and_then(|driver| driver.device_count());
             let hello = count.map_or_else(unusable, WorkerHello::Counted);
             return socket::send(socket, &hello, None);
         }
-        WorkerTask::Serve(device, settings) => (device, settings),
+        WorkerTask::Serve(task) => task,
     };
-    end_with_server(socket.try_clone()?)?;
-    let worker = match Worker::open(device, &settings) {
+    let worker = match Worker::open(&task) {
         Ok(worker) => Arc::new(worker),
         Err(hello) => return socket::send(socket, &hello, None),
     };
     sandbox::enter()
         .unwrap_or_else(|error| warn!(%error, "system calls of this worker are not restricted"));
-    socket::send(socket, &worker.hello(), None)?;
+    let hello = WorkerHello::Ready(Box::new(worker.facts().clone()));
+    socket::send(socket, &hello, None)?;
     loop {
         let Received { message, file } = match socket::receive(socket) {
             Ok(received) => received,
@@ -128,22 +122,6 @@ pub fn serve(socket: &UnixStream) -> io::Result<()> {
     }
 }
 
-/// Ends this process when the server closes the socket, even while the GPU is opened and tested.
-fn end_with_server(socket: UnixStream) -> io::Result<()> {
-    let watch = move || {
-        let mut closed = [PollFd::new(&socket, PollFlags::RDHUP)];
-        while let Err(error) = poll(&mut closed, None) {
-            if error != Errno::INTR {
-                warn!(%error, "cannot wait for the end of the daemon");
-                thread::sleep(WATCH_AGAIN);
-            }
-        }
-        // Lanes may be computing, and nobody waits for what they do.
-        exit_without_handlers(0);
-    };
-    thread::Builder::new().name("capstan-watch".into()).spawn(watch).map(drop)
-}
-
 fn unusable(unavailable: GpuUnavailable) -> WorkerHello {
     let is_on_a_gpu_host = unavailable.is_on_a_gpu_host();
     // The server adds the device's number.
@@ -155,7 +133,8 @@ fn unusable(unavailable: GpuUnavailable) -> WorkerHello {
 }
 
 impl Worker {
-    fn open(device: u32, settings: &WorkerSettings) -> Result<Self, WorkerHello> {
+    fn open(task: &ServeTask) -> Result<Self, WorkerHello> {
+        let &ServeTask { device, arena_bytes_min, ref settings } = task;
         let failed = |error: Error| WorkerHello::Unusable {
             reason: error.to_string(),
             is_on_a_gpu_host: true,
@@ -167,6 +146,7 @@ impl Worker {
         let options = OpenOptions {
             memory_percent: settings.memory_percent,
             memory_wait: SERVER_MEMORY_WAIT,
+            arena_bytes_min,
             timeout: settings.timeout,
             on_fault: Arc::new(move |fault| seen.add(fault)),
             policy: DevicePolicy::default(),
@@ -204,12 +184,8 @@ impl Worker {
         })
     }
 
-    fn device_number(&self) -> u32 {
-        self.engine.model().gpus[0].index
-    }
-
-    fn hello(&self) -> WorkerHello {
-        WorkerHello::Ready(Box::new(self.engine.model().gpus[0].clone()))
+    fn facts(&self) -> &GpuFacts {
+        &self.engine.model().gpus[0]
     }
 
     fn control(
@@ -234,8 +210,11 @@ impl Worker {
                 return Ok(ControlReply::Described(Box::new(reading)));
             }
             ControlRequest::ListBases => {
-                let (executor, device) = (&self.executor, self.device_number());
+                let (executor, device) = (&self.executor, self.facts().index);
                 return Ok(ControlReply::Bases(residency::list(executor, device, &self.objects)));
+            }
+            ControlRequest::EvictSuspects(objects) => {
+                residency::evict_suspects(&self.executor, &self.objects, &objects);
             }
         }
         Ok(ControlReply::Done)
@@ -311,7 +290,7 @@ impl Worker {
             }
             LaneRequest::SetResidency(request) => {
                 let (executor, objects) = (&self.executor, &self.objects);
-                let changed = residency::set(executor, self.device_number(), objects, &request)?;
+                let changed = residency::set(executor, self.facts().index, objects, &request)?;
                 Ok(LaneAnswer { outcome: LaneOutcome::Residency(changed), ended: None })
             }
         }

@@ -1,22 +1,15 @@
 //! Starts worker processes.
 
-use std::{io, process::Child, time::Duration};
+use std::{io, time::Duration};
 
 use super::{
-    message::{WorkerHello, WorkerTask},
-    process::{LiveWorker, StartedWorker},
+    message::{ServeTask, WorkerHello, WorkerTask},
+    process::{ReadyWorker, StartedWorker},
     settings::WorkerPoolSettings,
 };
-use crate::engine::cuda::GpuFacts;
 
 /// Time to open and test a GPU: the self-test of a slow one takes seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(300);
-
-/// A worker with its process.
-pub struct ReadyWorker {
-    pub worker: LiveWorker,
-    pub child: Child,
-}
 
 /// Why a worker does not serve.
 pub struct StartFailure {
@@ -48,10 +41,9 @@ pub fn wanted_devices(settings: &WorkerPoolSettings) -> Result<Vec<u32>, StartFa
     let task = WorkerTask::CountDevices(settings.worker.driver.clone());
     let failed =
         |error: io::Error| StartFailure::from(format!("a worker cannot be started: {error}"));
-    let mut worker = StartedWorker::start(&settings.command, &task).map_err(failed)?;
+    let worker = StartedWorker::start(&settings.command, &task).map_err(failed)?;
     let hello = worker.hello(START_TIMEOUT);
-    worker.kill();
-    let _status = worker.child.wait();
+    worker.end();
     match hello.map_err(failed)? {
         WorkerHello::Counted(count) => Ok((0..count).collect()),
         hello => Err(StartFailure::of(hello)),
@@ -63,27 +55,34 @@ pub fn start_worker(
     settings: &WorkerPoolSettings,
     device: u32,
 ) -> Result<ReadyWorker, StartFailure> {
-    let failed = |error: io::Error| format!("its worker failed: {error}").into();
-    let task = WorkerTask::Serve(device, Box::new(settings.worker.clone()));
-    let mut started = StartedWorker::start(&settings.command, &task).map_err(failed)?;
-    let ready: io::Result<Result<Box<GpuFacts>, _>> =
-        started.hello(START_TIMEOUT).map(|hello| match hello {
-            WorkerHello::Ready(facts) => Ok(facts),
-            hello => Err(StartFailure::of(hello)),
-        });
-    match ready {
-        Ok(Ok(facts)) => {
-            let (worker, child) = started.into_live(*facts, &settings.worker);
-            Ok(ReadyWorker { worker, child })
-        }
-        not_ready => {
-            started.kill();
-            let _status = started.child.wait();
-            Err(match not_ready {
-                Ok(Err(failure)) => failure,
-                Err(error) => failed(error),
-                Ok(Ok(_)) => "the worker is not ready".to_owned().into(),
-            })
-        }
-    }
+    wait_until_ready(begin_start(settings, device, None)?, settings)
+}
+
+/// Starts a worker, which opens and tests its GPU. It waits a while for memory if its arena would
+/// have fewer than `arena_bytes_min` bytes.
+pub fn begin_start(
+    settings: &WorkerPoolSettings,
+    device: u32,
+    arena_bytes_min: Option<u64>,
+) -> Result<StartedWorker, StartFailure> {
+    let task = ServeTask { device, arena_bytes_min, settings: settings.worker.clone() };
+    StartedWorker::start(&settings.command, &WorkerTask::Serve(Box::new(task))).map_err(failed)
+}
+
+/// Waits until a worker has opened and tested its GPU. One that fails has ended.
+pub fn wait_until_ready(
+    started: StartedWorker,
+    settings: &WorkerPoolSettings,
+) -> Result<ReadyWorker, StartFailure> {
+    let failure = match started.hello(START_TIMEOUT) {
+        Ok(WorkerHello::Ready(facts)) => return Ok(started.into_ready(*facts, &settings.worker)),
+        Ok(hello) => StartFailure::of(hello),
+        Err(error) => failed(error),
+    };
+    started.end();
+    Err(failure)
+}
+
+fn failed(error: io::Error) -> StartFailure {
+    format!("its worker failed: {error}").into()
 }

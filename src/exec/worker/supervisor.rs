@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    process::{Child, ExitStatus},
+    process::ExitStatus,
     sync::{Arc, Weak},
     thread,
     time::{Duration, Instant},
@@ -13,10 +13,14 @@ use tracing::{error, info, warn};
 use super::{
     message::{HUNG_GPU, LOST_GPU},
     pool::{SlotState, WorkerPool},
+    process::{ReadyWorker, StartedWorker, WorkerProcess},
     settings::WorkerPoolSettings,
-    start::{StartFailure, start_worker, wanted_devices},
+    start::{StartFailure, begin_start, start_worker, wait_until_ready, wanted_devices},
 };
-use crate::{engine::cuda::FaultClass, telemetry};
+use crate::{
+    engine::cuda::{FaultClass, GpuFacts},
+    telemetry,
+};
 
 /// A device that has lost more workers in a row than this is put into quarantine.
 const LOSSES_MAX: u32 = 5;
@@ -89,9 +93,9 @@ pub fn start_pool(settings: WorkerPoolSettings) -> Result<Arc<WorkerPool>, NoWor
     let gpus = first.iter().map(|ready| ready.worker.facts.clone()).collect();
     let pool = Arc::new(WorkerPool::new(settings, gpus, left_out.len()));
     for (slot, ready) in first.into_iter().enumerate() {
-        let child = pool.publish(slot, ready);
-        let pool = Arc::downgrade(&pool);
-        let supervise = move || Supervisor::new(pool, slot).run(child);
+        let process = pool.publish(slot, ready);
+        let supervisor = Supervisor::new(&pool, slot);
+        let supervise = move || supervisor.run(process);
         let thread = thread::Builder::new().name("capstan-supervisor".into());
         if let Err(error) = thread.spawn(supervise) {
             error!(%error, "a worker has no supervisor: it is not replaced when it ends");
@@ -101,75 +105,108 @@ pub fn start_pool(settings: WorkerPoolSettings) -> Result<Arc<WorkerPool>, NoWor
     Ok(pool)
 }
 
-/// Waits for the end of a slot's worker, and replaces it.
+/// Replaces the worker of a slot when it is lost.
 struct Supervisor {
     pool: Weak<WorkerPool>,
+    settings: WorkerPoolSettings,
     slot: usize,
-    /// Workers in a row that were soon lost, or could not be started.
-    losses: u32,
+    /// The device, as its first worker opened it.
+    gpu: GpuFacts,
+    losses: LossRow,
 }
 
 impl Supervisor {
-    fn new(pool: Weak<WorkerPool>, slot: usize) -> Self {
-        Self { pool, slot, losses: 0 }
+    fn new(pool: &Arc<WorkerPool>, slot: usize) -> Self {
+        let (settings, gpu) = (pool.settings().clone(), pool.gpus()[slot].clone());
+        Self { pool: Arc::downgrade(pool), settings, slot, gpu, losses: LossRow::default() }
     }
 
-    fn run(mut self, first: Child) {
-        let (mut child, mut started) = (Some(first), Instant::now());
+    fn run(mut self, first: WorkerProcess) {
+        let (mut serving, mut started) = (Some(first), Instant::now());
         loop {
-            if let Some(mut child) = child.take() {
-                let status = child.wait();
-                let Some(pool) = self.open_pool() else { return };
-                let (device, reason) = (pool.gpus()[self.slot].index, end_reason(status));
-                error!(device, reason, "a worker ended: it is replaced, and its jobs run again");
-                telemetry::count_worker_restart();
-                pool.mark_lost(self.slot);
+            if let Some(process) = &mut serving {
+                process.wait_for_loss();
             }
             let lost = Instant::now();
-            let pause = self.pause_after(lost.duration_since(started));
+            let pause = self.losses.pause_after(lost.duration_since(started));
+            let early = serving.take().and_then(|process| self.wait_for_end(process, pause));
             if !pause.is_zero() && !self.wait(pause) {
                 return;
             }
-            let Some(pool) = self.open_pool() else { return };
-            let device = pool.gpus()[self.slot].index;
-            match start_worker(pool.settings(), device) {
-                Ok(worker) => {
-                    child = Some(pool.publish(self.slot, worker));
-                    started = Instant::now();
+            let ready = match early {
+                Some(ready) => Ok(ready),
+                None if self.open_pool().is_none() => return,
+                None => {
+                    self.begin_start().and_then(|start| wait_until_ready(start, &self.settings))
+                }
+            };
+            let device = self.gpu.index;
+            started = Instant::now();
+            match (ready, self.open_pool()) {
+                (Ok(ready), Some(pool)) => {
+                    serving = Some(pool.publish(self.slot, ready));
                     let ms = lost.elapsed().as_millis() as u64;
                     info!(device, ms, "a worker was replaced");
                 }
-                Err(StartFailure { reason, .. }) => {
+                (Ok(ready), None) => return ready.process.end(),
+                (Err(StartFailure { reason, .. }), _) => {
                     warn!(device, reason, "a worker cannot be started");
-                    started = Instant::now();
                 }
             }
         }
+    }
+
+    /// Waits until a lost worker has ended: until then, its device may write to the memory of its
+    /// runs. Starts its successor meanwhile, unless the device pauses. Returns that if it is ready.
+    fn wait_for_end(&self, mut lost: WorkerProcess, pause: Duration) -> Option<ReadyWorker> {
+        let successor = self.open_pool().and_then(|pool| {
+            pool.mark_lost(self.slot);
+            pause.is_zero().then(|| self.begin_start().ok()).flatten()
+        });
+        let (status, device) = (lost.wait(), self.gpu.index);
+        if self.open_pool().is_none() {
+            successor.into_iter().for_each(StartedWorker::end);
+            return None;
+        }
+        let reason = end_reason(status);
+        error!(device, reason, "a worker ended: it is replaced, and its jobs run again");
+        telemetry::count_worker_restart();
+        // What fails here may succeed now: the old process may have had the device for itself, or
+        // most of its memory for longer than the successor waits.
+        let reason = match wait_until_ready(successor?, &self.settings) {
+            Ok(ready) if ready.worker.facts.arena_bytes >= self.arena_bytes_min() => {
+                return Some(ready);
+            }
+            Ok(ready) => {
+                ready.process.end();
+                "it has too little memory".to_owned()
+            }
+            Err(StartFailure { reason, .. }) => reason,
+        };
+        info!(device, reason, "a worker that was started early is started again");
+        None
+    }
+
+    fn begin_start(&self) -> Result<StartedWorker, StartFailure> {
+        begin_start(&self.settings, self.gpu.index, Some(self.arena_bytes_min()))
+    }
+
+    /// The least size of a successor's arena.
+    fn arena_bytes_min(&self) -> u64 {
+        self.gpu.arena_bytes / 16 * 15
     }
 
     fn open_pool(&self) -> Option<Arc<WorkerPool>> {
         self.pool.upgrade().filter(|pool| pool.is_open())
     }
 
-    /// How long the device stays in quarantine after the loss of a worker that had served for this
-    /// long.
-    fn pause_after(&mut self, served: Duration) -> Duration {
-        self.losses = if served > STABLE_AFTER { 0 } else { self.losses + 1 };
-        match self.losses.checked_sub(LOSSES_MAX + 1) {
-            None => Duration::ZERO,
-            Some(doublings) => FIRST_PAUSE
-                .saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX))
-                .min(LONGEST_PAUSE),
-        }
-    }
-
     /// Puts the device into quarantine. False if the pool is closed meanwhile.
     fn wait(&self, pause: Duration) -> bool {
         let end = Instant::now() + pause;
         if let Some(pool) = self.open_pool() {
-            let device = pool.gpus()[self.slot].index;
+            let (device, losses) = (self.gpu.index, self.losses.0);
             let (pause_ms, reason) = (pause.as_millis() as u64, "it has lost too many workers");
-            warn!(device, pause_ms, losses = self.losses, reason, "a device is in quarantine");
+            warn!(device, pause_ms, losses, reason, "a device is in quarantine");
             telemetry::count_quarantine();
             pool.set(self.slot, SlotState::Quarantined);
         }
@@ -179,6 +216,24 @@ impl Supervisor {
             pool.wait_while_open(left.min(CLOSE_CHECK));
         }
         true
+    }
+}
+
+/// Workers of a device in a row that were soon lost, or could not be started.
+#[derive(Default)]
+struct LossRow(u32);
+
+impl LossRow {
+    /// How long the device stays in quarantine after the loss of a worker that had served for this
+    /// long.
+    fn pause_after(&mut self, served: Duration) -> Duration {
+        self.0 = if served > STABLE_AFTER { 0 } else { self.0 + 1 };
+        match self.0.checked_sub(LOSSES_MAX + 1) {
+            None => Duration::ZERO,
+            Some(doublings) => FIRST_PAUSE
+                .saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX))
+                .min(LONGEST_PAUSE),
+        }
     }
 }
 
@@ -204,13 +259,108 @@ fn end_reason(status: io::Result<ExitStatus>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{env, fs, os::fd::AsFd, os::unix::net::UnixStream, path::Path};
+
     use super::*;
+    use crate::{
+        device::DeviceLimits,
+        exec::worker::{
+            SpreadPolicy, WorkerCommand, WorkerSettings,
+            message::{ControlReply, ControlRequest, WorkerHello, WorkerTask},
+            socket::{self, Received},
+        },
+    };
+
+    /// The test that is a worker.
+    const WORKER_PROCESS: &str = "exec::worker::supervisor::tests::worker_process";
+
+    #[derive(Clone, Copy)]
+    enum FakeStart {
+        Serves,
+        Fails,
+        HasLittleMemory,
+    }
+
+    use FakeStart::{Fails, HasLittleMemory, Serves};
+
+    /// What the processes do, in the order of their start.
+    const STARTS: [FakeStart; 5] = [Serves, Fails, Serves, HasLittleMemory, Serves];
+
+    /// A worker process without a GPU, if this program was started for it alone. The path of its
+    /// driver is a file with a byte for each start.
+    #[test]
+    fn worker_process() {
+        if env::args().any(|argument| argument == WORKER_PROCESS) {
+            let _no_server = serve();
+        }
+    }
+
+    fn serve() -> io::Result<()> {
+        let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let Received { message, file: _liveness } = socket::receive(&control)?;
+        let WorkerTask::Serve(task) = message else { return Ok(()) };
+        let starts = task.settings.driver.as_deref().unwrap();
+        let mut before = fs::read(starts).unwrap();
+        let arena_bytes = match STARTS[before.len()] {
+            Serves => 100 << 20,
+            HasLittleMemory => 10 << 20,
+            Fails => 0,
+        };
+        before.push(0);
+        fs::write(starts, before)?;
+        if arena_bytes == 0 {
+            return Ok(());
+        }
+        let (name, limits) = (String::new(), DeviceLimits::H200);
+        let facts =
+            GpuFacts { index: task.device, name, limits, memory_bytes: arena_bytes, arena_bytes };
+        socket::send(&control, &WorkerHello::Ready(Box::new(facts)), None)?;
+        loop {
+            let _request = socket::receive::<ControlRequest>(&control)?;
+            socket::send(&control, &ControlReply::Done, None)?;
+        }
+    }
+
+    fn settings(starts: &Path) -> WorkerPoolSettings {
+        let arguments = ["--exact", WORKER_PROCESS, "--nocapture"];
+        let arguments = arguments.map(Into::into).to_vec();
+        WorkerPoolSettings {
+            command: WorkerCommand { program: env::current_exe().unwrap(), arguments },
+            devices: vec![0],
+            worker: WorkerSettings {
+                driver: Some(starts.to_owned()),
+                memory_percent: 1,
+                timeout: Duration::from_secs(60),
+                msm_scalars_min: 0,
+                ntt_elements_min: 0,
+                threads: 1,
+                busy_poll: Duration::ZERO,
+            },
+            spread: SpreadPolicy::default(),
+        }
+    }
+
+    /// While its predecessor ends, a successor may find the device taken, or most of its memory.
+    #[test]
+    fn a_successor_that_starts_too_early_is_started_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let starts = folder.path().join("starts");
+        fs::write(&starts, []).unwrap();
+        let pool = start_pool(settings(&starts)).unwrap_or_else(|none| panic!("{none:?}"));
+        for started in [3, 5] {
+            pool.live()[0].link.end();
+            while pool.live().is_empty() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(fs::read(&starts).unwrap().len(), started);
+        }
+    }
 
     #[test]
     fn a_device_that_loses_many_workers_pauses_ever_longer_until_one_has_served_for_a_while() {
-        let mut supervisor = Supervisor::new(Weak::new(), 0);
+        let mut losses = LossRow::default();
         let mut pause_ms = |served_s| {
-            let pause = supervisor.pause_after(Duration::from_secs(served_s));
+            let pause = losses.pause_after(Duration::from_secs(served_s));
             pause.as_millis()
         };
         let pauses: Vec<_> = (0..14).map(|_| pause_ms(1)).collect();

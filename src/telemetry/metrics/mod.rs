@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     engine::GpuInfo,
-    error::{Error, Reason},
+    error::{Error, FieldProblem, Reason},
 };
 
 /// Declares the metrics, and the table of all of them.
@@ -180,10 +180,14 @@ pub fn count_batched_job(jobs: usize) {
 
 /// Counts a request that a limit refuses, if `error` is about a limit.
 pub(crate) fn count_refusal(error: &Error) {
-    let reason = error.reason();
-    let is_full = matches!(error, Error::Exhausted { .. } | Error::PinRefused { .. });
-    if is_full || reason == Reason::ProgramTime {
-        counter!(REJECTED_TOTAL, "limit" => reason.text()).increment(1);
+    use FieldProblem::{ProgramBytes, ProgramTime};
+    let is_limit = match error {
+        Error::Exhausted { .. } | Error::PinRefused { .. } => true,
+        Error::Step { problem, .. } => matches!(problem, ProgramBytes { .. } | ProgramTime { .. }),
+        _ => false,
+    };
+    if is_limit {
+        counter!(REJECTED_TOTAL, "limit" => error.reason().text()).increment(1);
     }
 }
 

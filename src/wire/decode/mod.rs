@@ -31,7 +31,7 @@ pub use self::{
 };
 use bytes::Bytes;
 
-use super::v1;
+use super::{enums::specified, v1};
 use crate::{
     curve::{
         Group,
@@ -121,13 +121,6 @@ fn payload_bytes(count: u64, width: usize) -> Result<u64> {
 
 pub fn required<T>(field: &'static str, value: Option<T>) -> Result<T> {
     value.ok_or(Error::field(field, FieldProblem::Missing))
-}
-
-/// A decoded enum. Its zero value is `Unspecified`, an unknown one is `OutOfRange`.
-fn specified<W: TryFrom<i32> + Default + PartialEq>(value: i32) -> Result<W, FieldProblem> {
-    let value = W::try_from(value).map_err(|_| FieldProblem::OutOfRange)?;
-    let is_specified = value != W::default();
-    is_specified.then_some(value).ok_or(FieldProblem::Unspecified)
 }
 
 fn decode_enum<W, T>(field: &'static str, value: i32) -> Result<T>

@@ -1,15 +1,16 @@
 //! Decodes NTT specs.
 
-use ark_ff::{BigInt, PrimeField};
-
-use super::{at_most, batch, decode_enum, element_encoding, required, specified, verify};
+use super::{at_most, batch, decode_enum, element_encoding, required, verify};
 use crate::{
-    curve::{Fr, NttPlan, scalars::ScalarEncoding},
+    curve::{NttPlan, scalars::ScalarEncoding},
     error::{Error, FieldProblem, Result},
     field::FieldId,
     program::Constant,
     verify::Verification,
-    wire::v1,
+    wire::{
+        parts::{coset, is_inverse, is_reversed},
+        v1,
+    },
 };
 
 /// An NTT that a request specifies.
@@ -64,37 +65,4 @@ pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<RequestedNtt> {
         output_encoding,
         verify: verify("spec.verify", spec.verify)?,
     })
-}
-
-pub(super) fn is_inverse(direction: i32) -> Result<bool, FieldProblem> {
-    specified::<v1::Direction>(direction).map(|direction| direction == v1::Direction::Inverse)
-}
-
-pub(super) fn is_reversed(order: i32) -> Result<bool, FieldProblem> {
-    specified::<v1::Order>(order).map(|order| order == v1::Order::BitReversed)
-}
-
-/// A generator, which is not zero; `None` if it is empty.
-pub(super) fn coset(bytes: &[u8]) -> Result<Option<Constant>, FieldProblem> {
-    match (bytes, constant(bytes)) {
-        ([], _) => Ok(None),
-        (_, Ok(zero)) if zero.is_zero() => Err(FieldProblem::Zero),
-        (_, generator) => generator.map(Some),
-    }
-}
-
-/// An element of a field that the bytes do not name: 4 bytes of a small one, else of Fr.
-pub(super) fn constant(bytes: &[u8]) -> Result<Constant, FieldProblem> {
-    match bytes.try_into() {
-        Ok(word) => Ok(Constant::Word(u32::from_le_bytes(word))),
-        Err(_) => element(bytes).map(Constant::Fr),
-    }
-}
-
-/// An element of Fr: 32 bytes, canonical, little-endian.
-pub(super) fn element(bytes: &[u8]) -> Result<Fr, FieldProblem> {
-    let length = FieldProblem::Length { expected: 32, got: bytes.len() as u64 };
-    let bytes: [u8; 32] = bytes.try_into().map_err(|_| length)?;
-    let limbs = bytemuck::cast::<_, [[u8; 8]; 4]>(bytes).map(u64::from_le_bytes);
-    Fr::from_bigint(BigInt(limbs)).ok_or(FieldProblem::NotCanonical)
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{
     ProgramId, RegionVector, StreamedVector, UploadId, decode_enum, decode_id, element_count,
     element_encoding, new_upload_id,
-    program::{program, values},
+    program::program,
     regions::{read_vector, region_upload, written_vector},
     required, scalar_encoding, vector_upload, verify,
 };
@@ -17,7 +17,10 @@ use crate::{
     ops::OperationProgram,
     program::{INPUTS_MAX, OUTPUTS_MAX, ValueId},
     verify::Verification,
-    wire::v1::{self, program_input::Source, program_output::Delivery, program_ref::Program},
+    wire::{
+        parts::values,
+        v1::{self, program_input::Source, program_output::Delivery, program_ref::Program},
+    },
 };
 
 pub enum ProgramRef {

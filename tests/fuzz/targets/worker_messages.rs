@@ -218,13 +218,14 @@ fn worker_messages() {
     let residency = ResidencyRequest { objects: vec![1, 2], change };
     let awaits = AwaitedInput { input: 0, elements: 1..3 };
     let wrong = LaneOutcome::Checked(Err(BadElement { index: 2, problem }));
+    let refused = WorkerFailure::Element { step: 1, field: "elements".into(), index: 3, problem };
     let unusable = WorkerHello::Unusable { reason: "none".into(), is_on_a_gpu_host: true };
     let map = ControlRequest::Map(MapRequest { memory: 1, bytes: 4096, pinned_bytes: 0 });
     let seeds = vec![
         seed(0, &advanced(RunState::Awaits(None))),
         seed(0, &advanced(RunState::Awaits(Some(awaits)))),
         seed(0, &advanced(RunState::Done(Box::new(finished())))),
-        seed(0, &failed(WorkerFailure::Element { step: 1, index: 3, problem })),
+        seed(0, &failed(refused)),
         seed(0, &failed(WorkerFailure::Internal("text".into()))),
         seed(0, &LaneReply { outcome: wrong, faults: vec![] }),
         seed(0, &LaneReply { outcome: LaneOutcome::Residency(held), faults: vec![] }),

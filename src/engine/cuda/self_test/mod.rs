@@ -1,82 +1,127 @@
 //! Tests the kernels of a GPU before its first job: MSMs in both groups, NTTs over Fr and over a
-//! 31-bit prime, products over that, and point checks, compared with the host. `step_self_test`
-//! tests integers and matrices of bits. The test of single operations (`device/self_test`) does not
-//! cover how the compiler, possibly the driver's at load time, combined them in these kernels.
+//! 31-bit prime, products over that, point checks, integers and matrices of bits, compared with the
+//! host. The test of single operations (`device/self_test`) does not cover how the compiler,
+//! possibly the driver's at load time, combined them in these kernels.
 
+mod jobs;
 mod msm;
 mod ntt;
 mod sizes;
+mod steps;
 mod verdict;
 mod words;
 
-use std::time::Instant;
+use std::{array, sync::Arc, thread, time::Instant};
 
 use tracing::info_span;
 
-use self::msm::multiples;
 pub use self::sizes::{
     EMULATED, NttBatch, ON_A_GPU, SelfTestBases, SelfTestElimination, SelfTestFactors,
     SelfTestSizes, WordTransform,
 };
-pub(super) use self::verdict::SelfTestVerdict;
-use super::{
-    msm::GpuMsm, ntt::GpuNtt, point_check::DevicePointChecker, word_arithmetic::WordArithmetic,
+use self::{
+    jobs::{SelfTestJob, run_at_once, run_in_turn},
+    msm::multiples,
+    steps::StepTest,
+    verdict::SelfTestVerdict,
 };
+use super::{CudaEngine, point_check::DevicePointChecker, serving_gpu::ServingGpu};
 use crate::{
     curve::{
         G1Affine, G2Affine, Group, layout,
         points::{BadElement, CurvePoint, PointEncoding, encode},
     },
-    device::{DeviceFault, Gpu, GpuUnavailable},
+    device::{DeviceFault, GpuUnavailable},
     error::FieldProblem,
 };
 
-/// Tests `gpu` with jobs of these sizes and returns a summary.
+/// Tests the engine's GPU of this number and returns a summary.
 ///
 /// Errors: `Device` with `WrongResult` if a result differs from the host's or a job fails, with
 /// `OutOfMemory` if the arena is too small for any job of a kind.
-pub(super) fn run(
-    gpu: &Gpu,
-    sizes: &SelfTestSizes,
-    gpu_msm: &GpuMsm,
-    gpu_ntt: &GpuNtt,
-    words: &WordArithmetic,
-    checker: &DevicePointChecker,
-) -> Result<String, GpuUnavailable> {
+pub(super) fn run(engine: &Arc<CudaEngine>, number: usize) -> Result<String, GpuUnavailable> {
     let begun = Instant::now();
-    let index = gpu.identity().index;
+    let gpu = &engine.gpus[number];
+    let index = gpu.gpu.identity().index;
     // Marks the log lines of these jobs.
     let _span = info_span!("self_test", device = index).entered();
-    let test = || {
-        let (g1, g2) = (SelfTestVerdict::new(gpu), SelfTestVerdict::new(gpu));
-        for &SelfTestBases { group, count } in sizes.points {
-            match group {
-                Group::G1 => msm::test::<G1Affine>(&g1, gpu_msm, count)?,
-                Group::G2 => msm::test::<G2Affine>(&g2, gpu_msm, count)?,
-            }
-        }
-        g1.end()?;
-        g2.end()?;
-        while gpu_msm.resident().evict_idle() {}
-        let ntts = SelfTestVerdict::new(gpu);
-        sizes.batches.iter().try_for_each(|batch| ntt::test(&ntts, gpu_ntt, batch))?;
-        ntts.end()?;
-        let of_words = SelfTestVerdict::new(gpu);
-        let mut transforms = sizes.words.iter();
-        transforms.try_for_each(|transform| words::test(&of_words, gpu, words, *transform))?;
-        of_words.end()?;
-        let points = SelfTestVerdict::new(gpu);
-        test_points::<G1Affine>(&points, checker)?;
-        test_points::<G2Affine>(&points, checker)?;
-        points.end()
-    };
-    let tested = test();
+    let tested = test(engine, number);
     // Evict what the test loaded.
-    while gpu_msm.resident().evict_idle() {}
-    gpu_ntt.evict_tables();
-    words.transforms.evict_tables();
+    evict_bases(gpu);
+    gpu.ntt.evict_tables();
+    gpu.words.transforms.evict_tables();
+    // A device that fails while the jobs release their memory must not serve, either.
+    let tested = tested.and_then(|()| gpu.gpu.wait_for_ended_jobs());
     tested.map_err(|fault| GpuUnavailable::Device { index, fault })?;
-    Ok(format!("in {} ms (MSMs, NTTs, point checks)", begun.elapsed().as_millis()))
+    gpu.msm.resident().start_serving();
+    let kinds = "MSMs, NTTs, point checks, integers, matrices of bits";
+    Ok(format!("in {} ms ({kinds})", begun.elapsed().as_millis()))
+}
+
+fn test(engine: &Arc<CudaEngine>, number: usize) -> Result<(), DeviceFault> {
+    let gpu = &engine.gpus[number];
+    let sizes = gpu.self_test_sizes();
+    let verdicts: [_; 7] = array::from_fn(|_| SelfTestVerdict::new(&gpu.gpu));
+    let jobs = all_jobs(engine, number, &sizes, &verdicts);
+    let arena_bytes = gpu.gpu.arena().bytes();
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let threads = processors.min((arena_bytes / sizes.job_bytes) as usize);
+    let in_turn = || run_in_turn(&jobs, || evict_bases(gpu));
+    match threads {
+        0 | 1 => in_turn()?,
+        _ => match run_at_once(&jobs, threads) {
+            Err(DeviceFault::OutOfMemory { .. }) => in_turn()?,
+            done => done?,
+        },
+    }
+    drop(jobs);
+    verdicts.into_iter().try_for_each(SelfTestVerdict::end)
+}
+
+fn evict_bases(gpu: &ServingGpu) {
+    while gpu.msm.resident().evict_idle() {}
+}
+
+/// The jobs of these sizes, with a verdict on each kind.
+fn all_jobs<'t>(
+    engine: &'t Arc<CudaEngine>,
+    number: usize,
+    sizes: &SelfTestSizes,
+    verdicts: &'t [SelfTestVerdict<'t>; 7],
+) -> Vec<SelfTestJob<'t>> {
+    let ServingGpu { gpu, msm, ntt, points: checker, words, .. } = &engine.gpus[number];
+    let (steps, threads) = (StepTest { engine, gpu: number }, engine.cpu.threads());
+    let [g1, g2, ntts, of_words, points, integers, bits] = verdicts;
+    let mut jobs = Vec::new();
+    for bases in sizes.points {
+        jobs.push(SelfTestJob::new("MSMs", bases, move || match bases.group {
+            Group::G1 => msm::test::<G1Affine>(g1, msm, bases.count),
+            Group::G2 => msm::test::<G2Affine>(g2, msm, bases.count),
+        }));
+    }
+    for batch in sizes.batches {
+        let test = move || ntt::test(ntts, ntt, threads, batch);
+        jobs.push(SelfTestJob::new("NTTs", batch, test));
+    }
+    for transform in sizes.words {
+        let test = move || words::test(of_words, gpu, words, *transform);
+        jobs.push(SelfTestJob::new("words", transform, test));
+    }
+    let test = move || test_points::<G1Affine>(points, checker);
+    jobs.push(SelfTestJob::new("points", &Group::G1, test));
+    let test = move || test_points::<G2Affine>(points, checker);
+    jobs.push(SelfTestJob::new("points", &Group::G2, test));
+    for factors in sizes.integers {
+        let test = move || steps.test_product(integers, factors);
+        jobs.push(SelfTestJob::new("products", factors, test));
+        let test = move || steps.test_square(integers, factors);
+        jobs.push(SelfTestJob::new("squares", factors, test));
+    }
+    for size in sizes.eliminations {
+        let test = move || steps.test_eliminations(bits, size);
+        jobs.push(SelfTestJob::new("eliminations", size, test));
+    }
+    jobs
 }
 
 /// Checks good points, then the same with one that is not on the curve, and decodes points.

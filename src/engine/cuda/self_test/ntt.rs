@@ -1,8 +1,13 @@
 //! NTTs in every order, and their checks at a secret point.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::collections::{HashMap, HashSet};
 
-use ark_ff::{FftField, Field, PrimeField, batch_inversion};
+use ark_ff::{AdditiveGroup, FftField, Field, PrimeField, batch_inversion_and_mul};
+use rayon::{
+    ThreadPool,
+    iter::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator},
+    slice::ParallelSliceMut,
+};
 
 use super::{
     super::ntt::GpuNtt,
@@ -16,62 +21,119 @@ use crate::{
     error::{Error, Limit, Result},
 };
 
-/// A polynomial's coefficients and values, which the host computes in linear time: with
-/// coefficients 1, a, a^2 ... the value at x is `(1 - (a x)^n) / (1 - a x)`.
-struct Polynomial {
-    coefficients: Vec<Fr>,
-    /// The values at the generator of a coset times the powers of a root of unity.
-    values: Vec<Fr>,
+/// Powers that are computed one after the other.
+const CHUNK: usize = 1 << 12;
+
+/// One polynomial per row of a batch, whose coefficients and values the host computes in linear
+/// time: with coefficients 1, a, a^2 ... the value at x is `(1 - (a x)^n) / (1 - a x)`.
+struct Polynomials {
+    lg_n: u32,
+    coefficients: Vec<Vec<Fr>>,
+    /// The values at the powers of a root of unity, times the generator of a coset.
+    values: HashMap<Option<Fr>, Vec<Vec<Fr>>>,
 }
 
-impl Polynomial {
-    /// A polynomial for this row of a batch; rows differ.
-    fn new(lg_n: u32, coset: Option<Fr>, row: usize) -> Result<Self> {
-        let n = 1_u64 << lg_n;
-        let no_root = || Error::Internal("no root of unity of that order".to_owned());
-        let root = Fr::get_root_of_unity(n).ok_or_else(no_root)?;
-        let a = Fr::GENERATOR.pow([0xca95_7a11 + row as u64]);
-        let powers = |first, base: Fr| -> Vec<Fr> {
-            std::iter::successors(Some(first), |last| Some(*last * base)).take(n as usize).collect()
+impl Polynomials {
+    fn new(batch: &NttBatch, root: Fr) -> Self {
+        let n = 1 << batch.lg_n;
+        // Rows differ.
+        let base = |row: usize| Fr::GENERATOR.pow([0xca95_7a11 + row as u64]);
+        let bases: Vec<_> = (0..batch.rows).map(base).collect();
+        let value_rows = |coset: Option<Fr>| {
+            let firsts = bases.iter().map(|a| *a * coset.unwrap_or(Fr::ONE));
+            firsts.map(|first| values(first, root, n)).collect()
         };
-        let ax = a * coset.unwrap_or(Fr::ONE);
-        let mut values = powers(ax, root);
-        values.iter_mut().for_each(|ax| *ax = Fr::ONE - *ax);
-        batch_inversion(&mut values);
-        // The nth power is the same at every root of unity.
-        let numerator = Fr::ONE - ax.pow([n]);
-        values.iter_mut().for_each(|value| *value *= numerator);
-        Ok(Self { coefficients: powers(Fr::ONE, a), values })
+        let coefficients = bases.iter().map(|a| powers(Fr::ONE, *a, n)).collect();
+        let cosets = transforms(batch.lg_n).map(|transform| transform.coset);
+        let cosets: HashSet<_> = cosets.collect();
+        let values = cosets.into_iter().map(|coset| (coset, value_rows(coset))).collect();
+        Self { lg_n: batch.lg_n, coefficients, values }
     }
 
-    fn input_and_output(&self, transform: &NttPlan) -> [Vec<Fr>; 2] {
-        let mut rows = [self.coefficients.clone(), self.values.clone()];
-        if transform.inverse {
-            rows.reverse();
+    /// The input and the output of a transform.
+    fn ends(&self, transform: &NttPlan) -> [TransformRows<'_>; 2] {
+        let NttPlan { inverse, coset, input_reversed, output_reversed, .. } = *transform;
+        let encoding = if inverse && self.lg_n <= LG_CANONICAL_MAX {
+            ScalarEncoding::Canonical
+        } else {
+            ScalarEncoding::Montgomery
+        };
+        let mut polynomials = [&self.coefficients, &self.values[&coset]];
+        if inverse {
+            polynomials.reverse();
         }
-        let orders = [transform.input_reversed, transform.output_reversed];
-        for (row, _) in rows.iter_mut().zip(orders).filter(|(_, is_reversed)| *is_reversed) {
-            reverse(row, transform.lg_n);
-        }
-        rows
+        let [input, output] = polynomials;
+        let rows =
+            |rows, is_reversed| TransformRows { lg_n: self.lg_n, rows, is_reversed, encoding };
+        [rows(input, input_reversed), rows(output, output_reversed)]
     }
 }
 
-fn reverse(row: &mut [Fr], lg_n: u32) {
-    for i in 0..row.len() {
-        let j = reverse_bits(i, lg_n);
-        if i < j {
-            row.swap(i, j);
+/// `n` numbers: `first` times the powers of `base`.
+fn powers(first: Fr, base: Fr, n: usize) -> Vec<Fr> {
+    let mut powers = vec![Fr::ZERO; n];
+    powers.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, powers)| {
+        let mut next = first * base.pow([(chunk * CHUNK) as u64]);
+        for power in powers {
+            *power = next;
+            next *= base;
         }
+    });
+    powers
+}
+
+/// The values at all x for which `a x` is `first` times a power of `root`.
+fn values(first: Fr, root: Fr, n: usize) -> Vec<Fr> {
+    let mut values = powers(first, root, n);
+    values.par_iter_mut().for_each(|ax| *ax = Fr::ONE - *ax);
+    // The nth power is the same at every root of unity.
+    batch_inversion_and_mul(&mut values, &(Fr::ONE - first.pow([n as u64])));
+    values
+}
+
+/// Rows at one end of a transform.
+struct TransformRows<'p> {
+    lg_n: u32,
+    /// In natural order, in Montgomery form.
+    rows: &'p [Vec<Fr>],
+    is_reversed: bool,
+    encoding: ScalarEncoding,
+}
+
+impl TransformRows<'_> {
+    /// The elements of a row, in the order and encoding of the transform.
+    fn elements<'r>(&'r self, row: &'r [Fr]) -> impl Iterator<Item = Fr> + 'r {
+        (0..row.len()).map(|i| {
+            let value = row[if self.is_reversed { reverse_bits(i, self.lg_n) } else { i }];
+            match self.encoding {
+                ScalarEncoding::Canonical => Fr::new_unchecked(value.into_bigint()),
+                _ => value,
+            }
+        })
+    }
+
+    fn copy_to(&self, rows: &mut [Vec<Fr>]) {
+        for (to, from) in rows.iter_mut().zip(self.rows) {
+            to.iter_mut().zip(self.elements(from)).for_each(|(to, value)| *to = value);
+        }
+    }
+
+    fn equal(&self, rows: &[Vec<Fr>]) -> bool {
+        let pairs = rows.iter().zip(self.rows);
+        pairs.into_iter().all(|(found, row)| found.iter().copied().eq(self.elements(row)))
     }
 }
 
 pub fn test(
     verdict: &SelfTestVerdict<'_>,
     gpu_ntt: &GpuNtt,
+    threads: &ThreadPool,
     batch: &NttBatch,
 ) -> Result<(), DeviceFault> {
-    let mut by_coset: HashMap<Option<Fr>, Vec<Polynomial>> = HashMap::new();
+    let no_root = || DeviceFault::WrongResult("no root of unity of that order".to_owned());
+    let root = Fr::get_root_of_unity(1 << batch.lg_n).ok_or_else(no_root)?;
+    let polynomials = threads.install(|| Polynomials::new(batch, root));
+    let mut rows = vec![vec![Fr::ZERO; 1 << batch.lg_n]; batch.rows];
     for transform in transforms(batch.lg_n) {
         let NttPlan { lg_n, inverse, coset, input_reversed, output_reversed } = transform;
         let job = || {
@@ -82,15 +144,8 @@ pub fn test(
             let full = if batch.planned_full { ", planned as a large batch" } else { "" };
             format!("{kind} of {} rows of 2^{lg_n}{on}, {from} to {to}{full}", batch.rows)
         };
-        let is_right = match by_coset.entry(coset) {
-            Entry::Occupied(rows) => is_right(gpu_ntt, batch, &transform, rows.get()),
-            Entry::Vacant(entry) => {
-                let rows = (0..batch.rows).map(|row| Polynomial::new(lg_n, coset, row));
-                let rows = rows.collect::<Result<_>>();
-                rows.and_then(|rows| is_right(gpu_ntt, batch, &transform, entry.insert(rows)))
-            }
-        };
-        verdict.add(job, is_right)?;
+        let ends = polynomials.ends(&transform);
+        verdict.add(job, is_right(gpu_ntt, batch, &transform, ends, &mut rows))?;
     }
     Ok(())
 }
@@ -98,37 +153,24 @@ pub fn test(
 /// Up to this length, elements of inverse transforms are sent and received in canonical form.
 const LG_CANONICAL_MAX: u32 = 10;
 
-/// Whether the device transforms `polynomials`, one per row, as the host does.
+/// Whether the device transforms the input to the output. `rows` are overwritten.
 fn is_right(
     gpu_ntt: &GpuNtt,
     batch: &NttBatch,
     transform: &NttPlan,
-    polynomials: &[Polynomial],
+    [input, output]: [TransformRows<'_>; 2],
+    rows: &mut [Vec<Fr>],
 ) -> Result<bool> {
-    let &NttPlan { lg_n, inverse, .. } = transform;
-    let is_canonical = inverse && lg_n <= LG_CANONICAL_MAX;
-    let encoding =
-        if is_canonical { ScalarEncoding::Canonical } else { ScalarEncoding::Montgomery };
-    let (mut rows, mut expected) = (Vec::new(), Vec::new());
-    for polynomial in polynomials {
-        let [mut input, mut output] = polynomial.input_and_output(transform);
-        if is_canonical {
-            for value in input.iter_mut().chain(&mut output) {
-                *value = Fr::new_unchecked(value.into_bigint());
-            }
-        }
-        rows.push(input);
-        expected.push(output);
-    }
-    let in_place = RowsInPlace::new(&mut rows);
-    let (count, row_length) = (batch.rows, 1 << lg_n);
+    input.copy_to(rows);
+    let in_place = RowsInPlace::new(rows);
+    let (count, row_length, encoding) = (batch.rows, 1 << transform.lg_n, input.encoding);
     let input = EncodedScalars::new(encoding, count * row_length, &in_place);
     let rows_in_place =
         NttRows { input, count, row_length, encoding, output: &in_place, check_on_device: true };
     let (planned, control) = (batch.planned_rows(), JobControl::default());
     match gpu_ntt.run(planned, transform, &rows_in_place, &control)? {
         // Without memory for its tables, the check is left out.
-        Some(executor) if executor.checked_on_device => Ok(rows == expected),
+        Some(executor) if executor.checked_on_device => Ok(output.equal(rows)),
         _ => Err(Error::Exhausted { limit: Limit::DeviceMemory, retry_after: None }),
     }
 }

@@ -28,7 +28,12 @@ pub struct SelfTestSizes {
     pub integers: &'static [SelfTestFactors],
     /// Eliminations over GF(2).
     pub eliminations: &'static [SelfTestElimination],
+    /// Device memory for each job that runs at the same time as others.
+    pub job_bytes: u64,
 }
+
+/// Twice what the largest job takes: MSMs over 2^15 points with tables for sliding windows.
+const JOB_BYTES: u64 = 2 << 30;
 
 /// Bases of the self-test's MSMs.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +115,7 @@ const fn elimination(rows: usize, columns: usize, pivots: usize) -> SelfTestElim
     SelfTestElimination { rows, columns, pivots }
 }
 
-/// The self-test of a GPU.
+/// The self-test of a GPU. Of each kind, the jobs that take longest come first.
 pub const ON_A_GPU: SelfTestSizes = SelfTestSizes {
     points: &[
         bases(Group::G1, 1 << 15),
@@ -119,42 +124,43 @@ pub const ON_A_GPU: SelfTestSizes = SelfTestSizes {
         bases(Group::G2, 1 << 9),
     ],
     batches: &[
-        rows(6, 1),
-        rows(7, 1),
-        rows(10, 1),
-        rows(10, 8),
-        rows(13, 1),
-        rows(16, 1),
         rows(18, 1),
-        full(11),
-        full(12),
-        full(14),
+        rows(16, 1),
         full(16),
+        full(14),
+        rows(13, 1),
+        rows(10, 8),
+        full(12),
+        full(11),
+        rows(10, 1),
+        rows(7, 1),
+        rows(6, 1),
     ],
     words: &[
-        word(6),
-        word(8),
-        word(9),
-        word(10),
-        word(11),
-        word(12),
-        word(13),
-        word(14),
-        word(16),
-        full_word(14),
-        full_word(15),
-        full_word(16),
-        full_word(17),
         full_word(18),
+        full_word(17),
+        full_word(16),
+        word(16),
+        full_word(15),
+        full_word(14),
+        word(14),
+        word(13),
+        word(12),
+        word(11),
+        word(10),
+        word(9),
+        word(8),
+        word(6),
     ],
-    // One transform, three quarters of one, several tiles of limbs, and more than 1024 of them.
+    // More than 1024 tiles of limbs, several of them, three quarters of a transform, and one.
     integers: &[
-        factors(3, 101, 60),
-        factors(1, 300, 300),
-        factors(2, 3000, 2001),
         factors(1, 1 << 20, (1 << 20) + (1 << 12)),
+        factors(2, 3000, 2001),
+        factors(1, 300, 300),
+        factors(3, 101, 60),
     ],
     eliminations: &[elimination(300, 700, 256)],
+    job_bytes: JOB_BYTES,
 };
 
 /// The self-test of the emulated driver, which takes a second for a GPU's millisecond.
@@ -164,6 +170,7 @@ pub const EMULATED: SelfTestSizes = SelfTestSizes {
     words: &[word(6), word(10), word(14)],
     integers: &[factors(2, 41, 30), factors(1, 1050, 1000)],
     eliminations: &[elimination(20, 300, 15)],
+    job_bytes: JOB_BYTES,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -239,8 +246,14 @@ impl NttBatch {
 
 impl SelfTestSizes {
     /// No job.
-    pub const NONE: Self =
-        Self { points: &[], batches: &[], words: &[], integers: &[], eliminations: &[] };
+    pub const NONE: Self = Self {
+        points: &[],
+        batches: &[],
+        words: &[],
+        integers: &[],
+        eliminations: &[],
+        job_bytes: JOB_BYTES,
+    };
 
     /// The names of the kernels that these MSMs and NTTs over Fr reach on a device with these
     /// limits and an arena of that size, as their plans give them.

@@ -1,6 +1,6 @@
 //! Judges the results of the self-test's jobs.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tracing::debug;
 
@@ -15,13 +15,14 @@ const AMPLE_ARENA_BYTES: u64 = 256 << 20;
 /// The verdict on jobs of one kind.
 pub struct SelfTestVerdict<'a> {
     gpu: &'a Gpu,
-    passed: Cell<u32>,
-    skipped: Cell<u32>,
+    passed: AtomicU32,
+    skipped: AtomicU32,
 }
 
 impl<'a> SelfTestVerdict<'a> {
     pub fn new(gpu: &'a Gpu) -> Self {
-        Self { gpu, passed: Cell::new(0), skipped: Cell::new(0) }
+        let (passed, skipped) = Default::default();
+        Self { gpu, passed, skipped }
     }
 
     /// Takes whether a job's result is right, or its error. In a small arena, jobs without memory
@@ -32,11 +33,11 @@ impl<'a> SelfTestVerdict<'a> {
         is_right: Result<bool>,
     ) -> Result<(), DeviceFault> {
         match is_right {
-            Ok(true) => self.passed.set(self.passed.get() + 1),
+            Ok(true) => _ = self.passed.fetch_add(1, Ordering::Relaxed),
             Ok(false) => return Err(DeviceFault::WrongResult(job())),
             Err(Error::Exhausted { .. }) if self.gpu.arena().bytes() < AMPLE_ARENA_BYTES => {
                 debug!(job = job(), "no memory for a job of the self-test");
-                self.skipped.set(self.skipped.get() + 1);
+                self.skipped.fetch_add(1, Ordering::Relaxed);
             }
             Err(Error::Exhausted { .. }) => return Err(self.out_of_memory()),
             Err(error) => return Err(DeviceFault::WrongResult(format!("{}: {error}", job()))),
@@ -47,8 +48,8 @@ impl<'a> SelfTestVerdict<'a> {
     /// Ends the jobs of this kind.
     ///
     /// Errors: `OutOfMemory` if all were skipped.
-    pub fn end(self) -> Result<(), DeviceFault> {
-        let is_untested = self.passed.get() == 0 && self.skipped.get() > 0;
+    pub fn end(mut self) -> Result<(), DeviceFault> {
+        let is_untested = *self.passed.get_mut() == 0 && *self.skipped.get_mut() > 0;
         if is_untested { Err(self.out_of_memory()) } else { Ok(()) }
     }
 

@@ -6,6 +6,7 @@ mod outputs;
 mod parallel;
 mod parts;
 mod rows;
+mod run;
 mod target;
 
 use std::sync::Arc;

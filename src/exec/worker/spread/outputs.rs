@@ -2,43 +2,24 @@
 //! step are made by the same worker, but steps without operands, such as inputs, run wherever they
 //! are read.
 
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Reverse, sync::Arc, time::Duration};
 
 use super::{
-    parallel::{self, ConcurrentPart, executed_by, not_begun},
+    run::{CallPart, PlannedPart, SpreadRun},
     target::SpreadTarget,
 };
 use crate::{
-    curve::points::Bases,
-    engine::{EngineModel, JobControl},
     error::Result,
     exec::{
-        AwaitedElements, OutputWrites, ProgramPlan, RunInProgress, RunOperands, RunReport,
-        StepReport,
+        AwaitedElements, OutputWrites, ProgramPlan, RunOperands, RunReport, StepReport,
         call::RunCall,
-        worker::{pool::WorkerPool, run::WorkerRun},
     },
     ops::Operation,
     program::{StepKind, ValueId},
 };
 
-/// A program whose parts run on several workers at the same time.
-pub struct SpreadProgram {
-    pool: Arc<WorkerPool>,
-    call: Arc<RunCall>,
-    plan: ProgramPlan,
-    parts: Vec<OutputsPart>,
-    /// The name of the engine that uses GPUs.
-    gpu_engine: &'static str,
-}
-
-struct OutputsPart {
-    /// The numbers of the outputs, within those of the call.
-    outputs: Vec<usize>,
-    run: WorkerRun,
-    /// Once the part is done.
-    report: Option<RunReport>,
-}
+/// The numbers of some outputs, within those of the call.
+pub struct PartOfOutputs(Vec<usize>);
 
 /// Outputs that one worker makes, and the modelled time of all their steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,7 +34,7 @@ pub fn divide(
     call: &Arc<RunCall>,
     alone: &ProgramPlan,
     gpus_max: u64,
-) -> Result<Option<SpreadProgram>> {
+) -> Result<Option<SpreadRun<PartOfOutputs>>> {
     if alone.modelled.total < target.policy.program_time_min {
         return Ok(None);
     }
@@ -63,32 +44,14 @@ pub fn divide(
         let time = target.plan(&part_call(call, &outputs)?).modelled.total;
         groups.push(OutputGroup { outputs, time });
     }
-    for gpus in (2..=gpus_max.min(groups.len() as u64)).rev() {
-        if !target.are_idle(gpus, alone) {
-            continue;
-        }
-        let mut parts = Vec::with_capacity(gpus as usize);
-        for outputs in balanced(&groups, gpus as usize) {
+    SpreadRun::divide(target, call, alone, gpus_max.min(groups.len() as u64), |gpus| {
+        let planned = balanced(&groups, gpus as usize).into_iter().map(|outputs| {
             let call = Arc::new(part_call(call, &outputs)?);
             let plan = target.plan(&call);
-            parts.push((outputs, call, plan));
-        }
-        let plans: Vec<_> = parts.iter().map(|(_, _, plan)| plan).collect();
-        // A part may be done before another one reads its inputs.
-        let Some(plan) = parallel::plan_of_all(&plans, OutputWrites::AnyTime) else { continue };
-        if !target.allows(alone, &plan, gpus) {
-            continue;
-        }
-        let losses = Arc::default();
-        let parts = parts.into_iter().map(|(outputs, call, plan)| {
-            let run = target.part(call, plan, &losses);
-            OutputsPart { outputs, run, report: None }
+            Ok(PlannedPart { part: PartOfOutputs(outputs), call, plan })
         });
-        let gpu_engine = target.model.description().kind;
-        let (pool, call, parts) = (target.pool.clone(), call.clone(), parts.collect());
-        return Ok(Some(SpreadProgram { pool, call, plan, parts, gpu_engine }));
-    }
-    Ok(None)
+        planned.collect()
+    })
 }
 
 /// The call with only these outputs.
@@ -142,7 +105,7 @@ fn needed_steps(steps: &[Operation], value: ValueId) -> Vec<ValueId> {
 fn balanced(groups: &[OutputGroup], parts: usize) -> Vec<Vec<usize>> {
     let mut by_time: Vec<_> = groups.iter().collect();
     // Stable, so that calls of the same program are always divided the same way.
-    by_time.sort_by_key(|group| std::cmp::Reverse(group.time));
+    by_time.sort_by_key(|group| Reverse(group.time));
     let mut workers = vec![OutputGroup::default(); parts];
     for group in by_time {
         if let Some(least) = workers.iter_mut().min_by_key(|worker| worker.time) {
@@ -153,98 +116,37 @@ fn balanced(groups: &[OutputGroup], parts: usize) -> Vec<Vec<usize>> {
     workers.into_iter().map(|worker| worker.outputs).collect()
 }
 
-impl ConcurrentPart for OutputsPart {
-    fn run(&mut self) -> &mut WorkerRun {
-        &mut self.run
-    }
+impl CallPart for PartOfOutputs {
+    /// A part may be done before another one reads its inputs.
+    const WRITES: OutputWrites = OutputWrites::AnyTime;
 
-    fn is_done(&self) -> bool {
-        self.report.is_some()
-    }
-
-    fn has_next_elements(&self, operands: &RunOperands<'_>) -> bool {
-        self.run.awaited().is_none_or(|awaited| parallel::has_received(&awaited, operands))
-    }
-
-    fn step(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<()> {
-        let sinks: Option<Vec<_>> =
-            self.outputs.iter().map(|number| operands.sinks.get(*number).copied()).collect();
-        let sinks = sinks.ok_or_else(not_begun)?;
-        let early_sums = self.outputs.iter().map(|number| operands.early_listener(*number));
-        let early_sums: Vec<_> = early_sums.collect();
-        let own = RunOperands { sinks: &sinks, early_sums: &early_sums, ..*operands };
-        self.report = self.run.step(&own, control)?;
-        // The other parts may go on for longer.
-        let points = self.report.iter().flat_map(|report| &report.points);
-        for (sums, listener) in points.zip(early_sums) {
-            if let (Some(sums), Some(listener)) = (sums, listener) {
-                listener(sums);
-            }
-        }
-        Ok(())
-    }
-}
-
-impl SpreadProgram {
-    /// The report of the whole run, after all parts. They ran at the same time, so the longest
-    /// counts; only the stages are added.
-    fn report(&mut self) -> Result<RunReport> {
-        let plans: Vec<_> = self.parts.iter().map(|part| part.run.plan()).collect();
-        let longest = parallel::plan_of_all(&plans, self.plan.writes).ok_or_else(not_begun)?;
-        self.plan.modelled = longest.modelled;
-        let mut outputs = Vec::with_capacity(self.parts.len());
-        let mut reports = Vec::with_capacity(self.parts.len());
-        for part in self.parts.drain(..) {
-            outputs.push(part.outputs);
-            reports.push(part.report.ok_or_else(not_begun)?);
-        }
-        let executor = executed_by(&reports, self.gpu_engine).ok_or_else(not_begun)?;
-        let mut whole = self.call.new_report(executor.engine, executor.device.clone());
-        whole.executor = executor;
-        for (numbers, report) in outputs.into_iter().zip(reports) {
-            for (number, points) in numbers.into_iter().zip(report.points) {
-                whole.points[number] = points;
-            }
-            for (step, own) in whole.steps.iter_mut().zip(report.steps) {
-                // Steps without operands may have run in several parts.
-                if own != StepReport::not_run(own.operation) {
-                    *step = own;
-                }
-            }
-        }
-        Ok(whole)
-    }
-}
-
-impl RunInProgress for SpreadProgram {
-    fn plan(&self) -> &ProgramPlan {
-        &self.plan
-    }
-
-    fn limit_time_on_host(&mut self, max: Duration) {
-        parallel::limit_time_on_host(&mut self.parts, max);
-    }
-
-    fn begin(&mut self, bases: &[Bases]) -> Result<()> {
-        parallel::prefer_workers(&self.pool, &mut self.parts, bases);
-        Ok(())
-    }
-
-    /// `None` if a part can go on; otherwise the awaited elements of the first input.
-    fn awaited(&self) -> Option<AwaitedElements> {
-        let running = self.parts.iter().filter(|part| part.report.is_none());
-        parallel::first_awaited(running.map(|part| part.run.awaited()))
-    }
-
-    fn step(
-        &mut self,
+    fn with_operands<T>(
+        &self,
+        _: &RunCall,
         operands: &RunOperands<'_>,
-        control: &JobControl,
-    ) -> Result<Option<RunReport>> {
-        if !parallel::advance(&mut self.parts, operands, control)? {
-            return Ok(None);
+        act: impl FnOnce(&RunOperands<'_>) -> T,
+    ) -> T {
+        let sinks = self.0.iter().map(|number| operands.sinks.get(*number).copied().flatten());
+        let early_sums = self.0.iter().map(|number| operands.early_listener(*number));
+        let (sinks, early_sums) = (sinks.collect::<Vec<_>>(), early_sums.collect::<Vec<_>>());
+        act(&RunOperands { sinks: &sinks, early_sums: &early_sums, ..*operands })
+    }
+
+    fn span_in_whole(&self, _: &RunCall, awaited: AwaitedElements) -> AwaitedElements {
+        awaited
+    }
+
+    fn add_to(&self, whole: &mut RunReport, report: RunReport) -> Result<()> {
+        for (number, points) in self.0.iter().zip(report.points) {
+            whole.points[*number] = points;
         }
-        self.report().map(Some)
+        for (step, own) in whole.steps.iter_mut().zip(report.steps) {
+            // Steps without operands may have run in several parts.
+            if own != StepReport::not_run(own.operation) {
+                *step = own;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,71 +1,62 @@
-//! Tests integers and matrices of bits on a GPU before its first job. The same code computes steps
-//! of programs, so that the test covers what is served.
+//! Integers and matrices of bits. The same code computes steps of programs, so that the test covers
+//! what is served.
 
-use std::{sync::Arc, time::Instant};
-
-use tracing::info_span;
+use std::sync::Arc;
 
 use super::{
-    CudaEngine, EliminationInput,
-    self_test::{SelfTestElimination, SelfTestFactors, SelfTestSizes, SelfTestVerdict},
-    vector::GpuVector,
-    vectors::GpuVectors,
+    super::{CudaEngine, EliminationInput, vector::GpuVector, vectors::GpuVectors},
+    sizes::{SelfTestElimination, SelfTestFactors},
+    verdict::SelfTestVerdict,
 };
 use crate::{
     curve::scalars::ScalarEncoding,
-    device::{DeviceFault, GpuUnavailable},
+    device::DeviceFault,
     engine::{EncodedScalars, JobControl},
     error::{Error, Result},
     field::FieldId,
     gf2::{self, BitMatrix},
 };
 
-/// Tests the engine's GPU of this number and returns a summary.
-///
-/// Errors: those of the other self-test.
-pub(super) fn run(
-    engine: &Arc<CudaEngine>,
-    gpu: usize,
-    sizes: &SelfTestSizes,
-) -> Result<String, GpuUnavailable> {
-    let (begun, device) = (Instant::now(), &engine.gpus[gpu].gpu);
-    let index = device.identity().index;
-    let _span = info_span!("self_test", device = index).entered();
-    let steps = StepTest { engine, gpu };
-    let test = || {
-        let integers = SelfTestVerdict::new(device);
-        for factors in sizes.integers {
-            let SelfTestFactors { rows, a, b } = factors;
-            let job = || format!("{rows} products of integers of {a} and {b} limbs");
-            integers.add(job, steps.multiplies(factors))?;
-            let job = || format!("{rows} squares of integers of {a} limbs");
-            integers.add(job, steps.squares(factors))?;
-        }
-        integers.end()?;
-        let bits = SelfTestVerdict::new(device);
-        for size in sizes.eliminations {
-            let SelfTestElimination { rows, columns, pivots } = size;
-            let job = || format!("an echelon form of {rows} rows of {columns} bits");
-            bits.add(job, steps.echelon_is_right(size))?;
-            let job = || format!("a reduction of {rows} rows of {columns} bits by {pivots} pivots");
-            bits.add(job, steps.reduction_is_right(size))?;
-        }
-        bits.end()
-    };
-    let tested: Result<(), DeviceFault> = test();
-    engine.gpus[gpu].words.transforms.evict_tables();
-    // A device that fails while the tests release their memory must not serve, either.
-    let tested = tested.and_then(|()| device.wait_for_ended_jobs());
-    tested.map_err(|fault| GpuUnavailable::Device { index, fault })?;
-    Ok(format!("in {} ms (integers, matrices of bits)", begun.elapsed().as_millis()))
-}
-
-struct StepTest<'e> {
-    engine: &'e Arc<CudaEngine>,
-    gpu: usize,
+/// The steps of programs on an engine's GPU.
+#[derive(Clone, Copy)]
+pub struct StepTest<'e> {
+    pub engine: &'e Arc<CudaEngine>,
+    pub gpu: usize,
 }
 
 impl StepTest<'_> {
+    pub fn test_product(
+        &self,
+        verdict: &SelfTestVerdict<'_>,
+        factors: &SelfTestFactors,
+    ) -> Result<(), DeviceFault> {
+        let SelfTestFactors { rows, a, b } = factors;
+        let job = || format!("{rows} products of integers of {a} and {b} limbs");
+        verdict.add(job, self.multiplies(factors))
+    }
+
+    pub fn test_square(
+        &self,
+        verdict: &SelfTestVerdict<'_>,
+        factors: &SelfTestFactors,
+    ) -> Result<(), DeviceFault> {
+        let SelfTestFactors { rows, a, .. } = factors;
+        let job = || format!("{rows} squares of integers of {a} limbs");
+        verdict.add(job, self.squares(factors))
+    }
+
+    pub fn test_eliminations(
+        &self,
+        verdict: &SelfTestVerdict<'_>,
+        size: &SelfTestElimination,
+    ) -> Result<(), DeviceFault> {
+        let SelfTestElimination { rows, columns, pivots } = size;
+        let job = || format!("an echelon form of {rows} rows of {columns} bits");
+        verdict.add(job, self.echelon_is_right(size))?;
+        let job = || format!("a reduction of {rows} rows of {columns} bits by {pivots} pivots");
+        verdict.add(job, self.reduction_is_right(size))
+    }
+
     fn vectors(&self) -> Result<GpuVectors> {
         GpuVectors::on(self.engine.clone(), self.gpu, JobControl::default())
     }

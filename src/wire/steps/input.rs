@@ -1,0 +1,16 @@
+use super::{StepMessage, named};
+use crate::{ops::InputStep, program::StepProblem, wire::v1};
+
+impl StepMessage for InputStep {
+    type Message = v1::InputStep;
+
+    fn decode(message: v1::InputStep) -> Result<Self, StepProblem> {
+        let v1::InputStep { field, rows, length } = message;
+        Ok(Self { field: named::field(field)?, rows: rows.max(1), length })
+    }
+
+    fn encode(&self) -> v1::InputStep {
+        let Self { field, rows, length } = *self;
+        v1::InputStep { field: v1::Field::from(field).into(), rows, length }
+    }
+}
