@@ -1,5 +1,5 @@
-//! Programs on a GPU whose driver refuses calls: at most one run fails, and the next one is right. A
-//! seed chooses the first call; as many seeds as a test has strides choose every call.
+//! Programs on a GPU whose driver refuses calls: at most one run fails, and the next one is right.
+//! A seed chooses the first call; as many seeds as a test has strides choose every call.
 
 use capstan::{
     curve::NttPlan,

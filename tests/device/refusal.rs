@@ -66,7 +66,7 @@ impl<'a> Refusal<'a> {
     }
 
     /// Runs new jobs with each of these requests refused, until they make fewer requests, and each
-    /// again with nothing refused. A job that succeeds makes `right`; a job that fails lacks memory.
+    /// again with nothing refused. A job that succeeds makes `right`; one that fails lacks memory.
     pub fn refuse_each<R>(
         &self,
         requests: impl Iterator<Item = u64>,

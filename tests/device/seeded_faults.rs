@@ -1,6 +1,6 @@
 //! Faults of drivers that seeds choose, and which answers of a server they explain.
 //!
-//! `CAPSTAN_WORKER_FAULT_SEEDS` sets the number of seeds, `CAPSTAN_WORKER_FAULT_FIRST` the first one.
+//! `CAPSTAN_WORKER_FAULT_SEEDS` sets the number of seeds, `CAPSTAN_WORKER_FAULT_FIRST` the first.
 
 use std::{env, ops::Range};
 

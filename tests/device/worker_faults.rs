@@ -29,7 +29,7 @@ use crate::{
     workers::{Expected, N, RESTARTS, SetOnDrop, USED, wait_until, workers},
 };
 
-/// The default number of seeds: one for each kind of call. Each start of a worker takes a self-test.
+/// The default number of seeds: one for each kind of call. Each worker starts with a self-test.
 const SEEDS: u64 = 3;
 
 /// A daemon serves for this many seeds: a GPU that loses more workers is put into quarantine.
