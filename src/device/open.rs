@@ -159,6 +159,13 @@ impl Gpu {
         self.idle_streams.take(&self.context)
     }
 
+    /// Waits for what ended jobs have left under way, such as wiping their memory.
+    ///
+    /// Errors: those of this work; `Disabled` after an earlier fault.
+    pub fn wait_for_ended_jobs(&self) -> Result<(), DeviceFault> {
+        self.idle_streams.synchronize()
+    }
+
     /// The outcome of the self-test, in a sentence.
     pub fn self_test(&self) -> &str {
         &self.self_test

@@ -22,6 +22,7 @@ use rand::Rng;
 use crate::{
     eliminations::{matrix, pivots, rng},
     known_msms::{engine_with, is_exhausted, lease_all_but},
+    refusal::{Refusal, Refusals},
     rig::{CheckLimit, DeviceRig, control, on_emulated_driver},
     transforms::PATIENCE,
     vec_sink::VecSink,
@@ -233,19 +234,10 @@ fn an_elimination_stops_at_every_check_and_at_every_refused_lease() {
         let right = run().unwrap().bytes;
         let stops = count_stops(&limit, &right, run);
         assert!(stops >= 5, "{stops} stops");
-        let mut refused = 0;
-        for nth in 1.. {
-            rig.lease_refusal.arm(nth);
-            let done = run();
-            if !rig.lease_refusal.is_done() {
-                assert!(done.unwrap().bytes == right);
-                rig.lease_refusal.arm(0);
-                break;
-            }
-            assert!(is_exhausted(&done.unwrap_err()));
-            assert!(run().unwrap().bytes == right);
-            refused += 1;
-        }
+        let leases = Refusal::of_leases(&rig);
+        let run = || run().map(|done| done.bytes);
+        let Refusals { refused, failed } = leases.refuse_each(1.., || run, &right);
+        assert_eq!(refused, failed);
         // The inputs, both matrices in strips, the leading columns, and the working memory.
         assert!(refused >= 9, "{refused} leases");
     }

@@ -1,18 +1,21 @@
 //! A daemon with workers, in whose drivers tests plan faults.
 
-use std::{fs, net::SocketAddr, path::PathBuf, process::Child};
+use std::{net::SocketAddr, process::Child, time::Duration};
 
 use capstan::client::{Client, blocking::BlockingClient};
-use tempfile::TempDir;
 
 use crate::{
     daemon::{GrowingLog, free_address, metric, start_with_log},
     emulated,
+    fault_file::{FaultFile, dropped_after},
     workers::{all_serve, wait_for_successors, wait_until},
 };
 
 /// The number of emulated devices.
 const DEVICES: usize = 2;
+
+/// A call that takes longer never ends.
+const CALL_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A daemon with workers on two emulated devices.
 pub struct FaultyDaemon {
@@ -20,37 +23,45 @@ pub struct FaultyDaemon {
     pub address: String,
     metrics: SocketAddr,
     log: GrowingLog,
-    faults: FaultFile,
+    file: FaultFile,
 }
-
-/// Plans faults in the drivers of workers whose environment has [`FaultFile::variable`].
-pub struct FaultFile(TempDir);
 
 impl FaultyDaemon {
     /// `None` on a GPU, in whose driver no faults can be planned.
     pub fn start(flags: &[&str]) -> Option<Self> {
+        Self::start_with_faults(flags, "")
+    }
+
+    /// Like [`Self::start`], with these faults of workers that start before the first plan.
+    pub fn start_with_faults(flags: &[&str], of_starts: &str) -> Option<Self> {
         if emulated::driver().is_none() {
             println!("skipped: faults are not injected into a GPU");
             return None;
         }
-        let faults = FaultFile::new();
+        let file = FaultFile::new(of_starts);
         let (metrics, devices) = (free_address(), DEVICES.to_string());
-        let (name, file) = faults.variable();
-        let env = [("EMU_DEVICES", &*devices), (name, &*file)];
+        let (name, path) = file.setting();
+        let env = [("EMU_DEVICES", &*devices), (name, &*path)];
         let listen = metrics.to_string();
         let own = ["--engine", "cuda", "--metrics-listen", &listen];
         let (child, log, address) = start_with_log(&[&own, flags].concat(), &env);
-        Some(Self { child, address, metrics, log, faults })
+        Some(Self { child, address, metrics, log, file })
     }
 
     /// Like [`FaultFile::plan`].
     pub fn plan(&self, faults: &str) {
-        self.faults.plan(faults);
+        self.file.plan(faults, "");
+    }
+
+    /// Like [`Self::plan`], with faults of workers that start before the next plan.
+    pub fn plan_with_starts(&self, faults: &str, of_starts: &str) {
+        self.file.plan(faults, of_starts);
     }
 
     /// A client that repeats no call.
     pub fn client(&self) -> BlockingClient {
-        BlockingClient::from_builder(Client::builder(&self.address).retries(0)).unwrap()
+        let builder = Client::builder(&self.address).retries(0).deadline(CALL_TIMEOUT);
+        BlockingClient::from_builder(builder).unwrap()
     }
 
     /// The value of a metric with its labels; 0 if it was never set.
@@ -72,6 +83,12 @@ impl FaultyDaemon {
         assert_eq!(self.logged(parts), count, "{what}");
     }
 
+    /// The most calls that a worker has reported for a planned fault that it had not reached when
+    /// the plan was replaced; `None` if there is no report yet.
+    pub fn dropped_after(&self, fault: &str) -> Option<u64> {
+        dropped_after(&self.log.lock().unwrap(), fault).into_iter().max()
+    }
+
     /// Waits until both GPUs serve after the loss of `restarts` workers since the daemon's start.
     pub fn wait_for_both_gpus(&self, restarts: u64) {
         wait_for_successors(&self.child, self.metrics, restarts, DEVICES);
@@ -80,28 +97,11 @@ impl FaultyDaemon {
     /// Waits until both GPUs serve after the loss of all workers whose processes have ended. A call
     /// that was repeated or refused after the loss of its worker returns after that process's end.
     pub fn wait_for_ended_workers(&self) {
-        wait_until("both GPUs serve", || all_serve(&self.child, self.metrics, DEVICES));
-    }
-}
-
-impl FaultFile {
-    pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        wait_until("both GPUs serve", || self.both_gpus_serve());
     }
 
-    fn path(&self) -> PathBuf {
-        self.0.path().join("faults")
-    }
-
-    /// The name and value of the environment variable that names the file.
-    pub fn variable(&self) -> (&'static str, String) {
-        ("EMU_FAULT_FILE", self.path().display().to_string())
-    }
-
-    /// Replaces the planned faults of the workers that serve; workers that start later have none.
-    pub fn plan(&self, faults: &str) {
-        let new = self.0.path().join("new");
-        fs::write(&new, faults).unwrap();
-        fs::rename(new, self.path()).unwrap();
+    /// Whether a worker serves on each GPU, after all losses of workers that had ended before.
+    pub fn both_gpus_serve(&self) -> bool {
+        all_serve(&self.child, self.metrics, DEVICES)
     }
 }

@@ -19,6 +19,7 @@ mod eliminations_in_blocks;
 #[path = "../common/emulated.rs"]
 mod emulated;
 mod ending_workers;
+mod fault_file;
 mod faults;
 mod faulty_daemon;
 mod hostile_regions;
@@ -40,24 +41,30 @@ mod pi;
 mod pinned;
 mod points;
 mod product_faults;
+mod program_faults;
 mod proofs;
 mod real_faults;
+mod refusal;
 mod regions;
 mod residency;
 #[cfg(feature = "cli")]
 mod residency_of_tenants;
 mod rig;
 mod ring;
+mod seeded_faults;
 mod self_test;
 mod small_msms;
 #[cfg(feature = "cli")]
 mod spread;
+#[cfg(feature = "cli")]
+mod spread_faults;
 #[cfg(feature = "cli")]
 mod spread_losses;
 #[cfg(feature = "cli")]
 mod spread_refusals;
 #[cfg(feature = "cli")]
 mod spread_rows;
+mod start_faults;
 mod transforms;
 mod unusable;
 #[path = "../common/vec_sink.rs"]

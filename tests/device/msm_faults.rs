@@ -19,6 +19,7 @@ use capstan::{
 
 use crate::{
     known_msms::{MsmCase, engine, engine_with, is_exhausted, pass_count, splitting_policy},
+    refusal::Refusal,
     rig::{CheckLimit, DeviceRig, control, on_emulated_driver},
     transforms::assert_pinned_memory_is_wiped,
 };
@@ -47,39 +48,33 @@ fn all_jobs() -> [(&'static str, JobFactory); 4] {
     ]
 }
 
-/// Runs jobs with request number 1, 1 + `step`, ... refused, until they make no more requests.
-/// `arm` sets the number of the request to refuse, 0 for none; `fired` returns whether it was
-/// refused. Each job runs twice, the second time with new tables, then once with nothing refused.
+/// Runs jobs with request number 1, 1 + `step`, ... refused, until they make no more requests. Each
+/// job runs twice, the second time with new tables, then once with nothing refused.
 /// Returns the numbers of refusals and of jobs that failed: a job without new tables succeeds.
 fn every_refusal(
     engine: impl Fn() -> Rc<CudaEngine>,
     jobs: &JobFactory,
     step: usize,
-    arm: impl Fn(u64),
-    fired: impl Fn() -> bool,
+    refusal: &Refusal<'_>,
 ) -> (usize, usize) {
-    let (go, mut refused, mut failed) = (JobControl::default(), 0, 0);
-    for nth in (1..).step_by(step) {
+    let (go, mut failed) = (JobControl::default(), 0);
+    let attempt = |&nth: &u64| {
         let (engine, job) = (engine(), jobs());
-        arm(nth);
+        refusal.arm(nth);
         for _ in 0..2 {
-            let done = job(&engine, &go);
-            if let Err(error) = &done {
-                assert!(is_exhausted(error) && fired(), "number {nth}: {error:?}");
+            if let Err(error) = job(&engine, &go) {
+                assert!(is_exhausted(&error) && refusal.is_met(), "number {nth}: {error:?}");
                 failed += 1;
             }
-            if fired() {
+            if refusal.is_met() {
                 break;
             }
         }
-        let over = !fired();
-        arm(0);
+        let is_met = refusal.disarm();
         job(&engine, &go).unwrap();
-        if over {
-            break;
-        }
-        refused += 1;
-    }
+        is_met
+    };
+    let refused = (1..).step_by(step).take_while(attempt).count();
     (refused, failed)
 }
 
@@ -87,11 +82,10 @@ fn every_refusal(
 fn a_refused_lease_fails_at_most_one_job() {
     let rig = DeviceRig::new();
     let arena = rig.gpu.arena();
-    let arm = |nth| rig.lease_refusal.arm(nth);
-    let fired = || rig.lease_refusal.is_done();
+    let refusal = Refusal::of_leases(&rig);
     let shared = Rc::new(engine(&rig));
     for (name, jobs) in all_jobs() {
-        let (refused, failed) = every_refusal(|| shared.clone(), &jobs, 1, arm, fired);
+        let (refused, failed) = every_refusal(|| shared.clone(), &jobs, 1, &refusal);
         println!("{name}: {refused} refused, {failed} failed");
         // Both uses need scalars, buckets and sums, the first one also bases. Only the leases for
         // tables may be refused without failing a job.
@@ -101,7 +95,7 @@ fn a_refused_lease_fails_at_most_one_job() {
     // With a new engine, the lease of the workspace may fail, too.
     let jobs = jobs::<G2Affine>(2, 1, ScalarEncoding::Signed(2));
     let new = || Rc::new(engine(&rig));
-    let (refused, failed) = every_refusal(new, &jobs, 1, arm, fired);
+    let (refused, failed) = every_refusal(new, &jobs, 1, &refusal);
     assert!(failed >= 10 && refused == failed + 2, "{failed} of {refused} failed");
     assert_pinned_memory_is_wiped(&rig);
     assert_eq!(arena.free_bytes(), arena.bytes());
@@ -119,14 +113,8 @@ fn a_refused_driver_call_fails_at_most_one_job() {
             {
                 // The other jobs make mostly the same calls.
                 let step = if i == 0 { 1 } else { step };
-                rig.faults.lock().unwrap().clear();
-                let arm = |nth: u64| {
-                    rig.faults.lock().unwrap().clear();
-                    let one = call.replace(":K:", &format!(":{nth}:"));
-                    control::fault(if nth == 0 { "" } else { &one });
-                };
-                let fired = || !rig.faults.lock().unwrap().is_empty();
-                let (refused, failed) = every_refusal(|| engine.clone(), &jobs, step, arm, fired);
+                let refusal = Refusal::of_calls(rig, call);
+                let (refused, failed) = every_refusal(|| engine.clone(), &jobs, step, &refusal);
                 println!("{name}, {call}: {refused} refused, {failed} failed");
                 assert!(failed > 0, "{name}, {call}: {failed} of {refused}");
             }

@@ -18,6 +18,7 @@ use crate::{
     daemon::{start_with_client, stop},
     emulated,
     known_msms::engine_with,
+    refusal::Refusal,
     rig::{CheckLimit, DeviceRig, control, on_emulated_driver},
     transforms::{self, PATIENCE, assert_pinned_memory_is_wiped, plan, rows},
     vec_sink::VecSink,
@@ -82,7 +83,7 @@ fn engine_limited_to(rig: &DeviceRig, limit: &CheckLimit) -> CudaEngine {
 /// How jobs end if the first, the second, ... of their requests is refused.
 #[derive(Debug, Default)]
 struct Outcomes {
-    refused: u64,
+    refused: usize,
     /// Jobs that failed for lack of memory.
     failed: usize,
     /// Jobs that ran on the CPU.
@@ -91,30 +92,24 @@ struct Outcomes {
     unchecked: usize,
 }
 
-/// Runs `case` with its request number 1, 2, ... refused, until it makes no more requests. `arm`
-/// sets the number of the request to refuse, `fired` returns whether it was refused. If `ready`,
-/// the tables exist before.
-fn every_refusal(
-    rig: &DeviceRig,
-    (case, ready): (&NttCase, bool),
-    arm: &dyn Fn(u64),
-    fired: &dyn Fn() -> bool,
-) -> Outcomes {
+/// Runs `case` with its request number 1, 2, ... refused, until it makes no more requests. If
+/// `ready`, the tables exist before.
+fn every_refusal(rig: &DeviceRig, case: &NttCase, ready: bool, refusal: &Refusal<'_>) -> Outcomes {
     let mut outcomes = Outcomes::default();
-    for nth in 1.. {
+    let attempt = |&nth: &u64| {
         let engine = engine(rig);
         if ready {
             case.check_on_gpu(&engine);
         }
-        arm(nth);
+        refusal.arm(nth);
         let done = case.run(&engine, &JobControl::default());
-        let fired = fired();
+        let is_met = refusal.disarm();
         match done {
             Ok((executor, is_right)) => {
                 assert!(is_right, "number {nth}: {executor:?}");
                 let by_gpu = executor.engine == "cuda";
                 assert!(
-                    fired || (by_gpu && executor.checked_on_device == case.check),
+                    is_met || (by_gpu && executor.checked_on_device == case.check),
                     "{executor:?}"
                 );
                 outcomes.to_cpu += usize::from(!by_gpu);
@@ -124,17 +119,15 @@ fn every_refusal(
             Err(error) => {
                 let limit = Limit::DeviceMemory;
                 assert!(matches!(&error, Error::Exhausted { limit: l, .. } if *l == limit));
-                assert!(fired, "number {nth}: {error:?}");
+                assert!(is_met, "number {nth}: {error:?}");
                 outcomes.failed += 1;
             }
         }
         case.check_on_gpu(&engine);
-        if !fired {
-            return outcomes;
-        }
-        outcomes.refused = nth;
-    }
-    unreachable!("a job makes endless requests")
+        is_met
+    };
+    outcomes.refused = (1..).take_while(attempt).count();
+    outcomes
 }
 
 /// Two passes, out of place, on a coset: uses every kind of table but those of fused twiddles.
@@ -148,17 +141,7 @@ fn a_refused_lease_fails_at_most_one_job() {
     let arena = rig.gpu.arena();
     for (ready, check) in [(false, false), (false, true), (true, false), (true, true)] {
         let case = case(check);
-        let refusal = &rig.lease_refusal;
-        let arm = |nth| {
-            assert!(refusal.is_done());
-            refusal.arm(nth);
-        };
-        let fired = || {
-            let is_done = refusal.is_done();
-            refusal.arm(0);
-            is_done
-        };
-        let outcomes = every_refusal(&rig, (&case, ready), &arm, &fired);
+        let outcomes = every_refusal(&rig, &case, ready, &Refusal::of_leases(&rig));
         println!("check {check}, tables {ready}: {outcomes:?}");
         // Leases of a group's slot: data, result and the word for a refused element. Leases for
         // tables: two of inner twiddles, one of inter-pass twiddles and one of the coset's powers,
@@ -191,7 +174,6 @@ fn a_refused_lease_fails_at_most_one_job() {
 #[test]
 fn a_refused_driver_call_fails_at_most_one_job() {
     on_emulated_driver(PATIENCE, |rig| {
-        let take_faults = || std::mem::take(&mut *rig.faults.lock().unwrap());
         // The fewest calls of a job whose tables exist: launches of decoding and two passes; copies
         // to the device and back; an event for each stream and two for timing; three leases.
         let calls = [
@@ -203,13 +185,7 @@ fn a_refused_driver_call_fails_at_most_one_job() {
         for (ready, check) in [(false, true), (true, false)] {
             let case = case(check);
             for (call, least) in calls {
-                let arm = |nth: u64| control::fault(&call.replace(":K:", &format!(":{nth}:")));
-                let fired = || {
-                    control::fault("");
-                    !take_faults().is_empty()
-                };
-                take_faults();
-                let outcomes = every_refusal(rig, (&case, ready), &arm, &fired);
+                let outcomes = every_refusal(rig, &case, ready, &Refusal::of_calls(rig, call));
                 println!("{call}, check {check}, tables {ready}: {outcomes:?}");
                 assert!(outcomes.refused >= least, "{call}: {outcomes:?}");
                 // A failed wipe fails no job.

@@ -74,7 +74,7 @@ const FAULTS_OF_TRANSFORMS: [(bool, &[&str]); 2] = [
 ];
 const LG_TRANSFORM: u32 = 15;
 
-fn product(
+pub fn product(
     executor: &dyn Executor,
     field: FieldId,
     reduction: PolyReduction,
@@ -82,7 +82,14 @@ fn product(
 ) -> Result<Vec<u8>> {
     let step = PolyMulStep { inputs: vec![ValueId(0), ValueId(1)], reduction }.into();
     let count = reduction.degree().map_or(LENGTHS[0] + LENGTHS[1] - 1, |degree| degree as usize);
-    value_of(executor, field, &LENGTHS, step, count, verify)
+    value_of(executor, field, &LENGTHS, vec![step], count, verify)
+}
+
+/// The product of two integers.
+pub fn integer_product(executor: &dyn Executor, verify: Verification) -> Result<Vec<u8>> {
+    let step = IntMulStep { inputs: vec![ValueId(0), ValueId(1)] }.into();
+    let count = LENGTHS.iter().sum();
+    value_of(executor, FieldId::Integers, &LENGTHS, vec![step], count, verify)
 }
 
 fn transform(executor: &dyn Executor, inverse: bool, verify: Verification) -> Result<Vec<u8>> {
@@ -94,7 +101,7 @@ fn transform(executor: &dyn Executor, inverse: bool, verify: Verification) -> Re
         output_reversed: !inverse,
     };
     let (step, n) = (NttStep { input: ValueId(0), plan }.into(), 1 << LG_TRANSFORM);
-    value_of(executor, Prime31::BabyBear.into(), &[n], step, n, verify)
+    value_of(executor, Prime31::BabyBear.into(), &[n], vec![step], n, verify)
 }
 
 /// Canonical elements in Montgomery form.
@@ -106,20 +113,20 @@ fn elements(field: FieldId, count: usize) -> Vec<u8> {
     }
 }
 
-/// The value, of `count` elements, of a step that reads inputs of these lengths.
-fn value_of(
+/// The value, of `count` elements, of the last of steps that follow inputs of these lengths.
+pub fn value_of(
     executor: &dyn Executor,
     field: FieldId,
     lengths: &[usize],
-    step: Operation,
+    own: Vec<Operation>,
     count: usize,
     verify: Verification,
 ) -> Result<Vec<u8>> {
     let encoding = ScalarEncoding::in_memory(field);
     let input = |length: &usize| InputStep { field, rows: 1, length: *length as u64 }.into();
     let mut steps: Vec<_> = lengths.iter().map(input).collect();
-    let value = ValueId(steps.len() as u32);
-    steps.push(step);
+    steps.extend(own);
+    let value = ValueId(steps.len() as u32 - 1);
     let program = Arc::new(OperationProgram::new(steps)?);
     let inputs: Vec<_> = lengths.iter().map(|length| elements(field, *length)).collect();
     let sources: Vec<_> = inputs.iter().map(Vec::as_slice).collect();
@@ -142,7 +149,7 @@ fn value_of(
     }
 }
 
-fn executor(rig: &DeviceRig) -> GpuExecutor {
+pub fn executor(rig: &DeviceRig) -> GpuExecutor {
     let nothing = SelfTestSizes::NONE;
     let policy = GpuPolicy { self_test: Some(nothing), ..GpuPolicy::default() };
     GpuExecutor::new(Arc::new(engine_with(rig, policy)), None)
@@ -179,12 +186,7 @@ fn checked_products_refuse_wrong_results() {
 fn checked_products_of_integers_refuse_wrong_results() {
     on_emulated_driver(PATIENCE, |rig| {
         let executor = executor(rig);
-        let run = |verify| {
-            let step = IntMulStep { inputs: vec![ValueId(0), ValueId(1)] }.into();
-            let count = LENGTHS.iter().sum();
-            value_of(&executor, FieldId::Integers, &LENGTHS, step, count, verify)
-        };
-        check_finds(run, FAULTS_OF_INTEGERS, "integers");
+        check_finds(|verify| integer_product(&executor, verify), FAULTS_OF_INTEGERS, "integers");
     });
 }
 

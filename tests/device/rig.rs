@@ -180,7 +180,7 @@ pub fn on_emulated_driver(timeout: Duration, test: impl Fn(&DeviceRig)) {
 /// Functions that the emulated driver adds to CUDA's.
 #[allow(unsafe_code)]
 pub mod control {
-    use std::ffi::{CString, c_char};
+    use std::ffi::{CString, c_char, c_long};
 
     use libloading::{Library, Symbol};
 
@@ -206,6 +206,13 @@ pub mod control {
         // SAFETY: takes a string, and keeps no pointer to it.
         let call = |f: Symbol<'_, unsafe extern "C" fn(*const c_char)>| unsafe { f(text.as_ptr()) };
         with(b"capstan_emulated_fault\0", call);
+    }
+
+    /// How many calls of the first planned fault there were.
+    pub fn calls() -> u64 {
+        // SAFETY: takes nothing, and returns an integer.
+        let call = |f: Symbol<'_, unsafe extern "C" fn() -> c_long>| unsafe { f() };
+        with(b"capstan_emulated_calls\0", call).try_into().unwrap()
     }
 
     pub fn reset() {

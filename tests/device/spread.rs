@@ -29,7 +29,7 @@ use crate::{
     daemon::binary,
     daemon_jobs::{BATCH, MsmData, N},
     emulated,
-    faulty_daemon::FaultFile,
+    fault_file::FaultFile,
     spread_refusals::refuses_the_element_of_the_earliest_step,
     workers::{children, wait_until},
 };
@@ -49,7 +49,7 @@ pub struct SpreadServer {
 
 /// The settings of a pool that divides every MSM; `None` without the emulated driver, which has as
 /// many devices as the test wants. `program` is the daemon that workers run.
-fn settings(
+pub fn settings(
     name: &str,
     devices: u32,
     program: PathBuf,
@@ -59,7 +59,7 @@ fn settings(
         println!("skipped: the number of GPUs is fixed");
         return None;
     };
-    let (driver, (variable, file)) = (Some(driver), faults.variable());
+    let (driver, (variable, file)) = (Some(driver), faults.setting());
     let variables = [format!("EMU_DEVICES={devices}"), format!("{variable}={file}")];
     // `env` becomes the worker, which logs as text because it does not know the format `name`.
     let mut arguments: Vec<OsString> = variables.map(Into::into).into();
@@ -88,19 +88,23 @@ fn settings(
 
 impl SpreadServer {
     pub fn start(name: &'static str, devices: u32) -> Option<Self> {
-        let faults = FaultFile::new();
+        let faults = FaultFile::new("");
         let settings = settings(name, devices, binary(), &faults)?;
         Some(Self::with_settings(name, settings, faults))
     }
 
     /// Two workers run `program`.
     pub fn start_with_workers_of(name: &'static str, program: PathBuf) -> Option<Self> {
-        let faults = FaultFile::new();
+        let faults = FaultFile::new("");
         let settings = settings(name, 2, program, &faults)?;
         Some(Self::with_settings(name, settings, faults))
     }
 
-    fn with_settings(name: &'static str, settings: WorkerPoolSettings, faults: FaultFile) -> Self {
+    pub fn with_settings(
+        name: &'static str,
+        settings: WorkerPoolSettings,
+        faults: FaultFile,
+    ) -> Self {
         let (cpu, oracle) = (CpuEngine::new(1).unwrap(), ArkworksEngine::new(1).unwrap());
         let engines = Engines::on_workers(settings, cpu, oracle, 1 << 20).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -205,7 +209,7 @@ fn gpus_divide_msms_in_g2() {
 
 #[test]
 fn small_msms_stay_on_one_gpu_by_default() {
-    let (name, faults) = ("spread-default", FaultFile::new());
+    let (name, faults) = ("spread-default", FaultFile::new(""));
     let Some(mut settings) = settings(name, 2, binary(), &faults) else { return };
     settings.spread = SpreadPolicy::default();
     let spread = SpreadServer::with_settings(name, settings, faults);

@@ -42,7 +42,7 @@ fn own_metric(name: &str) -> u64 {
 /// Makes a call that loses a GPU, and waits until that serves again.
 fn lose_the_first_gpu_during(spread: &SpreadServer, call: impl FnOnce()) {
     let before = spread.workers();
-    spread.faults.plan(LOSE_THE_FIRST_GPU);
+    spread.faults.plan(LOSE_THE_FIRST_GPU, "");
     call();
     spread.wait_for_successors(&before);
 }
@@ -62,7 +62,7 @@ fn lost_workers_cost_no_divided_program_unless_it_overwrites_its_input() {
     }
     let (quarantines, before) = (own_metric(QUARANTINES), spread.workers());
     fs::remove_file(&program).unwrap();
-    spread.faults.plan(LOSE_THE_FIRST_GPU);
+    spread.faults.plan(LOSE_THE_FIRST_GPU, "");
     transform_in_place_in_vain(&spread);
     // A GPU whose workers end as soon as they start pauses, and serves again when one can start.
     wait_until("a quarantine", || own_metric(QUARANTINES) > quarantines);

@@ -35,7 +35,7 @@ use crate::{
 
 /// Not a multiple of the number of GPUs.
 pub const ROWS: usize = 5;
-const N: usize = 64;
+pub const N: usize = 64;
 
 pub fn random_rows(seed: u64) -> Vec<Fr> {
     let mut rng = StdRng::seed_from_u64(seed);

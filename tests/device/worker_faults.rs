@@ -1,11 +1,10 @@
 //! Workers whose driver fails at any call, and a worker whose kernel never ends: each call of a
 //! client gets the right result or a documented refusal, and the daemon goes on with its GPUs.
 //!
-//! Seeds choose the call that fails, and its error. `CAPSTAN_WORKER_FAULT_SEEDS` sets the number of
-//! seeds, `CAPSTAN_WORKER_FAULT_FIRST` the first one.
+//! Seeds choose the call that fails, and its error, among all calls that a worker makes: those of
+//! jobs, those of the start of a daemon's worker, and those of the start of its successor.
 
 use std::{
-    env,
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
@@ -13,82 +12,42 @@ use std::{
 use ark_ec::VariableBaseMSM as _;
 use capstan::{
     client::{
-        BasesHandle, BigUint, ClientError, ClientProgram, NttOptions, NttTransform, PointsValue,
-        ProgramBuilder, ProgramRun, RunOptions, VectorValue, blocking::BlockingClient,
+        BasesHandle, BigUint, ClientProgram, NttOptions, NttTransform, PointsValue, ProgramBuilder,
+        ProgramRun, RunOptions, VectorValue, blocking::BlockingClient,
     },
     curve::{G1Affine, G1Projective},
     gf2::{BitMatrix, echelon},
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use rustix::process::{Signal, kill_process};
 
 use crate::{
     daemon::stop,
     eliminations::matrix,
     faulty_daemon::FaultyDaemon,
-    workers::{Expected, N, RESTARTS, SetOnDrop, wait_until},
+    seeded_faults::{COUNTED, JobCalls, SeededFault, seeds},
+    workers::{Expected, N, RESTARTS, SetOnDrop, USED, wait_until, workers},
 };
 
-/// The default number of seeds. Each lost worker is replaced, which takes a self-test.
-const SEEDS: u64 = 2;
+/// The default number of seeds: one for each kind of call. Each worker starts with a self-test.
+const SEEDS: u64 = 3;
 
 /// A daemon serves for this many seeds: a GPU that loses more workers is put into quarantine.
 const SEEDS_OF_A_DAEMON: u64 = 4;
 
-/// The largest number of the call that fails: each worker makes at least this many during the jobs
-/// of most seeds.
-const CALLS: u32 = 250;
+/// A fault that no worker reaches before it serves.
+const COUNTED_START: &str = "any@0:2000000000:700";
 
-/// Errors that end the worker: NVLink, illegal address, launch timeout, ECC, misaligned address,
-/// failed launch, unknown error.
-const FATAL: [u32; 7] = [220, 700, 702, 214, 716, 719, 999];
+/// Lines of the log.
+const INJECTED: &[&str] = &["fault injected into"];
+const NOT_STARTED: [&str; 2] =
+    ["a worker cannot be started", "a worker that was started early is started again"];
 
-/// Errors that fail one job: lack of memory, of launch resources; invalid value, symbol not found.
-const OF_ONE_JOB: [u32; 4] = [2, 701, 1, 500];
+/// Calls that a worker can do without: it copies through other memory, or reports no address.
+const OPTIONAL: [&str; 2] = ["cuMemHostRegister", "cuDeviceGetPCIBusId"];
 
 /// The limit on a kernel that hangs: long enough for other work on a loaded machine.
 const HANG_LIMIT_MS: &str = "15000";
-
-/// A fault that a seed has chosen.
-struct SeededFault {
-    /// For the emulated driver.
-    text: String,
-    /// The reasons for which calls may be refused.
-    refusals: &'static [&'static str],
-}
-
-impl SeededFault {
-    fn new(rng: &mut StdRng) -> Self {
-        // Of all calls, or of those that wait for the device.
-        let call = if rng.random_ratio(1, 8) { "cuEventQuery" } else { "any" };
-        let device = ["@0", "@1", ""][rng.random_range(0..3)];
-        let nth = rng.random_range(1..=CALLS);
-        let is_fatal = rng.random_ratio(2, 3);
-        let codes = if is_fatal { &FATAL[..] } else { &OF_ONE_JOB };
-        let code = codes[rng.random_range(0..codes.len())];
-        let refusals: &[_] = match (code, device) {
-            (2 | 701, _) => &["DEVICE_MEMORY"],
-            (1 | 500, _) => &["INTERNAL"],
-            // Only one worker is lost.
-            (_, "@0" | "@1") => &[],
-            _ => &["LOST_TWICE"],
-        };
-        Self { text: format!("{call}{device}:{nth}:{code}"), refusals }
-    }
-
-    /// The result, or `None` if the call was refused for a reason that the fault explains.
-    fn check<T>(&self, name: &str, result: Result<T, ClientError>) -> Option<T> {
-        match result {
-            Ok(result) => Some(result),
-            Err(ClientError::Refused(refusal))
-                if self.refusals.contains(&refusal.reason_text.as_str()) =>
-            {
-                println!("{name}: {}", refusal.reason_text);
-                None
-            }
-            Err(error) => panic!("{}: {name}: {error}", self.text),
-        }
-    }
-}
 
 /// Programs with their inputs and right results.
 struct SeededJobs {
@@ -175,48 +134,186 @@ impl SeededJobs {
         assert!(done.is_none() || values == self.expected.transformed, "a wrong transform");
     }
 
-    /// Calls succeed on the GPU.
-    fn check_that_gpus_serve(&self, daemon: &FaultyDaemon) {
-        daemon.wait_for_ended_workers();
+    /// In two orders at the same time, so that both workers run jobs.
+    fn run_twice(&self, serving: &ServingDaemon, fault: &SeededFault) {
+        thread::scope(|scope| {
+            for first in [0, 2] {
+                let ServingDaemon { daemon, bases } = serving;
+                scope.spawn(move || self.run(daemon, bases, first, fault));
+            }
+        });
+    }
+
+    /// A call succeeds on a GPU.
+    fn check_on_gpu(&self, daemon: &FaultyDaemon) {
         let mut values = self.expected.scalars.clone();
         let done = daemon.client().ntt(&mut values, NttOptions::default()).unwrap();
         assert!(values == self.expected.transformed && done.execution.engine == "cuda");
     }
 }
 
-fn number(name: &str, default: u64) -> u64 {
-    let text = env::var(name).ok();
-    text.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a number")))
+/// A daemon that holds the bases of the jobs.
+struct ServingDaemon {
+    daemon: FaultyDaemon,
+    bases: BasesHandle<G1Affine>,
+}
+
+/// Daemons whose workers fail as seeds want it.
+struct SeededRuns {
+    jobs: SeededJobs,
+    serving: ServingDaemon,
+    /// The seeds that `serving` has served.
+    served: u64,
+    start_calls: u64,
+    job_calls: JobCalls,
+    /// How many faults were injected into drivers of daemons that have ended.
+    faults: usize,
+}
+
+impl ServingDaemon {
+    fn start(jobs: &SeededJobs, of_starts: &str) -> Option<Self> {
+        let daemon = FaultyDaemon::start_with_faults(&[], of_starts)?;
+        let bases = daemon.client().put_bases(&jobs.expected.points).unwrap();
+        Some(Self { daemon, bases })
+    }
+
+    /// Returns how many faults were injected.
+    fn stop(self) -> usize {
+        let faults = self.daemon.logged(INJECTED);
+        stop(self.daemon.child);
+        faults
+    }
+}
+
+impl SeededRuns {
+    /// Counts the calls of a worker.
+    fn start() -> Option<Self> {
+        let jobs = SeededJobs::new();
+        let serving = ServingDaemon::start(&jobs, COUNTED_START)?;
+        let daemon = &serving.daemon;
+        daemon.plan(&COUNTED.join(","));
+        jobs.run_twice(&serving, &SeededFault::none());
+        daemon.plan("");
+        // The next calls report how many there were before.
+        jobs.check_on_gpu(daemon);
+        let counted = || {
+            let start_calls = daemon.dropped_after(COUNTED_START)?;
+            Some((start_calls, JobCalls::counted(|fault| daemon.dropped_after(fault))?))
+        };
+        wait_until("a worker reports its calls", || counted().is_some());
+        let (start_calls, job_calls) = counted()?;
+        println!("{start_calls} calls before a worker serves, then {job_calls:?}");
+        Some(Self { jobs, serving, served: 0, start_calls, job_calls, faults: 0 })
+    }
+
+    /// The daemon, or a new one after enough seeds.
+    fn replace_daemon(&mut self) {
+        self.served += 1;
+        if self.served > SEEDS_OF_A_DAEMON {
+            let new = ServingDaemon::start(&self.jobs, "").unwrap();
+            self.faults += std::mem::replace(&mut self.serving, new).stop();
+            self.served = 1;
+        }
+    }
+
+    fn run(&mut self, seed: u64) {
+        let rng = &mut StdRng::seed_from_u64(seed);
+        match seed % 3 {
+            0 => self.fail_during_jobs(seed, rng),
+            1 => self.fail_at_the_start_of_a_daemon(seed, rng),
+            _ => self.fail_at_the_start_of_a_successor(seed, rng),
+        }
+    }
+
+    fn fail_during_jobs(&mut self, seed: u64, rng: &mut StdRng) {
+        self.replace_daemon();
+        let fault = SeededFault::of_jobs(rng, self.job_calls);
+        println!("seed {seed}: {}", fault.text);
+        let daemon = &self.serving.daemon;
+        daemon.plan(&fault.text);
+        self.jobs.run_twice(&self.serving, &fault);
+        daemon.plan("");
+        daemon.wait_for_ended_workers();
+        self.jobs.check_on_gpu(daemon);
+    }
+
+    /// The device is left out, or the fault costs nothing. No call fails.
+    fn fail_at_the_start_of_a_daemon(&mut self, seed: u64, rng: &mut StdRng) {
+        let device = rng.random_range(0..2);
+        let fault = SeededFault::of_start(rng, &format!("any@{device}"), self.start_calls);
+        println!("seed {seed}: {} at a daemon's start", fault.text);
+        let serving = ServingDaemon::start(&self.jobs, &fault.text).unwrap();
+        let daemon = &serving.daemon;
+        daemon.plan("");
+        self.jobs.run_twice(&serving, &fault);
+        self.jobs.check_on_gpu(daemon);
+        let left_out = daemon.metric(r#"capstan_devices{state="left_out"}"#);
+        if left_out == 0 {
+            // What the last calls have met is found by the next job.
+            let is_met = fault.is_fatal && Self::faults_of(daemon) > 0;
+            self.run_until(&serving, &fault, || !is_met || daemon.metric(RESTARTS) > 0);
+            daemon.wait_for_ended_workers();
+        } else {
+            assert_eq!((left_out, daemon.metric(USED)), (1, 1), "{}", fault.text);
+            daemon.wait_for_logged(&["a GPU is left out", &format!("device={device}")], 1);
+        }
+        self.faults += serving.stop();
+    }
+
+    /// A worker is killed, and its successor fails before it serves. No call fails meanwhile.
+    fn fail_at_the_start_of_a_successor(&mut self, seed: u64, rng: &mut StdRng) {
+        self.replace_daemon();
+        let fault = SeededFault::of_start(rng, "any", self.start_calls);
+        println!("seed {seed}: {} at a successor's start", fault.text);
+        let daemon = &self.serving.daemon;
+        let (faults, restarts) = (Self::faults_of(daemon), daemon.metric(RESTARTS));
+        let not_started = || NOT_STARTED.map(|line| daemon.logged(&[line]));
+        let (injected, failures) = (daemon.logged(INJECTED), not_started());
+        daemon.plan_with_starts("", &fault.text);
+        let victims = workers(&daemon.child);
+        thread::scope(|scope| {
+            scope.spawn(|| self.jobs.run_twice(&self.serving, &fault));
+            kill_process(victims[rng.random_range(0..victims.len())], Signal::KILL).unwrap();
+            wait_until("the fault, or a successor", || {
+                daemon.logged(INJECTED) > injected
+                    || (daemon.metric(RESTARTS) > restarts && daemon.both_gpus_serve())
+            });
+            daemon.plan("");
+        });
+        daemon.wait_for_ended_workers();
+        self.jobs.check_on_gpu(daemon);
+        let is_met = fault.is_fatal && Self::faults_of(daemon) > faults;
+        self.run_until(&self.serving, &fault, || {
+            !is_met || not_started() != failures || daemon.metric(RESTARTS) > restarts + 1
+        });
+        daemon.wait_for_ended_workers();
+    }
+
+    /// How many faults were injected into calls of `daemon` that a worker cannot do without.
+    fn faults_of(daemon: &FaultyDaemon) -> usize {
+        let optional = OPTIONAL.map(|call| daemon.logged(&[INJECTED[0], call]));
+        daemon.logged(INJECTED) - optional.into_iter().sum::<usize>()
+    }
+
+    /// Runs jobs until a worker that was started in spite of a fatal fault is lost.
+    fn run_until(&self, serving: &ServingDaemon, fault: &SeededFault, is_lost: impl Fn() -> bool) {
+        wait_until(&format!("{}: a worker is lost", fault.text), || {
+            is_lost() || {
+                self.jobs.run_twice(serving, fault);
+                false
+            }
+        });
+    }
 }
 
 #[test]
 fn a_fault_at_any_driver_call_of_a_worker_makes_no_result_wrong() {
-    let first = number("CAPSTAN_WORKER_FAULT_FIRST", 0);
-    let seeds: Vec<_> = (first..first + number("CAPSTAN_WORKER_FAULT_SEEDS", SEEDS)).collect();
-    let (jobs, mut faults) = (SeededJobs::new(), 0);
-    for seeds in seeds.chunks(SEEDS_OF_A_DAEMON as usize) {
-        let Some(daemon) = FaultyDaemon::start(&[]) else { return };
-        let client = daemon.client();
-        let bases = client.put_bases(&jobs.expected.points).unwrap();
-        for seed in seeds {
-            let fault = SeededFault::new(&mut StdRng::seed_from_u64(*seed));
-            println!("seed {seed}: {}", fault.text);
-            daemon.plan(&fault.text);
-            // In two orders, so that both workers run jobs.
-            thread::scope(|scope| {
-                for first in [0, 2] {
-                    let (daemon, jobs, bases, fault) = (&daemon, &jobs, &bases, &fault);
-                    scope.spawn(move || jobs.run(daemon, bases, first, fault));
-                }
-            });
-            daemon.plan("");
-            jobs.check_that_gpus_serve(&daemon);
-        }
-        faults += daemon.logged(&["fault injected into"]);
-        stop(daemon.child);
-    }
-    println!("{faults} faults");
-    assert!(faults > 0 || seeds.len() < SEEDS as usize, "no seed has reached its call");
+    let Some(mut runs) = SeededRuns::start() else { return };
+    let seeds = seeds(SEEDS);
+    seeds.clone().for_each(|seed| runs.run(seed));
+    let faults = runs.faults + runs.serving.stop();
+    println!("{faults} faults of {} seeds", seeds.end - seeds.start);
+    assert!(faults > 0 || seeds.end - seeds.start < SEEDS, "no seed has reached its call");
 }
 
 /// Plans a fault that the first GPU meets in a transform, and transforms on both meanwhile.

@@ -43,6 +43,18 @@ fn a_kernel_fault_is_reported_late_and_sticks_until_the_reset() {
 }
 
 #[test]
+fn a_fault_of_an_event_is_reported_by_the_call_that_waits() {
+    let gpu = EmulatedGpu::new(0);
+    let stream = gpu.stream();
+    gpu.fault("cuEventRecord:2:700");
+    stream.record_event(None).unwrap();
+    stream.synchronize().unwrap();
+    stream.record_event(None).unwrap();
+    assert_eq!(error_code(&stream.synchronize()), 700);
+    gpu.reset();
+}
+
+#[test]
 fn a_refused_launch_does_not_stick() {
     let gpu = EmulatedGpu::new(0);
     let (stream, words) = (gpu.stream(), gpu.words(4));

@@ -47,6 +47,8 @@ struct Injection {
     int damages = -1;   // argument that points to the output to damage; negative: none
     long offset = 0;    // bytes from there
     size_t cleared = 0; // bytes to clear; 0: one bit is flipped
+
+    bool is_planned() const { return code || hangs || damages >= 0; }
 };
 
 /// Counts the call and returns its fault, if one is planned. `device` is negative for calls that

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <regex>
 #include <sstream>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@ namespace {
 
 /// What happens at the `nth` call of `target`.
 struct PlannedFault {
+    std::string text;
     std::string target;
     long device; // negative: each
     long nth;
@@ -46,7 +48,7 @@ void plan(const std::string& entry) {
         injected.damages = int(number(8));
         injected.offset = number(9), injected.cleared = size_t(number(10));
     }
-    planned().push_back({found[1], found[2].matched ? number(2) : -1, number(3), injected});
+    planned().push_back({entry, found[1], found[2].matched ? number(2) : -1, number(3), injected});
 }
 
 /// Distinguishes the files that EMU_FAULT_FILE has named.
@@ -66,19 +68,20 @@ FileVersion version_of(const char* path) {
     return {about.st_ino, about.st_ctim};
 }
 
-/// Plans the faults of the file that EMU_FAULT_FILE names, if it has changed.
+/// Plans the faults of the file that EMU_FAULT_FILE names, if it has changed: those of its second
+/// line when the process makes its first call, and those of its first line later.
 void read_fault_file() {
     static const char* path = std::getenv("EMU_FAULT_FILE");
-    static FileVersion seen = path ? version_of(path) : FileVersion{};
+    static std::optional<FileVersion> seen;
     if (!path) return;
     const FileVersion now = version_of(path);
     if (now == seen) return;
+    std::ifstream text(path);
+    std::string of_running, of_starting;
+    std::getline(text, of_running) && std::getline(text, of_starting);
+    if (seen) set_faults(of_running.c_str());
+    else if (!of_starting.empty()) set_faults(of_starting.c_str());
     seen = now;
-    std::stringstream text;
-    text << std::ifstream(path).rdbuf();
-    std::string line;
-    std::getline(text, line);
-    set_faults(line.c_str());
 }
 
 /// Whether the number of such calls depends on timing, since programs make them in loops.
@@ -101,6 +104,11 @@ bool is_sticky(int code) {
 }
 
 void set_faults(const char* specification) {
+    for (const PlannedFault& fault : planned()) {
+        if (fault.calls == 0 || fault.calls >= fault.nth) continue;
+        const char* text = fault.text.c_str();
+        print_line(format("fault \"%s\" was dropped after %ld calls", text, fault.calls));
+    }
     planned().clear();
     std::istringstream entries(specification ? specification : "");
     for (std::string entry; std::getline(entries, entry, ',');) {
@@ -179,6 +187,12 @@ __attribute__((visibility("default"))) int capstan_emulated_device(const char* n
 __attribute__((visibility("default"))) void capstan_emulated_seed(uint64_t seed) {
     Lock lock(state().lock);
     state().seed = seed, state().random = {seed}, state().launches = 0;
+}
+
+/// How many calls of the first planned fault there were.
+__attribute__((visibility("default"))) long capstan_emulated_calls(void) {
+    Lock lock(state().lock);
+    return planned().empty() ? 0 : planned().front().calls;
 }
 
 /// Replaces the planned faults, in the format of EMU_FAULT. Calls are counted from now on.

@@ -49,6 +49,11 @@ int record(ApiCall& api, void* event_handle, void* stream_handle) {
     const auto event = find_event(event_handle);
     const auto stream = find_stream(api, stream_handle);
     if (!event || !stream || event->device != stream->device) return invalid_handle;
+    if (api.injected.is_planned()) {
+        StreamOp fault;
+        apply(api.injected, fault);
+        submit(*stream, std::move(fault));
+    }
     if (stream->capture) {
         event->capture = stream->capture, event->tails = stream->tails, event->latest = nullptr;
         return success;

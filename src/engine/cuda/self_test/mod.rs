@@ -50,6 +50,8 @@ pub(super) fn run(engine: &Arc<CudaEngine>, number: usize) -> Result<String, Gpu
     evict_bases(gpu);
     gpu.ntt.evict_tables();
     gpu.words.transforms.evict_tables();
+    // A device that fails while the jobs release their memory must not serve, either.
+    let tested = tested.and_then(|()| gpu.gpu.wait_for_ended_jobs());
     tested.map_err(|fault| GpuUnavailable::Device { index, fault })?;
     gpu.msm.resident().start_serving();
     let kinds = "MSMs, NTTs, point checks, integers, matrices of bits";
