@@ -163,7 +163,9 @@ impl Gpu {
     ///
     /// Errors: those of this work; `Disabled` after an earlier fault.
     pub fn wait_for_ended_jobs(&self) -> Result<(), DeviceFault> {
-        self.idle_streams.synchronize()
+        self.idle_streams.synchronize()?;
+        // Objects that are destroyed on the way report their faults nowhere else.
+        if self.context.is_alive() { Ok(()) } else { Err(DeviceFault::Disabled) }
     }
 
     /// The outcome of the self-test, in a sentence.

@@ -26,7 +26,7 @@ use crate::{
 /// The default number of seeds. Each lost worker is replaced, which takes a self-test.
 const SEEDS: u64 = 2;
 
-/// A server has this name for so many seeds: a GPU that loses more workers is put into quarantine.
+/// A server runs at most this many seeds: a GPU that loses more workers is put into quarantine.
 const SEEDS_OF_A_SERVER: usize = 4;
 
 /// A call that takes longer never ends.

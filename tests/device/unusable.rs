@@ -154,9 +154,10 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
 /// A GPU with memory for several jobs of the self-test runs them at the same time.
 #[test]
 fn jobs_of_the_self_test_at_the_same_time_find_faults_and_pass_without() {
-    const AT_ONCE: SelfTestSizes = SelfTestSizes { points: &[], job_bytes: 1, ..EMULATED };
+    const AT_ONCE: SelfTestSizes = SelfTestSizes { job_bytes: 1, ..EMULATED };
     on_emulated_driver(PATIENCE, |rig| {
         for (fault, found) in [
+            ("g1_tables:1:flip", "g1, with tables"),
             ("g2_check_points:1:flip1", "a check of points in g2"),
             ("integers_sum:1:flip9", "products of integers"),
         ] {

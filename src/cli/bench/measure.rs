@@ -172,6 +172,7 @@ impl BenchRun {
             false => WorkerVector::Sent(Vec::new()),
         });
         let mut vectors: Vec<_> = vectors.collect();
+        self.fill_first(&mut vectors).await?;
         let mut left = self.warm_up as usize;
         while left > 0 {
             let round = left.min(vectors.len());
@@ -198,6 +199,20 @@ impl BenchRun {
                 return Ok(sample);
             }
         }
+    }
+
+    /// Makes the vectors before the measurement: as many as the server has memory for.
+    async fn fill_first(&self, vectors: &mut Vec<WorkerVector>) -> Result<()> {
+        for number in 0..vectors.len() {
+            match self.job.fill(&self.client, &mut vectors[number]).await {
+                Err(failure) if number > 0 && failure.exit == Exit::Usage => {
+                    vectors.truncate(number);
+                    return Ok(());
+                }
+                filled => filled?,
+            }
+        }
+        Ok(())
     }
 
     /// Fills the vectors, runs the job on one after the other, and then checks the results.

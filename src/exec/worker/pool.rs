@@ -197,7 +197,8 @@ impl WorkerPool {
         !state.is_closed
     }
 
-    /// Ends all workers, and waits until their processes have ended; no other is started.
+    /// Ends the workers that serve, and waits until their processes have ended. No other starts;
+    /// one that is starting ends when it could serve.
     pub fn close(&self) {
         self.state.lock().is_closed = true;
         self.changed.notify_all();

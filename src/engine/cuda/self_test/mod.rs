@@ -11,7 +11,7 @@ mod steps;
 mod verdict;
 mod words;
 
-use std::{array, sync::Arc, thread, time::Instant};
+use std::{array, sync::Arc, time::Instant};
 
 use tracing::info_span;
 
@@ -46,10 +46,7 @@ pub(super) fn run(engine: &Arc<CudaEngine>, number: usize) -> Result<String, Gpu
     // Marks the log lines of these jobs.
     let _span = info_span!("self_test", device = index).entered();
     let tested = test(engine, number);
-    // Evict what the test loaded.
-    evict_bases(gpu);
-    gpu.ntt.evict_tables();
-    gpu.words.transforms.evict_tables();
+    evict(gpu);
     // A device that fails while the jobs release their memory must not serve, either.
     let tested = tested.and_then(|()| gpu.gpu.wait_for_ended_jobs());
     tested.map_err(|fault| GpuUnavailable::Device { index, fault })?;
@@ -64,18 +61,28 @@ fn test(engine: &Arc<CudaEngine>, number: usize) -> Result<(), DeviceFault> {
     let verdicts: [_; 7] = array::from_fn(|_| SelfTestVerdict::new(&gpu.gpu));
     let jobs = all_jobs(engine, number, &sizes, &verdicts);
     let arena_bytes = gpu.gpu.arena().bytes();
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    let threads = processors.min((arena_bytes / sizes.job_bytes) as usize);
+    let threads = engine.cpu.threads().current_num_threads();
+    let threads = threads.min((arena_bytes / sizes.job_bytes) as usize);
     let in_turn = || run_in_turn(&jobs, || evict_bases(gpu));
     match threads {
         0 | 1 => in_turn()?,
         _ => match run_at_once(&jobs, threads) {
-            Err(DeviceFault::OutOfMemory { .. }) => in_turn()?,
+            Err(DeviceFault::OutOfMemory { .. }) => {
+                evict(gpu);
+                in_turn()?;
+            }
             done => done?,
         },
     }
     drop(jobs);
     verdicts.into_iter().try_for_each(SelfTestVerdict::end)
+}
+
+/// Frees the memory of what the test has loaded.
+fn evict(gpu: &ServingGpu) {
+    evict_bases(gpu);
+    gpu.ntt.evict_tables();
+    gpu.words.transforms.evict_tables();
 }
 
 fn evict_bases(gpu: &ServingGpu) {

@@ -108,7 +108,9 @@ fn balanced(groups: &[OutputGroup], parts: usize) -> Vec<Vec<usize>> {
     by_time.sort_by_key(|group| Reverse(group.time));
     let mut workers = vec![OutputGroup::default(); parts];
     for group in by_time {
-        if let Some(least) = workers.iter_mut().min_by_key(|worker| worker.time) {
+        if let Some(least) =
+            workers.iter_mut().min_by_key(|worker| (worker.time, worker.outputs.len()))
+        {
             least.time += group.time;
             least.outputs.extend(&group.outputs);
         }
@@ -212,5 +214,7 @@ mod tests {
         let groups = [group(0, 3), group(1, 8), group(2, 4), group(3, 2)];
         assert_eq!(balanced(&groups, 2), [vec![1], vec![2, 0, 3]]);
         assert_eq!(balanced(&groups, 4), [vec![1], vec![2], vec![0], vec![3]]);
+        // A part without outputs would be no call.
+        assert_eq!(balanced(&[group(0, 0), group(1, 0)], 2), [vec![0], vec![1]]);
     }
 }
