@@ -104,7 +104,7 @@ pub const TABLE: &[Setting] = &[
     setting("cuda_devices", SettingKind::Devices, "all",
         "GPUs to use, as numbered by the driver; unusable GPUs are left out."),
     setting("gpu_isolation", SettingKind::Choice(&["process", "none"]), "process",
-        "process: a worker per GPU, replaced if lost; none: the daemon, each call on one GPU."),
+        "process: a worker per GPU, replaced if lost; none: no workers, one GPU for each call."),
     setting("cuda_devices_min", count("GPUs", 0, 1024), "0",
         "GPUs that must pass their self-test for the daemon to start."),
     setting("cuda_memory_percent", count("percent of a GPU's free memory", 1, 100), "90",

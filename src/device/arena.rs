@@ -1,7 +1,7 @@
 //! Device memory: one allocation for the life of the process, leased in pieces. Memory is zero when
 //! it is leased and zeroed again when it is returned, so that no job sees another job's data.
 
-use std::{marker::PhantomData, ops::Range, sync::Arc};
+use std::{marker::PhantomData, mem, ops::Range, sync::Arc};
 
 use bytemuck::Pod;
 use cudarc::driver::result;
@@ -26,7 +26,16 @@ struct ArenaInner {
     bytes: u64,
     /// The notes are events; a free piece is zero once all of its events are reached.
     free: Mutex<FreeList<Event>>,
+    /// Returned pieces that are neither free nor leased: the driver refused to zero them.
+    not_zeroed: Mutex<Vec<UsedPiece>>,
     gate: LeaseGate,
+}
+
+/// Returned memory that is not zero.
+struct UsedPiece {
+    range: Range<u64>,
+    stream: Stream,
+    other_streams: Vec<Stream>,
 }
 
 /// Device memory, returned on drop. It belongs to one stream: it is zero for work on that stream,
@@ -67,6 +76,7 @@ impl DeviceArena {
             base,
             bytes,
             free: Mutex::new(FreeList::new(bytes)),
+            not_zeroed: Mutex::default(),
             gate,
         }));
         let stream = Stream::new(&arena.0.context)?;
@@ -79,6 +89,7 @@ impl DeviceArena {
     /// Leases `bytes` zeroed bytes, aligned to [`ALIGN`], for work on `stream`.
     pub fn lease(&self, stream: &Stream, bytes: u64) -> Result<DeviceLease, DeviceFault> {
         let rounded = bytes.max(1).checked_next_multiple_of(ALIGN).filter(|_| (self.0.gate)());
+        self.0.zero_again();
         let mut free = self.0.free.lock();
         let Some(TakenPiece { range, notes: zeroings }) =
             rounded.and_then(|bytes| free.take(bytes))
@@ -90,17 +101,27 @@ impl DeviceArena {
             return Err(self.0.context.report(fault));
         };
         drop(free);
-        let lease = DeviceLease {
+        if let Err(fault) = zeroings.iter().try_for_each(|zeroed| stream.wait_event(zeroed)) {
+            self.0.free.lock().release(range, zeroings, |_| true);
+            return Err(fault);
+        }
+        Ok(DeviceLease {
             arena: self.clone(),
             stream: stream.clone(),
             range,
             bytes,
             other_streams: Mutex::default(),
-        };
-        for zeroed in &zeroings {
-            lease.stream.wait_event(zeroed)?;
-        }
-        Ok(lease)
+        })
+    }
+
+    /// Waits until all returned memory is zero.
+    ///
+    /// Errors: those of work that used it.
+    pub fn wait_until_zeroed(&self) -> Result<(), DeviceFault> {
+        self.0.zero_again();
+        // The events are waited for without the lock.
+        let zeroings = self.0.free.lock().notes();
+        zeroings.iter().try_for_each(Event::synchronize)
     }
 
     pub fn bytes(&self) -> u64 {
@@ -125,10 +146,46 @@ impl DeviceArena {
     }
 }
 
+impl ArenaInner {
+    /// Zeroes the bytes after their last use, and frees them. If the driver refuses that, the next
+    /// lease tries again: bytes that may not be zero are never leased.
+    fn give_back(&self, piece: UsedPiece) {
+        match piece.zero(self.base) {
+            Ok(zeroed) => {
+                let is_pending = |event: &Event| !event.is_reached().unwrap_or(false);
+                self.free.lock().release(piece.range, vec![zeroed], is_pending);
+            }
+            Err(fault) => {
+                let bytes = piece.range.end - piece.range.start;
+                tracing::warn!(%fault, bytes, "device memory cannot be zeroed");
+                self.not_zeroed.lock().push(piece);
+            }
+        }
+    }
+
+    fn zero_again(&self) {
+        let pieces = mem::take(&mut *self.not_zeroed.lock());
+        pieces.into_iter().for_each(|piece| self.give_back(piece));
+    }
+}
+
+impl UsedPiece {
+    fn zero(&self, base: u64) -> Result<Event, DeviceFault> {
+        for other in &self.other_streams {
+            self.stream.wait_event(&other.record()?)?;
+        }
+        let Range { start, end } = self.range;
+        // SAFETY: the bytes belong to no lease; the next lease's stream waits for the event.
+        unsafe { self.stream.zero(base + start, (end - start) as usize) }?;
+        self.stream.record()
+    }
+}
+
 impl Drop for ArenaInner {
     fn drop(&mut self) {
+        self.zero_again();
         // The zeroing of returned leases may still be under way.
-        for zeroed in self.free.get_mut().take(self.bytes).iter().flat_map(|all| &all.notes) {
+        for zeroed in self.free.get_mut().notes() {
             // A fault here was already reported by `DeviceContext::report`.
             let _zeroed = zeroed.synchronize();
         }
@@ -140,10 +197,6 @@ impl Drop for ArenaInner {
 impl DeviceLease {
     pub fn bytes(&self) -> u64 {
         self.bytes
-    }
-
-    fn leased_bytes(&self) -> u64 {
-        self.range.end - self.range.start
     }
 
     /// The whole lease as elements of `T`, without a trailing partial element.
@@ -162,32 +215,15 @@ impl DeviceLease {
         others.push(stream.clone());
         Ok(())
     }
-
-    /// Zeroes the bytes after their last use.
-    fn zero(&mut self) -> Result<Event, DeviceFault> {
-        for other in self.other_streams.get_mut() {
-            self.stream.wait_event(&other.record()?)?;
-        }
-        let (address, bytes) = (self.arena.0.base + self.range.start, self.leased_bytes());
-        // SAFETY: the bytes belong to this lease; the next lease's stream waits for the event.
-        unsafe { self.stream.zero(address, bytes as usize) }?;
-        self.stream.record()
-    }
 }
 
 impl Drop for DeviceLease {
     fn drop(&mut self) {
-        match self.zero() {
-            Ok(zeroed) => {
-                let is_pending = |event: &Event| !event.is_reached().unwrap_or(false);
-                let mut free = self.arena.0.free.lock();
-                free.release(self.range.clone(), vec![zeroed], is_pending);
-            }
-            // Never lease bytes again that may not be zero.
-            Err(fault) => {
-                tracing::warn!(%fault, bytes = self.leased_bytes(), "device memory not reused")
-            }
-        }
+        self.arena.0.give_back(UsedPiece {
+            range: self.range.clone(),
+            stream: self.stream.clone(),
+            other_streams: mem::take(self.other_streams.get_mut()),
+        });
     }
 }
 

@@ -51,6 +51,11 @@ impl<N: Clone> FreeList<N> {
         self.0.insert(start, FreePiece { bytes: end - start, notes });
     }
 
+    /// The notes of all pieces.
+    pub fn notes(&self) -> Vec<N> {
+        self.0.values().flat_map(|piece| &piece.notes).cloned().collect()
+    }
+
     pub fn largest(&self) -> u64 {
         self.0.values().map(|piece| piece.bytes).max().unwrap_or(0)
     }

@@ -27,12 +27,6 @@ impl IdleStreams {
         let stream = idle.map_or_else(|| Stream::with_priority(context), Ok)?;
         Ok(JobStream { stream, idle: self.clone() })
     }
-
-    /// Waits for the work under way.
-    pub(super) fn synchronize(&self) -> Result<(), DeviceFault> {
-        let streams: Vec<_> = self.0.lock().iter().cloned().collect();
-        streams.iter().try_for_each(Stream::synchronize)
-    }
 }
 
 impl Deref for JobStream {

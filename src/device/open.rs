@@ -159,12 +159,12 @@ impl Gpu {
         self.idle_streams.take(&self.context)
     }
 
-    /// Waits for what ended jobs have left under way, such as wiping their memory.
+    /// Waits until the memory of ended jobs is zero, which is the last that they do.
     ///
-    /// Errors: those of this work; `Disabled` after an earlier fault.
+    /// Errors: faults of these jobs; `Disabled` after an earlier fault.
     pub fn wait_for_ended_jobs(&self) -> Result<(), DeviceFault> {
-        self.idle_streams.synchronize()?;
-        // Objects that are destroyed on the way report their faults nowhere else.
+        self.arena.wait_until_zeroed()?;
+        // Faults of calls that destroy objects are returned nowhere.
         if self.context.is_alive() { Ok(()) } else { Err(DeviceFault::Disabled) }
     }
 

@@ -7,7 +7,7 @@ use rand::{Rng as _, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
 use crate::{
     emulated,
-    rig::{DeviceRig, each_seed, first_device, options},
+    rig::{DeviceRig, control, each_seed, first_device, on_emulated_driver, options},
 };
 
 #[test]
@@ -62,6 +62,33 @@ fn a_full_arena_refuses_a_lease_and_stays_usable() {
     assert_eq!(arena.free_bytes(), whole);
     drop(arena.lease(&stream, whole).unwrap());
     assert_eq!(rig.faults.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn refused_calls_neither_withhold_memory_nor_leave_data_in_it() {
+    const BYTES: usize = 100_000;
+    on_emulated_driver(Duration::from_secs(60), |rig| {
+        each_seed(rig, |rig| {
+            let (arena, owner, guest) = (rig.gpu.arena(), rig.stream(), rig.stream());
+            for call in ["cuStreamWaitEvent", "cuEventCreate", "cuEventRecord", "memset"] {
+                let lease = arena.lease(&owner, BYTES as u64).unwrap();
+                let mut upload = rig.gpu.ring().upload(&owner, lease.all());
+                upload.write(&vec![0xa5; BYTES]).unwrap();
+                drop(upload);
+                // The call of its return, or of the next lease.
+                control::fault(&format!("{call}:1:2"));
+                drop(lease);
+                drop(arena.lease(&guest, BYTES as u64));
+                assert!(control::calls() >= 1, "{call}");
+                control::fault("");
+                let lease = arena.lease(&guest, BYTES as u64).unwrap();
+                let is_zero = rig.download(&guest, &lease).iter().all(|byte| *byte == 0);
+                assert!(is_zero, "{call}");
+                drop(lease);
+                assert_eq!(arena.free_bytes(), arena.bytes(), "{call}");
+            }
+        });
+    });
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Programs on a GPU whose driver refuses calls: at most one run fails, and the next one is right.
-//! A seed chooses the first call; as many seeds as a test has strides choose every call.
+//! A seed chooses the first call; as many seeds in a row as a stride has calls choose every call.
 
 use capstan::{
     curve::NttPlan,
@@ -54,6 +54,7 @@ fn refuse_calls(job: impl Fn(&dyn Executor) -> Result<Vec<u8>>, step: usize) {
                 Refusal::of_calls(rig, "any:K:2").refuse_each(calls, new, &right);
             println!("seed {seed}: {refused} calls refused, {failed} runs failed");
             assert!(refused >= 5, "{refused} calls refused");
+            assert_eq!(rig.gpu.arena().free_bytes(), rig.gpu.arena().bytes());
         }
         assert!(rig.gpu.context().is_alive());
         assert_pinned_memory_is_wiped(rig);

@@ -9,7 +9,7 @@ use crate::{
     rig::{DeviceRig, control},
 };
 
-/// What refusals have cost.
+/// How many requests were refused, and how many jobs failed for it.
 #[derive(Debug)]
 pub struct Refusals {
     pub refused: usize,
@@ -38,6 +38,7 @@ impl<'a> Refusal<'a> {
 
     /// Refuses request number `nth` from now on.
     pub fn arm(&self, nth: u64) {
+        self.rig.faults.lock().unwrap().clear();
         match self.call {
             None => self.rig.lease_refusal.arm(nth),
             Some(call) => {
@@ -50,6 +51,8 @@ impl<'a> Refusal<'a> {
     /// Whether the request was refused. Refuses none from now on.
     pub fn disarm(&self) -> bool {
         let is_met = self.is_met();
+        // No failed call is ignored.
+        assert_eq!(is_met, self.is_reported(), "number {}", self.nth.get());
         match self.call {
             None => self.rig.lease_refusal.arm(0),
             Some(_) => control::fault(""),
@@ -65,8 +68,14 @@ impl<'a> Refusal<'a> {
         }
     }
 
+    /// Whether the device reported faults since the request was chosen.
+    fn is_reported(&self) -> bool {
+        !self.rig.faults.lock().unwrap().is_empty()
+    }
+
     /// Runs new jobs with each of these requests refused, until they make fewer requests, and each
-    /// again with nothing refused. A job that succeeds makes `right`; one that fails lacks memory.
+    /// again with nothing refused. The result of a job that succeeds is `right`; the others fail
+    /// for lack of memory.
     pub fn refuse_each<R>(
         &self,
         requests: impl Iterator<Item = u64>,

@@ -32,8 +32,8 @@ fn number(name: &str, default: u64) -> u64 {
 /// The driver calls that a worker makes during jobs.
 #[derive(Debug, Clone, Copy)]
 pub struct JobCalls {
-    /// Those that do not depend on timing.
-    pub calls: u64,
+    /// Those of each device that do not depend on timing.
+    pub calls: [u64; 2],
     /// Queries whether the device is done.
     pub queries: u64,
 }
@@ -42,7 +42,9 @@ impl JobCalls {
     /// `dropped_after` returns the calls that workers have reported for one of [`COUNTED`].
     pub fn counted(dropped_after: impl Fn(&str) -> Option<u64>) -> Option<Self> {
         let [of_first, of_second, queries] = COUNTED.map(dropped_after);
-        Some(Self { calls: of_first.max(of_second)?, queries: queries? })
+        // One worker may have run all jobs.
+        let calls = [of_first.or(of_second)?, of_second.or(of_first)?];
+        Some(Self { calls, queries: queries? })
     }
 }
 
@@ -57,38 +59,38 @@ pub struct SeededFault {
 }
 
 impl SeededFault {
-    /// A fault that no call explains.
+    /// No fault, which explains no refusal.
     pub fn none() -> Self {
         Self { text: String::new(), is_fatal: false, refusals: &[] }
     }
 
     /// A fault of any call that a worker makes during jobs.
     pub fn of_jobs(rng: &mut StdRng, counted: JobCalls) -> Self {
+        let [of_first, of_second] = counted.calls;
+        let (device, calls) = [("@0", of_first), ("@1", of_second), ("", of_first.min(of_second))]
+            [rng.random_range(0..3)];
         // Of all calls, or of those that wait for the device.
-        let (call, calls) = if rng.random_ratio(1, 8) {
-            ("cuEventQuery", counted.queries)
-        } else {
-            ("any", counted.calls)
+        let (call, calls) = match rng.random_ratio(1, 8) {
+            true => ("cuEventQuery", counted.queries),
+            false => ("any", calls),
         };
-        let device = ["@0", "@1", ""][rng.random_range(0..3)];
         let (nth, code) = (any_call(rng, calls), any_code(rng));
-        let refusals: &[_] = match (code, device) {
-            (2 | 701, _) => &["DEVICE_MEMORY"],
-            (1 | 500, _) => &["INTERNAL"],
+        let refusals: &[_] = match refusals_of_one_job(code) {
             // Only one worker is lost.
-            (_, "@0" | "@1") => &[],
-            _ => &["LOST_TWICE"],
+            [] if !device.is_empty() => &[],
+            [] => &["LOST_TWICE"],
+            refusals => refusals,
         };
         let text = format!("{call}{device}:{nth}:{code}");
         Self { text, is_fatal: FATAL.contains(&code), refusals }
     }
 
     /// A fault of any of the `calls` that a worker makes until it serves: those of `target`. It
-    /// explains no refusal.
+    /// explains a refusal only if a worker makes fewer, and meets it in a job.
     pub fn of_start(rng: &mut StdRng, target: &str, calls: u64) -> Self {
         let (nth, code) = (any_call(rng, calls), any_code(rng));
         let text = format!("{target}:{nth}:{code}");
-        Self { text, is_fatal: FATAL.contains(&code), refusals: &[] }
+        Self { text, is_fatal: FATAL.contains(&code), refusals: refusals_of_one_job(code) }
     }
 
     /// The result, or `None` if the call was refused for a reason that the fault explains.
@@ -109,6 +111,15 @@ impl SeededFault {
 /// The number of a call, which changes little if the number of calls does.
 fn any_call(rng: &mut StdRng, calls: u64) -> u64 {
     1 + (rng.random::<f64>() * calls as f64) as u64
+}
+
+/// The reasons for which a call may be refused if one of its driver calls fails with this error.
+fn refusals_of_one_job(code: u32) -> &'static [&'static str] {
+    match code {
+        2 | 701 => &["DEVICE_MEMORY"],
+        1 | 500 => &["INTERNAL"],
+        _ => &[],
+    }
 }
 
 fn any_code(rng: &mut StdRng) -> u32 {

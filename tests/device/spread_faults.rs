@@ -186,8 +186,9 @@ impl SpreadJobs {
         });
     }
 
-    /// Runs each call once without faults and counts the driver calls of a worker.
+    /// Runs each call without faults and counts the driver calls of a worker, which has the bases.
     fn count_calls(&self, server: &FaultySpread) -> JobCalls {
+        self.run(server, &SeededFault::none());
         server.spread.faults.plan(&COUNTED.join(","), "");
         let devices = self.run(server, &SeededFault::none());
         let divided = devices.iter().filter(|device| device.starts_with("2 GPUs: "));

@@ -42,36 +42,61 @@ fn start() -> Result<CudaEngine, GpuUnavailable> {
     CudaEngine::new(CpuEngine::new(1).unwrap(), opened, policy)
 }
 
+/// Starts with each of these faults, which are reached. Returns how many starts failed. A device
+/// that is used computes right results.
+fn start_with(case: &MsmCase<G1Affine>, faults: impl Iterator<Item = String>) -> usize {
+    let mut left_out = 0;
+    for fault in faults {
+        control::fault(&fault);
+        let (started, calls) = (start(), control::calls());
+        control::fault("");
+        let nth: u64 = fault.split(':').nth(1).unwrap().parse().unwrap();
+        assert!(calls >= nth, "{fault} was not reached");
+        match started {
+            Ok(engine) => run(case, &engine, &fault),
+            Err(_) => left_out += 1,
+        }
+        control::reset();
+    }
+    left_out
+}
+
+fn run(case: &MsmCase<G1Affine>, engine: &CudaEngine, fault: &str) {
+    let sums = case.run_whole(engine, &case.object(), &JobControl::default());
+    sums.unwrap_or_else(|error| panic!("after {fault}: {error:?}"));
+}
+
+/// The number of such calls of a start.
+fn count(case: &MsmCase<G1Affine>, call: &str) -> u64 {
+    control::reset();
+    control::fault(&format!("{call}:1000000000:700"));
+    let engine = start().unwrap();
+    let calls = control::calls();
+    control::fault("");
+    run(case, &engine, call);
+    drop(engine);
+    control::reset();
+    calls
+}
+
 #[test]
 fn a_device_that_fails_at_any_driver_call_of_its_start_is_not_used() {
     let case = MsmCase::<G1Affine>::new(5, 1, ScalarEncoding::Montgomery);
-    let run = |engine: &CudaEngine| {
-        case.run_whole(engine, &case.object(), &JobControl::default()).unwrap()
-    };
     on_emulated_driver(PATIENCE, |_| {
-        control::fault("any:1000000000:700");
-        let engine = start().unwrap();
-        let calls = control::calls();
+        let calls = count(&case, "any");
         assert!(calls > 500, "{calls} calls");
-        run(&engine);
-        drop(engine);
         let in_strides = |seed| (1 + seed % STEP..calls).step_by(STEP as usize);
-        // The last calls release memory.
+        // The last calls find what the memory of the last jobs has met.
         let tried: Vec<_> = seeds(1).flat_map(in_strides).chain(calls - 3..=calls).collect();
         let codes = [700, 2, 719].into_iter().cycle();
-        let mut left_out = 0;
-        for (&nth, code) in iter::zip(&tried, codes) {
-            control::fault(&format!("any:{nth}:{code}"));
-            let started = start();
-            assert!(control::calls() >= nth, "number {nth} was not reached");
-            control::fault("");
-            match started {
-                Ok(engine) => drop(run(&engine)),
-                Err(_) => left_out += 1,
-            }
-            control::reset();
-        }
+        let faults = iter::zip(&tried, codes).map(|(nth, code)| format!("any:{nth}:{code}"));
+        let left_out = start_with(&case, faults);
         println!("{left_out} of {} starts failed, of {calls} calls", tried.len());
         assert!(left_out > 0);
+        // Work that fails after the last job has ended, as its memory is zeroed.
+        let zeroed = count(&case, "memset");
+        let last = zeroed - 7..=zeroed;
+        let faults = last.clone().map(|nth| format!("memset:{nth}:700"));
+        assert_eq!(start_with(&case, faults), last.count());
     });
 }

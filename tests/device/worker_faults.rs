@@ -158,7 +158,7 @@ struct ServingDaemon {
     bases: BasesHandle<G1Affine>,
 }
 
-/// Daemons whose workers fail as seeds want it.
+/// Daemons in whose workers seeds choose faults.
 struct SeededRuns {
     jobs: SeededJobs,
     serving: ServingDaemon,
@@ -249,7 +249,7 @@ impl SeededRuns {
         self.jobs.check_on_gpu(daemon);
         let left_out = daemon.metric(r#"capstan_devices{state="left_out"}"#);
         if left_out == 0 {
-            // What the last calls have met is found by the next job.
+            // A fault of the last calls is found by the next job.
             let is_met = fault.is_fatal && Self::faults_of(daemon) > 0;
             self.run_until(&serving, &fault, || !is_met || daemon.metric(RESTARTS) > 0);
             daemon.wait_for_ended_workers();

@@ -74,11 +74,16 @@ void read_fault_file() {
     static const char* path = std::getenv("EMU_FAULT_FILE");
     static std::optional<FileVersion> seen;
     if (!path) return;
-    const FileVersion now = version_of(path);
+    FileVersion now = version_of(path), read;
     if (now == seen) return;
-    std::ifstream text(path);
     std::string of_running, of_starting;
-    std::getline(text, of_running) && std::getline(text, of_starting);
+    // Again if the file was replaced meanwhile.
+    do {
+        read = now, of_running.clear(), of_starting.clear();
+        std::ifstream text(path);
+        std::getline(text, of_running) && std::getline(text, of_starting);
+        now = version_of(path);
+    } while (!(now == read));
     if (seen) set_faults(of_running.c_str());
     else if (!of_starting.empty()) set_faults(of_starting.c_str());
     seen = now;

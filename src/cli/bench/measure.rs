@@ -172,7 +172,10 @@ impl BenchRun {
             false => WorkerVector::Sent(Vec::new()),
         });
         let mut vectors: Vec<_> = vectors.collect();
-        self.fill_first(&mut vectors).await?;
+        self.job.fill(&self.client, &mut vectors[0]).await?;
+        // Each worker has a vector before others get more.
+        start.wait().await;
+        self.fill_others(&mut vectors).await?;
         let mut left = self.warm_up as usize;
         while left > 0 {
             let round = left.min(vectors.len());
@@ -201,11 +204,11 @@ impl BenchRun {
         }
     }
 
-    /// Makes the vectors before the measurement: as many as the server has memory for.
-    async fn fill_first(&self, vectors: &mut Vec<WorkerVector>) -> Result<()> {
-        for number in 0..vectors.len() {
+    /// Makes the vectors after the first: as many as the server has memory for.
+    async fn fill_others(&self, vectors: &mut Vec<WorkerVector>) -> Result<()> {
+        for number in 1..vectors.len() {
             match self.job.fill(&self.client, &mut vectors[number]).await {
-                Err(failure) if number > 0 && failure.exit == Exit::Usage => {
+                Err(failure) if failure.exit == Exit::Usage => {
                     vectors.truncate(number);
                     return Ok(());
                 }

@@ -198,7 +198,7 @@ impl WorkerPool {
     }
 
     /// Ends the workers that serve, and waits until their processes have ended. No other starts;
-    /// one that is starting ends when it could serve.
+    /// one that is starting ends once it is ready.
     pub fn close(&self) {
         self.state.lock().is_closed = true;
         self.changed.notify_all();

@@ -214,7 +214,7 @@ mod tests {
         let groups = [group(0, 3), group(1, 8), group(2, 4), group(3, 2)];
         assert_eq!(balanced(&groups, 2), [vec![1], vec![2, 0, 3]]);
         assert_eq!(balanced(&groups, 4), [vec![1], vec![2], vec![0], vec![3]]);
-        // A part without outputs would be no call.
+        // Each part has an output.
         assert_eq!(balanced(&[group(0, 0), group(1, 0)], 2), [vec![0], vec![1]]);
     }
 }
