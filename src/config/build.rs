@@ -19,9 +19,12 @@ const BYTES_IN_FLIGHT_MIN: u64 = 256 << 20;
 const STORE_DIVISOR: u64 = 4;
 /// `region_bytes_max` defaults to 1/16 of the memory.
 const REGION_DIVISOR: u64 = 16;
-/// Divisor of the host's memory for pinned memory, which nothing else can use. At 128 GiB, this is
-/// twice the scalars of the largest MSM.
+/// Divisor of the host's memory for pinned memory, which nothing else can use.
 const PINNED_DIVISOR: u64 = 32;
+/// Twice the scalars of the largest MSM. Each GiB of pinned memory takes .3 s of the daemon's start,
+/// and .05 s of the end of a lost worker, before which its successor does not serve
+/// (`benches/experiments/transport.md`).
+const PINNED_BYTES_MAX: u64 = 4 << 30;
 
 impl SettingValues {
     /// Checks the values together and builds the configuration.
@@ -140,11 +143,16 @@ fn cuda_settings(values: &SettingValues) -> CudaSettings {
         memory_percent: values.integer("cuda_memory_percent"),
         pinned_bytes: values
             .number("cuda_pinned_bytes")
-            .unwrap_or_else(|| memory::available_bytes() / PINNED_DIVISOR),
+            .unwrap_or_else(|| pinned_bytes_auto(memory::available_bytes())),
         timeout: values.milliseconds("cuda_timeout_ms"),
         msm_min: values.integer("cuda_msm_min"),
         ntt_min: values.integer("cuda_ntt_min"),
     }
+}
+
+/// The pinned memory on a host with this much memory.
+fn pinned_bytes_auto(memory_bytes: u64) -> u64 {
+    (memory_bytes / PINNED_DIVISOR).min(PINNED_BYTES_MAX)
 }
 
 fn check_relations(
@@ -343,6 +351,8 @@ mod tests {
         let memory = memory::available_bytes();
         assert_eq!(config.server.bytes_in_flight_max, (memory / 2).max(BYTES_IN_FLIGHT_MIN));
         assert_eq!(config.server.store_bytes_max, memory / 4);
-        assert_eq!(config.cuda.pinned_bytes, memory / 32);
+        assert_eq!(config.cuda.pinned_bytes, pinned_bytes_auto(memory));
+        assert_eq!(pinned_bytes_auto(64 << 30), 2 << 30);
+        assert_eq!(pinned_bytes_auto(2 << 40), 4 << 30);
     }
 }

@@ -59,8 +59,8 @@ fn tenants_with_equal_bases_see_their_own_residency_and_pins() {
     let metrics = free_address();
     let listen = metrics.to_string();
     let flags = ["--engine", "cuda", "--metrics-listen", &listen, "--status-admins", "token:ops"];
-    let tokens = ["--auth-tokens", path.to_str().unwrap()];
-    let (child, target) = start(&[&flags[..], &tokens].concat(), &[("EMU_DEVICES", "1")]);
+    let own = ["--auth-tokens", path.to_str().unwrap(), "--cuda-devices", "0"];
+    let (child, target) = start(&[&flags[..], &own].concat(), &[]);
     let [a, b] = [(&a, "of a"), (&b, "of b")].map(|own| TenantClient::new(&target, own.0, own.1));
     let id = a.bases.id();
     assert_eq!(id, b.bases.id(), "named by their content");
