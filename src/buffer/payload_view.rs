@@ -45,10 +45,6 @@ impl ByteSource for PayloadView<'_> {
     fn shared_pieces(&self, range: Range<u64>) -> Option<Vec<SharedPiece>> {
         Some(self.upload.shared_pieces(self.in_payload(range)))
     }
-
-    fn is_in_region(&self) -> bool {
-        self.upload.is_in_region()
-    }
 }
 
 impl ByteSink for PayloadView<'_> {
@@ -64,6 +60,10 @@ impl ByteSink for PayloadView<'_> {
 
     fn place(&self, range: Range<u64>) -> Result<Option<Vec<SharedPiece>>> {
         self.upload.place(self.in_payload(range)).map(Some)
+    }
+
+    fn is_in_region(&self) -> bool {
+        self.upload.is_in_region()
     }
 
     fn mark_written(&self, range: Range<u64>) {

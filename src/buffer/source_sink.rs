@@ -27,11 +27,6 @@ pub trait ByteSource: Sync {
     fn shared_pieces(&self, _range: Range<u64>) -> Option<Vec<SharedPiece>> {
         None
     }
-
-    /// Whether a client can write to the memory as well, at any time.
-    fn is_in_region(&self) -> bool {
-        false
-    }
 }
 
 /// A sink can read what has been written.
@@ -50,6 +45,11 @@ pub trait ByteSink: ByteSource {
     /// same. `None` if the bytes do not lie in shared memory.
     fn place(&self, _range: Range<u64>) -> Result<Option<Vec<SharedPiece>>> {
         Ok(None)
+    }
+
+    /// Whether a client can write to the memory as well, at any time.
+    fn is_in_region(&self) -> bool {
+        false
     }
 
     /// The bytes of `range`, which have memory, were written there directly, by another process for

@@ -21,9 +21,8 @@ const STORE_DIVISOR: u64 = 4;
 const REGION_DIVISOR: u64 = 16;
 /// Divisor of the host's memory for pinned memory, which nothing else can use.
 const PINNED_DIVISOR: u64 = 32;
-/// Twice the scalars of the largest MSM. Each GiB of pinned memory takes .3 s of the daemon's start,
-/// and up to .05 s of the end of a lost worker, before which no other serves
-/// (`benches/experiments/transport.md`).
+/// Twice the scalars of the largest MSM. More delays the start of the daemon, and the end of a lost
+/// worker (`benches/experiments/transport.md`).
 const PINNED_BYTES_MAX: u64 = 4 << 30;
 
 impl SettingValues {

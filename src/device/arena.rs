@@ -89,7 +89,8 @@ impl DeviceArena {
     /// Leases `bytes` zeroed bytes, aligned to [`ALIGN`], for work on `stream`.
     pub fn lease(&self, stream: &Stream, bytes: u64) -> Result<DeviceLease, DeviceFault> {
         let rounded = bytes.max(1).checked_next_multiple_of(ALIGN).filter(|_| (self.0.gate)());
-        self.0.zero_again();
+        // What cannot be zeroed yet is not free.
+        let _not_zeroed = self.0.zero_again();
         let mut free = self.0.free.lock();
         let Some(TakenPiece { range, notes: zeroings }) =
             rounded.and_then(|bytes| free.take(bytes))
@@ -116,9 +117,9 @@ impl DeviceArena {
 
     /// Waits until all returned memory is zero.
     ///
-    /// Errors: those of work that used it.
+    /// Errors: those of work that used it; why it cannot be zeroed.
     pub fn wait_until_zeroed(&self) -> Result<(), DeviceFault> {
-        self.0.zero_again();
+        self.0.zero_again()?;
         // The events are waited for without the lock.
         let zeroings = self.0.free.lock().notes();
         zeroings.iter().try_for_each(Event::synchronize)
@@ -149,23 +150,24 @@ impl DeviceArena {
 impl ArenaInner {
     /// Zeroes the bytes after their last use, and frees them. If the driver refuses that, the next
     /// lease tries again: bytes that may not be zero are never leased.
-    fn give_back(&self, piece: UsedPiece) {
+    fn give_back(&self, piece: UsedPiece) -> Result<(), DeviceFault> {
         match piece.zero(self.base) {
             Ok(zeroed) => {
                 let is_pending = |event: &Event| !event.is_reached().unwrap_or(false);
                 self.free.lock().release(piece.range, vec![zeroed], is_pending);
+                Ok(())
             }
             Err(fault) => {
-                let bytes = piece.range.end - piece.range.start;
-                tracing::warn!(%fault, bytes, "device memory cannot be zeroed");
                 self.not_zeroed.lock().push(piece);
+                Err(fault)
             }
         }
     }
 
-    fn zero_again(&self) {
+    /// Zeroes what could not be zeroed before. Fails with the last failure.
+    fn zero_again(&self) -> Result<(), DeviceFault> {
         let pieces = mem::take(&mut *self.not_zeroed.lock());
-        pieces.into_iter().for_each(|piece| self.give_back(piece));
+        pieces.into_iter().fold(Ok(()), |done, piece| self.give_back(piece).and(done))
     }
 }
 
@@ -183,7 +185,7 @@ impl UsedPiece {
 
 impl Drop for ArenaInner {
     fn drop(&mut self) {
-        self.zero_again();
+        let _not_zeroed = self.zero_again();
         // The zeroing of returned leases may still be under way.
         for zeroed in self.free.get_mut().notes() {
             // A fault here was already reported by `DeviceContext::report`.
@@ -219,11 +221,13 @@ impl DeviceLease {
 
 impl Drop for DeviceLease {
     fn drop(&mut self) {
-        self.arena.0.give_back(UsedPiece {
-            range: self.range.clone(),
-            stream: self.stream.clone(),
-            other_streams: mem::take(self.other_streams.get_mut()),
-        });
+        let Range { start, end } = self.range;
+        let stream = self.stream.clone();
+        let other_streams = mem::take(self.other_streams.get_mut());
+        let piece = UsedPiece { range: start..end, stream, other_streams };
+        if let Err(fault) = self.arena.0.give_back(piece) {
+            tracing::warn!(%fault, bytes = end - start, "device memory cannot be zeroed yet");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Leases of device memory are zeroed, bounded and reusable.
 
-use std::{thread, time::Duration};
+use std::{iter, thread, time::Duration};
 
 use capstan::device::{self, ALIGN, DeviceFault, FaultClass, OpenOptions};
 use rand::{Rng as _, SeedableRng, rngs::StdRng, seq::SliceRandom};
@@ -70,13 +70,15 @@ fn refused_calls_neither_withhold_memory_nor_leave_data_in_it() {
     on_emulated_driver(Duration::from_secs(60), |rig| {
         each_seed(rig, |rig| {
             let (arena, owner, guest) = (rig.gpu.arena(), rig.stream(), rig.stream());
-            for call in ["cuStreamWaitEvent", "cuEventCreate", "cuEventRecord", "memset"] {
+            let calls = ["cuStreamWaitEvent", "cuEventCreate", "cuEventRecord", "memset"];
+            for (call, refused) in iter::zip(calls.iter().cycle(), [1, 1, 1, 1, 2, 2, 2, 2]) {
                 let lease = arena.lease(&owner, BYTES as u64).unwrap();
-                let mut upload = rig.gpu.ring().upload(&owner, lease.all());
+                let mut upload = rig.gpu.ring().upload(&guest, lease.all());
                 upload.write(&vec![0xa5; BYTES]).unwrap();
                 drop(upload);
-                // The call of its return, or of the next lease.
-                control::fault(&format!("{call}:1:2"));
+                // Calls of its return, and of the next lease.
+                let faults: Vec<_> = (1..=refused).map(|nth| format!("{call}:{nth}:2")).collect();
+                control::fault(&faults.join(","));
                 drop(lease);
                 drop(arena.lease(&guest, BYTES as u64));
                 assert!(control::calls() >= 1, "{call}");

@@ -9,7 +9,6 @@ use std::{
 
 use capstan::{
     curve::{G1Affine, G2Affine, points::CurvePoint, scalars::ScalarEncoding},
-    device::DeviceFault,
     engine::{
         JobControl,
         cuda::{CudaEngine, GpuPolicy},
@@ -99,8 +98,6 @@ fn a_refused_lease_fails_at_most_one_job() {
     assert!(failed >= 10 && refused == failed + 2, "{failed} of {refused} failed");
     assert_pinned_memory_is_wiped(&rig);
     assert_eq!(arena.free_bytes(), arena.bytes());
-    let full = |fault: &DeviceFault| matches!(fault, DeviceFault::OutOfMemory { .. });
-    assert!(rig.faults.lock().unwrap().iter().all(full));
 }
 
 #[test]

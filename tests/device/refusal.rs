@@ -2,14 +2,14 @@
 
 use std::cell::Cell;
 
-use capstan::error::Result;
+use capstan::{device::DeviceFault, error::Result};
 
 use crate::{
     known_msms::is_exhausted,
     rig::{DeviceRig, control},
 };
 
-/// How many requests were refused, and how many jobs failed for it.
+/// How many requests were refused, and how many jobs failed because of it.
 #[derive(Debug)]
 pub struct Refusals {
     pub refused: usize,
@@ -51,8 +51,11 @@ impl<'a> Refusal<'a> {
     /// Whether the request was refused. Refuses none from now on.
     pub fn disarm(&self) -> bool {
         let is_met = self.is_met();
+        let faults = std::mem::take(&mut *self.rig.faults.lock().unwrap());
         // No failed call is ignored.
-        assert_eq!(is_met, self.is_reported(), "number {}", self.nth.get());
+        assert_eq!(is_met, !faults.is_empty(), "number {}", self.nth.get());
+        let is_full = |fault: &DeviceFault| matches!(fault, DeviceFault::OutOfMemory { .. });
+        assert!(self.call.is_some() || faults.iter().all(is_full), "{faults:?}");
         match self.call {
             None => self.rig.lease_refusal.arm(0),
             Some(_) => control::fault(""),
@@ -66,11 +69,6 @@ impl<'a> Refusal<'a> {
             None => self.rig.lease_refusal.is_done(),
             Some(_) => control::calls() >= self.nth.get(),
         }
-    }
-
-    /// Whether the device reported faults since the request was chosen.
-    fn is_reported(&self) -> bool {
-        !self.rig.faults.lock().unwrap().is_empty()
     }
 
     /// Runs new jobs with each of these requests refused, until they make fewer requests, and each

@@ -86,7 +86,7 @@ impl SeededFault {
     }
 
     /// A fault of any of the `calls` that a worker makes until it serves: those of `target`. It
-    /// explains a refusal only if a worker makes fewer, and meets it in a job.
+    /// explains a refusal, too: a worker that needs fewer calls meets it in a job.
     pub fn of_start(rng: &mut StdRng, target: &str, calls: u64) -> Self {
         let (nth, code) = (any_call(rng, calls), any_code(rng));
         let text = format!("{target}:{nth}:{code}");

@@ -86,7 +86,7 @@ fn a_device_that_fails_at_any_driver_call_of_its_start_is_not_used() {
         let calls = count(&case, "any");
         assert!(calls > 500, "{calls} calls");
         let in_strides = |seed| (1 + seed % STEP..calls).step_by(STEP as usize);
-        // The last calls find what the memory of the last jobs has met.
+        // The last calls find faults of zeroing the memory of the last jobs.
         let tried: Vec<_> = seeds(1).flat_map(in_strides).chain(calls - 3..=calls).collect();
         let codes = [700, 2, 719].into_iter().cycle();
         let faults = iter::zip(&tried, codes).map(|(nth, code)| format!("any:{nth}:{code}"));

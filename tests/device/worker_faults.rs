@@ -173,6 +173,7 @@ struct SeededRuns {
 impl ServingDaemon {
     fn start(jobs: &SeededJobs, of_starts: &str) -> Option<Self> {
         let daemon = FaultyDaemon::start_with_faults(&[], of_starts)?;
+        daemon.plan("");
         let bases = daemon.client().put_bases(&jobs.expected.points).unwrap();
         Some(Self { daemon, bases })
     }
@@ -260,7 +261,7 @@ impl SeededRuns {
         self.faults += serving.stop();
     }
 
-    /// A worker is killed, and its successor fails before it serves. No call fails meanwhile.
+    /// A worker is killed, and its successor fails before it serves.
     fn fail_at_the_start_of_a_successor(&mut self, seed: u64, rng: &mut StdRng) {
         self.replace_daemon();
         let fault = SeededFault::of_start(rng, "any", self.start_calls);

@@ -1,6 +1,6 @@
 //! The executor of a server whose GPUs are in worker processes.
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, thread, time::Duration};
 
 use parking_lot::Mutex;
 use tracing::warn;
@@ -193,10 +193,20 @@ impl Executor for WorkerExecutor {
     fn evictor(&self) -> Evictor {
         let pool = self.pool.clone();
         Box::new(move |operands| {
-            for worker in pool.live() {
+            let live = pool.live();
+            let evict = |worker: &LiveWorker| {
                 // A lost worker's device keeps nothing.
                 let _lost = worker.objects.evict_suspects(&worker.link, operands);
-            }
+            };
+            // At the same time, since one may be slow to answer.
+            thread::scope(|scope| {
+                for worker in &live {
+                    let spawned = thread::Builder::new().spawn_scoped(scope, || evict(worker));
+                    if spawned.is_err() {
+                        evict(worker);
+                    }
+                }
+            });
         })
     }
 

@@ -130,8 +130,4 @@ impl ByteSource for BatchSource<'_> {
         }
         Some(pieces)
     }
-
-    fn is_in_region(&self) -> bool {
-        self.parts.iter().any(|part| part.view.is_in_region())
-    }
 }
