@@ -167,7 +167,11 @@ impl ArenaInner {
     /// Zeroes what could not be zeroed before. Fails with the last failure.
     fn zero_again(&self) -> Result<(), DeviceFault> {
         let pieces = mem::take(&mut *self.not_zeroed.lock());
-        pieces.into_iter().fold(Ok(()), |done, piece| self.give_back(piece).and(done))
+        let mut done = Ok(());
+        for piece in pieces {
+            done = self.give_back(piece).and(done);
+        }
+        done
     }
 }
 
