@@ -173,6 +173,7 @@ struct SeededRuns {
 impl ServingDaemon {
     fn start(jobs: &SeededJobs, of_starts: &str) -> Option<Self> {
         let daemon = FaultyDaemon::start_with_faults(&[], of_starts)?;
+        // The bases are not part of the start.
         daemon.plan("");
         let bases = daemon.client().put_bases(&jobs.expected.points).unwrap();
         Some(Self { daemon, bases })
@@ -245,7 +246,6 @@ impl SeededRuns {
         println!("seed {seed}: {} at a daemon's start", fault.text);
         let serving = ServingDaemon::start(&self.jobs, &fault.text).unwrap();
         let daemon = &serving.daemon;
-        daemon.plan("");
         self.jobs.run_twice(&serving, &fault);
         self.jobs.check_on_gpu(daemon);
         let left_out = daemon.metric(r#"capstan_devices{state="left_out"}"#);
