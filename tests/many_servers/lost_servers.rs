@@ -33,26 +33,41 @@ fn killable(count: usize) -> Vec<Option<DaemonProcess>> {
     (0..count).map(|_| Some(start())).collect()
 }
 
-/// Kills the server of the running call once the call has sent `bytes` bytes, in the middle of an
-/// upload of bases or of scalars.
+async fn wait_until_sent(bytes: u64, sent: &AtomicU64) {
+    let begun = Instant::now();
+    while sent.load(Ordering::SeqCst) < bytes {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{sent:?} of {bytes} bytes are sent");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Kills the server of the running call. Returns false if no call is running.
+fn kill_busiest(fleet: &Fleet, daemons: &mut [Option<DaemonProcess>]) -> bool {
+    let victim = busiest(fleet, daemons);
+    if let Some(victim) = victim {
+        daemons[victim].take().expect("alive").kill();
+    }
+    victim.is_some()
+}
+
+/// Kills the server of the running call in the middle of an upload of bases or of scalars.
 async fn kill_during_upload(
     fleet: &Fleet,
     daemons: &mut [Option<DaemonProcess>],
     sent: &AtomicU64,
 ) {
-    let begun = Instant::now();
-    while sent.load(Ordering::SeqCst) < 1 << 20 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is sent");
-        tokio::task::yield_now().await;
-    }
-    let victim = busiest(fleet, daemons).expect("a call is running");
-    daemons[victim].take().expect("alive").kill();
+    wait_until_sent(1 << 20, sent).await;
+    assert!(kill_busiest(fleet, daemons), "no call is running");
 }
 
 fn counted() -> (Progress, Arc<AtomicU64>) {
     let sent = Arc::new(AtomicU64::new(0));
     let counter = sent.clone();
-    (Arc::new(move |done, _| counter.store(done, Ordering::SeqCst)), sent)
+    // Lanes report in any order.
+    let count = move |done: u64, _: u64| {
+        counter.fetch_max(done, Ordering::SeqCst);
+    };
+    (Arc::new(count), sent)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,15 +90,20 @@ async fn a_server_killed_in_the_middle_of_an_upload_or_an_msm_costs_no_result() 
     let msm = fleet.msm_with(&bases, &elements, options);
     let (found, ()) = tokio::join!(bounded(msm), kill_during_upload(&fleet, &mut daemons, &sent));
     assert_eq!(found.unwrap().points, expected);
-    // While the server computes: all scalars are sent.
-    let msm = bounded(fleet.msm_with(&bases, &elements, batch(4)));
-    let kill = async {
-        pause(400).await;
-        let victim = busiest(&fleet, &daemons).expect("a call is running");
-        daemons[victim].take().expect("alive").kill();
-    };
-    let (found, ()) = tokio::join!(msm, kill);
-    assert_eq!(found.unwrap().points, expected);
+    // While the server computes: all scalars are sent. Repeated if the call ends before the kill.
+    let mut is_killed = false;
+    while !is_killed {
+        let (progress, sent) = counted();
+        let options = MsmOptions { progress: Some(progress), ..batch(4) };
+        let msm = bounded(fleet.msm_with(&bases, &elements, options));
+        let kill = async {
+            wait_until_sent(32 * elements.len() as u64, &sent).await;
+            pause(100).await;
+            is_killed = kill_busiest(&fleet, &mut daemons);
+        };
+        let (found, ()) = tokio::join!(msm, kill);
+        assert_eq!(found.unwrap().points, expected);
+    }
     assert_eq!(daemons.iter().flatten().count(), 1, "three of four servers are gone");
 }
 
