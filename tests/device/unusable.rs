@@ -22,7 +22,7 @@ use capstan::{
 };
 
 use crate::{
-    daemon::{capstand, free_address, metric, ready, start, stop},
+    daemon::{LoggedDaemon, METRICS, MeasuredDaemon, capstand, metric, start_with_metrics, stop},
     emulated,
     rig::{DeviceRig, control, fault_of_device_0, first_device, on_emulated_driver, options},
 };
@@ -254,13 +254,13 @@ fn an_unusable_device_is_left_out_and_the_others_serve() {
         let flags = [&own, &[library][..], &memory, &here, flags].concat();
         capstand(&flags, &[("EMU_DEVICES", "2"), FIRST_FAILS])
     };
-    let metrics = free_address();
-    let (child, log, _) = ready(&mut gpus(&["--metrics-listen", &metrics.to_string()]));
+    let daemon = LoggedDaemon::ready(&mut gpus(&METRICS));
+    let log = daemon.text();
     let left_out = |line: &str| line.contains("a GPU is left out") && line.contains("device=0");
     assert!(log.lines().any(|line| line.contains("WARN") && left_out(line)), "{log}");
     assert!(log.contains("1 GPU passed its self-test; 1 cannot be used"), "{log}");
-    assert_eq!(counted(metrics), (1, 1));
-    stop(child);
+    assert_eq!(counted(daemon.metrics()), (1, 1));
+    stop(daemon.child);
     // With `cuda_devices_min`, the daemon does not start instead.
     let output = gpus(&["--cuda-devices-min", "2"]).output().unwrap();
     let log = String::from_utf8(output.stderr).unwrap();
@@ -270,9 +270,8 @@ fn an_unusable_device_is_left_out_and_the_others_serve() {
 
 #[test]
 fn a_device_whose_worker_cannot_serve_is_left_out() {
-    let metrics = free_address();
-    let flags = ["--engine", "cuda", "--metrics-listen", &metrics.to_string()];
-    let (child, _) = start(&[&flags[..], &["--cuda-devices", "0,77"]].concat(), &[]);
+    let flags = ["--engine", "cuda", "--cuda-devices", "0,77"];
+    let MeasuredDaemon { child, metrics, .. } = start_with_metrics(&flags, &[]);
     assert_eq!(counted(metrics), (1, 1));
     stop(child);
 }
@@ -281,23 +280,22 @@ fn a_device_whose_worker_cannot_serve_is_left_out() {
 fn falling_back_to_the_cpu_on_a_gpu_host_is_a_warning() {
     let Some(library) = emulated::driver() else { return println!("skipped: not on a GPU") };
     let flags = ["--cuda-driver", library.to_str().unwrap()];
-    let metrics = free_address();
-    let listen = metrics.to_string();
-    let with_metrics = [&flags[..], &["--metrics-listen", &listen]].concat();
-    let (child, log, _) = ready(&mut capstand(&with_metrics, &[FIRST_FAILS]));
+    let with_metrics = [&flags[..], &METRICS].concat();
+    let daemon = LoggedDaemon::ready(&mut capstand(&with_metrics, &[FIRST_FAILS]));
+    let log = daemon.text();
     let warns = |line: &str| line.contains("WARN") && line.contains("no GPU of this host is used");
     assert!(log.lines().any(warns), "{log}");
-    assert_eq!(counted(metrics), (0, 1));
-    stop(child);
+    assert_eq!(counted(daemon.metrics()), (0, 1));
+    stop(daemon.child);
     // With `cuda_devices_min`, it is an error.
     let flags = [&flags[..], &["--cuda-devices-min", "1"]].concat();
     let output = capstand(&flags, &[FIRST_FAILS]).output().unwrap();
     assert_eq!(output.status.code(), Some(69));
     // A host without a GPU gets no warning.
     let flags = ["--cuda-driver", "/nonexistent/libcuda.so"];
-    let (child, log, _) = ready(&mut capstand(&flags, &[]));
-    assert!(!log.contains("WARN"), "{log}");
-    stop(child);
+    let daemon = LoggedDaemon::ready(&mut capstand(&flags, &[]));
+    assert!(!daemon.text().contains("WARN"), "{}", daemon.text());
+    stop(daemon.child);
 }
 
 /// Used and left out GPUs, by the metrics.
