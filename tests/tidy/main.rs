@@ -1,9 +1,10 @@
-//! The rules of this repository as tests: sizes, imports, confined words, names, phrases, and the
-//! code map.
+//! The rules of this repository as tests: sizes, imports, confined words, names, phrases, fixed
+//! ports of tests, and the code map.
 
 mod confined;
 mod defects;
 mod directions;
+mod fixed;
 mod phrases;
 mod promises;
 mod shipping;
