@@ -9,6 +9,9 @@ mod phrases;
 mod promises;
 mod shipping;
 mod source;
+#[path = "../common/sweep.rs"]
+mod sweep;
+mod sweeps;
 mod types;
 
 use std::collections::BTreeSet;
