@@ -369,6 +369,7 @@ fn checks_find_what_they_look_for() {
     assert!(!has_word("#![deny(unsafe_code)]", "unsafe") && !has_word("// unsafe", "unsafe"));
     assert!(!has_word(r#"let x = "the unsafe";"#, "unsafe"));
     assert!(code_files().iter().any(|file| file.path == "src/error/mod.rs"));
+    assert!(!code_files().iter().any(|file| file.path.starts_with("src/wire/generated/")));
     assert!(text_files().iter().any(|file| file.path == "proto/capstan/v1/types.proto"));
     for path in ["integrations/arkworks/patch-ark-ec", "deploy/helm/capstan/templates/_envoy.tpl"] {
         assert!(prose_files().iter().any(|file| file.path == path), "{path}");
