@@ -21,5 +21,7 @@ mod killed;
 mod memory;
 mod paused;
 mod peers;
+#[path = "../common/sweep.rs"]
+mod sweep;
 #[path = "../common/tls_files.rs"]
 mod tls_files;

@@ -21,6 +21,8 @@ mod program_fields;
 mod programs;
 #[path = "../common/stable_port.rs"]
 mod stable_port;
+#[path = "../common/sweep.rs"]
+mod sweep;
 #[path = "../common/tls_files.rs"]
 mod tls_files;
 mod tokens;

@@ -16,6 +16,8 @@ mod prime31;
 mod proxy;
 mod runs;
 mod shared_vectors;
+#[path = "../common/sparse_inputs.rs"]
+mod sparse_inputs;
 mod staged_payloads;
 
 use ark_ec::VariableBaseMSM;

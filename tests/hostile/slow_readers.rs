@@ -155,9 +155,9 @@ async fn results_for_a_closed_window_are_given_up_at_the_deadline() {
         request.set_timeout(Duration::from_secs(3));
         let stalled_ntt = compute(&stalled).ntt_stream(request).await;
         unread.push(stalled_ntt.expect("the response begins"));
-        until_dropped(&world, unread.len() as u64, "a transform that nobody reads").await;
-        assert_eq!(load(&world.channel).await.connections, 2, "the connection was closed");
     }
+    until_dropped(&world, unread.len() as u64, "transforms that nobody reads").await;
+    assert_eq!(load(&world.channel).await.connections, 2, "the connection was closed");
     drop((unread, stalled));
     world.assert_healthy("a closed window and a deadline").await;
 }

@@ -15,7 +15,8 @@ use rustix::process::Signal;
 use crate::{
     fleet::fleet_of,
     rig::{
-        DaemonProcess, POINTS, batch, bounded, pause, points, restart, scalars, start, sum, sums,
+        DaemonProcess, POINTS, batch, bounded, many_scalars, pause, points, restart, scalars,
+        start, sum, sums,
     },
 };
 
@@ -74,7 +75,9 @@ fn counted() -> (Progress, Arc<AtomicU64>) {
 async fn a_server_killed_in_the_middle_of_an_upload_or_an_msm_costs_no_result() {
     let mut daemons = killable(4);
     let fleet = fleet_of(daemons.iter().flatten()).await;
-    let (all, elements) = (points::<G1Affine>(1, POINTS), scalars(1, 4 * POINTS));
+    let all = points::<G1Affine>(1, POINTS);
+    // The first vector takes the server long enough to be killed meanwhile.
+    let elements = [scalars(1, POINTS), many_scalars(1, 2 * POINTS)].concat();
     let expected = sums(&all, &elements);
     // While bases are uploaded over several lanes.
     let (progress, sent) = counted();
@@ -82,11 +85,11 @@ async fn a_server_killed_in_the_middle_of_an_upload_or_an_msm_costs_no_result() 
     let put = fleet.put_bases_with(options, &all[..], 1);
     let (bases, ()) = tokio::join!(bounded(put), kill_during_upload(&fleet, &mut daemons, &sent));
     let bases = bases.unwrap();
-    let found = bounded(fleet.msm_with(&bases, &elements, batch(4))).await.unwrap();
+    let found = bounded(fleet.msm_with(&bases, &elements, batch(3))).await.unwrap();
     assert_eq!(found.points, expected);
     // While scalars are uploaded over several lanes, and the MSM has begun.
     let (progress, sent) = counted();
-    let options = MsmOptions { progress: Some(progress), ..batch(4) };
+    let options = MsmOptions { progress: Some(progress), ..batch(3) };
     let msm = fleet.msm_with(&bases, &elements, options);
     let (found, ()) = tokio::join!(bounded(msm), kill_during_upload(&fleet, &mut daemons, &sent));
     assert_eq!(found.unwrap().points, expected);
@@ -94,7 +97,7 @@ async fn a_server_killed_in_the_middle_of_an_upload_or_an_msm_costs_no_result() 
     let mut is_killed = false;
     while !is_killed {
         let (progress, sent) = counted();
-        let options = MsmOptions { progress: Some(progress), ..batch(4) };
+        let options = MsmOptions { progress: Some(progress), ..batch(3) };
         let msm = bounded(fleet.msm_with(&bases, &elements, options));
         let kill = async {
             wait_until_sent(32 * elements.len() as u64, &sent).await;
@@ -213,7 +216,7 @@ async fn busy_replicas_pass_calls_on() {
     let daemons = [(); 2].map(|()| start());
     let servers = daemons.iter().map(|daemon| Client::builder(daemon.target()));
     let fleet = Fleet::builder(servers).replicas(2).connect().await.unwrap();
-    let (all, elements) = (points::<G1Affine>(1, 20000), scalars(1, 20000));
+    let (all, elements) = (points::<G1Affine>(1, 5000), scalars(1, 5000));
     let bases = fleet.put_bases(&all[..]).await.unwrap();
     let expected = sum(&all, &elements);
     let calls = (0..8).map(|_| fleet.msm(&bases, &elements));

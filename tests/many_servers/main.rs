@@ -12,6 +12,10 @@ mod lost_servers;
 mod msm_inputs;
 mod put_again;
 mod rig;
+#[path = "../common/sparse_inputs.rs"]
+mod sparse_inputs;
 #[path = "../common/stable_port.rs"]
 mod stable_port;
+#[path = "../common/sweep.rs"]
+mod sweep;
 mod wrong_affinity;

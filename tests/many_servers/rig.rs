@@ -3,9 +3,13 @@
 use std::{net::SocketAddr, time::Duration};
 
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
-use capstan::client::{CurvePoint, Fr, MsmOptions};
+use capstan::client::{CurvePoint, Fr, G1Affine, MsmOptions};
 
-use crate::{daemon_process::capstand, stable_port::stable_port};
+use crate::{
+    daemon_process::capstand,
+    sparse_inputs::{sparse_points, sparse_scalars},
+    stable_port::stable_port,
+};
 pub use crate::{
     daemon_process::{DaemonProcess, HANGING},
     msm_inputs::{points, scalars, sum},
@@ -33,6 +37,16 @@ pub fn restart(daemon: DaemonProcess) -> DaemonProcess {
     let address = daemon.address();
     daemon.kill();
     start_at(Some(address))
+}
+
+/// [`POINTS`] points that are quick to check.
+pub fn many_points(seed: u64) -> Vec<G1Affine> {
+    sparse_points(POINTS, |count| points(seed, count))
+}
+
+/// Scalars that are quick to multiply by.
+pub fn many_scalars(seed: u64, count: usize) -> Vec<Fr> {
+    sparse_scalars(count, |count| scalars(seed, count))
 }
 
 /// arkworks' sums of several vectors.

@@ -20,6 +20,8 @@ mod program_time;
 mod reflection;
 mod region_uploads;
 mod regions;
+#[path = "../common/sparse_inputs.rs"]
+mod sparse_inputs;
 mod stored_programs;
 mod streamed_rows;
 mod unix;
