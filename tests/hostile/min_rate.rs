@@ -96,16 +96,21 @@ async fn senders_above_the_rate_succeed_and_others_are_given_up() {
         let sent = store(&world.channel).put(paced(put_messages(), pause)).await;
         sent.map(|response| response.into_inner().object.expect("a vector"))
     };
-    let begun = Instant::now();
-    let object = retry_idle(async || put(FAST).await).await.expect("faster than the rate");
-    assert!(begun.elapsed() > 3 * WINDOW, "too fast to show anything");
-    let Some(v1::object::Kind::Vector(vector)) = object.kind else { panic!("not a vector") };
-    release(&world, &vector.upload_id).await;
-    let begun = Instant::now();
-    let refused = put(SLOW).await.expect_err("slower than the rate");
-    assert_status("a slow sender", &refused, Code::DeadlineExceeded, "IDLE");
-    assert!(begun.elapsed() >= WINDOW, "cut off too early");
-    assert!(refused.message().contains("peer_bytes_per_second_min"), "{refused}");
+    let fast = async {
+        let begun = Instant::now();
+        let object = retry_idle(async || put(FAST).await).await.expect("faster than the rate");
+        assert!(begun.elapsed() > 3 * WINDOW, "too fast to show anything");
+        let Some(v1::object::Kind::Vector(vector)) = object.kind else { panic!("not a vector") };
+        release(&world, &vector.upload_id).await;
+    };
+    let slow = async {
+        let begun = Instant::now();
+        let refused = put(SLOW).await.expect_err("slower than the rate");
+        assert_status("a slow sender", &refused, Code::DeadlineExceeded, "IDLE");
+        assert!(begun.elapsed() >= WINDOW, "cut off too early");
+        assert!(refused.message().contains("peer_bytes_per_second_min"), "{refused}");
+    };
+    tokio::join!(fast, slow);
     until_idle(&world.channel, "a slow sender").await;
     world.assert_healthy("slow senders").await;
 }
@@ -134,23 +139,27 @@ fn msm_body(world: &World) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_message_is_received_if_its_bytes_arrive_fast_enough() {
     let world = world().await;
-    for path in ["/capstan.v1.Store/Put", "/capstan.v1.Compute/Msm"] {
+    let check = async |path: &str| {
         let is_put = path.ends_with("Put");
         let send = async |pause| {
             let id = messages::id();
             let body = if is_put { put_body(&id) } else { msm_body(&world) };
             send_in_pieces(&world, path, body, pause).await.map(|()| id)
         };
-        let begun = Instant::now();
-        let sent = retry_idle(async || send(FAST).await).await;
-        let id = sent.unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert!(begun.elapsed() > 3 * WINDOW, "{path}: too fast to show anything");
-        if is_put {
-            release(&world, &id).await;
-        }
-        let refused = send(SLOW).await.expect_err("slower than the rate");
+        let fast = async {
+            let begun = Instant::now();
+            let sent = retry_idle(async || send(FAST).await).await;
+            let id = sent.unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert!(begun.elapsed() > 3 * WINDOW, "{path}: too fast to show anything");
+            if is_put {
+                release(&world, &id).await;
+            }
+        };
+        let (refused, ()) = tokio::join!(send(SLOW), fast);
+        let refused = refused.expect_err("slower than the rate");
         assert_status(path, &refused, Code::DeadlineExceeded, "IDLE");
-    }
+    };
+    tokio::join!(check("/capstan.v1.Store/Put"), check("/capstan.v1.Compute/Msm"));
     world.assert_healthy("slow messages").await;
 }
 
@@ -180,12 +189,17 @@ async fn readers_above_the_rate_succeed_and_others_are_given_up() {
         ..settings()
     };
     let world = World::new(limits).await;
-    let begun = Instant::now();
-    let read = retry_idle(async || read_slowly(&world, Duration::from_millis(100)).await).await;
-    read.expect("faster than the rate");
-    assert!(begun.elapsed() > WINDOW, "too fast to show anything");
+    let fast = async {
+        let begun = Instant::now();
+        let pause = Duration::from_millis(100);
+        let read = retry_idle(async || read_slowly(&world, pause).await).await;
+        read.expect("faster than the rate");
+        assert!(begun.elapsed() > WINDOW, "too fast to show anything");
+    };
     // Each part is taken before the window ends.
-    let refused = read_slowly(&world, Duration::from_millis(400)).await.expect_err("too slow");
+    let slow = read_slowly(&world, Duration::from_millis(400));
+    let (refused, ()) = tokio::join!(slow, fast);
+    let refused = refused.expect_err("too slow");
     assert_status("a slow reader", &refused, Code::DeadlineExceeded, "IDLE");
     until_idle(&world.channel, "a slow reader").await;
     world.assert_healthy("slow readers").await;
