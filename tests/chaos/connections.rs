@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{runtime::Runtime, sync::Semaphore, task::JoinSet};
 use tokio_rustls::TlsConnector;
 
-use crate::{
+use crate::chaos::{
     daemon::{DaemonProcess, compute, points, start, until_idle, until_ok},
     peers::{HOSTILE, OpenPeer, Peer, connector, open, open_tls},
     sweep,

@@ -14,7 +14,7 @@ use capstan::{
 };
 use tokio::runtime::Runtime;
 
-use crate::{
+use crate::chaos::{
     daemon::{DaemonOptions, compute, points, start, start_with, until_idle, until_ok},
     faults::Faults,
 };

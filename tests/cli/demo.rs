@@ -6,7 +6,7 @@ use ark_bls12_381::G1Affine;
 use ark_serialize::CanonicalDeserialize;
 use serde_json::Value;
 
-use crate::run;
+use crate::cli::run;
 
 /// Set in the environment; the demo must ignore it.
 const UNREACHABLE: &str = "http://127.0.0.1:1";
@@ -68,7 +68,7 @@ const LOST_GPU: DemoFault =
 #[cfg(feature = "cuda")]
 impl DemoFault {
     fn makes_the_demo_fail(&self) {
-        use crate::{command, emulated};
+        use crate::cli::{command, emulated};
 
         let Some(library) = emulated::driver() else {
             return println!("skipped: faults cannot be injected into a real GPU");
@@ -97,7 +97,7 @@ fn demo_fails_if_a_result_is_wrong() {
 #[ignore = "sweep"]
 #[cfg(feature = "cuda")]
 fn demo_fails_if_its_gpu_is_lost() {
-    if crate::sweep::is_chosen("a demo whose GPU is lost") {
+    if crate::cli::sweep::is_chosen("a demo whose GPU is lost") {
         LOST_GPU.makes_the_demo_fail();
     }
 }

@@ -11,7 +11,7 @@ use ark_ff::{BigInteger, PrimeField};
 use capstan::server::ServerSettings;
 use serde_json::Value;
 
-use crate::{
+use crate::cli::{
     CEREMONY, CliFixture, canonical, command,
     common::{points, scalars, serve},
     run,

@@ -5,7 +5,7 @@ use std::fs;
 use num_bigint::BigUint;
 use serde_json::{Value, json};
 
-use crate::{CliFixture, CommandOutput, run, sweep};
+use crate::cli::{CliFixture, CommandOutput, run, sweep};
 
 /// The command needs no server, except with --remote.
 const UNREACHABLE: &str = "http://127.0.0.1:1";

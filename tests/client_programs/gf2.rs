@@ -5,7 +5,7 @@ use capstan::client::{
     RunOptions, ScalarEncoding, Verification,
 };
 
-use crate::{common::server, message};
+use crate::client_programs::{common::server, message};
 
 const COLUMNS: u64 = 100;
 

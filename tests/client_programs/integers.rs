@@ -5,7 +5,7 @@ use capstan::client::{
     ScalarEncoding, Verification,
 };
 
-use crate::{common::server, message};
+use crate::client_programs::{common::server, message};
 
 /// An integer of this number of bits.
 fn integer(bits: u64, seed: u32) -> BigUint {

@@ -5,7 +5,7 @@ use capstan::client::{
     Client, Fr, PolyMulOptions, PolyMulResult, PolyReduction, Prime31, ProgramBuilder, Verification,
 };
 
-use crate::{
+use crate::client_programs::{
     common::{scalars, server},
     message,
 };

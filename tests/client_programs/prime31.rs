@@ -5,7 +5,7 @@ use capstan::client::{
     RunOptions, ScalarEncoding, Verification,
 };
 
-use crate::{common::server, message};
+use crate::client_programs::{common::server, message};
 
 /// `g^((p-1)/2^lg_n)`.
 fn root(field: Prime31, lg_n: u32) -> u64 {

@@ -12,7 +12,7 @@ use capstan::{
     server::ServerSettings,
 };
 
-use crate::{
+use crate::client_programs::{
     common::{TestServer, points, scalars, serve},
     idle::until_idle,
     sparse_inputs::{sparse_points, sparse_scalars},

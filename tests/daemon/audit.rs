@@ -23,7 +23,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::{
+use crate::daemon::{
     authority::{Authority, files_in, write_client_ca, write_server},
     daemon_process::{DaemonProcess, HANGING},
     http, keep_busy, start, start_without_metrics,

@@ -13,7 +13,9 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 
-use crate::{audit::wait_until, daemon_process::HANGING, http, start, tls_files::CertifiedFiles};
+use crate::daemon::{
+    audit::wait_until, daemon_process::HANGING, http, start, tls_files::CertifiedFiles,
+};
 
 /// Connections that send nothing, or a part of a request.
 fn stall(address: SocketAddr, connections: usize) -> Vec<TcpStream> {

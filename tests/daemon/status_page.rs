@@ -9,7 +9,7 @@ use capstan::{
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::{
+use crate::daemon::{
     daemon_process::DaemonProcess, http, http_with, metrics_listener::https_with, start,
     tls_files::CertifiedFiles,
 };

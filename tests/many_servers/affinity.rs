@@ -11,7 +11,7 @@ use capstan::{
 };
 use rustix::process::Signal;
 
-use crate::{
+use crate::many_servers::{
     balancer::{CallBalancer, Choice, SeenCall},
     rig::{
         POINTS, STRIPED, batch, bounded, many_points, many_scalars, pause, points, scalars, start,

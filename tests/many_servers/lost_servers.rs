@@ -12,7 +12,7 @@ use std::{
 use capstan::client::{Client, ClientError, Fleet, G1Affine, MsmOptions, Progress, PutOptions};
 use rustix::process::Signal;
 
-use crate::{
+use crate::many_servers::{
     fleet::fleet_of,
     rig::{
         DaemonProcess, batch, bounded, pause, points, restart, scalars, slow_points, slow_scalars,
@@ -152,7 +152,7 @@ async fn a_server_that_comes_back_serves_again() {
     let address = first.address();
     first.kill();
     check().await;
-    let first = crate::rig::start_at(Some(address));
+    let first = crate::many_servers::rig::start_at(Some(address));
     until_up(&fleet, 2).await;
     check().await;
     let client = first.client().connect().await.unwrap();

@@ -7,7 +7,7 @@ use capstan::{
     sparse::{SparseBuilder, SparseMatrix},
 };
 
-use crate::rig::{
+use crate::many_servers::rig::{
     POINTS, batch, bounded, many_points, many_scalars, points, restart, scalars, start, sum, sums,
 };
 

@@ -5,12 +5,12 @@ use std::{net::SocketAddr, time::Duration};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::client::{CurvePoint, Fr, G1Affine, MsmOptions};
 
-use crate::{
+use crate::many_servers::{
     daemon_process::capstand,
     sparse_inputs::{sparse_points, sparse_scalars},
     stable_port::stable_port,
 };
-pub use crate::{
+pub use crate::many_servers::{
     daemon_process::{DaemonProcess, HANGING},
     msm_inputs::{points, scalars, sum},
 };

@@ -10,7 +10,7 @@ use capstan::{
 use tonic::{Code, Request, Status, transport::Endpoint};
 use tonic_types::StatusExt;
 
-use crate::{
+use crate::many_servers::{
     balancer::{CallBalancer, Choice},
     rig::{STRIPED, bounded, scalars, start, transform},
     sweep,

@@ -11,7 +11,7 @@ use std::{
 use rustix::process::Signal;
 use tokio::time::sleep;
 
-use crate::{
+use crate::proxies::{
     site::{DAEMONS, Site},
     work::{Caller, Work},
 };

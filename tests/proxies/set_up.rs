@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{
+use crate::proxies::{
     proxy::ProxyKind,
     shell_blocks::{block, run_block},
     stable_port::claim_nine_ports,

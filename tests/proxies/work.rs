@@ -8,7 +8,7 @@ use capstan::client::{
     NttTransform, ProgramBuilder, ProgramRun, PutOptions,
 };
 
-use crate::{
+use crate::proxies::{
     msm_inputs::{points, scalars, sum},
     sparse_inputs::sparse_scalars,
 };

@@ -27,7 +27,7 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::{
+use crate::service::{
     daemon::{
         TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, admin, compute,
         faulty_engine::{EngineMode, FaultDial, faulty_engines},

@@ -20,7 +20,7 @@ use tonic_reflection::pb::v1::{
     server_reflection_response::MessageResponse as Answer,
 };
 
-use crate::daemon::{
+use crate::service::daemon::{
     TEST_TIMEOUT, TestServer, load, messages, programs, retry_until_ok, until_idle,
 };
 

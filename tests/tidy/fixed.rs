@@ -25,12 +25,12 @@ const BANNED: [(&str, &str); 5] = [
 const ALLOWED: &[(&str, &str)] = &[
     // These settings and URLs are parsed, and not used.
     ("src/client/mapped_region.rs", r#"unix_socket("http://localhost:7654")"#),
-    ("tests/client_faults.rs", r#"for target in ["127.0.0.1:7654", "ftp://x", ""]"#),
-    ("tests/settings.rs", "Some(([127, 0, 0, 1], 9464).into())"),
-    ("tests/settings.rs", r#"&["--metrics-listen", "127.0.0.1:7654"]"#),
-    ("tests/settings.rs", r#"&["--otlp-endpoint", "localhost:4317"]"#),
-    ("tests/settings.rs", r#"&["--listen", "0.0.0.0:7654"]"#),
-    ("tests/settings.rs", r#"&["--listen", "[::]:7654"]"#),
+    ("tests/services/client_faults.rs", r#"for target in ["127.0.0.1:7654", "ftp://x", ""]"#),
+    ("tests/services/settings.rs", "Some(([127, 0, 0, 1], 9464).into())"),
+    ("tests/services/settings.rs", r#"&["--metrics-listen", "127.0.0.1:7654"]"#),
+    ("tests/services/settings.rs", r#"&["--otlp-endpoint", "localhost:4317"]"#),
+    ("tests/services/settings.rs", r#"&["--listen", "0.0.0.0:7654"]"#),
+    ("tests/services/settings.rs", r#"&["--listen", "[::]:7654"]"#),
     // Part of a finding.
     ("src/cli/doctor/host/ports.rs", "let address = SocketAddr::from(([127, 0, 0, 1], 7654));"),
     // Replaced by addresses that are free.

@@ -178,7 +178,6 @@ const LEFTOVERS: &[(&str, &str)] = &[
     ("db", "g!"),
     ("to", "do!"),
     ("unimple", "mented!"),
-    ("#[ign", "ore"),
 ];
 
 /// Fails with all complaints at once.

@@ -81,7 +81,7 @@ impl<'ast> Visit<'ast> for Sweeps {
 }
 
 #[test]
-fn ignored_tests_are_sweeps_with_names_of_their_own() {
+fn ignored_tests_are_sweeps_with_unique_names() {
     let (mut complaints, mut files) = (Vec::new(), BTreeMap::new());
     for File { path, text } in code_files() {
         if !path.starts_with("tests/") && !path.starts_with("src/") {

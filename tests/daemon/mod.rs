@@ -1,23 +1,12 @@
 //! The daemon as its supervisor sees it: exit codes, signals, output.
 
-#![cfg(all(feature = "client", feature = "server"))]
-
 mod audit;
-#[path = "../identity/authority.rs"]
-#[allow(dead_code)] // others use the rest
-mod authority;
 mod callers;
-#[path = "../common/daemon_process.rs"]
-mod daemon_process;
 mod metrics_listener;
 mod set_ups;
-#[path = "../common/shell_blocks.rs"]
-mod shell_blocks;
-#[path = "../common/stable_port.rs"]
-mod stable_port;
 mod status_page;
-#[path = "../common/tls_files.rs"]
-mod tls_files;
+
+use crate::{daemon_process, identity::authority, shell_blocks, tls_files};
 
 use std::{
     io::{ErrorKind, Read, Write},

@@ -1,8 +1,6 @@
 //! Which GPU architectures a build compiles for.
 
-#[path = "../build/archs.rs"]
-mod archs;
-
+use crate::archs;
 use std::{
     fs,
     path::{Path, PathBuf},

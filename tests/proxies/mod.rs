@@ -4,34 +4,23 @@
 //! `scripts/install-proxies` installs the proxies; `CAPSTAN_PROXIES` names another folder that has
 //! them. Without them, tests that need a proxy are skipped, but not in CI. `CAPSTAN_PROXY_LOAD_S`
 //! sets the seconds of each load of the sweep; the default is 20.
-#![cfg(all(feature = "client", feature = "server"))]
 
-#[path = "../identity/authority.rs"]
-#[allow(dead_code)] // others use the rest
-mod authority;
-#[path = "../common/daemon_process.rs"]
-mod daemon_process;
 mod load;
-#[path = "../common/msm_inputs.rs"]
-mod msm_inputs;
 mod proxy;
 mod set_up;
-#[path = "../common/shell_blocks.rs"]
-mod shell_blocks;
 mod site;
-#[path = "../common/sparse_inputs.rs"]
-mod sparse_inputs;
-#[path = "../common/stable_port.rs"]
-mod stable_port;
-#[path = "../common/sweep.rs"]
-mod sweep;
 mod work;
+
+use crate::{
+    daemon_process, identity::authority, msm_inputs, shell_blocks, sparse_inputs, stable_port,
+    sweep,
+};
 
 use std::time::Duration;
 
 use capstan::client::{Client, Fleet, G1Affine, PutOptions};
 
-use crate::{
+use crate::proxies::{
     load::{CALLS_MIN, LoadReport, LoadTimes, run_load},
     msm_inputs::{points, scalars, sum},
     proxy::{ProxyKind, ProxyProcess},

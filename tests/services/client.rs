@@ -1,16 +1,6 @@
 //! The client against a server in this process: every kind of call agrees with arkworks.
-#![cfg(all(feature = "client", feature = "server"))]
 
-#[path = "../examples/common/mod.rs"]
-mod common;
-#[path = "common/idle.rs"]
-mod idle;
-mod proxy;
-#[path = "common/sparse_inputs.rs"]
-mod sparse_inputs;
-#[path = "common/tls_files.rs"]
-mod tls_files;
-
+use crate::{example_support as common, idle, proxy, sparse_inputs, tls_files};
 use ark_bls12_381::G1Projective;
 use ark_ec::{CurveGroup, VariableBaseMSM};
 use ark_ff::{Field, One, PrimeField, Zero};
