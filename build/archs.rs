@@ -3,8 +3,8 @@
 /// A100; A10, RTX 3090; L4, RTX 4090; H100, H200; B200; RTX 5090.
 pub const ALL: [u32; 6] = [80, 86, 89, 90, 100, 120];
 
-/// Groups for which one PTX serves: making it takes most of a build's time, so it is made
-/// once for the oldest of a group. sm_90 is alone: from its PTX, `g1_tree_level` would have 12 % more
+/// Groups for which one PTX serves: making it takes most of a build's time, so it is made once for
+/// the oldest of a group. sm_90 is alone: from its PTX, `g1_tree_level` would have 12 % more
 /// instructions on sm_100.
 pub const SAME_PTX: [&[u32]; 2] = [&[80, 86, 89], &[100, 120]];
 
@@ -17,7 +17,7 @@ pub const COLD: [&str; 4] = ["check/points", "msm/tables", "selftest", "selftest
 /// Modules that need PTX of each architecture, because they include `multiprocessor.cuh`.
 pub const OWN_PTX: [&str; 1] = ["msm/sort"];
 
-/// Architectures for which the same PTX gives the same machine code. That of the oldest runs on all.
+/// Architectures for which the same PTX gives the same machine code. The oldest one's runs on all.
 pub const SAME_CODE: [u32; 2] = [86, 89];
 
 /// The architectures of `archs` that need machine code of their own.

@@ -26,9 +26,9 @@ template <int N> struct SquareRow {
     }
 };
 
-// Row: (full, open) += a x. CARRIED: the flag holds a carry into the open chain. FRESH: the last pair
-// of open is not initialised yet. No condition inside a loop: nvcc's time grows with the number of
-// branches that it must remove (benches/experiments/kernels-build.md).
+// Row: (full, open) += a x. CARRIED: the flag holds a carry into the open chain. FRESH: the last
+// pair of open is not initialised yet. No condition inside a loop: nvcc's time grows with the
+// number of branches that it must remove (benches/experiments/kernels-build.md).
 template <int N, bool CARRIED, bool FRESH, class A>
 FN void add_row(uint32_t* full, uint32_t* open, const A& a, uint32_t x) {
     if (FRESH) open[N - 2] = open[N - 1] = 0;
