@@ -1,12 +1,11 @@
 //! Which GPU architectures a build compiles for.
 
-use crate::archs;
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use archs::{
+use crate::archs::{
     ALL, COLD, OWN_PTX, SAME_PTX, SAME_PTX_COLD, of_host, of_module, parse, ptx_of, with_own_code,
 };
 

@@ -22,16 +22,13 @@ mod client_programs;
 #[path = "../daemon/mod.rs"]
 mod daemon;
 #[path = "../common/daemon_process.rs"]
-#[allow(dead_code)] // without some features, nothing uses it
 mod daemon_process;
 #[cfg(feature = "cuda")]
 #[path = "../common/emulated.rs"]
-#[allow(dead_code)] // without some features, nothing uses it
 mod emulated;
 #[path = "../encodings/mod.rs"]
 mod encodings;
 #[path = "../../examples/common/mod.rs"]
-#[allow(dead_code)] // without some features, nothing uses it
 mod example_support;
 #[path = "../fake/mod.rs"]
 #[allow(dead_code)] // without some features, nothing uses it
@@ -63,7 +60,6 @@ mod proxies;
 #[allow(dead_code)] // without some features, nothing uses it
 mod proxy;
 #[path = "../rig/mod.rs"]
-#[allow(dead_code)] // without some features, nothing uses it
 mod rig;
 #[cfg(all(feature = "client", feature = "server"))]
 #[path = "../service/mod.rs"]
@@ -74,13 +70,10 @@ mod settings;
 #[allow(dead_code)] // without some features, nothing uses it
 mod shell_blocks;
 #[path = "../common/sparse_inputs.rs"]
-#[allow(dead_code)] // without some features, nothing uses it
 mod sparse_inputs;
 #[path = "../common/stable_port.rs"]
-#[allow(dead_code)] // without some features, nothing uses it
 mod stable_port;
 #[path = "../common/sweep.rs"]
-#[allow(dead_code)] // without some features, nothing uses it
 mod sweep;
 #[path = "../common/tls_files.rs"]
 #[allow(dead_code)] // without some features, nothing uses it
