@@ -3,18 +3,35 @@
 /// A100; A10, RTX 3090; L4, RTX 4090; H100, H200; B200; RTX 5090.
 pub const ALL: [u32; 6] = [80, 86, 89, 90, 100, 120];
 
-/// Groups for which nvcc makes the same PTX, which takes two thirds of a build's time: it is made
-/// once for the oldest of a group. sm_90 is alone: from its PTX, `g1_tree_level` would have 12 %
-/// more instructions on sm_100.
-pub const SAME_PTX: [&[u32]; 2] = [&[86, 89], &[100, 120]];
+/// Groups for which one PTX serves: making it takes most of a build's time, so it is made once for
+/// the oldest of a group. sm_90 is alone: from its PTX, `g1_tree_level` would have 12 % more
+/// instructions on sm_100.
+pub const SAME_PTX: [&[u32]; 2] = [&[80, 86, 89], &[100, 120]];
+
+/// The groups of [`COLD`] modules, whose speed does not depend on it.
+pub const SAME_PTX_COLD: [&[u32]; 2] = [&[80, 86, 89], &[90, 100, 120]];
+
+/// Modules that run rarely and take long to compile.
+pub const COLD: [&str; 4] = ["check/points", "msm/tables", "selftest", "selftest_curve"];
 
 /// Modules that need PTX of each architecture, because they include `multiprocessor.cuh`.
 pub const OWN_PTX: [&str; 1] = ["msm/sort"];
 
+/// Architectures for which the same PTX gives the same machine code. The oldest one's runs on all.
+pub const SAME_CODE: [u32; 2] = [86, 89];
+
+/// The architectures of `archs` that need machine code of their own.
+pub fn with_own_code(archs: &[u32]) -> impl Iterator<Item = u32> {
+    let oldest = SAME_CODE.iter().find(|arch| archs.contains(arch));
+    let has_own = move |arch: &u32| !SAME_CODE.contains(arch) || oldest == Some(arch);
+    archs.iter().copied().filter(has_own)
+}
+
 /// The architecture whose PTX becomes the machine code of `arch` in a build of `module` for
 /// `archs`.
 pub fn ptx_of(module: &str, arch: u32, archs: &[u32]) -> u32 {
-    let same = SAME_PTX.iter().find(|group| group.contains(&arch) && !OWN_PTX.contains(&module));
+    let groups = if COLD.contains(&module) { SAME_PTX_COLD } else { SAME_PTX };
+    let same = groups.iter().find(|group| group.contains(&arch) && !OWN_PTX.contains(&module));
     let oldest = same.and_then(|group| group.iter().find(|other| archs.contains(other)));
     oldest.copied().unwrap_or(arch)
 }

@@ -1,6 +1,6 @@
 //! Compiles every `kernels/**/*.cu` to a fatbin, and writes a table of them that
 //! `src/device/images.rs` includes. A fatbin's name is a hash of its inputs, so none is compiled
-//! twice. Builds such as `cargo clippy` and `cargo test` share them if `CAPSTAN_FATBINS` is set.
+//! twice: builds such as `cargo clippy` and `cargo test` share a folder of the target directory.
 
 use std::{
     collections::BTreeSet,
@@ -17,6 +17,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::{Duration, SystemTime},
 };
 
 use crate::{
@@ -30,8 +31,15 @@ const ARCHS: &str = "CAPSTAN_CUDA_ARCHS";
 const ALL: &str = "all";
 const NATIVE: &str = "native";
 const REQUIRED: &str = "CAPSTAN_REQUIRE_KERNELS";
-/// A folder for fatbins, shared by several builds. Nothing is ever removed from it.
+/// A folder for fatbins, shared by several target directories. Nothing is ever removed from it.
 const SHARED: &str = "CAPSTAN_FATBINS";
+/// The folder of the target directory, from which fatbins are removed that no build used for
+/// [`KEPT_UNUSED`].
+const IN_TARGET: &str = "capstan-fatbins";
+const KEPT_UNUSED: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+
+/// The extension of reports.
+const REPORT: &str = "ptxas";
 
 /// The modules that take a minute or more on one core.
 const SLOWEST: [&str; 10] = [
@@ -55,9 +63,14 @@ struct Module {
 }
 
 impl Module {
-    /// The output of ptxas, for scripts/check-kernels.
+    /// The output of ptxas, for scripts/check-kernels. Its time tells when a build last used the
+    /// fatbin, whose own time may not change: cargo would compile what includes it again.
     fn report(&self) -> PathBuf {
-        self.fatbin.with_extension("ptxas")
+        self.fatbin.with_extension(REPORT)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.fatbin.exists() && self.report().exists()
     }
 }
 
@@ -153,7 +166,7 @@ fn compile(
     out: &Path,
 ) -> Result<Vec<Module>, Box<dyn Error>> {
     let shared = nvcc::variable(SHARED).map(PathBuf::from);
-    let folder = shared.clone().unwrap_or_else(|| out.join("fatbin"));
+    let folder = shared.clone().unwrap_or_else(|| in_target(out));
     fs::create_dir_all(&folder)?;
     let folder = fs::canonicalize(folder)?;
     let mut modules = Vec::new();
@@ -164,11 +177,12 @@ fn compile(
         (benches || !name.starts_with("bench/")) && (tests || !name.starts_with("test/"))
     };
     for (name, source) in sources.iter().filter(|(name, _)| wanted(name)) {
-        let key = key(source, archs::of_module(name, archs), &nvcc.version_text)?;
+        let key =
+            key(source, &nvcc::arguments(name, archs::of_module(name, archs)), &nvcc.version_text)?;
         let fatbin = folder.join(format!("{}-{key:016x}.fatbin", name.replace('/', "-")));
         modules.push(Module { name: name.clone(), source: source.clone(), fatbin });
     }
-    let mut missing: Vec<_> = modules.iter().filter(|module| !module.fatbin.exists()).collect();
+    let mut missing: Vec<_> = modules.iter().filter(|module| !module.is_complete()).collect();
     // The slowest first, so that none of them starts last.
     let rank = |name: &str| SLOWEST.iter().position(|slow| name == *slow).unwrap_or(SLOWEST.len());
     missing.sort_by_key(|module| rank(&module.name));
@@ -201,26 +215,45 @@ fn compile(
         return Err(failed.join("\n").into());
     }
     if shared.is_none() {
-        remove_stale(&folder, &modules)?;
+        remove_unused(&folder, &modules)?;
     }
     Ok(modules)
 }
 
-/// Removes the outputs of earlier builds.
-fn remove_stale(folder: &Path, modules: &[Module]) -> io::Result<()> {
+/// The folder for fatbins of all builds of a target directory, of which `out`, a build script's
+/// folder, is `PROFILE/build/PACKAGE/out`. In an unknown layout, each build has its own.
+fn in_target(out: &Path) -> PathBuf {
+    let builds = out.ancestors().nth(2).filter(|folder| folder.ends_with("build"));
+    let target = builds.and_then(|builds| builds.ancestors().nth(2));
+    target.unwrap_or(out).join(IN_TARGET)
+}
+
+/// Marks the fatbins of this build as used, and removes those that no build used for a while.
+fn remove_unused(folder: &Path, modules: &[Module]) -> io::Result<()> {
+    for module in modules {
+        fs::File::options().append(true).open(module.report())?.set_modified(SystemTime::now())?;
+    }
+    let modified = |path: &Path| fs::metadata(path).and_then(|found| found.modified());
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if modules.iter().all(|module| module.fatbin != path && module.report() != path) {
-            fs::remove_file(path)?;
+        let used = modified(&path.with_extension(REPORT)).or_else(|_| modified(&path));
+        let is_unused =
+            used.is_ok_and(|used| used.elapsed().is_ok_and(|unused| unused > KEPT_UNUSED));
+        // Another build may have removed it.
+        if is_unused
+            && let Err(error) = fs::remove_file(&path)
+            && path.exists()
+        {
+            return Err(error);
         }
     }
     Ok(())
 }
 
-/// A hash of the source, all its includes, the options, the architectures and the compiler.
-fn key(source: &Path, archs: &[u32], version: &str) -> io::Result<u64> {
+/// A hash of the source, all its includes, the options, the arguments and the compiler.
+fn key(source: &Path, arguments: &[String], version: &str) -> io::Result<u64> {
     let mut hasher = DefaultHasher::new();
-    (archs, include_str!("archs.rs"), version, include_str!("nvcc.rs")).hash(&mut hasher);
+    (arguments, version).hash(&mut hasher);
     fs::read_to_string(Path::new(FOLDER).join("nvcc.options"))?.hash(&mut hasher);
     let root = fs::canonicalize(FOLDER)?;
     let (mut pending, mut visited) = (vec![fs::canonicalize(source)?], BTreeSet::new());

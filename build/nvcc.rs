@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use crate::archs::ptx_of;
+use crate::archs::{ptx_of, with_own_code};
 
 /// The path at which `scripts/install-nvcc` installs it.
 const INSTALLED: &str = ".cuda/nvidia/cu13/bin/nvcc";
@@ -105,7 +105,7 @@ impl Nvcc {
         text.lines().filter_map(|line| line.trim().strip_prefix("sm_")?.parse().ok()).collect()
     }
 
-    /// Compiles `module` from `source` to a fatbin: machine code for each of `archs`, and PTX for
+    /// Compiles `module` from `source` to a fatbin: machine code for all of `archs`, and PTX for
     /// newer ones. Returns the report of ptxas on each kernel's resources.
     ///
     /// Errors: what the compiler says; warnings are errors.
@@ -117,17 +117,8 @@ impl Nvcc {
         out: &Path,
     ) -> Result<Vec<u8>, String> {
         let mut command = Command::new(&self.path);
-        command.args(["--fatbin", "--options-file", OPTIONS, "-I", "kernels", "-Xptxas", "-v"]);
-        command.arg("-o");
+        command.args(arguments(module, archs)).arg("-o");
         command.args([out.as_os_str(), source.as_os_str()]);
-        for arch in archs {
-            let ptx = ptx_of(module, *arch, archs);
-            command.arg(format!("-gencode=arch=compute_{ptx},code=sm_{arch}"));
-        }
-        if let Some(newest) = archs.last() {
-            let ptx = ptx_of(module, *newest, archs);
-            command.arg(format!("-gencode=arch=compute_{ptx},code=compute_{ptx}"));
-        }
         let output = command.output().map_err(|error: io::Error| error.to_string())?;
         let report = [output.stdout, output.stderr].concat();
         if output.status.success() {
@@ -135,6 +126,17 @@ impl Nvcc {
         }
         Err(format!("{}: {}", source.display(), String::from_utf8_lossy(&report)))
     }
+}
+
+/// The arguments for `module`, without its files.
+pub fn arguments(module: &str, archs: &[u32]) -> Vec<String> {
+    let common = ["--fatbin", "--options-file", OPTIONS, "-I", "kernels", "-Xptxas", "-v"];
+    let code = with_own_code(archs).map(|arch| (ptx_of(module, arch, archs), format!("sm_{arch}")));
+    let newest = archs.last().map(|arch| ptx_of(module, *arch, archs));
+    let ptx = newest.map(|ptx| (ptx, format!("compute_{ptx}")));
+    let targets =
+        code.chain(ptx).map(|(ptx, code)| format!("-gencode=arch=compute_{ptx},code={code}"));
+    common.map(str::to_owned).into_iter().chain(targets).collect()
 }
 
 /// The compute capabilities of this host's GPUs, such as 89, by nvidia-smi; `None` if

@@ -3,7 +3,6 @@
 import functools
 import os
 import re
-import socket
 import subprocess
 import tempfile
 import time
@@ -49,10 +48,10 @@ class Daemon:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "log"
         command = [binary(), "--config", "/dev/null", "--engine", "cpu", "--threads", "1"]
-        command += ["--listen", f"{host}:0", "--metrics-listen", f"{host}:{free_port()}"]
-        self.metrics_address = command[-1]
+        command += ["--listen", f"{host}:0", "--metrics-listen", f"{host}:0"]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen([*command, *map(str, flags)], env={}, stderr=log)
+        self.metrics_address = self._until(r"serving metrics address=(\S+)")[1]
         self.address = self._until(r" tcp=(\S+)")[1]
         self._until(r"\bready\b")
 
@@ -83,10 +82,3 @@ class Daemon:
                 return found
             time.sleep(0.02)
         raise AssertionError(f"no {pattern!r} in:\n{self.log.read_text()}")
-
-
-def free_port() -> int:
-    """A port that nothing uses at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

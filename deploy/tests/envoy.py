@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 from chart import TOOLS
-from daemon import free_port
+from ports import stable_port
 
 # Only a hang reaches it.
 _HANGING_S = 60.0
@@ -19,7 +19,7 @@ class Config:
     """The rendered files under a folder, with other ports and with these replicas."""
 
     def __init__(self, manifests, folder: Path, replicas=()):
-        self.ports = {port: free_port() for port in _PORTS}
+        self.ports = {port: stable_port() for port in _PORTS}
         files = manifests.only("ConfigMap", "-envoy")["data"]
         (folder / "etc/envoy").mkdir(parents=True)
         for name, text in files.items():

@@ -95,7 +95,7 @@ FN Fp sqr(const Fp& a) {
 #pragma unroll
     for (int i = 1; i < 12; i++) {
         uint32_t *full = full_chain(e, o, i), *open = open_chain(e, o, i);
-        add_row<12, false, true>(full, open, SquareRow<12>{a.w, i}, a.w[i], i);
+        add_square_row<12>(full, open, a.w, i);
         join_limb(e, o, i);
         x = reduce_row<true, false>(e, o, i, x);
     }

@@ -26,16 +26,33 @@ template <int N> struct SquareRow {
     }
 };
 
-// Row: (full, open) += a x, for limbs `from` and up of a. CARRIED: the flag holds a carry into the
-// open chain. FRESH: the last pair of open is not initialised yet.
+// Row: (full, open) += a x. CARRIED: the flag holds a carry into the open chain. FRESH: the last
+// pair of open is not initialised yet. No condition inside a loop: nvcc's time grows with the
+// number of branches that it must remove (benches/experiments/kernels-build.md).
 template <int N, bool CARRIED, bool FRESH, class A>
-FN void add_row(uint32_t* full, uint32_t* open, const A& a, uint32_t x, int from = 0) {
-    const int first_open = from | 1, first_full = from + (from & 1);
+FN void add_row(uint32_t* full, uint32_t* open, const A& a, uint32_t x) {
+    if (FRESH) open[N - 2] = open[N - 1] = 0;
+    if (CARRIED)
+        mad_next(open[0], open[1], a(1), x);
+    else
+        mad_first(open[0], open[1], a(1), x);
+    UNROLL for (int j = 3; j < N - 1; j += 2) mad_next(open[j - 1], open[j], a(j), x);
+    mad_last(open[N - 2], open[N - 1], a(N - 1), x);
+    mad_first(full[0], full[1], a(0), x);
+    UNROLL for (int j = 2; j < N; j += 2) mad_next(full[j], full[j + 1], a(j), x);
+    open[N - 1] = add_carry(open[N - 1]);
+}
+// Row i of a square, from limb i up; `full` and `open` as for FRESH.
+template <int N>
+FN void add_square_row(uint32_t* full, uint32_t* open, const uint32_t* w, int i) {
+    const SquareRow<N> a = {w, i};
+    const uint32_t x = w[i];
+    const int first_open = i | 1, first_full = i + (i & 1);
+    open[N - 2] = open[N - 1] = 0;
     UNROLL for (int j = 1; j < N; j += 2) {
         uint32_t &lo = open[j - 1], &hi = open[j];
         if (j < first_open) continue;
-        if (j == N - 1 && FRESH) lo = hi = 0;
-        if (j == first_open && !CARRIED)
+        if (j == first_open)
             mad_first(lo, hi, a(j), x);
         else if (j < N - 1)
             mad_next(lo, hi, a(j), x);

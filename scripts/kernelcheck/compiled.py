@@ -1,7 +1,9 @@
 """Fatbins, reused from a build or compiled here, and the machine code in them."""
 
+import ast
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -49,11 +51,32 @@ def built_module(built, module):
     return fatbins[0], fatbins[0].with_suffix(".ptxas").read_text()
 
 
+def constant(name):
+    """A list of build/archs.rs."""
+    text = (ROOT / "build/archs.rs").read_text()
+    found = re.search(rf"^pub const {name}: [^=]* = (.*?);$", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise Problem(f"build/archs.rs has no {name}")
+    return ast.literal_eval(found[1].replace("&", ""))
+
+
+def ptx_of(module, arch, archs):
+    """The architecture whose PTX becomes the machine code of `arch`. As in build/archs.rs."""
+    groups = constant("SAME_PTX_COLD" if module in constant("COLD") else "SAME_PTX")
+    if module not in constant("OWN_PTX"):
+        for group in groups:
+            if int(arch) in group:
+                return next(str(other) for other in group if str(other) in archs)
+    return arch
+
+
 def compile_module(nvcc, archs, module, source, folder):
     """Compiles a module for all `archs`; returns the fatbin and the report of ptxas."""
     fatbin = pathlib.Path(folder) / f"{module.replace('/', '-')}.fatbin"
     command = [nvcc, "--fatbin", "--options-file", "kernels/nvcc.options", "-I", "kernels"]
-    command += [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
+    command += [
+        f"-gencode=arch=compute_{ptx_of(module, arch, archs)},code=sm_{arch}" for arch in archs
+    ]
     command += ["-Xptxas", "-v", "-o", str(fatbin), str(source)]
     try:
         return fatbin, run(command, cwd=ROOT)

@@ -179,7 +179,10 @@ fn check_relations(
     }
     if let Some(endpoint) = values.optional_text("otlp_endpoint") {
         if cfg!(not(feature = "otlp")) {
-            refuse("otlp_endpoint", "this program is built without the feature otlp");
+            refuse(
+                "otlp_endpoint",
+                "this program is built without the feature otlp: build it with --features otlp",
+            );
         } else if !["http://", "https://"].iter().any(|scheme| endpoint.starts_with(scheme)) {
             refuse("otlp_endpoint", "must begin with http:// or https://");
         }

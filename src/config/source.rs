@@ -1,19 +1,21 @@
 //! Sources of values: file, environment and flags, each of which overrides the previous one.
 
-use std::{ffi::OsString, fs, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use clap::ArgMatches;
-use figment::{
-    Figment, Metadata, Profile, Provider,
-    providers::{Format, Toml},
-    value::{Dict, Map, Num, Value},
-};
+use serde_json::Value;
 
 use super::{
     kind::SettingKind,
     kubernetes::is_service_link,
     table::{self, TABLE},
 };
+use crate::tenant::from_toml;
 
 /// Read if it exists and `--config` names no other file.
 pub const FILE_DEFAULT: &str = "/etc/capstan/capstand.toml";
@@ -52,34 +54,23 @@ pub fn read_sources(
     flags: &ArgMatches,
 ) -> Result<Vec<Option<RawValue>>, Vec<ConfigProblem>> {
     let mut problems = Vec::new();
-    let mut figment = Figment::new();
+    let mut values = BTreeMap::new();
     if let Some(path) = config_file(flags) {
-        // Figment treats a missing file as empty.
-        if let Err(error) = fs::File::open(&path) {
-            problems.push(ConfigProblem(format!("--config {}: {error}", path.display())));
+        match from_file(&path) {
+            Ok(found) => values.extend(found),
+            Err(problem) => problems.push(problem),
         }
-        figment = figment.merge(Toml::file_exact(path));
     }
-    let figment = figment.merge(from_env(env, &mut problems)).merge(from_flags(flags));
-    let values = match figment.extract::<Dict>() {
-        Ok(values) => values,
-        Err(error) => {
-            problems.extend(error.into_iter().map(|e| ConfigProblem(e.to_string())));
-            return Err(problems);
-        }
-    };
-    let source = |name: &str| source_of(&figment, name);
-    for name in values.keys().filter(|name| table::find(name).is_none()) {
+    values.extend(from_env(env, &mut problems));
+    values.extend(from_flags(flags));
+    for (name, value) in values.iter().filter(|(name, _)| table::find(name).is_none()) {
         problems.push(ConfigProblem(format!(
             "{name} ({}): no such setting{}",
-            source(name),
+            value.source,
             suggestion(name)
         )));
     }
-    let given = TABLE.iter().map(|setting| {
-        let value = values.get(setting.name)?;
-        Some(RawValue { text: text_of(value, setting.kind), source: source(setting.name) })
-    });
+    let given = TABLE.iter().map(|setting| values.remove(setting.name));
     if problems.is_empty() { Ok(given.collect()) } else { Err(problems) }
 }
 
@@ -89,80 +80,66 @@ pub fn config_file(flags: &ArgMatches) -> Option<PathBuf> {
     flags.get_one::<PathBuf>("config").cloned().or_else(default)
 }
 
-/// Values as text by setting name, from one source.
-struct TextProvider {
-    source: &'static str,
-    values: Dict,
-}
+/// Values by setting name, from one source.
+type SourceValues = BTreeMap<String, RawValue>;
 
-impl Provider for TextProvider {
-    fn metadata(&self) -> Metadata {
-        Metadata::named(self.source)
-    }
-
-    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        Ok(Map::from([(Profile::Default, self.values.clone())]))
-    }
+/// Errors: the file cannot be read, or is not TOML.
+fn from_file(path: &Path) -> Result<SourceValues, ConfigProblem> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| ConfigProblem(format!("--config {}: {error}", path.display())))?;
+    let values: BTreeMap<String, Value> = from_toml(&text)
+        .map_err(|problem| ConfigProblem(format!("{}: {problem}", path.display())))?;
+    let values = values.into_iter().map(|(name, value)| {
+        let text = text_of(value, table::find(&name).map(|setting| setting.kind));
+        (name, RawValue { text, source: path.display().to_string() })
+    });
+    Ok(values.collect())
 }
 
 fn from_env(
     env: impl IntoIterator<Item = (OsString, OsString)>,
     problems: &mut Vec<ConfigProblem>,
-) -> TextProvider {
-    let mut values = Dict::new();
+) -> SourceValues {
+    let mut values = SourceValues::new();
     for (key, value) in env {
         let Some(name) = key.to_str().filter(|key| !ENV_IGNORED.contains(key)) else { continue };
         let Some(name) = name.strip_prefix(PREFIX) else { continue };
+        let source = format!("environment {PREFIX}{name}");
         match value.into_string() {
             Ok(text) if is_service_link(name, &text) => {}
-            Ok(text) => drop(values.insert(name.to_ascii_lowercase(), text.into())),
-            Err(_) => {
-                problems.push(ConfigProblem(format!("environment {PREFIX}{name}: not UTF-8")))
+            Ok(text) => {
+                values.insert(name.to_ascii_lowercase(), RawValue { text, source });
             }
+            Err(_) => problems.push(ConfigProblem(format!("{source}: not UTF-8"))),
         }
     }
-    TextProvider { source: "environment", values }
+    values
 }
 
-fn from_flags(flags: &ArgMatches) -> TextProvider {
+fn from_flags(flags: &ArgMatches) -> SourceValues {
     let values = TABLE.iter().filter_map(|setting| {
-        let text = flags.get_one::<String>(setting.name)?;
-        Some((setting.name.to_owned(), text.clone().into()))
+        let text = flags.get_one::<String>(setting.name)?.clone();
+        let source = format!("--{}", setting.name.replace('_', "-"));
+        Some((setting.name.to_owned(), RawValue { text, source }))
     });
-    TextProvider { source: "flag", values: values.collect() }
-}
-
-fn source_of(figment: &Figment, name: &str) -> String {
-    let Some(metadata) = figment.find_metadata(name) else { return "default".to_owned() };
-    match (metadata.source.as_ref().and_then(|s| s.file_path()), metadata.name.as_ref()) {
-        (Some(path), _) => path.display().to_string(),
-        (None, "flag") => format!("--{}", name.replace('_', "-")),
-        (None, source) => format!("{source} {PREFIX}{}", name.to_ascii_uppercase()),
-    }
+    values.collect()
 }
 
 /// The value as text, as on the command line. Tables and lists become text that never parses.
-fn text_of(value: &Value, kind: SettingKind) -> String {
-    match (value, kind) {
-        (Value::String(_, text), _) => text.clone(),
-        (Value::Bool(_, flag), _) => flag.to_string(),
-        // TOML's 0o660 is read as 432.
-        (Value::Num(_, number), SettingKind::Mode) => {
-            let mode = number_text(*number).parse::<u64>();
-            mode.map_or_else(|_| number_text(*number), |mode| format!("{mode:o}"))
-        }
-        (Value::Num(_, number), _) => number_text(*number),
-        (Value::Char(_, letter), _) => letter.to_string(),
-        (Value::Dict(..), _) => "{table}".to_owned(),
-        (Value::Array(..), _) => "[list]".to_owned(),
-        (Value::Empty(..), _) => String::new(),
+fn text_of(value: Value, kind: Option<SettingKind>) -> String {
+    match value {
+        Value::String(text) => text,
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => match (number.as_u64(), kind) {
+            // TOML's 0o660 is read as 432.
+            (Some(mode), Some(SettingKind::Mode)) => format!("{mode:o}"),
+            _ => number.to_string(),
+        },
+        Value::Object(_) => "{table}".to_owned(),
+        Value::Array(_) => "[list]".to_owned(),
+        // A number that is infinite or none.
+        Value::Null => "nan".to_owned(),
     }
-}
-
-fn number_text(number: Num) -> String {
-    let signed = number.to_i128().map(|n| n.to_string());
-    let integer = signed.or_else(|| number.to_u128().map(|n| n.to_string()));
-    integer.or_else(|| number.to_f64().map(|n| n.to_string())).unwrap_or_default()
 }
 
 /// `; did you mean jobs_max?` if a setting has a similar name.

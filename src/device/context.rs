@@ -128,17 +128,22 @@ impl DeviceContext {
         name: &'static str,
         call: impl FnOnce() -> Result<T, DriverError>,
     ) -> Result<T, DeviceFault> {
+        self.make_current()?;
+        call().map_err(|error| self.report(DeviceFault::from_driver(name, error)))
+    }
+
+    /// Makes the context current on this thread.
+    fn make_current(&self) -> Result<(), DeviceFault> {
         if !self.is_alive() {
             return Err(DeviceFault::Disabled);
         }
-        let failed = |name| move |error| self.report(DeviceFault::from_driver(name, error));
         if CURRENT.get() != self.0.serial {
             // SAFETY: the context lives as long as `self`.
             let set = unsafe { result::ctx::set_current(self.0.context.0) };
-            set.map_err(failed("cuCtxSetCurrent"))?;
+            set.map_err(|error| self.report(DeviceFault::from_driver("cuCtxSetCurrent", error)))?;
             CURRENT.set(self.0.serial);
         }
-        call().map_err(failed(name))
+        Ok(())
     }
 
     /// Reports the fault, disables the device if it is fatal, and returns the fault.

@@ -5,7 +5,11 @@
 //! memory that Rust manages. Their effect on device memory is covered by the tests of `kernels/`
 //! and by the self-test.
 
-use std::{ffi::CString, marker::PhantomData, sync::Arc};
+use std::{
+    ffi::{CString, c_void},
+    marker::PhantomData,
+    sync::Arc,
+};
 
 use cudarc::driver::{DriverError, result, sys};
 use sys::{CUfunction_attribute as Attribute, CUresult as Code};
@@ -35,11 +39,16 @@ struct ModuleInner {
 
 /// A kernel with parameters `P`, such as `(DevicePtr<u32>, DevicePtr<u32>, u32)`.
 pub struct Kernel<P> {
+    function: KernelFunction,
+    parameters: PhantomData<fn(P)>,
+}
+
+/// A kernel whose parameters are checked. Compiled once, not for each type of [`Kernel`].
+struct KernelFunction {
     module: KernelModule,
-    function: DriverHandle<sys::CUfunction>,
+    handle: DriverHandle<sys::CUfunction>,
     block: BlockShape,
     has_pdl: bool,
-    parameters: PhantomData<fn(P)>,
 }
 
 impl KernelModule {
@@ -90,6 +99,17 @@ impl KernelModule {
         name: &str,
         block: BlockShape,
     ) -> Result<Kernel<P>, DeviceFault> {
+        let function = self.function(name, block, P::BYTES)?;
+        Ok(Kernel { function, parameters: PhantomData })
+    }
+
+    /// Looks up a kernel with parameters of `parameter_bytes`.
+    fn function(
+        &self,
+        name: &str,
+        block: BlockShape,
+        parameter_bytes: &[usize],
+    ) -> Result<KernelFunction, DeviceFault> {
         let context = &self.0.context;
         let mismatch = |problem: String| DeviceFault::mismatch(name, problem);
         let c_name = CString::new(name).map_err(|_| mismatch("invalid name".into()))?;
@@ -99,17 +119,12 @@ impl KernelModule {
             found => found.map(Some),
         };
         let found = context.call("cuModuleGetFunction", find)?;
-        let function = found.ok_or_else(|| mismatch(format!("not in module {}", self.0.name)))?;
-        let kernel = Kernel {
-            module: self.clone(),
-            function: DriverHandle(function),
-            block,
-            has_pdl: false,
-            parameters: PhantomData,
-        };
-        kernel.check_parameters(P::BYTES).map_err(mismatch)?;
-        kernel.check_block(mismatch)?;
-        Ok(kernel)
+        let handle = found.ok_or_else(|| mismatch(format!("not in module {}", self.0.name)))?;
+        let handle = DriverHandle(handle);
+        let function = KernelFunction { module: self.clone(), handle, block, has_pdl: false };
+        function.check_parameters(parameter_bytes).map_err(mismatch)?;
+        function.check_block(mismatch)?;
+        Ok(function)
     }
 }
 
@@ -118,9 +133,10 @@ impl<P: KernelParameters> Kernel<P> {
     /// in the stream exit, which hides the gap between two kernels. Every thread must call
     /// `await_predecessor` (`kernels/carry.cuh`) before it touches memory. Has no effect if the
     /// device lacks PDL.
-    pub fn with_pdl(self) -> Self {
-        let context = &self.module.0.context;
-        Self { has_pdl: context.identity().capability >= CAPABILITY_PDL, ..self }
+    pub fn with_pdl(mut self) -> Self {
+        let context = &self.function.module.0.context;
+        self.function.has_pdl = context.identity().capability >= CAPABILITY_PDL;
+        self
     }
 
     /// Launches `grid` blocks on `stream`; does nothing if `grid` is 0.
@@ -134,16 +150,33 @@ impl<P: KernelParameters> Kernel<P> {
             return Ok(());
         }
         let mut packed = P::pack(arguments, stream)?;
+        self.function.launch(stream, grid, &mut packed.addresses()[..P::BYTES.len()])
+    }
+
+    /// Blocks resident on a multiprocessor at a time, by the driver's occupancy calculator; at
+    /// least 1.
+    pub fn resident_blocks(&self) -> Result<u32, DeviceFault> {
+        self.function.resident_blocks()
+    }
+}
+
+impl KernelFunction {
+    /// `arguments` are the addresses of as many arguments as the kernel has parameters.
+    fn launch(
+        &self,
+        stream: &Stream,
+        grid: u32,
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), DeviceFault> {
         stream.count_launch();
-        let mut pointers = packed.addresses();
         let BlockShape { threads, shared_bytes } = self.block;
         if !self.has_pdl {
             // SAFETY: the function is alive; number and sizes of the parameters match (checked on
             // lookup), and the driver copies them before it returns.
             return stream.call("cuLaunchKernel", |stream| unsafe {
-                let pointers = &mut pointers[..P::BYTES.len()];
                 let (grid, block) = ((grid, 1, 1), (threads, 1, 1));
-                result::launch_kernel(self.function.0, grid, block, shared_bytes, stream, pointers)
+                let handle = self.handle.0;
+                result::launch_kernel(handle, grid, block, shared_bytes, stream, arguments)
             });
         }
         let mut attribute = sys::CUlaunchAttribute {
@@ -164,28 +197,25 @@ impl<P: KernelParameters> Kernel<P> {
                 attrs: &raw mut attribute,
                 numAttrs: 1,
             };
-            let (pointers, extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
+            let (arguments, extra) = (arguments.as_mut_ptr(), std::ptr::null_mut());
             // SAFETY: see above; there is one attribute, and it outlives the call.
-            unsafe { sys::cuLaunchKernelEx(&raw const config, self.function.0, pointers, extra) }
+            unsafe { sys::cuLaunchKernelEx(&raw const config, self.handle.0, arguments, extra) }
                 .result()
         })
     }
 
     fn attribute(&self, attribute: Attribute) -> Result<u32, DeviceFault> {
         // SAFETY: the function is alive.
-        let get =
-            || unsafe { result::function::get_function_attribute(self.function.0, attribute) };
+        let get = || unsafe { result::function::get_function_attribute(self.handle.0, attribute) };
         Ok(self.module.0.context.call("cuFuncGetAttribute", get)?.unsigned_abs())
     }
 
-    /// Blocks resident on a multiprocessor at a time, by the driver's occupancy calculator; at
-    /// least 1.
-    pub fn resident_blocks(&self) -> Result<u32, DeviceFault> {
+    fn resident_blocks(&self) -> Result<u32, DeviceFault> {
         let BlockShape { threads, shared_bytes } = self.block;
         // SAFETY: the function is alive.
         let query = || unsafe {
             result::occupancy::max_active_block_per_multiprocessor(
-                self.function.0,
+                self.handle.0,
                 threads as i32,
                 shared_bytes as usize,
             )
@@ -201,7 +231,7 @@ impl<P: KernelParameters> Kernel<P> {
             let (mut offset, mut bytes) = (0, 0);
             // SAFETY: the function is alive; the driver writes two integers.
             let answer = unsafe {
-                sys::cuFuncGetParamInfo(self.function.0, found.len(), &mut offset, &mut bytes)
+                sys::cuFuncGetParamInfo(self.handle.0, found.len(), &mut offset, &mut bytes)
             };
             if answer != Code::CUDA_SUCCESS {
                 break;
@@ -234,7 +264,7 @@ impl<P: KernelParameters> Kernel<P> {
             let bytes = shared_bytes as i32;
             // SAFETY: the function is alive.
             let set = || unsafe {
-                result::function::set_function_attribute(self.function.0, attribute, bytes)
+                result::function::set_function_attribute(self.handle.0, attribute, bytes)
             };
             context.call("cuFuncSetAttribute", set)?;
         }

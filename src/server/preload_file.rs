@@ -3,14 +3,10 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use figment::{
-    Figment,
-    providers::{Format, Toml},
-};
 use serde::Deserialize;
 
 use crate::{
-    tenant::TenantName,
+    tenant::{TenantName, from_toml},
     wire::decode::{ObjectId, ResidencyAction},
 };
 
@@ -66,8 +62,7 @@ pub fn read_preload_file(path: &Path) -> Result<Vec<PreloadEntry>, PreloadFileEr
 }
 
 fn parse(text: &str) -> Result<Vec<PreloadEntry>, PreloadFileError> {
-    let read = Figment::from(Toml::string(text)).extract::<PreloadFile>();
-    let PreloadFile { bases } = read.map_err(|error| PreloadFileError(error.to_string()))?;
+    let PreloadFile { bases } = from_toml(text).map_err(PreloadFileError)?;
     if bases.len() > ENTRIES_MAX {
         return Err(PreloadFileError(format!("bases: at most {ENTRIES_MAX} entries are allowed")));
     }

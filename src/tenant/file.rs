@@ -3,15 +3,12 @@
 
 use std::{collections::BTreeMap, mem, path::Path};
 
-use figment::{
-    Figment,
-    providers::{Format, Toml},
-};
 use serde::Deserialize;
 
 use super::{
     limits::{ListedTenant, TenantLimits, TenantName},
     table::TENANTS_MAX,
+    toml::from_toml,
 };
 use crate::buffer::ByteSize;
 
@@ -65,8 +62,7 @@ pub fn read_tenants(path: &Path) -> Result<Vec<ListedTenant>, TenantFileError> {
 }
 
 fn parse(text: &str) -> Result<Vec<ListedTenant>, TenantFileError> {
-    let read = Figment::from(Toml::string(text)).extract::<TenantFile>();
-    let TenantFile { tenants } = read.map_err(|error| TenantFileError(error.to_string()))?;
+    let TenantFile { tenants } = from_toml(text).map_err(TenantFileError)?;
     if tenants.len() >= TENANTS_MAX {
         return Err(TenantFileError(format!("{TENANTS_MAX} tenants or more")));
     }

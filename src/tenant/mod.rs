@@ -5,6 +5,7 @@ mod device_time;
 mod file;
 mod limits;
 mod table;
+mod toml;
 
 use std::sync::{
     Arc,
@@ -18,6 +19,7 @@ pub use self::{
     file::read_tenants,
     limits::{TenantLimits, TenantName},
     table::Tenants,
+    toml::from_toml,
 };
 use crate::{
     buffer::Quota,

@@ -1,4 +1,4 @@
-//! Messages of `proto/`, generated at build time. The only module that uses prost.
+//! Messages of `proto/`, which `scripts/generate` wrote. The only module that uses prost.
 
 #[cfg(feature = "server")]
 mod checked_codec;
@@ -21,12 +21,12 @@ pub mod steps;
 #[allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 #[allow(missing_docs, clippy::all, clippy::pedantic)]
 pub mod v1 {
-    tonic::include_proto!("capstan.v1");
+    include!("generated/capstan.v1.rs");
 }
 
 /// Descriptors of `proto/`, for gRPC reflection.
 #[cfg(feature = "server")]
-pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capstan.bin"));
+pub const DESCRIPTOR_SET: &[u8] = include_bytes!("generated/capstan.bin");
 
 use std::fmt;
 
@@ -43,8 +43,9 @@ pub(crate) const AFFINITY_METADATA: &str = "capstan-affinity";
 /// not know the caller's uploads. In a request, it names the only server that may serve the call.
 pub const INSTANCE_HEADER: &str = "capstan-instance";
 
+// The codec that generated code names: clients do not check the lists of responses.
 #[cfg(feature = "server")]
-pub(crate) use checked_codec::CheckedCodec;
+pub(crate) use checked_codec::CheckedCodec as MessageCodec;
 #[cfg(feature = "server")]
 pub use list_limits::check_lists;
 #[cfg(feature = "server")]
@@ -52,6 +53,8 @@ pub use message_reader::ChunkedRequest;
 pub use message_reader::{DecodedMessage, MessageReader};
 #[cfg(feature = "client")]
 pub(crate) use outgoing_frames::{ChunkMessage, OutgoingFrames};
+#[cfg(not(feature = "server"))]
+pub(crate) use tonic_prost::ProstCodec as MessageCodec;
 
 /// Bytes of a message or a part of one.
 pub(crate) fn encoded_bytes(message: &impl DecodedMessage) -> u64 {

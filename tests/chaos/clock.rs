@@ -18,7 +18,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::{runtime::Runtime, time::sleep};
 
-use crate::{
+use crate::chaos::{
     daemon::{DaemonOptions, DaemonProcess, compute, points, start_with, until_idle},
     faults::Faults,
 };

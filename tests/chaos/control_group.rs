@@ -19,7 +19,6 @@ impl ControlGroup {
     /// Errors: the test has no rights to make one, or its system has none.
     pub fn new(bytes_max: u64) -> io::Result<Self> {
         let membership = fs::read_to_string("/proc/self/cgroup")?;
-        let name = format!("capstan-chaos-{}", std::process::id());
         let mut reasons = Vec::new();
         for line in membership.lines() {
             let mut parts = line.splitn(3, ':').skip(1);
@@ -31,7 +30,7 @@ impl ControlGroup {
                 _ => continue,
             };
             let parent = root.join(own.trim_start_matches('/'));
-            match Self::below(&parent, &name, limit, bytes_max) {
+            match Self::below(&parent, limit, bytes_max) {
                 Ok(group) => return Ok(group),
                 Err(error) => reasons.push(format!("below {}: {error}", parent.display())),
             }
@@ -40,13 +39,13 @@ impl ControlGroup {
     }
 
     /// A group below `parent`, whose file `limit` gets the limit.
-    fn below(parent: &Path, name: &str, limit: &str, bytes_max: u64) -> io::Result<Self> {
+    fn below(parent: &Path, limit: &str, bytes_max: u64) -> io::Result<Self> {
         if limit == "memory.max" {
             enable_memory(&parent.join("cgroup.subtree_control"))?;
         }
-        let folder = parent.join(name);
-        fs::create_dir(&folder).map_err(during("the folder"))?;
-        let group = Self { folder };
+        let folder = tempfile::Builder::new().prefix("capstan-chaos-").tempdir_in(parent);
+        // Removing a group's files, as `TempDir` would, is not permitted.
+        let group = Self { folder: folder.map_err(during("the folder"))?.keep() };
         write(&group.folder.join(limit), &bytes_max.to_string()).map_err(during(limit))?;
         Ok(group)
     }

@@ -15,8 +15,8 @@ use capstan::{
 };
 use tokio::time::sleep;
 
-pub use crate::daemon_process::{DaemonProcess, HANGING};
-use crate::{daemon_process::capstand, faults::Faults};
+pub use crate::chaos::daemon_process::{DaemonProcess, HANGING};
+use crate::chaos::{daemon_process::capstand, faults::Faults};
 
 /// How to start a daemon.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use std::{
 use capstan::client::{Code, PutOptions};
 use tokio::{runtime::Runtime, time::sleep};
 
-use crate::daemon::{DaemonOptions, compute, points, start_with, until_ok};
+use crate::chaos::daemon::{DaemonOptions, compute, points, start_with, until_ok};
 
 /// Enough for the daemon itself and about a hundred connections.
 const FILES_MAX: u32 = 150;

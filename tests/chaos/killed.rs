@@ -11,7 +11,7 @@ use std::{
 use capstan::client::{BasesId, Client, Fr, G1Affine, PutOptions};
 use tokio::{runtime::Runtime, task::JoinSet};
 
-use crate::{
+use crate::chaos::{
     daemon::{DaemonOptions, DaemonProcess, points, start_with, until_ok},
     faults::Faults,
 };

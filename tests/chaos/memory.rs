@@ -9,7 +9,7 @@ use capstan::client::{Code, Fr, Group, PointEncoding, PutOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use tokio::runtime::Runtime;
 
-use crate::{
+use crate::chaos::{
     control_group::ControlGroup,
     daemon::{DaemonOptions, compute, points, start, start_with, until_idle, until_ok},
 };

@@ -23,7 +23,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use crate::daemon::{DaemonProcess, compute, start, until_idle};
+use crate::chaos::daemon::{DaemonProcess, compute, start, until_idle};
 
 const IDLE_TIMEOUT: &str = "1000";
 /// Longer than the timeout.

@@ -11,7 +11,7 @@ use capstan::{
 
 use serde_json::json;
 
-use crate::{
+use crate::cli::{
     CEREMONY, CliFixture,
     common::{points, serve},
 };

@@ -6,7 +6,7 @@ use ark_bls12_381::G1Affine;
 use ark_serialize::CanonicalDeserialize;
 use serde_json::Value;
 
-use crate::run;
+use crate::cli::run;
 
 /// Set in the environment; the demo must ignore it.
 const UNREACHABLE: &str = "http://127.0.0.1:1";
@@ -45,32 +45,61 @@ fn demo_prints_a_table() {
     }
 }
 
-/// The faulty GPU passes its self-test but fails the demo's checks.
+/// A fault of the emulated GPU, which passes its self-test, and what the demo makes of it.
+#[cfg(feature = "cuda")]
+struct DemoFault {
+    /// The self-test launches the kernel three times.
+    setting: &'static str,
+    code: i32,
+    words: &'static str,
+}
+
+#[cfg(feature = "cuda")]
+const WRONG_RESULT: DemoFault = DemoFault {
+    setting: "ntt_dif_columns_e1_b2:4:flip1",
+    code: 1,
+    words: "differ from arkworks' NTTs, first at index 0",
+};
+
+#[cfg(feature = "cuda")]
+const LOST_GPU: DemoFault =
+    DemoFault { setting: "ntt_dif_columns_e1_b2:4:700", code: 75, words: "capstan: " };
+
+#[cfg(feature = "cuda")]
+impl DemoFault {
+    fn makes_the_demo_fail(&self) {
+        use crate::cli::{command, emulated};
+
+        let Some(library) = emulated::driver() else {
+            return println!("skipped: faults cannot be injected into a real GPU");
+        };
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["libcuda.so", "libcuda.so.1"] {
+            std::os::unix::fs::symlink(&library, folder.path().join(name)).unwrap();
+        }
+        let mut demo = command(UNREACHABLE, &["demo", "--blobs", "1"]);
+        demo.env("LD_LIBRARY_PATH", folder.path()).env("EMU_FAULT", self.setting);
+        let output = demo.output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        let done = (output.status.code(), output.stdout.as_slice());
+        assert_eq!(done, (Some(self.code), &b""[..]), "{err}");
+        assert!(err.contains(self.words), "{err}");
+    }
+}
+
 #[test]
 #[cfg(feature = "cuda")]
 fn demo_fails_if_a_result_is_wrong() {
-    use crate::{command, emulated};
+    WRONG_RESULT.makes_the_demo_fail();
+}
 
-    let Some(library) = emulated::driver() else {
-        return println!("skipped: faults cannot be injected into a real GPU");
-    };
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["libcuda.so", "libcuda.so.1"] {
-        std::os::unix::fs::symlink(&library, folder.path().join(name)).unwrap();
+#[test]
+#[ignore = "sweep"]
+#[cfg(feature = "cuda")]
+fn demo_fails_if_its_gpu_is_lost() {
+    if crate::cli::sweep::is_chosen("a demo whose GPU is lost") {
+        LOST_GPU.makes_the_demo_fail();
     }
-    let demo = |fault| {
-        let mut demo = command(UNREACHABLE, &["demo", "--blobs", "1"]);
-        demo.env("LD_LIBRARY_PATH", folder.path()).env("EMU_FAULT", fault);
-        let output = demo.output().unwrap();
-        (output.status.code(), output.stdout, String::from_utf8(output.stderr).unwrap())
-    };
-    // The self-test launches the kernel three times.
-    let (code, out, err) = demo("ntt_dif_columns_e1_b2:4:flip1");
-    assert_eq!((code, out.as_slice()), (Some(1), &b""[..]), "{err}");
-    assert!(err.contains("differ from arkworks' NTTs, first at index 0"), "{err}");
-    let (code, out, err) = demo("ntt_dif_columns_e1_b2:4:700");
-    assert_eq!((code, out.as_slice()), (Some(75), &b""[..]), "{err}");
-    assert!(err.contains("capstan: "), "{err}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, path::Path, proces
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{
+use crate::cli::{
     CommandOutput, command, daemon_process::DaemonProcess, stable_port::stable_port,
     tls_files::CertifiedFiles,
 };

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::{CliFixture, CommandOutput, run};
+use crate::cli::{CliFixture, CommandOutput, run};
 
 /// The commands need no server, except with --remote.
 const UNREACHABLE: &str = "http://127.0.0.1:1";

@@ -12,7 +12,7 @@ use capstan::groth16::{
 };
 use serde_json::Value;
 
-use crate::{CliFixture, CommandOutput, run};
+use crate::cli::{CliFixture, CommandOutput, run};
 
 const UNREACHABLE: &str = "http://127.0.0.1:1";
 const CIRCUIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/repeated_square.r1cs");
@@ -352,7 +352,7 @@ fn the_readmes_commands_run() {
     for command in commands {
         let command = command.split('#').next().unwrap().replace("/tmp/", &folder);
         let words: Vec<_> = command.split_whitespace().collect();
-        let done = crate::command(UNREACHABLE, &words).current_dir(root).output().unwrap();
+        let done = crate::cli::command(UNREACHABLE, &words).current_dir(root).output().unwrap();
         let err = String::from_utf8_lossy(&done.stderr);
         assert_eq!(done.status.code(), Some(0), "{command}: {err}");
     }

@@ -5,7 +5,7 @@ use std::fs;
 use num_bigint::BigUint;
 use serde_json::{Value, json};
 
-use crate::{CliFixture, CommandOutput, run};
+use crate::cli::{CliFixture, CommandOutput, run, sweep};
 
 /// The command needs no server, except with --remote.
 const UNREACHABLE: &str = "http://127.0.0.1:1";
@@ -120,6 +120,16 @@ fn bad_digits_are_refused_with_their_position() {
     fails(&["-", "-"], 2, "only one factor can be standard input");
     fails(&[&good, &good, "--out", &good], 2, "would replace an input");
     fails(&[&good, &good, "--verify"], 2, "--remote");
+}
+
+/// The files have a half GiB of digits.
+#[test]
+#[ignore = "sweep"]
+fn products_of_more_than_two_to_the_26_limbs_are_refused() {
+    if !sweep::is_chosen("products of integers that are too long") {
+        return;
+    }
+    let files = IntegerFiles::new();
     // 2^26 + 1 limbs.
     let half = files.file("half", format!("0x{}", "f".repeat(8 << 25)));
     let more = files.file("more", format!("0x{}", "f".repeat((8 << 25) + 1)));

@@ -8,7 +8,7 @@ use ark_serialize::CanonicalSerialize;
 use capstan::server::ServerSettings;
 use serde_json::Value;
 
-use crate::{
+use crate::cli::{
     CliFixture, canonical,
     common::{points, scalars, serve},
     msm, run,

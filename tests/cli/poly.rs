@@ -4,7 +4,7 @@ use std::fs;
 
 use ark_bls12_381::Fr;
 
-use crate::{CliFixture, canonical};
+use crate::cli::{CliFixture, canonical};
 
 #[test]
 fn products_are_read_and_written_in_every_format() {

@@ -12,7 +12,7 @@ use capstan::{
 };
 use serde_json::{Value, json};
 
-use crate::{CliFixture, canonical, common::points};
+use crate::cli::{CliFixture, canonical, common::points};
 
 /// A step of this kind, as a program has it. The inputs are f, w over BabyBear, m over GF(2) and n.
 fn step(kind: OperationKind) -> &'static str {

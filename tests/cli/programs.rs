@@ -6,7 +6,7 @@ use ark_bls12_381::{Fr, G1Affine};
 use ark_poly::{DenseUVPolynomial, Polynomial, univariate::DensePolynomial};
 use ark_serialize::CanonicalSerialize;
 
-use crate::{
+use crate::cli::{
     CEREMONY, CliFixture, canonical,
     common::{points, scalars},
     msm,

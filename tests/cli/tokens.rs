@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use capstan::server::{AuthSettings, ServerSettings, TlsFiles};
 use serde_json::Value;
 
-use crate::{CliFixture, command, common::serve, tls_files::CertifiedFiles};
+use crate::cli::{CliFixture, command, common::serve, tls_files::CertifiedFiles};
 
 /// A server that accepts the tokens of a file, and the file's path.
 fn with_tokens() -> (CliFixture, String, tempfile::TempDir) {

@@ -6,7 +6,7 @@ use capstan::client::{
     UploadKey, VectorValue,
 };
 
-use crate::{ProgramFixture, common::scalars, message};
+use crate::client_programs::{ProgramFixture, common::scalars, message};
 
 #[test]
 fn values_have_the_shapes_of_their_steps() {

@@ -7,7 +7,7 @@ use capstan::client::{
     RunResult, VectorValue, Verification,
 };
 
-use crate::{ProgramFixture, common::scalars};
+use crate::client_programs::{ProgramFixture, common::scalars};
 
 /// On a busy host, a run may end before the server sends what it knows early.
 const ATTEMPTS: usize = 5;

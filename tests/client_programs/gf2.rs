@@ -5,7 +5,7 @@ use capstan::client::{
     RunOptions, ScalarEncoding, Verification,
 };
 
-use crate::{common::server, message};
+use crate::client_programs::{common::server, message};
 
 const COLUMNS: u64 = 100;
 
@@ -54,7 +54,7 @@ fn rank(rows: &[u128]) -> u64 {
     reduced(&[], rows).iter().filter(|row| **row != 0).count() as u64
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn reduced_rows_and_echelon_forms_equal_those_of_integers() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
@@ -100,7 +100,7 @@ async fn reduced_rows_and_echelon_forms_equal_those_of_integers() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn matrices_are_stored_joined_and_kept() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
@@ -140,7 +140,7 @@ async fn matrices_are_stored_joined_and_kept() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_matrix_or_no_pivot_is_refused() {
     let mut program = ProgramBuilder::new();
     let a = program.input_bits(2, 100).unwrap();

@@ -5,7 +5,7 @@ use capstan::client::{
     ScalarEncoding, Verification,
 };
 
-use crate::{common::server, message};
+use crate::client_programs::{common::server, message};
 
 /// An integer of this number of bits.
 fn integer(bits: u64, seed: u32) -> BigUint {
@@ -15,7 +15,7 @@ fn integer(bits: u64, seed: u32) -> BigUint {
     integer & ((BigUint::from(1_u32) << bits) - 1_u32)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn products_and_squares_equal_those_of_num_bigint() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
@@ -41,7 +41,7 @@ async fn products_and_squares_equal_those_of_num_bigint() {
     assert!(format!("{:?}", result.unwrap()).ends_with(" bits)"), "digits may be secret");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn integers_are_stored_multiplied_row_by_row_and_shifted() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
@@ -74,7 +74,7 @@ async fn integers_are_stored_multiplied_row_by_row_and_shifted() {
     client.release_vector(stored.id).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn vectors_that_are_not_integers_are_refused_before_they_are_sent() {
     let mut program = ProgramBuilder::new();
     let empty = program.input_integers(1, 0).unwrap();
@@ -93,7 +93,7 @@ async fn vectors_that_are_not_integers_are_refused_before_they_are_sent() {
     refused(long, one, "the product has 67108865 limbs: at most 67108864 are possible");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn sums_wrap_around_and_rows_are_paired() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();

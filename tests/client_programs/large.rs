@@ -15,7 +15,7 @@ use capstan::client::{
     Verification,
 };
 
-use crate::{
+use crate::client_programs::{
     common::{scalars, server},
     idle::until_idle,
     proxy::with_broken_connections,

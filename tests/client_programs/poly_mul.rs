@@ -5,7 +5,7 @@ use capstan::client::{
     Client, Fr, PolyMulOptions, PolyMulResult, PolyReduction, Prime31, ProgramBuilder, Verification,
 };
 
-use crate::{
+use crate::client_programs::{
     common::{scalars, server},
     message,
 };
@@ -19,7 +19,7 @@ fn product(a: &[Fr], b: &[Fr]) -> Vec<Fr> {
     a.naive_mul(&b).coeffs
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn products_over_fr_equal_those_of_arkworks() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
@@ -49,7 +49,7 @@ async fn products_over_fr_equal_those_of_arkworks() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn products_of_long_polynomials_are_sent_in_chunks() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
@@ -70,7 +70,7 @@ async fn products_of_long_polynomials_are_sent_in_chunks() {
     assert!(found == (0..549_999).map(expected).collect::<Vec<_>>());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn factors_that_do_not_suit_are_refused_before_they_are_sent() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();

@@ -5,7 +5,7 @@ use capstan::client::{
     RunOptions, ScalarEncoding, Verification,
 };
 
-use crate::{common::server, message};
+use crate::client_programs::{common::server, message};
 
 /// `g^((p-1)/2^lg_n)`.
 fn root(field: Prime31, lg_n: u32) -> u64 {
@@ -31,7 +31,7 @@ fn row(field: Prime31, length: usize) -> Vec<u32> {
     (0..length as u32).map(|i| i.wrapping_mul(0x9e37_79b9) % field.modulus()).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn transforms_are_values_at_powers_of_the_root() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
@@ -66,7 +66,7 @@ async fn transforms_are_values_at_powers_of_the_root() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn rows_are_padded_and_may_be_in_montgomery_form() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
@@ -94,7 +94,7 @@ async fn rows_are_padded_and_may_be_in_montgomery_form() {
     assert!(message(refused).contains("must be at most 20"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn programs_multiply_polynomials() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
@@ -148,7 +148,7 @@ async fn programs_multiply_polynomials() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_builder_refuses_steps_over_other_fields() {
     let mut program = ProgramBuilder::new();
     let f = program.input31(Prime31::BabyBear, 1, 8).unwrap();

@@ -12,7 +12,7 @@ use capstan::client::{
     blocking::BlockingClient,
 };
 
-use crate::{
+use crate::client_programs::{
     ProgramFixture,
     common::{points, scalars, server},
 };

@@ -12,7 +12,7 @@ use capstan::{
 };
 use tempfile::TempDir;
 
-use crate::{
+use crate::client_programs::{
     common::{TestServer, points, scalars, serve, server},
     message,
 };

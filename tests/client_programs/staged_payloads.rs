@@ -12,9 +12,10 @@ use capstan::{
     server::ServerSettings,
 };
 
-use crate::{
+use crate::client_programs::{
     common::{TestServer, points, scalars, serve},
     idle::until_idle,
+    sparse_inputs::{sparse_points, sparse_scalars},
 };
 
 const N: usize = 1 << 14;
@@ -30,6 +31,7 @@ fn local(socket: &Path, settings: ServerSettings) -> (TestServer, String) {
 struct Calls {
     values: Vec<Fr>,
     transformed: Vec<Fr>,
+    scalars: Vec<Fr>,
     sum: G1Projective,
     bases: BasesHandle<G1Affine>,
     program: ClientProgram,
@@ -39,20 +41,21 @@ struct Calls {
 
 impl Calls {
     async fn new(client: &Client) -> Self {
-        let (values, points) = (scalars(N), points::<G1Affine>(N));
+        let (values, points) = (scalars(N), sparse_points::<G1Affine>(N, points));
         let transformed = Radix2EvaluationDomain::<Fr>::new(N).unwrap().fft(&values);
-        let sum = G1Projective::msm_unchecked(&points, &values);
+        let scalars = sparse_scalars(N, scalars);
+        let sum = G1Projective::msm_unchecked(&points, &scalars);
         let bases = client.put_bases(&points).await.unwrap();
         let mut program = ProgramBuilder::new();
         let input = program.input(N as u64).unwrap();
         let output = program.ntt(input, NttTransform::forward()).unwrap();
         let program = program.build().unwrap();
-        Self { values, transformed, sum, bases, program, input, output }
+        Self { values, transformed, scalars, sum, bases, program, input, output }
     }
 
     async fn msm(&self, client: &Client, verify: Verification) -> Result<()> {
         let options = MsmOptions { verify, ..MsmOptions::default() };
-        let sum = client.msm_with(&self.bases, &self.values, options).await?;
+        let sum = client.msm_with(&self.bases, &self.scalars, options).await?;
         assert!(sum.points == [self.sum], "{verify:?}");
         Ok(())
     }

@@ -4,7 +4,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
     thread::{self, JoinHandle},
@@ -17,11 +17,24 @@ use rustix::process::{Pid, Signal, kill_process};
 /// A timeout that only a hang reaches.
 pub const HANGING: Duration = Duration::from_secs(60);
 
-/// The daemon with these flags only: without variables and without the host's configuration.
+/// The daemon with these flags, on free ports unless they specify others: without the variables of
+/// this process and without the host's configuration.
 pub fn capstand(flags: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capstand"));
     command.env_clear().args(["--config", "/dev/null"]).args(flags);
+    for listener in ["CAPSTAN_LISTEN", "CAPSTAN_METRICS_LISTEN"] {
+        command.env(listener, "127.0.0.1:0");
+    }
     command
+}
+
+/// The address in a field of a line of the log, which is text for people or JSON.
+fn address_in(line: &str, field: &str) -> Option<SocketAddr> {
+    let formats = [(format!(" {field}="), ' '), (format!("\"{field}\":\""), '"')];
+    formats.iter().find_map(|(begin, end)| {
+        let (_, rest) = line.split_once(begin.as_str())?;
+        rest.split(*end).next()?.parse().ok()
+    })
 }
 
 /// A running daemon, killed on drop.
@@ -54,10 +67,7 @@ impl DaemonProcess {
     /// Starts a daemon and waits until it listens.
     pub fn listening(command: Command) -> Self {
         let mut daemon = Self::spawn(command);
-        let line = daemon.until("listening");
-        // A log in JSON has the address in another form.
-        let address = line.split("tcp=").nth(1).and_then(|rest| rest.split_whitespace().next());
-        daemon.address = address.map(|address| address.parse().unwrap());
+        daemon.address = address_in(&daemon.until("listening"), "tcp");
         daemon
     }
 
@@ -65,19 +75,6 @@ impl DaemonProcess {
     pub fn start(command: Command) -> Self {
         let mut daemon = Self::listening(command);
         daemon.until("ready");
-        daemon
-    }
-
-    /// Starts a daemon that listens at `address` according to its flags, and waits until it accepts
-    /// connections: for logs that do not report readiness.
-    pub fn accepting(command: Command, address: SocketAddr) -> Self {
-        let mut daemon = Self::spawn(command);
-        daemon.address = Some(address);
-        let begun = Instant::now();
-        while TcpStream::connect(address).is_err() {
-            assert!(begun.elapsed() < HANGING, "the daemon does not listen:\n{}", daemon.log());
-            thread::sleep(Duration::from_millis(2));
-        }
         daemon
     }
 
@@ -105,6 +102,14 @@ impl DaemonProcess {
 
     pub fn address(&self) -> SocketAddr {
         self.address.expect("the log has the address")
+    }
+
+    /// The address of metrics and probes. The daemon logs it before it listens for gRPC.
+    pub fn metrics_address(&self) -> SocketAddr {
+        let log = self.log();
+        let line = log.lines().find(|line| line.contains("serving metrics"));
+        let address = line.and_then(|line| address_in(line, "address"));
+        address.unwrap_or_else(|| panic!("no address of metrics in:\n{log}"))
     }
 
     pub fn target(&self) -> String {

@@ -1,10 +1,11 @@
 //! Blocks of shell commands in documents, run as they are written there, apart from addresses.
 
 use std::{
-    net::{Ipv4Addr, TcpListener},
     path::Path,
     process::{Command, Output},
 };
+
+use crate::stable_port::stable_port;
 
 /// Ends what a block has started, and waits for a program that it has put into the background.
 const PRELUDE: &str = r#"
@@ -29,12 +30,10 @@ pub fn block<'a>(page: &'a str, heading: &str) -> &'a str {
     rest.split_once("```").unwrap().0
 }
 
-/// Runs a block in `folder`. The host `gpu1` of the page is this one, and port 7654 a free one.
+/// Runs a block in `folder`. The host `gpu1` of the page is this one, port 7654 a free one, and the
+/// port of metrics another one.
 pub fn run_block(block: &str, folder: &Path) -> Output {
-    let port = {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        listener.local_addr().unwrap().port().to_string()
-    };
+    let port = stable_port().to_string();
     let mut script = PRELUDE.to_owned();
     for line in block.lines() {
         script += &line.replace("/run/capstan", "run").replace("gpu1", "localhost");
@@ -49,6 +48,7 @@ pub fn run_block(block: &str, folder: &Path) -> Output {
         .current_dir(folder)
         .env("PATH", path)
         .env("PORT", &port)
+        .env("CAPSTAN_METRICS_LISTEN", "127.0.0.1:0")
         .env("HOME", folder)
         .env_remove("CAPSTAN_TOKEN")
         .output()

@@ -1,22 +1,75 @@
-//! Ports for daemons that restart at the same address.
+//! Ports that are known before a program listens at them: for daemons that restart at the same
+//! address, and for configuration files. All other tests use port 0 and the address in the log.
+#![allow(dead_code)] // no test crate uses everything
 
 use std::{
-    net::TcpListener,
-    sync::atomic::{AtomicU16, Ordering},
+    net::{Ipv4Addr, TcpListener},
+    ops::Range,
+    sync::Mutex,
 };
 
-/// Below the ports that systems give to connections, which could take one during a restart.
-const FIRST: u16 = 20_000;
-const COUNT: u16 = 12_000;
+/// The tens of all ports: below the ports that systems give to connections, which could take one
+/// during a restart.
+const TENS: Range<u16> = 2000..3200;
 
-/// A port that no one listens at. Processes begin at different ports.
+/// The ports of this process.
+struct OwnPorts {
+    /// Each keeps other processes away from the nine ports below its own one: a process that uses
+    /// them must listen at that one.
+    guards: Vec<TcpListener>,
+    /// Ports that no test has got.
+    left: Range<u16>,
+}
+
+static OWN: Mutex<OwnPorts> = Mutex::new(OwnPorts { guards: Vec::new(), left: 0..0 });
+
+/// A port that nothing listens at, and that no other call of this function returns, in this process
+/// and in those that run at the same time.
 pub fn stable_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id() % u32::from(COUNT)) as u16;
+    let mut own = OWN.lock().unwrap();
     loop {
-        let port = FIRST + (start + NEXT.fetch_add(7, Ordering::Relaxed) % COUNT) % COUNT;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        if let Some(port) = own.left.next() {
             return port;
         }
+        let first = own.claim();
+        own.left = first..first + 9;
     }
+}
+
+/// Like [`stable_port`], for nine consecutive ports. Returns the first one, whose last digit is 0.
+pub fn claim_nine_ports() -> u16 {
+    OWN.lock().unwrap().claim()
+}
+
+impl OwnPorts {
+    fn claim(&mut self) -> u16 {
+        // Processes begin at different ports, so that few of them try those of another one.
+        let begin = std::process::id() as usize % TENS.len();
+        for tens in TENS.cycle().skip(begin).take(TENS.len()) {
+            let listen = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+            let first = 10 * tens;
+            let Ok(guard) = listen(first + 9) else { continue };
+            // Programs that are not tests may listen.
+            if (first..first + 9).all(|port| listen(port).is_ok()) {
+                self.guards.push(guard);
+                return first;
+            }
+        }
+        panic!("the ports of {TENS:?} tens are taken");
+    }
+}
+
+#[test]
+fn a_port_is_returned_once_and_guarded_against_other_processes() {
+    let nine = claim_nine_ports();
+    let mut ports: Vec<_> = (0..20).map(|_| stable_port()).collect();
+    ports.extend(nine..nine + 9);
+    for &port in &ports {
+        let guard = port / 10 * 10 + 9;
+        let other = TcpListener::bind((Ipv4Addr::LOCALHOST, guard));
+        assert!(other.is_err(), "another process can claim {port}");
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 29, "a port was returned twice");
 }

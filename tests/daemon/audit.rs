@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File},
     io::Read,
-    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::Path,
     thread::{JoinHandle, sleep, spawn},
@@ -24,10 +23,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::{
+use crate::daemon::{
     authority::{Authority, files_in, write_client_ca, write_server},
-    daemon_process::{DaemonProcess, HANGING, capstand},
-    http, keep_busy, metrics_address, start, start_without_metrics,
+    daemon_process::{DaemonProcess, HANGING},
+    http, keep_busy, start, start_without_metrics,
 };
 
 /// The object of lines that only tell how many events were suppressed.
@@ -74,16 +73,6 @@ fn powers() -> (ClientProgram, VectorValue) {
     let mut program = ProgramBuilder::new();
     let powers = program.powers(Fr::from(1), Fr::from(2), 4).unwrap();
     (program.build().unwrap(), powers)
-}
-
-/// Starts a daemon whose flags hide the line of the log that reports readiness.
-fn start_without_log(flags: &[&str]) -> DaemonProcess {
-    let probe = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = probe.local_addr().unwrap();
-    drop(probe);
-    let address_text = address.to_string();
-    let own = ["--threads", "1", "--metrics-listen", "none", "--listen", &address_text];
-    DaemonProcess::accepting(capstand(&[&own[..], flags].concat()), address)
 }
 
 /// A pipe as the audit log. It takes 64 KiB while nobody reads it; then a write to it blocks.
@@ -138,7 +127,9 @@ fn the_audit_log_tells_who_did_what() {
     let (token, stranger) = (files.token("ci", "a"), files.token("old", "gone"));
     fs::write(&tenants, "[tenants.a]\n").unwrap();
     let flags = ["--auth-tokens", &files.tokens, "--audit-log", &audit, "--tenants", &tenants];
-    let mut daemon = start_without_log(&[&flags[..], &["--log-level", "error"]].concat());
+    // Hides everything in the log that is about calls.
+    let quiet = ["--log-level", "error,capstand=info"];
+    let mut daemon = start_without_metrics(&[&flags[..], &quiet].concat());
     let client = Client::builder(daemon.target()).retries(0);
     let points = [G1Affine::generator(); 2];
     Runtime::new().unwrap().block_on(async {
@@ -340,9 +331,8 @@ fn a_second_signal_loses_no_line_of_the_audit_log() {
 
 #[test]
 fn lines_that_a_full_disk_refuses_are_counted_and_logged() {
-    let address = metrics_address(9467);
-    let flags = ["--audit-log", "/dev/full", "--metrics-listen", &address.to_string()];
-    let mut daemon = start(&flags);
+    let mut daemon = start(&["--audit-log", "/dev/full"]);
+    let address = daemon.metrics_address();
     let (program, _) = powers();
     Runtime::new().unwrap().block_on(async {
         let client = Client::connect(daemon.target()).await.unwrap();

@@ -13,7 +13,7 @@ use capstan::{
 use rustix::process::Signal;
 use tokio::runtime::Runtime;
 
-use crate::{
+use crate::daemon::{
     FinishedDaemon,
     daemon_process::{DaemonProcess, HANGING, capstand},
     run, start_without_metrics,

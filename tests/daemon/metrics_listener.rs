@@ -13,9 +13,8 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 
-use crate::{
-    audit::wait_until, daemon_process::HANGING, http, metrics_address, start,
-    tls_files::CertifiedFiles,
+use crate::daemon::{
+    audit::wait_until, daemon_process::HANGING, http, start, tls_files::CertifiedFiles,
 };
 
 /// Connections that send nothing, or a part of a request.
@@ -35,8 +34,8 @@ fn stall(address: SocketAddr, connections: usize) -> Vec<TcpStream> {
 fn a_probe_is_answered_while_1000_connections_stall() {
     let files = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files }).unwrap();
-    let address = metrics_address(9468);
-    let daemon = start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
+    let daemon = start(&["--engine", "cpu"]);
+    let address = daemon.metrics_address();
     let stalled = stall(address, 1000);
     for path in ["/healthz", "/readyz", "/metrics"] {
         let answer = http(address, &format!("GET {path}"));
@@ -94,12 +93,10 @@ pub fn https_with(
 fn metrics_are_served_by_https_with_a_certificate_that_is_read_again() {
     let (first, second) = (CertifiedFiles::new("localhost"), CertifiedFiles::new("localhost"));
     let (certificate, key) = (&first.files.certificate, &first.files.key);
-    let address = metrics_address(9469);
-    let listen = address.to_string();
     let tls = ["--tls-certificate", certificate.to_str().unwrap()];
     let tls = [&tls[..], &["--tls-key", key.to_str().unwrap(), "--metrics-tls"]].concat();
-    let flags = [&["--engine", "cpu", "--metrics-listen", &listen][..], &tls].concat();
-    let mut daemon = start(&flags);
+    let mut daemon = start(&[&["--engine", "cpu"][..], &tls].concat());
+    let address = daemon.metrics_address();
     // They neither complete a handshake nor keep others out.
     let stalled = [stall(address, 100), begin_handshakes(address, 200), stall(address, 20)];
     let answer = |path| https(address, path, &first.certificate_pem).unwrap();

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Output};
 
-use crate::shell_blocks::{block, run_block};
+use crate::daemon::shell_blocks::{block, run_block};
 
 #[test]
 fn the_set_ups_of_the_page_serve_the_callers_that_it_names() {

@@ -9,17 +9,16 @@ use capstan::{
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::{
-    daemon_process::DaemonProcess, http, http_with, metrics_address, metrics_listener::https_with,
-    start, tls_files::CertifiedFiles,
+use crate::daemon::{
+    daemon_process::DaemonProcess, http, http_with, metrics_listener::https_with, start,
+    tls_files::CertifiedFiles,
 };
 
 /// The daemon, and the address of its page.
-fn start_with_page(port: u16, flags: &[&str]) -> (DaemonProcess, SocketAddr) {
-    let page = metrics_address(port);
-    let address = page.to_string();
-    let own = ["--engine", "cpu", "--metrics-listen", &address];
-    (start(&[&own[..], flags].concat()), page)
+fn start_with_page(flags: &[&str]) -> (DaemonProcess, SocketAddr) {
+    let daemon = start(&[&["--engine", "cpu"][..], flags].concat());
+    let page = daemon.metrics_address();
+    (daemon, page)
 }
 
 /// Adds a token of the caller `name` to the file.
@@ -56,7 +55,7 @@ fn transform(daemon: &DaemonProcess, token: Option<&str>) {
 
 #[test]
 fn the_page_and_its_report_show_the_last_jobs() {
-    let (daemon, address) = start_with_page(9471, &[]);
+    let (daemon, address) = start_with_page(&[]);
     for (path, kind) in
         [("/status", "text/html"), ("/status.js", "text/javascript"), ("/status.css", "text/css")]
     {
@@ -86,7 +85,7 @@ fn administrators_see_tenants_and_callers() {
     let path = folder.path().join("tokens.toml");
     let (ops, ada) = (add(&path, "ops", "default"), add(&path, "ada", "provers"));
     let flags = ["--auth-tokens", path.to_str().unwrap(), "--status-admins", "token:ops"];
-    let (daemon, address) = start_with_page(9472, &flags);
+    let (daemon, address) = start_with_page(&flags);
     transform(&daemon, Some(ada.text()));
     let bearer = |token: &BearerToken| format!("Bearer {}", token.text());
     let seen = report(address, Some(&bearer(&ops))).unwrap();
@@ -113,7 +112,7 @@ fn administrators_send_their_token_by_https() {
     let tls = ["--tls-certificate", certificate.to_str().unwrap(), "--metrics-tls"];
     let tls = [&tls[..], &["--tls-key", key.to_str().unwrap()]].concat();
     let flags = ["--auth-tokens", path.to_str().unwrap(), "--status-admins", "token:ops"];
-    let (_daemon, address) = start_with_page(9473, &[&tls[..], &flags].concat());
+    let (_daemon, address) = start_with_page(&[&tls[..], &flags].concat());
     let answer = |token: &str| {
         let header = format!("authorization: Bearer {token}\r\n");
         https_with(address, "/status.json", &header, &own.certificate_pem).unwrap()

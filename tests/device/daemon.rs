@@ -2,11 +2,12 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
-    time::Duration,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use ark_ec::CurveGroup;
@@ -20,7 +21,13 @@ use capstan::{
     curve::{Fr, G1Affine, G1Projective, points},
 };
 
-use crate::emulated;
+use crate::{emulated, shared};
+
+/// Flags of a daemon that serves metrics on a free port.
+pub const METRICS: [&str; 2] = ["--metrics-listen", "127.0.0.1:0"];
+
+/// A timeout that only a hang reaches.
+const HANGING: Duration = Duration::from_secs(300);
 
 /// Path of the daemon.
 pub fn binary() -> PathBuf {
@@ -61,35 +68,91 @@ fn run_failing(flags: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Waits until the daemon is ready. Returns the process, its log so far and its TCP address.
-pub fn ready(command: &mut Command) -> (Child, String, String) {
-    let (child, log, address) = ready_with_log(command);
-    let text = log.lock().unwrap().clone();
-    (child, text, address)
-}
-
 /// The log of a daemon, which grows.
 pub type GrowingLog = Arc<Mutex<String>>;
 
-/// Like [`ready`], with the log that grows.
-fn ready_with_log(command: &mut Command) -> (Child, GrowingLog, String) {
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut text = String::new();
-    while !text.lines().next_back().is_some_and(|line| line.contains("ready")) {
-        assert!(log.read_line(&mut text).unwrap() > 0, "never ready:\n{text}");
+/// A daemon and its log.
+pub struct LoggedDaemon {
+    pub child: Child,
+    pub log: GrowingLog,
+    /// Ends when the daemon closes its log.
+    reader: JoinHandle<()>,
+}
+
+impl LoggedDaemon {
+    /// Starts a daemon. A thread reads its log, so that the pipe does not fill up.
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let log = GrowingLog::default();
+        let growing = log.clone();
+        let reader = thread::spawn(move || {
+            let mut line = Vec::new();
+            while stderr.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+                growing.lock().unwrap().push_str(&String::from_utf8_lossy(&line));
+                line.clear();
+            }
+        });
+        Self { child, log, reader }
     }
-    let address = text.split("tcp=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
-    let all = Arc::new(Mutex::new(text));
-    let growing = all.clone();
-    std::thread::spawn(move || {
-        let mut line = Vec::new();
-        while log.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
-            growing.lock().unwrap().push_str(&String::from_utf8_lossy(&line));
-            line.clear();
+
+    /// Starts a daemon and waits until it is ready.
+    pub fn ready(command: &mut Command) -> Self {
+        let daemon = Self::spawn(command);
+        daemon.wait_for("ready");
+        daemon
+    }
+
+    /// Waits until a daemon that uses GPUs is ready.
+    pub fn wait_until_gpus_serve(&self) {
+        self.wait_for("ready");
+        assert!(self.text().contains("passed"), "{}", self.text());
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.text().contains("ready")
+    }
+
+    /// The log so far.
+    pub fn text(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// The URL of its gRPC services, once it listens.
+    pub fn target(&self) -> String {
+        format!("http://{}", self.logged_address("listening tcp="))
+    }
+
+    /// The address of its metrics, once it serves them.
+    pub fn metrics(&self) -> SocketAddr {
+        self.logged_address("serving metrics address=")
+    }
+
+    fn logged_address(&self, words: &str) -> SocketAddr {
+        let rest = self.wait_for(words);
+        rest.split(' ').next().and_then(|address| address.parse().ok()).expect("an address")
+    }
+
+    /// Waits for a line of the log with these words; returns the rest of the line.
+    fn wait_for(&self, words: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let has_ended = self.reader.is_finished();
+            let log = self.text();
+            if let Some((_, rest)) = log.split_once(words) {
+                return rest.lines().next().unwrap_or_default().to_owned();
+            }
+            assert!(!has_ended && begun.elapsed() < HANGING, "no {words} in:\n{log}");
+            thread::sleep(Duration::from_millis(2));
         }
-    });
-    (child, all, address)
+    }
+}
+
+/// A daemon that uses GPUs and serves metrics.
+pub struct MeasuredDaemon {
+    pub child: Child,
+    pub target: String,
+    pub metrics: SocketAddr,
 }
 
 /// Ends the daemon with SIGTERM and checks that it exits with 0.
@@ -97,10 +160,6 @@ pub fn stop(mut child: Child) {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
-}
-
-pub fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 /// The answer of the listener for metrics.
@@ -150,28 +209,56 @@ fn each_reason_for_no_gpu_is_logged_once() {
         assert_eq!(code, Some(69), "{sentence}: {log}");
         assert_eq!(log.matches(sentence).count(), 1, "{sentence}: {log}");
         // Without `--engine`, the sentence is the reason for falling back to the CPU.
-        let mut command = capstand(&flags, &env);
-        let (child, log, _) = ready(&mut command);
+        let daemon = LoggedDaemon::ready(&mut capstand(&flags, &env));
+        let log = daemon.text();
         assert!(log.contains(sentence), "{sentence}: {log}");
-        stop(child);
+        stop(daemon.child);
     }
 }
 
 /// Starts a daemon that uses GPUs, with these flags. Returns its process and address.
 pub fn start(flags: &[&str], env: &[(&str, &str)]) -> (Child, String) {
-    let (child, _, address) = start_with_log(flags, env);
-    (child, address)
+    let daemon = start_with_log(flags, env);
+    let target = daemon.target();
+    (daemon.child, target)
+}
+
+/// Like [`start`], with the address of metrics.
+pub fn start_with_metrics(flags: &[&str], env: &[(&str, &str)]) -> MeasuredDaemon {
+    let daemon = start_with_log(&[&METRICS[..], flags].concat(), env);
+    MeasuredDaemon { target: daemon.target(), metrics: daemon.metrics(), child: daemon.child }
 }
 
 /// Like [`start`], with the daemon's log.
-pub fn start_with_log(flags: &[&str], env: &[(&str, &str)]) -> (Child, GrowingLog, String) {
+pub fn start_with_log(flags: &[&str], env: &[(&str, &str)]) -> LoggedDaemon {
+    let daemon = spawn_on_gpus(flags, env);
+    daemon.wait_until_gpus_serve();
+    daemon
+}
+
+/// Like [`start_with_log`], for a daemon that may not listen yet.
+pub fn spawn_on_gpus(flags: &[&str], env: &[(&str, &str)]) -> LoggedDaemon {
+    LoggedDaemon::spawn(&mut command_on_gpus(flags, env))
+}
+
+/// Like [`spawn_on_gpus`], for a daemon that ends when its standard input is closed, as the end of
+/// this process does, and whose folder is then removed.
+pub fn spawn_shared(folder: &Path, flags: &[&str], env: &[(&str, &str)]) -> LoggedDaemon {
+    let daemon = command_on_gpus(flags, env);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "\"$@\" & read _; kill $!; wait $!; rm -rf \"$0\""]).arg(folder);
+    shell.arg(daemon.get_program()).args(daemon.get_args()).env_clear();
+    shell.envs(env.iter().copied()).stdin(Stdio::piped());
+    LoggedDaemon::spawn(&mut shell)
+}
+
+fn command_on_gpus(flags: &[&str], env: &[(&str, &str)]) -> Command {
     let driver = emulated::driver().map(|path| path.to_str().unwrap().to_owned());
     let driver = driver.as_deref().unwrap_or("none");
     let own = ["--cuda-driver", driver, "--cuda-memory-percent", "10"];
-    let (child, log, address) = ready_with_log(&mut capstand(&[&own, flags].concat(), env));
-    let text = log.lock().unwrap().clone();
-    assert!(text.contains("passed"), "{text}");
-    (child, log, format!("http://{address}"))
+    // By default, a daemon pins gigabytes, which takes it longer than its self-test.
+    let pinned = ["--cuda-pinned-bytes", "64MiB"];
+    capstand(&[&own[..], &pinned, flags].concat(), env)
 }
 
 /// Starts a daemon with `--engine cuda` and connects a client to it.
@@ -189,7 +276,7 @@ fn points_for_the_gpu() -> Vec<G1Affine> {
 
 #[test]
 fn put_checks_points_on_the_gpu() {
-    let (child, client) = start_with_client(&[("EMU_DEVICES", "2")]);
+    let client = BlockingClient::connect(&shared::daemon().target).unwrap();
     let info = client.info().unwrap();
     let gpus: Vec<_> = info.devices.iter().filter_map(|device| device.gpu.as_ref()).collect();
     assert!(!gpus.is_empty() && gpus.iter().all(|gpu| gpu.self_test.starts_with("passed")));
@@ -207,12 +294,11 @@ fn put_checks_points_on_the_gpu() {
         };
         assert_eq!((refusal.reason_text.as_str(), refusal.index), ("NOT_ON_CURVE", Some(4321)));
     }
-    stop(child);
 }
 
 #[test]
 fn transforms_run_on_the_gpu() {
-    let (child, client) = start_with_client(&[("EMU_DEVICES", "2")]);
+    let client = BlockingClient::connect(&shared::daemon().target).unwrap();
     let mut rng = ark_std::test_rng();
     // Inline and streamed; on a GPU and on the CPU.
     for (lg_n, batch, engine) in [(12, 1, "cuda"), (10, 40, "cuda"), (14, 3, "cuda"), (3, 1, "cpu")]
@@ -229,7 +315,6 @@ fn transforms_run_on_the_gpu() {
             assert_eq!(report.execution.engine, engine, "{}", report.execution.device);
         }
     }
-    stop(child);
 }
 
 #[test]
@@ -299,7 +384,7 @@ fn a_device_that_computes_wrong_is_not_used() {
     let sentence = "device 0: the device computes wrong results: selftest_words";
     let (code, log) = run_failing(&flags, &[]);
     assert!(code == Some(69) && log.contains(sentence), "{log}");
-    let (child, log, _) = ready(&mut capstand(&flags, &[]));
-    assert!(log.contains(sentence), "{log}");
-    stop(child);
+    let daemon = LoggedDaemon::ready(&mut capstand(&flags, &[]));
+    assert!(daemon.text().contains(sentence), "{}", daemon.text());
+    stop(daemon.child);
 }

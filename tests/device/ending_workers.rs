@@ -9,7 +9,7 @@ use libc::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    daemon::{free_address, metric, start, stop},
+    daemon::{MeasuredDaemon, metric, start_with_metrics, stop},
     emulated,
     workers::{RESTARTS, USED, status_of, wait_for_successors, wait_until, workers},
 };
@@ -61,9 +61,8 @@ fn a_successor_starts_while_the_lost_worker_ends_and_serves_after_that() {
     if emulated::driver().is_none() {
         return println!("skipped: the lost worker would keep the memory of its GPU");
     }
-    let metrics = free_address();
-    let flags = ["--engine", "cuda", "--cuda-devices", "0", "--metrics-listen"];
-    let (child, _) = start(&[&flags[..], &[&metrics.to_string()]].concat(), &[]);
+    let flags = ["--engine", "cuda", "--cuda-devices", "0"];
+    let MeasuredDaemon { child, metrics, .. } = start_with_metrics(&flags, &[]);
     let [lost] = *workers(&child) else { panic!("one worker") };
     let held = HeldProcess::seize(lost);
     kill_process(lost, Signal::KILL).unwrap();

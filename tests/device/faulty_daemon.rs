@@ -5,7 +5,7 @@ use std::{net::SocketAddr, process::Child, time::Duration};
 use capstan::client::{Client, blocking::BlockingClient};
 
 use crate::{
-    daemon::{GrowingLog, free_address, metric, start_with_log},
+    daemon::{GrowingLog, METRICS, metric, start_with_log},
     emulated,
     fault_file::{FaultFile, dropped_after},
     workers::{all_serve, wait_for_successors, wait_until},
@@ -39,13 +39,18 @@ impl FaultyDaemon {
             return None;
         }
         let file = FaultFile::new(of_starts);
-        let (metrics, devices) = (free_address(), DEVICES.to_string());
+        let devices = DEVICES.to_string();
         let (name, path) = file.setting();
         let env = [("EMU_DEVICES", &*devices), (name, &*path)];
-        let listen = metrics.to_string();
-        let own = ["--engine", "cuda", "--metrics-listen", &listen];
-        let (child, log, address) = start_with_log(&[&own, flags].concat(), &env);
-        Some(Self { child, address, metrics, log, file })
+        let own = ["--engine", "cuda"];
+        let daemon = start_with_log(&[&own[..], &METRICS, flags].concat(), &env);
+        Some(Self {
+            address: daemon.target(),
+            metrics: daemon.metrics(),
+            child: daemon.child,
+            log: daemon.log,
+            file,
+        })
     }
 
     /// Like [`FaultFile::plan`].

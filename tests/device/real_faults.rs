@@ -12,7 +12,7 @@ use std::{
 use rustix::process::{Signal, kill_process, test_kill_process};
 
 use crate::{
-    daemon::{capstand, free_address, ready, stop},
+    daemon::{LoggedDaemon, METRICS, capstand, stop},
     workers::{Expected, SetOnDrop, wait_for_successors, wait_until, workers},
 };
 
@@ -35,18 +35,18 @@ fn faults_of_real_gpus_cost_no_call() {
         return println!("skipped: {SETTING} names no driver");
     };
     let driver = driver.into_string().unwrap();
-    let metrics = free_address();
     let flags = ["--engine", "cuda", "--cuda-driver", &driver, "--cuda-timeout-ms", "2000"];
-    let listen = metrics.to_string();
-    let flags = [&flags[..], &["--metrics-listen", &listen]].concat();
-    let (child, _, address) = ready(&mut capstand(&flags, &[]));
-    let address = format!("http://{address}");
+    let flags = [&flags[..], &METRICS].concat();
+    let daemon = LoggedDaemon::ready(&mut capstand(&flags, &[]));
+    let target = daemon.target();
+    let metrics = daemon.metrics();
+    let child = daemon.child;
     let devices = workers(&child).len();
     let (expected, calls, is_over) = (Expected::new(), AtomicU32::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         let _over = SetOnDrop(&is_over);
         for _ in 0..8 {
-            scope.spawn(|| expected.call_until(&address, &calls, &is_over));
+            scope.spawn(|| expected.call_until(&target, &calls, &is_over));
         }
         let mut restarts = 0;
         for (fault, signal) in FAULTS {

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::{
-    daemon::{free_address, http, metric, start, stop},
+    daemon::{MeasuredDaemon, http, metric, start_with_metrics, stop},
     emulated,
     known_msms::{MsmCase, engine, lease_all_but},
     rig::DeviceRig,
@@ -46,10 +46,9 @@ struct ResidencyRig {
 
 impl ResidencyRig {
     fn new(flags: &[&str]) -> Self {
-        let metrics = free_address();
-        let listen = metrics.to_string();
-        let own = ["--engine", "cuda", "--cuda-msm-min", "0", "--metrics-listen", &listen];
-        let (child, target) = start(&[&own, flags].concat(), &[("EMU_DEVICES", "2")]);
+        let own = ["--engine", "cuda", "--cuda-msm-min", "0"];
+        let MeasuredDaemon { child, target, metrics } =
+            start_with_metrics(&[&own, flags].concat(), &[("EMU_DEVICES", "2")]);
         let client = BlockingClient::connect(&target).unwrap();
         let devices = client.info().unwrap().devices;
         let gpus = devices.into_iter().filter_map(|device| Some(device.gpu?.index)).collect();

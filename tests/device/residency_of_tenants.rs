@@ -14,7 +14,7 @@ use capstan::{
 use serde_json::Value;
 
 use crate::{
-    daemon::{free_address, http_with, start, stop},
+    daemon::{MeasuredDaemon, http_with, start_with_metrics, stop},
     residency::points,
     workers::wait_until,
 };
@@ -56,11 +56,10 @@ fn tenants_with_equal_bases_see_their_own_residency_and_pins() {
         token
     });
     fs::write(&path, text).unwrap();
-    let metrics = free_address();
-    let listen = metrics.to_string();
-    let flags = ["--engine", "cuda", "--metrics-listen", &listen, "--status-admins", "token:ops"];
+    let flags = ["--engine", "cuda", "--status-admins", "token:ops"];
     let own = ["--auth-tokens", path.to_str().unwrap(), "--cuda-devices", "0"];
-    let (child, target) = start(&[&flags[..], &own].concat(), &[]);
+    let MeasuredDaemon { child, target, metrics } =
+        start_with_metrics(&[&flags[..], &own].concat(), &[]);
     let [a, b] = [(&a, "of a"), (&b, "of b")].map(|own| TenantClient::new(&target, own.0, own.1));
     let id = a.bases.id();
     assert_eq!(id, b.bases.id(), "named by their content");

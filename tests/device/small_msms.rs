@@ -11,7 +11,7 @@ use capstan::{
     curve::{Fr, G1Affine, G1Projective, scalars::ScalarEncoding},
 };
 
-use crate::daemon::{free_address, metric, start, stop};
+use crate::daemon::{MeasuredDaemon, metric, start_with_metrics, stop};
 
 const N: usize = 70;
 const CLIENTS: u64 = 8;
@@ -60,20 +60,19 @@ fn call(client: &BlockingClient, bases: &BasesHandle<G1Affine>, points: &[G1Affi
 
 #[test]
 fn small_msms_of_many_clients_are_computed_in_batches() {
-    let metrics = free_address();
-    let flags = ["--engine", "cuda", "--workers", "1", "--metrics-listen", &metrics.to_string()];
-    let (child, address) = start(&flags, &[]);
+    let flags = ["--engine", "cuda", "--workers", "1"];
+    let MeasuredDaemon { child, target, metrics } = start_with_metrics(&flags, &[]);
     let mut rng = StdRng::seed_from_u64(1);
     let points: Vec<_> = (0..N).map(|_| G1Projective::rand(&mut rng)).collect();
     let points = G1Projective::normalize_batch(&points);
-    let bases = BlockingClient::connect(address.clone()).unwrap().put_bases(&points).unwrap();
+    let bases = BlockingClient::connect(&target).unwrap().put_bases(&points).unwrap();
     let all_connected = Barrier::new(CLIENTS as usize);
     thread::scope(|scope| {
         for seed in 0..CLIENTS {
-            let (points, bases, address) = (&points, &bases, address.clone());
+            let (points, bases, target) = (&points, &bases, &target);
             let all_connected = &all_connected;
             scope.spawn(move || {
-                let client = BlockingClient::connect(address).unwrap();
+                let client = BlockingClient::connect(target).unwrap();
                 all_connected.wait();
                 call(&client, bases, points, seed);
             });

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     path::Path,
     process::Child,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
@@ -25,8 +25,10 @@ use capstan::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    daemon::{free_address, http, metric, start, stop},
-    emulated,
+    daemon::{
+        METRICS, MeasuredDaemon, http, metric, spawn_on_gpus, start, start_with_metrics, stop,
+    },
+    emulated, sweep,
 };
 
 pub const N: usize = 1 << 8;
@@ -158,25 +160,36 @@ impl Expected {
     }
 }
 
+/// A worker is killed, and then its successor.
 #[test]
 fn killed_workers_cost_no_call() {
-    const KILLS: u32 = 4;
-    let metrics = free_address();
-    let flags = ["--engine", "cuda", "--metrics-listen", &metrics.to_string()];
-    let (child, address) = start(&flags, &[("EMU_DEVICES", "2")]);
+    kill_workers_during_calls(2);
+}
+
+#[test]
+#[ignore = "sweep"]
+fn more_killed_workers_cost_no_call() {
+    if sweep::is_chosen("killed workers") {
+        kill_workers_during_calls(4);
+    }
+}
+
+fn kill_workers_during_calls(kills: u32) {
+    let MeasuredDaemon { child, target, metrics } =
+        start_with_metrics(&["--engine", "cuda"], &[("EMU_DEVICES", "2")]);
     let devices = workers(&child).len();
     assert!(devices > 0);
     let (expected, calls, is_over) = (Expected::new(), AtomicU32::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         let _over = SetOnDrop(&is_over);
         for _ in 0..3 {
-            scope.spawn(|| expected.call_until(&address, &calls, &is_over));
+            scope.spawn(|| expected.call_until(&target, &calls, &is_over));
         }
         let some_calls = || {
             let before = calls.load(Ordering::Relaxed);
             wait_until("calls", || calls.load(Ordering::Relaxed) > before + 3);
         };
-        for kill in 0..KILLS {
+        for kill in 0..kills {
             some_calls();
             let all = workers(&child);
             let victim = all[kill as usize % all.len()];
@@ -194,16 +207,13 @@ fn a_daemon_with_too_few_gpus_is_not_ready_until_the_lost_one_is_back() {
     if emulated::driver().is_none() {
         return println!("skipped: the host may have one GPU only");
     }
-    let metrics = free_address();
-    let listen = metrics.to_string();
-    let flags = ["--engine", "cuda", "--cuda-devices-min", "2", "--metrics-listen", &listen];
-    let starting = thread::spawn(move || {
-        wait_until("a listener", || TcpStream::connect(metrics).is_ok());
-        http(metrics, "/readyz")
-    });
-    let (child, _) = start(&flags, &[("EMU_DEVICES", "2")]);
-    let answer = starting.join().unwrap();
+    let flags = [&["--engine", "cuda", "--cuda-devices-min", "2"][..], &METRICS].concat();
+    let daemon = spawn_on_gpus(&flags, &[("EMU_DEVICES", "2")]);
+    let metrics = daemon.metrics();
+    let answer = http(metrics, "/readyz");
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("starting"), "{answer}");
+    daemon.wait_until_gpus_serve();
+    let child = daemon.child;
     let readiness = || http(metrics, "/readyz");
     assert!(readiness().starts_with("HTTP/1.1 200 "), "{}", readiness());
     let [victim, _] = *workers(&child) else { panic!("two workers") };
@@ -219,18 +229,17 @@ fn a_daemon_with_too_few_gpus_is_not_ready_until_the_lost_one_is_back() {
 
 #[test]
 fn calls_wait_while_the_daemon_opens_its_gpus() {
-    let address = free_address();
-    let listen = address.to_string();
-    let starting = thread::spawn(move || start(&["--engine", "cuda", "--listen", &listen], &[]));
-    wait_until("a listener", || TcpStream::connect(address).is_ok());
-    assert!(!starting.is_finished(), "the self-test takes longer");
-    let connect = || BlockingClient::connect(format!("http://{address}"));
+    let daemon = spawn_on_gpus(&["--engine", "cuda"], &[]);
+    let target = daemon.target();
+    assert!(!daemon.is_ready(), "the self-test takes longer");
+    let connect = || BlockingClient::connect(&target);
     // A connection waits for five seconds at most.
     wait_until("an answer", || match connect() {
         Ok(client) => client.info().unwrap().devices.iter().any(|device| device.gpu.is_some()),
         Err(_) => false,
     });
-    stop(starting.join().unwrap().0);
+    daemon.wait_until_gpus_serve();
+    stop(daemon.child);
 }
 
 #[test]
@@ -286,10 +295,8 @@ fn points_are_checked_although_each_worker_fails() {
     }
     // The self-test launches it three times.
     let env = [("EMU_FAULT", "g1_check_points:4:700")];
-    let metrics = free_address();
-    let flags = ["--engine", "cuda", "--metrics-listen", &metrics.to_string()];
-    let (child, address) = start(&flags, &env);
-    let client = BlockingClient::connect(&address).unwrap();
+    let MeasuredDaemon { child, target, metrics } = start_with_metrics(&["--engine", "cuda"], &env);
+    let client = BlockingClient::connect(&target).unwrap();
     let mut rng = StdRng::seed_from_u64(8);
     let one = G1Projective::rand(&mut rng);
     let sums = std::iter::successors(Some(one), |sum| Some(sum + one)).take(5000);

@@ -6,6 +6,10 @@ mod emulated;
 #[path = "../rig/presets.rs"]
 mod limits;
 mod rig;
+#[path = "../common/sanitized.rs"]
+mod sanitized;
+#[path = "../common/sweep.rs"]
+mod sweep;
 
 mod devices;
 mod faults;

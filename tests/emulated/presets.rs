@@ -263,8 +263,8 @@ fn devices_follow_the_environment() {
 
 #[test]
 fn early_launches_are_traced_once_per_process() {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("traced-early");
-    let _absent = std::fs::remove_file(&path);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("traced-early");
     for lines in ["follow\n", "follow\nfollow\n"] {
         let file = path.to_str().unwrap();
         let output = with_settings(&[("EMU_DEVICE", "h200"), ("EMU_TRACE_EARLY", file)]);

@@ -18,11 +18,9 @@ pub const SEEDS: [u64; 4] = [0, 1, 2, 3];
 
 type DriverResult<T> = Result<T, DriverError>;
 
-/// Path of the emulated driver with the kernels of `tests/emulated/kernels`.
-pub fn library(flags: &[&str]) -> PathBuf {
-    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulated/kernels");
-    let name = if flags.is_empty() { "probes" } else { "probes-checked" };
-    emulated::build(name, &kernels, flags)
+/// The folder of the kernels of these tests.
+pub fn kernels() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulated/kernels")
 }
 
 pub struct DriverControls {
@@ -38,7 +36,7 @@ pub fn controls() -> &'static DriverControls {
     static CONTROLS: OnceLock<DriverControls> = OnceLock::new();
     CONTROLS.get_or_init(|| {
         let path = std::env::var_os(emulated::SETTING).map(PathBuf::from);
-        let path = path.unwrap_or_else(|| library(&[]));
+        let path = path.unwrap_or_else(|| emulated::build("probes", &kernels(), &[]));
         // SAFETY: runs once, under the lock; nothing else reads or writes the environment.
         #[allow(clippy::disallowed_methods)]
         if std::env::var_os("EMU_DEVICE").is_none() {

@@ -1,44 +1,26 @@
 //! Some of the tests on a driver built with ASan and UBSan, and errors that only these find.
 
-use std::{path::PathBuf, process::Command};
+use std::process::Command;
 
 use crate::{
-    arguments, emulated,
-    rig::{EmulatedGpu, library},
+    arguments,
+    rig::{EmulatedGpu, kernels},
+    sanitized, sweep,
 };
 
-/// `-O1` because optimising instrumented code further takes long.
-const FLAGS: [&str; 3] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1"];
 /// Names the mistake that [`a_child_makes_the_mistake_that_its_environment_names`] makes.
 const MISTAKE: &str = "EMULATED_TEST_MISTAKE";
 const CHILD: &str = "sanitizers::a_child_makes_the_mistake_that_its_environment_names";
 
-/// Path of a sanitizer's library; `None` if the compiler has none.
-fn runtime(name: &str) -> Option<PathBuf> {
-    let answer = Command::new("g++").arg(format!("-print-file-name={name}")).output().ok()?;
-    let path = PathBuf::from(String::from_utf8(answer.stdout).ok()?.trim());
-    path.is_absolute().then_some(path)
-}
-
-/// Runs one test of this binary on the sanitized driver. Returns whether it passed and its output;
-/// `None` if the compiler has no sanitizers.
-fn checked(test: &str, mistake: Option<&str>) -> Option<(bool, String)> {
-    let (Some(asan), Some(ubsan)) = (runtime("libasan.so"), runtime("libubsan.so")) else {
-        eprintln!("skipped: g++ has no libasan and libubsan");
-        return None;
-    };
+/// Runs one test of this binary with these variables. Returns whether it passed, and its output.
+fn run(test: &str, variables: &[(&str, String)], mistake: Option<&str>) -> (bool, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
-    command.env("LD_PRELOAD", format!("{} {}", asan.display(), ubsan.display()));
-    // The test binary is not instrumented, so leaks cannot be counted.
-    command.env("ASAN_OPTIONS", "detect_leaks=0").env("UBSAN_OPTIONS", "print_stacktrace=1");
-    command.env(emulated::SETTING, library(&FLAGS));
-    if let Some(mistake) = mistake {
-        command.env(MISTAKE, mistake);
-    }
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    command.envs(mistake.map(|mistake| (MISTAKE, mistake)));
     let output = command.output().unwrap();
     let text = [output.stdout, output.stderr].concat();
-    Some((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Makes the mistake that the environment asks for, if any.
@@ -64,31 +46,30 @@ fn a_child_makes_the_mistake_that_its_environment_names() {
     stream.synchronize().unwrap();
 }
 
+/// Stores out of bounds and misaligned vectors are found with file and line, and correct programs
+/// pass. One case, because the driver takes long to build.
 #[test]
-fn stores_out_of_bounds_are_found_with_file_and_line() {
-    for (mistake, file) in [("global", "memory.cu:"), ("shared", "threads.cu:")] {
-        let Some((passed, text)) = checked(CHILD, Some(mistake)) else { return };
-        assert!(!passed && text.contains("heap-buffer-overflow"), "{text}");
-        assert!(text.contains(file), "{text}");
+#[ignore = "sweep"]
+fn mistakes_of_kernels_are_found_by_the_sanitizers_only() {
+    if !sweep::is_chosen("emulated, sanitizers") {
+        return;
     }
-}
-
-#[test]
-fn misaligned_vectors_are_found_with_file_and_line() {
-    let Some((passed, text)) = checked(CHILD, Some("wide")) else { return };
-    assert!(!passed && text.contains("misaligned address"), "{text}");
-    assert!(text.contains("memory.cu:"), "{text}");
-}
-
-#[test]
-fn correct_programs_pass_under_the_sanitizers() {
+    let Some(variables) = sanitized::variables("probes-checked", &kernels()) else { return };
+    for (mistake, file, error) in [
+        ("global", "memory.cu:", "heap-buffer-overflow"),
+        ("shared", "threads.cu:", "heap-buffer-overflow"),
+        ("wide", "memory.cu:", "misaligned address"),
+    ] {
+        let (passed, text) = run(CHILD, &variables, Some(mistake));
+        assert!(!passed && text.contains(error) && text.contains(file), "{mistake}: {text}");
+    }
     for test in [
-        "threads::warps_shuffle_and_vote",
-        "threads::barriers_order_threads_under_every_seed",
-        "threads::divergence_fails_the_launch_and_sticks",
+        "launches::warps_shuffle_and_vote",
+        "launches::barriers_order_threads_under_every_seed",
+        "launches::divergence_fails_the_launch_and_sticks",
         "streams::many_host_threads_share_a_device",
     ] {
-        let Some((passed, text)) = checked(test, None) else { return };
-        assert!(passed, "{test}: {text}");
+        let (passed, text) = run(test, &variables, None);
+        assert!(passed && text.contains("1 passed"), "{test}: {text}");
     }
 }

@@ -31,13 +31,21 @@ use capstan::{
     verify::{Verification, verify_ntt},
 };
 
-use crate::{msm::known_points, vec_sink::VecSink};
+use crate::{has_all_cases, msm::known_points, vec_sink::VecSink};
 
 const THREADS: usize = 2;
 /// Other processes may delay some of them.
 const ATTEMPTS: usize = 8;
+
+/// log2 of a size: `lg_n` in sweeps, half the size in a plain run.
+fn lg_size(lg_n: u32) -> u32 {
+    if has_all_cases() { lg_n } else { lg_n - 1 }
+}
+
 /// log2 of the elements of a vector of programs.
-const LG_VECTOR: u32 = 20;
+fn lg_vector() -> u32 {
+    lg_size(20)
+}
 
 /// Lets one test measure at a time.
 pub fn measuring() -> MutexGuard<'static, ()> {
@@ -91,6 +99,7 @@ fn random(lg_n: u32) -> Vec<Fr> {
 }
 
 fn end_msm_soon<A: CurvePoint>(name: &str, engine: &dyn MsmNttEngine, lg_n: u32) {
+    let lg_n = lg_size(lg_n);
     let points = known_points::<A>().iter().copied().cycle().take(1 << lg_n).collect::<Vec<_>>();
     let bases = A::into_bases(PointSlice::new(Arc::new(points)));
     let scalars = random(lg_n);
@@ -103,6 +112,7 @@ fn end_msm_soon<A: CurvePoint>(name: &str, engine: &dyn MsmNttEngine, lg_n: u32)
 }
 
 fn end_ntt_soon(name: &str, engine: &dyn MsmNttEngine, lg_n: u32, inverse: bool) {
+    let lg_n = lg_size(lg_n);
     let (input, output) = (random(lg_n), VecSink::new(32 << lg_n));
     let bytes = layout::fr_as_bytes(&input);
     let (encoding, coset) = (ScalarEncoding::Canonical, Some(Fr::from(7)));
@@ -132,26 +142,26 @@ fn wiping(lg_n: u32) -> Duration {
 fn msms_end_soon_after_they_are_cancelled() {
     let _measuring = measuring();
     let engine = CpuEngine::new(THREADS).expect("threads");
-    end_msm_soon::<G1Affine>("MSM G1 2^18", &engine, 18);
-    end_msm_soon::<G2Affine>("MSM G2 2^17", &engine, 17);
+    end_msm_soon::<G1Affine>("MSM in G1", &engine, 18);
+    end_msm_soon::<G2Affine>("MSM in G2", &engine, 17);
 }
 
 #[test]
 fn msms_of_the_oracle_end_soon_after_they_are_cancelled() {
     let _measuring = measuring();
     let engine = ArkworksEngine::new(THREADS).expect("threads");
-    end_msm_soon::<G1Affine>("MSM G1 2^17 on the oracle", &engine, 17);
-    end_msm_soon::<G2Affine>("MSM G2 2^15 on the oracle", &engine, 15);
+    end_msm_soon::<G1Affine>("MSM in G1 on the oracle", &engine, 17);
+    end_msm_soon::<G2Affine>("MSM in G2 on the oracle", &engine, 15);
 }
 
 #[test]
 fn transforms_end_soon_after_they_are_cancelled() {
     let _measuring = measuring();
     let engine = CpuEngine::new(THREADS).expect("threads");
-    end_ntt_soon("NTT 2^21", &engine, 21, false);
-    end_ntt_soon("inverse NTT 2^20", &engine, 20, true);
+    end_ntt_soon("NTT", &engine, 21, false);
+    end_ntt_soon("inverse NTT", &engine, 20, true);
     let engine = ArkworksEngine::new(THREADS).expect("threads");
-    end_ntt_soon("NTT 2^21 on the oracle", &engine, 21, false);
+    end_ntt_soon("NTT on the oracle", &engine, 21, false);
 }
 
 #[test]
@@ -159,10 +169,10 @@ fn checks_of_transforms_end_soon_after_they_are_cancelled() {
     let _measuring = measuring();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build().expect("threads");
     let (inverse, coset, input_reversed, output_reversed) = Default::default();
-    let plan = NttPlan { lg_n: LG_VECTOR, inverse, coset, input_reversed, output_reversed };
-    let row = random(LG_VECTOR);
+    let plan = NttPlan { lg_n: lg_vector(), inverse, coset, input_reversed, output_reversed };
+    let row = random(lg_vector());
     ends_soon(
-        "check of an NTT of 2^20",
+        "check of an NTT",
         Duration::ZERO,
         || (),
         |(), control| {
@@ -183,20 +193,20 @@ struct OneStep {
 
 impl OneStep {
     fn new(step: impl Into<Operation>) -> Self {
-        let input = InputStep { field: FieldId::Bls12381Fr, rows: 1, length: 1 << LG_VECTOR };
+        let input = InputStep { field: FieldId::Bls12381Fr, rows: 1, length: 1 << lg_vector() };
         Self {
             executor: HostExecutor {
                 engine: Arc::new(CpuEngine::new(THREADS).expect("threads")),
                 oracle: None,
             },
             program: Arc::new(OperationProgram::new(vec![input.into(), step.into()]).unwrap()),
-            elements: random(LG_VECTOR),
-            output: VecSink::new(32 << LG_VECTOR),
+            elements: random(lg_vector()),
+            output: VecSink::new(32 << lg_vector()),
         }
     }
 
     fn start(&self) -> Box<dyn RunInProgress> {
-        let input = InputSpec { encoding: ScalarEncoding::Canonical, count: 1 << LG_VECTOR };
+        let input = InputSpec { encoding: ScalarEncoding::Canonical, count: 1 << lg_vector() };
         let output = OutputSpec { value: ValueId(1), kind: OutputKind::Elements };
         let (program, verify) = (self.program.clone(), Verification::None);
         start_run(&self.executor, program, &[input], &[output], verify).expect("a valid call")
@@ -205,7 +215,7 @@ impl OneStep {
     fn step(&self, run: &mut dyn RunInProgress, control: &JobControl) -> Result<()> {
         let bytes = layout::fr_as_bytes(&self.elements);
         // Any element in Montgomery form is also one in canonical form.
-        let input = EncodedScalars::new(ScalarEncoding::Canonical, 1 << LG_VECTOR, &bytes);
+        let input = EncodedScalars::new(ScalarEncoding::Canonical, 1 << lg_vector(), &bytes);
         let sink: &dyn ByteSink = &self.output;
         let sink = ElementSink { encoding: ScalarEncoding::Canonical, sink };
         let operands =
@@ -221,7 +231,7 @@ impl OneStep {
             run
         };
         // Its value, and the input.
-        let wiping = 2 * wiping(LG_VECTOR);
+        let wiping = 2 * wiping(lg_vector());
         ends_soon(name, wiping, prepare, |mut run, control| self.step(&mut *run, control));
     }
 }
@@ -234,13 +244,13 @@ fn steps_of_programs_end_soon_after_they_are_cancelled() {
     let combination =
         LinearCombinationStep { inputs: vec![input; many], factors: vec![point.into(); many] };
     let combined = OneStep::new(combination);
-    combined.ends_soon("linear combination of 32 vectors of 2^20");
+    combined.ends_soon("linear combination of 32 vectors");
     let decoding = || combined.start();
-    ends_soon("input of 2^20", wiping(LG_VECTOR), decoding, |mut run, control| {
+    ends_soon("input", wiping(lg_vector()), decoding, |mut run, control| {
         combined.step(&mut *run, control)
     });
     let inversion = PointwiseStep { operation: PointwiseOperation::Invert, inputs: vec![input] };
-    OneStep::new(inversion).ends_soon("inversion of 2^20");
-    OneStep::new(DivideByLinearStep { input, point }).ends_soon("division of 2^20");
-    OneStep::new(EvaluateStep { input, point: point.into() }).ends_soon("evaluation of 2^20");
+    OneStep::new(inversion).ends_soon("inversion");
+    OneStep::new(DivideByLinearStep { input, point }).ends_soon("division");
+    OneStep::new(EvaluateStep { input, point: point.into() }).ends_soon("evaluation");
 }

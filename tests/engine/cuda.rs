@@ -15,7 +15,7 @@ use capstan::{
         DeviceInfo, EngineModel, EngineWork, ExecutedBy, JobControl, MsmNttEngine, MsmRun, NttPlan,
         NttRows,
         cpu::CpuEngine,
-        cuda::{CudaEngine, GpuPolicy},
+        cuda::{CudaEngine, GpuPolicy, self_test::SelfTestSizes},
     },
     error::Result,
     field::{Element31, Field31},
@@ -25,6 +25,7 @@ use crate::{
     SuiteSizes, all_sizes,
     emulated::{self, SEEDS},
     msm,
+    repeat::has_all_cases,
 };
 
 /// An engine that sets the next seed of the emulated driver before each job.
@@ -96,9 +97,9 @@ pub fn engine() -> &'static SeededEngine {
             },
         };
         let opened = device::open(&wanted, &options).unwrap();
-        SeededEngine(
-            CudaEngine::new(CpuEngine::new(1).unwrap(), opened, GpuPolicy::default()).unwrap(),
-        )
+        // `tests/device` runs the self-test.
+        let policy = GpuPolicy { self_test: Some(SelfTestSizes::NONE), ..GpuPolicy::default() };
+        SeededEngine(CudaEngine::new(CpuEngine::new(1).unwrap(), opened, policy).unwrap())
     })
 }
 
@@ -113,5 +114,10 @@ pub fn suite_sizes() -> SuiteSizes {
     }
     let mut g1 = msm::around_powers(7..=7);
     g1.extend([(1 << 8) - 1, (1 << 9) + 1, 1 << 10, (1 << 12) - 1]);
-    SuiteSizes { g1, g2: vec![127, 128, 129, 257], lg_ntt: 12, sampling: 3 }
+    let g2 = vec![127, 128, 129, 257];
+    let all = SuiteSizes { g1, g2, small_step: 1, lg_ntt: 12, sampling: 3 };
+    if has_all_cases() {
+        return all;
+    }
+    SuiteSizes { g1: vec![129, 1 << 10], g2: vec![129], small_step: 11, lg_ntt: 11, sampling: 9 }
 }

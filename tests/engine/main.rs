@@ -15,6 +15,14 @@ mod emulated;
 mod msm;
 mod ntt;
 mod ntt31;
+#[cfg(feature = "cuda")]
+#[path = "../common/repeat.rs"]
+mod repeat;
+#[cfg(feature = "cuda")]
+#[path = "../common/sweep.rs"]
+mod sweep;
+#[cfg(feature = "cuda")]
+mod sweeps;
 #[path = "../common/vec_sink.rs"]
 mod vec_sink;
 
@@ -24,9 +32,11 @@ struct SuiteSizes {
     /// Sizes of MSMs in G1 and G2, around powers of two.
     g1: Vec<usize>,
     g2: Vec<usize>,
+    /// Runs one of `small_step` MSMs of few scalars.
+    small_step: usize,
     /// log2 of the largest NTT.
     lg_ntt: u32,
-    /// Runs one of `every` pairs of size and distribution. Each size and distribution still occurs.
+    /// Runs one of `sampling` pairs of size and distribution, also of size and order of an NTT.
     sampling: usize,
 }
 
@@ -34,14 +44,34 @@ fn all_sizes() -> SuiteSizes {
     SuiteSizes {
         g1: msm::around_powers(7..=12),
         g2: msm::around_powers(7..=10),
+        small_step: 1,
         lg_ntt: 14,
         sampling: 1,
     }
 }
 
+/// Whether tests have all sizes: in sweeps, and on a GPU.
+#[cfg(feature = "cuda")]
+use repeat::has_all_cases;
+
+#[cfg(not(feature = "cuda"))]
+fn has_all_cases() -> bool {
+    false
+}
+
+/// Sizes of the engines on the CPU: at least one for each way of computing.
+fn cpu_sizes() -> SuiteSizes {
+    if has_all_cases() {
+        return all_sizes();
+    }
+    let mut g1 = msm::around_powers(7..=8);
+    g1.push(1 << 12);
+    SuiteSizes { g1, g2: vec![127, 128, 129, 513], small_step: 1, lg_ntt: 14, sampling: 3 }
+}
+
 macro_rules! test_engine {
     ($name:ident, $engine:expr) => {
-        test_engine!($name, $engine, crate::all_sizes());
+        test_engine!($name, $engine, crate::cpu_sizes());
     };
     ($name:ident, $engine:expr, $reach:expr) => {
         mod $name {
@@ -53,12 +83,14 @@ macro_rules! test_engine {
 
             #[test]
             fn g1_msms_of_every_small_size_match_arkworks() {
-                msm::every_small_size::<G1Affine>(&$engine, $reach.sampling);
+                let reach = $reach;
+                msm::small_sizes::<G1Affine>(&$engine, reach.small_step, reach.sampling);
             }
 
             #[test]
             fn g2_msms_of_every_small_size_match_arkworks() {
-                msm::every_small_size::<G2Affine>(&$engine, $reach.sampling);
+                let reach = $reach;
+                msm::small_sizes::<G2Affine>(&$engine, reach.small_step, reach.sampling);
             }
 
             #[test]
@@ -106,7 +138,7 @@ macro_rules! test_engine {
 
             #[test]
             fn ntt_of_every_size_order_and_coset() {
-                ntt::every_size_order_and_coset(&$engine, $reach.lg_ntt);
+                ntt::every_size_order_and_coset(&$engine, $reach.lg_ntt, $reach.sampling);
             }
 
             #[test]
@@ -116,12 +148,14 @@ macro_rules! test_engine {
 
             #[test]
             fn ntts_of_batches_match_arkworks() {
-                ntt::batches(&$engine);
+                ntt::batches(&$engine, $reach.sampling);
             }
 
             #[test]
             fn ntt31_of_every_size_order_and_coset() {
-                ntt31::every_size_order_and_coset(&$engine, $reach.lg_ntt.min(12));
+                let reach = $reach;
+                let lg_n_max = reach.lg_ntt.min(12);
+                ntt31::every_size_order_and_coset(&$engine, lg_n_max, reach.sampling);
             }
 
             #[test]

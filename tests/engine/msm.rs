@@ -213,10 +213,10 @@ fn check<A: CurvePoint>(engine: &dyn MsmNttEngine, shape: &str, distribution: &s
     assert_eq!(sum, bases.sum(&values.values), "{n} bases {shape}, scalars {distribution}");
 }
 
-/// Every size up to 130: with uniform scalars and with another distribution, or one of the two if
-/// `every` is above 1.
-pub fn every_small_size<A: CurvePoint>(engine: &dyn MsmNttEngine, every: usize) {
-    for n in 0..=130 {
+/// One of `step` sizes up to 130: with uniform scalars and with another distribution, or one of the
+/// two if `every` is above 1.
+pub fn small_sizes<A: CurvePoint>(engine: &dyn MsmNttEngine, step: usize, every: usize) {
+    for n in (0..=130).step_by(step) {
         if n % every == 0 {
             check::<A>(engine, "distinct", "uniform", n);
         }

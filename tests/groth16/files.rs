@@ -16,7 +16,7 @@ use capstan::{
     },
 };
 
-use crate::{ArkProver, Powers, proving_key};
+use crate::groth16::{ArkProver, Powers, proving_key};
 
 /// The constraint -a * b = -c of `signal output c; signal input a; signal input b; c <== a * b;`,
 /// in a file whose constraints precede its header.

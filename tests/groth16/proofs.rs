@@ -18,7 +18,7 @@ use capstan::{
 };
 use futures_util::StreamExt;
 
-use crate::{
+use crate::groth16::{
     ArkProver, Counted, Failing, Powers, ProofFixture,
     common::server,
     merkle::{MerklePath, PathHash},

@@ -13,7 +13,7 @@ use capstan::{
 };
 use zeroize::Zeroizing;
 
-use crate::{Powers, ProofFixture, common::serve, proving_key};
+use crate::groth16::{Powers, ProofFixture, common::serve, proving_key};
 
 fn message<T>(refused: Result<T, Groth16Error>) -> String {
     refused.err().map_or("accepted".to_owned(), |error| error.to_string())

@@ -35,6 +35,8 @@ mod scalars;
 mod slow_readers;
 mod slow_senders;
 mod stored_words;
+#[path = "../common/sweep.rs"]
+mod sweep;
 mod table;
 mod tenant_limits;
 mod transport;

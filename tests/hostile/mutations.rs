@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes};
 use capstan::{curve::G1Affine, wire::v1};
 use futures_util::stream;
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::RngSeed};
 use prost::Message;
 use tonic::{
     Code, Request, Status,
@@ -15,6 +15,7 @@ use tonic::{
 
 use crate::{
     daemon::{TEST_TIMEOUT, messages, programs, retry_idle},
+    sweep,
     table::{Call, World, settings},
 };
 
@@ -191,14 +192,19 @@ fn apply(messages: &mut Vec<Bytes>, change: &Change) {
     }
 }
 
-#[test]
-fn mutated_messages_never_cause_an_internal_error() {
+/// Sends messages that are changed at random, from a seed.
+fn check_mutations(seed: u64, cases: u32) {
     let runtime = tokio::runtime::Runtime::new().expect("threads");
     let world = &runtime.block_on(World::new(capstan::server::ServerSettings {
         idle_timeout: std::time::Duration::from_millis(200),
         ..settings()
     }));
-    let config = ProptestConfig { cases: 1800, failure_persistence: None, ..Default::default() };
+    let config = ProptestConfig {
+        cases,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(seed),
+        ..Default::default()
+    };
     let corpus = corpus(world);
     let input = (0..corpus.len(), prop::collection::vec(change(), 1..4));
     proptest!(config, |((which, changes) in input)| {
@@ -219,4 +225,17 @@ fn mutated_messages_never_cause_an_internal_error() {
         let send = async || Call::Msm(request.clone()).send(&world.channel).await;
         assert_eq!(retry_idle(send).await.expect("still serves"), sum);
     });
+}
+
+#[test]
+fn mutated_messages_never_cause_an_internal_error() {
+    check_mutations(0, 200);
+}
+
+#[test]
+#[ignore = "sweep"]
+fn messages_mutated_from_many_seeds_never_cause_an_internal_error() {
+    for seed in sweep::cases("mutated messages", 1..=10) {
+        check_mutations(seed, 1800);
+    }
 }

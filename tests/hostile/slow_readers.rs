@@ -76,27 +76,28 @@ async fn until_closed(world: &World, name: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_for_a_closed_window_are_given_up_after_the_idle_timeout() {
     let world = World::new(impatient()).await;
+    let mut unread = Vec::new();
     for lg_n in SIZES {
         let stalled = connection(&world, 0).await;
         let ntt = compute(&stalled).ntt_stream(stream::iter(ntt_request(lg_n))).await;
-        let ntt = ntt.expect("the response begins");
-        until_closed(&world, "a transform that nobody reads").await;
+        let ntt = (stalled, ntt.expect("the response begins"));
 
         let stalled = connection(&world, 0).await;
         let operations = [programs::input(1, 1 << 10), programs::pad(0, 1 << lg_n)];
         let input = programs::inline(&messages::random(1 << 10));
         let header = programs::call(operations, vec![input], vec![programs::send(1)]);
         let run = compute(&stalled).run(stream::iter(programs::run(header, vec![]))).await;
-        let run = run.expect("the response begins");
-        until_closed(&world, "a run that nobody reads").await;
-        drop((ntt, run));
+        unread.push((ntt, stalled, run.expect("the response begins")));
     }
+    until_closed(&world, "transforms and runs that nobody reads").await;
+    drop(unread);
     world.assert_healthy("a closed window").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn vectors_for_a_closed_window_are_given_up_after_the_idle_timeout() {
     let world = World::new(impatient()).await;
+    let mut unread = Vec::new();
     for lg_n in SIZES {
         let stalled = connection(&world, 0).await;
         let id = messages::id();
@@ -107,13 +108,14 @@ async fn vectors_for_a_closed_window_are_given_up_after_the_idle_timeout() {
             id: Some(v1::get_request::Id::UploadId(id.clone())),
             ..Default::default()
         };
-        let unread = store(&stalled).get(get).await.expect("the response begins");
+        let response = store(&stalled).get(get).await.expect("the response begins");
         let release =
             v1::ReleaseRequest { id: Some(v1::release_request::Id::UploadId(id.clone())) };
         store(&world.channel).release(release).await.expect("the vector exists");
-        until_closed(&world, "a vector that nobody reads").await;
-        drop(unread);
+        unread.push((stalled, response));
     }
+    until_closed(&world, "vectors that nobody reads").await;
+    drop(unread);
     world.assert_healthy("a closed window").await;
 }
 
@@ -155,9 +157,9 @@ async fn results_for_a_closed_window_are_given_up_at_the_deadline() {
         request.set_timeout(Duration::from_secs(3));
         let stalled_ntt = compute(&stalled).ntt_stream(request).await;
         unread.push(stalled_ntt.expect("the response begins"));
-        until_dropped(&world, unread.len() as u64, "a transform that nobody reads").await;
-        assert_eq!(load(&world.channel).await.connections, 2, "the connection was closed");
     }
+    until_dropped(&world, unread.len() as u64, "transforms that nobody reads").await;
+    assert_eq!(load(&world.channel).await.connections, 2, "the connection was closed");
     drop((unread, stalled));
     world.assert_healthy("a closed window and a deadline").await;
 }

@@ -194,9 +194,10 @@ pub fn settings() -> ServerSettings {
 
 /// A server with some bases, and a connection to it.
 pub struct World {
+    /// Dropped first: a server waits for its connections when it ends.
+    pub channel: Channel,
     pub daemon: TestServer,
     pub dial: FaultDial,
-    pub channel: Channel,
     pub g1: Vec<G1Affine>,
     pub g1_id: Bytes,
     pub g2_id: Bytes,
@@ -217,7 +218,7 @@ impl World {
         // A permit is returned a moment after the answer.
         until_idle(&channel, "bases").await;
         let matrix_id = Bytes::new();
-        Self { daemon, dial, channel, g1, g1_id, g2_id, matrix_id, resources }
+        Self { channel, daemon, dial, g1, g1_id, g2_id, matrix_id, resources }
     }
 
     /// Puts a matrix, too.

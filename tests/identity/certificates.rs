@@ -9,7 +9,7 @@ use capstan::{
 };
 use tempfile::TempDir;
 
-use crate::{
+use crate::identity::{
     authority::{Authority, files_in, write_client_ca, write_server},
     caller, caller_of,
     daemon::{TestServer, retry_until_ok},

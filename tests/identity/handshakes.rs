@@ -24,7 +24,7 @@ use tokio_rustls::{
     },
 };
 
-use crate::{
+use crate::identity::{
     authority::{Authority, files_in, write_server},
     caller,
     daemon::{TEST_TIMEOUT, TestServer},

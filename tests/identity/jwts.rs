@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use capstan::server::{AuthSettings, JwtSettings, ServerSettings, check_credential_files};
 use serde_json::{Value, json};
 
-use crate::{
+use crate::identity::{
     caller, http,
     issuer::{
         AUDIENCE, ISSUER, SigningKey, claims, claims_but, hs256_token, key_set, time,

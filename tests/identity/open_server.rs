@@ -11,7 +11,7 @@ use futures_util::stream;
 use tonic::{Code, Request, Status, transport::Endpoint};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-use crate::{
+use crate::identity::{
     caller, caller_of,
     daemon::{admin, compute, messages, reason, store},
     http, known, refusal, start,

@@ -10,7 +10,7 @@ use capstan::{
     server::ServerSettings,
 };
 
-use crate::{
+use crate::identity::{
     caller,
     daemon::{TestServer, messages, retry_until_ok},
     http, known, start,

@@ -17,7 +17,7 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::{
+use crate::identity::{
     caller,
     daemon::{TestServer, compute, reason, store},
     http, known, refusal, start, until_answer,

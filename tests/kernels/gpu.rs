@@ -12,38 +12,34 @@ use capstan::device::{
     DeviceSlice, Gpu, Kernel, KernelModule, KernelParameters, OpenOptions, Stream,
 };
 
-use crate::emulated::{self, SEEDS, seed};
+use crate::{
+    emulated::{self, SEEDS},
+    repeat::seeded_part,
+};
 
 /// A device and a stream, for one test at a time.
 pub struct KernelRig {
     gpu: &'static Gpu,
     stream: Stream,
-    /// Index of the current seed; `None` on a GPU.
-    seed_index: Option<usize>,
+    /// The part of slow cases that runs; `None` for all.
+    part: Option<usize>,
     _exclusive: MutexGuard<'static, ()>,
 }
 
-/// Runs `test` under every seed of the emulated driver; once on a GPU.
+/// Runs `test` under the seed of this process; sweeps start a process for each seed.
 pub fn each_seed(test: impl Fn(&KernelRig)) {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let gpu = open();
-    let mut rig = KernelRig {
-        gpu,
-        stream: Stream::new(gpu.context()).unwrap(),
-        seed_index: None,
-        _exclusive: turn,
-    };
-    if emulated::driver().is_none() {
-        return test(&rig);
+    let mut part = None;
+    if emulated::driver().is_some() {
+        let chosen = seeded_part();
+        println!("{chosen:?}");
+        emulated::seed(chosen.seed);
+        part = Some(chosen.part);
     }
-    for (order, number) in SEEDS.into_iter().enumerate() {
-        seed(number);
-        println!("seed {number}");
-        rig.seed_index = Some(order);
-        rig.stream = Stream::new(gpu.context()).unwrap();
-        test(&rig);
-    }
+    let stream = Stream::new(gpu.context()).unwrap();
+    test(&KernelRig { gpu, stream, part, _exclusive: turn });
 }
 
 /// The device, opened once.
@@ -71,7 +67,7 @@ impl KernelRig {
     /// Whether to run `case` now: cases that are slow on the emulated driver run under one seed
     /// each. A GPU runs all of them.
     pub fn runs_case(&self, case: usize) -> bool {
-        self.seed_index.is_none_or(|order| case % SEEDS.len() == order)
+        self.part.is_none_or(|part| case % SEEDS.len() == part)
     }
 
     pub fn gpu(&self) -> &Gpu {

@@ -82,11 +82,24 @@ impl Case<'_> {
     }
 }
 
+/// Runs the part of the cases that belongs to the seed.
 pub(crate) fn each_case(cases: usize, test: impl Fn(usize, &Case<'_>)) {
+    cases_if(cases, KernelRig::runs_case, test);
+}
+
+pub(crate) fn all_cases(cases: usize, test: impl Fn(usize, &Case<'_>)) {
+    cases_if(cases, |_, _| true, test);
+}
+
+fn cases_if(
+    cases: usize,
+    is_chosen: impl Fn(&KernelRig, usize) -> bool,
+    test: impl Fn(usize, &Case<'_>),
+) {
     let cpu = CpuEngine::new(1).unwrap();
     each_seed(|rig| {
         let device = Ntt31Device::load(rig.gpu(), TABLE_BYTES_MAX).unwrap();
-        for number in (0..cases).filter(|number| rig.runs_case(*number)) {
+        for number in (0..cases).filter(|number| is_chosen(rig, *number)) {
             let field = Field31::new(Prime31::ALL[number % Prime31::ALL.len()]);
             test(number, &Case { rig, device: &device, cpu: &cpu, field });
         }

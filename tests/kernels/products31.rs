@@ -14,7 +14,7 @@ use rand::Rng;
 
 use crate::{
     elements::rng,
-    ntt31::{Case, each_case, random_rows},
+    ntt31::{Case, all_cases, each_case, random_rows},
 };
 
 /// log2 of n, and of the words of all rows for which a product is planned: many words get wide
@@ -142,7 +142,7 @@ impl Case<'_> {
 #[test]
 fn every_kernel_of_products_multiplies_as_the_cpu() {
     let (reached, loaded) = (RefCell::new(BTreeSet::new()), RefCell::new(BTreeSet::new()));
-    each_case(PLANS.len(), |number, case| {
+    all_cases(PLANS.len(), |number, case| {
         let (lg_n, lg_words) = PLANS[number];
         loaded.borrow_mut().extend(case.device.product_kernels());
         for (coset, is_square) in [(None, number % 2 == 0), (Some(case.field.generator()), false)] {

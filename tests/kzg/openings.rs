@@ -7,7 +7,7 @@ use capstan::{
     kzg::{KzgOpening, KzgPolynomial, KzgProver},
 };
 
-use crate::{KzgFixture, LENGTH, POINTS, evaluate};
+use crate::kzg::{KzgFixture, LENGTH, POINTS, evaluate};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_polynomial_is_opened_at_one_point() {

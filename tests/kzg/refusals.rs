@@ -5,7 +5,7 @@ use capstan::{
     kzg::{KzgProver, KzgVerifier},
 };
 
-use crate::{KzgFixture, LENGTH, POINTS};
+use crate::kzg::{KzgFixture, LENGTH, POINTS};
 
 fn message<T>(refused: Result<T>) -> String {
     refused.err().map_or("accepted".to_owned(), |error| error.to_string())

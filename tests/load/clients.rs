@@ -9,12 +9,31 @@ use std::{
 
 use crate::work::{Outcome, Worker};
 
-pub const CLIENTS: u64 = 64;
-/// A timeout per call that only a hang reaches, even on two busy cores.
-pub const HANGING: Duration = Duration::from_secs(60);
-/// Calls that each client makes at least: enough that queues and buffers have grown, also if a busy
-/// host makes few calls in the time.
-const CALLS_MIN: usize = 20;
+/// How much load a test makes.
+#[derive(Debug, Clone, Copy)]
+pub struct LoadSize {
+    pub clients: u64,
+    /// The least duration of each of two halves.
+    pub half: Duration,
+    /// Calls that each client makes at least in a half: enough that queues and buffers have grown,
+    /// also if a busy host makes few calls in the time.
+    pub calls_min: usize,
+    /// See [`Worker`].
+    pub unusual_percent: u32,
+}
+
+impl LoadSize {
+    /// A load of many clients for `default` seconds, or as many as the variable `setting` has.
+    pub fn long(setting: &str, default: f64, unusual_percent: u32) -> Self {
+        let seconds = std::env::var(setting).ok();
+        let seconds = seconds.map_or(default, |text| text.parse().expect("seconds"));
+        let half = Duration::from_secs_f64(seconds / 2.0);
+        Self { clients: 64, half, calls_min: 20, unusual_percent }
+    }
+}
+
+/// A timeout per call that only a hang reaches, even on two cores that many processes share.
+pub const HANGING: Duration = Duration::from_secs(300);
 /// How much longer clients run if some kind of call has not been made yet.
 const EXTRA_DURATION_MAX: Duration = Duration::from_secs(120);
 
@@ -38,11 +57,11 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Runs all workers for `duration`, and longer until each has made [`CALLS_MIN`] calls and each
+/// Runs all workers for half of the load, and longer until each has made enough calls and each
 /// outcome has occurred.
 pub async fn run(
     workers: Vec<Worker<'static>>,
-    duration: Duration,
+    size: LoadSize,
     tally: &Arc<Tally>,
 ) -> Vec<Worker<'static>> {
     let begun = Instant::now();
@@ -52,9 +71,9 @@ pub async fn run(
             let tally = tally.clone();
             tokio::spawn(async move {
                 let mut calls = 0;
-                while calls < CALLS_MIN
-                    || begun.elapsed() < duration
-                    || !tally.is_complete() && begun.elapsed() < duration + EXTRA_DURATION_MAX
+                while calls < size.calls_min
+                    || begun.elapsed() < size.half
+                    || !tally.is_complete() && begun.elapsed() < size.half + EXTRA_DURATION_MAX
                 {
                     calls += 1;
                     let step = tokio::time::timeout(HANGING, worker.step()).await;

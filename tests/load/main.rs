@@ -1,7 +1,7 @@
 //! Many concurrent clients with mixed sizes and operations; some cancel calls or send invalid ones.
 //! Every error is a promised one, every result is correct, and nothing is left behind.
 //!
-//! `CAPSTAN_LOAD_SECONDS` sets the duration; the default is 10.
+//! `CAPSTAN_LOAD_SECONDS` sets the duration of the sweep; the default is 10.
 #![cfg(all(feature = "client", feature = "server"))]
 
 mod clients;
@@ -12,6 +12,9 @@ mod heap;
 #[path = "../common/idle.rs"]
 mod idle;
 mod product;
+mod server;
+#[path = "../common/sweep.rs"]
+mod sweep;
 mod work;
 
 use std::{
@@ -21,10 +24,11 @@ use std::{
 };
 
 use capstan::{client::Client, server::ServerSettings};
-use clients::{CLIENTS, Tally, run};
+use clients::{LoadSize, Tally, run};
 use idle::until_idle;
 use rand::{SeedableRng, rngs::StdRng};
-use tokio::{runtime::Runtime, time::sleep};
+use server::{IDLE_THREAD_MAX, LoadedServer, runtime};
+use tokio::time::sleep;
 use work::{Expected, Sizes, Worker};
 
 /// For an engine on the CPU. The last ones exceed a message, so they are streamed, vectors over two
@@ -43,7 +47,7 @@ static KNOWN: LazyLock<Expected> = LazyLock::new(|| Expected::new(&LARGE));
 
 /// How long the server keeps a result whose client cancelled just as it was stored.
 const UPLOAD_TTL: Duration = Duration::from_secs(10);
-/// How long the server may take to free everything, idle threads included (tokio: 10 s).
+/// How long the server may take to free everything, idle threads included.
 const SETTLING: Duration = Duration::from_secs(25);
 /// Allowed heap growth between middle and end: queues and tables keep their capacity.
 const GROWTH_BYTES: isize = 8 << 20;
@@ -87,18 +91,23 @@ async fn until_within(before: Resources) {
     }
 }
 
-/// What is held once sockets are closed, idle threads have ended, and vectors that clients left
-/// have expired.
+/// What is held once sockets are closed and idle threads have ended: their number does not change
+/// for twice as long as an idle thread lives.
 async fn settled() -> Resources {
-    sleep(UPLOAD_TTL + Duration::from_secs(2)).await;
-    Resources::now()
+    let (mut last, mut since) = (Resources::now(), Instant::now());
+    while since.elapsed() < 2 * IDLE_THREAD_MAX {
+        sleep(Duration::from_millis(20)).await;
+        let now = Resources::now();
+        if (now.threads, now.descriptors) != (last.threads, last.descriptors) {
+            since = Instant::now();
+        }
+        last = now;
+    }
+    last
 }
 
-#[test]
-fn many_clients_get_correct_results_and_leave_nothing_behind() {
-    let seconds = std::env::var("CAPSTAN_LOAD_SECONDS").ok();
-    let seconds = seconds.map_or(10.0, |seconds| seconds.parse::<f64>().expect("seconds"));
-    let half = Duration::from_secs_f64(seconds / 2.0);
+/// Makes a load of two halves.
+fn clients_get_correct_results_and_leave_nothing_behind(size: LoadSize) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("capstan.sock");
     let unix_target = format!("unix:{}", socket.display());
@@ -107,28 +116,48 @@ fn many_clients_get_correct_results_and_leave_nothing_behind() {
         upload_ttl: UPLOAD_TTL,
         ..ServerSettings::default()
     };
-    let server = common::serve(settings);
+    let server = LoadedServer::start(settings);
     let known: &'static Expected = &KNOWN;
-    Runtime::new().unwrap().block_on(async {
+    runtime().block_on(async {
         let observer = Client::builder(&server.target).connections(1).connect().await.unwrap();
         let (tally, mut middle) = (Arc::new(Tally::default()), None);
         for half_number in 0..2 {
             let mut workers = Vec::new();
-            for number in 0..CLIENTS {
+            for number in 0..size.clients {
                 let target = if number % 2 == 0 { &server.target } else { &unix_target };
                 let client = Client::builder(target).connections(2).connect().await.unwrap();
-                let rng = StdRng::seed_from_u64(half_number * CLIENTS + number);
-                workers.push(Worker::new(known, client, rng, number).await);
+                let rng = StdRng::seed_from_u64(half_number * size.clients + number);
+                let mut worker = Worker::new(known, client, rng, number).await;
+                worker.unusual_percent = size.unusual_percent;
+                workers.push(worker);
             }
             // Clients keep buffers as long as they live, so they end before memory is compared.
-            drop(run(workers, half, &tally).await);
+            drop(run(workers, size, &tally).await);
+            // Vectors that clients left expire.
             until_idle(&observer).await;
             match middle {
                 None => middle = Some(settled().await),
                 Some(middle) => until_within(middle).await,
             }
         }
-        println!("{seconds} s of {CLIENTS} clients: {tally}");
+        println!("{size:?}: {tally}");
         assert!(tally.is_complete(), "some outcomes never occurred: {tally}");
     });
+}
+
+#[test]
+fn many_clients_get_correct_results_and_leave_nothing_behind() {
+    let half = Duration::from_millis(500);
+    let size = LoadSize { clients: 8, half, calls_min: 15, unusual_percent: 6 };
+    clients_get_correct_results_and_leave_nothing_behind(size);
+}
+
+#[test]
+#[ignore = "sweep"]
+fn a_long_load_of_many_clients_leaves_nothing_behind() {
+    if !sweep::is_chosen("a long load") {
+        return;
+    }
+    let size = LoadSize::long("CAPSTAN_LOAD_SECONDS", 10.0, 1);
+    clients_get_correct_results_and_leave_nothing_behind(size);
 }

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpStream},
+    net::{SocketAddr, TcpStream},
 };
 
 use capstan::{
@@ -65,14 +65,10 @@ impl ChildResources {
 impl ChildDaemon {
     /// Starts a daemon with `gpus` GPUs, which are emulated if the host has none.
     pub fn start(flags: &[&str], gpus: usize) -> Self {
-        // A loopback address made from the process id, so that no other test takes the port.
-        let [_, high, middle, low] = std::process::id().to_be_bytes();
-        let metrics = SocketAddr::from((Ipv4Addr::new(127, 64 + high, middle, low), 9470));
         let driver = emulated::driver().map(|path| path.to_str().unwrap().to_owned());
-        let own = ["--listen", "127.0.0.1:0", "--engine", "cuda", "--threads", "1"];
+        let own = ["--engine", "cuda", "--threads", "1"];
         let driver = ["--cuda-driver", driver.as_deref().unwrap_or("none")];
         let memory = ["--cuda-memory-percent", "10"];
-        let listen = ["--metrics-listen", &metrics.to_string()];
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         let (token_file, tenant_file, data_dir) =
@@ -93,10 +89,11 @@ impl ChildDaemon {
         fs::create_dir(&data_dir).unwrap();
         let files = ["--auth-tokens", &token_file, "--tenants", &tenant_file];
         let data = ["--data-dir", &data_dir];
-        let all = [&own, &driver[..], &memory, &listen, &files, &data, flags].concat();
+        let all = [&own, &driver[..], &memory, &files, &data, flags].concat();
         let mut command = capstand(&all);
         command.env("EMU_DEVICES", gpus.to_string());
-        Self { process: DaemonProcess::start(command), metrics, tokens, _folder: folder }
+        let process = DaemonProcess::start(command);
+        Self { metrics: process.metrics_address(), process, tokens, _folder: folder }
     }
 
     pub fn target(&self) -> String {

@@ -3,7 +3,7 @@
 //! gets the right result, none hangs, and the daemon holds no more at the end than in the middle.
 //!
 //! The daemon runs in its own process, with the emulated driver if there is no GPU.
-//! `CAPSTAN_FAULTS_SECONDS` sets the duration; the default is 20.
+//! `CAPSTAN_FAULTS_SECONDS` sets the duration of the sweep; the default is 20.
 #![cfg(all(feature = "client", feature = "cuda", feature = "server"))]
 
 mod child;
@@ -20,6 +20,8 @@ mod emulated;
 mod idle;
 #[path = "../load/product.rs"]
 mod product;
+#[path = "../common/sweep.rs"]
+mod sweep;
 #[path = "../load/work.rs"]
 mod work;
 
@@ -40,7 +42,7 @@ use capstan::{
     },
 };
 use child::{ChildDaemon, ChildResources, TENANTS};
-use clients::{CLIENTS, HANGING, Tally, run};
+use clients::{HANGING, LoadSize, Tally, run};
 use futures_util::{Stream, StreamExt, stream};
 use idle::until_idle;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -72,16 +74,34 @@ static KNOWN: LazyLock<Expected> = LazyLock::new(|| Expected::new(&SMALL));
 const GPUS: usize = 2;
 /// The number of GPUs whose workers serve.
 const USED: &str = r#"capstan_devices{state="used"}"#;
-/// The pauses before the first kills and before later ones. A run must not lose two workers, and a
-/// GPU whose workers serve for less than a minute again and again is put into quarantine.
-const FIRST_KILLS: usize = 4;
-const FIRST_PAUSE: Duration = Duration::from_secs(4);
-const LATER_PAUSE: Duration = Duration::from_secs(35);
+
+/// When workers are killed. A run must not lose two workers, and a GPU whose workers serve for less
+/// than a minute again and again is put into quarantine.
+#[derive(Debug, Clone, Copy)]
+struct KillTimes {
+    /// The pauses before the first kills of a half, and their number.
+    first: usize,
+    first_pause: Duration,
+    /// The pause before each later kill; `None` if there is none.
+    later_pause: Option<Duration>,
+}
+
+impl KillTimes {
+    /// The pause before kill number `kill`.
+    fn pause_before(&self, kill: usize) -> Option<Duration> {
+        if kill < self.first { Some(self.first_pause) } else { self.later_pause }
+    }
+}
+
+const SHORT_KILLS: KillTimes =
+    KillTimes { first: 1, first_pause: Duration::from_millis(500), later_pause: None };
+const LONG_KILLS: KillTimes = KillTimes {
+    first: 4,
+    first_pause: Duration::from_secs(4),
+    later_pause: Some(Duration::from_secs(35)),
+};
+
 const IDLE_TIMEOUT_MS: &str = "5000";
-/// More than in the other test, which makes more calls.
-const UNUSUAL_PERCENT: u32 = 4;
-const VANISHING_CLIENTS: u64 = 4;
-const SLOW_PEERS: u64 = 4;
 
 /// Counts of injected faults.
 #[derive(Debug, Default)]
@@ -94,12 +114,22 @@ struct FaultCounts {
     garbage: AtomicU64,
 }
 
+impl FaultCounts {
+    /// Whether every kind of fault has occurred. Workers are killed only if `is_killing`.
+    fn are_complete(&self, is_killing: bool) -> bool {
+        let mut counts = vec![&self.vanished_clients, &self.slow_peers, &self.garbage];
+        counts.extend(is_killing.then_some(&self.killed_workers));
+        counts.into_iter().all(|count| count.load(Ordering::Relaxed) > 0)
+    }
+}
+
 fn add_one(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
 struct FaultPlan {
     daemon: Arc<ChildDaemon>,
+    kills: KillTimes,
     restarts_before: u64,
     is_over: AtomicBool,
     counts: FaultCounts,
@@ -113,12 +143,13 @@ impl FaultPlan {
     /// Kills one worker after the other. Each time, waits until all of them serve again.
     async fn kill_workers(self: Arc<Self>) {
         for kill in 0.. {
-            let (begun, is_first) = (Instant::now(), kill < FIRST_KILLS);
-            while begun.elapsed() < if is_first { FIRST_PAUSE } else { LATER_PAUSE } {
+            let Some(pause) = self.kills.pause_before(kill) else { return };
+            let begun = Instant::now();
+            while begun.elapsed() < pause {
                 if self.is_over() {
                     return;
                 }
-                sleep(Duration::from_millis(100)).await;
+                sleep(Duration::from_millis(20)).await;
             }
             kill_process(self.daemon.workers()[kill % GPUS], Signal::KILL).unwrap();
             add_one(&self.counts.killed_workers);
@@ -247,65 +278,111 @@ async fn until_within(daemon: &ChildDaemon, before: &ChildResources) -> ChildRes
     }
 }
 
+/// Runs the workers for a half of a test, with faults of every kind.
+async fn run_with_faults(
+    daemon: &Arc<ChildDaemon>,
+    workers: Vec<Worker<'static>>,
+    load: &FaultLoad,
+    tally: &Arc<Tally>,
+) -> Vec<Worker<'static>> {
+    let plan = Arc::new(FaultPlan {
+        daemon: daemon.clone(),
+        kills: load.kills,
+        restarts_before: daemon.metric("capstan_worker_restarts_total").await,
+        is_over: AtomicBool::new(false),
+        counts: FaultCounts::default(),
+    });
+    let mut faults = JoinSet::new();
+    faults.spawn(plan.clone().kill_workers());
+    faults.spawn(plan.clone().send_garbage());
+    (0..load.vanishing_clients).for_each(|seed| _ = faults.spawn(plan.clone().vanish(seed)));
+    (0..load.slow_peers).for_each(|_| _ = faults.spawn(plan.clone().be_slow()));
+    let workers = run(workers, load.size, tally).await;
+    plan.is_over.store(true, Ordering::Relaxed);
+    faults.join_all().await;
+    println!("{tally}\n{:?}", plan.counts);
+    let is_killing = load.size.half > load.kills.first_pause;
+    assert!(plan.counts.are_complete(is_killing), "some faults never occurred");
+    workers
+}
+
+/// A load with faults.
+struct FaultLoad {
+    size: LoadSize,
+    kills: KillTimes,
+    vanishing_clients: u64,
+    slow_peers: u64,
+    /// The pause before it is noted what the daemon holds in the middle.
+    settling: Duration,
+}
+
+impl FaultLoad {
+    fn costs_no_result_and_leaves_nothing_behind(&self) {
+        let flags = ["--idle-timeout-ms", IDLE_TIMEOUT_MS, "--upload-ttl-s", "10"];
+        let daemon = Arc::new(ChildDaemon::start(&flags, GPUS));
+        Runtime::new().unwrap().block_on(async {
+            let mut workers = Vec::new();
+            for number in 0..self.size.clients {
+                let client = daemon.client(number).connect().await.unwrap();
+                let rng = StdRng::seed_from_u64(number);
+                let mut worker = Worker::new(&KNOWN, client, rng, number).await;
+                (worker.unusual_percent, worker.persists) = (self.size.unusual_percent, true);
+                workers.push(worker);
+            }
+            let observer = daemon.client(0).connect().await.unwrap();
+            let tally = Arc::new(Tally::default());
+            let mut middle = None;
+            for _ in 0..2 {
+                workers = run_with_faults(&daemon, workers, self, &tally).await;
+                release_left_behind(&daemon).await;
+                until_idle(&observer).await;
+                middle = match &middle {
+                    None => {
+                        sleep(self.settling).await;
+                        Some(daemon.resources())
+                    }
+                    Some(middle) => {
+                        let end = until_within(&daemon, middle).await;
+                        println!("in the middle: {middle:?}\nat the end:    {end:?}");
+                        None
+                    }
+                };
+            }
+            println!("{:?}", self.size);
+            assert!(tally.is_complete(), "some outcomes never occurred");
+            assert_eq!(daemon.workers().len(), GPUS);
+        });
+        Arc::into_inner(daemon).expect("no task is left").stop();
+    }
+}
+
 #[test]
 fn faults_cost_no_result_and_leave_nothing_behind() {
-    let seconds = std::env::var("CAPSTAN_FAULTS_SECONDS").ok();
-    let seconds = seconds.map_or(20.0, |seconds| seconds.parse::<f64>().expect("seconds"));
-    let half = Duration::from_secs_f64(seconds / 2.0);
-    let flags = ["--idle-timeout-ms", IDLE_TIMEOUT_MS, "--upload-ttl-s", "10"];
-    let daemon = Arc::new(ChildDaemon::start(&flags, GPUS));
-    Runtime::new().unwrap().block_on(async {
-        let mut workers = Vec::new();
-        for number in 0..CLIENTS {
-            let client = daemon.client(number).connect().await.unwrap();
-            let rng = StdRng::seed_from_u64(number);
-            let mut worker = Worker::new(&KNOWN, client, rng, number).await;
-            (worker.unusual_percent, worker.persists) = (UNUSUAL_PERCENT, true);
-            workers.push(worker);
-        }
-        let observer = daemon.client(0).connect().await.unwrap();
-        let tally = Arc::new(Tally::default());
-        let mut counts = Vec::new();
-        let mut middle = None;
-        for _ in 0..2 {
-            let (is_over, counted) = (AtomicBool::new(false), FaultCounts::default());
-            let restarts_before = daemon.metric("capstan_worker_restarts_total").await;
-            let plan = Arc::new(FaultPlan {
-                daemon: daemon.clone(),
-                restarts_before,
-                is_over,
-                counts: counted,
-            });
-            let mut faults = JoinSet::new();
-            faults.spawn(plan.clone().kill_workers());
-            faults.spawn(plan.clone().send_garbage());
-            (0..VANISHING_CLIENTS).for_each(|seed| _ = faults.spawn(plan.clone().vanish(seed)));
-            (0..SLOW_PEERS).for_each(|_| _ = faults.spawn(plan.clone().be_slow()));
-            workers = run(workers, half, &tally).await;
-            plan.is_over.store(true, Ordering::Relaxed);
-            faults.join_all().await;
-            release_left_behind(&daemon).await;
-            until_idle(&observer).await;
-            println!("{tally}\n{:?}", plan.counts);
-            counts.push(plan);
-            middle = match &middle {
-                None => {
-                    // Idle threads of the daemon end after ten seconds.
-                    sleep(Duration::from_secs(11)).await;
-                    Some(daemon.resources())
-                }
-                Some(middle) => {
-                    let end = until_within(&daemon, middle).await;
-                    println!("in the middle: {middle:?}\nat the end:    {end:?}");
-                    None
-                }
-            };
-        }
-        println!("{seconds} s of {CLIENTS} clients");
-        assert!(tally.is_complete(), "some outcomes never occurred");
-        let killed = counts.iter().map(|plan| plan.counts.killed_workers.load(Ordering::Relaxed));
-        assert!(killed.sum::<u64>() > 0 || seconds < 10.0, "no worker was killed");
-        assert_eq!(daemon.workers().len(), GPUS);
-    });
-    Arc::into_inner(daemon).expect("no task is left").stop();
+    let half = Duration::from_secs(1);
+    let load = FaultLoad {
+        size: LoadSize { clients: 4, half, calls_min: 12, unusual_percent: 12 },
+        kills: SHORT_KILLS,
+        vanishing_clients: 1,
+        slow_peers: 1,
+        settling: Duration::ZERO,
+    };
+    load.costs_no_result_and_leaves_nothing_behind();
+}
+
+#[test]
+#[ignore = "sweep"]
+fn faults_during_a_long_load_cost_no_result_and_leave_nothing_behind() {
+    if !sweep::is_chosen("a long load with faults") {
+        return;
+    }
+    let load = FaultLoad {
+        // More unusual calls than in the other test, which makes more calls.
+        size: LoadSize::long("CAPSTAN_FAULTS_SECONDS", 20.0, 4),
+        kills: LONG_KILLS,
+        vanishing_clients: 4,
+        slow_peers: 4,
+        // Idle threads of the daemon end after ten seconds.
+        settling: Duration::from_secs(11),
+    };
+    load.costs_no_result_and_leaves_nothing_behind();
 }

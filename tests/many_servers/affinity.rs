@@ -11,9 +11,12 @@ use capstan::{
 };
 use rustix::process::Signal;
 
-use crate::{
+use crate::many_servers::{
     balancer::{CallBalancer, Choice, SeenCall},
-    rig::{POINTS, STRIPED, batch, bounded, pause, points, scalars, start, sum, sums, transform},
+    rig::{
+        POINTS, STRIPED, batch, bounded, many_points, many_scalars, pause, points, scalars, start,
+        sum, sums, transform,
+    },
 };
 
 /// All that requests may have in their headers: nothing else can say something of a payload.
@@ -44,13 +47,13 @@ async fn all_calls_of_a_job_and_all_lanes_of_an_upload_have_one_key() {
     let balancer = CallBalancer::start(Choice::ByKey, &daemons).await;
     let client = Client::connect(&balancer.target).await.unwrap();
     for seed in 0..2 {
-        let all = points::<G1Affine>(seed, POINTS + 7);
+        let all = many_points(seed);
         balancer.take_seen();
         let bases = client.put_bases(&all).await.unwrap();
-        let used = bases.slice(5, POINTS as u64).unwrap();
-        let scalars = scalars(seed, 3 * POINTS);
+        let used = bases.slice(16, (POINTS - 32) as u64).unwrap();
+        let scalars = many_scalars(seed, 3 * used.len() as usize);
         let found = bounded(client.msm_with(&used, &scalars, batch(3))).await.unwrap();
-        assert_eq!(found.points, sums(&all[5..POINTS + 5], &scalars));
+        assert_eq!(found.points, sums(&all[16..POINTS - 16], &scalars));
         let seen = balancer.take_seen();
         let lanes = seen.iter().filter(|call| call.path.ends_with("/Put")).count();
         assert!(lanes > 1, "the payloads took {lanes} lanes");

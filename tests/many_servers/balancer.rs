@@ -22,7 +22,7 @@ use tonic::{
 };
 use tower::{Service, ServiceExt};
 
-use crate::daemon_process::DaemonProcess;
+use crate::many_servers::daemon_process::DaemonProcess;
 
 const WINDOW_BYTES: u32 = 1 << 20;
 

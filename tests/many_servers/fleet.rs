@@ -8,7 +8,7 @@ use capstan::client::{
     NttOptions, ProgramBuilder, ProgramRun, PutOptions, ScalarEncoding, ScalarInput, UploadKey,
 };
 
-use crate::rig::{DaemonProcess, bounded, points, scalars, start, sum, transform};
+use crate::many_servers::rig::{DaemonProcess, bounded, points, scalars, start, sum, transform};
 
 pub async fn fleet_of<'a>(daemons: impl IntoIterator<Item = &'a DaemonProcess>) -> Fleet {
     let servers = daemons.into_iter().map(|daemon| Client::builder(daemon.target()));
@@ -176,7 +176,7 @@ async fn a_name_with_several_addresses_is_several_servers() {
     let first = start();
     let port = first.address().port();
     // The same port on another loopback address, as two hosts behind one name have.
-    let second = crate::rig::start_at(Some(([127, 0, 0, 2], port).into()));
+    let second = crate::many_servers::rig::start_at(Some(([127, 0, 0, 2], port).into()));
     let named = |host: &str| Client::builder(format!("http://{host}:{port}"));
     let mut servers = named("127.0.0.1").resolve().await.unwrap();
     servers.extend(named("127.0.0.2").resolve().await.unwrap());

@@ -12,10 +12,11 @@ use std::{
 use capstan::client::{Client, ClientError, Fleet, G1Affine, MsmOptions, Progress, PutOptions};
 use rustix::process::Signal;
 
-use crate::{
+use crate::many_servers::{
     fleet::fleet_of,
     rig::{
-        DaemonProcess, POINTS, batch, bounded, pause, points, restart, scalars, start, sum, sums,
+        DaemonProcess, batch, bounded, pause, points, restart, scalars, slow_points, slow_scalars,
+        start, sum, sums,
     },
 };
 
@@ -33,57 +34,91 @@ fn killable(count: usize) -> Vec<Option<DaemonProcess>> {
     (0..count).map(|_| Some(start())).collect()
 }
 
-/// Kills the server of the running call once the call has sent `bytes` bytes, in the middle of an
-/// upload of bases or of scalars.
+async fn wait_until_sent(bytes: u64, sent: &AtomicU64) {
+    let begun = Instant::now();
+    while sent.load(Ordering::SeqCst) < bytes {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{sent:?} of {bytes} bytes are sent");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Kills the server of the running call. Returns false if no call is running.
+fn kill_busiest(fleet: &Fleet, daemons: &mut [Option<DaemonProcess>]) -> bool {
+    let victim = busiest(fleet, daemons);
+    if let Some(victim) = victim {
+        daemons[victim].take().expect("alive").kill();
+    }
+    victim.is_some()
+}
+
+/// Kills the server of the running call in the middle of an upload of bases or of scalars. Returns
+/// false if the call has ended.
 async fn kill_during_upload(
     fleet: &Fleet,
     daemons: &mut [Option<DaemonProcess>],
     sent: &AtomicU64,
-) {
-    let begun = Instant::now();
-    while sent.load(Ordering::SeqCst) < 1 << 20 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is sent");
-        tokio::task::yield_now().await;
-    }
-    let victim = busiest(fleet, daemons).expect("a call is running");
-    daemons[victim].take().expect("alive").kill();
+) -> bool {
+    wait_until_sent(1 << 20, sent).await;
+    kill_busiest(fleet, daemons)
 }
 
 fn counted() -> (Progress, Arc<AtomicU64>) {
     let sent = Arc::new(AtomicU64::new(0));
     let counter = sent.clone();
-    (Arc::new(move |done, _| counter.store(done, Ordering::SeqCst)), sent)
+    // Lanes report in any order.
+    let count = move |done: u64, _: u64| {
+        counter.fetch_max(done, Ordering::SeqCst);
+    };
+    (Arc::new(count), sent)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_killed_in_the_middle_of_an_upload_or_an_msm_costs_no_result() {
     let mut daemons = killable(4);
     let fleet = fleet_of(daemons.iter().flatten()).await;
-    let (all, elements) = (points::<G1Affine>(1, POINTS), scalars(1, 4 * POINTS));
+    // While bases are uploaded over several lanes. Repeated with others if the call ends first.
+    let mut seed = 0;
+    let (all, bases) = loop {
+        seed += 1;
+        let all = slow_points(seed);
+        let (progress, sent) = counted();
+        let options = PutOptions { progress: Some(progress), ..PutOptions::default() };
+        let put = bounded(fleet.put_bases_with(options, &all[..], 1));
+        let (bases, is_killed) = tokio::join!(put, kill_during_upload(&fleet, &mut daemons, &sent));
+        let bases = bases.unwrap();
+        if is_killed {
+            break (all, bases);
+        }
+    };
+    let elements = slow_scalars(1, 3);
     let expected = sums(&all, &elements);
-    // While bases are uploaded over several lanes.
-    let (progress, sent) = counted();
-    let options = PutOptions { progress: Some(progress), ..PutOptions::default() };
-    let put = fleet.put_bases_with(options, &all[..], 1);
-    let (bases, ()) = tokio::join!(bounded(put), kill_during_upload(&fleet, &mut daemons, &sent));
-    let bases = bases.unwrap();
-    let found = bounded(fleet.msm_with(&bases, &elements, batch(4))).await.unwrap();
+    let found = bounded(fleet.msm_with(&bases, &elements, batch(3))).await.unwrap();
     assert_eq!(found.points, expected);
     // While scalars are uploaded over several lanes, and the MSM has begun.
-    let (progress, sent) = counted();
-    let options = MsmOptions { progress: Some(progress), ..batch(4) };
-    let msm = fleet.msm_with(&bases, &elements, options);
-    let (found, ()) = tokio::join!(bounded(msm), kill_during_upload(&fleet, &mut daemons, &sent));
-    assert_eq!(found.unwrap().points, expected);
+    let mut is_killed = false;
+    while !is_killed {
+        let (progress, sent) = counted();
+        let options = MsmOptions { progress: Some(progress), ..batch(3) };
+        let msm = bounded(fleet.msm_with(&bases, &elements, options));
+        let kill = kill_during_upload(&fleet, &mut daemons, &sent);
+        let found;
+        (found, is_killed) = tokio::join!(msm, kill);
+        assert_eq!(found.unwrap().points, expected);
+    }
     // While the server computes: all scalars are sent.
-    let msm = bounded(fleet.msm_with(&bases, &elements, batch(4)));
-    let kill = async {
-        pause(400).await;
-        let victim = busiest(&fleet, &daemons).expect("a call is running");
-        daemons[victim].take().expect("alive").kill();
-    };
-    let (found, ()) = tokio::join!(msm, kill);
-    assert_eq!(found.unwrap().points, expected);
+    is_killed = false;
+    while !is_killed {
+        let (progress, sent) = counted();
+        let options = MsmOptions { progress: Some(progress), ..batch(3) };
+        let msm = bounded(fleet.msm_with(&bases, &elements, options));
+        let kill = async {
+            wait_until_sent(32 * elements.len() as u64, &sent).await;
+            pause(100).await;
+            is_killed = kill_busiest(&fleet, &mut daemons);
+        };
+        let (found, ()) = tokio::join!(msm, kill);
+        assert_eq!(found.unwrap().points, expected);
+    }
     assert_eq!(daemons.iter().flatten().count(), 1, "three of four servers are gone");
 }
 
@@ -117,7 +152,7 @@ async fn a_server_that_comes_back_serves_again() {
     let address = first.address();
     first.kill();
     check().await;
-    let first = crate::rig::start_at(Some(address));
+    let first = crate::many_servers::rig::start_at(Some(address));
     until_up(&fleet, 2).await;
     check().await;
     let client = first.client().connect().await.unwrap();
@@ -193,7 +228,7 @@ async fn busy_replicas_pass_calls_on() {
     let daemons = [(); 2].map(|()| start());
     let servers = daemons.iter().map(|daemon| Client::builder(daemon.target()));
     let fleet = Fleet::builder(servers).replicas(2).connect().await.unwrap();
-    let (all, elements) = (points::<G1Affine>(1, 20000), scalars(1, 20000));
+    let (all, elements) = (points::<G1Affine>(1, 5000), scalars(1, 5000));
     let bases = fleet.put_bases(&all[..]).await.unwrap();
     let expected = sum(&all, &elements);
     let calls = (0..8).map(|_| fleet.msm(&bases, &elements));

@@ -7,7 +7,9 @@ use capstan::{
     sparse::{SparseBuilder, SparseMatrix},
 };
 
-use crate::rig::{POINTS, batch, bounded, points, restart, scalars, start, sum, sums};
+use crate::many_servers::rig::{
+    POINTS, batch, bounded, many_points, many_scalars, points, restart, scalars, start, sum, sums,
+};
 
 fn hold() -> PutOptions {
     PutOptions { hold: true, label: "held".into(), ..PutOptions::default() }
@@ -17,7 +19,7 @@ fn hold() -> PutOptions {
 async fn an_msm_puts_held_bases_again_after_a_restart() {
     let daemon = start();
     let client = Client::builder(daemon.target()).retries(20).connect().await.unwrap();
-    let (small, large) = (points::<G2Affine>(1, 30), points::<G1Affine>(2, POINTS));
+    let (small, large) = (points::<G2Affine>(1, 30), many_points(2));
     let small_bases = client.put_bases_with(hold(), &small).await.unwrap();
     let large_bases = client.put_shared_bases(hold(), Arc::from(&large[..])).await.unwrap();
     let forgotten = client.put_bases(&points::<G1Affine>(3, 30)).await.unwrap();
@@ -27,7 +29,7 @@ async fn an_msm_puts_held_bases_again_after_a_restart() {
     let found = bounded(client.msm(&used, &elements)).await.unwrap();
     assert_eq!(found, sum(&small[10..], &elements));
     // Streamed over several lanes.
-    let elements = scalars(2, 3 * POINTS);
+    let elements = many_scalars(2, 3 * POINTS);
     let found = bounded(client.msm_with(&large_bases, &elements, batch(3))).await.unwrap();
     assert_eq!(found.points, sums(&large, &elements));
     let listed = client.list(None).await.unwrap();

@@ -3,10 +3,14 @@
 use std::{net::SocketAddr, time::Duration};
 
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
-use capstan::client::{CurvePoint, Fr, MsmOptions};
+use capstan::client::{CurvePoint, Fr, G1Affine, MsmOptions};
 
-use crate::{daemon_process::capstand, stable_port::stable_port};
-pub use crate::{
+use crate::many_servers::{
+    daemon_process::capstand,
+    sparse_inputs::{sparse_points, sparse_scalars},
+    stable_port::stable_port,
+};
+pub use crate::many_servers::{
     daemon_process::{DaemonProcess, HANGING},
     msm_inputs::{points, scalars, sum},
 };
@@ -15,6 +19,8 @@ pub use crate::{
 pub const STRIPED: usize = 1 << 17;
 /// Points whose upload takes two lanes: 4 MiB and more.
 pub const POINTS: usize = 44_000;
+/// Points that take a server some tenths of a second.
+const SLOW_POINTS: usize = 10_000;
 
 /// Starts a daemon at `address`, or at a free one, where it can be started again.
 pub fn start_at(address: Option<SocketAddr>) -> DaemonProcess {
@@ -33,6 +39,30 @@ pub fn restart(daemon: DaemonProcess) -> DaemonProcess {
     let address = daemon.address();
     daemon.kill();
     start_at(Some(address))
+}
+
+/// [`POINTS`] points that are quick to check.
+pub fn many_points(seed: u64) -> Vec<G1Affine> {
+    sparse_points(POINTS, |count| points(seed, count))
+}
+
+/// [`POINTS`] points that a server checks and sums long enough to be killed meanwhile.
+pub fn slow_points(seed: u64) -> Vec<G1Affine> {
+    let mut all = points(seed, SLOW_POINTS);
+    all.resize(POINTS, G1Affine::identity());
+    all
+}
+
+/// Several vectors of [`POINTS`] scalars, of which the first one suits [`slow_points`].
+pub fn slow_scalars(seed: u64, vectors: usize) -> Vec<Fr> {
+    let mut all = many_scalars(seed, vectors * POINTS);
+    all[..SLOW_POINTS].copy_from_slice(&scalars(seed, SLOW_POINTS));
+    all
+}
+
+/// Scalars that are quick to multiply by.
+pub fn many_scalars(seed: u64, count: usize) -> Vec<Fr> {
+    sparse_scalars(count, |count| scalars(seed, count))
 }
 
 /// arkworks' sums of several vectors.

@@ -10,9 +10,10 @@ use capstan::{
 use tonic::{Code, Request, Status, transport::Endpoint};
 use tonic_types::StatusExt;
 
-use crate::{
+use crate::many_servers::{
     balancer::{CallBalancer, Choice},
     rig::{STRIPED, bounded, scalars, start, transform},
+    sweep,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,26 +39,34 @@ async fn uploads_whose_lanes_reach_several_servers_use_one_lane() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn transforms_over_several_lanes_are_right_or_refused() {
+/// Makes a transform for each of `seeds`.
+async fn check_transforms(seeds: impl IntoIterator<Item = u64>) {
     let daemons = [(); 3].map(|()| start());
     let balancer = CallBalancer::start(Choice::InTurn, &daemons).await;
     let client = Client::builder(&balancer.target).retries(20).connect().await.unwrap();
-    let input = scalars(1, 2 * STRIPED);
-    let expected = transform(&input);
-    let mut right = 0;
-    for _ in 0..6 {
+    for seed in seeds {
+        let input = scalars(seed, 2 * STRIPED);
         let mut values = input.clone();
         match bounded(client.ntt(&mut values, NttOptions::forward())).await {
             Ok(_) => {
-                assert!(values == expected, "a wrong transform");
-                right += 1;
+                assert!(values == transform(&input), "a wrong transform");
+                println!("transform {seed} is right");
             }
             // The download needs the server that has the result.
             Err(error) => assert!(error.is_not_found(), "{error}"),
         }
     }
-    println!("{right} of 6 right, the others refused");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transforms_over_several_lanes_are_right_or_refused() {
+    check_transforms([1]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "sweep"]
+async fn many_transforms_over_several_lanes_are_right_or_refused() {
+    check_transforms(sweep::cases("transforms over several lanes", 2..12)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -19,6 +19,7 @@ use capstan::{
 use crate::{
     gpu::{KernelRig, each_seed},
     points,
+    repeat::some_of,
 };
 
 const SIGN: u32 = 1 << 31;
@@ -186,8 +187,9 @@ fn large_buckets_are_split<A: CurvePoint>() {
         }
         let none = vec![0; 3000];
         let hot = [&none[..1700], &[5000], &none].concat();
-        for sizes in [many, hot, vec![32; 40], vec![33; 70], vec![100]] {
-            for table in [random_table::<A>(&mut rng), small_table()] {
+        let all = [many, hot, vec![32; 40], vec![33; 70], vec![100]];
+        for (number, sizes) in all.into_iter().enumerate() {
+            for table in some_of([random_table::<A>(&mut rng), small_table()], 2, number) {
                 let own = buckets(&sizes, || reference(&mut rng, table.len()));
                 let more = buckets(&vec![0; sizes.len()], || 0);
                 check((rig, &accumulator), BALANCES[4], &table, [&own, &more], 100);
@@ -293,9 +295,8 @@ fn runs_are_combined_across_many_warps() {
         let mut rng = rng();
         let table = random_table::<G1Affine>(&mut rng);
         let mut pick = || reference(&mut rng, table.len());
-        let none = buckets(&[0; 4], &mut pick);
         let hot = buckets(&[3, 1500, 0, 40], &mut pick);
-        check((rig, &accumulator), BALANCES[1], &table, [&hot, &none], 0);
+        check((rig, &accumulator), BALANCES[1], &table, [&hot, &buckets(&[0; 4], &mut pick)], 0);
         let even = buckets(&[33; 40], &mut pick);
         check((rig, &accumulator), BALANCES[1], &table, [&even, &buckets(&[0; 40], &mut pick)], 0);
     });
@@ -308,7 +309,7 @@ fn nonempty_buckets_far_apart_are_found() {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let mut rng = rng();
         let table = random_table::<G1Affine>(&mut rng);
-        for (i, count) in [2047, 2048, 2049, 300_000].into_iter().enumerate() {
+        for (i, count) in some_of([2047, 2048, 2049, 300_000].into_iter().enumerate(), 3, 0) {
             let mut sizes = vec![0; count];
             for (at, size) in [(0, 3), (count / 3, 1), (count / 2, 70), (count - 1, 6)] {
                 sizes[at] = size;
@@ -374,9 +375,8 @@ fn many_additions_occupy_all_warps() {
         let table = random_table::<G1Affine>(&mut rng);
         let mut pick = || reference(&mut rng, table.len());
         let sizes: Vec<_> = (0..300).map(|_| pick() as usize % 220).collect();
-        let first = buckets(&sizes, &mut pick);
-        let strategy = ("both", balance(1000, 4, 0, 0));
-        check((rig, &accumulator), strategy, &table, [&first, &buckets(&sizes, &mut pick)], 5);
+        let [first, more] = [(); 2].map(|()| buckets(&sizes, &mut pick));
+        check((rig, &accumulator), ("both", balance(1000, 4, 0, 0)), &table, [&first, &more], 5);
     });
 }
 

@@ -1,5 +1,5 @@
 //! MSMs on a GPU and their stages against the host and arkworks: on a GPU if the machine has one,
-//! else on the emulated driver under three thread schedules.
+//! else on the emulated driver under a seed that permutes threads.
 
 mod digits;
 #[path = "../kernels/elements.rs"]
@@ -13,7 +13,11 @@ mod gpu;
 mod limits;
 mod plans;
 mod points;
+#[path = "../common/repeat.rs"]
+mod repeat;
 mod scalars;
+#[path = "../common/sweep.rs"]
+mod sweep;
 
 mod accumulate;
 mod complete_msms;
@@ -21,6 +25,7 @@ mod passes;
 mod reduce;
 mod resident;
 mod sort;
+mod sweeps;
 mod tables;
 mod waves;
 mod window_choice;

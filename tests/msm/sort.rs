@@ -15,6 +15,7 @@ use crate::{
     digits::{SMALL_RADIX, SignedDigit, all_radices, bucket, digits},
     gpu::{KernelRig, each_seed},
     limits::PRESETS,
+    repeat::some_of,
     scalars::{DISTRIBUTIONS, edges, of_digits, rng, uniform, words},
 };
 
@@ -131,9 +132,9 @@ fn small_counts_are_sorted() {
 fn all_distributions_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        for (name, scalar) in DISTRIBUTIONS {
+        for (number, (name, scalar)) in DISTRIBUTIONS.into_iter().enumerate() {
             let scalars: Vec<Fr> = (0..500).map(|i| scalar(&mut rng, i)).collect();
-            for windows in [windows(10, 1), windows(11, 0)] {
+            for windows in some_of([windows(10, 1), windows(11, 0)], 2, number) {
                 check_shape(rig, &sorter, SortShape::new(windows, 500, 1).unwrap(), &scalars, name);
             }
         }
@@ -144,7 +145,7 @@ fn all_distributions_are_sorted() {
 fn digits_of_a_small_radix_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        for (name, scalar) in DISTRIBUTIONS {
+        for (name, scalar) in some_of(DISTRIBUTIONS, 2, 0) {
             let scalars: Vec<Fr> = (0..400).map(|i| scalar(&mut rng, i)).collect();
             let shape = SortShape::new(Recoding::Radix(SMALL_RADIX), 400, 1).unwrap();
             check_shape(rig, &sorter, shape, &scalars, name);
@@ -223,9 +224,9 @@ fn sizes_around_powers_of_two_are_sorted() {
 fn vectors_and_sets_do_not_mix() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        for (vectors, n, bits, sets) in
-            [(3, 129, 9, 0), (3, 70, 8, 32), (3, 200, 12, 5), (100, 8, 6, 0), (100, 4, 5, 51)]
-        {
+        let cases =
+            [(3, 129, 9, 0), (3, 70, 8, 32), (3, 200, 12, 5), (100, 8, 6, 0), (100, 4, 5, 51)];
+        for (vectors, n, bits, sets) in some_of(cases, 2, 0) {
             let shape = SortShape::new(windows(bits, sets), n, vectors).unwrap();
             let scalars: Vec<Fr> = (0..n * vectors).map(|_| uniform(&mut rng)).collect();
             check_shape(rig, &sorter, shape, &scalars, "uniform");

@@ -1,5 +1,5 @@
 //! Transforms on a GPU against arkworks: on a GPU if the machine has one, else on the emulated
-//! driver under three thread schedules.
+//! driver under a seed that permutes threads.
 
 #[path = "../common/emulated.rs"]
 mod emulated;
@@ -7,7 +7,11 @@ mod emulated;
 mod gpu;
 #[path = "../rig/presets.rs"]
 mod limits;
+#[path = "../common/repeat.rs"]
+mod repeat;
 mod rig;
+#[path = "../common/sweep.rs"]
+mod sweep;
 
 mod checks;
 mod combination;
@@ -18,5 +22,6 @@ mod errors;
 mod planner;
 mod pointwise;
 mod sparse;
+mod sweeps;
 mod tables;
 mod transforms;

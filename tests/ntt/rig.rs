@@ -13,8 +13,9 @@ use capstan::{
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
-    emulated::{self, SEEDS, seed},
+    emulated,
     gpu::{open, open_with},
+    repeat::seeded_part,
 };
 
 /// A device and its transforms, for one test at a time.
@@ -26,8 +27,8 @@ pub struct NttRig {
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs `test` under every seed of the emulated driver, with the seed's index; once on a GPU.
-/// Twiddle tables may take `table_bytes_max` bytes.
+/// Runs `test` under the seed of this process, with the seed's part of slow cases; sweeps start a
+/// process for each seed. Twiddle tables may take `table_bytes_max` bytes.
 pub fn each_seed(table_bytes_max: u64, test: impl Fn(&NttRig, usize)) {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let gpu = open().clone();
@@ -36,11 +37,10 @@ pub fn each_seed(table_bytes_max: u64, test: impl Fn(&NttRig, usize)) {
     if emulated::driver().is_none() {
         return test(&rig, 0);
     }
-    for (i, number) in SEEDS.into_iter().enumerate() {
-        seed(number);
-        println!("seed {number}");
-        test(&rig, i);
-    }
+    let chosen = seeded_part();
+    println!("{chosen:?}");
+    emulated::seed(chosen.seed);
+    test(&rig, chosen.part);
 }
 
 /// Runs `test` once, with most of a GPU's memory and the engine's limit on tables. Skipped on the

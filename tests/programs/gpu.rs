@@ -12,7 +12,7 @@ use capstan::{
     device::{self, DeviceFault, DevicePolicy, DeviceSelection, LeaseGate, OpenOptions},
     engine::{
         cpu::{ArkworksEngine, CpuEngine},
-        cuda::{CudaEngine, GpuPolicy},
+        cuda::{CudaEngine, GpuPolicy, self_test::SelfTestSizes},
     },
     exec::{GpuExecutor, HostExecutor},
 };
@@ -33,6 +33,8 @@ pub fn open(memory_percent: u64, lease_gate: LeaseGate, policy: GpuPolicy) -> Gp
     };
     let opened = device::open(&wanted, &options).expect("a GPU");
     let cpu = CpuEngine::new(1).expect("threads");
+    // `tests/device` runs the self-test.
+    let policy = GpuPolicy { self_test: Some(SelfTestSizes::NONE), ..policy };
     let engine = Arc::new(CudaEngine::new(cpu, opened, policy).expect("a GPU"));
     let oracle = Arc::new(ArkworksEngine::new(1).expect("threads"));
     GpuExecutor::new(engine, Some(oracle))

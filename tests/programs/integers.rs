@@ -254,9 +254,8 @@ fn rows_are_multiplied_and_squared_with_every_check() {
 #[cfg(feature = "cuda")]
 #[test]
 fn short_programs_over_integers_run_on_the_cpu() {
-    use capstan::engine::cuda::{GpuPolicy, self_test::SelfTestSizes};
-    let self_test = Some(SelfTestSizes::NONE);
-    let policy = GpuPolicy { integer_limbs_min: 40, self_test, ..GpuPolicy::default() };
+    use capstan::engine::cuda::GpuPolicy;
+    let policy = GpuPolicy { integer_limbs_min: 40, ..GpuPolicy::default() };
     let executor = crate::gpu::open(5, Arc::new(|| true), policy);
     let mut rng = StdRng::seed_from_u64(6);
     for (rows, of_a, of_b, expected) in

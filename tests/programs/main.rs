@@ -27,11 +27,19 @@ mod poly_mul;
 mod prime31;
 mod provers;
 mod refusals;
+#[cfg(feature = "cuda")]
+#[path = "../common/repeat.rs"]
+mod repeat;
 mod rig;
 mod row_by_row;
 #[path = "../common/run_program.rs"]
 mod run_program;
 mod sparse;
+#[cfg(feature = "cuda")]
+#[path = "../common/sweep.rs"]
+mod sweep;
+#[cfg(feature = "cuda")]
+mod sweeps;
 #[path = "../common/vec_sink.rs"]
 mod vec_sink;
 mod vectors;

@@ -11,18 +11,46 @@ use std::{
 use rustix::process::Signal;
 use tokio::time::sleep;
 
-use crate::{
+use crate::proxies::{
     site::{DAEMONS, Site},
     work::{Caller, Work},
 };
 
 const TASKS: usize = 3;
-/// One daemon is killed and one is drained in this time, or in a minute if the load takes longer
-/// than two.
-const ROUND: Duration = Duration::from_secs(10);
-const LONG_ROUND: Duration = Duration::from_secs(60);
-/// How long a killed or drained daemon is away.
-const AWAY: Duration = Duration::from_secs(2);
+/// Calls of a load at least, however slow the host is.
+pub const CALLS_MIN: usize = 50;
+/// How much longer a load takes for them at most.
+const EXTRA_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// The times of a load, which consists of whole rounds: in each of them, one daemon is killed and
+/// another one is drained.
+#[derive(Clone, Copy)]
+pub struct LoadTimes {
+    /// No further round begins after this time, once there were [`CALLS_MIN`] calls.
+    total: Duration,
+    round: Duration,
+    /// How long a killed or drained daemon is away.
+    away: Duration,
+}
+
+impl LoadTimes {
+    /// One round. The proxies check the health of the daemons once a second.
+    pub const ONE_ROUND: Self =
+        Self { total: Duration::ZERO, round: Duration::from_secs(8), away: Duration::from_secs(2) };
+    /// One round for a fleet, which notices by itself that a daemon has gone.
+    pub const ONE_QUICK_ROUND: Self = Self {
+        total: Duration::ZERO,
+        round: Duration::from_secs(3),
+        away: Duration::from_millis(500),
+    };
+
+    /// Rounds of a minute if the load takes longer than two, else of ten seconds.
+    pub fn long(total: Duration) -> Self {
+        let minute = Duration::from_secs(60);
+        let round = if total > 2 * minute { minute } else { Duration::from_secs(10) };
+        Self { total, round, away: Duration::from_secs(2) }
+    }
+}
 
 #[derive(Debug, Default)]
 pub struct LoadReport {
@@ -36,8 +64,8 @@ pub struct LoadReport {
 
 static WORK: LazyLock<Work> = LazyLock::new(Work::new);
 
-/// Runs jobs for `time`. A wrong result panics.
-pub async fn run_load(site: &mut Site, caller: Caller, time: Duration) -> LoadReport {
+/// Runs jobs while daemons are killed and drained. A wrong result panics.
+pub async fn run_load(site: &mut Site, caller: Caller, times: LoadTimes) -> LoadReport {
     LazyLock::force(&WORK);
     let next = Arc::new(AtomicUsize::new(0));
     let stop = Arc::new(AtomicBool::new(false));
@@ -59,7 +87,7 @@ pub async fn run_load(site: &mut Site, caller: Caller, time: Duration) -> LoadRe
     });
     let tasks: Vec<_> = tasks.collect();
     let mut sum = LoadReport::default();
-    disturb(site, time, &mut sum).await;
+    disturb(site, times, &next, &mut sum).await;
     stop.store(true, Ordering::SeqCst);
     for task in tasks {
         let report = task.await.expect("no wrong result");
@@ -71,18 +99,15 @@ pub async fn run_load(site: &mut Site, caller: Caller, time: Duration) -> LoadRe
 }
 
 /// Kills one daemon after the other and drains the next one; each comes back.
-async fn disturb(site: &mut Site, time: Duration, report: &mut LoadReport) {
+async fn disturb(site: &mut Site, times: LoadTimes, calls: &AtomicUsize, report: &mut LoadReport) {
+    let LoadTimes { total, round, away } = times;
     let begun = Instant::now();
-    let round = if time > 2 * LONG_ROUND { LONG_ROUND } else { ROUND };
-    let pause = (round / 2).saturating_sub(AWAY);
+    let pause = (round / 2).saturating_sub(away);
     for number in (0..DAEMONS).cycle() {
-        if begun.elapsed() >= time {
-            return;
-        }
         sleep(pause / 2).await;
         site.take_daemon(number).kill();
         report.kills += 1;
-        sleep(AWAY).await;
+        sleep(away).await;
         site.start_daemon(number);
         sleep(pause).await;
         let mut drained = site.take_daemon((number + 1) % DAEMONS);
@@ -90,8 +115,13 @@ async fn disturb(site: &mut Site, time: Duration, report: &mut LoadReport) {
         let drained = tokio::task::spawn_blocking(move || drained.wait()).await.unwrap();
         assert_eq!(drained, Some(0), "the drain ends in order");
         report.drains += 1;
-        sleep(AWAY).await;
+        sleep(away).await;
         site.start_daemon((number + 1) % DAEMONS);
         sleep(pause / 2).await;
+        let most =
+            if calls.load(Ordering::SeqCst) > CALLS_MIN { total } else { total + EXTRA_TIME_MAX };
+        if begun.elapsed() >= most {
+            return;
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use crate::proxies::{
     daemon_process::HANGING,
     site::{DaemonPorts, Site},
     stable_port::stable_port,

@@ -1,21 +1,12 @@
 //! The set-up of deploy/README.md with three daemons behind Envoy, run as it is written there.
 
-use std::{
-    fs,
-    net::{Ipv4Addr, TcpListener},
-};
+use std::fs;
 
-use crate::{
+use crate::proxies::{
     proxy::ProxyKind,
     shell_blocks::{block, run_block},
+    stable_port::claim_nine_ports,
 };
-
-/// The first digits of three free ports that end in 0, 1 and 2.
-fn free_tens() -> u16 {
-    let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    let mut tens = (1000..2000).filter(|tens| (0..3).all(|n| is_free(10 * tens + n)));
-    tens.nth(std::process::id() as usize % 50).expect("free ports")
-}
 
 #[test]
 fn the_balanced_set_up_of_the_page_serves_the_caller_that_it_names() {
@@ -28,7 +19,8 @@ fn the_balanced_set_up_of_the_page_serves_the_caller_that_it_names() {
     let listener = r#"-e s/9901/0/ -e s/0.0.0.[0]/127.0.0.1/ -e "s/: 76[5]4/: $PORT/""#;
     let replacements = [
         ("scripts/install-proxies".to_owned(), "true".to_owned()),
-        ("766".to_owned(), free_tens().to_string()),
+        // The page numbers the daemons by the last digits of their ports.
+        ("766".to_owned(), (claim_nine_ports() / 10).to_string()),
         ("target/ci/proxies/envoy".to_owned(), envoy.display().to_string()),
         ("> envoy.yaml".to_owned(), format!("| sed {listener} > envoy.yaml")),
         ("~/capstan/deploy".to_owned(), format!("{}/deploy", env!("CARGO_MANIFEST_DIR"))),

@@ -7,7 +7,7 @@ use rcgen::SanType;
 use tempfile::TempDir;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
-use crate::{
+use crate::proxies::{
     authority::{Authority, Certified},
     daemon_process::{DaemonProcess, capstand},
     stable_port::stable_port,

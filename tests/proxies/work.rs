@@ -8,13 +8,16 @@ use capstan::client::{
     NttTransform, ProgramBuilder, ProgramRun, PutOptions,
 };
 
-use crate::msm_inputs::{points, scalars, sum};
+use crate::proxies::{
+    msm_inputs::{points, scalars, sum},
+    sparse_inputs::sparse_scalars,
+};
 
 /// Bases of the load: enough for every daemon to have some.
 const BASES: usize = 8;
 const SMALL: usize = 200;
 /// Vectors over `LARGE` bases, together more than a message holds: streamed over two lanes.
-const BATCH: u32 = 32;
+const BATCH: usize = 32;
 const LARGE: usize = 1 << 12;
 const LG_N: u32 = 11;
 
@@ -34,9 +37,12 @@ struct KnownMsm<A: CurvePoint> {
 }
 
 impl<A: CurvePoint> KnownMsm<A> {
-    fn new(seed: u64, count: usize, batch: u32) -> Self {
-        let (points, scalars) = (points::<A>(seed, count), scalars(seed, batch as usize * count));
-        let sums = scalars.chunks(count).map(|row| sum(&points, row)).collect();
+    fn new(seed: u64, count: usize) -> Self {
+        Self::of(points(seed, count), scalars(seed, count))
+    }
+
+    fn of(points: Vec<A>, scalars: Vec<Fr>) -> Self {
+        let sums = scalars.chunks(points.len()).map(|row| sum(&points, row)).collect();
         Self { points: points.into(), scalars, sums }
     }
 }
@@ -55,10 +61,11 @@ impl Work {
         let input = scalars(99, 1 << LG_N);
         let domain = Radix2EvaluationDomain::<Fr>::new(input.len()).unwrap();
         let transformed = domain.fft(&input);
+        let many = sparse_scalars(BATCH * LARGE, |count| scalars(77, count));
         Self {
-            g1: (0..BASES as u64).map(|seed| KnownMsm::new(seed, SMALL, 1)).collect(),
-            g2: (0..BASES as u64).map(|seed| KnownMsm::new(seed, SMALL / 4, 1)).collect(),
-            large: KnownMsm::new(77, LARGE, BATCH),
+            g1: (0..BASES as u64).map(|seed| KnownMsm::new(seed, SMALL)).collect(),
+            g2: (0..BASES as u64).map(|seed| KnownMsm::new(seed, SMALL / 4)).collect(),
+            large: KnownMsm::of(points(77, LARGE), many),
             input,
             transformed,
         }

@@ -13,7 +13,9 @@ use tempfile::TempDir;
 use tokio::net::UnixStream;
 use tonic::{Code, transport::Endpoint};
 
-use crate::daemon::{TestServer, admin, load, reason, retry_until_ok, store, unix_channel};
+use crate::service::daemon::{
+    TestServer, admin, load, reason, retry_until_ok, store, unix_channel,
+};
 
 /// A server with both sockets, two connections in total, and one for the default tenant.
 struct SmallServer {

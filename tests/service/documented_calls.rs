@@ -5,7 +5,7 @@ use capstan::{curve::G1Affine, server::ServerSettings, wire::v1};
 use futures_util::stream;
 use tonic::{Code, Status};
 
-use crate::daemon::{TestServer, compute, messages, reason};
+use crate::service::daemon::{TestServer, compute, messages, reason};
 
 const PAGE: &str = include_str!("../../docs/fields.md");
 

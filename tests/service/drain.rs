@@ -27,10 +27,13 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::daemon::{
-    TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, admin, compute,
-    faulty_engine::{EngineMode, FaultDial, faulty_engines},
-    messages, reason, retry_after, retry_until_ok, unix_channel, until_load,
+use crate::service::{
+    daemon::{
+        TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, admin, compute,
+        faulty_engine::{EngineMode, FaultDial, faulty_engines},
+        messages, reason, retry_after, retry_until_ok, unix_channel, until_load,
+    },
+    sparse_inputs::sparse_points,
 };
 
 /// A grace period and a handshake timeout longer than any test: a server that ends has not waited
@@ -236,7 +239,7 @@ async fn a_client_keeps_to_one_of_several_servers() {
     balancer.choose(&servers.each_ref());
     let client = Client::connect(&balancer.target).await.unwrap();
     // 6 MiB, over several connections.
-    let points = messages::points::<G1Affine>(1 << 16);
+    let points = sparse_points::<G1Affine>(1 << 16, messages::points);
     let bases = client.put_bases(&points).await.unwrap().slice(0, 100).unwrap();
     let scalars = messages::random(1 << 16);
     let sum = messages::sum(&points[..100], &scalars[..100]);

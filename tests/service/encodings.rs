@@ -14,7 +14,7 @@ use capstan::{
 use futures_util::stream;
 use tonic::transport::Channel;
 
-use crate::daemon::{TestServer, compute, messages, store, until_idle};
+use crate::service::daemon::{TestServer, compute, messages, store, until_idle};
 
 const N: usize = 5;
 const BATCH: usize = 3;

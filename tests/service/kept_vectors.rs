@@ -9,7 +9,7 @@ use capstan::{
 use tonic::{Code, transport::Channel};
 
 use super::program_steps::{put_bases, transform};
-use crate::daemon::{
+use crate::service::daemon::{
     TestServer, compute, messages,
     programs::{self, RunAnswer},
     reason, store, until_idle, until_load,

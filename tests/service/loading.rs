@@ -18,7 +18,9 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::daemon::{TestServer, messages, programs, reason, retry_after, retry_until_ok, store};
+use crate::service::daemon::{
+    TestServer, messages, programs, reason, retry_after, retry_until_ok, store,
+};
 
 /// The last id in the order in which files are loaded.
 const LAST: [u8; 32] = [0xff; 32];

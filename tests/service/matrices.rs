@@ -13,7 +13,7 @@ use capstan::{
 use futures_util::stream;
 use tonic::{Code, Status, transport::Channel};
 
-use crate::daemon::{
+use crate::service::daemon::{
     TestServer, compute, messages, programs, reason, retry_until_ok, store, until_idle,
 };
 

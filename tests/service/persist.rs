@@ -17,7 +17,7 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::daemon::{TestServer, compute, load, messages, retry_until_ok, store};
+use crate::service::daemon::{TestServer, compute, load, messages, retry_until_ok, store};
 
 fn start(folder: &Path) -> TestServer {
     let data_dir = Some(folder.to_owned());

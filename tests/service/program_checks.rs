@@ -8,7 +8,7 @@ use capstan::{
 use tonic::Code;
 
 use super::program_steps::{put_bases, transform};
-use crate::daemon::{
+use crate::service::daemon::{
     TestServer,
     faulty_engine::{EngineMode, faulty_engines},
     messages, programs, reason, store, until_idle,

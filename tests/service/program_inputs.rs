@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
 use super::program_steps::put_bases;
-use crate::daemon::{
+use crate::service::daemon::{
     TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, compute,
     faulty_engine::{EngineMode, faulty_engines},
     messages, programs, retry_until_ok, store, until_idle, until_load,

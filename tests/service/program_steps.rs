@@ -12,7 +12,7 @@ use capstan::{
 use futures_util::stream;
 use tonic::transport::Channel;
 
-use crate::daemon::{
+use crate::service::daemon::{
     TestServer, messages,
     programs::{self, RunAnswer},
     store, until_idle,

@@ -10,7 +10,7 @@ use capstan::{
 use futures_util::stream;
 use tonic::{Code, Status};
 
-use crate::{
+use crate::service::{
     daemon::{TestServer, compute, messages, programs, reason, store, until_idle},
     stored_programs::{N, estimate},
 };

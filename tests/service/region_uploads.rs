@@ -13,7 +13,7 @@ use super::{
     program_steps::{put_bases, transform},
     regions::LocalServer,
 };
-use crate::daemon::{
+use crate::service::daemon::{
     TEST_TIMEOUT, compute, messages,
     programs::{self, region_upload},
     regions::{self, TestRegion},

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tonic::{Code, transport::Channel};
 
 use super::program_steps::{put_bases, transform};
-use crate::daemon::{
+use crate::service::daemon::{
     TestServer,
     faulty_engine::faulty_engines,
     load, messages,

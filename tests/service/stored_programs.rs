@@ -8,7 +8,7 @@ use capstan::{
 };
 use tonic::{Code, Status, transport::Channel};
 
-use crate::daemon::{
+use crate::service::daemon::{
     TestServer, UNREACHED_LIMIT, compute, messages, programs, reason, store, until_idle, until_load,
 };
 

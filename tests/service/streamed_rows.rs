@@ -10,7 +10,7 @@ use capstan::{
 use tokio::time::timeout;
 use tonic::{Code, Status, Streaming, transport::Channel};
 
-use crate::daemon::{
+use crate::service::daemon::{
     TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, compute,
     faulty_engine::{EngineMode, FaultDial, faulty_engines},
     messages, reason, until_idle,

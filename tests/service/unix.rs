@@ -7,7 +7,7 @@ use std::{
 
 use capstan::server::{Engines, ServeError, ServerSettings};
 
-use crate::daemon::{TestServer, load, unix_channel};
+use crate::service::daemon::{TestServer, load, unix_channel};
 
 fn engines() -> Engines {
     Engines::cpu(1, "a test").unwrap()

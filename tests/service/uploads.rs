@@ -13,7 +13,7 @@ use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Response, Status, transport::Channel};
 
-use crate::daemon::{
+use crate::service::daemon::{
     TestServer, UNREACHED_LIMIT, compute,
     faulty_engine::{EngineMode, FaultDial, faulty_engines},
     load, messages, retry_until_ok, store, until_idle, until_load,

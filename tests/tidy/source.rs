@@ -7,13 +7,14 @@ use std::{
 };
 
 /// Of `integrations/arkworks`, only our files: it may also have a patched crate and build outputs.
-const CODE: [&str; 10] = [
+const CODE: [&str; 11] = [
     "src",
     "tests",
     "benches",
     "examples",
     "build",
     "build.rs",
+    "proto/codegen/src",
     "integrations/arkworks/examples",
     "integrations/arkworks/patch",
     "integrations/arkworks/src",
@@ -41,8 +42,13 @@ const PROSE: [&str; 11] = [
     "python/examples",
     "python/tests",
 ];
-const BUILT: [&str; 3] =
-    ["examples/node/node_modules", "examples/node/gen", "examples/go/capstanpb"];
+/// What programs write: `scripts/generate`, and builds of the clients in `examples`.
+const GENERATED: [&str; 4] = [
+    "src/wire/generated",
+    "examples/node/node_modules",
+    "examples/node/gen",
+    "examples/go/capstanpb",
+];
 const TEXT_ENDINGS: [&str; 15] = [
     "md",
     "toml",
@@ -115,9 +121,9 @@ fn load(path: String) -> File {
     File { text: read(&path), path }
 }
 
-/// Paths of all files at and below `start`, except what builds of the clients in `examples` leave.
+/// Paths of all files at and below `start`, except what programs write.
 fn walk(start: &Path) -> Vec<String> {
-    if BUILT.iter().any(|built| start == Path::new(built)) {
+    if GENERATED.iter().any(|folder| start == Path::new(folder)) {
         return Vec::new();
     }
     let full = root().join(start);

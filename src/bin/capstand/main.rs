@@ -114,7 +114,7 @@ fn run(config: Config) -> Result<(), u8> {
         // On a separate thread, so that metrics are served even if the runtime hangs.
         let tls = metrics_tls.clone().map(|tls| Arc::new(tls) as Arc<dyn MetricsTls>);
         let installed = telemetry::install_metrics(address, Arc::new(check), Arc::new(report), tls);
-        installed.map_err(log_and_exit(UNAVAILABLE))?;
+        let address = installed.map_err(log_and_exit(UNAVAILABLE))?;
         info!(%address, tls = metrics_tls.is_some(), "serving metrics");
     }
     let loss_handler = Arc::<GpuLossHandler>::default();

@@ -132,7 +132,7 @@ impl CallOutcome {
 
 /// Collects metrics, and serves them at `address` from a separate thread: metrics at `/metrics`,
 /// liveness at `/healthz`, `readiness` at `/readyz`, and a page at `/status` that shows `status`.
-/// Without `tls`, by plain HTTP.
+/// Without `tls`, by plain HTTP. Returns the bound address: port 0 selects a free port.
 ///
 /// Errors: `MetricsListener` if the address cannot be bound; `Metrics` on a second call.
 pub fn install_metrics(
@@ -140,9 +140,10 @@ pub fn install_metrics(
     readiness: ReadinessCheck,
     status: StatusSource,
     tls: Option<Arc<dyn MetricsTls>>,
-) -> Result<(), TelemetryError> {
+) -> Result<SocketAddr, TelemetryError> {
     let failed = |error| TelemetryError::MetricsListener(address, error);
     let listener = TcpListener::bind(address).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
     let phases = Matcher::Full(PHASE_SECONDS.to_owned());
     let errors = Matcher::Full(MODELLED_TIME_RATIO.to_owned());
     let metrics = PrometheusBuilder::new()
@@ -157,7 +158,7 @@ pub fn install_metrics(
             MetricKind::Histogram => describe_histogram!(name, help),
         }
     }
-    Ok(())
+    Ok(bound)
 }
 
 /// Sets the build information. `engine` and `device` are the engine's description.

@@ -30,16 +30,14 @@ fn count_events_of_workers() {
 /// One test, because a process has one recorder.
 #[test]
 fn serves_every_recorded_metric() {
-    // A loopback address derived from the process id, so that no other process takes its ports.
-    let [_, high, middle, low] = std::process::id().to_be_bytes();
-    let own = Ipv4Addr::new(127, 64 + high, middle, low);
-    let free = TcpListener::bind((own, 0)).unwrap();
-    let address = free.local_addr().unwrap();
-    let install = || install_metrics(address, Arc::new(|| Ok(())), empty_status(), None);
-    let taken = install();
+    let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let install = |port| {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        install_metrics(address, Arc::new(|| Ok(())), empty_status(), None)
+    };
+    let taken = install(other.local_addr().unwrap().port());
     assert!(matches!(taken, Err(TelemetryError::MetricsListener(..))), "bound a taken port");
-    drop(free);
-    install().unwrap();
+    let address = install(0).unwrap();
     set_build_info("cpu", "2 threads");
     count_call("test", CallOutcome::Succeeded);
     count_refusal(&Error::Exhausted { limit: Limit::Jobs, retry_after: None });
@@ -95,7 +93,7 @@ fn serves_every_recorded_metric() {
     }
     assert!(text.contains(r#"engine="cpu""#), "{text}");
     assert_eq!(documented_labels(), exported_labels(&text));
-    assert!(install().is_err(), "installed twice");
+    assert!(matches!(install(0), Err(TelemetryError::Metrics(_))), "installed twice");
 }
 
 type LabelsByMetric = BTreeMap<String, BTreeSet<String>>;

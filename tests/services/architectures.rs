@@ -1,14 +1,13 @@
 //! Which GPU architectures a build compiles for.
 
-#[path = "../build/archs.rs"]
-mod archs;
-
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use archs::{ALL, OWN_PTX, SAME_PTX, of_host, of_module, parse, ptx_of};
+use crate::archs::{
+    ALL, COLD, OWN_PTX, SAME_PTX, SAME_PTX_COLD, of_host, of_module, parse, ptx_of, with_own_code,
+};
 
 const KNOWN: [u32; 10] = [75, 80, 86, 87, 89, 90, 100, 103, 120, 121];
 
@@ -46,9 +45,18 @@ fn the_oldest_of_a_group_gives_the_ptx() {
     let of = |module, archs: &[u32]| -> Vec<u32> {
         archs.iter().map(|arch| ptx_of(module, *arch, archs)).collect()
     };
-    assert_eq!(of("msm/reduce", &ALL), [80, 86, 86, 90, 100, 100]);
-    assert_eq!(of("msm/reduce", &[80, 89, 120, 121]), [80, 89, 120, 121]);
+    assert_eq!(of("msm/reduce", &ALL), [80, 80, 80, 90, 100, 100]);
+    assert_eq!(of("msm/reduce", &[86, 89, 120, 121]), [86, 86, 120, 121]);
+    assert_eq!(of("check/points", &ALL), [80, 80, 80, 90, 90, 90]);
     assert_eq!(of("msm/sort", &ALL), ALL);
+}
+
+#[test]
+fn machine_code_that_runs_on_a_newer_architecture_is_made_once() {
+    let with_own = |archs: &[u32]| with_own_code(archs).collect::<Vec<_>>();
+    assert_eq!(with_own(&ALL), [80, 86, 90, 100, 120]);
+    assert_eq!(with_own(&[80, 89, 90]), [80, 89, 90]);
+    assert_eq!(with_own(&[89]), [89]);
 }
 
 #[test]
@@ -85,26 +93,49 @@ fn compared_archs(source: &str) -> Vec<u32> {
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
+/// The sources that distinguish architectures of one of the groups.
+fn distinguishing<'a>(sources: &'a [(PathBuf, String)], groups: &[&[u32]]) -> Vec<&'a str> {
+    // All comparisons are `>=` and `<`.
+    let is_within = |group: &&[u32], compared: &[u32]| {
+        let (oldest, newest) = (10 * group[0], 10 * group[group.len() - 1]);
+        compared.iter().any(|number| (oldest + 1..=newest).contains(number))
+    };
+    let distinguishes = |text: &str| {
+        let compared = compared_archs(text);
+        groups.iter().any(|group| is_within(group, &compared))
+    };
+    let found = sources.iter().filter(|(_, text)| distinguishes(text));
+    found.map(|(path, _)| path.to_str().unwrap()).collect()
+}
+
 #[test]
 fn only_modules_with_ptx_of_their_own_distinguish_architectures_of_a_group() {
-    let mut distinguishing = Vec::new();
-    let mut compared_all = Vec::new();
     let sources = sources(Path::new(""));
-    for (path, text) in &sources {
-        let compared = compared_archs(text);
-        // All comparisons are `>=` and `<`.
-        let is_within = |group: &&[u32]| {
-            let (oldest, newest) = (10 * group[0], 10 * group[group.len() - 1]);
-            compared.iter().any(|number| (oldest + 1..=newest).contains(number))
-        };
-        if SAME_PTX.iter().any(is_within) {
-            distinguishing.push(path.to_str().unwrap());
-        }
-        compared_all.extend(compared);
-    }
-    assert!(compared_all.contains(&900) && compared_all.contains(&1200), "{compared_all:?}");
-    assert_eq!(distinguishing, ["multiprocessor.cuh"]);
+    let compared: Vec<_> = sources.iter().flat_map(|(_, text)| compared_archs(text)).collect();
+    assert!(compared.contains(&900) && compared.contains(&1200), "{compared:?}");
+    assert_eq!(distinguishing(&sources, &SAME_PTX), ["multiprocessor.cuh"]);
     let including = sources.iter().filter(|(_, text)| text.contains("multiprocessor.cuh\""));
     let including = including.map(|(path, _)| path.with_extension(""));
     assert_eq!(including.collect::<Vec<_>>(), OWN_PTX.map(PathBuf::from));
+}
+
+/// In addition to the file above, `carry.cuh` distinguishes them, in a function of gf2/update.
+#[test]
+fn cold_modules_do_not_distinguish_architectures_of_a_group() {
+    let sources = sources(Path::new(""));
+    let mut found = distinguishing(&sources, &SAME_PTX_COLD);
+    found.sort_unstable();
+    assert_eq!(found, ["carry.cuh", "multiprocessor.cuh"]);
+    let modules = sources.iter().filter(|(path, _)| path.extension().is_some_and(|e| e == "cu"));
+    let names: Vec<_> = modules.map(|(path, _)| path.with_extension("")).collect();
+    for module in COLD {
+        assert!(names.contains(&PathBuf::from(module)), "{module}");
+    }
+    // Headers are not modules: a call from one would be in this list, too.
+    let calling = sources.iter().filter(|(path, text)| {
+        !path.starts_with("host") && text.contains("binary_mma(") && path != Path::new("carry.cuh")
+    });
+    let calling: Vec<_> = calling.map(|(path, _)| path.with_extension("")).collect();
+    assert_eq!(calling, [PathBuf::from("gf2/update")]);
+    assert!(!COLD.contains(&"gf2/update"));
 }

@@ -1,11 +1,8 @@
 //! The whole service, driven by hand-written messages: draining, the Unix sockets, restarts,
 //! interrupted and striped uploads, every encoding of an MSM, matrices, programs, regions,
 //! reflection and `Debug` output.
-#![cfg(all(feature = "client", feature = "server"))]
 
 mod admin_socket;
-#[path = "../rig/mod.rs"]
-mod daemon;
 mod documented_calls;
 mod drain;
 mod encodings;
@@ -24,3 +21,5 @@ mod stored_programs;
 mod streamed_rows;
 mod unix;
 mod uploads;
+
+use crate::{rig as daemon, sparse_inputs};

@@ -1,25 +1,16 @@
 //! The daemon as its supervisor sees it: exit codes, signals, output.
 
-#![cfg(all(feature = "client", feature = "server"))]
-
 mod audit;
-#[path = "../identity/authority.rs"]
-#[allow(dead_code)] // others use the rest
-mod authority;
 mod callers;
-#[path = "../common/daemon_process.rs"]
-mod daemon_process;
 mod metrics_listener;
 mod set_ups;
-#[path = "../common/shell_blocks.rs"]
-mod shell_blocks;
 mod status_page;
-#[path = "../common/tls_files.rs"]
-mod tls_files;
+
+use crate::{daemon_process, identity::authority, shell_blocks, tls_files};
 
 use std::{
     io::{ErrorKind, Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpStream},
+    net::{SocketAddr, TcpStream},
     process::{Command, Output},
     thread,
     time::Duration,
@@ -53,13 +44,13 @@ fn run(flags: &[&str]) -> FinishedDaemon {
     FinishedDaemon { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
 }
 
-/// The command of a daemon on a free port.
-fn on_a_free_port(flags: &[&str]) -> Command {
-    capstand(&[&["--listen", "127.0.0.1:0", "--threads", "1"], flags].concat())
+/// The command of a daemon with one thread, on free ports.
+fn with_one_thread(flags: &[&str]) -> Command {
+    capstand(&[&["--threads", "1"], flags].concat())
 }
 
 fn start(flags: &[&str]) -> DaemonProcess {
-    DaemonProcess::start(on_a_free_port(flags))
+    DaemonProcess::start(with_one_thread(flags))
 }
 
 fn start_without_metrics(flags: &[&str]) -> DaemonProcess {
@@ -155,12 +146,6 @@ async fn call_programs(target: String) {
     while answers.message().await.unwrap().is_some() {}
 }
 
-/// A loopback address made from the process id, so that the port is free. Tests take one each.
-fn metrics_address(port: u16) -> SocketAddr {
-    let [_, high, middle, low] = std::process::id().to_be_bytes();
-    SocketAddr::from((Ipv4Addr::new(127, 64 + high, middle, low), port))
-}
-
 /// The answer of the listener for metrics.
 fn http(address: SocketAddr, request: &str) -> String {
     http_with(address, request, "")
@@ -178,9 +163,9 @@ fn http_with(address: SocketAddr, request: &str, headers: &str) -> String {
 }
 
 #[test]
-fn metrics_are_served_on_the_configured_address() {
-    let address = metrics_address(9464);
-    let daemon = start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
+fn metrics_are_served_on_the_logged_address() {
+    let daemon = start(&["--engine", "cpu"]);
+    let address = daemon.metrics_address();
     Runtime::new().unwrap().block_on(call_programs(daemon.target()));
     let text = http(address, "GET /metrics");
     assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
@@ -196,17 +181,17 @@ fn metrics_are_served_on_the_configured_address() {
 
 #[test]
 fn the_listener_for_metrics_tells_whether_the_daemon_is_alive_and_ready() {
-    let (address, folder) = (metrics_address(9465), tempfile::tempdir().unwrap());
+    let folder = tempfile::tempdir().unwrap();
     let bases = folder.path().join("bases");
     std::fs::create_dir(&bases).unwrap();
     // The daemon waits at a pipe while it loads its data directory.
     let pipe = bases.join("ff".repeat(32) + ".bases");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let metrics = address.to_string();
     let data_dir = folder.path().to_str().unwrap();
     let flags = ["--idle-timeout-ms", "3600000", "--drain-grace-s", "3600"];
-    let flags = [&flags[..], &["--data-dir", data_dir, "--metrics-listen", &metrics]].concat();
-    let mut daemon = DaemonProcess::listening(on_a_free_port(&flags));
+    let flags = [&flags[..], &["--data-dir", data_dir]].concat();
+    let mut daemon = DaemonProcess::listening(with_one_thread(&flags));
+    let address = daemon.metrics_address();
     let is = |request: &str, status: &str, text: &str| {
         let answer = http(address, request);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
@@ -234,8 +219,8 @@ fn the_listener_for_metrics_tells_whether_the_daemon_is_alive_and_ready() {
 
 #[test]
 fn silent_connections_to_the_listener_for_metrics_are_few_and_end() {
-    let address = metrics_address(9466);
-    let daemon = start(&["--engine", "cpu", "--metrics-listen", &address.to_string()]);
+    let daemon = start(&["--engine", "cpu"]);
+    let address = daemon.metrics_address();
     let before = daemon.files();
     let mut silent: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
     for socket in &mut silent {
@@ -259,10 +244,9 @@ fn a_signal_ends_a_daemon_that_still_loads() {
     std::fs::create_dir(&bases).unwrap();
     let pipe = bases.join("00".repeat(32) + ".bases");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let metrics = metrics_address(9468);
-    let listen = metrics.to_string();
-    let flags = ["--metrics-listen", &listen, "--data-dir", folder.path().to_str().unwrap()];
-    let mut daemon = DaemonProcess::listening(on_a_free_port(&flags));
+    let flags = ["--data-dir", folder.path().to_str().unwrap()];
+    let mut daemon = DaemonProcess::listening(with_one_thread(&flags));
+    let metrics = daemon.metrics_address();
     while !http(metrics, "GET /readyz").ends_with("loading stored objects") {
         thread::sleep(Duration::from_millis(2));
     }

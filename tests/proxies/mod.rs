@@ -3,47 +3,44 @@
 //!
 //! `scripts/install-proxies` installs the proxies; `CAPSTAN_PROXIES` names another folder that has
 //! them. Without them, tests that need a proxy are skipped, but not in CI. `CAPSTAN_PROXY_LOAD_S`
-//! sets the seconds of each load.
-#![cfg(all(feature = "client", feature = "server"))]
+//! sets the seconds of each load of the sweep; the default is 20.
 
-#[path = "../identity/authority.rs"]
-#[allow(dead_code)] // others use the rest
-mod authority;
-#[path = "../common/daemon_process.rs"]
-mod daemon_process;
 mod load;
-#[path = "../common/msm_inputs.rs"]
-mod msm_inputs;
 mod proxy;
 mod set_up;
-#[path = "../common/shell_blocks.rs"]
-mod shell_blocks;
 mod site;
-#[path = "../common/stable_port.rs"]
-mod stable_port;
 mod work;
+
+use crate::{
+    daemon_process, identity::authority, msm_inputs, shell_blocks, sparse_inputs, stable_port,
+    sweep,
+};
 
 use std::time::Duration;
 
 use capstan::client::{Client, Fleet, G1Affine, PutOptions};
 
-use crate::{
-    load::{LoadReport, run_load},
+use crate::proxies::{
+    load::{CALLS_MIN, LoadReport, LoadTimes, run_load},
     msm_inputs::{points, scalars, sum},
     proxy::{ProxyKind, ProxyProcess},
     site::Site,
     work::Caller,
 };
 
-fn load_time() -> Duration {
+fn long_times() -> LoadTimes {
     let seconds = std::env::var("CAPSTAN_PROXY_LOAD_S").ok();
-    Duration::from_secs(seconds.map_or(20, |seconds| seconds.parse().expect("seconds")))
+    let seconds = seconds.map_or(20, |seconds| seconds.parse().expect("seconds"));
+    LoadTimes::long(Duration::from_secs(seconds))
 }
 
 fn assert_served(name: &str, report: &LoadReport) {
     println!("{name}: {report:?}");
     assert_eq!(report.failed, Vec::<String>::new(), "{name}");
-    assert!(report.kills > 0 && report.drains > 0 && report.calls > 50, "{name}: {report:?}");
+    assert!(
+        report.kills > 0 && report.drains > 0 && report.calls > CALLS_MIN,
+        "{name}: {report:?}"
+    );
 }
 
 /// A call's caller and bases, through the proxy.
@@ -69,13 +66,13 @@ fn client_target(client: &Client) -> String {
     text.trim_start_matches("Client(").split(',').next().unwrap().to_owned()
 }
 
-async fn behind(kind: ProxyKind) {
+async fn behind(kind: ProxyKind, times: LoadTimes) {
     let Some(program) = kind.program() else { return };
     let mut site = Site::start(kind.name());
     let proxy = ProxyProcess::start(kind, &program, &site);
     let client = site.client(&proxy.target()).retries(30).connect().await.unwrap();
     check_calls(&site, &client, kind.caller()).await;
-    let report = run_load(&mut site, Caller::One(client), load_time()).await;
+    let report = run_load(&mut site, Caller::One(client), times).await;
     assert_served(kind.name(), &report);
     // The bases of the load are on several daemons.
     let stored = site.stored().await;
@@ -86,20 +83,36 @@ async fn behind(kind: ProxyKind) {
     drop(proxy);
 }
 
+async fn as_a_fleet(times: LoadTimes) {
+    let mut site = Site::start("fleet");
+    let fleet = Fleet::connect(site.clients()).await.unwrap();
+    let report = run_load(&mut site, Caller::Many(fleet), times).await;
+    assert_served("fleet", &report);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_survive_killed_and_drained_daemons_behind_envoy() {
-    behind(ProxyKind::Envoy).await;
+    behind(ProxyKind::Envoy, LoadTimes::ONE_ROUND).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_survive_killed_and_drained_daemons_behind_haproxy() {
-    behind(ProxyKind::HaProxy).await;
+    behind(ProxyKind::HaProxy, LoadTimes::ONE_ROUND).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_of_a_fleet_survive_killed_and_drained_daemons() {
-    let mut site = Site::start("fleet");
-    let fleet = Fleet::connect(site.clients()).await.unwrap();
-    let report = run_load(&mut site, Caller::Many(fleet), load_time()).await;
-    assert_served("fleet", &report);
+    as_a_fleet(LoadTimes::ONE_QUICK_ROUND).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "sweep"]
+async fn calls_survive_rounds_of_killed_and_drained_daemons() {
+    let all = [Some(ProxyKind::Envoy), Some(ProxyKind::HaProxy), None];
+    for kind in sweep::cases("long loads of proxies", all) {
+        match kind {
+            Some(kind) => behind(kind, long_times()).await,
+            None => as_a_fleet(long_times()).await,
+        }
+    }
 }

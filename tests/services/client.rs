@@ -1,14 +1,6 @@
 //! The client against a server in this process: every kind of call agrees with arkworks.
-#![cfg(all(feature = "client", feature = "server"))]
 
-#[path = "../examples/common/mod.rs"]
-mod common;
-#[path = "common/idle.rs"]
-mod idle;
-mod proxy;
-#[path = "common/tls_files.rs"]
-mod tls_files;
-
+use crate::{example_support as common, idle, proxy, sparse_inputs, tls_files};
 use ark_bls12_381::G1Projective;
 use ark_ec::{CurveGroup, VariableBaseMSM};
 use ark_ff::{Field, One, PrimeField, Zero};
@@ -24,6 +16,7 @@ use capstan::{
 use common::{points, scalars, serve, server};
 use idle::until_idle;
 use proxy::with_broken_connections;
+use sparse_inputs::{sparse_points, sparse_scalars};
 use std::{
     sync::{
         Arc,
@@ -74,7 +67,7 @@ async fn small_msms_equal_arkworks() {
 async fn striped_msms_equal_arkworks() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
-    let (points, scalars) = (points::<G1Affine>(1 << 12), scalars(1 << 17));
+    let (points, scalars) = (points::<G1Affine>(1 << 12), sparse_scalars(1 << 17, scalars));
     let expected: Vec<_> = scalars.chunks(1 << 12).map(|row| oracle(&points, row)).collect();
     let bases = client.put_bases(&points).await.unwrap();
     let options = MsmOptions { batch: 32, ..MsmOptions::default() };
@@ -228,7 +221,7 @@ async fn ntts_honor_the_requested_order_and_padding() {
 async fn bases_are_named_by_content_and_can_be_read_back() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
-    let points = points::<G1Affine>(1 << 15); // 3 MiB
+    let points = points::<G1Affine>(1 << 13); // 768 KiB, of several chunks
     let options = PutOptions { label: "srs".into(), ..PutOptions::default() };
     let bases = client.put_bases_with(options, &points).await.unwrap();
     assert_eq!(bases.info().label, "srs");
@@ -272,7 +265,7 @@ async fn unix_sockets_and_tls_give_the_same_results() {
     let (unix_socket, tls) = (Some(socket.clone()), Some(certified.files.clone()));
     let settings = ServerSettings { unix_socket, tls, ..ServerSettings::default() };
     let server = serve(settings);
-    let (points, scalars) = (points::<G1Affine>(1 << 13), scalars(1 << 17));
+    let (points, scalars) = (points::<G1Affine>(1 << 13), sparse_scalars(1 << 17, scalars));
     let expected: Vec<_> = scalars.chunks(1 << 13).map(|row| oracle(&points, row)).collect();
     let options = MsmOptions { batch: 16, ..MsmOptions::default() };
     let secure = Client::builder(server.target.replace("127.0.0.1", "localhost"))
@@ -332,7 +325,7 @@ async fn uploads_resume_after_broken_connections() {
     let direct = Client::connect(&server.target).await.unwrap();
     // Three lanes; two of them break within their first chunk.
     let cuts = [None, Some(200 << 10), Some(200 << 10)];
-    let points = points::<G1Affine>(1 << 16); // 6 MiB
+    let points = sparse_points::<G1Affine>(1 << 16, points); // 6 MiB
     with_broken_connections(&server.target, &cuts, 2, async |target| {
         let client = retrying_client(target, 3).await;
         let sent = Arc::new(AtomicU64::new(0));
@@ -355,7 +348,7 @@ async fn jobs_are_retried_after_broken_connections() {
     let direct = Client::connect(&server.target).await.unwrap();
     let points = points::<G1Affine>(1 << 13);
     let bases = direct.put_bases(&points).await.unwrap();
-    let scalars = scalars(1 << 18); // 8 MiB
+    let scalars = sparse_scalars(1 << 18, scalars); // 8 MiB
     let expected: Vec<_> = scalars.chunks(1 << 13).map(|row| oracle(&points, row)).collect();
     for cuts in [
         [Some(1 << 20), None, None, None], // the job's own stream

@@ -1,7 +1,5 @@
 //! The daemon's settings: sources, checks, and the printed configuration.
 
-#![cfg(feature = "server")]
-
 use std::{fs, path::Path, time::Duration};
 
 use capstan::{

@@ -1,11 +1,8 @@
 //! Who calls: tokens, JSON Web Tokens, client certificates and the users of the Unix socket, each
 //! presented to a running server, right and wrong.
-#![cfg(all(feature = "client", feature = "server"))]
 
-mod authority;
+pub mod authority;
 mod certificates;
-#[path = "../rig/mod.rs"]
-mod daemon;
 mod handshakes;
 mod issuer;
 mod jwts;
@@ -13,12 +10,14 @@ mod open_server;
 mod tenants;
 mod tokens;
 
+use crate::rig as daemon;
+
 use capstan::{
     client::{Client, ClientBuilder, ClientError, Code, GetInfoResponse},
     server::{Engines, ServerSettings},
 };
 
-use crate::daemon::{TestServer, retry_until_ok};
+use crate::identity::daemon::{TestServer, retry_until_ok};
 
 fn start(settings: ServerSettings) -> TestServer {
     TestServer::with_engines(settings, Engines::cpu(1, "a test").unwrap())

@@ -1,16 +1,8 @@
 //! The command line: the real binary against a server in this process.
-#![cfg(all(feature = "cli", feature = "server"))]
 
 mod bases;
-#[path = "../../examples/common/mod.rs"]
-mod common;
-#[path = "../common/daemon_process.rs"]
-mod daemon_process;
 mod demo;
 mod doctor;
-#[cfg(feature = "cuda")]
-#[path = "../common/emulated.rs"]
-mod emulated;
 mod exit_codes;
 mod gf2;
 mod groth16;
@@ -19,11 +11,11 @@ mod jobs;
 mod poly;
 mod program_fields;
 mod programs;
-#[path = "../common/stable_port.rs"]
-mod stable_port;
-#[path = "../common/tls_files.rs"]
-mod tls_files;
 mod tokens;
+
+#[cfg(feature = "cuda")]
+use crate::emulated;
+use crate::{daemon_process, example_support as common, stable_port, sweep, tls_files};
 
 use std::{
     fs,

@@ -1,13 +1,12 @@
 //! Groth16 proofs of a server: the same bytes as ark-groth16's, and what is refused.
-#![cfg(all(feature = "groth16", feature = "server"))]
 
 mod circuit;
-#[path = "../../examples/common/mod.rs"]
-mod common;
 mod files;
 mod merkle;
 mod proofs;
 mod refusals;
+
+use crate::example_support as common;
 
 use ark_bls12_381::Bls12_381;
 use ark_groth16::{Groth16, ProvingKey};

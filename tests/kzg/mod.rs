@@ -1,10 +1,9 @@
 //! KZG commitments and openings of a server, checked by pairings and against arkworks.
-#![cfg(all(feature = "client", feature = "server"))]
 
-#[path = "../../examples/common/mod.rs"]
-mod common;
 mod openings;
 mod refusals;
+
+use crate::example_support as common;
 
 use ark_ec::{CurveGroup, PrimeGroup};
 use ark_std::{

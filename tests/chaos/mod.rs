@@ -6,14 +6,11 @@
 //! Other suites have the rest: `tests/device/workers.rs` kills workers, `tests/hostile` has slow
 //! readers and senders, and `tests/load_faults` runs many clients while workers and clients are
 //! lost.
-#![cfg(all(feature = "client", feature = "server"))]
 
 mod clock;
 mod connections;
 mod control_group;
 mod daemon;
-#[path = "../common/daemon_process.rs"]
-mod daemon_process;
 mod descriptors;
 mod disk;
 mod faults;
@@ -21,5 +18,5 @@ mod killed;
 mod memory;
 mod paused;
 mod peers;
-#[path = "../common/tls_files.rs"]
-mod tls_files;
+
+use crate::{daemon_process, sweep, tls_files};

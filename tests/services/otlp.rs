@@ -1,8 +1,6 @@
 //! Export of spans by OTLP: the daemon, and a collector in this process.
 
-#[path = "common/daemon_process.rs"]
-mod daemon_process;
-
+use crate::daemon_process;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use capstan::{

@@ -1,22 +1,17 @@
 //! Programs of the client: what the builder refuses, and runs that agree with arkworks.
-#![cfg(all(feature = "client", feature = "server"))]
 
 mod builder;
-#[path = "../../examples/common/mod.rs"]
-mod common;
 mod early_points;
 mod gf2;
-#[path = "../common/idle.rs"]
-mod idle;
 mod integers;
 mod large;
 mod poly_mul;
 mod prime31;
-#[path = "../proxy/mod.rs"]
-mod proxy;
 mod runs;
 mod shared_vectors;
 mod staged_payloads;
+
+use crate::{example_support as common, idle, proxy, sparse_inputs};
 
 use ark_ec::VariableBaseMSM;
 use capstan::client::{BasesHandle, Client, ClientError, Fr, G1Affine, G1Projective};

@@ -1,8 +1,6 @@
 //! The client against a misbehaving server: what it retries, when it stops, which error it reports.
-#![cfg(all(feature = "client", feature = "server"))]
 
-mod fake;
-
+use crate::fake;
 use std::time::Duration;
 
 use ark_ec::AffineRepr;

@@ -1,17 +1,12 @@
 //! Several daemons: behind a balancer that chooses one for each call, and as a fleet. Results are
 //! compared with arkworks.
-#![cfg(all(feature = "client", feature = "server"))]
 
 mod affinity;
 mod balancer;
-#[path = "../common/daemon_process.rs"]
-mod daemon_process;
 mod fleet;
 mod lost_servers;
-#[path = "../common/msm_inputs.rs"]
-mod msm_inputs;
 mod put_again;
 mod rig;
-#[path = "../common/stable_port.rs"]
-mod stable_port;
 mod wrong_affinity;
+
+use crate::{daemon_process, msm_inputs, sparse_inputs, stable_port, sweep};
