@@ -265,8 +265,8 @@ fn doubling(length: usize) -> SparseMatrix {
 /// Independent outputs of a program are made by different GPUs.
 #[test]
 fn gpus_divide_programs_by_outputs() {
-    for devices in [2, 3] {
-        let Some(spread) = spread_server(devices) else { return };
+    for (name, devices) in [("spread-outputs-two", 2), ("spread-outputs-three", 3)] {
+        let Some(spread) = SpreadServer::start(name, devices) else { return };
         let msms = MsmData::<G1Affine>::new();
         let resident = spread.client.put_bases(&msms.points).unwrap();
         let (a, b) = (&msms.scalars[..64], &msms.scalars[N..N + 64]);
@@ -304,14 +304,15 @@ fn gpus_divide_programs_by_outputs() {
             let checked = done.steps.iter().filter(|step| step.verified == verify).count();
             assert!(checked >= 3, "{:?}", done.steps);
         }
-        refuses_the_element_of_the_earliest_step(spread);
+        refuses_the_element_of_the_earliest_step(&spread);
+        spread.server.stop();
     }
 }
 
 /// One GPU overwrites the vector that another one reads.
 #[test]
 fn parts_of_a_program_do_not_spoil_the_input_of_others() {
-    let Some(spread) = spread_server(2) else { return };
+    let Some(spread) = SpreadServer::start("spread-in-place", 2) else { return };
     let msms = MsmData::<G1Affine>::new();
     let resident = spread.client.put_bases(&msms.points).unwrap();
     let values = &msms.scalars[..64];
@@ -331,6 +332,7 @@ fn parts_of_a_program_do_not_spoil_the_input_of_others() {
         assert_eq!(done.points(sum).unwrap(), msms.sums(values, 64));
         assert!(done.take_vector(transformed).unwrap()[..] == expected);
     }
+    spread.server.stop();
 }
 
 /// A worker is killed, and then its successor.
