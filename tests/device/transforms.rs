@@ -115,8 +115,8 @@ fn small_transforms_run_on_the_cpu() {
     }
 }
 
-/// Runs transforms whose rows are divided into groups, each under a schedule: the number of the job,
-/// and that of the schedule.
+/// Runs transforms whose rows are divided into groups. A case has the number of a job, and that of
+/// the schedule under which it runs.
 fn transform_groups(cases: &[(usize, usize)]) {
     // Four groups, the last one with few rows; in place and out of place.
     let jobs = [(12, 195, 0b0010), (9, 1560, 0b1101)];
