@@ -17,10 +17,7 @@ use capstan::{
     wire::v1::{self, compute_client::ComputeClient, msm_stream_request::Message},
 };
 
-use crate::{
-    daemon::{start, stop},
-    shared,
-};
+use crate::daemon::{start, stop};
 
 /// Bases, and vectors of scalars with at least the 64 scalars from which on MSMs run on the GPU.
 pub struct MsmData<A: CurvePoint> {
@@ -154,14 +151,15 @@ impl<A: CurvePoint> MsmData<A> {
 
 #[test]
 fn msms_run_on_the_gpu() {
-    let address = &shared::daemon().target;
-    let client = BlockingClient::connect(address).unwrap();
+    let (child, address) = start(&["--engine", "cuda"], &[("EMU_DEVICES", "2")]);
+    let client = BlockingClient::connect(address.clone()).unwrap();
     let msms = MsmData::<G1Affine>::new();
     msms.check_unary(
         &client,
         &[Verification::None, Verification::Full, Verification::Probabilistic],
     );
-    msms.check_streamed(&client, address);
+    msms.check_streamed(&client, &address);
+    stop(child);
 }
 
 /// The daemon gets no `--engine` flag.

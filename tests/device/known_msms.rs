@@ -15,7 +15,7 @@ use capstan::{
     engine::{
         ComputedMsm, EncodedScalars, JobControl, MsmNttEngine as _, MsmRun,
         cpu::CpuEngine,
-        cuda::{CudaEngine, GpuPolicy, self_test::SelfTestSizes},
+        cuda::{CudaEngine, GpuPolicy},
     },
     error::{Error, Limit, Result},
     msm::SplitThresholds,
@@ -31,14 +31,9 @@ const LOW_THRESHOLDS: SplitThresholds = SplitThresholds {
     level_additions_min: None,
 };
 
-/// A policy that leaves nothing to the CPU, and tests no GPU before it serves: other tests do.
-pub fn untested_policy() -> GpuPolicy {
-    GpuPolicy { self_test: Some(SelfTestSizes::NONE), ..GpuPolicy::default() }
-}
-
-/// Like [`untested_policy`], but small MSMs are split into passes.
+/// A policy that leaves nothing to the CPU and splits small MSMs into passes.
 pub fn splitting_policy() -> GpuPolicy {
-    GpuPolicy { split: LOW_THRESHOLDS, ..untested_policy() }
+    GpuPolicy { split: LOW_THRESHOLDS, ..GpuPolicy::default() }
 }
 
 pub fn engine(rig: &DeviceRig) -> CudaEngine {

@@ -23,7 +23,6 @@ use tokio::{
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use crate::{
-    shared::spread_server,
     spread::{CHECKS, SpreadServer},
     wire::{
         TEST_TIMEOUT, compute,
@@ -66,8 +65,9 @@ fn gpus_divide_batches_and_programs_by_rows() {
 
 #[test]
 fn three_gpus_divide_batches_of_ntts() {
-    let Some(spread) = spread_server(3) else { return };
-    divides_ntts(spread, 3);
+    let Some(spread) = SpreadServer::start("spread-rows-three", 3) else { return };
+    divides_ntts(&spread, 3);
+    spread.server.stop();
 }
 
 fn divides_ntts(spread: &SpreadServer, devices: u32) {
