@@ -3,7 +3,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
@@ -28,9 +28,10 @@ pub fn spread_server(devices: usize) -> Option<MutexGuard<'static, SpreadServer>
 
 /// Removes a folder when this process has ended, which closes the pipe.
 fn remove_at_the_end(folder: &Path) {
+    static SHELLS: Mutex<Vec<Child>> = Mutex::new(Vec::new());
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "read _; rm -rf \"$0\""]).arg(folder).stdin(Stdio::piped());
-    std::mem::forget(shell.spawn().unwrap());
+    SHELLS.lock().unwrap().push(shell.spawn().unwrap());
 }
 
 /// A daemon with workers on two emulated devices, or on all GPUs, that listens at a Unix socket,
