@@ -15,7 +15,6 @@ from capstan import errors
 _MIB = 1 << 20
 # The largest payload that a server can be configured to send in one message, and its envelope.
 _RESPONSE_BYTES_MAX = 64 * _MIB + (64 << 10)
-_PRIORITIES = ("urgent", "normal", "batch")
 
 # PEM data, or the path of a file that contains it.
 Pem = bytes | str | os.PathLike
@@ -56,8 +55,6 @@ def channel_settings(
     if url.scheme not in ("http", "https", "unix"):
         problem = "expected http://host:port, https://host:port or unix:/path"
         raise errors.invalid("target", problem)
-    if priority not in _PRIORITIES:
-        raise errors.invalid("priority", f"expected one of {', '.join(_PRIORITIES)}")
     options: list[tuple[str, int | str]] = [
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", _RESPONSE_BYTES_MAX),
@@ -67,7 +64,8 @@ def channel_settings(
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 100),
+        # Despite its name, the time limit of an attempt to connect: several round trips.
+        ("grpc.min_reconnect_backoff_ms", 5_000),
         ("grpc.max_reconnect_backoff_ms", 2_000),
         # Witnesses must not reach a proxy that some variable of the environment names.
         ("grpc.enable_http_proxy", 0),

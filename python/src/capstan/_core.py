@@ -1,18 +1,26 @@
 """What the blocking and the asyncio client have in common."""
 
+import ctypes
+import os
 import threading
+import weakref
 from types import ModuleType
 from typing import Any
 
 from capstan import _channel
+from capstan._arguments import Count, Priority, Seconds, checked
 from capstan._calls import Method
 from capstan._channel import Pem
 from capstan._session import Session
+
+# The clients of this process, whose state a child process must not use.
+_clients: "weakref.WeakSet[ClientCore]" = weakref.WeakSet()
 
 
 class ClientCore:
     """Settings of a client."""
 
+    @checked
     def __init__(
         self,
         target: str = "http://127.0.0.1:7654",
@@ -23,10 +31,10 @@ class ClientCore:
         tls_cert: Pem | None = None,
         tls_key: Pem | None = None,
         domain_name: str | None = None,
-        priority: str = "normal",
+        priority: Priority = "normal",
         affinity: str | None = None,
-        timeout: float | None = None,
-        retries: int = 3,
+        timeout: Seconds | None = None,
+        retries: Count = 3,
         shared_memory: bool = True,
     ):
         """Check the settings; the first call connects.
@@ -69,6 +77,7 @@ class ClientCore:
         self._lock = threading.Lock()
         # Opened by the first call, since a channel of asyncio belongs to an event loop.
         self._channel: Any = None
+        _clients.add(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._session.target!r})"
@@ -87,3 +96,20 @@ class ClientCore:
                     response_deserializer=method.deserialize,
                 )
             return self._stubs[method.path]
+
+    def _forget_parent(self) -> None:
+        """Drop in a child process what belongs to its parent: connection, regions, locks."""
+        for inherited in (self._channel, *self._stubs.values()):
+            # Never freed: the end of a channel shuts its connection down, which the parent uses.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
+        self._channel, self._stubs, self._lock = None, {}, threading.Lock()
+        self._session.forget_parent()
+
+
+def _forget_parents() -> None:
+    for client in _clients:
+        client._forget_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parents)

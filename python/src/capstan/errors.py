@@ -61,6 +61,10 @@ class CapstanError(Exception):
         self.retry_after = retry_after
         self.request_id = request_id
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default, an exception is copied and pickled as its positional arguments only.
+        return _restored, (type(self), self.args, self.__dict__)
+
     def __str__(self) -> str:
         notes = [self.reason] if self.reason else []
         if self.retry_after is not None:
@@ -128,6 +132,15 @@ _CLASSES: dict[grpc.StatusCode, type[CapstanError]] = {
     grpc.StatusCode.PERMISSION_DENIED: AccessDenied,
     grpc.StatusCode.DATA_LOSS: VerificationFailed,
 }
+
+
+def _restored(
+    kind: type[CapstanError], args: tuple[str], attributes: dict[str, Any]
+) -> CapstanError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
 
 
 def invalid(
