@@ -80,7 +80,8 @@ impl HeaderBlockLimit {
         let is_accepted = self.block_bytes <= BLOCK_BYTES_MAX;
         if flags & END_HEADERS != 0 {
             self.block_bytes = 0;
-            let stream = u32::from_be_bytes(stream);
+            // The first bit is reserved: receivers ignore it, so a peer may set it.
+            let stream = u32::from_be_bytes(stream) & (u32::MAX >> 1);
             self.completes_call = stream > self.last_stream;
             self.last_stream = self.last_stream.max(stream);
         }
@@ -131,6 +132,21 @@ mod tests {
             }
             assert_eq!(ends, [29, 29 + 39 + 14 + 16 + 9], "pieces of {piece}");
         }
+    }
+
+    #[test]
+    fn the_reserved_bit_of_a_stream_does_not_hide_later_calls() {
+        let of_stream = |stream: u32| {
+            let mut frame = frame(HEADERS, END_HEADERS, 20);
+            frame[HEAD_BYTES - 4..HEAD_BYTES].copy_from_slice(&stream.to_be_bytes());
+            frame
+        };
+        let mut limit = HeaderBlockLimit::default();
+        for stream in [1 << 31 | 1, 3, 1 << 31 | 5, 7] {
+            assert_eq!(limit.receive(&of_stream(stream)), ReceivedBlocks::Call { end: 29 });
+        }
+        // The same stream without the bit: trailers.
+        assert_eq!(limit.receive(&of_stream(5)), ReceivedBlocks::None);
     }
 
     #[test]
