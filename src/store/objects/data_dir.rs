@@ -153,9 +153,10 @@ impl DataDir {
         // An earlier file of the same object, which was not loaded, stays if this call fails.
         let mut leftover = unfinished.clone();
         let mut write = || -> io::Result<()> {
-            if !folder.exists() {
-                fs::create_dir(&folder)?;
-                sync(&self.folder)?;
+            match fs::create_dir(&folder) {
+                Ok(()) => sync(&self.folder)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
             }
             let mut file = File::create(&unfinished)?;
             file.write_all(&FileHeader::encode(&object))?;
@@ -242,9 +243,12 @@ fn with_extension(folder: &Path, extension: &str) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect()
 }
 
-/// Makes changes of a folder's names survive a crash.
+/// Makes changes of a folder's names survive a crash, if the file system can: some refuse it.
 fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    match File::open(folder)?.sync_all() {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
 }
 
 fn lock(data_dir: &Path) -> Result<File> {
