@@ -223,7 +223,7 @@ pub fn start(flags: &[&str], env: &[(&str, &str)]) -> (Child, String) {
     (daemon.child, target)
 }
 
-/// Like [`start`], with the address of metrics.
+/// Like [`start`], with metrics and their address.
 pub fn start_with_metrics(flags: &[&str], env: &[(&str, &str)]) -> MeasuredDaemon {
     let daemon = start_with_log(&[&METRICS[..], flags].concat(), env);
     MeasuredDaemon { target: daemon.target(), metrics: daemon.metrics(), child: daemon.child }
@@ -241,8 +241,8 @@ pub fn spawn_on_gpus(flags: &[&str], env: &[(&str, &str)]) -> LoggedDaemon {
     LoggedDaemon::spawn(&mut command_on_gpus(flags, env))
 }
 
-/// Like [`spawn_on_gpus`], for a daemon that ends when its standard input is closed, as the end of
-/// this process does, and whose folder is then removed.
+/// Like [`spawn_on_gpus`], for a daemon that ends when its standard input is closed, at the latest
+/// when this process ends. Its folder is then removed.
 pub fn spawn_shared(folder: &Path, flags: &[&str], env: &[(&str, &str)]) -> LoggedDaemon {
     let daemon = command_on_gpus(flags, env);
     let mut shell = Command::new("/bin/sh");

@@ -32,7 +32,7 @@ impl FaultFile {
         fs::rename(new, self.path()).unwrap();
     }
 
-    /// The temporary folder that has the file.
+    /// The temporary folder of the file.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

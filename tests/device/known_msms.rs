@@ -31,7 +31,7 @@ const LOW_THRESHOLDS: SplitThresholds = SplitThresholds {
     level_additions_min: None,
 };
 
-/// A policy that leaves nothing to the CPU, and tests no GPU before it serves: other tests do.
+/// A policy that leaves nothing to the CPU and skips the self-test, which other tests run.
 pub fn untested_policy() -> GpuPolicy {
     GpuPolicy { self_test: Some(SelfTestSizes::NONE), ..GpuPolicy::default() }
 }

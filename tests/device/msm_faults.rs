@@ -119,11 +119,11 @@ fn refused_leases_of_all_jobs_fail_at_most_one_job() {
     assert_eq!(rig.gpu.arena().free_bytes(), rig.gpu.arena().bytes());
 }
 
-/// Calls that are refused, and the stride: one call in each stride is refused.
+/// The calls to refuse, each kind with its stride: one call of each stride is refused.
 const CALLS: [(&str, usize); 3] =
     [("cuLaunchKernel:K:701", 9), ("copy:K:2", 3), ("cuEventCreate:K:2", 5)];
 
-/// Refuses one of every `step` such calls of a job in turn.
+/// Refuses every `step`-th call of a job that `refusal` selects, one in each attempt.
 fn refuse_calls(engine: &Rc<CudaEngine>, job: usize, step: usize, refusal: &Refusal<'_>) {
     let (name, jobs) = all_jobs().into_iter().nth(job).expect("a job");
     let (refused, failed) = every_refusal(|| engine.clone(), &jobs, step, refusal);

@@ -1,5 +1,6 @@
-//! Servers and a daemon that several tests use, none of which changes them. They end with the
-//! process of the tests: a static value is never dropped.
+//! Servers and a daemon that several tests use. Tests leave objects there, some of them pinned, but
+//! the servers work as before. They end with the process of the tests: a static value is never
+//! dropped.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,8 +13,8 @@ use crate::{
     spread::SpreadServer,
 };
 
-/// The turn on a server in this process, with as many workers as `devices`, which divide each call;
-/// at most three. Tests that share it take turns: each expects that all GPUs are idle.
+/// Locks the shared server with `devices` workers (at most three), which divide each call. Tests
+/// that share it take turns: each expects that all GPUs are idle.
 pub fn spread_server(devices: usize) -> Option<MutexGuard<'static, SpreadServer>> {
     const NAMES: [&str; 3] = ["shared-one", "shared-two", "shared-three"];
     static SERVERS: [OnceLock<Option<Mutex<SpreadServer>>>; 3] = [const { OnceLock::new() }; 3];
@@ -26,7 +27,7 @@ pub fn spread_server(devices: usize) -> Option<MutexGuard<'static, SpreadServer>
     Some(server.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Removes a folder when this process has ended, which closes the pipe.
+/// Removes a folder after the end of this process, which closes the shell's pipe.
 fn remove_at_the_end(folder: &Path) {
     static SHELLS: Mutex<Vec<Child>> = Mutex::new(Vec::new());
     let mut shell = Command::new("/bin/sh");
@@ -34,12 +35,11 @@ fn remove_at_the_end(folder: &Path) {
     SHELLS.lock().unwrap().push(shell.spawn().unwrap());
 }
 
-/// A daemon with workers on two emulated devices, or on all GPUs, that listens at a Unix socket,
-/// too.
+/// A daemon with workers on two emulated devices, or on all GPUs. It also listens on a Unix socket.
 pub struct SharedDaemon {
     pub target: String,
     pub socket: PathBuf,
-    /// Has the pipe that ends the daemon when it is closed.
+    /// Holds the pipe whose closing ends the daemon.
     _daemon: LoggedDaemon,
 }
 

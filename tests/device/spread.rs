@@ -186,7 +186,7 @@ fn check_sums<A: CurvePoint>(devices: usize, checks: &[Verification]) {
 fn parts_of_an_msm_use_pinned_bases() {
     let Some(spread) = spread_server(2) else { return };
     let (client, mut msms) = (&spread.client, MsmData::<G1Affine>::new());
-    // No other test has put these points.
+    // No other test puts these points.
     msms.points[1..].reverse();
     let bases = client.put_bases(&msms.points).unwrap();
     let pinned = client.set_residency(bases.id(), ResidencyAction::Pin, &[]).unwrap();

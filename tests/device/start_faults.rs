@@ -80,12 +80,12 @@ fn count(case: &MsmCase<G1Affine>, call: &str) -> u64 {
     calls
 }
 
-/// A job for a device that was started.
+/// A job for a device that has started.
 fn small_msm() -> MsmCase<G1Affine> {
     MsmCase::new(5, 1, ScalarEncoding::Montgomery)
 }
 
-/// One of each [`STEP`] calls of a start fails, and so does the last one.
+/// One in [`STEP`] calls of a start fails, each in another start, and so does the last one.
 #[test]
 fn a_device_that_fails_at_any_driver_call_of_its_start_is_not_used() {
     let case = small_msm();
@@ -102,7 +102,7 @@ fn a_device_that_fails_at_any_driver_call_of_its_start_is_not_used() {
     });
 }
 
-/// Work that fails after the last job has ended, as its memory is zeroed.
+/// The memory of the last job is zeroed after the job has ended, which fails.
 #[test]
 fn a_device_that_fails_at_the_end_of_its_start_is_not_used() {
     let case = small_msm();
@@ -118,7 +118,7 @@ fn a_device_that_fails_at_any_of_the_last_calls_of_its_start_is_not_used() {
     let case = small_msm();
     on_emulated_driver(PATIENCE, |_| {
         let (calls, zeroed) = (count(&case, "any"), count(&case, "memset"));
-        // The last calls find faults of zeroing the memory of the last jobs.
+        // The last calls zero the memory of the last jobs.
         let codes = iter::zip(0.., [700, 2, 719, 700]);
         let any = codes.map(|(back, code)| format!("any:{}:{code}", calls - back));
         let fills = (0..8).map(|back| format!("memset:{}:700", zeroed - back));

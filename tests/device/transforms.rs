@@ -115,7 +115,7 @@ fn small_transforms_run_on_the_cpu() {
     }
 }
 
-/// Runs transforms whose rows are divided into groups. A case has the number of a job, and that of
+/// Runs transforms whose rows are divided into groups. A case is the number of a job and that of
 /// the schedule under which it runs.
 fn transform_groups(cases: &[(usize, usize)]) {
     // Four groups, the last one with few rows; in place and out of place.

@@ -93,7 +93,7 @@ fn complaint(rig: &DeviceRig, fault: &str, sizes: SelfTestSizes, found: &str) ->
     }
 }
 
-/// A fault, the sizes of a self-test that finds it, and what that says of it.
+/// A fault, the sizes of a self-test that finds it, and words of the self-test's error.
 type FoundFault = (&'static str, SelfTestSizes, &'static str);
 
 /// Faults of kernels of MSMs.
@@ -147,7 +147,7 @@ fn all_faults() -> Vec<FoundFault> {
     MSM_FAULTS.into_iter().chain(ntt_faults().map(without_points)).chain(steps).collect()
 }
 
-/// The self-test finds each of these faults.
+/// Checks that the self-test finds each of these faults.
 fn find_faults(faults: &[FoundFault]) {
     on_emulated_driver(PATIENCE, |rig| {
         let found = |(fault, sizes, found): &FoundFault| complaint(rig, fault, *sizes, found);
@@ -162,7 +162,7 @@ fn find_faults(faults: &[FoundFault]) {
     });
 }
 
-/// One fault of a kernel of each kind of job.
+/// For each kind of job, a fault of one kernel.
 #[test]
 fn the_self_test_finds_kernels_that_compute_wrong() {
     const KERNELS: [&str; 10] = [
@@ -190,7 +190,7 @@ fn the_self_test_finds_each_kernel_that_computes_wrong() {
     find_faults(&sweep::cases("faults that the self-test finds", all_faults()));
 }
 
-/// Daemons test their devices under the natural order, number 0.
+/// Daemons run the self-test under schedule 0, the natural order.
 #[test]
 fn the_self_test_passes_under_another_schedule() {
     pass_under(&[1]);
