@@ -12,8 +12,8 @@ use crate::{
 
 pub const TABLE: &str = "tests/DEFECTS.md";
 
-/// The number of defects that the audit found.
-const DEFECTS: u32 = 31;
+/// The number of defects.
+const DEFECTS: u32 = 33;
 
 /// A test as a table names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
