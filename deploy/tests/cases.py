@@ -111,6 +111,10 @@ CONTRADICTIONS = {
     "nobody may call": ({}, "nothing says who may call"),
     "nothing encrypts tokens": (TOKENS | {"tls": {}}, "nothing encrypts calls"),
     "nothing encrypts scalars": (INSECURE | {"tls": {}}, "nothing encrypts calls"),
+    "plain text behind a certificate": (
+        TOKENS | {"envoy": {"enabled": True, "tls": {"secret": "a"}}},
+        "envoy.tls.secret requires tls.secret",
+    ),
     "tls and plain text": (TOKENS | {"tls": {"secret": "a", "insecure": True}}, "not both"),
     "two sources of tokens": (
         {"auth": {"tokens": {"secret": "a", "content": "b"}}},

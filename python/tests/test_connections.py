@@ -184,7 +184,7 @@ def test_a_broken_upload_continues_where_it_stopped(daemon, many_scalars):
 
 def test_a_server_far_away_can_be_reached(daemon):
     proxy = DelayingProxy(daemon.address, delay_s=0.15)
-    # Of the two addresses of `localhost`, nobody may listen on the first one.
+    # `localhost` may have two addresses, with no listener on the first one.
     for host in ("127.0.0.1", "localhost"):
         with capstan.Client(f"http://{host}:{proxy.port}", retries=0) as client:
             assert client.ntt([1, 0]).values.shape == (2, 32)

@@ -98,10 +98,17 @@ def test_coefficients_and_sizes_outside_their_range_are_refused(plain):
     for wrong in (-1, capstan.FR_MODULUS, 0.5, None):
         assert refused(plain.put_matrix, [{0: wrong}], 1).field == "rows"
     assert refused(plain.ntt, [1, 2], batch=0).field == "batch"
-    # More than the server accepts: its result would not fit in memory.
-    largest = plain.info().message.limits.ntt_lg_n
-    for lg_n in (largest + 1, 30, 31, 33):
+    # More than the server can send, for which no memory is allocated.
+    most = plain.info().message.limits.connection_bytes_in_flight
+    largest = (most // 32).bit_length()
+    for lg_n in (largest, 33):
         assert refused(plain.ntt, [1, 2], lg_n=lg_n).field == "lg_n"
+    rows = np.zeros((1 << 10, 32), np.uint8)
+    assert refused(plain.ntt, rows, batch=1 << 10, lg_n=largest - 2).field == "lg_n"
+    program = capstan.Program()
+    value = program.input(4)
+    padded = program.pad(value, 1 << 40)
+    assert refused(plain.run, program, {value: [1, 2, 3, 4]}, [padded]).field == "outputs"
     for wrong in (-1, float("nan"), "5"):
         assert refused(plain.ntt, [1, 2], timeout=wrong).field == "timeout"
     for option in ("reduce", "montgomery", "keep"):

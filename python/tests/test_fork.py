@@ -1,6 +1,8 @@
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -57,7 +59,7 @@ def test_children_compute_with_memory_of_their_own(warm):
     assert is_right(warm, 0, expected[0])
 
 
-# Has the client of a pool's processes, which they have from their parent.
+# Has the client that the processes of a pool inherit.
 _inherited = []
 
 
@@ -84,23 +86,70 @@ def test_a_child_that_closes_the_client_leaves_its_parents_memory_and_connection
         warm.close()
         return [region.memory.size for region in regions]
 
+    uses_regions = warm._session.shared_memory and "unix" in warm._session.target
+    assert bool(regions) == uses_regions
     # The child does not map them.
     assert in_a_child(closing) == [0] * len(regions)
     assert [region.memory[-1] for region in regions] == [77] * len(regions)
     for region, mark in zip(regions, marked, strict=True):
         region.memory[-1] = mark
-    channel = warm._channel
     assert np.array_equal(warm.ntt(rows(1)).values, expected)
-    assert warm._channel is channel
 
 
-def test_a_child_that_ends_as_programs_do_leaves_the_connection(warm):
-    expected = warm.ntt(rows(1)).values
-    child = multiprocessing.get_context("fork").Process(target=warm.info)
-    child.start()
-    child.join(60)
-    assert child.exitcode == 0
-    assert np.array_equal(warm.ntt(rows(1)).values, expected)
+_ENDS_AS_PROGRAMS_DO = """
+import os, sys, time
+import capstan
+
+client = capstan.Client(sys.argv[1], retries=0)
+client.info()
+child = os.fork()
+client.info()
+if child == 0:
+    # Python drops all objects.
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+client.info()
+"""
+
+
+def test_a_child_that_ends_as_programs_do_leaves_the_connection(daemon):
+    for target in (daemon.target, daemon.unix_target):
+        command = [sys.executable, "-c", _ENDS_AS_PROGRAMS_DO, target]
+        subprocess.run(command, check=True, timeout=60)
+
+
+_ASYNCIO = """
+import asyncio, os, sys
+from capstan import CapstanError, aio
+
+
+async def info():
+    async with aio.Client(sys.argv[1]) as client:
+        return await client.info()
+
+
+asyncio.run(info())
+if os.fork() == 0:
+    try:
+        asyncio.run(info())
+    except CapstanError as error:
+        os._exit(7 if "spawn" in str(error) else 1)
+    os._exit(2)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+asyncio.run(info())
+"""
+
+
+def test_an_asyncio_client_says_that_it_cannot_cross_a_fork(daemon):
+    command = [sys.executable, "-c", _ASYNCIO, daemon.target]
+    subprocess.run(command, check=True, timeout=60)
+
+
+def test_children_have_an_affinity_of_their_own_unless_it_is_named(daemon):
+    for name in (None, "proof-of-ada"):
+        with capstan.Client(daemon.target, affinity=name) as client:
+            inherited = in_a_child(lambda client=client: client._settings.metadata[0][1])
+            assert (inherited == client._settings.metadata[0][1]) == (name is not None)
 
 
 def _refused(batch):

@@ -80,8 +80,8 @@ pub fn config_file(flags: &ArgMatches) -> Option<PathBuf> {
     flags.get_one::<PathBuf>("config").cloned().or_else(default)
 }
 
-/// Whether nothing has this name. A path that cannot be looked at, or that a link leads nowhere,
-/// is not absent: to read it fails, and says why.
+/// Whether nothing has this name. A path that cannot be examined, or that leads through a dangling
+/// link, is not absent: reading it fails and says why.
 pub fn is_absent(path: &Path) -> bool {
     let is_missing = |path: &Path| {
         fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

@@ -1,5 +1,5 @@
-//! The commands of README.md and the set-ups of deploy/README.md, run as they are written there, apart
-//! from the address, the folder for files, and what cargo builds.
+//! The commands of README.md and the set-ups of deploy/README.md, run as they are written there,
+//! apart from the address, the folder for files, and what cargo builds.
 
 use std::{fs, process::Output};
 

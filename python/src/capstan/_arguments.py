@@ -46,8 +46,7 @@ ResidencyAction = Literal["warm", "pin", "unpin", "evict"]
 # Scalar vectors or rows of one call.
 Batch = Annotated[int, Within(1, 1 << 16)]
 # log2 of a transform's size; a server may accept less.
-LOG_SIZE_MAX = 30
-LogSize = Annotated[int, Within(0, LOG_SIZE_MAX)]
+LogSize = Annotated[int, Within(0, 32)]
 Count = Annotated[int, Within(0, (1 << 32) - 1)]
 # Elements of a vector.
 Length = Annotated[int, Within(0, (1 << 64) - 1)]
@@ -73,7 +72,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _check(name: str, value: Any, hint: Any) -> Any:
-    """Return the value as the annotation has it: an integer of numpy as `int`, say."""
+    """Return the value in the annotated type: an integer of numpy becomes an `int`."""
     if get_origin(hint) in (Union, types.UnionType):
         kinds = get_args(hint)
         if type(None) in kinds and value is None:
@@ -81,7 +80,7 @@ def _check(name: str, value: Any, hint: Any) -> Any:
         kinds = [kind for kind in kinds if kind is not type(None)]
         return _check(name, value, kinds[0]) if len(kinds) == 1 else value
     if get_origin(hint) is Literal:
-        if value not in get_args(hint):
+        if not isinstance(value, str) or value not in get_args(hint):
             raise errors.invalid(name, f"expected one of {', '.join(get_args(hint))}")
         return value
     if get_origin(hint) is Annotated:
@@ -99,7 +98,7 @@ def _check(name: str, value: Any, hint: Any) -> Any:
 def integer(name: str, value: Any, limits: Within, *, index: int | None = None) -> int:
     """Return an integer of any type as `int`.
 
-    Raises InvalidInput, with the index of the element that has it, if it is none or out of range.
+    Raises InvalidInput if it is not an integer or out of range; `index` is that of its element.
     """
     try:
         number = operator.index(value)

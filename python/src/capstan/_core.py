@@ -7,12 +7,16 @@ import weakref
 from types import ModuleType
 from typing import Any
 
-from capstan import _channel
+import grpc
+
+from capstan import _channel, errors
 from capstan._arguments import Count, Priority, Seconds, checked
 from capstan._calls import Method
 from capstan._channel import Pem
 from capstan._session import Session
 
+# The first process that has used grpcio's asyncio, whose state does not survive a fork.
+_asyncio_process: dict[str, int] = {}
 # The clients of this process, whose state a child process must not use.
 _clients: "weakref.WeakSet[ClientCore]" = weakref.WeakSet()
 
@@ -72,6 +76,7 @@ class ClientCore:
             priority=priority,
             affinity=affinity,
         )
+        self._is_affinity_random = affinity is None
         self._session = Session(target, timeout, retries, shared_memory)
         self._stubs: dict[str, Any] = {}
         self._lock = threading.Lock()
@@ -86,6 +91,11 @@ class ClientCore:
         """Return the callable of `grpc` or `grpc.aio` for a method."""
         with self._lock:
             if self._channel is None:
+                if (
+                    library is not grpc
+                    and _asyncio_process.setdefault("id", os.getpid()) != os.getpid()
+                ):
+                    raise errors.forked_asyncio()
                 self._channel = _channel.open_channel(library, self._settings)
             if method.path not in self._stubs:
                 sends = "stream" if method.sends_stream else "unary"
@@ -98,12 +108,14 @@ class ClientCore:
             return self._stubs[method.path]
 
     def _forget_parent(self) -> None:
-        """Drop in a child process what belongs to its parent: connection, regions, locks."""
+        """Drop in a child process what belongs to its parent: regions, connection, locks."""
+        self._session.forget_parent()
         for inherited in (self._channel, *self._stubs.values()):
-            # Never freed: the end of a channel shuts its connection down, which the parent uses.
+            # Never freed: destroying the channel would shut down the parent's connection.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
         self._channel, self._stubs, self._lock = None, {}, threading.Lock()
-        self._session.forget_parent()
+        if self._is_affinity_random:
+            self._settings = _channel.with_new_affinity(self._settings)
 
 
 def _forget_parents() -> None:

@@ -88,8 +88,8 @@ def ntt(
         lg_n = max(row_length - 1, 0).bit_length()
         if row_length != 1 << lg_n:
             raise errors.invalid("values", "the length of a row is not a power of two: set lg_n")
-    if lg_n > limits.ntt_lg_n:
-        raise errors.invalid("lg_n", f"the server accepts at most {limits.ntt_lg_n}")
+    if not keep:
+        limits.check_result("lg_n", (rows << lg_n) * FR_BYTES)
     spec = compute_pb2.NttSpec(
         lg_n=lg_n,
         direction=DIRECTIONS[direction],

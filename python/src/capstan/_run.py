@@ -32,7 +32,7 @@ class StepReport:
     operation: str
     seconds: float
     method: str
-    verified: str
+    verified: Verify
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,8 @@ def run(
     if given:
         raise errors.invalid(f"program.steps[{min(given)}]", "is not an input")
     vector_encoding = encodings.MONTGOMERY if montgomery else encodings.CANONICAL
+    vectors = [program[key].elements for key in outputs if program[key].group is None]
+    limits.check_result("outputs", sum(vectors) * FR_BYTES)
     wanted = [_plan_output(program[key], vector_encoding, encoding) for key in outputs]
     for key in keep:
         value = program[key]

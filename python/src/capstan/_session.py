@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 import grpc
 
 from capstan import _calls, errors
-from capstan._arguments import LOG_SIZE_MAX
 from capstan._calls import Call, CallBudget
 from capstan._channel import unix_socket
 from capstan._staging import StagingPool
@@ -27,13 +26,23 @@ class PayloadLimits:
     """The server's limits that decide how payloads travel."""
 
     message_bytes: int
-    ntt_lg_n: int
+    # Of the payloads of a connection; None if it is not known.
+    in_flight_bytes: int | None
     staging: StagingPool
 
     @property
     def chunk_bytes(self) -> int:
         """Bytes of a chunk."""
         return min(self.message_bytes, _CHUNK_BYTES)
+
+    def check_result(self, field: str, size: int) -> None:
+        """Raise InvalidInput if the server could not send so many bytes.
+
+        Called before memory for them is allocated.
+        """
+        if self.in_flight_bytes is not None and size > self.in_flight_bytes:
+            problem = f"the result has {size} bytes, and the server sends at most"
+            raise errors.invalid(field, f"{problem} {self.in_flight_bytes} of one call")
 
 
 @dataclass
@@ -57,20 +66,20 @@ class Session:
             try:
                 info = yield from _calls.unary(_calls.GET_INFO, request, budget)
                 message_bytes = info.limits.message_payload_bytes
-                ntt_lg_n = info.limits.ntt_lg_n
+                in_flight_bytes = info.limits.connection_bytes_in_flight
                 region_bytes = info.limits.region_bytes
             except errors.CapstanError as error:
                 if error.code != grpc.StatusCode.PERMISSION_DENIED:
                     raise
                 message_bytes, region_bytes = _MESSAGE_BYTES_DEFAULT, 0
-                ntt_lg_n = LOG_SIZE_MAX
+                in_flight_bytes = None
             if message_bytes == 0:
                 raise errors.invalid_response("no limits: is this a Capstan server?")
             is_shared = self.shared_memory and unix_socket(self.target) is not None
             staging = StagingPool(region_bytes if is_shared else 0)
             # Of two threads that ask at once, both use the pool of the first.
             if self._limits is None:
-                self._limits = PayloadLimits(message_bytes, ntt_lg_n, staging)
+                self._limits = PayloadLimits(message_bytes, in_flight_bytes, staging)
         return self._limits
 
     def close(self) -> None:

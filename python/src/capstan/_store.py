@@ -105,7 +105,7 @@ def put_matrix(
         progress: Called with the bytes sent and the total, possibly by another thread.
 
     Raises:
-        InvalidInput: A coefficient or a column of row `index` is no integer in its range.
+        InvalidInput: A coefficient or a column of row `index` is not an integer in its range.
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)

@@ -162,6 +162,15 @@ def invalid_response(problem: str) -> InvalidResponse:
     return InvalidResponse(f"invalid response: {problem}", code=grpc.StatusCode.INTERNAL)
 
 
+def forked_asyncio() -> CapstanError:
+    """Return the error of an asyncio client in a child of a process that has used one."""
+    message = (
+        "grpcio's asyncio does not work in a process that was forked from one that used it: "
+        "start processes with the method spawn, or use capstan.Client"
+    )
+    return CapstanError(message, code=grpc.StatusCode.FAILED_PRECONDITION)
+
+
 def timed_out() -> TimedOut:
     """Return the error of a call whose time limit passed."""
     code = grpc.StatusCode.DEADLINE_EXCEEDED

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capstan import _ntt, encodings, errors
-from capstan._arguments import Batch, Direction, Length, LogSize, Order, checked
+from capstan._arguments import Batch, Direction, Group, Length, LogSize, Order, checked
 from capstan.results import Bases, Matrix
 from capstan.v1 import program_pb2
 
@@ -34,7 +34,7 @@ class ProgramValue:
     index: int
     rows: int
     length: int
-    group: str | None
+    group: Group | None
     name: str | None
 
     @property

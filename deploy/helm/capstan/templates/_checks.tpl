@@ -20,6 +20,9 @@
 {{- if and (not .Values.tls.secret) (not .Values.tls.insecure) -}}
 {{- fail "nothing encrypts calls: set tls.secret, or set tls.insecure to send tokens and scalars, which may be witnesses, in plain text" -}}
 {{- end -}}
+{{- if and .Values.envoy.tls.secret .Values.tls.insecure -}}
+{{- fail "envoy.tls.secret requires tls.secret: with tls.insecure, Envoy serves plain text" -}}
+{{- end -}}
 {{- if and .Values.tls.secret .Values.tls.insecure -}}
 {{- fail "tls: set secret or insecure, not both" -}}
 {{- end -}}
