@@ -4,7 +4,10 @@ use std::{fmt, io};
 
 use serde_json::json;
 
-use super::plain_text::without_controls;
+use super::{
+    output::{print_error, print_problem},
+    plain_text::without_controls,
+};
 use crate::{
     client::{ClientError, Code, Reason},
     formats::FormatError,
@@ -100,9 +103,9 @@ impl CliFailure {
                 "message": self.message, "exit": self.exit as u8, "reason": self.reason_text,
                 "field": self.field, "index": self.index, "request_id": self.request_id,
             });
-            eprintln!("{}", json!({ "error": error }));
+            print_error(&json!({ "error": error }).to_string());
         } else {
-            eprintln!("capstan: {}", without_controls(&self.message));
+            print_problem(&without_controls(&self.message));
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The command line on top of the client. Each command has a module; they share `args`, `exit`,
 //! `input`, `output`, `pending_file`, `plain_text`, `progress` and `random`.
 
+// Printing must not panic: see `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod args;
 mod bases;
 mod bench;
@@ -110,6 +113,7 @@ const SIGNAL_GRACE: Duration = Duration::from_secs(2);
 
 /// Runs the command given by the process's arguments.
 pub fn main() -> ExitCode {
+    crate::signals::ignore_file_size_limit();
     let cli = Cli::parse();
     let ui = Ui::new(&cli.global);
     let outcome = tokio::runtime::Runtime::new()

@@ -54,7 +54,7 @@ impl Ui {
     /// Prints a note for people on standard error.
     pub fn note(self, text: &str) {
         if !self.quiet && !self.json {
-            eprintln!("{}", without_controls(text));
+            print_error(&without_controls(text));
         }
     }
 
@@ -76,6 +76,16 @@ impl Ui {
             ));
         }
     }
+}
+
+/// Prints a line on standard error. If that fails, the line is lost, and not the result.
+pub fn print_error(line: &str) {
+    let _lost = writeln!(io::stderr(), "{line}");
+}
+
+/// Prints what went wrong, like [`print_error`].
+pub fn print_problem(problem: &str) {
+    print_error(&format!("capstan: {problem}"));
 }
 
 /// Counts the bytes that are written to it.

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use super::{
     exit::{CliFailure, Exit, Result, fail},
-    output::{Ui, table},
+    output::{Ui, print_error, table},
 };
 use crate::identity::{
     BearerToken, TokenEntry, TokenFile, TokenFileProblem, add_token, remove_token, time_text,
@@ -101,7 +101,7 @@ fn new(ui: Ui, args: &NewArgs) -> Result<()> {
             let text = add_token("", &entry);
             let text = text.map_err(|problem| CliFailure::new(Exit::Usage, problem.to_string()))?;
             if !ui.json {
-                eprint!("{text}");
+                print_error(text.trim_end());
             }
         }
     }
