@@ -21,9 +21,6 @@ pub mod groth16;
 pub mod kzg;
 #[cfg(feature = "server")]
 pub mod server;
-#[cfg(any(feature = "server", feature = "cli"))]
-#[doc(hidden)]
-pub mod signals;
 #[cfg(feature = "wire")]
 pub mod sparse;
 #[cfg(feature = "server")]

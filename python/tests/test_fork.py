@@ -145,7 +145,7 @@ def test_an_asyncio_client_says_that_it_cannot_cross_a_fork(daemon):
     subprocess.run(command, check=True, timeout=60)
 
 
-def test_children_have_an_affinity_of_their_own_unless_it_is_named(daemon):
+def test_children_choose_another_affinity_unless_it_is_named(daemon):
     for name in (None, "proof-of-ada"):
         with capstan.Client(daemon.target, affinity=name) as client:
             inherited = in_a_child(lambda client=client: client._settings.metadata[0][1])

@@ -1,13 +1,13 @@
 //! Exit codes, and failures with advice.
 
-use std::{fmt, io};
+use std::{
+    fmt,
+    io::{self, Write as _},
+};
 
 use serde_json::json;
 
-use super::{
-    output::{print_error, print_problem},
-    plain_text::without_controls,
-};
+use super::plain_text::without_controls;
 use crate::{
     client::{ClientError, Code, Reason},
     formats::FormatError,
@@ -60,6 +60,16 @@ pub struct CliFailure {
     pub index: Option<u64>,
     /// The call's id in the server's logs.
     pub request_id: Option<String>,
+}
+
+/// Prints a line on standard error. If that fails, the line is lost, and not the result.
+pub fn print_error(line: &str) {
+    let _lost = writeln!(io::stderr(), "{line}");
+}
+
+/// Prints what went wrong, like [`print_error`].
+pub fn print_problem(problem: &str) {
+    print_error(&format!("capstan: {problem}"));
 }
 
 pub type Result<T, E = CliFailure> = std::result::Result<T, E>;

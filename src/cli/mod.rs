@@ -113,7 +113,6 @@ const SIGNAL_GRACE: Duration = Duration::from_secs(2);
 
 /// Runs the command given by the process's arguments.
 pub fn main() -> ExitCode {
-    crate::signals::ignore_file_size_limit();
     let cli = Cli::parse();
     let ui = Ui::new(&cli.global);
     let outcome = tokio::runtime::Runtime::new()

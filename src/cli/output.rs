@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use super::{
     args::GlobalArgs,
-    exit::{CliFailure, Result},
+    exit::{CliFailure, Result, print_error},
     plain_text::without_controls,
 };
 use crate::client::{Execution, Stage, Timing, Verification};
@@ -76,16 +76,6 @@ impl Ui {
             ));
         }
     }
-}
-
-/// Prints a line on standard error. If that fails, the line is lost, and not the result.
-pub fn print_error(line: &str) {
-    let _lost = writeln!(io::stderr(), "{line}");
-}
-
-/// Prints what went wrong, like [`print_error`].
-pub fn print_problem(problem: &str) {
-    print_error(&format!("capstan: {problem}"));
 }
 
 /// Counts the bytes that are written to it.

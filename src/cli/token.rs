@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::{
-    exit::{CliFailure, Exit, Result, fail},
-    output::{Ui, print_error, table},
+    exit::{CliFailure, Exit, Result, fail, print_error},
+    output::{Ui, table},
 };
 use crate::identity::{
     BearerToken, TokenEntry, TokenFile, TokenFileProblem, add_token, remove_token, time_text,

@@ -42,8 +42,7 @@ pub fn install_logs(
     otlp_endpoint: Option<&str>,
 ) -> Result<LogGuard, TelemetryError> {
     let filter = EnvFilter::builder().parse(level)?;
-    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let (to, ansi) = (std::io::stderr, std::io::stderr().is_terminal() && !is_plain);
+    let (to, ansi) = (std::io::stderr, std::io::stderr().is_terminal());
     #[cfg(feature = "otlp")]
     if let Some(endpoint) = otlp_endpoint {
         let export = SpanExport::start(endpoint)?;

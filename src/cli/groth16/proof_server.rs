@@ -1,7 +1,7 @@
 //! The server that computes proofs: one that runs, or one in this process.
 
 #[cfg(feature = "server")]
-use crate::{cli::output::print_problem, embedded::EmbeddedServer};
+use crate::{cli::exit::print_problem, embedded::EmbeddedServer};
 use crate::{
     cli::{args::GlobalArgs, exit::Result},
     client::Client,
