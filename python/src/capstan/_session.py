@@ -36,7 +36,7 @@ class PayloadLimits:
         return min(self.message_bytes, _CHUNK_BYTES)
 
     def check_result(self, field: str, size: int) -> None:
-        """Raise InvalidInput if the server could not send so many bytes.
+        """Raise InvalidInput if a result has more bytes than the server can send.
 
         Called before memory for them is allocated.
         """
