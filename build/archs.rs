@@ -3,12 +3,12 @@
 /// A100; A10, RTX 3090; L4, RTX 4090; H100, H200; B200; RTX 5090.
 pub const ALL: [u32; 6] = [80, 86, 89, 90, 100, 120];
 
-/// Groups for which one PTX serves: making it takes most of a build's time, so it is made once for
-/// the oldest of a group. sm_90 is alone: from its PTX, `g1_tree_level` would have 12 % more
-/// instructions on sm_100.
+/// Groups of architectures that share one PTX: making PTX takes most of a build's time, so it is
+/// made once, for the oldest of a group. sm_90 is alone: from its PTX, `g1_tree_level` would have
+/// 12 % more instructions on sm_100.
 pub const SAME_PTX: [&[u32]; 2] = [&[80, 86, 89], &[100, 120]];
 
-/// The groups of [`COLD`] modules, whose speed does not depend on it.
+/// The groups for [`COLD`] modules, whose speed does not depend on the PTX.
 pub const SAME_PTX_COLD: [&[u32]; 2] = [&[80, 86, 89], &[90, 100, 120]];
 
 /// Modules that run rarely and take long to compile.

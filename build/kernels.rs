@@ -33,8 +33,8 @@ const NATIVE: &str = "native";
 const REQUIRED: &str = "CAPSTAN_REQUIRE_KERNELS";
 /// A folder for fatbins, shared by several target directories. Nothing is ever removed from it.
 const SHARED: &str = "CAPSTAN_FATBINS";
-/// The folder of the target directory, from which fatbins are removed that no build used for
-/// [`KEPT_UNUSED`].
+/// The folder in the target directory. Fatbins that no build has used for [`KEPT_UNUSED`] are
+/// removed from it.
 const IN_TARGET: &str = "capstan-fatbins";
 const KEPT_UNUSED: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
@@ -63,8 +63,9 @@ struct Module {
 }
 
 impl Module {
-    /// The output of ptxas, for scripts/check-kernels. Its time tells when a build last used the
-    /// fatbin, whose own time may not change: cargo would compile what includes it again.
+    /// The output of ptxas, for scripts/check-kernels. Its modification time is that of the last
+    /// build that used the fatbin. The fatbin's own must not change: cargo would recompile the
+    /// code that includes it.
     fn report(&self) -> PathBuf {
         self.fatbin.with_extension(REPORT)
     }
@@ -220,15 +221,15 @@ fn compile(
     Ok(modules)
 }
 
-/// The folder for fatbins of all builds of a target directory, of which `out`, a build script's
-/// folder, is `PROFILE/build/PACKAGE/out`. In an unknown layout, each build has its own.
+/// The folder for the fatbins of all builds in a target directory, in which `out`, a build script's
+/// folder, is `PROFILE/build/PACKAGE/out`. In an unknown layout, each build has its own folder.
 fn in_target(out: &Path) -> PathBuf {
     let builds = out.ancestors().nth(2).filter(|folder| folder.ends_with("build"));
     let target = builds.and_then(|builds| builds.ancestors().nth(2));
     target.unwrap_or(out).join(IN_TARGET)
 }
 
-/// Marks the fatbins of this build as used, and removes those that no build used for a while.
+/// Marks this build's fatbins as used, and removes those unused for [`KEPT_UNUSED`].
 fn remove_unused(folder: &Path, modules: &[Module]) -> io::Result<()> {
     for module in modules {
         fs::File::options().append(true).open(module.report())?.set_modified(SystemTime::now())?;

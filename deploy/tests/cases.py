@@ -1,9 +1,10 @@
 """The values that the chart is rendered with."""
 
-TOKENS = {"auth": {"tokens": {"secret": "tokens"}}}
+PLAIN = {"tls": {"insecure": True}}
+TOKENS = {"auth": {"tokens": {"secret": "tokens"}}, **PLAIN}
 TLS = {"tls": {"secret": "server"}}
 MTLS = {"auth": {"clientCa": {"secret": "authorities"}}, **TLS}
-INSECURE = {"auth": {"insecure": True}}
+INSECURE = {"auth": {"insecure": True}, **PLAIN}
 TENANTS = """
 [tenants.default]
 jobs_max = 8
@@ -23,9 +24,10 @@ LARGE = {"connections_max": 1000000, "objects_max": 262144, "bytes_in_flight_max
 CASES = {
     "insecure": INSECURE,
     "tokens": TOKENS | {"tests": {"tokenSecret": "token"}},
-    "tokens-in-values": {"auth": {"tokens": {"content": "TOKENS"}}},
+    "tokens-in-values": PLAIN | {"auth": {"tokens": {"content": "TOKENS"}}},
     "tokens-over-tls": TOKENS | TLS | {"tests": {"tokenSecret": "token", "tlsSecret": "ca"}},
-    "jwt": {"auth": {"jwt": {"secret": "keys", "issuer": "https://example.org", "audience": "x"}}},
+    "jwt": PLAIN
+    | {"auth": {"jwt": {"secret": "keys", "issuer": "https://example.org", "audience": "x"}}},
     "mtls": {**MTLS, "tls": {"secret": "server", "metrics": True}, "tests": {"tlsSecret": "ada"}},
     "tenants": TOKENS | {"tenants": {"secret": "tenants"}},
     "tenants-in-values": MTLS | {"tenants": {"content": TENANTS}},
@@ -107,6 +109,13 @@ CASES = {
 # Values that the chart refuses, and a part of the reason.
 CONTRADICTIONS = {
     "nobody may call": ({}, "nothing says who may call"),
+    "nothing encrypts tokens": (TOKENS | {"tls": {}}, "nothing encrypts calls"),
+    "nothing encrypts scalars": (INSECURE | {"tls": {}}, "nothing encrypts calls"),
+    "plain text behind a certificate": (
+        TOKENS | {"envoy": {"enabled": True, "tls": {"secret": "a"}}},
+        "envoy.tls.secret requires tls.secret",
+    ),
+    "tls and plain text": (TOKENS | {"tls": {"secret": "a", "insecure": True}}, "not both"),
     "two sources of tokens": (
         {"auth": {"tokens": {"secret": "a", "content": "b"}}},
         "auth.tokens: set secret or content",

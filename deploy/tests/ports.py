@@ -1,4 +1,4 @@
-"""Ports that are known before a program listens at them, as configurations of Envoy need them.
+"""Ports that are known before a program listens on them, as Envoy's configurations need them.
 
 tests/common/stable_port.rs describes how processes share them, and takes them from the same range.
 """
@@ -6,9 +6,9 @@ tests/common/stable_port.rs describes how processes share them, and takes them f
 import os
 import socket
 
-# The tens of all ports: below the ports that systems give to connections.
+# The ports, divided by ten. They are below the ports that systems give to connections.
 _TENS = range(2000, 3200)
-# Each keeps other processes away from the nine ports below its own one.
+# Each keeps other processes away from the nine ports below its own.
 _guards: list[socket.socket] = []
 _left: list[int] = []
 
@@ -32,7 +32,7 @@ def _claim() -> range:
             for port in ports:
                 _listen(port).close()
         except OSError:
-            # A program that is not a test listens.
+            # A program that is not a test listens on one of them.
             guard.close()
             continue
         _guards.append(guard)

@@ -7,7 +7,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from cases import CASES, CONTRADICTIONS, INSECURE, INVALID
-from chart import CHART, DEPLOY, helm, template
+from chart import CHART, DEPLOY, Manifests, helm, template
 from crds import SCHEMAS
 from daemon import run as run_program
 
@@ -53,6 +53,15 @@ def test_misspelt_fields_of_objects_are_found(manifests_of):
         wrong = manifest | {"spec": manifest["spec"] | {"selectors": {}}}
         with pytest.raises((jsonschema.ValidationError, kubernetes_validate.ValidationError)):
             validate(wrong)
+
+
+def test_the_memory_request_follows_the_limit():
+    for limit in ("8Gi", "64Gi"):
+        manifests = Manifests(INSECURE | {"resources": {"limits": {"memory": limit}}})
+        resources = manifests.daemon()["resources"]
+        assert resources["limits"]["memory"] == limit
+        # Kubernetes requests as much as the limit if there is no request.
+        assert resources["requests"].get("memory", limit) == limit
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)

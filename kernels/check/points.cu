@@ -13,7 +13,8 @@
 // Shared memory: static, 8 columns of elements for the subgroup test, since products need the
 // registers. Barriers: none.
 // Launch: blocks of 128 (G1) and 64 (G2), any grid; three and four blocks fit a multiprocessor.
-#define CURVE_FEW_REGISTERS // 13 % faster (benches/experiments/gpu-arithmetic.md)
+// As fast as inlined, and compiled in half the time: benches/experiments/kernels-build.md.
+#define CURVE_CALLS_FP
 #include "../memory.cuh"
 
 enum PointProblem : uint32_t {

@@ -16,11 +16,7 @@ NOINLINE Fp times(Fp a, Fp b) { return mul_karatsuba(a, b); }
 NOINLINE Fp squared(Fp a) { return sqr(a); }
 NOINLINE Fp times_minus_times(Fp a, Fp b, Fp c, Fp d) { return mul_sub_mul(a, b, c, d); }
 #else
-#ifdef CURVE_FEW_REGISTERS // if Karatsuba's 28 extra registers cost more than it gains
-FN Fp times(const Fp& a, const Fp& b) { return mul(a, b); }
-#else
 FN Fp times(const Fp& a, const Fp& b) { return mul_karatsuba(a, b); }
-#endif
 FN Fp squared(const Fp& a) { return sqr(a); }
 // a b - c d.
 FN Fp times_minus_times(const Fp& a, const Fp& b, const Fp& c, const Fp& d) {

@@ -18,7 +18,8 @@
 // Launch: blocks of the kernel's size, at least one thread per point. Scratch, 16-byte pieces:
 // QUADS<F> * count * threads of the grid, uninitialised. Dynamic shared memory: 6 elements per
 // thread. An inversion costs as much as some 32 doublings of G1. Barriers: none.
-#define CURVE_FEW_REGISTERS
+// Faster than inlined, and compiled in half the time: benches/experiments/kernels-build.md.
+#define CURVE_CALLS_FP
 #include "../memory.cuh"
 
 // A thread's working state, in its columns of shared memory, since products need the registers.

@@ -11,6 +11,7 @@ import oracle
 import pytest
 from breaking_proxy import BreakingProxy
 from daemon import Daemon
+from delaying_proxy import DelayingProxy
 
 import capstan
 from capstan import _region
@@ -178,6 +179,15 @@ def test_a_broken_upload_continues_where_it_stopped(daemon, many_scalars):
         assert calls[-1] == payload.nbytes
         assert (client.get_vector(vector) == payload).all()
         client.release(vector)
+    proxy.close()
+
+
+def test_a_server_far_away_can_be_reached(daemon):
+    proxy = DelayingProxy(daemon.address, delay_s=0.15)
+    # `localhost` may have two addresses, with no listener on the first one.
+    for host in ("127.0.0.1", "localhost"):
+        with capstan.Client(f"http://{host}:{proxy.port}", retries=0) as client:
+            assert client.ntt([1, 0]).values.shape == (2, 32)
     proxy.close()
 
 

@@ -1,9 +1,13 @@
+import copy
+import pickle
+
 import grpc
 import numpy as np
 import oracle
 import pytest
 
 import capstan
+from capstan import errors
 
 
 def refused(call, *arguments, **options):
@@ -54,6 +58,61 @@ def test_the_client_checks_lengths_before_it_sends(plain, bases):
         assert (error.reason, error.index) == ("NOT_CANONICAL", 15)
     error = refused(plain.msm, bases, [0] * 15 + [capstan.FR_MODULUS])
     assert str(capstan.FR_MODULUS) not in str(error)
+
+
+def test_errors_are_copied_and_pickled_with_their_attributes(client, bases):
+    elements = capstan.scalars([1] * 16)
+    elements[5] = 0xFF
+    error = refused(client.msm, bases, elements)
+    for other in (copy.copy(error), copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
+        assert type(other) is type(error)
+        assert (str(other), other.__dict__) == (str(error), error.__dict__)
+    assert isinstance(pickle.loads(pickle.dumps(errors.timed_out())), TimeoutError)
+
+
+WRONG_INTEGERS = (-1, 2.5, "1", True, 1 << 32, 1 << 64)
+
+
+@pytest.mark.parametrize("wrong", WRONG_INTEGERS)
+def test_numbers_are_checked_before_anything_is_sent(plain, points, wrong):
+    point = [oracle.compressed(points[0])]
+    assert refused(plain.ntt, [1, 2], lg_n=wrong).field == "lg_n"
+    assert refused(plain.ntt, [1, 2], batch=wrong).field == "batch"
+    assert refused(plain.msm, point, [1], batch=wrong).field == "batch"
+    assert refused(plain.put_matrix, [{0: 1}], wrong).field == "columns"
+    error = refused(plain.put_matrix, [{0: 1}, {wrong: 1}], 2)
+    assert (error.field, error.index) == ("rows", 1)
+    assert refused(capstan.Client, plain._session.target, retries=wrong).field == "retries"
+    program = capstan.Program()
+    value = program.input(4)
+    assert refused(program.ntt, value, lg_n=wrong).field == "lg_n"
+    assert refused(program.divide_by_vanishing, value, wrong, 7).field == "lg_n"
+    assert refused(program.input, 4, rows=wrong).field == "rows"
+    if wrong != 1 << 32:
+        assert refused(program.input, wrong).field == "length"
+        assert refused(program.pad, value, wrong).field == "length"
+        assert refused(program.slice, value, wrong, 1).field == "offset"
+
+
+def test_coefficients_and_sizes_outside_their_range_are_refused(plain):
+    for wrong in (-1, capstan.FR_MODULUS, 0.5, None):
+        assert refused(plain.put_matrix, [{0: wrong}], 1).field == "rows"
+    assert refused(plain.ntt, [1, 2], batch=0).field == "batch"
+    # More than the server can send, for which no memory is allocated.
+    most = plain.info().message.limits.connection_bytes_in_flight
+    largest = (most // 32).bit_length()
+    for lg_n in (largest, 33):
+        assert refused(plain.ntt, [1, 2], lg_n=lg_n).field == "lg_n"
+    rows = np.zeros((1 << 10, 32), np.uint8)
+    assert refused(plain.ntt, rows, batch=1 << 10, lg_n=largest - 2).field == "lg_n"
+    program = capstan.Program()
+    value = program.input(4)
+    padded = program.pad(value, 1 << 40)
+    assert refused(plain.run, program, {value: [1, 2, 3, 4]}, [padded]).field == "outputs"
+    for wrong in (-1, float("nan"), "5"):
+        assert refused(plain.ntt, [1, 2], timeout=wrong).field == "timeout"
+    for option in ("reduce", "montgomery", "keep"):
+        assert refused(plain.ntt, [1, 2], **{option: "no"}).field == option
 
 
 def test_unknown_words_are_refused(plain, bases):

@@ -1,6 +1,9 @@
 //! Exit codes, and failures with advice.
 
-use std::{fmt, io};
+use std::{
+    fmt,
+    io::{self, Write as _},
+};
 
 use serde_json::json;
 
@@ -59,6 +62,16 @@ pub struct CliFailure {
     pub request_id: Option<String>,
 }
 
+/// Prints a line on standard error. If that fails, the line is lost, and not the result.
+pub fn print_error(line: &str) {
+    let _lost = writeln!(io::stderr(), "{line}");
+}
+
+/// Prints what went wrong, like [`print_error`].
+pub fn print_problem(problem: &str) {
+    print_error(&format!("capstan: {problem}"));
+}
+
 pub type Result<T, E = CliFailure> = std::result::Result<T, E>;
 
 pub fn fail<T>(exit: Exit, message: impl Into<String>) -> Result<T> {
@@ -100,9 +113,9 @@ impl CliFailure {
                 "message": self.message, "exit": self.exit as u8, "reason": self.reason_text,
                 "field": self.field, "index": self.index, "request_id": self.request_id,
             });
-            eprintln!("{}", json!({ "error": error }));
+            print_error(&json!({ "error": error }).to_string());
         } else {
-            eprintln!("capstan: {}", without_controls(&self.message));
+            print_problem(&without_controls(&self.message));
         }
     }
 }

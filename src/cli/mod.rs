@@ -1,6 +1,9 @@
 //! The command line on top of the client. Each command has a module; they share `args`, `exit`,
 //! `input`, `output`, `pending_file`, `plain_text`, `progress` and `random`.
 
+// Printing must not panic: use `exit::print_error` and `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod args;
 mod bases;
 mod bench;

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use super::{
     args::GlobalArgs,
-    exit::{CliFailure, Result},
+    exit::{CliFailure, Result, print_error},
     plain_text::without_controls,
 };
 use crate::client::{Execution, Stage, Timing, Verification};
@@ -54,7 +54,7 @@ impl Ui {
     /// Prints a note for people on standard error.
     pub fn note(self, text: &str) {
         if !self.quiet && !self.json {
-            eprintln!("{}", without_controls(text));
+            print_error(&without_controls(text));
         }
     }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::{
-    exit::{CliFailure, Exit, Result, fail},
+    exit::{CliFailure, Exit, Result, fail, print_error},
     output::{Ui, table},
 };
 use crate::identity::{
@@ -101,7 +101,7 @@ fn new(ui: Ui, args: &NewArgs) -> Result<()> {
             let text = add_token("", &entry);
             let text = text.map_err(|problem| CliFailure::new(Exit::Usage, problem.to_string()))?;
             if !ui.json {
-                eprint!("{text}");
+                print_error(text.trim_end());
             }
         }
     }

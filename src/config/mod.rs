@@ -18,7 +18,7 @@ pub use command::command;
 pub(crate) use memory::{available_to, swap_limit_bytes};
 pub use source::ConfigProblem;
 #[cfg(feature = "cli")]
-pub(crate) use source::config_file;
+pub(crate) use source::{config_file, is_absent};
 pub use values::SettingValues;
 
 use crate::{server::ServerSettings, telemetry::LogFormat};

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -74,10 +74,21 @@ pub fn read_sources(
     if problems.is_empty() { Ok(given.collect()) } else { Err(problems) }
 }
 
-/// The file to read: that of `--config`, or the default if it exists.
+/// The file to read: that of `--config`, or the default unless it is absent.
 pub fn config_file(flags: &ArgMatches) -> Option<PathBuf> {
-    let default = || Some(PathBuf::from(FILE_DEFAULT)).filter(|path| path.exists());
+    let default = || Some(PathBuf::from(FILE_DEFAULT)).filter(|path| !is_absent(path));
     flags.get_one::<PathBuf>("config").cloned().or_else(default)
+}
+
+/// Whether nothing has this name. A path that cannot be examined, or that leads through a dangling
+/// link, is not absent: reading it fails and says why.
+pub fn is_absent(path: &Path) -> bool {
+    let is_missing = |path: &Path| {
+        fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let mut nearest = path.ancestors().skip_while(|path| is_missing(path));
+    // The nearest name that exists may be a link to a folder that does not.
+    is_missing(path) && nearest.next().is_none_or(|folder| fs::metadata(folder).is_ok())
 }
 
 /// Values by setting name, from one source.
@@ -137,7 +148,7 @@ fn text_of(value: Value, kind: Option<SettingKind>) -> String {
         },
         Value::Object(_) => "{table}".to_owned(),
         Value::Array(_) => "[list]".to_owned(),
-        // A number that is infinite or none.
+        // Infinity or NaN, which JSON cannot represent.
         Value::Null => "nan".to_owned(),
     }
 }
@@ -148,5 +159,30 @@ fn suggestion(name: &str) -> String {
     match distances.min() {
         Some((distance, other)) if distance <= 3 => format!("; did you mean {other}?"),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_a_name_that_nothing_has_is_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "").unwrap();
+        symlink("nowhere", at("dangling")).unwrap();
+        symlink("circular", at("circular")).unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        symlink("folder", at("link")).unwrap();
+        for present in ["file", "dangling", "circular", "dangling/file", "circular/file", "file/x"]
+        {
+            assert!(!is_absent(&at(present)), "{present}");
+        }
+        for absent in ["none", "none/file", "folder/none", "folder/none/file", "link/none"] {
+            assert!(is_absent(&at(absent)), "{absent}");
+        }
     }
 }

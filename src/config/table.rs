@@ -89,7 +89,7 @@ pub const TABLE: &[Setting] = &[
     setting("insecure", SettingKind::Flag, "false",
         "Serve callers beyond the loopback without tokens or client certificates."),
     setting("metrics_listen", SettingKind::Address, "127.0.0.1:9464",
-        "TCP address of metrics and probes, off public networks; port 0 selects a free port."),
+        "TCP address of metrics and probes (port 0: a free port); keep it off public networks."),
     setting("metrics_tls", SettingKind::Flag, "false",
         "Serve metrics and probes by HTTPS, with tls_certificate and tls_key."),
     setting("admin_over_tcp", SettingKind::Flag, "false",

@@ -161,7 +161,7 @@ impl<P: KernelParameters> Kernel<P> {
 }
 
 impl KernelFunction {
-    /// `arguments` are the addresses of as many arguments as the kernel has parameters.
+    /// `arguments` holds one address for each parameter of the kernel.
     fn launch(
         &self,
         stream: &Stream,

@@ -8,6 +8,7 @@
 //! # async fn lesson<C: ark_relations::gr1cs::ConstraintSynthesizer<capstan::curve::Fr>>(
 //! #     circuit: C, key: ark_groth16::ProvingKey<ark_bls12_381::Bls12_381>,
 //! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! use ark_std::rand::{SeedableRng, rngs::StdRng};
 //! use capstan::{
 //!     client::Client,
 //!     groth16::{Groth16Key, Groth16Prover, synthesize},
@@ -19,8 +20,11 @@
 //! // Sent once; later only ids and assignments are.
 //! let key = Groth16Key::register(&client, &key, synthesized.matrices).await?;
 //!
+//! // The blinding must be secret. ark-std has `OsRng` only with its feature `getrandom`.
+//! let mut seed = [0; 32];
+//! getrandom::fill(&mut seed).map_err(|error| error.to_string())?;
 //! let prover = Groth16Prover::new(&client, &key);
-//! let proof = prover.prove(synthesized.assignment, &mut ark_std::rand::rngs::OsRng).await?;
+//! let proof = prover.prove(synthesized.assignment, &mut StdRng::from_seed(seed)).await?;
 //! # Ok(()) }
 //! ```
 //!

@@ -92,6 +92,17 @@ fn new_slot() -> &'static Slot {
     unsafe { &*added }
 }
 
+/// Ignores two signals that would end this process. Writes beyond the limit on file sizes fail
+/// instead. SIGHUP asks for a reload, which is no reason to end before its handler is installed.
+pub fn outlive_signals() {
+    for signal in [libc::SIGXFSZ, libc::SIGHUP] {
+        // SAFETY: no code of this process runs when the signal arrives.
+        unsafe {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+}
+
 /// Installs the handler once.
 fn install() -> io::Result<()> {
     static INSTALLED: Mutex<bool> = Mutex::new(false);

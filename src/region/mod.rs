@@ -17,6 +17,8 @@ pub use descriptor::receive_descriptor;
 #[cfg(feature = "server")]
 pub use descriptor::send_descriptor;
 #[cfg(feature = "server")]
+pub use file_faults::outlive_signals;
+#[cfg(feature = "server")]
 pub use mapped_file::MappedFile;
 pub use memory::SharedMemory;
 #[cfg(feature = "server")]

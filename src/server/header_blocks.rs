@@ -7,8 +7,10 @@ const BLOCK_BYTES_MAX: u32 = 32 << 10;
 /// Bytes of the head of a frame (RFC 9113, section 4.1).
 const HEAD_BYTES: usize = 9;
 
-/// Types of frames that hold a header block, and the flag of the last one.
+/// Types of frames that hold a header block, and the flag of the last one. A client that pushes
+/// breaks the protocol.
 const HEADERS: u8 = 1;
+const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
@@ -35,7 +37,7 @@ pub enum ReceivedBlocks {
     None,
     /// The header block of a call, which ends after `end` bytes. Those that follow are not noted.
     Call { end: usize },
-    /// A block is too large.
+    /// A block is too large, or is one that clients do not send.
     TooLarge,
 }
 
@@ -67,7 +69,7 @@ impl HeaderBlockLimit {
         }
     }
 
-    /// False if the frame's block is too large.
+    /// False if the frame's block is too large, or is one that clients do not send.
     fn begin_frame(&mut self) -> bool {
         let [high, middle, low, kind, flags, stream @ ..] = self.head;
         let length = u32::from_be_bytes([0, high, middle, low]);
@@ -75,12 +77,14 @@ impl HeaderBlockLimit {
         match kind {
             HEADERS => self.block_bytes = length,
             CONTINUATION => self.block_bytes = self.block_bytes.saturating_add(length),
+            PUSH_PROMISE => return false,
             _ => return true,
         }
         let is_accepted = self.block_bytes <= BLOCK_BYTES_MAX;
         if flags & END_HEADERS != 0 {
             self.block_bytes = 0;
-            let stream = u32::from_be_bytes(stream);
+            // The first bit is reserved: receivers ignore it, so a peer may set it.
+            let stream = u32::from_be_bytes(stream) & (u32::MAX >> 1);
             self.completes_call = stream > self.last_stream;
             self.last_stream = self.last_stream.max(stream);
         }
@@ -134,6 +138,21 @@ mod tests {
     }
 
     #[test]
+    fn the_reserved_bit_of_a_stream_does_not_hide_later_calls() {
+        let of_stream = |stream: u32| {
+            let mut frame = frame(HEADERS, END_HEADERS, 20);
+            frame[HEAD_BYTES - 4..HEAD_BYTES].copy_from_slice(&stream.to_be_bytes());
+            frame
+        };
+        let mut limit = HeaderBlockLimit::default();
+        for stream in [1 << 31 | 1, 3, 1 << 31 | 5, 7] {
+            assert_eq!(limit.receive(&of_stream(stream)), ReceivedBlocks::Call { end: 29 });
+        }
+        // The same stream without the bit: trailers.
+        assert_eq!(limit.receive(&of_stream(5)), ReceivedBlocks::None);
+    }
+
+    #[test]
     fn blocks_are_limited_however_they_are_divided() {
         let max = BLOCK_BYTES_MAX as usize;
         let rows: [(bool, &[Vec<u8>]); 6] = [
@@ -166,5 +185,7 @@ mod tests {
         let mut limit = HeaderBlockLimit::default();
         assert!(accepts(&mut limit, &frame(HEADERS, 0, BLOCK_BYTES_MAX as usize)));
         assert!(!accepts(&mut limit, &frame(CONTINUATION, 0, 1)[..HEAD_BYTES]));
+        let mut limit = HeaderBlockLimit::default();
+        assert!(!accepts(&mut limit, &frame(PUSH_PROMISE, 0, 40)[..HEAD_BYTES]));
     }
 }

@@ -72,6 +72,8 @@ pub use crate::exec::worker::{
     NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings,
     serve as serve_worker,
 };
+#[doc(hidden)]
+pub use crate::region::outlive_signals;
 pub use credentials::check_credential_files;
 use futures_util::future::BoxFuture;
 pub use loading::Readiness;

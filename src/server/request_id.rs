@@ -1,4 +1,5 @@
-//! A layer that gives each call an id, which logs, spans and responses carry.
+//! A layer that refuses what is not a gRPC call, and gives each call an id, which logs, spans and
+//! responses carry.
 
 use std::{
     pin::Pin,
@@ -11,7 +12,9 @@ use std::{
 
 use tonic::{
     body::Body,
-    codegen::http::{HeaderMap, HeaderValue, Request, Response},
+    codegen::http::{
+        HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE,
+    },
 };
 use tower::Service;
 
@@ -58,7 +61,21 @@ fn next_id() -> Arc<str> {
     format!("{:08x}{:08x}", *PROCESS, NEXT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
-/// Adds a [`RequestId`] to each request, and its id to the response.
+/// Why a request is no gRPC call: browsers send some methods and content types for any page, with
+/// the user's client certificate.
+fn refusal(method: &Method, headers: &HeaderMap) -> Option<StatusCode> {
+    if method != Method::POST {
+        return Some(StatusCode::NOT_FOUND);
+    }
+    let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    match content_type.strip_prefix(b"application/grpc") {
+        Some([] | [b'+' | b';', ..]) => None,
+        _ => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+    }
+}
+
+/// Answers what is not a gRPC call with an HTTP status. Adds a [`RequestId`] to each call, and its
+/// id to the response.
 #[derive(Clone)]
 pub struct RequestIdService<S> {
     pub inner: S,
@@ -78,6 +95,11 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if let Some(status) = refusal(request.method(), request.headers()) {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = status;
+            return Box::pin(async { Ok(response) });
+        }
         let request_id = RequestId::of(request.headers());
         let header = HeaderValue::from_str(&request_id.id);
         request.extensions_mut().insert(request_id);
@@ -102,6 +124,34 @@ mod tests {
             (name.parse().unwrap(), value)
         });
         RequestId::of(&headers.collect())
+    }
+
+    #[test]
+    fn requests_that_browsers_send_without_asking_are_refused() {
+        let refused = |method: Method, content_type: Option<&str>| {
+            let header = |text| (CONTENT_TYPE, HeaderValue::from_str(text).unwrap());
+            refusal(&method, &content_type.map(header).into_iter().collect())
+        };
+        for content_type in [
+            "application/x-www-form-urlencoded",
+            "multipart/form-data; boundary=application/grpc",
+            "text/plain",
+            "text/plain;charset=UTF-8, application/grpc",
+            "application/grpc-web",
+            "application/grpcx",
+            "",
+        ] {
+            let status = refused(Method::POST, Some(content_type));
+            assert_eq!(status, Some(StatusCode::UNSUPPORTED_MEDIA_TYPE), "{content_type}");
+        }
+        assert_eq!(refused(Method::POST, None), Some(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        for method in [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT] {
+            let status = refused(method, Some("application/grpc"));
+            assert_eq!(status, Some(StatusCode::NOT_FOUND));
+        }
+        for content_type in ["application/grpc", "application/grpc+proto", "application/grpc;a=b"] {
+            assert_eq!(refused(Method::POST, Some(content_type)), None, "{content_type}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-/// More of a line does not help to find it.
+/// Errors quote at most this much of a line.
 const QUOTED_CHARS_MAX: usize = 80;
 
 /// Reads a value from TOML.

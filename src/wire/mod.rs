@@ -1,4 +1,4 @@
-//! Messages of `proto/`, which `scripts/generate` wrote. The only module that uses prost.
+//! Messages that `scripts/generate` generates from `proto/`. The only module that uses prost.
 
 #[cfg(feature = "server")]
 mod checked_codec;
@@ -43,7 +43,7 @@ pub(crate) const AFFINITY_METADATA: &str = "capstan-affinity";
 /// not know the caller's uploads. In a request, it names the only server that may serve the call.
 pub const INSTANCE_HEADER: &str = "capstan-instance";
 
-// The codec that generated code names: clients do not check the lists of responses.
+// The codec that generated code uses. Clients do not check the lists of messages.
 #[cfg(feature = "server")]
 pub(crate) use checked_codec::CheckedCodec as MessageCodec;
 #[cfg(feature = "server")]

@@ -108,7 +108,7 @@ fn a_put_that_the_disk_refuses_leaves_nothing_and_succeeds_later() {
 /// A file that is too short fails like one that the disk does not read: with SIGBUS.
 #[test]
 fn bases_that_the_disk_does_not_read_any_more_fail_their_calls_only() {
-    /// The larger ones are read in several chunks.
+    /// The larger bases are read in several chunks.
     const SIZES: [usize; 2] = [1000, 10_000];
     let folder = tempfile::tempdir().unwrap();
     let daemon = start(&["--data-dir", folder.path().to_str().unwrap()]);

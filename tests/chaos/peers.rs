@@ -100,11 +100,6 @@ impl Peer {
         }
     }
 
-    /// Whether it is valid until it answers no ping.
-    pub fn is_closed_by_pings(self) -> bool {
-        matches!(self, Self::HalfFrame | Self::StalledHeaders | Self::Resets)
-    }
-
     /// Sends what it has to send. Idle peers complete the handshake.
     async fn act(
         self,

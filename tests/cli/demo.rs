@@ -45,10 +45,10 @@ fn demo_prints_a_table() {
     }
 }
 
-/// A fault of the emulated GPU, which passes its self-test, and what the demo makes of it.
+/// A fault of an emulated GPU that its self-test does not find, and how the demo ends.
 #[cfg(feature = "cuda")]
 struct DemoFault {
-    /// The self-test launches the kernel three times.
+    /// A fault of the fourth launch: the self-test launches the kernel three times.
     setting: &'static str,
     code: i32,
     words: &'static str,

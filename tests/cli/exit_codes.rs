@@ -1,7 +1,7 @@
 //! Exit codes, error messages and cancellation.
 
 use std::{
-    fs,
+    fs::{self, File},
     process::{Child, Command},
     time::{Duration, Instant},
 };
@@ -32,6 +32,23 @@ fn info_prints_text_and_json() {
     assert_eq!(json["engine"], "cpu");
     assert_eq!(json["draining"], false);
     assert!(json["limits"]["bytes_in_flight"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn lines_that_cannot_be_printed_cost_no_result_and_no_exit_code() {
+    let cli = CliFixture::new();
+    let id = cli.put(&points(4));
+    let values = cli.file("values", canonical(&scalars(4)));
+    let line = ["msm", "--bases", &id, "--scalars", &values];
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let without_notes = command(&cli.server.target, &line).stderr(full()).output().unwrap();
+    assert_eq!(without_notes.status.code(), Some(0));
+    assert!(!without_notes.stdout.is_empty());
+    let without_result = command(&cli.server.target, &line).stdout(full()).output().unwrap();
+    assert_eq!(without_result.status.code(), Some(73));
+    let wrong = ["msm", "--bases", &id, "--scalars", "/nonexistent"];
+    let unexplained = command(&cli.server.target, &wrong).stderr(full()).output().unwrap();
+    assert_eq!(unexplained.status.code(), Some(66));
 }
 
 #[test]

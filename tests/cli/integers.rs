@@ -122,7 +122,7 @@ fn bad_digits_are_refused_with_their_position() {
     fails(&[&good, &good, "--verify"], 2, "--remote");
 }
 
-/// The files have a half GiB of digits.
+/// The files have half a GiB of digits.
 #[test]
 #[ignore = "sweep"]
 fn products_of_more_than_two_to_the_26_limbs_are_refused() {

@@ -17,8 +17,8 @@ use rustix::process::{Pid, Signal, kill_process};
 /// A timeout that only a hang reaches.
 pub const HANGING: Duration = Duration::from_secs(60);
 
-/// The daemon with these flags, on free ports unless they specify others: without the variables of
-/// this process and without the host's configuration.
+/// A daemon with these flags, on free ports unless the flags specify others. It gets neither the
+/// variables of this process nor the host's configuration.
 pub fn capstand(flags: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capstand"));
     command.env_clear().args(["--config", "/dev/null"]).args(flags);
@@ -28,7 +28,7 @@ pub fn capstand(flags: &[&str]) -> Command {
     command
 }
 
-/// The address in a field of a line of the log, which is text for people or JSON.
+/// The address in a field of a log line, which is plain text or JSON.
 fn address_in(line: &str, field: &str) -> Option<SocketAddr> {
     let formats = [(format!(" {field}="), ' '), (format!("\"{field}\":\""), '"')];
     formats.iter().find_map(|(begin, end)| {

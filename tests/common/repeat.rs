@@ -1,6 +1,6 @@
 //! A plain run of the tests uses one seed of the emulated driver, and a part of the cases that are
-//! slow there. Sweeps repeat tests in new processes: under each seed, with the seed's part of the
-//! cases, also on other devices. Any test crate may include this module.
+//! slow there. Sweeps repeat tests in new processes: under each seed, with its part of the cases,
+//! and on other devices. Any test crate may include this module.
 #![allow(dead_code)] // no test crate uses everything
 
 use std::{env, process::Command};
@@ -29,12 +29,13 @@ pub fn seeded_part() -> SeededPart {
     }
 }
 
-/// Whether tests have all their cases: if this process repeats them, or on a GPU.
+/// Whether tests run all their cases: they do if this process repeats them, and on a GPU.
 pub fn has_all_cases() -> bool {
     seed_index().is_some() || emulated::driver().is_none()
 }
 
-/// All of `cases`, or one of `every` in a plain run on the emulated driver, beginning with `first`.
+/// Returns all of `cases`; in a plain run on the emulated driver, one in `every`, from number
+/// `first` on.
 pub fn some_of<T>(
     cases: impl IntoIterator<Item = T>,
     every: usize,
@@ -59,12 +60,13 @@ pub struct Repeat {
     variables: Vec<(&'static str, String)>,
 }
 
-/// Each wanted test of this binary, under each seed. None on a GPU, whose tests have all cases.
+/// Returns each wanted test of this binary under each seed; empty on a GPU, where tests already run
+/// all cases.
 pub fn each_test(is_wanted: impl Fn(&str) -> bool) -> Vec<Repeat> {
     repeats(SEEDS.len(), is_wanted)
 }
 
-/// Like [`each_test`], for tests that use all seeds in turn.
+/// Like [`each_test`], but under the first seed only: for tests that use all seeds in turn.
 pub fn each_test_once(is_wanted: impl Fn(&str) -> bool) -> Vec<Repeat> {
     repeats(1, is_wanted)
 }
@@ -83,7 +85,7 @@ fn repeats(seeds: usize, is_wanted: impl Fn(&str) -> bool) -> Vec<Repeat> {
     tests.iter().flat_map(under_each).collect()
 }
 
-/// These repeats, on an emulated device with this preset.
+/// Returns `repeats` with variables that set the preset of the emulated device.
 pub fn on(device: &'static str, mut repeats: Vec<Repeat>) -> Vec<Repeat> {
     for repeat in &mut repeats {
         repeat.variables = vec![("EMU_DEVICE", device.into()), ("EMU_MULTIPROCESSORS", "4".into())];
@@ -91,7 +93,7 @@ pub fn on(device: &'static str, mut repeats: Vec<Repeat>) -> Vec<Repeat> {
     repeats
 }
 
-/// All tests of this binary, under each seed, with these variables.
+/// Returns one repeat of all tests of this binary for each seed, with these variables.
 pub fn all_tests(variables: &[(&'static str, String)]) -> Vec<Repeat> {
     let variables = variables.to_vec();
     (0..SEEDS.len())
@@ -100,7 +102,7 @@ pub fn all_tests(variables: &[(&'static str, String)]) -> Vec<Repeat> {
 }
 
 impl Repeat {
-    /// Runs the tests; panics with their output unless they have run and pass.
+    /// Runs the tests; panics with their output unless they ran and passed.
     pub fn run(&self) {
         let mut command = own_binary();
         command.env(SETTING, self.seed_index.to_string());

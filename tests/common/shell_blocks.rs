@@ -30,8 +30,8 @@ pub fn block<'a>(page: &'a str, heading: &str) -> &'a str {
     rest.split_once("```").unwrap().0
 }
 
-/// Runs a block in `folder`. The host `gpu1` of the page is this one, port 7654 a free one, and the
-/// port of metrics another one.
+/// Runs a block in `folder`. This host stands for the page's `gpu1`, and free ports for port 7654
+/// and the port of metrics.
 pub fn run_block(block: &str, folder: &Path) -> Output {
     let port = stable_port().to_string();
     let mut script = PRELUDE.to_owned();

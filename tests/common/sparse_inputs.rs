@@ -5,16 +5,16 @@
 use ark_ff::Zero;
 use capstan::client::{CurvePoint, Fr};
 
-/// One element of this number is not zero, and one point is not at infinity: the first one, so that
-/// an MSM of both is not empty.
+/// One in `STEP` elements is not zero, and one in `STEP` points is not at infinity. The first ones
+/// are among them, so that an MSM of both is not empty.
 const STEP: usize = 16;
 
-/// `n` elements, with those of `some(count)` between zeros.
+/// Returns `n` elements: those of `some(count)`, with zeros between them.
 pub fn sparse_scalars(n: usize, some: impl FnOnce(usize) -> Vec<Fr>) -> Vec<Fr> {
     spread(n, some, Fr::zero())
 }
 
-/// `n` points, with those of `some(count)` between points at infinity.
+/// Returns `n` points: those of `some(count)`, with points at infinity between them.
 pub fn sparse_points<A: CurvePoint>(n: usize, some: impl FnOnce(usize) -> Vec<A>) -> Vec<A> {
     spread(n, some, A::zero())
 }

@@ -1,4 +1,4 @@
-//! Ports that are known before a program listens at them: for daemons that restart at the same
+//! Ports that are known before a program listens on them: for daemons that restart at the same
 //! address, and for configuration files. All other tests use port 0 and the address in the log.
 #![allow(dead_code)] // no test crate uses everything
 
@@ -8,23 +8,23 @@ use std::{
     sync::Mutex,
 };
 
-/// The tens of all ports: below the ports that systems give to connections, which could take one
-/// during a restart.
+/// The ports, divided by ten. They are below the ports that systems give to connections: a
+/// connection could take one during a restart.
 const TENS: Range<u16> = 2000..3200;
 
 /// The ports of this process.
 struct OwnPorts {
-    /// Each keeps other processes away from the nine ports below its own one: a process that uses
-    /// them must listen at that one.
+    /// Each keeps other processes away from the nine ports below its own: a process that uses them
+    /// must listen on the guard's port.
     guards: Vec<TcpListener>,
-    /// Ports that no test has got.
+    /// Claimed ports that no test uses yet.
     left: Range<u16>,
 }
 
 static OWN: Mutex<OwnPorts> = Mutex::new(OwnPorts { guards: Vec::new(), left: 0..0 });
 
-/// A port that nothing listens at, and that no other call of this function returns, in this process
-/// and in those that run at the same time.
+/// A port that nothing listens on, and that no other call of this function returns, in this process
+/// or in others that run at the same time.
 pub fn stable_port() -> u16 {
     let mut own = OWN.lock().unwrap();
     loop {
@@ -43,13 +43,13 @@ pub fn claim_nine_ports() -> u16 {
 
 impl OwnPorts {
     fn claim(&mut self) -> u16 {
-        // Processes begin at different ports, so that few of them try those of another one.
+        // Processes begin at different ports, so that few of them try the same ones.
         let begin = std::process::id() as usize % TENS.len();
         for tens in TENS.cycle().skip(begin).take(TENS.len()) {
             let listen = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
             let first = 10 * tens;
             let Ok(guard) = listen(first + 9) else { continue };
-            // Programs that are not tests may listen.
+            // Programs that are not tests may listen on some of them.
             if (first..first + 9).all(|port| listen(port).is_ok()) {
                 self.guards.push(guard);
                 return first;

@@ -12,31 +12,36 @@ pub const SHARES: usize = 10;
 /// The variable with the number of the share to run, below [`SHARES`], or `all`, the default.
 pub const SETTING: &str = "CAPSTAN_SWEEP";
 
-/// The cases that this run checks, of `all` cases of the sweep `name`, which no other sweep has.
+/// Returns this run's share of `all`. No two sweeps may have the same `name`.
 pub fn cases<T>(name: &str, all: impl IntoIterator<Item = T>) -> Vec<T> {
-    let share = chosen_share();
-    let is_chosen = |index| share.is_none_or(|share| share_of(name, index) == share);
-    let all = all.into_iter().enumerate();
-    let chosen: Vec<_> = all.filter(|(index, _)| is_chosen(*index)).map(|(_, case)| case).collect();
-    println!("sweep {name}: {} cases of share {share:?}", chosen.len());
+    let share = env::var(SETTING).unwrap_or_else(|_| "all".to_owned());
+    let chosen = cases_of(&share, name, all);
+    println!("sweep {name}: {} cases of share {share}", chosen.len());
     chosen
 }
 
-/// Whether this run has the sweep `name`, which is one case.
+/// Returns the part of `all` that belongs to `share`, a value of [`SETTING`].
+pub fn cases_of<T>(share: &str, name: &str, all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let share = share_number(share);
+    let is_chosen = |index| share.is_none_or(|share| share_of(name, index) == share);
+    let all = all.into_iter().enumerate();
+    all.filter(|(index, _)| is_chosen(*index)).map(|(_, case)| case).collect()
+}
+
+/// Whether this run includes the sweep `name`, which has a single case.
 pub fn is_chosen(name: &str) -> bool {
     !cases(name, [()]).is_empty()
 }
 
 /// The share that has case `index` of the sweep `name`. Sweeps begin at different shares, so that
 /// those of few cases are spread evenly.
-pub fn share_of(name: &str, index: usize) -> usize {
+fn share_of(name: &str, index: usize) -> usize {
     let first: usize = name.bytes().map(usize::from).sum();
     (first + index) % SHARES
 }
 
-/// `None` for all shares.
-fn chosen_share() -> Option<usize> {
-    let text = env::var(SETTING).unwrap_or_else(|_| "all".to_owned());
+/// The number in a value of [`SETTING`]; `None` for all shares.
+fn share_number(text: &str) -> Option<usize> {
     if text == "all" {
         return None;
     }

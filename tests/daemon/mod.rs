@@ -9,8 +9,10 @@ mod status_page;
 use crate::{daemon_process, identity::authority, shell_blocks, tls_files};
 
 use std::{
+    fs::{File, Permissions},
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
+    os::unix::fs::PermissionsExt,
     process::{Command, Output},
     thread,
     time::Duration,
@@ -74,6 +76,54 @@ fn exit_codes_tell_failures_apart() {
     let FinishedDaemon { code, stderr, .. } =
         run(&["--listen", &address, "--metrics-listen", "none"]);
     assert!(code == Some(69) && stderr.contains(&address), "{stderr}");
+}
+
+#[test]
+fn a_daemon_that_cannot_start_threads_exits_and_says_why() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: it changes its user");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("capstand");
+    std::fs::copy(env!("CARGO_BIN_EXE_capstand"), &program).unwrap();
+    for path in [folder.path(), &program] {
+        std::fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    }
+    for limit in 2..=6 {
+        let limited = format!("setpriv --reuid=65533 --clear-groups prlimit --nproc={limit}");
+        let mut daemon = Command::new("timeout");
+        daemon.arg("60").args(limited.split(' ')).arg(&program).env_clear();
+        daemon.args(["--config", "/dev/null", "--engine", "cpu", "--threads", "8"]);
+        daemon.args(["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]);
+        let Output { status, stderr, .. } = daemon.output().unwrap();
+        let log = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(70), "{limit} processes: {log}");
+        assert!(log.contains("Resource temporarily unavailable"), "{limit} processes: {log}");
+    }
+}
+
+#[test]
+fn lines_that_cannot_be_printed_cost_no_exit_code() {
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let code = |command: &mut Command| command.output().unwrap().status.code();
+    assert_eq!(code(capstand(&["--print-config"]).stdout(full())), Some(73));
+    assert_eq!(code(capstand(&["--check-config"]).stdout(full())), Some(73));
+    assert_eq!(code(capstand(&["--check-config", "--workers", "65"]).stderr(full())), Some(78));
+    assert_eq!(code(capstand(&["--no-such-flag"]).stderr(full())), Some(64));
+}
+
+#[test]
+fn a_limit_on_file_sizes_ends_the_start_with_a_reason() {
+    let daemon = with_one_thread(&["--engine", "cpu"]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 1 && exec \"$0\" \"$@\""]).arg(daemon.get_program());
+    limited.args(daemon.get_args()).env_clear();
+    limited.envs(daemon.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let Output { status, stderr, .. } = limited.output().unwrap();
+    let log = String::from_utf8(stderr).unwrap();
+    // Memory for payloads counts as a file.
+    assert!(status.code() == Some(70) && log.contains("File too large"), "{status}: {log}");
 }
 
 #[test]

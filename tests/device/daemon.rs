@@ -21,7 +21,7 @@ use capstan::{
     curve::{Fr, G1Affine, G1Projective, points},
 };
 
-use crate::emulated;
+use crate::{emulated, shared};
 
 /// Flags of a daemon that serves metrics on a free port.
 pub const METRICS: [&str; 2] = ["--metrics-listen", "127.0.0.1:0"];
@@ -223,7 +223,7 @@ pub fn start(flags: &[&str], env: &[(&str, &str)]) -> (Child, String) {
     (daemon.child, target)
 }
 
-/// Like [`start`], with the address of metrics.
+/// Like [`start`], with metrics and their address.
 pub fn start_with_metrics(flags: &[&str], env: &[(&str, &str)]) -> MeasuredDaemon {
     let daemon = start_with_log(&[&METRICS[..], flags].concat(), env);
     MeasuredDaemon { target: daemon.target(), metrics: daemon.metrics(), child: daemon.child }
@@ -238,10 +238,27 @@ pub fn start_with_log(flags: &[&str], env: &[(&str, &str)]) -> LoggedDaemon {
 
 /// Like [`start_with_log`], for a daemon that may not listen yet.
 pub fn spawn_on_gpus(flags: &[&str], env: &[(&str, &str)]) -> LoggedDaemon {
+    LoggedDaemon::spawn(&mut command_on_gpus(flags, env))
+}
+
+/// Like [`spawn_on_gpus`], for a daemon that ends when its standard input is closed, at the latest
+/// when this process ends. Its folder is then removed.
+pub fn spawn_shared(folder: &Path, flags: &[&str], env: &[(&str, &str)]) -> LoggedDaemon {
+    let daemon = command_on_gpus(flags, env);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "\"$@\" & read _; kill $!; wait $!; rm -rf \"$0\""]).arg(folder);
+    shell.arg(daemon.get_program()).args(daemon.get_args()).env_clear();
+    shell.envs(env.iter().copied()).stdin(Stdio::piped());
+    LoggedDaemon::spawn(&mut shell)
+}
+
+fn command_on_gpus(flags: &[&str], env: &[(&str, &str)]) -> Command {
     let driver = emulated::driver().map(|path| path.to_str().unwrap().to_owned());
     let driver = driver.as_deref().unwrap_or("none");
     let own = ["--cuda-driver", driver, "--cuda-memory-percent", "10"];
-    LoggedDaemon::spawn(&mut capstand(&[&own, flags].concat(), env))
+    // By default, a daemon pins gigabytes, which takes it longer than its self-test.
+    let pinned = ["--cuda-pinned-bytes", "64MiB"];
+    capstand(&[&own[..], &pinned, flags].concat(), env)
 }
 
 /// Starts a daemon with `--engine cuda` and connects a client to it.
@@ -259,7 +276,7 @@ fn points_for_the_gpu() -> Vec<G1Affine> {
 
 #[test]
 fn put_checks_points_on_the_gpu() {
-    let (child, client) = start_with_client(&[("EMU_DEVICES", "2")]);
+    let client = BlockingClient::connect(&shared::daemon().target).unwrap();
     let info = client.info().unwrap();
     let gpus: Vec<_> = info.devices.iter().filter_map(|device| device.gpu.as_ref()).collect();
     assert!(!gpus.is_empty() && gpus.iter().all(|gpu| gpu.self_test.starts_with("passed")));
@@ -277,12 +294,11 @@ fn put_checks_points_on_the_gpu() {
         };
         assert_eq!((refusal.reason_text.as_str(), refusal.index), ("NOT_ON_CURVE", Some(4321)));
     }
-    stop(child);
 }
 
 #[test]
 fn transforms_run_on_the_gpu() {
-    let (child, client) = start_with_client(&[("EMU_DEVICES", "2")]);
+    let client = BlockingClient::connect(&shared::daemon().target).unwrap();
     let mut rng = ark_std::test_rng();
     // Inline and streamed; on a GPU and on the CPU.
     for (lg_n, batch, engine) in [(12, 1, "cuda"), (10, 40, "cuda"), (14, 3, "cuda"), (3, 1, "cpu")]
@@ -299,7 +315,6 @@ fn transforms_run_on_the_gpu() {
             assert_eq!(report.execution.engine, engine, "{}", report.execution.device);
         }
     }
-    stop(child);
 }
 
 #[test]

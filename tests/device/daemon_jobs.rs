@@ -17,7 +17,10 @@ use capstan::{
     wire::v1::{self, compute_client::ComputeClient, msm_stream_request::Message},
 };
 
-use crate::daemon::{start, stop};
+use crate::{
+    daemon::{start, stop},
+    shared,
+};
 
 /// Bases, and vectors of scalars with at least the 64 scalars from which on MSMs run on the GPU.
 pub struct MsmData<A: CurvePoint> {
@@ -151,15 +154,14 @@ impl<A: CurvePoint> MsmData<A> {
 
 #[test]
 fn msms_run_on_the_gpu() {
-    let (child, address) = start(&["--engine", "cuda"], &[("EMU_DEVICES", "2")]);
-    let client = BlockingClient::connect(address.clone()).unwrap();
+    let address = &shared::daemon().target;
+    let client = BlockingClient::connect(address).unwrap();
     let msms = MsmData::<G1Affine>::new();
     msms.check_unary(
         &client,
         &[Verification::None, Verification::Full, Verification::Probabilistic],
     );
-    msms.check_streamed(&client, &address);
-    stop(child);
+    msms.check_streamed(&client, address);
 }
 
 /// The daemon gets no `--engine` flag.

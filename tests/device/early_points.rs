@@ -7,7 +7,7 @@ use capstan::{
     curve::G1Affine,
 };
 
-use crate::{daemon_jobs::MsmData, spread::SpreadServer};
+use crate::{daemon_jobs::MsmData, shared::spread_server, spread::SpreadServer};
 
 const LENGTH: usize = 64;
 /// Rows of the last sums, which take longest.
@@ -41,7 +41,7 @@ impl TwoSums {
     }
 
     /// Runs the program on this many GPUs; true if the short sums arrived early.
-    fn run(&self, spread: &SpreadServer, msms: &MsmData<G1Affine>, gpus: u32) -> bool {
+    fn run(&self, spread: &SpreadServer, msms: &MsmData<G1Affine>, gpus: usize) -> bool {
         let scalars = &msms.scalars[..LENGTH];
         let rows = scalars.repeat(ROWS as usize);
         let early = Mutex::new(Vec::new());
@@ -62,20 +62,19 @@ impl TwoSums {
     }
 }
 
-fn check(name: &'static str, devices: u32) {
-    let Some(spread) = SpreadServer::start(name, devices) else { return };
+fn check(devices: usize) {
+    let Some(spread) = spread_server(devices) else { return };
     let msms = MsmData::<G1Affine>::new();
     let sums = TwoSums::new(&spread, &msms);
     assert!((0..ATTEMPTS).any(|_| sums.run(&spread, &msms, devices)), "no points arrived early");
-    spread.server.stop();
 }
 
 #[test]
 fn a_worker_reports_sums_before_its_run_ends() {
-    check("early-one", 1);
+    check(1);
 }
 
 #[test]
 fn a_worker_reports_sums_before_the_parts_of_other_gpus_end() {
-    check("early-two", 2);
+    check(2);
 }

@@ -1,6 +1,9 @@
 //! A file in which tests plan faults of emulated drivers in other processes.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use tempfile::TempDir;
 
@@ -27,6 +30,11 @@ impl FaultFile {
         let new = self.folder.path().join("new");
         fs::write(&new, format!("{of_running}\n{of_starts}\n")).unwrap();
         fs::rename(new, self.path()).unwrap();
+    }
+
+    /// The temporary folder of the file.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// A file for a log, which does not exist yet.

@@ -15,7 +15,7 @@ use capstan::{
     engine::{
         ComputedMsm, EncodedScalars, JobControl, MsmNttEngine as _, MsmRun,
         cpu::CpuEngine,
-        cuda::{CudaEngine, GpuPolicy},
+        cuda::{CudaEngine, GpuPolicy, self_test::SelfTestSizes},
     },
     error::{Error, Limit, Result},
     msm::SplitThresholds,
@@ -31,9 +31,14 @@ const LOW_THRESHOLDS: SplitThresholds = SplitThresholds {
     level_additions_min: None,
 };
 
-/// A policy that leaves nothing to the CPU and splits small MSMs into passes.
+/// A policy that leaves nothing to the CPU and skips the self-test, which other tests run.
+pub fn untested_policy() -> GpuPolicy {
+    GpuPolicy { self_test: Some(SelfTestSizes::NONE), ..GpuPolicy::default() }
+}
+
+/// Like [`untested_policy`], but small MSMs are split into passes.
 pub fn splitting_policy() -> GpuPolicy {
-    GpuPolicy { split: LOW_THRESHOLDS, ..GpuPolicy::default() }
+    GpuPolicy { split: LOW_THRESHOLDS, ..untested_policy() }
 }
 
 pub fn engine(rig: &DeviceRig) -> CudaEngine {

@@ -53,6 +53,7 @@ mod rig;
 mod ring;
 mod seeded_faults;
 mod self_test;
+mod shared;
 mod small_msms;
 #[cfg(feature = "cli")]
 mod spread;
@@ -65,6 +66,8 @@ mod spread_refusals;
 #[cfg(feature = "cli")]
 mod spread_rows;
 mod start_faults;
+#[path = "../common/sweep.rs"]
+mod sweep;
 mod transforms;
 mod unusable;
 #[path = "../common/vec_sink.rs"]

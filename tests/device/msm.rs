@@ -9,7 +9,10 @@ use capstan::{
 
 use crate::{
     emulated,
-    known_msms::{MsmCase, engine, engine_with, is_exhausted, lease_all_but, splitting_policy},
+    known_msms::{
+        MsmCase, engine, engine_with, is_exhausted, lease_all_but, splitting_policy,
+        untested_policy,
+    },
     rig::DeviceRig,
 };
 
@@ -75,8 +78,7 @@ fn bases_get_more_tables_the_more_they_are_used() {
     let n = if emulated::driver().is_some() { 31 } else { 300 };
     let rig = DeviceRig::new();
     let case = MsmCase::<G1Affine>::new(n, 1, ScalarEncoding::Montgomery);
-    // Made before memory is short: the self-test needs some.
-    let engines = [(); 2].map(|()| engine_with(&rig, GpuPolicy::default()));
+    let engines = [(); 2].map(|()| engine_with(&rig, untested_policy()));
     let plans = |engine| {
         let object = case.object();
         let plan = |_| case.run_whole(engine, &object, &JobControl::default()).unwrap();

@@ -20,6 +20,7 @@ use crate::{
     known_msms::{MsmCase, engine, engine_with, is_exhausted, pass_count, splitting_policy},
     refusal::Refusal,
     rig::{CheckLimit, DeviceRig, control, on_emulated_driver},
+    sweep,
     transforms::assert_pinned_memory_is_wiped,
 };
 
@@ -83,13 +84,8 @@ fn a_refused_lease_fails_at_most_one_job() {
     let arena = rig.gpu.arena();
     let refusal = Refusal::of_leases(&rig);
     let shared = Rc::new(engine(&rig));
-    for (name, jobs) in all_jobs() {
-        let (refused, failed) = every_refusal(|| shared.clone(), &jobs, 1, &refusal);
-        println!("{name}: {refused} refused, {failed} failed");
-        // Both uses need scalars, buckets and sums, the first one also bases. Only the leases for
-        // tables may be refused without failing a job.
-        assert!(failed >= 7 && refused == failed + 2, "{name}: {failed} of {refused} failed");
-    }
+    let [one_vector, ..] = all_jobs();
+    refuse_leases(&shared, one_vector, &refusal);
     drop(shared);
     // With a new engine, the lease of the workspace may fail, too.
     let jobs = jobs::<G2Affine>(2, 1, ScalarEncoding::Signed(2));
@@ -100,21 +96,63 @@ fn a_refused_lease_fails_at_most_one_job() {
     assert_eq!(arena.free_bytes(), arena.bytes());
 }
 
+/// Refuses each lease of a job in turn.
+fn refuse_leases(engine: &Rc<CudaEngine>, (name, jobs): (&str, JobFactory), refusal: &Refusal<'_>) {
+    let (refused, failed) = every_refusal(|| engine.clone(), &jobs, 1, refusal);
+    println!("{name}: {refused} refused, {failed} failed");
+    // Both uses need scalars, buckets and sums, the first one also bases. Only the leases for
+    // tables may be refused without failing a job.
+    assert!(failed >= 7 && refused == failed + 2, "{name}: {failed} of {refused} failed");
+}
+
+#[test]
+#[ignore = "sweep"]
+fn refused_leases_of_all_jobs_fail_at_most_one_job() {
+    let rig = DeviceRig::new();
+    let refusal = Refusal::of_leases(&rig);
+    let engine = Rc::new(engine(&rig));
+    for job in sweep::cases("leases of MSMs", all_jobs()) {
+        refuse_leases(&engine, job, &refusal);
+    }
+    drop(engine);
+    assert_pinned_memory_is_wiped(&rig);
+    assert_eq!(rig.gpu.arena().free_bytes(), rig.gpu.arena().bytes());
+}
+
+/// The calls to refuse, each kind with its stride: one call of each stride is refused.
+const CALLS: [(&str, usize); 3] =
+    [("cuLaunchKernel:K:701", 9), ("copy:K:2", 3), ("cuEventCreate:K:2", 5)];
+
+/// Refuses every `step`-th call of a job that `refusal` selects, one in each attempt.
+fn refuse_calls(engine: &Rc<CudaEngine>, job: usize, step: usize, refusal: &Refusal<'_>) {
+    let (name, jobs) = all_jobs().into_iter().nth(job).expect("a job");
+    let (refused, failed) = every_refusal(|| engine.clone(), &jobs, step, refusal);
+    println!("{name}: {refused} refused, {failed} failed");
+    assert!(failed > 0, "{name}: {failed} of {refused}");
+}
+
 #[test]
 fn a_refused_driver_call_fails_at_most_one_job() {
     on_emulated_driver(PATIENCE, |rig| {
         let engine = Rc::new(engine(rig));
-        for (i, (name, jobs)) in all_jobs().into_iter().enumerate() {
-            for (call, step) in
-                [("cuLaunchKernel:K:701", 9), ("copy:K:2", 3), ("cuEventCreate:K:2", 5)]
-            {
-                // The other jobs make mostly the same calls.
-                let step = if i == 0 { 1 } else { step };
-                let refusal = Refusal::of_calls(rig, call);
-                let (refused, failed) = every_refusal(|| engine.clone(), &jobs, step, &refusal);
-                println!("{name}, {call}: {refused} refused, {failed} failed");
-                assert!(failed > 0, "{name}, {call}: {failed} of {refused}");
-            }
+        for (call, step) in CALLS {
+            refuse_calls(&engine, 0, step, &Refusal::of_calls(rig, call));
+        }
+        assert!(rig.gpu.context().is_alive());
+        assert_pinned_memory_is_wiped(rig);
+    });
+}
+
+#[test]
+#[ignore = "sweep"]
+fn any_refused_driver_call_fails_at_most_one_job() {
+    on_emulated_driver(PATIENCE, |rig| {
+        let engine = Rc::new(engine(rig));
+        let all = (0..4).flat_map(|job| CALLS.map(|(call, step)| (job, call, step)));
+        for (job, call, step) in sweep::cases("driver calls of MSMs", all) {
+            // The other jobs make mostly the same calls.
+            let step = if job == 0 { 1 } else { step };
+            refuse_calls(&engine, job, step, &Refusal::of_calls(rig, call));
         }
         assert!(rig.gpu.context().is_alive());
         assert_pinned_memory_is_wiped(rig);

@@ -11,6 +11,7 @@ use crate::{
     emulated,
     known_msms::{MsmCase, engine, is_exhausted, lease_all_but, pass_count},
     rig::{DeviceRig, each_seed},
+    sweep,
 };
 
 /// MSMs without tables, with tables and with sliding windows; pieces in order and out of order.
@@ -118,10 +119,23 @@ fn msms_run_in_several_passes_if_memory_is_short() {
 /// Also if scalars come fast, or all at once.
 #[test]
 fn a_job_that_yields_is_summed_in_short_passes() {
+    yield_under(&[2]);
+}
+
+#[test]
+#[ignore = "sweep"]
+fn a_job_that_yields_is_summed_in_short_passes_under_each_schedule() {
+    yield_under(&sweep::cases("schedules of MSMs that yield", 0..4));
+}
+
+fn yield_under(schedules: &[usize]) {
     let rig = DeviceRig::new();
     let yielding = JobControl::default();
     yielding.set_yielding(true);
     each_seed(&rig, |rig| {
+        if !schedules.iter().any(|schedule| rig.runs_case(*schedule)) {
+            return;
+        }
         let engine = engine(rig);
         let case = MsmCase::<G1Affine>::new(45, 1, ScalarEncoding::Canonical);
         let object = case.object();

@@ -20,6 +20,7 @@ use crate::{
     known_msms::engine_with,
     refusal::Refusal,
     rig::{CheckLimit, DeviceRig, control, on_emulated_driver},
+    sweep,
     transforms::{self, PATIENCE, assert_pinned_memory_is_wiped, plan, rows},
     vec_sink::VecSink,
 };
@@ -135,24 +136,37 @@ fn case(check: bool) -> NttCase {
     NttCase::new(plan(11, 0b1000), 1, check)
 }
 
+/// Refuses each lease of a job in turn.
+fn refuse_leases(rig: &DeviceRig, ready: bool, check: bool) {
+    let (case, arena) = (case(check), rig.gpu.arena());
+    let outcomes = every_refusal(rig, &case, ready, &Refusal::of_leases(rig));
+    println!("check {check}, tables {ready}: {outcomes:?}");
+    // Leases of a group's slot: data, result and the word for a refused element. Leases for
+    // tables: two of inner twiddles, one of inter-pass twiddles and one of the coset's powers,
+    // each with its source.
+    assert!(outcomes.to_cpu >= if ready { 3 } else { 11 }, "{outcomes:?}");
+    // The check of input and output leases partial sums and sums. If its tables are refused,
+    // the job succeeds unchecked.
+    assert_eq!(outcomes.failed, if check { 4 } else { 0 }, "{outcomes:?}");
+    assert_eq!(outcomes.unchecked > 0, check && !ready, "{outcomes:?}");
+    assert_pinned_memory_is_wiped(rig);
+    assert_eq!(arena.free_bytes(), arena.bytes());
+}
+
+#[test]
+#[ignore = "sweep"]
+fn refused_leases_of_all_jobs_fail_at_most_one_job() {
+    let rig = DeviceRig::new();
+    for (ready, check) in sweep::cases("leases of NTTs", [(false, false), (true, true)]) {
+        refuse_leases(&rig, ready, check);
+    }
+}
+
 #[test]
 fn a_refused_lease_fails_at_most_one_job() {
     let rig = DeviceRig::new();
-    let arena = rig.gpu.arena();
-    for (ready, check) in [(false, false), (false, true), (true, false), (true, true)] {
-        let case = case(check);
-        let outcomes = every_refusal(&rig, &case, ready, &Refusal::of_leases(&rig));
-        println!("check {check}, tables {ready}: {outcomes:?}");
-        // Leases of a group's slot: data, result and the word for a refused element. Leases for
-        // tables: two of inner twiddles, one of inter-pass twiddles and one of the coset's powers,
-        // each with its source.
-        assert!(outcomes.to_cpu >= if ready { 3 } else { 11 }, "{outcomes:?}");
-        // The check of input and output leases partial sums and sums. If its tables are refused,
-        // the job succeeds unchecked.
-        assert_eq!(outcomes.failed, if check { 4 } else { 0 }, "{outcomes:?}");
-        assert_eq!(outcomes.unchecked > 0, check && !ready, "{outcomes:?}");
-        assert_pinned_memory_is_wiped(&rig);
-        assert_eq!(arena.free_bytes(), arena.bytes());
+    for (ready, check) in [(false, true), (true, false)] {
+        refuse_leases(&rig, ready, check);
     }
     // If there are several devices, the next one runs the job.
     let (engine, case) = (transforms::engine(&rig), NttCase::new(plan(12, 0), 1, false));
@@ -171,26 +185,37 @@ fn a_refused_lease_fails_at_most_one_job() {
     );
 }
 
+/// The fewest calls of a job whose tables exist: launches of decoding and two passes; copies to the
+/// device and back; an event for each stream and two for timing; three leases.
+const CALLS: [(&str, usize); 4] =
+    [("cuLaunchKernel:K:701", 3), ("copy:K:2", 2), ("cuEventCreate:K:2", 4), ("memset:K:2", 3)];
+
+/// Refuses each call of this kind of a job in turn. The job makes at least `least` of them.
+fn refuse_calls(rig: &DeviceRig, (call, least): (&str, usize), ready: bool, check: bool) {
+    let outcomes = every_refusal(rig, &case(check), ready, &Refusal::of_calls(rig, call));
+    println!("{call}, check {check}, tables {ready}: {outcomes:?}");
+    assert!(outcomes.refused >= least, "{call}: {outcomes:?}");
+    // A failed wipe fails no job.
+    assert!(outcomes.failed > 0 || call.starts_with("memset"), "{call}: {outcomes:?}");
+}
+
 #[test]
 fn a_refused_driver_call_fails_at_most_one_job() {
     on_emulated_driver(PATIENCE, |rig| {
-        // The fewest calls of a job whose tables exist: launches of decoding and two passes; copies
-        // to the device and back; an event for each stream and two for timing; three leases.
-        let calls = [
-            ("cuLaunchKernel:K:701", 3),
-            ("copy:K:2", 2),
-            ("cuEventCreate:K:2", 4),
-            ("memset:K:2", 3),
-        ];
-        for (ready, check) in [(false, true), (true, false)] {
-            let case = case(check);
-            for (call, least) in calls {
-                let outcomes = every_refusal(rig, &case, ready, &Refusal::of_calls(rig, call));
-                println!("{call}, check {check}, tables {ready}: {outcomes:?}");
-                assert!(outcomes.refused >= least, "{call}: {outcomes:?}");
-                // A failed wipe fails no job.
-                assert!(outcomes.failed > 0 || call.starts_with("memset"), "{call}: {outcomes:?}");
-            }
+        for (number, call) in CALLS.into_iter().enumerate() {
+            refuse_calls(rig, call, true, number % 2 == 1);
+        }
+        assert!(rig.gpu.context().is_alive());
+        assert_pinned_memory_is_wiped(rig);
+    });
+}
+
+#[test]
+#[ignore = "sweep"]
+fn a_refused_driver_call_of_a_checked_job_without_tables_fails_at_most_one_job() {
+    on_emulated_driver(PATIENCE, |rig| {
+        for call in sweep::cases("driver calls of NTTs", CALLS) {
+            refuse_calls(rig, call, false, true);
         }
         assert!(rig.gpu.context().is_alive());
         assert_pinned_memory_is_wiped(rig);

@@ -16,7 +16,7 @@ use capstan::{
     engine::{
         JobControl, MsmNttEngine,
         cpu::{ArkworksEngine, CpuEngine},
-        cuda::{CudaEngine, GpuPolicy},
+        cuda::CudaEngine,
     },
     server::{Engines, ServerSettings},
 };
@@ -34,6 +34,7 @@ use tracing_subscriber::{
 use crate::{
     common::{TestServer, points, scalars, serve_with},
     daemon::cli_binary,
+    known_msms::untested_policy,
     rig::{DeviceRig, first_device, options},
     transforms::{engine, plan, rows},
 };
@@ -262,7 +263,7 @@ fn spans_of_another_thread_are_in_their_job() {
     let rig = DeviceRig::new();
     let ample = OpenOptions { memory_percent: 40, ..options(Duration::from_secs(60)).0 };
     let opened = device::open(&first_device(), &ample).unwrap();
-    let engine = CudaEngine::new(CpuEngine::new(2).unwrap(), opened, GpuPolicy::default()).unwrap();
+    let engine = CudaEngine::new(CpuEngine::new(2).unwrap(), opened, untested_policy()).unwrap();
     // More rows than a group of 8 MiB has.
     let given = rows(1, 140_000);
     let mut found = given.clone();

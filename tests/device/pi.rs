@@ -37,7 +37,7 @@ use capstan::client::{BigUint, Client};
 use tokio::runtime::Runtime;
 
 use self::computation::Computation;
-use crate::daemon;
+use crate::shared;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -72,9 +72,8 @@ fn by_machin(digits: u64) -> String {
 
 #[test]
 fn digits_of_pi_are_computed_on_the_gpu() {
-    let (child, address) = daemon::start(&["--engine", "cuda"], &[]);
     let (digits, phases) = Runtime::new().unwrap().block_on(async {
-        let client = Client::builder(address).connect().await.unwrap();
+        let client = Client::builder(&shared::daemon().target).connect().await.unwrap();
         let mut computation = Computation::new(client, DIGITS).unwrap();
         let digits = computation.run().await.unwrap();
         (digits, computation.phases)
@@ -85,5 +84,4 @@ fn digits_of_pi_are_computed_on_the_gpu() {
     let engines = phases.iter().filter_map(|phase| phase.on_server.as_ref());
     let engines: Vec<_> = engines.map(|work| work.engine.as_str()).collect();
     assert_eq!(engines, ["cuda"; 3], "series, division and conversion");
-    daemon::stop(child);
 }

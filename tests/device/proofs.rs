@@ -9,11 +9,11 @@ use capstan::{
 };
 use tokio::runtime::Runtime;
 
-use crate::{circuit::Powers, spread::SpreadServer};
+use crate::{circuit::Powers, shared::spread_server};
 
 /// Proofs on this many GPUs equal those of ark-groth16.
-fn check(name: &'static str, devices: u32) {
-    let Some(spread) = SpreadServer::start(name, devices) else { return };
+fn check(devices: usize) {
+    let Some(spread) = spread_server(devices) else { return };
     Runtime::new().unwrap().block_on(async {
         let (circuit, random) = (Powers::new(7, 60, 9), || StdRng::seed_from_u64(5));
         let key =
@@ -33,15 +33,14 @@ fn check(name: &'static str, devices: u32) {
         let proofs = prover.prove_batch(several, &mut random()).await.unwrap();
         assert_eq!(proofs[0], proved.proof);
     });
-    spread.server.stop();
 }
 
 #[test]
 fn a_worker_computes_the_proofs_of_ark_groth16() {
-    check("proofs-one", 1);
+    check(1);
 }
 
 #[test]
 fn two_workers_compute_the_proofs_of_ark_groth16() {
-    check("proofs-two", 2);
+    check(2);
 }

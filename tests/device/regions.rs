@@ -1,6 +1,6 @@
 //! Memory that a daemon with GPUs shares with a client.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use ark_ec::{CurveGroup as _, VariableBaseMSM as _};
 use ark_ff::UniformRand as _;
@@ -18,27 +18,29 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use crate::{
     daemon::{start, stop},
-    wire,
+    shared, wire,
 };
 
 const N: usize = 1 << 8;
 
 #[test]
 fn programs_on_the_gpu_read_and_write_shared_vectors() {
-    programs_read_and_write_shared_vectors("process");
+    programs_read_and_write_shared_vectors(&shared::daemon().socket);
 }
 
 #[test]
 fn programs_without_workers_read_and_write_shared_vectors() {
-    programs_read_and_write_shared_vectors("none");
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("capstan.sock");
+    let path = socket.to_str().unwrap();
+    let flags = ["--engine", "cuda", "--unix-socket", path, "--gpu-isolation", "none"];
+    let (child, _) = start(&flags, &[]);
+    programs_read_and_write_shared_vectors(&socket);
+    stop(child);
 }
 
-fn programs_read_and_write_shared_vectors(isolation: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("capstan.sock").display().to_string();
-    let flags = ["--engine", "cuda", "--unix-socket", &socket, "--gpu-isolation", isolation];
-    let (child, _) = start(&flags, &[]);
-    let client = BlockingClient::connect(format!("unix:{socket}")).unwrap();
+fn programs_read_and_write_shared_vectors(socket: &Path) {
+    let client = BlockingClient::connect(format!("unix:{}", socket.display())).unwrap();
     let mut rng = StdRng::seed_from_u64(3);
     let points: Vec<_> = (0..N).map(|_| G1Projective::rand(&mut rng)).collect();
     let points = G1Projective::normalize_batch(&points);
@@ -70,21 +72,17 @@ fn programs_read_and_write_shared_vectors(isolation: &str) {
         assert_eq!(result.execution.engine, "cuda");
         assert!(result.take_vector(output).unwrap()[..] == transformed, "{verify:?}");
     }
-    drop(client);
-    stop(child);
 }
 
 /// With a check, the job reads a copy, which must not be made before the client has written.
 #[test]
 fn checked_transforms_on_the_gpu_read_nothing_before_it_is_announced() {
     const LG_N: u32 = N.ilog2();
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("capstan.sock");
-    let (child, _) = start(&["--engine", "cuda", "--unix-socket", socket.to_str().unwrap()], &[]);
+    let socket = &shared::daemon().socket;
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let channel = wire::unix_channel(&socket).await;
-        let mut region = wire::regions::mapped(&channel, &socket, 1).await;
+        let channel = wire::unix_channel(socket).await;
+        let mut region = wire::regions::mapped(&channel, socket, 1).await;
         let bytes = 32 * N as u64;
         for verify in [v1::Verify::Probabilistic, v1::Verify::Full, v1::Verify::None] {
             // Not canonical.
@@ -118,5 +116,4 @@ fn checked_transforms_on_the_gpu_read_nothing_before_it_is_announced() {
             assert!(region.bytes(32 * N, 32 * N) == &transformed[..], "{verify:?}");
         }
     });
-    stop(child);
 }

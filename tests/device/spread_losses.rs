@@ -33,7 +33,8 @@ fn own_metric(name: &str) -> u64 {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let status = || StatusAnswer::Unavailable("a test".into());
         let status = Arc::new(move |_| Box::pin(async move { status() }) as _);
-        telemetry::install_metrics(address, Arc::new(|| Ok(())), status, None).unwrap()
+        telemetry::install_metrics(address, Arc::new(|| Ok(())), status, Arc::default(), None)
+            .unwrap()
     });
     metric(*listener, name)
 }

@@ -23,6 +23,7 @@ use tokio::{
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use crate::{
+    shared::spread_server,
     spread::{CHECKS, SpreadServer},
     wire::{
         TEST_TIMEOUT, compute,
@@ -49,7 +50,7 @@ pub fn transform_rows(rows: &[Fr]) -> Vec<Fr> {
 
 #[test]
 fn gpus_divide_batches_and_programs_by_rows() {
-    let Some(spread) = SpreadServer::start("spread-rows-two", 2) else { return };
+    let Some(spread) = spread_server(2) else { return };
     divides_ntts(&spread, 2);
     divides_a_batch_that_arrives_in_chunks(&spread);
     divides_programs(&spread);
@@ -60,14 +61,12 @@ fn gpus_divide_batches_and_programs_by_rows() {
         writes_to_memory_that_overlaps_its_input(&spread).await;
         transforms_rows_before_later_ones_have_arrived(&spread).await;
     });
-    spread.server.stop();
 }
 
 #[test]
 fn three_gpus_divide_batches_of_ntts() {
-    let Some(spread) = SpreadServer::start("spread-rows-three", 3) else { return };
+    let Some(spread) = spread_server(3) else { return };
     divides_ntts(&spread, 3);
-    spread.server.stop();
 }
 
 fn divides_ntts(spread: &SpreadServer, devices: u32) {

@@ -25,7 +25,11 @@ use capstan::{
     error::Error,
 };
 
-use crate::rig::{DeviceRig, control, each_seed, on_emulated_driver};
+use crate::{
+    known_msms::untested_policy,
+    rig::{DeviceRig, control, each_seed, on_emulated_driver},
+    sweep,
+};
 
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -36,7 +40,7 @@ const SHAPES: [(u32, usize); 8] =
 pub fn engine(rig: &DeviceRig) -> CudaEngine {
     // The same GPU twice, so that jobs are dealt out as among two.
     let gpus = vec![rig.gpu.clone(), rig.gpu.clone()];
-    let policy = GpuPolicy { msm_scalars_min: 256, ntt_elements_min: 4096, ..GpuPolicy::default() };
+    let policy = GpuPolicy { msm_scalars_min: 256, ntt_elements_min: 4096, ..untested_policy() };
     let opened = OpenDevices { gpus, unusable: Vec::new() };
     CudaEngine::new(CpuEngine::new(2).unwrap(), opened, policy).unwrap()
 }
@@ -70,18 +74,36 @@ fn check(engine: &dyn MsmNttEngine, plan: &NttPlan, rows: &[Vec<Fr>]) -> &'stati
     executor.engine
 }
 
-#[test]
-fn every_order_direction_and_coset_matches_arkworks() {
+/// Compares the transforms of these shapes and kinds with those of arkworks.
+fn match_arkworks(cases: &[(usize, u32)]) {
     let rig = DeviceRig::new();
     each_seed(&rig, |rig| {
         let engine = engine(rig);
-        for (i, (lg_n, count)) in SHAPES.into_iter().enumerate() {
-            let rows = rows(lg_n, count);
-            for bits in (0..16).filter(|bits| rig.runs_case(i + *bits as usize)) {
-                assert_eq!(check(&engine, &plan(lg_n, bits), &rows), "cuda");
+        for &(shape, bits) in cases {
+            let (lg_n, count) = SHAPES[shape];
+            if rig.runs_case(shape + bits as usize / 4) {
+                assert_eq!(check(&engine, &plan(lg_n, bits), &rows(lg_n, count)), "cuda");
             }
         }
     });
+}
+
+/// All pairs of a shape and a kind of transform.
+fn all_shapes_and_kinds() -> impl Iterator<Item = (usize, u32)> {
+    (0..SHAPES.len()).flat_map(|shape| (0..16).map(move |bits| (shape, bits)))
+}
+
+/// Each shape with two kinds, and each kind once.
+#[test]
+fn every_order_direction_and_coset_matches_arkworks() {
+    let is_chosen = |(shape, bits): &(usize, u32)| bits % 8 == *shape as u32;
+    match_arkworks(&all_shapes_and_kinds().filter(is_chosen).collect::<Vec<_>>());
+}
+
+#[test]
+#[ignore = "sweep"]
+fn every_shape_in_every_order_direction_and_coset_matches_arkworks() {
+    match_arkworks(&sweep::cases("shapes and kinds of transforms", all_shapes_and_kinds()));
 }
 
 #[test]
@@ -93,27 +115,48 @@ fn small_transforms_run_on_the_cpu() {
     }
 }
 
-#[test]
-fn rows_in_overlapping_groups_are_right() {
+/// Runs transforms whose rows are divided into groups. A case is the number of a job and that of
+/// the schedule under which it runs.
+fn transform_groups(cases: &[(usize, usize)]) {
+    // Four groups, the last one with few rows; in place and out of place.
+    let jobs = [(12, 195, 0b0010), (9, 1560, 0b1101)];
     let rig = DeviceRig::new();
     each_seed(&rig, |rig| {
-        let engine = engine(rig);
-        // Four groups, the last one with few rows; in place and out of place.
-        let jobs = [(12, 195, 0b0010), (9, 1560, 0b1101)];
-        for (i, (lg_n, count, bits)) in jobs.into_iter().enumerate() {
-            // Each job under two of the schedules.
-            if !rig.runs_case(i) && !rig.runs_case(i + 2) {
-                continue;
-            }
-            assert_eq!(check(&engine, &plan(lg_n, bits), &rows(lg_n, count)), "cuda");
+        for &(job, _) in cases.iter().filter(|(_, schedule)| rig.runs_case(*schedule)) {
+            let (lg_n, count, bits) = jobs[job];
+            assert_eq!(check(&engine(rig), &plan(lg_n, bits), &rows(lg_n, count)), "cuda");
         }
     });
 }
 
 #[test]
+fn rows_in_overlapping_groups_are_right() {
+    transform_groups(&[(0, 2), (1, 1)]);
+}
+
+#[test]
+#[ignore = "sweep"]
+fn rows_in_overlapping_groups_are_right_under_more_schedules() {
+    transform_groups(&sweep::cases("schedules of groups", [(0, 0), (1, 3), (0, 1), (1, 2)]));
+}
+
+#[test]
 fn concurrent_jobs_of_all_sizes_are_right() {
+    run_jobs_at_once(&[1]);
+}
+
+#[test]
+#[ignore = "sweep"]
+fn concurrent_jobs_of_all_sizes_are_right_under_each_schedule() {
+    run_jobs_at_once(&sweep::cases("schedules of concurrent transforms", 0..4));
+}
+
+fn run_jobs_at_once(schedules: &[usize]) {
     let rig = DeviceRig::new();
     each_seed(&rig, |rig| {
+        if !schedules.iter().any(|schedule| rig.runs_case(*schedule)) {
+            return;
+        }
         let engine = &engine(rig);
         thread::scope(|scope| {
             for worker in 0..4 {

@@ -25,6 +25,7 @@ use crate::{
     daemon::{LoggedDaemon, METRICS, MeasuredDaemon, capstand, metric, start_with_metrics, stop},
     emulated,
     rig::{DeviceRig, control, fault_of_device_0, first_device, on_emulated_driver, options},
+    sweep,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -92,55 +93,65 @@ fn complaint(rig: &DeviceRig, fault: &str, sizes: SelfTestSizes, found: &str) ->
     }
 }
 
-#[test]
-fn the_self_test_finds_kernels_that_compute_wrong() {
+/// A fault, the sizes of a self-test that finds it, and words of the self-test's error.
+type FoundFault = (&'static str, SelfTestSizes, &'static str);
+
+/// Faults of kernels of MSMs.
+const MSM_FAULTS: [FoundFault; 15] = [
+    ("msm_sort_direct:1:flip3", G1, "g1, as scalars arrive"),
+    ("g1_balanced_share:1:flip", G1, "g1, as scalars arrive"),
+    ("g1_balanced_join:1:flip", G1, "g1, as scalars arrive"),
+    ("g1_balanced_merge:1:flip", G1, "g1, as scalars arrive"),
+    ("g1_balanced_to_affine:2:flip", G1, "g1, as scalars arrive"),
+    ("g1_bucket_team_sums:1:flip", G1, "g1, without tables"),
+    ("g1_tables:1:flip", G1, "g1, with tables"),
+    ("g1_tree_first:1:flip", G1, "g1, by a tree"),
+    ("g1_balanced_to_xyzz:1:flip", G1, "g1, by a tree"),
+    ("g1_tables:2:flip", G1, "g1, with sliding windows"),
+    ("g2_balanced_share:1:flip", G2, "g2, as scalars arrive"),
+    ("g2_tree_level:1:flip", G2, "g2, by a tree"),
+    ("g2_reduce_terms:2:flip", G2, "g2, without tables"),
+    ("msm_partition:1:flip4", BINS, "g1, without tables"),
+    ("msm_sort_tiles_16k:1:flip5", BINS, "g1, without tables"),
+];
+
+/// Faults of kernels of NTTs and of checks of points.
+fn ntt_faults() -> [FoundFault; 18] {
+    [
+        ("ntt_dif_rows_e2:1:flip1", EMULATED, "1 rows of 2^6, natural to bit-reversed"),
+        ("ntt_dit_rows_e2:1:flip1", EMULATED, "1 rows of 2^6, bit-reversed to natural"),
+        ("fr_dot_chunks:1:flip3", EMULATED, "1 rows of 2^6, natural"),
+        ("fr_sum_chunks:1:flip1", EMULATED, "1 rows of 2^6, natural"),
+        ("barycentric_weights:1:flip0", EMULATED, "1 rows of 2^6, natural"),
+        ("scalars_encode:1:flip0", EMULATED, "an inverse NTT of 1 rows of 2^6"),
+        ("ntt_dif_columns_r5_c1_e1_b2:1:flip1", EMULATED, "1 rows of 2^10, natural"),
+        ("ntt_dit_fused_r10_c0_l4:1:flip1", EMULATED, "5 rows of 2^10, bit-reversed"),
+        ("ntt_dif_columns_e1_b2:1:flip1", EMULATED, "1 rows of 2^11"),
+        ("ntt_dif_columns_e3_b2:1:flip1", full_batch(11), "2^11, natural"),
+        ("ntt_dit_rows_r8_c0_e2:1:flip1", full_batch(11), "2^11, bit-reversed"),
+        ("ntt_dit_columns_r6_c2_e2_b2:1:flip1", full_batch(12), "2^12, bit-reversed"),
+        ("ntt_dif_rows_r6_c2_e2:1:flip1", full_batch(12), "2^12, natural"),
+        ("ntt_dif_fused_r6_c2_b0:1:flip1", full_batch(14), "2^14, natural"),
+        ("ntt_dif_fused_r8_c1_l2:1:flip1", full_batch(14), "on a coset, natural"),
+        ("g1_check_points:2:flip1", EMULATED, "a check of points in g1"),
+        ("g1_check_points:3:flip0", EMULATED, "a decoding of points in g1"),
+        ("g2_check_points:1:flip1", EMULATED, "a check of points in g2"),
+    ]
+}
+
+/// Faults of kernels of all kinds.
+fn all_faults() -> Vec<FoundFault> {
+    let without_points =
+        |(fault, sizes, found)| (fault, SelfTestSizes { points: &[], ..sizes }, found);
+    let steps = STEP_FAULTS.map(|(fault, found)| (fault, STEPS, found));
+    MSM_FAULTS.into_iter().chain(ntt_faults().map(without_points)).chain(steps).collect()
+}
+
+/// Checks that the self-test finds each of these faults.
+fn find_faults(faults: &[FoundFault]) {
     on_emulated_driver(PATIENCE, |rig| {
-        let mut complaints = Vec::new();
-        for (fault, sizes, found) in [
-            ("msm_sort_direct:1:flip3", G1, "g1, as scalars arrive"),
-            ("g1_balanced_share:1:flip", G1, "g1, as scalars arrive"),
-            ("g1_balanced_join:1:flip", G1, "g1, as scalars arrive"),
-            ("g1_balanced_merge:1:flip", G1, "g1, as scalars arrive"),
-            ("g1_balanced_to_affine:2:flip", G1, "g1, as scalars arrive"),
-            ("g1_bucket_team_sums:1:flip", G1, "g1, without tables"),
-            ("g1_tables:1:flip", G1, "g1, with tables"),
-            ("g1_tree_first:1:flip", G1, "g1, by a tree"),
-            ("g1_balanced_to_xyzz:1:flip", G1, "g1, by a tree"),
-            ("g1_tables:2:flip", G1, "g1, with sliding windows"),
-            ("g2_balanced_share:1:flip", G2, "g2, as scalars arrive"),
-            ("g2_tree_level:1:flip", G2, "g2, by a tree"),
-            ("g2_reduce_terms:2:flip", G2, "g2, without tables"),
-            ("msm_partition:1:flip4", BINS, "g1, without tables"),
-            ("msm_sort_tiles_16k:1:flip5", BINS, "g1, without tables"),
-        ] {
-            complaints.extend(complaint(rig, fault, sizes, found));
-        }
-        for (fault, sizes, found) in [
-            ("ntt_dif_rows_e2:1:flip1", EMULATED, "1 rows of 2^6, natural to bit-reversed"),
-            ("ntt_dit_rows_e2:1:flip1", EMULATED, "1 rows of 2^6, bit-reversed to natural"),
-            ("fr_dot_chunks:1:flip3", EMULATED, "1 rows of 2^6, natural"),
-            ("fr_sum_chunks:1:flip1", EMULATED, "1 rows of 2^6, natural"),
-            ("barycentric_weights:1:flip0", EMULATED, "1 rows of 2^6, natural"),
-            ("scalars_encode:1:flip0", EMULATED, "an inverse NTT of 1 rows of 2^6"),
-            ("ntt_dif_columns_r5_c1_e1_b2:1:flip1", EMULATED, "1 rows of 2^10, natural"),
-            ("ntt_dit_fused_r10_c0_l4:1:flip1", EMULATED, "5 rows of 2^10, bit-reversed"),
-            ("ntt_dif_columns_e1_b2:1:flip1", EMULATED, "1 rows of 2^11"),
-            ("ntt_dif_columns_e3_b2:1:flip1", full_batch(11), "2^11, natural"),
-            ("ntt_dit_rows_r8_c0_e2:1:flip1", full_batch(11), "2^11, bit-reversed"),
-            ("ntt_dit_columns_r6_c2_e2_b2:1:flip1", full_batch(12), "2^12, bit-reversed"),
-            ("ntt_dif_rows_r6_c2_e2:1:flip1", full_batch(12), "2^12, natural"),
-            ("ntt_dif_fused_r6_c2_b0:1:flip1", full_batch(14), "2^14, natural"),
-            ("ntt_dif_fused_r8_c1_l2:1:flip1", full_batch(14), "on a coset, natural"),
-            ("g1_check_points:2:flip1", EMULATED, "a check of points in g1"),
-            ("g1_check_points:3:flip0", EMULATED, "a decoding of points in g1"),
-            ("g2_check_points:1:flip1", EMULATED, "a check of points in g2"),
-        ] {
-            let sizes = SelfTestSizes { points: &[], ..sizes };
-            complaints.extend(complaint(rig, fault, sizes, found));
-        }
-        for (fault, found) in STEP_FAULTS {
-            complaints.extend(complaint(rig, fault, STEPS, found));
-        }
+        let found = |(fault, sizes, found): &FoundFault| complaint(rig, fault, *sizes, found);
+        let complaints: Vec<_> = faults.iter().filter_map(found).collect();
         assert!(complaints.is_empty(), "{complaints:#?}");
         // The device still works, and the self-tests have freed their memory.
         let free = rig.gpu.arena().free_bytes();
@@ -148,6 +159,57 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
         assert!(engine.left_out().is_empty());
         drop(engine);
         assert_eq!(rig.gpu.arena().free_bytes(), free);
+    });
+}
+
+/// For each kind of job, a fault of one kernel.
+#[test]
+fn the_self_test_finds_kernels_that_compute_wrong() {
+    const KERNELS: [&str; 10] = [
+        "msm_sort_direct",
+        "g1_tables",
+        "g2_balanced_share",
+        "msm_partition",
+        "ntt_dif_rows_e2",
+        "fr_dot_chunks",
+        "ntt_dit_fused_r10_c0_l4",
+        "g1_check_points",
+        "integers_limbs_1",
+        "gf2_update",
+    ];
+    let of_kernel = |kernel| {
+        let is_its = |(fault, ..): &FoundFault| fault.split(':').next() == Some(kernel);
+        all_faults().into_iter().find(is_its).expect("a fault of each kernel")
+    };
+    find_faults(&KERNELS.map(of_kernel));
+}
+
+#[test]
+#[ignore = "sweep"]
+fn the_self_test_finds_each_kernel_that_computes_wrong() {
+    find_faults(&sweep::cases("faults that the self-test finds", all_faults()));
+}
+
+/// Daemons run the self-test under schedule 0, the natural order.
+#[test]
+fn the_self_test_passes_under_another_schedule() {
+    pass_under(&[1]);
+}
+
+#[test]
+#[ignore = "sweep"]
+fn the_self_test_passes_under_each_schedule() {
+    pass_under(&sweep::cases("schedules of the self-test", [1, 2, 3, 0xfeed]));
+}
+
+fn pass_under(seeds: &[u64]) {
+    on_emulated_driver(PATIENCE, |rig| {
+        for seed in seeds {
+            control::seed(*seed);
+            let tested = engine(rig, None);
+            control::seed(0);
+            assert_eq!(tested.unwrap().gpu_count(), 1, "seed {seed}");
+        }
     });
 }
 

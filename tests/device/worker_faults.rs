@@ -26,10 +26,11 @@ use crate::{
     eliminations::matrix,
     faulty_daemon::FaultyDaemon,
     seeded_faults::{COUNTED, JobCalls, SeededFault, seeds},
+    sweep,
     workers::{Expected, N, RESTARTS, SetOnDrop, USED, wait_until, workers},
 };
 
-/// The default number of seeds: one for each kind of call. Each worker starts with a self-test.
+/// The number of seeds of a test: one for each kind of call. Each worker starts with a self-test.
 const SEEDS: u64 = 3;
 
 /// A daemon serves for this many seeds: a GPU that loses more workers is put into quarantine.
@@ -309,12 +310,23 @@ impl SeededRuns {
 
 #[test]
 fn a_fault_at_any_driver_call_of_a_worker_makes_no_result_wrong() {
-    let Some(mut runs) = SeededRuns::start() else { return };
-    let seeds = seeds(SEEDS);
-    seeds.clone().for_each(|seed| runs.run(seed));
+    let faults = run_with_faults_of(&seeds(SEEDS).collect::<Vec<_>>());
+    assert_ne!(faults, Some(0), "no seed has reached its call");
+}
+
+#[test]
+#[ignore = "sweep"]
+fn faults_of_more_seeds_make_no_result_of_a_worker_wrong() {
+    run_with_faults_of(&sweep::cases("seeds of workers", SEEDS..SEEDS + 20));
+}
+
+/// Returns how many faults were met; `None` if there is no emulated driver.
+fn run_with_faults_of(seeds: &[u64]) -> Option<usize> {
+    let mut runs = SeededRuns::start()?;
+    seeds.iter().for_each(|seed| runs.run(*seed));
     let faults = runs.faults + runs.serving.stop();
-    println!("{faults} faults of {} seeds", seeds.end - seeds.start);
-    assert!(faults > 0 || seeds.end - seeds.start < SEEDS, "no seed has reached its call");
+    println!("{faults} faults of {} seeds", seeds.len());
+    Some(faults)
 }
 
 /// Plans a fault that the first GPU meets in a transform, and transforms on both meanwhile.

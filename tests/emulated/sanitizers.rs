@@ -47,7 +47,7 @@ fn a_child_makes_the_mistake_that_its_environment_names() {
 }
 
 /// Stores out of bounds and misaligned vectors are found with file and line, and correct programs
-/// pass. One case, because the driver takes long to build.
+/// pass. This is one case, because building the driver takes long.
 #[test]
 #[ignore = "sweep"]
 fn mistakes_of_kernels_are_found_by_the_sanitizers_only() {

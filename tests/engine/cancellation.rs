@@ -37,7 +37,7 @@ const THREADS: usize = 2;
 /// Other processes may delay some of them.
 const ATTEMPTS: usize = 8;
 
-/// log2 of a size: `lg_n` in sweeps, half the size in a plain run.
+/// Returns `lg_n` in sweeps, and log2 of half that size in a plain run.
 fn lg_size(lg_n: u32) -> u32 {
     if has_all_cases() { lg_n } else { lg_n - 1 }
 }

@@ -32,11 +32,11 @@ struct SuiteSizes {
     /// Sizes of MSMs in G1 and G2, around powers of two.
     g1: Vec<usize>,
     g2: Vec<usize>,
-    /// Runs one of `small_step` MSMs of few scalars.
+    /// One in this many sizes of small MSMs runs.
     small_step: usize,
     /// log2 of the largest NTT.
     lg_ntt: u32,
-    /// Runs one of `sampling` pairs of size and distribution, also of size and order of an NTT.
+    /// One in this many pairs of size and distribution runs, and of size and order for NTTs.
     sampling: usize,
 }
 
@@ -50,7 +50,7 @@ fn all_sizes() -> SuiteSizes {
     }
 }
 
-/// Whether tests have all sizes: in sweeps, and on a GPU.
+/// Whether tests run all sizes: they do in sweeps and on a GPU.
 #[cfg(feature = "cuda")]
 use repeat::has_all_cases;
 
@@ -59,7 +59,7 @@ fn has_all_cases() -> bool {
     false
 }
 
-/// Sizes of the engines on the CPU: at least one for each way of computing.
+/// Sizes for the engines on the CPU: at least one for each method of computation.
 fn cpu_sizes() -> SuiteSizes {
     if has_all_cases() {
         return all_sizes();

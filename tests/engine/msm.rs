@@ -213,8 +213,8 @@ fn check<A: CurvePoint>(engine: &dyn MsmNttEngine, shape: &str, distribution: &s
     assert_eq!(sum, bases.sum(&values.values), "{n} bases {shape}, scalars {distribution}");
 }
 
-/// One of `step` sizes up to 130: with uniform scalars and with another distribution, or one of the
-/// two if `every` is above 1.
+/// One in `step` sizes up to 130, with uniform scalars and with another distribution; with only one
+/// of the two if `every` is above 1.
 pub fn small_sizes<A: CurvePoint>(engine: &dyn MsmNttEngine, step: usize, every: usize) {
     for n in (0..=130).step_by(step) {
         if n % every == 0 {

@@ -61,7 +61,7 @@ fn transform(engine: &dyn MsmNttEngine, plan: &NttPlan, row: &[Fr]) -> Vec<Fr> {
     rows.into_iter().next().unwrap()
 }
 
-/// Every size, and at each size one of `every` orders and cosets, all of which occur.
+/// Every size, each with one in `every` orders and cosets. All of these occur.
 pub fn every_size_order_and_coset(engine: &dyn MsmNttEngine, lg_n_max: u32, every: usize) {
     for lg_n in 0..=lg_n_max {
         let input = row(lg_n, lg_n.into());
@@ -117,7 +117,7 @@ pub fn matches_the_definition(engine: &dyn MsmNttEngine) {
     }
 }
 
-/// One of `every` orders and cosets for each number of rows.
+/// For each number of rows, one in `every` orders and cosets.
 pub fn batches(engine: &dyn MsmNttEngine, every: usize) {
     for (lg_n, batch) in [(0, 5), (1, 3), (6, 70), (11, 9), (15, 3), (4, 0)] {
         let input: Vec<Vec<Fr>> = (0..batch).map(|seed| row(lg_n, seed)).collect();

@@ -6,7 +6,7 @@ use crate::{
     sweep,
 };
 
-/// Tests that compute for a long time before they are cancelled are part of this, too.
+/// These include the tests of long computations that are cancelled.
 #[test]
 #[ignore = "sweep"]
 fn every_test_passes_with_all_sizes() {
@@ -15,7 +15,7 @@ fn every_test_passes_with_all_sizes() {
     }
 }
 
-/// Blocks have 99 KiB of shared memory.
+/// Blocks of this device have 99 KiB of shared memory.
 #[test]
 #[ignore = "sweep"]
 fn the_engine_with_gpus_is_right_with_less_shared_memory() {
@@ -25,7 +25,7 @@ fn the_engine_with_gpus_is_right_with_less_shared_memory() {
     }
 }
 
-/// The least shared memory that any device has.
+/// This device has the least shared memory of all.
 #[test]
 #[ignore = "sweep"]
 fn msms_are_right_with_the_least_shared_memory() {

@@ -29,7 +29,7 @@ const RATE: u64 = 64 << 10;
 /// Payload of all uploads, and bytes that are sent at a time.
 const PAYLOAD: usize = 512 << 10;
 const PIECE: usize = 8 << 10;
-/// Four times the minimum rate, for two seconds, and half of it.
+/// Pauses that give four times the minimum rate, for two seconds, and half of it.
 const FAST: Duration = Duration::from_millis(31);
 const SLOW: Duration = Duration::from_millis(250);
 
@@ -211,7 +211,7 @@ async fn a_sender_that_waits_for_its_job_is_not_slow() {
     let world = world().await;
     world.dial.set(crate::daemon::faulty_engine::EngineMode::Hangs);
     let (request, _) = world.good_msm();
-    // A busy host may delay the message, which is silence.
+    // If a busy host delays the message, the server takes that for silence.
     let call = retry_until_ok("a running job", async || {
         let (mut client, request) = (compute(&world.channel), request.clone());
         let call = tokio::spawn(async move { client.msm(request).await });

@@ -192,7 +192,7 @@ fn apply(messages: &mut Vec<Bytes>, change: &Change) {
     }
 }
 
-/// Sends messages that are changed at random, from a seed.
+/// Sends `cases` messages with random changes from this seed.
 fn check_mutations(seed: u64, cases: u32) {
     let runtime = tokio::runtime::Runtime::new().expect("threads");
     let world = &runtime.block_on(World::new(capstan::server::ServerSettings {

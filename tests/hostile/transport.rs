@@ -52,6 +52,34 @@ async fn handshaken_peer(world: &World) -> TcpStream {
     .await
 }
 
+/// A browser sends them for any page, with the user's client certificate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_are_not_grpc_reach_no_service() {
+    let world = World::new(settings()).await;
+    let socket = TcpStream::connect(world.daemon.address).await.unwrap();
+    let (mut sender, connection) = h2::client::handshake(socket).await.unwrap();
+    tokio::spawn(connection);
+    for (method, path, content_type, status) in [
+        ("GET", "/", "text/html", 404),
+        ("GET", "/capstan.v1.Admin/GetInfo", "application/grpc", 404),
+        ("POST", "/capstan.v1.Store/Release", "text/plain", 415),
+        ("POST", "/capstan.v1.Store/Release", "application/x-www-form-urlencoded", 415),
+        ("POST", "/capstan.v1.Store/Release", "multipart/form-data", 415),
+        ("POST", "/capstan.v1.Store/Release", "application/grpc", 200),
+    ] {
+        let request = http::Request::builder().method(method).uri(format!("http://x{path}"));
+        let request = request.header("content-type", content_type).body(()).unwrap();
+        sender = sender.ready().await.unwrap();
+        let (response, _) = sender.send_request(request, true).unwrap();
+        let response = response.await.unwrap();
+        assert_eq!(response.status(), status, "{method} {path} {content_type}");
+        let is_answered = response.headers().contains_key("x-request-id");
+        assert_eq!(is_answered, status == 200, "{method} {path} {content_type}");
+    }
+    drop(sender);
+    world.assert_healthy("requests that are not gRPC").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_http2_ends_only_its_own_connection() {
     let world = World::new(settings()).await;

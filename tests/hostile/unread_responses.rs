@@ -122,14 +122,14 @@ async fn stall(world: &World, window: u32, get: &v1::GetRequest) -> (impl Sized,
     ((channels, unread), refused)
 }
 
-/// What a response that nobody reads has.
+/// The content of a response that nobody reads.
 #[derive(Debug, Clone, Copy)]
 enum Unread {
     Bases,
     Vector,
 }
 
-/// Stalls many responses, with streams that can receive `window` bytes.
+/// Stalls many responses whose streams can receive `window` bytes.
 async fn check_unread_objects(unread: Unread, window: u32) {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = two_tenants(&folder, Duration::from_secs(2));
@@ -188,7 +188,7 @@ async fn assert_counted_and_closed(world: &World, name: &str) {
     until_idle(&world.channel, name).await;
 }
 
-/// A call whose result fits into what the transport holds.
+/// A result that fits in the transport's buffers.
 #[derive(Debug, Clone, Copy)]
 enum SmallResult {
     /// 2048 sums of 96 bytes.
@@ -247,7 +247,7 @@ async fn check_unread_results(all: impl IntoIterator<Item = (SmallResult, u32)>)
     world.assert_healthy("unread results").await;
 }
 
-/// The result of a unary call, and all of a short streamed one, lie in the transport.
+/// The transport's buffers hold the results of unary calls and of short streamed ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unread_results_are_counted_until_their_connection_is_closed() {
     use SmallResult::{Rows, Sums, Vector};

@@ -130,9 +130,9 @@ fn rows_are_reduced_as_on_the_host() {
 #[test]
 fn echelon_forms_are_those_of_the_host() {
     each_seed(|rig| {
-        // The last one has more promoted rows than a panel's search reads at once, in panels that
+        // The first one has more promoted rows than a panel's search reads at once, in panels that
         // use the same plan.
-        let cases = [(256, 300, 2), (300, 40, 2), (520, 530, 30), (33, 700, 3), (1500, 1400, 2)];
+        let cases = [(1500, 1400, 2), (256, 300, 2), (300, 40, 2), (520, 530, 30), (33, 700, 3)];
         for (case, (columns, rows, sparsity)) in cases.into_iter().enumerate() {
             if rig.runs_case(case) {
                 check_echelon_form(rig, &matrix(&mut rng(), columns, &vec![0; rows], sparsity));

@@ -21,7 +21,7 @@ use crate::{
 pub struct KernelRig {
     gpu: &'static Gpu,
     stream: Stream,
-    /// The part of slow cases that runs; `None` for all.
+    /// The part of the slow cases that runs; `None` for all.
     part: Option<usize>,
     _exclusive: MutexGuard<'static, ()>,
 }

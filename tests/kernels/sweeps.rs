@@ -25,7 +25,7 @@ fn transforms_of_words_are_right_with_the_least_shared_memory() {
     }
 }
 
-/// One case, because the driver takes long to build.
+/// This is one case, because building the driver takes long.
 #[test]
 #[ignore = "sweep"]
 fn every_test_passes_under_the_sanitizers() {

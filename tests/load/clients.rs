@@ -15,15 +15,15 @@ pub struct LoadSize {
     pub clients: u64,
     /// The least duration of each of two halves.
     pub half: Duration,
-    /// Calls that each client makes at least in a half: enough that queues and buffers have grown,
-    /// also if a busy host makes few calls in the time.
+    /// The least number of calls of each client in a half: enough for queues and buffers to grow,
+    /// even if a busy host is slow.
     pub calls_min: usize,
     /// See [`Worker`].
     pub unusual_percent: u32,
 }
 
 impl LoadSize {
-    /// A load of many clients for `default` seconds, or as many as the variable `setting` has.
+    /// A load of many clients. The variable `setting` has its seconds; without it, `default`.
     pub fn long(setting: &str, default: f64, unusual_percent: u32) -> Self {
         let seconds = std::env::var(setting).ok();
         let seconds = seconds.map_or(default, |text| text.parse().expect("seconds"));
@@ -57,7 +57,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Runs all workers for half of the load, and longer until each has made enough calls and each
+/// Runs all workers for one half of the load, and longer until each has made enough calls and each
 /// outcome has occurred.
 pub async fn run(
     workers: Vec<Worker<'static>>,

@@ -91,8 +91,8 @@ async fn until_within(before: Resources) {
     }
 }
 
-/// What is held once sockets are closed and idle threads have ended: their number does not change
-/// for twice as long as an idle thread lives.
+/// What is held once sockets are closed and idle threads have ended: once their numbers have not
+/// changed for twice the lifetime of an idle thread.
 async fn settled() -> Resources {
     let (mut last, mut since) = (Resources::now(), Instant::now());
     while since.elapsed() < 2 * IDLE_THREAD_MAX {
@@ -133,7 +133,7 @@ fn clients_get_correct_results_and_leave_nothing_behind(size: LoadSize) {
             }
             // Clients keep buffers as long as they live, so they end before memory is compared.
             drop(run(workers, size, &tally).await);
-            // Vectors that clients left expire.
+            // Vectors that clients left behind expire.
             until_idle(&observer).await;
             match middle {
                 None => middle = Some(settled().await),

@@ -1,11 +1,11 @@
-//! A server whose runtime ends idle threads soon, so that a test need not wait for them for long.
+//! A server whose runtime ends idle threads soon, so that tests need not wait long for them.
 
 use std::{sync::mpsc, thread, time::Duration};
 
 use capstan::server::{Drainer, Engines, Server, ServerSettings};
 use tokio::runtime::{Builder, Runtime};
 
-/// How long a thread for blocking work lives without any.
+/// How long an idle thread for blocking work lives.
 pub const IDLE_THREAD_MAX: Duration = Duration::from_millis(500);
 
 pub fn runtime() -> Runtime {

@@ -75,14 +75,14 @@ const GPUS: usize = 2;
 /// The number of GPUs whose workers serve.
 const USED: &str = r#"capstan_devices{state="used"}"#;
 
-/// When workers are killed. A run must not lose two workers, and a GPU whose workers serve for less
-/// than a minute again and again is put into quarantine.
+/// The times at which workers are killed. A run must not lose two workers, and a GPU whose workers
+/// serve for less than a minute again and again is put into quarantine.
 #[derive(Debug, Clone, Copy)]
 struct KillTimes {
-    /// The pauses before the first kills of a half, and their number.
+    /// The number of first kills in a half; `first_pause` is the pause before each.
     first: usize,
     first_pause: Duration,
-    /// The pause before each later kill; `None` if there is none.
+    /// The pause before each later kill; `None` for no later kills.
     later_pause: Option<Duration>,
 }
 
@@ -278,7 +278,7 @@ async fn until_within(daemon: &ChildDaemon, before: &ChildResources) -> ChildRes
     }
 }
 
-/// Runs the workers for a half of a test, with faults of every kind.
+/// Runs the workers for one half of a test, with faults of every kind.
 async fn run_with_faults(
     daemon: &Arc<ChildDaemon>,
     workers: Vec<Worker<'static>>,
@@ -312,7 +312,7 @@ struct FaultLoad {
     kills: KillTimes,
     vanishing_clients: u64,
     slow_peers: u64,
-    /// The pause before it is noted what the daemon holds in the middle.
+    /// The pause before the measurement in the middle.
     settling: Duration,
 }
 

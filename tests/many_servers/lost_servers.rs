@@ -76,7 +76,7 @@ fn counted() -> (Progress, Arc<AtomicU64>) {
 async fn a_server_killed_in_the_middle_of_an_upload_or_an_msm_costs_no_result() {
     let mut daemons = killable(4);
     let fleet = fleet_of(daemons.iter().flatten()).await;
-    // While bases are uploaded over several lanes. Repeated with others if the call ends first.
+    // While bases are uploaded over several lanes; again with other bases if the call ends first.
     let mut seed = 0;
     let (all, bases) = loop {
         seed += 1;

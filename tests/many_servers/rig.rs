@@ -19,7 +19,7 @@ pub use crate::many_servers::{
 pub const STRIPED: usize = 1 << 17;
 /// Points whose upload takes two lanes: 4 MiB and more.
 pub const POINTS: usize = 44_000;
-/// Points that take a server some tenths of a second.
+/// A server takes some tenths of a second to check this many points.
 const SLOW_POINTS: usize = 10_000;
 
 /// Starts a daemon at `address`, or at a free one, where it can be started again.
@@ -46,14 +46,14 @@ pub fn many_points(seed: u64) -> Vec<G1Affine> {
     sparse_points(POINTS, |count| points(seed, count))
 }
 
-/// [`POINTS`] points that a server checks and sums long enough to be killed meanwhile.
+/// [`POINTS`] points that take long enough to check and to sum for a kill in the meantime.
 pub fn slow_points(seed: u64) -> Vec<G1Affine> {
     let mut all = points(seed, SLOW_POINTS);
     all.resize(POINTS, G1Affine::identity());
     all
 }
 
-/// Several vectors of [`POINTS`] scalars, of which the first one suits [`slow_points`].
+/// Several vectors of [`POINTS`] scalars. The first one is slow to sum over [`slow_points`].
 pub fn slow_scalars(seed: u64, vectors: usize) -> Vec<Fr> {
     let mut all = many_scalars(seed, vectors * POINTS);
     all[..SLOW_POINTS].copy_from_slice(&scalars(seed, SLOW_POINTS));

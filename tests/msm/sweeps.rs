@@ -5,7 +5,7 @@ use crate::{
     sweep,
 };
 
-/// Without a device, or in a process that chooses its device.
+/// Modules whose tests use no device, or start a process that chooses its device.
 const ON_THE_HOST: [&str; 5] = ["plans::", "resident::", "waves::", "window_choice::", "windows::"];
 
 /// Reductions are the same on every device.
@@ -36,7 +36,7 @@ fn every_test_passes_on_devices_with_less_shared_memory() {
     }
 }
 
-/// The least shared memory that any device has.
+/// This device has the least shared memory of all.
 #[test]
 #[ignore = "sweep"]
 fn msms_are_right_with_the_least_shared_memory() {

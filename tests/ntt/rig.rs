@@ -27,8 +27,8 @@ pub struct NttRig {
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs `test` under the seed of this process, with the seed's part of slow cases; sweeps start a
-/// process for each seed. Twiddle tables may take `table_bytes_max` bytes.
+/// Runs `test` under the seed of this process, with the number of the part of slow cases to run;
+/// sweeps start a process for each seed. Twiddle tables may take `table_bytes_max` bytes.
 pub fn each_seed(table_bytes_max: u64, test: impl Fn(&NttRig, usize)) {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let gpu = open().clone();

@@ -5,7 +5,7 @@ use crate::{
     sweep,
 };
 
-/// Without a device.
+/// Modules whose tests use no device.
 const ON_THE_HOST: [&str; 2] = ["constants::", "planner::"];
 
 fn uses_the_device(test: &str) -> bool {
@@ -20,8 +20,8 @@ fn every_test_passes_under_every_seed() {
     }
 }
 
-/// Blocks have 99 KiB of shared memory, so that tiles are half as large. With 163 KiB, they are
-/// those of the default device (`src/ntt/passes.rs`).
+/// Blocks of this device have 99 KiB of shared memory, so tiles are half as large. With 163 KiB,
+/// they are those of the default device (`src/ntt/passes.rs`).
 #[test]
 #[ignore = "sweep"]
 fn every_test_passes_on_a_device_with_less_shared_memory() {

@@ -34,6 +34,8 @@ mod rig;
 mod row_by_row;
 #[path = "../common/run_program.rs"]
 mod run_program;
+#[cfg(feature = "cuda")]
+mod short_memory;
 mod sparse;
 #[cfg(feature = "cuda")]
 #[path = "../common/sweep.rs"]

@@ -28,7 +28,7 @@ use capstan::{
 pub use crate::repeat::some_of;
 use crate::run_program::{CountedRun, run_program};
 
-/// Without GPUs, tests have all cases.
+/// Without the feature `cuda`, tests run all their cases.
 #[cfg(not(feature = "cuda"))]
 pub fn some_of<T>(
     cases: impl IntoIterator<Item = T>,

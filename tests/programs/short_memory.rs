@@ -11,7 +11,6 @@ use capstan::{
     engine::{JobControl, cuda::GpuPolicy},
     error::{Error, Limit, Result},
     exec::{GpuExecutor, RunOperands, RunReport, start_run},
-    ops::PowersStep,
     program::{OutputKind, OutputSpec},
     verify::Verification,
 };

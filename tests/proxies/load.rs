@@ -17,16 +17,16 @@ use crate::proxies::{
 };
 
 const TASKS: usize = 3;
-/// Calls of a load at least, however slow the host is.
+/// Each load makes more calls than this, however slow the host is.
 pub const CALLS_MIN: usize = 50;
-/// How much longer a load takes for them at most.
+/// The most additional time of a load for these calls.
 const EXTRA_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// The times of a load, which consists of whole rounds: in each of them, one daemon is killed and
 /// another one is drained.
 #[derive(Clone, Copy)]
 pub struct LoadTimes {
-    /// No further round begins after this time, once there were [`CALLS_MIN`] calls.
+    /// No round begins after this time once more than [`CALLS_MIN`] calls were made.
     total: Duration,
     round: Duration,
     /// How long a killed or drained daemon is away.
@@ -44,7 +44,7 @@ impl LoadTimes {
         away: Duration::from_millis(500),
     };
 
-    /// Rounds of a minute if the load takes longer than two, else of ten seconds.
+    /// Rounds of a minute if the load takes longer than two minutes, otherwise of ten seconds.
     pub fn long(total: Duration) -> Self {
         let minute = Duration::from_secs(60);
         let round = if total > 2 * minute { minute } else { Duration::from_secs(10) };

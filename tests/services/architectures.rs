@@ -119,7 +119,7 @@ fn only_modules_with_ptx_of_their_own_distinguish_architectures_of_a_group() {
     assert_eq!(including.collect::<Vec<_>>(), OWN_PTX.map(PathBuf::from));
 }
 
-/// In addition to the file above, `carry.cuh` distinguishes them, in a function of gf2/update.
+/// `carry.cuh` distinguishes architectures, too, in a function that only `gf2/update` calls.
 #[test]
 fn cold_modules_do_not_distinguish_architectures_of_a_group() {
     let sources = sources(Path::new(""));

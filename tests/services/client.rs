@@ -221,7 +221,7 @@ async fn ntts_honor_the_requested_order_and_padding() {
 async fn bases_are_named_by_content_and_can_be_read_back() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
-    let points = points::<G1Affine>(1 << 13); // 768 KiB, of several chunks
+    let points = points::<G1Affine>(1 << 13); // 768 KiB, in several chunks
     let options = PutOptions { label: "srs".into(), ..PutOptions::default() };
     let bases = client.put_bases_with(options, &points).await.unwrap();
     assert_eq!(bases.info().label, "srs");

@@ -11,17 +11,23 @@ use crate::{
 const USE_PORT_0: &str =
     "use port 0 and the address that the log names, or tests/common/stable_port.rs";
 
-/// Regexes, and what to write instead. A port below 1000 is one at which nothing listens.
-const BANNED: [(&str, &str); 5] = [
-    (r"(127\.0\.0\.1|0\.0\.0\.0|localhost|\[[0-9a-f:.]*\]):[1-9][0-9_]{3,}", USE_PORT_0),
-    (r#"(\[127, 0, 0, 1\](\.into\(\))?|"127\.0\.0\.1"), [1-9][0-9_]{3,}"#, USE_PORT_0),
-    (r"\b(LOCALHOST|UNSPECIFIED|Ipv[46]Addr::new\([^()]*\)), [1-9][0-9_]{3,}", USE_PORT_0),
+/// Regexes, and what to write instead. Ports below 1000 are allowed: tests use them as unreachable
+/// addresses.
+const BANNED: [(&str, &str); 7] = [
+    (r"(127(\.\d+){3}|0\.0\.0\.0|localhost|\[[0-9a-f:.]*\]):[1-9][0-9_]{3,}", USE_PORT_0),
+    (r"\[(127(, \d+){3}|0, 0, 0, 0|0; 4)\]\)?(\.into\(\))?, [1-9][0-9_]{3,}", USE_PORT_0),
+    (r#""(127(\.\d+){3}|0\.0\.0\.0|localhost|::1?)"(\.\w+\(\))?, [1-9][0-9_]{3,}"#, USE_PORT_0),
+    (
+        r"\b(LOCALHOST|UNSPECIFIED|Ipv[46]Addr::new\([^()]*\))\)?(\.into\(\))?, [1-9][0-9_]{3,}",
+        USE_PORT_0,
+    ),
+    (r"(?i)\b(\w+_)?port(: (u16|int) =| ?=|:) ?[1-9][0-9_]{3,}", USE_PORT_0),
     (r"\bprocess::id\(\)|\bgetpid\(\)", "ids repeat: use tempfile, or port 0"),
     (r"/tmp/|/var/tmp/|/dev/shm/|\btemp_dir\(\)|\bgettempdir\(\)", "use a folder of tempfile"),
 ];
 
-/// Lines that may have them: nothing listens at their addresses, and their process ids name no
-/// thing that others could name, too.
+/// Lines that may have them: nothing listens at their addresses, and their process ids do not name
+/// anything shared.
 const ALLOWED: &[(&str, &str)] = &[
     // These settings and URLs are parsed, and not used.
     ("src/client/mapped_region.rs", r#"unix_socket("http://localhost:7654")"#),
@@ -40,7 +46,7 @@ const ALLOWED: &[(&str, &str)] = &[
     // The test's own process.
     ("src/cli/doctor/host/sockets.rs", "assert_eq!(daemon.id, std::process::id());"),
     ("tests/device/spread.rs", "children(std::process::id())"),
-    // Where a search begins, which does not stop at what others have.
+    // The start of a search that skips ports in use.
     ("deploy/tests/ports.py", "begin = os.getpid()"),
     ("tests/common/stable_port.rs", "let begin = std::process::id()"),
 ];
@@ -57,11 +63,11 @@ fn test_code(File { path, text }: &File) -> String {
     if path.ends_with(".md") || path == EXEMPT {
         return String::new();
     }
-    let is_test_module = path.starts_with("src/") && path.ends_with("/tests.rs");
+    let is_test_module = path.ends_with("/tests.rs") || path.contains("/tests/");
     if is_test_module || TESTS.iter().any(|start| path.starts_with(start)) {
         return text.clone();
     }
-    let begin = text.find("#[cfg(test)]\nmod ").filter(|_| path.starts_with("src/"));
+    let begin = text.find("#[cfg(test)]\nmod ").filter(|_| path.ends_with(".rs"));
     begin.map_or_else(String::new, |at| "\n".repeat(text[..at].matches('\n').count()) + &text[at..])
 }
 
@@ -110,11 +116,21 @@ fn fixed_ports_and_names_are_found_in_tests_only() {
         "TcpListener::bind((Ipv4Addr::LOCALHOST, 7654))",
         "SocketAddr::from((Ipv4Addr::new(127, 64, 0, 1), 9464))",
         r#"probe.bind(("127.0.0.1", 9464))"#,
+        r#"TcpListener::bind(("localhost", 9464))"#,
+        r#"TcpListener::bind("127.0.0.2:9464")"#,
+        "SocketAddr::from(([127, 0, 0, 2], 9464))",
+        "SocketAddr::from(([0; 4], 9464))",
+        "SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 9464)",
+        "SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 9464)",
+        "const PORT: u16 = 9464;",
+        "let metrics_port = 9464;",
+        "Settings { port: 9_464 }",
         r#"format!("capstan-{}", std::process::id())"#,
         r#"fs::create_dir("/tmp/capstan")"#,
     ] {
-        assert_eq!(found("tests/a.rs", line).len(), 1, "{line}");
-        assert_eq!(found("src/a/tests.rs", line).len(), 1, "{line}");
+        for path in ["tests/a.rs", "src/a/tests.rs", "src/a/tests/b.rs", "b/c/tests/a.rs"] {
+            assert_eq!(found(path, line).len(), 1, "{path}: {line}");
+        }
         assert_eq!(found("src/a.rs", line).len(), 0, "{line}");
         let module = format!("\n#[cfg(test)]\nmod tests {{\n{line}\n}}\n");
         let [complaint] = &found("src/a.rs", &module)[..] else { panic!("{line}") };
@@ -125,6 +141,8 @@ fn fixed_ports_and_names_are_found_in_tests_only() {
         r#"const UNREACHABLE: &str = "http://127.0.0.1:1";"#,
         "SocketAddr::from(([127, 0, 0, 1], 0))",
         r#"format!("127.0.0.1:{port}")"#,
+        "let port = 0;",
+        "let report = 2000;",
     ] {
         assert_eq!(found("tests/a.rs", line).len(), 0, "{line}");
     }

@@ -1,6 +1,7 @@
 //! The rules of this repository as tests: sizes, imports, confined words, names, phrases, fixed
-//! ports of tests, and the code map.
+//! ports of tests, tests that never run, and the code map.
 
+mod compiled;
 mod confined;
 mod defects;
 mod directions;

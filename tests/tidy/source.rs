@@ -160,6 +160,14 @@ pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
+/// The text of an attribute like `#[name = "text"]`.
+pub fn attribute_text(attribute: &syn::Attribute) -> Option<String> {
+    match &attribute.meta.require_name_value().ok()?.value {
+        syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
+        _ => None,
+    }
+}
+
 /// The top-level modules of this crate that a file imports, by `crate::` or by `super::` up to the
 /// root. The file's module is `depth` levels below the root.
 pub fn imports(text: &str, depth: usize) -> BTreeSet<String> {

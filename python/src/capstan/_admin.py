@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from capstan import _calls
+from capstan._arguments import Seconds, checked
 from capstan._calls import Call
 from capstan._session import Session
 from capstan.v1 import admin_pb2
@@ -33,7 +34,8 @@ class ServerInfo:
     message: admin_pb2.GetInfoResponse
 
 
-def info(session: Session, *, timeout: float | None = None) -> Call[ServerInfo]:
+@checked
+def info(session: Session, *, timeout: Seconds | None = None) -> Call[ServerInfo]:
     """Ask the server for its version, engine, devices, limits and load.
 
     Raises:

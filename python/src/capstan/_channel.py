@@ -1,5 +1,6 @@
 """Targets, credentials and options of channels."""
 
+import dataclasses
 import ipaddress
 import os
 import secrets
@@ -13,9 +14,9 @@ import grpc
 from capstan import errors
 
 _MIB = 1 << 20
+_AFFINITY = "capstan-affinity"
 # The largest payload that a server can be configured to send in one message, and its envelope.
 _RESPONSE_BYTES_MAX = 64 * _MIB + (64 << 10)
-_PRIORITIES = ("urgent", "normal", "batch")
 
 # PEM data, or the path of a file that contains it.
 Pem = bytes | str | os.PathLike
@@ -56,8 +57,6 @@ def channel_settings(
     if url.scheme not in ("http", "https", "unix"):
         problem = "expected http://host:port, https://host:port or unix:/path"
         raise errors.invalid("target", problem)
-    if priority not in _PRIORITIES:
-        raise errors.invalid("priority", f"expected one of {', '.join(_PRIORITIES)}")
     options: list[tuple[str, int | str]] = [
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", _RESPONSE_BYTES_MAX),
@@ -67,7 +66,8 @@ def channel_settings(
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 100),
+        # Despite its name, this limits one attempt to connect, which takes several round trips.
+        ("grpc.min_reconnect_backoff_ms", 5_000),
         ("grpc.max_reconnect_backoff_ms", 2_000),
         # Witnesses must not reach a proxy that some variable of the environment names.
         ("grpc.enable_http_proxy", 0),
@@ -96,7 +96,7 @@ def channel_settings(
         )
     elif any(value is not None for value in (ca_certificate, tls_cert, tls_key, domain_name)):
         raise errors.invalid("target", "does not use TLS: use https://host:port")
-    metadata = [("capstan-affinity", _affinity_key(affinity))]
+    metadata = [(_AFFINITY, _affinity_key(affinity))]
     if token is not None:
         is_plaintext = url.scheme == "http" and not _is_loopback(url.hostname or "")
         if is_plaintext and not allow_plaintext_token:
@@ -111,6 +111,15 @@ def channel_settings(
     if priority != "normal":
         metadata.append(("capstan-priority", priority))
     return ChannelSettings(address, credentials, options, tuple(metadata))
+
+
+def with_new_affinity(settings: ChannelSettings) -> ChannelSettings:
+    """Return the settings with another random affinity."""
+    metadata = tuple(
+        (key, _affinity_key(None) if key == _AFFINITY else value)
+        for key, value in settings.metadata
+    )
+    return dataclasses.replace(settings, metadata=metadata)
 
 
 def open_channel(library: ModuleType, settings: ChannelSettings) -> Any:

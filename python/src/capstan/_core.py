@@ -1,18 +1,30 @@
 """What the blocking and the asyncio client have in common."""
 
+import ctypes
+import os
 import threading
+import weakref
 from types import ModuleType
 from typing import Any
 
-from capstan import _channel
+import grpc
+
+from capstan import _channel, errors
+from capstan._arguments import Count, Priority, Seconds, checked
 from capstan._calls import Method
 from capstan._channel import Pem
 from capstan._session import Session
+
+# The first process that has used grpcio's asyncio, whose state does not survive a fork.
+_asyncio_process: dict[str, int] = {}
+# The clients of this process, whose state a child process must not use.
+_clients: "weakref.WeakSet[ClientCore]" = weakref.WeakSet()
 
 
 class ClientCore:
     """Settings of a client."""
 
+    @checked
     def __init__(
         self,
         target: str = "http://127.0.0.1:7654",
@@ -23,10 +35,10 @@ class ClientCore:
         tls_cert: Pem | None = None,
         tls_key: Pem | None = None,
         domain_name: str | None = None,
-        priority: str = "normal",
+        priority: Priority = "normal",
         affinity: str | None = None,
-        timeout: float | None = None,
-        retries: int = 3,
+        timeout: Seconds | None = None,
+        retries: Count = 3,
         shared_memory: bool = True,
     ):
         """Check the settings; the first call connects.
@@ -64,11 +76,13 @@ class ClientCore:
             priority=priority,
             affinity=affinity,
         )
+        self._is_affinity_random = affinity is None
         self._session = Session(target, timeout, retries, shared_memory)
         self._stubs: dict[str, Any] = {}
         self._lock = threading.Lock()
         # Opened by the first call, since a channel of asyncio belongs to an event loop.
         self._channel: Any = None
+        _clients.add(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._session.target!r})"
@@ -77,6 +91,11 @@ class ClientCore:
         """Return the callable of `grpc` or `grpc.aio` for a method."""
         with self._lock:
             if self._channel is None:
+                if (
+                    library is not grpc
+                    and _asyncio_process.setdefault("id", os.getpid()) != os.getpid()
+                ):
+                    raise errors.forked_asyncio()
                 self._channel = _channel.open_channel(library, self._settings)
             if method.path not in self._stubs:
                 sends = "stream" if method.sends_stream else "unary"
@@ -87,3 +106,22 @@ class ClientCore:
                     response_deserializer=method.deserialize,
                 )
             return self._stubs[method.path]
+
+    def _forget_parent(self) -> None:
+        """Drop in a child process what belongs to its parent: regions, connection, locks."""
+        self._session.forget_parent()
+        for inherited in (self._channel, *self._stubs.values()):
+            # Never freed: destroying the channel would shut down the parent's connection.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
+        self._channel, self._stubs, self._lock = None, {}, threading.Lock()
+        if self._is_affinity_random:
+            self._settings = _channel.with_new_affinity(self._settings)
+
+
+def _forget_parents() -> None:
+    for client in _clients:
+        client._forget_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parents)

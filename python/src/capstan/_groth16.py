@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from capstan import _msm, _run, _store, errors
+from capstan._arguments import Seconds, Verify, checked
 from capstan._calls import Call
 from capstan._session import Session
 from capstan.encodings import (
@@ -79,8 +80,9 @@ class _ProofProgram:
     sums: list[ProgramValue]
 
 
+@checked
 def groth16_key(
-    session: Session, path: str | Path, *, timeout: float | None = None
+    session: Session, path: str | Path, *, timeout: Seconds | None = None
 ) -> Call[Groth16Key]:
     """Find the parts of a key that `capstan groth16 register` has sent to the server.
 
@@ -114,14 +116,15 @@ def groth16_key(
     return Groth16Key(*counts, parts, points)
 
 
+@checked
 def groth16_prove(
     session: Session,
     key: Groth16Key,
     assignment: ScalarsLike | Vector,
     *,
     montgomery: bool = False,
-    verify: str = "none",
-    timeout: float | None = None,
+    verify: Verify = "none",
+    timeout: Seconds | None = None,
 ) -> Call[Groth16Proof]:
     """Prove that an assignment satisfies the constraints of a key.
 

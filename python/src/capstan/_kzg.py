@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from capstan import _run, encodings, errors
+from capstan._arguments import Seconds, checked
 from capstan._calls import Call
 from capstan._session import Session
 from capstan.encodings import FR_BYTES, ScalarsLike
@@ -32,13 +33,14 @@ class KzgOpening:
     proof: bytes
 
 
+@checked
 def kzg_commit(
     session: Session,
     key: Bases,
     polynomials: Sequence[ScalarsLike | Vector],
     *,
     montgomery: bool = False,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Call[list[bytes]]:
     """Commit to each of 1 to 256 polynomials, which may have different lengths, in one call.
 
@@ -67,6 +69,7 @@ def kzg_commit(
     return [result[commitment][0] for commitment in commitments]
 
 
+@checked
 def kzg_open(
     session: Session,
     key: Bases,
@@ -74,7 +77,7 @@ def kzg_open(
     point: int | bytes,
     *,
     montgomery: bool = False,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Call[KzgOpening]:
     """Commit to a polynomial and open the commitment at a point, in one call.
 

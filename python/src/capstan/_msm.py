@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from capstan import _calls, _session, _upload, encodings, errors, results
+from capstan import _calls, _upload, encodings, errors, results
+from capstan._arguments import Batch, Group, Seconds, SumEncoding, Verify, checked
 from capstan._calls import Call, CallBudget
-from capstan._session import PayloadLimits, Session
+from capstan._session import VERIFICATIONS, PayloadLimits, Session
 from capstan._staging import StagedMemory, wait_before_messages
 from capstan._upload import Progress, ResumableUpload, TransferProgress
 from capstan.encodings import EncodedScalars, PointsLike, ScalarsLike
@@ -14,18 +15,19 @@ from capstan.results import Bases, MsmResult, Vector
 from capstan.v1 import compute_pb2, program_pb2, types_pb2
 
 
+@checked
 def msm(
     session: Session,
     bases: Bases | PointsLike,
     scalars: ScalarsLike | Vector,
     *,
-    batch: int | None = None,
-    group: str = "g1",
-    encoding: str = "compressed",
+    batch: Batch | None = None,
+    group: Group = "g1",
+    encoding: SumEncoding = "compressed",
     montgomery: bool = False,
     reduce: bool = False,
-    verify: str = "none",
-    timeout: float | None = None,
+    verify: Verify = "none",
+    timeout: Seconds | None = None,
     progress: Progress | None = None,
 ) -> Call[MsmResult]:
     """Compute the sum of scalars[i] * bases[i], for one scalar vector or several.
@@ -63,17 +65,17 @@ def msm(
     elements = None
     if not isinstance(scalars, Vector):
         elements = encodings.encode_scalars("scalars", scalars, montgomery=montgomery)
-        batch = batch or elements.rows
-    vectors = batch or 1
+        batch = elements.rows if batch is None else batch
+    vectors = 1 if batch is None else batch
     count = len(scalars) if elements is None else elements.count
     if count != vectors * length:
         raise errors.wrong_length("scalars", vectors * length, count)
     spec = compute_pb2.MsmSpec(
-        group=encodings.group_number(group),
+        group=encodings.GROUPS[group],
         batch=vectors,
         reduce=reduce,
-        result_encoding=encodings.sum_encoding_number(encoding),
-        verify=_session.verify_number(verify),
+        result_encoding=encodings.SUM_ENCODINGS[encoding],
+        verify=VERIFICATIONS[verify],
     )
     if inline is not None:
         spec.inline.encoding = inline.encoding

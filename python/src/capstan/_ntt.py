@@ -2,41 +2,43 @@
 
 import numpy as np
 
-from capstan import _ntt_transfer, _session, encodings, errors, results
+from capstan import _ntt_transfer, encodings, errors, results
+from capstan._arguments import Batch, Direction, LogSize, Order, Seconds, Verify, checked
 from capstan._calls import Call
 from capstan._ntt_transfer import LocalNtt, StoredNtt
-from capstan._session import Session
+from capstan._session import VERIFICATIONS, Session
 from capstan._upload import Progress, TransferProgress
 from capstan.encodings import FR_BYTES, ScalarsLike
 from capstan.results import NttResult, Vector
 from capstan.v1 import compute_pb2, types_pb2
 
-_DIRECTIONS = {
+DIRECTIONS = {
     "forward": types_pb2.DIRECTION_FORWARD,
     "inverse": types_pb2.DIRECTION_INVERSE,
 }
-_ORDERS = {
+ORDERS = {
     "natural": types_pb2.ORDER_NATURAL,
     "bit-reversed": types_pb2.ORDER_BIT_REVERSED,
 }
 
 
+@checked
 def ntt(
     session: Session,
     values: ScalarsLike | Vector,
     *,
-    direction: str = "forward",
+    direction: Direction = "forward",
     coset: int | bytes | None = None,
-    input_order: str = "natural",
-    output_order: str = "natural",
-    lg_n: int | None = None,
-    batch: int | None = None,
+    input_order: Order = "natural",
+    output_order: Order = "natural",
+    lg_n: LogSize | None = None,
+    batch: Batch | None = None,
     montgomery: bool = False,
     reduce: bool = False,
-    verify: str = "none",
+    verify: Verify = "none",
     keep: bool = False,
     out: np.ndarray | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
     progress: Progress | None = None,
 ) -> Call[NttResult]:
     """Transform rows of elements of Fr.
@@ -76,9 +78,9 @@ def ntt(
             raise errors.invalid("values", "expected elements of 32 bytes")
         if keep:
             raise errors.invalid("keep", "put the vector first")
-        batch = batch or elements.rows
+        batch = elements.rows if batch is None else batch
     count = values.length if elements is None else elements.count
-    rows = batch or 1
+    rows = 1 if batch is None else batch
     if count % rows:
         raise errors.invalid("values", "the rows differ in length")
     row_length = count // rows
@@ -86,17 +88,19 @@ def ntt(
         lg_n = max(row_length - 1, 0).bit_length()
         if row_length != 1 << lg_n:
             raise errors.invalid("values", "the length of a row is not a power of two: set lg_n")
+    if not keep:
+        limits.check_result("lg_n", (rows << lg_n) * FR_BYTES)
     spec = compute_pb2.NttSpec(
         lg_n=lg_n,
-        direction=direction_number(direction),
+        direction=DIRECTIONS[direction],
         coset_generator=b"" if coset is None else encodings.encode_element("coset", coset),
-        input_order=order_number("input_order", input_order),
-        output_order=order_number("output_order", output_order),
+        input_order=ORDERS[input_order],
+        output_order=ORDERS[output_order],
         batch=rows,
         output_encoding=encodings.MONTGOMERY if montgomery else encodings.CANONICAL,
         reduce=reduce,
         row_length=row_length,
-        verify=_session.verify_number(verify),
+        verify=VERIFICATIONS[verify],
     )
     if keep:
         kept = yield from _ntt_transfer.keep_result(spec, values, budget)
@@ -121,22 +125,6 @@ def ntt(
         timing=results.timing_from(result.timing, budget.elapsed()),
         execution=results.execution_from(result.execution, verify),
     )
-
-
-def direction_number(direction: str) -> int:
-    """Return the value of Direction."""
-    return _number("direction", direction, _DIRECTIONS)
-
-
-def order_number(name: str, order: str) -> int:
-    """Return the value of Order."""
-    return _number(name, order, _ORDERS)
-
-
-def _number(name: str, word: str, choices: dict[str, int]) -> int:
-    if word not in choices:
-        raise errors.invalid(name, f"expected one of {', '.join(choices)}")
-    return choices[word]
 
 
 def _result_array(shape: tuple[int, ...], dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from capstan import _session, _upload, encodings, errors, results
+from capstan._arguments import Seconds, SumEncoding, Verify, checked
 from capstan._calls import Call
 from capstan._run_transfer import RunInput, RunOutput, RunTransfer
 from capstan._session import Session
@@ -31,7 +32,7 @@ class StepReport:
     operation: str
     seconds: float
     method: str
-    verified: str
+    verified: Verify
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class RunResult:
         return self._kept[self._program[key].index]
 
 
+@checked
 def run(
     session: Session,
     program: Program,
@@ -71,9 +73,9 @@ def run(
     keep: Sequence[ValueKey] = (),
     montgomery: bool = False,
     reduce: bool = False,
-    encoding: str = "compressed",
-    verify: str = "none",
-    timeout: float | None = None,
+    encoding: SumEncoding = "compressed",
+    verify: Verify = "none",
+    timeout: Seconds | None = None,
     progress: Progress | None = None,
 ) -> Call[RunResult]:
     """Run a program in one call.
@@ -108,6 +110,8 @@ def run(
     if given:
         raise errors.invalid(f"program.steps[{min(given)}]", "is not an input")
     vector_encoding = encodings.MONTGOMERY if montgomery else encodings.CANONICAL
+    vectors = [program[key].elements for key in outputs if program[key].group is None]
+    limits.check_result("outputs", sum(vectors) * FR_BYTES)
     wanted = [_plan_output(program[key], vector_encoding, encoding) for key in outputs]
     for key in keep:
         value = program[key]
@@ -117,7 +121,7 @@ def run(
         program=program.message,
         inputs=planned,
         outputs=wanted,
-        verify=_session.verify_number(verify),
+        verify=_session.VERIFICATIONS[verify],
         report=progress,
     )
     result = yield from transfer.run(session, limits, budget)
@@ -159,7 +163,7 @@ def _plan_input(
 
 def _plan_output(value: ProgramValue, vector_encoding: int, point_encoding: str) -> RunOutput:
     if value.group is not None:
-        return RunOutput(value, encodings.sum_encoding_number(point_encoding))
+        return RunOutput(value, encodings.SUM_ENCODINGS[point_encoding])
     shape = (value.length, FR_BYTES) if value.rows == 1 else (value.rows, value.length, FR_BYTES)
     return RunOutput(value, vector_encoding, received=np.empty(shape, dtype="u1"))
 

@@ -86,6 +86,17 @@ class StagingPool:
             staged.region.memory[:] = 0
             staged.region.close()
 
+    def forget_parent(self) -> None:
+        """Unmap the regions in a child process. They are the parent's: not wiped, not returned.
+
+        A thread of the parent may have held the lock, so the child gets another one.
+        """
+        self._lock = threading.Lock()
+        for staged in self._regions:
+            # Closes the child's copy of the connection only.
+            staged.region.close()
+        self._regions = []
+
     def _take(self, size: int) -> "StagedMemory | None":
         with self._lock:
             for staged in self._regions:

@@ -5,6 +5,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from capstan import _calls, _download, encodings, errors, results
+from capstan._arguments import (
+    Count,
+    Group,
+    PointEncoding,
+    ResidencyAction,
+    Seconds,
+    Within,
+    checked,
+    integer,
+)
 from capstan._calls import Call, CallBudget
 from capstan._session import PayloadLimits, Session
 from capstan._upload import Progress, ResumableUpload, TransferProgress
@@ -19,15 +29,16 @@ except ImportError:
     blake3 = None
 
 
+@checked
 def put_bases(
     session: Session,
     points: PointsLike,
     *,
-    group: str = "g1",
-    encoding: str | None = None,
+    group: Group = "g1",
+    encoding: PointEncoding | None = None,
     label: str = "",
     persist: bool = False,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
     progress: Progress | None = None,
 ) -> Call[Bases]:
     """Send points to the server, which checks them and names them by the hash of their content.
@@ -58,7 +69,7 @@ def put_bases(
     def header(upload_id: bytes) -> store_pb2.PutRequest:
         bases = store_pb2.BasesUpload(
             upload_id=upload_id,
-            group=encodings.group_number(group),
+            group=encodings.GROUPS[group],
             encoding=encoded.encoding,
             count=encoded.count,
             streams=1,
@@ -72,14 +83,15 @@ def put_bases(
     return results.bases_from(response.object.bases)
 
 
+@checked
 def put_matrix(
     session: Session,
     rows: Sequence[dict[int, int]],
-    columns: int,
+    columns: Count,
     *,
     label: str = "",
     persist: bool = False,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
     progress: Progress | None = None,
 ) -> Call[Matrix]:
     """Send a sparse matrix over Fr, which programs multiply by vectors.
@@ -93,7 +105,7 @@ def put_matrix(
         progress: Called with the bytes sent and the total, possibly by another thread.
 
     Raises:
-        InvalidInput: A coefficient or a column is out of range.
+        InvalidInput: A coefficient or a column of row `index` is not an integer in its range.
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)
@@ -102,9 +114,12 @@ def put_matrix(
     indices = {1: 0, encodings.FR_MODULUS - 1: 1}
     terms: list[int] = []
     row_ends: list[int] = []
-    for row in rows:
+    is_column, is_element = Within(0, columns - 1), Within(0, encodings.FR_MODULUS - 1)
+    for number, row in enumerate(rows):
         for column, coefficient in row.items():
-            terms += (column, indices.setdefault(coefficient, len(indices)))
+            element = integer("rows", coefficient, is_element, index=number)
+            terms.append(integer("rows", column, is_column, index=number))
+            terms.append(indices.setdefault(element, len(indices)))
         row_ends.append(len(terms) // 2)
     stored = list(indices)[2:]
     parts = [
@@ -132,12 +147,13 @@ def put_matrix(
     return results.matrix_from(response.object.matrix)
 
 
+@checked
 def put_vector(
     session: Session,
     values: ScalarsLike,
     *,
     montgomery: bool = False,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
     progress: Progress | None = None,
 ) -> Call[Vector]:
     """Send a vector that stays in the server's memory until it is released or unused for long.
@@ -166,11 +182,12 @@ def put_vector(
     return results.vector_from(response.object.vector)
 
 
+@checked
 def get_vector(
     session: Session,
     vector: Vector,
     *,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
     progress: Progress | None = None,
 ) -> Call[np.ndarray]:
     """Read a vector, or a range of it.
@@ -199,12 +216,13 @@ def get_vector(
     return out
 
 
+@checked
 def get_bases(
     session: Session,
     bases: Bases,
     *,
-    encoding: str = "compressed",
-    timeout: float | None = None,
+    encoding: PointEncoding = "compressed",
+    timeout: Seconds | None = None,
     progress: Progress | None = None,
 ) -> Call[np.ndarray]:
     """Read points as an array of shape (n, width) uint8.
@@ -220,10 +238,10 @@ def get_bases(
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)
-    number = encodings.point_encoding_number(encoding)
     width = encodings.point_width(bases.group, encoding)
     out = np.empty((bases.length, width), dtype="u1")
     data = out.reshape(-1)
+    number = encodings.POINT_ENCODINGS[encoding]
     request = store_pb2.GetRequest(object_id=bases.id, encoding=number, offset=bases.offset)
     yield from _download.download(
         request, width, data, TransferProgress(progress, data.size), budget
@@ -231,8 +249,9 @@ def get_bases(
     return out
 
 
+@checked
 def find(
-    session: Session, object_id: bytes, *, timeout: float | None = None
+    session: Session, object_id: bytes, *, timeout: Seconds | None = None
 ) -> Call[Bases | Matrix]:
     """Return the handle of bases or of a matrix whose id, 32 bytes, is known.
 
@@ -247,7 +266,8 @@ def find(
     return results.bases_from(response.object.bases, response.unknown_devices)
 
 
-def list_objects(session: Session, *, timeout: float | None = None) -> Call[Objects]:
+@checked
+def list_objects(session: Session, *, timeout: Seconds | None = None) -> Call[Objects]:
     """List the bases and matrices on the server that the caller may see."""
     budget = session.begin(timeout)
     listed = Objects(bases=[], matrices=[])
@@ -264,8 +284,9 @@ def list_objects(session: Session, *, timeout: float | None = None) -> Call[Obje
         request = store_pb2.ListRequest(page_token=page.next_page_token)
 
 
+@checked
 def release(
-    session: Session, held: Bases | Matrix | Vector, *, timeout: float | None = None
+    session: Session, held: Bases | Matrix | Vector, *, timeout: Seconds | None = None
 ) -> Call[None]:
     """Release an object, on disk too. Of a range, the whole object is released.
 
@@ -283,13 +304,14 @@ def release(
     yield from _calls.unary(_calls.RELEASE, request, budget)
 
 
+@checked
 def set_residency(
     session: Session,
     bases: Bases,
-    action: str,
-    devices: Sequence[int] = (),
+    action: ResidencyAction,
+    devices: Sequence[Count] = (),
     *,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Call[list[DeviceResidency]]:
     """Change where bases reside on GPUs. Returns what each GPU holds; nothing without GPUs.
 
@@ -303,8 +325,6 @@ def set_residency(
         NotFound: The server does not have the bases.
         CapstanError: The server refused the call: a limit on pinned bases, say.
     """
-    if action not in ("warm", "pin", "unpin", "evict"):
-        raise errors.invalid("action", "expected warm, pin, unpin or evict")
     budget = session.begin(timeout)
     request = store_pb2.SetResidencyRequest(
         object_id=bases.id, action=f"RESIDENCY_ACTION_{action.upper()}", devices=devices

@@ -34,14 +34,14 @@ _PAIRS = {
 _DTYPES = {encoding: dtype for dtype, encoding in _INTEGERS.items()} | {
     encoding: dtype for dtype, encoding in _PAIRS.items()
 }
-_GROUPS = {"g1": types_pb2.GROUP_G1, "g2": types_pb2.GROUP_G2}
+GROUPS = {"g1": types_pb2.GROUP_G1, "g2": types_pb2.GROUP_G2}
 _COMPRESSED_BYTES = {"g1": 48, "g2": 96}
-_POINT_ENCODINGS = {
+POINT_ENCODINGS = {
     "compressed": types_pb2.POINT_ENCODING_COMPRESSED,
     "uncompressed": types_pb2.POINT_ENCODING_UNCOMPRESSED,
     "montgomery": types_pb2.POINT_ENCODING_MONTGOMERY,
 }
-_SUM_ENCODINGS = {
+SUM_ENCODINGS = {
     "compressed": types_pb2.RESULT_ENCODING_COMPRESSED,
     "uncompressed": types_pb2.RESULT_ENCODING_UNCOMPRESSED,
 }
@@ -165,7 +165,6 @@ def encode_points(
     name: str, points: PointsLike, *, group: str, encoding: str | None
 ) -> EncodedPoints:
     """Encode points; an array or a sequence shows by its width whether they are compressed."""
-    group_number(group)
     compressed = _COMPRESSED_BYTES[group]
     if isinstance(points, np.ndarray):
         array = np.ascontiguousarray(points)
@@ -184,44 +183,22 @@ def encode_points(
         data = np.frombuffer(b"".join(points), dtype="u1")
     if encoding is None:
         encoding = "compressed" if width == compressed else "uncompressed"
-    number = _one_of(name="encoding", value=encoding, choices=_POINT_ENCODINGS)
     expected = compressed if encoding == "compressed" else 2 * compressed
     if isinstance(points, np.ndarray) and points.ndim == 1:
         width = expected
     if width != expected or data.size % width:
         raise errors.invalid(name, f"{encoding} points of {group} have {expected} bytes each")
-    return EncodedPoints(number, group, data, data.size // width)
-
-
-def group_number(group: str) -> int:
-    """Return the value of Group."""
-    return _one_of(name="group", value=group, choices=_GROUPS)
+    return EncodedPoints(POINT_ENCODINGS[encoding], group, data, data.size // width)
 
 
 def group_name(number: int) -> str:
     """Return `g1` or `g2`."""
-    return next(name for name, value in _GROUPS.items() if value == number)
-
-
-def point_encoding_number(encoding: str) -> int:
-    """Return the value of PointEncoding."""
-    return _one_of(name="encoding", value=encoding, choices=_POINT_ENCODINGS)
-
-
-def sum_encoding_number(encoding: str) -> int:
-    """Return the value of ResultEncoding."""
-    return _one_of(name="encoding", value=encoding, choices=_SUM_ENCODINGS)
+    return next(name for name, value in GROUPS.items() if value == number)
 
 
 def point_width(group: str, encoding: str) -> int:
     """Return the bytes of each point."""
     return _COMPRESSED_BYTES[group] * (1 if encoding == "compressed" else 2)
-
-
-def _one_of(name: str, value: str, choices: dict[str, int]) -> int:
-    if value not in choices:
-        raise errors.invalid(name, f"expected one of {', '.join(choices)}")
-    return choices[value]
 
 
 def _from_integers(name: str, values: Sequence[int]) -> np.ndarray:

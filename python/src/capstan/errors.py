@@ -61,6 +61,10 @@ class CapstanError(Exception):
         self.retry_after = retry_after
         self.request_id = request_id
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default, an exception is copied and pickled as its positional arguments only.
+        return _restored, (type(self), self.args, self.__dict__)
+
     def __str__(self) -> str:
         notes = [self.reason] if self.reason else []
         if self.retry_after is not None:
@@ -130,6 +134,15 @@ _CLASSES: dict[grpc.StatusCode, type[CapstanError]] = {
 }
 
 
+def _restored(
+    kind: type[CapstanError], args: tuple[str], attributes: dict[str, Any]
+) -> CapstanError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
 def invalid(
     field: str, problem: str, *, index: int | None = None, reason: str = ""
 ) -> InvalidInput:
@@ -147,6 +160,15 @@ def wrong_length(field: str, expected: int, got: int) -> InvalidInput:
 def invalid_response(problem: str) -> InvalidResponse:
     """Return the error of a response that no Capstan server of this version sends."""
     return InvalidResponse(f"invalid response: {problem}", code=grpc.StatusCode.INTERNAL)
+
+
+def forked_asyncio() -> CapstanError:
+    """Return the error of an asyncio client in a child of a process that has used one."""
+    message = (
+        "grpcio's asyncio does not work in a process that was forked from one that used it: "
+        "start processes with the method spawn, or use capstan.Client"
+    )
+    return CapstanError(message, code=grpc.StatusCode.FAILED_PRECONDITION)
 
 
 def timed_out() -> TimedOut:

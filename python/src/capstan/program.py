@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capstan import _ntt, encodings, errors
+from capstan._arguments import Batch, Direction, Group, Length, LogSize, Order, checked
 from capstan.results import Bases, Matrix
 from capstan.v1 import program_pb2
 
@@ -33,7 +34,7 @@ class ProgramValue:
     index: int
     rows: int
     length: int
-    group: str | None
+    group: Group | None
     name: str | None
 
     @property
@@ -74,19 +75,22 @@ class Program:
         steps = zip(self.message.steps, self._values, strict=True)
         return [value for step, value in steps if step.HasField("input")]
 
-    def input(self, length: int, *, rows: int = 1, name: str | None = None) -> ProgramValue:
+    @checked
+    def input(self, length: Length, *, rows: Batch = 1, name: str | None = None) -> ProgramValue:
         """Add a vector of `rows` rows of `length` elements, which each run provides."""
         step = program_pb2.InputStep(field=_FR, rows=rows, length=length)
         return self._add(rows, length, name, input=step)
 
+    @checked
     def constant(self, elements: Sequence[int], *, name: str | None = None) -> ProgramValue:
         """Add a row of up to 1024 elements that are part of the program."""
         data = encodings.scalars(elements).tobytes()
         step = program_pb2.ConstantStep(field=_FR, elements=data)
         return self._add(1, len(elements), name, constant=step)
 
+    @checked
     def powers(
-        self, base: int | bytes, length: int, *, first: int | bytes = 1, name: str | None = None
+        self, base: int | bytes, length: Length, *, first: int | bytes = 1, name: str | None = None
     ) -> ProgramValue:
         """Add the row first, first * base, first * base^2, ... of `length` elements."""
         step = program_pb2.PowersStep(
@@ -94,15 +98,16 @@ class Program:
         )
         return self._add(1, length, name, powers=step)
 
+    @checked
     def ntt(
         self,
         vector: ProgramValue,
         *,
-        lg_n: int | None = None,
-        direction: str = "forward",
+        lg_n: LogSize | None = None,
+        direction: Direction = "forward",
         coset: int | bytes | None = None,
-        input_order: str = "natural",
-        output_order: str = "natural",
+        input_order: Order = "natural",
+        output_order: Order = "natural",
         name: str | None = None,
     ) -> ProgramValue:
         """Transform each row to 2^lg_n elements, like `Client.ntt`; shorter rows are padded.
@@ -114,10 +119,10 @@ class Program:
         step = program_pb2.NttStep(
             input=self._index(vector),
             lg_n=lg_n,
-            direction=_ntt.direction_number(direction),
+            direction=_ntt.DIRECTIONS[direction],
             coset_generator=b"" if coset is None else _element(coset),
-            input_order=_ntt.order_number("input_order", input_order),
-            output_order=_ntt.order_number("output_order", output_order),
+            input_order=_ntt.ORDERS[input_order],
+            output_order=_ntt.ORDERS[output_order],
         )
         return self._add(vector.rows, 1 << lg_n, name, ntt=step)
 
@@ -167,8 +172,9 @@ class Program:
         )
         return self._add(vectors[0].rows, vectors[0].length, name, linear_combination=step)
 
+    @checked
     def slice(
-        self, vector: ProgramValue, offset: int, length: int, *, name: str | None = None
+        self, vector: ProgramValue, offset: Length, length: Length, *, name: str | None = None
     ) -> ProgramValue:
         """Add elements offset to offset + length - 1 of each row."""
         step = program_pb2.SliceStep(input=self._index(vector), offset=offset, length=length)
@@ -180,7 +186,8 @@ class Program:
         length = sum(vector.length for vector in vectors)
         return self._add(vectors[0].rows, length, name, concat=step)
 
-    def pad(self, vector: ProgramValue, length: int, *, name: str | None = None) -> ProgramValue:
+    @checked
+    def pad(self, vector: ProgramValue, length: Length, *, name: str | None = None) -> ProgramValue:
         """Append zeros to each row, up to `length`."""
         step = program_pb2.PadStep(input=self._index(vector), length=length)
         return self._add(vector.rows, length, name, pad=step)
@@ -199,8 +206,9 @@ class Program:
         step = program_pb2.DivideByLinearStep(input=self._index(vector), point=_element(point))
         return self._add(vector.rows, vector.length, name, divide_by_linear=step)
 
+    @checked
     def divide_by_vanishing(
-        self, vector: ProgramValue, lg_n: int, coset: int | bytes, *, name: str | None = None
+        self, vector: ProgramValue, lg_n: LogSize, coset: int | bytes, *, name: str | None = None
     ) -> ProgramValue:
         """Divide each row, as values on a coset of the domain of n = 2^lg_n, by X^n - 1."""
         step = program_pb2.DivideByVanishingStep(
@@ -212,7 +220,7 @@ class Program:
         """Sum row[i] * bases[i]: one point for each row. Further bases are not used."""
         step = program_pb2.MsmStep(
             input=self._index(vector),
-            group=encodings.group_number(bases.group),
+            group=encodings.GROUPS[bases.group],
             object_id=bases.id,
             offset=bases.offset,
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from capstan import _session, encodings, errors
+from capstan._arguments import Group, Verify
 from capstan.v1 import store_pb2, types_pb2
 
 
@@ -51,7 +52,7 @@ class Execution:
 
     engine: str
     device: str
-    verified: str
+    verified: Verify
     stages: list[DeviceStage]
 
 
@@ -93,7 +94,7 @@ class Bases:
     """
 
     id: bytes
-    group: str
+    group: Group
     offset: int
     length: int
     count: int

@@ -1,22 +1,24 @@
 //! The daemon: reads the configuration, then starts logs and metrics, the engine and the server.
-#![deny(unsafe_code, clippy::unwrap_used)]
+#![deny(unsafe_code, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod engine;
 #[cfg(feature = "cuda")]
 mod worker;
 
 use std::{
-    io,
+    fmt::Display,
+    io::{self, Write as _},
     panic::{self, PanicHookInfo},
-    process::ExitCode,
+    process::{self, ExitCode},
     sync::{Arc, OnceLock},
+    thread,
 };
 
 use capstan::{
     config::{self, ByteSize, Config, ConfigProblem, SettingValues},
     server::{
         Drainer, Engines, ListeningSockets, MetricsCertificate, Reloader, ServeError, Server,
-        ServerSettings, StatusReporter,
+        ServerSettings, StatusReporter, outlive_signals,
     },
     telemetry::{self, MetricsTls, StatusAnswer},
 };
@@ -24,7 +26,7 @@ use engine::GpuLossHandler;
 use futures_util::future::ready;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use tokio::{
-    runtime::Runtime,
+    runtime::{Handle, Runtime},
     signal::unix::{Signal, SignalKind, signal},
     task::spawn_blocking,
 };
@@ -36,6 +38,8 @@ const USAGE: u8 = 64;
 const UNAVAILABLE: u8 = 69;
 /// An internal error or a lost GPU (EX_SOFTWARE).
 const SOFTWARE: u8 = 70;
+/// The output cannot be written (EX_CANTCREAT).
+const NO_OUTPUT: u8 = 73;
 /// Invalid configuration (EX_CONFIG).
 const CONFIG: u8 = 78;
 /// Stopped by a second signal.
@@ -46,6 +50,8 @@ fn main() -> ExitCode {
     if let Some(arguments) = worker::arguments() {
         return worker::run(arguments);
     }
+    // Workers inherit it.
+    outlive_signals();
     let flags = match config::command().try_get_matches() {
         Ok(flags) => flags,
         Err(error) => {
@@ -59,23 +65,36 @@ fn main() -> ExitCode {
         Err(problems) => return print_problems(&problems),
     };
     if flags.get_flag("print-config") {
-        print!("{}", values.to_toml());
-        return ExitCode::SUCCESS;
+        return print(&values.to_toml());
     }
     match values.check() {
-        Ok(_) if flags.get_flag("check-config") => {
-            println!("the configuration is valid");
-            ExitCode::SUCCESS
-        }
+        Ok(_) if flags.get_flag("check-config") => print("the configuration is valid\n"),
         Ok(config) => run(config).map_or_else(ExitCode::from, |()| ExitCode::SUCCESS),
         Err(problems) => print_problems(&problems),
     }
 }
 
-/// Prints every problem to standard error: logs are not set up yet.
+/// Prints to standard output. A closed pipe is not a failure.
+fn print(text: &str) -> ExitCode {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            print_error(&format_args!("cannot write standard output: {error}"));
+            ExitCode::from(NO_OUTPUT)
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Prints to standard error: logs are not set up yet. If that fails, the line is lost.
+fn print_error(problem: &dyn Display) {
+    let _lost = writeln!(io::stderr(), "capstand: {problem}");
+}
+
+/// Prints every problem.
 fn print_problems(problems: &[ConfigProblem]) -> ExitCode {
     for problem in problems {
-        eprintln!("capstand: {problem}");
+        print_error(problem);
     }
     ExitCode::from(CONFIG)
 }
@@ -83,7 +102,7 @@ fn print_problems(problems: &[ConfigProblem]) -> ExitCode {
 /// Errors: the exit code; the cause is logged.
 fn run(config: Config) -> Result<(), u8> {
     let refused = |error| {
-        eprintln!("capstand: {error}");
+        print_error(&error);
         CONFIG
     };
     let otlp_endpoint = config.otlp_endpoint.as_deref();
@@ -100,6 +119,7 @@ fn run(config: Config) -> Result<(), u8> {
     let tls = config.server.tls.as_ref().filter(|_| config.metrics_tls);
     let metrics_tls = tls.map(MetricsCertificate::read).transpose();
     let metrics_tls = metrics_tls.map_err(log_and_exit(CONFIG))?;
+    let served_by = Arc::<OnceLock<Handle>>::default();
     if let Some(address) = config.metrics_listen {
         let started = reporter.clone();
         let check = move || match started.get() {
@@ -113,12 +133,14 @@ fn run(config: Config) -> Result<(), u8> {
         };
         // On a separate thread, so that metrics are served even if the runtime hangs.
         let tls = metrics_tls.clone().map(|tls| Arc::new(tls) as Arc<dyn MetricsTls>);
-        let installed = telemetry::install_metrics(address, Arc::new(check), Arc::new(report), tls);
+        let (check, report) = (Arc::new(check), Arc::new(report));
+        let installed = telemetry::install_metrics(address, check, report, served_by.clone(), tls);
         let address = installed.map_err(log_and_exit(UNAVAILABLE))?;
         info!(%address, tls = metrics_tls.is_some(), "serving metrics");
     }
     let loss_handler = Arc::<GpuLossHandler>::default();
     let runtime = Runtime::new().map_err(log_and_exit(SOFTWARE))?;
+    served_by.get_or_init(|| runtime.handle().clone());
     let served = start_and_serve(config, &loss_handler, &reporter, metrics_tls);
     let served = runtime.block_on(served);
     // Remaining blocking tasks must not delay the exit.
@@ -267,7 +289,7 @@ async fn handle_signals(mut signals: StopSignals, drainer: Drainer) {
     warn!(signal, "exiting at once");
     // This may block a thread of the runtime, which is harmless: the process exits next.
     telemetry::close_audit_log();
-    std::process::exit(INTERRUPTED);
+    process::exit(INTERRUPTED);
 }
 
 /// On each SIGHUP: reads certificates, tokens and keys again, and opens the audit log again.
@@ -310,10 +332,21 @@ fn raise_file_limit(settings: &ServerSettings) {
     }
 }
 
-/// Logs where a panic occurred, but not its message, which may quote data.
+/// Logs where a panic occurred, but not its message, which may quote data. A panic of the main
+/// thread ends the process.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
-    error!(place, thread = std::thread::current().name(), "panic");
+    let thread = thread::current();
+    error!(place, thread = thread.name(), "panic");
+    if thread.name() != Some("main") {
+        return;
+    }
+    // The runtime panics if it cannot start its threads.
+    if let Err(error) = thread::Builder::new().spawn(|| ()) {
+        error!(%error, "cannot start threads: raise the limit on processes (pids.max, ulimit -u)");
+    }
+    // Unwinding would wait for what the missing threads should run.
+    process::exit(SOFTWARE.into());
 }
 
 /// For `map_err`: logs the error and returns the exit code.

@@ -48,7 +48,7 @@ pub fn command(config: &Config) -> WorkerCommand {
 pub fn run([format, level]: [String; 2]) -> ExitCode {
     let format = if format == JSON { LogFormat::Json } else { LogFormat::Human };
     if let Err(error) = telemetry::install_logs(format, &level, None) {
-        eprintln!("capstand worker: {error}");
+        super::print_error(&format_args!("worker: {error}"));
         return USAGE.into();
     }
     panic::set_hook(Box::new(super::log_panic));

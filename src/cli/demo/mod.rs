@@ -12,7 +12,7 @@ use self::{
 };
 use super::{
     args::GlobalArgs,
-    exit::{CliFailure, Exit, Result},
+    exit::{CliFailure, Exit, Result, print_problem},
     output::Ui,
     random::{blocking, random},
 };
@@ -53,7 +53,7 @@ difference ends it with code 1.";
 pub async fn run(ui: Ui, global: &GlobalArgs, args: &DemoArgs) -> Result<()> {
     let mut phases = PhaseTimer::new(ui);
     phases.begin("start the server", String::new());
-    let server = EmbeddedServer::start(|end| eprintln!("capstan: {end}")).await?;
+    let server = EmbeddedServer::start(print_problem).await?;
     let options =
         GlobalArgs { server: server.target.clone(), ca_certificate: None, ..global.clone() };
     // No retries: a failure shows a problem of this host and is reported at once.

@@ -1,7 +1,7 @@
 //! The server that computes proofs: one that runs, or one in this process.
 
 #[cfg(feature = "server")]
-use crate::embedded::EmbeddedServer;
+use crate::{cli::exit::print_problem, embedded::EmbeddedServer};
 use crate::{
     cli::{args::GlobalArgs, exit::Result},
     client::Client,
@@ -26,7 +26,7 @@ impl ProofServer {
     /// Starts a server on a free port of the loopback.
     #[cfg(feature = "server")]
     pub async fn start(global: &GlobalArgs) -> Result<Self> {
-        let server = EmbeddedServer::start(|end| eprintln!("capstan: {end}")).await?;
+        let server = EmbeddedServer::start(print_problem).await?;
         // It needs no credentials: those of the command line are for another server.
         let options = GlobalArgs {
             server: server.target.clone(),

@@ -153,9 +153,12 @@ impl DataDir {
         // An earlier file of the same object, which was not loaded, stays if this call fails.
         let mut leftover = unfinished.clone();
         let mut write = || -> io::Result<()> {
-            if !folder.exists() {
-                fs::create_dir(&folder)?;
-                sync(&self.folder)?;
+            if folder != self.folder {
+                match fs::create_dir(&folder) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error)?,
+                    // Another call may have made it, and not synced it yet.
+                    _ => sync(&self.folder)?,
+                }
             }
             let mut file = File::create(&unfinished)?;
             file.write_all(&FileHeader::encode(&object))?;
@@ -242,9 +245,13 @@ fn with_extension(folder: &Path, extension: &str) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect()
 }
 
-/// Makes changes of a folder's names survive a crash.
+/// Makes changes to a folder's entries survive a crash, except on file systems that cannot sync
+/// folders.
 fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    match File::open(folder)?.sync_all() {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
 }
 
 fn lock(data_dir: &Path) -> Result<File> {

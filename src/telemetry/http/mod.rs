@@ -6,7 +6,14 @@ mod handshake_turns;
 mod plain_text;
 mod status_page;
 
-use std::{convert::Infallible, io, net::IpAddr, sync::Arc, thread, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::IpAddr,
+    sync::{Arc, OnceLock},
+    thread,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -22,7 +29,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    runtime,
+    runtime::{self, Handle},
     task::{spawn_blocking, yield_now},
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
@@ -51,6 +58,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The interval at which histograms take in what was recorded since.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Time for the runtime of gRPC to run a task that does nothing.
+const LIVENESS_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The interval at which the certificate's files are compared.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -72,6 +82,8 @@ pub(super) struct Endpoints {
     pub metrics: PrometheusHandle,
     pub readiness: ReadinessCheck,
     pub status: StatusSource,
+    /// The runtime of gRPC, once it has started.
+    pub served_by: Arc<OnceLock<Handle>>,
     /// `None` for plain HTTP.
     pub tls: Option<Arc<dyn MetricsTls>>,
 }
@@ -179,6 +191,12 @@ async fn answer_one(
     }
 }
 
+/// Whether a runtime runs a task within a time, or has yet to start.
+async fn is_alive(runtime: Option<&Handle>, limit: Duration) -> bool {
+    let Some(runtime) = runtime else { return true };
+    timeout(limit, runtime.spawn(async {})).await.is_ok_and(|ended| ended.is_ok())
+}
+
 async fn answer(
     request: &Request<Incoming>,
     is_private: bool,
@@ -198,7 +216,10 @@ async fn answer(
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
             metrics
         }
-        "/healthz" => text(StatusCode::OK, "alive"),
+        "/healthz" => match is_alive(endpoints.served_by.get(), LIVENESS_TIMEOUT).await {
+            true => text(StatusCode::OK, "alive"),
+            false => text(StatusCode::SERVICE_UNAVAILABLE, "gRPC's runtime does not run tasks"),
+        },
         "/readyz" => match (endpoints.readiness)() {
             Ok(()) => text(StatusCode::OK, "ready"),
             Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason),
@@ -210,5 +231,22 @@ async fn answer(
             Some(file) => file,
             None => text(StatusCode::NOT_FOUND, "serves /status, /metrics, /healthz and /readyz"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_that_runs_no_task_is_not_alive() {
+        let asking = runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let runs = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        // Nobody drives it.
+        let stands_still = runtime::Builder::new_current_thread().build().unwrap();
+        let is_alive = |runtime: Option<&Handle>, limit| asking.block_on(is_alive(runtime, limit));
+        assert!(is_alive(None, Duration::ZERO));
+        assert!(is_alive(Some(runs.handle()), Duration::from_secs(60)));
+        assert!(!is_alive(Some(stands_still.handle()), Duration::from_millis(10)));
     }
 }

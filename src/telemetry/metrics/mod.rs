@@ -3,12 +3,13 @@
 
 use std::{
     net::{SocketAddr, TcpListener},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
+use tokio::runtime::Handle;
 
 use super::{
     MetricsTls, ReadinessCheck, StatusSource, TelemetryError,
@@ -132,13 +133,15 @@ impl CallOutcome {
 
 /// Collects metrics, and serves them at `address` from a separate thread: metrics at `/metrics`,
 /// liveness at `/healthz`, `readiness` at `/readyz`, and a page at `/status` that shows `status`.
-/// Without `tls`, by plain HTTP. Returns the bound address: port 0 selects a free port.
+/// Liveness asks the runtime of gRPC, once it is in `served_by`. Without `tls`, by plain HTTP.
+/// Returns the bound address: port 0 selects a free port.
 ///
 /// Errors: `MetricsListener` if the address cannot be bound; `Metrics` on a second call.
 pub fn install_metrics(
     address: SocketAddr,
     readiness: ReadinessCheck,
     status: StatusSource,
+    served_by: Arc<OnceLock<Handle>>,
     tls: Option<Arc<dyn MetricsTls>>,
 ) -> Result<SocketAddr, TelemetryError> {
     let failed = |error| TelemetryError::MetricsListener(address, error);
@@ -150,7 +153,8 @@ pub fn install_metrics(
         .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
         .and_then(|builder| builder.set_buckets_for_metric(errors, &MODELLED_TIME_RATIO_BUCKETS))
         .and_then(PrometheusBuilder::install_recorder)?;
-    http::start(listener, Endpoints { metrics, readiness, status, tls }).map_err(failed)?;
+    http::start(listener, Endpoints { metrics, readiness, status, served_by, tls })
+        .map_err(failed)?;
     for &Metric { name, kind, help } in METRICS {
         match kind {
             MetricKind::Counter => describe_counter!(name, help),

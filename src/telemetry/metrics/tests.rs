@@ -33,7 +33,7 @@ fn serves_every_recorded_metric() {
     let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let install = |port| {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        install_metrics(address, Arc::new(|| Ok(())), empty_status(), None)
+        install_metrics(address, Arc::new(|| Ok(())), empty_status(), Arc::default(), None)
     };
     let taken = install(other.local_addr().unwrap().port());
     assert!(matches!(taken, Err(TelemetryError::MetricsListener(..))), "bound a taken port");

@@ -17,6 +17,15 @@
 {{- if and (or $auth.clientCa.secret .Values.tls.metrics) (not .Values.tls.secret) -}}
 {{- fail "auth.clientCa and tls.metrics require tls.secret" -}}
 {{- end -}}
+{{- if and (not .Values.tls.secret) (not .Values.tls.insecure) -}}
+{{- fail "nothing encrypts calls: set tls.secret, or set tls.insecure to send tokens and scalars, which may be witnesses, in plain text" -}}
+{{- end -}}
+{{- if and .Values.envoy.tls.secret .Values.tls.insecure -}}
+{{- fail "envoy.tls.secret requires tls.secret: with tls.insecure, Envoy serves plain text" -}}
+{{- end -}}
+{{- if and .Values.tls.secret .Values.tls.insecure -}}
+{{- fail "tls: set secret or insecure, not both" -}}
+{{- end -}}
 {{- if .Values.gpu.enabled -}}
 {{- if and (contains "/mig-" .Values.gpu.resource) (gt (int .Values.gpu.count) 1) -}}
 {{- fail "gpu.count: a process sees one MIG slice only: set 1 and more replicas" -}}

@@ -3,9 +3,12 @@
 use std::path::Path;
 
 use super::{daemon_config::DaemonConfig, sockets::DaemonProcess};
-use crate::cli::doctor::{
-    files::{CheckedFile, Secrecy},
-    finding::DoctorFinding,
+use crate::{
+    cli::doctor::{
+        files::{CheckedFile, Secrecy},
+        finding::DoctorFinding,
+    },
+    config::is_absent,
 };
 
 pub fn check(read: &DaemonConfig, daemon: Option<&DaemonProcess>) -> Vec<DoctorFinding> {
@@ -17,7 +20,7 @@ fn files(read: &DaemonConfig) -> Vec<CheckedFile<'_>> {
     let (server, cuda) = (&read.config.server, &read.config.cuda);
     let (auth, tls) = (&server.auth, server.tls.as_ref());
     // The daemon makes the audit log.
-    let audit_log = read.config.audit_log.as_deref().filter(|path| path.exists());
+    let audit_log = read.config.audit_log.as_deref().filter(|path| !is_absent(path));
     let files = [
         public("--config", read.file.as_deref()),
         public("tls_certificate", tls.map(|tls| tls.certificate.as_path())),
