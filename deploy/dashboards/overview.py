@@ -274,9 +274,9 @@ def _process() -> list:
             (f"{files} / {limit} {of_daemons}", "{{instance}}"),
         ),
         series(
-            "Days",
+            "Uptime and certificates",
             "d",
-            "Since the start of the daemon, and until the first certificate of a file expires.",
+            "Days since the start of the daemon, and until the first certificate of a file expires.",
             (f"(time() - {started}) / 86400 {of_daemons}", "{{instance}} since the start"),
             (f"({expiry} - time()) / 86400", "{{instance}} {{setting}}"),
         ),
