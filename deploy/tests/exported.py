@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
-_SERIES = re.compile(r"^(capstan_\w+?)(?:\{(.*)\})? \S+$", re.MULTILINE)
+_SERIES = re.compile(r"^((?:capstan|process)_\w+?)(?:\{(.*)\})? \S+$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
-_ROW = re.compile(r"^\| `(capstan_\w+)` \|([^|]*)\|", re.MULTILINE)
+_ROW = re.compile(r"^\| `((?:capstan|process)_\w+)` \|([^|]*)\|", re.MULTILINE)
 
 
 def live(text: str) -> tuple[dict[str, set[str]], set[tuple[str, str]]]:
@@ -27,7 +27,7 @@ def documented() -> dict[str, set[str]]:
 
 def declared_histograms() -> set[str]:
     """The metrics that have series for buckets, sums and counts."""
-    source = (_ROOT / "src/telemetry/metrics/mod.rs").read_text()
+    source = (_ROOT / "src/telemetry/metrics/names.rs").read_text()
     return set(re.findall(r'Histogram "(capstan_\w+)"', source))
 
 

@@ -119,6 +119,7 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
         workers: values.integer("workers"),
         busy_poll: values.microseconds("busy_poll_us"),
         tenants: values.path("tenants"),
+        metrics_tenants: values.flag("metrics_tenants"),
         data_dir: values.path("data_dir"),
         pinned_bases_percent: values.integer("pinned_bases_percent"),
         preload: values.path("preload"),
@@ -186,6 +187,9 @@ fn check_relations(
         } else if !["http://", "https://"].iter().any(|scheme| endpoint.starts_with(scheme)) {
             refuse("otlp_endpoint", "must begin with http:// or https://");
         }
+    }
+    if server.metrics_tenants && server.tenants.is_none() {
+        refuse("metrics_tenants", "requires tenants");
     }
     if values.flag("metrics_tls") && server.tls.is_none() {
         refuse("metrics_tls", "requires tls_certificate and tls_key");

@@ -36,8 +36,28 @@ const ENV_IGNORED: [&str; 9] = [
 
 /// An invalid setting, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConfigProblem(pub(super) String);
+#[error("{text}")]
+pub struct ConfigProblem {
+    text: String,
+    is_unresolved: bool,
+}
+
+impl ConfigProblem {
+    pub(super) fn wrong(text: String) -> Self {
+        Self { text, is_unresolved: false }
+    }
+
+    /// For the name of a host that has no address at the moment.
+    pub(super) fn unresolved(self) -> Self {
+        Self { is_unresolved: true, ..self }
+    }
+
+    /// Whether nothing is wrong with the configuration itself: the name of a host has no address at
+    /// the moment, so that a later start may succeed.
+    pub fn is_transient(&self) -> bool {
+        self.is_unresolved
+    }
+}
 
 /// A value from a source, not yet parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +84,7 @@ pub fn read_sources(
     values.extend(from_env(env, &mut problems));
     values.extend(from_flags(flags));
     for (name, value) in values.iter().filter(|(name, _)| table::find(name).is_none()) {
-        problems.push(ConfigProblem(format!(
+        problems.push(ConfigProblem::wrong(format!(
             "{name} ({}): no such setting{}",
             value.source,
             suggestion(name)
@@ -97,9 +117,9 @@ type SourceValues = BTreeMap<String, RawValue>;
 /// Errors: the file cannot be read, or is not TOML.
 fn from_file(path: &Path) -> Result<SourceValues, ConfigProblem> {
     let text = fs::read_to_string(path)
-        .map_err(|error| ConfigProblem(format!("--config {}: {error}", path.display())))?;
+        .map_err(|error| ConfigProblem::wrong(format!("--config {}: {error}", path.display())))?;
     let values: BTreeMap<String, Value> = from_toml(&text)
-        .map_err(|problem| ConfigProblem(format!("{}: {problem}", path.display())))?;
+        .map_err(|problem| ConfigProblem::wrong(format!("{}: {problem}", path.display())))?;
     let values = values.into_iter().map(|(name, value)| {
         let text = text_of(value, table::find(&name).map(|setting| setting.kind));
         (name, RawValue { text, source: path.display().to_string() })
@@ -121,7 +141,7 @@ fn from_env(
             Ok(text) => {
                 values.insert(name.to_ascii_lowercase(), RawValue { text, source });
             }
-            Err(_) => problems.push(ConfigProblem(format!("{source}: not UTF-8"))),
+            Err(_) => problems.push(ConfigProblem::wrong(format!("{source}: not UTF-8"))),
         }
     }
     values

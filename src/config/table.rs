@@ -53,7 +53,7 @@ const DAY_S: u64 = 86_400;
 pub const TABLE: &[Setting] = &[
     // Listeners.
     setting("listen", SettingKind::Address, "127.0.0.1:7654",
-        "TCP address of the gRPC service; port 0 selects a free port."),
+        "TCP address of the gRPC service (port 0: a free port); a host name: its first address."),
     setting("unix_socket", SettingKind::Path, "none",
         "Unix socket of the gRPC service; without admin_socket, its clients may also drain."),
     setting("unix_mode", SettingKind::Mode, "0660",
@@ -92,6 +92,8 @@ pub const TABLE: &[Setting] = &[
         "TCP address of metrics and probes (port 0: a free port); keep it off public networks."),
     setting("metrics_tls", SettingKind::Flag, "false",
         "Serve metrics and probes by HTTPS, with tls_certificate and tls_key."),
+    setting("metrics_tenants", SettingKind::Flag, "false",
+        "Tell at /metrics what each tenant of the file of tenants uses, by its name."),
     setting("admin_over_tcp", SettingKind::Flag, "false",
         "Allow Admin.Drain over TCP, too, if there is no admin_socket."),
     setting("reflection", SettingKind::Flag, "true",

@@ -5,7 +5,7 @@ use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 use clap::ArgMatches;
 
 use super::{
-    kind::ParsedValue,
+    kind::{ParsedValue, resolve},
     source::{ConfigProblem, RawValue, read_sources},
     table::{Setting, TABLE},
 };
@@ -47,6 +47,16 @@ impl SettingValues {
         for (setting, raw) in TABLE.iter().zip(given) {
             let text = raw.as_ref().map_or(setting.default, |raw| raw.text.as_str());
             match setting.kind.parse(text) {
+                Some(ParsedValue::Host(host)) => match resolve(&host) {
+                    Ok(address) => {
+                        let parsed = ParsedValue::Address(address);
+                        values.push(SettingValue { setting, parsed, raw });
+                    }
+                    Err(error) => {
+                        let problem = problem(setting, raw.as_ref(), &error.to_string());
+                        problems.push(problem.unresolved());
+                    }
+                },
                 Some(parsed) => values.push(SettingValue { setting, parsed, raw }),
                 None => {
                     let expected = format!("must be {}", setting.kind);
@@ -127,5 +137,5 @@ impl SettingValues {
 fn problem(setting: &Setting, raw: Option<&RawValue>, text: &str) -> ConfigProblem {
     let given = raw.map_or(setting.default, |raw| raw.text.as_str());
     let source = raw.map_or("default", |raw| raw.source.as_str());
-    ConfigProblem(format!("{} = {given:?} ({source}): {text}", setting.name))
+    ConfigProblem::wrong(format!("{} = {given:?} ({source}): {text}", setting.name))
 }

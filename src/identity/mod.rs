@@ -19,7 +19,7 @@ mod token_file;
 #[cfg(feature = "server")]
 pub use self::{
     caller::Caller,
-    certificate::certificate_name,
+    certificate::{certificate_name, first_expiry},
     jwt::{JwtPolicy, JwtVerifier},
     name::{is_hidden, is_valid_name, is_valid_tenant_name},
 };

@@ -19,7 +19,7 @@ use super::{
     connection::Peer,
     reload::{CredentialFileError, ReloadMode, Reloaded, read_text},
     settings::{JwtSettings, ProxySettings, ServerSettings},
-    tls::TlsFiles,
+    tls::{FileExpiry, LoadedTls, TlsFiles},
 };
 use crate::{
     error::CredentialProblem,
@@ -37,7 +37,7 @@ const TENANTS: &str = "tenants";
 
 /// What the credential files hold, as last read.
 pub struct Credentials {
-    tls: Option<Reloaded<ServerConfig>>,
+    tls: Option<Reloaded<LoadedTls>>,
     tokens: Option<Reloaded<TokenFile>>,
     jwt: Option<Reloaded<JwtVerifier>>,
     /// Reading the file updates the server's tenants.
@@ -105,7 +105,12 @@ impl Credentials {
 
     /// The current configuration of TLS, for new connections; `None` for plain text.
     pub fn tls(&self) -> Option<Arc<ServerConfig>> {
-        self.tls.as_ref().map(Reloaded::current)
+        self.tls.as_ref().map(|files| files.current().config.clone())
+    }
+
+    /// When the certificates of the files in use expire.
+    pub fn expiries(&self) -> Vec<FileExpiry> {
+        self.tls.iter().flat_map(|files| files.current().expiries.clone()).collect()
     }
 
     /// Asks [`Self::watch`] to read all files again.
@@ -147,7 +152,13 @@ impl Credentials {
 
     fn reload(&self, mode: ReloadMode) {
         let Self { tls, tokens, jwt, tenants, .. } = self;
-        tls.iter().for_each(|files| files.reload(mode));
+        for files in tls {
+            let before = files.current();
+            files.reload(mode);
+            if !Arc::ptr_eq(&before, &files.current()) {
+                self.expiries().iter().for_each(FileExpiry::warn);
+            }
+        }
         tokens.iter().for_each(|file| file.reload(mode));
         jwt.iter().for_each(|file| file.reload(mode));
         tenants.iter().for_each(|file| file.reload(mode));

@@ -8,8 +8,8 @@ use std::{
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::{pace::lateness, residency, state::ServerState};
-use crate::telemetry;
+use super::{pace::lateness, residency, state::ServerState, tls::FileExpiry};
+use crate::telemetry::{self, TenantGauges};
 
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -18,6 +18,9 @@ const DEVICE_GAUGE_TICKS: u32 = 20;
 
 /// Ticks between looks for pins that devices have lost.
 const PIN_TICKS: u32 = 4;
+
+/// Ticks between warnings of certificates that expire: a day.
+const EXPIRY_TICKS: u32 = 2 * 86_400;
 
 pub async fn run(state: Arc<ServerState>) {
     repeat(HOUSEKEEPING_INTERVAL, |ticks, late| tick(&state, ticks, late)).await;
@@ -47,6 +50,22 @@ fn tick(state: &Arc<ServerState>, ticks: u32, late: Duration) {
     if ticks.is_multiple_of(PIN_TICKS) {
         tokio::spawn(residency::restore_pins(state.clone()));
         state.pins.bytes().for_each(|(device, bytes)| telemetry::pinned_bases(device, bytes));
+    }
+    if ticks.is_multiple_of(PIN_TICKS) && state.settings.metrics_tenants {
+        for tenant in state.tenants.listed() {
+            let used = TenantGauges {
+                jobs: tenant.jobs.used(),
+                bytes_in_flight: tenant.bytes.used(),
+                store_bytes: tenant.store_bytes.used(),
+                connections: tenant.connections.used(),
+            };
+            telemetry::tenant(&tenant.name.to_string(), &used);
+        }
+    }
+    let expiries = state.credentials.expiries();
+    expiries.iter().for_each(|file| telemetry::certificate_expiry(file.setting, file.expiry));
+    if ticks.is_multiple_of(EXPIRY_TICKS) {
+        expiries.iter().for_each(FileExpiry::warn);
     }
     let settings = &state.settings;
     let swept = state.uploads.drop_idle(settings.idle_timeout, settings.upload_ttl, late);

@@ -84,6 +84,8 @@ pub use serve_error::ServeError;
 pub use settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings};
 pub use state::Engines;
 pub use status_report::StatusReporter;
+#[cfg(feature = "cli")]
+pub(crate) use tls::CERTIFICATE_VALIDITY_MIN;
 pub use tls::TlsFiles;
 use tokio::{
     sync::watch,

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::tls::TlsFiles;
-use crate::region;
+use crate::{buffer::payload_file_bytes, region};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -89,6 +89,8 @@ pub struct ServerSettings {
     pub busy_poll: Duration,
     /// File of tenants and their limits; `None` if tenants that credentials name have no limits.
     pub tenants: Option<PathBuf>,
+    /// Whether metrics tell what each tenant of that file uses.
+    pub metrics_tenants: bool,
     /// Directory of persistent bases; `None` disables persistence.
     pub data_dir: Option<PathBuf>,
     /// Part of each GPU's memory for jobs that pinned bases may take, in percent.
@@ -170,6 +172,12 @@ impl ServerSettings {
         u64::from(self.connections_max) + u64::from(self.objects_max) + OTHER_FILES
     }
 
+    /// The size of the file in memory that holds payloads, of which the first `pinned_bytes` are
+    /// pinned.
+    pub fn payload_file_bytes(&self, pinned_bytes: u64) -> u64 {
+        payload_file_bytes(self.bytes_in_flight_max, pinned_bytes)
+    }
+
     /// Whether the server would serve everyone who can reach it, and nobody has allowed that.
     pub(crate) fn is_exposed(&self) -> bool {
         self.listens_beyond_loopback() && !self.authenticates() && !self.insecure
@@ -224,6 +232,7 @@ impl Default for ServerSettings {
             workers: 0,
             busy_poll: Duration::from_micros(500),
             tenants: None,
+            metrics_tenants: false,
             data_dir: None,
             pinned_bases_percent: 50,
             preload: None,

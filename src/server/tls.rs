@@ -1,6 +1,11 @@
 //! TLS of the TCP listeners: the certificate, its key, and the authority of client certificates.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use tokio_rustls::rustls::{
     RootCertStore, ServerConfig,
@@ -11,6 +16,11 @@ use tokio_rustls::rustls::{
 use zeroize::Zeroizing;
 
 use super::reload::CredentialFileError;
+use crate::identity::first_expiry;
+
+/// Certificates that are renewed automatically are valid for longer, so one that expires sooner is
+/// not renewed.
+pub(crate) const CERTIFICATE_VALIDITY_MIN: Duration = Duration::from_secs(14 * 86_400);
 
 const CERTIFICATE: &str = "tls_certificate";
 const KEY: &str = "tls_key";
@@ -31,6 +41,37 @@ pub struct TlsFiles {
     pub client_ca: Option<PathBuf>,
 }
 
+/// What the files of TLS hold.
+pub(super) struct LoadedTls {
+    pub config: Arc<ServerConfig>,
+    pub expiries: Vec<FileExpiry>,
+}
+
+/// When the first certificate of a file expires.
+#[derive(Debug, Clone)]
+pub(super) struct FileExpiry {
+    pub setting: &'static str,
+    path: PathBuf,
+    /// In Unix time.
+    pub expiry: Duration,
+}
+
+impl FileExpiry {
+    /// Logs it if the certificate has expired or soon will.
+    pub fn warn(&self) {
+        let Self { setting, path, expiry } = self;
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        match expiry.checked_sub(now) {
+            None => tracing::error!(setting, ?path, "a certificate has expired: renew it"),
+            Some(left) if left < CERTIFICATE_VALIDITY_MIN => {
+                let days = left.as_secs() / 86_400;
+                tracing::warn!(setting, ?path, days, "a certificate expires soon: renew it");
+            }
+            Some(_) => {}
+        }
+    }
+}
+
 impl TlsFiles {
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.certificate.clone(), self.key.clone()];
@@ -41,14 +82,14 @@ impl TlsFiles {
     /// Reads the files for gRPC. `is_optional`: whether clients may connect without a certificate.
     ///
     /// Errors: a file cannot be read or parsed, or the key is not the certificate's.
-    pub(super) fn read(&self, is_optional: bool) -> Result<ServerConfig, CredentialFileError> {
+    pub(super) fn read(&self, is_optional: bool) -> Result<LoadedTls, CredentialFileError> {
         self.read_for(HTTP_2, is_optional)
     }
 
     /// Reads the files for HTTP/1.1.
     ///
     /// Errors: those of [`Self::read`].
-    pub(super) fn read_http(&self) -> Result<ServerConfig, CredentialFileError> {
+    pub(super) fn read_http(&self) -> Result<LoadedTls, CredentialFileError> {
         self.read_for(HTTP_1, true)
     }
 
@@ -56,11 +97,21 @@ impl TlsFiles {
         &self,
         protocol: &[u8],
         is_optional: bool,
-    ) -> Result<ServerConfig, CredentialFileError> {
+    ) -> Result<LoadedTls, CredentialFileError> {
+        let mut expiries = Vec::new();
+        let mut add_expiry = |setting, path: &PathBuf, pem: &[u8]| {
+            let expiry = first_expiry(pem);
+            expiries.extend(expiry.map(|expiry| FileExpiry {
+                setting,
+                path: path.clone(),
+                expiry,
+            }));
+        };
         let read = |setting, path: &PathBuf| {
             fs::read(path).map_err(|error| CredentialFileError::new(setting, error))
         };
         let certificates = read(CERTIFICATE, &self.certificate)?;
+        add_expiry(CERTIFICATE, &self.certificate, &certificates);
         let key = Zeroizing::new(read(KEY, &self.key)?);
         let provider = Arc::new(default_provider());
         let builder = ServerConfig::builder_with_provider(provider)
@@ -69,7 +120,9 @@ impl TlsFiles {
         let builder = match &self.client_ca {
             None => builder.with_no_client_auth(),
             Some(path) => {
-                let verifier = client_verifier(&read(CLIENT_CA, path)?, is_optional)?;
+                let authorities = read(CLIENT_CA, path)?;
+                add_expiry(CLIENT_CA, path, &authorities);
+                let verifier = client_verifier(&authorities, is_optional)?;
                 builder.with_client_cert_verifier(verifier)
             }
         };
@@ -87,7 +140,7 @@ impl TlsFiles {
             // A resumed session would keep an identity without checking the certificate again.
             config.session_storage = Arc::new(NoServerSessionStorage {});
         }
-        Ok(config)
+        Ok(LoadedTls { config: config.into(), expiries })
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
     fs::{File, Permissions},
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
-    os::unix::fs::PermissionsExt,
+    os::unix::{fs::PermissionsExt, net::UnixDatagram},
     process::{Command, Output},
     thread,
     time::Duration,
@@ -76,6 +76,41 @@ fn exit_codes_tell_failures_apart() {
     let FinishedDaemon { code, stderr, .. } =
         run(&["--listen", &address, "--metrics-listen", "none"]);
     assert!(code == Some(69) && stderr.contains(&address), "{stderr}");
+
+    // Reserved, so that no resolver knows it (RFC 6761).
+    let FinishedDaemon { code, stderr, .. } = run(&["--listen", "no-such-host.invalid:0"]);
+    assert!(code == Some(69) && stderr.contains("(--listen): "), "{stderr}");
+}
+
+#[test]
+fn listeners_may_have_the_name_of_a_host() {
+    let names = ["--listen", "localhost:0", "--metrics-listen", "localhost:0"];
+    let daemon = start(&[&["--engine", "cpu"][..], &names].concat());
+    for address in [daemon.address(), daemon.metrics_address()] {
+        assert!(address.ip().is_loopback() && address.is_ipv4(), "{address}");
+    }
+    assert!(http(daemon.metrics_address(), "GET /healthz").ends_with("alive"));
+    daemon.stop();
+}
+
+#[test]
+fn a_service_manager_is_told_when_the_daemon_is_ready_and_when_it_drains() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(HANGING)).unwrap();
+    let told = || {
+        let mut message = [0; 256];
+        let bytes = manager.recv(&mut message).unwrap();
+        String::from_utf8(message[..bytes].to_vec()).unwrap()
+    };
+    let mut command = with_one_thread(&["--engine", "cpu", "--drain-grace-s", "100"]);
+    command.env("NOTIFY_SOCKET", &path);
+    let daemon = DaemonProcess::listening(command);
+    assert_eq!(told(), "READY=1\n");
+    daemon.stop();
+    // The grace period, and ten seconds more.
+    assert_eq!(told(), "STOPPING=1\nEXTEND_TIMEOUT_USEC=110000000\n");
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn problems_name_setting_source_and_range() {
         r#"workers = "1.5" (FILE): must be 0 to 64 jobs, 0 for two per GPU, or two without GPUs"#,
         r#"store_bytes_max = "[list]" (FILE): must be 1 MiB to 64 TiB, or auto"#,
         r#"threads = "many" (--threads): must be 0 to 4096 threads"#,
-        r#"listen = "x" (environment CAPSTAN_LISTEN): must be IP:PORT"#,
+        r#"listen = "x" (environment CAPSTAN_LISTEN): must be IP:PORT, [IPv6]:PORT or HOST:PORT"#,
     ] {
         assert!(error.contains(want), "{want} is not in:\n{error}");
     }
@@ -156,6 +156,7 @@ fn refuses_settings_that_contradict_each_other() {
         (&["--admin-socket", "/x", "--admin-over-tcp"], "must be false"),
         (&["--metrics-listen", "127.0.0.1:7654"], "listen"),
         (&["--metrics-tls"], "requires tls_certificate"),
+        (&["--metrics-tenants"], "requires tenants"),
         (&["--otlp-endpoint", "localhost:4317"], otlp),
         (&["--connection-jobs-max", "300"], "at most jobs_max = 256"),
         (&["--bytes-in-flight-max", "1 GiB", "--connection-bytes-in-flight-max", "2 GiB"], "1 GiB"),

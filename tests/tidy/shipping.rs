@@ -22,6 +22,19 @@ fn the_systemd_unit_leaves_gpus_visible() {
     }
 }
 
+/// systemd gives up after five failures within ten seconds, and treats a failure of ExecStartPre as
+/// one that a restart may help, whatever the exit code.
+#[test]
+fn the_systemd_unit_waits_for_the_daemon_and_never_gives_up() {
+    let unit = read("deploy/capstand.service");
+    let has = |line: &str| unit.lines().any(|found| found == line);
+    for line in ["Type=notify", "TimeoutStartSec=infinity", "StartLimitIntervalSec=0"] {
+        assert!(has(line), "{line}");
+    }
+    assert!(has("Restart=on-failure") && has("RestartPreventExitStatus=64 78"));
+    assert!(!unit.contains("ExecStartPre="));
+}
+
 #[test]
 fn the_systemd_unit_lets_workers_restrict_themselves() {
     let unit = read("deploy/capstand.service");
@@ -42,6 +55,34 @@ fn shipped_files_let_no_stranger_call_and_no_caller_drain() {
         // The compose file uses the image.
         let is_image_used = file.ends_with("compose.yaml");
         assert!(is_image_used || sets("CAPSTAN_ADMIN_SOCKET=/"), "{file}: others could drain");
+    }
+}
+
+/// A wheel that was replaced in the registry must not run here.
+#[test]
+fn wheels_are_installed_by_hash() {
+    let scripts = [".ci/run", "deploy/check", "python/check", "scripts/install-nvcc"];
+    let mut installs = 0;
+    for script in scripts.into_iter().chain(["scripts/install-proxies", "scripts/sbom"]) {
+        let text = read(script).replace("\\\n", " ");
+        for line in text.lines().filter(|line| line.contains("pip") && line.contains("install")) {
+            let is_install = line.contains("--quiet") && !line.contains("\"install\"");
+            // The client's wheel has just been built here.
+            let is_own = line.contains("--no-deps \"$environment\"/wheel/");
+            assert!(!is_install || is_own || line.contains("--require-hashes"), "{script}: {line}");
+            installs += usize::from(is_install && !is_own);
+        }
+    }
+    assert!(read("scripts/sbom").contains("\"--require-hashes\"") && installs >= 5);
+    let lists = ["deploy", "linters", "nvcc", "nvcc-tools", "proxies", "sbom"];
+    for list in lists.into_iter().chain(["python-build", "python-test"]) {
+        let text = read(&format!("scripts/wheels/{list}.txt"));
+        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(!lines.is_empty(), "{list}");
+        for (at, package) in lines.iter().enumerate().filter(|(_, line)| !line.starts_with(' ')) {
+            let has_hash = lines.get(at + 1).is_some_and(|line| line.contains("--hash=sha256:"));
+            assert!(has_hash, "{list}: {package}");
+        }
     }
 }
 

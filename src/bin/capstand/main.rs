@@ -12,6 +12,7 @@ use std::{
     process::{self, ExitCode},
     sync::{Arc, OnceLock},
     thread,
+    time::Duration,
 };
 
 use capstan::{
@@ -25,6 +26,7 @@ use capstan::{
 use engine::GpuLossHandler;
 use futures_util::future::ready;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use sd_notify::NotifyState;
 use tokio::{
     runtime::{Handle, Runtime},
     signal::unix::{Signal, SignalKind, signal},
@@ -34,7 +36,7 @@ use tracing::{error, field, info, warn};
 
 /// Invalid flags (EX_USAGE).
 const USAGE: u8 = 64;
-/// An address cannot be bound (EX_UNAVAILABLE).
+/// An address cannot be resolved or bound (EX_UNAVAILABLE).
 const UNAVAILABLE: u8 = 69;
 /// An internal error or a lost GPU (EX_SOFTWARE).
 const SOFTWARE: u8 = 70;
@@ -44,6 +46,9 @@ const NO_OUTPUT: u8 = 73;
 const CONFIG: u8 = 78;
 /// Stopped by a second signal.
 const INTERRUPTED: i32 = 130;
+
+/// Time for the exit after a drain, until which a service manager should wait.
+const EXIT_MARGIN: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     #[cfg(feature = "cuda")]
@@ -96,7 +101,8 @@ fn print_problems(problems: &[ConfigProblem]) -> ExitCode {
     for problem in problems {
         print_error(problem);
     }
-    ExitCode::from(CONFIG)
+    let is_transient = problems.iter().all(ConfigProblem::is_transient);
+    ExitCode::from(if is_transient { UNAVAILABLE } else { CONFIG })
 }
 
 /// Errors: the exit code; the cause is logged.
@@ -202,13 +208,36 @@ async fn serve(
     tokio::spawn(handle_signals(signals.stop, server.drainer()));
     tokio::spawn(handle_hangups(signals.hangups, server.reloader(), metrics_tls));
     loss_handler.arm(server.drainer());
-    tokio::spawn(async move {
-        reporter.loaded().await;
-        info!("ready");
-    });
+    let announced = tokio::spawn(announce(reporter));
     server.serve().await.map_err(log_and_exit(SOFTWARE))?;
+    // It has ended, unless it panicked, which the hook has logged.
+    let _announced = announced.await;
     info!("drained");
     Ok(())
+}
+
+/// Logs when the server is ready. Tells a service manager that listens (`Type=notify`) when the
+/// server is ready and when it drains.
+async fn announce(reporter: StatusReporter) {
+    tokio::select! {
+        biased;
+        _ = reporter.draining() => {}
+        () = reporter.loaded() => {
+            info!("ready");
+            notify(&[NotifyState::Ready]);
+        }
+    }
+    let grace = reporter.draining().await;
+    // From here on, the unit's own timeout counts, which may be shorter.
+    let timeout = format!("EXTEND_TIMEOUT_USEC={}", (grace + EXIT_MARGIN).as_micros());
+    notify(&[NotifyState::Stopping, NotifyState::Custom(&timeout)]);
+}
+
+/// Does nothing if no service manager listens.
+fn notify(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        warn!(%error, "cannot notify the service manager");
+    }
 }
 
 /// Logs why the server cannot start, and returns the exit code.
