@@ -110,6 +110,7 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
         connections_per_address_max: values.integer("connections_per_address_max"),
         connection_idle_max: values.seconds("connection_idle_max_s"),
         connection_age_max: values.seconds("connection_age_max_s"),
+        shared_connections: values.flag("shared_connections"),
         streams_per_connection_max: values.integer("streams_per_connection_max"),
         idle_timeout: values.milliseconds("idle_timeout_ms"),
         peer_bytes_per_second_min: values.integer("peer_bytes_per_second_min"),

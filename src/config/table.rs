@@ -174,6 +174,8 @@ pub const TABLE: &[Setting] = &[
         "Time after which a connection without a call is closed."),
     setting("connection_age_max_s", count("seconds", 1, 30 * DAY_S), "3600",
         "Time after which a connection takes no calls; it is closed after twice this time."),
+    setting("shared_connections", SettingKind::Flag, "false",
+        "Connections are those of proxies: a stalled reader ends its call, not its connection."),
     setting("streams_per_connection_max", count("streams", 1, 65_536), "64",
         "Limit on concurrent HTTP/2 streams (calls) of one connection."),
     setting("message_payload_bytes_max", bytes(512 * KIB, 64 * MIB), "1 MiB",

@@ -1,4 +1,4 @@
-//! Periodic work: drops idle uploads and unmapped regions, and sets gauges.
+//! Periodic work: drops idle uploads and unmapped regions, returns freed memory, and sets gauges.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -8,7 +8,13 @@ use std::{
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::{pace::lateness, residency, state::ServerState, tls::FileExpiry};
+use super::{
+    heap::{self, HeapTrim},
+    pace::lateness,
+    residency,
+    state::ServerState,
+    tls::FileExpiry,
+};
 use crate::telemetry::{self, TenantGauges};
 
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
@@ -23,7 +29,14 @@ const PIN_TICKS: u32 = 4;
 const EXPIRY_TICKS: u32 = 2 * 86_400;
 
 pub async fn run(state: Arc<ServerState>) {
-    repeat(HOUSEKEEPING_INTERVAL, |ticks, late| tick(&state, ticks, late)).await;
+    let mut heap_trim = HeapTrim::default();
+    repeat(HOUSEKEEPING_INTERVAL, |ticks, late| {
+        tick(&state, ticks, late);
+        if heap_trim.is_due(&state.connections) {
+            tokio::task::spawn_blocking(heap::trim);
+        }
+    })
+    .await;
 }
 
 /// Calls `work` with the number of earlier calls and how late the call is, also after a panic.

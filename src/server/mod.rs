@@ -19,6 +19,7 @@ mod estimate;
 mod handshake;
 mod header_backlog;
 mod header_blocks;
+mod heap;
 mod housekeeping;
 mod import;
 mod job_history;
@@ -76,6 +77,8 @@ pub use crate::exec::worker::{
 pub use crate::region::outlive_signals;
 pub use credentials::check_credential_files;
 use futures_util::future::BoxFuture;
+#[cfg(feature = "internals")]
+pub use header_blocks::{HeaderBlockLimit, ReceivedBlocks};
 pub use loading::Readiness;
 pub use metrics_certificate::MetricsCertificate;
 pub use preload_file::{PreloadFileError, check_preload_file};

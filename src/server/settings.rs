@@ -69,6 +69,10 @@ pub struct ServerSettings {
     pub connection_idle_max: Duration,
     /// Time after which a connection takes no more calls. It is closed after twice this time.
     pub connection_age_max: Duration,
+    /// Whether a connection carries calls of several callers, as those of proxies do: a reader that
+    /// stalls ends its call, and never its connection. Always true for the callers that proxies
+    /// name.
+    pub shared_connections: bool,
     /// HTTP/2 streams open at once on one connection.
     pub streams_per_connection_max: u32,
     /// Time without enough data after which a sender is cut off, or an unfinished upload dropped.
@@ -223,6 +227,7 @@ impl Default for ServerSettings {
             connections_per_address_max: 512,
             connection_idle_max: Duration::from_secs(600),
             connection_age_max: Duration::from_secs(3600),
+            shared_connections: false,
             streams_per_connection_max: 64,
             idle_timeout: Duration::from_secs(10),
             peer_bytes_per_second_min: 16 << 10,
