@@ -281,8 +281,8 @@ pub struct LaneReply {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum LaneOutcome {
     Advanced(Advanced),
-    /// `Err` for the first point that is wrong.
-    Checked(Result<(), BadElement>),
+    /// The number of bytes that were written, or `Err` for the first point that is wrong.
+    Checked(Result<u64, BadElement>),
     /// What the device holds of the object after a change.
     Residency(DeviceResidency),
     Failed(WorkerFailure),
