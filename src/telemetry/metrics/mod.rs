@@ -57,6 +57,8 @@ metrics! {
     REGION_BYTES Gauge "capstan_region_bytes" "bytes of memory shared with local clients",
     STORE_BYTES Gauge "capstan_store_bytes" "bytes of stored bases and matrices",
     STORE_OBJECTS Gauge "capstan_store_objects" "stored bases and matrices",
+    OBJECT_CHECKS_TOTAL Counter "capstan_object_checks_total"
+        "stored bases and matrices that were hashed again, by outcome: intact or damaged",
     CONNECTIONS Gauge "capstan_connections" "open connections",
     DEVICES Gauge "capstan_devices" "GPUs, by state: used, restarting, or left out",
     WORKER_RESTARTS_TOTAL Counter "capstan_worker_restarts_total"
@@ -245,6 +247,10 @@ pub(crate) fn open_calls(bytes: u64, health_check_bytes: u64) {
 pub(crate) fn stored(bytes: u64, objects: u64) {
     gauge!(STORE_BYTES).set(bytes as f64);
     gauge!(STORE_OBJECTS).set(objects as f64);
+}
+
+pub(crate) fn count_object_check(outcome: &'static str) {
+    counter!(OBJECT_CHECKS_TOTAL, "outcome" => outcome).increment(1);
 }
 
 pub(crate) fn connections(open: u64) {
