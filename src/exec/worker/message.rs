@@ -88,6 +88,8 @@ pub struct MapRequest {
     pub memory: u64,
     pub bytes: u64,
     pub pinned_bytes: u64,
+    /// Whether a client may give back pages.
+    pub is_watched: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

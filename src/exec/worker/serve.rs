@@ -232,8 +232,10 @@ impl Worker {
     }
 
     fn map(&self, request: &MapRequest, file: OwnedFd) -> Result<(), String> {
-        let &MapRequest { memory: number, bytes, pinned_bytes } = request;
-        let memory = SharedMemory::map_sparse(file, bytes as usize).map_err(|e| e.to_string())?;
+        let &MapRequest { memory: number, bytes, pinned_bytes, is_watched } = request;
+        let memory = SharedMemory::map_sparse(file, bytes as usize);
+        let memory = if is_watched { memory.and_then(SharedMemory::watched) } else { memory };
+        let memory = memory.map_err(|error| error.to_string())?;
         let (begun, memory) = (Instant::now(), Arc::new(memory));
         let pinning = match pinned_bytes {
             0 => None,

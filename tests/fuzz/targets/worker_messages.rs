@@ -224,7 +224,8 @@ fn worker_messages() {
     let wrong = LaneOutcome::Checked(Err(BadElement { index: 2, problem }));
     let refused = WorkerFailure::Element { step: 1, field: "elements".into(), index: 3, problem };
     let unusable = WorkerHello::Unusable { reason: "none".into(), is_on_a_gpu_host: true };
-    let map = ControlRequest::Map(MapRequest { memory: 1, bytes: 4096, pinned_bytes: 0 });
+    let map = MapRequest { memory: 1, bytes: 4096, pinned_bytes: 0, is_watched: true };
+    let map = ControlRequest::Map(map);
     let seeds = vec![
         seed(0, &advanced(RunState::Awaits(None))),
         seed(0, &advanced(RunState::Awaits(Some(awaits)))),
