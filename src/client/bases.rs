@@ -21,17 +21,31 @@ use crate::{
     curve::{
         Group,
         layout::points_as_bytes,
-        points::{PointEncoding, content_hash, decode},
+        points::{PointEncoding, content_hash, content_hasher, decode},
     },
     error::FieldProblem,
     wire::v1::{self, get_request, release_request, stat_request, stat_response::Status},
 };
 
 /// Points in the memory of this process.
+#[derive(Clone, Copy)]
 struct PointBytes<'a> {
     group: Group,
     encoding: PointEncoding,
     bytes: &'a [u8],
+    /// `None` in encodings that must be decoded for it, which is left to the server.
+    id: Option<BasesId>,
+}
+
+impl PointBytes<'_> {
+    /// Errors: `InvalidResponse` if the server's bases have another group, number or id.
+    fn require_same(&self, info: &BasesInfo) -> Result<()> {
+        let bytes = info.count.checked_mul(self.encoding.point_bytes(self.group) as u64);
+        if info.group != self.group || bytes != Some(self.bytes.len() as u64) {
+            return Err(ClientError::invalid_response("the server answered with other points"));
+        }
+        self.id.map_or(Ok(()), |id| convert::require_id(&info.id.0, &id.0))
+    }
 }
 
 /// Bytes hashed between two yields to other tasks.
@@ -97,29 +111,24 @@ impl Client {
         route: CallRoute,
     ) -> Result<BasesInfo> {
         let bytes = points_as_bytes(points);
-        let known = self.stat_by(stat_request::Id::ObjectId(id.to_bytes()), route.clone());
-        let hash = match known.await {
+        let hash = match self.stat_id(id, route.clone()).await {
             Ok(info) if info.persisted || !options.persist => return Ok(info),
             // Known but not on disk: with the hash, the server may not need the payload.
             Ok(_) => hash(bytes).await,
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return Err(error),
         };
-        let points = PointBytes { group: A::GROUP, encoding: PointEncoding::Montgomery, bytes };
-        let info = self.put_points(points, hash, options, route).await?;
-        if info.id != id {
-            let problem = "the server computed another id for the points";
-            return Err(ClientError::invalid_response(problem));
-        }
-        Ok(info)
+        let (group, encoding, id) = (A::GROUP, PointEncoding::Montgomery, Some(id));
+        self.put_points(PointBytes { group, encoding, bytes, id }, hash, options, route).await
     }
 
     /// Puts points that are already encoded, such as those of a file. Their id is known afterwards
     /// only: behind a proxy that chooses one of several servers for each call, name the client's
     /// affinity ([`Self::with_affinity`]), so that later calls reach the server that has them.
     ///
-    /// Errors: `InvalidInput` if `bytes` is not a whole number of points; those of
-    /// [`Self::put_bases`].
+    /// Errors: `InvalidInput` if `bytes` is not a whole number of points; `InvalidResponse` if the
+    /// server answers with another number of points, or for Montgomery limbs with another id; those
+    /// of [`Self::put_bases`].
     pub async fn put_encoded(
         &self,
         group: Group,
@@ -133,14 +142,22 @@ impl Client {
             encoding: v1::PointEncoding::from(encoding).into(),
         };
         let route = self.route(|| AffinityKey::of_object(&hash));
+        let id = match encoding {
+            PointEncoding::Montgomery => {
+                Some(BasesId(hash_with(content_hasher(group), bytes).await.into()))
+            }
+            PointEncoding::Compressed | PointEncoding::Uncompressed => None,
+        };
+        let points = PointBytes { group, encoding, bytes, id };
         match self.stat_by(stat_request::Id::Payload(payload), route.clone()).await {
             Ok(info) if info.group == group && (info.persisted || !options.persist) => {
+                points.require_same(&info)?;
                 return Ok(info);
             }
             Err(error) if !error.is_not_found() => return Err(error),
             _ => {}
         }
-        self.put_points(PointBytes { group, encoding, bytes }, hash, options, route).await
+        self.put_points(points, hash, options, route).await
     }
 
     fn put_points<'a>(
@@ -150,7 +167,7 @@ impl Client {
         options: PutOptions,
         route: CallRoute,
     ) -> CallFuture<'a, BasesInfo> {
-        let PointBytes { group, encoding, bytes } = points;
+        let PointBytes { group, encoding, bytes, .. } = points;
         Box::pin(async move {
             let count =
                 convert::element_count("points", bytes.len() as u64, encoding.point_bytes(group))?;
@@ -170,7 +187,9 @@ impl Client {
             let upload = self.chunk_queue(OutgoingBytes::Public(bytes), options.progress);
             let put =
                 self.put_payload(header, UploadKey::random()?, &upload, &mut call, route).await?;
-            convert::object_bases(put.object, &[])
+            let info = convert::object_bases(put.object, &[])?;
+            points.require_same(&info)?;
+            Ok(info)
         })
     }
 
@@ -187,7 +206,13 @@ impl Client {
     /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn stat(&self, id: BasesId) -> Result<BasesInfo> {
         let route = self.route(|| AffinityKey::of_bases(id));
-        self.stat_by(stat_request::Id::ObjectId(id.to_bytes()), route).await
+        self.stat_id(id, route).await
+    }
+
+    async fn stat_id(&self, id: BasesId, route: CallRoute) -> Result<BasesInfo> {
+        let info = self.stat_by(stat_request::Id::ObjectId(id.to_bytes()), route).await?;
+        convert::require_id(&info.id.0, &id.0)?;
+        Ok(info)
     }
 
     fn stat_by(&self, id: stat_request::Id, route: CallRoute) -> CallFuture<'_, BasesInfo> {
@@ -232,10 +257,12 @@ impl Client {
         })
     }
 
-    /// Downloads bases, or a range of them, and checks every point again.
+    /// Downloads bases, or a range of them, and checks every point again. The hash of all points is
+    /// compared with the id.
     ///
     /// Errors: `Refused` with code `NOT_FOUND`; `InvalidSetting` if the bases are of the other
-    /// group; `InvalidInput` if the range is out of bounds.
+    /// group; `InvalidInput` if the range is out of bounds; `InvalidResponse` if the points are
+    /// others.
     pub async fn get_bases<A: CurvePoint>(
         &self,
         id: BasesId,
@@ -243,10 +270,15 @@ impl Client {
     ) -> Result<Vec<A>> {
         let info = BasesHandle::<A>::new(self.stat(id).await?)?.info;
         let range = resolve_range(range, info.count)?;
+        let is_whole = range == (0..info.count);
         let bytes = self.read_bases(&info, PointEncoding::Montgomery, range).await?;
-        decode(PointEncoding::Montgomery, &bytes).map_err(|bad| {
+        let points: Vec<A> = decode(PointEncoding::Montgomery, &bytes).map_err(|bad| {
             ClientError::invalid_response(format!("point {} is {}", bad.index, bad.problem))
-        })
+        })?;
+        if is_whole {
+            convert::require_id(&content_hash(&points), &id.0)?;
+        }
+        Ok(points)
     }
 
     /// Downloads bases, or a range of them, in the given encoding.
@@ -307,12 +339,16 @@ fn resolve_range(range: impl RangeBounds<u64>, count: u64) -> Result<Range<u64>>
 
 /// BLAKE3 of `bytes`; yields to other tasks in between.
 pub(super) async fn hash(bytes: &[u8]) -> Vec<u8> {
-    let mut hasher = blake3::Hasher::new();
+    hash_with(blake3::Hasher::new(), bytes).await.as_bytes().to_vec()
+}
+
+/// The hash of the bytes that `hasher` has hashed and of `bytes`, like [`hash`].
+async fn hash_with(mut hasher: blake3::Hasher, bytes: &[u8]) -> blake3::Hash {
     for chunk in bytes.chunks(HASH_BYTES) {
         hasher.update(chunk);
         tokio::task::yield_now().await;
     }
-    hasher.finalize().as_bytes().to_vec()
+    hasher.finalize()
 }
 
 #[cfg(test)]

@@ -165,6 +165,12 @@ pub(crate) fn object_vector(object: Option<v1::Object>) -> Result<VectorInfo> {
     })
 }
 
+/// Errors: `InvalidResponse` if the id that the server answered is not that of the content.
+pub(crate) fn require_id(answered: &[u8; 32], expected: &[u8; 32]) -> Result<()> {
+    let problem = || ClientError::invalid_response("the server answered with another id");
+    (answered == expected).then_some(()).ok_or_else(problem)
+}
+
 fn valid<T, E>(converted: Result<T, E>, problem: &str) -> Result<T> {
     converted.map_err(|_| ClientError::invalid_response(problem))
 }

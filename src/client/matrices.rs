@@ -62,10 +62,7 @@ impl Client {
             Err(error) => return Err(error),
         };
         let info = self.send_matrix(matrix, hash, options.clone(), route).await?;
-        if info.id != id {
-            let problem = "the server computed another id for the matrix";
-            return Err(ClientError::invalid_response(problem));
-        }
+        convert::require_id(&info.id.0, &id.0)?;
         Ok(info)
     }
 
@@ -116,10 +113,12 @@ impl Client {
             let route = &route;
             let send = |request| async move { self.store(route).stat(request).await };
             let request = v1::StatRequest { id: Some(stat_request::Id::ObjectId(id.to_bytes())) };
-            match self.begin_call(None).unary(request, send).await?.status {
+            let info = match self.begin_call(None).unary(request, send).await?.status {
                 Some(Status::Object(object)) => convert::object_matrix(Some(object)),
                 _ => convert::object_matrix(None),
-            }
+            }?;
+            convert::require_id(&info.id.0, &id.0)?;
+            Ok(info)
         })
     }
 
@@ -147,9 +146,7 @@ impl Client {
         self.read_matrix(&info, &mut bytes[..info.shape.bytes() as usize]).await?;
         let matrix = SparseMatrix::new(info.shape, Arc::new(limbs));
         let matrix = matrix.map_err(|bad| ClientError::invalid_response(bad.to_string()))?;
-        if MatrixId(content_hash(&matrix)) != id {
-            return Err(ClientError::invalid_response("the matrix has another id"));
-        }
+        convert::require_id(&content_hash(&matrix), &id.0)?;
         Ok(matrix)
     }
 

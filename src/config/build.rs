@@ -122,6 +122,7 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
         tenants: values.path("tenants"),
         metrics_tenants: values.flag("metrics_tenants"),
         data_dir: values.path("data_dir"),
+        object_check_interval: values.seconds("object_check_interval_s"),
         pinned_bases_percent: values.integer("pinned_bases_percent"),
         preload: values.path("preload"),
         admin_over_tcp: values.flag("admin_over_tcp"),

@@ -163,6 +163,8 @@ pub const TABLE: &[Setting] = &[
         "Time after which an unused vector is dropped."),
     setting("data_dir", SettingKind::Path, "none",
         "Directory for bases and matrices that survive a restart; vectors never touch disk."),
+    setting("object_check_interval_s", count("seconds, 0 for never", 0, 30 * DAY_S), "86400",
+        "Time between two checks of stored objects by their hash, in idle processor time."),
     setting("preload", SettingKind::Path, "none",
         "TOML file of stored bases to warm or pin on GPUs before the daemon is ready."),
     // Connections.

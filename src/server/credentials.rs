@@ -17,7 +17,7 @@ use tonic::codegen::http::{HeaderMap, header::AUTHORIZATION};
 
 use super::{
     connection::Peer,
-    reload::{CredentialFileError, ReloadMode, Reloaded, read_text},
+    reload::{CredentialFileError, ReloadMode, Reloaded, read_text, warn_of_left_out},
     settings::{JwtSettings, ProxySettings, ServerSettings},
     tls::{FileExpiry, LoadedTls, TlsFiles},
 };
@@ -72,7 +72,10 @@ impl Credentials {
         let read_tokens = |path: PathBuf| {
             Reloaded::new(TOKENS, vec![path.clone()], move || {
                 let text = read_text(TOKENS, &path)?;
-                TokenFile::parse(&text).map_err(|error| CredentialFileError::new(TOKENS, error))
+                let file = TokenFile::parse_usable(&text);
+                let file = file.map_err(|error| CredentialFileError::new(TOKENS, error))?;
+                warn_of_left_out(TOKENS, file.left_out());
+                Ok(file)
             })
         };
         let read_keys = |settings: JwtSettings| {
@@ -80,8 +83,11 @@ impl Credentials {
             let policy = JwtPolicy { issuer, audience, tenant_claim };
             Reloaded::new(KEY_SET, vec![key_set.clone()], move || {
                 let text = read_text(KEY_SET, &key_set)?;
-                JwtVerifier::new(policy.clone(), &text)
-                    .map_err(|error| CredentialFileError::new(KEY_SET, error))
+                let verifier = JwtVerifier::new(policy.clone(), &text);
+                let verifier =
+                    verifier.map_err(|error| CredentialFileError::new(KEY_SET, error))?;
+                warn_of_left_out(KEY_SET, verifier.left_out());
+                Ok(verifier)
             })
         };
         let read_tenants = |path: PathBuf| {

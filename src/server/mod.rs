@@ -29,6 +29,7 @@ mod loading;
 mod metrics_certificate;
 mod msm;
 mod ntt;
+mod object_checks;
 mod pace;
 mod pins;
 mod preload;
@@ -148,6 +149,7 @@ impl ListeningSockets {
         let Self { settings, listeners } = self;
         let state = Arc::new(ServerState::new(settings, engines)?);
         loading::start(&state).map_err(ServeError::Thread)?;
+        object_checks::start(&state).map_err(ServeError::Thread)?;
         Ok(Server { state, listeners })
     }
 }

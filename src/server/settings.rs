@@ -97,6 +97,8 @@ pub struct ServerSettings {
     pub metrics_tenants: bool,
     /// Directory of persistent bases; `None` disables persistence.
     pub data_dir: Option<PathBuf>,
+    /// Time between two checks of all stored objects by their hash; zero for none.
+    pub object_check_interval: Duration,
     /// Part of each GPU's memory for jobs that pinned bases may take, in percent.
     pub pinned_bases_percent: u32,
     /// File of bases to warm or pin before the server is ready; `None` if there are none.
@@ -239,6 +241,7 @@ impl Default for ServerSettings {
             tenants: None,
             metrics_tenants: false,
             data_dir: None,
+            object_check_interval: Duration::from_secs(86_400),
             pinned_bases_percent: 50,
             preload: None,
             admin_over_tcp: false,

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{
 };
 use zeroize::Zeroizing;
 
-use super::reload::CredentialFileError;
+use super::reload::{CredentialFileError, warn_of_left_out};
 use crate::identity::first_expiry;
 
 /// Certificates that are renewed automatically are valid for longer, so one that expires sooner is
@@ -149,11 +149,18 @@ fn client_verifier(
     is_optional: bool,
 ) -> Result<Arc<dyn ClientCertVerifier>, CredentialFileError> {
     let unusable = |error: &dyn std::fmt::Display| CredentialFileError::new(CLIENT_CA, error);
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
+    let (mut roots, mut left_out) = (RootCertStore::empty(), Vec::new());
+    for (index, certificate) in CertificateDer::pem_slice_iter(pem).enumerate() {
         let certificate = certificate.map_err(|error| unusable(&error))?;
-        roots.add(certificate).map_err(|error| unusable(&error))?;
+        // Others of a bundle are not to blame.
+        if let Err(error) = roots.add(certificate) {
+            left_out.push(format!("certificate {} cannot be used: {error}", index + 1));
+        }
     }
+    if let (true, Some(problem)) = (roots.is_empty(), left_out.first()) {
+        return Err(unusable(problem));
+    }
+    warn_of_left_out(CLIENT_CA, &left_out);
     let provider = Arc::new(default_provider());
     let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
     let builder = if is_optional { builder.allow_unauthenticated() } else { builder };

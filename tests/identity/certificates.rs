@@ -144,6 +144,10 @@ fn client_authorities_that_sign_nothing_are_refused() {
         let error = check_credential_files(&settings).unwrap_err();
         assert_eq!(error.setting, "tls_client_ca", "{error}");
     }
+    // One that can be used is enough, as in a bundle of many authorities.
+    let broken = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
+    fs::write(&client_ca, [broken, &authority.pem()].concat()).unwrap();
+    assert_eq!(check_credential_files(&settings), Ok(()));
 }
 
 /// The client would ignore its certificate.

@@ -7,8 +7,8 @@ use ark_ec::AffineRepr;
 use capstan::{
     client::{
         BasesId, Client, ClientError, Code, Fr, G1Affine, Group, MsmOptions, NttOptions,
-        ProgramBuilder, ProgramRun, Reason, RunOptions, ScalarEncoding, ScalarInput, VectorValue,
-        Verification,
+        PointEncoding, ProgramBuilder, ProgramRun, PutOptions, Reason, RunOptions, ScalarEncoding,
+        ScalarInput, VectorValue, Verification,
     },
     wire::v1,
 };
@@ -254,6 +254,34 @@ async fn a_list_has_the_objects_of_all_pages() {
     let fake = FakeServer::start(FakeMode::ListPages { ends: false }).await;
     let endless = client(&fake).await.list_matrices().await;
     assert!(matches!(endless, Err(ClientError::InvalidResponse(_))), "{endless:?}");
+}
+
+/// The server's file may have the header of another one.
+#[tokio::test]
+async fn refuses_objects_with_another_id_than_that_of_their_content() {
+    const OTHER: [u8; 32] = [7; 32];
+    let client = client(&FakeServer::start(FakeMode::OtherObject(OTHER)).await).await;
+    assert_eq!(client.stat(BasesId(OTHER)).await.unwrap().count, 2);
+    let refused = |error: ClientError| match error {
+        ClientError::InvalidResponse(problem) => problem,
+        other => panic!("{other:?}"),
+    };
+    let another_id = "the server answered with another id";
+    assert_eq!(refused(client.stat(BasesId([1; 32])).await.unwrap_err()), another_id);
+    let points = [G1Affine::generator(); 2];
+    assert_eq!(refused(client.put_bases(&points).await.unwrap_err()), another_id);
+    let put = async |encoding: PointEncoding, points| {
+        let bytes = vec![0; points * encoding.point_bytes(Group::G1)];
+        client.put_encoded(Group::G1, encoding, &bytes, PutOptions::default()).await
+    };
+    assert_eq!(refused(put(PointEncoding::Montgomery, 2).await.unwrap_err()), another_id);
+    let other_points = "the server answered with other points";
+    assert_eq!(refused(put(PointEncoding::Compressed, 3).await.unwrap_err()), other_points);
+    assert!(put(PointEncoding::Compressed, 2).await.is_ok(), "has no id before it is decoded");
+    let mut program = ProgramBuilder::new();
+    program.input(1).unwrap();
+    let program = program.build().unwrap();
+    assert_eq!(refused(client.put_program(&program).await.unwrap_err()), another_id);
 }
 
 #[test]

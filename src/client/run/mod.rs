@@ -32,19 +32,24 @@ use super::{
     put_again::HeldObjects,
     release::ReleaseOnDrop,
 };
-use crate::wire::v1::{self, program_ref};
+use crate::wire::{
+    self,
+    v1::{self, program_ref},
+};
 
 impl Client {
     /// Stores a program, so that runs send its id instead of its steps. Returns the same program,
     /// with its id; a run puts it again if the server has dropped it.
     ///
-    /// Errors: `Refused`.
+    /// Errors: `Refused`; `InvalidResponse` if the server answers with another id than the hash of
+    /// the program.
     pub async fn put_program(&self, program: &ClientProgram) -> Result<ClientProgram> {
         let mut call = self.begin_call(None);
         let route = self.program_route(program);
         let put = self.put_steps(program, &mut call, &route).await?;
         let id = put.program_id.as_ref().try_into();
         let id = id.map_err(|_| ClientError::invalid_response("the id is not 32 bytes long"))?;
+        convert::require_id(&id, &wire::program_id(&wire::encoded(program.message())))?;
         Ok(program.stored_as(id))
     }
 

@@ -87,7 +87,7 @@ impl DataDir {
     /// Errors: `Internal` if the directory cannot be written or another daemon uses it.
     pub fn open(data_dir: &Path) -> Result<Self> {
         let folder = data_dir.join("bases");
-        fs::create_dir_all(&folder).map_err(io_error("cannot be created"))?;
+        create_folders(&folder).map_err(io_error("cannot be created"))?;
         let disk = Self { folder, _lock: lock(data_dir)? };
         for tenant in disk.tenants() {
             for unfinished in with_extension(&disk.folder_of(&tenant), "part") {
@@ -210,7 +210,8 @@ impl DataDir {
         let mut file = File::open(&path).map_err(io_error("cannot be read"))?;
         let file_bytes = file.metadata().map_err(io_error("cannot be read"))?.len();
         file.read_exact(&mut header).map_err(|_| damaged("shorter than a header"))?;
-        let header = FileHeader::decode(kind, &header).ok_or_else(|| damaged("invalid header"))?;
+        let header = FileHeader::decode(kind, id, &header);
+        let header = header.ok_or_else(|| damaged("not the header of this object"))?;
         let bytes = file_bytes.saturating_sub(HEADER_BYTES as u64);
         if header.content.bytes() != Some(bytes) {
             return Err(damaged("wrong length"));
@@ -243,6 +244,21 @@ fn with_extension(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     let paths = entries.filter(|entry| !is_folder(entry)).map(|entry| entry.path());
     paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect()
+}
+
+/// Creates a folder that does not exist, and its parents, so that they survive a crash.
+fn create_folders(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    // A relative path has the current folder as its parent.
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    create_folders(parent)?;
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => sync(parent),
+    }
 }
 
 /// Makes changes to a folder's entries survive a crash, except on file systems that cannot sync

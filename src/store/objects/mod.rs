@@ -6,6 +6,7 @@ mod data_dir;
 mod file_header;
 mod index;
 mod object;
+mod recheck;
 mod uses;
 
 use std::{collections::HashMap, path::Path, sync::Arc};
@@ -16,12 +17,13 @@ use tokio::{
     task::spawn_blocking,
 };
 
-pub use self::object::{
-    ObjectData, ObjectKind, StoreCharge, StoredObject, StoredPoints, unix_time_s,
-};
 use self::{
     data_dir::{DataDir, ObjectFile},
     index::{ObjectIndex, ObjectKey, UnloadedFile, UnloadedState},
+};
+pub use self::{
+    object::{ObjectData, ObjectKind, StoreCharge, StoredObject, StoredPoints, unix_time_s},
+    recheck::ObjectCheck,
 };
 use crate::{
     buffer::Quota,
@@ -167,7 +169,7 @@ impl ObjectStore {
     }
 
     /// Stores a tenant's object; if `persist`, writes it to disk first. If the tenant has it
-    /// already, returns the stored one, unless it must still be written to disk. `charge` is held
+    /// already, returns the stored one, unless a file must still be written. `charge` is held
     /// as long as the data are in use.
     ///
     /// Errors: `NoDataDir`; `Exhausted` if the disk is full; `DiskFailed`.
@@ -197,7 +199,7 @@ impl ObjectStore {
         persist: bool,
     ) -> Result<Arc<StoredObject>> {
         let held = self.get(tenant.id, object.id).ok();
-        if let Some(held) = held.filter(|held| held.persisted || !persist) {
+        if let Some(held) = held.filter(|held| !object.improves(held, persist)) {
             if let Some(payload) = object.payload {
                 let key = ObjectKey { id: held.id, tenant: tenant.id };
                 self.state.lock().note_payload(key, payload);

@@ -44,6 +44,8 @@ pub(crate) enum AuditAction {
     RefusedTenant,
     /// May not make an administrative call.
     RefusedAdmin,
+    /// No caller did it: the server found that a stored object is damaged.
+    FoundDamaged,
 }
 
 /// An event of the audit log. It holds ids of objects, but no payloads.

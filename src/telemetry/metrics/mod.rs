@@ -179,6 +179,10 @@ pub(crate) fn stored(bytes: u64, objects: u64) {
     gauge!(STORE_OBJECTS).set(objects as f64);
 }
 
+pub(crate) fn count_object_check(outcome: &'static str) {
+    counter!(OBJECT_CHECKS_TOTAL, "outcome" => outcome).increment(1);
+}
+
 pub(crate) fn connections(open: u64) {
     gauge!(CONNECTIONS).set(open as f64);
 }

@@ -37,6 +37,8 @@ metrics! {
     REGION_BYTES Gauge "capstan_region_bytes" "bytes of memory shared with local clients",
     STORE_BYTES Gauge "capstan_store_bytes" "bytes of stored bases and matrices",
     STORE_OBJECTS Gauge "capstan_store_objects" "stored bases and matrices",
+    OBJECT_CHECKS_TOTAL Counter "capstan_object_checks_total"
+        "stored bases and matrices that were hashed again, by outcome: intact or damaged",
     CONNECTIONS Gauge "capstan_connections" "open connections",
     DEVICES Gauge "capstan_devices" "GPUs, by state: used, restarting, or left out",
     WORKER_RESTARTS_TOTAL Counter "capstan_worker_restarts_total"

@@ -1,6 +1,7 @@
 //! Bases in the store, and what holds for all objects.
 
 mod matrices;
+mod recheck;
 
 use std::{path::Path, sync::LazyLock, time::Duration};
 
