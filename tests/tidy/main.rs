@@ -159,7 +159,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Chooses an engine and starts a server with it.
     ("embedded", &["device", "engine", "error", "server"]),
     // `capstan token` edits the file of tokens, which the daemon reads.
-    ("groth16", &["client", "sparse"]),
+    ("groth16", &["client", "formats", "sparse"]),
     ("kzg", &["client", "error"]),
     // `capstan doctor` reads the daemon's configuration, and asks the driver for its GPUs.
     (
