@@ -18,7 +18,8 @@ use super::{
     output::{Ui, table},
 };
 use crate::identity::{
-    BearerToken, TokenEntry, TokenFile, TokenFileProblem, add_token, remove_token, time_text,
+    BearerToken, TokenEntry, TokenFile, TokenFileProblem, add_token, can_be_written, remove_token,
+    time_text,
 };
 
 /// Permission bits of a new file. Hashes are not secret; only their integrity matters.
@@ -84,8 +85,9 @@ fn new(ui: Ui, args: &NewArgs) -> Result<()> {
     let no_randomness = |error| CliFailure::new(Exit::Failed, format!("no randomness: {error}"));
     let token = BearerToken::generate().map_err(no_randomness)?;
     let expires = args.expires_in.map(|time| {
-        let expires = SystemTime::now().checked_add(time);
-        expires.ok_or_else(|| CliFailure::new(Exit::Usage, "--expires-in is too long"))
+        let expires = SystemTime::now().checked_add(time).filter(|time| can_be_written(*time));
+        let problem = "--expires-in ends after the year 9999: leave it out for a token without end";
+        expires.ok_or_else(|| CliFailure::new(Exit::Usage, problem))
     });
     let entry = TokenEntry {
         name: args.name.clone(),

@@ -35,6 +35,14 @@ fn info_prints_text_and_json() {
 }
 
 #[test]
+fn a_deadline_of_any_length_is_kept() {
+    let cli = CliFixture::new();
+    for deadline in ["1h", "11408y", "12000y", "500000000000y"] {
+        cli.ok(&["info", "--deadline", deadline]);
+    }
+}
+
+#[test]
 fn lines_that_cannot_be_printed_cost_no_result_and_no_exit_code() {
     let cli = CliFixture::new();
     let id = cli.put(&points(4));
@@ -139,7 +147,7 @@ fn refuses_bases_above_the_limit_and_drains_over_a_unix_socket() {
     let import = ["bases", "import", CEREMONY, "--set", "lagrange"];
     cli.fails(&import, 77, &["STORE", "too small for this request"]);
     let target = format!("unix:{}", socket.display());
-    let drained = run(&target, &["drain", "--grace", "5s", "--json"], &[]);
+    let drained = run(&target, &["drain", "--grace", "12000y", "--json"], &[]);
     assert_eq!(drained.code, 0, "{}", drained.err);
     assert_eq!(serde_json::from_slice::<Value>(&drained.out).unwrap()["jobs"], 0);
 }
