@@ -124,6 +124,12 @@ impl GlobalArgs {
     }
 }
 
+/// Whether the arguments ask for JSON, even if they are invalid.
+pub fn asks_for_json() -> bool {
+    let options = env::args_os().skip(1).take_while(|argument| argument != "--");
+    options.into_iter().any(|argument| argument == "--json")
+}
+
 /// Declares the words for a type's values, with aliases and help.
 macro_rules! words {
     ($type:ty {

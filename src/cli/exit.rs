@@ -84,6 +84,14 @@ impl CliFailure {
         Self { exit, message: message.into(), reason_text, field, index, request_id }
     }
 
+    /// The arguments are invalid: the part of clap's text before the usage, in one line.
+    pub fn usage(text: &str) -> Self {
+        let problem = text.split("\n\nUsage:").next().unwrap_or_default();
+        let problem = problem.strip_prefix("error: ").unwrap_or(problem);
+        let words: Vec<_> = problem.split_whitespace().collect();
+        Self::new(Exit::Usage, words.join(" "))
+    }
+
     /// `file` cannot be read.
     pub fn input(file: impl fmt::Display, error: &io::Error) -> Self {
         Self::new(Exit::NoInput, format!("cannot read {file}: {error}"))

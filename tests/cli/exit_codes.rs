@@ -2,13 +2,16 @@
 
 use std::{
     fs::{self, File},
-    process::{Child, Command},
+    os::unix::fs::FileTypeExt,
+    process::{Child, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
 use ark_bls12_381::Fr;
 use ark_ff::{BigInteger, PrimeField};
 use capstan::server::ServerSettings;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 
 use crate::cli::{
@@ -57,6 +60,83 @@ fn lines_that_cannot_be_printed_cost_no_result_and_no_exit_code() {
     let wrong = ["msm", "--bases", &id, "--scalars", "/nonexistent"];
     let unexplained = command(&cli.server.target, &wrong).stderr(full()).output().unwrap();
     assert_eq!(unexplained.status.code(), Some(66));
+}
+
+#[test]
+fn usage_errors_are_json_if_it_is_asked_for() {
+    for (line, words) in [
+        (&["msm", "--json"][..], ["required arguments", "--bases"]),
+        (&["--json", "info", "--nothing"], ["unexpected argument", "--nothing"]),
+        (&["bench", "--json", "--sizes", "40"], ["--sizes", "numbers from 0 to 26"]),
+    ] {
+        let wrong = run("http://127.0.0.1:1", line, &[]);
+        let error: Value = serde_json::from_str(&wrong.err).unwrap();
+        assert_eq!((wrong.code, &error["error"]["exit"]), (2, &2.into()));
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(words.iter().all(|word| message.contains(word)), "{message}");
+        assert!(!message.contains("Usage:") && !message.contains('\n'), "{message}");
+    }
+    let help = run("http://127.0.0.1:1", &["--json", "--help"], &[]);
+    assert!(help.code == 0 && help.text().contains("Usage:"), "{}", help.err);
+}
+
+/// Runs a command that cannot write to files. Its standard output is a file, too.
+fn without_file_space(cli: &CliFixture, line: &[&str]) -> (Option<i32>, String) {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "ulimit -f 0 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_capstan")])
+        .args(line);
+    shell.env("CAPSTAN_SERVER", &cli.server.target).stdin(Stdio::null());
+    let stdout = File::create(cli.path("stdout")).unwrap();
+    let output = shell.stdout(stdout).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_file_that_exceeds_the_limit_of_the_system_is_an_error_and_keeps_the_old_one() {
+    let cli = CliFixture::new();
+    let values = cli.file("values", canonical(&scalars(4)));
+    let id = cli.put(&points(4));
+    let old = cli.file("old", "# old\n");
+    let entries = || fs::read_dir(cli.files.path()).unwrap().count();
+    let _first = without_file_space(&cli, &["info"]);
+    let before = entries();
+    for line in [
+        &["ntt", &values, "--out", &old][..],
+        &["msm", "--bases", &id, "--scalars", &values, "--out", &old],
+        &["bases", "export", &id, &old],
+        &["token", "new", "--name", "a", "--file", &old],
+    ] {
+        let (code, problem) = without_file_space(&cli, line);
+        assert_eq!(code, Some(73), "{line:?}: {problem}");
+        assert!(problem.contains(&old) && problem.contains("too large"), "{line:?}: {problem}");
+        assert_eq!((fs::read_to_string(&old).unwrap().as_str(), entries()), ("# old\n", before));
+    }
+    for line in [&["info"][..], &["completions", "bash"]] {
+        let (code, problem) = without_file_space(&cli, line);
+        assert_eq!(code, Some(73), "{line:?}: {problem}");
+        assert!(problem.contains("standard output"), "{line:?}: {problem}");
+    }
+}
+
+#[test]
+fn outputs_that_are_not_files_are_written_to() {
+    let cli = CliFixture::new();
+    let values = cli.file("values", canonical(&scalars(4)));
+    let transform = |out: &str| cli.ok(&["ntt", &values, "--out", out]);
+    let expected = transform("-").out;
+    assert_eq!(transform("/dev/stdout").out, expected);
+    assert!(transform("/dev/null").out.is_empty());
+    assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    let pipe = cli.path("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let read = thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    transform(pipe.to_str().unwrap());
+    assert_eq!(read.join().unwrap(), expected);
+    cli.fails(&["ntt", &values, "--out", "/dev/full"], 73, &["cannot write /dev/full"]);
 }
 
 #[test]
