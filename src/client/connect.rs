@@ -12,6 +12,7 @@ use tonic::{
     Code,
     transport::{Certificate, ClientTlsConfig, Endpoint},
 };
+use tower::service_fn;
 use zeroize::Zeroizing;
 
 use super::{
@@ -26,6 +27,7 @@ use super::{
     priority::Priority,
     same_server::SameServer,
     staging::StagingPool,
+    tcp,
 };
 use crate::{
     error::innermost,
@@ -242,7 +244,17 @@ impl ClientBuilder {
                 let route = server.key().clone();
                 FrameChannel { channel, authorization, priority, number, server, route }
             };
-            let first = match timeout(self.connect_timeout, endpoint.connect()).await {
+            let limit = self.connect_timeout;
+            // tonic's connector is silent for seconds if the first of several addresses is.
+            let connector = service_fn(move |target| tcp::connect(target, limit, KEEPALIVE));
+            let is_unix = self.target.starts_with("unix:");
+            let connecting = async {
+                match is_unix {
+                    true => endpoint.connect().await,
+                    false => endpoint.connect_with_connector(connector).await,
+                }
+            };
+            let first = match timeout(limit, connecting).await {
                 Ok(Ok(channel)) => frames(0, channel),
                 Ok(Err(error)) => return Err(self.connect_error(innermost(&error))),
                 Err(_) => return Err(self.timeout_error()),
@@ -254,9 +266,15 @@ impl ClientBuilder {
             let staging = StagingPool::new(&self.target, region_bytes);
             let mut channels = vec![first];
             for number in 1..self.connections {
-                channels.push(frames(number, endpoint.connect_lazy()));
+                channels.push(frames(
+                    number,
+                    match is_unix {
+                        true => endpoint.connect_lazy(),
+                        false => endpoint.connect_with_connector_lazy(connector),
+                    },
+                ));
             }
-            if server.instance().is_some() && !self.target.starts_with("unix:") {
+            if server.instance().is_some() && !is_unix {
                 let others = channels[1..].iter().cloned();
                 join_all(others.map(|channel| self.reach_same_server(channel))).await;
             }
@@ -330,9 +348,6 @@ impl ClientBuilder {
             return Err(ClientError::setting(what, problem));
         }
         Ok(endpoint
-            .tcp_nodelay(true)
-            .tcp_keepalive(Some(KEEPALIVE))
-            .connect_timeout(self.connect_timeout)
             .max_frame_size(FRAME_BYTES)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)

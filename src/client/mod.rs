@@ -15,7 +15,7 @@
 //! too. Calls are retried only if the server is unavailable or temporarily full.
 //!
 //! - `affinity`, `same_server`: which of several servers behind a proxy serves a call.
-//! - `connect`: targets and TLS. `resolve`: DNS names with several addresses. `credentials`: tokens
+//! - `connect`: targets and TLS. `resolve`, `tcp`: hosts with several addresses. `credentials`: tokens
 //!   and client certificates. `connections`: the connected client.
 //! - `options`, `types`, `matrix_handle`: parameters and results of calls.
 //! - `bases`, `matrices`, `vectors`: the store. `held`, `put_again`: objects that the client holds,
@@ -73,6 +73,7 @@ mod shared_vector;
 mod staged_transfer;
 mod staging;
 mod striped_upload;
+mod tcp;
 mod types;
 mod upload;
 mod vectors;
