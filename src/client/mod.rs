@@ -15,8 +15,8 @@
 //! too. Calls are retried only if the server is unavailable or temporarily full.
 //!
 //! - `affinity`, `same_server`: which of several servers behind a proxy serves a call.
-//! - `connect`: targets and TLS. `resolve`, `tcp`: hosts with several addresses. `credentials`: tokens
-//!   and client certificates. `connections`: the connected client.
+//! - `connect`: targets and TLS. `resolve`, `tcp`: hosts with several addresses. `credentials`:
+//!   tokens and client certificates. `connections`: the connected client.
 //! - `options`, `types`, `matrix_handle`: parameters and results of calls.
 //! - `bases`, `matrices`, `vectors`: the store. `held`, `put_again`: objects that the client holds,
 //!   and puts again if a server does not know them. `msm`, `ntt`, `ntt_spec`, `poly_mul`: jobs.

@@ -5,6 +5,7 @@ blinding to them. So it sees the numbers that hide the witness from others; it h
 """
 
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ class _ProofProgram:
 
 @checked
 def groth16_key(
-    session: Session, path: str | Path, *, timeout: Seconds | None = None
+    session: Session, path: str | os.PathLike, *, timeout: Seconds | None = None
 ) -> Call[Groth16Key]:
     """Find the parts of a key that `capstan groth16 register` has sent to the server.
 
@@ -95,7 +96,7 @@ def groth16_key(
         NotFound: The server does not have a part: register the key again.
     """
     try:
-        described = json.loads(Path(path).read_bytes())
+        described = json.loads(_read(path))
         if described["format"] != _FORMAT:
             problem = f"format {described['format']}, expected {_FORMAT}: register the key again"
             raise ValueError(problem)
@@ -221,12 +222,13 @@ def _on_coset(program: Program, values: ProgramValue) -> ProgramValue:
     return program.ntt(coefficients, coset=_GENERATOR, input_order="bit-reversed")
 
 
-def read_wtns(path: str | Path) -> np.ndarray:
+@checked
+def read_wtns(path: str | os.PathLike) -> np.ndarray:
     """Read the witness that a circuit of circom has computed, as an array of shape (n, 32) uint8.
 
     Raises InvalidInput if the file is not a witness over the scalar field of BLS12-381.
     """
-    data = Path(path).read_bytes()
+    data = _read(path)
     sections = _sections(data)
     header, values = sections.get(1, b""), sections.get(2, b"")
     prime = (32).to_bytes(4, "little") + FR_MODULUS.to_bytes(32, "little")
@@ -236,6 +238,13 @@ def read_wtns(path: str | Path) -> np.ndarray:
     if len(values) != 32 * count:
         raise errors.invalid("path", f"has {len(values)} bytes of values, expected {32 * count}")
     return np.frombuffer(values, dtype="u1").reshape(count, 32)
+
+
+def _read(path: str | os.PathLike) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise errors.invalid("path", f"cannot be read: {error}") from None
 
 
 def _sections(data: bytes) -> dict[int, bytes]:
