@@ -65,6 +65,8 @@ mod store;
 mod sync;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod tenant;
+#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code))]
+mod text_files;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 mod verify;
 #[cfg(all(feature = "wire", not(feature = "internals")))]

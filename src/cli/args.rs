@@ -16,6 +16,7 @@ use crate::{
         Client, ClientBuilder, Group, Order, Priority, ScalarEncoding, SumEncoding, Verification,
     },
     formats::{kzg::SetupList, scalars::Notation},
+    text_files,
 };
 
 /// Environment variable with the token to send. No argument has it as default, because `--help`
@@ -92,11 +93,22 @@ impl GlobalArgs {
         }
         let read =
             |path: &Path| fs::read(path).map_err(|error| CliFailure::input(path.display(), &error));
+        let certificates = |path: &Path| {
+            let pem = read(path)?;
+            match text_files::certificates(&pem) {
+                Ok(_) => Ok(pem),
+                Err(problem) => fail(Exit::Data, format!("{} {problem}", path.display())),
+            }
+        };
         if let Some(path) = &self.ca_certificate {
-            builder = builder.ca_certificate(read(path)?);
+            builder = builder.ca_certificate(certificates(path)?);
         }
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
-            builder = builder.client_certificate(read(certificate)?, read(key)?);
+            let pem = Zeroizing::new(read(key)?);
+            if let Err(problem) = text_files::private_key(&pem) {
+                return fail(Exit::Data, format!("{} {problem}", key.display()));
+            }
+            builder = builder.client_certificate(certificates(certificate)?, &**pem);
         }
         if let Some(token) = self.token()? {
             builder = builder.token(token).allow_plaintext_token(self.allow_plaintext_token);
@@ -120,7 +132,7 @@ impl GlobalArgs {
             },
         };
         let text = Zeroizing::new(text);
-        Ok(Some(text.trim().to_owned()))
+        Ok(Some(text.trim_start_matches('\u{feff}').trim().to_owned()))
     }
 }
 

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     client::{Fr, ScalarEncoding},
     formats::scalars::{self, Notation},
+    text_files::without_bom,
 };
 
 /// Bytes read between two updates of the progress bar.
@@ -106,7 +107,7 @@ pub fn read_scalars(
         ScalarFormat::BigEndian => scalars::reverse_scalars(&mut bytes).map_err(invalid)?,
         ScalarFormat::Text(radix) => {
             let _spinner = TerminalProgress::spinner(ui, "parsing scalars");
-            let text = str::from_utf8(&bytes)
+            let text = str::from_utf8(without_bom(&bytes))
                 .map_err(|_| CliFailure::new(Exit::Data, format!("{file}: not text")))?;
             bytes = scalars::parse(radix, text, reduce).map_err(invalid)?;
         }

@@ -29,7 +29,8 @@
 //!   connections. `release`: releases unfinished uploads. `frames`: bodies of streamed calls.
 //! - `mapped_region`, `region`, `staging`, `staged_transfer`: transfers through memory that a
 //!   server on the same host shares. `row_buffers`: the memory of an NTT's rows.
-//! - `call`: deadlines and retries. `error`: errors. `convert`: conversion from and to messages.
+//! - `call`: deadlines and retries. `error`, `connect_cause`: errors. `convert`: conversion from and
+//!   to messages.
 
 mod admin;
 mod affinity;
@@ -37,6 +38,7 @@ mod bases;
 pub mod blocking;
 mod call;
 mod connect;
+mod connect_cause;
 mod connections;
 mod convert;
 mod copy_pool;
@@ -85,6 +87,7 @@ pub use tonic::Code;
 pub(crate) use self::poly_mul::PolyFactors;
 pub use self::{
     connect::ClientBuilder,
+    connect_cause::ConnectCause,
     connections::Client,
     error::{ClientError, Refusal, Result},
     fleet::{Fleet, FleetBases, FleetBuilder, FleetServer},

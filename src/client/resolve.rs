@@ -27,7 +27,7 @@ impl ClientBuilder {
         let (Some(scheme), Some((host, port))) = (uri.scheme_str(), host_and_port(&uri)) else {
             return Err(problem("has no host".into()));
         };
-        let cannot = |problem| ClientError::CannotConnect { target: target.clone(), problem };
+        let cannot = |problem: String| ClientError::cannot_connect(target.as_str(), problem);
         let lookup = timeout(self.timeout_of_connecting(), lookup_host((host, port))).await;
         let addresses = lookup.map_err(|_| cannot("the name server does not answer".into()))?;
         let addresses: BTreeSet<_> =

@@ -15,15 +15,13 @@ use tonic::codegen::http::Uri;
 /// fails.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Connects to the host of a target within `limit`, and probes a silent connection after
-/// `keepalive`.
+/// A connection is probed after this time of silence.
+pub const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// Connects to the host of a target within `limit`.
 ///
 /// Errors: that of the first address that failed.
-pub async fn connect(
-    target: Uri,
-    limit: Duration,
-    keepalive: Duration,
-) -> io::Result<TokioIo<TcpStream>> {
+pub async fn connect(target: Uri, limit: Duration) -> io::Result<TokioIo<TcpStream>> {
     let connecting = async {
         let host = host_and_port(&target).ok_or(io::ErrorKind::AddrNotAvailable)?;
         connect_to_any(in_turns(lookup_host(host).await?)).await
@@ -31,8 +29,37 @@ pub async fn connect(
     let stream = timeout(limit, connecting).await.map_err(|_| io::ErrorKind::TimedOut)??;
     stream.set_nodelay(true)?;
     set_socket_keepalive(&stream, true)?;
-    set_tcp_keepidle(&stream, keepalive)?;
+    set_tcp_keepidle(&stream, KEEPALIVE)?;
     Ok(TokioIo::new(stream))
+}
+
+/// Whether the server of a target uses TLS, as its answer to the first bytes of HTTP/2 in plain text
+/// tells; `None` if it does not.
+pub async fn uses_tls(target: &str, limit: Duration) -> Option<bool> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    /// The types of a record of TLS, and the highest byte of a frame's length.
+    const ALERT: u8 = 0x15;
+    const SETTINGS: u8 = 0;
+    let probe = async {
+        let target = target.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
+        let stream = connect(target, limit).await?.into_inner();
+        stream.writable().await?;
+        let _sent = stream.try_write(PREFACE)?;
+        let mut first = [0];
+        loop {
+            stream.readable().await?;
+            match stream.try_read(&mut first) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read.map(|length| first[..length].first().copied()),
+            }
+        }
+    };
+    let answer: io::Result<Option<u8>> = timeout(limit, probe).await.ok()?;
+    match answer.ok()?? {
+        ALERT => Some(true),
+        SETTINGS => Some(false),
+        _ => None,
+    }
 }
 
 /// The host of a URL, an IPv6 address without brackets, and its port; `None` if there is no host.

@@ -6,9 +6,12 @@ use std::{fmt, str};
 use bytes::{Buf, Bytes};
 
 use super::{FormatError, PointSet, kzg};
-use crate::curve::{
-    G1Affine, G2Affine, Group,
-    points::{self, PointEncoding},
+use crate::{
+    curve::{
+        G1Affine, G2Affine, Group,
+        points::{self, PointEncoding},
+    },
+    text_files::without_bom,
 };
 
 /// The format of a file of points.
@@ -68,11 +71,12 @@ pub fn parse(
     if file.is_empty() {
         return Err(FormatError::Empty);
     }
-    match format.or_else(|| text_format(&file)) {
-        Some(PointFormat::KzgJson) => kzg::parse_json(&file),
+    let text_file = without_bom(&file);
+    match format.or_else(|| text_format(text_file)) {
+        Some(PointFormat::KzgJson) => kzg::parse_json(text_file),
         Some(PointFormat::KzgText) => {
-            let text =
-                str::from_utf8(&file).map_err(|_| FormatError::Text("it is not text".into()))?;
+            let text = str::from_utf8(text_file)
+                .map_err(|_| FormatError::Text("it is not text".into()))?;
             kzg::parse_text(text)
         }
         Some(format) => Ok(vec![detect(&file, &[format], group)?]),

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 pub use super::SetupList;
 use super::{FormatError, PointSet};
-use crate::curve::points::PointEncoding;
+use crate::{curve::points::PointEncoding, text_files::without_bom};
 
 #[derive(Deserialize)]
 struct SetupJson {
@@ -19,7 +19,7 @@ struct SetupJson {
 /// Encoding: compressed points in hex, with or without `0x`.
 /// Errors: `Json`; `Element` with list and index for hex of another length; `Empty`.
 pub fn parse_json(bytes: &[u8]) -> Result<Vec<PointSet>, FormatError> {
-    let json: SetupJson = serde_json::from_slice(bytes)?;
+    let json: SetupJson = serde_json::from_slice(without_bom(bytes))?;
     point_sets([
         HexPoints {
             list: SetupList::G1Monomial,

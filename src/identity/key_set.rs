@@ -7,6 +7,8 @@ use jsonwebtoken::{
     },
 };
 
+use crate::text_files::without_bom;
+
 /// More keys than issuers publish.
 const KEYS_MAX: usize = 16;
 /// The smallest modulus of an RSA key, in bytes.
@@ -40,8 +42,8 @@ pub struct VerifyingKey {
 /// Parses a key set. Symmetric keys, keys for encryption, and kinds that are not supported are
 /// left out.
 pub fn parse(text: &str) -> Result<Vec<VerifyingKey>, KeySetProblem> {
-    let set: JwkSet =
-        serde_json::from_str(text).map_err(|error| KeySetProblem::Json(error.to_string()))?;
+    let set: JwkSet = serde_json::from_slice(without_bom(text.as_bytes()))
+        .map_err(|error| KeySetProblem::Json(error.to_string()))?;
     if set.keys.len() > KEYS_MAX {
         return Err(KeySetProblem::TooManyKeys);
     }

@@ -5,12 +5,12 @@ use std::{fs, path::PathBuf, sync::Arc};
 use tokio_rustls::rustls::{
     RootCertStore, ServerConfig,
     crypto::ring::default_provider,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use zeroize::Zeroizing;
 
 use super::reload::CredentialFileError;
+use crate::text_files;
 
 const CERTIFICATE: &str = "tls_certificate";
 const KEY: &str = "tls_key";
@@ -73,15 +73,14 @@ impl TlsFiles {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let unusable = |error: &dyn std::fmt::Display| {
+        let chain = text_files::certificates(&certificates)
+            .map_err(|problem| CredentialFileError::new(CERTIFICATE, problem))?;
+        let key = text_files::private_key(&key)
+            .map_err(|problem| CredentialFileError::new(KEY, problem))?;
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             let problem = format!("cannot be used with tls_key: {error}");
             CredentialFileError::new(CERTIFICATE, problem)
-        };
-        let chain = CertificateDer::pem_slice_iter(&certificates).collect::<Result<Vec<_>, _>>();
-        let chain = chain.map_err(|error| unusable(&error))?;
-        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| unusable(&error))?;
-        let config = builder.with_single_cert(chain, key);
-        let mut config = config.map_err(|error| unusable(&error))?;
+        })?;
         config.alpn_protocols.push(protocol.to_vec());
         if self.client_ca.is_some() {
             // A resumed session would keep an identity without checking the certificate again.
@@ -97,8 +96,7 @@ fn client_verifier(
 ) -> Result<Arc<dyn ClientCertVerifier>, CredentialFileError> {
     let unusable = |error: &dyn std::fmt::Display| CredentialFileError::new(CLIENT_CA, error);
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| unusable(&error))?;
+    for certificate in text_files::certificates(pem).map_err(|problem| unusable(&problem))? {
         roots.add(certificate).map_err(|error| unusable(&error))?;
     }
     let provider = Arc::new(default_provider());

@@ -10,7 +10,8 @@ use std::{
 
 use ark_bls12_381::Fr;
 use ark_ff::{BigInteger, PrimeField};
-use capstan::server::ServerSettings;
+use capstan::server::{ServerSettings, TlsFiles};
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 
@@ -150,6 +151,77 @@ fn https_requires_the_ca_certificate() {
     cli.fails(&["info"], 69, &["certificate", "--ca-certificate"]);
     let plain = [&["info", "--server", "http://127.0.0.1:1"], &trusting[..]].concat();
     cli.fails(&plain, 2, &["CA certificate", "http://127.0.0.1:1", "https"]);
+}
+
+/// A server whose certificate is its own authority, and the options that trust it.
+fn with_certificate(name: &str, year: i32) -> (CliFixture, String) {
+    let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+    (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(year, 1, 1));
+    let key = KeyPair::generate().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let [certificate, key_file] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+    fs::write(&certificate, params.self_signed(&key).unwrap().pem()).unwrap();
+    fs::write(&key_file, key.serialize_pem()).unwrap();
+    let tls = Some(TlsFiles { certificate: certificate.clone(), key: key_file, client_ca: None });
+    let cli = CliFixture::with(serve(ServerSettings { tls, ..ServerSettings::default() }));
+    let authority = cli.file("ca.pem", fs::read(certificate).unwrap());
+    (cli, authority)
+}
+
+#[test]
+fn the_cause_of_a_missing_connection_is_told_apart() {
+    let (expired, authority) = with_certificate("127.0.0.1", 2002);
+    let info = |authority| ["info", "--ca-certificate", authority];
+    let fails = |cli: &CliFixture, line: &[&str], words: &[&str]| {
+        cli.fails(line, 69, words);
+        let other = cli.run(line).err;
+        assert!(!other.contains("with --ca-certificate") && !other.contains("is capstand running"));
+    };
+    fails(&expired, &info(&authority), &["expired", "renew the server's certificate"]);
+    let (named, authority) = with_certificate("other.example", 3000);
+    fails(&named, &info(&authority), &["cannot trust", "a name that its certificate has"]);
+    let plain = named.server.target.replace("https://", "http://");
+    fails(&named, &["info", "--server", &plain], &["uses TLS: specify https://"]);
+    let cli = CliFixture::new();
+    let encrypted = cli.server.target.replace("http://", "https://");
+    let line = ["info", "--server", &encrypted, "--ca-certificate", &authority];
+    fails(&cli, &line, &["does not use TLS: specify http://"]);
+}
+
+#[test]
+fn files_that_are_no_certificates_or_keys_are_named_with_the_cause() {
+    let cli = CliFixture::new();
+    let text = cli.file("text", "sesame");
+    let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    let encrypted = cli.file("encrypted.key", encrypted);
+    let (_server, authority) = with_certificate("127.0.0.1", 3000);
+    let line = ["info", "--ca-certificate", &text];
+    cli.fails(&line, 65, &[&text, "has no certificate in PEM"]);
+    let line = ["info", "--tls-cert", &authority, "--tls-key", &encrypted];
+    cli.fails(&line, 65, &[&encrypted, "is encrypted"]);
+    let line = ["info", "--tls-cert", &text, "--tls-key", &authority];
+    cli.fails(&line, 65, &[&authority, "has no private key in PEM"]);
+}
+
+#[test]
+fn files_of_text_may_begin_with_a_byte_order_mark() {
+    let cli = CliFixture::new();
+    let marked = |name: &str, text: &str| cli.file(name, format!("\u{feff}{text}"));
+    let numbers = marked("numbers", "1 2 3 4\n");
+    let decimal = ["ntt", &numbers, "--encoding", "decimal"];
+    cli.ok(&decimal);
+    cli.ok(&[&decimal[..], &["--field", "babybear"]].concat());
+    let integer = marked("integer", "12\n");
+    assert_eq!(cli.ok(&["int", "mul", &integer, &integer]).text(), "144\n");
+    let setup = marked("setup.json", &fs::read_to_string(CEREMONY).unwrap());
+    cli.ok(&["bases", "import", &setup, "--set", "lagrange"]);
+    let program = r#"{"steps": [{"name": "f", "constant": [1, 2]}], "outputs": ["f"]}"#;
+    cli.ok(&["run", &marked("program.json", program)]);
+    cli.ok(&["info", "--token-file", &marked("token", "capstan_sesame\n")]);
+    let (served, authority) = with_certificate("127.0.0.1", 3000);
+    let pem = fs::read_to_string(authority).unwrap();
+    let authority = served.file("marked.pem", format!("\u{feff}{pem}"));
+    served.ok(&["info", "--ca-certificate", &authority]);
 }
 
 #[test]

@@ -31,6 +31,8 @@ const COLUMNS_MAX: usize = 100;
 /// What each module may import. Adding an edge is a decision: see ARCHITECTURE.md.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("error", &["field"]),
+    // Byte order marks and PEM, for all that read files.
+    ("text_files", &[]),
     ("field", &[]),
     ("gf2", &["device"]),
     // Transforms are those of an engine.
@@ -58,9 +60,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Transforms of data in device memory, independent of jobs and engines.
     ("ntt", &["curve", "device", "error"]),
     ("ntt31", &["curve", "device", "error", "field", "ntt"]),
-    ("formats", &["curve", "error"]),
+    ("formats", &["curve", "error", "text_files"]),
     // Callers are known before anything else of a request.
-    ("identity", &["error"]),
+    ("identity", &["error", "text_files"]),
     (
         "engine",
         &[
@@ -147,6 +149,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "store",
             "telemetry",
             "tenant",
+            "text_files",
             "verify",
             "wire",
         ],
@@ -154,7 +157,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("config", &["buffer", "error", "server", "telemetry", "tenant"]),
     (
         "client",
-        &["curve", "error", "field", "gf2", "ops", "program", "region", "sparse", "verify", "wire"],
+        &[
+            "curve",
+            "error",
+            "field",
+            "gf2",
+            "ops",
+            "program",
+            "region",
+            "sparse",
+            "text_files",
+            "verify",
+            "wire",
+        ],
     ),
     // Chooses an engine and starts a server with it.
     ("embedded", &["device", "engine", "error", "server"]),
@@ -165,8 +180,21 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "client", "config", "curve", "device", "embedded", "engine", "error", "field",
-            "formats", "gf2", "groth16", "identity", "integers", "server",
+            "client",
+            "config",
+            "curve",
+            "device",
+            "embedded",
+            "engine",
+            "error",
+            "field",
+            "formats",
+            "gf2",
+            "groth16",
+            "identity",
+            "integers",
+            "server",
+            "text_files",
         ],
     ),
 ];

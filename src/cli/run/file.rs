@@ -13,6 +13,7 @@ use crate::{
     client::{Direction, Fr, Order, Prime31},
     field::FieldId,
     formats::scalars::{self, Notation},
+    text_files::without_bom,
 };
 
 /// Help for the file.
@@ -269,7 +270,8 @@ impl NamedStep {
 impl ProgramFile {
     /// Errors: a message for people; it names the step if a step is wrong.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
-        let file: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let file: Self =
+            serde_json::from_slice(without_bom(text)).map_err(|error| error.to_string())?;
         let mut names = HashMap::new();
         for (index, NamedStep { name, .. }) in file.steps.iter().enumerate() {
             if let Some(first) = names.insert(name, index) {
