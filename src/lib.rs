@@ -36,6 +36,8 @@ mod exec;
 #[cfg(not(feature = "internals"))]
 #[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
 mod field;
+#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code))]
+mod files;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 #[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
 mod gf2;
@@ -65,8 +67,6 @@ mod store;
 mod sync;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod tenant;
-#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code))]
-mod text_files;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 mod verify;
 #[cfg(all(feature = "wire", not(feature = "internals")))]

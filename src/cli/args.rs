@@ -15,8 +15,8 @@ use crate::{
     client::{
         Client, ClientBuilder, Group, Order, Priority, ScalarEncoding, SumEncoding, Verification,
     },
+    files,
     formats::{kzg::SetupList, scalars::Notation},
-    text_files,
 };
 
 /// Environment variable with the token to send. No argument has it as default, because `--help`
@@ -95,7 +95,7 @@ impl GlobalArgs {
             |path: &Path| fs::read(path).map_err(|error| CliFailure::input(path.display(), &error));
         let certificates = |path: &Path| {
             let pem = read(path)?;
-            match text_files::certificates(&pem) {
+            match files::certificates(&pem) {
                 Ok(_) => Ok(pem),
                 Err(problem) => fail(Exit::Data, format!("{} {problem}", path.display())),
             }
@@ -105,7 +105,7 @@ impl GlobalArgs {
         }
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
             let pem = Zeroizing::new(read(key)?);
-            if let Err(problem) = text_files::private_key(&pem) {
+            if let Err(problem) = files::private_key(&pem) {
                 return fail(Exit::Data, format!("{} {problem}", key.display()));
             }
             builder = builder.client_certificate(certificates(certificate)?, &**pem);

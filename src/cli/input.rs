@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     client::{Fr, ScalarEncoding},
+    files::without_bom,
     formats::scalars::{self, Notation},
-    text_files::without_bom,
 };
 
 /// Bytes read between two updates of the progress bar.

@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     client::{Client, EncodedNttResult, Fr, NttReport, Prime31, ScalarEncoding},
+    files::without_bom,
     formats::scalars::Notation,
-    text_files::without_bom,
 };
 
 impl ValueEnum for Prime31 {

@@ -8,7 +8,7 @@ use tonic::{
 use zeroize::Zeroizing;
 
 use super::error::{ClientError, Result};
-use crate::text_files::{self, without_bom};
+use crate::files::{self, without_bom};
 
 /// The credentials of a client. Tokens and keys are wiped when they are dropped.
 #[derive(Clone, Default)]
@@ -29,9 +29,9 @@ pub(crate) struct ClientCertificate {
 impl ClientCertificate {
     /// Errors: `InvalidSetting` if a file has no certificate or no key, or the key is encrypted.
     pub fn identity(&self) -> Result<Identity> {
-        text_files::certificates(&self.chain_pem)
+        files::certificates(&self.chain_pem)
             .map_err(|problem| ClientError::setting("client certificate", problem))?;
-        text_files::private_key(&self.key_pem)
+        files::private_key(&self.key_pem)
             .map_err(|problem| ClientError::setting("key of the client certificate", problem))?;
         Ok(Identity::from_pem(without_bom(&self.chain_pem), without_bom(&self.key_pem)))
     }
@@ -50,7 +50,7 @@ impl ClientCredentials {
     ) -> Result<ClientTlsConfig> {
         let mut tls = match authority_pem {
             Some(pem) => {
-                text_files::certificates(pem)
+                files::certificates(pem)
                     .map_err(|problem| ClientError::setting("CA certificate", problem))?;
                 ClientTlsConfig::new().ca_certificate(Certificate::from_pem(without_bom(pem)))
             }

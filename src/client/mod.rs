@@ -29,8 +29,8 @@
 //!   connections. `release`: releases unfinished uploads. `frames`: bodies of streamed calls.
 //! - `mapped_region`, `region`, `staging`, `staged_transfer`: transfers through memory that a
 //!   server on the same host shares. `row_buffers`: the memory of an NTT's rows.
-//! - `call`: deadlines and retries. `error`, `connect_cause`: errors. `convert`: conversion from and
-//!   to messages.
+//! - `call`: deadlines and retries. `error`, `connect_cause`: errors. `convert`: conversion from
+//!   and to messages.
 
 mod admin;
 mod affinity;

@@ -33,11 +33,11 @@ pub async fn connect(target: Uri, limit: Duration) -> io::Result<TokioIo<TcpStre
     Ok(TokioIo::new(stream))
 }
 
-/// Whether the server of a target uses TLS, as its answer to the first bytes of HTTP/2 in plain text
-/// tells; `None` if it does not.
+/// Whether the server of a target uses TLS, told by its answer to the first bytes of HTTP/2; `None`
+/// if it does not tell.
 pub async fn uses_tls(target: &str, limit: Duration) -> Option<bool> {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    /// The types of a record of TLS, and the highest byte of a frame's length.
+    // The first byte of a record of TLS, and the highest one of the length of a frame.
     const ALERT: u8 = 0x15;
     const SETTINGS: u8 = 0;
     let probe = async {

@@ -11,7 +11,7 @@ use crate::{
         G1Affine, G2Affine, Group,
         points::{self, PointEncoding},
     },
-    text_files::without_bom,
+    files::without_bom,
 };
 
 /// The format of a file of points.

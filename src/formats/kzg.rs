@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 pub use super::SetupList;
 use super::{FormatError, PointSet};
-use crate::{curve::points::PointEncoding, text_files::without_bom};
+use crate::{curve::points::PointEncoding, files::without_bom};
 
 #[derive(Deserialize)]
 struct SetupJson {

@@ -7,7 +7,7 @@ use jsonwebtoken::{
     },
 };
 
-use crate::text_files::without_bom;
+use crate::files::without_bom;
 
 /// More keys than issuers publish.
 const KEYS_MAX: usize = 16;

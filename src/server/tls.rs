@@ -10,7 +10,7 @@ use tokio_rustls::rustls::{
 use zeroize::Zeroizing;
 
 use super::reload::CredentialFileError;
-use crate::text_files;
+use crate::files;
 
 const CERTIFICATE: &str = "tls_certificate";
 const KEY: &str = "tls_key";
@@ -73,10 +73,10 @@ impl TlsFiles {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let chain = text_files::certificates(&certificates)
+        let chain = files::certificates(&certificates)
             .map_err(|problem| CredentialFileError::new(CERTIFICATE, problem))?;
-        let key = text_files::private_key(&key)
-            .map_err(|problem| CredentialFileError::new(KEY, problem))?;
+        let key =
+            files::private_key(&key).map_err(|problem| CredentialFileError::new(KEY, problem))?;
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             let problem = format!("cannot be used with tls_key: {error}");
             CredentialFileError::new(CERTIFICATE, problem)
@@ -96,7 +96,7 @@ fn client_verifier(
 ) -> Result<Arc<dyn ClientCertVerifier>, CredentialFileError> {
     let unusable = |error: &dyn std::fmt::Display| CredentialFileError::new(CLIENT_CA, error);
     let mut roots = RootCertStore::empty();
-    for certificate in text_files::certificates(pem).map_err(|problem| unusable(&problem))? {
+    for certificate in files::certificates(pem).map_err(|problem| unusable(&problem))? {
         roots.add(certificate).map_err(|error| unusable(&error))?;
     }
     let provider = Arc::new(default_provider());

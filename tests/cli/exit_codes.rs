@@ -154,7 +154,7 @@ fn https_requires_the_ca_certificate() {
 }
 
 /// A server whose certificate is its own authority, and the options that trust it.
-fn with_certificate(name: &str, year: i32) -> (CliFixture, String) {
+fn with_certificate(year: i32, name: &str) -> (CliFixture, String) {
     let mut params = CertificateParams::new([name.to_owned()]).unwrap();
     (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(year, 1, 1));
     let key = KeyPair::generate().unwrap();
@@ -170,7 +170,7 @@ fn with_certificate(name: &str, year: i32) -> (CliFixture, String) {
 
 #[test]
 fn the_cause_of_a_missing_connection_is_told_apart() {
-    let (expired, authority) = with_certificate("127.0.0.1", 2002);
+    let (expired, authority) = with_certificate(2002, "127.0.0.1");
     let info = |authority| ["info", "--ca-certificate", authority];
     let fails = |cli: &CliFixture, line: &[&str], words: &[&str]| {
         cli.fails(line, 69, words);
@@ -178,7 +178,7 @@ fn the_cause_of_a_missing_connection_is_told_apart() {
         assert!(!other.contains("with --ca-certificate") && !other.contains("is capstand running"));
     };
     fails(&expired, &info(&authority), &["expired", "renew the server's certificate"]);
-    let (named, authority) = with_certificate("other.example", 3000);
+    let (named, authority) = with_certificate(3000, "other.example");
     fails(&named, &info(&authority), &["cannot trust", "a name that its certificate has"]);
     let plain = named.server.target.replace("https://", "http://");
     fails(&named, &["info", "--server", &plain], &["uses TLS: specify https://"]);
@@ -194,7 +194,7 @@ fn files_that_are_no_certificates_or_keys_are_named_with_the_cause() {
     let text = cli.file("text", "sesame");
     let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\n-----END ENCRYPTED PRIVATE KEY-----\n";
     let encrypted = cli.file("encrypted.key", encrypted);
-    let (_server, authority) = with_certificate("127.0.0.1", 3000);
+    let (_server, authority) = with_certificate(3000, "127.0.0.1");
     let line = ["info", "--ca-certificate", &text];
     cli.fails(&line, 65, &[&text, "has no certificate in PEM"]);
     let line = ["info", "--tls-cert", &authority, "--tls-key", &encrypted];
@@ -215,10 +215,11 @@ fn files_of_text_may_begin_with_a_byte_order_mark() {
     assert_eq!(cli.ok(&["int", "mul", &integer, &integer]).text(), "144\n");
     let setup = marked("setup.json", &fs::read_to_string(CEREMONY).unwrap());
     cli.ok(&["bases", "import", &setup, "--set", "lagrange"]);
-    let program = r#"{"steps": [{"name": "f", "constant": [1, 2]}], "outputs": ["f"]}"#;
-    cli.ok(&["run", &marked("program.json", program)]);
+    let step = r#"{"name": "f", "constant": {"elements": [1, 2]}}"#;
+    let program = format!(r#"{{"steps": [{step}], "outputs": ["f"]}}"#);
+    cli.ok(&["run", &marked("program.json", &program)]);
     cli.ok(&["info", "--token-file", &marked("token", "capstan_sesame\n")]);
-    let (served, authority) = with_certificate("127.0.0.1", 3000);
+    let (served, authority) = with_certificate(3000, "127.0.0.1");
     let pem = fs::read_to_string(authority).unwrap();
     let authority = served.file("marked.pem", format!("\u{feff}{pem}"));
     served.ok(&["info", "--ca-certificate", &authority]);

@@ -31,8 +31,7 @@ const COLUMNS_MAX: usize = 100;
 /// What each module may import. Adding an edge is a decision: see ARCHITECTURE.md.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("error", &["field"]),
-    // Byte order marks and PEM, for all that read files.
-    ("text_files", &[]),
+    ("files", &[]),
     ("field", &[]),
     ("gf2", &["device"]),
     // Transforms are those of an engine.
@@ -60,9 +59,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Transforms of data in device memory, independent of jobs and engines.
     ("ntt", &["curve", "device", "error"]),
     ("ntt31", &["curve", "device", "error", "field", "ntt"]),
-    ("formats", &["curve", "error", "text_files"]),
+    ("formats", &["curve", "error", "files"]),
     // Callers are known before anything else of a request.
-    ("identity", &["error", "text_files"]),
+    ("identity", &["error", "files"]),
     (
         "engine",
         &[
@@ -140,6 +139,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "error",
             "exec",
             "field",
+            "files",
             "identity",
             "jobs",
             "ops",
@@ -149,7 +149,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "store",
             "telemetry",
             "tenant",
-            "text_files",
             "verify",
             "wire",
         ],
@@ -158,17 +157,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "client",
         &[
-            "curve",
-            "error",
-            "field",
-            "gf2",
-            "ops",
-            "program",
-            "region",
-            "sparse",
-            "text_files",
-            "verify",
-            "wire",
+            "curve", "error", "field", "files", "gf2", "ops", "program", "region", "sparse",
+            "verify", "wire",
         ],
     ),
     // Chooses an engine and starts a server with it.
@@ -180,21 +170,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "client",
-            "config",
-            "curve",
-            "device",
-            "embedded",
-            "engine",
-            "error",
-            "field",
-            "formats",
-            "gf2",
-            "groth16",
-            "identity",
-            "integers",
-            "server",
-            "text_files",
+            "client", "config", "curve", "device", "embedded", "engine", "error", "field", "files",
+            "formats", "gf2", "groth16", "identity", "integers", "server",
         ],
     ),
 ];

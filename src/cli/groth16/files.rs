@@ -18,9 +18,9 @@ use crate::{
         random::blocking,
     },
     client::Fr,
+    files::without_bom,
     formats::scalars::{self, Notation},
     groth16::{ConstraintMatrices, Groth16Error, files},
-    text_files::without_bom,
 };
 
 pub async fn constraints(ui: Ui, path: &Path) -> Result<ConstraintMatrices> {

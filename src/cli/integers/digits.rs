@@ -5,7 +5,7 @@ use std::{fmt, str};
 use dashu_int::UBig;
 use zeroize::Zeroizing;
 
-use crate::text_files::without_bom;
+use crate::files::without_bom;
 
 /// For the help of commands.
 pub const FORMATS: &str = "\

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use crate::{
     client::{Direction, Fr, Order, Prime31},
     field::FieldId,
+    files::without_bom,
     formats::scalars::{self, Notation},
-    text_files::without_bom,
 };
 
 /// Help for the file.
