@@ -87,7 +87,8 @@ impl CliFailure {
     /// The arguments are invalid: the part of clap's text before the usage, in one line.
     pub fn usage(text: &str) -> Self {
         let problem = text.split("\n\nUsage:").next().unwrap_or_default();
-        let problem = problem.strip_prefix("error: ").unwrap_or(problem);
+        // Without arguments, clap's text is the help.
+        let problem = problem.strip_prefix("error: ").unwrap_or("a command is missing: see --help");
         let words: Vec<_> = problem.split_whitespace().collect();
         Self::new(Exit::Usage, words.join(" "))
     }

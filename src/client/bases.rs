@@ -272,7 +272,8 @@ impl Client {
     ) -> CallFuture<'a, Vec<u8>> {
         Box::pin(async move {
             let width = encoding.point_bytes(info.group);
-            let mut out = mem::take(&mut *convert::zeros("range", range.end - range.start, width)?);
+            let mut out =
+                mem::take(&mut *convert::zeros::<u8>("range", range.end - range.start, width)?);
             let request = v1::GetRequest {
                 id: Some(get_request::Id::ObjectId(info.id.to_bytes())),
                 encoding: Some(v1::PointEncoding::from(encoding).into()),

@@ -141,7 +141,7 @@ impl CallBudget {
             None => self.backoff.mul_f64(0.5 + jitter()),
         };
         self.backoff = (2 * self.backoff).min(BACKOFF_MAX);
-        let is_too_late = |deadline| {
+        let is_too_late = |deadline: Instant| {
             let end = Instant::now().checked_add(wait);
             end.is_none_or(|end| end >= deadline)
         };

@@ -13,8 +13,8 @@
 //!
 //! A client does not survive `fork`: its threads are in the parent only, locks may stay locked, and
 //! shared memory and connections are the parent's. In the child, calls fail with the code
-//! `FAILED_PRECONDITION`; do not use or drop a client or a [`SharedVector`] there, and connect again.
-//! Ids are random numbers of the system, so that parent and child have different ones.
+//! `FAILED_PRECONDITION`: connect again, and neither use nor drop an inherited client or
+//! [`SharedVector`]. Ids are random numbers of the system, so parent and child have different ones.
 //!
 //! Dropping the future of a call cancels it on both sides. The server enforces the call's deadline,
 //! too. Calls are retried only if the server is unavailable or temporarily full.

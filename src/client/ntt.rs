@@ -140,7 +140,7 @@ impl Client {
         }
         let count = convert::element_count("values", bytes.len() as u64, encoding.width())?;
         let spec = NttCallSpec::new(FieldId::Bls12381Fr, count as usize, &options, encoding)?;
-        let mut out = convert::zeros("lg_n", spec.received as u64, encoding.width())?;
+        let mut out = convert::zeros::<u8>("lg_n", spec.received as u64, encoding.width())?;
         let mut rows = RowBuffers::Separate { input: bytes, output: &mut out };
         let report = self.run_ntt(spec, &mut rows, options).await?;
         Ok(EncodedNttResult { bytes: out, report })

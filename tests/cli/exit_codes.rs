@@ -67,8 +67,9 @@ fn lines_that_cannot_be_printed_cost_no_result_and_no_exit_code() {
 fn usage_errors_are_json_if_it_is_asked_for() {
     for (line, words) in [
         (&["msm", "--json"][..], ["required arguments", "--bases"]),
-        (&["--json", "info", "--nothing"], ["unexpected argument", "--nothing"]),
-        (&["bench", "--json", "--sizes", "40"], ["--sizes", "numbers from 0 to 26"]),
+        (&["--json", "info", "--nothing"][..], ["unexpected argument", "--nothing"]),
+        (&["--json"][..], ["a command is missing", "--help"]),
+        (&["bench", "--json", "--sizes", "40"][..], ["--sizes", "numbers from 0 to 26"]),
     ] {
         let wrong = run("http://127.0.0.1:1", line, &[]);
         let error: Value = serde_json::from_str(&wrong.err).unwrap();

@@ -283,7 +283,8 @@ impl<'a> RunTransfer<'a> {
             ReceivedElements::zeros(output.field, count)
         });
         // Wiped if the call fails or is cancelled.
-        let received = received.map(|zeros| Ok(PartialOutput { elements: zeros?, bytes: 0 }));
+        let partial = |elements| PartialOutput { elements, bytes: 0 };
+        let received = received.map(|elements| elements.map(partial));
         let mut outputs = received.collect::<Result<Vec<_>>>()?;
         let (mut next, mut started) = (first, Instant::now());
         let mut early = HashSet::new();

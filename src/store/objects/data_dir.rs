@@ -39,7 +39,7 @@ pub struct DataDir {
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("data_dir: {}: {problem}", path.display())]
+#[error("data_dir: {}: {problem}", .path.display())]
 pub struct DataDirError {
     path: PathBuf,
     problem: String,
@@ -271,10 +271,8 @@ fn is_absent(path: &Path) -> bool {
 
 /// The paths of what is in a folder.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataDirError> {
-    let paths = fs::read_dir(folder).and_then(|entries| {
-        let paths = entries.map(|entry| Ok(entry?.path()));
-        paths.collect()
-    });
+    let paths = fs::read_dir(folder)
+        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
     paths.map_err(|error| DataDirError::new(folder, error))
 }
 
