@@ -266,13 +266,11 @@ impl ClientBuilder {
             let staging = StagingPool::new(&self.target, region_bytes);
             let mut channels = vec![first];
             for number in 1..self.connections {
-                channels.push(frames(
-                    number,
-                    match is_unix {
-                        true => endpoint.connect_lazy(),
-                        false => endpoint.connect_with_connector_lazy(connector),
-                    },
-                ));
+                let channel = match is_unix {
+                    true => endpoint.connect_lazy(),
+                    false => endpoint.connect_with_connector_lazy(connector),
+                };
+                channels.push(frames(number, channel));
             }
             if server.instance().is_some() && !is_unix {
                 let others = channels[1..].iter().cloned();

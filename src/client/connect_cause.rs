@@ -6,6 +6,9 @@ use tokio_rustls::rustls::{AlertDescription, CertificateError, Error as TlsError
 
 use super::tcp::uses_tls;
 
+/// Time for a server to tell whether it uses TLS.
+const PROBE_MAX: Duration = Duration::from_secs(1);
+
 /// Why no connection could be established, as far as the client can tell. Displayed as advice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -58,7 +61,7 @@ impl ConnectCause {
         if self != Self::Other || !has_tls && !target.starts_with("http:") {
             return self;
         }
-        match (has_tls, uses_tls(target, limit).await) {
+        match (has_tls, uses_tls(target, limit.min(PROBE_MAX)).await) {
             (false, Some(true)) => Self::NeedsTls,
             (true, Some(false)) => Self::WithoutTls,
             _ => self,
