@@ -5,6 +5,7 @@ import grpc
 import numpy as np
 import oracle
 import pytest
+from google.rpc import error_details_pb2, status_pb2
 
 import capstan
 from capstan import errors
@@ -68,6 +69,25 @@ def test_errors_are_copied_and_pickled_with_their_attributes(client, bases):
         assert type(other) is type(error)
         assert (str(other), other.__dict__) == (str(error), error.__dict__)
     assert isinstance(pickle.loads(pickle.dumps(errors.timed_out())), TimeoutError)
+
+
+@pytest.mark.parametrize(("sent", "kept"), [(-(1 << 60), 0), (7, 7), ((1 << 63) - 1, 1e9)])
+def test_a_retry_delay_of_any_length_can_be_waited_for(sent, kept):
+    class Refused:
+        def trailing_metadata(self):
+            status = status_pb2.Status()
+            retry = error_details_pb2.RetryInfo()
+            retry.retry_delay.seconds = sent
+            status.details.add().Pack(retry)
+            return [("grpc-status-details-bin", status.SerializeToString())]
+
+        def code(self):
+            return grpc.StatusCode.RESOURCE_EXHAUSTED
+
+        def details(self):
+            return "full"
+
+    assert errors.from_rpc(Refused()).retry_after == kept
 
 
 WRONG_INTEGERS = (-1, 2.5, "1", True, 1 << 32, 1 << 64)

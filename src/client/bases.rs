@@ -1,6 +1,7 @@
 //! Bases in the store: put once, used by id.
 
 use std::{
+    mem,
     ops::{Bound, Range, RangeBounds},
     sync::Arc,
 };
@@ -303,7 +304,8 @@ impl Client {
     ) -> CallFuture<'a, Vec<u8>> {
         Box::pin(async move {
             let width = encoding.point_bytes(info.group);
-            let mut out = vec![0; (range.end - range.start) as usize * width];
+            let mut out =
+                mem::take(&mut *convert::zeros::<u8>("range", range.end - range.start, width)?);
             let request = v1::GetRequest {
                 id: Some(get_request::Id::ObjectId(info.id.to_bytes())),
                 encoding: Some(v1::PointEncoding::from(encoding).into()),

@@ -5,12 +5,12 @@ use std::{
     mem,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{self, Context, Poll},
 };
 
 use bytes::Bytes;
 use futures_util::{
-    future::BoxFuture,
+    future::{BoxFuture, ready},
     stream::{self, Empty, Stream, StreamExt},
 };
 use http_body::Frame;
@@ -62,10 +62,18 @@ impl Service<http::Request<Body>> for FrameChannel {
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        // `call` refuses.
+        if self.server.is_of_parent() {
+            return Poll::Ready(Ok(()));
+        }
         self.channel.poll_ready(context)
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        if self.server.is_of_parent() {
+            let problem = "the client belongs to the parent process: connect again after a fork";
+            return Box::pin(ready(Ok(Status::failed_precondition(problem).into_http())));
+        }
         let sent = request.extensions_mut().remove::<RequestBody>();
         if let Some(body) = sent.and_then(|RequestBody(body)| body.lock().take()) {
             *request.body_mut() = body;
@@ -172,11 +180,37 @@ impl<S: Stream<Item: ChunkMessage> + Unpin> http_body::Body for MessageFrames<S>
         if let Some(data) = self.data.take() {
             return Poll::Ready(Some(Ok(Frame::data(data))));
         }
-        let Some(message) = ready!(self.messages.poll_next_unpin(context)) else {
+        let Some(message) = task::ready!(self.messages.poll_next_unpin(context)) else {
             return Poll::Ready(None);
         };
         let OutgoingFrames { first, data } = OutgoingFrames::new(&message);
         self.data = data;
         Poll::Ready(Some(Ok(Frame::data(first))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::{Code, transport::Endpoint};
+
+    use super::*;
+    use crate::wire::v1::{GetInfoRequest, admin_client::AdminClient};
+
+    #[tokio::test]
+    async fn a_connection_of_the_parent_process_makes_no_call() {
+        let mut server = SameServer::new(1, CallRoute::default());
+        // As in a child process.
+        server.process = 0;
+        let channel = FrameChannel {
+            channel: Endpoint::from_static("http://host.invalid").connect_lazy(),
+            authorization: None,
+            priority: Priority::default(),
+            number: 0,
+            server: Arc::new(server),
+            route: CallRoute::default(),
+        };
+        let refused = AdminClient::new(channel).get_info(GetInfoRequest {}).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition);
+        assert!(refused.message().contains("connect again after a fork"), "{refused}");
     }
 }

@@ -7,6 +7,7 @@ use tonic::Code;
 use super::{
     Client,
     call::{CallBudget, CallFuture},
+    connect_cause::ConnectCause,
     error::ClientError,
     mapped_region::{ClientRegion, is_crowded, map_region, unix_socket},
     staging::StagedMemory,
@@ -41,6 +42,7 @@ impl Client {
                 Err(error) => Err(ClientError::CannotConnect {
                     target: format!("unix:{}", path.display()),
                     problem: error.to_string(),
+                    cause: ConnectCause::of(&error),
                 }),
             }
         })

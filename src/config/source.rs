@@ -17,7 +17,7 @@ use super::{
 };
 use crate::tenant::from_toml;
 
-/// Read if it exists and `--config` names no other file.
+/// Read unless it is absent or `--config` names another file.
 pub const FILE_DEFAULT: &str = "/etc/capstan/capstand.toml";
 
 const PREFIX: &str = "CAPSTAN_";

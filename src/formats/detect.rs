@@ -14,10 +14,13 @@ use super::{
         PROOF, PROVING_KEY, VERIFYING_KEY,
     },
 };
-use crate::curve::{
-    G1Affine, G2Affine,
-    Group::{self, G1, G2},
-    points::{self, PointEncoding},
+use crate::{
+    curve::{
+        G1Affine, G2Affine,
+        Group::{self, G1, G2},
+        points::{self, PointEncoding},
+    },
+    files::without_bom,
 };
 
 /// A key of a JSON object that only this format has.
@@ -172,10 +175,11 @@ pub fn parse(
     if file.is_empty() {
         return Err(FormatError::Empty);
     }
-    let parsed = match format.or_else(|| text_format(&file)) {
-        Some(PointFormat::KzgJson) => kzg::parse_json(&file),
+    let text_file = without_bom(&file);
+    let parsed = match format.or_else(|| text_format(text_file)) {
+        Some(PointFormat::KzgJson) => kzg::parse_json(text_file),
         Some(PointFormat::KzgText) => {
-            let text = str::from_utf8(&file);
+            let text = str::from_utf8(text_file);
             let text = text.map_err(|_| FormatError::Text("it is not text".into()));
             text.and_then(kzg::parse_text)
         }

@@ -7,9 +7,12 @@ use serde::Deserialize;
 
 pub use super::SetupList;
 use super::{FormatError, PointSet};
-use crate::curve::{
-    Fr, G1Affine, G1Projective, G2Affine,
-    points::{self, CurvePoint, PointEncoding},
+use crate::{
+    curve::{
+        Fr, G1Affine, G1Projective, G2Affine,
+        points::{self, CurvePoint, PointEncoding},
+    },
+    files::without_bom,
 };
 
 #[derive(Deserialize)]
@@ -27,7 +30,7 @@ struct SetupJson {
 /// Errors: `Json`, also for other keys; `Element` with list and index for hex of another length;
 /// `Empty`; `WrongList` if a list is not what its name says.
 pub fn parse_json(bytes: &[u8]) -> Result<Vec<PointSet>, FormatError> {
-    let json: SetupJson = serde_json::from_slice(bytes)?;
+    let json: SetupJson = serde_json::from_slice(without_bom(bytes))?;
     point_sets([
         HexPoints {
             list: SetupList::G1Monomial,

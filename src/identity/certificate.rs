@@ -6,7 +6,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime, pem::PemObject};
 use webpki::{EndEntityCert, KeyUsage};
 
 use super::name::is_valid_name;
-use crate::error::CredentialProblem;
+use crate::{error::CredentialProblem, files::without_bom};
 
 const SPIFFE: &str = "spiffe://";
 
@@ -31,7 +31,7 @@ pub fn certificate_name(certificate: &CertificateDer<'_>) -> Result<String, Cred
 
 /// When the first of the certificates in a PEM file expires, in Unix time; `None` if there is none.
 pub fn first_expiry(pem: &[u8]) -> Option<Duration> {
-    let certificates = CertificateDer::pem_slice_iter(pem).flatten();
+    let certificates = CertificateDer::pem_slice_iter(without_bom(pem)).flatten();
     certificates.filter_map(|certificate| expiry(&certificate)).min()
 }
 

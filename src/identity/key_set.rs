@@ -7,6 +7,8 @@ use jsonwebtoken::{
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::files::without_bom;
+
 /// More keys than issuers publish.
 const KEYS_MAX: usize = 16;
 /// The smallest modulus of an RSA key, in bytes.
@@ -58,8 +60,8 @@ struct RawKeySet {
 ///
 /// Errors: the text is not a key set, or no key can be used.
 pub fn parse(text: &str) -> Result<KeySet, KeySetProblem> {
-    let set: RawKeySet =
-        serde_json::from_str(text).map_err(|error| KeySetProblem::Json(error.to_string()))?;
+    let set: RawKeySet = serde_json::from_slice(without_bom(text.as_bytes()))
+        .map_err(|error| KeySetProblem::Json(error.to_string()))?;
     if set.keys.len() > KEYS_MAX {
         return Err(KeySetProblem::TooManyKeys);
     }

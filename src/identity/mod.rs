@@ -25,6 +25,6 @@ pub use self::{
 };
 pub use self::{
     token::BearerToken,
-    token_edit::{add_token, remove_token, time_text},
+    token_edit::{add_token, can_be_written, remove_token, time_text},
     token_file::{TokenEntry, TokenFile, TokenFileProblem},
 };

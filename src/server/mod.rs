@@ -76,6 +76,7 @@ pub use crate::exec::worker::{
 };
 #[doc(hidden)]
 pub use crate::region::outlive_signals;
+pub use crate::store::DataDirError;
 pub use credentials::check_credential_files;
 use futures_util::future::BoxFuture;
 #[cfg(feature = "internals")]

@@ -130,6 +130,7 @@ impl<T> Reloaded<T> {
             Err(CredentialFileError { setting, problem }) => tracing::error!(
                 setting,
                 problem,
+                paths = ?self.paths,
                 "cannot be read again: what was read before stays in use"
             ),
         }

@@ -10,13 +10,12 @@ use std::{
 use tokio_rustls::rustls::{
     RootCertStore, ServerConfig,
     crypto::ring::default_provider,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use zeroize::Zeroizing;
 
 use super::reload::{CredentialFileError, warn_of_left_out};
-use crate::identity::first_expiry;
+use crate::{files, identity::first_expiry};
 
 /// Certificates that are renewed automatically are valid for longer, so one that expires sooner is
 /// not renewed.
@@ -126,15 +125,14 @@ impl TlsFiles {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let unusable = |error: &dyn std::fmt::Display| {
+        let chain = files::certificates(&certificates)
+            .map_err(|problem| CredentialFileError::new(CERTIFICATE, problem))?;
+        let key =
+            files::private_key(&key).map_err(|problem| CredentialFileError::new(KEY, problem))?;
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             let problem = format!("cannot be used with tls_key: {error}");
             CredentialFileError::new(CERTIFICATE, problem)
-        };
-        let chain = CertificateDer::pem_slice_iter(&certificates).collect::<Result<Vec<_>, _>>();
-        let chain = chain.map_err(|error| unusable(&error))?;
-        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| unusable(&error))?;
-        let config = builder.with_single_cert(chain, key);
-        let mut config = config.map_err(|error| unusable(&error))?;
+        })?;
         config.alpn_protocols.push(protocol.to_vec());
         if self.client_ca.is_some() {
             // A resumed session would keep an identity without checking the certificate again.
@@ -150,8 +148,8 @@ fn client_verifier(
 ) -> Result<Arc<dyn ClientCertVerifier>, CredentialFileError> {
     let unusable = |error: &dyn std::fmt::Display| CredentialFileError::new(CLIENT_CA, error);
     let (mut roots, mut left_out) = (RootCertStore::empty(), Vec::new());
-    for (index, certificate) in CertificateDer::pem_slice_iter(pem).enumerate() {
-        let certificate = certificate.map_err(|error| unusable(&error))?;
+    let certificates = files::certificates(pem).map_err(|problem| unusable(&problem))?;
+    for (index, certificate) in certificates.into_iter().enumerate() {
         // Others of a bundle are not to blame.
         if let Err(error) = roots.add(certificate) {
             left_out.push(format!("certificate {} cannot be used: {error}", index + 1));

@@ -7,7 +7,8 @@ mod regions;
 mod uploads;
 
 pub use objects::{
-    ObjectCheck, ObjectData, ObjectStore, StoreCharge, StoredObject, StoredPoints, unix_time_s,
+    DataDirError, ObjectCheck, ObjectData, ObjectStore, StoreCharge, StoredObject, StoredPoints,
+    unix_time_s,
 };
 pub use programs::ProgramStore;
 pub use regions::{RegionToken, Regions};

@@ -114,6 +114,27 @@ fn a_service_manager_is_told_when_the_daemon_is_ready_and_when_it_drains() {
 }
 
 #[test]
+fn a_data_directory_that_cannot_be_used_is_named_with_the_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    File::create(path("file")).unwrap();
+    std::fs::create_dir_all(path("taken/lock")).unwrap();
+    let flags = ["--engine", "cpu", "--listen", "127.0.0.1:0", "--metrics-listen", "none"];
+    let started = |data_dir: &str| run(&[&flags[..], &["--data-dir", data_dir]].concat());
+    let owner = DaemonProcess::start(capstand(&["--engine", "cpu", "--data-dir", &path("used")]));
+    for (name, cause) in [
+        ("file", "Not a directory"),
+        ("taken", "Is a directory"),
+        ("used", "another daemon uses it"),
+    ] {
+        let FinishedDaemon { code, stderr, .. } = started(&path(name));
+        assert_eq!(code, Some(78), "{name}: {stderr}");
+        assert!(stderr.contains(&path(name)) && stderr.contains(cause), "{name}: {stderr}");
+    }
+    drop(owner);
+}
+
+#[test]
 fn a_daemon_that_cannot_start_threads_exits_and_says_why() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: it changes its user");

@@ -269,17 +269,22 @@ fn never_prints_keys_or_tokens() {
 fn refuses_certificates_and_keys_that_the_listener_would_refuse() {
     let ((certificate, key), (_, another)) = (certified(), certified());
     let half = &certificate[..certificate.len() / 2];
-    for (name, certificate, key) in [
-        ("no certificate", "sesame", key.as_str()),
-        ("half a certificate", half, &key),
-        ("no key", &certificate, "sesame"),
-        ("two certificates", &certificate, &certificate),
-        ("another's key", &certificate, &another),
+    let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    for (certificate, key, problem) in [
+        ("sesame", key.as_str(), "has no certificate in PEM"),
+        (half, &key, "is not valid PEM"),
+        (&certificate, "sesame", "has no private key in PEM"),
+        (&certificate, &certificate, "has no private key in PEM"),
+        (&certificate, encrypted, "is encrypted"),
+        (&certificate, &another, "cannot be used with tls_key"),
     ] {
         let error = with_tls(certificate, key, |flags| config(flags, &NOTHING)).unwrap_err();
-        assert!(error.contains("cannot be used with tls_key"), "{name}: {error}");
-        assert!(!error.contains("sesame"), "{name}: {error}");
+        assert!(error.contains(problem), "{problem}: {error}");
+        assert!(!error.contains("sesame"), "{problem}: {error}");
     }
+    // Some editors write a byte order mark.
+    let [certificate, key] = [certificate, key].map(|pem| format!("\u{feff}{pem}"));
+    with_tls(&certificate, &key, |flags| config(flags, &NOTHING)).unwrap();
 }
 
 #[test]

@@ -5,14 +5,14 @@ blinding to them. So it sees the numbers that hide the witness from others; it h
 """
 
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from capstan import _msm, _run, _store, errors
-from capstan._arguments import Seconds, Verify, checked
+from capstan._arguments import Seconds, Verify, checked, read_file
 from capstan._calls import Call
 from capstan._session import Session
 from capstan.encodings import (
@@ -83,7 +83,7 @@ class _ProofProgram:
 
 @checked
 def groth16_key(
-    session: Session, path: str | Path, *, timeout: Seconds | None = None
+    session: Session, path: str | os.PathLike, *, timeout: Seconds | None = None
 ) -> Call[Groth16Key]:
     """Find the parts of a key that `capstan groth16 register` has sent to the server.
 
@@ -97,7 +97,7 @@ def groth16_key(
         NotFound: The server does not have a part: register the key again.
     """
     try:
-        described = _json(Path(path).read_bytes())
+        described = _json(read_file("path", path))
         if described["format"] != _FORMAT:
             problem = f"format {described['format']}, expected {_FORMAT}: register the key again"
             raise ValueError(problem)

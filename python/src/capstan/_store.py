@@ -1,6 +1,6 @@
 """Objects on the server: bases, matrices and vectors."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -65,8 +65,8 @@ def put_bases(
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)
-    limits = yield from session.limits(budget)
     encoded = encodings.encode_points("points", points, group=group, encoding=encoding)
+    limits = yield from session.limits(budget)
 
     def header(upload_id: bytes) -> store_pb2.PutRequest:
         bases = store_pb2.BasesUpload(
@@ -94,7 +94,7 @@ def put_bases(
 @checked
 def put_matrix(
     session: Session,
-    rows: Sequence[dict[int, int]],
+    rows: Sequence[Mapping[int, int]],
     columns: Count,
     *,
     label: str = "",
@@ -118,7 +118,6 @@ def put_matrix(
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)
-    limits = yield from session.limits(budget)
     # The first two indices stand for 1 and -1, which are not stored.
     indices = {1: 0, encodings.FR_MODULUS - 1: 1}
     terms: list[int] = []
@@ -137,6 +136,7 @@ def put_matrix(
         np.array(row_ends, dtype="<u4").tobytes(),
     ]
     data = np.frombuffer(b"".join(parts), dtype="u1")
+    limits = yield from session.limits(budget)
 
     def header(upload_id: bytes) -> store_pb2.PutRequest:
         matrix = store_pb2.MatrixUpload(
@@ -181,8 +181,8 @@ def put_vector(
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)
-    limits = yield from session.limits(budget)
     encoded = encodings.encode_scalars("values", values, montgomery=montgomery)
+    limits = yield from session.limits(budget)
 
     def header(upload_id: bytes) -> store_pb2.PutRequest:
         vector = types_pb2.VectorUpload(
@@ -316,10 +316,8 @@ def release(
     request = store_pb2.ReleaseRequest()
     if isinstance(held, Vector):
         request.upload_id = held.id
-    elif isinstance(held, Bases | Matrix):
-        request.object_id = held.id
     else:
-        raise errors.invalid("held", "expected Bases, a Matrix or a Vector")
+        request.object_id = held.id
     yield from _calls.unary(_calls.RELEASE, request, budget)
 
 

@@ -4,12 +4,13 @@ The format is that of `capstan groth16 prove`, which gives the same verdict on e
 `tests/data/wtns_verdicts.json` has examples of all of them.
 """
 
+import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from capstan import errors
+from capstan._arguments import checked, read_file
 from capstan.encodings import FR_MODULUS
 
 _MAGIC = b"wtns"
@@ -55,13 +56,14 @@ class _Malformed(Exception):
     """What is wrong with the file."""
 
 
-def read_wtns(path: str | Path) -> np.ndarray:
+@checked
+def read_wtns(path: str | os.PathLike) -> np.ndarray:
     """Read the witness that a circuit of circom has computed, as an array of shape (n, 32) uint8.
 
     Raises InvalidInput if the file is not a witness over the scalar field of BLS12-381. The message
     says why: it is truncated, longer than its header says, or of another prime, for example.
     """
-    data = Path(path).read_bytes()
+    data = read_file("path", path)
     try:
         return _values(data)
     except _Malformed as problem:

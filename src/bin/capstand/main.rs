@@ -244,7 +244,10 @@ fn notify(states: &[NotifyState<'_>]) {
 fn exit_status(error: ServeError) -> u8 {
     let code = match error {
         ServeError::Listen(_) => UNAVAILABLE,
-        ServeError::Credentials(_) | ServeError::Exposed => CONFIG,
+        ServeError::Credentials(_)
+        | ServeError::Preload(_)
+        | ServeError::DataDir(_)
+        | ServeError::Exposed => CONFIG,
         _ => SOFTWARE,
     };
     log_and_exit(code)(error)

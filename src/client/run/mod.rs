@@ -253,7 +253,7 @@ impl Client {
             if let PlannedDelivery::Download(vector) = &output.delivery
                 && elements.len() == 0
             {
-                elements = ReceivedElements::zeros(output.field, vector.count);
+                elements = ReceivedElements::zeros(output.field, vector.count)?;
                 let bytes = elements.as_bytes_mut();
                 self.read_vector(vector, route.clone(), bytes, received, call.deadline).await?;
             }

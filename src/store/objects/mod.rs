@@ -17,13 +17,14 @@ use tokio::{
     task::spawn_blocking,
 };
 
+pub use self::{
+    data_dir::DataDirError,
+    object::{ObjectData, ObjectKind, StoreCharge, StoredObject, StoredPoints, unix_time_s},
+    recheck::ObjectCheck,
+};
 use self::{
     data_dir::{DataDir, ObjectFile},
     index::{ObjectIndex, ObjectKey, UnloadedFile, UnloadedState},
-};
-pub use self::{
-    object::{ObjectData, ObjectKind, StoreCharge, StoredObject, StoredPoints, unix_time_s},
-    recheck::ObjectCheck,
 };
 use crate::{
     buffer::Quota,
@@ -51,18 +52,20 @@ pub struct ObjectStore {
 impl ObjectStore {
     /// Opens a store of at most `bytes_max` in `objects_max` objects. [`Self::load`] loads the
     /// files in `data_dir`.
+    ///
+    /// Errors: `data_dir` cannot be used.
     pub fn open(
         bytes_max: u64,
         objects_max: u64,
         data_dir: Option<&Path>,
         tenants: &Tenants,
-    ) -> Result<Self> {
+    ) -> Result<Self, DataDirError> {
         let disk = data_dir.map(DataDir::open).transpose()?;
         let mut index = ObjectIndex::default();
         if let Some(disk) = &disk {
-            for name in disk.tenants() {
+            for name in disk.tenants()? {
                 let tenant = tenants.owner(&name).id;
-                for ObjectFile { id, kind } in disk.files(&name) {
+                for ObjectFile { id, kind } in disk.files(&name)? {
                     let (tenant_name, state) = (name.clone(), UnloadedState::Waiting);
                     let waiting = UnloadedFile { tenant: tenant_name, kind, state };
                     // Of two kinds, one only can have this id: the other file is damaged.
@@ -275,7 +278,7 @@ impl ObjectStore {
         if let (Some(disk), true) = (&self.disk, is_on_disk)
             && let Err(error) = disk.remove(&tenant.name, id, kind)
         {
-            if !disk.has_file(&tenant.name, id, kind) {
+            if disk.lacks_file(&tenant.name, id, kind) {
                 let forgotten = self.state.lock().forget_loaded(key, &tenant.name, kind);
                 if let Some(object) = forgotten {
                     object.free();

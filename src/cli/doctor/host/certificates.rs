@@ -15,30 +15,33 @@ use crate::{
 const CHECK: &str = "certificates";
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// One file, and when the first of its certificates expires, in Unix time.
-struct CertificateFacts {
-    setting: &'static str,
-    path: PathBuf,
-    expiry: Duration,
-}
-
 pub fn check(settings: &ServerSettings) -> Vec<DoctorFinding> {
     let Some(TlsFiles { certificate, client_ca, .. }) = &settings.tls else { return Vec::new() };
     let files = [("tls_certificate", Some(certificate)), ("tls_client_ca", client_ca.as_ref())];
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // A file that cannot be read or parsed is a problem of the configuration.
-    let read = |(setting, path): (_, Option<&PathBuf>)| facts(setting, path?);
-    files.into_iter().filter_map(read).map(|facts| finding(&facts, now)).collect()
+    let check = |(setting, path): (_, Option<&PathBuf>)| Some(check_file(setting, path?, now));
+    files.into_iter().filter_map(check).collect()
 }
 
-fn facts(setting: &'static str, path: &Path) -> Option<CertificateFacts> {
-    let expiry = first_expiry(&fs::read(path).ok()?)?;
-    Some(CertificateFacts { setting, path: path.to_owned(), expiry })
-}
-
-fn finding(facts: &CertificateFacts, now: Duration) -> DoctorFinding {
-    let CertificateFacts { setting, path, expiry } = facts;
+fn check_file(setting: &str, path: &Path, now: Duration) -> DoctorFinding {
     let about = format!("{setting} {}", path.display());
+    let pem = match fs::read(path) {
+        Ok(pem) => pem,
+        Err(error) => {
+            let fix = "correct the path, or run this as root";
+            return DoctorFinding::warning(CHECK, format!("{about}: {error}"), fix);
+        }
+    };
+    match first_expiry(&pem) {
+        Some(expiry) => finding(&about, expiry, now),
+        None => {
+            let found = format!("{about} has no certificate");
+            DoctorFinding::problem(CHECK, found, "use a file of certificates in PEM")
+        }
+    }
+}
+
+fn finding(about: &str, expiry: Duration, now: Duration) -> DoctorFinding {
     let fix = "renew it: the daemon reads the new file by itself";
     let Some(remaining) = expiry.checked_sub(now) else {
         return DoctorFinding::problem(CHECK, format!("{about} has expired"), fix);
@@ -68,10 +71,20 @@ mod tests {
         params.not_after = date_time_ymd(2031, 2, 3);
         let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
         fs::write(&path, certificate.pem()).unwrap();
-        let facts = facts("tls_certificate", &path).unwrap();
-        let severity = |now| finding(&facts, now).severity;
+        let severity = |now| check_file("tls_certificate", &path, now).severity;
         assert_eq!(severity(EXPIRY - CERTIFICATE_VALIDITY_MIN), Severity::Ok);
         assert_eq!(severity(EXPIRY - CERTIFICATE_VALIDITY_MIN + DAY), Severity::Warning);
         assert_eq!(severity(EXPIRY + DAY), Severity::Problem);
+    }
+
+    #[test]
+    fn a_file_without_a_readable_certificate_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let severity = |path: &Path| check_file("tls_client_ca", path, DAY).severity;
+        assert_eq!(severity(&folder.path().join("none")), Severity::Warning);
+        assert_eq!(severity(folder.path()), Severity::Warning);
+        let path = folder.path().join("empty.pem");
+        fs::write(&path, "").unwrap();
+        assert_eq!(severity(&path), Severity::Problem);
     }
 }
