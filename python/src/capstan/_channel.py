@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 import grpc
 
 from capstan import errors
+from capstan._arguments import read_file
 
 _MIB = 1 << 20
 _AFFINITY = "capstan-affinity"
