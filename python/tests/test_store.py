@@ -1,9 +1,9 @@
 import numpy as np
 import oracle
 import pytest
+from blake3 import blake3
 
 import capstan
-from blake3 import blake3
 from capstan import _store
 from capstan._session import Session
 from capstan.v1 import admin_pb2, store_pb2

@@ -158,7 +158,7 @@ impl Credentials {
 
     fn reload(&self, mode: ReloadMode) {
         let Self { tls, tokens, jwt, tenants, .. } = self;
-        for files in tls {
+        if let Some(files) = tls {
             let before = files.current();
             files.reload(mode);
             if !Arc::ptr_eq(&before, &files.current()) {

@@ -270,7 +270,7 @@ async fn refuses_objects_with_another_id_than_that_of_their_content() {
     assert_eq!(refused(client.stat(BasesId([1; 32])).await.unwrap_err()), another_id);
     let points = [G1Affine::generator(); 2];
     assert_eq!(refused(client.put_bases(&points).await.unwrap_err()), another_id);
-    let put = async |encoding: PointEncoding, points| {
+    let put = async |encoding: PointEncoding, points: usize| {
         let bytes = vec![0; points * encoding.point_bytes(Group::G1)];
         client.put_encoded(Group::G1, encoding, &bytes, PutOptions::default()).await
     };

@@ -65,7 +65,7 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_openat2,
 ];
 
-/// Older calls, which newer architectures do not have.
+/// Older calls, most of which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const DENIED_OLD: &[libc::c_long] = &[
     libc::SYS_unlink,
@@ -83,8 +83,9 @@ const DENIED_OLD: &[libc::c_long] = &[
     libc::SYS_utime,
     libc::SYS_utimes,
 ];
+// `renameat`, for which libc has no name there.
 #[cfg(not(target_arch = "x86_64"))]
-const DENIED_OLD: &[libc::c_long] = &[];
+const DENIED_OLD: &[libc::c_long] = &[38];
 
 /// A call that opens a file, and the number of its argument with the flags.
 struct OpeningCall {
