@@ -82,7 +82,7 @@ fn point_files() {
     let one = encode(PointEncoding::Compressed, &[G1Affine::generator()]);
     let one = hex_of(&one);
     let whole = format!(r#"{{"g1_lagrange":[{one}],"g1_monomial":[{one}]}}"#);
-    let mut seeds = vec![json, text, whole].into_iter().map(String::into_bytes).collect::<Vec<_>>();
+    let mut seeds = [json, text, whole].map(String::into_bytes).to_vec();
     seeds.push(SECRET.into());
     for encoding in [PointEncoding::Compressed, PointEncoding::Uncompressed] {
         seeds.extend([encode(encoding, &g1), encode(encoding, &g2)]);
