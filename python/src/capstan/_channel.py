@@ -172,10 +172,11 @@ def _pem(name: str, value: Pem | None, label: bytes) -> bytes | None:
     data = value
     if not isinstance(value, bytes):
         # Not repeated in an error: it may be a key.
-        if "-----BEGIN" in os.fspath(value):
+        path = os.fsdecode(value)
+        if "-----BEGIN" in path:
             raise errors.invalid(name, "expected a path; PEM data must be bytes")
         try:
-            data = Path(value).read_bytes()
+            data = Path(path).read_bytes()
         except (OSError, ValueError) as error:
             raise errors.invalid(name, f"cannot be read: {error}") from None
     data = data.removeprefix(codecs.BOM_UTF8)
