@@ -172,9 +172,10 @@ def _pem(name: str, value: Pem | None, label: bytes) -> bytes | None:
     data = value
     if not isinstance(value, bytes):
         # Not repeated in an error: it may be a key.
-        if "-----BEGIN" in os.fspath(value):
+        path = os.fsdecode(value)
+        if "-----BEGIN" in path:
             raise errors.invalid(name, "expected a path; PEM data must be bytes")
-        data = read_file(name, value)
+        data = read_file(name, path)
     data = data.removeprefix(codecs.BOM_UTF8)
     if b"ENCRYPTED" in data and label == b"PRIVATE KEY":
         raise errors.invalid(name, "the key is encrypted: decrypt it with `openssl pkey`")
