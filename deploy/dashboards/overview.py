@@ -276,7 +276,7 @@ def _process() -> list:
         series(
             "Uptime and certificates",
             "d",
-            "Days since the start of the daemon, and until the first certificate of a file expires.",
+            "Days since the start, and until the first certificate of a file expires.",
             (f"(time() - {started}) / 86400 {of_daemons}", "{{instance}} since the start"),
             (f"({expiry} - time()) / 86400", "{{instance}} {{setting}}"),
         ),
