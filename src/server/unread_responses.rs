@@ -285,13 +285,15 @@ mod tests {
         }
         assert_eq!(responses.bodies.lock().len(), 1, "responses that have ended are forgotten");
     }
+
     #[tokio::test]
     async fn a_stream_that_shares_its_connection_is_reset_while_the_transport_holds_a_part() {
         let responses = UnreadResponses::default();
         let (mut body, memory) = response(&responses, None, vec![1; 3 * FRAME_BYTES_MAX]);
         let piece = next(&mut body).await;
-        let second =
-            |context: &mut _| Poll::Ready(Pin::new(&mut body).poll_frame(context).is_pending());
+        let second = |context: &mut Context<'_>| {
+            Poll::Ready(Pin::new(&mut body).poll_frame(context).is_pending())
+        };
         assert!(poll_fn(second).await, "the transport has a second piece");
         drop(piece);
         let piece = next(&mut body).await;
