@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use capstan::client::{Client, ClientBuilder};
 use rcgen::SanType;
 use tempfile::TempDir;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 use crate::proxies::{
     authority::{Authority, Certified},
