@@ -149,7 +149,7 @@ fn refuses_settings_that_contradict_each_other() {
         false => "built without the feature otlp",
     };
     let jwks: &[&str] = &["--auth-jwks", "/nonexistent", "--auth-jwt-issuer", "a"];
-    let table: [(&[&str], &str); 22] = [
+    let table: [(&[&str], &str); 23] = [
         (&["--listen", "none"], "unix_socket"),
         (&["--listen", "none", "--admin-socket", "/x"], "unix_socket"),
         (&["--admin-socket", "/x", "--unix-socket", "/x"], "also the path of unix_socket"),
