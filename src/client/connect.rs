@@ -339,7 +339,14 @@ impl ClientBuilder {
                 Ok(ServerLimits { message_bytes: MESSAGE_BYTES_DEFAULT, region_bytes: 0 })
             }
             Err(ClientError::Refused(refusal)) if refusal.reason_text.is_empty() => {
-                Err(ClientError::invalid_response(refusal.message))
+                match refusal.code {
+                    Code::Internal | Code::Unimplemented | Code::Unknown => {
+                        Err(ClientError::invalid_response(refusal.message))
+                    }
+                    // A proxy answers instead of a server that is away.
+                    Code::Unavailable => Err(self.connect_error(refusal.message)),
+                    _ => Err(ClientError::Refused(refusal)),
+                }
             }
             Err(error) => Err(error),
         }

@@ -30,6 +30,10 @@ use super::{
 };
 use crate::wire::{ChunkMessage, DecodedMessage, MessageReader, OutgoingFrames, PRIORITY_METADATA};
 
+/// For HTTP status 431, which has no counterpart in gRPC.
+const TOO_MUCH_METADATA: &str =
+    "the server refuses the call's metadata as too large (HTTP status 431): use a shorter token";
+
 /// Limit on one response message: 65536 G2 sums take 18 MiB.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
@@ -93,6 +97,9 @@ impl Service<http::Request<Body>> for FrameChannel {
         Box::pin(async move {
             let sent = SentHeaders { authorization, instance };
             let mut response = server.check(number, &channel, &sent, response.await?).await;
+            if response.status() == http::StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE {
+                return Ok(Status::invalid_argument(TOO_MUCH_METADATA).into_http());
+            }
             // tonic turns other HTTP statuses into errors.
             if let Some(ResponseBody(kept)) = kept
                 && response.status() == http::StatusCode::OK

@@ -59,6 +59,15 @@ impl ConfigProblem {
     }
 }
 
+/// What the sources contain.
+pub struct SourceContent {
+    /// The given value of each setting, in the table's order; `None` for the default.
+    pub given: Vec<Option<RawValue>>,
+    pub problems: Vec<ConfigProblem>,
+    /// Settings that may have other values than `given`, because of a problem.
+    pub uncertain: Vec<&'static str>,
+}
+
 /// A value from a source, not yet parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawValue {
@@ -68,30 +77,32 @@ pub struct RawValue {
     pub source: String,
 }
 
-/// The given value of each setting, in the table's order; `None` for the default.
 pub fn read_sources(
     env: impl IntoIterator<Item = (OsString, OsString)>,
     flags: &ArgMatches,
-) -> Result<Vec<Option<RawValue>>, Vec<ConfigProblem>> {
-    let mut problems = Vec::new();
+) -> SourceContent {
+    let (mut problems, mut uncertain) = (Vec::new(), Vec::new());
     let mut values = BTreeMap::new();
     if let Some(path) = config_file(flags) {
         match from_file(&path) {
             Ok(found) => values.extend(found),
-            Err(problem) => problems.push(problem),
+            Err(problem) => {
+                problems.push(problem);
+                uncertain.extend(TABLE.iter().map(|setting| setting.name));
+            }
         }
     }
     values.extend(from_env(env, &mut problems));
     values.extend(from_flags(flags));
     for (name, value) in values.iter().filter(|(name, _)| table::find(name).is_none()) {
-        problems.push(ConfigProblem::wrong(format!(
-            "{name} ({}): no such setting{}",
-            value.source,
-            suggestion(name)
-        )));
+        let meant = similar_setting(name);
+        let suggestion = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+        let text = format!("{name} ({}): no such setting{suggestion}", value.source);
+        problems.push(ConfigProblem::wrong(text));
+        uncertain.extend(meant);
     }
-    let given = TABLE.iter().map(|setting| values.remove(setting.name));
-    if problems.is_empty() { Ok(given.collect()) } else { Err(problems) }
+    let given = TABLE.iter().map(|setting| values.remove(setting.name)).collect();
+    SourceContent { given, problems, uncertain }
 }
 
 /// The file to read: that of `--config`, or the default unless it is absent.
@@ -173,13 +184,10 @@ fn text_of(value: Value, kind: Option<SettingKind>) -> String {
     }
 }
 
-/// `; did you mean jobs_max?` if a setting has a similar name.
-fn suggestion(name: &str) -> String {
+/// The setting with the most similar name, if it is similar enough to be meant.
+fn similar_setting(name: &str) -> Option<&'static str> {
     let distances = TABLE.iter().map(|other| (strsim::levenshtein(name, other.name), other.name));
-    match distances.min() {
-        Some((distance, other)) if distance <= 3 => format!("; did you mean {other}?"),
-        _ => String::new(),
-    }
+    distances.min().filter(|(distance, _)| *distance <= 3).map(|(_, other)| other)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use clap::ArgMatches;
 
 use super::{
     kind::{ParsedValue, resolve},
-    source::{ConfigProblem, RawValue, read_sources},
+    source::{ConfigProblem, RawValue, SourceContent, read_sources},
     table::{Setting, TABLE},
 };
 
@@ -37,34 +37,42 @@ pub struct SettingValues(Vec<SettingValue>);
 impl SettingValues {
     /// Reads every value and checks it by itself.
     ///
-    /// Errors: every problem, not only the first.
+    /// Errors: every problem, not only the first. Those of [`Self::check`] are among them, apart
+    /// from those that depend on a value that cannot be read.
     pub fn read(
         flags: &ArgMatches,
         env: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, Vec<ConfigProblem>> {
-        let given = read_sources(env, flags)?;
-        let (mut problems, mut values) = (Vec::new(), Vec::new());
+        let SourceContent { given, mut problems, mut uncertain } = read_sources(env, flags);
+        let mut values = Vec::new();
         for (setting, raw) in TABLE.iter().zip(given) {
             let text = raw.as_ref().map_or(setting.default, |raw| raw.text.as_str());
-            match setting.kind.parse(text) {
-                Some(ParsedValue::Host(host)) => match resolve(&host) {
-                    Ok(address) => {
-                        let parsed = ParsedValue::Address(address);
-                        values.push(SettingValue { setting, parsed, raw });
-                    }
-                    Err(error) => {
-                        let problem = problem(setting, raw.as_ref(), &error.to_string());
-                        problems.push(problem.unresolved());
-                    }
-                },
-                Some(parsed) => values.push(SettingValue { setting, parsed, raw }),
-                None => {
-                    let expected = format!("must be {}", setting.kind);
-                    problems.push(problem(setting, raw.as_ref(), &expected));
-                }
-            }
+            let wrong = |text: &str| problem(setting, raw.as_ref(), text);
+            let parsed = match setting.kind.parse(text) {
+                Some(ParsedValue::Host(host)) => resolve(&host)
+                    .map(ParsedValue::Address)
+                    .map_err(|error| wrong(&error.to_string()).unresolved()),
+                Some(parsed) => Ok(parsed),
+                None => Err(wrong(&format!("must be {}", setting.kind))),
+            };
+            let parsed = parsed.unwrap_or_else(|problem| {
+                problems.push(problem);
+                uncertain.push(setting.name);
+                setting.kind.parse(setting.default).expect("a test parses every default")
+            });
+            values.push(SettingValue { setting, parsed, raw });
         }
-        if problems.is_empty() { Ok(Self(values)) } else { Err(problems) }
+        let values = Self(values);
+        if problems.is_empty() {
+            return Ok(values);
+        }
+        // A problem names all settings that it depends on.
+        let is_certain = |problem: &ConfigProblem| {
+            let text = problem.to_string();
+            !uncertain.iter().any(|setting| text.contains(setting))
+        };
+        problems.extend(values.problems(&values.config()).into_iter().filter(is_certain));
+        Err(problems)
     }
 
     /// The values as a TOML file, in which defaults are comments.
@@ -103,6 +111,13 @@ impl SettingValues {
     pub(super) fn integer<T: TryFrom<u64>>(&self, name: &str) -> T {
         let number = self.number(name).expect("the table declares a number without auto");
         number.try_into().ok().expect("the type holds the table's range")
+    }
+
+    /// A number that cannot be `auto`. If it is not given, its default as `adapt` fits it to other
+    /// settings.
+    pub(super) fn integer_or<T: TryFrom<u64>>(&self, name: &str, adapt: impl FnOnce(T) -> T) -> T {
+        let value = self.integer(name);
+        if self.get(name).raw.is_some() { value } else { adapt(value) }
     }
 
     pub(super) fn microseconds(&self, name: &str) -> Duration {

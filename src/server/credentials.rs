@@ -18,7 +18,7 @@ use tonic::codegen::http::{HeaderMap, header::AUTHORIZATION};
 use super::{
     connection::Peer,
     reload::{CredentialFileError, ReloadMode, Reloaded, read_text, warn_of_left_out},
-    settings::{JwtSettings, ProxySettings, ServerSettings},
+    settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings},
     tls::{FileExpiry, LoadedTls, TlsFiles},
 };
 use crate::{
@@ -47,11 +47,23 @@ pub struct Credentials {
     reload: Notify,
 }
 
-/// Reads all files of credentials, and that of tenants, as the server does at its start.
-///
-/// Errors: the first file that cannot be used.
-pub fn check_credential_files(settings: &ServerSettings) -> Result<(), CredentialFileError> {
-    Credentials::read(settings, &Arc::default()).map(drop)
+/// Reads all files of credentials, and that of tenants, as the server does at its start. Returns
+/// the problems of those that cannot be used.
+pub fn check_credential_files(settings: &ServerSettings) -> Vec<CredentialFileError> {
+    let ServerSettings { tls, auth, tenants, .. } = settings;
+    let unreadable = tls.as_ref().map(TlsFiles::unreadable).unwrap_or_default();
+    let AuthSettings { tokens, jwt, .. } = auth;
+    // Each alone, so that one that cannot be used does not hide another one.
+    let none = ServerSettings::default;
+    let with_auth = |auth| ServerSettings { auth, ..none() };
+    let alone = [
+        ServerSettings { tls: tls.clone().filter(|_| unreadable.is_empty()), ..none() },
+        with_auth(AuthSettings { tokens: tokens.clone(), ..AuthSettings::default() }),
+        with_auth(AuthSettings { jwt: jwt.clone(), ..AuthSettings::default() }),
+        ServerSettings { tenants: tenants.clone(), ..none() },
+    ];
+    let refused = alone.iter().filter_map(|one| Credentials::read(one, &Arc::default()).err());
+    unreadable.into_iter().chain(refused).collect()
 }
 
 impl Credentials {

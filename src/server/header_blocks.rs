@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_not_a_clients_does_not_hide_later_calls() {
+    fn an_even_stream_does_not_hide_later_calls() {
         let mut limit = HeaderBlockLimit::default();
         for stream in [(1 << 31) - 2, 0] {
             assert_eq!(limit.receive(&block_of_stream(stream)), ReceivedBlocks::None);

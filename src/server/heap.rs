@@ -1,9 +1,9 @@
-//! Returns freed memory to the system after many connections have ended. The allocator keeps it
-//! otherwise, as the flood of a moment would stay in the daemon's resident memory.
+//! Returns freed memory to the system after many connections have ended. Otherwise the allocator
+//! keeps it, and a short flood stays in the daemon's resident memory.
 
 use super::connection_limits::ConnectionLimits;
 
-/// Connections that end together: fewer leave little behind.
+/// Fewer connections leave little memory behind.
 const ENDED_MIN: u64 = 64;
 
 /// Notes when connections end.

@@ -19,6 +19,7 @@ mod estimate;
 mod handshake;
 mod header_backlog;
 mod header_blocks;
+mod health;
 mod heap;
 mod housekeeping;
 mod import;
@@ -224,7 +225,7 @@ impl Server {
     pub fn serve(self) -> ServeFuture<()> {
         Box::pin(async move {
             let Self { state, listeners } = self;
-            let (health, health_service) = tonic_health::server::health_reporter();
+            let (health, health_service) = health::health_checks();
             let is_loaded = *state.is_loaded.borrow();
             let status = if is_loaded { ServingStatus::Serving } else { ServingStatus::NotServing };
             routes::report(&health, status).await;

@@ -78,6 +78,16 @@ impl TlsFiles {
         paths
     }
 
+    /// The files that cannot be opened.
+    pub(super) fn unreadable(&self) -> Vec<CredentialFileError> {
+        let authority = self.client_ca.as_ref().map(|path| (CLIENT_CA, path));
+        let all = [(CERTIFICATE, &self.certificate), (KEY, &self.key)].into_iter().chain(authority);
+        let problem = |(setting, path)| {
+            fs::File::open(path).err().map(|error| CredentialFileError::new(setting, error))
+        };
+        all.filter_map(problem).collect()
+    }
+
     /// Reads the files for gRPC. `is_optional`: whether clients may connect without a certificate.
     ///
     /// Errors: a file cannot be read or parsed, or the key is not the certificate's.

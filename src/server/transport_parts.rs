@@ -117,8 +117,8 @@ impl TransportParts {
         Poll::Pending
     }
 
-    /// The end of a response whose reader is too slow. True if only a reset of its stream can tell
-    /// the reader, and frees the part that the transport holds: the response must then make it.
+    /// Gives up a response whose reader is too slow. Returns whether the response must reset its
+    /// stream: nothing else tells the reader, or frees the part that the transport holds.
     pub fn give_up(&self) -> bool {
         let mut held = self.held.lock();
         let waiting = held.response.take();

@@ -291,10 +291,9 @@ mod tests {
         let responses = UnreadResponses::default();
         let (mut body, memory) = response(&responses, None, vec![1; 3 * FRAME_BYTES_MAX]);
         let piece = next(&mut body).await;
-        let second = |context: &mut Context<'_>| {
-            Poll::Ready(Pin::new(&mut body).poll_frame(context).is_pending())
-        };
-        assert!(poll_fn(second).await, "the transport has a second piece");
+        let waits =
+            poll_fn(|context| Poll::Ready(Pin::new(&mut body).poll_frame(context).is_pending()));
+        assert!(waits.await, "the transport has a second piece");
         drop(piece);
         let piece = next(&mut body).await;
         let waiting = tokio::spawn(async move {

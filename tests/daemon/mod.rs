@@ -13,7 +13,7 @@ use std::{
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     os::unix::{fs::PermissionsExt, net::UnixDatagram},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
     thread,
     time::Duration,
 };
@@ -132,6 +132,22 @@ fn a_data_directory_that_cannot_be_used_is_named_with_the_cause() {
         assert!(stderr.contains(&path(name)) && stderr.contains(cause), "{name}: {stderr}");
     }
     drop(owner);
+}
+
+#[test]
+fn the_log_has_colours_on_a_terminal_unless_no_color_is_set() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let flags = format!("--config /dev/null --engine cpu --metrics-listen none --listen {address}");
+    let line = format!("{} {flags}", env!("CARGO_BIN_EXE_capstand"));
+    for (no_color, has_colours) in [(None, true), (Some(""), true), (Some("1"), false)] {
+        let mut terminal = Command::new("script");
+        terminal.env_clear().envs(no_color.map(|value| ("NO_COLOR", value)));
+        terminal.args(["--quiet", "--command", &line, "/dev/null"]).stdin(Stdio::null());
+        let log = String::from_utf8(terminal.output().expect("util-linux").stdout).unwrap();
+        assert!(log.contains("Address already in use"), "{log}");
+        assert_eq!(log.contains('\u{1b}'), has_colours, "NO_COLOR={no_color:?}: {log}");
+    }
 }
 
 #[test]

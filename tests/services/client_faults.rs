@@ -1,6 +1,6 @@
 //! The client against a misbehaving server: what it retries, when it stops, which error it reports.
 
-use crate::fake;
+use crate::{fake, rig::TestServer};
 use std::time::Duration;
 
 use ark_ec::AffineRepr;
@@ -10,6 +10,7 @@ use capstan::{
         PointEncoding, ProgramBuilder, ProgramRun, PutOptions, Reason, RunOptions, ScalarEncoding,
         ScalarInput, VectorValue, Verification,
     },
+    server::ServerSettings,
     wire::v1,
 };
 use fake::{FakeMode, FakeServer, RunAnswer, refusal};
@@ -164,6 +165,15 @@ async fn an_unreachable_server_is_reported_with_its_address() {
         let error = Client::connect(target).await.unwrap_err();
         assert!(matches!(error, ClientError::InvalidSetting { .. }), "{error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_is_too_long_for_the_server_is_named() {
+    let daemon = TestServer::start(ServerSettings::default());
+    let builder = Client::builder(format!("http://{}", daemon.address));
+    let refused = builder.token("x".repeat(17 << 10)).connect().await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    assert!(refused.to_string().contains("metadata as too large"), "{refused}");
 }
 
 #[tokio::test]

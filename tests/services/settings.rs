@@ -160,7 +160,10 @@ fn refuses_settings_that_contradict_each_other() {
         (&["--otlp-endpoint", "localhost:4317"], otlp),
         (&["--connection-jobs-max", "300"], "at most jobs_max = 256"),
         (&["--bytes-in-flight-max", "1 GiB", "--connection-bytes-in-flight-max", "2 GiB"], "1 GiB"),
-        (&["--http2-connection-window-bytes", "1 MiB"], "http2_stream_window_bytes = \"4 MiB\""),
+        (
+            &["--http2-connection-window-bytes", "1 MiB", "--http2-stream-window-bytes", "2 MiB"],
+            "http2_stream_window_bytes = \"2 MiB\"",
+        ),
         (&["--message-payload-bytes-max", "8 MiB", "--bytes-in-flight-max", "8 MiB"], "4 MiB"),
         (&["--tls-key", "/nonexistent"], "requires tls_certificate"),
         (&["--tls-key", "/nonexistent", "--tls-certificate", "/nonexistent"], "No such file"),
@@ -181,6 +184,73 @@ fn refuses_settings_that_contradict_each_other() {
         let error = config(flags, &NOTHING).unwrap_err();
         assert!(error.contains(want), "{flags:?}: {error}");
     }
+}
+
+#[test]
+fn every_problem_is_reported_at_once_and_none_twice() {
+    const NO_FILE: &str = "No such file";
+    let table: [(&str, &[&str], &[[&str; 2]]); 3] = [
+        (
+            "jbs_max = 1\nworkers = 65\n",
+            &[
+                "--listen=0.0.0.0:0",
+                "--metrics-tls",
+                "--tls-certificate=/nonexistent",
+                "--auth-jwks=/nonexistent",
+                "--tenants=/nonexistent",
+            ],
+            &[
+                ["jbs_max", "did you mean jobs_max?"],
+                ["workers", "must be 0 to 64 jobs"],
+                ["tls_certificate", "requires tls_key"],
+                ["auth_jwks", "requires auth_jwt_issuer"],
+                ["auth_jwks", "requires auth_jwt_audience"],
+                ["tenants", NO_FILE],
+            ],
+        ),
+        (
+            "",
+            &[
+                "--tls-certificate=/nonexistent",
+                "--tls-key=/nonexistent",
+                "--tls-client-ca=/nonexistent",
+                "--auth-tokens=/nonexistent",
+            ],
+            &[
+                ["tls_certificate", NO_FILE],
+                ["tls_key", NO_FILE],
+                ["tls_client_ca", NO_FILE],
+                ["auth_tokens", NO_FILE],
+            ],
+        ),
+        // Whether the other limit is exceeded is not known.
+        ("jobs_max = \"x\"\n", &["--connection-jobs-max=300"], &[["jobs_max", "must be"]]),
+    ];
+    for (file, flags, want) in table {
+        let error = with_file(file, flags, &NOTHING).unwrap_err();
+        for [setting, problem] in want {
+            let is_reported = |line: &str| line.starts_with(setting) && line.contains(problem);
+            let reports = error.lines().filter(|line| is_reported(line)).count();
+            assert_eq!(reports, 1, "{setting} {problem}: {error}");
+        }
+        assert_eq!(error.lines().count(), want.len(), "{flags:?}: {error}");
+    }
+    let unread = ["--config", "/nonexistent/x.toml", "--connection-jobs-max=300"];
+    let error = config(&unread, &NOTHING).unwrap_err();
+    assert!(error.lines().count() == 1 && error.contains(NO_FILE), "{error}");
+}
+
+#[test]
+fn a_default_follows_the_limit_that_it_must_not_exceed() {
+    let server = |flags: &[&str]| config(flags, &NOTHING).unwrap().server;
+    assert_eq!(server(&["--jobs-max=32"]).connection_jobs_max, 32);
+    assert_eq!(server(&["--bytes-in-flight-max=1 MiB"]).message_payload_bytes_max, 512 << 10);
+    let windows = |flag: &str| {
+        let server = server(&[flag]);
+        (server.http2_stream_window_bytes, server.http2_connection_window_bytes)
+    };
+    assert_eq!(windows("--http2-connection-window-bytes=1 MiB"), (1 << 20, 1 << 20));
+    assert_eq!(windows("--http2-stream-window-bytes=32 MiB"), (32 << 20, 32 << 20));
 }
 
 #[test]

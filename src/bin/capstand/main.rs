@@ -105,6 +105,11 @@ fn print_problems(problems: &[ConfigProblem]) -> ExitCode {
     ExitCode::from(if is_transient { UNAVAILABLE } else { CONFIG })
 }
 
+/// Whether the user allows colours in the log (no-color.org).
+fn allows_colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|text| text.is_empty())
+}
+
 /// Errors: the exit code; the cause is logged.
 fn run(config: Config) -> Result<(), u8> {
     let refused = |error| {
@@ -112,7 +117,8 @@ fn run(config: Config) -> Result<(), u8> {
         CONFIG
     };
     let otlp_endpoint = config.otlp_endpoint.as_deref();
-    let logs = telemetry::install_logs(config.log_format, &config.log_level, otlp_endpoint);
+    let (format, level) = (config.log_format, &config.log_level);
+    let logs = telemetry::install_logs(format, level, allows_colours(), otlp_endpoint);
     // Dropped after the server has ended: it exports the last spans.
     let _logs = logs.map_err(refused)?;
     let audit_log = config.audit_log.as_deref().map(telemetry::install_audit_log);
