@@ -344,7 +344,9 @@ impl ClientBuilder {
                         Err(ClientError::invalid_response(refusal.message))
                     }
                     // A proxy answers instead of a server that is away.
-                    Code::Unavailable => Err(self.connect_error(refusal.message)),
+                    Code::Unavailable => {
+                        Err(ClientError::cannot_connect(&self.target, refusal.message))
+                    }
                     _ => Err(ClientError::Refused(refusal)),
                 }
             }
