@@ -92,7 +92,7 @@ pub fn code_files() -> Vec<File> {
 }
 
 /// Every file that people write: code, contract, documents, deployment.
-pub fn files() -> Vec<File> {
+pub fn text_files() -> Vec<File> {
     files(&TEXT, |name| TEXT_ENDINGS.contains(&name.rsplit('.').next().unwrap_or(name)))
 }
 
