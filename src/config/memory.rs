@@ -4,7 +4,7 @@
 use std::{fs, path::Path};
 
 const GROUPS: &str = "/sys/fs/cgroup";
-/// A group above `memory.high` is slowed down until it stands still; above `memory.max` it is killed.
+/// A group above `memory.high` is slowed down until it stands still; above `memory.max`, killed.
 const MEMORY: LimitFiles = LimitFiles {
     controller: "memory",
     v2: &["memory.max", "memory.high"],
@@ -77,8 +77,8 @@ fn group_limit(root: &Path, membership: &str, files: LimitFiles) -> Option<u64> 
     limits.min()
 }
 
-/// The smallest number in files of these names, from the group's folder up to `root`. In a container
-/// the group's folder may not be visible, but then `root` is the container's.
+/// The smallest number in files of these names, from the group's folder up to `root`. In a
+/// container the group's folder may not be visible, but then `root` is the container's.
 fn lowest_limit(root: &Path, group: &str, files: &[&str]) -> Option<u64> {
     let own = root.join(group.trim_start_matches('/'));
     own.ancestors()

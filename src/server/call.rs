@@ -207,8 +207,8 @@ impl CallContext {
         self.state.tenants.are_several()
     }
 
-    /// Whether the caller is an operator: a peer on the administrative socket, if there is one, else
-    /// one on the Unix socket, and every caller if `admin_over_tcp` is set.
+    /// Whether the caller is an operator: a peer on the administrative socket, if there is one,
+    /// else one on the Unix socket, and every caller if `admin_over_tcp` is set.
     pub fn is_operator(&self) -> bool {
         let settings = &self.state.settings;
         match settings.admin_socket {

@@ -28,6 +28,12 @@ fn count_events_of_workers() {
     count_repeated_run();
 }
 
+fn set_gauges_of_the_configuration() {
+    let used = TenantGauges { jobs: 1, bytes_in_flight: 2, store_bytes: 3, connections: 4 };
+    tenant("ada", &used);
+    certificate_expiry("tls_certificate", Duration::from_secs(1_927_843_200));
+}
+
 /// One test, because a process has one recorder.
 #[test]
 fn serves_every_recorded_metric() {
@@ -58,9 +64,7 @@ fn serves_every_recorded_metric() {
     devices(2, 0, 1);
     pinned_bases(3, 8);
     preload_failures(9);
-    let used = TenantGauges { jobs: 1, bytes_in_flight: 2, store_bytes: 3, connections: 4 };
-    tenant("ada", &used);
-    certificate_expiry("tls_certificate", Duration::from_secs(1_927_843_200));
+    set_gauges_of_the_configuration();
     count_device_fault("fatal");
     #[cfg(feature = "cuda")]
     count_events_of_workers();
