@@ -22,8 +22,8 @@ pub enum KeySetProblem {
     Json(String),
     /// A key is of an unknown kind or malformed.
     #[error(
-        "keys[{0}] cannot be used: its kind is unknown, or its parameters are missing or have a wrong \
-         length"
+        "keys[{0}] cannot be used: its kind is unknown, or its parameters are missing or have a \
+         wrong length"
     )]
     Key(usize),
     /// Nothing could verify a signature.

@@ -122,8 +122,8 @@ impl TokenFile {
         if file.left_out.is_empty() { Ok(file) } else { Err(file.left_out.swap_remove(0)) }
     }
 
-    /// Parses the file without the entries that are wrong, so that a token that was removed does not
-    /// stay in use because of another one.
+    /// Parses the file without the entries that are wrong, so that a token that was removed does
+    /// not stay in use because of another one.
     ///
     /// Errors: `Syntax`.
     pub fn parse_usable(text: &str) -> Result<Self, TokenFileProblem> {

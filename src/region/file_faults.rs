@@ -1,8 +1,8 @@
-//! Pages of mapped files that do not exist: the disk has failed, the file was truncated, or a client
-//! has given back pages of a region and the system has no memory for others. The system reports such
-//! a page with SIGBUS to the thread that touches it, which would end the process. Here, the handler
-//! of the signal puts zeros in its place and marks the mapping, so that only the calls that use it
-//! fail.
+//! Pages of mapped files that do not exist: the disk has failed, the file was truncated, or a
+//! client has given back pages of a region and the system has no memory for others. The system
+//! reports such a page with SIGBUS to the thread that touches it, which would end the process.
+//! Here, the handler of the signal puts zeros in its place and marks the mapping, so that only the
+//! calls that use it fail.
 #![allow(unsafe_code)]
 
 use std::{

@@ -298,8 +298,8 @@ impl Drop for SharedMemory {
     }
 }
 
-/// Copies bytes from or to memory that another process may change. The compiler can neither read the
-/// memory again in place of the copy nor delay the copy beyond what follows.
+/// Copies bytes from or to memory that another process may change. The compiler can neither read
+/// the memory again in place of the copy nor delay the copy beyond what follows.
 ///
 /// # Safety
 ///

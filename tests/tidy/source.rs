@@ -218,29 +218,6 @@ fn name(text: &str) -> Option<String> {
     name.starts_with(|c: char| c.is_ascii_lowercase()).then(|| name.to_owned())
 }
 
-/// Name, first line (from 1) and number of lines of each function.
-pub fn functions(text: &str) -> Vec<(String, usize, usize)> {
-    let lines: Vec<_> = text.lines().collect();
-    let mut found = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let head = line.trim_start();
-        let before = head.split("fn ").next().unwrap_or(head);
-        let words = ["pub", "const", "async", "extern", "unsafe", "pub(crate)", "pub(super)"];
-        if before == head || !before.split_whitespace().all(|word| words.contains(&word)) {
-            continue;
-        }
-        let indent = &line[..line.len() - head.len()];
-        let end = format!("{indent}}}");
-        let after = lines[at..].iter().position(|line| *line == end);
-        // Methods that traits only declare have no body.
-        let mut ends = lines[at..].iter().filter(|line| line.ends_with([';', '{', '}']));
-        let one_line = line.ends_with('}') || ends.next().is_some_and(|end| end.ends_with(';'));
-        let name = name(&head[before.len() + 3..]).unwrap_or_default();
-        found.push((name, at + 1, if one_line { 1 } else { after.map_or(1, |n| n + 1) }));
-    }
-    found
-}
-
 /// Whether the line has the word outside comments and string literals.
 pub fn has_word(line: &str, word: &str) -> bool {
     let code = code_of(line);

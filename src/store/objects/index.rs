@@ -90,8 +90,8 @@ impl ObjectIndex {
         own.by_payload.insert(payload, key.id);
     }
 
-    /// Inserts a tenant's object, unless it has an intact one with the same id that the new one does
-    /// not improve.
+    /// Inserts a tenant's object, unless it has an intact one with the same id that the new one
+    /// does not improve.
     pub fn insert(
         &mut self,
         tenant: TenantId,
@@ -149,8 +149,8 @@ impl ObjectIndex {
         self.remove(key)
     }
 
-    /// Forgets an object that is damaged, unless another one has taken its place, and those of other
-    /// tenants that lie in the same memory. Returns them.
+    /// Forgets an object that is damaged, unless another one has taken its place, and those of
+    /// other tenants that lie in the same memory. Returns them.
     pub fn forget_damaged(
         &mut self,
         key: ObjectKey,
