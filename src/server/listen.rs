@@ -84,13 +84,16 @@ pub struct UnixSocket {
 struct SocketFile {
     device: u64,
     inode: u64,
+    /// When it was made, since the number of a removed file is used again. A renaming keeps it.
+    modified: (i64, i64),
 }
 
 impl SocketFile {
     /// `None` if there is no socket.
     fn at(path: &Path) -> Option<Self> {
         let meta = fs::symlink_metadata(path).ok().filter(|meta| meta.file_type().is_socket())?;
-        Some(Self { device: meta.dev(), inode: meta.ino() })
+        let modified = (meta.mtime(), meta.mtime_nsec());
+        Some(Self { device: meta.dev(), inode: meta.ino(), modified })
     }
 
     /// Removes the file from `path`, unless it is another one by now.

@@ -61,6 +61,7 @@ fn serves_every_recorded_metric() {
     stored(3, 1);
     connections(4);
     count_lost_audit_line();
+    count_object_check("intact");
     devices(2, 0, 1);
     pinned_bases(3, 8);
     preload_failures(9);
