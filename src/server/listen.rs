@@ -10,7 +10,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use futures_util::{Stream, stream};
@@ -85,14 +85,14 @@ struct SocketFile {
     device: u64,
     inode: u64,
     /// When it was made, since the number of a removed file is used again. A renaming keeps it.
-    modified: (i64, i64),
+    modified: SystemTime,
 }
 
 impl SocketFile {
     /// `None` if there is no socket.
     fn at(path: &Path) -> Option<Self> {
         let meta = fs::symlink_metadata(path).ok().filter(|meta| meta.file_type().is_socket())?;
-        let modified = (meta.mtime(), meta.mtime_nsec());
+        let modified = meta.modified().ok()?;
         Some(Self { device: meta.dev(), inode: meta.ino(), modified })
     }
 
