@@ -68,7 +68,7 @@ fn usage_errors_are_json_if_it_is_asked_for() {
     for (line, words) in [
         (&["msm", "--json"][..], ["required arguments", "--bases"]),
         (&["--json", "info", "--nothing"][..], ["unexpected argument", "--nothing"]),
-        (&["--json"][..], ["a command is missing", "--help"]),
+        (&["--json"][..], ["requires a subcommand", "demo"]),
         (&["bench", "--json", "--sizes", "40"][..], ["--sizes", "numbers from 0 to 26"]),
     ] {
         let wrong = run("http://127.0.0.1:1", line, &[]);

@@ -1,6 +1,6 @@
 //! `capstan groth16`: which files are read, and what is said of others.
 
-use std::{fs, path::Path};
+use std::{fs, mem, path::Path};
 
 use ark_bls12_381::{Bls12_381, Fr};
 use ark_ec::CurveGroup;
@@ -62,11 +62,11 @@ fn files_in_the_wrong_place_are_named_with_the_expected_format() {
         "square.key: not a verifying key in arkworks' serialization: it is a proving key in";
     words(&files.verify(&[]), 65, &[expected]);
     files.verifying_key = verifying_key.clone();
-    files.public = proof.clone();
+    let public = mem::replace(&mut files.public, proof.clone());
     let expected = "square.proof: expected a JSON list of decimal numbers in strings, not a proof";
     words(&files.verify(&[]), 65, &[expected]);
     let zkey = files.cli.file("square.zkey", b"zkey\x01\0\0\0");
-    files.key = zkey;
+    (files.key, files.public) = (zkey, public);
     let expected =
         "square.zkey: not a proving key in arkworks' serialization: it is a .zkey file of snarkjs";
     words(&files.prove(WITNESS, &[]), 65, &[expected]);
