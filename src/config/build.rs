@@ -139,18 +139,26 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
     }
 }
 
+/// As in deploy/envoy.yaml.
+const PROXY_WINDOW_BYTES_MAX: u32 = 64 << 20;
+
 /// Flow-control windows, bytes.
 struct Http2Windows {
     stream: u32,
     connection: u32,
 }
 
-/// A default follows the window that is given.
+/// A default follows the window that is given. A connection of a proxy carries the uploads of many
+/// callers, so that each of its streams gets its window, up to [`PROXY_WINDOW_BYTES_MAX`].
 fn http2_windows(values: &SettingValues) -> Http2Windows {
     let stream = values.integer_or("http2_stream_window_bytes", |bytes: u32| {
         bytes.min(values.integer("http2_connection_window_bytes"))
     });
-    let fits = |bytes: u32| bytes.max(stream);
+    let has_proxies =
+        values.flag("shared_connections") || values.optional_text("auth_proxies").is_some();
+    let of_all_streams = stream.saturating_mul(values.integer("streams_per_connection_max"));
+    let proxies = if has_proxies { of_all_streams.min(PROXY_WINDOW_BYTES_MAX) } else { 0 };
+    let fits = |bytes: u32| bytes.max(stream).max(proxies);
     Http2Windows { stream, connection: values.integer_or("http2_connection_window_bytes", fits) }
 }
 

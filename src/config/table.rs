@@ -53,7 +53,7 @@ const DAY_S: u64 = 86_400;
 pub const TABLE: &[Setting] = &[
     // Listeners.
     setting("listen", SettingKind::Address, "127.0.0.1:7654",
-        "TCP address of the gRPC service (port 0: a free port); a host name: its first address."),
+        "TCP address of the gRPC service (port 0: free); a name means its first IPv4 address."),
     setting("unix_socket", SettingKind::Path, "none",
         "Unix socket of the gRPC service; without admin_socket, its clients may also drain."),
     setting("unix_mode", SettingKind::Mode, "0660",
@@ -93,7 +93,7 @@ pub const TABLE: &[Setting] = &[
     setting("metrics_tls", SettingKind::Flag, "false",
         "Serve metrics and probes by HTTPS, with tls_certificate and tls_key."),
     setting("metrics_tenants", SettingKind::Flag, "false",
-        "Tell at /metrics what each tenant of the file of tenants uses, by its name."),
+        "Export the use of each listed tenant at /metrics."),
     setting("admin_over_tcp", SettingKind::Flag, "false",
         "Allow Admin.Drain over TCP, too, if there is no admin_socket."),
     setting("reflection", SettingKind::Flag, "true",
@@ -164,7 +164,7 @@ pub const TABLE: &[Setting] = &[
     setting("data_dir", SettingKind::Path, "none",
         "Directory for bases and matrices that survive a restart; vectors never touch disk."),
     setting("object_check_interval_s", count("seconds, 0 for never", 0, 30 * DAY_S), "86400",
-        "Time between two checks of stored objects by their hash, in idle processor time."),
+        "Time between two checks of stored objects by their hash; slower while there are jobs."),
     setting("preload", SettingKind::Path, "none",
         "TOML file of stored bases to warm or pin on GPUs before the daemon is ready."),
     // Connections.
@@ -177,7 +177,7 @@ pub const TABLE: &[Setting] = &[
     setting("connection_age_max_s", count("seconds", 1, 30 * DAY_S), "3600",
         "Time after which a connection takes no calls; it is closed after twice this time."),
     setting("shared_connections", SettingKind::Flag, "false",
-        "Connections are those of proxies: a stalled reader ends its call, not its connection."),
+        "For connections that callers share: a stalled reader loses its call, not the connection."),
     setting("streams_per_connection_max", count("streams", 1, 65_536), "64",
         "Limit on concurrent HTTP/2 streams (calls) of one connection."),
     setting("message_payload_bytes_max", bytes(512 * KIB, 64 * MIB), "1 MiB",

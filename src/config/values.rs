@@ -5,10 +5,11 @@ use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 use clap::ArgMatches;
 
 use super::{
-    kind::{ParsedValue, resolve},
+    kind::{ParsedValue, SettingKind, resolve},
     source::{ConfigProblem, RawValue, SourceContent, read_sources},
     table::{Setting, TABLE},
 };
+use crate::{buffer::ByteSize, server::ServerSettings};
 
 #[derive(Debug, Clone)]
 struct SettingValue {
@@ -69,7 +70,8 @@ impl SettingValues {
         // A problem names all settings that it depends on.
         let is_certain = |problem: &ConfigProblem| {
             let text = problem.to_string();
-            !uncertain.iter().any(|setting| text.contains(setting))
+            let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            !words.any(|word| uncertain.contains(&word))
         };
         problems.extend(values.problems(&values.config()).into_iter().filter(is_certain));
         Err(problems)
@@ -77,10 +79,13 @@ impl SettingValues {
 
     /// The values as a TOML file, in which defaults are comments.
     pub fn to_toml(&self) -> String {
+        let server = self.config().server;
         let mut toml = String::from("# Settings of capstand. Flags override CAPSTAN_* variables, ");
         toml += "which override this file.\n";
         for SettingValue { setting, raw, .. } in &self.0 {
-            let text = raw.as_ref().map_or(setting.default, |raw| raw.text.trim());
+            let adapted = adapted_default(setting, &server);
+            let default = adapted.as_deref().unwrap_or(setting.default);
+            let text = raw.as_ref().map_or(default, |raw| raw.text.trim());
             let quote = if setting.kind.is_bare(text) { "" } else { "\"" };
             let comment = if raw.is_none() { "# " } else { "" };
             let text = text.replace('\\', "\\\\").replace('"', "\\\"");
@@ -147,6 +152,21 @@ impl SettingValues {
     pub(super) fn flag(&self, name: &str) -> bool {
         self.get(name).parsed == ParsedValue::Flag(true)
     }
+}
+
+/// The default of a setting if other settings have changed it.
+fn adapted_default(setting: &Setting, server: &ServerSettings) -> Option<String> {
+    let number = match setting.name {
+        "connection_jobs_max" => server.connection_jobs_max.into(),
+        "message_payload_bytes_max" => server.message_payload_bytes_max,
+        "http2_stream_window_bytes" => server.http2_stream_window_bytes.into(),
+        "http2_connection_window_bytes" => server.http2_connection_window_bytes.into(),
+        _ => return None,
+    };
+    let is_changed = setting.kind.parse(setting.default) != Some(ParsedValue::Number(number));
+    let is_bytes = matches!(setting.kind, SettingKind::Bytes { .. });
+    let text = if is_bytes { ByteSize(number).to_string() } else { number.to_string() };
+    is_changed.then_some(text)
 }
 
 fn problem(setting: &Setting, raw: Option<&RawValue>, text: &str) -> ConfigProblem {

@@ -192,6 +192,9 @@ pub enum FieldProblem {
     /// The id of a region is malformed, unknown, released, or of another user.
     #[error("no region has this id: check the id, or open a region")]
     UnknownRegion,
+    /// The client has released pages of a region that the call uses.
+    #[error("pages of the region were released: open another region")]
+    ReleasedPages,
     /// The output would overwrite another output, or an input too early.
     #[error("overlaps another output, or an input that a later step reads")]
     Overlap,
@@ -241,7 +244,7 @@ impl FieldProblem {
             Self::OtherGroup | Self::NotMatrix => Reason::ObjectKind,
             Self::ProgramTime { .. } => Reason::ProgramTime,
             Self::ProgramBytes { limit, .. } => limit.reason(),
-            Self::UnknownId | Self::UnknownRegion => Reason::ObjectUnknown,
+            Self::UnknownId | Self::UnknownRegion | Self::ReleasedPages => Reason::ObjectUnknown,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     curve::points::{Bases, MsmSums},
     engine::EncodedScalars,
-    error::{Error, Limit, Result},
+    error::{Error, Result},
     ops::host::ElementSink,
     sparse::SparseMatrix,
 };
@@ -41,8 +41,8 @@ impl<'a> RunOperands<'a> {
     /// Runs a step that reads or writes the operands.
     ///
     /// Errors: those of `step`; `DiskFailed`, regardless of the step's result, if some bytes of
-    /// bases or matrices could not be read and were read as zeros; `Exhausted` if a region of an
-    /// input or an output has lost pages.
+    /// bases or matrices could not be read and were read as zeros; `Invalid` if the client has
+    /// released pages of a region of an input or an output.
     pub fn run<T>(&self, step: impl FnOnce() -> Result<T>) -> Result<T> {
         // A damaged matrix can make a step panic.
         let done = catch_unwind(AssertUnwindSafe(step));
@@ -59,8 +59,7 @@ impl<'a> RunOperands<'a> {
         let has_lost_pages = self.inputs.iter().any(|input| !input.source.is_intact())
             || self.sinks.iter().flatten().any(|output| !output.sink.is_intact());
         if has_lost_pages {
-            // A call in the same region fails again.
-            return Err(Error::Exhausted { limit: Limit::Process, retry_after: None });
+            return Err(Error::released_pages());
         }
         done.unwrap_or_else(|panic| resume_unwind(panic))
     }
@@ -102,7 +101,6 @@ mod tests {
             RunOperands { inputs: &inputs, ..RunOperands::default() }.run(|| Ok(7))
         };
         assert_eq!(run(true), Ok(7));
-        let lost = Error::Exhausted { limit: Limit::Process, retry_after: None };
-        assert_eq!(run(false), Err(lost));
+        assert_eq!(run(false), Err(Error::released_pages()));
     }
 }

@@ -117,7 +117,8 @@ fn load(call: &CallContext) -> v1::Load {
 /// left out.
 fn device(mut info: DeviceInfo, is_exact: bool) -> v1::Device {
     if let Some(gpu) = info.gpu.as_mut().filter(|_| !is_exact) {
-        gpu.arena_free_bytes = gpu.arena_bytes - coarse(gpu.arena_bytes - gpu.arena_free_bytes);
+        let leased_bytes = coarse(gpu.arena_bytes.saturating_sub(gpu.arena_free_bytes));
+        gpu.arena_free_bytes = gpu.arena_bytes.saturating_sub(leased_bytes);
         (gpu.clock_mhz, gpu.temperature_c, gpu.power_mw) = (None, None, None);
     }
     v1::Device {

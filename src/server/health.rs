@@ -14,10 +14,10 @@ use tonic_health::{
 };
 
 /// tonic's service refuses to watch a service that it does not know. By the protocol, such a watch
-/// is told so and stays open.
+/// gets SERVICE_UNKNOWN and stays open.
 pub struct HealthChecks(HealthService);
 
-/// The service, and what tells it which services are healthy.
+/// The service, and the reporter that sets which services are healthy.
 pub fn health_checks() -> (HealthReporter, HealthServer<HealthChecks>) {
     let reporter = HealthReporter::new();
     let service = HealthService::from_health_reporter(reporter.clone());

@@ -32,8 +32,9 @@ pub async fn run(state: Arc<ServerState>) {
     let mut heap_trim = HeapTrim::default();
     repeat(HOUSEKEEPING_INTERVAL, |ticks, late| {
         tick(&state, ticks, late);
-        if heap_trim.is_due(&state.connections) {
-            tokio::task::spawn_blocking(heap::trim);
+        let now = Instant::now().into_std();
+        if let Some(turn) = heap_trim.next(&state.connections, now) {
+            tokio::task::spawn_blocking(move || heap::trim(turn));
         }
     })
     .await;

@@ -14,7 +14,10 @@ use std::{
 };
 
 use futures_util::{Stream, stream};
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::{
+    fs::{CWD, RenameFlags, renameat_with},
+    net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt},
+};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::{
@@ -108,7 +111,8 @@ impl SocketFile {
         fs::rename(path, &aside)?;
         match Self::at(&aside) == Some(self) {
             true => fs::remove_file(&aside),
-            false => fs::rename(&aside, path),
+            // A third server may have put its file there meanwhile.
+            false => Ok(renameat_with(CWD, &aside, CWD, path, RenameFlags::NOREPLACE)?),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
     thread,
     time::{Duration, Instant},
@@ -50,17 +51,26 @@ fn check_repeatedly(server: &Weak<ServerState>, interval: Duration) {
             continue;
         }
         due = Instant::now() + interval;
-        if let Some(state) = server.upgrade() {
-            check_all(&state);
-        }
+        check_all(server);
     }
 }
 
-fn check_all(state: &ServerState) {
-    for tenant in state.tenants.in_use() {
-        let ids: Vec<_> = state.objects.list(tenant.id).iter().map(|object| object.id).collect();
+/// Does not keep the server in memory between objects.
+fn check_all(server: &Weak<ServerState>) {
+    let Some(tenants) = server.upgrade().map(|state| state.tenants.in_use()) else { return };
+    for tenant in tenants {
+        let list = |state: Arc<ServerState>| state.objects.list(tenant.id);
+        let Some(objects) = server.upgrade().map(list) else { return };
+        let ids: Vec<_> = objects.iter().map(|object| object.id).collect();
+        drop(objects);
         for id in ids {
-            check(state, &tenant, id);
+            let Some(state) = server.upgrade() else { return };
+            // Objects after this one are checked, too.
+            let checked = catch_unwind(AssertUnwindSafe(|| check(&state, &tenant, id)));
+            if checked.is_err() {
+                let object = hex::encode(id.0);
+                error!(object, "the check of a stored object panicked");
+            }
         }
     }
 }

@@ -160,7 +160,7 @@ fn client_verifier(
     let (mut roots, mut left_out) = (RootCertStore::empty(), Vec::new());
     let certificates = files::certificates(pem).map_err(|problem| unusable(&problem))?;
     for (index, certificate) in certificates.into_iter().enumerate() {
-        // Others of a bundle are not to blame.
+        // One bad certificate does not disable the rest of the bundle.
         if let Err(error) = roots.add(certificate) {
             left_out.push(format!("certificate {} cannot be used: {error}", index + 1));
         }

@@ -24,9 +24,10 @@ use crate::{
 pub const FRAME_BYTES_MAX: usize = CHUNK_BYTES + 1024;
 
 /// Bytes of a piece. Pieces are copies: the transport holds one until the reader has room for it,
-/// and must not keep the whole frame meanwhile. An odd number, because hyper keeps a piece that
-/// begins where the reader's window ends, and most windows are powers of two.
-pub const PIECE_BYTES: usize = (64 << 10) - 1;
+/// and must not keep the whole frame meanwhile. The largest prime below 2^16: hyper keeps a piece
+/// that begins where the reader's window ends, and no usual window, such as 65,535 or a power of
+/// two, is a multiple of it.
+pub const PIECE_BYTES: usize = 65_521;
 
 /// Parts of a response, and pieces of a frame, that the transport holds at most: those in h2, and
 /// one in hyper.

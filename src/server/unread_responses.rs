@@ -44,7 +44,7 @@ struct ResponseState {
 
 enum ResponseContent {
     Body(Body),
-    /// Dropped after this idle time, of which the reader has not been told.
+    /// Dropped because its reader was idle for too long. The reader does not know it yet.
     Dropped(DroppedResponse),
     Ended,
 }

@@ -119,7 +119,9 @@ fn a_new_data_directory_survives_a_crash_with_its_parents_or_is_not_used() {
         let faults = Some((&faults, folder.path()));
         let options = DaemonOptions { flags: &flags, faults, prepare: "" };
         if !must_start {
-            DaemonProcess::spawn(command(&options)).until("data directory: cannot be created");
+            let message = DaemonProcess::spawn(command(&options)).until("data_dir: ");
+            let names_path = message.contains(data_dir.to_str().unwrap());
+            assert!(names_path && message.contains("Input/output error"), "{message}");
             continue;
         }
         let daemon = start_with(&options);

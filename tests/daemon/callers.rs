@@ -1,7 +1,6 @@
 //! Who calls the daemon: credentials, and the logs that name callers.
 
 use std::{
-    fs::File,
     io::{Read, Write},
     net::TcpStream,
     process::Command,
@@ -21,7 +20,7 @@ use tokio::runtime::Runtime;
 use crate::daemon::{
     FinishedDaemon,
     daemon_process::{DaemonProcess, HANGING, capstand},
-    run, start_without_metrics,
+    open_read_pipe, run, start_without_metrics,
     tls_files::CertifiedFiles,
 };
 
@@ -112,7 +111,7 @@ fn a_hangup_signal_does_not_end_a_daemon_that_reads_its_configuration() {
     command.env_clear().arg("--config").arg(&pipe);
     let mut daemon = DaemonProcess::spawn(command);
     // Opens when the daemon reads it, long before it could read tokens again.
-    let mut configuration = File::options().write(true).open(&pipe).unwrap();
+    let mut configuration = open_read_pipe(&pipe);
     daemon.signal(Signal::HUP);
     let settings = "listen = \"127.0.0.1:0\"\nmetrics_listen = \"none\"\nengine = \"cpu\"\n";
     configuration.write_all(settings.as_bytes()).unwrap();

@@ -85,7 +85,7 @@ async fn read(mut response: Streaming<v1::GetResponse>) -> Result<usize, Status>
 async fn others_are_served(kind: ProxyKind) {
     let Some(program) = kind.program() else { return };
     let idle_ms = (WATCHED / 2).as_millis().to_string();
-    let impatient = [("--idle-timeout-ms", &*idle_ms), ("--peer-bytes-per-second-min", "1 MiB")];
+    let impatient = [("--idle-timeout-ms", &*idle_ms), ("--peer-bytes-per-second-min", "256 KiB")];
     let site = Site::start_with(kind.name(), &impatient);
     let proxy = ProxyProcess::start(kind, &program, &site);
     let (stalled, other) =

@@ -251,6 +251,14 @@ fn a_default_follows_the_limit_that_it_must_not_exceed() {
     };
     assert_eq!(windows("--http2-connection-window-bytes=1 MiB"), (1 << 20, 1 << 20));
     assert_eq!(windows("--http2-stream-window-bytes=32 MiB"), (32 << 20, 32 << 20));
+    // Proxies: the window of a connection is that of its streams, up to 64 MiB.
+    for flag in ["--shared-connections", "--auth-proxies=uid:33"] {
+        assert_eq!(windows(flag), (4 << 20, 64 << 20));
+    }
+    let printed = read(&["--jobs-max=32", "--shared-connections"], &NOTHING).unwrap().to_toml();
+    for line in ["# connection_jobs_max = 32\n", "# http2_connection_window_bytes = \"64 MiB\"\n"] {
+        assert!(printed.contains(line), "{printed}");
+    }
 }
 
 #[test]

@@ -36,7 +36,8 @@ use tracing::{error, field, info, warn};
 
 /// Invalid flags (EX_USAGE).
 const USAGE: u8 = 64;
-/// An address cannot be resolved or bound (EX_UNAVAILABLE).
+/// A later start may succeed: an address cannot be resolved or bound, or data_dir cannot be used
+/// now (EX_UNAVAILABLE).
 const UNAVAILABLE: u8 = 69;
 /// An internal error or a lost GPU (EX_SOFTWARE).
 const SOFTWARE: u8 = 70;
@@ -250,6 +251,7 @@ fn notify(states: &[NotifyState<'_>]) {
 fn exit_status(error: ServeError) -> u8 {
     let code = match error {
         ServeError::Listen(_) => UNAVAILABLE,
+        ServeError::DataDir(ref error) if !error.is_permanent() => UNAVAILABLE,
         ServeError::Credentials(_)
         | ServeError::Preload(_)
         | ServeError::DataDir(_)

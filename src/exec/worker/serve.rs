@@ -332,6 +332,9 @@ impl Worker {
         let (source, destination) = (find(from.memory)?, find(to.memory)?);
         let mut bytes = vec![0; from.len as usize];
         source.memory.read(from.start as usize, &mut bytes);
+        if !source.memory.is_intact() {
+            return Err(Error::released_pages());
+        }
         let mut points = vec![A::zero(); bytes.len() / encoding.point_bytes(A::GROUP)];
         let checked = self.engine.check(*encoding, &bytes, A::points_mut(&mut points))?;
         let decoded = points_as_bytes(&points);

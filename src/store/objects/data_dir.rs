@@ -42,12 +42,20 @@ pub struct DataDir {
 #[error("data_dir: {}: {problem}", .path.display())]
 pub struct DataDirError {
     path: PathBuf,
-    problem: String,
+    problem: io::Error,
 }
 
 impl DataDirError {
-    fn new(path: &Path, problem: impl ToString) -> Self {
-        Self { path: path.to_owned(), problem: problem.to_string() }
+    fn new(path: &Path, problem: io::Error) -> Self {
+        Self { path: path.to_owned(), problem }
+    }
+
+    /// Whether only an administrator can fix the problem. Otherwise a later start may succeed, such
+    /// as after another daemon has ended.
+    pub fn is_permanent(&self) -> bool {
+        use io::ErrorKind::{IsADirectory, NotADirectory, PermissionDenied, ReadOnlyFilesystem};
+        let kind = self.problem.kind();
+        matches!(kind, IsADirectory | NotADirectory | PermissionDenied | ReadOnlyFilesystem)
     }
 }
 
@@ -101,7 +109,9 @@ impl DataDir {
     /// Errors: the directory cannot be read or written, or another daemon uses it.
     pub fn open(data_dir: &Path) -> Result<Self, DataDirError> {
         let folder = data_dir.join("bases");
-        create_folders(&folder).map_err(|error| DataDirError::new(&folder, error))?;
+        for created in [data_dir, &folder] {
+            create_folders(created).map_err(|error| DataDirError::new(created, error))?;
+        }
         let disk = Self { folder, _lock: lock(data_dir)? };
         for tenant in disk.tenants()? {
             for unfinished in with_extension(&disk.folder_of(&tenant), "part")? {
@@ -265,7 +275,7 @@ fn id(path: &Path) -> Option<ObjectId> {
     Some(ObjectId(id))
 }
 
-/// Whether nothing has this name. What cannot be looked at is not absent.
+/// Whether nothing has this name. What cannot be examined is not absent.
 fn is_absent(path: &Path) -> bool {
     matches!(path.try_exists(), Ok(false))
 }
@@ -285,19 +295,31 @@ fn with_extension(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, DataDi
     Ok(paths)
 }
 
-/// Creates a folder that does not exist, and its parents, so that they survive a crash.
+/// Creates a folder unless it exists, and its parents. It survives a crash, also if an earlier
+/// start has created it and could not sync its parent.
 fn create_folders(folder: &Path) -> io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
+    // The root has none.
+    let Some(parent) = folder.parent() else { return Ok(()) };
     // A relative path has the current folder as its parent.
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    create_folders(parent)?;
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    if folder.is_dir() {
+        return match sync(parent) {
+            // This process cannot have created a folder in one that it may not read or change.
+            Err(error) if is_out_of_reach(&error) => Ok(()),
+            synced => synced,
+        };
+    }
+    if !parent.is_dir() {
+        create_folders(parent)?;
+    }
     match fs::create_dir(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => sync(parent),
     }
+}
+
+fn is_out_of_reach(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Makes changes to a folder's entries survive a crash, except on file systems that cannot sync
@@ -314,7 +336,10 @@ fn lock(data_dir: &Path) -> Result<File, DataDirError> {
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|error| DataDirError::new(&path, error))?;
     file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => DataDirError::new(data_dir, "another daemon uses it"),
+        TryLockError::WouldBlock => {
+            let used = io::Error::new(io::ErrorKind::ResourceBusy, "another daemon uses it");
+            DataDirError::new(data_dir, used)
+        }
         TryLockError::Error(error) => DataDirError::new(&path, error),
     })?;
     Ok(file)

@@ -26,13 +26,13 @@ const RESERVED_BYTES: usize = 6;
 /// A file's header: magic (8 bytes), content, created (8), payload hash (32), payload form (1),
 /// reserved (6), label length (1), label, zeros, checksum (32). The content of bases is their
 /// group, 1 or 2 (8), their count (8) and the number of infinities (8); that of a matrix is the
-/// number of rows (8), columns (8), terms (8) and coefficients (8). Integers are little-endian. Payload form
-/// 0: payload unknown; earlier versions stored its hash only.
+/// number of rows (8), columns (8), terms (8) and coefficients (8). Integers are little-endian.
+/// Payload form 0: payload unknown; earlier versions stored its hash only.
 ///
 /// The checksum is BLAKE3 in derive-key mode of the object's id and of the header before it: the
 /// name of the file covers the content only, and the header of another file must not be taken for
-/// this one's. Version 0.2.0 wrote zeros instead, and ignores it. The payload hash of such a file
-/// is not used.
+/// this one's. Version 0.2.0 writes zeros there and does not read the checksum. The payload hash of
+/// a file without a checksum is ignored.
 pub struct FileHeader {
     pub content: FileContent,
     pub created_s: i64,

@@ -107,8 +107,8 @@ impl StoredObject {
         self.data.as_bytes().len() as u64
     }
 
-    /// Whether to store this object in place of an equal one: that is not on disk, or its file, of
-    /// version 0.2.0, has no payload hash that can be trusted.
+    /// Whether to store this object in place of an equal one. True if the equal one is not on disk,
+    /// or if its file is of version 0.2.0, whose payload hash cannot be trusted.
     pub(super) fn improves(&self, held: &Self, persist: bool) -> bool {
         let knows_payload = held.payload.is_none() && self.payload.is_some();
         persist && (!held.persisted || knows_payload)

@@ -44,7 +44,7 @@ pub(crate) enum AuditAction {
     RefusedTenant,
     /// May not make an administrative call.
     RefusedAdmin,
-    /// No caller did it: the server found that a stored object is damaged.
+    /// The server found a damaged object; there is no caller.
     FoundDamaged,
 }
 

@@ -81,11 +81,8 @@ pub fn install_metrics(
         .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
         .and_then(|builder| builder.set_buckets_for_metric(errors, &MODELLED_TIME_RATIO_BUCKETS))
         .and_then(PrometheusBuilder::install_recorder)?;
-    let before_scrape = || {
-        // If a file of /proc cannot be read, the last values stay.
-        let _unread = record_process();
-    };
-    let endpoints = Endpoints { metrics, before_scrape, readiness, status, served_by, tls };
+    let endpoints =
+        Endpoints { metrics, before_scrape: record_process, readiness, status, served_by, tls };
     http::start(listener, endpoints).map_err(failed)?;
     for &Metric { name, kind, help } in METRICS {
         match kind {
@@ -263,27 +260,36 @@ pub(crate) fn certificate_expiry(setting: &'static str, expiry: Duration) {
     gauge!(CERTIFICATE_EXPIRY, "setting" => setting).set(expiry.as_secs_f64());
 }
 
-fn record_process() -> ProcResult<()> {
-    let process = Process::myself()?;
+fn record_process() {
+    // The last values of a file of /proc that cannot be read stay.
+    let Ok(process) = Process::myself() else { return };
+    let _unread = record_stat(&process);
+    if let Ok(count) = process.fd_count() {
+        gauge!(PROCESS_OPEN_FDS).set(count as f64);
+    }
+    if let Ok(limits) = process.limits() {
+        let files_max = match limits.max_open_files.soft_limit {
+            LimitValue::Value(max) => max as f64,
+            LimitValue::Unlimited => f64::INFINITY,
+        };
+        gauge!(PROCESS_MAX_FDS).set(files_max);
+    }
+}
+
+fn record_stat(process: &Process) -> ProcResult<()> {
     let (stat, ticks) = (process.stat()?, ticks_per_second());
     gauge!(PROCESS_RESIDENT_MEMORY_BYTES).set(stat.rss_bytes().get() as f64);
     gauge!(PROCESS_THREADS).set(stat.num_threads as f64);
     counter!(PROCESS_CPU_SECONDS_TOTAL).absolute((stat.utime + stat.stime) / ticks);
     let started = boot_time_secs()? as f64 + stat.starttime as f64 / ticks as f64;
     gauge!(PROCESS_START_TIME_SECONDS).set(started);
-    gauge!(PROCESS_OPEN_FDS).set(process.fd_count()? as f64);
-    let files_max = match process.limits()?.max_open_files.soft_limit {
-        LimitValue::Value(max) => max as f64,
-        LimitValue::Unlimited => f64::INFINITY,
-    };
-    gauge!(PROCESS_MAX_FDS).set(files_max);
     Ok(())
 }
 
 /// Sets the gauges of one GPU.
 pub(crate) fn device(gpu: &GpuInfo) {
     let index = gpu.index.to_string();
-    let leased_bytes = gpu.arena_bytes - gpu.arena_free_bytes;
+    let leased_bytes = gpu.arena_bytes.saturating_sub(gpu.arena_free_bytes);
     for (name, bytes) in [("leased", leased_bytes), ("free", gpu.arena_free_bytes)] {
         let labels = [("device", index.clone()), ("state", name.to_owned())];
         gauge!(DEVICE_MEMORY_BYTES, &labels).set(bytes as f64);

@@ -38,7 +38,7 @@ fn folders_of_tenants_are_not_taken_for_files() {
     }
 }
 
-/// A link to itself cannot be looked at, not even by root.
+/// A link to itself cannot be examined, not even by root.
 #[test]
 fn a_folder_that_cannot_be_read_is_not_taken_for_an_empty_one() {
     for name in ["bases", "bases/team", "lock"] {
@@ -62,7 +62,7 @@ fn a_folder_that_cannot_be_read_is_not_taken_for_an_empty_one() {
 }
 
 #[test]
-fn an_object_whose_file_cannot_be_looked_at_is_not_forgotten() {
+fn an_object_whose_file_cannot_be_examined_is_not_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let (store, team) = (open(1 << 20, 9, folder.path()), tenant(1));
     let id = put_of(&store, &team, generators(3), true).unwrap().id;
