@@ -39,11 +39,11 @@ impl Client {
                 // Only the server's own socket is in this container.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 Err(error) if is_crowded(&error) => Ok(None),
-                Err(error) => Err(ClientError::CannotConnect {
-                    target: format!("unix:{}", path.display()),
-                    problem: error.to_string(),
-                    cause: ConnectCause::of(&error),
-                }),
+                Err(error) => {
+                    let target = format!("unix:{}", path.display());
+                    let (problem, cause) = (error.to_string(), ConnectCause::of(&error, &target));
+                    Err(ClientError::CannotConnect { target, problem, cause })
+                }
             }
         })
     }
