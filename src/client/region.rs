@@ -21,6 +21,7 @@ impl Client {
     /// Errors: `Refused`; `CannotConnect` if the server does not hand out the memory.
     pub(crate) fn open_region(&self, bytes: u64) -> CallFuture<'_, Option<ClientRegion>> {
         Box::pin(async move {
+            self.check_process()?;
             let Some(socket) = unix_socket(&self.inner.target) else { return Ok(None) };
             let request = v1::OpenRegionRequest { bytes };
             // Shared memory is that of one server, without a proxy.
