@@ -12,7 +12,8 @@ pub struct ContainerFormat {
     pub version: u32,
     /// The sections that are read. Others are skipped.
     pub sections: &'static [SectionKind],
-    /// The number of announced sections that may be missing at the end: they only serve debuggers.
+    /// The number of announced sections that may be missing at the end: of a `.r1cs` file, one, which
+    /// only serves debuggers.
     pub may_lack: u32,
 }
 
