@@ -12,8 +12,8 @@ pub struct ContainerFormat {
     pub version: u32,
     /// The sections that are read. Others are skipped.
     pub sections: &'static [SectionKind],
-    /// The number of announced sections that may be missing at the end: of a `.r1cs` file, one, which
-    /// only serves debuggers.
+    /// The number of announced sections that may be missing at the end: one of a `.r1cs` file, for
+    /// debuggers only.
     pub may_lack: u32,
 }
 
