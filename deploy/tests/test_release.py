@@ -55,7 +55,7 @@ def test_no_digest_is_written_if_there_is_none(tmp_path):
 
 @pytest.fixture(name="release")
 def signed_release(tmp_path):
-    """A folder of two files, signed in a repository with one commit, and the public key."""
+    """A folder of two files and a link, signed in a repository with one commit, and the public key."""
     tree, folder = tmp_path / "tree", tmp_path / "release"
     copy(tree, ROOT / "scripts/sign-release")
     git = ("git", "-C", tree, "-c", "user.name=a", "-c", "user.email=a@example.org")
@@ -64,6 +64,8 @@ def signed_release(tmp_path):
     (folder / "chart").mkdir(parents=True)
     (folder / "capstand").write_text("a program")
     (folder / "chart/capstan.tgz").write_text("a chart")
+    (tmp_path / "package").write_text("a package")
+    (folder / "capstan.deb").symlink_to(tmp_path / "package")
     key, public = tmp_path / "key.pem", tmp_path / "public.pem"
     run("openssl", "genpkey", "-algorithm", "ed25519", "-out", key)
     run("openssl", "pkey", "-in", key, "-pubout", "-out", public)
@@ -80,10 +82,25 @@ def test_a_release_says_what_it_consists_of_and_is_signed(release):
     folder, _ = release
     assert is_valid(release)
     names = {line.split()[1] for line in (folder / "SHA256SUMS").read_text().splitlines()}
-    assert names == {"capstand", "chart/capstan.tgz", "provenance.json"}
+    files = {"capstand", "capstan.deb", "chart/capstan.tgz"}
+    assert names == files | {"provenance.json"}
     statement = (folder / "provenance.json").read_text()
-    assert '"name": "chart/capstan.tgz"' in statement
+    assert set(re.findall(r'"name": "(.+)"', statement)) == files
     assert re.search(r'"gitCommit": "[0-9a-f]{40}"', statement)
+    # The specification of SLSA requires URIs.
+    assert all(re.search(rf'"{key}": "urn:[^"]+"', statement) for key in ("buildType", "id"))
+
+
+@pytest.mark.parametrize("added", ["other", "chart/other", "chart/SHA256SUMS", ".hidden"])
+def test_a_file_that_is_not_listed_is_found(release, added):
+    (release[0] / added).write_text("another program")
+    assert not is_valid(release)
+
+
+@pytest.mark.parametrize("target", ["../key.pem", "nowhere"])
+def test_a_link_that_is_not_listed_is_found(release, target):
+    (release[0] / "link").symlink_to(target)
+    assert not is_valid(release)
 
 
 @pytest.mark.parametrize("changed", ["capstand", "provenance.json", "SHA256SUMS"])

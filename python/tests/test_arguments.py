@@ -125,7 +125,7 @@ def test_handles_of_another_type_are_refused(client, wrong):
 
 
 @pytest.mark.parametrize("wrong", WRONG_SEQUENCES)
-def test_arguments_that_are_no_sequences_are_refused(client, wrong):
+def test_arguments_that_are_not_sequences_are_refused(client, wrong):
     program = capstan.Program()
     value = program.input(2)
     assert refused(client.msm, BASES, wrong).field == "scalars"
@@ -164,8 +164,12 @@ def test_empty_lists_mappings_and_elements_are_checked(client):
     value = program.input(2)
     assert refused(program.concat, []).field == "vectors"
     assert refused(program.linear_combination, [], []).field == "vectors"
-    assert refused(program.linear_combination, [value], [capstan.FR_MODULUS]).field == "factors"
-    assert refused(program.evaluate, value, bytes(31)).field == "point"
+    for wrong in (capstan.FR_MODULUS, bytes(31), np.array(1)):
+        error = refused(program.linear_combination, [value, value], [1, wrong])
+        assert (error.field, error.index) == ("factors", 1)
+    error = refused(program.evaluate, value, bytes(31))
+    assert (error.field, error.index) == ("point", None)
+    assert refused(program.evaluate, value, -1).index is None
     assert refused(program.powers, 1.5, 2).field == "base"
     assert refused(program.powers, 1, 2, first=-1).field == "first"
     assert refused(client.run, program, [value], []).field == "inputs"

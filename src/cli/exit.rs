@@ -84,9 +84,12 @@ impl CliFailure {
         Self { exit, message: message.into(), reason_text, field, index, request_id }
     }
 
-    /// The arguments are invalid: the part of clap's text before the usage, in one line.
+    /// The arguments are invalid: the part of clap's text before the usage and its advice,
+    /// in one line.
     pub fn usage(text: &str) -> Self {
-        let problem = text.split("\n\nUsage:").next().unwrap_or_default();
+        let end = ["\n\nUsage:", "\n\nFor more information"];
+        let end = end.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
+        let problem = &text[..end];
         // Without arguments, clap's text is the help.
         let problem = problem.strip_prefix("error: ").unwrap_or("a command is missing: see --help");
         let words: Vec<_> = problem.split_whitespace().collect();

@@ -8,6 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::{
+    fs::{FallocateFlags, fallocate},
+    io::Errno,
+};
+
 use super::exit::{CliFailure, Exit, Result, fail};
 
 /// Permission bits of a new file, before the umask.
@@ -24,7 +29,8 @@ pub struct PendingFile {
 }
 
 /// Replaces a file when the content is complete. What cannot be replaced, such as a pipe, a file in
-/// a folder that cannot be written to, or a mount point, is overwritten.
+/// a folder that cannot be written to, or a mount point, is overwritten: if that fails, the old
+/// content is lost.
 pub fn write_file(path: &Path, content: &[u8]) -> Result<()> {
     let overwrite =
         || fs::write(path, content).map_err(|error| CliFailure::output(path.display(), &error));
@@ -36,9 +42,15 @@ pub fn write_file(path: &Path, content: &[u8]) -> Result<()> {
             pending.write(content)?;
             pending.commit()
         }
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => overwrite(),
+        Err(error) if cannot_be_replaced(&error) => overwrite(),
         Err(error) => Err(CliFailure::output(path.display(), &error)),
     }
+}
+
+/// Whether no file can be created next to the one to write, maybe only because of its longer name.
+fn cannot_be_replaced(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, PermissionDenied, ReadOnlyFilesystem};
+    [PermissionDenied, ReadOnlyFilesystem, InvalidFilename].contains(&error.kind())
 }
 
 /// Whether the path leads to a device or a pipe, or to a file that is open in this process, such as
@@ -128,12 +140,11 @@ impl PendingFile {
         (&self.file).write_all(content).map_err(|error| self.failure(&error))
     }
 
-    /// Replaces the file. If its owner could not be kept or it is a mount point, it is overwritten.
+    /// Replaces the file. If its owner could not be kept or it is a mount point, it is overwritten:
+    /// the old content is kept if the disk is full and the file system can reserve space, but not
+    /// after other errors of writing.
     pub fn commit(self) -> Result<()> {
-        let overwrite = || {
-            let mut content = File::open(&self.temporary)?;
-            io::copy(&mut content, &mut File::create(&self.path)?).map(|_bytes| ())
-        };
+        let overwrite = || overwrite_with(&self.temporary, &self.path);
         let synced = self.file.sync_all();
         let committed = synced.and_then(|()| match &self.has_owner {
             Err(_) => overwrite(),
@@ -158,6 +169,21 @@ impl PendingFile {
     pub fn failure(&self, error: &io::Error) -> CliFailure {
         CliFailure::output(self.path.display(), error)
     }
+}
+
+/// Overwrites a file with the content of another one, after its space is reserved.
+fn overwrite_with(from: &Path, to: &Path) -> io::Result<()> {
+    let mut content = File::open(from)?;
+    let mut file = File::options().write(true).create(true).truncate(false).open(to)?;
+    let bytes = content.metadata()?.len();
+    match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, bytes.max(1)) {
+        // Not every file system reserves space.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    // Copied before it is cut, since cutting would free what was reserved.
+    io::copy(&mut content, &mut file)?;
+    file.set_len(bytes)
 }
 
 /// Gives a new file the owner and the group of an existing one.
@@ -222,8 +248,8 @@ mod tests {
             (found.uid(), found.gid())
         };
         fs::write(&path, "old").unwrap();
-        let is_other = std::os::unix::fs::chown(&path, Some(1234), Some(1234)).is_ok();
-        assert!(is_other || !rustix::process::geteuid().is_root());
+        // Only a privileged process can do that; otherwise, the file keeps this process' user.
+        let _changed = std::os::unix::fs::chown(&path, Some(1234), Some(1234));
         let before = owner(&path);
         write_file(&path, b"new").unwrap();
         assert_eq!((fs::read(&path).unwrap().as_slice(), owner(&path)), (&b"new"[..], before));
@@ -231,6 +257,7 @@ mod tests {
         let mut pending = PendingFile::create(&path).unwrap();
         pending.has_owner = Err(io::ErrorKind::PermissionDenied.into());
         let inode = fs::metadata(&path).unwrap().ino();
+        fs::write(&path, "longer than the new content").unwrap();
         pending.write(b"again").unwrap();
         pending.commit().unwrap();
         assert_eq!((fs::read(&path).unwrap().as_slice(), owner(&path)), (&b"again"[..], before));
@@ -240,6 +267,17 @@ mod tests {
         pending.write(b"token").unwrap();
         assert!(pending.replace().is_err());
         assert_eq!(fs::read(&path).unwrap(), b"again");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_whose_name_leaves_no_room_for_a_longer_one_is_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("n".repeat(255));
+        for content in [&b"old"[..], b"new"] {
+            write_file(&path, content).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), content);
+        }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 

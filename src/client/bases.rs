@@ -71,6 +71,7 @@ impl Client {
         if options.hold {
             return self.put_shared_bases(options, points.into()).await;
         }
+        self.check_process()?;
         let id = BasesId(content_hash(points));
         let route = self.route(|| AffinityKey::of_bases(id));
         BasesHandle::new(self.put_bases_as(id, points, options, route).await?)
@@ -93,6 +94,7 @@ impl Client {
         points: Arc<[A]>,
         range: Range<usize>,
     ) -> Result<BasesHandle<A>> {
+        self.check_process()?;
         let id = BasesId(content_hash(&points[range.clone()]));
         let route = self.route(|| AffinityKey::of_bases(id));
         let put = self.put_bases_as(id, &points[range.clone()], options.clone(), route);
@@ -137,6 +139,7 @@ impl Client {
         bytes: &[u8],
         options: PutOptions,
     ) -> Result<BasesInfo> {
+        self.check_process()?;
         let hash = hash(bytes).await;
         let payload = v1::Payload {
             hash: hash.clone().into(),
@@ -184,7 +187,7 @@ impl Client {
                 label: options.label,
                 ..Default::default()
             });
-            let mut call = self.begin_call(options.deadline);
+            let mut call = self.begin_call(options.deadline)?;
             let upload = self.chunk_queue(OutgoingBytes::Public(bytes), options.progress);
             let put =
                 self.put_payload(header, UploadKey::random()?, &upload, &mut call, route).await?;
@@ -221,7 +224,7 @@ impl Client {
             let route = &route;
             let send = |request| async move { self.store(route).stat(request).await };
             let request = v1::StatRequest { id: Some(id) };
-            let found = self.begin_call(None).unary(request, send).await?;
+            let found = self.begin_call(None)?.unary(request, send).await?;
             let object = match found.status {
                 Some(Status::Object(object)) => Some(object),
                 _ => None,
@@ -254,7 +257,7 @@ impl Client {
             let route = &route;
             let send = |request| async move { self.store(route).release(request).await };
             let request = v1::ReleaseRequest { id: Some(id) };
-            self.begin_call(None).unary(request, send).await.map(drop)
+            self.begin_call(None)?.unary(request, send).await.map(drop)
         })
     }
 
@@ -313,7 +316,7 @@ impl Client {
                 ..Default::default()
             };
             let received = DownloadProgress::new(None, 0, out.len() as u64);
-            let deadline = self.begin_call(None).deadline;
+            let deadline = self.begin_call(None)?.deadline;
             let route = self.route(|| AffinityKey::of_bases(info.id));
             let source = DownloadSource { request, width, route };
             self.download(&source, &mut out, &received, deadline).await?;

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::{
     affinity::{AffinityKey, CallRoute, VectorKeys},
     call::{CallDeadline, CallFuture},
-    connect_cause::ConnectCause,
+    connect_cause::{ConnectCause, is_timeout},
     connections::{Client, Connections},
     copy_pool::CopyPool,
     credentials::{ClientCertificate, ClientCredentials},
@@ -254,7 +254,10 @@ impl ClientBuilder {
             let first = match timeout(limit, connecting).await {
                 Ok(Ok(channel)) => frames(0, channel),
                 Ok(Err(error)) => {
-                    let cause = ConnectCause::of(&error);
+                    if is_timeout(&error) {
+                        return Err(self.timeout_error());
+                    }
+                    let cause = ConnectCause::of(&error, &self.target);
                     return Err(self.connect_error(innermost(&error), cause).await);
                 }
                 Err(_) => return Err(self.timeout_error()),
@@ -313,7 +316,9 @@ impl ClientBuilder {
         let answer = async {
             let answer = admin.get_info(request).await;
             Ok::<_, ClientError>(
-                answer.inspect_err(|status| cause = ConnectCause::of(status))?.into_inner(),
+                answer
+                    .inspect_err(|status| cause = ConnectCause::of(status, &self.target))?
+                    .into_inner(),
             )
         };
         match deadline.until_deadline(answer).await {

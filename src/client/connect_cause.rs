@@ -1,13 +1,13 @@
 //! Why no connection could be established, told by the types of errors.
 
-use std::{error::Error, fmt, io, time::Duration};
+use std::{error::Error, fmt, io, iter, time::Duration};
 
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error as TlsError};
 
-use super::tcp::uses_tls;
+use super::tcp::{TimedOut, uses_tls};
 
 /// Time for a server to tell whether it uses TLS.
-const PROBE_MAX: Duration = Duration::from_secs(1);
+const PROBE_MAX: Duration = Duration::from_secs(3);
 
 /// Why no connection could be established, as far as the client can tell. Displayed as advice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,21 +36,21 @@ pub enum ConnectCause {
 }
 
 impl ConnectCause {
-    /// Looks at an error and its sources.
-    pub(super) fn of(error: &(dyn Error + 'static)) -> Self {
+    /// Looks at an error and its sources. `target` is that of the connection.
+    pub(super) fn of(error: &(dyn Error + 'static), target: &str) -> Self {
         let mut next = Some(error);
         while let Some(error) = next {
             if let Some(error) = error.downcast_ref() {
                 return Self::of_tls(error);
             }
-            next = match error.downcast_ref::<io::Error>() {
-                Some(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    return Self::PermissionDenied;
-                }
-                // Its `source` would skip the error that it holds.
-                Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
-                None => error.source(),
-            };
+            // Over TCP, a firewall can cause it.
+            let is_denied = error
+                .downcast_ref()
+                .is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied);
+            if is_denied && target.starts_with("unix:") {
+                return Self::PermissionDenied;
+            }
+            next = source(error);
         }
         Self::Other
     }
@@ -97,6 +97,19 @@ impl ConnectCause {
     }
 }
 
+/// Whether an error says that no address has answered in time.
+pub(super) fn is_timeout(error: &(dyn Error + 'static)) -> bool {
+    iter::successors(Some(error), |error| source(*error)).any(|error| error.is::<TimedOut>())
+}
+
+fn source<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    match error.downcast_ref::<io::Error>() {
+        // Its `source` would skip the error that it holds.
+        Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+        None => error.source(),
+    }
+}
+
 impl fmt::Display for ConnectCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -122,6 +135,8 @@ mod tests {
 
     use super::*;
 
+    const TARGET: &str = "https://host:1";
+
     #[test]
     fn causes_are_told_by_type_however_deep_the_error_is() {
         let in_io = |error: TlsError| io::Error::new(io::ErrorKind::InvalidData, error);
@@ -133,17 +148,20 @@ mod tests {
             (CertificateError::BadSignature, ConnectCause::CertificateInvalid),
         ] {
             let error = TlsError::InvalidCertificate(error);
-            assert_eq!(ConnectCause::of(&error), cause);
-            assert_eq!(ConnectCause::of(&io::Error::other(in_io(error))), cause);
+            assert_eq!(ConnectCause::of(&error, TARGET), cause);
+            assert_eq!(ConnectCause::of(&io::Error::other(in_io(error)), TARGET), cause);
         }
         let required = TlsError::AlertReceived(AlertDescription::CertificateRequired);
-        assert_eq!(ConnectCause::of(&in_io(required)), ConnectCause::ClientCertificate);
+        assert_eq!(ConnectCause::of(&in_io(required), TARGET), ConnectCause::ClientCertificate);
         let plain = TlsError::InvalidMessage(InvalidMessage::InvalidContentType);
-        assert_eq!(ConnectCause::of(&in_io(plain)), ConnectCause::WithoutTls);
+        assert_eq!(ConnectCause::of(&in_io(plain), TARGET), ConnectCause::WithoutTls);
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
-        assert_eq!(ConnectCause::of(&denied), ConnectCause::PermissionDenied);
-        // A text that names a cause is none.
+        assert_eq!(ConnectCause::of(&denied, "unix:/socket"), ConnectCause::PermissionDenied);
+        assert_eq!(ConnectCause::of(&denied, TARGET), ConnectCause::Other);
+        let late = io::Error::new(io::ErrorKind::TimedOut, TimedOut);
+        assert!(is_timeout(&io::Error::other(late)) && !is_timeout(&denied));
+        // Text that only mentions a cause is not evaluated.
         let text = io::Error::other("certificate expired: CertificateRequired");
-        assert_eq!(ConnectCause::of(&text), ConnectCause::Other);
+        assert_eq!(ConnectCause::of(&text, TARGET), ConnectCause::Other);
     }
 }

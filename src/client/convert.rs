@@ -52,7 +52,7 @@ pub(crate) fn zeros<T: Zeroable + Zeroize>(
 ) -> Result<Zeroizing<Vec<T>>> {
     let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(width));
     let zeros = length.and_then(|length| bytemuck::try_zeroed_vec(length).ok());
-    zeros.map(Zeroizing::new).ok_or_else(|| no_memory(field, width * size_of::<T>()))
+    zeros.map(Zeroizing::new).ok_or_else(|| no_memory(field, count, width * size_of::<T>()))
 }
 
 /// Like [`zeros`], for elements of Fr.
@@ -61,14 +61,14 @@ pub(crate) fn fr_zeros(field: &'static str, count: u64) -> Result<Zeroizing<Vec<
     let length = usize::try_from(count).ok();
     length
         .and_then(|length| zeros.try_reserve_exact(length).ok())
-        .ok_or_else(|| no_memory(field, size_of::<Fr>()))?;
+        .ok_or_else(|| no_memory(field, count, size_of::<Fr>()))?;
     zeros.resize(count as usize, Fr::zero());
     Ok(zeros)
 }
 
-fn no_memory(field: &'static str, element_bytes: usize) -> ClientError {
-    let max = (isize::MAX as usize / element_bytes.max(1)) as u64;
-    ClientError::input(field, FieldProblem::TooLarge { max })
+fn no_memory(field: &'static str, count: u64, element_bytes: usize) -> ClientError {
+    let bytes = count.saturating_mul(element_bytes as u64);
+    ClientError::input(field, FieldProblem::NoMemory { bytes })
 }
 
 /// The server's phases and what the client measured. Without an `upload` time, the upload takes the
@@ -214,9 +214,12 @@ mod tests {
     fn refuses_results_that_no_memory_can_hold() {
         assert_eq!(**zeros::<u8>("lg_n", 2, 3).unwrap(), [0; 6]);
         assert_eq!(**fr_zeros("lg_n", 2).unwrap(), [Fr::zero(); 2]);
+        let bytes = |count: u64| count.saturating_mul(32);
         for count in [1 << 50, 1 << 62, u64::MAX] {
-            assert!(zeros::<u8>("lg_n", count, 32).is_err(), "{count}");
-            assert!(fr_zeros("lg_n", count).is_err(), "{count}");
+            let expected =
+                format!("lg_n: there is no memory for the result of {} bytes", bytes(count));
+            assert_eq!(zeros::<u8>("lg_n", count, 32).unwrap_err().to_string(), expected);
+            assert_eq!(fr_zeros("lg_n", count).unwrap_err().to_string(), expected);
         }
     }
 }

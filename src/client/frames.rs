@@ -67,16 +67,15 @@ impl Service<http::Request<Body>> for FrameChannel {
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         // `call` refuses.
-        if self.server.is_of_parent() {
+        if self.server.refusal_in_fork().is_some() {
             return Poll::Ready(Ok(()));
         }
         self.channel.poll_ready(context)
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        if self.server.is_of_parent() {
-            let problem = "the client belongs to the parent process: connect again after a fork";
-            return Box::pin(ready(Ok(Status::failed_precondition(problem).into_http())));
+        if let Some(status) = self.server.refusal_in_fork() {
+            return Box::pin(ready(Ok(status.into_http())));
         }
         let sent = request.extensions_mut().remove::<RequestBody>();
         if let Some(body) = sent.and_then(|RequestBody(body)| body.lock().take()) {

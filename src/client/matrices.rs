@@ -35,6 +35,7 @@ impl Client {
         options: PutOptions,
         matrix: &SparseMatrix,
     ) -> Result<MatrixHandle> {
+        self.check_process()?;
         let id = MatrixId(content_hash(matrix));
         let route = self.route(|| AffinityKey::of_object(&id.0));
         let mut handle = MatrixHandle::new(self.put_matrix_as(id, matrix, &options, route).await?);
@@ -85,7 +86,7 @@ impl Client {
                 label: options.label,
                 ..Default::default()
             });
-            let mut call = self.begin_call(options.deadline);
+            let mut call = self.begin_call(options.deadline)?;
             let bytes = OutgoingBytes::Public(matrix.as_bytes());
             let upload = self.chunk_queue(bytes, options.progress);
             let put =
@@ -113,7 +114,7 @@ impl Client {
             let route = &route;
             let send = |request| async move { self.store(route).stat(request).await };
             let request = v1::StatRequest { id: Some(stat_request::Id::ObjectId(id.to_bytes())) };
-            let info = match self.begin_call(None).unary(request, send).await?.status {
+            let info = match self.begin_call(None)?.unary(request, send).await?.status {
                 Some(Status::Object(object)) => convert::object_matrix(Some(object)),
                 _ => convert::object_matrix(None),
             }?;
@@ -155,7 +156,7 @@ impl Client {
             let id = Some(get_request::Id::ObjectId(info.id.to_bytes()));
             let request = v1::GetRequest { id, ..Default::default() };
             let received = DownloadProgress::new(None, 0, out.len() as u64);
-            let deadline = self.begin_call(None).deadline;
+            let deadline = self.begin_call(None)?.deadline;
             // The unit of a matrix is a byte.
             let route = self.route(|| AffinityKey::of_object(&info.id.0));
             let source = DownloadSource { request, width: 1, route };

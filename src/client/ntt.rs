@@ -153,7 +153,7 @@ impl Client {
         options: NttOptions<C>,
     ) -> CallFuture<'a, NttReport> {
         Box::pin(async move {
-            let mut call = self.begin_call(options.deadline);
+            let mut call = self.begin_call(options.deadline)?;
             let verify = options.verify;
             let bytes = rows.input_bytes().max(rows.output_bytes());
             let shared = self.ntt_in_region(&spec, rows, &options.progress, &mut call).await?;

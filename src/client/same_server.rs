@@ -63,9 +63,10 @@ impl SameServer {
         Self { instance, is_elsewhere, is_routed, first, key, process: process::id() }
     }
 
-    /// Whether this process is a fork of the one that opened the connections.
-    pub fn is_of_parent(&self) -> bool {
-        self.process != process::id()
+    /// The status of all calls if this process is a fork of the one that opened the connections.
+    pub fn refusal_in_fork(&self) -> Option<Status> {
+        let problem = "the client belongs to the parent process: connect again after a fork";
+        (self.process != process::id()).then(|| Status::failed_precondition(problem))
     }
 
     /// Sets the first connection.

@@ -18,15 +18,22 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// A connection is probed after this time of silence.
 pub const KEEPALIVE: Duration = Duration::from_secs(20);
 
+/// No address has answered within the limit.
+#[derive(Debug, thiserror::Error)]
+#[error("no response in time")]
+pub struct TimedOut;
+
 /// Connects to the host of a target within `limit`.
 ///
-/// Errors: that of the first address that failed.
+/// Errors: that of the first address that failed; [`TimedOut`] if the time is over.
 pub async fn connect(target: Uri, limit: Duration) -> io::Result<TokioIo<TcpStream>> {
     let connecting = async {
         let host = host_and_port(&target).ok_or(io::ErrorKind::AddrNotAvailable)?;
         connect_to_any(in_turns(lookup_host(host).await?)).await
     };
-    let stream = timeout(limit, connecting).await.map_err(|_| io::ErrorKind::TimedOut)??;
+    let stream = timeout(limit, connecting)
+        .await
+        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, TimedOut))??;
     stream.set_nodelay(true)?;
     set_socket_keepalive(&stream, true)?;
     set_tcp_keepidle(&stream, KEEPALIVE)?;
@@ -132,7 +139,10 @@ mod tests {
         }
         let listener = TcpListener::bind(loopback()).await.unwrap();
         let good = listener.local_addr().unwrap();
-        let refusing = TcpListener::bind(loopback()).await.unwrap().local_addr().unwrap();
+        // Bound, so that no other process listens there.
+        let refusing_socket = TcpSocket::new_v4().unwrap();
+        refusing_socket.bind(loopback()).unwrap();
+        let refusing = refusing_socket.local_addr().unwrap();
         for addresses in [vec![silent, good], vec![silent, silent, refusing, good]] {
             let connected = timeout(HANGING, connect_to_any(addresses)).await.unwrap().unwrap();
             assert_eq!(connected.peer_addr().unwrap(), good);

@@ -79,6 +79,12 @@ pub enum FieldProblem {
         /// The maximum.
         max: u64,
     },
+    /// This process has no memory for the result of the call.
+    #[error("there is no memory for the result of {bytes} bytes")]
+    NoMemory {
+        /// The length of the result, in bytes.
+        bytes: u64,
+    },
     /// The value is too small.
     #[error("must be at least {min}")]
     TooSmall {
@@ -219,6 +225,7 @@ impl FieldProblem {
             Self::BadEncoding | Self::UnusedBits => Reason::BadEncoding,
             Self::Zero | Self::Empty => Reason::SizeZero,
             Self::TooLarge { .. }
+            | Self::NoMemory { .. }
             | Self::TooLong { .. }
             | Self::TooMany { .. }
             | Self::ProductTooLong { .. }

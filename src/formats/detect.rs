@@ -1,10 +1,14 @@
 //! Binary files of points: arkworks' serialization, Zcash's encodings, Montgomery limbs; and
 //! detection of a file's format, also if nothing here reads it.
 
-use std::{collections::BTreeMap, fmt, str};
+use std::{
+    borrow::{Borrow, Cow},
+    collections::BTreeMap,
+    fmt, str,
+};
 
 use bytes::{Buf, Bytes};
-use serde::de::IgnoredAny;
+use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     FileFormat, FormatError, PointSet, kzg,
@@ -27,6 +31,17 @@ use crate::{
 struct JsonMark {
     format: FileFormat,
     key: &'static str,
+}
+
+/// A key of a JSON object: copied only if it has escapes.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(transparent)]
+struct JsonKey<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Borrow<str> for JsonKey<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
 }
 
 struct KnownLayout {
@@ -101,26 +116,32 @@ impl FileFormat {
         JsonMark { format: Self::KeyDescription, key: "public_variables" },
     ];
 
-    /// The format of a file; `None` if it is not known. Nothing of the file is copied.
+    /// The format of a file; `None` if it is not known. Of the file, at most keys of JSON are
+    /// copied.
     pub fn detect(file: &[u8]) -> Option<Self> {
         let magic = Self::MAGIC.iter().find(|(magic, _)| file.starts_with(*magic));
         if let Some((_, format)) = magic {
             return Some(*format);
         }
+        let of_layout = || {
+            let known = LAYOUTS.iter().find(|known| known.layout.matches(file));
+            known.map(|known| known.format)
+        };
+        Self::of_text(without_bom(file)).or_else(of_layout)
+    }
+
+    fn of_text(file: &[u8]) -> Option<Self> {
         let head = &file[..file.len().min(256)];
         let is_hex = |byte: &u8| byte.is_ascii_hexdigit() || b"x\r\n ".contains(byte);
         match head.iter().find(|byte| !byte.is_ascii_whitespace())? {
             b'{' => {
-                let keys: BTreeMap<&str, IgnoredAny> = serde_json::from_slice(file).ok()?;
+                let keys: BTreeMap<JsonKey<'_>, IgnoredAny> = serde_json::from_slice(file).ok()?;
                 let mark = Self::JSON.iter().find(|mark| keys.contains_key(mark.key));
                 Some(mark.map_or(Self::JsonObject, |mark| mark.format))
             }
             b'[' => serde_json::from_slice::<Vec<IgnoredAny>>(file).ok().map(|_| Self::JsonList),
             _ if head.iter().all(is_hex) => Some(Self::HexText),
-            _ => {
-                let known = LAYOUTS.iter().find(|known| known.layout.matches(file));
-                known.map(|known| known.format)
-            }
+            _ => None,
         }
     }
 

@@ -94,8 +94,7 @@ fn point_sets<S: AsRef<str>>(lists: [HexPoints<'_, S>; 3]) -> Result<Vec<PointSe
     Ok(sets)
 }
 
-/// What shows whether lists are what their names say. A list with an invalid point among these has
-/// none here: the server refuses that point with its index.
+/// The points that are compared. Empty if one of them is invalid: the server reports that point.
 #[derive(Default)]
 struct SetupPoints {
     /// At most two points.
@@ -143,8 +142,12 @@ impl SetupPoints {
         if points.is_empty() {
             return Ok(());
         }
+        // There are also roots of unity of other orders.
+        if !points.len().is_power_of_two() {
+            return Err("its length is not a power of two");
+        }
         let root = Fr::get_root_of_unity(points.len() as u64);
-        let root = root.ok_or("its length is not a power of two")?;
+        let root = root.ok_or("it is longer than 2^32")?;
         // The sum of the Lagrange polynomials L_i is 1, and that of root^i L_i is X.
         let sum: G1Projective = points.iter().sum();
         if sum != G1Affine::generator() {

@@ -14,7 +14,7 @@ use crate::curve::{
 pub enum LayoutPart {
     /// One point.
     Point(Group),
-    /// A number, and as many points.
+    /// A count, then that number of points.
     List(Group),
     /// One or more points until the end of the file.
     Rest(Group),

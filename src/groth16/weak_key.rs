@@ -16,7 +16,7 @@ pub enum WeakKey {
         /// The part of the key.
         part: &'static str,
     },
-    /// Nobody contributed to the second phase of the key's ceremony, for example.
+    /// Two points are equal or opposite, for example because nobody contributed to phase 2.
     #[error(
         "{first} and {second} of the key are equal or opposite, so anyone can forge proofs: was \
          the key made without a contribution to phase 2?"
@@ -30,7 +30,7 @@ pub enum WeakKey {
     /// Proofs verify for any value of this public input, or can be forged.
     #[error("gamma_abc_g1[{index}] of the key is the point at infinity, so proofs can be forged")]
     InfiniteInput {
-        /// The index of the point.
+        /// The index of the point (index 0: the constant).
         index: usize,
     },
     /// Proofs verify for other public inputs, too, or can be forged.
@@ -39,7 +39,7 @@ pub enum WeakKey {
          forged"
     )]
     EqualInput {
-        /// The index of the point.
+        /// The index of the point (index 0: the constant).
         index: usize,
         /// The part of the key that has this point or its opposite.
         other: String,

@@ -2,9 +2,9 @@
 
 use std::{
     fs::{self, File},
+    io::{self, Read},
     os::unix::fs::FileTypeExt,
     process::{Child, Command, Stdio},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -12,7 +12,7 @@ use ark_bls12_381::Fr;
 use ark_ff::{BigInteger, PrimeField};
 use capstan::server::{ServerSettings, TlsFiles};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use serde_json::Value;
 
 use crate::cli::{
@@ -132,12 +132,14 @@ fn outputs_that_are_not_files_are_written_to() {
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
     let pipe = cli.path("pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let read = thread::spawn({
-        let pipe = pipe.clone();
-        move || fs::read(pipe).unwrap()
-    });
+    // Open before the command writes, so that neither side waits for the other one.
+    let read_write = OFlags::RDWR | OFlags::NONBLOCK;
+    let mut reader = File::from(open(&pipe, read_write, Mode::empty()).unwrap());
     transform(pipe.to_str().unwrap());
-    assert_eq!(read.join().unwrap(), expected);
+    let mut read = vec![0; expected.len()];
+    reader.read_exact(&mut read).unwrap();
+    assert_eq!(read, expected);
+    assert_eq!(reader.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     cli.fails(&["ntt", &values, "--out", "/dev/full"], 73, &["cannot write /dev/full"]);
 }
 
@@ -190,7 +192,7 @@ fn the_cause_of_a_missing_connection_is_told_apart() {
 }
 
 #[test]
-fn files_that_are_no_certificates_or_keys_are_named_with_the_cause() {
+fn files_that_are_not_certificates_or_keys_are_named_with_the_cause() {
     let cli = CliFixture::new();
     let text = cli.file("text", "sesame");
     let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\n-----END ENCRYPTED PRIVATE KEY-----\n";

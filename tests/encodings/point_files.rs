@@ -130,7 +130,12 @@ fn files_that_are_not_read_are_named() {
         (json(r#"{"setup_G1": [], "setup_G2": []}"#), FileFormat::OldSetupJson),
         (json(r#"{"transcripts": [{"powersOfTau": {}}]}"#), FileFormat::CeremonyTranscript),
         (json(r#"{"protocol": "groth16", "vk_alpha_1": []}"#), FileFormat::SnarkjsVerifyingKey),
+        (json(r#"{"vk_\u0061lpha_1": []}"#), FileFormat::SnarkjsVerifyingKey),
+        (json("\u{feff}{\"pi_a\": []}"), FileFormat::SnarkjsProof),
         (json(r#"["1", "2"]"#), FileFormat::JsonList),
+        // Their counts are written as `{` and `[`.
+        (old_ark(&some::<G1Affine>(0x7b)), FileFormat::OldArk),
+        (old_ark(&some::<G1Affine>(0x5b)), FileFormat::OldArk),
         (json("zkey and what follows"), FileFormat::Zkey),
     ];
     for (file, format) in cases {

@@ -1,6 +1,6 @@
 //! What is shipped: versions, build profiles and the systemd unit.
 
-use crate::source::read;
+use crate::source::{read, shell_scripts};
 
 /// A sum that wraps around would be a silently wrong result.
 #[test]
@@ -58,19 +58,39 @@ fn shipped_files_let_no_stranger_call_and_no_caller_drain() {
     }
 }
 
+/// Whether a line runs `pip install`, apart from its comment.
+fn installs_by_pip(line: &str) -> bool {
+    let code = line.split(" # ").next().unwrap_or_default();
+    let words: Vec<_> = code.split_whitespace().collect();
+    let is_pip =
+        |word: &&str| word.trim_matches(['"', '\'', '(', '$']).rsplit('/').next() == Some("pip");
+    let mut after_pip = words.iter().skip_while(|word| !is_pip(word)).skip(1);
+    !code.trim_start().starts_with('#')
+        && after_pip.find(|word| !word.starts_with('-')) == Some(&"install")
+}
+
+#[test]
+fn installs_are_found_however_pip_is_called() {
+    let runs = ["pip install x", "\"$bin/pip\" --quiet install x", "python3 -m pip install x"];
+    for line in runs.into_iter().chain(["RUN pip install x", "(cd x && .venv/bin/pip install .)"]) {
+        assert!(installs_by_pip(line), "{line}");
+    }
+    for line in ["# pip install x", "true # pip install x", "fail \"pip could not install\""] {
+        assert!(!installs_by_pip(line), "{line}");
+    }
+}
+
 /// A wheel that was replaced in the registry must not run here.
 #[test]
 fn wheels_are_installed_by_hash() {
-    let scripts = [".ci/run", "deploy/check", "python/check", "scripts/install-nvcc"];
     let mut installs = 0;
-    for script in scripts.into_iter().chain(["scripts/install-proxies", "scripts/sbom"]) {
-        let text = read(script).replace("\\\n", " ");
-        for line in text.lines().filter(|line| line.contains("pip") && line.contains("install")) {
-            let is_install = line.contains("--quiet") && !line.contains("\"install\"");
+    for script in shell_scripts() {
+        let text = read(&script).replace("\\\n", " ");
+        for line in text.lines().filter(|line| installs_by_pip(line)) {
             // The client's wheel has just been built here.
             let is_own = line.contains("--no-deps \"$environment\"/wheel/");
-            assert!(!is_install || is_own || line.contains("--require-hashes"), "{script}: {line}");
-            installs += usize::from(is_install && !is_own);
+            assert!(is_own || line.contains("--require-hashes"), "{script}: {line}");
+            installs += usize::from(!is_own);
         }
     }
     assert!(read("scripts/sbom").contains("\"--require-hashes\"") && installs >= 5);

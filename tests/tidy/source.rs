@@ -42,6 +42,8 @@ const PROSE: [&str; 11] = [
     "python/examples",
     "python/tests",
 ];
+/// Folders and files with shell scripts.
+const SHELL: [&str; 5] = ["scripts", "deploy", "python/check", "examples/check", ".ci/run"];
 /// What programs write: `scripts/generate`, and builds of the clients in `examples`.
 const GENERATED: [&str; 4] = [
     "src/wire/generated",
@@ -103,6 +105,17 @@ pub fn prose_files() -> Vec<File> {
         Some((_, ending)) => PROSE_ENDINGS.contains(&ending),
         None => !name.starts_with("LICENSE"),
     })
+}
+
+/// Paths of the files that shells run.
+pub fn shell_scripts() -> Vec<String> {
+    let files = SHELL.iter().flat_map(|start| walk(Path::new(start)));
+    let is_script = |file: &String| {
+        let text = fs::read(root().join(file)).expect("the file is readable");
+        let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        file.ends_with("Dockerfile") || first.starts_with(b"#!") && first.ends_with(b"sh")
+    };
+    files.filter(is_script).collect()
 }
 
 /// The files of the code, of the folders `more` and of the root whose name is one of `ours`.

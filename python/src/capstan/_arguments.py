@@ -55,6 +55,8 @@ Length = Annotated[int, Within(0, (1 << 64) - 1)]
 Seconds = Annotated[float, Within(0, 10**9)]
 
 _BYTES = bytes | bytearray | memoryview
+# They have `__index__`, but are not integers.
+_NOT_INTEGERS = bool | np.bool_ | np.ndarray
 # How errors name types; an empty name is left out.
 _NAMES = {
     type(None): "",
@@ -118,6 +120,8 @@ def check(name: str, value: Any, hint: Any, *, index: int | None = None) -> Any:
     if origin is Sequence and parts[0] not in (int, bytes):
         elements = enumerate(value)
         return [check(name, element, parts[0], index=number) for number, element in elements]
+    if hint is int:
+        return operator.index(value)
     return hint(value) if hint in (bool, bytes) else value
 
 
@@ -152,7 +156,7 @@ def _is_sequence(value: Any) -> bool:
 
 
 _ACCEPTED: dict[Any, Callable[[Any], bool]] = {
-    int: lambda value: hasattr(value, "__index__") and not isinstance(value, bool | np.bool_),
+    int: lambda value: hasattr(value, "__index__") and not isinstance(value, _NOT_INTEGERS),
     bool: lambda value: isinstance(value, bool | np.bool_),
     bytes: lambda value: isinstance(value, _BYTES),
     Sequence: _is_sequence,
@@ -181,7 +185,7 @@ def integer(name: str, value: Any, limits: Within, *, index: int | None = None) 
         number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or isinstance(value, bool) or number not in limits:
+    if number is None or isinstance(value, _NOT_INTEGERS) or number not in limits:
         raise errors.invalid(name, f"expected an integer, {limits}", index=index)
     return number
 

@@ -1,7 +1,7 @@
 """The witnesses of circom's circuits.
 
-The format is that of `capstan groth16 prove`, which gives the same verdict on each file:
-`tests/data/wtns_verdicts.json` has examples of all of them.
+`capstan groth16 prove` accepts and refuses the same files: `tests/data/wtns_verdicts.json` has
+examples. It gives the same causes, but recognises more of the files that have another format.
 """
 
 import os
@@ -16,6 +16,12 @@ from capstan.encodings import FR_MODULUS
 _MAGIC = b"wtns"
 _VERSION = 2
 _NAMES = {1: "header", 2: "section of values"}
+# Other formats of circom and snarkjs.
+_OTHER_FORMATS = {
+    b"r1cs": "a .r1cs file",
+    b"zkey": "a .zkey file of snarkjs",
+    b"ptau": "a .ptau file of snarkjs",
+}
 # The order of BN254, circom's default.
 _BN254 = 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001
 # Longer primes are not printed.
@@ -92,7 +98,9 @@ def _values(data: bytes) -> np.ndarray:
 def _sections(data: bytes) -> dict[int, _Part]:
     """The sections that are read, by their numbers."""
     if not data.startswith(_MAGIC):
-        raise _Malformed('not a .wtns file: its first four bytes are not "wtns"')
+        other = _OTHER_FORMATS.get(data[: len(_MAGIC)])
+        known = f"it is {other}" if other else 'its first four bytes are not "wtns"'
+        raise _Malformed(f"not a .wtns file: {known}")
     file = _Part("the file", memoryview(data), len(_MAGIC), len(data))
     version = file.number(4)
     if version != _VERSION:

@@ -146,13 +146,16 @@ def scalar_width(encoding: int) -> int:
     return _DTYPES[encoding].itemsize * (2 if encoding in _PAIRS.values() else 1)
 
 
-def encode_element(name: str, value: int | bytes) -> bytes:
-    """Encode one element of Fr: an integer, or 32 canonical bytes, little-endian."""
+def encode_element(name: str, value: int | bytes, *, index: int | None = None) -> bytes:
+    """Encode one element of Fr: an integer, or 32 canonical bytes, little-endian.
+
+    `index` is that of the element in a list, for errors.
+    """
     if isinstance(value, bytes):
         if len(value) != FR_BYTES:
-            raise errors.invalid(name, "expected 32 bytes")
+            raise errors.invalid(name, "expected 32 bytes", index=index)
         return value
-    return _from_integers(name, [value]).tobytes()
+    return _number(name, value, index).to_bytes(FR_BYTES, "little")
 
 
 def to_montgomery(values: Sequence[int]) -> np.ndarray:
@@ -233,11 +236,15 @@ def _from_numbers(numbers: Iterable[int]) -> np.ndarray:
 def _numbers(name: str, values: Sequence[int]) -> Iterator[int]:
     """Check the integers one after the other."""
     for index, value in enumerate(check(name, values, Sequence[int])):
-        try:
-            number = operator.index(value)
-        except TypeError:
-            number = -1
-        if not 0 <= number < FR_MODULUS:
-            problem = "not an integer from 0 to r - 1"
-            raise errors.invalid(name, problem, index=index, reason="NOT_CANONICAL")
-        yield number
+        yield _number(name, value, index)
+
+
+def _number(name: str, value: int, index: int | None) -> int:
+    try:
+        number = -1 if isinstance(value, np.ndarray) else operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number < FR_MODULUS:
+        problem = "not an integer from 0 to r - 1"
+        raise errors.invalid(name, problem, index=index, reason="NOT_CANONICAL")
+    return number

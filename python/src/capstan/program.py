@@ -176,7 +176,9 @@ class Program:
         _check_any(vectors)
         step = program_pb2.LinearCombinationStep(
             inputs=[self._index(vector) for vector in vectors],
-            factors=b"".join(_element("factors", factor) for factor in factors),
+            factors=b"".join(
+                _element("factors", factor, index) for index, factor in enumerate(factors)
+            ),
         )
         return self._add(vectors[0].rows, vectors[0].length, name, linear_combination=step)
 
@@ -281,5 +283,5 @@ def _check_any(vectors: Sequence[ProgramValue]) -> None:
         raise errors.invalid("vectors", "expected at least one")
 
 
-def _element(name: str, value: int | bytes) -> bytes:
-    return encodings.encode_element(name, value)
+def _element(name: str, value: int | bytes, index: int | None = None) -> bytes:
+    return encodings.encode_element(name, value, index=index)

@@ -44,7 +44,7 @@ impl Client {
     /// Errors: `Refused`; `InvalidResponse` if the server answers with another id than the hash of
     /// the program.
     pub async fn put_program(&self, program: &ClientProgram) -> Result<ClientProgram> {
-        let mut call = self.begin_call(None);
+        let mut call = self.begin_call(None)?;
         let route = self.program_route(program);
         let put = self.put_steps(program, &mut call, &route).await?;
         let id = put.program_id.as_ref().try_into();
@@ -98,7 +98,7 @@ impl Client {
         Box::pin(async move {
             let route = &route;
             let send = |request| async move { self.compute(route).estimate(request).await };
-            let estimate = self.begin_call(None).unary(request, send).await?;
+            let estimate = self.begin_call(None)?.unary(request, send).await?;
             let v1::EstimateResponse { engine, device, jobs_ahead, .. } = estimate;
             Ok(RunEstimate {
                 input_bytes: estimate.input_bytes,
@@ -141,7 +141,7 @@ impl Client {
 
     /// Runs a program; the result lacks the vectors that the run owns.
     async fn run_borrowed(&self, run: &ProgramRun<'_>, options: &RunOptions) -> Result<RunResult> {
-        let mut call = self.begin_call(options.deadline);
+        let mut call = self.begin_call(options.deadline)?;
         if run.vectors.iter().any(|vector| vector.region_id().is_some()) {
             call.retry_refusals_only();
         }

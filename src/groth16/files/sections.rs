@@ -12,7 +12,8 @@ pub struct ContainerFormat {
     pub version: u32,
     /// The sections that are read. Others are skipped.
     pub sections: &'static [SectionKind],
-    /// The number of announced sections that may be missing at the end: they only serve debuggers.
+    /// The number of announced sections that may be missing at the end: one of a `.r1cs` file, for
+    /// debuggers only.
     pub may_lack: u32,
 }
 

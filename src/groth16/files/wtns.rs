@@ -26,8 +26,8 @@ const FORMAT: ContainerFormat = ContainerFormat {
 const HEADER_BYTES: usize = PRIME_BYTES + 4;
 
 /// Reads a `.wtns` file: one, the public outputs and inputs, and the other wires. The file's bytes
-/// are as secret as the values: the caller wipes them. `tests/data/wtns_verdicts.json` has files
-/// with the verdict of every reader.
+/// are as secret as the values: the caller wipes them. `tests/data/wtns_verdicts.json` has example
+/// files, each with the verdict that every reader must give.
 ///
 /// Errors: [`ProofFileError`].
 pub fn read_wtns(file: &[u8]) -> Result<Zeroizing<Vec<Fr>>, ProofFileError> {
