@@ -23,10 +23,12 @@ pub enum LayoutPart {
 /// How the number of points of a list is written.
 #[derive(Debug, Clone, Copy)]
 enum ListLength {
-    U64LittleEndian,
-    U32BigEndian,
+    /// Little-endian.
+    U64,
+    /// Big-endian.
+    U32,
     /// log2 of the number, as 32 bits, little-endian.
-    LogLittleEndian,
+    Log,
 }
 
 /// The bytes of coordinates.
@@ -76,24 +78,18 @@ pub const GNARK_PROOF: &[LayoutPart] = &[Point(G1), Point(G2), Point(G1), List(G
 
 impl BinaryLayout {
     /// log2 of the number of points, and the points in G1; more follows.
-    pub const HALO2_SETUP: Self =
-        Self { length: ListLength::LogLittleEndian, ..Self::gnark(&[List(G1)]) };
+    pub const HALO2_SETUP: Self = Self { length: ListLength::Log, ..Self::gnark(&[List(G1)]) };
 
     /// arkworks' serialization.
     pub const fn ark(parts: &'static [LayoutPart]) -> Self {
-        Self {
-            parts,
-            length: ListLength::U64LittleEndian,
-            order: CoordinateOrder::BigEndian,
-            is_whole: true,
-        }
+        Self { parts, length: ListLength::U64, order: CoordinateOrder::BigEndian, is_whole: true }
     }
 
     /// The serialization of arkworks before version 0.4.
     pub const fn old_ark(parts: &'static [LayoutPart]) -> Self {
         Self {
             parts,
-            length: ListLength::U64LittleEndian,
+            length: ListLength::U64,
             order: CoordinateOrder::LittleEndian,
             is_whole: true,
         }
@@ -101,12 +97,7 @@ impl BinaryLayout {
 
     /// The serialization of gnark and bellman. What follows the parts differs.
     pub const fn gnark(parts: &'static [LayoutPart]) -> Self {
-        Self {
-            parts,
-            length: ListLength::U32BigEndian,
-            order: CoordinateOrder::BigEndian,
-            is_whole: false,
-        }
+        Self { parts, length: ListLength::U32, order: CoordinateOrder::BigEndian, is_whole: false }
     }
 
     /// Whether the file has this layout, with compressed or uncompressed points. Of each part, only
@@ -163,9 +154,9 @@ impl ListLength {
     fn take(self, rest: &mut &[u8]) -> Option<usize> {
         let mut word = || -> Option<[u8; 4]> { rest.split_off(..4)?.try_into().ok() };
         match self {
-            Self::U32BigEndian => Some(u32::from_be_bytes(word()?) as usize),
-            Self::LogLittleEndian => 1_usize.checked_shl(u32::from_le_bytes(word()?)),
-            Self::U64LittleEndian => {
+            Self::U32 => Some(u32::from_be_bytes(word()?) as usize),
+            Self::Log => 1_usize.checked_shl(u32::from_le_bytes(word()?)),
+            Self::U64 => {
                 let bytes = rest.split_off(..8)?;
                 usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok()
             }
