@@ -189,7 +189,9 @@ fn refuses_settings_that_contradict_each_other() {
 #[test]
 fn every_problem_is_reported_at_once_and_none_twice() {
     const NO_FILE: &str = "No such file";
-    let table: [(&str, &[&str], &[[&str; 2]]); 3] = [
+    /// The name of a setting, and what is told of it.
+    type Told<'a> = [&'a str; 2];
+    let table: [(&str, &[&str], &[Told<'_>]); 3] = [
         (
             "jbs_max = 1\nworkers = 65\n",
             &[
