@@ -25,7 +25,7 @@ pub struct TimedOut;
 
 /// Connects to the host of a target within `limit`.
 ///
-/// Errors: that of the first address that failed; [`TimedOut`] if the time is over.
+/// Errors: that of the first address that failed, or that the time is over.
 pub async fn connect(target: Uri, limit: Duration) -> io::Result<TokioIo<TcpStream>> {
     let connecting = async {
         let host = host_and_port(&target).ok_or(io::ErrorKind::AddrNotAvailable)?;

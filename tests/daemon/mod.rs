@@ -145,7 +145,7 @@ fn a_data_directory_that_cannot_be_used_is_named_with_the_cause() {
     let flags = ["--engine", "cpu", "--listen", "127.0.0.1:0", "--metrics-listen", "none"];
     let started = |data_dir: &str| run(&[&flags[..], &["--data-dir", data_dir]].concat());
     let owner = DaemonProcess::start(capstand(&["--engine", "cpu", "--data-dir", &path("used")]));
-    // 69: a service manager starts the daemon again, and the other one may have ended by then.
+    // 69: a service manager starts the daemon again, and the other one may have ended before that.
     for (name, cause, expected) in [
         ("file", "Not a directory", 78),
         ("taken", "Is a directory", 78),
