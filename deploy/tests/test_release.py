@@ -55,7 +55,7 @@ def test_no_digest_is_written_if_there_is_none(tmp_path):
 
 @pytest.fixture(name="release")
 def signed_release(tmp_path):
-    """A folder of two files and a link, signed in a repository with one commit, and the public key."""
+    """A folder of two files and a link, signed in a repository with one commit; the public key."""
     tree, folder = tmp_path / "tree", tmp_path / "release"
     copy(tree, ROOT / "scripts/sign-release")
     git = ("git", "-C", tree, "-c", "user.name=a", "-c", "user.email=a@example.org")

@@ -151,7 +151,8 @@ def test_a_row_without_a_power_of_two_needs_a_size(plain):
 
 
 def test_too_many_points_for_one_message_must_be_put_first(plain, many_points, many_scalars):
-    assert refused(plain.msm, many_points, many_scalars).field == "bases"
+    scalars = many_scalars[: len(many_points)]
+    assert refused(plain.msm, many_points, scalars).field == "bases"
 
 
 def test_a_failed_step_is_named_by_its_path(plain):
