@@ -39,7 +39,8 @@ pub(crate) struct CallBudget {
 impl CallDeadline {
     /// A deadline `limit` from now; none if `limit` is `None` or too long to represent.
     pub fn new(limit: Option<Duration>) -> Self {
-        let (started, limit) = (Instant::now(), limit.filter(|limit| *limit <= DEADLINE_MAX));
+        let started = Instant::now();
+        let limit = limit.filter(|limit| *limit <= DEADLINE_MAX);
         Self { started, deadline: limit.and_then(|limit| started.checked_add(limit)) }
     }
 

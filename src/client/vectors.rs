@@ -44,7 +44,8 @@ impl Client {
             ..Default::default()
         });
         let upload = self.chunk_queue(bytes, progress);
-        let (route, call) = (self.vector_route(id), &mut self.begin_call(None)?);
+        let route = self.vector_route(id);
+        let call = &mut self.begin_call(None)?;
         let put = self.put_payload(header, id, &upload, call, route).await?;
         let vector = convert::object_vector(put.object)?;
         if vector.id != id {
@@ -61,7 +62,8 @@ impl Client {
     pub async fn get_vector(&self, vector: &VectorInfo) -> Result<Zeroizing<Vec<u8>>> {
         let mut out = convert::zeros::<u8>("vector", vector.count, vector.encoding.width())?;
         let received = DownloadProgress::new(None, 0, out.len() as u64);
-        let (route, deadline) = (self.vector_route(vector.id), self.begin_call(None)?.deadline);
+        let route = self.vector_route(vector.id);
+        let deadline = self.begin_call(None)?.deadline;
         self.read_vector(vector, route, &mut out, &received, deadline).await?;
         Ok(out)
     }

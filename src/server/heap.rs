@@ -31,8 +31,8 @@ pub struct TrimTurn {
 }
 
 impl HeapTrim {
-    /// Whether to trim now: one tick after many connections have ended, because others may be
-    /// ending. A trim that must wait for its turn stays due.
+    /// The right to trim, one tick after many connections have ended, because others may be ending.
+    /// A trim that must wait for its turn stays due.
     pub fn next(&mut self, connections: &ConnectionLimits, now: Instant) -> Option<TrimTurn> {
         let has_shrunk = connections.has_shrunk_by(ENDED_MIN);
         let is_paused = self.begun.is_some_and(|begun| now.duration_since(begun) < PAUSE);

@@ -29,7 +29,8 @@ const LOWEST_PRIORITY: i32 = 19;
 ///
 /// Errors: no thread can be started.
 pub fn start(state: &Arc<ServerState>) -> io::Result<()> {
-    let (server, interval) = (Arc::downgrade(state), state.settings.object_check_interval);
+    let server = Arc::downgrade(state);
+    let interval = state.settings.object_check_interval;
     if interval.is_zero() {
         return Ok(());
     }
@@ -86,7 +87,8 @@ fn check(state: &ServerState, tenant: &Tenant, id: ObjectId) {
         ObjectCheck::Unknown => return,
         ObjectCheck::Intact => "intact",
         ObjectCheck::Damaged => {
-            let (object, name) = (hex::encode(id.0), tenant.name.as_str());
+            let object = hex::encode(id.0);
+            let name = tenant.name.as_str();
             error!(object, tenant = name, "a stored object is damaged: put it again");
             telemetry::audit(&AuditEvent {
                 action: AuditAction::FoundDamaged,

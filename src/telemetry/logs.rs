@@ -43,7 +43,8 @@ pub fn install_logs(
     otlp_endpoint: Option<&str>,
 ) -> Result<LogGuard, TelemetryError> {
     let filter = EnvFilter::builder().parse(level)?;
-    let (to, ansi) = (std::io::stderr, colours && std::io::stderr().is_terminal());
+    let to = std::io::stderr;
+    let ansi = colours && std::io::stderr().is_terminal();
     #[cfg(feature = "otlp")]
     if let Some(endpoint) = otlp_endpoint {
         let export = SpanExport::start(endpoint)?;

@@ -118,7 +118,8 @@ fn run(config: Config) -> Result<(), u8> {
         CONFIG
     };
     let otlp_endpoint = config.otlp_endpoint.as_deref();
-    let (format, level) = (config.log_format, &config.log_level);
+    let format = config.log_format;
+    let level = &config.log_level;
     let logs = telemetry::install_logs(format, level, allows_colours(), otlp_endpoint);
     // Dropped after the server has ended: it exports the last spans.
     let _logs = logs.map_err(refused)?;

@@ -210,7 +210,8 @@ impl WorkerRun {
         let share: BacklogShare<'_> = worker.add_to_backlog(self.plan.modelled.total);
         let (expected, is_first) = (MODEL_TIMES * worker.backlog(), request.begin.is_some());
         let request = LaneRequest::Advance(request);
-        let (number, outputs) = (run.number, &mut run.outputs);
+        let number = run.number;
+        let outputs = &mut run.outputs;
         let suits = |outcome: LaneOutcome| outcome.into_advanced(&self.call, outputs);
         let reply = worker.request(&request, Some(number), control, expected, suits);
         drop(share);

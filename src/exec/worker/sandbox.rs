@@ -160,7 +160,8 @@ fn filter() -> Result<BpfProgram, seccompiler::Error> {
 /// Matches a call that opens a file with these flags.
 fn opens_with(call: &OpeningCall, flags: OpenFlags) -> Result<SeccompRule, seccompiler::Error> {
     let OpenFlags { mask, bits } = flags;
-    let (width, has_bits) = (SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask as u64));
+    let width = SeccompCmpArgLen::Dword;
+    let has_bits = SeccompCmpOp::MaskedEq(mask as u64);
     let condition = SeccompCondition::new(call.flags, width, has_bits, bits as u64)?;
     Ok(SeccompRule::new(vec![condition])?)
 }

@@ -50,7 +50,8 @@ pub fn read_proving_key(file: &[u8]) -> Result<ProvingKey<Bls12_381>> {
 ///
 /// Errors: `Truncated`, `TrailingBytes`, `OtherFormat`; `InvalidPoint`; `WeakKey`.
 pub fn read_verifying_key(file: &[u8]) -> Result<VerifyingKey<Bls12_381>> {
-    let (expected, part) = (FileFormat::ArkVerifyingKey, "the verifying key");
+    let expected = FileFormat::ArkVerifyingKey;
+    let part = "the verifying key";
     let key = read_file(file, expected, part, PointReader::verifying_key)?;
     check_verifying_key(&key)?;
     Ok(key)

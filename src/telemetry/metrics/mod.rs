@@ -277,7 +277,8 @@ fn record_process() {
 }
 
 fn record_stat(process: &Process) -> ProcResult<()> {
-    let (stat, ticks) = (process.stat()?, ticks_per_second());
+    let stat = process.stat()?;
+    let ticks = ticks_per_second();
     gauge!(PROCESS_RESIDENT_MEMORY_BYTES).set(stat.rss_bytes().get() as f64);
     gauge!(PROCESS_THREADS).set(stat.num_threads as f64);
     counter!(PROCESS_CPU_SECONDS_TOTAL).absolute((stat.utime + stat.stime) / ticks);

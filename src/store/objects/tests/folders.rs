@@ -25,7 +25,8 @@ fn only_one_daemon_can_open_a_data_directory() {
 
 #[test]
 fn folders_of_tenants_are_not_taken_for_files() {
-    let (folder, tenants) = (tempfile::tempdir().unwrap(), Tenants::default());
+    let folder = tempfile::tempdir().unwrap();
+    let tenants = Tenants::default();
     for name in ["a.part", "a.bases"] {
         let tenant = tenants.find(Some(name), "").unwrap();
         let open = || ObjectStore::open(1 << 20, 9, Some(folder.path()), &tenants).unwrap();
@@ -64,7 +65,8 @@ fn a_folder_that_cannot_be_read_is_not_taken_for_an_empty_one() {
 #[test]
 fn an_object_whose_file_cannot_be_examined_is_not_forgotten() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, team) = (open(1 << 20, 9, folder.path()), tenant(1));
+    let store = open(1 << 20, 9, folder.path());
+    let team = tenant(1);
     let id = put_of(&store, &team, generators(3), true).unwrap().id;
     let files = folder.path().join("bases/t1");
     fs::rename(&files, folder.path().join("away")).unwrap();

@@ -280,7 +280,8 @@ fn tenants_share_equal_points_and_nothing_else() {
 
 #[test]
 fn a_tenant_has_its_own_limit_and_its_own_files() {
-    let (folder, tenants) = (tempfile::tempdir().unwrap(), Tenants::default());
+    let folder = tempfile::tempdir().unwrap();
+    let tenants = Tenants::default();
     let open = || {
         let store = ObjectStore::open(1 << 20, 9, Some(folder.path()), &tenants).unwrap();
         store.load(&tenants, || false);
