@@ -36,6 +36,8 @@ mod exec;
 #[cfg(not(feature = "internals"))]
 #[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
 mod field;
+#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code))]
+mod files;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 #[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
 mod gf2;

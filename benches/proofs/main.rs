@@ -5,9 +5,10 @@
 //! `poly_mul=14,17` (log2 of the coefficients), `int_mul=1000` (limbs), `ntt_rows=16` (log2 of a
 //! row), `pi=1000000` (digits up to a known place) with `pi_program=PATH` (the example), none of
 //! these three by default, `wires=usual,uniform` (circuits), `runs=7`, `warm_up=10` (runs before
-//! these: on a GPU, bases get their tables), `daemon=PATH` (another capstand), `engine=cpu` (of the
-//! daemon), `keys=FOLDER` (keeps the proving keys for the next run), `record=FILE` (appends JSON
-//! lines). Every result is verified, of products of polynomials two, of batches one row.
+//! these: on a GPU, bases get their tables), `ark_runs=7` (proofs that ark-groth16 repeats),
+//! `daemon=PATH` (another capstand), `engine=cpu` (of the daemon), `keys=FOLDER` (keeps the proving
+//! keys for the next run), `record=FILE` (appends JSON lines). Every result is verified, of
+//! products of polynomials two, of batches one row.
 
 #[path = "../../tests/common/daemon_process.rs"]
 mod daemon_process;
@@ -40,9 +41,10 @@ const BATCH: usize = 16;
 const BATCH_LG_N: u32 = 16;
 
 fn main() {
-    let [warm_up, counted] =
-        [("warm_up", 10), ("runs", 7)].map(|(name, default)| argument(name, default) as usize);
-    let runs = ProofRuns { warm_up, counted };
+    let number = |name, default| argument(name, default) as usize;
+    let counted = number("runs", 7);
+    let of_arkworks = number("ark_runs", counted as _);
+    let runs = ProofRuns { warm_up: number("warm_up", 10), counted, of_arkworks };
     let (keys, wanted) = (argument_text("keys"), argument_text("wires"));
     let mut record = ProofRecord::new(argument_text("record"));
     let folder = tempfile::tempdir().expect("a folder");

@@ -15,6 +15,8 @@ pub struct ProofRuns {
     /// Runs that are not counted: they connect, allocate, and make tables of bases that stay.
     pub warm_up: usize,
     pub counted: usize,
+    /// How many of the counted proofs ark-groth16 repeats.
+    pub of_arkworks: usize,
 }
 
 impl ProofRuns {

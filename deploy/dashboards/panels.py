@@ -36,7 +36,7 @@ _SOURCE = DataSourceRef(type_val="prometheus", uid="$datasource")
 _WIDTHS = {1: 24, 2: 12, 3: 8, 4: 6, 6: 4}
 
 
-def series(title: str, unit: str, *queries: tuple[str, str], description: str = "") -> TimeSeries:
+def series(title: str, unit: str, description: str, *queries: tuple[str, str]) -> TimeSeries:
     """Lines over time: each query is an expression and the legend of its series."""
     panel = TimeSeries().title(title).description(description).unit(unit).datasource(_SOURCE)
     for ref, (expression, legend) in enumerate(queries):
@@ -47,16 +47,23 @@ def series(title: str, unit: str, *queries: tuple[str, str], description: str = 
     return panel.min(0)
 
 
-def stat(title: str, unit: str, expression: str, legend: str = "") -> Stat:
+def stat(title: str, unit: str, description: str, expression: str) -> Stat:
     """The last value."""
-    panel = Stat().title(title).unit(unit).datasource(_SOURCE)
+    panel = Stat().title(title).description(description).unit(unit).datasource(_SOURCE)
     panel.reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
-    return panel.with_target(_query(0, expression, legend))
+    return panel.with_target(_query(0, expression, ""))
 
 
-def dashboard(title: str, uid: str, rows: dict[str, list]) -> Dashboard:
+def dashboard(title: str, uid: str, description: str, rows: dict[str, list]) -> Dashboard:
     """A dashboard with rows of panels of equal width."""
-    board = Dashboard(title).uid(uid).tags(["capstan"]).editable().refresh("30s")
+    board = (
+        Dashboard(title)
+        .description(description)
+        .uid(uid)
+        .tags(["capstan"])
+        .editable()
+        .refresh("30s")
+    )
     board.time("now-3h", "now").tooltip(DashboardCursorSync.CROSSHAIR).timezone("browser")
     board.with_variable(DatasourceVariable("datasource").label("Data source").type("prometheus"))
     board.with_variable(_variable("namespace", "capstan_build_info"))

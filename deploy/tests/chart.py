@@ -11,7 +11,7 @@ DEPLOY = Path(__file__).parents[1]
 CHART = DEPLOY / "helm/capstan"
 NAMESPACE = "proofs"
 RELEASE = "capstan"
-# Where the tools of requirements.txt are.
+# Where the tools of scripts/wheels/deploy.txt are.
 TOOLS = Path(sys.executable).parent
 
 

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
-_SERIES = re.compile(r"^(capstan_\w+?)(?:\{(.*)\})? \S+$", re.MULTILINE)
+_SERIES = re.compile(r"^((?:capstan|process)_\w+?)(?:\{(.*)\})? \S+$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
-_ROW = re.compile(r"^\| `(capstan_\w+)` \|([^|]*)\|", re.MULTILINE)
+_ROW = re.compile(r"^\| `((?:capstan|process)_\w+)` \|([^|]*)\|", re.MULTILINE)
 
 
 def live(text: str) -> tuple[dict[str, set[str]], set[tuple[str, str]]]:
@@ -27,7 +27,7 @@ def documented() -> dict[str, set[str]]:
 
 def declared_histograms() -> set[str]:
     """The metrics that have series for buckets, sums and counts."""
-    source = (_ROOT / "src/telemetry/metrics/mod.rs").read_text()
+    source = (_ROOT / "src/telemetry/metrics/names.rs").read_text()
     return set(re.findall(r'Histogram "(capstan_\w+)"', source))
 
 
@@ -53,5 +53,5 @@ def reasons() -> set[str]:
 
 def text_in_code(value: str) -> bool:
     """Whether the code has this text, as it must if it is a label's value."""
-    files = [_ROOT / "src/telemetry/metrics/mod.rs", _ROOT / "src/device/fault.rs"]
-    return any(f'"{value}"' in file.read_text() for file in files)
+    files = ["telemetry/metrics/mod.rs", "device/fault.rs", "server/object_checks.rs"]
+    return any(f'"{value}"' in (_ROOT / "src" / file).read_text() for file in files)

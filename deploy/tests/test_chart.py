@@ -55,6 +55,19 @@ def test_misspelt_fields_of_objects_are_found(manifests_of):
             validate(wrong)
 
 
+def test_an_image_is_named_by_its_digest_if_there_is_one():
+    digest = f"sha256:{'0' * 64}"
+    image = {"repository": "a.example/capstan", "tag": "1", "digest": digest}
+    values = CASES["envoy"] | {"image": image}
+    values["envoy"] = values["envoy"] | {"image": {"digest": digest}}
+    manifests = Manifests(values)
+    assert manifests.daemon()["image"] == f"a.example/capstan@{digest}"
+    [envoy] = manifests.only("Deployment")["spec"]["template"]["spec"]["containers"]
+    assert envoy["image"] == f"envoyproxy/envoy@{digest}"
+    run = template(INSECURE | {"image": image | {"digest": "sha256:0"}})
+    assert run.returncode != 0 and "digest" in run.stderr
+
+
 def test_the_memory_request_follows_the_limit():
     for limit in ("8Gi", "64Gi"):
         manifests = Manifests(INSECURE | {"resources": {"limits": {"memory": limit}}})

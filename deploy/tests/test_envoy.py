@@ -2,7 +2,9 @@ import subprocess
 
 import grpc
 import pytest
+import yaml
 from cases import CASES
+from chart import DEPLOY, Manifests
 from daemon import Daemon, run
 from envoy import Config, Envoy, validate
 
@@ -33,6 +35,31 @@ def test_envoy_refuses_a_configuration_with_an_unknown_field(manifests_of, tmp_p
     text = config.path.read_text()
     config.path.write_text(text.replace("use_hostname_for_hashing", "use_host_for_hashing"))
     assert validate(config).returncode != 0
+
+
+def http2_options(node):
+    """The options of HTTP/2 of all listeners and clusters."""
+    if isinstance(node, dict):
+        yield from [node["http2_protocol_options"]] if "http2_protocol_options" in node else []
+        node = list(node.values())
+    for below in node if isinstance(node, list) else []:
+        yield from http2_options(below)
+
+
+def test_streams_that_are_not_read_leave_the_window_of_their_connection_to_others(manifests_of):
+    texts = {"deploy/envoy.yaml": (DEPLOY / "envoy.yaml").read_text()}
+    for name in WITH_ENVOY:
+        texts[name] = manifests_of(name).only("ConfigMap", "-envoy")["data"]["envoy.yaml"]
+    for streams in (8, 65536):
+        settings = {"settings": {"streams_per_connection_max": streams}}
+        manifests = Manifests(CASES["envoy"] | settings)
+        texts[f"{streams} streams"] = manifests.only("ConfigMap", "-envoy")["data"]["envoy.yaml"]
+    for name, text in texts.items():
+        found = list(http2_options(yaml.safe_load(text)))
+        assert len(found) == 2, name
+        for options in found:
+            streams = options["max_concurrent_streams"] * options["initial_stream_window_size"]
+            assert streams <= options["initial_connection_window_size"] < 1 << 31, name
 
 
 @pytest.mark.parametrize("name", WITH_ENVOY)

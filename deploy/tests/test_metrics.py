@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 import subprocess
 
@@ -97,6 +98,60 @@ def test_every_metric_is_shown_or_alerted_on():
     named = {use.name for text in expressions().values() for use in promql.uses(text)}
     stems = {name.removesuffix(end) for name in named for end in ("_sum", "_count", "_bucket", "")}
     assert exported.documented().keys() - stems == {"capstan_store_objects"}
+
+
+def test_panels_and_dashboards_have_descriptions():
+    for text in generate.generated().values():
+        board = json.loads(text)
+        panels = [panel for panel in board["panels"] if panel["type"] != "row"]
+        assert board["description"]
+        without = [panel["title"] for panel in panels if not panel.get("description")]
+        assert not without
+
+
+def test_a_question_for_an_unknown_object_is_no_failed_call(tmp_path):
+    """Clients ask before each Put."""
+    [overview] = [text for name, text in generate.generated().items() if "overview" in name]
+    panels = {panel["title"]: panel for panel in json.loads(overview)["panels"]}
+
+    def expression(title):
+        text = panels[title]["targets"][0]["expr"]
+        return re.sub(r"\$(?!__)\w+", ".*", text).replace("$__rate_interval", "5m")
+
+    def calls(op, outcome, per_minute):
+        labels = f'namespace="n",job="c",instance="a",op="{op}",outcome="{outcome}"'
+        return {
+            "series": f"capstan_jobs_total{{{labels}}}",
+            "values": f"0+{per_minute}x20",
+        }
+
+    def sample(value, labels=""):
+        return {"labels": f"{{{labels}}}", "value": value}
+
+    test = {
+        "interval": "1m",
+        "input_series": [
+            calls("stat", "OBJECT_UNKNOWN", 60),
+            calls("put", "OK", 60),
+            calls("msm", "OBJECT_UNKNOWN", 120),
+        ],
+        "promql_expr_test": [
+            {
+                "expr": expression("Calls that succeed"),
+                "eval_time": "10m",
+                "exp_samples": [sample(0.5)],
+            },
+            {
+                "expr": expression("Calls that fail"),
+                "eval_time": "10m",
+                "exp_samples": [sample(2, 'op="msm",outcome="OBJECT_UNKNOWN"')],
+            },
+        ],
+    }
+    path = tmp_path / "tests.yaml"
+    path.write_text(yaml.safe_dump({"rule_files": [], "tests": [test]}))
+    ran = promtool("test", "rules", path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def promtool(*arguments):

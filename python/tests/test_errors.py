@@ -5,6 +5,7 @@ import grpc
 import numpy as np
 import oracle
 import pytest
+from google.rpc import error_details_pb2, status_pb2
 
 import capstan
 from capstan import errors
@@ -70,6 +71,25 @@ def test_errors_are_copied_and_pickled_with_their_attributes(client, bases):
     assert isinstance(pickle.loads(pickle.dumps(errors.timed_out())), TimeoutError)
 
 
+@pytest.mark.parametrize(("sent", "kept"), [(-(1 << 60), 0), (7, 7), ((1 << 63) - 1, 1e9)])
+def test_a_retry_delay_of_any_length_can_be_waited_for(sent, kept):
+    class Refused:
+        def trailing_metadata(self):
+            status = status_pb2.Status()
+            retry = error_details_pb2.RetryInfo()
+            retry.retry_delay.seconds = sent
+            status.details.add().Pack(retry)
+            return [("grpc-status-details-bin", status.SerializeToString())]
+
+        def code(self):
+            return grpc.StatusCode.RESOURCE_EXHAUSTED
+
+        def details(self):
+            return "full"
+
+    assert errors.from_rpc(Refused()).retry_after == kept
+
+
 WRONG_INTEGERS = (-1, 2.5, "1", True, 1 << 32, 1 << 64)
 
 
@@ -131,7 +151,8 @@ def test_a_row_without_a_power_of_two_needs_a_size(plain):
 
 
 def test_too_many_points_for_one_message_must_be_put_first(plain, many_points, many_scalars):
-    assert refused(plain.msm, many_points, many_scalars).field == "bases"
+    scalars = many_scalars[: len(many_points)]
+    assert refused(plain.msm, many_points, scalars).field == "bases"
 
 
 def test_a_failed_step_is_named_by_its_path(plain):

@@ -57,6 +57,8 @@ def test_bad_files_are_refused(plain, circuit, tmp_path):
         json.dumps({**good, "format": 1}),
         json.dumps({**good, "points": {}}),
         json.dumps({**good, "objects": {**good["objects"], "a": "00"}}),
+        # Proofs would not be blinded.
+        json.dumps({**good, "points": {**good["points"], "delta_g1": "c0" + 47 * "00"}}),
     ]
     for text in bad:
         (tmp_path / "key.json").write_text(text)
@@ -66,8 +68,33 @@ def test_bad_files_are_refused(plain, circuit, tmp_path):
     (tmp_path / "key.json").write_text(json.dumps(unknown))
     with pytest.raises(capstan.NotFound):
         plain.groth16_key(tmp_path / "key.json")
-    witness = (DATA / "short_factor.wtns").read_bytes()
-    for data in (b"", witness[:-1], b"r1cs" + witness[4:], witness[:30] + b"\1" + witness[31:]):
-        (tmp_path / "bad.wtns").write_bytes(data)
-        with pytest.raises(capstan.InvalidInput):
-            capstan.read_wtns(tmp_path / "bad.wtns")
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    json.loads((DATA / "wtns_verdicts.json").read_text()),
+    ids=lambda verdict: verdict["file"],
+)
+def test_witnesses_get_the_verdicts_of_the_command_line(verdict, tmp_path):
+    path = tmp_path / "file.wtns"
+    path.write_bytes(bytes.fromhex(verdict["hex"]))
+    if verdict["refused"] is None:
+        assert capstan.read_wtns(path).tobytes()[::32] in (b"", b"\1\x31\7")
+        return
+    with pytest.raises(capstan.InvalidInput) as refused:
+        capstan.read_wtns(path)
+    assert str(refused.value) == "path: " + verdict["refused"]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"zkey\1\0\0\0", "it is not JSON"),
+        (b'{"protocol": "groth16", "pi_a": []}', "it is JSON without the key 'format'"),
+    ],
+)
+def test_a_file_in_the_place_of_a_description_is_named(plain, tmp_path, content, problem):
+    (tmp_path / "key").write_bytes(content)
+    with pytest.raises(capstan.InvalidInput) as refused:
+        plain.groth16_key(tmp_path / "key")
+    assert str(refused.value).endswith(problem)

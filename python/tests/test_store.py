@@ -1,11 +1,12 @@
 import numpy as np
 import oracle
 import pytest
+from blake3 import blake3
 
 import capstan
 from capstan import _store
 from capstan._session import Session
-from capstan.v1 import store_pb2
+from capstan.v1 import admin_pb2, store_pb2
 
 
 def test_bases_are_named_by_their_content(plain, bases, points):
@@ -115,6 +116,33 @@ def test_a_list_has_the_objects_of_all_pages():
     endless = store_pb2.ListResponse(next_page_token=b"again")
     with pytest.raises(capstan.InvalidResponse):
         answered(_store.list_objects(OFFLINE), lambda _: endless)
+
+
+def test_the_id_of_other_content_is_refused():
+    def server(answered_id, count=2):
+        bases = store_pb2.Bases(object_id=answered_id, group="GROUP_G1", count=count)
+        put = store_pb2.PutResponse(object=store_pb2.Object(bases=bases))
+        limits = admin_pb2.Limits(message_payload_bytes=1 << 20)
+        info = admin_pb2.GetInfoResponse(limits=limits)
+        return lambda request: info if isinstance(request, admin_pb2.GetInfoRequest) else put
+
+    montgomery = np.zeros((2, 96), "u1")
+    own_id = blake3(montgomery.tobytes(), derive_key_context="capstan v1 bases g1").digest()
+
+    def put(points, encoding, answer):
+        session = Session("http://127.0.0.1:1", timeout=None, retries=0, shared_memory=False)
+        return answered(_store.put_bases(session, points, encoding=encoding), answer)
+
+    assert put(montgomery, "montgomery", server(own_id)).id == own_id
+    with pytest.raises(capstan.InvalidResponse):
+        put(montgomery, "montgomery", server(bytes(32)))
+    # Of compressed points, only the number can be compared.
+    assert put(np.zeros((2, 48), "u1"), "compressed", server(own_id)).id == own_id
+    with pytest.raises(capstan.InvalidResponse):
+        put(np.zeros((2, 48), "u1"), "compressed", server(own_id, count=3))
+    other = store_pb2.StatResponse(object=store_pb2.Object(matrix=store_pb2.Matrix(rows=1)))
+    with pytest.raises(capstan.InvalidResponse):
+        answered(_store.find(OFFLINE, own_id), lambda _: other)
 
 
 OFFLINE = Session("http://127.0.0.1:1", timeout=None, retries=0, shared_memory=False)

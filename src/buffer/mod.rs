@@ -15,7 +15,7 @@ mod wiper;
 
 pub use byte_size::ByteSize;
 pub use payload_view::PayloadView;
-pub use pool::PayloadPool;
+pub use pool::{PayloadPool, payload_file_bytes};
 pub use quota::{Quota, QuotaPermit};
 pub use range_set::RangeSet;
 pub use region::{RegionSlice, SharedRegion};

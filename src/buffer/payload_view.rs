@@ -34,6 +34,10 @@ impl ByteSource for PayloadView<'_> {
         self.upload.read(self.start + start, out);
     }
 
+    fn is_intact(&self) -> bool {
+        self.upload.is_intact()
+    }
+
     fn has_received(&self, range: Range<u64>) -> bool {
         self.upload.has_received(self.in_payload(range))
     }

@@ -53,6 +53,14 @@ struct IdleRanges {
     spare: RangeSet,
 }
 
+/// The size of the file that holds payloads of at most `bytes_max` bytes in total. The first
+/// `touched_bytes` have pages from the start.
+pub fn payload_file_bytes(bytes_max: u64, touched_bytes: u64) -> u64 {
+    let touched = touched_bytes.min(SIZE_MAX).next_multiple_of(PAGE);
+    let size = bytes_max.saturating_mul(SIZE_FACTOR).saturating_add(SIZE_MIN);
+    size.saturating_add(touched).min(SIZE_MAX).next_multiple_of(BLOCK).max(touched)
+}
+
 impl PayloadPool {
     /// Memory for payloads of at most `bytes_max` bytes in total. The first `touched_bytes` have
     /// pages from the start, which payloads use first.
@@ -60,8 +68,7 @@ impl PayloadPool {
     /// Errors: `Internal` if the system has too little memory.
     pub fn new(bytes_max: u64, touched_bytes: u64) -> Result<Self> {
         let touched = touched_bytes.min(SIZE_MAX).next_multiple_of(PAGE);
-        let size = bytes_max.saturating_mul(SIZE_FACTOR).saturating_add(SIZE_MIN);
-        let size = size.saturating_add(touched).min(SIZE_MAX).next_multiple_of(BLOCK).max(touched);
+        let size = payload_file_bytes(bytes_max, touched_bytes);
         let failed = |error| Error::Internal(format!("cannot create payload memory: {error}"));
         let memory = SharedMemory::create_sparse(size as usize, touched as usize);
         let mut idle = IdleRanges::default();

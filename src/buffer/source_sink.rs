@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::{error::Result, region::DeviceBytes};
 
 pub trait ByteSource: Sync {
     /// Copies `out.len()` bytes, starting with byte number `start`. They must have been received.
@@ -15,6 +15,11 @@ pub trait ByteSource: Sync {
     /// The bytes must have been received.
     fn device_source(&self, _range: Range<u64>) -> Option<SourceSlices<'_>> {
         None
+    }
+
+    /// False if a client has given back memory that the bytes lie in: some may have been lost.
+    fn is_intact(&self) -> bool {
+        true
     }
 
     /// Whether the bytes of `range` have been received.
@@ -57,14 +62,14 @@ pub trait ByteSink: ByteSource {
     fn mark_written(&self, _range: Range<u64>) {}
 }
 
-/// Payload bytes in memory that devices copy from. Only addresses and lengths may be used.
-pub struct SourceSlices<'a>(pub Vec<&'a [u8]>);
+/// Payload bytes in memory that devices copy from, in the payload's order.
+pub struct SourceSlices<'a>(pub Vec<DeviceBytes<'a>>);
 
 /// Claimed memory that devices copy payload bytes to; they count as received after
-/// [`DestinationSlices::commit`]. Only addresses and lengths may be used.
+/// [`DestinationSlices::commit`].
 pub struct DestinationSlices<'a> {
     /// In the payload's order.
-    pub slices: Vec<&'a mut [u8]>,
+    pub slices: Vec<DeviceBytes<'a>>,
     pub sink: &'a dyn ByteSink,
     /// The first byte's number in the sink.
     pub start: u64,
@@ -81,13 +86,13 @@ pub struct SharedPiece {
 
 impl SourceSlices<'_> {
     pub fn bytes(&self) -> u64 {
-        self.0.iter().map(|slice| slice.len() as u64).sum()
+        self.0.iter().map(|bytes| bytes.size() as u64).sum()
     }
 }
 
 impl DestinationSlices<'_> {
     pub fn bytes(&self) -> u64 {
-        self.slices.iter().map(|slice| slice.len() as u64).sum()
+        self.slices.iter().map(|bytes| bytes.size() as u64).sum()
     }
 
     /// All bytes have been written.
@@ -129,6 +134,10 @@ impl<T> Shifted<T> {
 }
 
 impl<T: ByteSource + ?Sized> ByteSource for Shifted<&T> {
+    fn is_intact(&self) -> bool {
+        self.all.is_intact()
+    }
+
     fn has_received(&self, range: Range<u64>) -> bool {
         self.all.has_received(self.range(range))
     }

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     error::{Error, FieldProblem, Result},
+    region::DeviceBytes,
     sync::{Mutex, MutexGuard},
 };
 
@@ -79,6 +80,11 @@ impl UploadBuffer {
     /// Whether the payload lies in memory shared with a client.
     pub fn is_in_region(&self) -> bool {
         self.memory.region.is_some()
+    }
+
+    /// False if a client has given back pages of the region that the payload lies in.
+    pub fn is_intact(&self) -> bool {
+        self.memory.shared().is_intact()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -163,10 +169,10 @@ impl UploadBuffer {
 
     /// The longest prefix of `range` that lies in pinned memory; `None` if that is empty. All of
     /// `range` must have been received.
-    pub(super) fn device_source(&self, range: Range<u64>) -> Option<Vec<&[u8]>> {
+    pub(super) fn device_source(&self, range: Range<u64>) -> Option<Vec<DeviceBytes<'_>>> {
         debug_assert!(self.has_received(range.clone()), "devices read received bytes");
         let (parts, shared) = (self.memory.pinned_parts(range), self.memory.shared());
-        let slice = |part: Range<usize>| shared.device_source(part.start, part.len());
+        let slice = |part: Range<usize>| shared.for_device(part.start, part.len());
         (!parts.is_empty()).then(|| parts.into_iter().map(slice).collect())
     }
 
@@ -177,7 +183,7 @@ impl UploadBuffer {
     pub(super) fn claim_device_destination(
         &self,
         range: Range<u64>,
-    ) -> Result<Option<Vec<&mut [u8]>>> {
+    ) -> Result<Option<Vec<DeviceBytes<'_>>>> {
         let mut state = self.state_unless_failed()?;
         self.memory.allocate(&range)?;
         let parts = self.memory.pinned_parts(range.clone());
@@ -189,7 +195,7 @@ impl UploadBuffer {
         state.claimed.insert(pinned);
         drop(state);
         let shared = self.memory.shared();
-        let slice = |part: Range<usize>| shared.device_destination(part.start, part.len());
+        let slice = |part: Range<usize>| shared.for_device(part.start, part.len());
         Ok(Some(parts.into_iter().map(slice).collect()))
     }
 

@@ -15,6 +15,7 @@ use crate::{
     client::{
         Client, ClientBuilder, Group, Order, Priority, ScalarEncoding, SumEncoding, Verification,
     },
+    files,
     formats::{kzg::SetupList, scalars::Notation},
 };
 
@@ -92,11 +93,22 @@ impl GlobalArgs {
         }
         let read =
             |path: &Path| fs::read(path).map_err(|error| CliFailure::input(path.display(), &error));
+        let certificates = |path: &Path| {
+            let pem = read(path)?;
+            match files::certificates(&pem) {
+                Ok(_) => Ok(pem),
+                Err(problem) => fail(Exit::Data, format!("{} {problem}", path.display())),
+            }
+        };
         if let Some(path) = &self.ca_certificate {
-            builder = builder.ca_certificate(read(path)?);
+            builder = builder.ca_certificate(certificates(path)?);
         }
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
-            builder = builder.client_certificate(read(certificate)?, read(key)?);
+            let pem = Zeroizing::new(read(key)?);
+            if let Err(problem) = files::private_key(&pem) {
+                return fail(Exit::Data, format!("{} {problem}", key.display()));
+            }
+            builder = builder.client_certificate(certificates(certificate)?, &**pem);
         }
         if let Some(token) = self.token()? {
             builder = builder.token(token).allow_plaintext_token(self.allow_plaintext_token);
@@ -120,8 +132,14 @@ impl GlobalArgs {
             },
         };
         let text = Zeroizing::new(text);
-        Ok(Some(text.trim().to_owned()))
+        Ok(Some(text.trim_start_matches('\u{feff}').trim().to_owned()))
     }
+}
+
+/// Whether the arguments ask for JSON, even if they are invalid.
+pub fn asks_for_json() -> bool {
+    let options = env::args_os().skip(1).take_while(|argument| argument != "--");
+    options.into_iter().any(|argument| argument == "--json")
 }
 
 /// Declares the words for a type's values, with aliases and help.

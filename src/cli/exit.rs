@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::plain_text::without_controls;
 use crate::{
-    client::{ClientError, Code, Reason},
+    client::{ClientError, Code, ConnectCause, Reason},
     formats::FormatError,
     groth16::Groth16Error,
 };
@@ -84,6 +84,18 @@ impl CliFailure {
         Self { exit, message: message.into(), reason_text, field, index, request_id }
     }
 
+    /// The arguments are invalid: the part of clap's text before the usage and its advice,
+    /// in one line.
+    pub fn usage(text: &str) -> Self {
+        let end = ["\n\nUsage:", "\n\nFor more information"];
+        let end = end.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
+        let problem = &text[..end];
+        // Without arguments, clap's text is the help.
+        let problem = problem.strip_prefix("error: ").unwrap_or("a command is missing: see --help");
+        let words: Vec<_> = problem.split_whitespace().collect();
+        Self::new(Exit::Usage, words.join(" "))
+    }
+
     /// `file` cannot be read.
     pub fn input(file: impl fmt::Display, error: &io::Error) -> Self {
         Self::new(Exit::NoInput, format!("cannot read {file}: {error}"))
@@ -126,34 +138,9 @@ impl From<ClientError> for CliFailure {
             .field()
             .is_some_and(|field| field.starts_with("scalars") || field.ends_with(".elements"));
         let message = match &error {
-            ClientError::CannotConnect { target, problem }
-                if problem.contains("CertificateRequired") =>
-            {
-                format!(
-                    "{target} requires a client certificate: specify one with --tls-cert and \
-                     --tls-key"
-                )
+            ClientError::CannotConnect { target, problem, cause } => {
+                cannot_connect(target, problem, *cause)
             }
-            // TLS 1.3 refuses a client after its handshake: the connection may be gone before the
-            // HTTP/2 library reads why.
-            ClientError::CannotConnect { target, problem }
-                if problem.contains("connection closed") && target.starts_with("https:") =>
-            {
-                format!(
-                    "{target} closed the connection after the TLS handshake: if it requires a \
-                     client certificate, specify one with --tls-cert and --tls-key"
-                )
-            }
-            ClientError::CannotConnect { target, problem } if problem.contains("certificate") => {
-                format!(
-                    "cannot trust {target}: {problem}: specify the authority that signed its \
-                     certificate with --ca-certificate"
-                )
-            }
-            ClientError::CannotConnect { target, problem } => format!(
-                "cannot reach {target}: {problem}: is capstand running? start it with `capstand`, \
-                 or specify another server with --server"
-            ),
             _ if error.reason() == Some(Reason::CredentialsMissing) => format!(
                 "{error}: specify --token-file, the variable CAPSTAN_TOKEN, or --tls-cert and \
                  --tls-key"
@@ -175,6 +162,39 @@ impl From<ClientError> for CliFailure {
             index: error.index(),
             request_id: error.request_id().map(str::to_owned),
         }
+    }
+}
+
+/// Why there is no connection, and which option helps.
+fn cannot_connect(target: &str, problem: &str, cause: ConnectCause) -> String {
+    use ConnectCause as Cause;
+    let untrusted = format!("cannot trust {target}: {problem}");
+    let unreachable = format!("cannot reach {target}: {problem}");
+    match cause {
+        Cause::UnknownAuthority => format!(
+            "{untrusted}: specify the authority that signed its certificate with --ca-certificate"
+        ),
+        Cause::CertificateName => {
+            format!("{untrusted}: use a name that its certificate has in --server")
+        }
+        Cause::CertificateTime | Cause::CertificateInvalid => format!("{untrusted}: {cause}"),
+        Cause::ClientCertificate => format!(
+            "{target} requires a client certificate that it trusts: specify one with --tls-cert \
+             and --tls-key"
+        ),
+        Cause::ClosedAfterHandshake => format!(
+            "{target} closed the connection after the TLS handshake: if it requires a client \
+             certificate, specify one with --tls-cert and --tls-key"
+        ),
+        Cause::NeedsTls => format!("{target} uses TLS: specify https:// in --server"),
+        Cause::WithoutTls => format!("{target} does not use TLS: specify http:// in --server"),
+        Cause::PermissionDenied => format!(
+            "{unreachable}: run this as a user of the socket's group (unix_mode), or as root"
+        ),
+        Cause::Other => format!(
+            "{unreachable}: is capstand running? start it with `capstand`, or specify another \
+             server with --server"
+        ),
     }
 }
 

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     client::{Fr, ScalarEncoding},
+    files::without_bom,
     formats::scalars::{self, Notation},
 };
 
@@ -106,7 +107,7 @@ pub fn read_scalars(
         ScalarFormat::BigEndian => scalars::reverse_scalars(&mut bytes).map_err(invalid)?,
         ScalarFormat::Text(radix) => {
             let _spinner = TerminalProgress::spinner(ui, "parsing scalars");
-            let text = str::from_utf8(&bytes)
+            let text = str::from_utf8(without_bom(&bytes))
                 .map_err(|_| CliFailure::new(Exit::Data, format!("{file}: not text")))?;
             bytes = scalars::parse(radix, text, reduce).map_err(invalid)?;
         }

@@ -113,12 +113,11 @@ const SIGNAL_GRACE: Duration = Duration::from_secs(2);
 
 /// Runs the command given by the process's arguments.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let ui = Ui::new(&cli.global);
+    let as_json = args::asks_for_json();
     let outcome = tokio::runtime::Runtime::new()
         .map_err(|error| CliFailure::new(Exit::Failed, format!("cannot start: {error}")))
         .and_then(|runtime| {
-            let outcome = runtime.block_on(until_interrupted(ui, &cli));
+            let outcome = runtime.block_on(until_interrupted(as_json));
             // Remaining work was cancelled and must not delay the exit.
             runtime.shutdown_background();
             outcome
@@ -126,25 +125,41 @@ pub fn main() -> ExitCode {
     let exit = match outcome {
         Ok(()) => Exit::Done,
         Err(failure) => {
-            failure.print(ui.json);
+            failure.print(as_json);
             failure.exit
         }
     };
     ExitCode::from(exit as u8)
 }
 
+/// Reads the arguments. Prints what `--help` and `--version` ask for.
+fn parse(as_json: bool) -> Result<Cli> {
+    Cli::try_parse().map_err(|error| {
+        let is_usage = error.use_stderr();
+        if is_usage && as_json {
+            return CliFailure::usage(&error.to_string());
+        }
+        // Printed by clap, in color. If that fails, the text is lost.
+        let _lost = error.print();
+        CliFailure::new(if is_usage { Exit::Usage } else { Exit::Done }, "")
+    })
+}
+
 /// Ctrl-C and SIGTERM drop the command's future, which cancels its jobs on the server and removes
 /// unfinished files.
-async fn until_interrupted(ui: Ui, cli: &Cli) -> Result<()> {
+async fn until_interrupted(as_json: bool) -> Result<()> {
     let failed = |error| CliFailure::new(Exit::Failed, format!("cannot handle signals: {error}"));
+    // Handled, this signal ends no process: a write beyond the limit on file sizes fails instead.
+    let _too_large = signal(SignalKind::from_raw(libc::SIGXFSZ)).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     tokio::spawn(exit_if_blocked(
         signal(SignalKind::interrupt()).map_err(failed)?,
         signal(SignalKind::terminate()).map_err(failed)?,
     ));
+    let cli = parse(as_json)?;
     tokio::select! {
-        outcome = run_command(ui, cli) => outcome,
+        outcome = run_command(Ui::new(&cli.global), &cli) => outcome,
         _ = interrupt.recv() => fail(Exit::Interrupted, "interrupted"),
         _ = terminate.recv() => fail(Exit::Terminated, "terminated"),
     }

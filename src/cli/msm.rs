@@ -87,7 +87,7 @@ fn length(args: &MsmArgs, info: &BasesInfo, scalars: &ScalarBytes) -> Result<u64
         return fail(Exit::Usage, format!("--offset and --length exceed the {} bases", info.count));
     }
     let (count, batch) = (scalars.count(), u64::from(args.batch));
-    if count == length * batch {
+    if length.checked_mul(batch) == Some(count) {
         return Ok(length);
     }
     let vector = count / batch;

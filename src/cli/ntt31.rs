@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     client::{Client, EncodedNttResult, Fr, NttReport, Prime31, ScalarEncoding},
+    files::without_bom,
     formats::scalars::Notation,
 };
 
@@ -65,7 +66,7 @@ pub(super) fn read(ui: Ui, path: &Path, format: ScalarFormat, reduce: bool) -> R
         ScalarFormat::Text(radix) => {
             let bytes = input::read(ui, path)?;
             let file = path.display();
-            let text = str::from_utf8(&bytes)
+            let text = str::from_utf8(without_bom(&bytes))
                 .map_err(|_| CliFailure::new(Exit::Data, format!("{file}: not text")))?;
             let bytes = parse(radix, text)
                 .map_err(|problem| CliFailure::new(Exit::Data, format!("{file}: {problem}")))?;

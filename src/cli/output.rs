@@ -1,7 +1,6 @@
 //! Output of results, timings and numbers.
 
 use std::{
-    fs,
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
     time::Duration,
@@ -16,6 +15,7 @@ use zeroize::Zeroizing;
 use super::{
     args::GlobalArgs,
     exit::{CliFailure, Result, print_error},
+    pending_file::write_file,
     plain_text::without_controls,
 };
 use crate::client::{Execution, Stage, Timing, Verification};
@@ -92,7 +92,7 @@ impl Write for ByteCount {
     }
 }
 
-/// Destination of a result; a file is replaced.
+/// Destination of a result. A file is replaced when all of the result is written.
 #[derive(Debug, Clone)]
 pub enum OutputTarget {
     Stdout,
@@ -100,10 +100,12 @@ pub enum OutputTarget {
 }
 
 impl OutputTarget {
-    /// `-` and `None` mean standard output.
+    /// `-`, `/dev/stdout` and `None` mean standard output.
     pub fn new(path: Option<&Path>) -> Self {
         match path {
-            Some(path) if path.as_os_str() != "-" => Self::File(path.to_owned()),
+            Some(path) if !["-", "/dev/stdout"].map(Path::new).contains(&path) => {
+                Self::File(path.to_owned())
+            }
             _ => Self::Stdout,
         }
     }
@@ -119,9 +121,7 @@ impl OutputTarget {
                 let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
                 written.map_err(|error| CliFailure::output("standard output", &error))
             }
-            Self::File(path) => {
-                fs::write(path, bytes).map_err(|error| CliFailure::output(path.display(), &error))
-            }
+            Self::File(path) => write_file(path, bytes),
         }
     }
 }

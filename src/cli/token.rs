@@ -2,8 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
+    io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -16,9 +15,11 @@ use zeroize::Zeroizing;
 use super::{
     exit::{CliFailure, Exit, Result, fail, print_error},
     output::{Ui, table},
+    pending_file::PendingFile,
 };
 use crate::identity::{
-    BearerToken, TokenEntry, TokenFile, TokenFileProblem, add_token, remove_token, time_text,
+    BearerToken, TokenEntry, TokenFile, TokenFileProblem, add_token, can_be_written, remove_token,
+    time_text,
 };
 
 /// Permission bits of a new file. Hashes are not secret; only their integrity matters.
@@ -84,8 +85,9 @@ fn new(ui: Ui, args: &NewArgs) -> Result<()> {
     let no_randomness = |error| CliFailure::new(Exit::Failed, format!("no randomness: {error}"));
     let token = BearerToken::generate().map_err(no_randomness)?;
     let expires = args.expires_in.map(|time| {
-        let expires = SystemTime::now().checked_add(time);
-        expires.ok_or_else(|| CliFailure::new(Exit::Usage, "--expires-in is too long"))
+        let expires = SystemTime::now().checked_add(time).filter(|time| can_be_written(*time));
+        let problem = "--expires-in ends after the year 9999: leave it out for a token without end";
+        expires.ok_or_else(|| CliFailure::new(Exit::Usage, problem))
     });
     let entry = TokenEntry {
         name: args.name.clone(),
@@ -156,9 +158,9 @@ fn edit(path: &Path, change: impl FnOnce(Option<String>) -> Result<String>) -> R
     // Of a link, the file behind it is replaced.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let unwritable = |error: io::Error| CliFailure::output(path.display(), &error);
-    let Some(name) = path.file_name() else {
+    if path.file_name().is_none() {
         return fail(Exit::Usage, format!("{} is not a file", path.display()));
-    };
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let lock = File::open(folder).map_err(unwritable)?;
@@ -169,29 +171,9 @@ fn edit(path: &Path, change: impl FnOnce(Option<String>) -> Result<String>) -> R
         Err(error) => return Err(CliFailure::input(path.display(), &error)),
     };
     let text = change(text)?;
-    let new = folder.join(format!(".{}.new", name.display()));
-    replace(&path, &new, &text).map_err(|error| {
-        // Absent if it could not be created.
-        let _absent = fs::remove_file(&new);
-        unwritable(error)
-    })?;
+    let pending = PendingFile::create_with_mode(&path, MODE)?;
+    pending.write(text.as_bytes())?;
+    // A server that cannot read the file would keep the old tokens.
+    pending.replace()?;
     lock.sync_all().map_err(unwritable)
-}
-
-/// Writes `new`, with the owner and the permissions of `path` if it exists, and renames it.
-fn replace(path: &Path, new: &Path, text: &str) -> io::Result<()> {
-    // Left behind by an edit that was killed; others wait for the lock.
-    let _absent = fs::remove_file(new);
-    let mut file = File::options().write(true).create_new(true).mode(MODE).open(new)?;
-    if let Ok(old) = fs::metadata(path) {
-        file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o777))?;
-        let own = file.metadata()?;
-        if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
-            // A server that cannot read the file would keep the old tokens.
-            fchown(&file, Some(old.uid()), Some(old.gid()))?;
-        }
-    }
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(new, path)
 }

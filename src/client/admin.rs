@@ -16,7 +16,7 @@ impl Client {
     fn info_boxed(&self) -> CallFuture<'_, GetInfoResponse> {
         Box::pin(async move {
             let send = |request| async move { self.admin().get_info(request).await };
-            self.begin_call(None).unary(GetInfoRequest {}, send).await
+            self.begin_call(None)?.unary(GetInfoRequest {}, send).await
         })
     }
 
@@ -40,7 +40,7 @@ impl Client {
 
     fn drain_boxed(&self, grace: Duration) -> CallFuture<'_, u32> {
         Box::pin(async move {
-            let deadline = self.begin_call(None).deadline;
+            let deadline = self.begin_call(None)?.deadline;
             let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
             let request = deadline.request(DrainRequest { grace_ms });
             Ok(deadline.response(self.admin().drain(request)).await?.jobs)

@@ -1,6 +1,7 @@
 //! Bases in the store: put once, used by id.
 
 use std::{
+    mem,
     ops::{Bound, Range, RangeBounds},
     sync::Arc,
 };
@@ -21,17 +22,31 @@ use crate::{
     curve::{
         Group,
         layout::points_as_bytes,
-        points::{PointEncoding, content_hash, decode},
+        points::{PointEncoding, content_hash, content_hasher, decode},
     },
     error::FieldProblem,
     wire::v1::{self, get_request, release_request, stat_request, stat_response::Status},
 };
 
 /// Points in the memory of this process.
+#[derive(Clone, Copy)]
 struct PointBytes<'a> {
     group: Group,
     encoding: PointEncoding,
     bytes: &'a [u8],
+    /// `None` in encodings that must be decoded for it, which is left to the server.
+    id: Option<BasesId>,
+}
+
+impl PointBytes<'_> {
+    /// Errors: `InvalidResponse` if the server's bases have another group, number or id.
+    fn require_same(&self, info: &BasesInfo) -> Result<()> {
+        let bytes = info.count.checked_mul(self.encoding.point_bytes(self.group) as u64);
+        if info.group != self.group || bytes != Some(self.bytes.len() as u64) {
+            return Err(ClientError::invalid_response("the server answered with other points"));
+        }
+        self.id.map_or(Ok(()), |id| convert::require_id(&info.id.0, &id.0))
+    }
 }
 
 /// Bytes hashed between two yields to other tasks.
@@ -56,6 +71,7 @@ impl Client {
         if options.hold {
             return self.put_shared_bases(options, points.into()).await;
         }
+        self.check_process()?;
         let id = BasesId(content_hash(points));
         let route = self.route(|| AffinityKey::of_bases(id));
         BasesHandle::new(self.put_bases_as(id, points, options, route).await?)
@@ -78,6 +94,7 @@ impl Client {
         points: Arc<[A]>,
         range: Range<usize>,
     ) -> Result<BasesHandle<A>> {
+        self.check_process()?;
         let id = BasesId(content_hash(&points[range.clone()]));
         let route = self.route(|| AffinityKey::of_bases(id));
         let put = self.put_bases_as(id, &points[range.clone()], options.clone(), route);
@@ -97,29 +114,24 @@ impl Client {
         route: CallRoute,
     ) -> Result<BasesInfo> {
         let bytes = points_as_bytes(points);
-        let known = self.stat_by(stat_request::Id::ObjectId(id.to_bytes()), route.clone());
-        let hash = match known.await {
+        let hash = match self.stat_id(id, route.clone()).await {
             Ok(info) if info.persisted || !options.persist => return Ok(info),
             // Known but not on disk: with the hash, the server may not need the payload.
             Ok(_) => hash(bytes).await,
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return Err(error),
         };
-        let points = PointBytes { group: A::GROUP, encoding: PointEncoding::Montgomery, bytes };
-        let info = self.put_points(points, hash, options, route).await?;
-        if info.id != id {
-            let problem = "the server computed another id for the points";
-            return Err(ClientError::invalid_response(problem));
-        }
-        Ok(info)
+        let (group, encoding, id) = (A::GROUP, PointEncoding::Montgomery, Some(id));
+        self.put_points(PointBytes { group, encoding, bytes, id }, hash, options, route).await
     }
 
     /// Puts points that are already encoded, such as those of a file. Their id is known afterwards
     /// only: behind a proxy that chooses one of several servers for each call, name the client's
     /// affinity ([`Self::with_affinity`]), so that later calls reach the server that has them.
     ///
-    /// Errors: `InvalidInput` if `bytes` is not a whole number of points; those of
-    /// [`Self::put_bases`].
+    /// Errors: `InvalidInput` if `bytes` is not a whole number of points; `InvalidResponse` if the
+    /// server answers with another number of points, or for Montgomery limbs with another id; those
+    /// of [`Self::put_bases`].
     pub async fn put_encoded(
         &self,
         group: Group,
@@ -127,20 +139,29 @@ impl Client {
         bytes: &[u8],
         options: PutOptions,
     ) -> Result<BasesInfo> {
+        self.check_process()?;
         let hash = hash(bytes).await;
         let payload = v1::Payload {
             hash: hash.clone().into(),
             encoding: v1::PointEncoding::from(encoding).into(),
         };
         let route = self.route(|| AffinityKey::of_object(&hash));
+        let id = match encoding {
+            PointEncoding::Montgomery => {
+                Some(BasesId(hash_with(content_hasher(group), bytes).await.into()))
+            }
+            PointEncoding::Compressed | PointEncoding::Uncompressed => None,
+        };
+        let points = PointBytes { group, encoding, bytes, id };
         match self.stat_by(stat_request::Id::Payload(payload), route.clone()).await {
             Ok(info) if info.group == group && (info.persisted || !options.persist) => {
+                points.require_same(&info)?;
                 return Ok(info);
             }
             Err(error) if !error.is_not_found() => return Err(error),
             _ => {}
         }
-        self.put_points(PointBytes { group, encoding, bytes }, hash, options, route).await
+        self.put_points(points, hash, options, route).await
     }
 
     fn put_points<'a>(
@@ -150,7 +171,7 @@ impl Client {
         options: PutOptions,
         route: CallRoute,
     ) -> CallFuture<'a, BasesInfo> {
-        let PointBytes { group, encoding, bytes } = points;
+        let PointBytes { group, encoding, bytes, .. } = points;
         Box::pin(async move {
             let count =
                 convert::element_count("points", bytes.len() as u64, encoding.point_bytes(group))?;
@@ -166,11 +187,13 @@ impl Client {
                 label: options.label,
                 ..Default::default()
             });
-            let mut call = self.begin_call(options.deadline);
+            let mut call = self.begin_call(options.deadline)?;
             let upload = self.chunk_queue(OutgoingBytes::Public(bytes), options.progress);
             let put =
                 self.put_payload(header, UploadKey::random()?, &upload, &mut call, route).await?;
-            convert::object_bases(put.object, &[])
+            let info = convert::object_bases(put.object, &[])?;
+            points.require_same(&info)?;
+            Ok(info)
         })
     }
 
@@ -187,7 +210,13 @@ impl Client {
     /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn stat(&self, id: BasesId) -> Result<BasesInfo> {
         let route = self.route(|| AffinityKey::of_bases(id));
-        self.stat_by(stat_request::Id::ObjectId(id.to_bytes()), route).await
+        self.stat_id(id, route).await
+    }
+
+    async fn stat_id(&self, id: BasesId, route: CallRoute) -> Result<BasesInfo> {
+        let info = self.stat_by(stat_request::Id::ObjectId(id.to_bytes()), route).await?;
+        convert::require_id(&info.id.0, &id.0)?;
+        Ok(info)
     }
 
     fn stat_by(&self, id: stat_request::Id, route: CallRoute) -> CallFuture<'_, BasesInfo> {
@@ -195,7 +224,7 @@ impl Client {
             let route = &route;
             let send = |request| async move { self.store(route).stat(request).await };
             let request = v1::StatRequest { id: Some(id) };
-            let found = self.begin_call(None).unary(request, send).await?;
+            let found = self.begin_call(None)?.unary(request, send).await?;
             let object = match found.status {
                 Some(Status::Object(object)) => Some(object),
                 _ => None,
@@ -228,14 +257,16 @@ impl Client {
             let route = &route;
             let send = |request| async move { self.store(route).release(request).await };
             let request = v1::ReleaseRequest { id: Some(id) };
-            self.begin_call(None).unary(request, send).await.map(drop)
+            self.begin_call(None)?.unary(request, send).await.map(drop)
         })
     }
 
-    /// Downloads bases, or a range of them, and checks every point again.
+    /// Downloads bases, or a range of them, and checks every point again. The hash of all points is
+    /// compared with the id.
     ///
     /// Errors: `Refused` with code `NOT_FOUND`; `InvalidSetting` if the bases are of the other
-    /// group; `InvalidInput` if the range is out of bounds.
+    /// group; `InvalidInput` if the range is out of bounds; `InvalidResponse` if the points are
+    /// others.
     pub async fn get_bases<A: CurvePoint>(
         &self,
         id: BasesId,
@@ -243,10 +274,15 @@ impl Client {
     ) -> Result<Vec<A>> {
         let info = BasesHandle::<A>::new(self.stat(id).await?)?.info;
         let range = resolve_range(range, info.count)?;
+        let is_whole = range == (0..info.count);
         let bytes = self.read_bases(&info, PointEncoding::Montgomery, range).await?;
-        decode(PointEncoding::Montgomery, &bytes).map_err(|bad| {
+        let points: Vec<A> = decode(PointEncoding::Montgomery, &bytes).map_err(|bad| {
             ClientError::invalid_response(format!("point {} is {}", bad.index, bad.problem))
-        })
+        })?;
+        if is_whole {
+            convert::require_id(&content_hash(&points), &id.0)?;
+        }
+        Ok(points)
     }
 
     /// Downloads bases, or a range of them, in the given encoding.
@@ -271,7 +307,8 @@ impl Client {
     ) -> CallFuture<'a, Vec<u8>> {
         Box::pin(async move {
             let width = encoding.point_bytes(info.group);
-            let mut out = vec![0; (range.end - range.start) as usize * width];
+            let mut out =
+                mem::take(&mut *convert::zeros::<u8>("range", range.end - range.start, width)?);
             let request = v1::GetRequest {
                 id: Some(get_request::Id::ObjectId(info.id.to_bytes())),
                 encoding: Some(v1::PointEncoding::from(encoding).into()),
@@ -279,7 +316,7 @@ impl Client {
                 ..Default::default()
             };
             let received = DownloadProgress::new(None, 0, out.len() as u64);
-            let deadline = self.begin_call(None).deadline;
+            let deadline = self.begin_call(None)?.deadline;
             let route = self.route(|| AffinityKey::of_bases(info.id));
             let source = DownloadSource { request, width, route };
             self.download(&source, &mut out, &received, deadline).await?;
@@ -307,12 +344,16 @@ fn resolve_range(range: impl RangeBounds<u64>, count: u64) -> Result<Range<u64>>
 
 /// BLAKE3 of `bytes`; yields to other tasks in between.
 pub(super) async fn hash(bytes: &[u8]) -> Vec<u8> {
-    let mut hasher = blake3::Hasher::new();
+    hash_with(blake3::Hasher::new(), bytes).await.as_bytes().to_vec()
+}
+
+/// The hash of the bytes that `hasher` has hashed and of `bytes`, like [`hash`].
+async fn hash_with(mut hasher: blake3::Hasher, bytes: &[u8]) -> blake3::Hash {
     for chunk in bytes.chunks(HASH_BYTES) {
         hasher.update(chunk);
         tokio::task::yield_now().await;
     }
-    hasher.finalize().as_bytes().to_vec()
+    hasher.finalize()
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use crate::error::Reason;
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// The longest time that gRPC's header for deadlines can express: 8 digits of hours.
+const DEADLINE_MAX: Duration = Duration::from_secs(99_999_999 * 3600);
 
 /// A call's future. Boxed, because otherwise every crate that awaits it would compile the bodies of
 /// all async functions below it, tonic's included.
@@ -38,6 +40,7 @@ impl CallDeadline {
     /// A deadline `limit` from now; none if `limit` is `None` or too long to represent.
     pub fn new(limit: Option<Duration>) -> Self {
         let started = Instant::now();
+        let limit = limit.filter(|limit| *limit <= DEADLINE_MAX);
         Self { started, deadline: limit.and_then(|limit| started.checked_add(limit)) }
     }
 
@@ -139,7 +142,11 @@ impl CallBudget {
             None => self.backoff.mul_f64(0.5 + jitter()),
         };
         self.backoff = (2 * self.backoff).min(BACKOFF_MAX);
-        if self.deadline.deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
+        let is_too_late = |deadline: Instant| {
+            let end = Instant::now().checked_add(wait);
+            end.is_none_or(|end| end >= deadline)
+        };
+        if self.deadline.deadline.is_some_and(is_too_late) {
             return Err(error);
         }
         sleep(wait).await;
@@ -162,7 +169,7 @@ mod tests {
     use tonic::{Code, Status};
     use tonic_types::{ErrorDetails, StatusExt};
 
-    use super::{CallBudget, ClientError};
+    use super::{CallBudget, CallDeadline, ClientError, DEADLINE_MAX};
 
     fn unavailable() -> ClientError {
         Status::unavailable("gone").into()
@@ -210,6 +217,25 @@ mod tests {
         assert!(call.wait_before_retry(lost()).await.is_ok());
         assert!(call.wait_before_retry(unavailable()).await.is_ok());
         assert!(call.wait_before_retry(lost()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn deadlines_that_no_request_can_express_are_unlimited() {
+        let timeout = |limit| CallDeadline::new(Some(limit)).request(()).metadata().len();
+        assert_eq!((timeout(Duration::from_secs(1)), timeout(DEADLINE_MAX)), (1, 1));
+        assert_eq!((timeout(2 * DEADLINE_MAX), timeout(Duration::MAX)), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_retry_delay_of_any_length_ends_a_call_that_has_a_deadline() {
+        for delay_s in [1 << 20, i64::MAX as u64] {
+            let ClientError::Refused(mut full) = Status::resource_exhausted("full").into() else {
+                panic!("a status of a server is a refusal");
+            };
+            full.retry_after = Some(Duration::from_secs(delay_s));
+            let mut call = CallBudget::new(Some(Duration::from_secs(1 << 10)), 9);
+            assert!(call.wait_before_retry(ClientError::Refused(full)).await.is_err());
+        }
     }
 
     #[tokio::test]

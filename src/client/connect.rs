@@ -8,15 +8,14 @@ use std::{
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tokio::time::timeout;
-use tonic::{
-    Code,
-    transport::{Certificate, ClientTlsConfig, Endpoint},
-};
+use tonic::{Code, transport::Endpoint};
+use tower::service_fn;
 use zeroize::Zeroizing;
 
 use super::{
     affinity::{AffinityKey, CallRoute, VectorKeys},
     call::{CallDeadline, CallFuture},
+    connect_cause::{ConnectCause, is_timeout},
     connections::{Client, Connections},
     copy_pool::CopyPool,
     credentials::{ClientCertificate, ClientCredentials},
@@ -26,6 +25,7 @@ use super::{
     priority::Priority,
     same_server::SameServer,
     staging::StagingPool,
+    tcp::{self, KEEPALIVE},
 };
 use crate::{
     error::innermost,
@@ -38,7 +38,6 @@ const MIB: u32 = 1 << 20;
 const FRAME_BYTES: u32 = MIB / 2;
 const STREAM_WINDOW_BYTES: u32 = 4 * MIB;
 const CONNECTION_WINDOW_BYTES: u32 = 16 * MIB;
-const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Payload bytes of one message if the server denies `GetInfo`.
 const MESSAGE_BYTES_DEFAULT: u64 = 1 << 20;
 /// Payload bytes of one chunk; larger ones are no faster (`benches/experiments/transport.md`).
@@ -242,9 +241,25 @@ impl ClientBuilder {
                 let route = server.key().clone();
                 FrameChannel { channel, authorization, priority, number, server, route }
             };
-            let first = match timeout(self.connect_timeout, endpoint.connect()).await {
+            let limit = self.connect_timeout;
+            // tonic's connector is silent for seconds if the first of several addresses is.
+            let connector = service_fn(move |target| tcp::connect(target, limit));
+            let is_unix = self.target.starts_with("unix:");
+            let connecting = async {
+                match is_unix {
+                    true => endpoint.connect().await,
+                    false => endpoint.connect_with_connector(connector).await,
+                }
+            };
+            let first = match timeout(limit, connecting).await {
                 Ok(Ok(channel)) => frames(0, channel),
-                Ok(Err(error)) => return Err(self.connect_error(innermost(&error))),
+                Ok(Err(error)) => {
+                    if is_timeout(&error) {
+                        return Err(self.timeout_error());
+                    }
+                    let cause = ConnectCause::of(&error, &self.target);
+                    return Err(self.connect_error(innermost(&error), cause).await);
+                }
                 Err(_) => return Err(self.timeout_error()),
             };
             server.set_first(&first.channel);
@@ -254,9 +269,13 @@ impl ClientBuilder {
             let staging = StagingPool::new(&self.target, region_bytes);
             let mut channels = vec![first];
             for number in 1..self.connections {
-                channels.push(frames(number, endpoint.connect_lazy()));
+                let channel = match is_unix {
+                    true => endpoint.connect_lazy(),
+                    false => endpoint.connect_with_connector_lazy(connector),
+                };
+                channels.push(frames(number, channel));
             }
-            if server.instance().is_some() && !self.target.starts_with("unix:") {
+            if server.instance().is_some() && !is_unix {
                 let others = channels[1..].iter().cloned();
                 join_all(others.map(|channel| self.reach_same_server(channel))).await;
             }
@@ -293,7 +312,16 @@ impl ClientBuilder {
         let mut admin = AdminClient::new(channel);
         let deadline = CallDeadline::new(Some(self.connect_timeout));
         let request = deadline.request(v1::GetInfoRequest {});
-        match deadline.response(admin.get_info(request)).await {
+        let mut cause = ConnectCause::Other;
+        let answer = async {
+            let answer = admin.get_info(request).await;
+            Ok::<_, ClientError>(
+                answer
+                    .inspect_err(|status| cause = ConnectCause::of(status, &self.target))?
+                    .into_inner(),
+            )
+        };
+        match deadline.until_deadline(answer).await {
             Ok(info) => match info.limits {
                 Some(limits) if limits.message_payload_bytes > 0 => Ok(ServerLimits {
                     message_bytes: limits.message_payload_bytes,
@@ -302,12 +330,30 @@ impl ClientBuilder {
                 _ => Err(ClientError::invalid_response("the response has no limits")),
             },
             Err(ClientError::DeadlineExceeded) => Err(self.timeout_error()),
-            Err(ClientError::ConnectionLost(problem)) => Err(self.connect_error(problem)),
+            Err(ClientError::ConnectionLost(problem)) => {
+                // TLS 1.3 refuses a client after the handshake. The connection may be gone before
+                // the HTTP/2 library reads why.
+                let may_be_refused =
+                    self.target.starts_with("https://") && self.credentials.certificate.is_none();
+                if cause == ConnectCause::Other && may_be_refused {
+                    cause = ConnectCause::ClosedAfterHandshake;
+                }
+                Err(self.connect_error(problem, cause).await)
+            }
             Err(ClientError::Refused(refusal)) if refusal.code == Code::PermissionDenied => {
                 Ok(ServerLimits { message_bytes: MESSAGE_BYTES_DEFAULT, region_bytes: 0 })
             }
             Err(ClientError::Refused(refusal)) if refusal.reason_text.is_empty() => {
-                Err(ClientError::invalid_response(refusal.message))
+                match refusal.code {
+                    Code::Internal | Code::Unimplemented | Code::Unknown => {
+                        Err(ClientError::invalid_response(refusal.message))
+                    }
+                    // A proxy answers instead of a server that is away.
+                    Code::Unavailable => {
+                        Err(ClientError::cannot_connect(&self.target, refusal.message))
+                    }
+                    _ => Err(ClientError::Refused(refusal)),
+                }
             }
             Err(error) => Err(error),
         }
@@ -322,36 +368,21 @@ impl ClientBuilder {
         let mut endpoint = Endpoint::from_shared(self.target.clone())
             .map_err(|error| self.target_error(innermost(&error)))?;
         if target.starts_with("https://") {
+            let (authority, name) = (self.ca_certificate.as_deref(), self.domain_name.as_deref());
+            let tls = self.credentials.tls_config(authority, name)?;
             endpoint = endpoint
-                .tls_config(self.tls())
+                .tls_config(tls)
                 .map_err(|error| ClientError::setting("certificate", innermost(&error)))?;
         } else if let Some(what) = self.setting_for_tls() {
             let problem = format!("target {target:?} does not use TLS: use https://host:port");
             return Err(ClientError::setting(what, problem));
         }
         Ok(endpoint
-            .tcp_nodelay(true)
-            .tcp_keepalive(Some(KEEPALIVE))
-            .connect_timeout(self.connect_timeout)
             .max_frame_size(FRAME_BYTES)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .http2_keep_alive_interval(KEEPALIVE)
             .keep_alive_timeout(KEEPALIVE))
-    }
-
-    fn tls(&self) -> ClientTlsConfig {
-        let mut tls = match &self.ca_certificate {
-            Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
-            None => ClientTlsConfig::new().with_native_roots(),
-        };
-        if let Some(name) = &self.domain_name {
-            tls = tls.domain_name(name);
-        }
-        match &self.credentials.certificate {
-            Some(certificate) => tls.identity(certificate.identity()),
-            None => tls,
-        }
     }
 
     /// A setting that would have no effect without TLS.
@@ -368,12 +399,13 @@ impl ClientBuilder {
         ClientError::setting(format!("target {:?}", self.target), problem)
     }
 
-    fn connect_error(&self, problem: String) -> ClientError {
-        ClientError::CannotConnect { target: self.target.clone(), problem }
+    async fn connect_error(&self, problem: String, cause: ConnectCause) -> ClientError {
+        let cause = cause.or_probe(&self.target, self.connect_timeout).await;
+        ClientError::CannotConnect { target: self.target.clone(), problem, cause }
     }
 
     fn timeout_error(&self) -> ClientError {
         let timeout_ms = self.connect_timeout.as_millis();
-        self.connect_error(format!("no response within {timeout_ms} ms"))
+        ClientError::cannot_connect(&self.target, format!("no response within {timeout_ms} ms"))
     }
 }

@@ -59,10 +59,20 @@ impl fmt::Debug for Client {
 
 impl Client {
     /// Begins a call; its deadline counts from now.
-    pub(crate) fn begin_call(&self, deadline: Option<Duration>) -> CallBudget {
+    ///
+    /// Errors: those of [`Self::check_process`].
+    pub(crate) fn begin_call(&self, deadline: Option<Duration>) -> Result<CallBudget> {
+        self.check_process()?;
         let mut call = CallBudget::new(deadline.or(self.inner.deadline), self.inner.retries);
         call.leave_draining(self.inner.is_of_fleet);
-        call
+        Ok(call)
+    }
+
+    /// Calls check this before they use threads, which are in the parent process only.
+    ///
+    /// Errors: `Refused` with code `FAILED_PRECONDITION` in a fork of the process that connected.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        self.inner.server.refusal_in_fork().map_or(Ok(()), |status| Err(status.into()))
     }
 
     pub(crate) fn next_lane(&self) -> usize {
@@ -129,5 +139,54 @@ impl Client {
     pub(crate) fn lane_count(&self, bytes: u64) -> u32 {
         let useful = u32::try_from(bytes >> 21).unwrap_or(u32::MAX);
         useful.clamp(1, self.inner.channels.len() as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::{Code, transport::Endpoint};
+
+    use super::*;
+    use crate::client::{Group, PointEncoding, PutOptions, priority::Priority};
+
+    #[tokio::test]
+    async fn a_client_of_the_parent_process_begins_no_call() {
+        let mut server = SameServer::new(1, CallRoute::default());
+        // As in a child process.
+        server.process = 0;
+        let server = Arc::new(server);
+        let channel = FrameChannel {
+            channel: Endpoint::from_static("http://host.invalid").connect_lazy(),
+            authorization: None,
+            priority: Priority::default(),
+            number: 0,
+            server: server.clone(),
+            route: CallRoute::default(),
+        };
+        let target = "unix:/socket".to_owned();
+        let inner = Connections {
+            staging: StagingPool::new(&target, 0),
+            target,
+            channels: vec![channel],
+            server,
+            vector_keys: VectorKeys::default(),
+            next_lane: AtomicUsize::new(0),
+            deadline: None,
+            retries: 0,
+            is_of_fleet: false,
+            message_bytes: 1,
+            chunk_bytes: 1,
+            copies: CopyPool::default(),
+            spare_chunks: SpareChunks::default(),
+        };
+        let client = Client { inner: Arc::new(inner), affinity: None };
+        let point = [0; 48];
+        let put =
+            client.put_encoded(Group::G1, PointEncoding::Compressed, &point, PutOptions::default());
+        let refusals =
+            [client.begin_call(None).err(), client.open_region(1).await.err(), put.await.err()];
+        for refused in refusals {
+            assert_eq!(refused.expect("a refusal").code(), Code::FailedPrecondition);
+        }
     }
 }

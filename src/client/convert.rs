@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use ark_ff::{PrimeField, Zero};
+use bytemuck::Zeroable;
 use rayon::prelude::*;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::{
     error::{ClientError, Result},
@@ -38,6 +40,35 @@ pub(crate) fn element_count(field: &'static str, bytes: u64, width: usize) -> Re
         return Err(ClientError::length(field, whole, bytes));
     }
     Ok(bytes / width)
+}
+
+/// Zeros for `count` groups of `width` elements that a call receives.
+///
+/// Errors: `InvalidInput` if there is no memory for them.
+pub(crate) fn zeros<T: Zeroable + Zeroize>(
+    field: &'static str,
+    count: u64,
+    width: usize,
+) -> Result<Zeroizing<Vec<T>>> {
+    let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(width));
+    let zeros = length.and_then(|length| bytemuck::try_zeroed_vec(length).ok());
+    zeros.map(Zeroizing::new).ok_or_else(|| no_memory(field, count, width * size_of::<T>()))
+}
+
+/// Like [`zeros`], for elements of Fr.
+pub(crate) fn fr_zeros(field: &'static str, count: u64) -> Result<Zeroizing<Vec<Fr>>> {
+    let mut zeros = Zeroizing::new(Vec::new());
+    let length = usize::try_from(count).ok();
+    length
+        .and_then(|length| zeros.try_reserve_exact(length).ok())
+        .ok_or_else(|| no_memory(field, count, size_of::<Fr>()))?;
+    zeros.resize(count as usize, Fr::zero());
+    Ok(zeros)
+}
+
+fn no_memory(field: &'static str, count: u64, element_bytes: usize) -> ClientError {
+    let bytes = count.saturating_mul(element_bytes as u64);
+    ClientError::input(field, FieldProblem::NoMemory { bytes })
 }
 
 /// The server's phases and what the client measured. Without an `upload` time, the upload takes the
@@ -165,6 +196,30 @@ pub(crate) fn object_vector(object: Option<v1::Object>) -> Result<VectorInfo> {
     })
 }
 
+/// Errors: `InvalidResponse` if the id that the server answered is not that of the content.
+pub(crate) fn require_id(answered: &[u8; 32], expected: &[u8; 32]) -> Result<()> {
+    let problem = || ClientError::invalid_response("the server answered with another id");
+    (answered == expected).then_some(()).ok_or_else(problem)
+}
+
 fn valid<T, E>(converted: Result<T, E>, problem: &str) -> Result<T> {
     converted.map_err(|_| ClientError::invalid_response(problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_results_that_no_memory_can_hold() {
+        assert_eq!(**zeros::<u8>("lg_n", 2, 3).unwrap(), [0; 6]);
+        assert_eq!(**fr_zeros("lg_n", 2).unwrap(), [Fr::zero(); 2]);
+        let bytes = |count: u64| count.saturating_mul(32);
+        for count in [1 << 50, 1 << 62, u64::MAX] {
+            let expected =
+                format!("lg_n: there is no memory for the result of {} bytes", bytes(count));
+            assert_eq!(zeros::<u8>("lg_n", count, 32).unwrap_err().to_string(), expected);
+            assert_eq!(fr_zeros("lg_n", count).unwrap_err().to_string(), expected);
+        }
+    }
 }

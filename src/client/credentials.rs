@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use tonic::{
     codegen::http::{HeaderValue, Uri},
-    transport::Identity,
+    transport::{Certificate, ClientTlsConfig, Identity},
 };
 use zeroize::Zeroizing;
 
 use super::error::{ClientError, Result};
+use crate::files::{self, without_bom};
 
 /// The credentials of a client. Tokens and keys are wiped when they are dropped.
 #[derive(Clone, Default)]
@@ -26,12 +27,44 @@ pub(crate) struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    pub fn identity(&self) -> Identity {
-        Identity::from_pem(&self.chain_pem, self.key_pem.as_slice())
+    /// Errors: `InvalidSetting` if a file has no certificate or no key, or the key is encrypted.
+    pub fn identity(&self) -> Result<Identity> {
+        files::certificates(&self.chain_pem)
+            .map_err(|problem| ClientError::setting("client certificate", problem))?;
+        files::private_key(&self.key_pem)
+            .map_err(|problem| ClientError::setting("key of the client certificate", problem))?;
+        Ok(Identity::from_pem(without_bom(&self.chain_pem), without_bom(&self.key_pem)))
     }
 }
 
 impl ClientCredentials {
+    /// TLS with the client's certificate, if there is one. The server's certificate must be signed
+    /// by the authority, or by one that the system trusts.
+    ///
+    /// Errors: `InvalidSetting` if the authority has no certificate; those of
+    /// [`ClientCertificate::identity`].
+    pub fn tls_config(
+        &self,
+        authority_pem: Option<&[u8]>,
+        domain_name: Option<&str>,
+    ) -> Result<ClientTlsConfig> {
+        let mut tls = match authority_pem {
+            Some(pem) => {
+                files::certificates(pem)
+                    .map_err(|problem| ClientError::setting("CA certificate", problem))?;
+                ClientTlsConfig::new().ca_certificate(Certificate::from_pem(without_bom(pem)))
+            }
+            None => ClientTlsConfig::new().with_native_roots(),
+        };
+        if let Some(name) = domain_name {
+            tls = tls.domain_name(name);
+        }
+        if let Some(certificate) = &self.certificate {
+            tls = tls.identity(certificate.identity()?);
+        }
+        Ok(tls)
+    }
+
     /// The header `authorization` of calls to `target`, in memory that is wiped when the last clone
     /// is dropped. It is marked as sensitive, so that HTTP/2 does not index it and logs hide it.
     ///

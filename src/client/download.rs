@@ -97,7 +97,7 @@ impl Client {
     ) -> Result<()> {
         let DownloadSource { request, width, route } = source;
         let mut store = self.store_on(lane, &route);
-        let mut retry = self.begin_call(None);
+        let mut retry = self.begin_call(None)?;
         let mut filled = 0;
         loop {
             filled -= filled % width;

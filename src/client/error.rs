@@ -5,6 +5,7 @@ use std::{error::Error, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
+use super::connect_cause::ConnectCause;
 use crate::{
     error::{self, FieldProblem, Reason, innermost},
     wire::REQUEST_ID_METADATA,
@@ -26,12 +27,14 @@ pub enum ClientError {
         problem: String,
     },
     /// No connection could be established.
-    #[error("cannot connect to {target}: {problem}: is capstand running there?")]
+    #[error("cannot connect to {target}: {problem}: {cause}")]
     CannotConnect {
         /// The target.
         target: String,
-        /// The cause.
+        /// What went wrong.
         problem: String,
+        /// Why, as far as the client can tell.
+        cause: ConnectCause,
     },
     /// The input is invalid; nothing was sent.
     #[error("{field}: {problem}")]
@@ -204,6 +207,12 @@ impl ClientError {
     /// Whether the server does not have the named object.
     pub fn is_not_found(&self) -> bool {
         self.code() == Code::NotFound
+    }
+
+    /// `CannotConnect` without a known cause.
+    pub(crate) fn cannot_connect(target: impl Into<String>, problem: impl Into<String>) -> Self {
+        let (target, problem) = (target.into(), problem.into());
+        Self::CannotConnect { target, problem, cause: ConnectCause::Other }
     }
 
     pub(crate) fn setting(what: impl Into<String>, problem: impl Into<String>) -> Self {

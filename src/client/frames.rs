@@ -5,12 +5,12 @@ use std::{
     mem,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{self, Context, Poll},
 };
 
 use bytes::Bytes;
 use futures_util::{
-    future::BoxFuture,
+    future::{BoxFuture, ready},
     stream::{self, Empty, Stream, StreamExt},
 };
 use http_body::Frame;
@@ -29,6 +29,10 @@ use super::{
     same_server::{SameServer, SentHeaders},
 };
 use crate::wire::{ChunkMessage, DecodedMessage, MessageReader, OutgoingFrames, PRIORITY_METADATA};
+
+/// For HTTP status 431, which has no counterpart in gRPC.
+const TOO_MUCH_METADATA: &str =
+    "the server refuses the call's metadata as too large (HTTP status 431): use a shorter token";
 
 /// Limit on one response message: 65536 G2 sums take 18 MiB.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 64 << 20;
@@ -62,10 +66,17 @@ impl Service<http::Request<Body>> for FrameChannel {
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        // `call` refuses.
+        if self.server.refusal_in_fork().is_some() {
+            return Poll::Ready(Ok(()));
+        }
         self.channel.poll_ready(context)
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        if let Some(status) = self.server.refusal_in_fork() {
+            return Box::pin(ready(Ok(status.into_http())));
+        }
         let sent = request.extensions_mut().remove::<RequestBody>();
         if let Some(body) = sent.and_then(|RequestBody(body)| body.lock().take()) {
             *request.body_mut() = body;
@@ -85,6 +96,9 @@ impl Service<http::Request<Body>> for FrameChannel {
         Box::pin(async move {
             let sent = SentHeaders { authorization, instance };
             let mut response = server.check(number, &channel, &sent, response.await?).await;
+            if response.status() == http::StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE {
+                return Ok(Status::invalid_argument(TOO_MUCH_METADATA).into_http());
+            }
             // tonic turns other HTTP statuses into errors.
             if let Some(ResponseBody(kept)) = kept
                 && response.status() == http::StatusCode::OK
@@ -172,11 +186,37 @@ impl<S: Stream<Item: ChunkMessage> + Unpin> http_body::Body for MessageFrames<S>
         if let Some(data) = self.data.take() {
             return Poll::Ready(Some(Ok(Frame::data(data))));
         }
-        let Some(message) = ready!(self.messages.poll_next_unpin(context)) else {
+        let Some(message) = task::ready!(self.messages.poll_next_unpin(context)) else {
             return Poll::Ready(None);
         };
         let OutgoingFrames { first, data } = OutgoingFrames::new(&message);
         self.data = data;
         Poll::Ready(Some(Ok(Frame::data(first))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::{Code, transport::Endpoint};
+
+    use super::*;
+    use crate::wire::v1::{GetInfoRequest, admin_client::AdminClient};
+
+    #[tokio::test]
+    async fn a_connection_of_the_parent_process_makes_no_call() {
+        let mut server = SameServer::new(1, CallRoute::default());
+        // As in a child process.
+        server.process = 0;
+        let channel = FrameChannel {
+            channel: Endpoint::from_static("http://host.invalid").connect_lazy(),
+            authorization: None,
+            priority: Priority::default(),
+            number: 0,
+            server: Arc::new(server),
+            route: CallRoute::default(),
+        };
+        let refused = AdminClient::new(channel).get_info(GetInfoRequest {}).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition);
+        assert!(refused.message().contains("connect again after a fork"), "{refused}");
     }
 }

@@ -12,7 +12,7 @@ impl Client {
             let route = &self.route(|| key);
             let send = |request| async move { self.store(route).list(request).await };
             let group = group.map(|group| v1::Group::from(group).into());
-            let mut call = self.begin_call(None);
+            let mut call = self.begin_call(None)?;
             let (mut all, mut request) = (
                 v1::ListResponse::default(),
                 v1::ListRequest { group, ..v1::ListRequest::default() },

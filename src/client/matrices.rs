@@ -35,6 +35,7 @@ impl Client {
         options: PutOptions,
         matrix: &SparseMatrix,
     ) -> Result<MatrixHandle> {
+        self.check_process()?;
         let id = MatrixId(content_hash(matrix));
         let route = self.route(|| AffinityKey::of_object(&id.0));
         let mut handle = MatrixHandle::new(self.put_matrix_as(id, matrix, &options, route).await?);
@@ -62,10 +63,7 @@ impl Client {
             Err(error) => return Err(error),
         };
         let info = self.send_matrix(matrix, hash, options.clone(), route).await?;
-        if info.id != id {
-            let problem = "the server computed another id for the matrix";
-            return Err(ClientError::invalid_response(problem));
-        }
+        convert::require_id(&info.id.0, &id.0)?;
         Ok(info)
     }
 
@@ -88,7 +86,7 @@ impl Client {
                 label: options.label,
                 ..Default::default()
             });
-            let mut call = self.begin_call(options.deadline);
+            let mut call = self.begin_call(options.deadline)?;
             let bytes = OutgoingBytes::Public(matrix.as_bytes());
             let upload = self.chunk_queue(bytes, options.progress);
             let put =
@@ -116,10 +114,12 @@ impl Client {
             let route = &route;
             let send = |request| async move { self.store(route).stat(request).await };
             let request = v1::StatRequest { id: Some(stat_request::Id::ObjectId(id.to_bytes())) };
-            match self.begin_call(None).unary(request, send).await?.status {
+            let info = match self.begin_call(None)?.unary(request, send).await?.status {
                 Some(Status::Object(object)) => convert::object_matrix(Some(object)),
                 _ => convert::object_matrix(None),
-            }
+            }?;
+            convert::require_id(&info.id.0, &id.0)?;
+            Ok(info)
         })
     }
 
@@ -147,9 +147,7 @@ impl Client {
         self.read_matrix(&info, &mut bytes[..info.shape.bytes() as usize]).await?;
         let matrix = SparseMatrix::new(info.shape, Arc::new(limbs));
         let matrix = matrix.map_err(|bad| ClientError::invalid_response(bad.to_string()))?;
-        if MatrixId(content_hash(&matrix)) != id {
-            return Err(ClientError::invalid_response("the matrix has another id"));
-        }
+        convert::require_id(&content_hash(&matrix), &id.0)?;
         Ok(matrix)
     }
 
@@ -158,7 +156,7 @@ impl Client {
             let id = Some(get_request::Id::ObjectId(info.id.to_bytes()));
             let request = v1::GetRequest { id, ..Default::default() };
             let received = DownloadProgress::new(None, 0, out.len() as u64);
-            let deadline = self.begin_call(None).deadline;
+            let deadline = self.begin_call(None)?.deadline;
             // The unit of a matrix is a byte.
             let route = self.route(|| AffinityKey::of_object(&info.id.0));
             let source = DownloadSource { request, width: 1, route };

@@ -11,12 +11,17 @@
 //! # Ok(()) }
 //! ```
 //!
+//! A client does not survive `fork`: its threads are in the parent only, locks may stay locked, and
+//! shared memory and connections are the parent's. In the child, calls fail with the code
+//! `FAILED_PRECONDITION`: connect again, and neither use nor drop an inherited client or
+//! [`SharedVector`]. Ids are random numbers of the system, so parent and child have different ones.
+//!
 //! Dropping the future of a call cancels it on both sides. The server enforces the call's deadline,
 //! too. Calls are retried only if the server is unavailable or temporarily full.
 //!
 //! - `affinity`, `same_server`: which of several servers behind a proxy serves a call.
-//! - `connect`: targets and TLS. `resolve`: DNS names with several addresses. `credentials`: tokens
-//!   and client certificates. `connections`: the connected client.
+//! - `connect`: targets and TLS. `resolve`, `tcp`: hosts with several addresses. `credentials`:
+//!   tokens and client certificates. `connections`: the connected client.
 //! - `options`, `types`, `matrix_handle`: parameters and results of calls.
 //! - `bases`, `matrices`, `vectors`: the store. `held`, `put_again`: objects that the client holds,
 //!   and puts again if a server does not know them. `msm`, `ntt`, `ntt_spec`, `poly_mul`: jobs.
@@ -29,7 +34,8 @@
 //!   connections. `release`: releases unfinished uploads. `frames`: bodies of streamed calls.
 //! - `mapped_region`, `region`, `staging`, `staged_transfer`: transfers through memory that a
 //!   server on the same host shares. `row_buffers`: the memory of an NTT's rows.
-//! - `call`: deadlines and retries. `error`: errors. `convert`: conversion from and to messages.
+//! - `call`: deadlines and retries. `error`, `connect_cause`: errors. `convert`: conversion from
+//!   and to messages.
 
 mod admin;
 mod affinity;
@@ -37,6 +43,7 @@ mod bases;
 pub mod blocking;
 mod call;
 mod connect;
+mod connect_cause;
 mod connections;
 mod convert;
 mod copy_pool;
@@ -73,6 +80,7 @@ mod shared_vector;
 mod staged_transfer;
 mod staging;
 mod striped_upload;
+mod tcp;
 mod types;
 mod upload;
 mod vectors;
@@ -84,6 +92,7 @@ pub use tonic::Code;
 pub(crate) use self::poly_mul::PolyFactors;
 pub use self::{
     connect::ClientBuilder,
+    connect_cause::ConnectCause,
     connections::Client,
     error::{ClientError, Refusal, Result},
     fleet::{Fleet, FleetBases, FleetBuilder, FleetServer},

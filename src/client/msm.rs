@@ -136,7 +136,7 @@ impl Client {
     ) -> CallFuture<'a, EncodedMsmResult> {
         let MsmBases { bases, len, held } = operand;
         Box::pin(async move {
-            let mut call = self.begin_call(options.deadline);
+            let mut call = self.begin_call(options.deadline)?;
             let spec = v1::MsmSpec {
                 group: v1::Group::from(group).into(),
                 bases: Some(bases),

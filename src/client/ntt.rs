@@ -2,10 +2,8 @@
 
 use std::{mem, time::Duration};
 
-use ark_ff::Zero;
 use futures_util::FutureExt;
 use tokio::time::Instant;
-use zeroize::Zeroizing;
 
 use super::{
     Client, EncodedNttResult, NttOptions, NttReport, Progress, UploadKey,
@@ -119,7 +117,7 @@ impl Client {
             ScalarEncoding::Montgomery,
         )?;
         // Wipes received values if the call fails or is cancelled.
-        let mut out = Zeroizing::new(vec![Fr::zero(); spec.received]);
+        let mut out = convert::fr_zeros("lg_n", spec.received as u64)?;
         let (input, output) = (fr_as_bytes(values), fr_as_bytes_mut(&mut out));
         let mut rows = RowBuffers::Separate { input, output };
         let report = self.run_ntt(spec, &mut rows, options).await?;
@@ -142,7 +140,7 @@ impl Client {
         }
         let count = convert::element_count("values", bytes.len() as u64, encoding.width())?;
         let spec = NttCallSpec::new(FieldId::Bls12381Fr, count as usize, &options, encoding)?;
-        let mut out = Zeroizing::new(vec![0; spec.received * encoding.width()]);
+        let mut out = convert::zeros::<u8>("lg_n", spec.received as u64, encoding.width())?;
         let mut rows = RowBuffers::Separate { input: bytes, output: &mut out };
         let report = self.run_ntt(spec, &mut rows, options).await?;
         Ok(EncodedNttResult { bytes: out, report })
@@ -155,7 +153,7 @@ impl Client {
         options: NttOptions<C>,
     ) -> CallFuture<'a, NttReport> {
         Box::pin(async move {
-            let mut call = self.begin_call(options.deadline);
+            let mut call = self.begin_call(options.deadline)?;
             let verify = options.verify;
             let bytes = rows.input_bytes().max(rows.output_bytes());
             let shared = self.ntt_in_region(&spec, rows, &options.progress, &mut call).await?;

@@ -2,8 +2,6 @@
 
 use std::mem;
 
-use zeroize::Zeroizing;
-
 use super::{
     Client, EncodedNttResult, NttOptions, NttReport, convert,
     error::{ClientError, Result},
@@ -40,7 +38,7 @@ impl Client {
         let encoding = ScalarEncoding::Canonical31;
         let spec = NttCallSpec::new(field.into(), values.len(), &options, encoding)?;
         // Wipes received values if the call fails or is cancelled.
-        let mut out = Zeroizing::new(vec![0_u32; spec.received]);
+        let mut out = convert::zeros::<u32>("lg_n", spec.received as u64, 1)?;
         let (input, output) = (bytemuck::cast_slice(values), bytemuck::cast_slice_mut(&mut out));
         let mut rows = RowBuffers::Separate { input, output };
         let report = self.run_ntt(spec, &mut rows, options).await?;
@@ -65,7 +63,7 @@ impl Client {
         }
         let count = convert::element_count("values", bytes.len() as u64, encoding.width())?;
         let spec = NttCallSpec::new(field, count as usize, &options, encoding)?;
-        let mut out = Zeroizing::new(vec![0; spec.received * encoding.width()]);
+        let mut out = convert::zeros::<u8>("lg_n", spec.received as u64, encoding.width())?;
         let mut rows = RowBuffers::Separate { input: bytes, output: &mut out };
         let report = self.run_ntt(spec, &mut rows, options).await?;
         Ok(EncodedNttResult { bytes: out, report })

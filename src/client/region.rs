@@ -7,6 +7,7 @@ use tonic::Code;
 use super::{
     Client,
     call::{CallBudget, CallFuture},
+    connect_cause::ConnectCause,
     error::ClientError,
     mapped_region::{ClientRegion, is_crowded, map_region, unix_socket},
     staging::StagedMemory,
@@ -20,6 +21,7 @@ impl Client {
     /// Errors: `Refused`; `CannotConnect` if the server does not hand out the memory.
     pub(crate) fn open_region(&self, bytes: u64) -> CallFuture<'_, Option<ClientRegion>> {
         Box::pin(async move {
+            self.check_process()?;
             let Some(socket) = unix_socket(&self.inner.target) else { return Ok(None) };
             let request = v1::OpenRegionRequest { bytes };
             // Shared memory is that of one server, without a proxy.
@@ -38,10 +40,11 @@ impl Client {
                 // Only the server's own socket is in this container.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 Err(error) if is_crowded(&error) => Ok(None),
-                Err(error) => Err(ClientError::CannotConnect {
-                    target: format!("unix:{}", path.display()),
-                    problem: error.to_string(),
-                }),
+                Err(error) => {
+                    let target = format!("unix:{}", path.display());
+                    let (problem, cause) = (error.to_string(), ConnectCause::of(&error, &target));
+                    Err(ClientError::CannotConnect { target, problem, cause })
+                }
             }
         })
     }

@@ -28,7 +28,7 @@ impl Client {
                 action: action.into(),
                 devices: devices.to_vec(),
             };
-            self.begin_call(None).unary(request, send).await
+            self.begin_call(None)?.unary(request, send).await
         });
         Ok(changed.await?.devices)
     }

@@ -8,6 +8,7 @@ use tonic::codegen::http::Uri;
 use super::{
     ClientBuilder,
     error::{ClientError, Result},
+    tcp::host_and_port,
 };
 
 impl ClientBuilder {
@@ -23,12 +24,10 @@ impl ClientBuilder {
         }
         let problem = |problem: String| ClientError::setting(format!("target {target:?}"), problem);
         let uri: Uri = target.parse().map_err(|_| problem("is not a URL".into()))?;
-        let (Some(scheme), Some(host)) = (uri.scheme_str(), uri.host()) else {
+        let (Some(scheme), Some((host, port))) = (uri.scheme_str(), host_and_port(&uri)) else {
             return Err(problem("has no host".into()));
         };
-        let host = host.trim_matches(['[', ']']);
-        let port = uri.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
-        let cannot = |problem| ClientError::CannotConnect { target: target.clone(), problem };
+        let cannot = |problem: String| ClientError::cannot_connect(target.as_str(), problem);
         let lookup = timeout(self.timeout_of_connecting(), lookup_host((host, port))).await;
         let addresses = lookup.map_err(|_| cannot("the name server does not answer".into()))?;
         let addresses: BTreeSet<_> =

@@ -6,6 +6,7 @@
 //! case, all connections are equal. Two calls with the same key tell which case it is.
 
 use std::{
+    process,
     sync::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -43,6 +44,8 @@ pub(crate) struct SameServer {
     first: OnceLock<Channel>,
     /// The key of all questions.
     key: CallRoute,
+    /// The process that opened the connections.
+    pub process: u32,
 }
 
 /// What a response says about its connection.
@@ -57,7 +60,13 @@ impl SameServer {
     pub fn new(connections: usize, key: CallRoute) -> Self {
         let is_elsewhere = (0..connections).map(|_| AtomicBool::new(false)).collect();
         let (instance, is_routed, first) = Default::default();
-        Self { instance, is_elsewhere, is_routed, first, key }
+        Self { instance, is_elsewhere, is_routed, first, key, process: process::id() }
+    }
+
+    /// The status of all calls if this process is a fork of the one that opened the connections.
+    pub fn refusal_in_fork(&self) -> Option<Status> {
+        let problem = "the client belongs to the parent process: connect again after a fork";
+        (self.process != process::id()).then(|| Status::failed_precondition(problem))
     }
 
     /// Sets the first connection.

@@ -44,7 +44,8 @@ impl Client {
             ..Default::default()
         });
         let upload = self.chunk_queue(bytes, progress);
-        let (route, call) = (self.vector_route(id), &mut self.begin_call(None));
+        let route = self.vector_route(id);
+        let call = &mut self.begin_call(None)?;
         let put = self.put_payload(header, id, &upload, call, route).await?;
         let vector = convert::object_vector(put.object)?;
         if vector.id != id {
@@ -56,11 +57,13 @@ impl Client {
 
     /// Downloads a vector in its own encoding.
     ///
-    /// Errors: `Refused` with code `NOT_FOUND` if the vector does not exist or is incomplete.
+    /// Errors: `Refused` with code `NOT_FOUND` if the vector does not exist or is incomplete;
+    /// `InvalidInput` if there is no memory for it.
     pub async fn get_vector(&self, vector: &VectorInfo) -> Result<Zeroizing<Vec<u8>>> {
-        let mut out = Zeroizing::new(vec![0; vector.count as usize * vector.encoding.width()]);
+        let mut out = convert::zeros::<u8>("vector", vector.count, vector.encoding.width())?;
         let received = DownloadProgress::new(None, 0, out.len() as u64);
-        let (route, deadline) = (self.vector_route(vector.id), self.begin_call(None).deadline);
+        let route = self.vector_route(vector.id);
+        let deadline = self.begin_call(None)?.deadline;
         self.read_vector(vector, route, &mut out, &received, deadline).await?;
         Ok(out)
     }

@@ -74,6 +74,14 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
     let bytes_in_flight_max = values
         .number("bytes_in_flight_max")
         .unwrap_or_else(|| (memory::available_bytes() / 2).max(BYTES_IN_FLIGHT_MIN));
+    let connection_bytes_in_flight_max =
+        values.number("connection_bytes_in_flight_max").unwrap_or(bytes_in_flight_max / 2);
+    let jobs_max: u32 = values.integer("jobs_max");
+    // A default follows the limit that it must not exceed.
+    let message_payload_bytes_max = values.integer_or("message_payload_bytes_max", |bytes: u64| {
+        bytes.min(connection_bytes_in_flight_max)
+    });
+    let Http2Windows { stream, connection } = http2_windows(values);
     ServerSettings {
         listen: values.address("listen"),
         unix_socket: values.path("unix_socket"),
@@ -88,13 +96,11 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
             status_admins: subjects(values, "status_admins"),
         },
         insecure: values.flag("insecure"),
-        message_payload_bytes_max: values.integer("message_payload_bytes_max"),
+        message_payload_bytes_max,
         bytes_in_flight_max,
-        connection_bytes_in_flight_max: values
-            .number("connection_bytes_in_flight_max")
-            .unwrap_or(bytes_in_flight_max / 2),
-        jobs_max: values.integer("jobs_max"),
-        connection_jobs_max: values.integer("connection_jobs_max"),
+        connection_bytes_in_flight_max,
+        jobs_max,
+        connection_jobs_max: values.integer_or("connection_jobs_max", |jobs| jobs_max.min(jobs)),
         program_time_max: values.seconds("program_time_max_s"),
         uploads_max: values.integer("uploads_max"),
         connection_uploads_max: values.integer("connection_uploads_max"),
@@ -110,6 +116,7 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
         connections_per_address_max: values.integer("connections_per_address_max"),
         connection_idle_max: values.seconds("connection_idle_max_s"),
         connection_age_max: values.seconds("connection_age_max_s"),
+        shared_connections: values.flag("shared_connections"),
         streams_per_connection_max: values.integer("streams_per_connection_max"),
         idle_timeout: values.milliseconds("idle_timeout_ms"),
         peer_bytes_per_second_min: values.integer("peer_bytes_per_second_min"),
@@ -119,15 +126,40 @@ fn server_settings(values: &SettingValues) -> ServerSettings {
         workers: values.integer("workers"),
         busy_poll: values.microseconds("busy_poll_us"),
         tenants: values.path("tenants"),
+        metrics_tenants: values.flag("metrics_tenants"),
         data_dir: values.path("data_dir"),
+        object_check_interval: values.seconds("object_check_interval_s"),
         pinned_bases_percent: values.integer("pinned_bases_percent"),
         preload: values.path("preload"),
         admin_over_tcp: values.flag("admin_over_tcp"),
         reflection: values.flag("reflection"),
-        http2_stream_window_bytes: values.integer("http2_stream_window_bytes"),
-        http2_connection_window_bytes: values.integer("http2_connection_window_bytes"),
+        http2_stream_window_bytes: stream,
+        http2_connection_window_bytes: connection,
         http2_frame_bytes_max: values.integer("http2_frame_bytes_max"),
     }
+}
+
+/// As in deploy/envoy.yaml.
+const PROXY_WINDOW_BYTES_MAX: u32 = 64 << 20;
+
+/// Flow-control windows, bytes.
+struct Http2Windows {
+    stream: u32,
+    connection: u32,
+}
+
+/// A default follows the window that is given. A connection of a proxy carries the uploads of many
+/// callers, so that each of its streams gets its window, up to [`PROXY_WINDOW_BYTES_MAX`].
+fn http2_windows(values: &SettingValues) -> Http2Windows {
+    let stream = values.integer_or("http2_stream_window_bytes", |bytes: u32| {
+        bytes.min(values.integer("http2_connection_window_bytes"))
+    });
+    let has_proxies =
+        values.flag("shared_connections") || values.optional_text("auth_proxies").is_some();
+    let of_all_streams = stream.saturating_mul(values.integer("streams_per_connection_max"));
+    let proxies = if has_proxies { of_all_streams.min(PROXY_WINDOW_BYTES_MAX) } else { 0 };
+    let fits = |bytes: u32| bytes.max(stream).max(proxies);
+    Http2Windows { stream, connection: values.integer_or("http2_connection_window_bytes", fits) }
 }
 
 fn cuda_settings(values: &SettingValues) -> CudaSettings {
@@ -187,7 +219,12 @@ fn check_relations(
             refuse("otlp_endpoint", "must begin with http:// or https://");
         }
     }
-    if values.flag("metrics_tls") && server.tls.is_none() {
+    if server.metrics_tenants && server.tenants.is_none() {
+        refuse("metrics_tenants", "requires tenants");
+    }
+    // If one of both is set, the other one is asked for below.
+    let has_tls = ["tls_certificate", "tls_key"].iter().any(|name| values.path(name).is_some());
+    if values.flag("metrics_tls") && !has_tls {
         refuse("metrics_tls", "requires tls_certificate and tls_key");
     }
     let metrics = values.address("metrics_listen").filter(|metrics| metrics.port() != 0);
@@ -314,14 +351,16 @@ fn check_credentials(
             problems.push(values.problem(name, "must be the name of a header"));
         }
     }
-    if server.is_exposed() {
+    // Of those that are set, the missing ones were asked for above.
+    let has_callers = ["auth_tokens", "auth_jwks", "tls_client_ca"].into_iter().any(is_set);
+    if server.is_exposed() && !has_callers {
         problems.push(values.problem(
             "listen",
             "other hosts can reach this address, and nothing says who may call: set auth_tokens, \
              auth_jwks or tls_client_ca, or set insecure to serve everyone",
         ));
     }
-    if let Err(CredentialFileError { setting, problem }) = check_credential_files(server) {
+    for CredentialFileError { setting, problem } in check_credential_files(server) {
         problems.push(values.problem(setting, &problem));
     }
 }

@@ -15,8 +15,10 @@ Every setting can be given in the file (jobs_max = 256), in the environment (CAP
 or on the command line (--jobs-max 256). Later sources override earlier ones: file, environment, \
 flags. Variables that Kubernetes sets for a service named capstan are ignored.
 
-Exit codes: 0 drained, 64 invalid usage, 69 an address cannot be bound or no GPU can be used, \
-70 internal error or lost GPU, 78 invalid configuration, 130 stopped by a second signal.";
+Exit codes: 0 drained, 64 invalid usage, 69 an address cannot be bound, no GPU can be used, or \
+another daemon uses data_dir or its disk fails, 70 internal error or lost GPU, 78 invalid \
+configuration, or data_dir cannot be a directory that the daemon may change, 130 stopped by a \
+second signal.";
 
 /// The daemon's command line.
 pub fn command() -> Command {
@@ -25,10 +27,10 @@ pub fn command() -> Command {
         .value_name("PATH")
         .env("CAPSTAN_CONFIG")
         .value_parser(value_parser!(PathBuf))
-        .help(format!("TOML file to read [default: {FILE_DEFAULT}, if it exists]"));
+        .help(format!("TOML file to read [default: {FILE_DEFAULT}; none if that file is absent]"));
     let action = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
     let check = action("check-config")
-        .help("Check the configuration, print every problem and exit with 0 or 78");
+        .help("Check the configuration, print every problem and exit with 0, 69 or 78");
     let print =
         action("print-config").help("Print the configuration as a commented TOML file and exit");
     Command::new("capstand")

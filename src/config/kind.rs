@@ -1,6 +1,10 @@
 //! Types of settings: parse text, and describe what is valid.
 
-use std::{fmt, net::SocketAddr, path::PathBuf};
+use std::{
+    fmt, io,
+    net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+};
 
 use crate::buffer::ByteSize;
 
@@ -16,7 +20,7 @@ pub enum SettingKind {
     Flag,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// An address and port, or `none`.
+    /// An IP address or the name of a host, and a port, or `none`.
     Address,
     /// A path, or `none`.
     Path,
@@ -38,6 +42,8 @@ pub enum ParsedValue {
     /// A `Choice`, `Filter` or `Text`.
     Text(String),
     Address(SocketAddr),
+    /// The name of a host, and a port: see [`resolve`].
+    Host(String),
     Path(PathBuf),
     /// Ascending numbers; empty for all devices.
     Devices(Vec<u32>),
@@ -64,7 +70,10 @@ impl SettingKind {
             Self::Address | Self::Path | Self::Text if text == "none" => {
                 Some(ParsedValue::Disabled)
             }
-            Self::Address => text.parse().ok().map(ParsedValue::Address),
+            Self::Address => match text.parse() {
+                Ok(address) => Some(ParsedValue::Address(address)),
+                Err(_) => is_host_and_port(text).then(|| ParsedValue::Host(text.to_owned())),
+            },
             Self::Path => (!text.is_empty()).then(|| ParsedValue::Path(PathBuf::from(text))),
             Self::Text => (!text.is_empty() && !text.contains(char::is_control))
                 .then(|| ParsedValue::Text(text.to_owned())),
@@ -101,6 +110,29 @@ impl SettingKind {
     }
 }
 
+/// Whether the text is the name of a host (RFC 1123, but containers' names have underscores, too),
+/// a colon and a port. A name of digits and dots is a wrong IPv4 address.
+fn is_host_and_port(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let is_label = |label: &str| {
+        let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        !label.is_empty() && label.bytes().all(is_inner) && !label.starts_with('-')
+    };
+    let has_letter = host.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let is_port = port.parse::<u16>().is_ok() && !port.starts_with('+');
+    has_letter && host.split('.').all(is_label) && is_port
+}
+
+/// An address of a host, given as its name and a port: the first IPv4 address, else the first.
+///
+/// Errors: those of the system's resolver.
+pub fn resolve(host_and_port: &str) -> io::Result<SocketAddr> {
+    let mut addresses: Vec<_> = host_and_port.to_socket_addrs()?.collect();
+    // Stable, so that the order of the resolver decides within a family.
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    addresses.first().copied().ok_or_else(|| io::Error::other("the host has no address"))
+}
+
 /// The unit and the allowed range.
 impl fmt::Display for SettingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -112,7 +144,7 @@ impl fmt::Display for SettingKind {
             }
             Self::Flag => f.write_str("true or false"),
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
-            Self::Address => f.write_str("IP:PORT or [IPv6]:PORT, or none"),
+            Self::Address => f.write_str("IP:PORT, [IPv6]:PORT or HOST:PORT, or none"),
             Self::Path => f.write_str("a path, or none"),
             Self::Text => f.write_str("text in one line, or none"),
             Self::Devices => f.write_str("numbers such as 0 or 0,2, or all"),
@@ -185,12 +217,44 @@ mod tests {
     }
 
     #[test]
+    fn reads_addresses_and_names_of_hosts() {
+        let parse = |text| SettingKind::Address.parse(text);
+        let is_address = |text| matches!(parse(text), Some(ParsedValue::Address(_)));
+        assert!(["127.0.0.1:0", "[::1]:655", "0.0.0.0:76"].into_iter().all(is_address));
+        for host in ["localhost:1", "node-3.example.org:7654", "4u:0"] {
+            assert_eq!(parse(host), Some(ParsedValue::Host(host.to_owned())));
+        }
+        for wrong in [
+            "localhost",
+            "localhost:",
+            ":1",
+            "a.example:65536",
+            "localhost:+1",
+            "a..b:1",
+            "-a:1",
+            "1.2.3:4",
+            "256.0.0.1:4",
+            "::1:4",
+            "http://localhost:1",
+            "a b:1",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_host_has_its_ipv4_address_first() {
+        assert_eq!(resolve("localhost:7").unwrap(), ([127, 0, 0, 1], 7).into());
+        // Reserved, so that no resolver knows it (RFC 6761).
+        assert!(resolve("no-such-host.invalid:7").is_err());
+    }
+
+    #[test]
     fn parses_the_other_kinds() {
         assert_eq!(SettingKind::Mode.parse("0660"), Some(ParsedValue::Number(0o660)));
         assert_eq!(SettingKind::Mode.parse("1000"), None);
         assert_eq!(SettingKind::Mode.parse("0o660"), None);
         assert_eq!(SettingKind::Address.parse("none"), Some(ParsedValue::Disabled));
-        assert_eq!(SettingKind::Address.parse("localhost:1"), None);
         assert_eq!(SettingKind::Path.parse(""), None);
         assert_eq!(SettingKind::Flag.parse("yes"), None);
         assert_eq!(SettingKind::Text.parse("none"), Some(ParsedValue::Disabled));

@@ -15,7 +15,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 pub use crate::buffer::ByteSize;
 pub use command::command;
 #[cfg(feature = "cli")]
-pub(crate) use memory::{available_to, swap_limit_bytes};
+pub(crate) use memory::{available_to, process_limit, swap_limit_bytes};
 pub use source::ConfigProblem;
 #[cfg(feature = "cli")]
 pub(crate) use source::{config_file, is_absent};

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::tenant::from_toml;
 
-/// Read if it exists and `--config` names no other file.
+/// Read unless it is absent or `--config` names another file.
 pub const FILE_DEFAULT: &str = "/etc/capstan/capstand.toml";
 
 const PREFIX: &str = "CAPSTAN_";
@@ -36,8 +36,37 @@ const ENV_IGNORED: [&str; 9] = [
 
 /// An invalid setting, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConfigProblem(pub(super) String);
+#[error("{text}")]
+pub struct ConfigProblem {
+    text: String,
+    is_unresolved: bool,
+}
+
+impl ConfigProblem {
+    pub(super) fn wrong(text: String) -> Self {
+        Self { text, is_unresolved: false }
+    }
+
+    /// For the name of a host that has no address at the moment.
+    pub(super) fn unresolved(self) -> Self {
+        Self { is_unresolved: true, ..self }
+    }
+
+    /// Whether nothing is wrong with the configuration itself: the name of a host has no address at
+    /// the moment, so that a later start may succeed.
+    pub fn is_transient(&self) -> bool {
+        self.is_unresolved
+    }
+}
+
+/// What the sources contain.
+pub struct SourceContent {
+    /// The given value of each setting, in the table's order; `None` for the default.
+    pub given: Vec<Option<RawValue>>,
+    pub problems: Vec<ConfigProblem>,
+    /// Settings that may have other values than `given`, because of a problem.
+    pub uncertain: Vec<&'static str>,
+}
 
 /// A value from a source, not yet parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,30 +77,32 @@ pub struct RawValue {
     pub source: String,
 }
 
-/// The given value of each setting, in the table's order; `None` for the default.
 pub fn read_sources(
     env: impl IntoIterator<Item = (OsString, OsString)>,
     flags: &ArgMatches,
-) -> Result<Vec<Option<RawValue>>, Vec<ConfigProblem>> {
-    let mut problems = Vec::new();
+) -> SourceContent {
+    let (mut problems, mut uncertain) = (Vec::new(), Vec::new());
     let mut values = BTreeMap::new();
     if let Some(path) = config_file(flags) {
         match from_file(&path) {
             Ok(found) => values.extend(found),
-            Err(problem) => problems.push(problem),
+            Err(problem) => {
+                problems.push(problem);
+                uncertain.extend(TABLE.iter().map(|setting| setting.name));
+            }
         }
     }
     values.extend(from_env(env, &mut problems));
     values.extend(from_flags(flags));
     for (name, value) in values.iter().filter(|(name, _)| table::find(name).is_none()) {
-        problems.push(ConfigProblem(format!(
-            "{name} ({}): no such setting{}",
-            value.source,
-            suggestion(name)
-        )));
+        let meant = similar_setting(name);
+        let suggestion = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+        let text = format!("{name} ({}): no such setting{suggestion}", value.source);
+        problems.push(ConfigProblem::wrong(text));
+        uncertain.extend(meant);
     }
-    let given = TABLE.iter().map(|setting| values.remove(setting.name));
-    if problems.is_empty() { Ok(given.collect()) } else { Err(problems) }
+    let given = TABLE.iter().map(|setting| values.remove(setting.name)).collect();
+    SourceContent { given, problems, uncertain }
 }
 
 /// The file to read: that of `--config`, or the default unless it is absent.
@@ -97,9 +128,9 @@ type SourceValues = BTreeMap<String, RawValue>;
 /// Errors: the file cannot be read, or is not TOML.
 fn from_file(path: &Path) -> Result<SourceValues, ConfigProblem> {
     let text = fs::read_to_string(path)
-        .map_err(|error| ConfigProblem(format!("--config {}: {error}", path.display())))?;
+        .map_err(|error| ConfigProblem::wrong(format!("--config {}: {error}", path.display())))?;
     let values: BTreeMap<String, Value> = from_toml(&text)
-        .map_err(|problem| ConfigProblem(format!("{}: {problem}", path.display())))?;
+        .map_err(|problem| ConfigProblem::wrong(format!("{}: {problem}", path.display())))?;
     let values = values.into_iter().map(|(name, value)| {
         let text = text_of(value, table::find(&name).map(|setting| setting.kind));
         (name, RawValue { text, source: path.display().to_string() })
@@ -121,7 +152,7 @@ fn from_env(
             Ok(text) => {
                 values.insert(name.to_ascii_lowercase(), RawValue { text, source });
             }
-            Err(_) => problems.push(ConfigProblem(format!("{source}: not UTF-8"))),
+            Err(_) => problems.push(ConfigProblem::wrong(format!("{source}: not UTF-8"))),
         }
     }
     values
@@ -153,13 +184,10 @@ fn text_of(value: Value, kind: Option<SettingKind>) -> String {
     }
 }
 
-/// `; did you mean jobs_max?` if a setting has a similar name.
-fn suggestion(name: &str) -> String {
+/// The setting with the most similar name, if it is similar enough to be meant.
+fn similar_setting(name: &str) -> Option<&'static str> {
     let distances = TABLE.iter().map(|other| (strsim::levenshtein(name, other.name), other.name));
-    match distances.min() {
-        Some((distance, other)) if distance <= 3 => format!("; did you mean {other}?"),
-        _ => String::new(),
-    }
+    distances.min().filter(|(distance, _)| *distance <= 3).map(|(_, other)| other)
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 use clap::ArgMatches;
 
 use super::{
-    kind::ParsedValue,
-    source::{ConfigProblem, RawValue, read_sources},
+    kind::{ParsedValue, SettingKind, resolve},
+    source::{ConfigProblem, RawValue, SourceContent, read_sources},
     table::{Setting, TABLE},
 };
+use crate::{buffer::ByteSize, server::ServerSettings};
 
 #[derive(Debug, Clone)]
 struct SettingValue {
@@ -37,32 +38,54 @@ pub struct SettingValues(Vec<SettingValue>);
 impl SettingValues {
     /// Reads every value and checks it by itself.
     ///
-    /// Errors: every problem, not only the first.
+    /// Errors: every problem, not only the first. Those of [`Self::check`] are among them, apart
+    /// from those that depend on a value that cannot be read.
     pub fn read(
         flags: &ArgMatches,
         env: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, Vec<ConfigProblem>> {
-        let given = read_sources(env, flags)?;
-        let (mut problems, mut values) = (Vec::new(), Vec::new());
+        let SourceContent { given, mut problems, mut uncertain } = read_sources(env, flags);
+        let mut values = Vec::new();
         for (setting, raw) in TABLE.iter().zip(given) {
             let text = raw.as_ref().map_or(setting.default, |raw| raw.text.as_str());
-            match setting.kind.parse(text) {
-                Some(parsed) => values.push(SettingValue { setting, parsed, raw }),
-                None => {
-                    let expected = format!("must be {}", setting.kind);
-                    problems.push(problem(setting, raw.as_ref(), &expected));
-                }
-            }
+            let wrong = |text: &str| problem(setting, raw.as_ref(), text);
+            let parsed = match setting.kind.parse(text) {
+                Some(ParsedValue::Host(host)) => resolve(&host)
+                    .map(ParsedValue::Address)
+                    .map_err(|error| wrong(&error.to_string()).unresolved()),
+                Some(parsed) => Ok(parsed),
+                None => Err(wrong(&format!("must be {}", setting.kind))),
+            };
+            let parsed = parsed.unwrap_or_else(|problem| {
+                problems.push(problem);
+                uncertain.push(setting.name);
+                setting.kind.parse(setting.default).expect("a test parses every default")
+            });
+            values.push(SettingValue { setting, parsed, raw });
         }
-        if problems.is_empty() { Ok(Self(values)) } else { Err(problems) }
+        let values = Self(values);
+        if problems.is_empty() {
+            return Ok(values);
+        }
+        // A problem names all settings that it depends on.
+        let is_certain = |problem: &ConfigProblem| {
+            let text = problem.to_string();
+            let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            !words.any(|word| uncertain.contains(&word))
+        };
+        problems.extend(values.problems(&values.config()).into_iter().filter(is_certain));
+        Err(problems)
     }
 
     /// The values as a TOML file, in which defaults are comments.
     pub fn to_toml(&self) -> String {
+        let server = self.config().server;
         let mut toml = String::from("# Settings of capstand. Flags override CAPSTAN_* variables, ");
         toml += "which override this file.\n";
         for SettingValue { setting, raw, .. } in &self.0 {
-            let text = raw.as_ref().map_or(setting.default, |raw| raw.text.trim());
+            let adapted = adapted_default(setting, &server);
+            let default = adapted.as_deref().unwrap_or(setting.default);
+            let text = raw.as_ref().map_or(default, |raw| raw.text.trim());
             let quote = if setting.kind.is_bare(text) { "" } else { "\"" };
             let comment = if raw.is_none() { "# " } else { "" };
             let text = text.replace('\\', "\\\\").replace('"', "\\\"");
@@ -95,6 +118,13 @@ impl SettingValues {
         number.try_into().ok().expect("the type holds the table's range")
     }
 
+    /// A number that cannot be `auto`. If it is not given, its default as `adapt` fits it to other
+    /// settings.
+    pub(super) fn integer_or<T: TryFrom<u64>>(&self, name: &str, adapt: impl FnOnce(T) -> T) -> T {
+        let value = self.integer(name);
+        if self.get(name).raw.is_some() { value } else { adapt(value) }
+    }
+
     pub(super) fn microseconds(&self, name: &str) -> Duration {
         Duration::from_micros(self.integer(name))
     }
@@ -124,8 +154,23 @@ impl SettingValues {
     }
 }
 
+/// The default of a setting if other settings have changed it.
+fn adapted_default(setting: &Setting, server: &ServerSettings) -> Option<String> {
+    let number = match setting.name {
+        "connection_jobs_max" => server.connection_jobs_max.into(),
+        "message_payload_bytes_max" => server.message_payload_bytes_max,
+        "http2_stream_window_bytes" => server.http2_stream_window_bytes.into(),
+        "http2_connection_window_bytes" => server.http2_connection_window_bytes.into(),
+        _ => return None,
+    };
+    let is_changed = setting.kind.parse(setting.default) != Some(ParsedValue::Number(number));
+    let is_bytes = matches!(setting.kind, SettingKind::Bytes { .. });
+    let text = if is_bytes { ByteSize(number).to_string() } else { number.to_string() };
+    is_changed.then_some(text)
+}
+
 fn problem(setting: &Setting, raw: Option<&RawValue>, text: &str) -> ConfigProblem {
     let given = raw.map_or(setting.default, |raw| raw.text.as_str());
     let source = raw.map_or("default", |raw| raw.source.as_str());
-    ConfigProblem(format!("{} = {given:?} ({source}): {text}", setting.name))
+    ConfigProblem::wrong(format!("{} = {given:?} ({source}): {text}", setting.name))
 }

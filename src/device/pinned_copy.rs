@@ -15,7 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use tracing::{debug, warn};
 
 use super::{DeviceContext, DeviceFault, DeviceSlice, Event, Stream};
-use crate::region::SharedMemory;
+use crate::region::{DeviceBytes, SharedMemory};
 
 /// Bytes pinned per call: several smaller calls may succeed when a large one fails.
 const PINNED_AT_ONCE: usize = 256 << 20;
@@ -49,7 +49,7 @@ impl DeviceContext {
         memory: Arc<SharedMemory>,
         bytes: usize,
     ) -> Result<PinnedShare, DeviceFault> {
-        let base = memory.device_source(0, bytes).as_ptr() as usize;
+        let base = memory.for_device(0, bytes).addresses().start;
         let pinning = Arc::new(SharePinning {
             memory,
             context: self.clone(),
@@ -121,14 +121,15 @@ impl Drop for PinnedShare {
 pub fn send<T, E: From<DeviceFault>>(
     stream: &Stream,
     to: DeviceSlice<'_, u8>,
-    from: &[&[u8]],
+    from: &[DeviceBytes<'_>],
     meanwhile: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
-    let pieces = from.iter().map(|piece| piece.as_ptr_range());
+    let pieces = from.iter().map(DeviceBytes::addresses);
     // SAFETY: pinned memory stays borrowed until `copies` is dropped, after the copies have
     // completed; `start` checks that the slice is as long as all pieces.
-    let copies =
-        start(stream, to, pieces, |at, from, bytes| unsafe { stream.copy_in(at, from, bytes) })?;
+    let copies = start(stream, to, pieces, |at, from, bytes| unsafe {
+        stream.copy_in(at, from as *const u8, bytes)
+    })?;
     let done = meanwhile();
     copies.wait()?;
     done
@@ -141,15 +142,13 @@ pub fn send<T, E: From<DeviceFault>>(
 pub fn receive(
     stream: &Stream,
     from: DeviceSlice<'_, u8>,
-    to: &mut [&mut [u8]],
+    to: &[DeviceBytes<'_>],
 ) -> Result<(), DeviceFault> {
-    let pieces = to.iter_mut().map(|piece| {
-        let Range { start, end } = piece.as_mut_ptr_range();
-        start.cast_const()..end.cast_const()
-    });
-    // SAFETY: see `send`; here borrowed mutably.
+    let pieces = to.iter().map(DeviceBytes::addresses);
+    // SAFETY: see `send`; this process has no reference to bytes of shared memory that are not
+    // received yet.
     let copies = start(stream, from, pieces, |at, to, bytes| unsafe {
-        stream.copy_out(to.cast_mut(), at, bytes)
+        stream.copy_out(to as *mut u8, at, bytes)
     })?;
     copies.wait()
 }
@@ -177,15 +176,14 @@ impl Drop for CopiesUnderWay {
 fn start(
     stream: &Stream,
     slice: DeviceSlice<'_, u8>,
-    pieces: impl Iterator<Item = Range<*const u8>>,
-    start_copy: impl Fn(u64, *const u8, usize) -> Result<(), DeviceFault>,
+    pieces: impl Iterator<Item = Range<usize>>,
+    start_copy: impl Fn(u64, usize, usize) -> Result<(), DeviceFault>,
 ) -> Result<CopiesUnderWay, DeviceFault> {
     let runs = host_runs(slice, pieces)?;
     let mut address = slice.address(stream)?;
     let started = runs.into_iter().try_for_each(|run| {
-        let bytes = run.end as usize - run.start as usize;
-        start_copy(address, run.start, bytes)?;
-        address += bytes as u64;
+        start_copy(address, run.start, run.len())?;
+        address += run.len() as u64;
         Ok(())
     });
     // Even after an error: some copies may be under way.
@@ -198,17 +196,16 @@ fn start(
 /// pinned.
 fn host_runs(
     slice: DeviceSlice<'_, u8>,
-    pieces: impl Iterator<Item = Range<*const u8>>,
-) -> Result<Vec<Range<*const u8>>, DeviceFault> {
+    pieces: impl Iterator<Item = Range<usize>>,
+) -> Result<Vec<Range<usize>>, DeviceFault> {
     let pinned = PINNED.read();
-    let (mut runs, mut bytes, mut end_of_last) = (Vec::<Range<_>>::new(), 0, None);
+    let (mut runs, mut bytes, mut end_of_last) = (Vec::<Range<usize>>::new(), 0, None);
     for Range { mut start, end } in pieces {
-        bytes += end as usize - start as usize;
+        bytes += end - start;
         while start < end {
-            let part = pinned.iter().position(|part| part.contains(&(start as usize)));
+            let part = pinned.iter().position(|part| part.contains(&start));
             let part = part.ok_or_else(|| DeviceFault::mismatch("copy", NOT_PINNED))?;
-            let run_bytes = end.min(pinned[part].end as *const u8) as usize - start as usize;
-            let run = start..start.wrapping_add(run_bytes);
+            let run = start..end.min(pinned[part].end);
             start = run.end;
             match runs.last_mut().filter(|_| end_of_last == Some((run.start, part))) {
                 Some(last) => last.end = run.end,

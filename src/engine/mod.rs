@@ -56,6 +56,14 @@ pub struct ExecutedBy {
 /// The stage in which a device checks its own result.
 pub const CHECK_STAGE: &str = "check";
 
+/// The names of all stages: the report of a worker that names another one is refused.
+#[cfg(feature = "cuda")]
+pub const STAGES: [&str; 5] = ["sort", "accumulate", "reduce", "transform", CHECK_STAGE];
+
+/// The names of the engines that compute results, like [`STAGES`].
+#[cfg(feature = "cuda")]
+pub const ENGINES: [&str; 2] = ["cpu", "cuda"];
+
 /// A stage of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageTime {

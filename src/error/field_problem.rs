@@ -79,6 +79,12 @@ pub enum FieldProblem {
         /// The maximum.
         max: u64,
     },
+    /// This process has no memory for the result of the call.
+    #[error("there is no memory for the result of {bytes} bytes")]
+    NoMemory {
+        /// The length of the result, in bytes.
+        bytes: u64,
+    },
     /// The value is too small.
     #[error("must be at least {min}")]
     TooSmall {
@@ -192,6 +198,9 @@ pub enum FieldProblem {
     /// The id of a region is malformed, unknown, released, or of another user.
     #[error("no region has this id: check the id, or open a region")]
     UnknownRegion,
+    /// The client has released pages of a region that the call uses.
+    #[error("pages of the region were released: open another region")]
+    ReleasedPages,
     /// The output would overwrite another output, or an input too early.
     #[error("overlaps another output, or an input that a later step reads")]
     Overlap,
@@ -216,6 +225,7 @@ impl FieldProblem {
             Self::BadEncoding | Self::UnusedBits => Reason::BadEncoding,
             Self::Zero | Self::Empty => Reason::SizeZero,
             Self::TooLarge { .. }
+            | Self::NoMemory { .. }
             | Self::TooLong { .. }
             | Self::TooMany { .. }
             | Self::ProductTooLong { .. }
@@ -241,7 +251,7 @@ impl FieldProblem {
             Self::OtherGroup | Self::NotMatrix => Reason::ObjectKind,
             Self::ProgramTime { .. } => Reason::ProgramTime,
             Self::ProgramBytes { limit, .. } => limit.reason(),
-            Self::UnknownId | Self::UnknownRegion => Reason::ObjectUnknown,
+            Self::UnknownId | Self::UnknownRegion | Self::ReleasedPages => Reason::ObjectUnknown,
         }
     }
 }

@@ -205,6 +205,11 @@ impl Error {
         Self::Invalid { field, index: None, problem }
     }
 
+    /// The error of a call that uses a region whose pages its client has released.
+    pub const fn released_pages() -> Self {
+        Self::field("region_id", FieldProblem::ReleasedPages)
+    }
+
     /// Names the item that a wrong field belongs to. Other errors stay as they are.
     pub fn of_item(self, list: &'static str, item: usize, member: &'static str) -> Self {
         let Self::Invalid { field, index, problem } = self else { return self };

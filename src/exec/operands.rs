@@ -38,10 +38,11 @@ impl<'a> RunOperands<'a> {
         self.early_sums.get(output).copied().flatten()
     }
 
-    /// Runs a step that reads the bases and matrices.
+    /// Runs a step that reads or writes the operands.
     ///
-    /// Errors: those of `step`; `DiskFailed`, regardless of the step's result, if some of their
-    /// bytes could not be read and were read as zeros.
+    /// Errors: those of `step`; `DiskFailed`, regardless of the step's result, if some bytes of
+    /// bases or matrices could not be read and were read as zeros; `Invalid` if the client has
+    /// released pages of a region of an input or an output.
     pub fn run<T>(&self, step: impl FnOnce() -> Result<T>) -> Result<T> {
         // A damaged matrix can make a step panic.
         let done = catch_unwind(AssertUnwindSafe(step));
@@ -52,10 +53,15 @@ impl<'a> RunOperands<'a> {
         }
         let is_intact = self.bases.iter().all(Bases::is_intact)
             && self.matrices.iter().all(SparseMatrix::is_intact);
-        match is_intact {
-            true => done.unwrap_or_else(|panic| resume_unwind(panic)),
-            false => Err(Error::DiskFailed),
+        if !is_intact {
+            return Err(Error::DiskFailed);
         }
+        let has_lost_pages = self.inputs.iter().any(|input| !input.source.is_intact())
+            || self.sinks.iter().flatten().any(|output| !output.sink.is_intact());
+        if has_lost_pages {
+            return Err(Error::released_pages());
+        }
+        done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
@@ -66,4 +72,35 @@ pub struct AwaitedElements {
     pub input: usize,
     /// Numbered within the input.
     pub elements: Range<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{buffer::ByteSource, curve::scalars::ScalarEncoding};
+
+    struct Region {
+        is_intact: bool,
+    }
+
+    impl ByteSource for Region {
+        fn read(&self, _: u64, out: &mut [u8]) {
+            out.fill(0);
+        }
+
+        fn is_intact(&self) -> bool {
+            self.is_intact
+        }
+    }
+
+    #[test]
+    fn a_step_that_read_a_region_without_its_pages_fails() {
+        let run = |is_intact| {
+            let source = Region { is_intact };
+            let inputs = [EncodedScalars::new(ScalarEncoding::Canonical, 1, &source)];
+            RunOperands { inputs: &inputs, ..RunOperands::default() }.run(|| Ok(7))
+        };
+        assert_eq!(run(true), Ok(7));
+        assert_eq!(run(false), Err(Error::released_pages()));
+    }
 }

@@ -1,15 +1,53 @@
 //! Binary files of points: arkworks' serialization, Zcash's encodings, Montgomery limbs; and
-//! detection of a file's format.
+//! detection of a file's format, also if nothing here reads it.
 
-use std::{fmt, str};
+use std::{
+    borrow::{Borrow, Cow},
+    collections::BTreeMap,
+    fmt, str,
+};
 
 use bytes::{Buf, Bytes};
+use serde::{Deserialize, de::IgnoredAny};
 
-use super::{FormatError, PointSet, kzg};
-use crate::curve::{
-    G1Affine, G2Affine, Group,
-    points::{self, PointEncoding},
+use super::{
+    FileFormat, FormatError, PointSet, kzg,
+    layout::{
+        BinaryLayout, GNARK_KEY, GNARK_PROOF,
+        LayoutPart::{List, Rest},
+        PROOF, PROVING_KEY, VERIFYING_KEY,
+    },
 };
+use crate::{
+    curve::{
+        G1Affine, G2Affine,
+        Group::{self, G1, G2},
+        points::{self, PointEncoding},
+    },
+    files::without_bom,
+};
+
+/// A key of a JSON object that only this format has.
+struct JsonMark {
+    format: FileFormat,
+    key: &'static str,
+}
+
+/// A key of a JSON object: copied only if it has escapes.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(transparent)]
+struct JsonKey<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Borrow<str> for JsonKey<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+struct KnownLayout {
+    format: FileFormat,
+    layout: BinaryLayout,
+}
 
 /// The format of a file of points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,9 +95,99 @@ impl fmt::Display for PointFormat {
     }
 }
 
+impl FileFormat {
+    const MAGIC: [(&[u8; 4], Self); 4] = [
+        (b"r1cs", Self::R1cs),
+        (b"wtns", Self::Wtns),
+        (b"zkey", Self::Zkey),
+        (b"ptau", Self::Ptau),
+    ];
+
+    const JSON: [JsonMark; 10] = [
+        JsonMark { format: Self::SetupJson, key: "g1_monomial" },
+        JsonMark { format: Self::SetupJson, key: "g1_lagrange" },
+        JsonMark { format: Self::SetupJson, key: "g2_monomial" },
+        JsonMark { format: Self::OldSetupJson, key: "setup_G1" },
+        JsonMark { format: Self::OldSetupJson, key: "setup_G1_lagrange" },
+        JsonMark { format: Self::CeremonyTranscript, key: "transcripts" },
+        JsonMark { format: Self::CeremonyTranscript, key: "powersOfTau" },
+        JsonMark { format: Self::SnarkjsVerifyingKey, key: "vk_alpha_1" },
+        JsonMark { format: Self::SnarkjsProof, key: "pi_a" },
+        JsonMark { format: Self::KeyDescription, key: "public_variables" },
+    ];
+
+    /// The format of a file; `None` if it is not known. Of the file, at most keys of JSON are
+    /// copied.
+    pub fn detect(file: &[u8]) -> Option<Self> {
+        let magic = Self::MAGIC.iter().find(|(magic, _)| file.starts_with(*magic));
+        if let Some((_, format)) = magic {
+            return Some(*format);
+        }
+        let of_layout = || {
+            let known = LAYOUTS.iter().find(|known| known.layout.matches(file));
+            known.map(|known| known.format)
+        };
+        Self::of_text(without_bom(file)).or_else(of_layout)
+    }
+
+    fn of_text(file: &[u8]) -> Option<Self> {
+        let head = &file[..file.len().min(256)];
+        let is_hex = |byte: &u8| byte.is_ascii_hexdigit() || b"x\r\n ".contains(byte);
+        match head.iter().find(|byte| !byte.is_ascii_whitespace())? {
+            b'{' => {
+                let keys: BTreeMap<JsonKey<'_>, IgnoredAny> = serde_json::from_slice(file).ok()?;
+                let mark = Self::JSON.iter().find(|mark| keys.contains_key(mark.key));
+                Some(mark.map_or(Self::JsonObject, |mark| mark.format))
+            }
+            b'[' => serde_json::from_slice::<Vec<IgnoredAny>>(file).ok().map(|_| Self::JsonList),
+            _ if head.iter().all(is_hex) => Some(Self::HexText),
+            _ => None,
+        }
+    }
+
+    /// Whether a reader of points tells more about such a file than its format.
+    fn may_be_read_as_points(self) -> bool {
+        matches!(
+            self,
+            Self::SetupJson
+                | Self::JsonObject
+                | Self::HexText
+                | Self::ArkPoints
+                | Self::ZcashPoints
+        )
+    }
+}
+
+const LAYOUTS: [KnownLayout; 17] = [
+    KnownLayout { format: FileFormat::ArkProof, layout: BinaryLayout::ark(PROOF) },
+    KnownLayout { format: FileFormat::ArkVerifyingKey, layout: BinaryLayout::ark(VERIFYING_KEY) },
+    KnownLayout { format: FileFormat::ArkProvingKey, layout: BinaryLayout::ark(PROVING_KEY) },
+    KnownLayout { format: FileFormat::ArkPoints, layout: BinaryLayout::ark(&[List(G1)]) },
+    KnownLayout { format: FileFormat::ArkPoints, layout: BinaryLayout::ark(&[List(G2)]) },
+    KnownLayout { format: FileFormat::OldArk, layout: BinaryLayout::old_ark(PROOF) },
+    KnownLayout { format: FileFormat::OldArk, layout: BinaryLayout::old_ark(VERIFYING_KEY) },
+    KnownLayout { format: FileFormat::OldArk, layout: BinaryLayout::old_ark(PROVING_KEY) },
+    KnownLayout { format: FileFormat::OldArk, layout: BinaryLayout::old_ark(&[List(G1)]) },
+    KnownLayout { format: FileFormat::OldArk, layout: BinaryLayout::old_ark(&[List(G2)]) },
+    KnownLayout { format: FileFormat::GnarkProof, layout: BinaryLayout::gnark(GNARK_PROOF) },
+    KnownLayout { format: FileFormat::GnarkOrBellmanKey, layout: BinaryLayout::gnark(GNARK_KEY) },
+    KnownLayout {
+        format: FileFormat::GnarkOrBellmanPoints,
+        layout: BinaryLayout::gnark(&[List(G1)]),
+    },
+    KnownLayout {
+        format: FileFormat::GnarkOrBellmanPoints,
+        layout: BinaryLayout::gnark(&[List(G2)]),
+    },
+    KnownLayout { format: FileFormat::Halo2Setup, layout: BinaryLayout::HALO2_SETUP },
+    KnownLayout { format: FileFormat::ZcashPoints, layout: BinaryLayout::ark(&[Rest(G1)]) },
+    KnownLayout { format: FileFormat::ZcashPoints, layout: BinaryLayout::ark(&[Rest(G2)]) },
+];
+
 /// Reads a file of points. Detects `format` and `group` if they are `None`.
 ///
-/// Errors: `UnknownFormat` or `Ambiguous` if detection fails; otherwise those of the format.
+/// Errors: `UnknownFormat` or `Ambiguous` if detection fails; `OtherFormat` if the file has a known
+/// format that is not read here; otherwise those of the format.
 pub fn parse(
     file: Bytes,
     format: Option<PointFormat>,
@@ -68,15 +196,23 @@ pub fn parse(
     if file.is_empty() {
         return Err(FormatError::Empty);
     }
-    match format.or_else(|| text_format(&file)) {
-        Some(PointFormat::KzgJson) => kzg::parse_json(&file),
+    let text_file = without_bom(&file);
+    let parsed = match format.or_else(|| text_format(text_file)) {
+        Some(PointFormat::KzgJson) => kzg::parse_json(text_file),
         Some(PointFormat::KzgText) => {
-            let text =
-                str::from_utf8(&file).map_err(|_| FormatError::Text("it is not text".into()))?;
-            kzg::parse_text(text)
+            let text = str::from_utf8(text_file);
+            let text = text.map_err(|_| FormatError::Text("it is not text".into()));
+            text.and_then(kzg::parse_text)
         }
-        Some(format) => Ok(vec![detect(&file, &[format], group)?]),
-        None => Ok(vec![detect(&file, &PointFormat::BINARY, group)?]),
+        Some(format) => detect(&file, &[format], group).map(|points| vec![points]),
+        None => detect(&file, &PointFormat::BINARY, group).map(|points| vec![points]),
+    };
+    if parsed.as_ref().is_ok_and(|sets| sets.iter().all(sample_is_valid)) {
+        return parsed;
+    }
+    match FileFormat::detect(&file) {
+        Some(format) if !format.may_be_read_as_points() => Err(FormatError::OtherFormat(format)),
+        _ => parsed,
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod detect;
 pub mod kzg;
+mod layout;
 pub mod scalars;
 
 use std::fmt;
@@ -91,6 +92,95 @@ impl PointSet {
     }
 }
 
+/// The format of a file, as its content shows it. Errors name a file's format if another one was
+/// expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FileFormat {
+    /// A constraint system of circom.
+    R1cs,
+    /// A witness of circom.
+    Wtns,
+    /// A proving key of snarkjs.
+    Zkey,
+    /// Powers of tau of snarkjs.
+    Ptau,
+    /// A KZG trusted setup in the JSON of the consensus specifications.
+    SetupJson,
+    /// A KZG trusted setup in the first JSON of the consensus specifications.
+    OldSetupJson,
+    /// The JSON of a KZG ceremony.
+    CeremonyTranscript,
+    /// A verifying key of snarkjs.
+    SnarkjsVerifyingKey,
+    /// A proof of snarkjs.
+    SnarkjsProof,
+    /// What `capstan groth16 register` writes.
+    KeyDescription,
+    /// A JSON list, as of public inputs.
+    JsonList,
+    /// Another JSON object.
+    JsonObject,
+    /// Bytes as hex digits.
+    HexText,
+    /// A proof in arkworks' serialization.
+    ArkProof,
+    /// A verifying key in arkworks' serialization.
+    ArkVerifyingKey,
+    /// A proving key in arkworks' serialization.
+    ArkProvingKey,
+    /// Points in arkworks' serialization.
+    ArkPoints,
+    /// Points, keys or proofs of arkworks before version 0.4, whose points are little-endian.
+    OldArk,
+    /// A proof of gnark, with commitments.
+    GnarkProof,
+    /// A key of gnark or bellman.
+    GnarkOrBellmanKey,
+    /// Points of gnark or bellman.
+    GnarkOrBellmanPoints,
+    /// A trusted setup of halo2.
+    Halo2Setup,
+    /// Points in Zcash's encoding.
+    ZcashPoints,
+}
+
+impl FileFormat {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::R1cs => "a .r1cs file",
+            Self::Wtns => "a .wtns file",
+            Self::Zkey => "a .zkey file of snarkjs",
+            Self::Ptau => "a .ptau file of snarkjs",
+            Self::SetupJson => "a KZG trusted setup in JSON",
+            Self::OldSetupJson => "a KZG trusted setup in the old JSON (setup_G1, setup_G2)",
+            Self::CeremonyTranscript => "the transcript of a KZG ceremony",
+            Self::SnarkjsVerifyingKey => "a verifying key in snarkjs' JSON",
+            Self::SnarkjsProof => "a proof in snarkjs' JSON",
+            Self::KeyDescription => "a description of a key by capstan groth16 register",
+            Self::JsonList => "a JSON list",
+            Self::JsonObject => "a JSON object",
+            Self::HexText => "text of hex digits",
+            Self::ArkProof => "a proof in arkworks' serialization",
+            Self::ArkVerifyingKey => "a verifying key in arkworks' serialization",
+            Self::ArkProvingKey => "a proving key in arkworks' serialization",
+            Self::ArkPoints => "a list of points in arkworks' serialization",
+            Self::OldArk => "the serialization of arkworks 0.3 or older",
+            Self::GnarkProof => "a proof of gnark",
+            Self::GnarkOrBellmanKey => "a key of gnark or bellman",
+            Self::GnarkOrBellmanPoints => "a list of points of gnark or bellman",
+            Self::Halo2Setup => "a trusted setup of halo2",
+            Self::ZcashPoints => "points in Zcash's encoding",
+        }
+    }
+}
+
+impl fmt::Display for FileFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
@@ -143,6 +233,17 @@ pub enum FormatError {
          specify --format to see what is wrong"
     )]
     UnknownFormat,
+    /// The file has a format that is not one of points, or that is not supported.
+    #[error("not points in a supported format (kzg-json, kzg-text, ark, zcash, raw): it is {0}")]
+    OtherFormat(FileFormat),
+    /// A list of a trusted setup is not what its name says.
+    #[error("{list}: {problem}")]
+    WrongList {
+        /// The list.
+        list: SetupList,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// The number of points is not a power of two, which bit reversal requires.
     #[error("bit-reversed order requires a power of two, not {count} points")]
     NotPowerOfTwo {

@@ -2,7 +2,7 @@
 
 use ark_relations::gr1cs::SynthesisError;
 
-use super::files::ProofFileError;
+use super::{WeakKey, files::ProofFileError};
 use crate::client::ClientError;
 
 /// Errors of Groth16.
@@ -58,18 +58,12 @@ pub enum Groth16Error {
         /// The number of elements.
         got: usize,
     },
-    /// There is nothing to prove: no constraint, or no variable that the verifier does not know.
-    #[error("the circuit has no {missing}")]
-    Empty {
-        /// `constraints` or `private variables`.
-        missing: &'static str,
-    },
-    /// With such a key, proofs would not be blinded, or none would verify.
-    #[error("{part} of the key is the point at infinity")]
-    Infinity {
-        /// The part of the key.
-        part: &'static str,
-    },
+    /// There is nothing to prove: the circuit has no constraints.
+    #[error("the circuit has no constraints")]
+    Empty,
+    /// Proofs of the key prove nothing, or do not hide the witness.
+    #[error(transparent)]
+    WeakKey(#[from] WeakKey),
     /// A part of the key or of the constraint system cannot be put on the server.
     #[error("cannot put {part} on the server: {error}")]
     Part {

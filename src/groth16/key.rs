@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ark_bls12_381::Bls12_381;
-use ark_ec::AffineRepr;
 use ark_groth16::{ProvingKey, VerifyingKey};
 
 use super::{
@@ -12,6 +11,7 @@ use super::{
     matrices::check_length,
     objects::KeyObjects,
     program::{ProofProgram, domain_lg},
+    weak_key::check_proving_key,
 };
 use crate::client::{Client, G1Affine, G2Affine, PutOptions};
 
@@ -46,7 +46,7 @@ impl Groth16Key {
     /// A key of another constraint system with the same lengths is accepted, but
     /// [`Groth16Prover::with_check`](super::Groth16Prover::with_check) refuses its proofs.
     ///
-    /// Errors: `Length` if the key does not belong to the constraint system; `Infinity`; `Empty`;
+    /// Errors: `Length` if the key does not belong to the constraint system; `WeakKey`; `Empty`;
     /// `TooLarge`; `StoreTooSmall`; `Part` with the errors of [`Client::put_bases`] and
     /// [`Client::put_matrix`]; those of [`Client::put_program`].
     pub async fn register(
@@ -130,16 +130,5 @@ fn check_key(
     check_length("l_query of the key", variables - public, key.l_query.len())?;
     check_length("h_query of the key", (1 << lg_n) - 1, key.h_query.len())?;
     check_length("gamma_abc_g1 of the key", public, key.vk.gamma_abc_g1.len())?;
-    let infinite = [
-        ("alpha_g1", key.vk.alpha_g1.is_zero()),
-        ("beta_g1", key.beta_g1.is_zero()),
-        ("beta_g2", key.vk.beta_g2.is_zero()),
-        ("gamma_g2", key.vk.gamma_g2.is_zero()),
-        ("delta_g1", key.delta_g1.is_zero()),
-        ("delta_g2", key.vk.delta_g2.is_zero()),
-    ];
-    match infinite.into_iter().find(|(_, is_infinite)| *is_infinite) {
-        Some((part, _)) => Err(Groth16Error::Infinity { part }),
-        None => Ok(()),
-    }
+    Ok(check_proving_key(key)?)
 }

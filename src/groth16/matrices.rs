@@ -73,15 +73,11 @@ impl ConstraintMatrices {
         [&self.a, &self.b, &self.c].map(|matrix| matrix.row(index).collect())
     }
 
-    /// Checks that there is something to prove: a constraint, and a variable that is not public.
+    /// Checks that there is something to prove: a constraint.
     ///
     /// Errors: `Empty`.
     pub fn check_provable(&self) -> Result<(), Groth16Error> {
-        match (self.constraints(), self.variables - self.public) {
-            (0, _) => Err(Groth16Error::Empty { missing: "constraints" }),
-            (_, 0) => Err(Groth16Error::Empty { missing: "private variables" }),
-            _ => Ok(()),
-        }
+        if self.constraints() == 0 { Err(Groth16Error::Empty) } else { Ok(()) }
     }
 
     /// Checks that an assignment satisfies all constraints.

@@ -38,7 +38,7 @@
 //!   sums, with products by `product_sum`, while the server computes the last sum: `early_sums`
 //!   collects the others. `prover`: proofs.
 //! - [`files`]: constraint systems and witnesses of circom; keys and proofs of arkworks.
-//! - `error`: errors.
+//! - `weak_key`: keys with which proofs could be forged. `error`: errors.
 
 mod blinding;
 mod circuit;
@@ -53,6 +53,7 @@ mod objects;
 mod product_sum;
 mod program;
 mod prover;
+mod weak_key;
 
 pub use self::{
     blinding::Blinding,
@@ -62,4 +63,5 @@ pub use self::{
     matrices::ConstraintMatrices,
     matrices_circuit::MatricesCircuit,
     prover::{Groth16Prover, ReportedProof},
+    weak_key::{WeakKey, check_verifying_key},
 };

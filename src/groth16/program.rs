@@ -38,6 +38,7 @@ impl ProofProgram {
     ) -> Result<Self> {
         let [public, variables] =
             [matrices.public_variables(), matrices.variables()].map(|count| count as u64);
+        let private = variables - public;
         let mut program = ProgramBuilder::new();
         let assignment = program.input_rows(rows, variables)?;
         let mut select = |variables: &Option<MatrixHandle>| match variables {
@@ -46,7 +47,9 @@ impl ProofProgram {
         };
         let scalars_of_b = select(&objects.variables_of_b)?;
         let scalars_of_a = select(&objects.variables_of_a)?;
-        let witness = program.slice(assignment, public, variables - public)?;
+        // If all variables are public, there is no witness, and l_query has no points.
+        let witness = (private > 0).then(|| program.slice(assignment, public, private));
+        let witness = witness.transpose()?;
         // A GPU computes the other steps while it sums. The sum over G2 takes longest and leaves
         // the most of the GPU idle in its end, so it comes first.
         let b_g2 = program.msm(&objects.b_g2, scalars_of_b)?;
@@ -61,8 +64,11 @@ impl ProofProgram {
         let h = quotient(&mut program, of_a?, of_b?, lg_n)?;
         // A proof needs the sums over l_query and h_query only added together, and one long MSM
         // takes less time than two.
-        let h = program.slice(h, 0, objects.c.len() - (variables - public))?;
-        let scalars_of_c = program.concat(&[witness, h])?;
+        let h = program.slice(h, 0, objects.c.len() - private)?;
+        let scalars_of_c = match witness {
+            Some(witness) => program.concat(&[witness, h])?,
+            None => h,
+        };
         let c = program.msm(&objects.c, scalars_of_c)?;
         let program = program.build()?;
         Ok(Self { program, assignment, a, b_g1, b_g2, c })

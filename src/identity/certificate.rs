@@ -1,10 +1,12 @@
-//! The name of a client certificate.
+//! The name of a client certificate, and when certificates expire.
 
-use tokio_rustls::rustls::pki_types::CertificateDer;
-use webpki::EndEntityCert;
+use std::time::Duration;
+
+use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime, pem::PemObject};
+use webpki::{EndEntityCert, KeyUsage};
 
 use super::name::is_valid_name;
-use crate::error::CredentialProblem;
+use crate::{error::CredentialProblem, files::without_bom};
 
 const SPIFFE: &str = "spiffe://";
 
@@ -27,9 +29,32 @@ pub fn certificate_name(certificate: &CertificateDer<'_>) -> Result<String, Cred
     if is_valid_name(name) { Ok(name.to_owned()) } else { Err(unnamed) }
 }
 
+/// When the first of the certificates in a PEM file expires, in Unix time; `None` if there is none.
+pub fn first_expiry(pem: &[u8]) -> Option<Duration> {
+    let certificates = CertificateDer::pem_slice_iter(without_bom(pem)).flatten();
+    certificates.filter_map(|certificate| expiry(&certificate)).min()
+}
+
+/// The end of a certificate's validity, in Unix time; `None` if it cannot be parsed.
+fn expiry(certificate: &CertificateDer<'_>) -> Option<Duration> {
+    let certificate = EndEntityCert::try_from(certificate).ok()?;
+    let end_of_time = UnixTime::since_unix_epoch(Duration::MAX);
+    // The validity is checked first, so the error has its end.
+    let usage = KeyUsage::server_auth();
+    match certificate.verify_for_usage(&[], &[], &[], end_of_time, usage, None, None) {
+        Err(webpki::Error::CertExpired { not_after, .. }) => {
+            Some(Duration::from_secs(not_after.as_secs()))
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, DnType, KeyPair, SanType, string::Ia5String};
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, SanType, date_time_ymd,
+        string::Ia5String,
+    };
 
     use super::*;
 
@@ -68,5 +93,23 @@ mod tests {
                 "{sans:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_end_of_validity_is_read() {
+        let mut pem = String::new();
+        for (is_authority, day) in [(false, 3), (true, 4)] {
+            let mut params = CertificateParams::new(["x.example".to_owned()]).unwrap();
+            params.not_after = date_time_ymd(2031, 2, day);
+            if is_authority {
+                params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            }
+            let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+            pem = certificate.pem() + &pem;
+            let first = Some(Duration::from_secs(1_927_843_200));
+            assert_eq!(first_expiry(pem.as_bytes()), first, "{is_authority}");
+        }
+        assert_eq!(expiry(&CertificateDer::from(vec![0x30, 0x00])), None);
+        assert_eq!(first_expiry(b""), None);
     }
 }

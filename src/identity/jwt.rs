@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{
     caller::Caller,
-    key_set::{self, KeySetProblem, VerifyingKey},
+    key_set::{self, KeySet, KeySetProblem, VerifyingKey},
     name::is_valid_name,
     signatures,
     token::TokenHash,
@@ -39,6 +39,7 @@ pub struct JwtPolicy {
 pub struct JwtVerifier {
     policy: JwtPolicy,
     keys: Vec<VerifyingKey>,
+    left_out: Vec<KeySetProblem>,
     verified: Mutex<HashMap<TokenHash, VerifiedJwt>>,
 }
 
@@ -60,7 +61,13 @@ impl JwtVerifier {
     /// Errors: the text is not a key set, or no key of it can be used.
     pub fn new(policy: JwtPolicy, key_set: &str) -> Result<Self, KeySetProblem> {
         signatures::install();
-        Ok(Self { policy, keys: key_set::parse(key_set)?, verified: Mutex::default() })
+        let KeySet { keys, left_out } = key_set::parse(key_set)?;
+        Ok(Self { policy, keys, left_out, verified: Mutex::default() })
+    }
+
+    /// The keys of the set that cannot be used.
+    pub fn left_out(&self) -> &[KeySetProblem] {
+        &self.left_out
     }
 
     /// The caller that a token names.

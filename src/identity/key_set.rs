@@ -2,10 +2,12 @@
 
 use jsonwebtoken::{
     Algorithm, AlgorithmFamily, DecodingKey,
-    jwk::{
-        AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm, KeyOperations, PublicKeyUse,
-    },
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse},
 };
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::files::without_bom;
 
 /// More keys than issuers publish.
 const KEYS_MAX: usize = 16;
@@ -18,8 +20,11 @@ pub enum KeySetProblem {
     /// The text is not a key set.
     #[error("not a JSON Web Key Set: {0}")]
     Json(String),
-    /// A key is malformed.
-    #[error("keys[{0}] is malformed: its parameters are missing, or have a wrong length")]
+    /// A key is of an unknown kind or malformed.
+    #[error(
+        "keys[{0}] cannot be used: its kind is unknown, or its parameters are missing or have a \
+         wrong length"
+    )]
     Key(usize),
     /// Nothing could verify a signature.
     #[error("no key can verify signatures: RSA (2048 bits), P-256, P-384 or Ed25519 is needed")]
@@ -37,25 +42,50 @@ pub struct VerifyingKey {
     pub key: DecodingKey,
 }
 
-/// Parses a key set. Symmetric keys, keys for encryption, and kinds that are not supported are
-/// left out.
-pub fn parse(text: &str) -> Result<Vec<VerifyingKey>, KeySetProblem> {
-    let set: JwkSet =
-        serde_json::from_str(text).map_err(|error| KeySetProblem::Json(error.to_string()))?;
+/// The keys of a set that can verify signatures.
+pub struct KeySet {
+    pub keys: Vec<VerifyingKey>,
+    /// Keys that may be for signatures, but cannot be used.
+    pub left_out: Vec<KeySetProblem>,
+}
+
+#[derive(Deserialize)]
+struct RawKeySet {
+    keys: Vec<Value>,
+}
+
+/// Parses a key set. Symmetric keys and keys for encryption are ignored. A key that cannot be used
+/// is left out, as RFC 7517 demands: the issuer may have kinds of keys that are newer than this
+/// program, and a key that it has withdrawn must not stay in use because of another one.
+///
+/// Errors: the text is not a key set, or no key can be used.
+pub fn parse(text: &str) -> Result<KeySet, KeySetProblem> {
+    let set: RawKeySet = serde_json::from_slice(without_bom(text.as_bytes()))
+        .map_err(|error| KeySetProblem::Json(error.to_string()))?;
     if set.keys.len() > KEYS_MAX {
         return Err(KeySetProblem::TooManyKeys);
     }
-    let mut keys = Vec::new();
-    for (index, jwk) in set.keys.iter().enumerate() {
-        let algorithms = algorithms(jwk);
-        if algorithms.is_empty() {
-            continue;
+    let (mut keys, mut left_out) = (Vec::new(), Vec::new());
+    for (index, key) in set.keys.into_iter().enumerate() {
+        match serde_json::from_value::<Jwk>(key) {
+            Ok(jwk) => match (algorithms(&jwk), verifying_key(&jwk)) {
+                (algorithms, _) if algorithms.is_empty() => {}
+                (algorithms, Some(key)) => {
+                    keys.push(VerifyingKey { id: jwk.common.key_id, algorithms, key });
+                }
+                (_, None) => left_out.push(KeySetProblem::Key(index)),
+            },
+            Err(_) => left_out.push(KeySetProblem::Key(index)),
         }
-        let key = DecodingKey::from_jwk(jwk).ok().filter(|key| has_right_length(jwk, key));
-        let key = key.ok_or(KeySetProblem::Key(index))?;
-        keys.push(VerifyingKey { id: jwk.common.key_id.clone(), algorithms, key });
     }
-    if keys.is_empty() { Err(KeySetProblem::NoKey) } else { Ok(keys) }
+    match keys.is_empty() {
+        true => Err(left_out.into_iter().next().unwrap_or(KeySetProblem::NoKey)),
+        false => Ok(KeySet { keys, left_out }),
+    }
+}
+
+fn verifying_key(jwk: &Jwk) -> Option<DecodingKey> {
+    DecodingKey::from_jwk(jwk).ok().filter(|key| has_right_length(jwk, key))
 }
 
 /// The algorithms that a key may verify; none if it is not for signatures or not supported.

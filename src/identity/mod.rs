@@ -19,12 +19,12 @@ mod token_file;
 #[cfg(feature = "server")]
 pub use self::{
     caller::Caller,
-    certificate::certificate_name,
+    certificate::{certificate_name, first_expiry},
     jwt::{JwtPolicy, JwtVerifier},
     name::{is_hidden, is_valid_name, is_valid_tenant_name},
 };
 pub use self::{
     token::BearerToken,
-    token_edit::{add_token, remove_token, time_text},
+    token_edit::{add_token, can_be_written, remove_token, time_text},
     token_file::{TokenEntry, TokenFile, TokenFileProblem},
 };

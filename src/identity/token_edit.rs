@@ -4,16 +4,22 @@ use std::time::SystemTime;
 
 use toml_edit::{ArrayOfTables, Decor, DocumentMut, Item, RawString, Table, TomlError, value};
 
-use super::token_file::{TokenEntry, TokenFile, TokenFileProblem, syntax};
+use super::token_file::{EntryProblem, TokenEntry, TokenFile, TokenFileProblem, syntax};
 
 /// The key of the list of entries.
 const ENTRIES: &str = "tokens";
+/// The last second of the year 9999.
+const UNIX_S_MAX: u64 = 253_402_300_799;
 
 /// The file's text with one more entry, at its end.
 ///
 /// Errors: see [`TokenFileProblem`]; `Entry` if the new entry is wrong.
 pub fn add_token(text: &str, entry: &TokenEntry) -> Result<String, TokenFileProblem> {
-    TokenFile::parse(text)?;
+    let file = TokenFile::parse(text)?;
+    if !entry.expires.is_none_or(can_be_written) {
+        let number = file.entries().len() + 1;
+        return Err(TokenFileProblem::Entry { number, problem: EntryProblem::Expiry });
+    }
     if editable(text)?.get(ENTRIES).is_some_and(|item| !item.is_array_of_tables()) {
         return Err(TokenFileProblem::NotTables);
     }
@@ -63,7 +69,14 @@ fn prefix(decor: &Decor) -> &str {
     decor.prefix().and_then(RawString::as_str).unwrap_or_default()
 }
 
-/// A time as the file writes it.
+/// Whether a file can name the time: RFC 3339 has the years up to 9999.
+pub fn can_be_written(time: SystemTime) -> bool {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.is_ok_and(|since| since.as_secs() <= UNIX_S_MAX)
+}
+
+/// A time as the file writes it. It must be one that [can be written](can_be_written), as the times
+/// of every parsed entry are.
 pub fn time_text(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
@@ -74,6 +87,8 @@ fn editable(text: &str) -> Result<DocumentMut, TokenFileProblem> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::identity::BearerToken;
 
@@ -112,5 +127,21 @@ mod tests {
         let hash = BearerToken::generate().unwrap().hash();
         let entry = TokenEntry { name: "a\u{202e}".into(), tenant: None, hash, expires: None };
         assert!(matches!(add_token("", &entry), Err(TokenFileProblem::Entry { .. })));
+    }
+
+    #[test]
+    fn an_entry_expires_before_the_year_10000_or_never() {
+        let hash = BearerToken::generate().unwrap().hash();
+        let last = SystemTime::UNIX_EPOCH + Duration::from_secs(UNIX_S_MAX);
+        let with = |expires| {
+            let entry = TokenEntry { name: "a".into(), tenant: None, hash, expires: Some(expires) };
+            add_token("", &entry)
+        };
+        assert!(with(last).unwrap().contains("9999-12-31T23:59:59Z"));
+        let wrong = TokenFileProblem::Entry { number: 1, problem: EntryProblem::Expiry };
+        for expires in [last + Duration::from_secs(1), SystemTime::UNIX_EPOCH - Duration::new(0, 1)]
+        {
+            assert_eq!(with(expires), Err(wrong.clone()));
+        }
     }
 }

@@ -86,6 +86,7 @@ pub struct TokenFile {
     entries: Vec<TokenEntry>,
     /// Index of the entry with a hash.
     by_hash: HashMap<TokenHash, usize>,
+    left_out: Vec<TokenFileProblem>,
 }
 
 #[derive(Deserialize)]
@@ -117,21 +118,42 @@ impl TokenFile {
     ///
     /// Errors: `Syntax` and `Entry`, for the first problem.
     pub fn parse(text: &str) -> Result<Self, TokenFileProblem> {
+        let mut file = Self::parse_usable(text)?;
+        if file.left_out.is_empty() { Ok(file) } else { Err(file.left_out.swap_remove(0)) }
+    }
+
+    /// Parses the file without the entries that are wrong, so that a token that was removed does
+    /// not stay in use because of another one.
+    ///
+    /// Errors: `Syntax`.
+    pub fn parse_usable(text: &str) -> Result<Self, TokenFileProblem> {
         let raw: RawFile = toml_edit::de::from_str(text)
             .map_err(|error| syntax(text, error.span(), error.message()))?;
         let (mut file, mut names) = (Self::default(), HashSet::new());
         for (index, raw) in raw.tokens.into_iter().enumerate() {
-            let wrong = |problem| TokenFileProblem::Entry { number: index + 1, problem };
-            let entry = raw.check().map_err(wrong)?;
-            if !names.insert(entry.name.clone()) {
-                return Err(wrong(EntryProblem::SameName));
+            if let Err(problem) = raw.check().and_then(|entry| file.add(entry, &mut names)) {
+                file.left_out.push(TokenFileProblem::Entry { number: index + 1, problem });
             }
-            if file.by_hash.insert(entry.hash, index).is_some() {
-                return Err(wrong(EntryProblem::SameHash));
-            }
-            file.entries.push(entry);
         }
         Ok(file)
+    }
+
+    fn add(&mut self, entry: TokenEntry, names: &mut HashSet<String>) -> Result<(), EntryProblem> {
+        if names.contains(&entry.name) {
+            return Err(EntryProblem::SameName);
+        }
+        if self.by_hash.contains_key(&entry.hash) {
+            return Err(EntryProblem::SameHash);
+        }
+        names.insert(entry.name.clone());
+        self.by_hash.insert(entry.hash, self.entries.len());
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// The entries that are wrong.
+    pub fn left_out(&self) -> &[TokenFileProblem] {
+        &self.left_out
     }
 
     /// The entries, in the file's order.
@@ -236,6 +258,21 @@ mod tests {
         assert_eq!(problem(&twice), "entry 2: an earlier entry has the same name");
         let renamed = format!("{FILE}{}", FILE.replace("\"ci\"", "\"cd\""));
         assert_eq!(problem(&renamed), "entry 2: an earlier entry has the same sha256");
+    }
+
+    #[test]
+    fn an_entry_that_is_wrong_is_left_out_and_the_others_are_used() {
+        let other = FILE.replace("\"ci\"", "\"cd\"").replace("ba78", "ca78");
+        let twice = FILE.replace("\"ci\"", "\"again\"");
+        let wrong = FILE.replace("ba78", "").replace("\"ci\"", "\"wrong\"");
+        let file = TokenFile::parse_usable(&[FILE, &wrong, &twice, &other].concat()).unwrap();
+        let names: Vec<_> = file.entries().iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, ["ci", "cd"]);
+        let entry = |number, problem| TokenFileProblem::Entry { number, problem };
+        let left_out = [entry(2, EntryProblem::Hash), entry(3, EntryProblem::SameHash)];
+        assert_eq!(file.left_out(), left_out);
+        let before = humantime::parse_rfc3339("2026-01-31T12:00:00Z").unwrap();
+        assert_eq!(file.find(b"abc", before).unwrap().name, "ci");
     }
 
     #[test]

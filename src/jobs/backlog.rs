@@ -1,7 +1,7 @@
 //! The modelled time of accepted jobs, from which admission tells whether a job can end in time.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -38,8 +38,8 @@ pub struct Backlog {
 struct BacklogState {
     /// Modelled times of the jobs with deadlines.
     with_deadline: BTreeMap<BacklogKey, Duration>,
-    /// The modelled time of all jobs.
-    modelled: Duration,
+    /// The modelled time of each tenant's jobs, unless it is zero.
+    modelled: BTreeMap<TenantId, Duration>,
     jobs: u64,
     next_number: u64,
     /// Measured by modelled time of recent jobs.
@@ -59,6 +59,7 @@ struct BacklogKey {
 pub struct BacklogPermit {
     backlog: Arc<Backlog>,
     key: Option<BacklogKey>,
+    tenant: TenantId,
     modelled: Duration,
 }
 
@@ -76,7 +77,16 @@ impl Backlog {
 
     /// The modelled time of all accepted jobs, until they have ended.
     pub fn modelled(&self) -> Duration {
-        self.state.lock().modelled
+        self.state
+            .lock()
+            .modelled
+            .values()
+            .fold(Duration::ZERO, |sum, time| sum.saturating_add(*time))
+    }
+
+    /// The modelled time of a tenant's accepted jobs, until they have ended.
+    pub fn modelled_of(&self, tenant: TenantId) -> Duration {
+        self.state.lock().modelled.get(&tenant).copied().unwrap_or_default()
     }
 
     /// Adds a job of this modelled time.
@@ -120,14 +130,17 @@ impl Backlog {
             state.with_deadline.insert(key, modelled);
         }
         state.jobs += 1;
-        state.modelled = state.modelled.saturating_add(modelled);
-        Ok(BacklogPermit { backlog: self.clone(), key, modelled })
+        if !modelled.is_zero() {
+            let time = state.modelled.entry(owner.tenant).or_default();
+            *time = time.saturating_add(modelled);
+        }
+        Ok(BacklogPermit { backlog: self.clone(), key, tenant: owner.tenant, modelled })
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         let state = self.state.lock();
-        state.with_deadline.is_empty() && state.jobs == 0 && state.modelled.is_zero()
+        state.with_deadline.is_empty() && state.jobs == 0 && state.modelled.is_empty()
     }
 }
 
@@ -164,7 +177,12 @@ impl Drop for BacklogPermit {
     fn drop(&mut self) {
         let mut state = self.backlog.state.lock();
         state.jobs -= 1;
-        state.modelled = state.modelled.saturating_sub(self.modelled);
+        if let Entry::Occupied(mut time) = state.modelled.entry(self.tenant) {
+            *time.get_mut() = time.get().saturating_sub(self.modelled);
+            if time.get().is_zero() {
+                time.remove();
+            }
+        }
         if let Some(key) = &self.key {
             state.with_deadline.remove(key);
         }
@@ -233,12 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn the_jobs_of_all_tenants_have_their_modelled_time_until_they_end() {
+    fn the_jobs_of_each_tenant_have_their_modelled_time_until_they_end() {
         let mut jobs = Admission::new(2);
         assert!(jobs.admit(owner(1, JobPriority::Normal), 2, None));
         assert!(jobs.admit(owner(2, JobPriority::Batch), 3, Some(100)));
         assert!(!jobs.admit(owner(2, JobPriority::Batch), 5, Some(1)));
         assert_eq!(jobs.backlog.modelled(), 5 * SECOND);
+        let of = |tenant| jobs.backlog.modelled_of(TenantId(tenant));
+        assert_eq!([of(1), of(2), of(3)], [2 * SECOND, 3 * SECOND, Duration::ZERO]);
         jobs.permits.remove(0);
         assert_eq!(jobs.backlog.modelled(), 3 * SECOND);
     }

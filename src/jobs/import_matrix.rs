@@ -70,13 +70,17 @@ impl MatrixImportJob {
 
     /// Reads and checks a piece that has arrived.
     ///
-    /// Errors: `Invalid` for the first element that is wrong; `Exhausted` if there is no memory.
+    /// Errors: `Invalid` for the first element that is wrong, or if the client has released pages
+    /// of its region; `Exhausted` if there is no memory.
     fn import_piece(&mut self, piece: Range<u64>) -> Result<()> {
         let len = (piece.end - piece.start) as usize;
         let Some(view) = self.payload.range(piece)? else { return Ok(()) };
         self.limbs.resize(len.div_ceil(size_of::<u64>()), 0);
         let bytes = &mut bytemuck::cast_slice_mut(&mut self.limbs)[..len];
         view.read(0, bytes);
+        if !view.is_intact() {
+            return Err(Error::released_pages());
+        }
         let bytes = &*bytes;
         let (payload_hasher, content_hasher) = (&mut self.payload_hasher, &mut self.content_hasher);
         let checker = &mut self.checker;

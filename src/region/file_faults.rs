@@ -1,7 +1,8 @@
-//! Pages of mapped files that cannot be read: the disk has failed, or the file was truncated. The
-//! system reports such a page with SIGBUS to the thread that touches it, which would
-//! end the process. Here, the handler of the signal puts zeros in its place and marks the mapping,
-//! so that only the calls that use it fail.
+//! Pages of mapped files that do not exist: the disk has failed, the file was truncated, or a
+//! client has given back pages of a region and the system has no memory for others. The system
+//! reports such a page with SIGBUS to the thread that touches it, which would end the process.
+//! Here, the handler of the signal puts zeros in its place and marks the mapping, so that only the
+//! calls that use it fail.
 #![allow(unsafe_code)]
 
 use std::{
@@ -33,6 +34,7 @@ static EARLIER: OnceLock<sigaction> = OnceLock::new();
 struct Slot {
     start: AtomicUsize,
     end: AtomicUsize,
+    is_writable: AtomicBool,
     is_damaged: AtomicBool,
     next: *mut Slot,
 }
@@ -40,23 +42,31 @@ struct Slot {
 // SAFETY: `next` does not change once the slot is in the list.
 unsafe impl Sync for Slot {}
 
+/// What this process does with a mapping.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum MappingAccess {
+    ReadOnly,
+    ReadWrite,
+}
+
 /// Watches a mapping of a file until it is dropped, which must be before the mapping ends.
 pub struct WatchedMapping(&'static Slot);
 
 impl WatchedMapping {
-    /// Watches the readable, private or shared mapping that holds `bytes`.
+    /// Watches `len` bytes from `start` on, which lie in a private or shared mapping.
     ///
     /// Errors: the handler cannot be installed.
-    pub fn new(bytes: &[u8]) -> io::Result<Self> {
+    pub fn new(start: *const u8, len: usize, access: MappingAccess) -> io::Result<Self> {
         install()?;
         let free = FREE.lock().pop();
         let slot = free.unwrap_or_else(new_slot);
-        let first = bytes.as_ptr() as usize;
+        let first = start as usize;
         slot.is_damaged.store(false, Ordering::Relaxed);
+        slot.is_writable.store(access == MappingAccess::ReadWrite, Ordering::Relaxed);
         // A fault of the memory itself is reported with the address of its page.
         slot.start.store(first - first % page_bytes(), Ordering::Release);
         // The handler ignores the slot until its end is set.
-        slot.end.store(first + bytes.len(), Ordering::Release);
+        slot.end.store(first + len, Ordering::Release);
         Ok(Self(slot))
     }
 
@@ -79,8 +89,8 @@ impl Drop for WatchedMapping {
 }
 
 fn new_slot() -> &'static Slot {
-    let (start, end, is_damaged) = Default::default();
-    let slot = Slot { start, end, is_damaged, next: ptr::null_mut() };
+    let (start, end, is_writable, is_damaged) = Default::default();
+    let slot = Slot { start, end, is_writable, is_damaged, next: ptr::null_mut() };
     let added = Box::into_raw(Box::new(slot));
     let add = |first| {
         // SAFETY: nobody else knows the slot before it is in the list.
@@ -179,11 +189,14 @@ impl Watched {
         let filled_end = (start + 1).next_multiple_of(FILLED_BYTES).min(end);
         let Some(bytes) = filled_end.checked_sub(start) else { return false };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let access = match self.slot.is_writable.load(Ordering::Acquire) {
+            true => libc::PROT_READ | libc::PROT_WRITE,
+            false => libc::PROT_READ,
+        };
         self.slot.is_damaged.store(true, Ordering::Release);
         // SAFETY: a thread touches the range, so its owner has not dropped it. Those who read it
         // get zeros from now on, which `is_damaged` reports.
-        let filled =
-            unsafe { libc::mmap(start as *mut c_void, bytes, libc::PROT_READ, flags, -1, 0) };
+        let filled = unsafe { libc::mmap(start as *mut c_void, bytes, access, flags, -1, 0) };
         filled != libc::MAP_FAILED
     }
 }
@@ -212,11 +225,15 @@ mod tests {
         (file, map)
     }
 
+    fn watch(map: &Mmap) -> WatchedMapping {
+        WatchedMapping::new(map.as_ptr(), map.len(), MappingAccess::ReadOnly).unwrap()
+    }
+
     #[test]
     fn pages_that_cannot_be_read_are_zeros_and_mark_their_mapping() {
         let (file, map) = mapped_file();
         let (whole_file, whole) = mapped_file();
-        let [watched, other] = [&map, &whole].map(|map| WatchedMapping::new(map).unwrap());
+        let [watched, other] = [&map, &whole].map(watch);
         assert_eq!((map[BYTES - 1], watched.is_damaged()), (7, false));
         file.set_len(10_000).unwrap();
         assert_eq!(map[9_999], 7);
@@ -229,7 +246,7 @@ mod tests {
         drop(watched);
         drop(map);
         let (file, map) = mapped_file();
-        let again = WatchedMapping::new(&map).unwrap();
+        let again = watch(&map);
         assert!(!again.is_damaged());
         file.set_len(0).unwrap();
         let touch = || std::thread::scope(|scope| scope.spawn(|| map[BYTES / 2]).join().unwrap());

@@ -15,7 +15,7 @@ use std::{
 use memmap2::{Mmap, MmapOptions};
 use rustix::fs;
 
-use super::file_faults::WatchedMapping;
+use super::file_faults::{MappingAccess, WatchedMapping};
 use crate::{
     curve::{
         Group,
@@ -66,7 +66,8 @@ impl MappedFile {
         let len = usize::try_from(bytes).map_err(io::Error::other)?;
         // SAFETY: nobody changes the file, and removing its name keeps the mapping valid.
         let map = unsafe { MmapOptions::new().offset(offset).len(len).map(&file) }?;
-        let watch = (!map.is_empty()).then(|| WatchedMapping::new(&map)).transpose()?;
+        let watch = || WatchedMapping::new(map.as_ptr(), map.len(), MappingAccess::ReadOnly);
+        let watch = (!map.is_empty()).then(watch).transpose()?;
         let (stored_as, is_logged) = Default::default();
         Ok(Self { file, watch, stored_as, is_logged, map, offset })
     }

@@ -2,19 +2,28 @@
 #![allow(unsafe_code)]
 
 use std::{
+    hint::black_box,
     io,
     os::fd::OwnedFd,
     slice,
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence},
 };
+#[cfg(feature = "server")]
+use std::{marker::PhantomData, ops::Range};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{self, SealFlags};
+
+#[cfg(feature = "server")]
+use super::file_faults::{MappingAccess, WatchedMapping};
 
 /// Memory that another process also maps and can change at any time. Check a copy, never the memory
 /// itself.
 pub struct SharedMemory {
     file: OwnedFd,
+    /// Declared before the mapping, so that it is dropped first.
+    #[cfg(feature = "server")]
+    watch: Option<WatchedMapping>,
     map: MmapRaw,
     #[cfg_attr(not(feature = "server"), allow(dead_code))]
     id: u64,
@@ -23,6 +32,29 @@ pub struct SharedMemory {
     pinned: AtomicUsize,
     /// Whether to wipe the memory when it is dropped.
     is_released: AtomicBool,
+}
+
+/// Bytes that a device copies from or to. They are not behind a reference, because other processes
+/// may write them at any time. Mapped as long as they are borrowed.
+#[cfg(feature = "server")]
+#[derive(Clone)]
+pub struct DeviceBytes<'a> {
+    addresses: Range<usize>,
+    memory: PhantomData<&'a SharedMemory>,
+}
+
+#[cfg(feature = "server")]
+impl DeviceBytes<'_> {
+    /// Their number.
+    pub fn size(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// Their addresses in this process.
+    #[cfg(feature = "cuda")]
+    pub fn addresses(&self) -> Range<usize> {
+        self.addresses.clone()
+    }
 }
 
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
@@ -86,7 +118,38 @@ impl SharedMemory {
 
     fn new(file: OwnedFd, map: MmapRaw) -> Self {
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
-        Self { file, map, id, pinned: 0.into(), is_released: false.into() }
+        Self {
+            file,
+            #[cfg(feature = "server")]
+            watch: None,
+            map,
+            id,
+            pinned: 0.into(),
+            is_released: false.into(),
+        }
+    }
+
+    /// Survives pages that another process gives back: see [`Self::is_intact`].
+    ///
+    /// Fails if the system refuses a handler of SIGBUS.
+    #[cfg(feature = "server")]
+    pub fn watched(mut self) -> io::Result<Self> {
+        let (start, len) = (self.map.as_ptr(), self.map.len());
+        self.watch = Some(WatchedMapping::new(start, len, MappingAccess::ReadWrite)?);
+        Ok(self)
+    }
+
+    /// Whether the memory is [watched](Self::watched).
+    #[cfg(feature = "cuda")]
+    pub fn is_watched(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// False if another process has given back pages of watched memory, and there were no others.
+    /// They were read as zeros, and what is written there reaches no other process.
+    #[cfg(feature = "server")]
+    pub fn is_intact(&self) -> bool {
+        !self.watch.as_ref().is_some_and(WatchedMapping::is_damaged)
     }
 
     /// Identifies the mapping in this process.
@@ -131,8 +194,8 @@ impl SharedMemory {
     /// Shape: the range lies in the memory.
     pub fn read(&self, start: usize, out: &mut [u8]) {
         let from = self.address(start, out.len());
-        // SAFETY: the range is mapped, and this process reads and writes it through pointers only.
-        unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) }
+        // SAFETY: the range is mapped and holds bytes, which have no invalid values.
+        unsafe { copy_once(from, out.as_mut_ptr(), out.len()) }
     }
 
     /// Appends a copy of `len` bytes from `start` on to `out`, like [`Self::read`].
@@ -144,7 +207,7 @@ impl SharedMemory {
         out.reserve(len);
         // SAFETY: as in `read`; `out` has room for `len` more bytes, which the copy initialises.
         unsafe {
-            std::ptr::copy_nonoverlapping(from, out.as_mut_ptr().add(end), len);
+            copy_once(from, out.as_mut_ptr().add(end), len);
             out.set_len(end + len);
         }
     }
@@ -155,7 +218,7 @@ impl SharedMemory {
     pub fn write(&self, start: usize, bytes: &[u8]) {
         let to = self.address(start, bytes.len());
         // SAFETY: as in `read`.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+        unsafe { copy_once(bytes.as_ptr(), to, bytes.len()) }
     }
 
     /// Zeroes a range.
@@ -192,23 +255,13 @@ impl SharedMemory {
         unsafe { slice::from_raw_parts(self.address(start, len), len) }
     }
 
-    /// The range as a source of copies by a device. Only its address and length may be used.
+    /// The range as a source or a destination of copies by a device.
     ///
     /// Shape: the range lies in the memory.
     #[cfg(feature = "server")]
-    pub fn device_source(&self, start: usize, len: usize) -> &[u8] {
-        // SAFETY: mapped while `self` is borrowed; nothing reads through the slice.
-        unsafe { slice::from_raw_parts(self.address(start, len), len) }
-    }
-
-    /// The range as a destination of copies by a device. Only its address and length may be used.
-    ///
-    /// Shape: the range lies in the memory.
-    #[cfg(feature = "server")]
-    #[allow(clippy::mut_from_ref)] // Other processes write there, too.
-    pub fn device_destination(&self, start: usize, len: usize) -> &mut [u8] {
-        // SAFETY: mapped while `self` is borrowed; nothing reads or writes through the slice.
-        unsafe { slice::from_raw_parts_mut(self.address(start, len), len) }
+    pub fn for_device(&self, start: usize, len: usize) -> DeviceBytes<'_> {
+        let start = self.address(start, len) as usize;
+        DeviceBytes { addresses: start..start + len, memory: PhantomData }
     }
 
     /// The bytes, which the server writes only during runs that own `self`.
@@ -243,6 +296,18 @@ impl Drop for SharedMemory {
         // A client that still maps the pages must not keep them.
         let _kept_on_error = fs::fallocate(&self.file, PUNCH_HOLE, 0, self.size() as u64);
     }
+}
+
+/// Copies bytes from or to memory that another process may change. The compiler can neither read
+/// the memory again in place of the copy nor delay the copy beyond what follows.
+///
+/// # Safety
+///
+/// Both ranges are mapped and do not overlap.
+unsafe fn copy_once(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(black_box(from), black_box(to), bytes) }
+    compiler_fence(Ordering::SeqCst);
 }
 
 const PUNCH_HOLE: fs::FallocateFlags =
@@ -329,6 +394,28 @@ mod tests {
         assert_eq!(resident(&memory), before);
         memory.read(SPARSE - BYTES, &mut out);
         assert!(out.iter().all(|byte| *byte == 0), "not zeroed");
+    }
+
+    /// A shorter file stands for pages that a client has given back while the system has no others.
+    #[test]
+    fn pages_that_are_lost_end_no_process_and_are_reported() {
+        let file = fs::memfd_create("unsealed", fs::MemfdFlags::CLOEXEC).unwrap();
+        fs::ftruncate(&file, BYTES as u64).unwrap();
+        let map = MmapOptions::new().len(BYTES).map_raw(&file).unwrap();
+        let memory = SharedMemory::new(file, map).watched().unwrap();
+        let other = SharedMemory::create(BYTES).unwrap().watched().unwrap();
+        memory.write(BYTES - 1, &[7]);
+        assert!(memory.is_intact());
+        fs::ftruncate(memory.file(), 0).unwrap();
+        let mut out = [1; 2];
+        memory.read(BYTES - 2, &mut out);
+        assert_eq!((out, memory.is_intact(), other.is_intact()), ([0; 2], false, true));
+        // Before the page that was read.
+        memory.write(0, &[5; 2]);
+        memory.read(0, &mut out);
+        assert_eq!(out, [5; 2]);
+        // Wipes all of it.
+        memory.release();
     }
 
     #[test]

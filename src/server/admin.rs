@@ -5,12 +5,13 @@ use std::{sync::Arc, time::Duration};
 use tonic::{Request, Response, Status};
 
 use super::{
-    call::{self, CallContext},
+    call::{self, CallContext, coarse},
     device_query::READINGS_WAIT,
     ntt,
     state::ServerState,
 };
 use crate::{
+    buffer::Quota,
     curve::TWO_ADICITY,
     engine::{DeviceInfo, MsmPlan},
     error::Error,
@@ -28,13 +29,7 @@ impl Admin for AdminService {
         &self,
         request: Request<v1::GetInfoRequest>,
     ) -> Result<Response<v1::GetInfoResponse>, Status> {
-        call::run(&self.state, "get_info", request, async |call, _| {
-            let mut info = info(&call.state).await?;
-            let (subject, tenant) = (call.caller.subject.to_string(), call.tenant.name.to_string());
-            info.caller = Some(v1::Caller { subject, tenant });
-            Ok(info)
-        })
-        .await
+        call::run(&self.state, "get_info", request, async |call, _| Ok(info(&call).await?)).await
     }
 
     async fn drain(
@@ -43,7 +38,7 @@ impl Admin for AdminService {
     ) -> Result<Response<v1::DrainResponse>, Status> {
         call::run(&self.state, "drain", request, async |call, request| {
             let state = &call.state;
-            if !may_drain(&call) {
+            if !call.is_operator() {
                 call.audit(AuditAction::RefusedAdmin, format_args!("drain"));
                 return Err(Error::AdminOnly.into());
             }
@@ -61,17 +56,8 @@ impl Admin for AdminService {
     }
 }
 
-/// Operators may drain: peers on the administrative socket, if there is one, else peers on the Unix
-/// socket, and all callers if `admin_over_tcp` is set.
-fn may_drain(call: &CallContext) -> bool {
-    let settings = &call.state.settings;
-    match settings.admin_socket {
-        Some(_) => call.peer.is_admin,
-        None => call.caller.uid().is_some() || settings.admin_over_tcp,
-    }
-}
-
-async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
+async fn info(call: &CallContext) -> Result<v1::GetInfoResponse, Error> {
+    let CallContext { state, tenant, caller, .. } = call;
     let (settings, executor) = (&state.settings, state.compute.executor.clone());
     let engine_name = executor.description().kind;
     let devices = match state.devices.query_within(READINGS_WAIT, executor.clone()).await {
@@ -85,7 +71,7 @@ async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
         version: env!("CARGO_PKG_VERSION").into(),
         engine: engine_name.into(),
         engine_reason: state.engine_reason.clone(),
-        devices: devices.into_iter().map(device).collect(),
+        devices: devices.into_iter().map(|info| device(info, call.sees_others())).collect(),
         limits: Some(v1::Limits {
             message_payload_bytes: settings.message_payload_bytes_max,
             bytes_in_flight: settings.bytes_in_flight_max,
@@ -104,21 +90,37 @@ async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
             },
             program_time_s: settings.program_time_max.as_secs(),
         }),
-        load: Some(v1::Load {
-            bytes_in_flight: state.budget.bytes.used(),
-            jobs: state.budget.jobs.used() as u32,
-            store_bytes: state.objects.budget().used(),
-            connections: state.connections.used() as u32,
-            objects: state.objects.slots().used() as u32,
-            region_bytes: state.regions.bytes(),
-        }),
+        load: Some(load(call)),
         uptime_s: state.started.elapsed().as_secs(),
         draining: state.drain.is_draining(),
-        caller: None,
+        caller: Some(v1::Caller {
+            subject: caller.subject.to_string(),
+            tenant: tenant.name.to_string(),
+        }),
     })
 }
 
-fn device(info: DeviceInfo) -> v1::Device {
+fn load(call: &CallContext) -> v1::Load {
+    let CallContext { state, tenant, .. } = call;
+    let used = |all, own: &Quota| call.visible_use(all, own.used());
+    v1::Load {
+        bytes_in_flight: used(state.budget.bytes.used(), &tenant.bytes),
+        jobs: used(state.budget.jobs.used(), &tenant.jobs) as u32,
+        store_bytes: used(state.objects.budget().used(), &tenant.store_bytes),
+        connections: used(state.connections.used(), &tenant.connections) as u32,
+        objects: used(state.objects.slots().used(), &tenant.objects) as u32,
+        region_bytes: used(state.regions.bytes(), &tenant.region_bytes),
+    }
+}
+
+/// Without `is_exact`, what jobs lease is rounded, and readings that show what other tenants do are
+/// left out.
+fn device(mut info: DeviceInfo, is_exact: bool) -> v1::Device {
+    if let Some(gpu) = info.gpu.as_mut().filter(|_| !is_exact) {
+        let leased_bytes = coarse(gpu.arena_bytes.saturating_sub(gpu.arena_free_bytes));
+        gpu.arena_free_bytes = gpu.arena_bytes.saturating_sub(leased_bytes);
+        (gpu.clock_mhz, gpu.temperature_c, gpu.power_mw) = (None, None, None);
+    }
     v1::Device {
         name: info.name,
         kind: info.kind.into(),
@@ -165,4 +167,38 @@ fn ntt_lg_n(state: &ServerState) -> u32 {
     let fits =
         |lg_n: &u32| ntt::bytes_of_row(&state.compute, *lg_n).is_ok_and(|bytes| bytes <= bytes_max);
     (0..=TWO_ADICITY).rev().find(fits).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::GpuInfo;
+
+    #[test]
+    fn what_others_lease_of_a_gpu_is_rounded_and_readings_are_left_out() {
+        let gpu = GpuInfo {
+            arena_bytes: 1000,
+            arena_free_bytes: 300,
+            clock_mhz: Some(1980),
+            clock_max_mhz: Some(1980),
+            temperature_c: Some(40),
+            power_mw: Some(350_000),
+            ..GpuInfo::default()
+        };
+        let info = DeviceInfo {
+            name: "a GPU".into(),
+            kind: "cuda",
+            units: 132,
+            memory_bytes: 2000,
+            gpu: Some(gpu),
+        };
+        let shown = |is_exact| device(info.clone(), is_exact).gpu.unwrap();
+        let (exact, rounded) = (shown(true), shown(false));
+        assert_eq!((exact.arena_free_bytes, exact.power_mw), (300, Some(350_000)));
+        assert_eq!((exact.clock_mhz, exact.temperature_c), (Some(1980), Some(40)));
+        // 700 bytes are leased, of which 512 are shown.
+        assert_eq!((rounded.arena_free_bytes, rounded.arena_bytes), (488, 1000));
+        assert_eq!((rounded.clock_mhz, rounded.clock_max_mhz), (None, Some(1980)));
+        assert_eq!((rounded.temperature_c, rounded.power_mw), (None, None));
+    }
 }

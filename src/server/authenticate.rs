@@ -46,9 +46,6 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        if let Some(peer) = Peer::of(request.extensions()) {
-            peer.backlog.begin();
-        }
         if !request.uri().path().starts_with(OPEN_PATH_PREFIX) {
             let caller = match Peer::of(request.extensions()) {
                 Some(peer) => self.state.credentials.caller(peer, request.headers()),

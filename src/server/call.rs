@@ -207,6 +207,27 @@ impl CallContext {
         self.state.tenants.are_several()
     }
 
+    /// Whether the caller is an operator: a peer on the administrative socket, if there is one,
+    /// else one on the Unix socket, and every caller if `admin_over_tcp` is set.
+    pub fn is_operator(&self) -> bool {
+        let settings = &self.state.settings;
+        match settings.admin_socket {
+            Some(_) => self.peer.is_admin,
+            None => self.caller.uid().is_some() || settings.admin_over_tcp,
+        }
+    }
+
+    /// Whether the caller may know what other tenants do.
+    pub fn sees_others(&self) -> bool {
+        self.is_operator() || !self.has_others()
+    }
+
+    /// How much of something is in use, as the caller may know it, if all tenants use `all` and its
+    /// own one `own`. What the others use is rounded down to a power of two.
+    pub fn visible_use(&self, all: u64, own: u64) -> u64 {
+        if self.sees_others() { all } else { own + coarse(all.saturating_sub(own)) }
+    }
+
     /// Accepts a job of `bytes` bytes of working memory, which takes `modelled` by the model.
     ///
     /// Errors: `Draining`; `Exhausted`; `Deadline` if it has passed already; `DeadlineTooEarly`.
@@ -284,4 +305,9 @@ impl CallContext {
             vector.bytes()
         }
     }
+}
+
+/// The greatest power of two that is not above a number; 0 for 0.
+pub fn coarse(number: u64) -> u64 {
+    number.checked_ilog2().map_or(0, |bits| 1 << bits)
 }

@@ -1,7 +1,14 @@
 //! Limits on connections: in total, for TCP, for each address or local user, and for the
 //! administrative socket.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use parking_lot::Mutex;
 
@@ -24,6 +31,8 @@ pub struct ConnectionLimits {
     admin: Arc<Quota>,
     tcp: Arc<Quota>,
     sources: Arc<SourceCounts>,
+    /// The most that were open at once, since [`Self::has_shrunk_by`] returned true.
+    most: AtomicU64,
 }
 
 /// Whose connections are counted together.
@@ -89,12 +98,24 @@ impl ConnectionLimits {
         let sources =
             Arc::new(SourceCounts { connections_max: per_source, open: Mutex::default() });
         let admin = Quota::new(Limit::Connections, ADMIN_MAX);
-        Self { all: quota(max), admin, tcp: quota(max - reserved), sources }
+        let most = AtomicU64::new(0);
+        Self { all: quota(max), admin, tcp: quota(max - reserved), sources, most }
     }
 
     /// Open connections, apart from those of the administrative socket.
     pub fn used(&self) -> u64 {
         self.all.used()
+    }
+
+    /// Whether `count` more connections were open at once than are open now, since this last
+    /// returned true.
+    pub fn has_shrunk_by(&self, count: u64) -> bool {
+        let used = self.used();
+        let has_shrunk = self.most.load(Ordering::Relaxed) >= used + count;
+        if has_shrunk {
+            self.most.store(used, Ordering::Relaxed);
+        }
+        has_shrunk
     }
 
     /// A permit for a connection to the TCP listener or to the Unix socket.
@@ -106,7 +127,9 @@ impl ConnectionLimits {
             ConnectionSource::Address(_) => Some(self.tcp.acquire(1)?),
             ConnectionSource::User(_) => None,
         };
-        Ok(ConnectionPermit { _all_or_admin: self.all.acquire(1)?, _tcp, source: permit })
+        let _all_or_admin = self.all.acquire(1)?;
+        self.most.fetch_max(self.used(), Ordering::Relaxed);
+        Ok(ConnectionPermit { _all_or_admin, _tcp, source: permit })
     }
 
     /// A permit for a connection to the administrative socket.

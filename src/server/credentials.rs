@@ -17,9 +17,9 @@ use tonic::codegen::http::{HeaderMap, header::AUTHORIZATION};
 
 use super::{
     connection::Peer,
-    reload::{CredentialFileError, ReloadMode, Reloaded, read_text},
-    settings::{JwtSettings, ProxySettings, ServerSettings},
-    tls::TlsFiles,
+    reload::{CredentialFileError, ReloadMode, Reloaded, read_text, warn_of_left_out},
+    settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings},
+    tls::{FileExpiry, LoadedTls, TlsFiles},
 };
 use crate::{
     error::CredentialProblem,
@@ -37,7 +37,7 @@ const TENANTS: &str = "tenants";
 
 /// What the credential files hold, as last read.
 pub struct Credentials {
-    tls: Option<Reloaded<ServerConfig>>,
+    tls: Option<Reloaded<LoadedTls>>,
     tokens: Option<Reloaded<TokenFile>>,
     jwt: Option<Reloaded<JwtVerifier>>,
     /// Reading the file updates the server's tenants.
@@ -47,11 +47,23 @@ pub struct Credentials {
     reload: Notify,
 }
 
-/// Reads all files of credentials, and that of tenants, as the server does at its start.
-///
-/// Errors: the first file that cannot be used.
-pub fn check_credential_files(settings: &ServerSettings) -> Result<(), CredentialFileError> {
-    Credentials::read(settings, &Arc::default()).map(drop)
+/// Reads all files of credentials, and that of tenants, as the server does at its start. Returns
+/// the problems of those that cannot be used.
+pub fn check_credential_files(settings: &ServerSettings) -> Vec<CredentialFileError> {
+    let ServerSettings { tls, auth, tenants, .. } = settings;
+    let unreadable = tls.as_ref().map(TlsFiles::unreadable).unwrap_or_default();
+    let AuthSettings { tokens, jwt, .. } = auth;
+    // Each alone, so that one that cannot be used does not hide another one.
+    let none = ServerSettings::default;
+    let with_auth = |auth| ServerSettings { auth, ..none() };
+    let alone = [
+        ServerSettings { tls: tls.clone().filter(|_| unreadable.is_empty()), ..none() },
+        with_auth(AuthSettings { tokens: tokens.clone(), ..AuthSettings::default() }),
+        with_auth(AuthSettings { jwt: jwt.clone(), ..AuthSettings::default() }),
+        ServerSettings { tenants: tenants.clone(), ..none() },
+    ];
+    let refused = alone.iter().filter_map(|one| Credentials::read(one, &Arc::default()).err());
+    unreadable.into_iter().chain(refused).collect()
 }
 
 impl Credentials {
@@ -72,7 +84,10 @@ impl Credentials {
         let read_tokens = |path: PathBuf| {
             Reloaded::new(TOKENS, vec![path.clone()], move || {
                 let text = read_text(TOKENS, &path)?;
-                TokenFile::parse(&text).map_err(|error| CredentialFileError::new(TOKENS, error))
+                let file = TokenFile::parse_usable(&text);
+                let file = file.map_err(|error| CredentialFileError::new(TOKENS, error))?;
+                warn_of_left_out(TOKENS, file.left_out());
+                Ok(file)
             })
         };
         let read_keys = |settings: JwtSettings| {
@@ -80,8 +95,11 @@ impl Credentials {
             let policy = JwtPolicy { issuer, audience, tenant_claim };
             Reloaded::new(KEY_SET, vec![key_set.clone()], move || {
                 let text = read_text(KEY_SET, &key_set)?;
-                JwtVerifier::new(policy.clone(), &text)
-                    .map_err(|error| CredentialFileError::new(KEY_SET, error))
+                let verifier = JwtVerifier::new(policy.clone(), &text);
+                let verifier =
+                    verifier.map_err(|error| CredentialFileError::new(KEY_SET, error))?;
+                warn_of_left_out(KEY_SET, verifier.left_out());
+                Ok(verifier)
             })
         };
         let read_tenants = |path: PathBuf| {
@@ -105,7 +123,12 @@ impl Credentials {
 
     /// The current configuration of TLS, for new connections; `None` for plain text.
     pub fn tls(&self) -> Option<Arc<ServerConfig>> {
-        self.tls.as_ref().map(Reloaded::current)
+        self.tls.as_ref().map(|files| files.current().config.clone())
+    }
+
+    /// When the certificates of the files in use expire.
+    pub fn expiries(&self) -> Vec<FileExpiry> {
+        self.tls.iter().flat_map(|files| files.current().expiries.clone()).collect()
     }
 
     /// Asks [`Self::watch`] to read all files again.
@@ -147,7 +170,13 @@ impl Credentials {
 
     fn reload(&self, mode: ReloadMode) {
         let Self { tls, tokens, jwt, tenants, .. } = self;
-        tls.iter().for_each(|files| files.reload(mode));
+        if let Some(files) = tls {
+            let before = files.current();
+            files.reload(mode);
+            if !Arc::ptr_eq(&before, &files.current()) {
+                self.expiries().iter().for_each(FileExpiry::warn);
+            }
+        }
         tokens.iter().for_each(|file| file.reload(mode));
         jwt.iter().for_each(|file| file.reload(mode));
         tenants.iter().for_each(|file| file.reload(mode));

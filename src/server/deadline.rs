@@ -90,9 +90,10 @@ where
             .then(|| self.state.drain.begin_call());
         let peer = Peer::of(request.extensions());
         let open = peer.map(|peer| peer.calls.begin());
-        // Other callers share the connection of a proxy.
+        // Callers share the connection of a proxy.
         let is_proxied = request.extensions().get::<Caller>().is_some_and(Caller::is_proxied);
-        let connection = peer.filter(|_| !is_proxied).map(|peer| peer.calls.clone());
+        let is_shared = is_proxied || self.state.settings.shared_connections;
+        let connection = peer.filter(|_| !is_shared).map(|peer| peer.calls.clone());
         let (state, charged) = (self.state.clone(), budgets.quotas.clone());
         let until_sent = move |mut response: Response<Body>| {
             response.headers_mut().insert(INSTANCE_HEADER, state.instance.clone());

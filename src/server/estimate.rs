@@ -78,6 +78,8 @@ fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRespon
     let executor = &*state.compute.executor;
     let run = start_run(executor, program.clone(), &inputs, &wanted, verify)?;
     let plan = run.plan();
+    let time_ahead = as_micros_u64(state.backlog.modelled());
+    let own_time = as_micros_u64(state.backlog.modelled_of(call.tenant.id));
     let DeviceInfo { name, kind, .. } = state.compute.executor.description();
     Ok(v1::EstimateResponse {
         input_bytes,
@@ -86,8 +88,8 @@ fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRespon
         scratch_bytes: plan.memory_bytes - plan.value_bytes + response_bytes,
         engine: kind.into(),
         device: name,
-        jobs_ahead: state.budget.jobs.used() as u32,
-        time_ahead_us: Some(as_micros_u64(state.backlog.modelled())),
+        jobs_ahead: call.visible_use(state.budget.jobs.used(), call.tenant.jobs.used()) as u32,
+        time_ahead_us: Some(call.visible_use(time_ahead, own_time)),
         modelled_time_us: as_micros_u64(plan.modelled.total),
     })
 }

@@ -26,7 +26,7 @@ pub struct HeaderBlockLimit {
     block_bytes: u32,
     /// Whether the frame completes the header block of a call.
     completes_call: bool,
-    /// The last stream that has begun. Later blocks of a stream are trailers.
+    /// The last stream of a client that has begun. Later blocks of a stream are trailers.
     last_stream: u32,
 }
 
@@ -35,8 +35,11 @@ pub struct HeaderBlockLimit {
 pub enum ReceivedBlocks {
     /// No complete header block of a call.
     None,
-    /// The header block of a call, which ends after `end` bytes. Those that follow are not noted.
-    Call { end: usize },
+    /// The header block of a call. The bytes that follow it are not noted.
+    Call {
+        /// Bytes up to the end of the block.
+        end: usize,
+    },
     /// A block is too large, or is one that clients do not send.
     TooLarge,
 }
@@ -85,8 +88,12 @@ impl HeaderBlockLimit {
             self.block_bytes = 0;
             // The first bit is reserved: receivers ignore it, so a peer may set it.
             let stream = u32::from_be_bytes(stream) & (u32::MAX >> 1);
-            self.completes_call = stream > self.last_stream;
-            self.last_stream = self.last_stream.max(stream);
+            // The streams of clients are odd. h2 may refuse an even one without closing the
+            // connection, and accepts odd ones below it afterwards.
+            self.completes_call = stream % 2 == 1 && stream > self.last_stream;
+            if self.completes_call {
+                self.last_stream = stream;
+            }
         }
         is_accepted
     }
@@ -137,19 +144,32 @@ mod tests {
         }
     }
 
+    /// A complete block of 20 bytes.
+    fn block_of_stream(stream: u32) -> Vec<u8> {
+        let mut frame = frame(HEADERS, END_HEADERS, 20);
+        frame[HEAD_BYTES - 4..HEAD_BYTES].copy_from_slice(&stream.to_be_bytes());
+        frame
+    }
+
     #[test]
     fn the_reserved_bit_of_a_stream_does_not_hide_later_calls() {
-        let of_stream = |stream: u32| {
-            let mut frame = frame(HEADERS, END_HEADERS, 20);
-            frame[HEAD_BYTES - 4..HEAD_BYTES].copy_from_slice(&stream.to_be_bytes());
-            frame
-        };
         let mut limit = HeaderBlockLimit::default();
         for stream in [1 << 31 | 1, 3, 1 << 31 | 5, 7] {
-            assert_eq!(limit.receive(&of_stream(stream)), ReceivedBlocks::Call { end: 29 });
+            assert_eq!(limit.receive(&block_of_stream(stream)), ReceivedBlocks::Call { end: 29 });
         }
         // The same stream without the bit: trailers.
-        assert_eq!(limit.receive(&of_stream(5)), ReceivedBlocks::None);
+        assert_eq!(limit.receive(&block_of_stream(5)), ReceivedBlocks::None);
+    }
+
+    #[test]
+    fn an_even_stream_does_not_hide_later_calls() {
+        let mut limit = HeaderBlockLimit::default();
+        for stream in [(1 << 31) - 2, 0] {
+            assert_eq!(limit.receive(&block_of_stream(stream)), ReceivedBlocks::None);
+        }
+        for stream in [1, 3] {
+            assert_eq!(limit.receive(&block_of_stream(stream)), ReceivedBlocks::Call { end: 29 });
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Periodic work: drops idle uploads and unmapped regions, and sets gauges.
+//! Periodic work: drops idle uploads and unmapped regions, returns freed memory, and sets gauges.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -8,8 +8,14 @@ use std::{
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::{pace::lateness, residency, state::ServerState};
-use crate::telemetry;
+use super::{
+    heap::{self, HeapTrim},
+    pace::lateness,
+    residency,
+    state::ServerState,
+    tls::FileExpiry,
+};
+use crate::telemetry::{self, TenantGauges};
 
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -19,8 +25,19 @@ const DEVICE_GAUGE_TICKS: u32 = 20;
 /// Ticks between looks for pins that devices have lost.
 const PIN_TICKS: u32 = 4;
 
+/// Ticks between warnings of certificates that expire: a day.
+const EXPIRY_TICKS: u32 = 2 * 86_400;
+
 pub async fn run(state: Arc<ServerState>) {
-    repeat(HOUSEKEEPING_INTERVAL, |ticks, late| tick(&state, ticks, late)).await;
+    let mut heap_trim = HeapTrim::default();
+    repeat(HOUSEKEEPING_INTERVAL, |ticks, late| {
+        tick(&state, ticks, late);
+        let now = Instant::now().into_std();
+        if let Some(turn) = heap_trim.next(&state.connections, now) {
+            tokio::task::spawn_blocking(move || heap::trim(turn));
+        }
+    })
+    .await;
 }
 
 /// Calls `work` with the number of earlier calls and how late the call is, also after a panic.
@@ -47,6 +64,22 @@ fn tick(state: &Arc<ServerState>, ticks: u32, late: Duration) {
     if ticks.is_multiple_of(PIN_TICKS) {
         tokio::spawn(residency::restore_pins(state.clone()));
         state.pins.bytes().for_each(|(device, bytes)| telemetry::pinned_bases(device, bytes));
+    }
+    if ticks.is_multiple_of(PIN_TICKS) && state.settings.metrics_tenants {
+        for tenant in state.tenants.listed() {
+            let used = TenantGauges {
+                jobs: tenant.jobs.used(),
+                bytes_in_flight: tenant.bytes.used(),
+                store_bytes: tenant.store_bytes.used(),
+                connections: tenant.connections.used(),
+            };
+            telemetry::tenant(&tenant.name.to_string(), &used);
+        }
+    }
+    let expiries = state.credentials.expiries();
+    expiries.iter().for_each(|file| telemetry::certificate_expiry(file.setting, file.expiry));
+    if ticks.is_multiple_of(EXPIRY_TICKS) {
+        expiries.iter().for_each(FileExpiry::warn);
     }
     let settings = &state.settings;
     let swept = state.uploads.drop_idle(settings.idle_timeout, settings.upload_ttl, late);

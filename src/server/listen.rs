@@ -1,19 +1,23 @@
 //! Listens on TCP and on the Unix sockets.
 
 use std::{
+    ffi::OsString,
     fs::{self, Permissions},
     io,
     os::{
         fd::OwnedFd,
-        unix::fs::{FileTypeExt, PermissionsExt},
+        unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use futures_util::{Stream, stream};
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::{
+    fs::{CWD, RenameFlags, renameat_with},
+    net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt},
+};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::{
@@ -70,19 +74,56 @@ impl Listeners {
     }
 }
 
-/// A listening Unix socket; dropping it removes its file.
+/// A listening Unix socket; dropping it removes its file, unless another server has put its own
+/// there.
 pub struct UnixSocket {
     listener: UnixListener,
     path: PathBuf,
+    file: SocketFile,
+}
+
+/// Tells the file of a socket from another one of the same name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct SocketFile {
+    device: u64,
+    inode: u64,
+    /// When it was made, since the number of a removed file is used again. A renaming keeps it.
+    modified: SystemTime,
+}
+
+impl SocketFile {
+    /// `None` if there is no socket.
+    fn at(path: &Path) -> Option<Self> {
+        let meta = fs::symlink_metadata(path).ok().filter(|meta| meta.file_type().is_socket())?;
+        let modified = meta.modified().ok()?;
+        Some(Self { device: meta.dev(), inode: meta.ino(), modified })
+    }
+
+    /// Removes the file from `path`, unless it is another one by now.
+    fn remove_from(self, path: &Path) -> io::Result<()> {
+        let mut aside = OsString::from(path);
+        aside.push(format!(".{}", self.inode));
+        let aside = PathBuf::from(aside);
+        if Self::at(path) != Some(self) {
+            return Ok(());
+        }
+        // A server that starts at the same time may put its own file there before this.
+        fs::rename(path, &aside)?;
+        match Self::at(&aside) == Some(self) {
+            true => fs::remove_file(&aside),
+            // A third server may have put its file there meanwhile.
+            false => Ok(renameat_with(CWD, &aside, CWD, path, RenameFlags::NOREPLACE)?),
+        }
+    }
 }
 
 impl UnixSocket {
     async fn bind(path: &Path, mode: u32) -> io::Result<Self> {
-        if fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
+        if let Some(found) = SocketFile::at(path) {
             match UnixStream::connect(path).await {
                 // A server that was killed left it behind.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    fs::remove_file(path)?;
+                    found.remove_from(path)?;
                 }
                 // Also if too many peers wait for a server that is starting.
                 _ => {
@@ -92,9 +133,10 @@ impl UnixSocket {
             }
         }
         let socket = bind_with_mode(path, mode)?;
+        let file = SocketFile::at(path).ok_or(io::ErrorKind::NotFound)?;
         net::listen(&socket, BACKLOG)?;
         let listener = UnixListener::from_std(socket.into())?;
-        Ok(Self { listener, path: path.to_owned() })
+        Ok(Self { listener, path: path.to_owned(), file })
     }
 }
 
@@ -121,8 +163,8 @@ impl UnixSocket {
 
 impl Drop for UnixSocket {
     fn drop(&mut self) {
-        // Ignored: the file may be gone already.
-        let _gone = fs::remove_file(&self.path);
+        // Ignored: a folder that cannot be changed keeps the file, which the next server removes.
+        let _kept = self.file.remove_from(&self.path);
     }
 }
 
@@ -248,5 +290,35 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         net::listen(&socket, BACKLOG).unwrap();
         UnixStream::connect(&path).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_server_that_ends_leaves_the_socket_of_the_server_that_has_replaced_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let first = UnixSocket::bind(&path, 0o600).await.unwrap();
+        let refused = UnixSocket::bind(&path, 0o600).await.err().expect("the first one serves");
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        // An operator removes the file of a server that drains for long.
+        fs::remove_file(&path).unwrap();
+        let second = UnixSocket::bind(&path, 0o600).await.unwrap();
+        drop(first);
+        UnixStream::connect(&path).await.expect("the second one still has its socket");
+        drop(second);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn only_the_socket_that_a_killed_server_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        drop(bind_with_mode(&path, 0o600).unwrap());
+        let left = SocketFile::at(&path).unwrap();
+        let second = UnixSocket::bind(&path, 0o600).await.unwrap();
+        // Another server that has found the old file, too.
+        left.remove_from(&path).unwrap();
+        UnixStream::connect(&path).await.expect("the second one still has its socket");
+        drop(second);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

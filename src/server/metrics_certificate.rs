@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
+use tokio_rustls::TlsAcceptor;
 
 use super::{
     reload::{CredentialFileError, ReloadMode, Reloaded},
-    tls::TlsFiles,
+    tls::{LoadedTls, TlsFiles},
 };
 use crate::telemetry::MetricsTls;
 
@@ -14,7 +14,7 @@ use crate::telemetry::MetricsTls;
 /// separate from that of the gRPC listener, which begins later. Probes have no client certificates,
 /// so none is asked for.
 #[derive(Clone)]
-pub struct MetricsCertificate(Arc<Reloaded<ServerConfig>>);
+pub struct MetricsCertificate(Arc<Reloaded<LoadedTls>>);
 
 impl MetricsCertificate {
     /// Reads the certificate and the key of `files`.
@@ -36,7 +36,7 @@ impl MetricsCertificate {
 
 impl MetricsTls for MetricsCertificate {
     fn acceptor(&self) -> TlsAcceptor {
-        self.0.current().into()
+        self.0.current().config.clone().into()
     }
 
     fn reload_if_changed(&self) {

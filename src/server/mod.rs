@@ -19,6 +19,8 @@ mod estimate;
 mod handshake;
 mod header_backlog;
 mod header_blocks;
+mod health;
+mod heap;
 mod housekeeping;
 mod import;
 mod job_history;
@@ -28,6 +30,7 @@ mod loading;
 mod metrics_certificate;
 mod msm;
 mod ntt;
+mod object_checks;
 mod pace;
 mod pins;
 mod preload;
@@ -74,8 +77,11 @@ pub use crate::exec::worker::{
 };
 #[doc(hidden)]
 pub use crate::region::outlive_signals;
+pub use crate::store::DataDirError;
 pub use credentials::check_credential_files;
 use futures_util::future::BoxFuture;
+#[cfg(feature = "internals")]
+pub use header_blocks::{HeaderBlockLimit, ReceivedBlocks};
 pub use loading::Readiness;
 pub use metrics_certificate::MetricsCertificate;
 pub use preload_file::{PreloadFileError, check_preload_file};
@@ -84,6 +90,8 @@ pub use serve_error::ServeError;
 pub use settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings};
 pub use state::Engines;
 pub use status_report::StatusReporter;
+#[cfg(feature = "cli")]
+pub(crate) use tls::CERTIFICATE_VALIDITY_MIN;
 pub use tls::TlsFiles;
 use tokio::{
     sync::watch,
@@ -143,6 +151,7 @@ impl ListeningSockets {
         let Self { settings, listeners } = self;
         let state = Arc::new(ServerState::new(settings, engines)?);
         loading::start(&state).map_err(ServeError::Thread)?;
+        object_checks::start(&state).map_err(ServeError::Thread)?;
         Ok(Server { state, listeners })
     }
 }
@@ -216,7 +225,7 @@ impl Server {
     pub fn serve(self) -> ServeFuture<()> {
         Box::pin(async move {
             let Self { state, listeners } = self;
-            let (health, health_service) = tonic_health::server::health_reporter();
+            let (health, health_service) = health::health_checks();
             let is_loaded = *state.is_loaded.borrow();
             let status = if is_loaded { ServingStatus::Serving } else { ServingStatus::NotServing };
             routes::report(&health, status).await;

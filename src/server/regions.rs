@@ -44,7 +44,7 @@ pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionRespon
     let (executor, wiper) = (call.state.compute.executor.clone(), call.state.region_wiper.clone());
     // Touches and pins every page.
     let region = spawn_blocking(move || {
-        let memory = Arc::new(SharedMemory::create(bytes as usize)?);
+        let memory = Arc::new(SharedMemory::create(bytes as usize)?.watched()?);
         let pinning = executor.share_memory(&memory, memory.size());
         Ok::<_, io::Error>(SharedRegion::new(memory, pinning, permits, wiper))
     });

@@ -66,6 +66,13 @@ impl CredentialFileError {
     }
 }
 
+/// Logs what is wrong with entries of a file that are not used.
+pub(super) fn warn_of_left_out(setting: &str, problems: &[impl fmt::Display]) {
+    for problem in problems {
+        tracing::warn!(setting, %problem, "an entry is left out: the others are used");
+    }
+}
+
 impl FileStamp {
     /// `None` if the file cannot be examined.
     fn of(path: &Path) -> Option<Self> {
@@ -123,6 +130,7 @@ impl<T> Reloaded<T> {
             Err(CredentialFileError { setting, problem }) => tracing::error!(
                 setting,
                 problem,
+                paths = ?self.paths,
                 "cannot be read again: what was read before stays in use"
             ),
         }

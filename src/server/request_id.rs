@@ -1,5 +1,5 @@
-//! A layer that refuses what is not a gRPC call, and gives each call an id, which logs, spans and
-//! responses carry.
+//! The outermost layer, which looks at each request first: it refuses what is not a gRPC call, and
+//! gives each call an id, which logs, spans and responses carry.
 
 use std::{
     pin::Pin,
@@ -18,6 +18,7 @@ use tonic::{
 };
 use tower::Service;
 
+use super::connection::Peer;
 use crate::{telemetry::TraceParent, wire::REQUEST_ID_METADATA};
 
 /// The longest id that a caller can choose.
@@ -95,6 +96,9 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if let Some(peer) = Peer::of(request.extensions()) {
+            peer.backlog.begin();
+        }
         if let Some(status) = refusal(request.method(), request.headers()) {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = status;

@@ -44,13 +44,20 @@ pub fn routes(
     if !settings.reflection {
         return Ok(routes);
     }
-    let service = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTOR_SET)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()?
-        // Each answer repeats its request.
-        .max_decoding_message_size(reflection::REQUEST_BYTES_MAX);
-    Ok(routes.add_service(service))
+    let builder = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(
+                tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+            )
+    };
+    // Many tools know v1alpha only. Each answer repeats its request.
+    let (v1, v1alpha) = (builder().build_v1()?, builder().build_v1alpha()?);
+    Ok(routes
+        .add_service(v1.max_decoding_message_size(reflection::REQUEST_BYTES_MAX))
+        .add_service(v1alpha.max_decoding_message_size(reflection::REQUEST_BYTES_MAX)))
 }
 
 /// Routes of the administrative socket.

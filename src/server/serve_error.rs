@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{preload_file::PreloadFileError, reload::CredentialFileError};
+use super::{DataDirError, preload_file::PreloadFileError, reload::CredentialFileError};
 
 /// Why a server failed to start or to serve.
 #[derive(Debug, thiserror::Error)]
@@ -13,9 +13,12 @@ pub enum ServeError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-    /// The data directory cannot be used, or threads cannot be started.
+    /// Memory is missing, or threads cannot be started.
     #[error(transparent)]
     Start(#[from] crate::error::Error),
+    /// The data directory cannot be read or written, or another daemon uses it.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
     /// A file of certificates, tokens, keys or tenants cannot be used.
     #[error(transparent)]
     Credentials(#[from] CredentialFileError),

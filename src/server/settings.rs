@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::tls::TlsFiles;
-use crate::region;
+use crate::{buffer::payload_file_bytes, region};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -69,6 +69,10 @@ pub struct ServerSettings {
     pub connection_idle_max: Duration,
     /// Time after which a connection takes no more calls. It is closed after twice this time.
     pub connection_age_max: Duration,
+    /// Whether a connection carries calls of several callers, as those of proxies do: a reader that
+    /// stalls ends its call, and never its connection. Always true for the callers that proxies
+    /// name.
+    pub shared_connections: bool,
     /// HTTP/2 streams open at once on one connection.
     pub streams_per_connection_max: u32,
     /// Time without enough data after which a sender is cut off, or an unfinished upload dropped.
@@ -89,8 +93,12 @@ pub struct ServerSettings {
     pub busy_poll: Duration,
     /// File of tenants and their limits; `None` if tenants that credentials name have no limits.
     pub tenants: Option<PathBuf>,
+    /// Whether metrics tell what each tenant of that file uses.
+    pub metrics_tenants: bool,
     /// Directory of persistent bases; `None` disables persistence.
     pub data_dir: Option<PathBuf>,
+    /// Time between two checks of all stored objects by their hash; zero for none.
+    pub object_check_interval: Duration,
     /// Part of each GPU's memory for jobs that pinned bases may take, in percent.
     pub pinned_bases_percent: u32,
     /// File of bases to warm or pin before the server is ready; `None` if there are none.
@@ -170,6 +178,12 @@ impl ServerSettings {
         u64::from(self.connections_max) + u64::from(self.objects_max) + OTHER_FILES
     }
 
+    /// The size of the file in memory that holds payloads, of which the first `pinned_bytes` are
+    /// pinned.
+    pub fn payload_file_bytes(&self, pinned_bytes: u64) -> u64 {
+        payload_file_bytes(self.bytes_in_flight_max, pinned_bytes)
+    }
+
     /// Whether the server would serve everyone who can reach it, and nobody has allowed that.
     pub(crate) fn is_exposed(&self) -> bool {
         self.listens_beyond_loopback() && !self.authenticates() && !self.insecure
@@ -215,6 +229,7 @@ impl Default for ServerSettings {
             connections_per_address_max: 512,
             connection_idle_max: Duration::from_secs(600),
             connection_age_max: Duration::from_secs(3600),
+            shared_connections: false,
             streams_per_connection_max: 64,
             idle_timeout: Duration::from_secs(10),
             peer_bytes_per_second_min: 16 << 10,
@@ -224,7 +239,9 @@ impl Default for ServerSettings {
             workers: 0,
             busy_poll: Duration::from_micros(500),
             tenants: None,
+            metrics_tenants: false,
             data_dir: None,
+            object_check_interval: Duration::from_secs(86_400),
             pinned_bases_percent: 50,
             preload: None,
             admin_over_tcp: false,

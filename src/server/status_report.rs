@@ -1,7 +1,7 @@
 //! What the page `/status` shows, as JSON: the server's state, its devices, what is in use, and the
 //! last jobs. Administrators also see tenants and callers.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -134,6 +134,11 @@ impl StatusReporter {
     /// Waits until the data directory is loaded.
     pub async fn loaded(&self) {
         self.readiness.loaded().await;
+    }
+
+    /// Waits until the server drains. Returns the grace period.
+    pub async fn draining(&self) -> Duration {
+        self.readiness.state.drain.wait_until_begun().await
     }
 
     /// Answers a request whose header `authorization` has this value.

@@ -1,16 +1,25 @@
 //! TLS of the TCP listeners: the certificate, its key, and the authority of client certificates.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use tokio_rustls::rustls::{
     RootCertStore, ServerConfig,
     crypto::ring::default_provider,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use zeroize::Zeroizing;
 
-use super::reload::CredentialFileError;
+use super::reload::{CredentialFileError, warn_of_left_out};
+use crate::{files, identity::first_expiry};
+
+/// Certificates that are renewed automatically are valid for longer, so one that expires sooner is
+/// not renewed.
+pub(crate) const CERTIFICATE_VALIDITY_MIN: Duration = Duration::from_secs(14 * 86_400);
 
 const CERTIFICATE: &str = "tls_certificate";
 const KEY: &str = "tls_key";
@@ -31,6 +40,37 @@ pub struct TlsFiles {
     pub client_ca: Option<PathBuf>,
 }
 
+/// What the files of TLS hold.
+pub(super) struct LoadedTls {
+    pub config: Arc<ServerConfig>,
+    pub expiries: Vec<FileExpiry>,
+}
+
+/// When the first certificate of a file expires.
+#[derive(Debug, Clone)]
+pub(super) struct FileExpiry {
+    pub setting: &'static str,
+    path: PathBuf,
+    /// In Unix time.
+    pub expiry: Duration,
+}
+
+impl FileExpiry {
+    /// Logs it if the certificate has expired or soon will.
+    pub fn warn(&self) {
+        let Self { setting, path, expiry } = self;
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        match expiry.checked_sub(now) {
+            None => tracing::error!(setting, ?path, "a certificate has expired: renew it"),
+            Some(left) if left < CERTIFICATE_VALIDITY_MIN => {
+                let days = left.as_secs() / 86_400;
+                tracing::warn!(setting, ?path, days, "a certificate expires soon: renew it");
+            }
+            Some(_) => {}
+        }
+    }
+}
+
 impl TlsFiles {
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.certificate.clone(), self.key.clone()];
@@ -38,17 +78,27 @@ impl TlsFiles {
         paths
     }
 
+    /// The files that cannot be opened.
+    pub(super) fn unreadable(&self) -> Vec<CredentialFileError> {
+        let authority = self.client_ca.as_ref().map(|path| (CLIENT_CA, path));
+        let all = [(CERTIFICATE, &self.certificate), (KEY, &self.key)].into_iter().chain(authority);
+        let problem = |(setting, path)| {
+            fs::File::open(path).err().map(|error| CredentialFileError::new(setting, error))
+        };
+        all.filter_map(problem).collect()
+    }
+
     /// Reads the files for gRPC. `is_optional`: whether clients may connect without a certificate.
     ///
     /// Errors: a file cannot be read or parsed, or the key is not the certificate's.
-    pub(super) fn read(&self, is_optional: bool) -> Result<ServerConfig, CredentialFileError> {
+    pub(super) fn read(&self, is_optional: bool) -> Result<LoadedTls, CredentialFileError> {
         self.read_for(HTTP_2, is_optional)
     }
 
     /// Reads the files for HTTP/1.1.
     ///
     /// Errors: those of [`Self::read`].
-    pub(super) fn read_http(&self) -> Result<ServerConfig, CredentialFileError> {
+    pub(super) fn read_http(&self) -> Result<LoadedTls, CredentialFileError> {
         self.read_for(HTTP_1, true)
     }
 
@@ -56,11 +106,21 @@ impl TlsFiles {
         &self,
         protocol: &[u8],
         is_optional: bool,
-    ) -> Result<ServerConfig, CredentialFileError> {
+    ) -> Result<LoadedTls, CredentialFileError> {
+        let mut expiries = Vec::new();
+        let mut add_expiry = |setting, path: &PathBuf, pem: &[u8]| {
+            let expiry = first_expiry(pem);
+            expiries.extend(expiry.map(|expiry| FileExpiry {
+                setting,
+                path: path.clone(),
+                expiry,
+            }));
+        };
         let read = |setting, path: &PathBuf| {
             fs::read(path).map_err(|error| CredentialFileError::new(setting, error))
         };
         let certificates = read(CERTIFICATE, &self.certificate)?;
+        add_expiry(CERTIFICATE, &self.certificate, &certificates);
         let key = Zeroizing::new(read(KEY, &self.key)?);
         let provider = Arc::new(default_provider());
         let builder = ServerConfig::builder_with_provider(provider)
@@ -69,25 +129,26 @@ impl TlsFiles {
         let builder = match &self.client_ca {
             None => builder.with_no_client_auth(),
             Some(path) => {
-                let verifier = client_verifier(&read(CLIENT_CA, path)?, is_optional)?;
+                let authorities = read(CLIENT_CA, path)?;
+                add_expiry(CLIENT_CA, path, &authorities);
+                let verifier = client_verifier(&authorities, is_optional)?;
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let unusable = |error: &dyn std::fmt::Display| {
+        let chain = files::certificates(&certificates)
+            .map_err(|problem| CredentialFileError::new(CERTIFICATE, problem))?;
+        let key =
+            files::private_key(&key).map_err(|problem| CredentialFileError::new(KEY, problem))?;
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             let problem = format!("cannot be used with tls_key: {error}");
             CredentialFileError::new(CERTIFICATE, problem)
-        };
-        let chain = CertificateDer::pem_slice_iter(&certificates).collect::<Result<Vec<_>, _>>();
-        let chain = chain.map_err(|error| unusable(&error))?;
-        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| unusable(&error))?;
-        let config = builder.with_single_cert(chain, key);
-        let mut config = config.map_err(|error| unusable(&error))?;
+        })?;
         config.alpn_protocols.push(protocol.to_vec());
         if self.client_ca.is_some() {
             // A resumed session would keep an identity without checking the certificate again.
             config.session_storage = Arc::new(NoServerSessionStorage {});
         }
-        Ok(config)
+        Ok(LoadedTls { config: config.into(), expiries })
     }
 }
 
@@ -96,11 +157,18 @@ fn client_verifier(
     is_optional: bool,
 ) -> Result<Arc<dyn ClientCertVerifier>, CredentialFileError> {
     let unusable = |error: &dyn std::fmt::Display| CredentialFileError::new(CLIENT_CA, error);
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| unusable(&error))?;
-        roots.add(certificate).map_err(|error| unusable(&error))?;
+    let (mut roots, mut left_out) = (RootCertStore::empty(), Vec::new());
+    let certificates = files::certificates(pem).map_err(|problem| unusable(&problem))?;
+    for (index, certificate) in certificates.into_iter().enumerate() {
+        // One bad certificate does not disable the rest of the bundle.
+        if let Err(error) = roots.add(certificate) {
+            left_out.push(format!("certificate {} cannot be used: {error}", index + 1));
+        }
     }
+    if let (true, Some(problem)) = (roots.is_empty(), left_out.first()) {
+        return Err(unusable(problem));
+    }
+    warn_of_left_out(CLIENT_CA, &left_out);
     let provider = Arc::new(default_provider());
     let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
     let builder = if is_optional { builder.allow_unauthenticated() } else { builder };

@@ -2,10 +2,12 @@
 //! it, and h2 takes it once the reader has room for a byte, while it holds less than 400 KiB of the
 //! response. No code of the server can take them back while the connection is open. They stay in
 //! the budgets until the transport drops them, and a connection that keeps them for too long is
-//! closed.
+//! closed. If callers share the connection, the transport gets one part at a time, so that it asks
+//! for the next one while it cannot send the last one: the answer can reset the stream.
 
 use std::{
     sync::Arc,
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
@@ -22,8 +24,10 @@ use crate::{
 pub const FRAME_BYTES_MAX: usize = CHUNK_BYTES + 1024;
 
 /// Bytes of a piece. Pieces are copies: the transport holds one until the reader has room for it,
-/// and must not keep the whole frame meanwhile.
-pub const PIECE_BYTES: usize = 64 << 10;
+/// and must not keep the whole frame meanwhile. The largest prime below 2^16: hyper keeps a piece
+/// that begins where the reader's window ends, and no usual window, such as 65,535 or a power of
+/// two, is a multiple of it.
+pub const PIECE_BYTES: usize = 65_521;
 
 /// Parts of a response, and pieces of a frame, that the transport holds at most: those in h2, and
 /// one in hyper.
@@ -63,7 +67,7 @@ pub struct ResponsePermit {
 /// The parts of one response.
 pub struct TransportParts {
     pub min: MinRate,
-    /// Closed if the parts are not read; `None` for one that callers behind a proxy share.
+    /// Closed if the parts are not read; `None` if several callers share it.
     connection: Option<ConnectionCalls>,
     held: Mutex<HeldParts>,
     cost: PartsCost,
@@ -73,6 +77,8 @@ struct HeldParts {
     bytes: u64,
     /// When the transport took or dropped a part.
     changed: Instant,
+    /// Wakes the response that waits in [`TransportParts::poll_sent`].
+    response: Option<Waker>,
 }
 
 /// A part that the transport holds.
@@ -84,7 +90,7 @@ struct TransportPart {
 
 impl TransportParts {
     pub fn new(cost: PartsCost, connection: Option<ConnectionCalls>, min: MinRate) -> Arc<Self> {
-        let held = Mutex::new(HeldParts { bytes: 0, changed: Instant::now() });
+        let held = Mutex::new(HeldParts { bytes: 0, changed: Instant::now(), response: None });
         Arc::new(Self { min, connection, held, cost })
     }
 
@@ -99,6 +105,28 @@ impl TransportParts {
             PartsCost::Charged(quotas) => charge(quotas, data.len() as u64),
         };
         Bytes::from_owner(TransportPart { data, parts: self.clone(), _charge })
+    }
+
+    /// Ready when the transport may take another part. If callers share the connection, it must
+    /// have sent the last one.
+    pub fn poll_sent(&self, context: &Context<'_>) -> Poll<()> {
+        let mut held = self.held.lock();
+        if self.connection.is_some() || held.bytes == 0 {
+            return Poll::Ready(());
+        }
+        held.response = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Gives up a response whose reader is too slow. Returns whether the response must reset its
+    /// stream: nothing else tells the reader, or frees the part that the transport holds.
+    pub fn give_up(&self) -> bool {
+        let mut held = self.held.lock();
+        let waiting = held.response.take();
+        let resets_stream = self.connection.is_none() && held.bytes > 0;
+        drop(held);
+        waiting.into_iter().for_each(Waker::wake);
+        resets_stream
     }
 
     /// Closes the connection if a reader has taken too long for a part. The response has been
@@ -128,6 +156,9 @@ impl Drop for TransportPart {
         let mut held = self.parts.held.lock();
         held.bytes -= self.data.len() as u64;
         held.changed = Instant::now();
+        let waiting = if held.bytes == 0 { held.response.take() } else { None };
+        drop(held);
+        waiting.into_iter().for_each(Waker::wake);
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     mem,
     pin::Pin,
     sync::{Arc, Weak},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
@@ -44,9 +44,16 @@ struct ResponseState {
 
 enum ResponseContent {
     Body(Body),
-    /// Dropped after this idle time, of which the reader has not been told.
-    Dropped(Duration),
+    /// Dropped because its reader was idle for too long. The reader does not know it yet.
+    Dropped(DroppedResponse),
     Ended,
+}
+
+/// What a reader that was too slow gets instead of the rest.
+struct DroppedResponse {
+    idle: Duration,
+    /// The transport holds a part, so the reader cannot get the error: its stream is reset.
+    resets_stream: bool,
 }
 
 impl UnreadResponses {
@@ -83,9 +90,12 @@ impl UnreadResponses {
             if state.waits_since.is_some_and(|since| now - since > time_left)
                 && let ResponseContent::Body(_) = &state.content
             {
-                let dropped = ResponseContent::Dropped(state.pace.min().window);
+                let idle = state.pace.min().window;
+                let parts = state.parts.take();
+                let resets_stream = parts.as_ref().is_some_and(|parts| parts.give_up());
+                let dropped = ResponseContent::Dropped(DroppedResponse { idle, resets_stream });
                 let content = mem::replace(&mut state.content, dropped);
-                let (rest, parts) = (mem::take(&mut state.rest), state.parts.take());
+                let rest = mem::take(&mut state.rest);
                 drop(state);
                 drop((content, rest, parts));
             }
@@ -133,6 +143,9 @@ impl http_body::Body for DroppableBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let mut state = self.0.lock();
+        if let Some(parts) = &state.parts {
+            ready!(parts.poll_sent(context));
+        }
         state.end_wait();
         if !state.rest.is_empty() {
             state.waits_since = Some(Instant::now());
@@ -140,9 +153,12 @@ impl http_body::Body for DroppableBody {
         }
         let frame = match &mut state.content {
             ResponseContent::Body(body) => Pin::new(body).poll_frame(context),
-            ResponseContent::Dropped(idle) => {
-                let (status, mut trailers) = (Status::from(Error::Idle(*idle)), HeaderMap::new());
+            &mut ResponseContent::Dropped(DroppedResponse { idle, resets_stream }) => {
+                let (status, mut trailers) = (Status::from(Error::Idle(idle)), HeaderMap::new());
                 state.content = ResponseContent::Ended;
+                if resets_stream {
+                    return Poll::Ready(Some(Err(status)));
+                }
                 let added = status.add_header(&mut trailers);
                 return Poll::Ready(Some(added.map(|()| Frame::trailers(trailers))));
             }
@@ -185,9 +201,12 @@ mod tests {
     use std::future::poll_fn;
 
     use http_body::Body as _;
+    use tonic::Code;
 
     use super::*;
-    use crate::server::{pace::MinRate, transport_parts::PartsCost};
+    use crate::server::{
+        connection_calls::ConnectionCalls, pace::MinRate, transport_parts::PartsCost,
+    };
 
     /// Yields one frame, whose memory is that of `0`.
     struct OneFrame(Option<Bytes>);
@@ -209,8 +228,13 @@ mod tests {
         frame.map(|frame| frame.expect("the body does not fail"))
     }
 
-    /// A response of one frame of these bytes, and a reference to their memory.
-    fn response(responses: &UnreadResponses, bytes: Vec<u8>) -> (DroppableBody, Weak<Vec<u8>>) {
+    /// A response of one frame of these bytes, and a reference to their memory. `connection` is
+    /// `None` if callers share it.
+    fn response(
+        responses: &UnreadResponses,
+        connection: Option<ConnectionCalls>,
+        bytes: Vec<u8>,
+    ) -> (DroppableBody, Weak<Vec<u8>>) {
         let bytes = Arc::new(bytes);
         let memory = Arc::downgrade(&bytes);
         struct Shared(Arc<Vec<u8>>);
@@ -221,7 +245,7 @@ mod tests {
         }
         let frame = OneFrame(Some(Bytes::from_owner(Shared(bytes))));
         let min = MinRate { window: Duration::from_millis(1), bytes_per_second: 1 << 40 };
-        let parts = TransportParts::new(PartsCost::Charged(vec![]), None, min);
+        let parts = TransportParts::new(PartsCost::Charged(vec![]), connection, min);
         (responses.add(Body::new(frame), parts), memory)
     }
 
@@ -229,15 +253,17 @@ mod tests {
     async fn a_response_that_is_read_arrives_whole() {
         let responses = UnreadResponses::default();
         for len in [1, PIECE_BYTES, FRAME_BYTES_MAX, FRAME_BYTES_MAX + 1, 3 * FRAME_BYTES_MAX] {
-            let sent: Vec<_> = (0..len).map(|i| (i % 251) as u8).collect();
-            let (mut body, memory) = response(&responses, sent.clone());
-            let mut received = Vec::new();
-            while let Some(frame) = next(&mut body).await {
-                received.extend_from_slice(frame.data_ref().expect("no trailers"));
+            for connection in [None, Some(ConnectionCalls::default())] {
+                let sent: Vec<_> = (0..len).map(|i| (i % 251) as u8).collect();
+                let (mut body, memory) = response(&responses, connection, sent.clone());
+                let mut received = Vec::new();
+                while let Some(frame) = next(&mut body).await {
+                    received.extend_from_slice(frame.data_ref().expect("no trailers"));
+                }
+                assert!(received == sent, "{len} bytes");
+                responses.drop_idle(Duration::ZERO);
+                assert!(memory.upgrade().is_none());
             }
-            assert!(received == sent, "{len} bytes");
-            responses.drop_idle(Duration::ZERO);
-            assert!(memory.upgrade().is_none());
         }
     }
 
@@ -245,7 +271,8 @@ mod tests {
     async fn a_response_that_nobody_reads_is_dropped_and_its_reader_is_told() {
         let responses = UnreadResponses::default();
         for begun in [false, true] {
-            let (mut body, memory) = response(&responses, vec![1; 3 * FRAME_BYTES_MAX]);
+            let connection = Some(ConnectionCalls::default());
+            let (mut body, memory) = response(&responses, connection, vec![1; 3 * FRAME_BYTES_MAX]);
             // The transport holds a piece.
             let _piece = if begun { next(&mut body).await } else { None };
             assert!(memory.upgrade().is_some());
@@ -257,5 +284,32 @@ mod tests {
             assert!(next(&mut body).await.is_none());
         }
         assert_eq!(responses.bodies.lock().len(), 1, "responses that have ended are forgotten");
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_shares_its_connection_is_reset_while_the_transport_holds_a_part() {
+        let responses = UnreadResponses::default();
+        let (mut body, memory) = response(&responses, None, vec![1; 3 * FRAME_BYTES_MAX]);
+        let piece = next(&mut body).await;
+        let waits =
+            poll_fn(|context| Poll::Ready(Pin::new(&mut body).poll_frame(context).is_pending()));
+        assert!(waits.await, "the transport has a second piece");
+        drop(piece);
+        let piece = next(&mut body).await;
+        let waiting = tokio::spawn(async move {
+            poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
+        });
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        responses.drop_idle(Duration::ZERO);
+        assert!(memory.upgrade().is_none());
+        let reset = waiting.await.expect("no panic").expect("the body does not end well");
+        assert_eq!(reset.expect_err("a reset").code(), Code::DeadlineExceeded);
+        drop(piece);
+        // Without a part in the transport, the reader can be told.
+        let (mut body, _memory) = response(&responses, None, vec![1; 3 * FRAME_BYTES_MAX]);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        responses.drop_idle(Duration::ZERO);
+        let told = next(&mut body).await.and_then(|frame| frame.into_trailers().ok());
+        assert!(told.expect("trailers").contains_key("grpc-status"));
     }
 }

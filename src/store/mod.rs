@@ -6,7 +6,10 @@ mod programs;
 mod regions;
 mod uploads;
 
-pub use objects::{ObjectData, ObjectStore, StoreCharge, StoredObject, StoredPoints, unix_time_s};
+pub use objects::{
+    DataDirError, ObjectCheck, ObjectData, ObjectStore, StoreCharge, StoredObject, StoredPoints,
+    unix_time_s,
+};
 pub use programs::ProgramStore;
 pub use regions::{RegionToken, Regions};
 pub use uploads::{

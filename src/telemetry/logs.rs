@@ -32,17 +32,19 @@ pub struct LogGuard {
 }
 
 /// Installs logging to standard error, and the export of spans to an OTLP endpoint, if there is
-/// one.
+/// one. A terminal gets colours if `colours` allows them.
 ///
 /// Errors: `Filter`; `Otlp` if the endpoint is unusable, or this build cannot export; `Installed`
 /// if the process has a subscriber already.
 pub fn install_logs(
     format: LogFormat,
     level: &str,
+    colours: bool,
     otlp_endpoint: Option<&str>,
 ) -> Result<LogGuard, TelemetryError> {
     let filter = EnvFilter::builder().parse(level)?;
-    let (to, ansi) = (std::io::stderr, std::io::stderr().is_terminal());
+    let to = std::io::stderr;
+    let ansi = colours && std::io::stderr().is_terminal();
     #[cfg(feature = "otlp")]
     if let Some(endpoint) = otlp_endpoint {
         let export = SpanExport::start(endpoint)?;

@@ -15,6 +15,7 @@ use crate::buffer::ByteSize;
 const WEIGHT_MAX: u32 = 1000;
 /// A budget below a millisecond a minute is a mistake.
 const DEVICE_SECONDS_MIN: f64 = 0.001;
+const DEVICE_SECONDS_MAX: f64 = 1e9;
 
 /// Why a file of tenants cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -92,9 +93,11 @@ impl TenantEntry {
             return Err(format!("weight: must be 1 to {WEIGHT_MAX}"));
         }
         let seconds = self.device_seconds_per_minute;
-        if seconds.is_some_and(|seconds| !(DEVICE_SECONDS_MIN..=1e9).contains(&seconds)) {
+        if seconds
+            .is_some_and(|seconds| !(DEVICE_SECONDS_MIN..=DEVICE_SECONDS_MAX).contains(&seconds))
+        {
             return Err(format!(
-                "device_seconds_per_minute: must be at least {DEVICE_SECONDS_MIN}"
+                "device_seconds_per_minute: must be {DEVICE_SECONDS_MIN} to {DEVICE_SECONDS_MAX}"
             ));
         }
         let bytes = |name: &str, size: Option<SizeText>| match size {
@@ -155,6 +158,7 @@ mod tests {
             ("[tenants.a]\nweight = 0", "tenants.a.weight: must be 1 to 1000"),
             ("[tenants.a]\nbytes_in_flight_max = \"2 GB\"", "tenants.a.bytes_in_flight_max: must"),
             ("[tenants.a]\ndevice_seconds_per_minute = 0.0", "tenants.a.device_seconds"),
+            ("[tenants.a]\ndevice_seconds_per_minute = inf", "must be 0.001 to 1000000000"),
             ("[tenants.a]\njob_max = 1", "job_max"),
             ("[tenants.a]\njobs_max = -1", "jobs_max"),
             (

@@ -9,7 +9,7 @@ mod toml;
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use tokio::sync::Semaphore;
@@ -43,6 +43,8 @@ pub struct Tenant {
     pub id: TenantId,
     pub name: TenantName,
     weight: AtomicU32,
+    /// Whether the file of tenants lists it, or has since the start.
+    was_listed: AtomicBool,
     /// Bytes of payload and working memory, and of responses that clients have not read.
     pub bytes: Arc<Quota>,
     /// Bytes of small requests that are being received, which are among `bytes`.
@@ -86,6 +88,7 @@ impl Tenant {
             id,
             name,
             weight: limits.weight.into(),
+            was_listed: false.into(),
             bytes: quota(TenantLimit::BytesInFlight, limits.bytes_in_flight_max),
             small_bytes: Quota::new(Limit::SmallRequests, SMALL_BYTES_MAX),
             call_bytes: Quota::new(Limit::OpenCalls, u64::MAX),

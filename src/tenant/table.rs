@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use parking_lot::RwLock;
@@ -76,6 +76,7 @@ impl Tenants {
         for ListedTenant { name, callers, limits } in tenants {
             let tenant = state.get_or_add(name.clone(), &limits).clone();
             tenant.set_limits(&limits);
+            tenant.was_listed.store(true, Ordering::Relaxed);
             list.by_caller.extend(callers.into_iter().map(|caller| (caller, tenant.clone())));
             list.by_name.insert(name, tenant);
         }
@@ -87,6 +88,16 @@ impl Tenants {
         let state = self.state.read();
         let is_shown =
             |tenant: &&Arc<Tenant>| tenant.uses_anything() || Arc::ptr_eq(tenant, &self.default);
+        state.all.values().filter(is_shown).cloned().collect()
+    }
+
+    /// The tenants that the file lists, or has since the start, and the default one: names from the
+    /// configuration only.
+    pub fn listed(&self) -> Vec<Arc<Tenant>> {
+        let state = self.state.read();
+        let is_shown = |tenant: &&Arc<Tenant>| {
+            tenant.was_listed.load(Ordering::Relaxed) || Arc::ptr_eq(tenant, &self.default)
+        };
         state.all.values().filter(is_shown).cloned().collect()
     }
 
@@ -196,6 +207,19 @@ mod tests {
         assert_eq!(jobs(Some("default"), "token:x"), Ok(u64::MAX));
         assert_eq!(jobs(Some("c"), "uid:a"), Err(Error::TenantUnknown));
         assert_eq!(jobs(Some("A/"), "uid:a"), Err(Error::TenantUnknown));
+    }
+
+    #[test]
+    fn tenants_that_only_credentials_name_are_not_listed() {
+        let tenants = Tenants::default();
+        let names = |tenants: &Tenants| {
+            tenants.listed().iter().map(|tenant| tenant.name.to_string()).collect::<Vec<_>>()
+        };
+        tenants.find(Some("stranger"), "").unwrap();
+        assert_eq!(names(&tenants), ["default"]);
+        tenants.update(file(&[("a", 5), ("b", 5)]));
+        tenants.update(file(&[("b", 5)]));
+        assert_eq!(names(&tenants), ["a", "b", "default"], "a may still use something");
     }
 
     #[test]

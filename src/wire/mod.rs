@@ -61,6 +61,16 @@ pub(crate) fn encoded_bytes(message: &impl DecodedMessage) -> u64 {
     message.encoded_len() as u64
 }
 
+/// A message as it is sent: fields in the order of their numbers, and none that is unknown.
+pub(crate) fn encoded(message: &impl DecodedMessage) -> Vec<u8> {
+    message.encode_to_vec()
+}
+
+/// The id of a program, by its [`encoded`] message.
+pub(crate) fn program_id(encoded: &[u8]) -> [u8; 32] {
+    blake3::derive_key("capstan v1 program", encoded)
+}
+
 // Payloads may be secret witness data: `Debug` prints their sizes only.
 impl fmt::Debug for v1::Chunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

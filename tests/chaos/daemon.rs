@@ -33,6 +33,11 @@ pub fn start(flags: &[&str]) -> DaemonProcess {
 
 /// Starts a daemon on a free port and waits until it is ready.
 pub fn start_with(options: &DaemonOptions<'_>) -> DaemonProcess {
+    DaemonProcess::start(command(options))
+}
+
+/// The command that starts a daemon on a free port.
+pub fn command(options: &DaemonOptions<'_>) -> Command {
     let &DaemonOptions { flags, faults, prepare } = options;
     let own = ["--listen", "127.0.0.1:0", "--engine", "cpu", "--metrics-listen", "none"];
     let daemon = capstand(&[&own[..], &["--threads", "1"], flags].concat());
@@ -43,7 +48,7 @@ pub fn start_with(options: &DaemonOptions<'_>) -> DaemonProcess {
     if let Some((faults, data_dir)) = faults {
         command.envs(faults.variables(data_dir));
     }
-    DaemonProcess::start(command)
+    command
 }
 
 /// The first multiples of `(seed + 1)·G`: others for each seed.

@@ -15,7 +15,10 @@ use capstan::{
 use tokio::runtime::Runtime;
 
 use crate::chaos::{
-    daemon::{DaemonOptions, compute, points, start, start_with, until_idle, until_ok},
+    daemon::{
+        DaemonOptions, DaemonProcess, command, compute, points, start, start_with, until_idle,
+        until_ok,
+    },
     faults::Faults,
 };
 
@@ -103,6 +106,32 @@ fn a_put_that_the_disk_refuses_leaves_nothing_and_succeeds_later() {
         }
     });
     daemon.stop();
+}
+
+#[test]
+fn a_new_data_directory_survives_a_crash_with_its_parents_or_is_not_used() {
+    // EIO: the folders may be lost. EINVAL: the file system cannot sync folders.
+    for (fault, must_start) in [("fsync_folder 5", false), ("fsync_folder 22", true)] {
+        let (folder, faults) = (tempfile::tempdir().unwrap(), Faults::new());
+        faults.set(fault);
+        let data_dir = folder.path().join("new/data");
+        let flags = ["--data-dir", data_dir.to_str().unwrap()];
+        let faults = Some((&faults, folder.path()));
+        let options = DaemonOptions { flags: &flags, faults, prepare: "" };
+        if !must_start {
+            let message = DaemonProcess::spawn(command(&options)).until("data_dir: ");
+            let names_path = message.contains(data_dir.to_str().unwrap());
+            assert!(names_path && message.contains("Input/output error"), "{message}");
+            continue;
+        }
+        let daemon = start_with(&options);
+        Runtime::new().unwrap().block_on(async {
+            let client = daemon.client().connect().await.unwrap();
+            put(&client, 1).await.unwrap();
+        });
+        assert_eq!(files(&data_dir).len(), 1);
+        daemon.stop();
+    }
 }
 
 /// A file that is too short fails like one that the disk does not read: with SIGBUS.

@@ -2,13 +2,17 @@
 
 use std::{
     fs::{self, File},
-    process::{Child, Command},
+    io::{self, Read},
+    os::unix::fs::FileTypeExt,
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use ark_bls12_381::Fr;
 use ark_ff::{BigInteger, PrimeField};
-use capstan::server::ServerSettings;
+use capstan::server::{ServerSettings, TlsFiles};
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use serde_json::Value;
 
 use crate::cli::{
@@ -35,6 +39,14 @@ fn info_prints_text_and_json() {
 }
 
 #[test]
+fn a_deadline_of_any_length_is_kept() {
+    let cli = CliFixture::new();
+    for deadline in ["1h", "11408y", "12000y", "500000000000y"] {
+        cli.ok(&["info", "--deadline", deadline]);
+    }
+}
+
+#[test]
 fn lines_that_cannot_be_printed_cost_no_result_and_no_exit_code() {
     let cli = CliFixture::new();
     let id = cli.put(&points(4));
@@ -52,6 +64,86 @@ fn lines_that_cannot_be_printed_cost_no_result_and_no_exit_code() {
 }
 
 #[test]
+fn usage_errors_are_json_if_it_is_asked_for() {
+    for (line, words) in [
+        (&["msm", "--json"][..], ["required arguments", "--bases"]),
+        (&["--json", "info", "--nothing"][..], ["unexpected argument", "--nothing"]),
+        (&["--json"][..], ["requires a subcommand", "demo"]),
+        (&["bench", "--json", "--sizes", "40"][..], ["--sizes", "numbers from 0 to 26"]),
+    ] {
+        let wrong = run("http://127.0.0.1:1", line, &[]);
+        let error: Value = serde_json::from_str(&wrong.err).unwrap();
+        assert_eq!((wrong.code, &error["error"]["exit"]), (2, &2.into()));
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(words.iter().all(|word| message.contains(word)), "{message}");
+        assert!(!message.contains("Usage:") && !message.contains('\n'), "{message}");
+    }
+    let help = run("http://127.0.0.1:1", &["--json", "--help"], &[]);
+    assert!(help.code == 0 && help.text().contains("Usage:"), "{}", help.err);
+}
+
+/// Runs a command that cannot write to files. Its standard output is a file, too.
+fn without_file_space(cli: &CliFixture, line: &[&str]) -> (Option<i32>, String) {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "ulimit -f 0 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_capstan")])
+        .args(line);
+    shell.env("CAPSTAN_SERVER", &cli.server.target).stdin(Stdio::null());
+    let stdout = File::create(cli.path("stdout")).unwrap();
+    let output = shell.stdout(stdout).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_file_that_exceeds_the_limit_of_the_system_is_an_error_and_keeps_the_old_one() {
+    let cli = CliFixture::new();
+    let values = cli.file("values", canonical(&scalars(4)));
+    let id = cli.put(&points(4));
+    let old = cli.file("old", "# old\n");
+    let entries = || fs::read_dir(cli.files.path()).unwrap().count();
+    let _first = without_file_space(&cli, &["info"]);
+    let before = entries();
+    for line in [
+        &["ntt", &values, "--out", &old][..],
+        &["msm", "--bases", &id, "--scalars", &values, "--out", &old],
+        &["bases", "export", &id, &old],
+        &["token", "new", "--name", "a", "--file", &old],
+    ] {
+        let (code, problem) = without_file_space(&cli, line);
+        assert_eq!(code, Some(73), "{line:?}: {problem}");
+        assert!(problem.contains(&old) && problem.contains("too large"), "{line:?}: {problem}");
+        assert_eq!((fs::read_to_string(&old).unwrap().as_str(), entries()), ("# old\n", before));
+    }
+    for line in [&["info"][..], &["completions", "bash"]] {
+        let (code, problem) = without_file_space(&cli, line);
+        assert_eq!(code, Some(73), "{line:?}: {problem}");
+        assert!(problem.contains("standard output"), "{line:?}: {problem}");
+    }
+}
+
+#[test]
+fn outputs_that_are_not_files_are_written_to() {
+    let cli = CliFixture::new();
+    let values = cli.file("values", canonical(&scalars(4)));
+    let transform = |out: &str| cli.ok(&["ntt", &values, "--out", out]);
+    let expected = transform("-").out;
+    assert_eq!(transform("/dev/stdout").out, expected);
+    assert!(transform("/dev/null").out.is_empty());
+    assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    let pipe = cli.path("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    // Open before the command writes, so that neither side waits for the other one.
+    let read_write = OFlags::RDWR | OFlags::NONBLOCK;
+    let mut reader = File::from(open(&pipe, read_write, Mode::empty()).unwrap());
+    transform(pipe.to_str().unwrap());
+    let mut read = vec![0; expected.len()];
+    reader.read_exact(&mut read).unwrap();
+    assert_eq!(read, expected);
+    assert_eq!(reader.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    cli.fails(&["ntt", &values, "--out", "/dev/full"], 73, &["cannot write /dev/full"]);
+}
+
+#[test]
 fn https_requires_the_ca_certificate() {
     let certified = CertifiedFiles::new("127.0.0.1");
     let tls = Some(certified.files.clone());
@@ -62,6 +154,78 @@ fn https_requires_the_ca_certificate() {
     cli.fails(&["info"], 69, &["certificate", "--ca-certificate"]);
     let plain = [&["info", "--server", "http://127.0.0.1:1"], &trusting[..]].concat();
     cli.fails(&plain, 2, &["CA certificate", "http://127.0.0.1:1", "https"]);
+}
+
+/// A server whose certificate is its own authority, and the options that trust it.
+fn with_certificate(year: i32, name: &str) -> (CliFixture, String) {
+    let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+    (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(year, 1, 1));
+    let key = KeyPair::generate().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let [certificate, key_file] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+    fs::write(&certificate, params.self_signed(&key).unwrap().pem()).unwrap();
+    fs::write(&key_file, key.serialize_pem()).unwrap();
+    let tls = Some(TlsFiles { certificate: certificate.clone(), key: key_file, client_ca: None });
+    let cli = CliFixture::with(serve(ServerSettings { tls, ..ServerSettings::default() }));
+    let authority = cli.file("ca.pem", fs::read(certificate).unwrap());
+    (cli, authority)
+}
+
+#[test]
+fn the_cause_of_a_missing_connection_is_told_apart() {
+    let (expired, authority) = with_certificate(2002, "127.0.0.1");
+    let info = |authority| ["info", "--ca-certificate", authority];
+    let fails = |cli: &CliFixture, line: &[&str], words: &[&str]| {
+        cli.fails(line, 69, words);
+        let other = cli.run(line).err;
+        assert!(!other.contains("with --ca-certificate") && !other.contains("is capstand running"));
+    };
+    fails(&expired, &info(&authority), &["expired", "renew the server's certificate"]);
+    let (named, authority) = with_certificate(3000, "other.example");
+    fails(&named, &info(&authority), &["cannot trust", "a name that its certificate has"]);
+    let plain = named.server.target.replace("https://", "http://");
+    fails(&named, &["info", "--server", &plain], &["uses TLS: specify https://"]);
+    let cli = CliFixture::new();
+    let encrypted = cli.server.target.replace("http://", "https://");
+    let line = ["info", "--server", &encrypted, "--ca-certificate", &authority];
+    fails(&cli, &line, &["does not use TLS: specify http://"]);
+}
+
+#[test]
+fn files_that_are_not_certificates_or_keys_are_named_with_the_cause() {
+    let cli = CliFixture::new();
+    let text = cli.file("text", "sesame");
+    let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    let encrypted = cli.file("encrypted.key", encrypted);
+    let (_server, authority) = with_certificate(3000, "127.0.0.1");
+    let line = ["info", "--ca-certificate", &text];
+    cli.fails(&line, 65, &[&text, "has no certificate in PEM"]);
+    let line = ["info", "--tls-cert", &authority, "--tls-key", &encrypted];
+    cli.fails(&line, 65, &[&encrypted, "is encrypted"]);
+    let line = ["info", "--tls-cert", &text, "--tls-key", &authority];
+    cli.fails(&line, 65, &[&authority, "has no private key in PEM"]);
+}
+
+#[test]
+fn files_of_text_may_begin_with_a_byte_order_mark() {
+    let cli = CliFixture::new();
+    let marked = |name: &str, text: &str| cli.file(name, format!("\u{feff}{text}"));
+    let numbers = marked("numbers", "1 2 3 4\n");
+    let decimal = ["ntt", &numbers, "--encoding", "decimal"];
+    cli.ok(&decimal);
+    cli.ok(&[&decimal[..], &["--field", "babybear"]].concat());
+    let integer = marked("integer", "12\n");
+    assert_eq!(cli.ok(&["int", "mul", &integer, &integer]).text(), "144\n");
+    let setup = marked("setup.json", &fs::read_to_string(CEREMONY).unwrap());
+    cli.ok(&["bases", "import", &setup, "--set", "lagrange"]);
+    let step = r#"{"name": "f", "constant": {"elements": [1, 2]}}"#;
+    let program = format!(r#"{{"steps": [{step}], "outputs": ["f"]}}"#);
+    cli.ok(&["run", &marked("program.json", &program)]);
+    cli.ok(&["info", "--token-file", &marked("token", "capstan_sesame\n")]);
+    let (served, authority) = with_certificate(3000, "127.0.0.1");
+    let pem = fs::read_to_string(authority).unwrap();
+    let authority = served.file("marked.pem", format!("\u{feff}{pem}"));
+    served.ok(&["info", "--ca-certificate", &authority]);
 }
 
 #[test]
@@ -139,7 +303,7 @@ fn refuses_bases_above_the_limit_and_drains_over_a_unix_socket() {
     let import = ["bases", "import", CEREMONY, "--set", "lagrange"];
     cli.fails(&import, 77, &["STORE", "too small for this request"]);
     let target = format!("unix:{}", socket.display());
-    let drained = run(&target, &["drain", "--grace", "5s", "--json"], &[]);
+    let drained = run(&target, &["drain", "--grace", "12000y", "--json"], &[]);
     assert_eq!(drained.code, 0, "{}", drained.err);
     assert_eq!(serde_json::from_slice::<Value>(&drained.out).unwrap()["jobs"], 0);
 }

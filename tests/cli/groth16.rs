@@ -15,11 +15,12 @@ use serde_json::Value;
 use crate::cli::{CliFixture, CommandOutput, run};
 
 const UNREACHABLE: &str = "http://127.0.0.1:1";
-const CIRCUIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/repeated_square.r1cs");
-const WITNESS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/repeated_square.wtns");
+pub const CIRCUIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/repeated_square.r1cs");
+pub const WITNESS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/repeated_square.wtns");
 /// Made by circom itself.
-const FACTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/short_factor.r1cs");
-const FACTOR_WITNESS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/short_factor.wtns");
+pub const FACTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/short_factor.r1cs");
+pub const FACTOR_WITNESS: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/short_factor.wtns");
 
 /// Writes the files of `tests/data`.
 #[path = "../../examples/groth16_files.rs"]
@@ -27,21 +28,21 @@ const FACTOR_WITNESS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/sh
 mod example;
 
 /// A folder with keys, and a server.
-struct ProofFiles {
-    cli: CliFixture,
+pub struct ProofFiles {
+    pub cli: CliFixture,
     circuit: &'static str,
-    key: String,
-    verifying_key: String,
-    proof: String,
-    public: String,
+    pub key: String,
+    pub verifying_key: String,
+    pub proof: String,
+    pub public: String,
 }
 
 impl ProofFiles {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::of(CIRCUIT)
     }
 
-    fn of(circuit: &'static str) -> Self {
+    pub fn of(circuit: &'static str) -> Self {
         let cli = CliFixture::new();
         let path = |name: &str| cli.path(name).display().to_string();
         let (key, verifying_key) = (path("square.key"), path("square.vk"));
@@ -53,20 +54,20 @@ impl ProofFiles {
         Self { key, verifying_key, proof, public, circuit, cli }
     }
 
-    fn prove(&self, witness: &str, options: &[&str]) -> CommandOutput {
+    pub fn prove(&self, witness: &str, options: &[&str]) -> CommandOutput {
         let Self { circuit, key, proof, public, .. } = self;
         let line = ["groth16", "prove", circuit, witness, "--key", key, "--proof", proof];
         self.cli.run(&[&line[..], &["--public", public], options].concat())
     }
 
-    fn verify(&self, options: &[&str]) -> CommandOutput {
+    pub fn verify(&self, options: &[&str]) -> CommandOutput {
         let Self { proof, verifying_key, public, .. } = self;
         let line = ["groth16", "verify", proof, "--verifying-key", verifying_key];
         run(UNREACHABLE, &[&line[..], &["--public", public], options].concat(), &[])
     }
 
     /// Whether ark-groth16 accepts the files.
-    fn verifies(&self) -> bool {
+    pub fn verifies(&self) -> bool {
         let key = fs::read(&self.verifying_key).unwrap();
         let key = VerifyingKey::deserialize_uncompressed(key.as_slice()).unwrap();
         let proof = fs::read(&self.proof).unwrap();
@@ -97,7 +98,7 @@ impl ProofFiles {
     }
 }
 
-fn words(done: &CommandOutput, code: i32, words: &[&str]) {
+pub fn words(done: &CommandOutput, code: i32, words: &[&str]) {
     assert_eq!(done.code, code, "{}", done.err);
     for word in words {
         assert!(done.err.contains(word), "no '{word}' in: {}", done.err);

@@ -11,6 +11,7 @@ mod jobs;
 mod poly;
 mod program_fields;
 mod programs;
+mod proof_files;
 mod tokens;
 
 #[cfg(feature = "cuda")]

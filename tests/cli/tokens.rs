@@ -79,6 +79,10 @@ fn tokens_are_printed_once_and_files_keep_their_permissions() {
     assert_eq!(cli.json(&["token", "list", "--file", &path]).as_array().unwrap().len(), 2);
 
     cli.fails(&["token", "new", "--name", "a\u{202e}b"], 2, &["name must be"]);
+    for time in ["7974y", "12000y", "500000000000y"] {
+        let line = ["token", "new", "--name", "a", "--expires-in", time];
+        cli.fails(&line, 2, &["--expires-in ends after the year 9999"]);
+    }
     let nowhere = ["token", "new", "--name", "a", "--file", "/nowhere/tokens.toml"];
     cli.fails(&nowhere, 73, &["cannot write /nowhere/tokens.toml"]);
     cli.fails(&["token", "list", "--file", "/nowhere"], 66, &["cannot read /nowhere"]);

@@ -1,8 +1,9 @@
 //! Who calls the daemon: credentials, and the logs that name callers.
 
 use std::{
-    io::Read,
+    io::{Read, Write},
     net::TcpStream,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -10,13 +11,16 @@ use capstan::{
     client::{Client, ClientError, Fr},
     identity::{BearerToken, TokenEntry, add_token, remove_token},
 };
-use rustix::process::Signal;
+use rustix::{
+    fs::{CWD, FileType, Mode, mknodat},
+    process::Signal,
+};
 use tokio::runtime::Runtime;
 
 use crate::daemon::{
     FinishedDaemon,
     daemon_process::{DaemonProcess, HANGING, capstand},
-    run, start_without_metrics,
+    open_read_pipe, run, start_without_metrics,
     tls_files::CertifiedFiles,
 };
 
@@ -96,6 +100,23 @@ fn a_hangup_signal_does_not_end_it_and_the_log_names_who_drains() {
     let drains = daemon.until("a caller drains the server");
     assert!(drains.contains(&subject), "{drains}");
     assert_eq!(daemon.wait(), Some(0));
+}
+
+#[test]
+fn a_hangup_signal_does_not_end_a_daemon_that_reads_its_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("capstand.toml");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_capstand"));
+    command.env_clear().arg("--config").arg(&pipe);
+    let mut daemon = DaemonProcess::spawn(command);
+    // Opens when the daemon reads it, long before it could read tokens again.
+    let mut configuration = open_read_pipe(&pipe);
+    daemon.signal(Signal::HUP);
+    let settings = "listen = \"127.0.0.1:0\"\nmetrics_listen = \"none\"\nengine = \"cpu\"\n";
+    configuration.write_all(settings.as_bytes()).unwrap();
+    drop(configuration);
+    daemon.until("ready");
 }
 
 /// Callers without credentials have one name, so the log tells their addresses, too.

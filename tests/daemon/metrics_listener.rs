@@ -5,6 +5,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     sync::Arc,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
@@ -14,7 +15,11 @@ use tokio_rustls::rustls::{
 };
 
 use crate::daemon::{
-    audit::wait_until, daemon_process::HANGING, http, start, tls_files::CertifiedFiles,
+    audit::wait_until,
+    daemon_process::{DaemonProcess, HANGING},
+    http, start,
+    tls_files::CertifiedFiles,
+    with_one_thread,
 };
 
 /// Connections that send nothing, or a part of a request.
@@ -116,4 +121,59 @@ fn metrics_are_served_by_https_with_a_certificate_that_is_read_again() {
     let is_new = || https(address, "/healthz", &second.certificate_pem).is_ok();
     wait_until("the new certificate is not served", is_new);
     drop(stalled);
+}
+
+#[test]
+fn certificates_that_expire_are_logged_and_exported() {
+    let now = UNIX_EPOCH.elapsed().unwrap();
+    let week = Duration::from_secs(7 * 86_400);
+    let (expired, expiring) =
+        (CertifiedFiles::expiring(week), CertifiedFiles::expiring(now + week));
+    let (certificate, key) = (&expired.files.certificate, &expired.files.key);
+    let [certificate_flag, key_flag] = [certificate, key].map(|path| path.to_str().unwrap());
+    let tls = ["--tls-certificate", certificate_flag, "--tls-key", key_flag];
+    let flags = [&["--engine", "cpu"][..], &tls, &["--tls-client-ca", certificate_flag]].concat();
+    let mut daemon = DaemonProcess::listening(with_one_thread(&flags));
+    for setting in ["tls_certificate", "tls_client_ca"] {
+        let line = daemon.until("a certificate has expired");
+        assert!(line.contains("ERROR") && line.contains(setting), "{line}");
+    }
+    let address = daemon.metrics_address();
+    let is_exported = |expiry: Duration| {
+        let text = http(address, "GET /metrics");
+        ["tls_certificate", "tls_client_ca"].iter().all(|setting| {
+            let labels = format!("{{setting=\"{setting}\"}}");
+            let name = "capstan_certificate_expiry_timestamp_seconds";
+            text.contains(&format!("{name}{labels} {}\n", expiry.as_secs()))
+        })
+    };
+    wait_until("the expiry is not exported", || is_exported(week));
+    fs::copy(&expiring.files.key, key).unwrap();
+    fs::copy(&expiring.files.certificate, certificate).unwrap();
+    daemon.signal(Signal::HUP);
+    let line = daemon.until("a certificate expires soon");
+    assert!(line.contains("WARN") && line.contains("days=6"), "{line}");
+    wait_until("the new expiry is not exported", || is_exported(now + week));
+}
+
+#[test]
+fn tenants_are_named_in_metrics_only_if_the_operator_asks_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenants.toml");
+    fs::write(&path, "[tenants.ada]\nweight = 2\n").unwrap();
+    let tenants = ["--engine", "cpu", "--tenants", path.to_str().unwrap()];
+    let names_ada = |daemon: &DaemonProcess| {
+        let text = http(daemon.metrics_address(), "GET /metrics");
+        text.contains("capstan_tenant_jobs{tenant=\"ada\"} 0\n")
+    };
+    let named = start(&[&tenants[..], &["--metrics-tenants"]].concat());
+    wait_until("the tenant is not named", || names_ada(&named));
+    let unnamed = start(&tenants);
+    let has_connections = || {
+        let text = http(unnamed.metrics_address(), "GET /metrics");
+        text.contains("capstan_connections ")
+    };
+    // Set at the same time as the gauges of tenants.
+    wait_until("no gauges are set", has_connections);
+    assert!(!http(unnamed.metrics_address(), "GET /metrics").contains("\"ada\""));
 }

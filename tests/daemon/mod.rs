@@ -11,11 +11,15 @@ use crate::{daemon_process, identity::authority, shell_blocks, tls_files};
 use std::{
     fs::{File, Permissions},
     io::{ErrorKind, Read, Write},
-    net::{SocketAddr, TcpStream},
-    os::unix::fs::PermissionsExt,
-    process::{Command, Output},
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
+    os::unix::{
+        fs::{OpenOptionsExt, PermissionsExt},
+        net::UnixDatagram,
+    },
+    path::Path,
+    process::{Command, Output, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -28,7 +32,8 @@ use capstan::wire::v1::{
 use daemon_process::{DaemonProcess, HANGING, capstand};
 use futures_util::{StreamExt, stream};
 use rustix::{
-    fs::{CWD, FileType, Mode, mknodat},
+    fs::{CWD, FileType, Mode, OFlags, mknodat},
+    io::Errno,
     process::Signal,
 };
 use tokio::runtime::Runtime;
@@ -76,6 +81,97 @@ fn exit_codes_tell_failures_apart() {
     let FinishedDaemon { code, stderr, .. } =
         run(&["--listen", &address, "--metrics-listen", "none"]);
     assert!(code == Some(69) && stderr.contains(&address), "{stderr}");
+
+    // Too long for a label, so that the system asks no name server.
+    let unknown = "a".repeat(64) + ":0";
+    let FinishedDaemon { code, stderr, .. } = run(&["--listen", &unknown]);
+    assert!(code == Some(69) && stderr.contains("(--listen): "), "{stderr}");
+}
+
+/// Opens a pipe for writing once the daemon reads it.
+fn open_read_pipe(pipe: &Path) -> File {
+    let begun = Instant::now();
+    loop {
+        let flags = OFlags::NONBLOCK.bits() as i32;
+        match File::options().write(true).custom_flags(flags).open(pipe) {
+            Err(error) if begun.elapsed() < HANGING => {
+                let is_unread = error.raw_os_error() == Some(Errno::NXIO.raw_os_error());
+                assert!(is_unread, "{error}");
+            }
+            opened => return opened.expect("the daemon reads the pipe"),
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn listeners_may_have_the_name_of_a_host() {
+    let names = ["--listen", "localhost:0", "--metrics-listen", "localhost:0"];
+    let daemon = start(&[&["--engine", "cpu"][..], &names].concat());
+    let has_ipv4 = "localhost:0".to_socket_addrs().unwrap().any(|address| address.is_ipv4());
+    for address in [daemon.address(), daemon.metrics_address()] {
+        assert!(address.ip().is_loopback() && address.is_ipv4() == has_ipv4, "{address}");
+    }
+    assert!(http(daemon.metrics_address(), "GET /healthz").ends_with("alive"));
+    daemon.stop();
+}
+
+#[test]
+fn a_service_manager_is_told_when_the_daemon_is_ready_and_when_it_drains() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(HANGING)).unwrap();
+    let told = || {
+        let mut message = [0; 256];
+        let bytes = manager.recv(&mut message).unwrap();
+        String::from_utf8(message[..bytes].to_vec()).unwrap()
+    };
+    let mut command = with_one_thread(&["--engine", "cpu", "--drain-grace-s", "100"]);
+    command.env("NOTIFY_SOCKET", &path);
+    let daemon = DaemonProcess::listening(command);
+    assert_eq!(told(), "READY=1\n");
+    daemon.stop();
+    // The grace period, and ten seconds more.
+    assert_eq!(told(), "STOPPING=1\nEXTEND_TIMEOUT_USEC=110000000\n");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_used_is_named_with_the_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    File::create(path("file")).unwrap();
+    std::fs::create_dir_all(path("taken/lock")).unwrap();
+    let flags = ["--engine", "cpu", "--listen", "127.0.0.1:0", "--metrics-listen", "none"];
+    let started = |data_dir: &str| run(&[&flags[..], &["--data-dir", data_dir]].concat());
+    let owner = DaemonProcess::start(capstand(&["--engine", "cpu", "--data-dir", &path("used")]));
+    // 69: a service manager starts the daemon again, and the other one may have ended before that.
+    for (name, cause, expected) in [
+        ("file", "Not a directory", 78),
+        ("taken", "Is a directory", 78),
+        ("used", "another daemon uses it", 69),
+    ] {
+        let FinishedDaemon { code, stderr, .. } = started(&path(name));
+        assert_eq!(code, Some(expected), "{name}: {stderr}");
+        assert!(stderr.contains(&path(name)) && stderr.contains(cause), "{name}: {stderr}");
+    }
+    drop(owner);
+}
+
+#[test]
+fn the_log_has_colours_on_a_terminal_unless_no_color_is_set() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let flags = format!("--config /dev/null --engine cpu --metrics-listen none --listen {address}");
+    let line = format!("{} {flags}", env!("CARGO_BIN_EXE_capstand"));
+    for (no_color, has_colours) in [(None, true), (Some(""), true), (Some("1"), false)] {
+        let mut terminal = Command::new("script");
+        terminal.env_clear().envs(no_color.map(|value| ("NO_COLOR", value)));
+        terminal.args(["--quiet", "--command", &line, "/dev/null"]).stdin(Stdio::null());
+        let log = String::from_utf8(terminal.output().expect("util-linux").stdout).unwrap();
+        assert!(log.contains("Address already in use"), "{log}");
+        assert_eq!(log.contains('\u{1b}'), has_colours, "NO_COLOR={no_color:?}: {log}");
+    }
 }
 
 #[test]
@@ -254,7 +350,7 @@ fn the_listener_for_metrics_tells_whether_the_daemon_is_alive_and_ready() {
     is("GET /readyz", "503", "loading stored objects");
     is("GET /", "404", "");
     is("POST /metrics", "405", "use GET");
-    drop(std::fs::File::options().write(true).open(&pipe).unwrap());
+    drop(open_read_pipe(&pipe));
     daemon.until("ready");
     is("GET /readyz", "200", "ready");
     is("HEAD /readyz", "200", "\r\n\r\n");

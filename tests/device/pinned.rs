@@ -13,7 +13,7 @@ use capstan::{
     curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
     device::{self, DeviceFault, DeviceSlice, FaultClass, Stream, receive},
     engine::{EncodedScalars, JobControl, MsmNttEngine, NttRows, cpu::ArkworksEngine},
-    region::SharedMemory,
+    region::{DeviceBytes, SharedMemory},
 };
 
 use crate::{
@@ -32,7 +32,11 @@ fn pinned(rig: &DeviceRig, bytes: usize) -> (Arc<SharedMemory>, impl Sized) {
     (memory, pinning)
 }
 
-fn send(stream: &Stream, to: DeviceSlice<'_, u8>, from: &[&[u8]]) -> Result<(), DeviceFault> {
+fn send(
+    stream: &Stream,
+    to: DeviceSlice<'_, u8>,
+    from: &[DeviceBytes<'_>],
+) -> Result<(), DeviceFault> {
     device::send(stream, to, from, || Ok(()))
 }
 
@@ -46,16 +50,14 @@ fn pieces_are_copied_in_order() {
         memory.write(0, &sent);
         let cuts = [0, 1, 4096, 70_000, 70_000, 1 << 20];
         let cuts = cuts.windows(2);
-        let pieces: Vec<_> =
-            cuts.map(|cut| memory.device_source(cut[0], cut[1] - cut[0])).collect();
+        let pieces: Vec<_> = cuts.map(|cut| memory.for_device(cut[0], cut[1] - cut[0])).collect();
         let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
         send(&stream, lease.all(), &pieces).unwrap();
         assert!(rig.download(&stream, &lease) == sent);
         // Receive into every other KiB.
         let starts = ((1 << 20)..(3 << 20)).step_by(2048);
-        let mut pieces: Vec<_> =
-            starts.clone().map(|start| memory.device_destination(start, 1024)).collect();
-        receive(&stream, lease.all(), &mut pieces).unwrap();
+        let pieces: Vec<_> = starts.clone().map(|start| memory.for_device(start, 1024)).collect();
+        receive(&stream, lease.all(), &pieces).unwrap();
         let mut back = Vec::new();
         starts.for_each(|start| memory.append_to(&mut back, start, 1024));
         assert!(back == sent);
@@ -80,7 +82,7 @@ fn a_piece_may_span_memory_that_two_calls_have_pinned() {
         let start = BORDER - 70_000;
         memory.write(start, &sent);
         let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
-        send(&stream, lease.all(), &[memory.device_source(start, 1 << 20)]).unwrap();
+        send(&stream, lease.all(), &[memory.for_device(start, 1 << 20)]).unwrap();
         assert!(rig.download(&stream, &lease) == sent);
         drop(pinning);
         assert_eq!(memory.pinned_bytes(), 0);
@@ -88,7 +90,7 @@ fn a_piece_may_span_memory_that_two_calls_have_pinned() {
         for _ in 0..2 {
             drop(context.pin_shared(memory.clone(), 2 * BORDER).unwrap());
             assert_eq!(memory.pinned_bytes(), 0);
-            let gone = send(&stream, lease.all(), &[memory.device_source(start, 1 << 20)]);
+            let gone = send(&stream, lease.all(), &[memory.for_device(start, 1 << 20)]);
             assert!(gone.unwrap_err().to_string().contains("not pinned"));
         }
         // The driver refuses the second call.
@@ -99,7 +101,7 @@ fn a_piece_may_span_memory_that_two_calls_have_pinned() {
             assert_eq!(memory.pinned_bytes(), BORDER);
             thread::sleep(Duration::from_millis(2));
         }
-        let beyond = send(&stream, lease.all(), &[memory.device_source(start, 1 << 20)]);
+        let beyond = send(&stream, lease.all(), &[memory.for_device(start, 1 << 20)]);
         assert!(beyond.unwrap_err().to_string().contains("not pinned"));
     });
 }
@@ -115,10 +117,10 @@ fn shared_memory_is_copied_directly_while_it_is_pinned() {
             let (stream, sent) = (rig.stream(), noise(7, 1 << 20));
             memory.write(100, &sent);
             let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
-            send(&stream, lease.all(), &[memory.device_source(100, 1 << 20)]).unwrap();
+            send(&stream, lease.all(), &[memory.for_device(100, 1 << 20)]).unwrap();
             assert!(rig.download(&stream, &lease) == sent);
             memory.write(100, &vec![0; 1 << 20]);
-            receive(&stream, lease.all(), &mut [memory.device_destination(99, 1 << 20)]).unwrap();
+            receive(&stream, lease.all(), &[memory.for_device(99, 1 << 20)]).unwrap();
             let mut received = vec![0; 1 << 20];
             memory.read(99, &mut received);
             assert!(received == sent);
@@ -126,7 +128,7 @@ fn shared_memory_is_copied_directly_while_it_is_pinned() {
         drop(pinned);
         let stream = rig.stream();
         let lease = rig.gpu.arena().lease(&stream, 4096).unwrap();
-        let refused = send(&stream, lease.all(), &[memory.device_source(0, 4096)]).unwrap_err();
+        let refused = send(&stream, lease.all(), &[memory.for_device(0, 4096)]).unwrap_err();
         assert!(refused.to_string().contains("not pinned"), "{refused}");
     }
 }
@@ -152,7 +154,7 @@ fn a_send_waits_for_its_copies_if_it_gets_no_event() {
         let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
         memory.write(0, &sent);
         control::fault("cuEventCreate:1:2");
-        let error = send(&stream, lease.all(), &[memory.device_source(0, 1 << 20)]).unwrap_err();
+        let error = send(&stream, lease.all(), &[memory.for_device(0, 1 << 20)]).unwrap_err();
         assert_eq!(error.class(), FaultClass::Exhausted, "{error}");
         memory.wipe(0, 1 << 20);
         assert!(
@@ -171,7 +173,7 @@ fn a_send_waits_for_its_copies_if_the_work_meanwhile_fails() {
         let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
         let send = |meanwhile: &dyn Fn() -> Result<u8, DeviceFault>| {
             memory.write(0, &sent);
-            let source = [memory.device_source(0, 1 << 20)];
+            let source = [memory.for_device(0, 1 << 20)];
             let send = || device::send(&stream, lease.all(), &source, meanwhile);
             let done = catch_unwind(AssertUnwindSafe(send));
             memory.wipe(0, 1 << 20);
@@ -193,18 +195,21 @@ fn unpinned_memory_and_wrong_lengths_are_refused() {
     let stream = rig.stream();
     let (memory, _pinning) = pinned(&rig, 4096);
     let lease = rig.gpu.arena().lease(&stream, 4096).unwrap();
-    let mut heap = vec![0; 4096];
+    let other = SharedMemory::create(4096).unwrap();
     for (error, why) in [
-        (send(&stream, lease.all(), &[memory.device_source(0, 4095), &heap[..1]]), "not pinned"),
-        (send(&stream, lease.all(), &[memory.device_source(1, 4095)]), "4095 bytes"),
-        (receive(&stream, lease.all(), &mut [&mut heap]), "not pinned"),
-        (receive(&stream, lease.all(), &mut []), "0 bytes"),
+        (
+            send(&stream, lease.all(), &[memory.for_device(0, 4095), other.for_device(0, 1)]),
+            "not pinned",
+        ),
+        (send(&stream, lease.all(), &[memory.for_device(1, 4095)]), "4095 bytes"),
+        (receive(&stream, lease.all(), &[other.for_device(0, 4096)]), "not pinned"),
+        (receive(&stream, lease.all(), &[]), "0 bytes"),
     ] {
         let error = error.unwrap_err();
         assert_eq!(error.class(), FaultClass::Misuse);
         assert!(error.to_string().contains(why), "{error}");
     }
-    send(&stream, lease.all(), &[memory.device_source(0, 4096)]).unwrap();
+    send(&stream, lease.all(), &[memory.for_device(0, 4096)]).unwrap();
 }
 
 /// The payloads' ends are not in pinned memory. Rows do not start at the borders of blocks.

@@ -2,20 +2,24 @@
 
 use ark_bls12_381::Bls12_381;
 use ark_groth16::Groth16;
+use ark_relations::gr1cs::ConstraintSynthesizer;
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
-    client::Client,
+    client::{Client, Fr},
     groth16::{Groth16Key, Groth16Prover, synthesize},
 };
 use tokio::runtime::Runtime;
 
-use crate::{circuit::Powers, shared::spread_server};
+use crate::{
+    circuit::{Powers, PublicProduct},
+    shared::spread_server,
+};
 
 /// Proofs on this many GPUs equal those of ark-groth16.
-fn check(devices: usize) {
+fn check(devices: usize, circuit: impl ConstraintSynthesizer<Fr> + Copy) {
     let Some(spread) = spread_server(devices) else { return };
     Runtime::new().unwrap().block_on(async {
-        let (circuit, random) = (Powers::new(7, 60, 9), || StdRng::seed_from_u64(5));
+        let random = || StdRng::seed_from_u64(5);
         let key =
             Groth16::<Bls12_381>::generate_random_parameters_with_reduction(circuit, &mut random());
         let key = key.unwrap();
@@ -37,10 +41,15 @@ fn check(devices: usize) {
 
 #[test]
 fn a_worker_computes_the_proofs_of_ark_groth16() {
-    check(1);
+    check(1, Powers::new(7, 60, 9));
+}
+
+#[test]
+fn a_worker_proves_a_circuit_without_private_variables() {
+    check(1, PublicProduct::new(6, 7));
 }
 
 #[test]
 fn two_workers_compute_the_proofs_of_ark_groth16() {
-    check(2);
+    check(2, Powers::new(7, 60, 9));
 }

@@ -10,7 +10,7 @@ use capstan::{
         points::{self, CurvePoint, PointEncoding},
     },
     formats::{
-        FormatError, PointSet,
+        FileFormat, FormatError, PointSet,
         detect::{PointFormat, parse},
         kzg,
     },
@@ -95,6 +95,62 @@ fn errors_describe_the_problem() {
     assert!(message(ark, Some(PointFormat::Ark), None).contains("announces 4 points, 144 bytes"));
     assert!(message(vec![1, 2], Some(PointFormat::Ark), None).contains("2 bytes follow"));
     assert!(message(zcash, Some(PointFormat::KzgText), None).contains("it is not text"));
+}
+
+/// A count, and points in the encoding of arkworks 0.3: little-endian, with flags in the last byte.
+fn old_ark<A: CurvePoint>(points: &[A]) -> Vec<u8> {
+    let width = PointEncoding::Compressed.point_bytes(A::GROUP);
+    let mut file = points::encode(PointEncoding::Compressed, points);
+    for point in file.chunks_mut(width) {
+        let is_greater = point[0] & 0x20 != 0;
+        point[0] &= 0x1f;
+        point[0] |= if is_greater { 0x80 } else { 0 };
+        point.reverse();
+    }
+    [&(points.len() as u64).to_le_bytes()[..], &file].concat()
+}
+
+/// By their content, also under another name.
+#[test]
+fn files_that_are_not_read_are_named() {
+    let (g1, g2) = (some::<G1Affine>(8), some::<G2Affine>(8));
+    let compressed = points::encode(PointEncoding::Compressed, &g1);
+    let uncompressed = points::encode(PointEncoding::Uncompressed, &g1);
+    let counted = |count: [u8; 4], points: &[u8], rest: &[u8]| [&count[..], points, rest].concat();
+    let count = 8_u32.to_be_bytes();
+    let of_g2 = points::encode(PointEncoding::Compressed, &g2);
+    let json = |text: &str| text.as_bytes().to_vec();
+    let cases = [
+        (counted(count, &compressed, &[]), FileFormat::GnarkOrBellmanPoints),
+        (counted(count, &uncompressed, &[]), FileFormat::GnarkOrBellmanPoints),
+        (counted(count, &of_g2, &of_g2), FileFormat::GnarkOrBellmanPoints),
+        (counted(3_u32.to_le_bytes(), &uncompressed, &compressed), FileFormat::Halo2Setup),
+        (old_ark(&g1), FileFormat::OldArk),
+        (old_ark(&g2), FileFormat::OldArk),
+        (json(r#"{"setup_G1": [], "setup_G2": []}"#), FileFormat::OldSetupJson),
+        (json(r#"{"transcripts": [{"powersOfTau": {}}]}"#), FileFormat::CeremonyTranscript),
+        (json(r#"{"protocol": "groth16", "vk_alpha_1": []}"#), FileFormat::SnarkjsVerifyingKey),
+        (json(r#"{"vk_\u0061lpha_1": []}"#), FileFormat::SnarkjsVerifyingKey),
+        (json("\u{feff}{\"pi_a\": []}"), FileFormat::SnarkjsProof),
+        (json(r#"["1", "2"]"#), FileFormat::JsonList),
+        // Their counts are written as `{` and `[`.
+        (old_ark(&some::<G1Affine>(0x7b)), FileFormat::OldArk),
+        (old_ark(&some::<G1Affine>(0x5b)), FileFormat::OldArk),
+        (json("zkey and what follows"), FileFormat::Zkey),
+    ];
+    for (file, format) in cases {
+        assert_eq!(FileFormat::detect(&file), Some(format));
+        let refused = auto(file).unwrap_err();
+        assert!(matches!(refused, FormatError::OtherFormat(got) if got == format), "{refused}");
+        assert!(refused.to_string().ends_with(&format!("it is {format}")), "{refused}");
+    }
+    // A specified format that the length allows does not hide it.
+    let refused = parse(old_ark(&g1).into(), Some(PointFormat::Ark), None).unwrap_err();
+    assert!(matches!(refused, FormatError::OtherFormat(FileFormat::OldArk)), "{refused}");
+    let other = [&7_u32.to_be_bytes()[..], &compressed[1..]].concat();
+    for unknown in [&b""[..], b"\xff", b"{", b"text", &other] {
+        assert_eq!(FileFormat::detect(unknown), None, "{unknown:?}");
+    }
 }
 
 #[test]

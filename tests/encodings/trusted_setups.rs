@@ -1,8 +1,16 @@
 //! KZG trusted setups as JSON and text.
 
-use capstan::formats::{
-    PointSet,
-    kzg::{SetupList, parse_json, parse_text},
+use ark_ec::CurveGroup;
+use ark_ff::{FftField, Field, One};
+use capstan::{
+    curve::{
+        Fr, G1Affine, G2Affine,
+        points::{CurvePoint, PointEncoding, encode},
+    },
+    formats::{
+        PointSet,
+        kzg::{SetupList, parse_json, parse_text},
+    },
 };
 
 const CEREMONY: &[u8] = include_bytes!("../data/trusted_setup_4096.json");
@@ -70,6 +78,97 @@ fn errors_name_the_list_and_the_index() {
     assert_eq!(message(&json(&"zz".repeat(48))), expected);
     assert_eq!(message("{}"), "the file has no points");
     assert!(message("{").starts_with("not a KZG trusted setup: EOF"));
+}
+
+/// Multiples of the generator, in hex.
+fn hex_points<A: CurvePoint>(scalars: &[Fr]) -> Vec<String> {
+    let point = |scalar: &Fr| {
+        let point = (A::generator() * scalar).into_affine();
+        hex::encode(encode(PointEncoding::Compressed, &[point]))
+    };
+    scalars.iter().map(point).collect()
+}
+
+/// The lists of a setup of 8 points, in the order of their names in [`SetupList::ALL`].
+fn setup(tau: u64) -> [Vec<String>; 3] {
+    let tau = Fr::from(tau);
+    let powers: Vec<_> = (0..8).map(|exponent| tau.pow([exponent])).collect();
+    // L_i(tau) = root^i (tau^8 - 1) / (8 (tau - root^i)).
+    let root = Fr::get_root_of_unity(8).unwrap();
+    let lagrange = (0..8).map(|index| {
+        let node = root.pow([index]);
+        node * (tau.pow([8]) - Fr::one()) / (Fr::from(8) * (tau - node))
+    });
+    let lagrange: Vec<_> = lagrange.collect();
+    [
+        hex_points::<G1Affine>(&powers),
+        hex_points::<G1Affine>(&lagrange),
+        hex_points::<G2Affine>(&powers[..3]),
+    ]
+}
+
+fn as_json(lists: &[Vec<String>; 3]) -> String {
+    let list = |(list, points): (SetupList, &Vec<String>)| format!("\"{list}\": {points:?}");
+    let lists: Vec<_> = SetupList::ALL.into_iter().zip(lists).map(list).collect();
+    format!("{{{}}}", lists.join(", "))
+}
+
+#[test]
+fn lists_that_are_not_what_their_names_say_are_refused() {
+    let read = |change: fn(&mut [Vec<String>; 3])| {
+        let mut lists = setup(77);
+        change(&mut lists);
+        let [monomial, lagrange, g2] = &lists;
+        let text = format!(
+            "8\n{}\n{}\n",
+            g2.len(),
+            [lagrange, g2, monomial].map(|l| l.join("\n")).join("\n")
+        );
+        let json = parse_json(as_json(&lists).as_bytes()).err().map(|error| error.to_string());
+        // All lists of the text have their full length, or it is another text.
+        if lists.each_ref().map(Vec::len) == [8, 8, 3] {
+            assert_eq!(parse_text(&text).err().map(|error| error.to_string()), json);
+        }
+        json.unwrap_or("read".to_owned())
+    };
+    assert_eq!(read(|_| {}), "read");
+    let sum = "g1_lagrange: its points do not sum to the generator, as Lagrange points do";
+    assert_eq!(read(|lists| lists[1] = lists[0].clone()), sum);
+    assert_eq!(read(|lists| lists[1][3] = lists[1][2].clone()), sum);
+    let first = "its first point is not the generator, as that of powers of tau is";
+    assert_eq!(read(|lists| lists[0] = lists[1].clone()), format!("g1_monomial: {first}"));
+    assert_eq!(read(|lists| lists[2].reverse()), format!("g2_monomial: {first}"));
+    let tau = "it has another tau than the other lists, or is not in natural order";
+    assert_eq!(read(|lists| lists[1].swap(1, 4)), format!("g1_lagrange: {tau}"));
+    assert_eq!(read(|lists| lists[1] = setup(78)[1].clone()), format!("g1_lagrange: {tau}"));
+    let without_g1 = |lists: &mut [Vec<String>; 3]| {
+        lists[0].clear();
+        lists[2] = setup(78)[2].clone();
+    };
+    assert_eq!(read(without_g1), format!("g1_lagrange: {tau}"));
+    let other = "g2_monomial: it has another tau than g1_monomial";
+    assert_eq!(read(|lists| lists[2] = setup(78)[2].clone()), other);
+    let length = "g1_lagrange: its length is not a power of two";
+    assert_eq!(read(|lists| lists[1].truncate(7)), length);
+    // The field has a root of unity of this order.
+    assert_eq!(read(|lists| lists[1].truncate(6)), length);
+    // Lists alone, as far as they show something.
+    for kept in 0..3 {
+        let mut lists = <[Vec<String>; 3]>::default();
+        lists[kept] = setup(77)[kept].clone();
+        assert_eq!(parse_json(as_json(&lists).as_bytes()).unwrap().len(), 1);
+    }
+    // The server refuses invalid points with their index.
+    let invalid = |lists: &mut [Vec<String>; 3]| lists[1][5].replace_range(2..4, "00");
+    assert_eq!(read(invalid), "read");
+}
+
+#[test]
+fn unknown_keys_of_a_trusted_setup_are_named() {
+    let [monomial, ..] = setup(77);
+    let json = format!("{{\"g1_monomial\": {monomial:?}, \"g1_lagrnage\": []}}");
+    let refused = parse_json(json.as_bytes()).unwrap_err().to_string();
+    assert!(refused.contains("unknown field `g1_lagrnage`, expected one of `g1_mono"), "{refused}");
 }
 
 #[test]

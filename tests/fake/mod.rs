@@ -1,7 +1,7 @@
 //! A fake Capstan server whose calls fail, hang or stall as configured.
 
-mod list_pages;
 mod run_answer;
+mod store_answers;
 
 use std::{
     pin::Pin,
@@ -42,6 +42,8 @@ pub enum FakeMode {
     Misanswer(RunAnswer),
     /// `List` has three pages of one matrix each; if `ends` is false, the last one follows itself.
     ListPages { ends: bool },
+    /// `Stat` finds two points of this id, and `PutProgram` answers it, whatever is asked for.
+    OtherObject([u8; 32]),
 }
 
 /// A status in the form that the server sends.
@@ -60,16 +62,6 @@ fn fail_first_call(counted: &AtomicU32) -> Result<(), Status> {
         0 => Err(refusal(Code::Unavailable, "DRAINING", Some(Duration::from_millis(1)))),
         _ => Ok(()),
     }
-}
-
-/// The answer to a `Put` whose header announced a vector.
-fn put_answer(header: Option<v1::put_request::Message>) -> v1::PutResponse {
-    let Some(v1::put_request::Message::Vector(vector)) = header else {
-        panic!("the fake takes vectors only");
-    };
-    let v1::VectorUpload { upload_id, encoding, count, .. } = vector;
-    let vector = v1::object::Kind::Vector(v1::Vector { upload_id, encoding, count });
-    v1::PutResponse { object: Some(v1::Object { kind: Some(vector) }), existed: false }
 }
 
 fn claim(verified: v1::Verify) -> v1::Execution {
@@ -315,7 +307,7 @@ impl Store for FakeServer {
             let header = stream.message().await?.and_then(|first| first.message);
             fail_first_call(&self.inner.streams)?;
             while stream.message().await?.is_some() {}
-            return Ok(Response::new(put_answer(header)));
+            return Ok(Response::new(store_answers::put(header)));
         }
         let _gone = OpenHandler::new(&self.inner);
         self.read_without_answer(stream).await;
@@ -330,8 +322,10 @@ impl Store for FakeServer {
         &self,
         _: Request<v1::StatRequest>,
     ) -> Result<Response<v1::StatResponse>, Status> {
-        if let FakeMode::FailFirst = self.inner.mode {
-            fail_first_call(&self.inner.stats)?;
+        match self.inner.mode {
+            FakeMode::OtherObject(id) => return Ok(Response::new(store_answers::other(id))),
+            FakeMode::FailFirst => fail_first_call(&self.inner.stats)?,
+            _ => {}
         }
         Err(refusal(Code::NotFound, "OBJECT_UNKNOWN", None))
     }
@@ -342,7 +336,7 @@ impl Store for FakeServer {
     ) -> Result<Response<v1::ListResponse>, Status> {
         match self.inner.mode {
             FakeMode::ListPages { ends } => {
-                Ok(Response::new(list_pages::page(request.get_ref(), ends)))
+                Ok(Response::new(store_answers::page(request.get_ref(), ends)))
             }
             _ => Err(Status::unimplemented("not faked")),
         }
@@ -366,7 +360,11 @@ impl Store for FakeServer {
         &self,
         _: Request<v1::PutProgramRequest>,
     ) -> Result<Response<v1::PutProgramResponse>, Status> {
-        Err(Status::unimplemented("not faked"))
+        let FakeMode::OtherObject(id) = self.inner.mode else {
+            return Err(Status::unimplemented("not faked"));
+        };
+        let program_id = id.to_vec().into();
+        Ok(Response::new(v1::PutProgramResponse { program_id, existed: true }))
     }
 
     async fn open_region(

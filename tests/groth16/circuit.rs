@@ -59,6 +59,33 @@ impl ConstraintSynthesizer<Fr> for Powers {
     }
 }
 
+/// Two numbers and their product, all public.
+#[derive(Debug, Clone, Copy)]
+pub struct PublicProduct {
+    pub factors: [Fr; 2],
+}
+
+impl PublicProduct {
+    pub fn new(first: u64, second: u64) -> Self {
+        Self { factors: [first.into(), second.into()] }
+    }
+
+    pub fn public(&self) -> [Fr; 3] {
+        let [first, second] = self.factors;
+        [first, second, first * second]
+    }
+}
+
+impl ConstraintSynthesizer<Fr> for PublicProduct {
+    fn generate_constraints(self, system: ConstraintSystemRef<Fr>) -> Result<()> {
+        let [first, second, product] = self.public();
+        let first = system.new_input_variable(|| Ok(first))?;
+        let second = system.new_input_variable(|| Ok(second))?;
+        let product = system.new_input_variable(|| Ok(product))?;
+        system.enforce_r1cs_constraint(|| lc!() + first, || lc!() + second, || lc!() + product)
+    }
+}
+
 /// A circuit that counts how many were synthesized.
 pub struct Counted {
     pub circuit: Powers,

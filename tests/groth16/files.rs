@@ -118,7 +118,8 @@ fn malformed_constraint_systems_are_refused() {
         file[at..at + bytes.len()].copy_from_slice(bytes);
         message(read_r1cs(&file))
     };
-    assert_eq!(changed(0, b"wtns"), "not a .r1cs file: its first four bytes are not \"r1cs\"");
+    assert_eq!(changed(0, b"r2cs"), "not a .r1cs file: its first four bytes are not \"r1cs\"");
+    assert_eq!(changed(0, b"wtns"), "not a .r1cs file: it is a .wtns file");
     assert_eq!(changed(4, &[2]), "version 2 of the format; only version 1 is supported");
     // The section of constraints begins at 12; its first row at 24, the wire at 28.
     let expected = "constraint 0, matrix a: wire 4 does not exist: the circuit has 4 wires";
@@ -138,11 +139,18 @@ fn malformed_constraint_systems_are_refused() {
     let refused = changed(prime + 32 + 24, &[0xff; 4]);
     assert!(refused.starts_with("truncated: section of constraints ends too early"), "{refused}");
     let refused = changed(prime + 32, &[0xff; 4]);
-    assert!(refused.starts_with("truncated: map from wires to labels"), "{refused}");
+    let expected = "the header announces 4294967295 wires, but a file of this length has at most ";
+    assert!(refused.starts_with(expected), "{refused}");
     let mut longer = file.clone();
     longer.push(0);
-    assert!(message(read_r1cs(&longer)).starts_with("the file has 1 bytes too many"));
-    for length in 0..file.len() {
+    let expected = format!(
+        "longer than its header says: section 3 of 3 ends at byte {}, and 1 bytes follow",
+        file.len()
+    );
+    assert_eq!(message(read_r1cs(&longer)), expected);
+    // At the end of the constraints and the header, the file may end.
+    let without_labels = file.len() - 12 - 4 * 8;
+    for length in (0..file.len()).filter(|length| *length != without_labels) {
         let refused = message(read_r1cs(&file[..length]));
         assert!(refused.contains("truncated") || length < 4, "{length}: {refused}");
     }
@@ -167,9 +175,49 @@ fn repeated_and_missing_sections_and_custom_gates_are_refused() {
         sections(&[(4, vec![1, 0, 0, 0, b'g', 0])]),
         "the circuit has custom gates; only rank-1 constraints are supported"
     );
-    assert_eq!(sections(&[(3, vec![0; 32])]), "the map from wires to labels appears twice");
+    assert_eq!(sections(&[(1, vec![0; 32])]), "the header appears twice");
+    // Such a file might have lost its custom gates.
+    let mut cut = product_r1cs();
+    cut[8] = 5;
+    assert_eq!(
+        message(read_r1cs(&cut)),
+        "truncated: the header announces 5 sections, but the file ends after 3"
+    );
     assert_eq!(message(read_r1cs(&container(b"r1cs", 1, &[]))), "the file has no header");
     assert_eq!(message(read_wtns(&container(b"wtns", 2, &[]))), "the file has no header");
+}
+
+#[test]
+fn the_map_from_wires_to_labels_may_have_any_form_or_be_missing() {
+    let matrices = read_r1cs(&product_r1cs()).unwrap();
+    let file = product_r1cs();
+    let without = &file[..file.len() - 12 - 4 * 8];
+    for labels in [vec![], vec![0; 4 * 4], vec![0; 3], vec![0; 64]] {
+        let file = [without, &container(b"r1cs", 1, &[(3, labels)])[12..]].concat();
+        assert_eq!(read_r1cs(&file).unwrap(), matrices);
+    }
+    let mut two_sections = without.to_vec();
+    two_sections[8] = 2;
+    for file in [without, &two_sections] {
+        assert_eq!(read_r1cs(file).unwrap(), matrices);
+    }
+}
+
+/// The Python client's tests read the same list.
+#[test]
+fn each_file_of_the_list_of_witnesses_gets_its_verdict() {
+    #[derive(serde::Deserialize)]
+    struct Verdict {
+        file: String,
+        hex: String,
+        refused: Option<String>,
+    }
+    let verdicts = include_str!("../data/wtns_verdicts.json");
+    let verdicts: Vec<Verdict> = serde_json::from_str(verdicts).unwrap();
+    for Verdict { file, hex, refused } in verdicts {
+        let read = read_wtns(&hex::decode(hex).unwrap());
+        assert_eq!(read.err().map(|error| error.to_string()), refused, "{file}");
+    }
 }
 
 #[test]
@@ -253,6 +301,51 @@ fn malformed_keys_are_refused() {
     file.push(0);
     assert!(message(read_proving_key(&file)).starts_with("the proving key has 1 bytes too many"));
     assert!(message(read_proof(&[])).starts_with("truncated: the proof"));
+}
+
+/// Each reader gets each of the other files.
+#[test]
+fn a_file_in_the_wrong_place_is_named() {
+    let (circuit, mut random) = (Powers::new(3, 5, 1), StdRng::seed_from_u64(4));
+    let key = proving_key(circuit, &mut random);
+    let proof = ArkProver::create_random_proof_with_reduction(circuit, &key, &mut random).unwrap();
+    let SynthesizedCircuit { matrices, assignment } = synthesize(circuit).unwrap();
+    let [mut key_file, mut verifying_key, mut proof_file] = [(); 3].map(|()| Vec::new());
+    key.serialize_uncompressed(&mut key_file).unwrap();
+    key.vk.serialize_uncompressed(&mut verifying_key).unwrap();
+    proof.serialize_uncompressed(&mut proof_file).unwrap();
+    let mut compressed = Vec::new();
+    key.vk.serialize_compressed(&mut compressed).unwrap();
+    let of_ark = |what| format!("a {what} in arkworks' serialization");
+    let files = [
+        (key_file, of_ark("proving key")),
+        (verifying_key, of_ark("verifying key")),
+        (compressed, of_ark("verifying key")),
+        (proof_file, of_ark("proof")),
+        (write_r1cs(&matrices).unwrap(), "a .r1cs file".to_owned()),
+        (write_wtns(&assignment).unwrap().to_vec(), "a .wtns file".to_owned()),
+        (b"zkey".to_vec(), "a .zkey file of snarkjs".to_owned()),
+        (br#"{"protocol": "groth16", "pi_a": []}"#.to_vec(), "a proof in snarkjs' JSON".to_owned()),
+        (vec![b'a'; 384], "text of hex digits".to_owned()),
+    ];
+    type Read = fn(&[u8]) -> String;
+    let readers: [(Read, String); 5] = [
+        (|file| message(read_proving_key(file)), of_ark("proving key")),
+        (|file| message(read_verifying_key(file)), of_ark("verifying key")),
+        (|file| message(read_proof(file)), of_ark("proof")),
+        (|file| message(read_r1cs(file)), "a .r1cs file".to_owned()),
+        (|file| message(read_wtns(file)), "a .wtns file".to_owned()),
+    ];
+    for (read, expected) in &readers {
+        for (file, got) in &files {
+            let verdict = read(file);
+            if got == expected {
+                assert_eq!(verdict, "accepted");
+            } else {
+                assert_eq!(verdict, format!("not {expected}: it is {got}"));
+            }
+        }
+    }
 }
 
 /// On the curve, with a small x.

@@ -16,7 +16,7 @@ use capstan::{
     client::{Client, Fr},
     groth16::{Groth16Key, SynthesizedCircuit, synthesize},
 };
-use circuit::{Counted, Failing, Powers};
+use circuit::{Counted, Failing, Powers, PublicProduct};
 use common::{TestServer, server};
 
 type ArkProver = Groth16<Bls12_381>;

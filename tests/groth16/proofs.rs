@@ -19,7 +19,7 @@ use capstan::{
 use futures_util::StreamExt;
 
 use crate::groth16::{
-    ArkProver, Counted, Failing, Powers, ProofFixture,
+    ArkProver, Counted, Failing, Powers, ProofFixture, PublicProduct,
     common::server,
     merkle::{MerklePath, PathHash},
 };
@@ -44,6 +44,29 @@ async fn proofs_equal_those_of_ark_groth16() {
             let verifies = |y| ArkProver::verify_proof(&verifying_key, &proof, &[y]).unwrap();
             assert!(verifies(circuit.y()) && !verifies(circuit.y() + Fr::from(1)));
         }
+    }
+}
+
+/// `l_query` of their keys has no points.
+#[tokio::test(flavor = "multi_thread")]
+async fn circuits_without_private_variables_are_proved() {
+    let circuit = PublicProduct::new(6, 7);
+    let mut fixture = ProofFixture::new(circuit).await;
+    let verifying_key = prepare_verifying_key(&fixture.proving_key.vk);
+    let prover = Groth16Prover::new(&fixture.client, &fixture.key).with_check();
+    let random = || StdRng::seed_from_u64(11);
+    let assignment = || synthesize(circuit).unwrap().assignment;
+    let proof = prover.prove(assignment(), &mut random()).await.unwrap();
+    let key = &fixture.proving_key;
+    let expected =
+        ArkProver::create_random_proof_with_reduction(circuit, key, &mut random()).unwrap();
+    assert_eq!(proof, expected);
+    let several = vec![assignment(), assignment()];
+    for proof in prover.prove_batch(several, &mut fixture.random).await.unwrap() {
+        let mut public = circuit.public();
+        assert!(ArkProver::verify_proof(&verifying_key, &proof, &public).unwrap());
+        public[2] += Fr::from(1);
+        assert!(!ArkProver::verify_proof(&verifying_key, &proof, &public).unwrap());
     }
 }
 

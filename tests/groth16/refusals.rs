@@ -3,17 +3,22 @@
 use std::collections::BTreeSet;
 
 use ark_bls12_381::{Bls12_381, Fq};
-use ark_ec::AffineRepr;
-use ark_groth16::ProvingKey;
+use ark_ec::{AffineRepr, CurveGroup};
+use ark_groth16::{Proof, ProvingKey, VerifyingKey, prepare_verifying_key};
+use ark_serialize::CanonicalSerialize;
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
     client::{Client, Fr, G1Affine, G2Affine},
-    groth16::{ConstraintMatrices, Groth16Error, Groth16Key, Groth16Prover, synthesize},
+    groth16::{
+        ConstraintMatrices, Groth16Error, Groth16Key, Groth16Prover,
+        files::{read_proving_key, read_verifying_key},
+        synthesize,
+    },
     server::ServerSettings,
 };
 use zeroize::Zeroizing;
 
-use crate::groth16::{Powers, ProofFixture, common::serve, proving_key};
+use crate::groth16::{ArkProver, Powers, ProofFixture, common::serve, proving_key};
 
 fn message<T>(refused: Result<T, Groth16Error>) -> String {
     refused.err().map_or("accepted".to_owned(), |error| error.to_string())
@@ -165,15 +170,64 @@ async fn a_refused_key_leaves_nothing_that_the_server_did_not_have() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn circuits_with_nothing_to_prove_are_refused() {
+async fn circuits_without_constraints_are_refused() {
     let fixture = ProofFixture::new(Powers::new(7, 4, 0)).await;
-    let row = |variable| vec![(Fr::from(1), variable)];
-    let all_public = ConstraintMatrices::new([vec![row(0)], vec![row(1)], vec![row(1)]], 2, 2);
-    let empty = ConstraintMatrices::new([vec![], vec![], vec![]], 1, 2);
-    let cases = [(all_public, "private variables"), (empty, "constraints")];
-    for (matrices, missing) in cases {
-        let (client, key) = (&fixture.client, &fixture.proving_key);
-        let refused = message(Groth16Key::register(client, key, matrices.unwrap()).await);
-        assert_eq!(refused, format!("the circuit has no {missing}"));
+    let empty = ConstraintMatrices::new([vec![], vec![], vec![]], 1, 2).unwrap();
+    let (client, key) = (&fixture.client, &fixture.proving_key);
+    let refused = message(Groth16Key::register(client, key, empty).await);
+    assert_eq!(refused, "the circuit has no constraints");
+}
+
+/// Made without the witness, from the verifying key and the public input only.
+fn forged_proof(key: &VerifyingKey<Bls12_381>, public: Fr) -> Proof<Bls12_381> {
+    let c = -(key.gamma_abc_g1[0] + key.gamma_abc_g1[1] * public).into_affine();
+    Proof { a: key.alpha_g1, b: key.beta_g2, c }
+}
+
+/// The forged proof shows that the check is needed.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_with_which_proofs_can_be_forged_are_refused() {
+    let fixture = ProofFixture::new(Powers::new(7, 4, 0)).await;
+    let mut without_phase_2 = fixture.proving_key.clone();
+    without_phase_2.vk.delta_g2 = without_phase_2.vk.gamma_g2;
+    let (prepared, public) = (prepare_verifying_key(&without_phase_2.vk), Fr::from(12345));
+    let forged = forged_proof(&without_phase_2.vk, public);
+    assert!(ArkProver::verify_proof(&prepared, &forged, &[public]).unwrap());
+
+    type Change = fn(&mut VerifyingKey<Bls12_381>);
+    let pair = |first: &str, second: &str| {
+        format!("{first} and {second} of the key are equal or opposite")
+    };
+    let infinity = |part: &str| format!("{part} of the key is the point at infinity");
+    let cases: [(Change, String); 12] = [
+        (|key| key.delta_g2 = key.gamma_g2, pair("gamma_g2", "delta_g2")),
+        (|key| key.delta_g2 = -key.gamma_g2, pair("gamma_g2", "delta_g2")),
+        (|key| key.beta_g2 = key.gamma_g2, pair("beta_g2", "gamma_g2")),
+        (|key| key.beta_g2 = -key.delta_g2, pair("beta_g2", "delta_g2")),
+        (|key| key.alpha_g1 = G1Affine::zero(), infinity("alpha_g1")),
+        (|key| key.beta_g2 = G2Affine::zero(), infinity("beta_g2")),
+        (|key| key.gamma_g2 = G2Affine::zero(), infinity("gamma_g2")),
+        (|key| key.delta_g2 = G2Affine::zero(), infinity("delta_g2")),
+        (|key| key.gamma_abc_g1[0] = G1Affine::zero(), infinity("gamma_abc_g1[0]")),
+        (|key| key.gamma_abc_g1[1] = G1Affine::zero(), infinity("gamma_abc_g1[1]")),
+        (
+            |key| key.gamma_abc_g1[1] = -key.gamma_abc_g1[0],
+            pair("gamma_abc_g1[1]", "gamma_abc_g1[0]"),
+        ),
+        (|key| key.gamma_abc_g1[0] = key.alpha_g1, pair("gamma_abc_g1[0]", "alpha_g1")),
+    ];
+    for (change, expected) in cases {
+        let mut key = fixture.proving_key.clone();
+        change(&mut key.vk);
+        let matrices = fixture.key.matrices().clone();
+        let registered = Groth16Key::register(&fixture.client, &key, matrices).await;
+        let (mut file, mut verifying_key) = (Vec::new(), Vec::new());
+        key.serialize_compressed(&mut file).unwrap();
+        key.vk.serialize_compressed(&mut verifying_key).unwrap();
+        let read = read_proving_key(&file).map_err(Groth16Error::from);
+        let read_verifying_key = read_verifying_key(&verifying_key).map_err(Groth16Error::from);
+        for refused in [message(registered), message(read), message(read_verifying_key)] {
+            assert!(refused.starts_with(&expected), "{refused}");
+        }
     }
 }

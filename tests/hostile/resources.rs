@@ -124,7 +124,8 @@ fn peak_resident() -> u64 {
     memory("VmHWM:")
 }
 
-fn resident() -> u64 {
+/// Resident memory, bytes.
+pub fn resident() -> u64 {
     memory("VmRSS:")
 }
 

@@ -1,5 +1,5 @@
 //! Readers that stall: the server gives up their results, and then closes their connection, which
-//! keeps the parts that the transport holds.
+//! keeps the parts that the transport holds. If callers share it, only the stream is reset.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use tonic::{
 
 use crate::{
     daemon::{UNREACHED_LIMIT, compute, load, messages, programs, store, until_idle, until_load},
-    table::{World, assert_status, settings},
+    table::{Call, World, assert_status, settings},
 };
 
 const IDLE: Duration = Duration::from_millis(500);
@@ -92,6 +92,36 @@ async fn results_for_a_closed_window_are_given_up_after_the_idle_timeout() {
     until_closed(&world, "transforms and runs that nobody reads").await;
     drop(unread);
     world.assert_healthy("a closed window").await;
+}
+
+/// Behind a proxy, callers share a connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stalled_reader_ends_its_call_and_not_a_connection_that_is_shared() {
+    let world = World::new(ServerSettings { shared_connections: true, ..impatient() }).await;
+    // HTTP/2's default, and another usual window.
+    for window in [(1 << 16) - 1, 1 << 16] {
+        let shared = connection(&world, window).await;
+        let mut unread = Vec::new();
+        // Results of one chunk, and of many.
+        for lg_n in [12, 17] {
+            let ntt = compute(&shared).ntt_stream(stream::iter(ntt_request(lg_n))).await;
+            unread.push(ntt.expect("the response begins").into_inner());
+        }
+        until_idle(&world.channel, "streams that nobody reads").await;
+        let connections = load(&world.channel).await.connections;
+        assert_eq!(connections, 2, "a connection with the window {window} was closed");
+        let (request, sum) = world.good_msm();
+        let served = Call::Msm(request).send(&shared).await;
+        assert_eq!(served.expect("another call over the same connection is served"), sum);
+        for mut response in unread {
+            while let Ok(message) = response.message().await {
+                assert!(message.is_some(), "an incomplete response looks complete");
+            }
+        }
+        drop(shared);
+        until_closed(&world, "the connection that was shared").await;
+    }
+    world.assert_healthy("a stalled stream").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,6 +16,7 @@ use crate::{
         TEST_TIMEOUT, UNREACHED_LIMIT, admin, compute, load, messages, reason, retry_until_ok,
         store, unix_channel, until_load,
     },
+    resources::resident,
     table::{World, settings},
 };
 
@@ -211,6 +212,39 @@ async fn one_address_cannot_take_all_connections() {
     let local = unix_channel(&socket).await;
     assert_eq!(load(&local).await.connections, 3);
     drop(another);
+}
+
+/// The allocator keeps freed memory, apart from what lies at the end of its heap.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn freed_memory_returns_to_the_system_once_many_connections_have_ended() {
+    const PIECES: usize = 32 << 10;
+    const PIECE_BYTES: usize = 4 << 10;
+    const PEERS: usize = 100;
+    let mut world = World::new(settings()).await;
+    world.resources.descriptors_max += 2 * PEERS;
+    let pieces = (0..PIECES).map(|_| vec![1_u8; PIECE_BYTES]);
+    let (kept, freed): (Vec<_>, Vec<_>) =
+        pieces.enumerate().partition(|(number, _)| number % 1024 == 0);
+    let before = resident();
+    drop(freed);
+    let most = (PIECES * PIECE_BYTES / 2) as u64;
+    if resident() + most <= before {
+        println!("skipped: the allocator has returned the memory by itself");
+        return;
+    }
+    let mut peers = Vec::new();
+    for _ in 0..PEERS {
+        peers.push(handshaken_peer(&world).await);
+    }
+    drop(peers);
+    until_only_connection(&world).await;
+    let begun = Instant::now();
+    while resident() + most > before {
+        assert!(begun.elapsed() < TEST_TIMEOUT, "{} MiB are resident", resident() >> 20);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    drop(kept);
+    world.assert_healthy("freed memory").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -194,3 +194,34 @@ async fn a_file_of_tenants_lists_callers_whose_credentials_name_none() {
     assert_eq!(as_caller(&listed).await, known("token:ci", "a"));
     assert_eq!(as_caller(&other).await, known("token:dev", "default"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_knows_its_own_load_exactly_and_that_of_others_roughly() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("admin.sock");
+    let with_socket =
+        |_: &Tokens, settings| ServerSettings { admin_socket: Some(socket.clone()), ..settings };
+    let tenants = TwoTenants::new(with_socket).await;
+    let TwoTenants { a, b, .. } = &tenants;
+    let operator = Client::connect(format!("unix:{}", socket.display())).await.unwrap();
+    let load = async |client: &Client| client.info().await.unwrap().load.unwrap();
+    b.put_bases(&messages::points::<G1Affine>(5)).await.unwrap();
+    let own_bytes = load(b).await.store_bytes;
+    assert_eq!(own_bytes, load(&operator).await.store_bytes, "nobody else stores anything");
+    for count in [3, 7, 11] {
+        a.put_bases(&messages::points::<G1Affine>(count)).await.unwrap();
+    }
+    let (all, seen) = (load(&operator).await, load(b).await);
+    let others = all.store_bytes - own_bytes;
+    assert!(!others.is_power_of_two() && others > own_bytes, "{others}");
+    assert_eq!(seen.store_bytes, own_bytes + (1 << others.ilog2()));
+    assert_eq!((all.objects, seen.objects), (4, 1 + 2));
+    // Messages that are on their way count, too: they are smaller than the difference.
+    let vector = b.put_vector(&messages::random(3000)[..]).await.unwrap();
+    a.put_vector(&messages::random(6000)[..]).await.unwrap();
+    let (all, seen) = (load(&operator).await, load(b).await);
+    assert!(all.bytes_in_flight >= 9000 * 32, "{all:?}");
+    let rounded = (3000 * 32 + (1 << 17))..(9000 * 32);
+    assert!(rounded.contains(&seen.bytes_in_flight), "{seen:?}");
+    b.release_vector(vector.id).await.unwrap();
+}

@@ -126,7 +126,9 @@ async fn a_token_that_is_revoked_stops_working() {
     let server = tokens.serve();
     let client = http(&server).token(revoked.as_str()).connect().await.unwrap();
     let text = fs::read_to_string(&tokens.path).unwrap();
-    fs::write(&tokens.path, remove_token(&text, "revoked").unwrap()).unwrap();
+    // An entry that is wrong does not keep the revoked token in use.
+    let wrong = "\n[[tokens]]\nname = \"wrong\"\nsha256 = \"0\"\n";
+    fs::write(&tokens.path, remove_token(&text, "revoked").unwrap() + wrong).unwrap();
     // Noticed without a request to reload.
     until_answer("revoke", &http(&server).token(revoked), Err("CREDENTIALS_INVALID")).await;
     let refused = client.info().await.unwrap_err();

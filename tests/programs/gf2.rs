@@ -280,7 +280,7 @@ fn rows_are_refused_by_their_index() {
 }
 
 #[test]
-fn shapes_that_are_no_matrices_are_refused() {
+fn shapes_that_are_not_matrices_are_refused() {
     let two = [vec![0; 6], vec![0; 6]];
     let refuses = |step: Operation, message: &str| {
         let refusal = refusal(&two, step);

@@ -1,5 +1,5 @@
 //! Three daemons behind Envoy and HAProxy, with the configurations of `deploy/`, and as a fleet,
-//! under load while daemons are killed and drained.
+//! under load while daemons are killed and drained, or while readers stall.
 //!
 //! `scripts/install-proxies` installs the proxies; `CAPSTAN_PROXIES` names another folder that has
 //! them. Without them, tests that need a proxy are skipped, but not in CI. `CAPSTAN_PROXY_LOAD_S`
@@ -9,6 +9,7 @@ mod load;
 mod proxy;
 mod set_up;
 mod site;
+mod stalled_readers;
 mod work;
 
 use crate::{

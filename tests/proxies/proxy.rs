@@ -15,7 +15,7 @@ use crate::proxies::{
     stable_port::stable_port,
 };
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyKind {
     Envoy,
     HaProxy,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use capstan::client::{Client, ClientBuilder};
 use rcgen::SanType;
 use tempfile::TempDir;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 use crate::proxies::{
     authority::{Authority, Certified},
@@ -30,6 +30,8 @@ pub struct Site {
     pub ports: [DaemonPorts; DAEMONS],
     daemons: [Option<DaemonProcess>; DAEMONS],
     proxy_name: String,
+    /// Flags of the daemons, and their values.
+    settings: Vec<(String, String)>,
     authority: Authority,
     caller: Certified,
 }
@@ -37,6 +39,11 @@ pub struct Site {
 impl Site {
     /// Starts the daemons, which believe a proxy with this name.
     pub fn start(proxy: &str) -> Self {
+        Self::start_with(proxy, &[])
+    }
+
+    /// Starts the daemons with further flags and their values.
+    pub fn start_with(proxy: &str, settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let authority = Authority::new("capstan-ca");
         let dns = |name: &str| SanType::DnsName(name.try_into().unwrap());
@@ -59,7 +66,9 @@ impl Site {
         let port = |_| DaemonPorts { grpc: stable_port(), metrics: stable_port() };
         let ports = [0, 1, 2].map(port);
         let daemons = Default::default();
-        let mut site = Self { folder, ports, daemons, proxy_name, authority, caller };
+        let text = |(flag, value): &(&str, &str)| ((*flag).to_owned(), (*value).to_owned());
+        let settings = settings.iter().map(text).collect();
+        let mut site = Self { folder, ports, daemons, proxy_name, settings, authority, caller };
         (0..DAEMONS).for_each(|number| site.start_daemon(number));
         site
     }
@@ -84,7 +93,9 @@ impl Site {
             ("--tls-client-ca", &ca),
             ("--auth-proxies", &proxy),
         ];
-        let flags: Vec<_> = settings.iter().flat_map(|(flag, value)| [*flag, *value]).collect();
+        let further = self.settings.iter().map(|(flag, value)| (flag.as_str(), value.as_str()));
+        let settings = settings.into_iter().chain(further);
+        let flags: Vec<_> = settings.flat_map(|(flag, value)| [flag, value]).collect();
         self.daemons[number] = Some(DaemonProcess::start(capstand(&flags)));
     }
 
@@ -108,6 +119,16 @@ impl Site {
         self.ports.iter().map(|ports| self.client(&target(ports))).collect()
     }
 
+    /// A connection with the caller's certificate, of which each stream can receive 64 KiB until
+    /// they are read.
+    pub async fn channel(&self, target: &str) -> Channel {
+        let identity = Identity::from_pem(&self.caller.certificate, &self.caller.key);
+        let ca = Certificate::from_pem(self.authority.pem());
+        let tls = ClientTlsConfig::new().ca_certificate(ca).identity(identity);
+        let endpoint = Endpoint::from_shared(target.to_owned()).unwrap().tls_config(tls).unwrap();
+        endpoint.initial_stream_window_size(64 << 10).connect().await.unwrap()
+    }
+
     /// The number of bases of each daemon, as all callers of the tenant see it.
     pub async fn stored(&self) -> Vec<usize> {
         let mut counts = Vec::new();
@@ -122,14 +143,10 @@ impl Site {
     /// proxies may set.
     pub async fn forger(&self, target: &str) -> String {
         use capstan::wire::v1::{GetInfoRequest, admin_client::AdminClient};
-        let identity = Identity::from_pem(&self.caller.certificate, &self.caller.key);
-        let ca = Certificate::from_pem(self.authority.pem());
-        let tls = ClientTlsConfig::new().ca_certificate(ca).identity(identity);
-        let endpoint = Endpoint::from_shared(target.to_owned()).unwrap().tls_config(tls).unwrap();
         let mut request = tonic::Request::new(GetInfoRequest {});
         request.metadata_mut().insert("x-capstan-caller", "root".parse().unwrap());
         request.metadata_mut().insert("x-capstan-tenant", "others".parse().unwrap());
-        let mut admin = AdminClient::new(endpoint.connect().await.unwrap());
+        let mut admin = AdminClient::new(self.channel(target).await);
         let info = admin.get_info(request).await.unwrap().into_inner();
         info.caller.unwrap().subject
     }

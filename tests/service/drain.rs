@@ -108,6 +108,30 @@ async fn assert_refuses_and_finishes(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_of_an_unknown_service_is_told_so_and_stays_open() {
+    let daemon = TestServer::start(settings());
+    let channel = daemon.channel().await;
+    let watch = async |service: &str| {
+        let request = HealthCheckRequest { service: service.into() };
+        let watched = HealthClient::new(channel.clone()).watch(request).await;
+        let mut watched = watched.expect("the call begins").into_inner();
+        let first = watched.message().await.expect("the call goes on").expect("a status");
+        (first.status(), watched)
+    };
+    let (status, mut unknown) = watch("capstan.v2.Compute").await;
+    assert_eq!(status, ServingStatus::ServiceUnknown);
+    let (status, mut known) = watch("capstan.v1.Compute").await;
+    assert_eq!(status, ServingStatus::Serving);
+    // When the other watch hears that the server drains, this one is still open.
+    daemon.drainer.drain(None);
+    let told = tokio::select! {
+        end = unknown.message() => panic!("the watch has ended: {end:?}"),
+        told = known.message() => told.expect("the call goes on").expect("a status"),
+    };
+    assert_eq!(told.status(), ServingStatus::NotServing);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_draining_server_finishes_accepted_jobs_and_refuses_new_ones() {
     let (engines, dial) = faulty_engines();
     let daemon = TestServer::with_engines(settings(), engines);

@@ -1,6 +1,6 @@
 //! Bases that survive a restart, and files that must not.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::FileExt, path::Path, time::Duration};
 
 use bytes::Bytes;
 use capstan::{
@@ -163,30 +163,116 @@ async fn the_same_bytes_in_another_encoding_are_another_payload() {
         assert_eq!(other, Err(Code::InvalidArgument), "known before: {had}");
         stop(daemon).await;
     }
-    // Files of the first version hold the payload's hash without its encoding.
+    // Files of earlier versions hold the payload's hash without its encoding, or no checksum of it.
+    // A `Put` writes them again.
     let path = files(folder.path()).remove(0);
-    let mut content = fs::read(&path).unwrap();
-    assert_eq!(content[40..73], [&hash[..], &[3]].concat());
-    content[72] = 0;
-    fs::write(&path, content).unwrap();
+    for encoding in [0, 3] {
+        let mut content = fs::read(&path).unwrap();
+        assert_eq!(content[40..73], [&hash[..], &[3]].concat());
+        content[72] = encoding;
+        content[CHECKSUM].fill(0);
+        fs::write(&path, content).unwrap();
+        let daemon = start(folder.path());
+        let channel = loaded_channel(&daemon).await;
+        assert_eq!(list(&channel).await.len(), 1);
+        assert_eq!(stat(&channel, &hash, Limbs).await.unwrap_err().code(), Code::NotFound);
+        assert_eq!(put_hashed(&channel, PointEncoding::Montgomery, &limbs).await, Ok(false));
+        stop(daemon).await;
+    }
     let daemon = start(folder.path());
     let channel = loaded_channel(&daemon).await;
-    assert_eq!(list(&channel).await.len(), 1);
-    assert_eq!(stat(&channel, &hash, Limbs).await.unwrap_err().code(), Code::NotFound);
-    assert_eq!(put_hashed(&channel, PointEncoding::Montgomery, &limbs).await, Ok(false));
+    stat(&channel, &hash, Limbs).await.expect("the file was written again");
+    stop(daemon).await;
+}
+
+/// The bytes of a file that cover its header and its name.
+const CHECKSUM: std::ops::Range<usize> = 224..256;
+
+/// Swaps the headers of two files, as a faulty disk or a person can. Without their checksums they
+/// are like those of version 0.2.0.
+fn swap_headers(paths: &[std::path::PathBuf], keeps_checksums: bool) {
+    let mut contents: Vec<_> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
+    let (one, other) = contents.split_at_mut(1);
+    one[0][..CHECKSUM.end].swap_with_slice(&mut other[0][..CHECKSUM.end]);
+    for (path, mut content) in paths.iter().zip(contents) {
+        if !keeps_checksums {
+            content[CHECKSUM].fill(0);
+        }
+        fs::write(path, content).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_put_by_hash_never_finds_the_file_that_got_the_header_of_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = messages::points::<G1Affine>(4);
+    let hash =
+        |points: &[G1Affine]| *blake3::hash(&encode(PointEncoding::Compressed, points)).as_bytes();
+    let parts = [&all[..2], &all[2..]];
+    let daemon = start(folder.path());
+    let channel = daemon.channel().await;
+    for part in parts {
+        put(&channel, part, Some(hash(part)), true).await;
+    }
+    stop(daemon).await;
+    let paths = files(folder.path());
+    for (keeps_checksums, listed) in [(true, 0), (false, 2)] {
+        swap_headers(&paths, keeps_checksums);
+        let daemon = start(folder.path());
+        let channel = loaded_channel(&daemon).await;
+        assert_eq!(list(&channel).await.len(), listed, "checksums: {keeps_checksums}");
+        for part in parts {
+            let (bases, existed) = put(&channel, part, Some(hash(part)), true).await;
+            assert!(!existed, "checksums: {keeps_checksums}");
+            assert_computes(&channel, &bases, part).await;
+        }
+        stop(daemon).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_changes_while_it_is_served_is_found_and_can_be_put_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = Some(folder.path().to_owned());
+    let object_check_interval = Duration::from_millis(10);
+    let settings = ServerSettings { data_dir, object_check_interval, ..ServerSettings::default() };
+    let daemon = TestServer::start(settings);
+    let channel = loaded_channel(&daemon).await;
+    let points = messages::points::<G1Affine>(5);
+    let (damaged, _) = put(&channel, &points[..3], None, true).await;
+    let path = files(folder.path()).remove(0);
+    let (sound, _) = put(&channel, &points[3..], None, true).await;
+    // The header is not read any more.
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.write_all_at(&[0x55; 8], CHECKSUM.end as u64).unwrap();
+    retry_until_ok("the server finds the damage", async || {
+        let held = list(&channel).await;
+        if held.len() == 1 { Ok(()) } else { Err(held) }
+    })
+    .await;
+    assert_eq!(list(&channel).await, [sound]);
+    let id = Some(v1::stat_request::Id::ObjectId(damaged.object_id.clone()));
+    let status = store(&channel).stat(v1::StatRequest { id }).await.unwrap_err();
+    assert_eq!(status.code(), Code::NotFound);
+    let (again, _) = put(&channel, &points[..3], None, true).await;
+    assert_eq!(again.object_id, damaged.object_id);
+    assert_computes(&channel, &again, &points[..3]).await;
     stop(daemon).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_files_are_ignored_and_not_changed() {
     type Damage = fn(&mut Vec<u8>);
-    let damages: [Damage; 7] = [
+    let damages: [Damage; 10] = [
         |file| *file.last_mut().unwrap() ^= 1,
         |file| file.truncate(file.len() - 1),
         |file| file.truncate(100),
         |file| file.clear(),
         |file| file[0] ^= 1,
         |file| file[23] = 0xff,
+        |file| file[40] ^= 1,
+        |file| file[80] ^= 1,
+        |file| file[CHECKSUM.end - 1] ^= 1,
         |file| file.extend_from_within(256..352),
     ];
     for (i, damage) in damages.into_iter().enumerate() {

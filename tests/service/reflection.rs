@@ -14,10 +14,13 @@ use tonic::{
     Code, Status,
     transport::{Channel, Endpoint},
 };
-use tonic_reflection::pb::v1::{
-    ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
-    server_reflection_request::MessageRequest as Ask,
-    server_reflection_response::MessageResponse as Answer,
+use tonic_reflection::pb::{
+    v1::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+        server_reflection_request::MessageRequest as Ask,
+        server_reflection_response::MessageResponse as Answer,
+    },
+    v1alpha,
 };
 
 use crate::service::daemon::{
@@ -43,7 +46,12 @@ async fn reflection_lists_every_service_and_describes_it() {
     };
     let names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
     let ours = ["capstan.v1.Admin", "capstan.v1.Compute", "capstan.v1.Store"];
-    for service in ours.into_iter().chain(["grpc.health.v1.Health"]) {
+    let others = [
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection",
+    ];
+    for service in ours.into_iter().chain(others) {
         assert!(names.iter().any(|name| name == service), "{service} is not in {names:?}");
     }
     for service in ours {
@@ -56,6 +64,26 @@ async fn reflection_lists_every_service_and_describes_it() {
         let found = |file: &Vec<u8>| file.windows(name.len()).any(|word| word == name);
         assert!(files.file_descriptor_proto.iter().any(found), "{service}");
     }
+}
+
+/// Many tools know no later version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reflection_describes_services_to_clients_of_v1alpha() {
+    use v1alpha::{
+        server_reflection_client::ServerReflectionClient,
+        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+    };
+    let daemon = TestServer::start(ServerSettings::default());
+    let mut client = ServerReflectionClient::new(daemon.channel().await);
+    let symbol = MessageRequest::FileContainingSymbol("capstan.v1.Compute".into());
+    let request =
+        v1alpha::ServerReflectionRequest { host: String::new(), message_request: Some(symbol) };
+    let answers = client.server_reflection_info(stream::iter([request])).await.unwrap();
+    let answer = answers.into_inner().message().await.unwrap().unwrap();
+    let Some(MessageResponse::FileDescriptorResponse(files)) = answer.message_response else {
+        panic!("the service is not described");
+    };
+    assert!(!files.file_descriptor_proto.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

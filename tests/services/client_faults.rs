@@ -1,15 +1,16 @@
 //! The client against a misbehaving server: what it retries, when it stops, which error it reports.
 
-use crate::fake;
+use crate::{fake, rig::TestServer};
 use std::time::Duration;
 
 use ark_ec::AffineRepr;
 use capstan::{
     client::{
         BasesId, Client, ClientError, Code, Fr, G1Affine, Group, MsmOptions, NttOptions,
-        ProgramBuilder, ProgramRun, Reason, RunOptions, ScalarEncoding, ScalarInput, VectorValue,
-        Verification,
+        PointEncoding, ProgramBuilder, ProgramRun, PutOptions, Reason, RunOptions, ScalarEncoding,
+        ScalarInput, VectorValue, Verification,
     },
+    server::ServerSettings,
     wire::v1,
 };
 use fake::{FakeMode, FakeServer, RunAnswer, refusal};
@@ -166,6 +167,15 @@ async fn an_unreachable_server_is_reported_with_its_address() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_is_too_long_for_the_server_is_named() {
+    let daemon = TestServer::start(ServerSettings::default());
+    let builder = Client::builder(format!("http://{}", daemon.address));
+    let refused = builder.token("x".repeat(17 << 10)).connect().await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    assert!(refused.to_string().contains("metadata as too large"), "{refused}");
+}
+
 #[tokio::test]
 async fn refuses_tls_settings_for_a_target_without_tls() {
     for target in ["http://127.0.0.1:1", "unix:/nowhere"] {
@@ -254,6 +264,34 @@ async fn a_list_has_the_objects_of_all_pages() {
     let fake = FakeServer::start(FakeMode::ListPages { ends: false }).await;
     let endless = client(&fake).await.list_matrices().await;
     assert!(matches!(endless, Err(ClientError::InvalidResponse(_))), "{endless:?}");
+}
+
+/// The server's file may have the header of another one.
+#[tokio::test]
+async fn refuses_objects_with_another_id_than_that_of_their_content() {
+    const OTHER: [u8; 32] = [7; 32];
+    let client = client(&FakeServer::start(FakeMode::OtherObject(OTHER)).await).await;
+    assert_eq!(client.stat(BasesId(OTHER)).await.unwrap().count, 2);
+    let refused = |error: ClientError| match error {
+        ClientError::InvalidResponse(problem) => problem,
+        other => panic!("{other:?}"),
+    };
+    let another_id = "the server answered with another id";
+    assert_eq!(refused(client.stat(BasesId([1; 32])).await.unwrap_err()), another_id);
+    let points = [G1Affine::generator(); 2];
+    assert_eq!(refused(client.put_bases(&points).await.unwrap_err()), another_id);
+    let put = async |encoding: PointEncoding, points: usize| {
+        let bytes = vec![0; points * encoding.point_bytes(Group::G1)];
+        client.put_encoded(Group::G1, encoding, &bytes, PutOptions::default()).await
+    };
+    assert_eq!(refused(put(PointEncoding::Montgomery, 2).await.unwrap_err()), another_id);
+    let other_points = "the server answered with other points";
+    assert_eq!(refused(put(PointEncoding::Compressed, 3).await.unwrap_err()), other_points);
+    assert!(put(PointEncoding::Compressed, 2).await.is_ok(), "has no id before it is decoded");
+    let mut program = ProgramBuilder::new();
+    program.input(1).unwrap();
+    let program = program.build().unwrap();
+    assert_eq!(refused(client.put_program(&program).await.unwrap_err()), another_id);
 }
 
 #[test]

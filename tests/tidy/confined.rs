@@ -11,6 +11,7 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
             "src/region/mapped_file.rs",
             "src/device/",
             "src/cli/doctor/clock.rs",
+            "src/server/heap.rs",
             "tests/residue/",
             "tests/common/counting_allocator.rs",
             "tests/fuzz/",

@@ -42,6 +42,8 @@ const PROSE: [&str; 11] = [
     "python/examples",
     "python/tests",
 ];
+/// Folders and files with shell scripts.
+const SHELL: [&str; 5] = ["scripts", "deploy", "python/check", "examples/check", ".ci/run"];
 /// What programs write: `scripts/generate`, and builds of the clients in `examples`.
 const GENERATED: [&str; 4] = [
     "src/wire/generated",
@@ -103,6 +105,17 @@ pub fn prose_files() -> Vec<File> {
         Some((_, ending)) => PROSE_ENDINGS.contains(&ending),
         None => !name.starts_with("LICENSE"),
     })
+}
+
+/// Paths of the files that shells run.
+pub fn shell_scripts() -> Vec<String> {
+    let files = SHELL.iter().flat_map(|start| walk(Path::new(start)));
+    let is_script = |file: &String| {
+        let text = fs::read(root().join(file)).expect("the file is readable");
+        let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        file.ends_with("Dockerfile") || first.starts_with(b"#!") && first.ends_with(b"sh")
+    };
+    files.filter(is_script).collect()
 }
 
 /// The files of the code, of the folders `more` and of the root whose name is one of `ours`.
@@ -216,29 +229,6 @@ fn name(text: &str) -> Option<String> {
     let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
     let name = &text[..end];
     name.starts_with(|c: char| c.is_ascii_lowercase()).then(|| name.to_owned())
-}
-
-/// Name, first line (from 1) and number of lines of each function.
-pub fn functions(text: &str) -> Vec<(String, usize, usize)> {
-    let lines: Vec<_> = text.lines().collect();
-    let mut found = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let head = line.trim_start();
-        let before = head.split("fn ").next().unwrap_or(head);
-        let words = ["pub", "const", "async", "extern", "unsafe", "pub(crate)", "pub(super)"];
-        if before == head || !before.split_whitespace().all(|word| words.contains(&word)) {
-            continue;
-        }
-        let indent = &line[..line.len() - head.len()];
-        let end = format!("{indent}}}");
-        let after = lines[at..].iter().position(|line| *line == end);
-        // Methods that traits only declare have no body.
-        let mut ends = lines[at..].iter().filter(|line| line.ends_with([';', '{', '}']));
-        let one_line = line.ends_with('}') || ends.next().is_some_and(|end| end.ends_with(';'));
-        let name = name(&head[before.len() + 3..]).unwrap_or_default();
-        found.push((name, at + 1, if one_line { 1 } else { after.map_or(1, |n| n + 1) }));
-    }
-    found
 }
 
 /// Whether the line has the word outside comments and string literals.

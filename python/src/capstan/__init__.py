@@ -5,9 +5,10 @@ come out; points are bytes.
 """
 
 from capstan._admin import ServerInfo
-from capstan._groth16 import Groth16Key, Groth16Proof, read_wtns
+from capstan._groth16 import Groth16Key, Groth16Proof
 from capstan._kzg import KzgOpening
 from capstan._run import RunResult, StepReport
+from capstan._wtns import read_wtns
 from capstan.client import Client
 from capstan.encodings import FR_MODULUS, integers, scalars, to_montgomery
 from capstan.errors import (

@@ -1,5 +1,6 @@
 """Targets, credentials and options of channels."""
 
+import codecs
 import dataclasses
 import ipaddress
 import os
@@ -7,14 +8,17 @@ import secrets
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import grpc
 
 from capstan import errors
+from capstan._arguments import read_file
 
 _MIB = 1 << 20
 _AFFINITY = "capstan-affinity"
+# The most that Linux allows.
+_SOCKET_BYTES_MAX = 107
 # The largest payload that a server can be configured to send in one message, and its envelope.
 _RESPONSE_BYTES_MAX = 64 * _MIB + (64 << 10)
 
@@ -53,10 +57,10 @@ def channel_settings(
     affinity: str | None,
 ) -> ChannelSettings:
     """Check what the caller of a client's constructor specified."""
-    url = urlsplit(target)
-    if url.scheme not in ("http", "https", "unix"):
-        problem = "expected http://host:port, https://host:port or unix:/path"
-        raise errors.invalid("target", problem)
+    socket = unix_socket(target)
+    url = _url(target) if socket is None else SplitResult("unix", "", socket, "", "")
+    if socket is not None:
+        _check_socket(socket)
     options: list[tuple[str, int | str]] = [
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", _RESPONSE_BYTES_MAX),
@@ -76,14 +80,11 @@ def channel_settings(
         # This client retries by itself.
         ("grpc.enable_retries", 0),
     ]
-    socket = unix_socket(target)
     if socket is not None:
         # The default authority of Unix sockets in grpcio is the path, which HTTP/2 servers refuse.
         options.append(("grpc.default_authority", "localhost"))
         address = f"unix:{socket}"
     else:
-        if not url.hostname:
-            raise errors.invalid("target", "the host is missing")
         default_port = 443 if url.scheme == "https" else 80
         host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
         address = f"{host}:{url.port or default_port}"
@@ -91,8 +92,12 @@ def channel_settings(
     if url.scheme == "https":
         if domain_name is not None:
             options.append(("grpc.ssl_target_name_override", domain_name))
+        if (tls_cert is None) != (tls_key is None):
+            raise errors.invalid("tls_key", "tls_cert and tls_key need each other")
         credentials = grpc.ssl_channel_credentials(
-            _pem(ca_certificate), _pem(tls_key), _pem(tls_cert)
+            _pem("ca_certificate", ca_certificate, b"CERTIFICATE"),
+            _pem("tls_key", tls_key, b"PRIVATE KEY"),
+            _pem("tls_cert", tls_cert, b"CERTIFICATE"),
         )
     elif any(value is not None for value in (ca_certificate, tls_cert, tls_key, domain_name)):
         raise errors.invalid("target", "does not use TLS: use https://host:port")
@@ -137,11 +142,46 @@ def _affinity_key(name: str | None) -> str:
     return name
 
 
-def _pem(value: Pem | None) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    with open(value, "rb") as file:
-        return file.read()
+def _url(target: str) -> SplitResult:
+    try:
+        url = urlsplit(target)
+        is_whole = url.hostname and url.port != 0 and url.path in ("", "/")
+        is_plain = target.isprintable() and not any(character.isspace() for character in target)
+    except ValueError as error:
+        raise errors.invalid("target", str(error)) from None
+    extras = (url.username, url.password, url.query or None, url.fragment or None)
+    has_extras = any(extra is not None for extra in extras)
+    if url.scheme not in ("http", "https") or not is_whole or not is_plain or has_extras:
+        problem = "expected http://host:port, https://host:port or unix:/path"
+        raise errors.invalid("target", problem)
+    return url
+
+
+def _check_socket(path: str) -> None:
+    if not path or "\0" in path:
+        raise errors.invalid("target", "expected unix:/path")
+    if len(os.fsencode(path)) > _SOCKET_BYTES_MAX:
+        problem = f"the path of the socket is longer than {_SOCKET_BYTES_MAX} bytes"
+        raise errors.invalid("target", problem)
+
+
+def _pem(name: str, value: Pem | None, label: bytes) -> bytes | None:
+    """Return PEM data, which must have a section whose label ends like `label`."""
+    if value is None:
+        return None
+    data = value
+    if not isinstance(value, bytes):
+        # Not repeated in an error: it may be a key.
+        path = os.fsdecode(value)
+        if "-----BEGIN" in path:
+            raise errors.invalid(name, "expected a path; PEM data must be bytes")
+        data = read_file(name, path)
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if b"ENCRYPTED" in data and label == b"PRIVATE KEY":
+        raise errors.invalid(name, "the key is encrypted: decrypt it with `openssl pkey`")
+    if label + b"-----" not in data:
+        raise errors.invalid(name, f"has no {label.decode().lower()} in PEM")
+    return data
 
 
 def _is_loopback(host: str) -> bool:

@@ -5,15 +5,14 @@ blinding to them. So it sees the numbers that hide the witness from others; it h
 """
 
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from capstan import _msm, _run, _store, errors
-from capstan._arguments import Seconds, Verify, checked
+from capstan._arguments import Seconds, Verify, checked, read_file
 from capstan._calls import Call
 from capstan._session import Session
 from capstan.encodings import (
@@ -32,6 +31,8 @@ _GENERATOR = 7
 _OBJECTS = ("matrix_a", "matrix_b", "a", "b_g1", "b_g2", "c")
 # Choose the variables that have a point in a and in b; absent if every variable has a point.
 _SELECTIONS = ("variables_of_a", "variables_of_b")
+# The flag in the first byte of a compressed point.
+_INFINITY = 0x40
 _POINT_BYTES = {"alpha_g1": 48, "beta_g1": 48, "beta_g2": 96, "delta_g1": 48, "delta_g2": 96}
 
 
@@ -82,7 +83,7 @@ class _ProofProgram:
 
 @checked
 def groth16_key(
-    session: Session, path: str | Path, *, timeout: Seconds | None = None
+    session: Session, path: str | os.PathLike, *, timeout: Seconds | None = None
 ) -> Call[Groth16Key]:
     """Find the parts of a key that `capstan groth16 register` has sent to the server.
 
@@ -91,24 +92,26 @@ def groth16_key(
         timeout: Seconds for each call to the server; by default the client's.
 
     Raises:
-        InvalidInput: The file is not such a description.
+        InvalidInput: The file is not such a description, or a point is infinity, so that proofs
+            would not hide the witness.
         NotFound: The server does not have a part: register the key again.
     """
     try:
-        described = json.loads(Path(path).read_bytes())
+        described = _json(read_file("path", path))
         if described["format"] != _FORMAT:
             problem = f"format {described['format']}, expected {_FORMAT}: register the key again"
             raise ValueError(problem)
         counts = [int(described[name]) for name in ("constraints", "public_variables", "variables")]
         points = {
-            name: _from_hex(described["points"][name], width)
+            name: _finite_point(described["points"][name], width)
             for name, width in _POINT_BYTES.items()
         }
         given = described["objects"]
         ids = {name: _from_hex(given[name], 32) for name in _OBJECTS}
         ids |= {name: _from_hex(given[name], 32) for name in _SELECTIONS if given[name]}
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        problem = f"not a description of capstan groth16 register: {error!r}"
+        reason = error if isinstance(error, ValueError) else repr(error)
+        problem = f"not a description of capstan groth16 register: {reason}"
         raise errors.invalid("path", problem) from None
     parts = {}
     for name, object_id in ids.items():
@@ -188,12 +191,14 @@ def _proof_program(key: Groth16Key) -> _ProofProgram:
         return program.sparse_product(parts[name], z) if name in parts else z
 
     of_a, of_b = selected("variables_of_a"), selected("variables_of_b")
-    witness = program.slice(z, key.public_variables, key.variables - key.public_variables)
+    private = key.variables - key.public_variables
+    # If all variables are public, there is no witness.
+    witness = [program.slice(z, key.public_variables, private)] if private else []
     # A GPU computes the other steps while it sums, and the sum over G2 takes longest.
     summed = (("b_g2", of_b), ("a", of_a), ("b_g1", of_b))
     sums = {name: program.msm(values, parts[name]) for name, values in summed}
     # A proof needs the sums over the witness and over the quotient only added together.
-    in_c = program.concat([witness, _quotient(program, key, z)])
+    in_c = program.concat([*witness, _quotient(program, key, z)])
     sums["c"] = program.msm(in_c, parts["c"])
     return _ProofProgram(program, z, [sums[name] for name in ("a", "b_g1", "b_g2", "c")])
 
@@ -221,40 +226,14 @@ def _on_coset(program: Program, values: ProgramValue) -> ProgramValue:
     return program.ntt(coefficients, coset=_GENERATOR, input_order="bit-reversed")
 
 
-def read_wtns(path: str | Path) -> np.ndarray:
-    """Read the witness that a circuit of circom has computed, as an array of shape (n, 32) uint8.
-
-    Raises InvalidInput if the file is not a witness over the scalar field of BLS12-381.
-    """
-    data = Path(path).read_bytes()
-    sections = _sections(data)
-    header, values = sections.get(1, b""), sections.get(2, b"")
-    prime = (32).to_bytes(4, "little") + FR_MODULUS.to_bytes(32, "little")
-    if header[:36] != prime:
-        raise errors.invalid("path", "not a witness over the scalar field of BLS12-381")
-    count = int.from_bytes(header[36:40], "little")
-    if len(values) != 32 * count:
-        raise errors.invalid("path", f"has {len(values)} bytes of values, expected {32 * count}")
-    return np.frombuffer(values, dtype="u1").reshape(count, 32)
-
-
-def _sections(data: bytes) -> dict[int, bytes]:
-    """The sections of a file of circom by their numbers; none if it is cut off."""
-    sections = {}
-    if data[:4] != b"wtns":
-        return {}
-    position = 12
-    while position < len(data):
-        number = int.from_bytes(data[position : position + 4], "little")
-        length = int.from_bytes(data[position + 4 : position + 12], "little")
-        position += 12
-        if position > len(data):
-            return {}
-        sections[number] = data[position : position + length]
-        if len(sections[number]) != length:
-            return {}
-        position += length
-    return sections
+def _json(data: bytes) -> dict[str, Any]:
+    try:
+        described = json.loads(data)
+    except ValueError:
+        raise ValueError("it is not JSON") from None
+    if not isinstance(described, dict) or "format" not in described:
+        raise ValueError("it is JSON without the key 'format'")
+    return described
 
 
 def _from_hex(text: str, width: int) -> bytes:
@@ -262,3 +241,10 @@ def _from_hex(text: str, width: int) -> bytes:
     if len(data) != width:
         raise ValueError(f"has {len(data)} bytes, expected {width}")
     return data
+
+
+def _finite_point(text: str, width: int) -> bytes:
+    point = _from_hex(text, width)
+    if point[0] & _INFINITY:
+        raise ValueError("a point at infinity would not blind proofs")
+    return point

@@ -53,15 +53,12 @@ def msm(
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)
-    limits = yield from session.limits(budget)
     inline = None
     if isinstance(bases, Bases):
         group, length = bases.group, bases.length
     else:
         inline = encodings.encode_points("bases", bases, group=group, encoding=None)
         length = inline.count
-        if inline.data.size > limits.message_bytes:
-            raise errors.invalid("bases", "too many for one message: put them first")
     elements = None
     if not isinstance(scalars, Vector):
         elements = encodings.encode_scalars("scalars", scalars, montgomery=montgomery)
@@ -70,6 +67,9 @@ def msm(
     count = len(scalars) if elements is None else elements.count
     if count != vectors * length:
         raise errors.wrong_length("scalars", vectors * length, count)
+    limits = yield from session.limits(budget)
+    if inline is not None and inline.data.size > limits.message_bytes:
+        raise errors.invalid("bases", "too many for one message: put them first")
     spec = compute_pb2.MsmSpec(
         group=encodings.GROUPS[group],
         batch=vectors,

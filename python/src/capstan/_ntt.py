@@ -70,7 +70,6 @@ def ntt(
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)
-    limits = yield from session.limits(budget)
     elements = None
     if not isinstance(values, Vector):
         elements = encodings.encode_scalars("values", values, montgomery=montgomery)
@@ -88,6 +87,7 @@ def ntt(
         lg_n = max(row_length - 1, 0).bit_length()
         if row_length != 1 << lg_n:
             raise errors.invalid("values", "the length of a row is not a power of two: set lg_n")
+    limits = yield from session.limits(budget)
     if not keep:
         limits.check_result("lg_n", (rows << lg_n) * FR_BYTES)
     spec = compute_pb2.NttSpec(

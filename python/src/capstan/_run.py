@@ -100,7 +100,6 @@ def run(
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)
-    limits = yield from session.limits(budget)
     given = {program[key].index: values for key, values in inputs.items()}
     planned = []
     for value in program.inputs:
@@ -111,6 +110,7 @@ def run(
         raise errors.invalid(f"program.steps[{min(given)}]", "is not an input")
     vector_encoding = encodings.MONTGOMERY if montgomery else encodings.CANONICAL
     vectors = [program[key].elements for key in outputs if program[key].group is None]
+    limits = yield from session.limits(budget)
     limits.check_result("outputs", sum(vectors) * FR_BYTES)
     wanted = [_plan_output(program[key], vector_encoding, encoding) for key in outputs]
     for key in keep:

@@ -1,6 +1,6 @@
 """Objects on the server: bases, matrices and vectors."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -43,7 +43,8 @@ def put_bases(
 ) -> Call[Bases]:
     """Send points to the server, which checks them and names them by the hash of their content.
 
-    If the package `blake3` is installed, points that the server already has are not sent.
+    If the package `blake3` is installed, points that the server already has are not sent, and the
+    id of points in Montgomery form is compared with their hash.
 
     Args:
         points: At least one point: an array of shape (n, width) uint8, a sequence of bytes, or
@@ -60,11 +61,12 @@ def put_bases(
     Raises:
         InvalidInput: A point is not canonical, not on the curve or not in the subgroup: `index`.
         Exhausted: The store is full.
+        InvalidResponse: The server answered with other points.
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)
-    limits = yield from session.limits(budget)
     encoded = encodings.encode_points("points", points, group=group, encoding=encoding)
+    limits = yield from session.limits(budget)
 
     def header(upload_id: bytes) -> store_pb2.PutRequest:
         bases = store_pb2.BasesUpload(
@@ -80,13 +82,19 @@ def put_bases(
         return store_pb2.PutRequest(bases=bases)
 
     response = yield from _put(encoded.data, header, limits, budget, progress)
-    return results.bases_from(response.object.bases)
+    bases = results.bases_from(response.object.bases)
+    is_montgomery = encoded.encoding == encodings.POINT_ENCODINGS["montgomery"]
+    computed = _content_id(_bases_context(group), encoded.data) if is_montgomery else None
+    if (bases.group, bases.length) != (group, encoded.count):
+        raise errors.invalid_response("the server answered with other points")
+    _compare_ids(bases.id, computed)
+    return bases
 
 
 @checked
 def put_matrix(
     session: Session,
-    rows: Sequence[dict[int, int]],
+    rows: Sequence[Mapping[int, int]],
     columns: Count,
     *,
     label: str = "",
@@ -106,10 +114,10 @@ def put_matrix(
 
     Raises:
         InvalidInput: A coefficient or a column of row `index` is not an integer in its range.
+        InvalidResponse: The server answered with another matrix.
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)
-    limits = yield from session.limits(budget)
     # The first two indices stand for 1 and -1, which are not stored.
     indices = {1: 0, encodings.FR_MODULUS - 1: 1}
     terms: list[int] = []
@@ -128,6 +136,7 @@ def put_matrix(
         np.array(row_ends, dtype="<u4").tobytes(),
     ]
     data = np.frombuffer(b"".join(parts), dtype="u1")
+    limits = yield from session.limits(budget)
 
     def header(upload_id: bytes) -> store_pb2.PutRequest:
         matrix = store_pb2.MatrixUpload(
@@ -144,7 +153,10 @@ def put_matrix(
         return store_pb2.PutRequest(matrix=matrix)
 
     response = yield from _put(data, header, limits, budget, progress)
-    return results.matrix_from(response.object.matrix)
+    matrix = results.matrix_from(response.object.matrix)
+    shape = np.array([len(rows), columns, len(terms) // 2, len(stored)], dtype="<u8")
+    _compare_ids(matrix.id, _content_id("capstan v1 matrix", shape.tobytes(), data))
+    return matrix
 
 
 @checked
@@ -169,8 +181,8 @@ def put_vector(
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)
-    limits = yield from session.limits(budget)
     encoded = encodings.encode_scalars("values", values, montgomery=montgomery)
+    limits = yield from session.limits(budget)
 
     def header(upload_id: bytes) -> store_pb2.PutRequest:
         vector = types_pb2.VectorUpload(
@@ -235,6 +247,8 @@ def get_bases(
 
     Raises:
         NotFound: The server does not have the points.
+        InvalidResponse: These are not the points of this id; detected if all points are read in
+            Montgomery form and the package `blake3` is installed.
         CapstanError: The server refused the call or failed.
     """
     budget = session.begin(timeout)
@@ -246,6 +260,8 @@ def get_bases(
     yield from _download.download(
         request, width, data, TransferProgress(progress, data.size), budget
     )
+    if encoding == "montgomery" and bases.length == bases.count:
+        _compare_ids(bases.id, _content_id(_bases_context(bases.group), data))
     return out
 
 
@@ -262,8 +278,11 @@ def find(
     request = store_pb2.StatRequest(object_id=object_id)
     response = yield from _calls.unary(_calls.STAT, request, budget)
     if response.object.HasField("matrix"):
-        return results.matrix_from(response.object.matrix)
-    return results.bases_from(response.object.bases, response.unknown_devices)
+        found = results.matrix_from(response.object.matrix)
+    else:
+        found = results.bases_from(response.object.bases, response.unknown_devices)
+    _compare_ids(found.id, object_id)
+    return found
 
 
 @checked
@@ -297,10 +316,8 @@ def release(
     request = store_pb2.ReleaseRequest()
     if isinstance(held, Vector):
         request.upload_id = held.id
-    elif isinstance(held, Bases | Matrix):
-        request.object_id = held.id
     else:
-        raise errors.invalid("held", "expected Bases, a Matrix or a Vector")
+        request.object_id = held.id
     yield from _calls.unary(_calls.RELEASE, request, budget)
 
 
@@ -361,3 +378,22 @@ def _put(
 
 def _payload_hash(data: np.ndarray) -> bytes:
     return b"" if blake3 is None else blake3(data).digest()
+
+
+def _bases_context(group: str) -> str:
+    return f"capstan v1 bases {group}"
+
+
+def _content_id(context: str, *parts: bytes | np.ndarray) -> bytes | None:
+    """Compute the id of an object by its content; None without the package `blake3`."""
+    if blake3 is None:
+        return None
+    hasher = blake3(derive_key_context=context)
+    for part in parts:
+        hasher.update(part)
+    return hasher.digest()
+
+
+def _compare_ids(answered: bytes, expected: bytes | None) -> None:
+    if expected not in (None, answered):
+        raise errors.invalid_response("the server answered with another object's id")

@@ -1,12 +1,13 @@
 """Scalars, elements of Fr and points, as numpy arrays and bytes."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from capstan import errors
+from capstan._arguments import check
 from capstan.v1 import types_pb2
 
 # The order of the scalar field Fr of BLS12-381.
@@ -47,6 +48,7 @@ SUM_ENCODINGS = {
 }
 
 ScalarsLike = np.ndarray | bytes | bytearray | memoryview | Sequence[int]
+PointBytes = bytes | bytearray | memoryview
 PointsLike = np.ndarray | bytes | bytearray | memoryview | Sequence[bytes]
 
 
@@ -103,13 +105,15 @@ def integers(array: np.ndarray) -> list[int]:
 def encode_scalars(name: str, values: ScalarsLike, *, montgomery: bool) -> EncodedScalars:
     """Choose the encoding from the type and the shape. `name` is the argument's name in errors."""
     if isinstance(values, bytes | bytearray | memoryview):
-        values = np.frombuffer(values, dtype="u1")
+        values = _from_bytes(name, values)
         if len(values) % FR_BYTES:
             raise errors.invalid(name, "the length is not a multiple of 32 bytes")
         values = values.reshape(-1, FR_BYTES)
     elif not isinstance(values, np.ndarray):
         values = _from_integers(name, values)
     dtype = values.dtype.newbyteorder("<")
+    if values.ndim == 0:
+        raise errors.invalid(name, "an array without dimensions has no elements")
     if dtype not in _INTEGERS:
         raise errors.invalid(name, f"dtype {values.dtype} is not an integer type")
     array = np.ascontiguousarray(values, dtype=dtype)
@@ -142,18 +146,25 @@ def scalar_width(encoding: int) -> int:
     return _DTYPES[encoding].itemsize * (2 if encoding in _PAIRS.values() else 1)
 
 
-def encode_element(name: str, value: int | bytes) -> bytes:
-    """Encode one element of Fr: an integer, or 32 canonical bytes, little-endian."""
+def encode_element(name: str, value: int | bytes, *, index: int | None = None) -> bytes:
+    """Encode one element of Fr: an integer, or 32 canonical bytes, little-endian.
+
+    `index` is that of the element in a list, for errors.
+    """
     if isinstance(value, bytes):
         if len(value) != FR_BYTES:
-            raise errors.invalid(name, "expected 32 bytes")
+            raise errors.invalid(name, "expected 32 bytes", index=index)
         return value
-    return _from_integers(name, [value]).tobytes()
+    return _number(name, value, index).to_bytes(FR_BYTES, "little")
 
 
 def to_montgomery(values: Sequence[int]) -> np.ndarray:
-    """Encode integers from 0 to r - 1 in Montgomery form, as an array of shape (n, 32)."""
-    return scalars([value * _MONTGOMERY % FR_MODULUS for value in values])
+    """Encode integers from 0 to r - 1 in Montgomery form, as an array of shape (n, 32).
+
+    Raises InvalidInput if an integer is out of range.
+    """
+    numbers = _numbers("values", values)
+    return _from_numbers(number * _MONTGOMERY % FR_MODULUS for number in numbers)
 
 
 def from_montgomery(value: int) -> int:
@@ -169,18 +180,20 @@ def encode_points(
     if isinstance(points, np.ndarray):
         array = np.ascontiguousarray(points)
         width = array.shape[-1] if array.ndim == 2 else compressed
-        if array.dtype != np.uint8 or array.ndim not in (1, 2):
+        if array.dtype != np.uint8 or points.ndim not in (1, 2):
             raise errors.invalid(name, "expected an array of uint8 of one or two dimensions")
         data = array.reshape(-1)
     elif isinstance(points, bytes | bytearray | memoryview):
-        data = np.frombuffer(points, dtype="u1")
+        data = _from_bytes(name, points)
         width = 2 * compressed if encoding in ("uncompressed", "montgomery") else compressed
     else:
-        width = len(points[0]) if len(points) else compressed
-        for index, point in enumerate(points):
+        points = check(name, points, Sequence[PointBytes])
+        encoded = [bytes(point) for point in points]
+        width = len(encoded[0]) if encoded else compressed
+        for index, point in enumerate(encoded):
             if len(point) != width:
                 raise errors.invalid(name, f"expected {width} bytes", index=index)
-        data = np.frombuffer(b"".join(points), dtype="u1")
+        data = np.frombuffer(b"".join(encoded), dtype="u1")
     if encoding is None:
         encoding = "compressed" if width == compressed else "uncompressed"
     expected = compressed if encoding == "compressed" else 2 * compressed
@@ -201,16 +214,37 @@ def point_width(group: str, encoding: str) -> int:
     return _COMPRESSED_BYTES[group] * (1 if encoding == "compressed" else 2)
 
 
+def _from_bytes(name: str, values: bytes | bytearray | memoryview) -> np.ndarray:
+    try:
+        return np.frombuffer(values, dtype="u1")
+    except (BufferError, ValueError):
+        raise errors.invalid(name, "expected contiguous bytes") from None
+
+
 def _from_integers(name: str, values: Sequence[int]) -> np.ndarray:
+    return _from_numbers(_numbers(name, values))
+
+
+def _from_numbers(numbers: Iterable[int]) -> np.ndarray:
     # Arrays of a bytearray can be written.
     data = bytearray()
-    for index, value in enumerate(values):
-        try:
-            number = operator.index(value)
-        except TypeError:
-            number = -1
-        if not 0 <= number < FR_MODULUS:
-            problem = "not an integer from 0 to r - 1"
-            raise errors.invalid(name, problem, index=index, reason="NOT_CANONICAL")
+    for number in numbers:
         data += number.to_bytes(FR_BYTES, "little")
     return np.frombuffer(data, dtype="u1").reshape(-1, FR_BYTES)
+
+
+def _numbers(name: str, values: Sequence[int]) -> Iterator[int]:
+    """Check the integers one after the other."""
+    for index, value in enumerate(check(name, values, Sequence[int])):
+        yield _number(name, value, index)
+
+
+def _number(name: str, value: int, index: int | None) -> int:
+    try:
+        number = -1 if isinstance(value, np.ndarray) else operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number < FR_MODULUS:
+        problem = "not an integer from 0 to r - 1"
+        raise errors.invalid(name, problem, index=index, reason="NOT_CANONICAL")
+    return number

@@ -8,6 +8,8 @@ from google.rpc import error_details_pb2, status_pb2
 
 _DETAILS = "grpc-status-details-bin"
 _REQUEST_ID = "x-request-id"
+# A server may send any time; Python cannot wait longer than some centuries.
+_RETRY_AFTER_MAX_S = 1e9
 # The server refused the call before it began to compute.
 _REFUSALS = frozenset(
     (
@@ -191,7 +193,8 @@ def from_rpc(error: Any) -> CapstanError:
         detail.Unpack(info)
         detail.Unpack(bad)
         if detail.Unpack(retry):
-            retry_after = retry.retry_delay.seconds + retry.retry_delay.nanos * 1e-9
+            delay = retry.retry_delay.seconds + retry.retry_delay.nanos * 1e-9
+            retry_after = min(max(delay, 0.0), _RETRY_AFTER_MAX_S)
     code = error.code()
     if code == grpc.StatusCode.DEADLINE_EXCEEDED and not info.reason:
         return timed_out()

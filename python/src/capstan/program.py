@@ -94,7 +94,7 @@ class Program:
     ) -> ProgramValue:
         """Add the row first, first * base, first * base^2, ... of `length` elements."""
         step = program_pb2.PowersStep(
-            field=_FR, base=_element(base), first=_element(first), length=length
+            field=_FR, base=_element("base", base), first=_element("first", first), length=length
         )
         return self._add(1, length, name, powers=step)
 
@@ -120,44 +120,51 @@ class Program:
             input=self._index(vector),
             lg_n=lg_n,
             direction=_ntt.DIRECTIONS[direction],
-            coset_generator=b"" if coset is None else _element(coset),
+            coset_generator=b"" if coset is None else _element("coset", coset),
             input_order=_ntt.ORDERS[input_order],
             output_order=_ntt.ORDERS[output_order],
         )
         return self._add(vector.rows, 1 << lg_n, name, ntt=step)
 
+    @checked
     def add(self, a: ProgramValue, b: ProgramValue, *, name: str | None = None) -> ProgramValue:
         """Add the step a[i] + b[i]."""
         return self._pointwise("add", [a, b], name)
 
+    @checked
     def subtract(
         self, a: ProgramValue, b: ProgramValue, *, name: str | None = None
     ) -> ProgramValue:
         """Add the step a[i] - b[i]."""
         return self._pointwise("subtract", [a, b], name)
 
+    @checked
     def multiply(
         self, a: ProgramValue, b: ProgramValue, *, name: str | None = None
     ) -> ProgramValue:
         """Add the step a[i] * b[i]."""
         return self._pointwise("multiply", [a, b], name)
 
+    @checked
     def multiply_add(
         self, a: ProgramValue, b: ProgramValue, c: ProgramValue, *, name: str | None = None
     ) -> ProgramValue:
         """Add the step a[i] * b[i] + c[i]."""
         return self._pointwise("multiply_add", [a, b, c], name)
 
+    @checked
     def multiply_subtract(
         self, a: ProgramValue, b: ProgramValue, c: ProgramValue, *, name: str | None = None
     ) -> ProgramValue:
         """Add the step a[i] * b[i] - c[i]."""
         return self._pointwise("multiply_subtract", [a, b, c], name)
 
+    @checked
     def invert(self, a: ProgramValue, *, name: str | None = None) -> ProgramValue:
         """Add the step 1 / a[i], which is 0 for 0."""
         return self._pointwise("invert", [a], name)
 
+    @checked
     def linear_combination(
         self,
         vectors: Sequence[ProgramValue],
@@ -166,9 +173,12 @@ class Program:
         name: str | None = None,
     ) -> ProgramValue:
         """Add the sum of factors[k] * vectors[k], element by element."""
+        _check_any(vectors)
         step = program_pb2.LinearCombinationStep(
             inputs=[self._index(vector) for vector in vectors],
-            factors=b"".join(_element(factor) for factor in factors),
+            factors=b"".join(
+                _element("factors", factor, index) for index, factor in enumerate(factors)
+            ),
         )
         return self._add(vectors[0].rows, vectors[0].length, name, linear_combination=step)
 
@@ -180,8 +190,10 @@ class Program:
         step = program_pb2.SliceStep(input=self._index(vector), offset=offset, length=length)
         return self._add(vector.rows, length, name, slice=step)
 
+    @checked
     def concat(self, vectors: Sequence[ProgramValue], *, name: str | None = None) -> ProgramValue:
         """Join vectors with the same number of rows, row by row."""
+        _check_any(vectors)
         step = program_pb2.ConcatStep(inputs=[self._index(vector) for vector in vectors])
         length = sum(vector.length for vector in vectors)
         return self._add(vectors[0].rows, length, name, concat=step)
@@ -192,18 +204,22 @@ class Program:
         step = program_pb2.PadStep(input=self._index(vector), length=length)
         return self._add(vector.rows, length, name, pad=step)
 
+    @checked
     def evaluate(
         self, vector: ProgramValue, point: int | bytes, *, name: str | None = None
     ) -> ProgramValue:
         """Evaluate each row, as the coefficients of a polynomial: one element for each row."""
-        step = program_pb2.EvaluateStep(input=self._index(vector), point=_element(point))
+        step = program_pb2.EvaluateStep(input=self._index(vector), point=_element("point", point))
         return self._add(vector.rows, 1, name, evaluate=step)
 
+    @checked
     def divide_by_linear(
         self, vector: ProgramValue, point: int | bytes, *, name: str | None = None
     ) -> ProgramValue:
         """Divide each row, as the coefficients of f: (f - f(point)) / (X - point)."""
-        step = program_pb2.DivideByLinearStep(input=self._index(vector), point=_element(point))
+        step = program_pb2.DivideByLinearStep(
+            input=self._index(vector), point=_element("point", point)
+        )
         return self._add(vector.rows, vector.length, name, divide_by_linear=step)
 
     @checked
@@ -212,10 +228,11 @@ class Program:
     ) -> ProgramValue:
         """Divide each row, as values on a coset of the domain of n = 2^lg_n, by X^n - 1."""
         step = program_pb2.DivideByVanishingStep(
-            input=self._index(vector), lg_n=lg_n, coset_generator=_element(coset)
+            input=self._index(vector), lg_n=lg_n, coset_generator=_element("coset", coset)
         )
         return self._add(vector.rows, vector.length, name, divide_by_vanishing=step)
 
+    @checked
     def msm(self, vector: ProgramValue, bases: Bases, *, name: str | None = None) -> ProgramValue:
         """Sum row[i] * bases[i]: one point for each row. Further bases are not used."""
         step = program_pb2.MsmStep(
@@ -226,6 +243,7 @@ class Program:
         )
         return self._add(vector.rows, 0, name, group=bases.group, msm=step)
 
+    @checked
     def sparse_product(
         self, matrix: Matrix, vector: ProgramValue, *, name: str | None = None
     ) -> ProgramValue:
@@ -260,5 +278,10 @@ class Program:
         return value
 
 
-def _element(value: int | bytes) -> bytes:
-    return encodings.encode_element("element", value)
+def _check_any(vectors: Sequence[ProgramValue]) -> None:
+    if not vectors:
+        raise errors.invalid("vectors", "expected at least one")
+
+
+def _element(name: str, value: int | bytes, index: int | None = None) -> bytes:
+    return encodings.encode_element(name, value, index=index)

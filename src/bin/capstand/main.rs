@@ -12,6 +12,7 @@ use std::{
     process::{self, ExitCode},
     sync::{Arc, OnceLock},
     thread,
+    time::Duration,
 };
 
 use capstan::{
@@ -25,6 +26,7 @@ use capstan::{
 use engine::GpuLossHandler;
 use futures_util::future::ready;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use sd_notify::NotifyState;
 use tokio::{
     runtime::{Handle, Runtime},
     signal::unix::{Signal, SignalKind, signal},
@@ -34,7 +36,8 @@ use tracing::{error, field, info, warn};
 
 /// Invalid flags (EX_USAGE).
 const USAGE: u8 = 64;
-/// An address cannot be bound (EX_UNAVAILABLE).
+/// A later start may succeed: an address cannot be resolved or bound, or data_dir cannot be used
+/// now (EX_UNAVAILABLE).
 const UNAVAILABLE: u8 = 69;
 /// An internal error or a lost GPU (EX_SOFTWARE).
 const SOFTWARE: u8 = 70;
@@ -44,6 +47,9 @@ const NO_OUTPUT: u8 = 73;
 const CONFIG: u8 = 78;
 /// Stopped by a second signal.
 const INTERRUPTED: i32 = 130;
+
+/// Time for the exit after a drain, until which a service manager should wait.
+const EXIT_MARGIN: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     #[cfg(feature = "cuda")]
@@ -96,7 +102,13 @@ fn print_problems(problems: &[ConfigProblem]) -> ExitCode {
     for problem in problems {
         print_error(problem);
     }
-    ExitCode::from(CONFIG)
+    let is_transient = problems.iter().all(ConfigProblem::is_transient);
+    ExitCode::from(if is_transient { UNAVAILABLE } else { CONFIG })
+}
+
+/// Whether the user allows colours in the log (no-color.org).
+fn allows_colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|text| text.is_empty())
 }
 
 /// Errors: the exit code; the cause is logged.
@@ -106,7 +118,9 @@ fn run(config: Config) -> Result<(), u8> {
         CONFIG
     };
     let otlp_endpoint = config.otlp_endpoint.as_deref();
-    let logs = telemetry::install_logs(config.log_format, &config.log_level, otlp_endpoint);
+    let format = config.log_format;
+    let level = &config.log_level;
+    let logs = telemetry::install_logs(format, level, allows_colours(), otlp_endpoint);
     // Dropped after the server has ended: it exports the last spans.
     let _logs = logs.map_err(refused)?;
     let audit_log = config.audit_log.as_deref().map(telemetry::install_audit_log);
@@ -202,20 +216,47 @@ async fn serve(
     tokio::spawn(handle_signals(signals.stop, server.drainer()));
     tokio::spawn(handle_hangups(signals.hangups, server.reloader(), metrics_tls));
     loss_handler.arm(server.drainer());
-    tokio::spawn(async move {
-        reporter.loaded().await;
-        info!("ready");
-    });
+    let announced = tokio::spawn(announce(reporter));
     server.serve().await.map_err(log_and_exit(SOFTWARE))?;
+    // It has ended, unless it panicked, which the hook has logged.
+    let _announced = announced.await;
     info!("drained");
     Ok(())
+}
+
+/// Logs when the server is ready. Tells a service manager that listens (`Type=notify`) when the
+/// server is ready and when it drains.
+async fn announce(reporter: StatusReporter) {
+    tokio::select! {
+        biased;
+        _ = reporter.draining() => {}
+        () = reporter.loaded() => {
+            info!("ready");
+            notify(&[NotifyState::Ready]);
+        }
+    }
+    let grace = reporter.draining().await;
+    // From here on, the unit's own timeout counts, which may be shorter.
+    let timeout = format!("EXTEND_TIMEOUT_USEC={}", (grace + EXIT_MARGIN).as_micros());
+    notify(&[NotifyState::Stopping, NotifyState::Custom(&timeout)]);
+}
+
+/// Does nothing if no service manager listens.
+fn notify(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        warn!(%error, "cannot notify the service manager");
+    }
 }
 
 /// Logs why the server cannot start, and returns the exit code.
 fn exit_status(error: ServeError) -> u8 {
     let code = match error {
         ServeError::Listen(_) => UNAVAILABLE,
-        ServeError::Credentials(_) | ServeError::Exposed => CONFIG,
+        ServeError::DataDir(ref error) if !error.is_permanent() => UNAVAILABLE,
+        ServeError::Credentials(_)
+        | ServeError::Preload(_)
+        | ServeError::DataDir(_)
+        | ServeError::Exposed => CONFIG,
         _ => SOFTWARE,
     };
     log_and_exit(code)(error)

@@ -47,7 +47,7 @@ pub fn command(config: &Config) -> WorkerCommand {
 
 pub fn run([format, level]: [String; 2]) -> ExitCode {
     let format = if format == JSON { LogFormat::Json } else { LogFormat::Human };
-    if let Err(error) = telemetry::install_logs(format, &level, None) {
+    if let Err(error) = telemetry::install_logs(format, &level, super::allows_colours(), None) {
         super::print_error(&format_args!("worker: {error}"));
         return USAGE.into();
     }

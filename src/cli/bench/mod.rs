@@ -116,15 +116,19 @@ pub async fn run(ui: Ui, client: &Client, args: &BenchArgs) -> Result<()> {
     let samples = measured?;
     released?;
     let title = format!("{}, engine {engine}", data.operation());
+    match ui.json {
+        true => ui.print_json(&report::as_json(&title, &engine, &samples))?,
+        false => ui.print(&report::as_text(&title, &samples))?,
+    }
+    if args.explain && !ui.json {
+        ui.print(&report::explanation(&samples))?;
+    }
+    // Last: if it cannot be written, the measurements are printed nonetheless.
     if let Some(path) = &args.plot {
         OutputTarget::File(path.clone()).write(plot::latency(&title, &samples).as_bytes())?;
         ui.note(&format!("wrote plot to {}", path.display()));
     }
-    if ui.json {
-        return ui.print_json(&report::as_json(&title, &engine, &samples));
-    }
-    ui.print(&report::as_text(&title, &samples))?;
-    if args.explain { ui.print(&report::explanation(&samples)) } else { Ok(()) }
+    Ok(())
 }
 
 async fn prepare(ui: Ui, client: &Client, args: &BenchArgs) -> Result<BenchData> {

@@ -18,7 +18,11 @@ use crate::{
         random::blocking,
     },
     client::Fr,
-    formats::scalars::{self, Notation},
+    files::without_bom,
+    formats::{
+        FileFormat,
+        scalars::{self, Notation},
+    },
     groth16::{ConstraintMatrices, Groth16Error, files},
 };
 
@@ -48,7 +52,14 @@ pub fn public_inputs(ui: Ui, path: &Path) -> Result<Vec<Fr>> {
     let invalid =
         |problem: &str| CliFailure::new(Exit::Data, format!("{}: {problem}", path.display()));
     let expected = "expected a JSON list of decimal numbers in strings";
-    let list: Vec<String> = serde_json::from_slice(&bytes).map_err(|_| invalid(expected))?;
+    let list: Vec<String> = serde_json::from_slice(without_bom(&bytes)).map_err(|_| {
+        match FileFormat::detect(&bytes) {
+            Some(format) if format != FileFormat::JsonList => {
+                invalid(&format!("{expected}, not {format}"))
+            }
+            _ => invalid(expected),
+        }
+    })?;
     let mut inputs = Vec::with_capacity(list.len());
     for (index, text) in list.iter().enumerate() {
         let element = decimal(text).ok_or_else(|| CliFailure {

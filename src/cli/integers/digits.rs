@@ -5,6 +5,8 @@ use std::{fmt, str};
 use dashu_int::UBig;
 use zeroize::Zeroizing;
 
+use crate::files::without_bom;
+
 /// For the help of commands.
 pub const FORMATS: &str = "\
 A file holds one integer, 0 or above: decimal digits, or 0x and hexadecimal digits of either case.
@@ -79,7 +81,7 @@ impl fmt::Display for DigitRadix {
 
 /// Reads the integer of a file.
 pub fn parse(bytes: &[u8]) -> Result<FileInteger, DigitsError> {
-    let content = bytes.trim_ascii_end();
+    let content = without_bom(bytes).trim_ascii_end();
     let (radix, prefix) = match content {
         [b'0', b'x' | b'X', ..] => (DigitRadix::Hexadecimal, 2),
         _ => (DigitRadix::Decimal, 0),

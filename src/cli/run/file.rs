@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::{
     client::{Direction, Fr, Order, Prime31},
     field::FieldId,
+    files::without_bom,
     formats::scalars::{self, Notation},
 };
 
@@ -269,7 +270,8 @@ impl NamedStep {
 impl ProgramFile {
     /// Errors: a message for people; it names the step if a step is wrong.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
-        let file: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let file: Self =
+            serde_json::from_slice(without_bom(text)).map_err(|error| error.to_string())?;
         let mut names = HashMap::new();
         for (index, NamedStep { name, .. }) in file.steps.iter().enumerate() {
             if let Some(first) = names.insert(name, index) {

@@ -91,8 +91,7 @@ impl Fleet {
     fn no_server(&self) -> ClientError {
         let servers = self.servers();
         let targets: Vec<_> = servers.iter().map(|server| server.target.as_str()).collect();
-        let problem = "no server of the fleet is up".to_owned();
-        ClientError::CannotConnect { target: targets.join(", "), problem }
+        ClientError::cannot_connect(targets.join(", "), "no server of the fleet is up")
     }
 }
 

@@ -124,7 +124,7 @@ impl Member {
     }
 
     fn lost(&self, problem: &str) -> ClientError {
-        ClientError::CannotConnect { target: self.target().to_owned(), problem: problem.to_owned() }
+        ClientError::cannot_connect(self.target(), problem)
     }
 
     /// Ends when the server does not answer over a new connection: those of a long upload may be

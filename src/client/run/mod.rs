@@ -32,19 +32,24 @@ use super::{
     put_again::HeldObjects,
     release::ReleaseOnDrop,
 };
-use crate::wire::v1::{self, program_ref};
+use crate::wire::{
+    self,
+    v1::{self, program_ref},
+};
 
 impl Client {
     /// Stores a program, so that runs send its id instead of its steps. Returns the same program,
     /// with its id; a run puts it again if the server has dropped it.
     ///
-    /// Errors: `Refused`.
+    /// Errors: `Refused`; `InvalidResponse` if the server answers with another id than the hash of
+    /// the program.
     pub async fn put_program(&self, program: &ClientProgram) -> Result<ClientProgram> {
-        let mut call = self.begin_call(None);
+        let mut call = self.begin_call(None)?;
         let route = self.program_route(program);
         let put = self.put_steps(program, &mut call, &route).await?;
         let id = put.program_id.as_ref().try_into();
         let id = id.map_err(|_| ClientError::invalid_response("the id is not 32 bytes long"))?;
+        convert::require_id(&id, &wire::program_id(&wire::encoded(program.message())))?;
         Ok(program.stored_as(id))
     }
 
@@ -93,7 +98,7 @@ impl Client {
         Box::pin(async move {
             let route = &route;
             let send = |request| async move { self.compute(route).estimate(request).await };
-            let estimate = self.begin_call(None).unary(request, send).await?;
+            let estimate = self.begin_call(None)?.unary(request, send).await?;
             let v1::EstimateResponse { engine, device, jobs_ahead, .. } = estimate;
             Ok(RunEstimate {
                 input_bytes: estimate.input_bytes,
@@ -136,7 +141,7 @@ impl Client {
 
     /// Runs a program; the result lacks the vectors that the run owns.
     async fn run_borrowed(&self, run: &ProgramRun<'_>, options: &RunOptions) -> Result<RunResult> {
-        let mut call = self.begin_call(options.deadline);
+        let mut call = self.begin_call(options.deadline)?;
         if run.vectors.iter().any(|vector| vector.region_id().is_some()) {
             call.retry_refusals_only();
         }
@@ -248,7 +253,7 @@ impl Client {
             if let PlannedDelivery::Download(vector) = &output.delivery
                 && elements.len() == 0
             {
-                elements = ReceivedElements::zeros(output.field, vector.count);
+                elements = ReceivedElements::zeros(output.field, vector.count)?;
                 let bytes = elements.as_bytes_mut();
                 self.read_vector(vector, route.clone(), bytes, received, call.deadline).await?;
             }

@@ -1,6 +1,5 @@
 //! Elements of vectors that a run returns.
 
-use ark_ff::Zero;
 use zeroize::Zeroizing;
 
 use crate::{
@@ -28,14 +27,14 @@ pub(crate) enum ReceivedElements {
 }
 
 impl ReceivedElements {
-    pub fn zeros(field: FieldId, count: u64) -> Self {
-        let count = count as usize;
-        match field {
-            FieldId::Bls12381Fr => Self::Fr(Zeroizing::new(vec![Fr::zero(); count])),
-            FieldId::Prime31(prime) => Self::Words(prime, Zeroizing::new(vec![0; count])),
-            FieldId::Gf2 => Self::Bits(Zeroizing::new(vec![0; count])),
-            FieldId::Integers => Self::Limbs(Zeroizing::new(vec![0; count])),
-        }
+    /// Errors: `InvalidInput` if there is no memory for them.
+    pub fn zeros(field: FieldId, count: u64) -> Result<Self> {
+        Ok(match field {
+            FieldId::Bls12381Fr => Self::Fr(convert::fr_zeros("outputs", count)?),
+            FieldId::Prime31(prime) => Self::Words(prime, convert::zeros("outputs", count, 1)?),
+            FieldId::Gf2 => Self::Bits(convert::zeros("outputs", count, 1)?),
+            FieldId::Integers => Self::Limbs(convert::zeros("outputs", count, 1)?),
+        })
     }
 
     pub fn len(&self) -> usize {

@@ -59,7 +59,8 @@ pub struct RunEstimate {
     pub engine: String,
     /// The engine's device, such as `NVIDIA H200`.
     pub device: String,
-    /// Jobs that the server has accepted and not yet answered.
+    /// Jobs that the server has accepted and not yet answered. A server with several tenants rounds
+    /// the number and the time of other tenants' jobs down to a power of two.
     pub jobs_ahead: u32,
     /// The modelled time of these jobs, in all: several devices share it, and jobs that have begun
     /// count in full. `None` from servers that do not know it.

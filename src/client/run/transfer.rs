@@ -129,7 +129,7 @@ impl<'a> RunTransfer<'a> {
         for (index, output) in self.plan.outputs.iter().enumerate() {
             if memory.holds_output(index) {
                 let count = output.received_bytes() / output.field.element_bytes();
-                let mut elements = ReceivedElements::zeros(output.field, count);
+                let mut elements = ReceivedElements::zeros(output.field, count)?;
                 memory.copy_output(self.client, index, elements.as_bytes_mut());
                 reply.vectors[index] = elements;
                 self.received.add(output.received_bytes());
@@ -283,8 +283,9 @@ impl<'a> RunTransfer<'a> {
             ReceivedElements::zeros(output.field, count)
         });
         // Wiped if the call fails or is cancelled.
-        let mut outputs: Vec<_> =
-            received.map(|elements| PartialOutput { elements, bytes: 0 }).collect();
+        let partial = |elements| PartialOutput { elements, bytes: 0 };
+        let received = received.map(|elements| elements.map(partial));
+        let mut outputs = received.collect::<Result<Vec<_>>>()?;
         let (mut next, mut started) = (first, Instant::now());
         let mut early = HashSet::new();
         while let Some(message) = next {

@@ -6,6 +6,7 @@ mod space;
 
 use std::{
     ops::Range,
+    process,
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
@@ -39,6 +40,8 @@ const REFUSAL_PAUSE: Duration = Duration::from_secs(10);
 pub(crate) struct StagingPool {
     /// Bytes of all regions; 0 if the server shares no memory with this client.
     bytes_max: u64,
+    /// The process that uses the regions; a fork of it must not write to them.
+    process: u32,
     state: Mutex<StagingState>,
 }
 
@@ -68,12 +71,13 @@ impl StagingPool {
     pub fn new(target: &str, region_bytes: u64) -> Arc<Self> {
         let is_local = unix_socket(target).is_some();
         let bytes_max = if is_local { region_bytes / SHARE } else { 0 };
-        Arc::new(Self { bytes_max, state: Mutex::default() })
+        Arc::new(Self { bytes_max, process: process::id(), state: Mutex::default() })
     }
 
     /// Whether payloads of `bytes` bytes may travel through regions.
     pub fn may_hold(&self, bytes: u64) -> bool {
-        (STAGED_BYTES_MIN..=self.bytes_max).contains(&bytes)
+        let is_of_parent = self.process != process::id();
+        (STAGED_BYTES_MIN..=self.bytes_max).contains(&bytes) && !is_of_parent
     }
 
     /// A place for `bytes` bytes, if a region has one.

@@ -105,8 +105,8 @@ impl PayloadCopier {
             let bytes = direct.as_ref().map_or(step, |direct| direct.bytes() as usize);
             let part = from.slice(done, bytes).ok_or_else(exceeds_span)?;
             match direct {
-                Some(mut direct) => {
-                    device::receive(lane.stream, part, &mut direct.slices)?;
+                Some(direct) => {
+                    device::receive(lane.stream, part, &direct.slices)?;
                     direct.commit();
                 }
                 None => {

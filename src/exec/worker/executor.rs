@@ -102,7 +102,7 @@ impl WorkerExecutor {
             let Some(worker) = self.pool.choose(&none, BasesScope::WholeObject, &control)? else {
                 break;
             };
-            let suits = |outcome: LaneOutcome| outcome.into_checked(count);
+            let suits = |outcome: LaneOutcome| outcome.into_checked(count, to_len);
             match worker.request(&request, None, &control, Duration::ZERO, suits) {
                 Ok(Ok(checked)) => {
                     if checked.is_ok() {

@@ -29,6 +29,8 @@ pub enum WorkerFailure {
     Deadline,
     DeviceLost,
     DiskFailed,
+    /// A client has released pages of a region that the call uses.
+    ReleasedPages,
     Internal(String),
 }
 
@@ -46,6 +48,7 @@ impl From<Error> for WorkerFailure {
             Error::Deadline => Self::Deadline,
             Error::DeviceLost => Self::DeviceLost,
             Error::DiskFailed => Self::DiskFailed,
+            Error::Invalid { problem: FieldProblem::ReleasedPages, .. } => Self::ReleasedPages,
             Error::Internal(text) => Self::Internal(text),
             // The server has checked everything else about the call.
             other => Self::Internal(format!("a worker refused a checked call: {other}")),
@@ -75,6 +78,7 @@ impl WorkerFailure {
             Self::Deadline => Error::Deadline,
             Self::DeviceLost => Error::DeviceLost,
             Self::DiskFailed => Error::DiskFailed,
+            Self::ReleasedPages => Error::released_pages(),
             Self::Internal(text) => Error::Internal(text),
             Self::Element { .. } => Error::Internal("a worker named a step of no program".into()),
         }

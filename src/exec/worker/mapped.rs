@@ -118,9 +118,13 @@ impl ByteSource for MappedBytes {
         });
     }
 
+    fn is_intact(&self) -> bool {
+        self.pieces.iter().all(|piece| piece.memory.memory.is_intact())
+    }
+
     fn device_source(&self, range: Range<u64>) -> Option<SourceSlices<'_>> {
         let parts = self.pinned_prefix(&range).into_iter().map(|(memory, part)| {
-            memory.device_source(part.start as usize, (part.end - part.start) as usize)
+            memory.for_device(part.start as usize, (part.end - part.start) as usize)
         });
         let slices: Vec<_> = parts.collect();
         (!slices.is_empty()).then_some(SourceSlices(slices))
@@ -152,6 +156,10 @@ impl ByteSource for MappedOutput {
         self.bytes.read(start, out);
     }
 
+    fn is_intact(&self) -> bool {
+        self.bytes.is_intact()
+    }
+
     fn device_source(&self, range: Range<u64>) -> Option<SourceSlices<'_>> {
         self.bytes.device_source(range)
     }
@@ -173,7 +181,7 @@ impl ByteSink for MappedOutput {
 
     fn device_destination(&self, range: Range<u64>) -> Result<Option<DestinationSlices<'_>>> {
         let parts = self.bytes.pinned_prefix(&range).into_iter().map(|(memory, part)| {
-            memory.device_destination(part.start as usize, (part.end - part.start) as usize)
+            memory.for_device(part.start as usize, (part.end - part.start) as usize)
         });
         let slices: Vec<_> = parts.collect();
         let (sink, start): (&dyn ByteSink, _) = (self, range.start);
@@ -243,7 +251,7 @@ mod tests {
         let (_memories, bytes) = placed();
         let lengths = |range: Range<u64>| {
             let slices = bytes.device_source(range);
-            slices.map(|slices| slices.0.iter().map(|slice| slice.len()).collect::<Vec<_>>())
+            slices.map(|slices| slices.0.iter().map(|bytes| bytes.size()).collect::<Vec<_>>())
         };
         assert_eq!(lengths(10..1066), Some(vec![40]));
         assert_eq!(lengths(60..70), None, "the second memory is not pinned");

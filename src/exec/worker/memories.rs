@@ -74,7 +74,9 @@ impl MemoryToMap {
     fn map(&self, link: &WorkerLink, id: u64) -> Result<(), WorkerLost> {
         let Some(memory) = self.memory.upgrade() else { return Ok(()) };
         let (bytes, pinned_bytes) = (memory.size() as u64, self.pinned_bytes);
-        let request = ControlRequest::Map(MapRequest { memory: id, bytes, pinned_bytes });
+        let is_watched = memory.is_watched();
+        let request = MapRequest { memory: id, bytes, pinned_bytes, is_watched };
+        let request = ControlRequest::Map(request);
         let file = memory.file().as_fd();
         let mapped = link.control_within(MAP_TIMEOUT, &request, Some(file))?;
         mapped.map(drop).map_err(|reason| link.lose(&format_args!("cannot map memory: {reason}")))

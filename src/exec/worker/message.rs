@@ -88,6 +88,8 @@ pub struct MapRequest {
     pub memory: u64,
     pub bytes: u64,
     pub pinned_bytes: u64,
+    /// Whether a client may give back pages.
+    pub is_watched: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -281,8 +283,8 @@ pub struct LaneReply {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum LaneOutcome {
     Advanced(Advanced),
-    /// `Err` for the first point that is wrong.
-    Checked(Result<(), BadElement>),
+    /// The number of bytes that were written, or `Err` for the first point that is wrong.
+    Checked(Result<u64, BadElement>),
     /// What the device holds of the object after a change.
     Residency(DeviceResidency),
     Failed(WorkerFailure),

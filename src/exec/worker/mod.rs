@@ -14,7 +14,6 @@ mod mapped;
 mod mapped_objects;
 mod memories;
 pub mod message;
-mod names;
 pub mod pool;
 pub mod process;
 pub mod reply;

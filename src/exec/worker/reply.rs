@@ -11,6 +11,7 @@ use super::{
     },
 };
 use crate::{
+    buffer::RangeSet,
     curve::points::BadElement,
     engine::{DeviceResidency, cuda::GpuFacts},
     exec::call::RunCall,
@@ -27,21 +28,40 @@ impl fmt::Display for UnsuitableReply {
     }
 }
 
+/// What a run has written to one of its outputs.
+pub struct OutputProgress {
+    /// The bytes of the output; `None` for points, which come with the reply.
+    placed: Option<u64>,
+    written: RangeSet,
+}
+
+impl OutputProgress {
+    /// For an output of which no byte has been written.
+    pub fn new(placed: Option<u64>) -> Self {
+        Self { placed, written: RangeSet::default() }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.written.covered() == self.placed.unwrap_or(0)
+    }
+}
+
 fn require(suits: bool, what: &'static str) -> Result<(), UnsuitableReply> {
     suits.then_some(()).ok_or(UnsuitableReply(what))
 }
 
 impl LaneOutcome {
-    /// How far a run of `call` has come; `Corrupt` if a sum is not on the curve. `placed` has the
-    /// bytes of each output; `None` for points.
+    /// How far a run of `call` has come; `Corrupt` if a sum is not on the curve. Adds what was
+    /// written to `outputs`, which has the progress of each output: a run that has ended must have
+    /// written every byte.
     pub fn into_advanced(
         self,
         call: &RunCall,
-        placed: &[Option<u64>],
+        outputs: &mut [OutputProgress],
     ) -> Result<Result<Advanced, WorkerFailure>, UnsuitableReply> {
         match self {
             Self::Advanced(advanced) => {
-                advanced.check(call, placed)?;
+                advanced.check(call, outputs)?;
                 let is_valid = advanced.sums().all(|sums| sums.0.are_on_curve());
                 Ok(if is_valid { Ok(advanced) } else { Err(WorkerFailure::Corrupt) })
             }
@@ -57,16 +77,19 @@ impl LaneOutcome {
         }
     }
 
-    /// Whether `count` points are valid.
+    /// Whether `count` points are valid. If they are, all of their `bytes` must have been written.
     pub fn into_checked(
         self,
         count: usize,
+        bytes: u64,
     ) -> Result<Result<Result<(), BadElement>, WorkerFailure>, UnsuitableReply> {
         match self {
             Self::Checked(checked) => {
-                let is_known = checked.err().is_none_or(|bad| bad.index < count as u64);
-                require(is_known, "a wrong point")?;
-                Ok(Ok(checked))
+                match checked {
+                    Ok(written) => require(written == bytes, "the bytes of decoded points")?,
+                    Err(bad) => require(bad.index < count as u64, "a wrong point")?,
+                }
+                Ok(Ok(checked.map(|_| ())))
             }
             Self::Failed(failure) => Ok(Err(failure)),
             Self::Advanced(_) => Err(UnsuitableReply("it advanced a run")),
@@ -102,13 +125,17 @@ impl Advanced {
         early.chain(finished.into_iter().flat_map(|finished| finished.points.iter().flatten()))
     }
 
-    fn check(&self, call: &RunCall, placed: &[Option<u64>]) -> Result<(), UnsuitableReply> {
+    fn check(&self, call: &RunCall, outputs: &mut [OutputProgress]) -> Result<(), UnsuitableReply> {
         let is_step = (self.longest_step as usize) < call.program.steps().len();
         require(is_step, "the longest step")?;
         for WrittenBytes { output, bytes } in &self.written {
-            let len = placed.get(*output as usize).copied().flatten();
-            let is_inside = len.is_some_and(|len| bytes.start <= bytes.end && bytes.end <= len);
-            require(is_inside, "written bytes")?;
+            let progress = outputs.get_mut(*output as usize);
+            let inside = progress.filter(|progress| {
+                let is_inside = |len| bytes.start <= bytes.end && bytes.end <= len;
+                progress.placed.is_some_and(is_inside)
+            });
+            let progress = inside.ok_or(UnsuitableReply("written bytes"))?;
+            progress.written.insert(bytes.clone());
         }
         let are_few = self.early_sums.len() <= call.output_specs().len();
         require(are_few, "the number of early sums")?;
@@ -128,7 +155,11 @@ impl Advanced {
                 });
                 require(is_inside, "awaited elements")
             }
-            RunState::Done(finished) => finished.check(call),
+            RunState::Done(finished) => {
+                let are_complete = outputs.iter().all(OutputProgress::is_complete);
+                require(are_complete, "bytes of an output are missing")?;
+                finished.check(call)
+            }
         }
     }
 }
@@ -140,6 +171,7 @@ fn has_shape(sums: &SerializedSums, PointsShape { group, count }: PointsShape) -
 impl FinishedRun {
     fn check(&self, call: &RunCall) -> Result<(), UnsuitableReply> {
         require(self.steps.len() == call.program.steps().len(), "the number of steps")?;
+        require(self.has_known_names(), "the name of an engine or a stage")?;
         let outputs = call.output_specs();
         require(self.points.len() == outputs.len(), "the number of outputs")?;
         let suits = self.points.iter().zip(outputs).all(|(sums, output)| {
@@ -156,7 +188,7 @@ impl FinishedRun {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, time::Duration};
+    use std::{ops::Range, sync::Arc, time::Duration};
 
     use ark_ec::AffineRepr;
 
@@ -167,6 +199,8 @@ mod tests {
             points::{CurvePoint, MsmSums},
             scalars::ScalarEncoding,
         },
+        engine::{ENGINES, STAGES},
+        exec::worker::message::FinishedStage,
         field::FieldId,
         ops::{InputStep, MsmStep, OperationProgram},
         program::{InputSpec, OutputKind, OutputSpec, ValueId},
@@ -183,6 +217,11 @@ mod tests {
         RunCall::new(Arc::new(program), &[input], &outputs, false).unwrap()
     }
 
+    /// No byte of the outputs of [`call`] has been written.
+    fn progress() -> [OutputProgress; 2] {
+        [Some(128), None].map(OutputProgress::new)
+    }
+
     fn answer(output: u32, sums: MsmSums) -> LaneOutcome {
         LaneOutcome::Advanced(Advanced {
             modelled_total: Duration::ZERO,
@@ -196,7 +235,7 @@ mod tests {
     #[test]
     fn early_sums_must_suit_their_output_and_be_on_the_curve() {
         let call = call();
-        let advanced = |output, sums| answer(output, sums).into_advanced(&call, &[Some(128), None]);
+        let advanced = |output, sums| answer(output, sums).into_advanced(&call, &mut progress());
         let point = G1Projective::from(G1Affine::generator());
         let sums = |points| G1Affine::into_sums(points);
         assert!(matches!(advanced(1, sums(vec![point])), Ok(Ok(_))));
@@ -208,5 +247,60 @@ mod tests {
         let outside = G1Projective::new_unchecked(point.x, point.x, point.z);
         let corrupt = advanced(1, sums(vec![outside]));
         assert!(matches!(corrupt, Ok(Err(WorkerFailure::Corrupt))));
+    }
+
+    #[test]
+    fn a_run_that_has_ended_must_have_written_every_byte_of_its_outputs() {
+        let call = call();
+        let mut report = call.new_report("cuda", String::new());
+        report.points[1] = Some(G1Affine::into_sums(vec![G1Projective::default()]));
+        let done = || RunState::Done(Box::new(FinishedRun::new(report.clone())));
+        let advance = |outputs: &mut [OutputProgress], bytes: Range<u64>, state| {
+            let written = vec![WrittenBytes { output: 0, bytes }];
+            let (modelled_total, longest_step, early_sums) = Default::default();
+            let advanced = Advanced { modelled_total, longest_step, written, early_sums, state };
+            LaneOutcome::Advanced(advanced).into_advanced(&call, outputs)
+        };
+        let mut outputs = progress();
+        assert!(advance(&mut outputs, 0..128, done()).is_ok());
+        for missing in [0..127, 1..128, 0..0] {
+            assert!(advance(&mut progress(), missing, done()).is_err());
+        }
+        let mut outputs = progress();
+        assert!(advance(&mut outputs, 32..128, RunState::Awaits(None)).is_ok());
+        assert!(advance(&mut outputs, 0..32, done()).is_ok(), "in two answers");
+        let mut outputs = progress();
+        assert!(advance(&mut outputs, 0..96, RunState::Awaits(None)).is_ok());
+        assert!(advance(&mut outputs, 64..96, done()).is_err(), "the same bytes twice");
+        assert!(advance(&mut progress(), 0..129, RunState::Awaits(None)).is_err());
+    }
+
+    #[test]
+    fn a_report_that_names_an_unknown_engine_or_stage_is_refused() {
+        let call = call();
+        let with = |engine: &str, stages: &[&str]| {
+            let mut report = call.new_report("cuda", String::new());
+            report.points[1] = Some(G1Affine::into_sums(vec![G1Projective::default()]));
+            let mut finished = FinishedRun::new(report);
+            finished.engine = engine.to_owned();
+            let stage =
+                |name: &&str| FinishedStage { name: (*name).to_owned(), duration: Duration::ZERO };
+            finished.stages = stages.iter().map(stage).collect();
+            finished
+        };
+        for engine in ENGINES {
+            assert!(with(engine, &STAGES).check(&call).is_ok());
+            assert_eq!(with(engine, &STAGES).into_report(&call.program).executor.engine, engine);
+        }
+        assert!(with("", &[]).check(&call).is_err());
+        assert!(with("cuda", &["sort", "a name that would be kept"]).check(&call).is_err());
+        assert!(with("cuda", &["sort", "check", "sort"]).check(&call).is_err());
+    }
+
+    #[test]
+    fn decoded_points_that_are_valid_must_all_have_been_written() {
+        let checked = |checked| LaneOutcome::Checked(checked).into_checked(2, 192);
+        assert!(matches!(checked(Ok(192)), Ok(Ok(Ok(())))));
+        assert!(checked(Ok(96)).is_err() && checked(Ok(0)).is_err());
     }
 }

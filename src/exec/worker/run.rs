@@ -21,6 +21,7 @@ use super::{
     },
     pool::WorkerPool,
     process::{BacklogShare, LiveWorker, RequestFailure},
+    reply::OutputProgress,
     sent_bases::BasesScope,
 };
 use crate::{
@@ -72,6 +73,8 @@ struct RemoteRun {
     awaited: Option<AwaitedElements>,
     /// Where the run writes.
     written: Vec<SharedPiece>,
+    /// What it has written, as the worker reports it; one per output.
+    outputs: Vec<OutputProgress>,
     /// Whether the run writes to memory that it also reads, so that it cannot be repeated.
     is_in_place: bool,
     is_over: bool,
@@ -172,7 +175,9 @@ impl WorkerRun {
             time_on_host_max: self.time_on_host_max,
         };
         let (awaited, is_in_place, is_over) = (None, false, false);
-        let mut run = RemoteRun { worker, number, known, awaited, written, is_in_place, is_over };
+        let outputs = self.placed_bytes(operands).map(OutputProgress::new).collect();
+        let mut run =
+            RemoteRun { worker, number, known, awaited, written, outputs, is_in_place, is_over };
         let mut arrived = Vec::new();
         for (input, given) in operands.inputs.iter().enumerate() {
             if given.source.has_received(0..given.bytes() as u64) {
@@ -205,9 +210,10 @@ impl WorkerRun {
         let share: BacklogShare<'_> = worker.add_to_backlog(self.plan.modelled.total);
         let (expected, is_first) = (MODEL_TIMES * worker.backlog(), request.begin.is_some());
         let request = LaneRequest::Advance(request);
-        let placed: Vec<_> = self.placed_bytes(operands).collect();
-        let suits = |outcome: LaneOutcome| outcome.into_advanced(&self.call, &placed);
-        let reply = worker.request(&request, Some(run.number), control, expected, suits);
+        let number = run.number;
+        let outputs = &mut run.outputs;
+        let suits = |outcome: LaneOutcome| outcome.into_advanced(&self.call, outputs);
+        let reply = worker.request(&request, Some(number), control, expected, suits);
         drop(share);
         let outcome = match reply {
             Ok(outcome) => outcome,

@@ -232,8 +232,10 @@ impl Worker {
     }
 
     fn map(&self, request: &MapRequest, file: OwnedFd) -> Result<(), String> {
-        let &MapRequest { memory: number, bytes, pinned_bytes } = request;
-        let memory = SharedMemory::map_sparse(file, bytes as usize).map_err(|e| e.to_string())?;
+        let &MapRequest { memory: number, bytes, pinned_bytes, is_watched } = request;
+        let memory = SharedMemory::map_sparse(file, bytes as usize);
+        let memory = if is_watched { memory.and_then(SharedMemory::watched) } else { memory };
+        let memory = memory.map_err(|error| error.to_string())?;
         let (begun, memory) = (Instant::now(), Arc::new(memory));
         let pinning = match pinned_bytes {
             0 => None,
@@ -312,7 +314,8 @@ impl Worker {
         })
     }
 
-    fn check_points(&self, request: &PointsRequest) -> Result<Result<(), BadElement>> {
+    /// Returns the number of bytes that were written.
+    fn check_points(&self, request: &PointsRequest) -> Result<Result<u64, BadElement>> {
         match request.group {
             Group::G1 => self.check_group_points::<G1Affine>(request),
             Group::G2 => self.check_group_points::<G2Affine>(request),
@@ -322,20 +325,26 @@ impl Worker {
     fn check_group_points<A: CurvePoint>(
         &self,
         request: &PointsRequest,
-    ) -> Result<Result<(), BadElement>> {
+    ) -> Result<Result<u64, BadElement>> {
         let PointsRequest { encoding, from, to, .. } = request;
         let missing = || Error::Internal("memory is not mapped".into());
         let find = |number| self.memories.read().get(&number).cloned().ok_or_else(missing);
         let (source, destination) = (find(from.memory)?, find(to.memory)?);
         let mut bytes = vec![0; from.len as usize];
         source.memory.read(from.start as usize, &mut bytes);
+        if !source.memory.is_intact() {
+            return Err(Error::released_pages());
+        }
         let mut points = vec![A::zero(); bytes.len() / encoding.point_bytes(A::GROUP)];
         let checked = self.engine.check(*encoding, &bytes, A::points_mut(&mut points))?;
         let decoded = points_as_bytes(&points);
-        if checked.is_ok() && decoded.len() as u64 == to.len {
-            destination.memory.write(to.start as usize, decoded);
+        if decoded.len() as u64 != to.len {
+            return Err(Error::Internal("decoded points do not fit their memory".into()));
         }
-        Ok(checked)
+        Ok(checked.map(|()| {
+            destination.memory.write(to.start as usize, decoded);
+            to.len
+        }))
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is wrong with a file.
 
+use crate::{formats::FileFormat, groth16::WeakKey};
+
 /// Why a file cannot be read or written. Messages never quote a value of a witness.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -9,6 +11,14 @@ pub enum ProofFileError {
     Magic {
         /// The expected bytes, as text.
         expected: &'static str,
+    },
+    /// The file has another format than the expected one.
+    #[error("not {expected}: it is {got}")]
+    OtherFormat {
+        /// The expected format.
+        expected: FileFormat,
+        /// The file's format.
+        got: FileFormat,
     },
     /// The format has another version.
     #[error("version {got} of the format; only version {expected} is supported")]
@@ -36,6 +46,29 @@ pub enum ProofFileError {
         /// The offset in the file of the first byte too many.
         position: usize,
         /// The number of bytes too many.
+        bytes: usize,
+    },
+    /// The file ends before its last section.
+    #[error(
+        "truncated: the header announces {announced} sections, but the file ends after {found}"
+    )]
+    MissingSections {
+        /// The number of sections in the header.
+        announced: u32,
+        /// The number of sections in the file.
+        found: u32,
+    },
+    /// The file goes on after its last section.
+    #[error(
+        "longer than its header says: section {sections} of {sections} ends at byte {position}, \
+         and {bytes} bytes follow"
+    )]
+    AfterSections {
+        /// The number of sections in the header.
+        sections: u32,
+        /// The offset in the file of the first byte after the last section.
+        position: usize,
+        /// The number of bytes from there on.
         bytes: usize,
     },
     /// A section that the format requires is missing.
@@ -82,6 +115,14 @@ pub enum ProofFileError {
         /// The number of wires.
         wires: u32,
     },
+    /// The header announces more wires than a file of this length can describe.
+    #[error("the header announces {wires} wires, but a file of this length has at most {max}")]
+    TooManyWires {
+        /// The number of wires.
+        wires: u32,
+        /// The number that is accepted.
+        max: usize,
+    },
     /// A coefficient or a value is not below the prime.
     #[error("the value of wire {wire}, at byte {position}, is not below the prime")]
     NotCanonical {
@@ -100,10 +141,23 @@ pub enum ProofFileError {
         /// The point's offset in the file.
         position: usize,
     },
+    /// Proofs of the key prove nothing, or do not hide the witness.
+    #[error(transparent)]
+    WeakKey(#[from] WeakKey),
     /// The format counts constraints, wires and terms in 32 bits.
     #[error("too large for the format: {what} must be fewer than 2^32")]
     TooLarge {
         /// What the format counts.
         what: &'static str,
     },
+}
+
+impl ProofFileError {
+    /// This error, or that the file has another format than expected, which explains it better.
+    pub(super) fn explained_by_format(self, file: &[u8], expected: FileFormat) -> Self {
+        match FileFormat::detect(file) {
+            Some(got) if got != expected => Self::OtherFormat { expected, got },
+            _ => self,
+        }
+    }
 }

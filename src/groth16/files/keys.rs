@@ -7,6 +7,10 @@ use ark_serialize::{Compress, Validate};
 use rayon::prelude::*;
 
 use super::{error::ProofFileError, reader::PartReader};
+use crate::{
+    formats::FileFormat,
+    groth16::weak_key::{check_proving_key, check_verifying_key},
+};
 
 type Result<T> = std::result::Result<T, ProofFileError>;
 
@@ -23,41 +27,55 @@ const COMPRESSED: u8 = 0x80;
 /// checked to be in the subgroup; [`Groth16Key::register`](crate::groth16::Groth16Key::register)
 /// sends the others to the server, which checks them.
 ///
-/// Errors: `Truncated`, `TrailingBytes`; `InvalidPoint`.
+/// Errors: `Truncated`, `TrailingBytes`, `OtherFormat`; `InvalidPoint`; `WeakKey`.
 pub fn read_proving_key(file: &[u8]) -> Result<ProvingKey<Bls12_381>> {
-    let mut reader = PointReader::new("the proving key", file);
-    let key = ProvingKey {
-        vk: reader.verifying_key()?,
-        beta_g1: reader.point("beta_g1")?,
-        delta_g1: reader.point("delta_g1")?,
-        a_query: reader.points("a_query", Validate::No)?,
-        b_g1_query: reader.points("b_g1_query", Validate::No)?,
-        b_g2_query: reader.points("b_g2_query", Validate::No)?,
-        h_query: reader.points("h_query", Validate::No)?,
-        l_query: reader.points("l_query", Validate::No)?,
-    };
-    reader.bytes.finish()?;
+    let key = read_file(file, FileFormat::ArkProvingKey, "the proving key", |reader| {
+        Ok(ProvingKey {
+            vk: reader.verifying_key()?,
+            beta_g1: reader.point("beta_g1")?,
+            delta_g1: reader.point("delta_g1")?,
+            a_query: reader.points("a_query", Validate::No)?,
+            b_g1_query: reader.points("b_g1_query", Validate::No)?,
+            b_g2_query: reader.points("b_g2_query", Validate::No)?,
+            h_query: reader.points("h_query", Validate::No)?,
+            l_query: reader.points("l_query", Validate::No)?,
+        })
+    })?;
+    check_proving_key(&key)?;
     Ok(key)
 }
 
-/// Reads a verifying key and checks all of its points.
+/// Reads a verifying key and checks all of its points, and that none of them allows anyone to forge
+/// proofs.
 ///
-/// Errors: `Truncated`, `TrailingBytes`; `InvalidPoint`.
+/// Errors: `Truncated`, `TrailingBytes`, `OtherFormat`; `InvalidPoint`; `WeakKey`.
 pub fn read_verifying_key(file: &[u8]) -> Result<VerifyingKey<Bls12_381>> {
-    let mut reader = PointReader::new("the verifying key", file);
-    let key = reader.verifying_key()?;
-    reader.bytes.finish()?;
+    let expected = FileFormat::ArkVerifyingKey;
+    let part = "the verifying key";
+    let key = read_file(file, expected, part, PointReader::verifying_key)?;
+    check_verifying_key(&key)?;
     Ok(key)
 }
 
 /// Reads a proof and checks its points.
 ///
-/// Errors: `Truncated`, `TrailingBytes`; `InvalidPoint`.
+/// Errors: `Truncated`, `TrailingBytes`, `OtherFormat`; `InvalidPoint`.
 pub fn read_proof(file: &[u8]) -> Result<Proof<Bls12_381>> {
-    let mut reader = PointReader::new("the proof", file);
-    let (a, b, c) = (reader.point("a")?, reader.point("b")?, reader.point("c")?);
-    reader.bytes.finish()?;
-    Ok(Proof { a, b, c })
+    read_file(file, FileFormat::ArkProof, "the proof", |reader| {
+        Ok(Proof { a: reader.point("a")?, b: reader.point("b")?, c: reader.point("c")? })
+    })
+}
+
+/// Reads all of a file. If it has another format, the error says so.
+fn read_file<'a, T>(
+    file: &'a [u8],
+    expected: FileFormat,
+    part: &'static str,
+    read: impl FnOnce(&mut PointReader<'a>) -> Result<T>,
+) -> Result<T> {
+    let mut reader = PointReader::new(part, file);
+    let read = read(&mut reader).and_then(|value| reader.bytes.finish().map(|()| value));
+    read.map_err(|error| error.explained_by_format(file, expected))
 }
 
 impl<'a> PointReader<'a> {

@@ -4,7 +4,7 @@
 //! `--prime bls12381`. Keys and proofs are arkworks' serialization, compressed or uncompressed.
 //!
 //! Readers take the bytes of a whole file. They allocate no more than a multiple of its length,
-//! whatever its header announces.
+//! whatever its header announces. If a file has another format, the error names it.
 //!
 //! - `reader`: numbers and bytes of a part of a file. `sections`: the container of iden3's formats.
 //!   `field`: its prime and its elements.

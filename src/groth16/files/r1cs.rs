@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     client::Fr,
+    formats::FileFormat,
     groth16::{ConstraintMatrices, Groth16Error},
 };
 
@@ -23,9 +24,12 @@ const GATES: SectionKind = SectionKind { number: 4, name: "list of custom gates"
 const GATE_USES: SectionKind = SectionKind { number: 5, name: "section of custom gates" };
 
 const FORMAT: ContainerFormat = ContainerFormat {
+    format: FileFormat::R1cs,
     magic: "r1cs",
     version: 1,
-    sections: &[HEADER, CONSTRAINTS, LABELS, GATES, GATE_USES],
+    // The map from wires to labels, which may be missing, is skipped.
+    sections: &[HEADER, CONSTRAINTS, GATES, GATE_USES],
+    may_lack: 1,
 };
 
 const MATRICES: [&str; 3] = ["a", "b", "c"];
@@ -37,6 +41,10 @@ const LABEL_BYTES: usize = 8;
 /// The prime, five numbers of four bytes, and one of eight.
 const HEADER_BYTES: usize = PRIME_BYTES + 5 * 4 + 8;
 
+/// Wires that a file may have in addition to one for each of its bytes. A wire takes 36 bytes in
+/// each constraint that names it. Without a limit, a short file makes a key of gigabytes.
+const UNUSED_WIRES_MAX: usize = 1 << 12;
+
 struct R1csHeader {
     wires: u32,
     /// One, the public outputs, and the public inputs.
@@ -45,7 +53,8 @@ struct R1csHeader {
 }
 
 /// Reads an `.r1cs` file. The public variables are one, the public outputs, and the public inputs,
-/// in this order. Terms with the coefficient 0 are dropped, as arkworks does.
+/// in this order. Terms with the coefficient 0 are dropped, as arkworks does. The map from wires to
+/// labels, which serves debuggers, is skipped and may be missing.
 ///
 /// Errors: [`ProofFileError`] as `File`; `PublicVariables` if there are more public variables than
 /// wires.
@@ -55,10 +64,10 @@ pub fn read_r1cs(file: &[u8]) -> Result<ConstraintMatrices, Groth16Error> {
     for gates in [GATES, GATE_USES] {
         check_no_gates(sections.find(&gates))?;
     }
-    // Each wire has a label, so the number of wires is bounded by the length of the file.
-    let mut labels = sections.get(&LABELS)?;
-    labels.take(u64::from(header.wires) * LABEL_BYTES as u64)?;
-    labels.finish()?;
+    let max = file.len().saturating_add(UNUSED_WIRES_MAX);
+    if header.wires as usize > max {
+        return Err(ProofFileError::TooManyWires { wires: header.wires, max }.into());
+    }
     let matrices = read_constraints(sections.get(&CONSTRAINTS)?, &header)?;
     ConstraintMatrices::new(matrices, header.public, header.wires as usize)
 }

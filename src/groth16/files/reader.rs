@@ -23,6 +23,11 @@ impl<'a> PartReader<'a> {
         self.position
     }
 
+    /// The number of unread bytes.
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

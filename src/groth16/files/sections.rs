@@ -1,15 +1,20 @@
 //! iden3's container: a magic number, a version, and sections in any order.
 
 use super::{error::ProofFileError, reader::PartReader};
+use crate::formats::FileFormat;
 
 type Result<T> = std::result::Result<T, ProofFileError>;
 
 /// What distinguishes the formats.
 pub struct ContainerFormat {
+    pub format: FileFormat,
     pub magic: &'static str,
     pub version: u32,
     /// The sections that are read. Others are skipped.
     pub sections: &'static [SectionKind],
+    /// The number of announced sections that may be missing at the end: one of a `.r1cs` file, for
+    /// debuggers only.
+    pub may_lack: u32,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +33,8 @@ pub struct FileSections<'a> {
 impl<'a> FileSections<'a> {
     pub fn read(file: &'a [u8], format: &'static ContainerFormat) -> Result<Self> {
         if !file.starts_with(format.magic.as_bytes()) {
-            return Err(ProofFileError::Magic { expected: format.magic });
+            let error = ProofFileError::Magic { expected: format.magic };
+            return Err(error.explained_by_format(file, format.format));
         }
         let mut reader = PartReader::new("the file", file);
         reader.take(format.magic.len() as u64)?;
@@ -37,7 +43,15 @@ impl<'a> FileSections<'a> {
             return Err(ProofFileError::Version { expected, got });
         }
         let mut found = vec![None; format.sections.len()];
-        for _ in 0..reader.u32()? {
+        let announced = reader.u32()?;
+        for index in 0..announced {
+            if reader.is_empty() {
+                if announced - index > format.may_lack {
+                    let found = index;
+                    return Err(ProofFileError::MissingSections { announced, found });
+                }
+                break;
+            }
             let (number, bytes) = (reader.u32()?, reader.u64()?);
             let known = format.sections.iter().position(|kind| kind.number == number);
             let name = known.map_or("a section", |known| format.sections[known].name);
@@ -47,8 +61,13 @@ impl<'a> FileSections<'a> {
                 return Err(ProofFileError::RepeatedSection { section: name });
             }
         }
-        reader.finish()?;
-        Ok(Self { format, found })
+        match reader.remaining() {
+            0 => Ok(Self { format, found }),
+            bytes => {
+                let position = reader.position();
+                Err(ProofFileError::AfterSections { sections: announced, position, bytes })
+            }
+        }
     }
 
     /// Errors: `MissingSection`.

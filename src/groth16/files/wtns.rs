@@ -9,19 +9,25 @@ use super::{
     field::{self, ELEMENT_BYTES, PRIME_BYTES},
     sections::{ContainerFormat, FileSections, SectionKind, begin_file, begin_section},
 };
-use crate::client::Fr;
+use crate::{client::Fr, formats::FileFormat};
 
 const HEADER: SectionKind = SectionKind { number: 1, name: "header" };
 const VALUES: SectionKind = SectionKind { number: 2, name: "section of values" };
 
-const FORMAT: ContainerFormat =
-    ContainerFormat { magic: "wtns", version: 2, sections: &[HEADER, VALUES] };
+const FORMAT: ContainerFormat = ContainerFormat {
+    format: FileFormat::Wtns,
+    magic: "wtns",
+    version: 2,
+    sections: &[HEADER, VALUES],
+    may_lack: 0,
+};
 
 /// The prime, and the number of values.
 const HEADER_BYTES: usize = PRIME_BYTES + 4;
 
 /// Reads a `.wtns` file: one, the public outputs and inputs, and the other wires. The file's bytes
-/// are as secret as the values: the caller wipes them.
+/// are as secret as the values: the caller wipes them. `tests/data/wtns_verdicts.json` has example
+/// files, each with the verdict that every reader must give.
 ///
 /// Errors: [`ProofFileError`].
 pub fn read_wtns(file: &[u8]) -> Result<Zeroizing<Vec<Fr>>, ProofFileError> {

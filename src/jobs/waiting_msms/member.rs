@@ -112,6 +112,10 @@ impl ByteSource for BatchSource<'_> {
         }
     }
 
+    fn is_intact(&self) -> bool {
+        self.parts.iter().all(|part| part.view.is_intact())
+    }
+
     fn device_source(&self, range: Range<u64>) -> Option<SourceSlices<'_>> {
         let part = self.part_of(range.start);
         let end = range.end.min(part.range.end);

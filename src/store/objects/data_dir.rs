@@ -37,6 +37,28 @@ pub struct DataDir {
     _lock: File,
 }
 
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("data_dir: {}: {problem}", .path.display())]
+pub struct DataDirError {
+    path: PathBuf,
+    problem: io::Error,
+}
+
+impl DataDirError {
+    fn new(path: &Path, problem: io::Error) -> Self {
+        Self { path: path.to_owned(), problem }
+    }
+
+    /// Whether only an administrator can fix the problem. Otherwise a later start may succeed, such
+    /// as after another daemon has ended.
+    pub fn is_permanent(&self) -> bool {
+        use io::ErrorKind::{IsADirectory, NotADirectory, PermissionDenied, ReadOnlyFilesystem};
+        let kind = self.problem.kind();
+        matches!(kind, IsADirectory | NotADirectory | PermissionDenied | ReadOnlyFilesystem)
+    }
+}
+
 /// A file of an object.
 pub struct ObjectFile {
     pub id: ObjectId,
@@ -84,13 +106,15 @@ fn damaged(what: &str) -> Error {
 impl DataDir {
     /// Creates the directory if needed, locks it, and removes unfinished files.
     ///
-    /// Errors: `Internal` if the directory cannot be written or another daemon uses it.
-    pub fn open(data_dir: &Path) -> Result<Self> {
+    /// Errors: the directory cannot be read or written, or another daemon uses it.
+    pub fn open(data_dir: &Path) -> Result<Self, DataDirError> {
         let folder = data_dir.join("bases");
-        fs::create_dir_all(&folder).map_err(io_error("cannot be created"))?;
+        for created in [data_dir, &folder] {
+            create_folders(created).map_err(|error| DataDirError::new(created, error))?;
+        }
         let disk = Self { folder, _lock: lock(data_dir)? };
-        for tenant in disk.tenants() {
-            for unfinished in with_extension(&disk.folder_of(&tenant), "part") {
+        for tenant in disk.tenants()? {
+            for unfinished in with_extension(&disk.folder_of(&tenant), "part")? {
                 if let Err(error) = fs::remove_file(unfinished) {
                     tracing::warn!(%error, "cannot remove an unfinished file of an object");
                 }
@@ -100,19 +124,31 @@ impl DataDir {
     }
 
     /// The tenants that have a folder, and the default one.
-    pub fn tenants(&self) -> Vec<TenantName> {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let folders = entries.filter(|entry| entry.path().is_dir());
-        let names = folders.filter_map(|entry| TenantName::new(entry.file_name().to_str()?));
-        names.chain([TenantName::default()]).collect()
+    ///
+    /// Errors: a folder cannot be read. To ignore it would lose its objects silently.
+    pub fn tenants(&self) -> Result<Vec<TenantName>, DataDirError> {
+        let mut tenants = vec![TenantName::default()];
+        for path in entries(&self.folder)? {
+            let name = path.file_name().and_then(|name| TenantName::new(name.to_str()?));
+            match (name, fs::metadata(&path)) {
+                (Some(name), Ok(found)) if found.is_dir() => tenants.push(name),
+                (Some(_), Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(DataDirError::new(&path, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(tenants)
     }
 
     /// The files of a tenant's objects, in the order of their names.
-    pub fn files(&self, tenant: &TenantName) -> Vec<ObjectFile> {
+    ///
+    /// Errors: the tenant's folder cannot be read.
+    pub fn files(&self, tenant: &TenantName) -> Result<Vec<ObjectFile>, DataDirError> {
         let folder = self.folder_of(tenant);
         let mut files = Vec::new();
         for kind in [ObjectKind::Bases, ObjectKind::Matrix] {
-            let mut paths = with_extension(&folder, extension(kind));
+            let mut paths = with_extension(&folder, extension(kind))?;
             paths.sort_unstable();
             for path in paths {
                 match id(&path) {
@@ -124,7 +160,7 @@ impl DataDir {
                 }
             }
         }
-        files
+        Ok(files)
     }
 
     fn folder_of(&self, tenant: &TenantName) -> PathBuf {
@@ -164,7 +200,7 @@ impl DataDir {
             file.write_all(&FileHeader::encode(&object))?;
             file.write_all(object.data.as_bytes())?;
             file.sync_all()?;
-            let is_new = !path.exists();
+            let is_new = is_absent(&path);
             fs::rename(&unfinished, &path)?;
             if is_new {
                 leftover.clone_from(&path);
@@ -190,8 +226,9 @@ impl DataDir {
         sync(&self.folder_of(tenant)).map_err(write_error)
     }
 
-    pub fn has_file(&self, tenant: &TenantName, id: ObjectId, kind: ObjectKind) -> bool {
-        self.path(tenant, id, kind).exists()
+    /// Whether the file of an object is known to be removed.
+    pub fn lacks_file(&self, tenant: &TenantName, id: ObjectId, kind: ObjectKind) -> bool {
+        is_absent(&self.path(tenant, id, kind))
     }
 
     /// Checks the header of an object's file, its length, and its content against its name, and
@@ -210,7 +247,8 @@ impl DataDir {
         let mut file = File::open(&path).map_err(io_error("cannot be read"))?;
         let file_bytes = file.metadata().map_err(io_error("cannot be read"))?.len();
         file.read_exact(&mut header).map_err(|_| damaged("shorter than a header"))?;
-        let header = FileHeader::decode(kind, &header).ok_or_else(|| damaged("invalid header"))?;
+        let header = FileHeader::decode(kind, id, &header);
+        let header = header.ok_or_else(|| damaged("not the header of this object"))?;
         let bytes = file_bytes.saturating_sub(HEADER_BYTES as u64);
         if header.content.bytes() != Some(bytes) {
             return Err(damaged("wrong length"));
@@ -237,12 +275,51 @@ fn id(path: &Path) -> Option<ObjectId> {
     Some(ObjectId(id))
 }
 
+/// Whether nothing has this name. What cannot be examined is not absent.
+fn is_absent(path: &Path) -> bool {
+    matches!(path.try_exists(), Ok(false))
+}
+
+/// The paths of what is in a folder.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataDirError> {
+    let paths = fs::read_dir(folder)
+        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
+    paths.map_err(|error| DataDirError::new(folder, error))
+}
+
 /// The files of a folder; tenants' names, which name folders, may end like files.
-fn with_extension(folder: &Path, extension: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let paths = entries.filter(|entry| !is_folder(entry)).map(|entry| entry.path());
-    paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect()
+fn with_extension(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, DataDirError> {
+    let mut paths = entries(folder)?;
+    let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    paths.retain(|path| path.extension().is_some_and(|e| e == extension) && !is_folder(path));
+    Ok(paths)
+}
+
+/// Creates a folder unless it exists, and its parents. It survives a crash, also if an earlier
+/// start has created it and could not sync its parent.
+fn create_folders(folder: &Path) -> io::Result<()> {
+    // The root has none.
+    let Some(parent) = folder.parent() else { return Ok(()) };
+    // A relative path has the current folder as its parent.
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    if folder.is_dir() {
+        return match sync(parent) {
+            // This process cannot have created a folder in one that it may not read or change.
+            Err(error) if is_out_of_reach(&error) => Ok(()),
+            synced => synced,
+        };
+    }
+    if !parent.is_dir() {
+        create_folders(parent)?;
+    }
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => sync(parent),
+    }
+}
+
+fn is_out_of_reach(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Makes changes to a folder's entries survive a crash, except on file systems that cannot sync
@@ -254,16 +331,18 @@ fn sync(folder: &Path) -> io::Result<()> {
     }
 }
 
-fn lock(data_dir: &Path) -> Result<File> {
-    let file = File::options().create(true).truncate(false).write(true).open(data_dir.join("lock"));
-    let file = file.map_err(io_error("cannot be written"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Internal(
-            "data directory: another daemon uses it: set another data_dir".into(),
-        )),
-        Err(TryLockError::Error(error)) => Err(io_error("cannot be locked")(error)),
-    }
+fn lock(data_dir: &Path) -> Result<File, DataDirError> {
+    let path = data_dir.join("lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|error| DataDirError::new(&path, error))?;
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => {
+            let used = io::Error::new(io::ErrorKind::ResourceBusy, "another daemon uses it");
+            DataDirError::new(data_dir, used)
+        }
+        TryLockError::Error(error) => DataDirError::new(&path, error),
+    })?;
+    Ok(file)
 }
 
 /// The content hash of the rest of a file. It is read and not mapped: an error of the disk is then

@@ -6,10 +6,14 @@ use super::object::{ObjectData, ObjectKind, StoredObject};
 use crate::{
     curve::{Group, points::PointEncoding},
     sparse::SparseShape,
-    wire::decode::{self, PayloadForm, PayloadId},
+    wire::decode::{self, ObjectId, PayloadForm, PayloadId},
 };
 
 pub const HEADER_BYTES: usize = 256;
+/// The header without its checksum.
+const CHECKED_BYTES: usize = HEADER_BYTES - blake3::OUT_LEN;
+/// What files of version 0.2.0 have instead of a checksum.
+const NO_CHECKSUM: [u8; blake3::OUT_LEN] = [0; blake3::OUT_LEN];
 const BASES_MAGIC: [u8; 8] = *b"CAPSTAN\x01";
 const MATRIX_MAGIC: [u8; 8] = *b"CAPSMTX\x01";
 /// Payload encodings: the header stores the index plus one.
@@ -20,10 +24,15 @@ const MATRIX_PAYLOAD: u8 = 1;
 const RESERVED_BYTES: usize = 6;
 
 /// A file's header: magic (8 bytes), content, created (8), payload hash (32), payload form (1),
-/// reserved (6), label length (1), label. The content of bases is their group, 1 or 2 (8), their
-/// count (8) and the number of infinities (8); that of a matrix is the number of rows (8), columns
-/// (8), terms (8) and coefficients (8). Integers are little-endian. Payload form 0: payload
-/// unknown; earlier versions stored its hash only.
+/// reserved (6), label length (1), label, zeros, checksum (32). The content of bases is their
+/// group, 1 or 2 (8), their count (8) and the number of infinities (8); that of a matrix is the
+/// number of rows (8), columns (8), terms (8) and coefficients (8). Integers are little-endian.
+/// Payload form 0: payload unknown; earlier versions stored its hash only.
+///
+/// The checksum is BLAKE3 in derive-key mode of the object's id and of the header before it: the
+/// name of the file covers the content only, and the header of another file must not be taken for
+/// this one's. Version 0.2.0 writes zeros there and does not read the checksum. The payload hash of
+/// a file without a checksum is ignored.
 pub struct FileHeader {
     pub content: FileContent,
     pub created_s: i64,
@@ -140,13 +149,19 @@ impl FileHeader {
         header.put_bytes(0, RESERVED_BYTES);
         header.put_u8(object.label.len() as u8);
         header.put_slice(object.label.as_bytes());
-        header.resize(HEADER_BYTES, 0);
+        header.resize(CHECKED_BYTES, 0);
+        let checksum = checksum(object.id, &header);
+        header.put_slice(&checksum);
         header
     }
 
-    /// `None` if this is not the header of an object of `kind`.
-    pub fn decode(kind: ObjectKind, header: &[u8; HEADER_BYTES]) -> Option<Self> {
-        let mut header = &header[..];
+    /// `None` if this is not the header of the object of `kind` with this id.
+    pub fn decode(kind: ObjectKind, id: ObjectId, header: &[u8; HEADER_BYTES]) -> Option<Self> {
+        let (mut header, written) = header.split_at(CHECKED_BYTES);
+        let has_checksum = written != NO_CHECKSUM;
+        if has_checksum && written != checksum(id, header) {
+            return None;
+        }
         let content = FileContent::decode(kind, &mut header)?;
         let created_s = header.get_i64_le();
         let (&hash, mut header) = header.split_first_chunk()?;
@@ -154,10 +169,17 @@ impl FileHeader {
             0 => None,
             number => Some(PayloadId { hash, form: content.decode_form(number)? }),
         };
+        let payload = payload.filter(|_| has_checksum);
         header.advance(RESERVED_BYTES);
         let label_bytes = header.get_u8().into();
         let label = String::from_utf8(header.get(..label_bytes)?.to_vec()).ok()?;
         decode::label(&label).ok()?;
         Some(Self { content, created_s, payload, label })
     }
+}
+
+fn checksum(id: ObjectId, header: &[u8]) -> [u8; blake3::OUT_LEN] {
+    let mut hasher = blake3::Hasher::new_derive_key("capstan v1 file header");
+    hasher.update(&id.0).update(header);
+    hasher.finalize().into()
 }

@@ -90,8 +90,8 @@ impl ObjectIndex {
         own.by_payload.insert(payload, key.id);
     }
 
-    /// Inserts a tenant's object, unless it has an intact one with the same id that is persisted,
-    /// or the new one is not.
+    /// Inserts a tenant's object, unless it has an intact one with the same id that the new one
+    /// does not improve.
     pub fn insert(
         &mut self,
         tenant: TenantId,
@@ -117,7 +117,7 @@ impl ObjectIndex {
             _ => object,
         });
         let stored = match self.intact(key) {
-            Some(held) if held.persisted || !object.persisted => {
+            Some(held) if !object.improves(held, object.persisted) => {
                 unused.push(object);
                 held.clone()
             }
@@ -149,18 +149,48 @@ impl ObjectIndex {
         self.remove(key)
     }
 
+    /// Forgets an object that is damaged, unless another one has taken its place, and those of
+    /// other tenants that lie in the same memory. Returns them.
+    pub fn forget_damaged(
+        &mut self,
+        key: ObjectKey,
+        tenant: &TenantName,
+        damaged: &Arc<StoredObject>,
+    ) -> Vec<Arc<StoredObject>> {
+        let place = damaged.data.as_bytes().as_ptr();
+        let of_others = self.objects_with_content_of(key).filter(|(other, object)| {
+            **other != key && !object.persisted && object.data.as_bytes().as_ptr() == place
+        });
+        let of_others: Vec<_> = of_others.map(|(other, _)| *other).collect();
+        let is_held = self.objects.get(&key).is_some_and(|held| Arc::ptr_eq(held, damaged));
+        let own = match is_held {
+            true if damaged.persisted => self.forget_loaded(key, tenant, damaged.data.kind()),
+            true => self.remove(key),
+            false => None,
+        };
+        of_others.into_iter().filter_map(|other| self.remove(other)).chain(own).collect()
+    }
+
     pub fn is_waiting(&self, key: ObjectKey) -> bool {
         self.unloaded.get(&key).is_some_and(|file| file.state == UnloadedState::Waiting)
     }
 
     /// An object with the same content that another tenant has.
     fn in_memory_of_other_tenant(&self, key: ObjectKey) -> Option<Arc<StoredObject>> {
-        let [first, last] = [0, u32::MAX].map(|id| ObjectKey { tenant: TenantId(id), ..key });
-        let mut equal = self.objects.range(first..=last);
+        let mut equal = self.objects_with_content_of(key);
         let is_other = |other: &ObjectKey, object: &StoredObject| {
             *other != key && !object.persisted && object.data.is_intact()
         };
         equal.find(|(other, object)| is_other(other, object)).map(|(_, object)| object.clone())
+    }
+
+    /// The objects of all tenants with the same id.
+    fn objects_with_content_of(
+        &self,
+        key: ObjectKey,
+    ) -> impl Iterator<Item = (&ObjectKey, &Arc<StoredObject>)> {
+        let [first, last] = [0, u32::MAX].map(|id| ObjectKey { tenant: TenantId(id), ..key });
+        self.objects.range(first..=last)
     }
 
     pub fn remove(&mut self, key: ObjectKey) -> Option<Arc<StoredObject>> {

@@ -6,6 +6,7 @@ mod data_dir;
 mod file_header;
 mod index;
 mod object;
+mod recheck;
 mod uses;
 
 use std::{collections::HashMap, path::Path, sync::Arc};
@@ -16,8 +17,10 @@ use tokio::{
     task::spawn_blocking,
 };
 
-pub use self::object::{
-    ObjectData, ObjectKind, StoreCharge, StoredObject, StoredPoints, unix_time_s,
+pub use self::{
+    data_dir::DataDirError,
+    object::{ObjectData, ObjectKind, StoreCharge, StoredObject, StoredPoints, unix_time_s},
+    recheck::ObjectCheck,
 };
 use self::{
     data_dir::{DataDir, ObjectFile},
@@ -49,18 +52,20 @@ pub struct ObjectStore {
 impl ObjectStore {
     /// Opens a store of at most `bytes_max` in `objects_max` objects. [`Self::load`] loads the
     /// files in `data_dir`.
+    ///
+    /// Errors: `data_dir` cannot be used.
     pub fn open(
         bytes_max: u64,
         objects_max: u64,
         data_dir: Option<&Path>,
         tenants: &Tenants,
-    ) -> Result<Self> {
+    ) -> Result<Self, DataDirError> {
         let disk = data_dir.map(DataDir::open).transpose()?;
         let mut index = ObjectIndex::default();
         if let Some(disk) = &disk {
-            for name in disk.tenants() {
+            for name in disk.tenants()? {
                 let tenant = tenants.owner(&name).id;
-                for ObjectFile { id, kind } in disk.files(&name) {
+                for ObjectFile { id, kind } in disk.files(&name)? {
                     let (tenant_name, state) = (name.clone(), UnloadedState::Waiting);
                     let waiting = UnloadedFile { tenant: tenant_name, kind, state };
                     // Of two kinds, one only can have this id: the other file is damaged.
@@ -167,7 +172,7 @@ impl ObjectStore {
     }
 
     /// Stores a tenant's object; if `persist`, writes it to disk first. If the tenant has it
-    /// already, returns the stored one, unless it must still be written to disk. `charge` is held
+    /// already, returns the stored one, unless a file must still be written. `charge` is held
     /// as long as the data are in use.
     ///
     /// Errors: `NoDataDir`; `Exhausted` if the disk is full; `DiskFailed`.
@@ -197,7 +202,7 @@ impl ObjectStore {
         persist: bool,
     ) -> Result<Arc<StoredObject>> {
         let held = self.get(tenant.id, object.id).ok();
-        if let Some(held) = held.filter(|held| held.persisted || !persist) {
+        if let Some(held) = held.filter(|held| !object.improves(held, persist)) {
             if let Some(payload) = object.payload {
                 let key = ObjectKey { id: held.id, tenant: tenant.id };
                 self.state.lock().note_payload(key, payload);
@@ -273,7 +278,7 @@ impl ObjectStore {
         if let (Some(disk), true) = (&self.disk, is_on_disk)
             && let Err(error) = disk.remove(&tenant.name, id, kind)
         {
-            if !disk.has_file(&tenant.name, id, kind) {
+            if disk.lacks_file(&tenant.name, id, kind) {
                 let forgotten = self.state.lock().forget_loaded(key, &tenant.name, kind);
                 if let Some(object) = forgotten {
                     object.free();

@@ -107,6 +107,13 @@ impl StoredObject {
         self.data.as_bytes().len() as u64
     }
 
+    /// Whether to store this object in place of an equal one. True if the equal one is not on disk,
+    /// or if its file is of version 0.2.0, whose payload hash cannot be trusted.
+    pub(super) fn improves(&self, held: &Self, persist: bool) -> bool {
+        let knows_payload = held.payload.is_none() && self.payload.is_some();
+        persist && (!held.persisted || knows_payload)
+    }
+
     /// Holds `charge` as long as the data are in use: possibly by jobs, long after a release.
     pub(super) fn with_charge(self, charge: StoreCharge) -> Self {
         Self { data: self.data.with_guard(Some(Arc::new(charge))), ..self }

@@ -44,6 +44,8 @@ pub(crate) enum AuditAction {
     RefusedTenant,
     /// May not make an administrative call.
     RefusedAdmin,
+    /// The server found a damaged object; there is no caller.
+    FoundDamaged,
 }
 
 /// An event of the audit log. It holds ids of objects, but no payloads.

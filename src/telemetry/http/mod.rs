@@ -80,6 +80,8 @@ pub trait MetricsTls: Send + Sync {
 #[derive(Clone)]
 pub(super) struct Endpoints {
     pub metrics: PrometheusHandle,
+    /// Sets the metrics that are read when they are asked for.
+    pub before_scrape: fn(),
     pub readiness: ReadinessCheck,
     pub status: StatusSource,
     /// The runtime of gRPC, once it has started.
@@ -211,6 +213,7 @@ async fn answer(
     }
     match path {
         "/metrics" => {
+            (endpoints.before_scrape)();
             let mut metrics = text(StatusCode::OK, endpoints.metrics.render());
             let headers = metrics.headers_mut();
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));

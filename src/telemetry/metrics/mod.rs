@@ -1,5 +1,7 @@
-//! Collects metrics, and defines the name and meaning of each. Label values come from the server's
+//! Collects metrics. Label values come from the server's
 //! code and configuration only: callers cannot create time series.
+
+mod names;
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -9,8 +11,15 @@ use std::{
 
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
+use procfs::{
+    ProcResult, WithCurrentSystemInfo, boot_time_secs,
+    process::{LimitValue, Process},
+    ticks_per_second,
+};
 use tokio::runtime::Handle;
 
+use self::names::*;
+pub use self::names::{METRICS, Metric};
 use super::{
     MetricsTls, ReadinessCheck, StatusSource, TelemetryError,
     http::{self, Endpoints},
@@ -20,70 +29,6 @@ use crate::{
     error::{Error, FieldProblem, Reason},
 };
 
-/// Declares the metrics, and the table of all of them.
-macro_rules! metrics {
-    ($($constant:ident $kind:ident $name:literal $help:literal,)+) => {
-        $(const $constant: &str = $name;)+
-
-        /// Every metric.
-        pub const METRICS: &[Metric] = &[
-            $(Metric { name: $constant, kind: MetricKind::$kind, help: $help }),+
-        ];
-    };
-}
-
-metrics! {
-    JOBS_TOTAL Counter "capstan_jobs_total" "calls that ended, by operation and outcome",
-    REJECTED_TOTAL Counter "capstan_rejected_total"
-        "requests refused because a limit was reached, by limit",
-    REFUSED_CREDENTIALS_TOTAL Counter "capstan_refused_credentials_total"
-        "calls and connections refused because their caller is not known, by reason",
-    BATCHED_JOBS_TOTAL Counter "capstan_batched_jobs_total"
-        "MSMs computed in one batch with others over the same bases",
-    PHASE_SECONDS Histogram "capstan_phase_seconds"
-        "time in each phase of a job, by operation and phase",
-    MODELLED_TIME_RATIO Histogram "capstan_modelled_time_ratio"
-        "modelled time of a program divided by the time that it took, by engine",
-    RECEIVED_BYTES_TOTAL Counter "capstan_received_bytes_total" "payload bytes received",
-    SENT_BYTES_TOTAL Counter "capstan_sent_bytes_total" "payload bytes sent",
-    QUEUED_JOBS Gauge "capstan_queued_jobs" "jobs that wait for a worker",
-    IN_FLIGHT_BYTES Gauge "capstan_in_flight_bytes" "bytes reserved for jobs and uploads",
-    OPEN_CALL_BYTES Gauge "capstan_open_call_bytes"
-        "bytes counted for open calls and their metadata, health checks aside",
-    HEALTH_CHECK_BYTES Gauge "capstan_health_check_bytes"
-        "bytes counted for health checks, which need no credentials",
-    SPARE_MEMORY_BYTES Gauge "capstan_spare_memory_bytes"
-        "bytes of wiped payload memory kept for later payloads, pinned memory aside",
-    REGION_BYTES Gauge "capstan_region_bytes" "bytes of memory shared with local clients",
-    STORE_BYTES Gauge "capstan_store_bytes" "bytes of stored bases and matrices",
-    STORE_OBJECTS Gauge "capstan_store_objects" "stored bases and matrices",
-    CONNECTIONS Gauge "capstan_connections" "open connections",
-    DEVICES Gauge "capstan_devices" "GPUs, by state: used, restarting, or left out",
-    WORKER_RESTARTS_TOTAL Counter "capstan_worker_restarts_total"
-        "worker processes that ended and were replaced",
-    WORKER_TIMEOUTS_TOTAL Counter "capstan_worker_timeouts_total"
-        "worker processes that ended because they or their GPUs did not answer in time",
-    QUARANTINES_TOTAL Counter "capstan_quarantines_total"
-        "pauses of GPUs that had lost too many worker processes",
-    REPEATED_RUNS_TOTAL Counter "capstan_repeated_runs_total"
-        "runs that began again because their worker process was lost",
-    DEVICE_FAULTS_TOTAL Counter "capstan_device_faults_total" "GPU faults, by class",
-    DEVICE_MEMORY_BYTES Gauge "capstan_device_memory_bytes"
-        "device memory for jobs, by device and state",
-    PINNED_BASES_BYTES Gauge "capstan_pinned_bases_bytes"
-        "bytes of a GPU's memory that pinned bases are charged",
-    PRELOAD_FAILURES Gauge "capstan_preload_failures"
-        "entries of the file of bases to preload that could not be loaded at the start",
-    DEVICE_TEMPERATURE_CELSIUS Gauge "capstan_device_temperature_celsius" "temperature of a GPU",
-    DEVICE_CLOCK_HERTZ Gauge "capstan_device_clock_hertz" "clock of a GPU's multiprocessors",
-    DEVICE_POWER_WATTS Gauge "capstan_device_power_watts" "power draw of a GPU",
-    DEVICE_ECC_UNCORRECTED Gauge "capstan_device_ecc_uncorrected"
-        "uncorrected memory errors of a GPU",
-    AUDIT_LOST_TOTAL Counter "capstan_audit_lost_total"
-        "lines of the audit log that could not be written",
-    BUILD_INFO Gauge "capstan_build_info" "always 1; the labels describe what is running",
-}
-
 /// From 100 us (a small NTT) to 5 minutes (a large MSM on few cores).
 const PHASE_BUCKETS_S: [f64; 14] =
     [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
@@ -91,23 +36,6 @@ const PHASE_BUCKETS_S: [f64; 14] =
 /// A model within 20 % falls between 0.8 and 1.2.
 const MODELLED_TIME_RATIO_BUCKETS: [f64; 11] =
     [0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0, 4.0, 10.0];
-
-/// Name and meaning of a metric.
-#[derive(Debug, Clone, Copy)]
-pub struct Metric {
-    /// Name of its time series.
-    pub name: &'static str,
-    kind: MetricKind,
-    help: &'static str,
-}
-
-/// The Prometheus type of a metric.
-#[derive(Debug, Clone, Copy)]
-enum MetricKind {
-    Counter,
-    Gauge,
-    Histogram,
-}
 
 /// How a call ended: the label `outcome` of a metric, and a field of logs.
 #[derive(Debug, Clone, Copy)]
@@ -153,8 +81,9 @@ pub fn install_metrics(
         .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
         .and_then(|builder| builder.set_buckets_for_metric(errors, &MODELLED_TIME_RATIO_BUCKETS))
         .and_then(PrometheusBuilder::install_recorder)?;
-    http::start(listener, Endpoints { metrics, readiness, status, served_by, tls })
-        .map_err(failed)?;
+    let endpoints =
+        Endpoints { metrics, before_scrape: record_process, readiness, status, served_by, tls };
+    http::start(listener, endpoints).map_err(failed)?;
     for &Metric { name, kind, help } in METRICS {
         match kind {
             MetricKind::Counter => describe_counter!(name, help),
@@ -247,6 +176,10 @@ pub(crate) fn stored(bytes: u64, objects: u64) {
     gauge!(STORE_OBJECTS).set(objects as f64);
 }
 
+pub(crate) fn count_object_check(outcome: &'static str) {
+    counter!(OBJECT_CHECKS_TOTAL, "outcome" => outcome).increment(1);
+}
+
 pub(crate) fn connections(open: u64) {
     gauge!(CONNECTIONS).set(open as f64);
 }
@@ -302,10 +235,62 @@ pub(crate) fn preload_failures(entries: usize) {
     gauge!(PRELOAD_FAILURES).set(entries as f64);
 }
 
+/// What a tenant uses.
+pub(crate) struct TenantGauges {
+    pub jobs: u64,
+    pub bytes_in_flight: u64,
+    pub store_bytes: u64,
+    pub connections: u64,
+}
+
+/// Sets the gauges of a tenant, whose name must come from the configuration.
+pub(crate) fn tenant(name: &str, used: &TenantGauges) {
+    for (metric, value) in [
+        (TENANT_JOBS, used.jobs),
+        (TENANT_BYTES, used.bytes_in_flight),
+        (TENANT_STORE_BYTES, used.store_bytes),
+        (TENANT_CONNECTIONS, used.connections),
+    ] {
+        gauge!(metric, "tenant" => name.to_owned()).set(value as f64);
+    }
+}
+
+/// Sets when the first certificate of the file that a setting names expires, in Unix time.
+pub(crate) fn certificate_expiry(setting: &'static str, expiry: Duration) {
+    gauge!(CERTIFICATE_EXPIRY, "setting" => setting).set(expiry.as_secs_f64());
+}
+
+fn record_process() {
+    // The last values of a file of /proc that cannot be read stay.
+    let Ok(process) = Process::myself() else { return };
+    let _unread = record_stat(&process);
+    if let Ok(count) = process.fd_count() {
+        gauge!(PROCESS_OPEN_FDS).set(count as f64);
+    }
+    if let Ok(limits) = process.limits() {
+        let files_max = match limits.max_open_files.soft_limit {
+            LimitValue::Value(max) => max as f64,
+            LimitValue::Unlimited => f64::INFINITY,
+        };
+        gauge!(PROCESS_MAX_FDS).set(files_max);
+    }
+}
+
+fn record_stat(process: &Process) -> ProcResult<()> {
+    let stat = process.stat()?;
+    let ticks = ticks_per_second();
+    gauge!(PROCESS_RESIDENT_MEMORY_BYTES).set(stat.rss_bytes().get() as f64);
+    gauge!(PROCESS_THREADS).set(stat.num_threads as f64);
+    counter!(PROCESS_CPU_SECONDS_TOTAL).absolute((stat.utime + stat.stime) / ticks);
+    let started = boot_time_secs()? as f64 + stat.starttime as f64 / ticks as f64;
+    gauge!(PROCESS_START_TIME_SECONDS).set(started);
+    Ok(())
+}
+
 /// Sets the gauges of one GPU.
 pub(crate) fn device(gpu: &GpuInfo) {
     let index = gpu.index.to_string();
-    let leased_bytes = gpu.arena_bytes - gpu.arena_free_bytes;
+    let leased_bytes = gpu.arena_bytes.saturating_sub(gpu.arena_free_bytes);
     for (name, bytes) in [("leased", leased_bytes), ("free", gpu.arena_free_bytes)] {
         let labels = [("device", index.clone()), ("state", name.to_owned())];
         gauge!(DEVICE_MEMORY_BYTES, &labels).set(bytes as f64);

@@ -2,6 +2,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::{Read, Write},
     net::{Ipv4Addr, TcpStream},
+    time::UNIX_EPOCH,
 };
 
 use super::*;
@@ -25,6 +26,12 @@ fn count_events_of_workers() {
     count_worker_timeout();
     count_quarantine();
     count_repeated_run();
+}
+
+fn set_gauges_of_the_configuration() {
+    let used = TenantGauges { jobs: 1, bytes_in_flight: 2, store_bytes: 3, connections: 4 };
+    tenant("ada", &used);
+    certificate_expiry("tls_certificate", Duration::from_secs(1_927_843_200));
 }
 
 /// One test, because a process has one recorder.
@@ -54,9 +61,11 @@ fn serves_every_recorded_metric() {
     stored(3, 1);
     connections(4);
     count_lost_audit_line();
+    count_object_check("intact");
     devices(2, 0, 1);
     pinned_bases(3, 8);
     preload_failures(9);
+    set_gauges_of_the_configuration();
     count_device_fault("fatal");
     #[cfg(feature = "cuda")]
     count_events_of_workers();
@@ -84,6 +93,8 @@ fn serves_every_recorded_metric() {
         r#"capstan_devices{state="used"} 2"#,
         r#"capstan_pinned_bases_bytes{device="3"} 8"#,
         "capstan_preload_failures 9",
+        r#"capstan_tenant_store_bytes{tenant="ada"} 3"#,
+        r#"capstan_certificate_expiry_timestamp_seconds{setting="tls_certificate"} 1927843200"#,
         r#"capstan_devices{state="left_out"} 1"#,
         "capstan_batched_jobs_total 1",
         "capstan_received_bytes_total ",
@@ -92,8 +103,25 @@ fn serves_every_recorded_metric() {
         assert!(text.contains(line), "{line} is not in:\n{text}");
     }
     assert!(text.contains(r#"engine="cpu""#), "{text}");
+    check_process(&text);
     assert_eq!(documented_labels(), exported_labels(&text));
     assert!(matches!(install(0), Err(TelemetryError::Metrics(_))), "installed twice");
+}
+
+/// The metrics of the process have plausible values.
+fn check_process(text: &str) {
+    let value = |name: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("process_{name} ")));
+        line.unwrap_or_else(|| panic!("no process_{name} in:\n{text}")).parse().unwrap()
+    };
+    assert!(value("resident_memory_bytes") > f64::from(1 << 20));
+    assert!(value("threads") >= 2.0);
+    // Standard input and output, and the listener.
+    assert!((3.0..=value("max_fds")).contains(&value("open_fds")));
+    let now = UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    // The clock may have been set since.
+    assert!((now - 86_400.0..now + 86_400.0).contains(&value("start_time_seconds")));
+    assert!(value("cpu_seconds_total") < 86_400.0);
 }
 
 type LabelsByMetric = BTreeMap<String, BTreeSet<String>>;
@@ -102,15 +130,20 @@ type LabelsByMetric = BTreeMap<String, BTreeSet<String>>;
 /// alerts and dashboards read them.
 fn documented_labels() -> LabelsByMetric {
     let notes = include_str!("../../../deploy/README.md");
-    let rows = notes.lines().filter_map(|line| line.strip_prefix("| `capstan_")?.split_once('`'));
+    let rows = notes.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let rows = rows.filter(|(name, _)| is_metric(name));
     let labels = |row: &str| row.split('|').nth(1).unwrap().trim().to_owned();
     let split = |labels: String| labels.split(", ").map(str::to_owned).collect::<BTreeSet<_>>();
-    rows.map(|(name, row)| (format!("capstan_{name}"), split(labels(row)))).collect()
+    rows.map(|(name, row)| (name.to_owned(), split(labels(row)))).collect()
+}
+
+fn is_metric(line: &str) -> bool {
+    ["capstan_", "process_"].iter().any(|prefix| line.starts_with(prefix))
 }
 
 fn exported_labels(text: &str) -> LabelsByMetric {
     let mut found = LabelsByMetric::new();
-    for line in text.lines().filter(|line| line.starts_with("capstan_")) {
+    for line in text.lines().filter(|line| is_metric(line)) {
         let (name, labels) = line.split_once(['{', ' ']).unwrap();
         let mut parts = ["_bucket", "_sum", "_count"].into_iter();
         let stem = parts.find_map(|part| name.strip_suffix(part)).unwrap_or(name);

@@ -1,20 +1,15 @@
 //! Decodes programs.
 
-use prost::Message;
-
 use crate::{
     error::{Error, FieldProblem, Result},
     ops::OperationProgram,
     program::STEPS_MAX,
-    wire::{steps, v1},
+    wire::{self, steps, v1},
 };
 
 /// The content hash that names a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProgramId(pub [u8; 32]);
-
-/// Separates the ids of programs from other hashes.
-const ID_CONTEXT: &str = "capstan v1 program";
 
 /// What identifies a program, valid or not.
 pub struct ProgramName {
@@ -25,9 +20,8 @@ pub struct ProgramName {
 
 impl ProgramName {
     pub fn of(program: &v1::Program) -> Self {
-        // prost writes fields in the order of their numbers, and drops unknown fields.
-        let encoded = program.encode_to_vec();
-        Self { id: ProgramId(blake3::derive_key(ID_CONTEXT, &encoded)), bytes: encoded.len() }
+        let encoded = wire::encoded(program);
+        Self { id: ProgramId(wire::program_id(&encoded)), bytes: encoded.len() }
     }
 }
 

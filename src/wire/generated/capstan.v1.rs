@@ -1063,7 +1063,9 @@ pub struct EstimateResponse {
     pub engine: ::prost::alloc::string::String,
     #[prost(string, tag = "6")]
     pub device: ::prost::alloc::string::String,
-    /// Jobs accepted and not yet answered.
+    /// Jobs accepted and not yet answered. If there are several tenants, what the others than the
+    /// caller's have is rounded down to a power of two, except for operators, who may call Admin.Drain;
+    /// so is time_ahead_us.
     #[prost(uint32, tag = "7")]
     pub jobs_ahead: u32,
     /// Modelled time of all steps, their checks, and copies to and from the device, if no other job
@@ -3586,7 +3588,9 @@ pub struct Gpu {
     /// Result of the self-test at start, in a sentence.
     #[prost(string, tag = "7")]
     pub self_test: ::prost::alloc::string::String,
-    /// Bytes of device memory that jobs may lease in total, and bytes that are not leased now.
+    /// Bytes of device memory that jobs may lease in total, and bytes that are not leased now. If there
+    /// are several tenants, the leased bytes are rounded down to a power of two, except for operators,
+    /// and the clock of the multiprocessors, temperature and power draw are absent.
     #[prost(uint64, tag = "8")]
     pub arena_bytes: u64,
     #[prost(uint64, tag = "9")]
@@ -3683,7 +3687,8 @@ pub struct Limits {
     #[prost(uint64, tag = "13")]
     pub peer_bytes_per_second: u64,
 }
-/// Current use of the limits of the same names.
+/// Current use of the limits of the same names. If there are several tenants, what the others than
+/// the caller's use is rounded down to a power of two, except for operators, who may call Drain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Load {
     #[prost(uint64, tag = "1")]

@@ -3,11 +3,11 @@
 use std::fs;
 
 use ark_bls12_381::Bls12_381;
-use ark_ec::AffineRepr;
+use ark_ec::{AffineRepr, CurveGroup};
 use ark_groth16::{Proof, VerifyingKey};
 use ark_serialize::CanonicalSerialize;
 use capstan::{
-    curve::{G1Affine, G2Affine},
+    curve::{Fr, G1Affine, G2Affine},
     groth16::files::{
         read_proof, read_proving_key, read_r1cs, read_verifying_key, read_wtns, write_r1cs,
         write_wtns,
@@ -95,9 +95,16 @@ fn witnesses() {
 fn keys_and_proofs() {
     let (g1, g2) = (G1Affine::generator(), G2Affine::generator());
     let proof = Proof::<Bls12_381> { a: g1, b: g2, c: g1 };
-    let gamma_abc_g1 = vec![g1, g1];
-    let vk = VerifyingKey { alpha_g1: g1, beta_g2: g2, gamma_g2: g2, delta_g2: g2, gamma_abc_g1 };
-    let vk: VerifyingKey<Bls12_381> = vk;
+    // Different points: with equal ones, proofs could be forged.
+    let in_g1 = |factor: u64| (g1 * Fr::from(factor)).into_affine();
+    let in_g2 = |factor: u64| (g2 * Fr::from(factor)).into_affine();
+    let vk: VerifyingKey<Bls12_381> = VerifyingKey {
+        alpha_g1: g1,
+        beta_g2: g2,
+        gamma_g2: in_g2(2),
+        delta_g2: in_g2(3),
+        gamma_abc_g1: vec![in_g1(2), in_g1(3)],
+    };
     let mut key = vec![0];
     vk.serialize_uncompressed(&mut key).expect("memory");
     [g1, g1].serialize_uncompressed(&mut key).expect("memory");

@@ -6,6 +6,7 @@ mod elements31;
 mod frames;
 mod gf2_files;
 mod groth16_files;
+mod header_blocks;
 mod matrices;
 mod messages;
 mod points;

@@ -1,5 +1,6 @@
 //! Files that the command line reads: programs, and points.
 
+use ark_ec::AffineRepr;
 use bytes::Bytes;
 use capstan::{
     cli::run::file::ProgramFile,
@@ -77,7 +78,12 @@ fn point_files() {
     );
     let text = format!("2\n2\n{}", format!("{g1_text},{g2_text}").replace("\"0x", ""));
     let text = text.replace("\",", "\n").replace('"', "\n");
-    let mut seeds = vec![json.into_bytes(), text.into_bytes(), SECRET.into()];
+    // Of one point each, lists are what their names say.
+    let one = encode(PointEncoding::Compressed, &[G1Affine::generator()]);
+    let one = hex_of(&one);
+    let whole = format!(r#"{{"g1_lagrange":[{one}],"g1_monomial":[{one}]}}"#);
+    let mut seeds = [json, text, whole].map(String::into_bytes).to_vec();
+    seeds.push(SECRET.into());
     for encoding in [PointEncoding::Compressed, PointEncoding::Uncompressed] {
         seeds.extend([encode(encoding, &g1), encode(encoding, &g2)]);
     }

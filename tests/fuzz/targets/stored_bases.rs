@@ -78,9 +78,20 @@ fn file<A: CurvePoint>(label: &str) -> Vec<u8> {
     bytes
 }
 
+/// The file as later versions than 0.2.0 write it.
+fn with_checksum(mut file: Vec<u8>) -> Vec<u8> {
+    let checked = HEADER_BYTES - 32;
+    let mut hasher = blake3::Hasher::new_derive_key("capstan v1 file header");
+    hasher.update(&id_of(&file[HEADER_BYTES..])).update(&file[..checked]);
+    file[checked..HEADER_BYTES].copy_from_slice(hasher.finalize().as_bytes());
+    file
+}
+
 #[test]
 fn stored_bases() {
-    let seeds = vec![file::<G1Affine>("Ethereum"), file::<G1Affine>(""), file::<G2Affine>("x")];
+    let checked = with_checksum(file::<G1Affine>("checked"));
+    let old = [file::<G1Affine>("Ethereum"), file::<G1Affine>(""), file::<G2Affine>("x")];
+    let seeds = old.into_iter().chain([checked]).collect();
     let words = &["\u{202e}", "\u{7f}", "\n", "CAPSTAN\x01"];
     let (name, check) = ("stored_bases", check_file as fn(&[u8]));
     Target { name, seeds, words, check, cases: 300, memory: MEMORY }.run();

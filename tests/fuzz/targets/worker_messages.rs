@@ -25,6 +25,7 @@ use capstan::{
                 PlacedVector, ResidencyRequest, ResidentNumber, RunState, SerializedSums,
                 SumsOfOutput, WorkerHello, WorkerTask, WrittenBytes,
             },
+            reply::OutputProgress,
             socket,
         },
     },
@@ -98,7 +99,7 @@ fn check(input: &[u8]) {
 /// Does with an outcome what the server does.
 fn take(outcome: LaneOutcome) {
     if let LaneOutcome::Checked(_) = outcome {
-        if let Ok(Ok(Err(bad))) = outcome.into_checked(3) {
+        if let Ok(Ok(Err(bad))) = outcome.into_checked(3, PLACED) {
             assert!(bad.index < 3);
         }
         return;
@@ -111,7 +112,8 @@ fn take(outcome: LaneOutcome) {
         return;
     }
     let call = call();
-    let advanced = match outcome.into_advanced(&call, &[Some(PLACED), None]) {
+    let mut progress = [Some(PLACED), None].map(OutputProgress::new);
+    let advanced = match outcome.into_advanced(&call, &mut progress) {
         Ok(Ok(advanced)) => advanced,
         Ok(Err(failure)) => return drop(failure.into_error(&call.program)),
         Err(unsuitable) => return assert!(!unsuitable.to_string().is_empty()),
@@ -137,6 +139,7 @@ fn take(outcome: LaneOutcome) {
         }
         RunState::Done(finished) => {
             assert_eq!((finished.points.len(), finished.steps.len()), (2, 3));
+            assert_eq!(missing, 0, "an output is not complete");
             let sums = finished.points[1].as_ref().expect("sums");
             assert!(sums.0.len() == 1 && sums.0.are_on_curve());
         }
@@ -144,7 +147,7 @@ fn take(outcome: LaneOutcome) {
 }
 
 fn advanced(state: RunState) -> LaneReply {
-    let written = vec![WrittenBytes { output: 0, bytes: 32..64 }];
+    let written = [64..PLACED, 0..64].map(|bytes| WrittenBytes { output: 0, bytes }).into();
     let modelled_total = std::time::Duration::from_micros(300);
     let early_sums = vec![SumsOfOutput { output: 1, sums: sums() }];
     let advanced = Advanced { modelled_total, longest_step: 1, written, early_sums, state };
@@ -217,16 +220,19 @@ fn worker_messages() {
     let change = ResidencyChange::Pin { bytes_max: 4096 };
     let residency = ResidencyRequest { objects: vec![1, 2], change };
     let awaits = AwaitedInput { input: 0, elements: 1..3 };
+    let valid = LaneOutcome::Checked(Ok(PLACED));
     let wrong = LaneOutcome::Checked(Err(BadElement { index: 2, problem }));
     let refused = WorkerFailure::Element { step: 1, field: "elements".into(), index: 3, problem };
     let unusable = WorkerHello::Unusable { reason: "none".into(), is_on_a_gpu_host: true };
-    let map = ControlRequest::Map(MapRequest { memory: 1, bytes: 4096, pinned_bytes: 0 });
+    let map = MapRequest { memory: 1, bytes: 4096, pinned_bytes: 0, is_watched: true };
+    let map = ControlRequest::Map(map);
     let seeds = vec![
         seed(0, &advanced(RunState::Awaits(None))),
         seed(0, &advanced(RunState::Awaits(Some(awaits)))),
         seed(0, &advanced(RunState::Done(Box::new(finished())))),
         seed(0, &failed(refused)),
         seed(0, &failed(WorkerFailure::Internal("text".into()))),
+        seed(0, &LaneReply { outcome: valid, faults: vec![] }),
         seed(0, &LaneReply { outcome: wrong, faults: vec![] }),
         seed(0, &LaneReply { outcome: LaneOutcome::Residency(held), faults: vec![] }),
         seed(1, &ControlReply::Failed("text".into())),

@@ -17,9 +17,10 @@ static_resources:
                 stat_prefix: grpc
                 codec_type: HTTP2
                 http2_protocol_options: {{- include "capstan.envoyHttp2" . | nindent 18 }}
-                  max_concurrent_streams: 256
                 # A call is silent while its job computes.
                 stream_idle_timeout: {{ .Values.envoy.streamIdleSeconds }}s
+                # A caller that does not read must not keep what the replica has sent whole.
+                stream_flush_timeout: 20s
                 drain_timeout: {{ .Values.envoy.drainSeconds }}s
                 # Callers or the daemon choose the ids of calls.
                 generate_request_id: false
@@ -104,10 +105,13 @@ static_resources:
 {{ .Values.bindAddress | trimPrefix "[" | trimSuffix "]" | quote }}
 {{- end -}}
 
-{{/* The windows of the daemon. */}}
+{{/* The window of a connection is that of all its streams: those that are not read must not delay
+     others. */}}
 {{- define "capstan.envoyHttp2" -}}
-initial_stream_window_size: 4194304
-initial_connection_window_size: 16777216
+{{- $streams := min 1024 (default 64 .Values.settings.streams_per_connection_max) -}}
+max_concurrent_streams: {{ $streams }}
+initial_stream_window_size: 1048576
+initial_connection_window_size: {{ mul $streams 1048576 }}
 {{- end -}}
 
 {{/* Not empty if calls may present tokens. */}}

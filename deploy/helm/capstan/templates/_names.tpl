@@ -28,7 +28,13 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end -}}
 
 {{- define "capstan.image" -}}
-{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- $image := .Values.image -}}
+{{- include "capstan.imageOf" (dict "image" $image "tag" (default .Chart.AppVersion $image.tag)) -}}
+{{- end -}}
+
+{{/* An image by its digest, if there is one, else by its tag. */}}
+{{- define "capstan.imageOf" -}}
+{{ .image.repository }}{{ if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .tag }}{{ end }}
 {{- end -}}
 
 {{/* A number or text as the text of a setting: large numbers of YAML are floats. */}}

@@ -62,6 +62,7 @@ tenants: /etc/capstan/tenants/tenants.toml
 {{- end }}
 {{- if .Values.envoy.enabled }}
 {{- /* Callers share the few connections of the proxies: limits of a connection are those of the server. */}}
+shared_connections: true
 connections_per_address_max: {{ include "capstan.text" (default 1024 .Values.settings.connections_max) }}
 connection_jobs_max: {{ include "capstan.text" (default 256 .Values.settings.jobs_max) }}
 connection_uploads_max: {{ include "capstan.text" (default 256 .Values.settings.uploads_max) }}

@@ -1,28 +1,41 @@
-//! Limits of the system on the daemon: files, memory, mappings, swap.
+//! Limits of the system on the daemon: files, threads, memory, addresses, mappings, swap.
 
-use std::fs;
+use std::{fs, thread::available_parallelism};
 
 use rustix::{
     fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create},
-    process::{Resource, getrlimit},
+    process::{Resource, geteuid, getrlimit},
 };
 
 use super::sockets::DaemonProcess;
 use crate::{
     cli::{doctor::finding::DoctorFinding, output::bytes_text},
-    config::{Config, available_to, swap_limit_bytes},
+    config::{Config, available_to, process_limit, swap_limit_bytes},
     server::ServerSettings,
 };
 
 /// Mappings of a process apart from stored objects: code, stacks, payload memory, regions.
 const OTHER_MAPPINGS: u64 = 4096;
+/// Threads apart from those of the settings, without those for blocking work.
+const OTHER_THREADS: u64 = 64;
+/// The most threads that the runtime starts for blocking work, such as reading files.
+const BLOCKING_THREADS: u64 = 512;
+/// Addresses for all but payloads, regions and stored objects: code, stacks, heaps.
+const OTHER_ADDRESSES: u64 = 8 << 30;
+const OPEN_FILES: &str = "Max open files";
 const MAPPINGS_MAX: &str = "/proc/sys/vm/max_map_count";
 
 /// Limits of the daemon's process, or of this one, from which a daemon would inherit them.
 struct LimitFacts {
     process: String,
-    /// The hard limit; `None` if there is none.
+    /// The hard limit, up to which the daemon raises its own; `None` if there is none.
     open_files_max: Option<u64>,
+    /// `None` if there is no limit, as for the two below.
+    file_bytes_max: Option<u64>,
+    addresses_max: Option<u64>,
+    /// Processes and threads.
+    processes_max: Option<u64>,
+    processors: u64,
     memory_bytes: u64,
     /// Bytes of swap that the process may use.
     swap_bytes: u64,
@@ -35,6 +48,9 @@ pub fn check(config: &Config, daemon: Option<&DaemonProcess>) -> Vec<DoctorFindi
     let facts = facts(daemon);
     vec![
         open_files(&facts, &config.server),
+        file_size(&facts, config),
+        processes(&facts, config),
+        address_space(&facts, config),
         memory(&facts, &config.server),
         mappings(&facts, &config.server),
         swap(&facts),
@@ -45,13 +61,24 @@ pub fn check(config: &Config, daemon: Option<&DaemonProcess>) -> Vec<DoctorFindi
 fn facts(daemon: Option<&DaemonProcess>) -> LimitFacts {
     let id = daemon.map_or("self".to_owned(), |daemon| daemon.id.to_string());
     let limits = fs::read_to_string(format!("/proc/{id}/limits")).ok();
+    let soft = |name, resource| match limits.as_deref().and_then(|text| limit_pair(text, name)) {
+        Some(pair) => pair.soft,
+        None => getrlimit(resource).current,
+    };
+    // The limit on a user's processes does not hold for root.
+    let user = daemon.map_or_else(|| geteuid().as_raw(), |daemon| daemon.user);
+    let of_user = (user != 0).then(|| soft("Max processes", Resource::Nproc)).flatten();
     let mappings_max = fs::read_to_string(MAPPINGS_MAX).ok();
     LimitFacts {
         process: process_name(daemon),
-        open_files_max: match limits.as_deref().and_then(hard_file_limit) {
-            Some(limit) => limit,
+        open_files_max: match limits.as_deref().and_then(|text| limit_pair(text, OPEN_FILES)) {
+            Some(pair) => pair.hard,
             None => getrlimit(Resource::Nofile).maximum,
         },
+        file_bytes_max: soft("Max file size", Resource::Fsize),
+        addresses_max: soft("Max address space", Resource::As),
+        processes_max: of_user.into_iter().chain(process_limit(&id)).min(),
+        processors: available_parallelism().map_or(1, |processors| processors.get() as u64),
         memory_bytes: available_to(&id),
         swap_bytes: swap_limit_bytes(&id),
         mappings_max: mappings_max.and_then(|text| text.trim().parse().ok()),
@@ -67,14 +94,21 @@ fn process_name(daemon: Option<&DaemonProcess>) -> String {
     }
 }
 
-/// The hard limit on open files in `/proc/PID/limits`: `Some(None)` if there is none, `None` if the
-/// text has no such line.
-fn hard_file_limit(limits: &str) -> Option<Option<u64>> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    match line.split_whitespace().nth(1)? {
+/// A limit in `/proc/PID/limits`; `None` means unlimited.
+#[derive(Debug, PartialEq, Eq)]
+struct LimitPair {
+    soft: Option<u64>,
+    hard: Option<u64>,
+}
+
+/// The limit of this name; `None` if the text has no such line.
+fn limit_pair(limits: &str, name: &str) -> Option<LimitPair> {
+    let mut values = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace();
+    let mut next = || match values.next()? {
         "unlimited" => Some(None),
         number => number.parse().ok().map(Some),
-    }
+    };
+    Some(LimitPair { soft: next()?, hard: next()? })
 }
 
 /// Whether this system has sealed files in memory, in which payloads lie.
@@ -97,6 +131,69 @@ fn open_files(facts: &LimitFacts, settings: &ServerSettings) -> DoctorFinding {
         Some(limit) => DoctorFinding::ok(CHECK, format!("{process} may open {limit} files")),
         None => DoctorFinding::ok(CHECK, format!("{process} may open any number of files")),
     }
+}
+
+/// Payload memory counts as a file.
+fn file_size(facts: &LimitFacts, config: &Config) -> DoctorFinding {
+    const CHECK: &str = "file_size";
+    let needed = config.server.payload_file_bytes(config.cuda.pinned_bytes);
+    let fix = "raise LimitFSIZE of the unit (`ulimit -f` in a shell), or lower bytes_in_flight_max";
+    bytes_limit(CHECK, "make files of", facts.file_bytes_max, needed, facts, fix)
+}
+
+fn address_space(facts: &LimitFacts, config: &Config) -> DoctorFinding {
+    const CHECK: &str = "address_space";
+    let ServerSettings { region_bytes_max, store_bytes_max, .. } = &config.server;
+    let payloads = config.server.payload_file_bytes(config.cuda.pinned_bytes);
+    let needed = [*region_bytes_max, *store_bytes_max, OTHER_ADDRESSES];
+    let needed = needed.into_iter().fold(payloads, u64::saturating_add);
+    let fix = "raise LimitAS of the unit (`ulimit -v` in a shell), or lower bytes_in_flight_max, \
+               region_bytes_max or store_bytes_max";
+    bytes_limit(CHECK, "use addresses of", facts.addresses_max, needed, facts, fix)
+}
+
+fn bytes_limit(
+    check: &'static str,
+    may: &str,
+    limit: Option<u64>,
+    needed: u64,
+    facts: &LimitFacts,
+    fix: &str,
+) -> DoctorFinding {
+    let process = &facts.process;
+    let Some(limit) = limit else {
+        return DoctorFinding::ok(check, format!("{process} may {may} any number of bytes"));
+    };
+    let found = format!("{process} may {may} {}", bytes_text(limit));
+    if limit < needed {
+        let found = format!("{found}, the configuration needs {}", bytes_text(needed));
+        return DoctorFinding::problem(check, found, fix);
+    }
+    DoctorFinding::ok(check, found)
+}
+
+fn processes(facts: &LimitFacts, config: &Config) -> DoctorFinding {
+    const CHECK: &str = "processes";
+    let LimitFacts { process, processes_max, processors, .. } = facts;
+    let Some(limit) = processes_max else {
+        return DoctorFinding::ok(CHECK, format!("{process} may start any number of threads"));
+    };
+    let pool = |threads: usize| if threads == 0 { *processors } else { threads as u64 };
+    let pools = pool(config.threads) + pool(config.verify_threads) + config.server.workers as u64;
+    let needed = processors + pools + OTHER_THREADS;
+    let fix = "raise TasksMax and LimitNPROC of the unit, pids_limit of the container, or \
+               `ulimit -u`; or lower threads and verify_threads";
+    let found = format!("{process} may have {limit} processes and threads");
+    if *limit < needed {
+        let found = format!("{found}, the configuration needs {needed} or more");
+        return DoctorFinding::problem(CHECK, found, fix);
+    }
+    if *limit < needed + BLOCKING_THREADS {
+        let all = needed + BLOCKING_THREADS;
+        let found = format!("{found}, and needs {all} while many calls read files");
+        return DoctorFinding::warning(CHECK, found, fix);
+    }
+    DoctorFinding::ok(CHECK, found)
 }
 
 /// Stored objects count only if they lie in memory.
@@ -162,12 +259,19 @@ fn sealed_memory(facts: &LimitFacts) -> DoctorFinding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::finding::Severity;
+    use crate::{
+        cli::doctor::finding::Severity,
+        config::{SettingValues, command},
+    };
 
     fn enough(settings: &ServerSettings) -> LimitFacts {
         LimitFacts {
             process: "the daemon".to_owned(),
             open_files_max: Some(settings.open_files_max()),
+            file_bytes_max: None,
+            addresses_max: None,
+            processes_max: None,
+            processors: 8,
             memory_bytes: settings.bytes_in_flight_max + settings.region_bytes_max,
             swap_bytes: 0,
             mappings_max: Some(u64::from(settings.objects_max) + OTHER_MAPPINGS),
@@ -177,6 +281,12 @@ mod tests {
 
     fn settings() -> ServerSettings {
         ServerSettings { data_dir: Some("/var/lib/capstan".into()), ..ServerSettings::default() }
+    }
+
+    /// The defaults, whose limits on bytes depend on this host.
+    fn config() -> Config {
+        let flags = command().get_matches_from(["capstand", "--config", "/dev/null"]);
+        SettingValues::read(&flags, []).unwrap().check().unwrap()
     }
 
     #[test]
@@ -219,16 +329,46 @@ mod tests {
     }
 
     #[test]
-    fn the_hard_limit_of_a_process_is_read() {
+    fn limits_on_file_sizes_threads_and_addresses_are_reported() {
+        let config = config();
+        let enough = enough(&config.server);
+        let checks: [fn(&LimitFacts, &Config) -> DoctorFinding; 3] =
+            [file_size, processes, address_space];
+        let severities = |facts: &LimitFacts| checks.map(|check| check(facts, &config).severity);
+        assert_eq!(severities(&enough), [Severity::Ok; 3]);
+        let payloads = config.server.payload_file_bytes(config.cuda.pinned_bytes);
+        let low = LimitFacts {
+            file_bytes_max: Some(payloads - 1),
+            processes_max: Some(32),
+            addresses_max: Some(payloads),
+            ..enough
+        };
+        assert_eq!(severities(&low), [Severity::Problem; 3]);
+        let high = LimitFacts {
+            file_bytes_max: Some(payloads),
+            processes_max: Some(1 << 15),
+            addresses_max: Some(1 << 45),
+            ..low
+        };
+        assert_eq!(severities(&high), [Severity::Ok; 3]);
+        let few_threads = LimitFacts { processes_max: Some(512), ..high };
+        assert_eq!(processes(&few_threads, &config).severity, Severity::Warning);
+    }
+
+    #[test]
+    fn the_limits_of_a_process_are_read() {
         let head = "Limit                     Soft Limit           Hard Limit           Units\n";
-        let of = |line: &str| hard_file_limit(&format!("{head}{line}\n"));
+        let of = |line: &str| limit_pair(&format!("{head}{line}\n"), OPEN_FILES);
         assert_eq!(of("Max open files            1024                 4096      files"), {
-            Some(Some(4096))
+            Some(LimitPair { soft: Some(1024), hard: Some(4096) })
         });
         assert_eq!(of("Max open files            1024                 unlimited files"), {
-            Some(None)
+            Some(LimitPair { soft: Some(1024), hard: None })
         });
         assert_eq!(of("Max processes             1                    2         processes"), None);
-        assert!(hard_file_limit(&fs::read_to_string("/proc/self/limits").unwrap()).is_some());
+        let limits = fs::read_to_string("/proc/self/limits").unwrap();
+        for name in [OPEN_FILES, "Max file size", "Max processes", "Max address space"] {
+            assert!(limit_pair(&limits, name).is_some(), "{name}");
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Bases in the store, and what holds for all objects.
 
+mod folders;
 mod matrices;
+mod recheck;
 
 use std::{path::Path, sync::LazyLock, time::Duration};
 
@@ -250,22 +252,6 @@ fn a_failed_write_leaves_no_file() {
 }
 
 #[test]
-fn only_one_daemon_can_open_a_data_directory() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(1 << 20, 2, folder.path());
-    let unfinished = folder.path().join("bases/1-0.part");
-    std::fs::write(&unfinished, "half").unwrap();
-    let refused = ObjectStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default()).err();
-    let used = "data directory: another daemon uses it: set another data_dir";
-    assert_eq!(refused, Some(Error::Internal(used.into())));
-    assert!(unfinished.exists(), "the unfinished file belongs to the other daemon");
-    drop(store);
-    ObjectStore::open(1 << 20, 2, Some(folder.path()), &Tenants::default())
-        .expect("the lock is released");
-    assert!(!unfinished.exists());
-}
-
-#[test]
 fn tenants_share_equal_points_and_nothing_else() {
     let store = Arc::new(ObjectStore::open(1 << 20, 4, None, &Tenants::default()).unwrap());
     let (one, two) = (tenant(1), tenant(2));
@@ -294,7 +280,8 @@ fn tenants_share_equal_points_and_nothing_else() {
 
 #[test]
 fn a_tenant_has_its_own_limit_and_its_own_files() {
-    let (folder, tenants) = (tempfile::tempdir().unwrap(), Tenants::default());
+    let folder = tempfile::tempdir().unwrap();
+    let tenants = Tenants::default();
     let open = || {
         let store = ObjectStore::open(1 << 20, 9, Some(folder.path()), &tenants).unwrap();
         store.load(&tenants, || false);
@@ -316,21 +303,6 @@ fn a_tenant_has_its_own_limit_and_its_own_files() {
     assert!(store.get(other.id, id).is_ok(), "the file of another tenant is kept");
     let released = tenants.find(Some("a"), "").unwrap();
     assert_eq!(store.get(released.id, id).err(), Some(Error::NotFound));
-}
-
-#[test]
-fn folders_of_tenants_are_not_taken_for_files() {
-    let (folder, tenants) = (tempfile::tempdir().unwrap(), Tenants::default());
-    for name in ["a.part", "a.bases"] {
-        let tenant = tenants.find(Some(name), "").unwrap();
-        let open = || ObjectStore::open(1 << 20, 9, Some(folder.path()), &tenants).unwrap();
-        let store = Arc::new(open());
-        let id = put_of(&store, &tenant, generators(3), true).unwrap().id;
-        drop(store);
-        let store = open();
-        store.load(&tenants, || false);
-        assert!(store.get(tenant.id, id).is_ok(), "{name}");
-    }
 }
 
 #[test]
