@@ -71,6 +71,7 @@ pub fn settings(
         command,
         devices: Vec::new(),
         worker: WorkerSettings {
+            is_restricted: true,
             driver,
             memory_percent: 10,
             timeout: Duration::from_secs(60),

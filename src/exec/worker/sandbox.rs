@@ -1,192 +1,311 @@
-//! What a worker gives up once its GPU is open: it needs no network, starts no programs, does not
-//! inspect other processes, creates and removes no file, and opens none to truncate or only write
-//! it. It can still open existing files for reading, and for reading and writing, like devices.
+//! What a worker gives up, permanently. Before it opens its GPU: all files but those of drivers,
+//! connections, and other processes. Before the self-test of its GPU: all system calls but those
+//! that computing needs.
 
-use std::collections::BTreeMap;
-
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch, apply_filter_all_threads, sock_filter,
+use std::{
+    collections::BTreeMap,
+    env, fs, io,
+    path::{Path, PathBuf},
+    process,
 };
 
-/// Numbers from here on belong to the x32 interface, which offers most calls a second time.
-const X32_CALLS: u32 = 0x4000_0000;
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
+    RulesetError, RulesetStatus, Scope, path_beneath_rules,
+};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter_all_threads,
+};
 
-// Newer calls, whose numbers are those of every architecture.
-const FCHMODAT2: libc::c_long = 452;
-const SETXATTRAT: libc::c_long = 463;
-const REMOVEXATTRAT: libc::c_long = 466;
+/// The newest interface of Landlock whose restrictions are used. Older kernels have fewer.
+const INTERFACE: ABI = ABI::V6;
 
-/// System calls that fail with EPERM from now on.
-const DENIED: &[libc::c_long] = &[
-    libc::SYS_socket,
-    libc::SYS_connect,
-    libc::SYS_bind,
-    libc::SYS_listen,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_mount,
-    libc::SYS_setns,
-    libc::SYS_unshare,
-    libc::SYS_bpf,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_process_madvise,
-    libc::SYS_kcmp,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_keyctl,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    // Changes of files by their paths.
-    libc::SYS_unlinkat,
-    libc::SYS_renameat2,
-    libc::SYS_mkdirat,
-    libc::SYS_linkat,
-    libc::SYS_symlinkat,
-    libc::SYS_mknodat,
-    libc::SYS_fchmodat,
-    libc::SYS_fchownat,
-    libc::SYS_truncate,
-    libc::SYS_utimensat,
-    libc::SYS_setxattr,
-    libc::SYS_lsetxattr,
-    libc::SYS_removexattr,
-    libc::SYS_lremovexattr,
-    // Changes of modes, owners and attributes of open files. `ftruncate` stays: drivers set the
-    // size of memory files with it.
-    libc::SYS_fchmod,
-    libc::SYS_fchown,
-    libc::SYS_fsetxattr,
-    libc::SYS_fremovexattr,
-    FCHMODAT2,
-    SETXATTRAT,
-    REMOVEXATTRAT,
-    libc::SYS_umount2,
-    libc::SYS_open_tree,
-    libc::SYS_move_mount,
-    libc::SYS_fsopen,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    // Its flags lie in memory, which a filter cannot read.
-    libc::SYS_openat2,
+/// Files that drivers read, and all that lies below them: libraries, settings, and what the system
+/// tells of devices.
+const READABLE: [&str; 10] = [
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/nix/store",
+    "/run/opengl-driver",
+    "/etc/ld.so.cache",
+    "/etc/nvidia",
+    "/proc",
+    "/sys",
+    "/proc/self/exe",
 ];
 
-/// Older calls, most of which newer architectures do not have.
+/// Devices of drivers, beside those whose names begin with "nvidia".
+const DEVICES: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/dri", "/dev/dxg"];
+
+/// Variables that name folders to which drivers write: compiled kernels, and the pipes of MPS.
+const WRITABLE: [&str; 2] = ["CUDA_CACHE_PATH", "CUDA_MPS_PIPE_DIRECTORY"];
+
+/// The folders that drivers use without these variables, the first one in the user's home.
+const CACHE: &str = ".nv";
+const MPS_PIPES: &str = "/tmp/nvidia-mps";
+
+/// Variables that name files of the emulated driver. Tests replace them in their folders.
+const EMULATED: [&str; 2] = ["EMU_FAULT_FILE", "EMU_TRACE_EARLY"];
+
+/// Takes from this thread and its future threads all files that drivers do not need, connections,
+/// and signals to other processes and their inspection. They can gain no privileges either. Open
+/// descriptors stay usable.
+///
+/// `driver`: the library, if it is not the system's.
+///
+/// Errors: the system has no Landlock, or does not let this process use it.
+pub fn restrict_files(driver: Option<&Path>) -> io::Result<()> {
+    let restrict = || -> Result<RulesetStatus, RulesetError> {
+        let all = AccessFs::from_all(INTERFACE);
+        let device = AccessFs::from_file(INTERFACE) | AccessFs::ReadDir;
+        let status = Ruleset::default()
+            .handle_access(all)?
+            .handle_access(AccessNet::from_all(INTERFACE))?
+            .scope(Scope::from_all(INTERFACE))?
+            .create()?
+            .add_rules(path_beneath_rules(readable(driver), AccessFs::from_read(INTERFACE)))?
+            .add_rules(path_beneath_rules(devices(), device))?
+            // The names of threads.
+            .add_rules(path_beneath_rules(["/proc/self/task"], AccessFs::WriteFile))?
+            .add_rules(path_beneath_rules(writable(), all))?
+            .restrict_self()?;
+        Ok(status.ruleset)
+    };
+    match restrict().map_err(io::Error::other)? {
+        RulesetStatus::NotEnforced => Err(io::ErrorKind::Unsupported.into()),
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+    }
+}
+
+/// Paths that do not exist are ignored.
+fn readable(driver: Option<&Path>) -> impl Iterator<Item = PathBuf> {
+    let libraries = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let libraries: Vec<_> =
+        env::split_paths(&libraries).filter(|path| path.is_absolute()).collect();
+    let driver = driver.and_then(Path::parent).map(PathBuf::from);
+    READABLE.into_iter().map(PathBuf::from).chain(libraries).chain(driver)
+}
+
+fn devices() -> impl Iterator<Item = PathBuf> {
+    let is_nvidia =
+        |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b"nvidia");
+    let all = fs::read_dir("/dev").into_iter().flatten().flatten();
+    DEVICES.into_iter().map(PathBuf::from).chain(all.filter(is_nvidia).map(|entry| entry.path()))
+}
+
+fn writable() -> impl Iterator<Item = PathBuf> {
+    let folder = |variable| env::var_os(variable).map(PathBuf::from);
+    let of_file = move |variable| folder(variable).and_then(|file| Some(file.parent()?.to_owned()));
+    let cache = folder("HOME").map(|home| home.join(CACHE));
+    // The driver makes it, too.
+    let _kept_on_error = cache.as_deref().map(fs::create_dir);
+    let named = WRITABLE.into_iter().filter_map(folder);
+    named.chain(EMULATED.into_iter().filter_map(of_file)).chain(cache).chain([MPS_PIPES.into()])
+}
+
+/// The system calls of a worker. Threads, memory, descriptors that are open, files that are read,
+/// and time; nothing that starts, inspects or signals a process, connects, or changes a file by its
+/// path.
+const ALLOWED: &[libc::c_long] = &[
+    // Memory.
+    libc::SYS_brk,
+    libc::SYS_get_mempolicy,
+    libc::SYS_madvise,
+    libc::SYS_mbind,
+    libc::SYS_membarrier,
+    libc::SYS_memfd_create,
+    libc::SYS_mincore,
+    libc::SYS_mlock,
+    libc::SYS_mlock2,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_msync,
+    libc::SYS_munlock,
+    libc::SYS_munmap,
+    libc::SYS_set_mempolicy,
+    // Descriptors.
+    libc::SYS_close,
+    libc::SYS_close_range,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_fadvise64,
+    libc::SYS_fallocate,
+    libc::SYS_fcntl,
+    libc::SYS_flock,
+    libc::SYS_fstat,
+    libc::SYS_fstatfs,
+    libc::SYS_ftruncate,
+    libc::SYS_getdents64,
+    libc::SYS_lseek,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_pwrite64,
+    libc::SYS_pwritev,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+    // Waiting.
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
+    libc::SYS_pipe2,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_timerfd_create,
+    libc::SYS_timerfd_settime,
+    // Paths, whose files are only read.
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_getcwd,
+    libc::SYS_newfstatat,
+    libc::SYS_readlinkat,
+    libc::SYS_statfs,
+    libc::SYS_statx,
+    // Threads.
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_get_robust_list,
+    libc::SYS_getcpu,
+    libc::SYS_gettid,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_get_priority_max,
+    libc::SYS_sched_get_priority_min,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_getparam,
+    libc::SYS_sched_getscheduler,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_sigaltstack,
+    // Time and facts.
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_getpriority,
+    libc::SYS_getrandom,
+    libc::SYS_getrusage,
+    libc::SYS_gettimeofday,
+    libc::SYS_getuid,
+    libc::SYS_nanosleep,
+    libc::SYS_sysinfo,
+    libc::SYS_times,
+    libc::SYS_uname,
+];
+
+/// Older forms of these calls, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
-const DENIED_OLD: &[libc::c_long] = &[
-    libc::SYS_unlink,
-    libc::SYS_rmdir,
-    libc::SYS_rename,
-    libc::SYS_renameat,
-    libc::SYS_mkdir,
-    libc::SYS_link,
-    libc::SYS_symlink,
-    libc::SYS_mknod,
-    libc::SYS_chmod,
-    libc::SYS_chown,
-    libc::SYS_lchown,
-    libc::SYS_creat,
-    libc::SYS_utime,
-    libc::SYS_utimes,
+const ALLOWED_OLD: &[libc::c_long] = &[
+    libc::SYS_access,
+    libc::SYS_arch_prctl,
+    libc::SYS_dup2,
+    libc::SYS_epoll_wait,
+    libc::SYS_getdents,
+    libc::SYS_lstat,
+    libc::SYS_pipe,
+    libc::SYS_poll,
+    libc::SYS_readlink,
+    libc::SYS_select,
+    libc::SYS_stat,
+    libc::SYS_time,
 ];
-// `renameat`, for which libc has no name there.
 #[cfg(not(target_arch = "x86_64"))]
-const DENIED_OLD: &[libc::c_long] = &[38];
+const ALLOWED_OLD: &[libc::c_long] = &[];
 
-/// A call that opens a file, and the number of its argument with the flags.
-struct OpeningCall {
-    number: libc::c_long,
-    flags: u8,
-}
-
-const OPENING: &[OpeningCall] = &[
-    OpeningCall { number: libc::SYS_openat, flags: 2 },
-    #[cfg(target_arch = "x86_64")]
-    OpeningCall { number: libc::SYS_open, flags: 1 },
-];
-
-/// Some bits of the flags with which a file is opened.
-#[derive(Clone, Copy)]
-struct OpenFlags {
-    mask: libc::c_int,
-    bits: libc::c_int,
-}
-
-const fn flag(bits: libc::c_int) -> OpenFlags {
-    OpenFlags { mask: bits, bits }
-}
-
-/// Flags with which a file is created, truncated or only written. A driver opens its devices for
-/// reading and writing.
-const WRITING: [OpenFlags; 4] = [
-    flag(libc::O_CREAT),
-    flag(libc::O_TRUNC),
-    flag(libc::O_TMPFILE & !libc::O_DIRECTORY),
-    OpenFlags { mask: libc::O_ACCMODE, bits: libc::O_WRONLY },
-];
-
-/// Denies them for all threads of this process and their future threads, permanently. The process
-/// can gain no privileges either.
+/// Leaves this process, all its threads and future threads, only the calls that are listed here.
+/// Others fail with ENOSYS, so that libraries use an older one instead. They can gain no privileges
+/// either.
 ///
 /// Errors: the system has no seccomp, or does not let this process use it.
-pub fn enter() -> Result<(), seccompiler::Error> {
-    apply_filter_all_threads(&filter()?)
+pub fn restrict_calls() -> io::Result<()> {
+    filter().and_then(|filter| apply_filter_all_threads(&filter)).map_err(io::Error::other)
 }
 
 fn filter() -> Result<BpfProgram, seccompiler::Error> {
-    let always = DENIED.iter().chain(DENIED_OLD).map(|call| (*call, Vec::new()));
+    let always = ALLOWED.iter().chain(ALLOWED_OLD).map(|call| (*call, Vec::new()));
     let mut rules = always.collect::<BTreeMap<_, _>>();
-    for call in OPENING {
-        let writing = WRITING.iter().map(|flags| opens_with(call, *flags));
-        rules.insert(call.number, writing.collect::<Result<_, _>>()?);
-    }
-    let denied = SeccompAction::Errno(libc::EPERM as u32);
+    let own = u64::from(process::id());
+    let is = |argument, value: u64| condition(argument, SeccompCmpOp::Eq, value);
+    let has_none_of =
+        |argument, bits: libc::c_int| condition(argument, SeccompCmpOp::MaskedEq(bits as u64), 0);
+    let opens = |argument| -> Result<Vec<SeccompRule>, seccompiler::Error> {
+        let creates = libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+        // A driver opens its devices for reading and writing.
+        Ok(vec![SeccompRule::new(vec![
+            has_none_of(argument, creates)?,
+            has_none_of(argument, libc::O_WRONLY)?,
+        ])?])
+    };
+    let any_of = |conditions: Vec<SeccompCondition>| {
+        let rules = conditions.into_iter().map(|condition| SeccompRule::new(vec![condition]));
+        rules.collect::<Result<Vec<_>, _>>()
+    };
+    let thread = libc::CLONE_THREAD as u64;
+    rules.insert(libc::SYS_openat, opens(2)?);
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(libc::SYS_open, opens(1)?);
+    rules.insert(
+        libc::SYS_clone,
+        any_of(vec![condition(0, SeccompCmpOp::MaskedEq(thread), thread)?])?,
+    );
+    rules.insert(libc::SYS_tgkill, any_of(vec![is(0, own)?])?);
+    rules.insert(libc::SYS_prlimit64, any_of(vec![is(0, 0)?, is(0, own)?])?);
+    rules.insert(
+        libc::SYS_prctl,
+        any_of(vec![is(0, libc::PR_SET_NAME as u64)?, is(0, libc::PR_GET_NAME as u64)?])?,
+    );
+    // A process could write to the terminal of the daemon's log as if its user typed.
+    rules.insert(
+        libc::SYS_ioctl,
+        any_of(vec![condition(1, SeccompCmpOp::Ne, libc::TIOCSTI as u64)?])?,
+    );
     let arch = if cfg!(target_arch = "aarch64") { TargetArch::aarch64 } else { TargetArch::x86_64 };
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, arch)?;
-    let mut program = BpfProgram::from(deny_x32());
-    program.append(&mut BpfProgram::try_from(filter)?);
-    Ok(program)
+    let denied = SeccompAction::Errno(libc::ENOSYS as u32);
+    Ok(SeccompFilter::new(rules, denied, SeccompAction::Allow, arch)?.try_into()?)
 }
 
-/// Matches a call that opens a file with these flags.
-fn opens_with(call: &OpeningCall, flags: OpenFlags) -> Result<SeccompRule, seccompiler::Error> {
-    let OpenFlags { mask, bits } = flags;
-    let width = SeccompCmpArgLen::Dword;
-    let has_bits = SeccompCmpOp::MaskedEq(mask as u64);
-    let condition = SeccompCondition::new(call.flags, width, has_bits, bits as u64)?;
-    Ok(SeccompRule::new(vec![condition])?)
-}
-
-/// Denies all calls of the x32 interface; others go on to the next instruction.
-fn deny_x32() -> [sock_filter; 3] {
-    let load_number = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
-    let is_at_least = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
-    let deny = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
-    let instruction = |code: u32, jf, k| sock_filter { code: code as u16, jt: 0, jf, k };
-    [
-        instruction(load_number, 0, 0),
-        instruction(is_at_least, 1, X32_CALLS),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, deny),
-    ]
+/// A condition on the lower half of an argument.
+fn condition(
+    argument: u8,
+    operator: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::Error> {
+    Ok(SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?)
 }
 
 #[cfg(test)]
 mod tests {
     use std::{
-        fs::{self, File, Permissions},
-        io,
-        net::UdpSocket,
-        os::unix::fs::{PermissionsExt, symlink},
-        path::Path,
+        fs::{File, Permissions},
+        io::Read as _,
+        net::{TcpStream, UdpSocket},
+        os::unix::{
+            fs::{PermissionsExt, symlink},
+            process::parent_id,
+        },
         process::Command,
         thread,
     };
@@ -197,12 +316,20 @@ mod tests {
 
     #[test]
     fn threads_behind_the_filter_have_no_network_and_start_no_programs() {
-        let is_denied = |error: io::Error| error.raw_os_error() == Some(libc::EPERM);
+        let is_denied = |error: io::Error| error.raw_os_error() == Some(libc::ENOSYS);
         thread::spawn(move || {
             apply_filter(&filter().unwrap()).unwrap();
             assert!(is_denied(UdpSocket::bind("127.0.0.1:0").unwrap_err()));
             assert!(is_denied(Command::new("true").status().unwrap_err()));
             assert!(fs::read("/proc/self/stat").is_ok());
+            // Calls that the filter does not know, and those of another interface.
+            for call in [libc::SYS_swapon, 5000, 0x4000_0000] {
+                // SAFETY: none of these calls exists for this thread.
+                assert_eq!(unsafe { libc::syscall(call, 0) }, -1);
+                assert!(is_denied(io::Error::last_os_error()), "{call}");
+            }
+            // The library starts threads by an older call.
+            assert_eq!(thread::spawn(|| 5).join().unwrap(), 5);
         })
         .join()
         .unwrap();
@@ -233,7 +360,7 @@ mod tests {
             ];
             for (number, result) in denied.into_iter().enumerate() {
                 let error = result.expect_err("must be denied").raw_os_error();
-                assert_eq!(error, Some(libc::EPERM), "{number}");
+                assert_eq!(error, Some(libc::ENOSYS), "{number}");
             }
             assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
             // Drivers open devices like this, and a filter cannot tell them from files.
@@ -247,12 +374,34 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_the_x32_interface_are_denied() {
-        let [load, compare, deny] = deny_x32();
-        assert_eq!((load.code, load.k), (0x20, 0), "loads the call's number");
-        // Jumps over the denial if the number is below.
-        assert_eq!((compare.code, compare.jt, compare.jf), (0x35, 0, 1));
-        assert_eq!(compare.k, 0x4000_0000);
-        assert_eq!((deny.code, deny.k), (0x06, 0x0005_0001));
+    fn threads_without_files_read_what_drivers_need() {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "secret").unwrap();
+        let library = folder.path().join("driver").join("libcuda.so");
+        fs::create_dir(library.parent().unwrap()).unwrap();
+        fs::write(&library, "driver").unwrap();
+        let mut open = File::open(&secret).unwrap();
+        thread::spawn(move || {
+            restrict_files(Some(&library)).unwrap();
+            let of_another = format!("/proc/{}/environ", parent_id());
+            for path in [&secret, Path::new("/etc/passwd"), Path::new(&of_another)] {
+                assert_eq!(fs::read(path).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            }
+            let error = fs::write(library.with_file_name("new"), "").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            assert_eq!(fs::read_to_string(&library).unwrap(), "driver");
+            for path in ["/proc/self/maps", "/proc/meminfo", "/sys/devices/system/cpu/online"] {
+                assert!(fs::read(path).is_ok(), "{path}");
+            }
+            assert!(File::options().read(true).write(true).open("/dev/null").is_ok());
+            let error = TcpStream::connect("127.0.0.1:9").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            let mut text = String::new();
+            open.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "secret", "an open descriptor stays usable");
+        })
+        .join()
+        .unwrap();
     }
 }

@@ -23,7 +23,7 @@ use super::{
     message::{
         AdvanceRequest, ControlReply, ControlRequest, DeviceReading, HUNG_GPU, LOST_GPU,
         LaneOutcome, LaneReply, LaneRequest, MapRequest, PointsRequest, ServeTask, WorkerHello,
-        WorkerTask,
+        WorkerSettings, WorkerTask,
     },
     residency,
     running::{AdvancedCall, RunningCall, Runs},
@@ -101,12 +101,14 @@ pub fn serve(socket: &UnixStream) -> io::Result<()> {
         }
         WorkerTask::Serve(task) => task,
     };
+    // Threads inherit it, so it comes before the driver.
+    task.settings
+        .restrict_files()
+        .unwrap_or_else(|error| warn!(%error, "files of this worker are not restricted"));
     let worker = match Worker::open(&task) {
         Ok(worker) => Arc::new(worker),
         Err(hello) => return socket::send(socket, &hello, None),
     };
-    sandbox::enter()
-        .unwrap_or_else(|error| warn!(%error, "system calls of this worker are not restricted"));
     let hello = WorkerHello::Ready(Box::new(worker.facts().clone()));
     socket::send(socket, &hello, None)?;
     loop {
@@ -130,6 +132,13 @@ fn unusable(unavailable: GpuUnavailable) -> WorkerHello {
         _ => unavailable.to_string(),
     };
     WorkerHello::Unusable { reason, is_on_a_gpu_host }
+}
+
+impl WorkerSettings {
+    /// See [`sandbox::restrict_files`].
+    pub fn restrict_files(&self) -> io::Result<()> {
+        if self.is_restricted { sandbox::restrict_files(self.driver.as_deref()) } else { Ok(()) }
+    }
 }
 
 impl Worker {
@@ -157,7 +166,14 @@ impl Worker {
             ..GpuPolicy::default()
         };
         let opened = open(&selection, &options).map_err(unusable)?;
-        let engine = Arc::new(CudaEngine::new(cpu, opened, policy).map_err(unusable)?);
+        let loaded = CudaEngine::load(cpu, opened, policy);
+        if settings.is_restricted {
+            // Before the self-test, so that a driver that needs another call is not used.
+            sandbox::restrict_calls().unwrap_or_else(
+                |error| warn!(%error, "system calls of this worker are not restricted"),
+            );
+        }
+        let engine = Arc::new(loaded.with_tested_gpus().map_err(unusable)?);
         let executor = GpuExecutor::new(engine.clone(), None);
         faults.is_serving.store(true, Ordering::Release);
         let (memories, objects, runs, releases) = Default::default();

@@ -38,6 +38,10 @@ pub fn receive_task(socket: UnixStream) -> io::Result<WorkerTask> {
             Ok(Received { message, file }) => (Ok(message), file),
             Err(error) => (Err(error), None),
         };
+        if let Ok(WorkerTask::Serve(task)) = &task {
+            // The thread that serves reports it if this fails.
+            let _unrestricted = task.settings.restrict_files();
+        }
         if sender.send(task).is_ok() {
             end_with_server(&socket);
         }

@@ -2,33 +2,61 @@
 
 use std::fs;
 
+use landlock::{AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _};
+
 use crate::{
     cli::doctor::finding::DoctorFinding,
     config::{Config, EngineChoice, GpuIsolation},
 };
 
+const CHECK: &str = "sandbox";
 const ACTIONS: &str = "/proc/sys/kernel/seccomp/actions_avail";
 
 /// `None` if the configuration has no workers.
 pub fn check(config: &Config) -> Option<DoctorFinding> {
-    let has_workers =
-        config.engine != EngineChoice::Cpu && config.cuda.isolation == GpuIsolation::Process;
-    has_workers.then(|| finding(fs::read_to_string(ACTIONS).ok().as_deref()))
+    if config.engine == EngineChoice::Cpu {
+        return None;
+    }
+    match config.cuda.isolation {
+        GpuIsolation::Process => {
+            Some(finding(fs::read_to_string(ACTIONS).ok().as_deref(), has_landlock()))
+        }
+        GpuIsolation::Unrestricted => Some(DoctorFinding::warning(
+            CHECK,
+            "workers of GPUs keep all rights of the daemon",
+            "set gpu_isolation = process if the driver works with it",
+        )),
+        GpuIsolation::None => None,
+    }
+}
+
+/// Whether the kernel restricts the files of a process (Landlock).
+fn has_landlock() -> bool {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    ruleset.handle_access(AccessFs::ReadFile).and_then(Ruleset::create).is_ok()
 }
 
 /// `actions`: what filters of system calls can do, or `None` if the kernel has no filters.
-fn finding(actions: Option<&str>) -> DoctorFinding {
-    const CHECK: &str = "sandbox";
-    if actions.is_some_and(|actions| actions.split_whitespace().any(|action| action == "errno")) {
-        return DoctorFinding::ok(
+fn finding(actions: Option<&str>, has_landlock: bool) -> DoctorFinding {
+    let errno = |actions: &str| actions.split_whitespace().any(|action| action == "errno");
+    if !actions.is_some_and(errno) {
+        return DoctorFinding::problem(
             CHECK,
-            "the kernel has filters of system calls (seccomp) for workers",
+            "the kernel has no filters of system calls (seccomp), so workers of GPUs run without",
+            "use a kernel with CONFIG_SECCOMP_FILTER",
         );
     }
-    DoctorFinding::problem(
+    if !has_landlock {
+        return DoctorFinding::warning(
+            CHECK,
+            "the kernel cannot restrict the files of workers (Landlock): they can read what the \
+             daemon's user can",
+            "use Linux 5.13 or later with \"landlock\" in CONFIG_LSM or its parameter lsm",
+        );
+    }
+    DoctorFinding::ok(
         CHECK,
-        "the kernel has no filters of system calls (seccomp), so workers of GPUs run without",
-        "use a kernel with CONFIG_SECCOMP_FILTER",
+        "the kernel restricts system calls (seccomp) and files (Landlock) of workers",
     )
 }
 
@@ -39,8 +67,10 @@ mod tests {
 
     #[test]
     fn workers_need_filters_that_return_errors() {
-        assert_eq!(finding(Some("kill_process trap errno allow\n")).severity, Severity::Ok);
-        assert_eq!(finding(Some("kill_process allow\n")).severity, Severity::Problem);
-        assert_eq!(finding(None).severity, Severity::Problem);
+        let actions = Some("kill_process trap errno allow\n");
+        assert_eq!(finding(actions, true).severity, Severity::Ok);
+        assert_eq!(finding(actions, false).severity, Severity::Warning);
+        assert_eq!(finding(Some("kill_process allow\n"), true).severity, Severity::Problem);
+        assert_eq!(finding(None, true).severity, Severity::Problem);
     }
 }
