@@ -330,7 +330,7 @@ fn parts_of_a_program_do_not_spoil_the_input_of_others() {
         let mut done = spread.client.run(run).unwrap();
         assert!(done.execution.device.starts_with("2 GPUs: "), "{}", done.execution.device);
         assert_eq!(done.points(sum).unwrap(), msms.sums(values, 64));
-        assert!(done.take_vector(transformed).unwrap()[..] == expected);
+        assert!(*done.take_vector(transformed).unwrap().to_vec() == expected);
     }
 }
 
