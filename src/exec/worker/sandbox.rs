@@ -51,7 +51,7 @@ const MPS_PIPES: &str = "/tmp/nvidia-mps";
 const EMULATED: [&str; 2] = ["EMU_FAULT_FILE", "EMU_TRACE_EARLY"];
 
 /// Takes from this thread and its future threads all files that drivers do not need, connections,
-/// and signals to other processes and their inspection. They can gain no privileges either. Open
+/// and the right to signal or trace other processes. They can gain no privileges either. Open
 /// descriptors stay usable.
 ///
 /// `driver`: the library, if it is not the system's.
@@ -68,8 +68,6 @@ pub fn restrict_files(driver: Option<&Path>) -> io::Result<()> {
             .create()?
             .add_rules(path_beneath_rules(readable(driver), AccessFs::from_read(INTERFACE)))?
             .add_rules(path_beneath_rules(devices(), device))?
-            // The names of threads.
-            .add_rules(path_beneath_rules(["/proc/self/task"], AccessFs::WriteFile))?
             .add_rules(path_beneath_rules(writable(), all))?
             .restrict_self()?;
         Ok(status.ruleset)
@@ -100,8 +98,10 @@ fn writable() -> impl Iterator<Item = PathBuf> {
     let folder = |variable| env::var_os(variable).map(PathBuf::from);
     let of_file = move |variable| folder(variable).and_then(|file| Some(file.parent()?.to_owned()));
     let cache = folder("HOME").map(|home| home.join(CACHE));
-    // The driver makes it, too.
-    let _kept_on_error = cache.as_deref().map(fs::create_dir);
+    if fs::exists("/dev/nvidiactl").is_ok_and(|exists| exists) {
+        // The driver would make it, but can no longer.
+        let _kept_on_error = cache.as_deref().map(fs::create_dir);
+    }
     let named = WRITABLE.into_iter().filter_map(folder);
     named.chain(EMULATED.into_iter().filter_map(of_file)).chain(cache).chain([MPS_PIPES.into()])
 }
@@ -384,9 +384,10 @@ mod tests {
         let mut open = File::open(&secret).unwrap();
         thread::spawn(move || {
             restrict_files(Some(&library)).unwrap();
-            let of_another = format!("/proc/{}/environ", parent_id());
+            let of_another = format!("/proc/{}/mem", parent_id());
             for path in [&secret, Path::new("/etc/passwd"), Path::new(&of_another)] {
-                assert_eq!(fs::read(path).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+                let kind = fs::read(path).map_err(|error| error.kind());
+                assert_eq!(kind, Err(io::ErrorKind::PermissionDenied), "{path:?}");
             }
             let error = fs::write(library.with_file_name("new"), "").unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
