@@ -78,7 +78,7 @@ pub use crate::exec::worker::{
 #[doc(hidden)]
 pub use crate::region::outlive_signals;
 pub use crate::store::DataDirError;
-pub use credentials::check_credential_files;
+pub use credentials::{CredentialFileProblems, check_credential_files};
 use futures_util::future::BoxFuture;
 #[cfg(feature = "internals")]
 pub use header_blocks::{HeaderBlockLimit, ReceivedBlocks};

@@ -73,8 +73,10 @@ fn main() -> ExitCode {
     if flags.get_flag("print-config") {
         return print(&values.to_toml());
     }
-    match values.check() {
-        Ok(_) if flags.get_flag("check-config") => print("the configuration is valid\n"),
+    let is_check = flags.get_flag("check-config");
+    let checked = if is_check { values.check_all() } else { values.check() };
+    match checked {
+        Ok(_) if is_check => print("the configuration is valid\n"),
         Ok(config) => run(config).map_or_else(ExitCode::from, |()| ExitCode::SUCCESS),
         Err(problems) => print_problems(&problems),
     }

@@ -197,7 +197,8 @@ fn check_tenants(input: &[u8]) {
             names.dedup();
             assert_eq!(names.len(), tenants.len(), "two tenants of one name");
         }
-        Err(error) => assert!(error.to_string().len() <= 64 << 10),
+        // A problem of each tenant.
+        Err(error) => assert!(error.to_string().len() <= (64 << 10) + 32 * input.len()),
     }
 }
 
