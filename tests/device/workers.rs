@@ -20,13 +20,15 @@ use capstan::{
         PutOptions, RunOptions, blocking::BlockingClient,
     },
     curve::{Fr, G1Affine, G1Projective, points},
+    exec::worker::has_landlock,
     sparse::{SparseBuilder, SparseMatrix},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     daemon::{
-        METRICS, MeasuredDaemon, http, metric, spawn_on_gpus, start, start_with_metrics, stop,
+        LoggedDaemon, METRICS, MeasuredDaemon, http, metric, spawn_on_gpus, start,
+        start_with_metrics, stop,
     },
     emulated, sweep,
 };
@@ -272,7 +274,20 @@ fn a_worker_that_does_not_answer_is_replaced() {
 
 #[test]
 fn only_workers_load_the_driver_and_they_give_up_rights() {
-    let (child, _) = start(&["--engine", "cuda"], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let early = folder.path().join("early");
+    let env = [("EMU_TRACE_EARLY", early.to_str().unwrap())];
+    let daemon = spawn_on_gpus(&["--engine", "cuda"], &env);
+    daemon.wait_until_gpus_serve();
+    let LoggedDaemon { child, log, .. } = daemon;
+    let log = log.lock().unwrap().clone();
+    assert!(!log.contains("system calls of this worker are not restricted"), "{log}");
+    let has_files = log.contains("files of this worker are not restricted");
+    assert_eq!(has_files, !has_landlock(), "{log}");
+    // The driver opened the file before the worker gave up to write files.
+    if emulated::driver().is_some() {
+        assert!(!fs::read(&early).unwrap().is_empty(), "no kernel of the self-test is early");
+    }
     let library = emulated::driver().map_or("libcuda.so".into(), |path| path.display().to_string());
     assert_ne!(has_loaded(child.id(), &library), Some(true), "the daemon has loaded the driver");
     for worker in workers(&child) {

@@ -36,6 +36,7 @@ mod watch;
 pub use executor::WorkerExecutor;
 pub use message::WorkerSettings;
 pub use process::WorkerCommand;
+pub use sandbox::has_landlock;
 pub use serve::serve;
 pub use settings::{SpreadPolicy, WorkerPoolSettings};
 pub use supervisor::{NoWorkers, start_pool};

@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use landlock::{AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _};
-
 use crate::{
     cli::doctor::finding::DoctorFinding,
     config::{Config, EngineChoice, GpuIsolation},
+    exec::worker::has_landlock,
 };
 
 const CHECK: &str = "sandbox";
@@ -28,12 +27,6 @@ pub fn check(config: &Config) -> Option<DoctorFinding> {
         )),
         GpuIsolation::None => None,
     }
-}
-
-/// Whether the kernel restricts the files of a process (Landlock).
-fn has_landlock() -> bool {
-    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    ruleset.handle_access(AccessFs::ReadFile).and_then(Ruleset::create).is_ok()
 }
 
 /// `actions`: what filters of system calls can do, or `None` if the kernel has no filters.
