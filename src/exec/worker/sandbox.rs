@@ -284,10 +284,7 @@ fn filter() -> Result<BpfProgram, seccompiler::Error> {
         any_of(vec![is(0, libc::PR_SET_NAME as u64)?, is(0, libc::PR_GET_NAME as u64)?])?,
     );
     // A process could write to the terminal of the daemon's log as if its user typed.
-    rules.insert(
-        libc::SYS_ioctl,
-        any_of(vec![condition(1, SeccompCmpOp::Ne, libc::TIOCSTI as u64)?])?,
-    );
+    rules.insert(libc::SYS_ioctl, any_of(vec![condition(1, SeccompCmpOp::Ne, libc::TIOCSTI)?])?);
     let arch = if cfg!(target_arch = "aarch64") { TargetArch::aarch64 } else { TargetArch::x86_64 };
     let denied = SeccompAction::Errno(libc::ENOSYS as u32);
     Ok(SeccompFilter::new(rules, denied, SeccompAction::Allow, arch)?.try_into()?)
