@@ -26,7 +26,7 @@ use crate::{
 /// [`Self::read`] and [`Self::write`] copy elements. There are no references to them, because the
 /// server may write the memory:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use capstan::client::{Fr, SharedVector};
 /// # fn wrong(vector: &SharedVector) {
 /// let elements: &[Fr] = vector;
@@ -220,7 +220,7 @@ impl<E: SharedElement> SharedVector<E> {
     }
 
     /// A pointer to the first element, for code that reads the vector in place; the others follow.
-    /// Valid until the vector is dropped or given to a run.
+    /// Valid until the vector is dropped or given to a run. An empty vector has nothing to read.
     ///
     /// The server writes a [shared](Self::is_shared) vector during runs that own it. A faulty or
     /// malicious server may write it at any time. Code that makes references to elements promises

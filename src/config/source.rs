@@ -64,7 +64,8 @@ impl ConfigProblem {
         Self { kind: ProblemKind::LeftOut, ..self }
     }
 
-    pub(super) fn is_left_out(&self) -> bool {
+    /// Whether the problem is an entry of a file without which the daemon starts.
+    pub fn is_left_out(&self) -> bool {
         self.kind == ProblemKind::LeftOut
     }
 

@@ -48,12 +48,12 @@ pub enum WeakKey {
         /// The part of the key that has this point or its opposite.
         other: String,
     },
-    /// Proofs would not verify, because beta or delta is another one in G1 than in G2.
+    /// Proofs would not verify, because beta or delta differs between G1 and G2.
     #[error(
         "beta_g1 and delta_g1 of the key do not belong to its beta_g2 and delta_g2, so no proof \
          would verify: are they from different keys?"
     )]
-    Halves,
+    MismatchedHalves,
 }
 
 /// Checks that no proof of a key can be forged because its points are infinity, equal or opposite.
@@ -92,21 +92,21 @@ pub fn check_verifying_key(key: &VerifyingKey<Bls12_381>) -> Result<(), WeakKey>
 }
 
 /// Checks the verifying key, and that the points that blind proofs are not infinity and have the
-/// same factors in both groups. This takes milliseconds.
+/// same ratio in both groups. This takes milliseconds. The points must be valid.
 ///
 /// Errors: the first weakness.
 pub fn check_proving_key(key: &ProvingKey<Bls12_381>) -> Result<(), WeakKey> {
     check_verifying_key(&key.vk)?;
     check_finite("beta_g1", key.beta_g1)?;
     check_finite("delta_g1", key.delta_g1)?;
-    // The generators of a key are not known, since arkworks draws them. With any, this holds:
-    // e(beta_g1, delta_g2) = e(delta_g1, beta_g2).
+    // Keys of arkworks have random generators, which the key does not contain. For any generators,
+    // an intact key satisfies e(beta_g1, delta_g2) = e(delta_g1, beta_g2).
     let in_g2 = [key.vk.delta_g2, key.vk.beta_g2];
     let product = Bls12_381::multi_miller_loop([key.beta_g1, -key.delta_g1], in_g2);
     // `None` is possible for points that are not on their curves: `Bls12_381::pairing` panics.
     match Bls12_381::final_exponentiation(product) {
         Some(product) if product == PairingOutput::default() => Ok(()),
-        _ => Err(WeakKey::Halves),
+        _ => Err(WeakKey::MismatchedHalves),
     }
 }
 

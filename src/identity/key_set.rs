@@ -26,7 +26,7 @@ pub enum KeySetProblem {
          wrong length"
     )]
     Key(usize),
-    /// Keys may be for signatures, but none of them can be used.
+    /// Some keys are for signatures, but none of them can be used.
     #[error("{}", joined(.0))]
     NoUsableKey(Vec<KeySetProblem>),
     /// Nothing could verify a signature.

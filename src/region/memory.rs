@@ -249,8 +249,8 @@ impl SharedMemory {
     pub fn stable_bytes(&self, start: usize, len: usize) -> &[u8] {
         // SAFETY: mapped while `self` is borrowed. The only caller is a payload that shares itself
         // with the reader of the slice: each of its bytes is written once, before it counts as
-        // received, and is wiped when the last share is dropped. Workers of the server, which map
-        // the memory too, get no other place to write.
+        // received, and is wiped when the last share is dropped. Workers of the server map the
+        // memory, too: this relies on them to write only to the places that they are given.
         unsafe { slice::from_raw_parts(self.address(start, len), len) }
     }
 

@@ -79,7 +79,7 @@ impl TlsFiles {
         paths
     }
 
-    /// Those of the certificate and its key that cannot be read or parsed.
+    /// What is wrong with the file of the certificate and with that of its key, each by itself.
     pub(super) fn unreadable(&self) -> Vec<CredentialFileError> {
         let chain = read(CERTIFICATE, &self.certificate).and_then(|pem| parse_chain(&pem));
         chain.err().into_iter().chain(read_key(&self.key).err()).collect()

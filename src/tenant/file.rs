@@ -56,7 +56,7 @@ struct TenantEntry {
 
 /// Reads the tenants of a file.
 ///
-/// Errors: what is wrong with the file: the first problem of each tenant, with its place.
+/// Errors: what is wrong with the file, or the first problem of each tenant with its place.
 pub fn read_tenants(path: &Path) -> Result<Vec<ListedTenant>, TenantFileError> {
     let text = std::fs::read_to_string(path).map_err(|error| TenantFileError(error.to_string()))?;
     parse(&text)

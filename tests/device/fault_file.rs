@@ -1,11 +1,14 @@
 //! A file in which tests plan faults of emulated drivers in other processes.
 
 use std::{
+    env::temp_dir,
     fs,
     path::{Path, PathBuf},
 };
 
 use tempfile::TempDir;
+
+use crate::emulated;
 
 pub struct FaultFile {
     folder: TempDir,
@@ -14,7 +17,9 @@ pub struct FaultFile {
 impl FaultFile {
     /// A file that plans nothing for running processes, and these faults for those that start.
     pub fn new(of_starts: &str) -> Self {
-        let file = Self { folder: tempfile::tempdir().unwrap() };
+        // Workers may read the folder of their driver.
+        let near = emulated::driver().and_then(|driver| Some(driver.parent()?.to_owned()));
+        let file = Self { folder: tempfile::tempdir_in(near.unwrap_or_else(temp_dir)).unwrap() };
         file.plan("", of_starts);
         file
     }

@@ -276,7 +276,9 @@ fn a_worker_that_does_not_answer_is_replaced() {
 fn only_workers_load_the_driver_and_they_give_up_rights() {
     let folder = tempfile::tempdir().unwrap();
     let early = folder.path().join("early");
-    let env = [("EMU_TRACE_EARLY", early.to_str().unwrap())];
+    // The driver may write to its cache until the kernels are loaded.
+    let cache = folder.path().to_str().unwrap();
+    let env = [("EMU_TRACE_EARLY", early.to_str().unwrap()), ("CUDA_CACHE_PATH", cache)];
     let daemon = spawn_on_gpus(&["--engine", "cuda"], &env);
     daemon.wait_until_gpus_serve();
     let LoggedDaemon { child, log, .. } = daemon;
@@ -296,6 +298,9 @@ fn only_workers_load_the_driver_and_they_give_up_rights() {
         assert_eq!(status_of(worker, "Seccomp:"), "2", "no filter");
     }
     let all = workers(&child);
+    stop(child);
+    let (child, _) = start(&["--engine", "cuda", "--gpu-isolation", "unrestricted"], &[]);
+    assert_eq!(status_of(workers(&child)[0], "Seccomp:"), "0", "restricted");
     stop(child);
     wait_until("the workers end", || {
         all.iter().all(|worker| !fs::exists(format!("/proc/{}", worker.as_raw_nonzero())).unwrap())

@@ -104,7 +104,9 @@ fn print_problems(problems: &[ConfigProblem]) -> ExitCode {
     for problem in problems {
         print_error(problem);
     }
-    let is_transient = problems.iter().all(ConfigProblem::is_transient);
+    // A start leaves out entries that cannot be used, so they do not prevent a later one.
+    let is_transient =
+        problems.iter().filter(|problem| !problem.is_left_out()).all(ConfigProblem::is_transient);
     ExitCode::from(if is_transient { UNAVAILABLE } else { CONFIG })
 }
 

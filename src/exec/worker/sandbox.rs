@@ -1,10 +1,13 @@
-//! What a worker gives up, permanently. Before it opens its GPU: all files but those of drivers,
-//! connections, and other processes. Before the self-test of its GPU: all system calls but those
-//! that computing needs.
+//! What a worker gives up, permanently. Before it opens its GPU: connections, other processes, and
+//! all files except those that drivers need. Before the self-test of its GPU: all system calls but
+//! those that computing needs.
 
 use std::{
     collections::BTreeMap,
-    env, fs, io,
+    env,
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     process,
 };
@@ -22,12 +25,14 @@ use seccompiler::{
 const INTERFACE: ABI = ABI::V6;
 
 /// Files that drivers read, and all that lies below them: libraries, settings, and what the system
-/// tells of devices.
-const READABLE: [&str; 10] = [
+/// tells of devices. The last one is the worker's program, for the traces of panics.
+const READABLE: [&str; 12] = [
     "/usr",
     "/lib",
     "/lib64",
+    "/opt",
     "/nix/store",
+    "/gnu/store",
     "/run/opengl-driver",
     "/etc/ld.so.cache",
     "/etc/nvidia",
@@ -36,19 +41,9 @@ const READABLE: [&str; 10] = [
     "/proc/self/exe",
 ];
 
-/// Devices of drivers, beside those whose names begin with "nvidia".
+/// Devices of drivers, in addition to those whose names begin with "nvidia".
 const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/dri", "/dev/dxg"];
-
-/// Variables that name folders to which drivers write: compiled kernels, and the pipes of MPS.
-const WRITABLE: [&str; 2] = ["CUDA_CACHE_PATH", "CUDA_MPS_PIPE_DIRECTORY"];
-
-/// The folders that drivers use without these variables, the first one in the user's home.
-const CACHE: &str = ".nv";
-const MPS_PIPES: &str = "/tmp/nvidia-mps";
-
-/// Variables that name files of the emulated driver. Tests replace them in their folders.
-const EMULATED: [&str; 2] = ["EMU_FAULT_FILE", "EMU_TRACE_EARLY"];
 
 /// Whether the system can restrict the files of a process.
 pub fn has_landlock() -> bool {
@@ -56,8 +51,8 @@ pub fn has_landlock() -> bool {
     ruleset.handle_access(AccessFs::ReadFile).and_then(Ruleset::create).is_ok()
 }
 
-/// Takes from this thread and its future threads all files that drivers do not need, connections,
-/// and the right to signal or trace other processes. They can gain no privileges either. Open
+/// Takes from this thread and its future threads TCP, signals to other processes, tracing them, and
+/// all files except those that drivers need. The process can gain no privileges either. Open
 /// descriptors stay usable.
 ///
 /// `driver`: the library, if it is not the system's.
@@ -67,7 +62,7 @@ pub fn restrict_files(driver: Option<&Path>) -> io::Result<()> {
     if !has_landlock() {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let restrict = || -> Result<(), RulesetError> {
+    let restrict = |cache: Option<PathBuf>| -> Result<(), RulesetError> {
         let all = AccessFs::from_all(INTERFACE);
         let device = AccessFs::from_file(INTERFACE) | AccessFs::ReadDir;
         Ruleset::default()
@@ -77,11 +72,11 @@ pub fn restrict_files(driver: Option<&Path>) -> io::Result<()> {
             .create()?
             .add_rules(path_beneath_rules(readable(driver), AccessFs::from_read(INTERFACE)))?
             .add_rules(path_beneath_rules(devices(), device))?
-            .add_rules(path_beneath_rules(writable(), all))?
+            .add_rules(path_beneath_rules(cache, all))?
             .restrict_self()?;
         Ok(())
     };
-    restrict().map_err(io::Error::other)
+    restrict(make_cache()).map_err(io::Error::other)
 }
 
 /// Paths that do not exist are ignored.
@@ -89,8 +84,12 @@ fn readable(driver: Option<&Path>) -> impl Iterator<Item = PathBuf> {
     let libraries = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let libraries: Vec<_> =
         env::split_paths(&libraries).filter(|path| path.is_absolute()).collect();
-    let driver = driver.and_then(Path::parent).map(PathBuf::from);
-    READABLE.into_iter().map(PathBuf::from).chain(libraries).chain(driver)
+    // Where the library is, and where a link to it is.
+    let target = driver.and_then(|driver| fs::canonicalize(driver).ok());
+    let folders = driver.map(PathBuf::from).into_iter().chain(target);
+    let folders = folders.filter_map(|library| library.parent().map(PathBuf::from));
+    let folders = folders.filter(|folder| folder.is_absolute() && folder.parent().is_some());
+    READABLE.into_iter().map(PathBuf::from).chain(libraries).chain(folders)
 }
 
 fn devices() -> impl Iterator<Item = PathBuf> {
@@ -100,20 +99,21 @@ fn devices() -> impl Iterator<Item = PathBuf> {
     DEVICES.into_iter().map(PathBuf::from).chain(all.filter(is_nvidia).map(|entry| entry.path()))
 }
 
-fn writable() -> impl Iterator<Item = PathBuf> {
-    let folder = |variable| env::var_os(variable).map(PathBuf::from);
-    let of_file = move |variable| folder(variable).and_then(|file| Some(file.parent()?.to_owned()));
-    let cache = folder("HOME").map(|home| home.join(CACHE));
+/// The folder in which the driver keeps kernels that it has compiled. On hosts with GPUs it exists
+/// from now on, since the driver can no longer make it.
+fn make_cache() -> Option<PathBuf> {
+    let named = env::var_os("CUDA_CACHE_PATH").map(PathBuf::from);
+    let cache = named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".nv")));
+    let cache = cache.filter(|path| path.is_absolute())?;
     if fs::exists("/dev/nvidiactl").is_ok_and(|exists| exists) {
-        // The driver would make it, but can no longer.
-        let _kept_on_error = cache.as_deref().map(fs::create_dir);
+        // If it cannot be made, the driver goes without.
+        let _missing = DirBuilder::new().recursive(true).mode(0o700).create(&cache);
     }
-    let named = WRITABLE.into_iter().filter_map(folder);
-    named.chain(EMULATED.into_iter().filter_map(of_file)).chain(cache).chain([MPS_PIPES.into()])
+    Some(cache)
 }
 
 /// The system calls of a worker. Threads, memory, descriptors that are open, files that are read,
-/// and time; nothing that starts, inspects or signals a process, connects, or changes a file by its
+/// and time; nothing that starts, traces or signals a process, connects, or changes a file by its
 /// path.
 const ALLOWED: &[libc::c_long] = &[
     // Memory.
@@ -140,7 +140,6 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_dup3,
     libc::SYS_fadvise64,
     libc::SYS_fallocate,
-    libc::SYS_fcntl,
     libc::SYS_flock,
     libc::SYS_fstat,
     libc::SYS_fstatfs,
@@ -155,6 +154,8 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_readv,
     libc::SYS_write,
     libc::SYS_writev,
+    // The driver listens for its own helpers.
+    libc::SYS_accept4,
     libc::SYS_getpeername,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
@@ -172,7 +173,11 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_pipe2,
     libc::SYS_ppoll,
     libc::SYS_pselect6,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_signalfd4,
     libc::SYS_timerfd_create,
+    libc::SYS_timerfd_gettime,
     libc::SYS_timerfd_settime,
     // Paths, whose files are only read.
     libc::SYS_faccessat,
@@ -219,16 +224,19 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_nanosleep,
     libc::SYS_sysinfo,
     libc::SYS_times,
+    libc::SYS_umask,
     libc::SYS_uname,
 ];
 
-/// Older forms of these calls, which newer architectures do not have.
+/// What newer architectures do not have: older forms of these calls, and registers.
 #[cfg(target_arch = "x86_64")]
 const ALLOWED_OLD: &[libc::c_long] = &[
     libc::SYS_access,
     libc::SYS_arch_prctl,
     libc::SYS_dup2,
+    libc::SYS_epoll_create,
     libc::SYS_epoll_wait,
+    libc::SYS_eventfd,
     libc::SYS_getdents,
     libc::SYS_lstat,
     libc::SYS_pipe,
@@ -241,9 +249,17 @@ const ALLOWED_OLD: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_OLD: &[libc::c_long] = &[];
 
-/// Leaves this process, all its threads and future threads, only the calls that are listed here.
-/// Others fail with ENOSYS, so that libraries use an older one instead. They can gain no privileges
-/// either.
+// Linux's numbers of requests for which libc has no name on each system.
+const F_SETOWN: u64 = 8;
+const F_SETSIG: u64 = 10;
+const F_SETOWN_EX: u64 = 15;
+const TIOCLINUX: u64 = 0x541c;
+const FIOSETOWN: u64 = 0x8901;
+const SIOCSPGRP: u64 = 0x8902;
+
+/// Leaves this process, with all its threads and future threads, only the calls that are listed
+/// here. Others fail with ENOSYS, so that libraries use an older one instead. The process can gain
+/// no privileges either.
 ///
 /// Errors: the system has no seccomp, or does not let this process use it.
 pub fn restrict_calls() -> io::Result<()> {
@@ -251,43 +267,46 @@ pub fn restrict_calls() -> io::Result<()> {
 }
 
 fn filter() -> Result<BpfProgram, seccompiler::Error> {
+    let (thread, own) = (libc::CLONE_THREAD as u64, u64::from(process::id()));
+    let makes_threads = condition(0, SeccompCmpOp::MaskedEq(thread), thread)?;
+    let names = [libc::PR_SET_NAME, libc::PR_GET_NAME].map(|name| name as u64);
+    let rules_of_calls = [
+        (libc::SYS_openat, vec![opens(2)?]),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, vec![opens(1)?]),
+        (libc::SYS_clone, vec![SeccompRule::new(vec![makes_threads])?]),
+        (libc::SYS_tgkill, is_any_of(0, &[own])?),
+        (libc::SYS_prlimit64, is_any_of(0, &[0, own])?),
+        (libc::SYS_prctl, is_any_of(0, &names)?),
+        // The kernel would send any signal to the owner of a descriptor.
+        (libc::SYS_fcntl, vec![is_none_of(1, &[F_SETOWN, F_SETSIG, F_SETOWN_EX])?]),
+        // The first two write to the terminal of the daemon's log as if its user typed.
+        (libc::SYS_ioctl, vec![is_none_of(1, &[libc::TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP])?]),
+    ];
     let always = ALLOWED.iter().chain(ALLOWED_OLD).map(|call| (*call, Vec::new()));
-    let mut rules = always.collect::<BTreeMap<_, _>>();
-    let own = u64::from(process::id());
-    let is = |argument, value: u64| condition(argument, SeccompCmpOp::Eq, value);
-    let has_none_of =
-        |argument, bits: libc::c_int| condition(argument, SeccompCmpOp::MaskedEq(bits as u64), 0);
-    let opens = |argument| -> Result<Vec<SeccompRule>, seccompiler::Error> {
-        let creates = libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY);
-        // A driver opens its devices for reading and writing.
-        Ok(vec![SeccompRule::new(vec![
-            has_none_of(argument, creates)?,
-            has_none_of(argument, libc::O_WRONLY)?,
-        ])?])
-    };
-    let any_of = |conditions: Vec<SeccompCondition>| {
-        let rules = conditions.into_iter().map(|condition| SeccompRule::new(vec![condition]));
-        rules.collect::<Result<Vec<_>, _>>()
-    };
-    let thread = libc::CLONE_THREAD as u64;
-    rules.insert(libc::SYS_openat, opens(2)?);
-    #[cfg(target_arch = "x86_64")]
-    rules.insert(libc::SYS_open, opens(1)?);
-    rules.insert(
-        libc::SYS_clone,
-        any_of(vec![condition(0, SeccompCmpOp::MaskedEq(thread), thread)?])?,
-    );
-    rules.insert(libc::SYS_tgkill, any_of(vec![is(0, own)?])?);
-    rules.insert(libc::SYS_prlimit64, any_of(vec![is(0, 0)?, is(0, own)?])?);
-    rules.insert(
-        libc::SYS_prctl,
-        any_of(vec![is(0, libc::PR_SET_NAME as u64)?, is(0, libc::PR_GET_NAME as u64)?])?,
-    );
-    // A process could write to the terminal of the daemon's log as if its user typed.
-    rules.insert(libc::SYS_ioctl, any_of(vec![condition(1, SeccompCmpOp::Ne, libc::TIOCSTI)?])?);
-    let arch = if cfg!(target_arch = "aarch64") { TargetArch::aarch64 } else { TargetArch::x86_64 };
+    let rules: BTreeMap<_, _> = always.chain(rules_of_calls).collect();
     let denied = SeccompAction::Errno(libc::ENOSYS as u32);
+    let arch = TargetArch::try_from(env::consts::ARCH)?;
     Ok(SeccompFilter::new(rules, denied, SeccompAction::Allow, arch)?.try_into()?)
+}
+
+/// Files are not created, truncated or only written. A driver opens its devices for reading and
+/// writing.
+fn opens(flags: u8) -> Result<SeccompRule, seccompiler::Error> {
+    let writes = libc::O_CREAT | libc::O_TRUNC | libc::O_WRONLY | libc::O_TMPFILE;
+    let writes = (writes & !libc::O_DIRECTORY) as u64;
+    Ok(SeccompRule::new(vec![condition(flags, SeccompCmpOp::MaskedEq(writes), 0)?])?)
+}
+
+fn is_any_of(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::Error> {
+    let is =
+        |value: &u64| Ok(SeccompRule::new(vec![condition(argument, SeccompCmpOp::Eq, *value)?])?);
+    values.iter().map(is).collect()
+}
+
+fn is_none_of(argument: u8, values: &[u64]) -> Result<SeccompRule, seccompiler::Error> {
+    let differ = values.iter().map(|value| condition(argument, SeccompCmpOp::Ne, *value));
+    Ok(SeccompRule::new(differ.collect::<Result<_, _>>()?)?)
 }
 
 /// A condition on the lower half of an argument.
@@ -375,6 +394,8 @@ mod tests {
         if !has_landlock() {
             return println!("skipped: the system has no Landlock");
         }
+        let newer = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        let controls_tcp = newer.handle_access(AccessNet::ConnectTcp).is_ok();
         let folder = tempfile::tempdir().unwrap();
         let secret = folder.path().join("secret");
         fs::write(&secret, "secret").unwrap();
@@ -396,8 +417,10 @@ mod tests {
                 assert!(fs::read(path).is_ok(), "{path}");
             }
             assert!(File::options().read(true).write(true).open("/dev/null").is_ok());
-            let error = TcpStream::connect("127.0.0.1:9").unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            if controls_tcp {
+                let error = TcpStream::connect("127.0.0.1:9").unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            }
             let mut text = String::new();
             open.read_to_string(&mut text).unwrap();
             assert_eq!(text, "secret", "an open descriptor stays usable");

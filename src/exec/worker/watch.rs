@@ -39,7 +39,8 @@ pub fn receive_task(socket: UnixStream) -> io::Result<WorkerTask> {
             Err(error) => (Err(error), None),
         };
         if let Ok(WorkerTask::Serve(task)) = &task {
-            // The thread that serves reports it if this fails.
+            // This thread exists already, so it does not inherit the restriction of the thread that
+            // serves, which reports it if this fails.
             let _unrestricted = task.settings.restrict_files();
         }
         if sender.send(task).is_ok() {

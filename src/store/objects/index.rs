@@ -42,7 +42,7 @@ pub struct InsertedObject {
     unused: Vec<Arc<StoredObject>>,
 }
 
-/// Objects that a damage has removed from the index.
+/// Objects that were removed from the index because they are damaged.
 pub struct ForgottenObjects {
     /// Other tenants whose objects are among them.
     pub others: Vec<TenantId>,

@@ -44,7 +44,7 @@ fn finding(actions: Option<&str>, has_landlock: bool) -> DoctorFinding {
             CHECK,
             "the kernel cannot restrict the files of workers (Landlock): they can read what the \
              daemon's user can",
-            "use Linux 5.13 or later with \"landlock\" in CONFIG_LSM or its parameter lsm",
+            "use Linux 5.13 or later with \"landlock\" in the kernel's parameter lsm",
         );
     }
     DoctorFinding::ok(
