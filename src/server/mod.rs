@@ -72,7 +72,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 #[cfg(feature = "cuda")]
 pub use crate::exec::worker::{
-    NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings,
+    NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings, has_landlock,
     serve as serve_worker,
 };
 #[doc(hidden)]

@@ -20,7 +20,7 @@ use capstan::{
         PutOptions, RunOptions, blocking::BlockingClient,
     },
     curve::{Fr, G1Affine, G1Projective, points},
-    exec::worker::has_landlock,
+    server::has_landlock,
     sparse::{SparseBuilder, SparseMatrix},
 };
 use rustix::process::{Pid, Signal, kill_process};

@@ -5,7 +5,7 @@ use std::fs;
 use crate::{
     cli::doctor::finding::DoctorFinding,
     config::{Config, EngineChoice, GpuIsolation},
-    exec::worker::has_landlock,
+    server::has_landlock,
 };
 
 const CHECK: &str = "sandbox";
