@@ -331,7 +331,8 @@ fn every_entry_that_would_be_left_out_is_reported_once() {
     let token = |name, hash| format!("[[tokens]]\nname = \"{name}\"\nsha256 = \"{hash}\"\n");
     let tokens = [token("a", hash.as_str()), token("b", "1f"), token("c", &hash)].concat();
     let usable = format!(r#"{{ "kty": "OKP", "crv": "Ed25519", "x": "{}" }}"#, "A".repeat(43));
-    let keys = format!(r#"{{ "keys": [{usable}, {{}}, 7] }}"#);
+    let short = r#"{ "kty": "OKP", "crv": "Ed25519", "x": "AA" }"#;
+    let keys = format!(r#"{{ "keys": [{usable}, {short}, 7] }}"#);
     let (certificate, key) = certified();
     let broken = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
     let client_ca = write("ca.pem", &[broken, &certificate].concat());
