@@ -23,9 +23,9 @@ use super::{
     message::{
         AdvanceRequest, ControlReply, ControlRequest, DeviceReading, HUNG_GPU, LOST_GPU,
         LaneOutcome, LaneReply, LaneRequest, MapRequest, PointsRequest, ServeTask, WorkerHello,
-        WorkerSettings, WorkerTask,
+        WorkerTask,
     },
-    residency,
+    residency, restricted,
     running::{AdvancedCall, RunningCall, Runs},
     sandbox,
     socket::{self, Received},
@@ -102,13 +102,19 @@ pub fn serve(socket: &UnixStream) -> io::Result<()> {
         WorkerTask::Serve(task) => task,
     };
     // Threads inherit it, so it comes before the driver.
-    task.settings
-        .restrict_files()
-        .unwrap_or_else(|error| warn!(%error, "files of this worker are not restricted"));
-    let worker = match Worker::open(&task) {
+    let is_restricted = task.settings.is_restricted
+        && restricted::restrict_files(task.settings.driver.as_deref())
+            .inspect_err(|error| warn!(%error, "files of this worker are not restricted"))
+            .is_ok();
+    let worker = match Worker::open(&task, is_restricted) {
         Ok(worker) => Arc::new(worker),
         Err(hello) => return socket::send(socket, &hello, None),
     };
+    if !is_restricted {
+        sandbox::enter().unwrap_or_else(
+            |error| warn!(%error, "system calls of this worker are not restricted"),
+        );
+    }
     let hello = WorkerHello::Ready(Box::new(worker.facts().clone()));
     socket::send(socket, &hello, None)?;
     loop {
@@ -134,15 +140,9 @@ fn unusable(unavailable: GpuUnavailable) -> WorkerHello {
     WorkerHello::Unusable { reason, is_on_a_gpu_host }
 }
 
-impl WorkerSettings {
-    /// See [`sandbox::restrict_files`].
-    pub fn restrict_files(&self) -> io::Result<()> {
-        if self.is_restricted { sandbox::restrict_files(self.driver.as_deref()) } else { Ok(()) }
-    }
-}
-
 impl Worker {
-    fn open(task: &ServeTask) -> Result<Self, WorkerHello> {
+    /// `is_restricted`: whether its files are.
+    fn open(task: &ServeTask, is_restricted: bool) -> Result<Self, WorkerHello> {
         let &ServeTask { device, arena_bytes_min, ref settings } = task;
         let failed = |error: Error| WorkerHello::Unusable {
             reason: error.to_string(),
@@ -167,9 +167,9 @@ impl Worker {
         };
         let opened = open(&selection, &options).map_err(unusable)?;
         let loaded = CudaEngine::load(cpu, opened, policy);
-        if settings.is_restricted {
+        if is_restricted {
             // Before the self-test, so that a driver that needs another call is not used.
-            sandbox::restrict_calls().unwrap_or_else(
+            restricted::restrict_calls().unwrap_or_else(
                 |error| warn!(%error, "system calls of this worker are not restricted"),
             );
         }

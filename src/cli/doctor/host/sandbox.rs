@@ -16,21 +16,17 @@ pub fn check(config: &Config) -> Option<DoctorFinding> {
     if config.engine == EngineChoice::Cpu {
         return None;
     }
-    match config.cuda.isolation {
-        GpuIsolation::Process => {
-            Some(finding(fs::read_to_string(ACTIONS).ok().as_deref(), has_landlock()))
-        }
-        GpuIsolation::Unrestricted => Some(DoctorFinding::warning(
-            CHECK,
-            "workers of GPUs keep all rights of the daemon",
-            "set gpu_isolation = process if the driver works with it",
-        )),
-        GpuIsolation::None => None,
-    }
+    let lacks_landlock = match config.cuda.isolation {
+        GpuIsolation::Process => false,
+        GpuIsolation::Restricted => !has_landlock(),
+        GpuIsolation::None => return None,
+    };
+    Some(finding(fs::read_to_string(ACTIONS).ok().as_deref(), lacks_landlock))
 }
 
 /// `actions`: what filters of system calls can do, or `None` if the kernel has no filters.
-fn finding(actions: Option<&str>, has_landlock: bool) -> DoctorFinding {
+/// `lacks_landlock`: whether workers are to be restricted by Landlock and cannot.
+fn finding(actions: Option<&str>, lacks_landlock: bool) -> DoctorFinding {
     let errno = |actions: &str| actions.split_whitespace().any(|action| action == "errno");
     if !actions.is_some_and(errno) {
         return DoctorFinding::problem(
@@ -39,18 +35,14 @@ fn finding(actions: Option<&str>, has_landlock: bool) -> DoctorFinding {
             "use a kernel with CONFIG_SECCOMP_FILTER",
         );
     }
-    if !has_landlock {
-        return DoctorFinding::warning(
+    if lacks_landlock {
+        return DoctorFinding::problem(
             CHECK,
-            "the kernel cannot restrict the files of workers (Landlock): they can read what the \
-             daemon's user can",
+            "the kernel cannot restrict the files of workers (Landlock), as gpu_isolation demands",
             "use Linux 5.13 or later with \"landlock\" in the kernel's parameter lsm",
         );
     }
-    DoctorFinding::ok(
-        CHECK,
-        "the kernel restricts system calls (seccomp) and files (Landlock) of workers",
-    )
+    DoctorFinding::ok(CHECK, "the kernel can restrict workers of GPUs as gpu_isolation demands")
 }
 
 #[cfg(test)]
@@ -61,9 +53,9 @@ mod tests {
     #[test]
     fn workers_need_filters_that_return_errors() {
         let actions = Some("kill_process trap errno allow\n");
-        assert_eq!(finding(actions, true).severity, Severity::Ok);
-        assert_eq!(finding(actions, false).severity, Severity::Warning);
-        assert_eq!(finding(Some("kill_process allow\n"), true).severity, Severity::Problem);
-        assert_eq!(finding(None, true).severity, Severity::Problem);
+        assert_eq!(finding(actions, false).severity, Severity::Ok);
+        assert_eq!(finding(actions, true).severity, Severity::Problem);
+        assert_eq!(finding(Some("kill_process allow\n"), false).severity, Severity::Problem);
+        assert_eq!(finding(None, false).severity, Severity::Problem);
     }
 }
