@@ -6,8 +6,8 @@ use std::{
     collections::BTreeMap,
     env,
     fs::{self, DirBuilder, File},
-    io, mem,
-    os::unix::fs::DirBuilderExt as _,
+    io,
+    os::{fd::IntoRawFd as _, unix::fs::DirBuilderExt as _},
     path::{Path, PathBuf},
     process,
 };
@@ -83,7 +83,7 @@ pub fn restrict_files(driver: Option<&Path>) -> io::Result<()> {
         Ok(())
     };
     // A rule belongs to an entry of the system's memory, which an open descriptor keeps.
-    mem::forget(File::open(THREADS)?);
+    let _open_to_the_end = File::open(THREADS)?.into_raw_fd();
     restrict(make_cache()).map_err(io::Error::other)
 }
 
