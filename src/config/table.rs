@@ -106,7 +106,7 @@ pub const TABLE: &[Setting] = &[
     setting("cuda_devices", SettingKind::Devices, "all",
         "GPUs to use, as numbered by the driver; unusable GPUs are left out."),
     setting("gpu_isolation", SettingKind::Choice(&["process", "restricted", "none"]), "process",
-        "process: a worker per GPU; restricted: one with fewer rights; none: no worker."),
+        "process: a worker per GPU, replaced if lost; restricted: fewer rights; none: no worker."),
     setting("cuda_devices_min", count("GPUs", 0, 1024), "0",
         "GPUs that must pass their self-test for the daemon to start."),
     setting("cuda_memory_percent", count("percent of a GPU's free memory", 1, 100), "90",

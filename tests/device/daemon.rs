@@ -252,7 +252,7 @@ pub fn spawn_shared(folder: &Path, flags: &[&str], env: &[(&str, &str)]) -> Logg
     LoggedDaemon::spawn(&mut shell)
 }
 
-pub fn command_on_gpus(flags: &[&str], env: &[(&str, &str)]) -> Command {
+fn command_on_gpus(flags: &[&str], env: &[(&str, &str)]) -> Command {
     let driver = emulated::driver().map(|path| path.to_str().unwrap().to_owned());
     let driver = driver.as_deref().unwrap_or("none");
     let own = ["--cuda-driver", driver, "--cuda-memory-percent", "10"];

@@ -71,7 +71,8 @@ pub fn settings(
         command,
         devices: Vec::new(),
         worker: WorkerSettings {
-            is_restricted: true,
+            // One of the servers that tests share, so that all kinds of calls are made in both modes.
+            is_restricted: devices > 2,
             driver,
             memory_percent: 10,
             timeout: Duration::from_secs(60),

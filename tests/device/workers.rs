@@ -27,7 +27,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     daemon::{
-        LoggedDaemon, METRICS, MeasuredDaemon, command_on_gpus, http, metric, spawn_on_gpus, start,
+        LoggedDaemon, METRICS, MeasuredDaemon, http, metric, spawn_on_gpus, start,
         start_with_metrics, stop,
     },
     emulated, sweep,
@@ -287,7 +287,7 @@ fn only_workers_load_the_driver_and_they_give_up_rights() {
         let LoggedDaemon { child, log, .. } = daemon;
         let log = log.lock().unwrap().clone();
         assert!(!log.contains("system calls of this worker are not restricted"), "{log}");
-        let has_all_files = log.contains("files of this worker are not restricted");
+        let has_all_files = log.contains("this worker has the rights of gpu_isolation = process");
         assert_eq!(has_all_files, isolation == "restricted" && !has_landlock(), "{log}");
         assert_ne!(has_loaded(child.id(), &library), Some(true), "the daemon has loaded it");
         for worker in workers(&child) {
@@ -306,9 +306,12 @@ fn only_workers_load_the_driver_and_they_give_up_rights() {
         // The driver opened the file before the worker gave up to write files.
         assert!(!fs::read(&early).unwrap().is_empty(), "no kernel of the self-test is early");
         if isolation == "restricted" && has_landlock() {
-            let output = command_on_gpus(&flags, &env[..1]).output().unwrap();
-            let log = String::from_utf8_lossy(&output.stderr);
-            assert!(!output.status.success() && log.contains("EMU_TRACE_EARLY"), "{log}");
+            let mut daemon = spawn_on_gpus(&flags, &env[..1]);
+            wait_until("a worker that cannot open the file", || {
+                assert!(!daemon.is_ready(), "{}", daemon.text());
+                daemon.text().contains("EMU_TRACE_EARLY")
+            });
+            assert!(!daemon.child.wait().unwrap().success());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a worker gives up, permanently, with `gpu_isolation = restricted`. Before it opens its GPU:
-//! connections, other processes, and all files except those that drivers need. Before the self-test
-//! of its GPU: all system calls but those that computing needs.
+//! TCP, signals to other processes, tracing them, and all files except those that drivers need.
+//! Before the self-test of its GPU: all system calls but those that computing needs.
 
 use std::{
     collections::BTreeMap,
@@ -63,7 +63,7 @@ pub fn has_landlock() -> bool {
 /// Errors: the system has no Landlock, or does not let this process use it.
 pub fn restrict_files(driver: Option<&Path>) -> io::Result<()> {
     if !has_landlock() {
-        return Err(io::ErrorKind::Unsupported.into());
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "the system has no Landlock"));
     }
     let restrict = |cache: Option<PathBuf>| -> Result<(), RulesetError> {
         let all = AccessFs::from_all(INTERFACE);
@@ -82,7 +82,7 @@ pub fn restrict_files(driver: Option<&Path>) -> io::Result<()> {
             .restrict_self()?;
         Ok(())
     };
-    // A rule belongs to an entry of the system's memory, which an open descriptor keeps.
+    // A rule belongs to an inode. The system makes a new one once nobody has this folder open.
     let _open_to_the_end = File::open(THREADS)?.into_raw_fd();
     restrict(make_cache()).map_err(io::Error::other)
 }
@@ -90,14 +90,18 @@ pub fn restrict_files(driver: Option<&Path>) -> io::Result<()> {
 /// Paths that do not exist are ignored.
 fn readable(driver: Option<&Path>) -> impl Iterator<Item = PathBuf> {
     let libraries = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let libraries: Vec<_> =
-        env::split_paths(&libraries).filter(|path| path.is_absolute()).collect();
+    let libraries: Vec<_> = env::split_paths(&libraries).collect();
     // Where the library is, and where a link to it is.
     let target = driver.and_then(|driver| fs::canonicalize(driver).ok());
     let folders = driver.map(PathBuf::from).into_iter().chain(target);
     let folders = folders.filter_map(|library| library.parent().map(PathBuf::from));
-    let folders = folders.filter(|folder| folder.is_absolute() && folder.parent().is_some());
-    READABLE.into_iter().map(PathBuf::from).chain(libraries).chain(folders)
+    let named = libraries.into_iter().chain(folders).filter(|folder| is_part(folder));
+    READABLE.into_iter().map(PathBuf::from).chain(named)
+}
+
+/// Whether the path means the same in each working directory, and not all files.
+fn is_part(folder: &Path) -> bool {
+    folder.is_absolute() && folder.parent().is_some()
 }
 
 fn devices() -> impl Iterator<Item = PathBuf> {
@@ -112,8 +116,9 @@ fn devices() -> impl Iterator<Item = PathBuf> {
 fn make_cache() -> Option<PathBuf> {
     let named = env::var_os("CUDA_CACHE_PATH").map(PathBuf::from);
     let cache = named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".nv")));
-    let cache = cache.filter(|path| path.is_absolute())?;
-    if fs::exists("/dev/nvidiactl").is_ok_and(|exists| exists) {
+    let cache = cache.filter(|folder| is_part(folder))?;
+    let exists = |device: &&str| fs::exists(device).is_ok_and(|exists| exists);
+    if ["/dev/nvidiactl", "/dev/dxg"].iter().any(exists) {
         // If it cannot be made, the driver goes without.
         let _missing = DirBuilder::new().recursive(true).mode(0o700).create(&cache);
     }
@@ -162,8 +167,6 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_readv,
     libc::SYS_write,
     libc::SYS_writev,
-    // The driver listens for its own helpers.
-    libc::SYS_accept4,
     libc::SYS_getpeername,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
@@ -322,7 +325,6 @@ mod tests {
     use std::{
         io::Read as _,
         net::{TcpStream, UdpSocket},
-        os::unix::process::parent_id,
         process::Command,
         thread,
     };
@@ -339,6 +341,8 @@ mod tests {
             assert!(is_denied(UdpSocket::bind("127.0.0.1:0").unwrap_err()));
             assert!(is_denied(Command::new("true").status().unwrap_err()));
             assert!(fs::read("/proc/self/stat").is_ok());
+            let no_signal = rustix::process::test_kill_process(rustix::process::getpid());
+            assert_eq!(no_signal, Err(rustix::io::Errno::NOSYS));
             // The library starts threads by an older call.
             assert_eq!(thread::spawn(|| 5).join().unwrap(), 5);
         })
@@ -361,9 +365,11 @@ mod tests {
         fs::create_dir(library.parent().unwrap()).unwrap();
         fs::write(&library, "driver").unwrap();
         let mut open = File::open(&secret).unwrap();
+        let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+        let of_another = format!("/proc/{}/mem", other.id());
+        assert!(File::open(&of_another).is_ok(), "a process can read the memory of its children");
         thread::spawn(move || {
             restrict_files(Some(&library)).unwrap();
-            let of_another = format!("/proc/{}/mem", parent_id());
             for path in [&secret, Path::new("/etc/passwd"), Path::new(&of_another)] {
                 let kind = fs::read(path).map_err(|error| error.kind());
                 assert_eq!(kind, Err(io::ErrorKind::PermissionDenied), "{path:?}");
@@ -388,5 +394,7 @@ mod tests {
         })
         .join()
         .unwrap();
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
 }

@@ -104,7 +104,9 @@ pub fn serve(socket: &UnixStream) -> io::Result<()> {
     // Threads inherit it, so it comes before the driver.
     let is_restricted = task.settings.is_restricted
         && restricted::restrict_files(task.settings.driver.as_deref())
-            .inspect_err(|error| warn!(%error, "files of this worker are not restricted"))
+            .inspect_err(
+                |error| warn!(%error, "this worker has the rights of gpu_isolation = process"),
+            )
             .is_ok();
     let worker = match Worker::open(&task, is_restricted) {
         Ok(worker) => Arc::new(worker),

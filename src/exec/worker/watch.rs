@@ -44,7 +44,7 @@ pub fn receive_task(socket: UnixStream) -> io::Result<WorkerTask> {
         {
             // This thread exists already, so it does not inherit the restriction of the thread that
             // serves, which reports it if this fails.
-            let _unrestricted = restricted::restrict_files(task.settings.driver.as_deref());
+            let _reported_there = restricted::restrict_files(task.settings.driver.as_deref());
         }
         if sender.send(task).is_ok() {
             end_with_server(&socket);
