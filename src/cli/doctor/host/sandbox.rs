@@ -38,10 +38,10 @@ fn finding(actions: Option<&str>, lacks_landlock: bool) -> DoctorFinding {
     if lacks_landlock {
         return DoctorFinding::problem(
             CHECK,
-            "the kernel has no Landlock, or this process may not use it, so workers have the rights \
-             of gpu_isolation = process",
-            "use Linux 5.13 or later with \"landlock\" in the kernel's parameter lsm, and a container \
-             that allows it",
+            "the kernel has no Landlock, or this process may not use it, so workers have the \
+             rights of gpu_isolation = process",
+            "use Linux 5.13 or later with \"landlock\" in the kernel's parameter lsm, and a \
+             container that allows it",
         );
     }
     DoctorFinding::ok(CHECK, "the kernel restricts workers of GPUs as gpu_isolation says")
