@@ -71,7 +71,7 @@ pub fn settings(
         command,
         devices: Vec::new(),
         worker: WorkerSettings {
-            // One of the servers that tests share, so that all kinds of calls are made in both modes.
+            // One of the servers that tests share: all kinds of calls are made in both modes.
             is_restricted: devices > 2,
             driver,
             memory_percent: 10,

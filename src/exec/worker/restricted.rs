@@ -366,7 +366,8 @@ mod tests {
         fs::write(&library, "driver").unwrap();
         let mut open = File::open(&secret).unwrap();
         let mut other = Command::new("sleep").arg("60").spawn().unwrap();
-        let of_another = format!("/proc/{}/mem", other.id());
+        let child = rustix::process::Pid::from_child(&other);
+        let of_another = format!("/proc/{}/mem", child.as_raw_nonzero());
         assert!(File::open(&of_another).is_ok(), "a process can read the memory of its children");
         thread::spawn(move || {
             restrict_files(Some(&library)).unwrap();
