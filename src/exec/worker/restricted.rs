@@ -329,6 +329,7 @@ mod tests {
         thread,
     };
 
+    use rustix::process::{Pid, getppid, test_kill_process};
     use seccompiler::apply_filter;
 
     use super::*;
@@ -341,7 +342,7 @@ mod tests {
             assert!(is_denied(UdpSocket::bind("127.0.0.1:0").unwrap_err()));
             assert!(is_denied(Command::new("true").status().unwrap_err()));
             assert!(fs::read("/proc/self/stat").is_ok());
-            let no_signal = rustix::process::test_kill_process(rustix::process::getpid());
+            let no_signal = test_kill_process(getppid().unwrap());
             assert_eq!(no_signal, Err(rustix::io::Errno::NOSYS));
             // The library starts threads by an older call.
             assert_eq!(thread::spawn(|| 5).join().unwrap(), 5);
@@ -366,7 +367,7 @@ mod tests {
         fs::write(&library, "driver").unwrap();
         let mut open = File::open(&secret).unwrap();
         let mut other = Command::new("sleep").arg("60").spawn().unwrap();
-        let child = rustix::process::Pid::from_child(&other);
+        let child = Pid::from_child(&other);
         let of_another = format!("/proc/{}/mem", child.as_raw_nonzero());
         assert!(File::open(&of_another).is_ok(), "a process can read the memory of its children");
         thread::spawn(move || {
