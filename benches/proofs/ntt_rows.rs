@@ -27,16 +27,18 @@ pub async fn measure(client: &Client, lg_n: u32, runs: ProofRuns, record: &Proof
         client.run(run).await.expect("a transform")
     };
     let mut vector = client.alloc_vector(ELEMENTS as usize).await.expect("memory");
-    for element in vector.iter_mut().step_by(1000) {
-        *element = Fr::rand(&mut random);
+    for index in (0..vector.len()).step_by(1000) {
+        vector.write(index, &[Fr::rand(&mut random)]);
     }
     let row = random.gen_range(0..rows as usize) * n;
-    let before = vector[row..row + n].to_vec();
+    let [mut before, mut after] = [(); 2].map(|()| vec![Fr::from(0); n]);
+    vector.read(row, &mut before);
     let mut done = transform(vector).await;
     let device = done.execution.device.clone();
     vector = done.take_vector(transformed).expect("the vector");
     let domain = Radix2EvaluationDomain::<Fr>::new(n).expect("a domain");
-    assert!(vector[row..row + n] == domain.fft(&before), "a wrong transform");
+    vector.read(row, &mut after);
+    assert!(after == domain.fft(&before), "a wrong transform");
     let mut times = Samples::default();
     for run in 0..runs.all() {
         let begun = Instant::now();

@@ -55,20 +55,24 @@ pub async fn measure(client: &Client, lg_n: u32, runs: ProofRuns, record: &Proof
     let alloc = async |length| client.alloc_vector(length).await.expect("memory");
     let [mut left, mut right] = [alloc(n).await, alloc(n).await];
     let mut fill = |vector: &mut SharedVector| {
-        vector.iter_mut().for_each(|element| *element = Fr::rand(&mut random));
+        let coefficients: Vec<_> = (0..n).map(|_| Fr::rand(&mut random)).collect();
+        vector.copy_from_slice(&coefficients);
+        coefficients
     };
-    fill(&mut left);
-    fill(&mut right);
+    let [f, g] = [fill(&mut left), fill(&mut right)];
     let point = Fr::rand(&mut random);
-    let expected = value(&left, point) * value(&right, point);
+    let expected = value(&f, point) * value(&g, point);
     println!("2^{lg_n} coefficients: product of two polynomials");
     let call = async |out| {
         let given = ProgramRun::new(&program).input(a, &left).input(b, &right);
         let done = client.run(given.write_to(product, out)).await;
         done.expect("a product").take_vector(product).expect("the product")
     };
-    let check = |out: &SharedVector| assert!(value(out, point) == expected, "a wrong product");
-    let times = time(runs, alloc(2 * n - 1).await, call, |out| out.fill(Fr::from(0)), check).await;
+    let clear = |out: &mut SharedVector| out.copy_from_slice(&vec![Fr::from(0); out.len()]);
+    let check = |out: &SharedVector| {
+        assert!(value(&out.to_vec(), point) == expected, "a wrong product");
+    };
+    let times = time(runs, alloc(2 * n - 1).await, call, clear, check).await;
     let mode = record.on_devices("call_region".to_owned());
     record.add_us("poly_mul", &mode, lg_n, 1, &times);
 }
@@ -118,7 +122,8 @@ pub async fn measure31(client: &Client, lg_n: u32, runs: ProofRuns, record: &Pro
         done.expect("a product").take_vector31(product).expect("the product")
     };
     let out = alloc(2 * n - 1).await;
-    let times = time(runs, out, call, |out| out.fill(0), |product| check(product)).await;
+    let clear = |out: &mut SharedVector<u32>| out.copy_from_slice(&vec![0; out.len()]);
+    let times = time(runs, out, call, clear, |product| check(&product.to_vec())).await;
     let mode = record.on_devices("call_region_babybear".to_owned());
     record.add_us("poly_mul", &mode, lg_n, 1, &times);
 }

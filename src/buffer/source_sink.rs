@@ -18,9 +18,7 @@ pub trait ByteSource: Sync {
     }
 
     /// False if a client has given back memory that the bytes lie in: some may have been lost.
-    fn is_intact(&self) -> bool {
-        true
-    }
+    fn is_intact(&self) -> bool;
 
     /// Whether the bytes of `range` have been received.
     fn has_received(&self, _range: Range<u64>) -> bool {
@@ -176,5 +174,9 @@ impl<T: ByteSink + ?Sized> ByteSink for Shifted<&T> {
 impl ByteSource for &[u8] {
     fn read(&self, start: u64, out: &mut [u8]) {
         out.copy_from_slice(&self[start as usize..][..out.len()]);
+    }
+
+    fn is_intact(&self) -> bool {
+        true
     }
 }

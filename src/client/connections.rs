@@ -144,31 +144,20 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
-    use tonic::{Code, transport::Endpoint};
+    use tonic::Code;
 
     use super::*;
-    use crate::client::{Group, PointEncoding, PutOptions, priority::Priority};
+    use crate::client::{Group, PointEncoding, PutOptions};
 
     #[tokio::test]
     async fn a_client_of_the_parent_process_begins_no_call() {
-        let mut server = SameServer::new(1, CallRoute::default());
-        // As in a child process.
-        server.process = 0;
-        let server = Arc::new(server);
-        let channel = FrameChannel {
-            channel: Endpoint::from_static("http://host.invalid").connect_lazy(),
-            authorization: None,
-            priority: Priority::default(),
-            number: 0,
-            server: server.clone(),
-            route: CallRoute::default(),
-        };
+        let channel = FrameChannel::of_parent_process();
         let target = "unix:/socket".to_owned();
         let inner = Connections {
             staging: StagingPool::new(&target, 0),
             target,
+            server: channel.server.clone(),
             channels: vec![channel],
-            server,
             vector_keys: VectorKeys::default(),
             next_lane: AtomicUsize::new(0),
             deadline: None,

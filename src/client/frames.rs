@@ -196,26 +196,33 @@ impl<S: Stream<Item: ChunkMessage> + Unpin> http_body::Body for MessageFrames<S>
 }
 
 #[cfg(test)]
+impl FrameChannel {
+    /// A connection of the parent process, as a child process has it.
+    pub fn of_parent_process() -> Self {
+        let mut server = SameServer::new(1, CallRoute::default());
+        server.process = 0;
+        Self {
+            channel: transport::Endpoint::from_static("http://host.invalid").connect_lazy(),
+            authorization: None,
+            priority: Priority::default(),
+            number: 0,
+            server: Arc::new(server),
+            route: CallRoute::default(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
-    use tonic::{Code, transport::Endpoint};
+    use tonic::Code;
 
     use super::*;
     use crate::wire::v1::{GetInfoRequest, admin_client::AdminClient};
 
     #[tokio::test]
     async fn a_connection_of_the_parent_process_makes_no_call() {
-        let mut server = SameServer::new(1, CallRoute::default());
-        // As in a child process.
-        server.process = 0;
-        let channel = FrameChannel {
-            channel: Endpoint::from_static("http://host.invalid").connect_lazy(),
-            authorization: None,
-            priority: Priority::default(),
-            number: 0,
-            server: Arc::new(server),
-            route: CallRoute::default(),
-        };
-        let refused = AdminClient::new(channel).get_info(GetInfoRequest {}).await.unwrap_err();
+        let mut admin = AdminClient::new(FrameChannel::of_parent_process());
+        let refused = admin.get_info(GetInfoRequest {}).await.unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition);
         assert!(refused.message().contains("connect again after a fork"), "{refused}");
     }

@@ -35,8 +35,6 @@ struct LocalScalars<'a> {
     bytes: OutgoingBytes<'a>,
     encoding: i32,
     count: u64,
-    /// The region that begins with them.
-    region: Option<[u8; 16]>,
 }
 
 /// The bases of an MSM.
@@ -174,7 +172,6 @@ impl Client {
         call: &mut CallBudget,
         route: &CallRoute,
     ) -> Result<(v1::MsmResult, Option<Duration>)> {
-        let region = scalars.region_id();
         let ScalarPayload { encoding, bytes } = match scalars.into_payload() {
             Ok(payload) => payload,
             Err(UploadedScalars { id, first }) => {
@@ -193,7 +190,7 @@ impl Client {
             return Err(ClientError::length("scalars", expected, count));
         }
         let encoding = convert::scalar_encoding(encoding)?;
-        let scalars = LocalScalars { bytes, encoding, count, region };
+        let scalars = LocalScalars { bytes, encoding, count };
         if let Some((result, upload_time)) =
             self.msm_in_region(spec, &scalars, &options.progress, call).await?
         {
@@ -249,9 +246,9 @@ impl Client {
         progress: &Option<Progress>,
         call: &mut CallBudget,
     ) -> Result<Option<(v1::MsmResult, Duration)>> {
-        let &LocalScalars { ref bytes, encoding, count, region } = scalars;
-        if let Some(id) = region {
-            let region_id = Bytes::copy_from_slice(&id);
+        let &LocalScalars { ref bytes, encoding, count } = scalars;
+        if let OutgoingBytes::Region { region, .. } = bytes {
+            let region_id = Bytes::copy_from_slice(&region.id);
             let header = v1::RegionUpload { region_id, offset: 0, encoding, count };
             let all = |send: &(dyn Fn(v1::WrittenRange) + Sync)| {
                 send(v1::WrittenRange { offset: 0, length: bytes.len() });

@@ -173,28 +173,14 @@ pub(crate) struct ScalarPayload<'a> {
 }
 
 impl<'a> ScalarInput<'a> {
-    /// The region that begins with the elements.
-    pub(crate) fn region_id(&self) -> Option<[u8; 16]> {
-        match self {
-            Self::SharedVector(vector) => vector.region_id(),
-            Self::SharedVector31(vector) => vector.region_id(),
-            _ => None,
-        }
-    }
-
     /// `Err` if the elements are on the server.
     pub(crate) fn into_payload(self) -> Result<ScalarPayload<'a>, UploadedScalars> {
         let (encoding, bytes) = match self {
             Self::Fr(scalars) => {
                 (ScalarEncoding::Montgomery, OutgoingBytes::Secret(fr_as_bytes(scalars)))
             }
-            Self::SharedVector(vector) => {
-                (ScalarEncoding::Montgomery, OutgoingBytes::Secret(fr_as_bytes(vector)))
-            }
-            Self::SharedVector31(vector) => {
-                let bytes = bytemuck::cast_slice(vector);
-                (ScalarEncoding::Canonical31, OutgoingBytes::Secret(bytes))
-            }
+            Self::SharedVector(vector) => (ScalarEncoding::Montgomery, vector.payload()),
+            Self::SharedVector31(vector) => (ScalarEncoding::Canonical31, vector.payload()),
             Self::Bytes { encoding, bytes } => (encoding, OutgoingBytes::Secret(bytes)),
             Self::Shared { encoding, bytes } => (encoding, OutgoingBytes::Shared(bytes)),
             Self::Upload(id) => return Err(UploadedScalars { id, first: None }),

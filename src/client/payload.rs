@@ -8,10 +8,13 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::copy_pool::CopyPool;
-use crate::curve::{
-    Fr,
-    layout::{fr_as_bytes, fr_as_bytes_mut},
+use super::{copy_pool::CopyPool, mapped_region::ClientRegion};
+use crate::{
+    curve::{
+        Fr,
+        layout::{fr_as_bytes, fr_as_bytes_mut},
+    },
+    region::SharedMemory,
 };
 
 #[derive(Clone)]
@@ -21,24 +24,60 @@ pub(crate) enum OutgoingBytes<'a> {
     Public(&'a [u8]),
     /// Shared: sent without a copy.
     Shared(Bytes),
+    /// The first `bytes` bytes of memory that the server may write at any time. May be witness
+    /// data: copies are wiped.
+    Region {
+        region: &'a ClientRegion,
+        bytes: usize,
+    },
 }
 
-impl<'a> OutgoingBytes<'a> {
+impl OutgoingBytes<'_> {
     pub fn len(&self) -> u64 {
-        self.as_slice().len() as u64
+        let len = match self {
+            Self::Secret(bytes) | Self::Public(bytes) => bytes.len(),
+            Self::Shared(bytes) => bytes.len(),
+            Self::Region { bytes, .. } => *bytes,
+        };
+        len as u64
     }
 
-    pub fn as_slice(&self) -> &[u8] {
+    /// The bytes, or the memory that begins with them if the server may write it.
+    fn source(&self) -> Result<&[u8], &SharedMemory> {
         match self {
-            Self::Secret(bytes) | Self::Public(bytes) => bytes,
-            Self::Shared(bytes) => bytes,
+            Self::Secret(bytes) | Self::Public(bytes) => Ok(bytes),
+            Self::Shared(bytes) => Ok(bytes),
+            Self::Region { region, .. } => Err(&region.memory),
+        }
+    }
+
+    /// Copies bytes from `start` on, which must be in bounds.
+    pub fn read(&self, start: usize, out: &mut [u8]) {
+        match self.source() {
+            Ok(bytes) => out.copy_from_slice(&bytes[start..][..out.len()]),
+            Err(memory) => memory.read(start, out),
+        }
+    }
+
+    /// Passes the bytes of a range, which must be in bounds, to `take`. If the server may write
+    /// them, `take` gets a copy, which is wiped.
+    pub fn with_range(&self, range: Range<usize>, take: impl FnOnce(&[u8])) {
+        match self.source() {
+            Ok(bytes) => take(&bytes[range]),
+            Err(memory) => {
+                let mut copy = Zeroizing::new(vec![0_u8; range.len()]);
+                memory.read(range.start, &mut copy);
+                take(&copy)
+            }
         }
     }
 
     fn chunk(&self, range: &Range<u64>, pool: &Arc<ChunkPool>) -> Bytes {
         let range = range.start as usize..range.end as usize;
         match self {
-            Self::Secret(bytes) => Bytes::from_owner(pool.copy(&bytes[range])),
+            Self::Secret(_) | Self::Region { .. } => {
+                Bytes::from_owner(pool.copy(range.len(), |out| self.read(range.start, out)))
+            }
             Self::Public(bytes) => Bytes::copy_from_slice(&bytes[range]),
             Self::Shared(bytes) => bytes.slice(range),
         }
@@ -48,8 +87,8 @@ impl<'a> OutgoingBytes<'a> {
     /// large.
     pub fn chunks(&self, ranges: Vec<Range<u64>>, pool: &Arc<ChunkPool>) -> Vec<Bytes> {
         let bytes = match self {
-            Self::Secret(_) | Self::Public(_) => ranges.iter().map(|r| r.end - r.start).sum(),
             Self::Shared(_) => 0,
+            _ => ranges.iter().map(|r| r.end - r.start).sum(),
         };
         pool.threads.map(bytes as usize, ranges, |range| self.chunk(&range, pool))
     }
@@ -110,15 +149,17 @@ impl ChunkPool {
         Arc::new(Self { idle: Mutex::default(), spare, threads })
     }
 
-    fn copy(self: &Arc<Self>, bytes: &[u8]) -> PooledChunk {
+    /// A chunk of `len` bytes, which `write` writes.
+    fn copy(self: &Arc<Self>, len: usize, write: impl FnOnce(&mut [u8])) -> PooledChunk {
         let words = self.idle.lock().pop().or_else(|| self.spare.0.lock().pop());
-        let (mut words, count) = (words.unwrap_or_default(), bytes.len().div_ceil(8));
+        let (mut words, count) = (words.unwrap_or_default(), len.div_ceil(8));
         if words.len() < count {
             // Growing would leave the old contents behind unwiped.
             words = Zeroizing::new(vec![0; count]);
         }
-        bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-        PooledChunk { words, len: bytes.len(), pool: self.clone() }
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+        write(&mut bytes[..len]);
+        PooledChunk { words, len, pool: self.clone() }
     }
 }
 

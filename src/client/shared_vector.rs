@@ -1,9 +1,6 @@
 //! Vectors in memory that a server on the same host reads and writes.
 
-use std::{
-    fmt, mem,
-    ops::{Deref, DerefMut},
-};
+use std::{fmt, mem};
 
 use zeroize::{Zeroize, Zeroizing};
 
@@ -11,20 +8,30 @@ use super::{
     Client, Fr,
     error::{ClientError, Result},
     mapped_region::ClientRegion,
+    payload::OutgoingBytes,
     run::ReceivedElements,
 };
 use crate::{
-    curve::layout::{fr_from_bytes, fr_from_bytes_mut},
+    curve::layout::{fr_as_bytes, fr_as_bytes_mut},
     error::FieldProblem,
     field::FieldId,
 };
 
 /// A vector that runs of programs read and write, and MSMs read if it is over Fr, in place if the
-/// server is on the same host: its elements are not copied into messages. Dereferences to its
-/// elements.
+/// server is on the same host: its elements are not copied into messages.
 ///
 /// A run that writes to it owns it, and returns it in its result. The server wipes it after it is
 /// dropped. If the server ends first, the elements stay, but runs fail: allocate a new vector.
+///
+/// [`Self::read`] and [`Self::write`] copy elements. There are no references to them, because the
+/// server may write the memory:
+///
+/// ```compile_fail,E0308
+/// # use capstan::client::{Fr, SharedVector};
+/// # fn wrong(vector: &SharedVector) {
+/// let elements: &[Fr] = vector;
+/// # }
+/// ```
 pub struct SharedVector<E: SharedElement = Fr> {
     len: usize,
     memory: VectorMemory<E>,
@@ -45,14 +52,12 @@ impl SharedElement for u32 {}
 pub(crate) mod sealed {
     use super::*;
 
-    pub trait ElementMemory: Clone + Default + Zeroize + Sized {
+    pub trait ElementMemory: Copy + Default + Zeroize {
         const NAME: &str;
 
-        /// `None` if `bytes` is not aligned.
-        fn from_bytes(bytes: &[u8]) -> Option<&[Self]>;
+        fn as_bytes(elements: &[Self]) -> &[u8];
 
-        /// Like [`Self::from_bytes`], for elements that can be changed.
-        fn from_bytes_mut(bytes: &mut [u8]) -> Option<&mut [Self]>;
+        fn as_bytes_mut(elements: &mut [Self]) -> &mut [u8];
 
         fn into_run_vector(vector: SharedVector<Self>) -> RunVector
         where
@@ -67,12 +72,12 @@ pub(crate) mod sealed {
     impl ElementMemory for Fr {
         const NAME: &str = "Fr";
 
-        fn from_bytes(bytes: &[u8]) -> Option<&[Self]> {
-            fr_from_bytes(bytes)
+        fn as_bytes(elements: &[Self]) -> &[u8] {
+            fr_as_bytes(elements)
         }
 
-        fn from_bytes_mut(bytes: &mut [u8]) -> Option<&mut [Self]> {
-            fr_from_bytes_mut(bytes)
+        fn as_bytes_mut(elements: &mut [Self]) -> &mut [u8] {
+            fr_as_bytes_mut(elements)
         }
 
         fn into_run_vector(vector: SharedVector) -> RunVector {
@@ -90,12 +95,12 @@ pub(crate) mod sealed {
     impl ElementMemory for u32 {
         const NAME: &str = "u32";
 
-        fn from_bytes(bytes: &[u8]) -> Option<&[Self]> {
-            bytemuck::try_cast_slice(bytes).ok()
+        fn as_bytes(elements: &[Self]) -> &[u8] {
+            bytemuck::cast_slice(elements)
         }
 
-        fn from_bytes_mut(bytes: &mut [u8]) -> Option<&mut [Self]> {
-            bytemuck::try_cast_slice_mut(bytes).ok()
+        fn as_bytes_mut(elements: &mut [Self]) -> &mut [u8] {
+            bytemuck::cast_slice_mut(elements)
         }
 
         fn into_run_vector(vector: SharedVector<Self>) -> RunVector {
@@ -162,12 +167,101 @@ impl<E: SharedElement> SharedVector<E> {
         self.region_id().is_some()
     }
 
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the vector has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies the elements from index `start` on to `out`. Those that a server has written in place
+    /// are not checked to be below the modulus.
+    ///
+    /// Panics if the vector has fewer elements.
+    pub fn read(&self, start: usize, out: &mut [E]) {
+        self.check_range(start, out.len());
+        match &self.memory {
+            VectorMemory::Region(region) => {
+                region.memory.read(size_of::<E>() * start, E::as_bytes_mut(out));
+            }
+            VectorMemory::Own(own) => out.copy_from_slice(&own[start..][..out.len()]),
+        }
+    }
+
+    /// Replaces the elements from index `start` on.
+    ///
+    /// Panics if the vector has fewer elements.
+    pub fn write(&mut self, start: usize, elements: &[E]) {
+        self.check_range(start, elements.len());
+        match &mut self.memory {
+            VectorMemory::Region(region) => {
+                region.memory.write(size_of::<E>() * start, E::as_bytes(elements));
+            }
+            VectorMemory::Own(own) => own[start..][..elements.len()].copy_from_slice(elements),
+        }
+    }
+
+    /// Replaces all elements.
+    ///
+    /// Panics if `elements` has another length.
+    pub fn copy_from_slice(&mut self, elements: &[E]) {
+        assert_eq!(elements.len(), self.len, "a slice of another length");
+        self.write(0, elements);
+    }
+
+    /// Copies all elements, like [`Self::read`]. The copy is wiped when it is dropped.
+    pub fn to_vec(&self) -> Zeroizing<Vec<E>> {
+        let mut elements = Zeroizing::new(vec![E::default(); self.len]);
+        self.read(0, &mut elements);
+        elements
+    }
+
+    /// A pointer to the first element, for code that reads the vector in place; the others follow.
+    /// Valid until the vector is dropped or given to a run. An empty vector has nothing to read.
+    ///
+    /// The server writes a [shared](Self::is_shared) vector during runs that own it. A faulty or
+    /// malicious server may write it at any time. Code that makes references to elements promises
+    /// that nothing writes them meanwhile.
+    pub fn as_ptr(&self) -> *const E {
+        match &self.memory {
+            // Pages are aligned.
+            VectorMemory::Region(region) => region.memory.as_mut_ptr().cast_const().cast(),
+            VectorMemory::Own(own) => own.as_ptr(),
+        }
+    }
+
+    /// Like [`Self::as_ptr`], for code that also writes.
+    pub fn as_mut_ptr(&mut self) -> *mut E {
+        match &mut self.memory {
+            VectorMemory::Region(region) => region.memory.as_mut_ptr().cast(),
+            VectorMemory::Own(own) => own.as_mut_ptr(),
+        }
+    }
+
+    fn check_range(&self, start: usize, count: usize) {
+        let is_inside = start.checked_add(count).is_some_and(|end| end <= self.len);
+        assert!(is_inside, "elements {start} to {start} + {count} of {}", self.len);
+    }
+
+    /// The elements, to be sent in messages unless the server reads them in place.
+    pub(crate) fn payload(&self) -> OutgoingBytes<'_> {
+        match &self.memory {
+            VectorMemory::Region(region) => {
+                OutgoingBytes::Region { region, bytes: size_of::<E>() * self.len }
+            }
+            VectorMemory::Own(own) => OutgoingBytes::Secret(E::as_bytes(own)),
+        }
+    }
+
     /// Replaces the elements by the same number of others. Returns the old ones, or none if they
     /// were in a region.
     fn replace(&mut self, elements: Zeroizing<Vec<E>>) -> Zeroizing<Vec<E>> {
         match &mut self.memory {
             VectorMemory::Region(_) => {
-                self.clone_from_slice(&elements);
+                self.copy_from_slice(&elements);
                 Zeroizing::default()
             }
             VectorMemory::Own(old) => mem::replace(old, elements),
@@ -219,31 +313,6 @@ impl RunVector {
             _ => return None,
         };
         Some(old)
-    }
-}
-
-impl<E: SharedElement> Deref for SharedVector<E> {
-    type Target = [E];
-
-    fn deref(&self) -> &[E] {
-        match &self.memory {
-            // Pages are aligned and whole.
-            VectorMemory::Region(region) => {
-                &E::from_bytes(region.memory.bytes()).unwrap_or_default()[..self.len]
-            }
-            VectorMemory::Own(elements) => elements,
-        }
-    }
-}
-
-impl<E: SharedElement> DerefMut for SharedVector<E> {
-    fn deref_mut(&mut self) -> &mut [E] {
-        match &mut self.memory {
-            VectorMemory::Region(region) => {
-                &mut E::from_bytes_mut(region.memory.bytes_mut()).unwrap_or_default()[..self.len]
-            }
-            VectorMemory::Own(elements) => elements,
-        }
     }
 }
 

@@ -24,7 +24,7 @@ const ANNOUNCED_AT_ONCE_MAX: usize = 32 << 20;
 const BATCH_BYTES: usize = 64 << 20;
 
 pub(crate) struct StagedUpload<'a> {
-    bytes: &'a [u8],
+    payload: &'a OutgoingBytes<'a>,
     memory: &'a StagedMemory,
     /// Where the payload begins in the memory.
     start: usize,
@@ -57,9 +57,8 @@ impl<'a> StagedUpload<'a> {
         start: usize,
         copies: &'a CopyPool,
     ) -> Self {
-        let (bytes, begun) = (payload.as_slice(), Instant::now());
-        let (total, elapsed) = (payload.len(), Duration::ZERO);
-        Self { bytes, memory, start, done: 0, copies, progress: None, total, begun, elapsed }
+        let (total, begun, elapsed) = (payload.len(), Instant::now(), Duration::ZERO);
+        Self { payload, memory, start, done: 0, copies, progress: None, total, begun, elapsed }
     }
 
     /// Reports progress toward `total` bytes.
@@ -75,7 +74,7 @@ impl<'a> StagedUpload<'a> {
 
     /// The most announcements that the payload takes.
     pub fn announcements(&self) -> usize {
-        let len = self.bytes.len();
+        let len = self.len();
         match self.is_announced_at_once() {
             true => 1,
             false => len.div_ceil(piece_bytes(len)) + len.div_ceil(BATCH_BYTES),
@@ -83,7 +82,7 @@ impl<'a> StagedUpload<'a> {
     }
 
     pub fn is_done(&self) -> bool {
-        self.done == self.bytes.len()
+        self.done == self.len()
     }
 
     /// Time from the first piece to the last one.
@@ -91,8 +90,12 @@ impl<'a> StagedUpload<'a> {
         self.elapsed
     }
 
+    fn len(&self) -> usize {
+        self.payload.len() as usize
+    }
+
     fn is_announced_at_once(&self) -> bool {
-        self.bytes.len() <= ANNOUNCED_AT_ONCE_MAX
+        self.len() <= ANNOUNCED_AT_ONCE_MAX
     }
 
     /// Copies the next pieces with several threads, each of which passes on what it has copied.
@@ -101,15 +104,16 @@ impl<'a> StagedUpload<'a> {
         if self.done == 0 {
             self.begun = Instant::now();
         }
-        let piece = piece_bytes(self.bytes.len());
-        let (from, end) = (self.done, self.bytes.len().min(self.done + BATCH_BYTES));
+        let (len, from) = (self.len(), self.done);
+        let (piece, end) = (piece_bytes(len), len.min(from + BATCH_BYTES));
         let starts: Vec<_> = (from..end).step_by(piece).collect();
-        let (bytes, memory, at_once) = (self.bytes, self.memory, self.is_announced_at_once());
+        let (payload, memory, at_once) = (self.payload, self.memory, self.is_announced_at_once());
         self.copies.map(end - from, starts, |at| {
-            let part = &bytes[at..end.min(at + piece)];
-            memory.write(self.start + at, part);
+            let part = at..end.min(at + piece);
+            let (offset, length) = (at as u64, part.len() as u64);
+            payload.with_range(part, |bytes| memory.write(self.start + at, bytes));
             if !at_once {
-                written(v1::WrittenRange { offset: at as u64, length: part.len() as u64 });
+                written(v1::WrittenRange { offset, length });
             }
         });
         if at_once {
@@ -120,6 +124,6 @@ impl<'a> StagedUpload<'a> {
         if let Some(progress) = self.progress.as_ref().filter(|_| end > from) {
             progress(end as u64, self.total);
         }
-        end < self.bytes.len()
+        end < len
     }
 }

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     server::{
-        AuthSettings, CredentialFileError, JwtSettings, ProxySettings, ServerSettings, TlsFiles,
-        check_credential_files, check_preload_file,
+        AuthSettings, CredentialFileError, CredentialFileProblems, JwtSettings, ProxySettings,
+        ServerSettings, TlsFiles, check_credential_files, check_preload_file,
     },
     telemetry::LogFormat,
 };
@@ -26,16 +26,26 @@ const PINNED_DIVISOR: u64 = 32;
 const PINNED_BYTES_MAX: u64 = 4 << 30;
 
 impl SettingValues {
-    /// Checks the values together and builds the configuration.
+    /// Checks the values together and builds the configuration, with which the daemon starts.
     ///
-    /// Errors: every contradiction between values, and every file that cannot be read.
+    /// Errors: every problem, if any of them prevents the start.
     pub fn check(&self) -> Result<Config, Vec<ConfigProblem>> {
+        let config = self.config();
+        let problems = self.problems(&config);
+        if problems.iter().all(ConfigProblem::is_left_out) { Ok(config) } else { Err(problems) }
+    }
+
+    /// Like [`Self::check`], but also refuses files with entries that the daemon would leave out.
+    ///
+    /// Errors: every problem.
+    pub fn check_all(&self) -> Result<Config, Vec<ConfigProblem>> {
         let config = self.config();
         let problems = self.problems(&config);
         if problems.is_empty() { Ok(config) } else { Err(problems) }
     }
 
-    /// Every contradiction between values, and every file that cannot be read.
+    /// Every contradiction between values, every file that cannot be used, and every entry of a
+    /// file of credentials that would be left out.
     pub(crate) fn problems(&self, config: &Config) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         check_relations(self, &config.server, &config.cuda, &mut problems);
@@ -168,6 +178,7 @@ fn cuda_settings(values: &SettingValues) -> CudaSettings {
         devices: values.devices("cuda_devices").unwrap_or_default(),
         isolation: match values.text("gpu_isolation") {
             "none" => GpuIsolation::None,
+            "restricted" => GpuIsolation::Restricted,
             _ => GpuIsolation::Process,
         },
         devices_min: values.integer("cuda_devices_min"),
@@ -360,9 +371,10 @@ fn check_credentials(
              auth_jwks or tls_client_ca, or set insecure to serve everyone",
         ));
     }
-    for CredentialFileError { setting, problem } in check_credential_files(server) {
-        problems.push(values.problem(setting, &problem));
-    }
+    let CredentialFileProblems { files, entries } = check_credential_files(server);
+    let problem = |error: &CredentialFileError| values.problem(error.setting, &error.problem);
+    problems.extend(files.iter().map(problem));
+    problems.extend(entries.iter().map(|entry| problem(entry).left_out()));
 }
 
 /// Reads the file of bases to preload as the server will.

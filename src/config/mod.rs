@@ -66,6 +66,8 @@ pub enum EngineChoice {
 pub enum GpuIsolation {
     /// Each GPU is in a worker process. If that is lost, its jobs run again elsewhere.
     Process,
+    /// Like `Process`, and workers keep only the files and system calls that drivers need.
+    Restricted,
     /// All GPUs are in the daemon's process, which ends if one is lost.
     None,
 }

@@ -39,23 +39,40 @@ const ENV_IGNORED: [&str; 9] = [
 #[error("{text}")]
 pub struct ConfigProblem {
     text: String,
-    is_unresolved: bool,
+    kind: ProblemKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ProblemKind {
+    Wrong,
+    Unresolved,
+    LeftOut,
 }
 
 impl ConfigProblem {
     pub(super) fn wrong(text: String) -> Self {
-        Self { text, is_unresolved: false }
+        Self { text, kind: ProblemKind::Wrong }
     }
 
     /// For the name of a host that has no address at the moment.
     pub(super) fn unresolved(self) -> Self {
-        Self { is_unresolved: true, ..self }
+        Self { kind: ProblemKind::Unresolved, ..self }
+    }
+
+    /// For an entry of a file without which the daemon starts.
+    pub(super) fn left_out(self) -> Self {
+        Self { kind: ProblemKind::LeftOut, ..self }
+    }
+
+    /// Whether the problem is an entry of a file without which the daemon starts.
+    pub fn is_left_out(&self) -> bool {
+        self.kind == ProblemKind::LeftOut
     }
 
     /// Whether nothing is wrong with the configuration itself: the name of a host has no address at
     /// the moment, so that a later start may succeed.
     pub fn is_transient(&self) -> bool {
-        self.is_unresolved
+        self.kind == ProblemKind::Unresolved
     }
 }
 

@@ -68,14 +68,6 @@ pub fn fr_from_bytes(bytes: &[u8]) -> Option<&[Fr]> {
     from_bytes(bytes)
 }
 
-/// Like [`fr_from_bytes`], for elements that can be changed.
-#[cfg(feature = "client")]
-pub fn fr_from_bytes_mut(bytes: &mut [u8]) -> Option<&mut [Fr]> {
-    let len = fr_from_bytes(bytes)?.len();
-    // SAFETY: checked by `from_bytes`, and the borrow stays exclusive.
-    Some(unsafe { slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), len) })
-}
-
 /// The bytes of `points` in [`super::points::PointEncoding::Montgomery`].
 pub fn points_as_bytes<A: LimbLayout>(points: &[A]) -> &[u8] {
     as_bytes(points)

@@ -120,6 +120,10 @@ impl ByteSource for RowsInPlace<'_> {
     fn read(&self, at: u64, out: &mut [u8]) {
         self.visit(at, out.len(), |row, range| out[range].copy_from_slice(row));
     }
+
+    fn is_intact(&self) -> bool {
+        true
+    }
 }
 
 impl ByteSink for RowsInPlace<'_> {

@@ -175,6 +175,10 @@ impl ByteSource for ComparingSink<'_> {
     fn read(&self, start: u64, out: &mut [u8]) {
         self.0.read(start, out);
     }
+
+    fn is_intact(&self) -> bool {
+        self.0.is_intact()
+    }
 }
 
 impl ByteSink for ComparingSink<'_> {
@@ -236,6 +240,10 @@ mod tests {
     impl ByteSource for ZeroSink {
         fn read(&self, _start: u64, out: &mut [u8]) {
             out.fill(0);
+        }
+
+        fn is_intact(&self) -> bool {
+            true
         }
     }
 

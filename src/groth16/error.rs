@@ -61,7 +61,7 @@ pub enum Groth16Error {
     /// There is nothing to prove: the circuit has no constraints.
     #[error("the circuit has no constraints")]
     Empty,
-    /// Proofs of the key prove nothing, or do not hide the witness.
+    /// Proofs of the key prove nothing, do not hide the witness, or do not verify.
     #[error(transparent)]
     WeakKey(#[from] WeakKey),
     /// A part of the key or of the constraint system cannot be put on the server.

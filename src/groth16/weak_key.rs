@@ -1,12 +1,16 @@
-//! Checks of keys with which proofs could be forged, or would not hide the witness.
+//! Checks of keys with which proofs could be forged, would not hide the witness, or would not
+//! verify.
 
 use std::collections::HashMap;
 
 use ark_bls12_381::Bls12_381;
-use ark_ec::AffineRepr;
+use ark_ec::{
+    AffineRepr,
+    pairing::{Pairing, PairingOutput},
+};
 use ark_groth16::{ProvingKey, VerifyingKey};
 
-/// Why proofs of a key prove nothing, or do not hide the witness.
+/// Why proofs of a key prove nothing, do not hide the witness, or do not verify.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeakKey {
@@ -44,6 +48,12 @@ pub enum WeakKey {
         /// The part of the key that has this point or its opposite.
         other: String,
     },
+    /// Proofs would not verify, because beta or delta differs between G1 and G2.
+    #[error(
+        "beta_g1 and delta_g1 of the key do not belong to its beta_g2 and delta_g2, so no proof \
+         would verify: are they from different keys?"
+    )]
+    MismatchedHalves,
 }
 
 /// Checks that no proof of a key can be forged because its points are infinity, equal or opposite.
@@ -81,13 +91,23 @@ pub fn check_verifying_key(key: &VerifyingKey<Bls12_381>) -> Result<(), WeakKey>
     Ok(())
 }
 
-/// Checks the verifying key, and that the points that blind proofs are not infinity.
+/// Checks the verifying key, and that the points that blind proofs are not infinity and have the
+/// same ratio in both groups. This takes milliseconds. The points must be valid.
 ///
 /// Errors: the first weakness.
 pub fn check_proving_key(key: &ProvingKey<Bls12_381>) -> Result<(), WeakKey> {
     check_verifying_key(&key.vk)?;
     check_finite("beta_g1", key.beta_g1)?;
-    check_finite("delta_g1", key.delta_g1)
+    check_finite("delta_g1", key.delta_g1)?;
+    // Keys of arkworks have random generators, which the key does not contain. For any generators,
+    // an intact key satisfies e(beta_g1, delta_g2) = e(delta_g1, beta_g2).
+    let in_g2 = [key.vk.delta_g2, key.vk.beta_g2];
+    let product = Bls12_381::multi_miller_loop([key.beta_g1, -key.delta_g1], in_g2);
+    // `None` is possible for points that are not on their curves: `Bls12_381::pairing` panics.
+    match Bls12_381::final_exponentiation(product) {
+        Some(product) if product == PairingOutput::default() => Ok(()),
+        _ => Err(WeakKey::MismatchedHalves),
+    }
 }
 
 fn check_finite(part: &'static str, point: impl AffineRepr) -> Result<(), WeakKey> {

@@ -26,6 +26,9 @@ pub enum KeySetProblem {
          wrong length"
     )]
     Key(usize),
+    /// Some keys are for signatures, but none of them can be used.
+    #[error("{}", joined(.0))]
+    NoUsableKey(Vec<KeySetProblem>),
     /// Nothing could verify a signature.
     #[error("no key can verify signatures: RSA (2048 bits), P-256, P-384 or Ed25519 is needed")]
     NoKey,
@@ -78,10 +81,15 @@ pub fn parse(text: &str) -> Result<KeySet, KeySetProblem> {
             Err(_) => left_out.push(KeySetProblem::Key(index)),
         }
     }
-    match keys.is_empty() {
-        true => Err(left_out.into_iter().next().unwrap_or(KeySetProblem::NoKey)),
-        false => Ok(KeySet { keys, left_out }),
+    match (keys.is_empty(), left_out.is_empty()) {
+        (true, true) => Err(KeySetProblem::NoKey),
+        (true, false) => Err(KeySetProblem::NoUsableKey(left_out)),
+        (false, _) => Ok(KeySet { keys, left_out }),
     }
+}
+
+fn joined(problems: &[KeySetProblem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn verifying_key(jwk: &Jwk) -> Option<DecodingKey> {

@@ -5,11 +5,10 @@ use std::{
     hint::black_box,
     io,
     os::fd::OwnedFd,
-    slice,
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence},
 };
 #[cfg(feature = "server")]
-use std::{marker::PhantomData, ops::Range};
+use std::{marker::PhantomData, ops::Range, slice};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{self, SealFlags};
@@ -250,8 +249,8 @@ impl SharedMemory {
     pub fn stable_bytes(&self, start: usize, len: usize) -> &[u8] {
         // SAFETY: mapped while `self` is borrowed. The only caller is a payload that shares itself
         // with the reader of the slice: each of its bytes is written once, before it counts as
-        // received, and is wiped when the last share is dropped. Workers of the server, which map
-        // the memory too, get no other place to write.
+        // received, and is wiped when the last share is dropped. Workers of the server map the
+        // memory, too: this relies on them to write only to the places that they are given.
         unsafe { slice::from_raw_parts(self.address(start, len), len) }
     }
 
@@ -264,18 +263,10 @@ impl SharedMemory {
         DeviceBytes { addresses: start..start + len, memory: PhantomData }
     }
 
-    /// The bytes, which the server writes only during runs that own `self`.
+    /// The first byte, which is aligned to a page. Mapped as long as `self` exists.
     #[cfg(feature = "client")]
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped while `self` is borrowed.
-        unsafe { slice::from_raw_parts(self.map.as_ptr(), self.size()) }
-    }
-
-    /// See [`Self::bytes`].
-    #[cfg(feature = "client")]
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: mapped while `self` is borrowed, which is exclusive in this process.
-        unsafe { slice::from_raw_parts_mut(self.map.as_mut_ptr(), self.map.len()) }
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
     }
 
     fn address(&self, start: usize, len: usize) -> *mut u8 {
@@ -357,20 +348,26 @@ mod tests {
 
     const BYTES: usize = 2 << 20;
 
+    fn copy_of(memory: &SharedMemory) -> Vec<u8> {
+        let mut bytes = vec![0; memory.size()];
+        memory.read(0, &mut bytes);
+        bytes
+    }
+
     #[test]
     fn both_sides_see_the_same_bytes() {
         let server = SharedMemory::create(BYTES).unwrap();
-        let mut client = SharedMemory::map(server.file().try_clone().unwrap(), BYTES).unwrap();
-        assert!(client.bytes().iter().all(|byte| *byte == 0));
-        client.bytes_mut()[BYTES - 3..].copy_from_slice(&[1, 2, 3]);
+        let client = SharedMemory::map(server.file().try_clone().unwrap(), BYTES).unwrap();
+        assert!(copy_of(&client).iter().all(|byte| *byte == 0));
+        client.write(BYTES - 3, &[1, 2, 3]);
         let mut out = [0; 3];
         server.read(BYTES - 3, &mut out);
         assert_eq!(out, [1, 2, 3]);
         server.write(5, &[7, 8]);
-        assert_eq!(client.bytes()[4..8], [0, 7, 8, 0]);
+        assert_eq!(copy_of(&client)[4..8], [0, 7, 8, 0]);
         server.release();
         drop(server);
-        assert!(client.bytes().iter().all(|byte| *byte == 0), "not wiped");
+        assert!(copy_of(&client).iter().all(|byte| *byte == 0), "not wiped");
     }
 
     /// The blocks that the system holds for the file, in bytes.
@@ -432,7 +429,7 @@ mod tests {
         let client = SharedMemory::map(server.file().try_clone().unwrap(), BYTES).unwrap();
         server.write(BYTES - 1, &[9]);
         drop(server);
-        assert_eq!(client.bytes()[BYTES - 1], 9);
+        assert_eq!(copy_of(&client)[BYTES - 1], 9);
     }
 
     #[test]

@@ -17,7 +17,9 @@ use tonic::codegen::http::{HeaderMap, header::AUTHORIZATION};
 
 use super::{
     connection::Peer,
-    reload::{CredentialFileError, ReloadMode, Reloaded, read_text, warn_of_left_out},
+    reload::{
+        CredentialFileError, ReloadMode, Reloaded, entry_errors, read_text, warn_of_left_out,
+    },
     settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings},
     tls::{FileExpiry, LoadedTls, TlsFiles},
 };
@@ -47,23 +49,41 @@ pub struct Credentials {
     reload: Notify,
 }
 
-/// Reads all files of credentials, and that of tenants, as the server does at its start. Returns
-/// the problems of those that cannot be used.
-pub fn check_credential_files(settings: &ServerSettings) -> Vec<CredentialFileError> {
+/// The problems of all files of credentials, and of that of tenants.
+#[derive(Debug)]
+pub struct CredentialFileProblems {
+    /// Files that cannot be used: a server does not start with them.
+    pub files: Vec<CredentialFileError>,
+    /// Entries that a server leaves out.
+    pub entries: Vec<CredentialFileError>,
+}
+
+/// Reads all files of credentials, and that of tenants, as the server does at its start.
+pub fn check_credential_files(settings: &ServerSettings) -> CredentialFileProblems {
     let ServerSettings { tls, auth, tenants, .. } = settings;
     let unreadable = tls.as_ref().map(TlsFiles::unreadable).unwrap_or_default();
+    let listener = tls.clone().filter(|_| unreadable.is_empty());
+    let listener = listener.map(|tls| TlsFiles { client_ca: None, ..tls });
+    let client_ca = tls.as_ref().map(TlsFiles::check_client_ca);
     let AuthSettings { tokens, jwt, .. } = auth;
     // Each alone, so that one that cannot be used does not hide another one.
     let none = ServerSettings::default;
     let with_auth = |auth| ServerSettings { auth, ..none() };
     let alone = [
-        ServerSettings { tls: tls.clone().filter(|_| unreadable.is_empty()), ..none() },
+        ServerSettings { tls: listener, ..none() },
         with_auth(AuthSettings { tokens: tokens.clone(), ..AuthSettings::default() }),
         with_auth(AuthSettings { jwt: jwt.clone(), ..AuthSettings::default() }),
         ServerSettings { tenants: tenants.clone(), ..none() },
     ];
-    let refused = alone.iter().filter_map(|one| Credentials::read(one, &Arc::default()).err());
-    unreadable.into_iter().chain(refused).collect()
+    let read = |one| Credentials::read(one, &Arc::default()).map(|read| read.left_out());
+    let mut problems = CredentialFileProblems { files: unreadable, entries: Vec::new() };
+    for left_out in alone.iter().map(read).chain(client_ca) {
+        match left_out {
+            Ok(entries) => problems.entries.extend(entries),
+            Err(error) => problems.files.push(error),
+        }
+    }
+    problems
 }
 
 impl Credentials {
@@ -119,6 +139,14 @@ impl Credentials {
             proxies: auth.proxies.clone(),
             reload: Notify::new(),
         })
+    }
+
+    /// The tokens and keys that cannot be used.
+    fn left_out(&self) -> Vec<CredentialFileError> {
+        let of_tokens =
+            |file: &Reloaded<TokenFile>| entry_errors(TOKENS, file.current().left_out());
+        let of_keys = |set: &Reloaded<JwtVerifier>| entry_errors(KEY_SET, set.current().left_out());
+        self.tokens.iter().flat_map(of_tokens).chain(self.jwt.iter().flat_map(of_keys)).collect()
     }
 
     /// The current configuration of TLS, for new connections; `None` for plain text.

@@ -72,13 +72,13 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 #[cfg(feature = "cuda")]
 pub use crate::exec::worker::{
-    NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings,
+    NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings, has_landlock,
     serve as serve_worker,
 };
 #[doc(hidden)]
 pub use crate::region::outlive_signals;
 pub use crate::store::DataDirError;
-pub use credentials::check_credential_files;
+pub use credentials::{CredentialFileProblems, check_credential_files};
 use futures_util::future::BoxFuture;
 #[cfg(feature = "internals")]
 pub use header_blocks::{HeaderBlockLimit, ReceivedBlocks};

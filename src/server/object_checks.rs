@@ -86,20 +86,24 @@ fn check(state: &ServerState, tenant: &Tenant, id: ObjectId) {
     let outcome = match state.objects.check_again(tenant, id, may_go_on) {
         ObjectCheck::Unknown => return,
         ObjectCheck::Intact => "intact",
-        ObjectCheck::Damaged => {
-            let object = hex::encode(id.0);
-            let name = tenant.name.as_str();
-            error!(object, tenant = name, "a stored object is damaged: put it again");
-            telemetry::audit(&AuditEvent {
-                action: AuditAction::FoundDamaged,
-                caller: "",
-                tenant: name,
-                request_id: "",
-                remote: None,
-                object: format_args!("object {object}"),
-            });
+        ObjectCheck::Damaged { others } => {
+            report_damage(tenant, id);
+            state.tenants.with_ids(&others).iter().for_each(|other| report_damage(other, id));
             "damaged"
         }
     };
     telemetry::count_object_check(outcome);
+}
+
+fn report_damage(tenant: &Tenant, id: ObjectId) {
+    let (object, name) = (hex::encode(id.0), tenant.name.as_str());
+    error!(object, tenant = name, "a stored object is damaged: put it again");
+    telemetry::audit(&AuditEvent {
+        action: AuditAction::FoundDamaged,
+        caller: "",
+        tenant: name,
+        request_id: "",
+        remote: None,
+        object: format_args!("object {object}"),
+    });
 }

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 /// Anyone may write to the file.
 const WRITABLE_BY_OTHERS: u32 = 0o002;
 
-/// A file of credentials that cannot be used.
+/// A file of credentials, or an entry of one, that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{setting}: {problem}")]
 pub struct CredentialFileError {
@@ -64,6 +64,14 @@ impl CredentialFileError {
     pub(super) fn new(setting: &'static str, problem: impl fmt::Display) -> Self {
         Self { setting, problem: problem.to_string() }
     }
+}
+
+/// The problems of entries of a file that are not used.
+pub(super) fn entry_errors(
+    setting: &'static str,
+    problems: &[impl fmt::Display],
+) -> Vec<CredentialFileError> {
+    problems.iter().map(|problem| CredentialFileError::new(setting, problem)).collect()
 }
 
 /// Logs what is wrong with entries of a file that are not used.

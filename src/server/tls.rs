@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -10,11 +10,12 @@ use std::{
 use tokio_rustls::rustls::{
     RootCertStore, ServerConfig,
     crypto::ring::default_provider,
+    pki_types::{CertificateDer, PrivateKeyDer},
     server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use zeroize::Zeroizing;
 
-use super::reload::{CredentialFileError, warn_of_left_out};
+use super::reload::{CredentialFileError, entry_errors, warn_of_left_out};
 use crate::{files, identity::first_expiry};
 
 /// Certificates that are renewed automatically are valid for longer, so one that expires sooner is
@@ -78,14 +79,19 @@ impl TlsFiles {
         paths
     }
 
-    /// The files that cannot be opened.
+    /// What is wrong with the file of the certificate and with that of its key, each by itself.
     pub(super) fn unreadable(&self) -> Vec<CredentialFileError> {
-        let authority = self.client_ca.as_ref().map(|path| (CLIENT_CA, path));
-        let all = [(CERTIFICATE, &self.certificate), (KEY, &self.key)].into_iter().chain(authority);
-        let problem = |(setting, path)| {
-            fs::File::open(path).err().map(|error| CredentialFileError::new(setting, error))
-        };
-        all.filter_map(problem).collect()
+        let chain = read(CERTIFICATE, &self.certificate).and_then(|pem| parse_chain(&pem));
+        chain.err().into_iter().chain(read_key(&self.key).err()).collect()
+    }
+
+    /// The authorities of client certificates that cannot be used.
+    ///
+    /// Errors: the file cannot be read or parsed, or none of them can be used.
+    pub(super) fn check_client_ca(&self) -> Result<Vec<CredentialFileError>, CredentialFileError> {
+        let Some(path) = &self.client_ca else { return Ok(Vec::new()) };
+        let authorities = ClientAuthorities::parse(&read(CLIENT_CA, path)?)?;
+        Ok(entry_errors(CLIENT_CA, &authorities.left_out))
     }
 
     /// Reads the files for gRPC. `is_optional`: whether clients may connect without a certificate.
@@ -116,12 +122,9 @@ impl TlsFiles {
                 expiry,
             }));
         };
-        let read = |setting, path: &PathBuf| {
-            fs::read(path).map_err(|error| CredentialFileError::new(setting, error))
-        };
         let certificates = read(CERTIFICATE, &self.certificate)?;
         add_expiry(CERTIFICATE, &self.certificate, &certificates);
-        let key = Zeroizing::new(read(KEY, &self.key)?);
+        let key = read_key(&self.key)?;
         let provider = Arc::new(default_provider());
         let builder = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -131,14 +134,12 @@ impl TlsFiles {
             Some(path) => {
                 let authorities = read(CLIENT_CA, path)?;
                 add_expiry(CLIENT_CA, path, &authorities);
-                let verifier = client_verifier(&authorities, is_optional)?;
-                builder.with_client_cert_verifier(verifier)
+                let authorities = ClientAuthorities::parse(&authorities)?;
+                warn_of_left_out(CLIENT_CA, &authorities.left_out);
+                builder.with_client_cert_verifier(authorities.verifier(is_optional)?)
             }
         };
-        let chain = files::certificates(&certificates)
-            .map_err(|problem| CredentialFileError::new(CERTIFICATE, problem))?;
-        let key =
-            files::private_key(&key).map_err(|problem| CredentialFileError::new(KEY, problem))?;
+        let chain = parse_chain(&certificates)?;
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             let problem = format!("cannot be used with tls_key: {error}");
             CredentialFileError::new(CERTIFICATE, problem)
@@ -152,25 +153,52 @@ impl TlsFiles {
     }
 }
 
-fn client_verifier(
-    pem: &[u8],
-    is_optional: bool,
-) -> Result<Arc<dyn ClientCertVerifier>, CredentialFileError> {
-    let unusable = |error: &dyn std::fmt::Display| CredentialFileError::new(CLIENT_CA, error);
-    let (mut roots, mut left_out) = (RootCertStore::empty(), Vec::new());
-    let certificates = files::certificates(pem).map_err(|problem| unusable(&problem))?;
-    for (index, certificate) in certificates.into_iter().enumerate() {
-        // One bad certificate does not disable the rest of the bundle.
-        if let Err(error) = roots.add(certificate) {
-            left_out.push(format!("certificate {} cannot be used: {error}", index + 1));
+fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, CredentialFileError> {
+    fs::read(path).map_err(|error| CredentialFileError::new(setting, error))
+}
+
+fn parse_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CredentialFileError> {
+    let refused = |problem| CredentialFileError::new(CERTIFICATE, problem);
+    files::certificates(pem).map_err(refused)
+}
+
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, CredentialFileError> {
+    let pem = Zeroizing::new(read(KEY, path)?);
+    files::private_key(&pem).map_err(|problem| CredentialFileError::new(KEY, problem))
+}
+
+/// The authorities of client certificates.
+struct ClientAuthorities {
+    roots: RootCertStore,
+    /// What is wrong with those that cannot be used.
+    left_out: Vec<String>,
+}
+
+impl ClientAuthorities {
+    /// Errors: the file cannot be parsed, or no certificate of it can be used.
+    fn parse(pem: &[u8]) -> Result<Self, CredentialFileError> {
+        let (mut roots, mut left_out) = (RootCertStore::empty(), Vec::new());
+        let certificates = files::certificates(pem)
+            .map_err(|problem| CredentialFileError::new(CLIENT_CA, problem))?;
+        for (index, certificate) in certificates.into_iter().enumerate() {
+            // One bad certificate does not disable the rest of the bundle.
+            if let Err(error) = roots.add(certificate) {
+                left_out.push(format!("certificate {} cannot be used: {error}", index + 1));
+            }
+        }
+        match roots.is_empty() {
+            true => Err(CredentialFileError::new(CLIENT_CA, left_out.join("; "))),
+            false => Ok(Self { roots, left_out }),
         }
     }
-    if let (true, Some(problem)) = (roots.is_empty(), left_out.first()) {
-        return Err(unusable(problem));
+
+    fn verifier(
+        self,
+        is_optional: bool,
+    ) -> Result<Arc<dyn ClientCertVerifier>, CredentialFileError> {
+        let provider = Arc::new(default_provider());
+        let builder = WebPkiClientVerifier::builder_with_provider(self.roots.into(), provider);
+        let builder = if is_optional { builder.allow_unauthenticated() } else { builder };
+        builder.build().map_err(|error| CredentialFileError::new(CLIENT_CA, error))
     }
-    warn_of_left_out(CLIENT_CA, &left_out);
-    let provider = Arc::new(default_provider());
-    let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
-    let builder = if is_optional { builder.allow_unauthenticated() } else { builder };
-    builder.build().map_err(|error| unusable(&error))
 }

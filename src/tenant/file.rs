@@ -56,7 +56,7 @@ struct TenantEntry {
 
 /// Reads the tenants of a file.
 ///
-/// Errors: the first problem of the file, with its place.
+/// Errors: what is wrong with the file, or the first problem of each tenant with its place.
 pub fn read_tenants(path: &Path) -> Result<Vec<ListedTenant>, TenantFileError> {
     let text = std::fs::read_to_string(path).map_err(|error| TenantFileError(error.to_string()))?;
     parse(&text)
@@ -68,9 +68,9 @@ fn parse(text: &str) -> Result<Vec<ListedTenant>, TenantFileError> {
         return Err(TenantFileError(format!("{TENANTS_MAX} tenants or more")));
     }
     let mut known = BTreeMap::new();
-    let listed = tenants.into_iter().map(|(name, mut entry)| {
+    let mut check = |name: String, mut entry: TenantEntry| {
         let callers = mem::take(&mut entry.callers);
-        let refused = |what: &str| TenantFileError(format!("tenants.{name}{what}"));
+        let refused = |what: &str| format!("tenants.{name}{what}");
         let limits = entry.limits().map_err(|problem| refused(&format!(".{problem}")))?;
         let shape = ": a name has 1 to 64 of the characters a-z, 0-9, '-', '_' and '.', and begins \
                      with a letter or a digit";
@@ -82,8 +82,15 @@ fn parse(text: &str) -> Result<Vec<ListedTenant>, TenantFileError> {
             }
         }
         Ok(ListedTenant { name, callers, limits })
-    });
-    listed.collect()
+    };
+    let (mut listed, mut problems) = (Vec::new(), Vec::new());
+    for (name, entry) in tenants {
+        match check(name, entry) {
+            Ok(tenant) => listed.push(tenant),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() { Ok(listed) } else { Err(TenantFileError(problems.join("; "))) }
 }
 
 impl TenantEntry {
@@ -168,6 +175,7 @@ mod tests {
             ),
             ("[tenant.a]", "tenant"),
             ("tenants", ""),
+            ("[tenants.A]\n[tenants.b]\nweight = 0", "letter or a digit; tenants.b.weight: must"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");

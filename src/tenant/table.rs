@@ -101,6 +101,12 @@ impl Tenants {
         state.all.values().filter(is_shown).cloned().collect()
     }
 
+    /// The tenants with these ids, in the order of their names.
+    pub fn with_ids(&self, ids: &[TenantId]) -> Vec<Arc<Tenant>> {
+        let state = self.state.read();
+        state.all.values().filter(|tenant| ids.contains(&tenant.id)).cloned().collect()
+    }
+
     /// Whether there are other tenants than the default one, or have been since the start.
     pub fn are_several(&self) -> bool {
         self.state.read().all.len() > 1
@@ -220,6 +226,15 @@ mod tests {
         tenants.update(file(&[("a", 5), ("b", 5)]));
         tenants.update(file(&[("b", 5)]));
         assert_eq!(names(&tenants), ["a", "b", "default"], "a may still use something");
+    }
+
+    #[test]
+    fn tenants_are_found_by_id_also_if_they_may_not_call() {
+        let tenants = listed(&[("a", 5), ("b", 5)]);
+        tenants.update(file(&[("b", 5)]));
+        let found = tenants.with_ids(&[TenantId(2), TenantId(1), TenantId(9)]);
+        let names: Vec<_> = found.iter().map(|tenant| tenant.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! Vectors in memory that the server shares.
 
-use std::time::Duration;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
     client::{
-        Client, ClientProgram, Fr, MsmOptions, NttOptions, NttTransform, Prime31, ProgramBuilder,
-        ProgramRun, RunOptions, SharedVector, VectorValue, Verification, blocking::BlockingClient,
+        Client, ClientProgram, Fleet, Fr, MsmOptions, NttOptions, NttTransform, Prime31,
+        ProgramBuilder, ProgramRun, PutOptions, RunOptions, SharedVector, VectorValue,
+        Verification, blocking::BlockingClient,
     },
     server::ServerSettings,
 };
@@ -48,9 +52,46 @@ impl Transform {
 
 async fn shared(client: &Client, values: &[Fr]) -> SharedVector {
     let mut vector = client.alloc_vector(values.len()).await.unwrap();
-    assert!(vector.iter().all(|element| *element == Fr::default()));
+    assert!(vector.to_vec().iter().all(|element| *element == Fr::default()));
     vector.copy_from_slice(values);
     vector
+}
+
+/// Elements are copied in and out, and never beyond the end of the vector: a region is longer.
+async fn copies_stay_inside(client: &Client, is_shared: bool) {
+    let values = scalars(8);
+    let mut vector = shared(client, &values).await;
+    assert_eq!((vector.is_shared(), vector.len(), vector.is_empty()), (is_shared, 8, false));
+    let mut part = [Fr::default(); 3];
+    vector.read(5, &mut part);
+    assert_eq!(part[..], values[5..]);
+    vector.write(1, &part);
+    let expected = [&values[..1], &part, &values[4..]].concat();
+    assert_eq!(*vector.to_vec(), expected);
+    vector.read(8, &mut []);
+    vector.write(8, &[]);
+    assert!(vector.as_ptr().is_aligned() && vector.as_mut_ptr().cast_const() == vector.as_ptr());
+
+    let mut panics = |access: &mut dyn FnMut(&mut SharedVector)| {
+        catch_unwind(AssertUnwindSafe(|| access(&mut vector))).is_err()
+    };
+    for start in [6, 9, usize::MAX] {
+        let mut out = part;
+        assert!(panics(&mut |vector| vector.read(start, &mut out)), "read from {start}");
+        assert!(panics(&mut |vector| vector.write(start, &part)), "write from {start}");
+    }
+    for len in [7, 9] {
+        let other = vec![Fr::default(); len];
+        assert!(panics(&mut |vector| vector.copy_from_slice(&other)), "{len} elements");
+    }
+    assert_eq!(*vector.to_vec(), expected, "a refused write");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn elements_are_copied_within_the_bounds_of_a_vector() {
+    let (server, _folder, target) = local(ServerSettings::default());
+    copies_stay_inside(&Client::connect(&target).await.unwrap(), true).await;
+    copies_stay_inside(&Client::connect(&server.target).await.unwrap(), false).await;
 }
 
 async fn runs_agree(client: &Client, is_shared: bool) {
@@ -65,15 +106,15 @@ async fn runs_agree(client: &Client, is_shared: bool) {
         let run = ProgramRun::new(&program).input(input, &a).send(product).write_to(transformed, b);
         let mut result = client.run_with(run, options()).await.unwrap();
         b = result.take_vector(transformed).unwrap();
-        assert!(b[..] == fft && result.vector(product).unwrap() == products, "{verify:?}");
+        assert!(*b.to_vec() == fft && result.vector(product).unwrap() == products, "{verify:?}");
         assert!(message(result.take_vector(transformed)).contains("is required"), "taken twice");
-        assert!(a[..] == values, "the input has changed");
+        assert!(*a.to_vec() == values, "the input has changed");
 
         let run = ProgramRun::new(&program).in_place(input, transformed, a);
         a = client.run_with(run, options()).await.unwrap().take_vector(transformed).unwrap();
-        assert!(a[..] == fft, "{verify:?}");
+        assert!(*a.to_vec() == fft, "{verify:?}");
         a.copy_from_slice(&values);
-        b.fill(Fr::from(1));
+        b.copy_from_slice(&[Fr::from(1); N]);
     }
 }
 
@@ -114,6 +155,23 @@ async fn other_calls_take_shared_vectors_as_well() {
     let options = MsmOptions::default();
     let sum = client.msm_with(&bases, stored.id, options).await.unwrap();
     assert_eq!(sum.points, [expected]);
+
+    // The parts of several servers are copied.
+    let fleet = Fleet::connect([Client::builder(&target)]).await.unwrap();
+    let cut = fleet.put_bases_with(PutOptions::default(), &points[..], 2).await.unwrap();
+    assert_eq!(fleet.msm(&cut, &vector).await.unwrap(), expected);
+    let half = fleet.put_bases_with(PutOptions::default(), &points[..32], 2).await.unwrap();
+    let batch = || MsmOptions { batch: 2, ..MsmOptions::default() };
+    let sums = fleet.msm_with(&half, &vector, batch()).await.unwrap();
+    assert_eq!(sums.points, fleet.msm_with(&half, &values, batch()).await.unwrap().points);
+
+    // Several chunks.
+    let values = scalars(1 << 15);
+    let vector = shared(&client, &values).await;
+    let copied = client.put_vector(&vector).await.unwrap();
+    let sent = client.put_vector(&values).await.unwrap();
+    let [copied, sent] = [client.get_vector(&copied).await, client.get_vector(&sent).await];
+    assert!(copied.unwrap() == sent.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,10 +198,10 @@ fn the_blocking_client_allocates_vectors() {
     let client = BlockingClient::connect(&target).unwrap();
     let Transform { input, product, program, .. } = Transform::new();
     let mut vector = client.alloc_vector(N).unwrap();
-    vector.fill(Fr::from(2));
+    vector.copy_from_slice(&[Fr::from(2); N]);
     let run = ProgramRun::new(&program).in_place(input, product, vector);
     let product_of_transform = client.run(run).unwrap().take_vector(product).unwrap();
-    assert_eq!(product_of_transform[0], Fr::from(4 * N as u64));
+    assert_eq!(product_of_transform.to_vec()[0], Fr::from(4 * N as u64));
     assert!(format!("{product_of_transform:?}").contains("1024 Fr, shared"));
     let empty = client.alloc_vector(0).unwrap();
     assert!(empty.is_empty());
@@ -168,14 +226,14 @@ async fn runs_over_31_bits_agree(client: &Client, is_shared: bool) {
         let mut result = client.run_with(run, options()).await.unwrap();
         assert!(message(result.take_vector(transformed)).contains("field"), "over Fr");
         b = result.take_vector31(transformed).unwrap();
-        assert!(b[..] == expected && result.vector31(back).unwrap() == values, "{verify:?}");
+        assert!(*b.to_vec() == expected && result.vector31(back).unwrap() == values, "{verify:?}");
         assert!(message(result.take_vector31(transformed)).contains("is required"), "taken twice");
         let run = ProgramRun::new(&program).in_place(input, transformed, a);
         let mut result = client.run_with(run, options()).await.unwrap();
         a = result.take_vector31(transformed).unwrap();
-        assert!(a[..] == expected, "{verify:?}");
+        assert!(*a.to_vec() == expected, "{verify:?}");
     }
-    a[7] = field.modulus();
+    a.write(7, &[field.modulus()]);
     let refused = client.run(ProgramRun::new(&program).input(input, &a).send(back)).await;
     let refused = refused.unwrap_err();
     assert_eq!((refused.reason_text(), refused.index()), ("NOT_CANONICAL", Some(7)));
@@ -187,7 +245,7 @@ async fn runs_over_31_bits_agree(client: &Client, is_shared: bool) {
 
 async fn alloc31(client: &Client) -> SharedVector<u32> {
     let vector = client.alloc_vector31(N).await.unwrap();
-    assert!(vector.iter().all(|element| *element == 0));
+    assert!(vector.to_vec().iter().all(|element| *element == 0));
     vector
 }
 

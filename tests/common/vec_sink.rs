@@ -23,6 +23,10 @@ impl ByteSource for VecSink {
     fn read(&self, at: u64, out: &mut [u8]) {
         out.copy_from_slice(&self.0.lock().unwrap()[at as usize..][..out.len()]);
     }
+
+    fn is_intact(&self) -> bool {
+        true
+    }
 }
 
 impl ByteSink for VecSink {

@@ -70,7 +70,7 @@ impl LocalDaemon {
         let answer = send_run(&self.channel, request).await.unwrap();
         assert_eq!(answer.result.execution.unwrap().engine, "cuda");
         let transformed = crate::wire::messages::canonical(&expected.transformed);
-        assert!(region.bytes(BYTES, BYTES) == &transformed[..], "a wrong transform");
+        assert!(region.bytes(BYTES, BYTES) == transformed[..], "a wrong transform");
         drop(region);
         let is_free = |load: &v1::Load| load.region_bytes == 0;
         until_load(&self.channel, "its memory is free", is_free).await;
@@ -94,13 +94,13 @@ fn a_client_that_writes_during_its_call_on_a_gpu_harms_no_one() {
         let before = workers(&daemon.child);
         let region = daemon.region().await;
         let file = region.file.try_clone().unwrap();
-        let mut written = SharedMemory::map(file, region.memory.size()).unwrap();
+        let written = SharedMemory::map(file, region.memory.size()).unwrap();
         let stop_writing = Arc::new(AtomicBool::new(false));
         let is_over = stop_writing.clone();
         let writer = thread::spawn(move || {
             // Bytes up to 0x73 make canonical elements.
             let rounds = (0..0x80_u8).cycle().take_while(|_| !is_over.load(Ordering::Acquire));
-            rounds.for_each(|round| written.bytes_mut()[..BYTES].fill(round));
+            rounds.for_each(|round| written.write(0, &vec![round; BYTES]));
         });
         for call in 0..30 {
             let verify = [Verify::None, Verify::Probabilistic, Verify::Full][call % 3];
@@ -176,10 +176,10 @@ fn a_call_that_overwrites_its_input_is_refused_if_its_worker_is_lost() {
     let source = vector();
     let run = ProgramRun::new(&program).input(given, &source).write_to(output, vector());
     let mut result = client.run_with(run, RunOptions::default()).unwrap();
-    assert!(result.take_vector(output).unwrap()[..] == expected.transformed);
+    assert!(*result.take_vector(output).unwrap().to_vec() == expected.transformed);
     assert_eq!(daemon.metric("capstan_repeated_runs_total"), 1);
     let mut result = in_place().unwrap();
-    assert!(result.take_vector(output).unwrap()[..] == expected.transformed);
+    assert!(*result.take_vector(output).unwrap().to_vec() == expected.transformed);
     drop((client, source));
     stop(daemon.child);
 }

@@ -70,7 +70,7 @@ fn programs_read_and_write_shared_vectors(socket: &Path) {
         let run = ProgramRun::new(&transform).in_place(input, output, vector);
         let mut result = client.run_with(run, options()).unwrap();
         assert_eq!(result.execution.engine, "cuda");
-        assert!(result.take_vector(output).unwrap()[..] == transformed, "{verify:?}");
+        assert!(*result.take_vector(output).unwrap().to_vec() == transformed, "{verify:?}");
     }
 }
 
@@ -113,7 +113,7 @@ fn checked_transforms_on_the_gpu_read_nothing_before_it_is_announced() {
             assert_eq!(result.execution.unwrap().engine, "cuda");
             let transformed = Radix2EvaluationDomain::<Fr>::new(N).unwrap().fft(&values);
             let transformed = wire::messages::canonical(&transformed);
-            assert!(region.bytes(32 * N, 32 * N) == &transformed[..], "{verify:?}");
+            assert!(region.bytes(32 * N, 32 * N) == transformed[..], "{verify:?}");
         }
     });
 }

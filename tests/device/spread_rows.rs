@@ -196,7 +196,7 @@ pub fn transforms_in_place(spread: &SpreadServer) {
         let options = RunOptions { verify, ..RunOptions::default() };
         let mut done = spread.client.run_with(run, options).unwrap();
         assert!(done.execution.device.starts_with("2 GPUs: "), "{}", done.execution.device);
-        assert!(done.take_vector(transformed).unwrap()[..] == transform_rows(&values));
+        assert!(*done.take_vector(transformed).unwrap().to_vec() == transform_rows(&values));
     }
 }
 
@@ -217,14 +217,14 @@ async fn writes_to_memory_that_overlaps_its_input(spread: &SpreadServer) {
             let answer = tokio::spawn(async move { send_run(&channel, run(header, vec![])).await });
             let is_written = |rows: Range<usize>| {
                 let bytes = rows.start * ROW..rows.end * ROW;
-                region.bytes(to + bytes.start, bytes.len()) == &expected[bytes]
+                region.bytes(to + bytes.start, bytes.len()) == expected[bytes]
             };
             let one_part = until(|| is_written(0..ROWS / 2) || is_written(ROWS / 2..ROWS));
             one_part.await.expect("the rows of a GPU");
             kill_process(slow, Signal::CONT).unwrap();
             let device = answer.await.unwrap().unwrap().result.execution.unwrap().device;
             assert!(device.starts_with("2 GPUs: "), "{device}");
-            assert!(region.bytes(to, ROWS * ROW) == &expected[..], "{from} to {to}");
+            assert!(region.bytes(to, ROWS * ROW) == expected[..], "{from} to {to}");
         }
     }
 }
@@ -265,14 +265,14 @@ async fn transforms_rows_before_later_ones_have_arrived(spread: &SpreadServer) {
         tokio::spawn(
             async move { compute.ntt_stream(UnboundedReceiverStream::new(request)).await },
         );
-    let has_first_rows = || region.bytes(BYTES, FIRST) == &expected[..FIRST];
+    let has_first_rows = || region.bytes(BYTES, FIRST) == expected[..FIRST];
     until(has_first_rows).await.expect("the first rows");
     region.put(FIRST, &given[FIRST..]);
     sender.send(rest).unwrap();
     let mut answer = call.await.unwrap().expect("no error").into_inner();
     let message = answer.message().await.unwrap().unwrap().message;
     let Some(Message::Result(result)) = message else { panic!("no result: {message:?}") };
-    assert!(region.bytes(BYTES, BYTES) == &expected[..], "wrong transforms");
+    assert!(region.bytes(BYTES, BYTES) == expected[..], "wrong transforms");
     let device = result.execution.unwrap().device;
     assert!(device.starts_with("2 GPUs: "), "{device}");
 }

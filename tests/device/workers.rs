@@ -20,13 +20,15 @@ use capstan::{
         PutOptions, RunOptions, blocking::BlockingClient,
     },
     curve::{Fr, G1Affine, G1Projective, points},
+    server::has_landlock,
     sparse::{SparseBuilder, SparseMatrix},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     daemon::{
-        METRICS, MeasuredDaemon, http, metric, spawn_on_gpus, start, start_with_metrics, stop,
+        LoggedDaemon, METRICS, MeasuredDaemon, http, metric, spawn_on_gpus, start,
+        start_with_metrics, stop,
     },
     emulated, sweep,
 };
@@ -272,19 +274,46 @@ fn a_worker_that_does_not_answer_is_replaced() {
 
 #[test]
 fn only_workers_load_the_driver_and_they_give_up_rights() {
-    let (child, _) = start(&["--engine", "cuda"], &[]);
     let library = emulated::driver().map_or("libcuda.so".into(), |path| path.display().to_string());
-    assert_ne!(has_loaded(child.id(), &library), Some(true), "the daemon has loaded the driver");
-    for worker in workers(&child) {
-        assert_ne!(has_loaded(worker.as_raw_nonzero().get() as u32, &library), Some(false));
-        assert_eq!(status_of(worker, "NoNewPrivs:"), "1");
-        assert_eq!(status_of(worker, "Seccomp:"), "2", "no filter");
+    for isolation in ["process", "restricted"] {
+        let folder = tempfile::tempdir().unwrap();
+        let early = folder.path().join("early");
+        // A restricted driver may write only to its cache.
+        let cache = folder.path().to_str().unwrap();
+        let env = [("EMU_TRACE_EARLY", early.to_str().unwrap()), ("CUDA_CACHE_PATH", cache)];
+        let flags = ["--engine", "cuda", "--gpu-isolation", isolation];
+        let daemon = spawn_on_gpus(&flags, &env);
+        daemon.wait_until_gpus_serve();
+        let LoggedDaemon { child, log, .. } = daemon;
+        let log = log.lock().unwrap().clone();
+        assert!(!log.contains("system calls of this worker are not restricted"), "{log}");
+        let has_all_files = log.contains("this worker has the rights of gpu_isolation = process");
+        assert_eq!(has_all_files, isolation == "restricted" && !has_landlock(), "{log}");
+        assert_ne!(has_loaded(child.id(), &library), Some(true), "the daemon has loaded it");
+        for worker in workers(&child) {
+            assert_ne!(has_loaded(worker.as_raw_nonzero().get() as u32, &library), Some(false));
+            assert_eq!(status_of(worker, "NoNewPrivs:"), "1");
+            assert_eq!(status_of(worker, "Seccomp:"), "2", "no filter");
+        }
+        let all = workers(&child);
+        stop(child);
+        let ended =
+            |worker: &Pid| !fs::exists(format!("/proc/{}", worker.as_raw_nonzero())).unwrap();
+        wait_until("the workers end", || all.iter().all(ended));
+        if emulated::driver().is_none() {
+            continue;
+        }
+        // The driver opened the file before the worker gave up to write files.
+        assert!(!fs::read(&early).unwrap().is_empty(), "no kernel of the self-test is early");
+        if isolation == "restricted" && has_landlock() {
+            let mut daemon = spawn_on_gpus(&flags, &env[..1]);
+            wait_until("a worker that cannot open the file", || {
+                assert!(!daemon.is_ready(), "{}", daemon.text());
+                daemon.text().contains("EMU_TRACE_EARLY")
+            });
+            assert!(!daemon.child.wait().unwrap().success());
+        }
     }
-    let all = workers(&child);
-    stop(child);
-    wait_until("the workers end", || {
-        all.iter().all(|worker| !fs::exists(format!("/proc/{}", worker.as_raw_nonzero())).unwrap())
-    });
 }
 
 /// The host checks the points after two workers were lost with them.

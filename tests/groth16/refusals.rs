@@ -145,6 +145,41 @@ async fn keys_that_would_not_blind_and_bad_parts_are_refused() {
     );
 }
 
+/// The proof that does not verify shows that the check is useful.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_with_a_half_of_another_key_are_refused() {
+    let circuit = Powers::new(7, 4, 0);
+    let mut fixture = ProofFixture::new(circuit).await;
+    let other = proving_key(circuit, &mut fixture.random);
+    type Change = fn(&mut ProvingKey<Bls12_381>, &ProvingKey<Bls12_381>);
+    let cases: [(&str, Change); 5] = [
+        ("beta_g1", |key, other| key.beta_g1 = other.beta_g1),
+        ("beta_g2", |key, other| key.vk.beta_g2 = other.vk.beta_g2),
+        ("delta_g1", |key, _| key.delta_g1 = -key.delta_g1),
+        ("delta_g2", |key, other| key.vk.delta_g2 = other.vk.delta_g2),
+        ("both of G1", |key, other| {
+            (key.beta_g1, key.delta_g1) = (other.beta_g1, other.delta_g1);
+        }),
+    ];
+    for (half, change) in cases {
+        let mut key = fixture.proving_key.clone();
+        change(&mut key, &other);
+        let random = &mut fixture.random;
+        let proof = ArkProver::create_random_proof_with_reduction(circuit, &key, random).unwrap();
+        let prepared = prepare_verifying_key(&key.vk);
+        assert!(!ArkProver::verify_proof(&prepared, &proof, &[circuit.y()]).unwrap(), "{half}");
+        let matrices = fixture.key.matrices().clone();
+        let registered = Groth16Key::register(&fixture.client, &key, matrices).await;
+        let mut file = Vec::new();
+        key.serialize_uncompressed(&mut file).unwrap();
+        let read = read_proving_key(&file).map_err(Groth16Error::from);
+        for refused in [message(registered), message(read)] {
+            let expected = "beta_g1 and delta_g1 of the key do not belong to its beta_g2 and delta";
+            assert!(refused.starts_with(expected), "{half}: {refused}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_key_leaves_nothing_that_the_server_did_not_have() {
     let mut fixture = ProofFixture::new(Powers::new(7, 4, 0)).await;

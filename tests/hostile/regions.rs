@@ -218,13 +218,13 @@ async fn outputs_that_overlap_are_refused() {
 async fn a_client_that_writes_during_its_call_harms_no_one() {
     let world = LocalWorld::new().await;
     let region = world.region().await;
-    let mut written = SharedMemory::map(region.file.try_clone().unwrap(), REGION as usize).unwrap();
+    let written = SharedMemory::map(region.file.try_clone().unwrap(), REGION as usize).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let writer = thread::spawn(move || {
         for round in (0..0x80_u8).cycle() {
             // Bytes up to 0x73 make canonical elements.
-            written.bytes_mut()[..32 * N as usize].fill(round);
+            written.write(0, &[round; 32 * N as usize]);
             if stopped.load(Ordering::Acquire) {
                 return;
             }
@@ -275,7 +275,7 @@ async fn a_client_that_keeps_all_regions_leaves_other_calls_alone() {
     let (a, region) = (Fr::from(7), world.region().await);
     let header = call([input(1, 1)], vec![inline(&[a])], vec![to_region(0, canonical(&region, 9))]);
     programs::send_run(&world.channel, run(header, vec![])).await.expect("runs");
-    assert!(region.bytes(9, 32) == &messages::canonical(&[a])[..]);
+    assert!(region.bytes(9, 32) == messages::canonical(&[a])[..]);
 }
 
 /// A connection takes a place until it has sent its token, for a second at most.

@@ -199,11 +199,12 @@ fn key_sets_that_verify_nothing_are_refused() {
         (key_set([symmetric]), "no key can verify signatures"),
         (key_set([for_encryption]), "no key can verify signatures"),
         (key_set([short]), "keys[0] cannot be used"),
-        (key_set([half]), "keys[0] cannot be used"),
+        (key_set([half.clone()]), "keys[0] cannot be used"),
+        (key_set([half, json!(7)]), "wrong length; keys[1] cannot be used"),
         (key_set((0..17).map(|_| SigningKey::eddsa().jwk("b"))), "more than 16 keys"),
     ] {
         fs::write(&path, text).unwrap();
-        let error = check_credential_files(&settings(&path)).pop().expect("a problem");
+        let error = check_credential_files(&settings(&path)).files.pop().expect("a problem");
         assert_eq!(error.setting, "auth_jwks");
         assert!(error.problem.contains(problem), "{problem}: {}", error.problem);
     }

@@ -148,6 +148,7 @@ fn settings() -> WorkerPoolSettings {
     let arguments = ["--exact", WORKER_PROCESS, "--nocapture"];
     let program = env::current_exe().expect("this program");
     let worker = WorkerSettings {
+        is_restricted: true,
         driver: None,
         memory_percent: 1,
         timeout: Duration::from_secs(60),

@@ -254,6 +254,10 @@ impl ByteSource for MemorySink {
     fn read(&self, at: u64, out: &mut [u8]) {
         out.copy_from_slice(&self.bytes.lock().expect("no panic")[at as usize..][..out.len()]);
     }
+
+    fn is_intact(&self) -> bool {
+        true
+    }
 }
 
 impl ByteSink for MemorySink {

@@ -156,6 +156,10 @@ impl ByteSource for FlipFirstBit<'_> {
     fn read(&self, at: u64, out: &mut [u8]) {
         self.0.read(at, out);
     }
+
+    fn is_intact(&self) -> bool {
+        self.0.is_intact()
+    }
 }
 
 impl ByteSink for FlipFirstBit<'_> {

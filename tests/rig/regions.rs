@@ -51,11 +51,13 @@ pub async fn mapped(channel: &Channel, server: &Path, bytes: u64) -> TestRegion 
 impl TestRegion {
     /// Writes `bytes` at `offset`, as the client.
     pub fn put(&mut self, offset: usize, bytes: &[u8]) {
-        self.memory.bytes_mut()[offset..][..bytes.len()].copy_from_slice(bytes);
+        self.memory.write(offset, bytes);
     }
 
-    pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
-        &self.memory.bytes()[offset..][..len]
+    pub fn bytes(&self, offset: usize, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.memory.read(offset, &mut bytes);
+        bytes
     }
 
     pub fn vector(&self, offset: u64, encoding: v1::ScalarEncoding) -> v1::RegionVector {

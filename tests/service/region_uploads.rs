@@ -60,7 +60,7 @@ async fn ntts_read_and_write_regions_with_every_check() {
             let answer = compute(&server.channel).ntt_stream(request).await.expect("no error");
             let result = result(answer.into_inner()).await;
             assert_eq!(result.execution.unwrap().verified, verify as i32);
-            assert!(region.bytes(to as usize, BYTES as usize) == &transformed[..], "{verify:?}");
+            assert!(region.bytes(to as usize, BYTES as usize) == transformed[..], "{verify:?}");
         }
     }
     until_idle(&server.channel, "nothing is left").await;
@@ -90,7 +90,7 @@ async fn rows_in_a_region_can_be_sent_and_rows_in_chunks_written_to_one() {
     let request = tokio_stream::iter(request);
     let answer = compute(&server.channel).ntt_stream(request).await.expect("no error");
     result(answer.into_inner()).await;
-    assert!(region.bytes(BYTES as usize, BYTES as usize) == &transformed[..]);
+    assert!(region.bytes(BYTES as usize, BYTES as usize) == transformed[..]);
 }
 
 /// The job reads nothing that has not been announced.
@@ -162,7 +162,7 @@ async fn programs_receive_some_inputs_in_regions_and_others_in_chunks() {
         let run = programs::run(header, pieces);
         let answer = programs::send_run(&server.channel, run).await.expect("runs");
         assert!(answer.vectors[&0][..] == messages::canonical(&a)[..]);
-        assert!(region.bytes(9, BYTES as usize) == &messages::canonical(&product)[..]);
+        assert!(region.bytes(9, BYTES as usize) == messages::canonical(&product)[..]);
         region.put(9, &messages::canonical(&a));
         assert_eq!(answer.result.points, [Bytes::new(), Bytes::new()]);
     }

@@ -81,7 +81,7 @@ async fn programs_read_and_write_regions_with_every_check() {
             assert!(answer.vectors.is_empty() && answer.result.points == [Bytes::new()]);
             assert_eq!(answer.result.execution.unwrap().verified, verify as i32);
             let written = region.bytes(to as usize, 32 * N);
-            assert!(written == &transformed[..], "{verify:?}: {from} to {to}");
+            assert!(written == transformed[..], "{verify:?}: {from} to {to}");
         }
     }
     until_idle(&server.channel, "nothing is left").await;
@@ -105,7 +105,7 @@ async fn rows_may_be_written_over_later_rows_of_the_input() {
         let outputs = vec![programs::to_region(1, canonical(&region, to))];
         server.run(programs::call(steps, inputs, outputs)).await;
         let written = region.bytes(to as usize, 32 * ROWS * N);
-        assert!(written == &transformed[..], "rows of {length}: {from} to {to}");
+        assert!(written == transformed[..], "rows of {length}: {from} to {to}");
     }
     until_idle(&server.channel, "nothing is left").await;
 }

@@ -27,6 +27,25 @@ fn config(flags: &[&str], env: &[(&str, &str)]) -> Result<Config, String> {
     read(flags, env).and_then(|values| values.check()).map_err(joined)
 }
 
+/// What `--check-config` reports, a problem in each line.
+fn check_all(flags: &[&str]) -> String {
+    let problems = read(flags, &NOTHING).and_then(|values| values.check_all()).unwrap_err();
+    problems.iter().map(|problem| format!("{problem}\n")).collect()
+}
+
+/// The name of a setting, and a part of what is reported of it.
+type Report<'a> = [&'a str; 2];
+
+/// Fails unless `error` has one line for each of `want`, and no other line.
+fn assert_reports(error: &str, want: &[Report<'_>]) {
+    for [setting, problem] in want {
+        let is_reported = |line: &str| line.starts_with(setting) && line.contains(problem);
+        let reports = error.lines().filter(|line| is_reported(line)).count();
+        assert_eq!(reports, 1, "{setting} {problem}: {error}");
+    }
+    assert_eq!(error.lines().count(), want.len(), "{error}");
+}
+
 fn with_file(text: &str, flags: &[&str], env: &[(&str, &str)]) -> Result<Config, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("capstand.toml");
@@ -189,9 +208,7 @@ fn refuses_settings_that_contradict_each_other() {
 #[test]
 fn every_problem_is_reported_at_once_and_none_twice() {
     const NO_FILE: &str = "No such file";
-    /// The name of a setting, and what is told of it.
-    type Told<'a> = [&'a str; 2];
-    let table: [(&str, &[&str], &[Told<'_>]); 3] = [
+    let table: [(&str, &[&str], &[Report<'_>]); 3] = [
         (
             "jbs_max = 1\nworkers = 65\n",
             &[
@@ -229,13 +246,7 @@ fn every_problem_is_reported_at_once_and_none_twice() {
         ("jobs_max = \"x\"\n", &["--connection-jobs-max=300"], &[["jobs_max", "must be"]]),
     ];
     for (file, flags, want) in table {
-        let error = with_file(file, flags, &NOTHING).unwrap_err();
-        for [setting, problem] in want {
-            let is_reported = |line: &str| line.starts_with(setting) && line.contains(problem);
-            let reports = error.lines().filter(|line| is_reported(line)).count();
-            assert_eq!(reports, 1, "{setting} {problem}: {error}");
-        }
-        assert_eq!(error.lines().count(), want.len(), "{flags:?}: {error}");
+        assert_reports(&with_file(file, flags, &NOTHING).unwrap_err(), want);
     }
     let unread = ["--config", "/nonexistent/x.toml", "--connection-jobs-max=300"];
     let error = config(&unread, &NOTHING).unwrap_err();
@@ -306,6 +317,57 @@ fn with_tls<T>(certificate: &str, key: &str, work: impl FnOnce(&[&str]) -> T) ->
     };
     let (certificate, key) = (write("certificate.pem", certificate), write("key.pem", key));
     work(&["--tls-certificate", &certificate, "--tls-key", &key])
+}
+
+#[test]
+fn every_entry_that_would_be_left_out_is_reported_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let hash = "1f".repeat(32);
+    let token = |name, hash| format!("[[tokens]]\nname = \"{name}\"\nsha256 = \"{hash}\"\n");
+    let tokens = [token("a", hash.as_str()), token("b", "1f"), token("c", &hash)].concat();
+    let usable = format!(r#"{{ "kty": "OKP", "crv": "Ed25519", "x": "{}" }}"#, "A".repeat(43));
+    let short = r#"{ "kty": "OKP", "crv": "Ed25519", "x": "AA" }"#;
+    let keys = format!(r#"{{ "keys": [{usable}, {short}, 7] }}"#);
+    let (certificate, key) = certified();
+    let broken = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
+    let client_ca = write("ca.pem", &[broken, &certificate].concat());
+    let (tokens, keys) = (write("tokens.toml", &tokens), write("jwks.json", &keys));
+    let jwt = ["--auth-jwks", &keys, "--auth-jwt-issuer=a", "--auth-jwt-audience=b"];
+    let files = [&jwt[..], &["--auth-tokens", &tokens, "--tls-client-ca", &client_ca]].concat();
+    let left_out = [
+        ["tls_client_ca", "ca.pem\" (--tls-client-ca): certificate 1 cannot be used"],
+        ["auth_tokens", "tokens.toml\" (--auth-tokens): entry 2: sha256 must be 64"],
+        ["auth_tokens", "entry 3: an earlier entry has the same sha256"],
+        ["auth_jwks", "jwks.json\" (--auth-jwks): keys[1] cannot be used"],
+        ["auth_jwks", "keys[2] cannot be used"],
+    ];
+    with_tls(&certificate, &key, |tls| {
+        let flags = [tls, &files].concat();
+        config(&flags, &NOTHING).expect("the daemon starts without these entries");
+        assert_reports(&check_all(&flags), &left_out);
+        // Together with a problem of two values, and of one value alone.
+        let jobs = ["connection_jobs_max", "--connection-jobs-max=300"];
+        for [setting, flag] in [jobs, ["workers", "--workers=65"]] {
+            let error = check_all(&[&flags[..], &[flag]].concat());
+            assert_reports(&error, &[&left_out[..], &[[setting, "must be"]]].concat());
+        }
+    });
+    // No file hides another one, or the entries of another one.
+    fs::write(&client_ca, "sesame").unwrap();
+    with_tls("sesame", "sesame", |tls| {
+        let unusable = [
+            ["tls_certificate", "has no certificate in PEM"],
+            ["tls_key", "has no private key in PEM"],
+            ["tls_client_ca", "has no certificate in PEM"],
+        ];
+        let error = check_all(&[tls, &files].concat());
+        assert_reports(&error, &[&unusable[..], &left_out[1..]].concat());
+    });
 }
 
 #[test]

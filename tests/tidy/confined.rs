@@ -45,7 +45,11 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
         "the file of tokens is edited, and all other files are read, in one place",
     ),
     ("ServerConfig", &["src/server/"], "the listener's TLS is set up in one place"),
-    ("seccompiler", &["src/exec/worker/sandbox.rs"], "a worker gives up its rights in one place"),
+    (
+        "seccompiler",
+        &["src/exec/worker/restricted.rs", "src/exec/worker/sandbox.rs"],
+        "a worker gives up its system calls in these places",
+    ),
     ("postcard", &["src/exec/worker/socket.rs"], "messages are encoded in one place"),
     ("nvml_wrapper", &["src/device/"], "only the device layer uses CUDA"),
     ("opentelemetry", &["src/telemetry/otlp.rs"], "spans are exported in one place"),

@@ -39,8 +39,11 @@ fn the_systemd_unit_waits_for_the_daemon_and_never_gives_up() {
 fn the_systemd_unit_lets_workers_restrict_themselves() {
     let unit = read("deploy/capstand.service");
     let filter = unit.lines().find_map(|line| line.strip_prefix("SystemCallFilter="));
-    let calls = filter.expect("a filter of system calls").split_whitespace();
-    assert!(calls.into_iter().any(|call| call == "seccomp"));
+    let calls = filter.expect("a filter of system calls").split_whitespace().collect::<Vec<_>>();
+    let landlock = ["landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self"];
+    for call in landlock.into_iter().chain(["seccomp"]) {
+        assert!(calls.contains(&call), "{call}");
+    }
 }
 
 /// The image listens on all interfaces. Who may use the Unix socket may not drain.

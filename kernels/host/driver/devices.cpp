@@ -30,6 +30,11 @@ DriverState* make_state() {
     if (const char* text = std::getenv("EMU_FAULT")) faults = text;
     if (const char* text = std::getenv("EMU_HANG")) faults += "," + std::string(text) + ":hang";
     set_faults(faults.c_str());
+    // Opened now, because workers give up the right to open files for writing.
+    if (const char* path = std::getenv("EMU_TRACE_EARLY"); path && *path) {
+        made->early_trace = std::fopen(path, "ae");
+        if (!made->early_trace) made->unusable = format("EMU_TRACE_EARLY: cannot open %s", path);
+    }
     return made;
 }
 

@@ -111,12 +111,11 @@ uint8_t* pointer_argument(const cuda_host::Kernel& kernel, void** arguments, int
 /// Appends the kernel to the file that EMU_TRACE_EARLY names, once per process.
 void trace_early(const std::string& kernel) {
     static auto* traced = new std::set<std::string>;
-    const char* path = std::getenv("EMU_TRACE_EARLY");
-    if (!path || !*path || !traced->insert(kernel).second) return;
-    std::FILE* file = std::fopen(path, "a");
+    std::FILE* file = state().early_trace;
+    if (!file || !traced->insert(kernel).second) return;
     // A missing line would pass for a kernel that is not launched early.
-    if (!file || std::fprintf(file, "%s\n", kernel.c_str()) < 0 || std::fclose(file) != 0) {
-        print_line(format("EMU_TRACE_EARLY: cannot write %s", path));
+    if (std::fprintf(file, "%s\n", kernel.c_str()) < 0 || std::fflush(file) != 0) {
+        print_line("EMU_TRACE_EARLY: cannot write to its file");
         std::abort();
     }
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <deque>
 #include <functional>
 #include <map>
@@ -128,6 +129,7 @@ struct DriverState {
     uint64_t next_sequence = 1, launches = 0;
     uint64_t seed = 0;
     cuda_host::SplitMix64 random{0};
+    std::FILE* early_trace = nullptr; // the file that EMU_TRACE_EARLY names
     std::string unusable; // why the settings are invalid; empty if they are valid
     bool initialised = false;
     bool running = false; // an op is running on some thread

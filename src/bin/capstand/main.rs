@@ -73,8 +73,10 @@ fn main() -> ExitCode {
     if flags.get_flag("print-config") {
         return print(&values.to_toml());
     }
-    match values.check() {
-        Ok(_) if flags.get_flag("check-config") => print("the configuration is valid\n"),
+    let is_check = flags.get_flag("check-config");
+    let checked = if is_check { values.check_all() } else { values.check() };
+    match checked {
+        Ok(_) if is_check => print("the configuration is valid\n"),
         Ok(config) => run(config).map_or_else(ExitCode::from, |()| ExitCode::SUCCESS),
         Err(problems) => print_problems(&problems),
     }
@@ -102,7 +104,9 @@ fn print_problems(problems: &[ConfigProblem]) -> ExitCode {
     for problem in problems {
         print_error(problem);
     }
-    let is_transient = problems.iter().all(ConfigProblem::is_transient);
+    // A start leaves out entries that cannot be used, so they do not prevent a later one.
+    let is_transient =
+        problems.iter().filter(|problem| !problem.is_left_out()).all(ConfigProblem::is_transient);
     ExitCode::from(if is_transient { UNAVAILABLE } else { CONFIG })
 }
 

@@ -153,7 +153,7 @@ impl BenchJob {
         let is_right = match vector {
             WorkerVector::Sent(values) => values == expected,
             WorkerVector::Shared(values) => {
-                values.as_ref().is_some_and(|values| values[..] == expected[..])
+                values.as_ref().is_some_and(|values| *values.to_vec() == *expected)
             }
         };
         if is_right { Ok(()) } else { Err(wrong("transform", expected.len())) }

@@ -52,9 +52,9 @@ impl Fleet {
         scalars: impl Into<ScalarInput<'a>>,
         options: MsmOptions,
     ) -> Result<MsmResult<A>> {
-        let (started, scalars) = (Instant::now(), scalars.into());
+        let started = Instant::now();
         let vectors = options.batch.max(1) as usize;
-        let rows = ScalarRows::new(&scalars, vectors, bases.len)?;
+        let rows = ScalarRows::new(scalars.into(), vectors, bases.len)?;
         let parts = self.msm_parts(bases, vectors);
         let sums = parts.iter().map(|part| self.msm_part(part, &rows, &options));
         let results = try_join_all(sums).await?;

@@ -9,15 +9,17 @@ use crate::{
     client::{
         ScalarInput,
         error::{ClientError, Result},
+        options::ScalarPayload,
+        payload::OutgoingBytes,
     },
-    curve::{layout::fr_as_bytes, scalars::ScalarEncoding},
+    curve::scalars::ScalarEncoding,
     error::FieldProblem,
 };
 
 /// Scalar vectors of equal length, one after another.
 pub(super) struct ScalarRows<'a> {
-    input: &'a ScalarInput<'a>,
     encoding: ScalarEncoding,
+    bytes: OutgoingBytes<'a>,
     /// Elements of a vector.
     len: usize,
 }
@@ -33,70 +35,48 @@ impl<'a> ScalarRows<'a> {
     /// `vectors` vectors of `len` elements.
     ///
     /// Errors: `InvalidInput` for any other number of elements, or if they are on a server.
-    pub fn new(input: &'a ScalarInput<'a>, vectors: usize, len: usize) -> Result<Self> {
-        let (encoding, bytes) = match input {
-            ScalarInput::Fr(scalars) => (ScalarEncoding::Montgomery, fr_as_bytes(scalars)),
-            ScalarInput::SharedVector(vector) => (ScalarEncoding::Montgomery, fr_as_bytes(vector)),
-            ScalarInput::SharedVector31(vector) => {
-                (ScalarEncoding::Canonical31, bytemuck::cast_slice(vector))
-            }
-            ScalarInput::Bytes { encoding, bytes } => (*encoding, *bytes),
-            ScalarInput::Shared { encoding, bytes } => (*encoding, bytes.as_ref()),
-            // The vector is on one server, which may not be the one that has the bases.
-            ScalarInput::Upload(_) | ScalarInput::UploadFrom { .. } => {
-                return Err(ClientError::input("scalars", FieldProblem::OutOfRange));
-            }
-        };
-        let (expected, width) = (vectors as u64 * len as u64, encoding.width());
-        let got = bytes.len() as u64 / width as u64;
+    pub fn new(input: ScalarInput<'a>, vectors: usize, len: usize) -> Result<Self> {
+        // A vector on a server may not be on the one that has the bases.
+        let payload = input.into_payload();
+        let ScalarPayload { encoding, bytes } =
+            payload.map_err(|_| ClientError::input("scalars", FieldProblem::OutOfRange))?;
+        let (expected, width) = (vectors as u64 * len as u64, encoding.width() as u64);
+        let got = bytes.len() / width;
         if got != expected || !bytes.len().is_multiple_of(width) {
             return Err(ClientError::length("scalars", expected, got));
         }
-        Ok(Self { input, encoding, len })
+        Ok(Self { encoding, bytes, len })
     }
 
-    /// The scalars of a part. They are copied only if they do not lie side by side; the copy is
-    /// wiped.
+    /// The scalars of a part. They are copied only if they do not lie side by side, or if a server
+    /// shares their memory; the copy is wiped.
     pub fn part(&self, part: &RowsPart) -> ScalarInput<'a> {
         let RowsPart { vectors, elements } = part;
         if vectors.len() > 1 && elements.len() < self.len {
             return self.gather(part);
         }
         let start = vectors.start * self.len + elements.start;
-        let range = start..start + vectors.len() * elements.len();
-        let width = self.encoding.width();
-        let of_bytes = range.start * width..range.end * width;
-        match self.input {
-            ScalarInput::Fr(scalars) => ScalarInput::Fr(&scalars[range]),
-            ScalarInput::SharedVector(vector) => ScalarInput::Fr(&vector[range]),
-            ScalarInput::SharedVector31(vector) => vector[range].into(),
-            ScalarInput::Bytes { encoding, bytes } => {
-                ScalarInput::Bytes { encoding: *encoding, bytes: &bytes[of_bytes] }
+        let end = start + vectors.len() * elements.len();
+        let (encoding, width) = (self.encoding, self.encoding.width());
+        let range = start * width..end * width;
+        match &self.bytes {
+            OutgoingBytes::Secret(bytes) | OutgoingBytes::Public(bytes) => {
+                ScalarInput::Bytes { encoding, bytes: &bytes[range] }
             }
-            ScalarInput::Shared { encoding, bytes } => {
-                ScalarInput::Shared { encoding: *encoding, bytes: bytes.slice(of_bytes) }
+            OutgoingBytes::Shared(bytes) => {
+                ScalarInput::Shared { encoding, bytes: bytes.slice(range) }
             }
-            ScalarInput::Upload(_) | ScalarInput::UploadFrom { .. } => unreachable!("refused"),
+            OutgoingBytes::Region { .. } => self.gather(part),
         }
     }
 
     fn gather(&self, part: &RowsPart) -> ScalarInput<'a> {
-        let bytes: &[u8] = match self.input {
-            ScalarInput::Fr(scalars) => fr_as_bytes(scalars),
-            ScalarInput::SharedVector(vector) => fr_as_bytes(vector),
-            ScalarInput::SharedVector31(vector) => bytemuck::cast_slice(vector),
-            ScalarInput::Bytes { bytes, .. } => bytes,
-            ScalarInput::Shared { bytes, .. } => bytes,
-            ScalarInput::Upload(_) | ScalarInput::UploadFrom { .. } => unreachable!("refused"),
-        };
         let (width, elements) = (self.encoding.width(), &part.elements);
-        // Growing would leave the old contents behind unwiped.
-        let capacity = part.vectors.len() * elements.len() * width;
-        let mut gathered = Zeroizing::new(Vec::with_capacity(capacity));
-        for vector in part.vectors.clone() {
-            let start = vector * self.len;
-            let range = (start + elements.start) * width..(start + elements.end) * width;
-            gathered.extend_from_slice(&bytes[range]);
+        let row_bytes = elements.len() * width;
+        let mut gathered = Zeroizing::new(vec![0_u8; part.vectors.len() * row_bytes]);
+        for (row, vector) in part.vectors.clone().enumerate() {
+            let start = (vector * self.len + elements.start) * width;
+            self.bytes.read(start, &mut gathered[row * row_bytes..][..row_bytes]);
         }
         ScalarInput::Shared { encoding: self.encoding, bytes: Bytes::from_owner(gathered) }
     }
@@ -113,12 +93,11 @@ pub(super) fn divide(len: usize, count: usize) -> Vec<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::curve::Fr;
+    use crate::{client::copy_pool::CopyPool, curve::Fr};
 
     fn bytes_of(input: ScalarInput<'_>) -> Vec<u8> {
-        input
-            .into_payload()
-            .map_or_else(|_| unreachable!(), |payload| payload.bytes.as_slice().to_vec())
+        let bytes = input.into_payload().map_or_else(|_| unreachable!(), |payload| payload.bytes);
+        bytes.as_single_chunk(&CopyPool::default()).to_vec()
     }
 
     #[test]
@@ -135,7 +114,7 @@ mod tests {
         for input in &inputs {
             let all = bytes_of(input.clone());
             let width = all.len() / 12;
-            let rows = ScalarRows::new(input, 3, 4).unwrap();
+            let rows = ScalarRows::new(input.clone(), 3, 4).unwrap();
             for (vectors, elements) in [(0..3, 0..4), (1..2, 1..3), (0..3, 1..3), (1..3, 3..4)] {
                 let part = RowsPart { vectors, elements };
                 let expected: Vec<u8> = part
@@ -146,7 +125,7 @@ mod tests {
                     .collect();
                 assert_eq!(bytes_of(rows.part(&part)), expected, "{part:?}");
             }
-            assert!(ScalarRows::new(input, 3, 5).is_err());
+            assert!(ScalarRows::new(input.clone(), 3, 5).is_err());
         }
     }
 

@@ -204,11 +204,13 @@ fn plan_input<'a>(run: &'a ProgramRun<'_>, value: ValueId) -> Result<PlannedInpu
         GivenElements::Elements(elements) => elements.clone(),
         GivenElements::OfVector(number) => (&run.vectors[*number]).into(),
     };
-    let region = elements.region_id();
     let (spec, source) = match elements.into_payload() {
         Ok(ScalarPayload { encoding, bytes }) => {
             let count = convert::element_count("inputs", bytes.len(), encoding.width())?;
-            let source = region.map_or(ElementSource::Local(bytes), ElementSource::Region);
+            let source = match bytes {
+                OutgoingBytes::Region { region, .. } => ElementSource::Region(region.id),
+                bytes => ElementSource::Local(bytes),
+            };
             (InputSpec { encoding, count }, source)
         }
         Err(UploadedScalars { id, first }) => {

@@ -63,6 +63,10 @@ impl ByteSource for BitColumns<'_> {
             out.zip(words).for_each(|(out, word)| out.copy_from_slice(&word.to_le_bytes()));
         }
     }
+
+    fn is_intact(&self) -> bool {
+        true
+    }
 }
 
 impl<'a> BitColumnsMut<'a> {
@@ -93,6 +97,10 @@ impl ByteSource for BitColumnsMut<'_> {
             let out = out[bytes].chunks_exact_mut(WORD);
             out.zip(words).for_each(|(out, word)| out.copy_from_slice(&word.to_le_bytes()));
         });
+    }
+
+    fn is_intact(&self) -> bool {
+        true
     }
 }
 

@@ -158,6 +158,10 @@ impl ByteSource for ScalarsFrom<'_> {
         self.whole.read(self.start + start, out);
     }
 
+    fn is_intact(&self) -> bool {
+        self.whole.is_intact()
+    }
+
     fn device_source(&self, range: Range<u64>) -> Option<SourceSlices<'_>> {
         self.whole.device_source(self.in_whole(range))
     }

@@ -21,6 +21,11 @@ impl CudaEngine {
         opened: OpenDevices,
         policy: GpuPolicy,
     ) -> Result<Self, GpuUnavailable> {
+        Self::load(cpu, opened, policy).with_tested_gpus()
+    }
+
+    /// Loads the kernels on every opened GPU. A GPU that cannot load them is left out.
+    pub fn load(cpu: CpuEngine, opened: OpenDevices, policy: GpuPolicy) -> Self {
         let policy = Arc::new(policy);
         let OpenDevices { gpus: opened, unusable: mut left_out } = opened;
         let copier = PayloadCopier(cpu.threads().clone());
@@ -42,11 +47,12 @@ impl CudaEngine {
             integer_limbs_min: policy.integer_limbs_min,
         };
         Self { cpu, gpus, model, policy, next_job, next_check, monitor, left_out }
-            .with_tested_gpus()
     }
 
     /// Tests the GPUs, and leaves those out that fail.
-    fn with_tested_gpus(self) -> Result<Self, GpuUnavailable> {
+    ///
+    /// Errors: `AllLeftOut` if no GPU can be used.
+    pub fn with_tested_gpus(self) -> Result<Self, GpuUnavailable> {
         let engine = Arc::new(self);
         let outcomes: Vec<_> =
             (0..engine.gpus.len()).map(|number| self_test::run(&engine, number)).collect();

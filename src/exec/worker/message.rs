@@ -32,6 +32,8 @@ pub const HUNG_GPU: i32 = 71;
 /// How a worker opens its GPU.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkerSettings {
+    /// Whether the worker gives up all files and system calls that it does not need.
+    pub is_restricted: bool,
     /// Path of the driver library; `None` means the system's.
     pub driver: Option<PathBuf>,
     /// Percentage of the free device memory that jobs may lease.

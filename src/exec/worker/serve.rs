@@ -25,7 +25,7 @@ use super::{
         LaneOutcome, LaneReply, LaneRequest, MapRequest, PointsRequest, ServeTask, WorkerHello,
         WorkerTask,
     },
-    residency,
+    residency, restricted,
     running::{AdvancedCall, RunningCall, Runs},
     sandbox,
     socket::{self, Received},
@@ -101,12 +101,22 @@ pub fn serve(socket: &UnixStream) -> io::Result<()> {
         }
         WorkerTask::Serve(task) => task,
     };
-    let worker = match Worker::open(&task) {
+    // Threads inherit it, so it comes before the driver.
+    let is_restricted = task.settings.is_restricted
+        && restricted::restrict_files(task.settings.driver.as_deref())
+            .inspect_err(
+                |error| warn!(%error, "this worker has the rights of gpu_isolation = process"),
+            )
+            .is_ok();
+    let worker = match Worker::open(&task, is_restricted) {
         Ok(worker) => Arc::new(worker),
         Err(hello) => return socket::send(socket, &hello, None),
     };
-    sandbox::enter()
-        .unwrap_or_else(|error| warn!(%error, "system calls of this worker are not restricted"));
+    if !is_restricted {
+        sandbox::enter().unwrap_or_else(
+            |error| warn!(%error, "system calls of this worker are not restricted"),
+        );
+    }
     let hello = WorkerHello::Ready(Box::new(worker.facts().clone()));
     socket::send(socket, &hello, None)?;
     loop {
@@ -133,7 +143,8 @@ fn unusable(unavailable: GpuUnavailable) -> WorkerHello {
 }
 
 impl Worker {
-    fn open(task: &ServeTask) -> Result<Self, WorkerHello> {
+    /// `is_restricted`: whether its files are.
+    fn open(task: &ServeTask, is_restricted: bool) -> Result<Self, WorkerHello> {
         let &ServeTask { device, arena_bytes_min, ref settings } = task;
         let failed = |error: Error| WorkerHello::Unusable {
             reason: error.to_string(),
@@ -157,7 +168,14 @@ impl Worker {
             ..GpuPolicy::default()
         };
         let opened = open(&selection, &options).map_err(unusable)?;
-        let engine = Arc::new(CudaEngine::new(cpu, opened, policy).map_err(unusable)?);
+        let loaded = CudaEngine::load(cpu, opened, policy);
+        if is_restricted {
+            // Before the self-test, so that a driver that needs another call is not used.
+            restricted::restrict_calls().unwrap_or_else(
+                |error| warn!(%error, "system calls of this worker are not restricted"),
+            );
+        }
+        let engine = Arc::new(loaded.with_tested_gpus().map_err(unusable)?);
         let executor = GpuExecutor::new(engine.clone(), None);
         faults.is_serving.store(true, Ordering::Release);
         let (memories, objects, runs, releases) = Default::default();

@@ -328,6 +328,7 @@ mod tests {
             command: WorkerCommand { program: env::current_exe().unwrap(), arguments },
             devices: vec![0],
             worker: WorkerSettings {
+                is_restricted: true,
                 driver: Some(starts.to_owned()),
                 memory_percent: 1,
                 timeout: Duration::from_secs(60),

@@ -11,6 +11,7 @@ use tracing::{debug, warn};
 
 use super::{
     message::WorkerTask,
+    restricted,
     socket::{self, Received},
 };
 use crate::{device::separate_descriptors, engine::cuda::exit_without_handlers};
@@ -38,6 +39,13 @@ pub fn receive_task(socket: UnixStream) -> io::Result<WorkerTask> {
             Ok(Received { message, file }) => (Ok(message), file),
             Err(error) => (Err(error), None),
         };
+        if let Ok(WorkerTask::Serve(task)) = &task
+            && task.settings.is_restricted
+        {
+            // This thread exists already, so it does not inherit the restriction of the thread that
+            // serves, which reports it if this fails.
+            let _reported_there = restricted::restrict_files(task.settings.driver.as_deref());
+        }
         if sender.send(task).is_ok() {
             end_with_server(&socket);
         }

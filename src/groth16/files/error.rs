@@ -141,7 +141,7 @@ pub enum ProofFileError {
         /// The point's offset in the file.
         position: usize,
     },
-    /// Proofs of the key prove nothing, or do not hide the witness.
+    /// Proofs of the key prove nothing, do not hide the witness, or do not verify.
     #[error(transparent)]
     WeakKey(#[from] WeakKey),
     /// The format counts constraints, wires and terms in 32 bits.

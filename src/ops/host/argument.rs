@@ -125,6 +125,13 @@ impl ByteSource for RowSource<'_> {
         }
     }
 
+    fn is_intact(&self) -> bool {
+        match self {
+            Self::Decoded(_) => true,
+            Self::Encoded(source) => source.is_intact(),
+        }
+    }
+
     fn device_source(&self, range: Range<u64>) -> Option<SourceSlices<'_>> {
         match self {
             Self::Decoded(_) => None,

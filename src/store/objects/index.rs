@@ -42,6 +42,14 @@ pub struct InsertedObject {
     unused: Vec<Arc<StoredObject>>,
 }
 
+/// Objects that were removed from the index because they are damaged.
+pub struct ForgottenObjects {
+    /// Other tenants whose objects are among them.
+    pub others: Vec<TenantId>,
+    /// To be freed after the index is unlocked.
+    pub objects: Vec<Arc<StoredObject>>,
+}
+
 impl InsertedObject {
     pub fn free_unused(self) -> Arc<StoredObject> {
         self.unused.into_iter().for_each(StoredObject::free);
@@ -150,13 +158,13 @@ impl ObjectIndex {
     }
 
     /// Forgets an object that is damaged, unless another one has taken its place, and those of
-    /// other tenants that lie in the same memory. Returns them.
+    /// other tenants that lie in the same memory.
     pub fn forget_damaged(
         &mut self,
         key: ObjectKey,
         tenant: &TenantName,
         damaged: &Arc<StoredObject>,
-    ) -> Vec<Arc<StoredObject>> {
+    ) -> ForgottenObjects {
         let place = damaged.data.as_bytes().as_ptr();
         let of_others = self.objects_with_content_of(key).filter(|(other, object)| {
             **other != key && !object.persisted && object.data.as_bytes().as_ptr() == place
@@ -168,7 +176,9 @@ impl ObjectIndex {
             true => self.remove(key),
             false => None,
         };
-        of_others.into_iter().filter_map(|other| self.remove(other)).chain(own).collect()
+        let others = of_others.iter().map(|other| other.tenant).collect();
+        let objects = of_others.into_iter().filter_map(|other| self.remove(other)).chain(own);
+        ForgottenObjects { others, objects: objects.collect() }
     }
 
     pub fn is_waiting(&self, key: ObjectKey) -> bool {

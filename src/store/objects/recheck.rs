@@ -2,20 +2,28 @@
 
 use super::{
     ObjectStore,
-    index::ObjectKey,
+    index::{ForgottenObjects, ObjectKey},
     object::{ObjectData, StoredObject},
 };
-use crate::{curve::points, sparse, tenant::Tenant, wire::decode::ObjectId};
+use crate::{
+    curve::points,
+    sparse,
+    tenant::{Tenant, TenantId},
+    wire::decode::ObjectId,
+};
 
 /// Bytes hashed between two pauses, which takes some milliseconds.
 const PIECE_BYTES: usize = 8 << 20;
 
 /// What a check of an object has found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ObjectCheck {
     Intact,
     /// The tenant does not have the object any more.
-    Damaged,
+    Damaged {
+        /// Other tenants that do not have it any more, because it was in the same memory.
+        others: Vec<TenantId>,
+    },
     /// It was released or put again meanwhile, or the check was stopped.
     Unknown,
 }
@@ -44,9 +52,10 @@ impl ObjectStore {
         object.data.mark_damaged();
         let key = ObjectKey { id, tenant: tenant.id };
         let forgotten = self.state.lock().forget_damaged(key, &tenant.name, &object);
+        let ForgottenObjects { others, objects } = forgotten;
         drop(object);
-        forgotten.into_iter().for_each(StoredObject::free);
-        ObjectCheck::Damaged
+        objects.into_iter().for_each(StoredObject::free);
+        ObjectCheck::Damaged { others }
     }
 }
 

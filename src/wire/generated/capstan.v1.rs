@@ -1063,9 +1063,9 @@ pub struct EstimateResponse {
     pub engine: ::prost::alloc::string::String,
     #[prost(string, tag = "6")]
     pub device: ::prost::alloc::string::String,
-    /// Jobs accepted and not yet answered. If there are several tenants, what the others than the
-    /// caller's have is rounded down to a power of two, except for operators, who may call Admin.Drain;
-    /// so is time_ahead_us.
+    /// Jobs accepted and not yet answered. If there are several tenants, the caller's own jobs are
+    /// counted exactly, and the number of all other jobs is rounded down to a power of two. The same
+    /// holds for time_ahead_us. Operators, who may call Admin.Drain, get exact values.
     #[prost(uint32, tag = "7")]
     pub jobs_ahead: u32,
     /// Modelled time of all steps, their checks, and copies to and from the device, if no other job
@@ -3687,8 +3687,9 @@ pub struct Limits {
     #[prost(uint64, tag = "13")]
     pub peer_bytes_per_second: u64,
 }
-/// Current use of the limits of the same names. If there are several tenants, what the others than
-/// the caller's use is rounded down to a power of two, except for operators, who may call Drain.
+/// Current use of the limits of the same names. If there are several tenants, the caller's own use
+/// is counted exactly, and the use of all other tenants is rounded down to a power of two.
+/// Operators, who may call Drain, get exact values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Load {
     #[prost(uint64, tag = "1")]

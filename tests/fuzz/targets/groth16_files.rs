@@ -107,7 +107,8 @@ fn keys_and_proofs() {
     };
     let mut key = vec![0];
     vk.serialize_uncompressed(&mut key).expect("memory");
-    [g1, g1].serialize_uncompressed(&mut key).expect("memory");
+    // The halves of beta and delta in G1.
+    [g1, in_g1(3)].serialize_uncompressed(&mut key).expect("memory");
     for _ in 0..2 {
         vec![g1, G1Affine::zero()].serialize_uncompressed(&mut key).expect("memory");
     }

@@ -11,7 +11,7 @@ pub struct DaemonConfig {
     /// The file that was read.
     pub file: Option<PathBuf>,
     pub config: Config,
-    /// What the daemon would refuse.
+    /// What `capstand --check-config` would refuse.
     pub problems: Vec<ConfigProblem>,
 }
 

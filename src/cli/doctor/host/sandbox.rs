@@ -5,31 +5,46 @@ use std::fs;
 use crate::{
     cli::doctor::finding::DoctorFinding,
     config::{Config, EngineChoice, GpuIsolation},
+    server::has_landlock,
 };
 
+const CHECK: &str = "sandbox";
 const ACTIONS: &str = "/proc/sys/kernel/seccomp/actions_avail";
 
 /// `None` if the configuration has no workers.
 pub fn check(config: &Config) -> Option<DoctorFinding> {
-    let has_workers =
-        config.engine != EngineChoice::Cpu && config.cuda.isolation == GpuIsolation::Process;
-    has_workers.then(|| finding(fs::read_to_string(ACTIONS).ok().as_deref()))
+    if config.engine == EngineChoice::Cpu {
+        return None;
+    }
+    let lacks_landlock = match config.cuda.isolation {
+        GpuIsolation::Process => false,
+        GpuIsolation::Restricted => !has_landlock(),
+        GpuIsolation::None => return None,
+    };
+    Some(finding(fs::read_to_string(ACTIONS).ok().as_deref(), lacks_landlock))
 }
 
 /// `actions`: what filters of system calls can do, or `None` if the kernel has no filters.
-fn finding(actions: Option<&str>) -> DoctorFinding {
-    const CHECK: &str = "sandbox";
-    if actions.is_some_and(|actions| actions.split_whitespace().any(|action| action == "errno")) {
-        return DoctorFinding::ok(
+/// `lacks_landlock`: whether workers are to be restricted by Landlock and cannot.
+fn finding(actions: Option<&str>, lacks_landlock: bool) -> DoctorFinding {
+    let errno = |actions: &str| actions.split_whitespace().any(|action| action == "errno");
+    if !actions.is_some_and(errno) {
+        return DoctorFinding::problem(
             CHECK,
-            "the kernel has filters of system calls (seccomp) for workers",
+            "the kernel has no filters of system calls (seccomp), so workers of GPUs run without",
+            "use a kernel with CONFIG_SECCOMP_FILTER",
         );
     }
-    DoctorFinding::problem(
-        CHECK,
-        "the kernel has no filters of system calls (seccomp), so workers of GPUs run without",
-        "use a kernel with CONFIG_SECCOMP_FILTER",
-    )
+    if lacks_landlock {
+        return DoctorFinding::problem(
+            CHECK,
+            "the kernel has no Landlock, or this process may not use it, so workers have the \
+             rights of gpu_isolation = process",
+            "use Linux 5.13 or later with \"landlock\" in the kernel's parameter lsm, and a \
+             container that allows it",
+        );
+    }
+    DoctorFinding::ok(CHECK, "the kernel restricts workers of GPUs as gpu_isolation says")
 }
 
 #[cfg(test)]
@@ -39,8 +54,10 @@ mod tests {
 
     #[test]
     fn workers_need_filters_that_return_errors() {
-        assert_eq!(finding(Some("kill_process trap errno allow\n")).severity, Severity::Ok);
-        assert_eq!(finding(Some("kill_process allow\n")).severity, Severity::Problem);
-        assert_eq!(finding(None).severity, Severity::Problem);
+        let actions = Some("kill_process trap errno allow\n");
+        assert_eq!(finding(actions, false).severity, Severity::Ok);
+        assert_eq!(finding(actions, true).severity, Severity::Problem);
+        assert_eq!(finding(Some("kill_process allow\n"), false).severity, Severity::Problem);
+        assert_eq!(finding(None, false).severity, Severity::Problem);
     }
 }

@@ -328,4 +328,8 @@ impl ByteSource for PaddedRows<'_> {
             done += bytes;
         }
     }
+
+    fn is_intact(&self) -> bool {
+        self.source.is_intact()
+    }
 }

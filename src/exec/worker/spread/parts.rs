@@ -94,6 +94,10 @@ impl ByteSource for PartSource<'_> {
         }
     }
 
+    fn is_intact(&self) -> bool {
+        self.whole.is_intact()
+    }
+
     fn device_source(&self, range: Range<u64>) -> Option<SourceSlices<'_>> {
         self.whole.device_source(self.in_whole(range).next()?)
     }
@@ -121,11 +125,16 @@ mod tests {
     struct Received<'a> {
         bytes: &'a [u8],
         received: u64,
+        is_intact: bool,
     }
 
     impl ByteSource for Received<'_> {
         fn read(&self, start: u64, out: &mut [u8]) {
             self.bytes.read(start, out);
+        }
+
+        fn is_intact(&self) -> bool {
+            self.is_intact
         }
 
         fn has_received(&self, range: Range<u64>) -> bool {
@@ -157,7 +166,7 @@ mod tests {
         const WIDTH: u64 = 2;
         let whole = MsmRows { rows: 3, length: 7 };
         let scalars: Vec<u8> = (0..21).flat_map(|scalar| [scalar, 100 + scalar]).collect();
-        let source = Received { bytes: &scalars, received: 9 * WIDTH };
+        let source = Received { bytes: &scalars, received: 9 * WIDTH, is_intact: true };
         for part in whole.parts(2) {
             let of_part = PartSource { part: &part, whole: &source, width: WIDTH };
             let mut read = vec![0; (part.count() * WIDTH) as usize];
@@ -184,5 +193,8 @@ mod tests {
         let part = &whole.parts(1)[0];
         let of_part = PartSource { part, whole: &source, width: WIDTH };
         assert_eq!(of_part.shared_pieces(0..42).unwrap().len(), 1);
+        let without_pages = Received { is_intact: false, ..source };
+        assert!(of_part.is_intact());
+        assert!(!PartSource { whole: &without_pages, ..of_part }.is_intact());
     }
 }
