@@ -275,7 +275,7 @@ fn a_worker_that_does_not_answer_is_replaced() {
 #[test]
 fn only_workers_load_the_driver_and_they_give_up_rights() {
     let library = emulated::driver().map_or("libcuda.so".into(), |path| path.display().to_string());
-    for isolation in ["process", "restricted"] {
+    for isolation in ["process", "unrestricted"] {
         let folder = tempfile::tempdir().unwrap();
         let early = folder.path().join("early");
         // A restricted driver may write only to its cache.
@@ -287,13 +287,17 @@ fn only_workers_load_the_driver_and_they_give_up_rights() {
         let LoggedDaemon { child, log, .. } = daemon;
         let log = log.lock().unwrap().clone();
         assert!(!log.contains("system calls of this worker are not restricted"), "{log}");
-        let has_all_files = log.contains("this worker has the rights of gpu_isolation = process");
-        assert_eq!(has_all_files, isolation == "restricted" && !has_landlock(), "{log}");
+        let is_restricted = isolation == "process";
+        let has_all_files = log.contains("the files of this worker are not restricted");
+        assert_eq!(has_all_files, is_restricted && !has_landlock(), "{log}");
         assert_ne!(has_loaded(child.id(), &library), Some(true), "the daemon has loaded it");
         for worker in workers(&child) {
             assert_ne!(has_loaded(worker.as_raw_nonzero().get() as u32, &library), Some(false));
-            assert_eq!(status_of(worker, "NoNewPrivs:"), "1");
-            assert_eq!(status_of(worker, "Seccomp:"), "2", "no filter");
+            for (field, restricted) in [("NoNewPrivs:", "1"), ("Seccomp:", "2")] {
+                let of_daemon = status_of(Pid::from_child(&child), field);
+                let expected = if is_restricted { restricted } else { &of_daemon };
+                assert_eq!(status_of(worker, field), expected, "{field}");
+            }
         }
         let all = workers(&child);
         stop(child);
@@ -305,11 +309,12 @@ fn only_workers_load_the_driver_and_they_give_up_rights() {
         }
         // The driver opened the file before the worker gave up to write files.
         assert!(!fs::read(&early).unwrap().is_empty(), "no kernel of the self-test is early");
-        if isolation == "restricted" && has_landlock() {
+        if is_restricted && has_landlock() {
             let mut daemon = spawn_on_gpus(&flags, &env[..1]);
             wait_until("a worker that cannot open the file", || {
                 assert!(!daemon.is_ready(), "{}", daemon.text());
-                daemon.text().contains("EMU_TRACE_EARLY")
+                let text = daemon.text();
+                text.contains("EMU_TRACE_EARLY") && text.contains("gpu_isolation = unrestricted")
             });
             assert!(!daemon.child.wait().unwrap().success());
         }
