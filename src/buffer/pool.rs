@@ -1,12 +1,12 @@
-//! The memory that the payloads of one server share: one sealed file, from which payloads get
-//! blocks, and the thread that wipes dropped payloads.
+//! Memory that payloads of one server share: a sealed file, from which payloads get blocks, and the
+//! thread that wipes dropped payloads.
 
 use std::{any::Any, ops::Range, sync::Arc};
 
 use super::{RangeSet, Wiper, quota::RETRY_AFTER};
 use crate::{
     error::{Error, Limit, Result},
-    region::SharedMemory,
+    region::{DeviceAccess, SharedMemory},
     sync::Mutex,
 };
 
@@ -26,10 +26,10 @@ const SPARE_BYTES_MIN: u64 = 64 << 20;
 const SIZE_FACTOR: u64 = 2;
 const SIZE_MIN: u64 = 1 << 30;
 
-/// A quarter of the addresses that a process has.
-const SIZE_MAX: u64 = 32 << 40;
+/// An eighth of the addresses that a process has.
+const SIZE_MAX: u64 = 16 << 40;
 
-/// The memory of a server's payloads. Clones share it.
+/// Memory of a server's payloads: of those that it receives, or of results. Clones share it.
 #[derive(Clone)]
 pub struct PayloadPool(Arc<PoolMemory>);
 
@@ -67,10 +67,19 @@ impl PayloadPool {
     ///
     /// Errors: `Internal` if the system has too little memory.
     pub fn new(bytes_max: u64, touched_bytes: u64) -> Result<Self> {
+        Self::with_access(bytes_max, touched_bytes, DeviceAccess::ReadWrite)
+    }
+
+    /// Memory to which devices do not write.
+    pub fn of_inputs(bytes_max: u64, touched_bytes: u64) -> Result<Self> {
+        Self::with_access(bytes_max, touched_bytes, DeviceAccess::Read)
+    }
+
+    fn with_access(bytes_max: u64, touched_bytes: u64, access: DeviceAccess) -> Result<Self> {
         let touched = touched_bytes.min(SIZE_MAX).next_multiple_of(PAGE);
         let size = payload_file_bytes(bytes_max, touched_bytes);
         let failed = |error| Error::Internal(format!("cannot create payload memory: {error}"));
-        let memory = SharedMemory::create_sparse(size as usize, touched as usize);
+        let memory = SharedMemory::create_sparse(size as usize, touched as usize, access);
         let mut idle = IdleRanges::default();
         idle.free.insert(0..size);
         let spare_max = (bytes_max / SPARE_DIVISOR).max(SPARE_BYTES_MIN);

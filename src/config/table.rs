@@ -114,7 +114,7 @@ pub const TABLE: &[Setting] = &[
     setting("pinned_bases_percent", count("percent of a GPU's memory for jobs", 0, 90), "50",
         "Memory of a GPU that callers may pin bases in; a tenant gets half if there are others."),
     setting("cuda_pinned_bytes", bytes_or_auto(0, "1/32 of the memory, at most 4 GiB"), "auto",
-        "Payload memory pinned at startup, which GPUs access directly; 0 for none."),
+        "Memory pinned at startup, half for inputs, half for results; 0 for none."),
     setting("cuda_timeout_ms", count("milliseconds", 100, HOUR_MS), "20000",
         "Time limit for one piece of work on a GPU; its worker is replaced if it is exceeded."),
     setting("cuda_msm_min", count("scalars", 0, 1 << 32), "64",

@@ -4,7 +4,7 @@
 use std::{
     hint::black_box,
     io,
-    os::fd::OwnedFd,
+    os::fd::{AsRawFd as _, OwnedFd},
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence},
 };
 #[cfg(feature = "server")]
@@ -12,6 +12,8 @@ use std::{marker::PhantomData, ops::Range, slice};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{self, SealFlags};
+#[cfg(feature = "server")]
+use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "server")]
 use super::file_faults::{MappingAccess, WatchedMapping};
@@ -24,6 +26,8 @@ pub struct SharedMemory {
     #[cfg(feature = "server")]
     watch: Option<WatchedMapping>,
     map: MmapRaw,
+    #[cfg(feature = "server")]
+    access: DeviceAccess,
     #[cfg_attr(not(feature = "server"), allow(dead_code))]
     id: u64,
     /// The number of leading bytes that devices access directly.
@@ -31,6 +35,14 @@ pub struct SharedMemory {
     pinned: AtomicUsize,
     /// Whether to wipe the memory when it is dropped.
     is_released: AtomicBool,
+}
+
+/// What devices do with memory, and with them the processes that use them.
+#[cfg(feature = "server")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceAccess {
+    Read,
+    ReadWrite,
 }
 
 /// Bytes that a device copies from or to. They are not behind a reference, because other processes
@@ -76,9 +88,14 @@ impl SharedMemory {
     ///
     /// Shape: `bytes` is a positive multiple of the page size, and `touched` at most `bytes`.
     #[cfg(feature = "server")]
-    pub fn create_sparse(bytes: usize, touched: usize) -> io::Result<Self> {
+    pub fn create_sparse(bytes: usize, touched: usize, access: DeviceAccess) -> io::Result<Self> {
         use memmap2::Advice;
         let file = create_file("capstan-payloads", bytes)?;
+        if access == DeviceAccess::Read {
+            // Who gets a descriptor for reading cannot open the file for writing, unless it is
+            // root.
+            fs::fchmod(&file, fs::Mode::RUSR)?;
+        }
         let map = MmapOptions::new().len(bytes).map_raw(&file)?;
         // Without huge pages, small pages work too.
         let _small = map.advise(Advice::HugePage);
@@ -86,7 +103,9 @@ impl SharedMemory {
         if touched > 0 && !populate(&map, touched) {
             fs::fallocate(&file, fs::FallocateFlags::empty(), 0, touched as u64)?;
         }
-        Ok(Self::new(file, map))
+        let mut memory = Self::new(file, map);
+        memory.access = access;
+        Ok(memory)
     }
 
     /// Maps the memory that a server has created.
@@ -103,16 +122,36 @@ impl SharedMemory {
     }
 
     /// Maps memory whose pages may not exist yet, for another process of the server. They exist
-    /// once they are read or written.
+    /// once they are read or written. With [`DeviceAccess::Read`], a write ends the process.
     ///
-    /// Fails if the memory is shorter.
+    /// Fails if the memory is shorter, or cannot be accessed like this.
     #[cfg(feature = "cuda")]
-    pub fn map_sparse(file: OwnedFd, bytes: usize) -> io::Result<Self> {
+    pub fn map_sparse(file: OwnedFd, bytes: usize, access: DeviceAccess) -> io::Result<Self> {
         if fs::fstat(&file)?.st_size < bytes as i64 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let map = MmapOptions::new().len(bytes).map_raw(&file)?;
-        Ok(Self::new(file, map))
+        let (mut options, read) = (MmapOptions::new(), access == DeviceAccess::Read);
+        let options = options.len(bytes);
+        let map = if read { options.map_raw_read_only(&file) } else { options.map_raw(&file) };
+        let mut memory = Self::new(file, map?);
+        memory.access = access;
+        Ok(memory)
+    }
+
+    /// What devices do with the memory.
+    #[cfg(feature = "cuda")]
+    pub fn access(&self) -> DeviceAccess {
+        self.access
+    }
+
+    /// A descriptor with which another process can map the memory.
+    #[cfg(feature = "cuda")]
+    pub fn descriptor(&self, access: DeviceAccess) -> io::Result<OwnedFd> {
+        if access == DeviceAccess::ReadWrite {
+            return self.file.try_clone();
+        }
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        Ok(fs::open(path, fs::OFlags::RDONLY | fs::OFlags::CLOEXEC, fs::Mode::empty())?)
     }
 
     fn new(file: OwnedFd, map: MmapRaw) -> Self {
@@ -122,6 +161,8 @@ impl SharedMemory {
             #[cfg(feature = "server")]
             watch: None,
             map,
+            #[cfg(feature = "server")]
+            access: DeviceAccess::ReadWrite,
             id,
             pinned: 0.into(),
             is_released: false.into(),
@@ -378,7 +419,7 @@ mod tests {
     #[test]
     fn sparse_memory_takes_pages_when_it_is_written_and_gives_them_back() {
         const SPARSE: usize = 64 << 20;
-        let memory = SharedMemory::create_sparse(SPARSE, BYTES).unwrap();
+        let memory = SharedMemory::create_sparse(SPARSE, BYTES, DeviceAccess::ReadWrite).unwrap();
         assert!((BYTES..SPARSE).contains(&resident(&memory)));
         let before = resident(&memory);
         memory.write(SPARSE - BYTES, &vec![5; BYTES]);
@@ -391,6 +432,24 @@ mod tests {
         assert_eq!(resident(&memory), before);
         memory.read(SPARSE - BYTES, &mut out);
         assert!(out.iter().all(|byte| *byte == 0), "not zeroed");
+    }
+
+    #[cfg(feature = "cuda")]
+    #[test]
+    fn a_descriptor_for_reading_allows_no_writes() {
+        let server = SharedMemory::create_sparse(BYTES, 0, DeviceAccess::Read).unwrap();
+        server.write(3, &[7]);
+        let file = server.descriptor(DeviceAccess::Read).unwrap();
+        assert_eq!(rustix::io::write(&file, &[1]), Err(Errno::BADF));
+        let copy = file.try_clone().unwrap();
+        assert!(SharedMemory::map_sparse(copy, BYTES, DeviceAccess::ReadWrite).is_err());
+        let reader = SharedMemory::map_sparse(file, BYTES, DeviceAccess::Read).unwrap();
+        assert_eq!(copy_of(&reader)[3], 7);
+        let mode = fs::fstat(server.file()).unwrap().st_mode;
+        assert_eq!(mode & 0o777, 0o400, "its owner could open it again for writing");
+        let shared = server.descriptor(DeviceAccess::ReadWrite).unwrap();
+        SharedMemory::map_sparse(shared, BYTES, DeviceAccess::ReadWrite).unwrap().write(4, &[8]);
+        assert_eq!(copy_of(&reader)[3..5], [7, 8]);
     }
 
     /// A shorter file stands for pages that a client has given back while the system has no others.

@@ -117,6 +117,7 @@ int attribute_of(const Device& device, int number) {
     case 81: return preset.shared_bytes;
     case 97: return preset.shared_block;
     case 106: return preset.blocks;
+    case 113: return setting("EMU_READ_ONLY_PINS", 1) != 0; // pins memory mapped for reading
     default: break;
     }
     for (const DeviceAttribute& known : attributes) {

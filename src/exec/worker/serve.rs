@@ -247,8 +247,8 @@ impl Worker {
     }
 
     fn map(&self, request: &MapRequest, file: OwnedFd) -> Result<(), String> {
-        let &MapRequest { memory: number, bytes, pinned_bytes, is_watched } = request;
-        let memory = SharedMemory::map_sparse(file, bytes as usize);
+        let &MapRequest { memory: number, bytes, pinned_bytes, access, is_watched } = request;
+        let memory = SharedMemory::map_sparse(file, bytes as usize, access);
         let memory = if is_watched { memory.and_then(SharedMemory::watched) } else { memory };
         let memory = memory.map_err(|error| error.to_string())?;
         let (begun, memory) = (Instant::now(), Arc::new(memory));

@@ -144,7 +144,7 @@ fn file_size(facts: &LimitFacts, config: &Config) -> DoctorFinding {
 fn address_space(facts: &LimitFacts, config: &Config) -> DoctorFinding {
     const CHECK: &str = "address_space";
     let ServerSettings { region_bytes_max, store_bytes_max, .. } = &config.server;
-    let payloads = config.server.payload_file_bytes(config.cuda.pinned_bytes);
+    let payloads = 2 * config.server.payload_file_bytes(config.cuda.pinned_bytes);
     let needed = [*region_bytes_max, *store_bytes_max, OTHER_ADDRESSES];
     let needed = needed.into_iter().fold(payloads, u64::saturating_add);
     let fix = "raise LimitAS of the unit (`ulimit -v` in a shell), or lower bytes_in_flight_max, \
