@@ -279,12 +279,13 @@ const SIOCSPGRP: u64 = 0x8902;
 ///
 /// Errors: the system has no seccomp, or does not let this process use it.
 pub fn restrict_calls(has_few_files: bool) -> io::Result<()> {
-    let filter = filter(has_few_files);
+    let filter = filter(process::id(), has_few_files);
     filter.and_then(|filter| apply_filter_all_threads(&filter)).map_err(io::Error::other)
 }
 
-fn filter(has_few_files: bool) -> Result<BpfProgram, seccompiler::Error> {
-    let (thread, own) = (libc::CLONE_THREAD as u64, u64::from(process::id()));
+/// `own`: the number of this process.
+fn filter(own: u32, has_few_files: bool) -> Result<BpfProgram, seccompiler::Error> {
+    let (thread, own) = (libc::CLONE_THREAD as u64, u64::from(own));
     let makes_threads = condition(0, SeccompCmpOp::MaskedEq(thread), thread)?;
     let of_threads = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_TIMERSLACK];
     let rules_of_calls = [
@@ -382,9 +383,11 @@ mod tests {
         }
     }
 
+    const OWN: u64 = 4321;
+
     #[test]
     fn listed_calls_are_allowed_with_harmless_arguments() {
-        let program = filter(true).unwrap();
+        let program = filter(OWN as u32, true).unwrap();
         let is_allowed = |call, arguments: &[u64]| match answer(&program, call, arguments) {
             libc::SECCOMP_RET_ALLOW => true,
             denied => {
@@ -392,15 +395,14 @@ mod tests {
                 false
             }
         };
-        let own = u64::from(process::id());
         let thread = (libc::CLONE_THREAD | libc::CLONE_VM) as u64;
         let allowed: [(_, &[u64]); 12] = [
             (libc::SYS_futex, &[]),
             (libc::SYS_openat, &[0, 0, (libc::O_RDWR | libc::O_CREAT) as u64]),
             (libc::SYS_clone, &[thread]),
-            (libc::SYS_tgkill, &[own, 1, 6]),
+            (libc::SYS_tgkill, &[OWN, 1, 6]),
             (libc::SYS_prlimit64, &[0]),
-            (libc::SYS_prlimit64, &[own]),
+            (libc::SYS_prlimit64, &[OWN]),
             (libc::SYS_prctl, &[libc::PR_SET_NAME as u64]),
             // The device layer waits for less than a millisecond at a time.
             (libc::SYS_prctl, &[libc::PR_SET_TIMERSLACK as u64]),
@@ -418,9 +420,9 @@ mod tests {
             (libc::SYS_clone, &[libc::SIGCHLD as u64]),
             (libc::SYS_clone, &[libc::CLONE_VM as u64 | high_half * thread]),
             (libc::SYS_clone3, &[]),
-            (libc::SYS_tgkill, &[own + 1, 1, 6]),
-            (libc::SYS_kill, &[own, 6]),
-            (libc::SYS_prlimit64, &[own + 1]),
+            (libc::SYS_tgkill, &[OWN + 1, 1, 6]),
+            (libc::SYS_kill, &[OWN, 6]),
+            (libc::SYS_prlimit64, &[OWN + 1]),
             (libc::SYS_prctl, &[libc::PR_SET_DUMPABLE as u64]),
             (libc::SYS_prctl, &[libc::PR_SET_SECCOMP as u64]),
             (libc::SYS_fcntl, &[3, F_SETOWN]),
@@ -446,7 +448,7 @@ mod tests {
 
     #[test]
     fn without_landlock_files_are_only_opened_as_drivers_do() {
-        let (few, all) = (filter(true).unwrap(), filter(false).unwrap());
+        let (few, all) = (filter(1, true).unwrap(), filter(1, false).unwrap());
         let calls = [
             (libc::SYS_openat, 2),
             #[cfg(target_arch = "x86_64")]
@@ -472,7 +474,7 @@ mod tests {
     fn threads_with_listed_calls_have_no_network_and_start_no_programs() {
         let is_denied = |error: io::Error| error.raw_os_error() == Some(libc::ENOSYS);
         thread::spawn(move || {
-            apply_filter(&filter(true).unwrap()).unwrap();
+            apply_filter(&filter(1, true).unwrap()).unwrap();
             assert!(is_denied(UdpSocket::bind("127.0.0.1:0").unwrap_err()));
             assert!(is_denied(Command::new("true").status().unwrap_err()));
             assert!(fs::read("/proc/self/stat").is_ok());
