@@ -16,10 +16,11 @@ pub(super) const BLOCK: u64 = 16 << 20;
 /// A payload's last block consists of whole pages.
 const PAGE: u64 = 4 << 10;
 
-/// Spare memory: this part of the limit on bytes in flight, but at least 64 MiB (the scalars of a
-/// large MSM). By default, payloads in flight may use half of the memory.
-const SPARE_DIVISOR: u64 = 64;
-const SPARE_BYTES_MIN: u64 = 64 << 20;
+/// Spare memory of each of a server's two pools: this part of the limit on bytes in flight, but at
+/// least 32 MiB (the scalars of a large MSM). By default, payloads in flight may use half of the
+/// memory.
+const SPARE_DIVISOR: u64 = 128;
+const SPARE_BYTES_MIN: u64 = 32 << 20;
 
 /// The file is larger than all payloads: gaps between blocks may be too small for a block, and a
 /// payload that is being wiped is no longer in flight. Only pages in use take memory.
@@ -205,7 +206,7 @@ mod tests {
     /// Not the memory of the machine, of which a container may use a small part.
     #[test]
     fn spare_memory_follows_the_limit_on_bytes_in_flight() {
-        for (bytes_max, spare_max) in [(0, 64 << 20), (4 << 30, 64 << 20), (64 << 30, 1 << 30)] {
+        for (bytes_max, spare_max) in [(0, 32 << 20), (4 << 30, 32 << 20), (64 << 30, 512 << 20)] {
             assert_eq!(PayloadPool::new(bytes_max, 0).unwrap().0.spare_max, spare_max);
         }
     }

@@ -4,7 +4,7 @@
 use std::{
     hint::black_box,
     io,
-    os::fd::{AsRawFd as _, OwnedFd},
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence},
 };
 #[cfg(feature = "server")]
@@ -28,6 +28,10 @@ pub struct SharedMemory {
     map: MmapRaw,
     #[cfg(feature = "server")]
     access: DeviceAccess,
+    /// The file, opened for reading.
+    #[cfg(feature = "server")]
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    reader: Option<OwnedFd>,
     #[cfg_attr(not(feature = "server"), allow(dead_code))]
     id: u64,
     /// The number of leading bytes that devices access directly.
@@ -91,11 +95,17 @@ impl SharedMemory {
     pub fn create_sparse(bytes: usize, touched: usize, access: DeviceAccess) -> io::Result<Self> {
         use memmap2::Advice;
         let file = create_file("capstan-payloads", bytes)?;
-        if access == DeviceAccess::Read {
-            // Who gets a descriptor for reading cannot open the file for writing, unless it is
-            // root.
-            fs::fchmod(&file, fs::Mode::RUSR)?;
-        }
+        let reader = match access {
+            DeviceAccess::ReadWrite => None,
+            DeviceAccess::Read => {
+                // Who gets this descriptor cannot open the file again for writing, unless it is
+                // root or may change modes.
+                fs::fchmod(&file, fs::Mode::RUSR)?;
+                let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+                let flags = fs::OFlags::RDONLY | fs::OFlags::CLOEXEC;
+                Some(fs::open(path, flags, fs::Mode::empty())?)
+            }
+        };
         let map = MmapOptions::new().len(bytes).map_raw(&file)?;
         // Without huge pages, small pages work too.
         let _small = map.advise(Advice::HugePage);
@@ -104,7 +114,7 @@ impl SharedMemory {
             fs::fallocate(&file, fs::FallocateFlags::empty(), 0, touched as u64)?;
         }
         let mut memory = Self::new(file, map);
-        memory.access = access;
+        (memory.access, memory.reader) = (access, reader);
         Ok(memory)
     }
 
@@ -144,14 +154,13 @@ impl SharedMemory {
         self.access
     }
 
-    /// A descriptor with which another process can map the memory.
+    /// A descriptor with which another process can map memory that is not mapped already.
     #[cfg(feature = "cuda")]
-    pub fn descriptor(&self, access: DeviceAccess) -> io::Result<OwnedFd> {
-        if access == DeviceAccess::ReadWrite {
-            return self.file.try_clone();
+    pub fn descriptor(&self, access: DeviceAccess) -> BorrowedFd<'_> {
+        match (access, &self.reader) {
+            (DeviceAccess::Read, Some(reader)) => reader.as_fd(),
+            _ => self.file.as_fd(),
         }
-        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        Ok(fs::open(path, fs::OFlags::RDONLY | fs::OFlags::CLOEXEC, fs::Mode::empty())?)
     }
 
     fn new(file: OwnedFd, map: MmapRaw) -> Self {
@@ -163,6 +172,8 @@ impl SharedMemory {
             map,
             #[cfg(feature = "server")]
             access: DeviceAccess::ReadWrite,
+            #[cfg(feature = "server")]
+            reader: None,
             id,
             pinned: 0.into(),
             is_released: false.into(),
@@ -291,7 +302,8 @@ impl SharedMemory {
         // SAFETY: mapped while `self` is borrowed. The only caller is a payload that shares itself
         // with the reader of the slice: each of its bytes is written once, before it counts as
         // received, and is wiped when the last share is dropped. Workers of the server map the
-        // memory, too: this relies on them to write only to the places that they are given.
+        // memory, too: this relies on them to write only to the places that they are given, unless
+        // they map it only for reading.
         unsafe { slice::from_raw_parts(self.address(start, len), len) }
     }
 
@@ -439,15 +451,19 @@ mod tests {
     fn a_descriptor_for_reading_allows_no_writes() {
         let server = SharedMemory::create_sparse(BYTES, 0, DeviceAccess::Read).unwrap();
         server.write(3, &[7]);
-        let file = server.descriptor(DeviceAccess::Read).unwrap();
-        assert_eq!(rustix::io::write(&file, &[1]), Err(Errno::BADF));
-        let copy = file.try_clone().unwrap();
-        assert!(SharedMemory::map_sparse(copy, BYTES, DeviceAccess::ReadWrite).is_err());
-        let reader = SharedMemory::map_sparse(file, BYTES, DeviceAccess::Read).unwrap();
+        let file = || server.descriptor(DeviceAccess::Read).try_clone_to_owned().unwrap();
+        assert_eq!(rustix::io::write(file(), &[1]), Err(Errno::BADF));
+        assert!(SharedMemory::map_sparse(file(), BYTES, DeviceAccess::ReadWrite).is_err());
+        let reader = SharedMemory::map_sparse(file(), BYTES, DeviceAccess::Read).unwrap();
         assert_eq!(copy_of(&reader)[3], 7);
         let mode = fs::fstat(server.file()).unwrap().st_mode;
         assert_eq!(mode & 0o777, 0o400, "its owner could open it again for writing");
-        let shared = server.descriptor(DeviceAccess::ReadWrite).unwrap();
+        if !rustix::process::geteuid().is_root() {
+            let again = format!("/proc/self/fd/{}", file().as_raw_fd());
+            let again = fs::open(again, fs::OFlags::RDWR, fs::Mode::empty());
+            assert_eq!(again.err(), Some(Errno::ACCESS));
+        }
+        let shared = server.descriptor(DeviceAccess::ReadWrite).try_clone_to_owned().unwrap();
         SharedMemory::map_sparse(shared, BYTES, DeviceAccess::ReadWrite).unwrap().write(4, &[8]);
         assert_eq!(copy_of(&reader)[3..5], [7, 8]);
     }

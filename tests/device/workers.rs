@@ -24,7 +24,7 @@ use capstan::{
     server::has_landlock,
     sparse::{SparseBuilder, SparseMatrix},
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::{
     daemon::{
@@ -108,9 +108,11 @@ fn has_loaded(process: u32, library: &str) -> Option<bool> {
     Some(fs::read_to_string(format!("/proc/{process}/maps")).ok()?.contains(library))
 }
 
-/// How a process may access the payload memory that it has mapped. `None` if only root may know.
+/// How a process may access the payload memory that it has mapped. Root may know.
 fn payload_rights(process: Pid) -> Option<Vec<String>> {
-    let maps = fs::read_to_string(format!("/proc/{}/maps", process.as_raw_nonzero())).ok()?;
+    let maps = fs::read_to_string(format!("/proc/{}/maps", process.as_raw_nonzero()));
+    assert!(maps.is_ok() || !geteuid().is_root(), "{maps:?}");
+    let maps = maps.ok()?;
     let mappings = maps.lines().filter(|line| line.contains("memfd:capstan-payloads"));
     let rights = mappings.map(|line| line.split(' ').nth(1).unwrap().to_owned());
     Some(rights.collect::<BTreeSet<_>>().into_iter().collect())
@@ -302,8 +304,15 @@ fn only_workers_load_the_driver_and_they_give_up_rights() {
         assert_ne!(has_loaded(child.id(), &library), Some(true), "the daemon has loaded it");
         for worker in workers(&child) {
             assert_ne!(has_loaded(worker.as_raw_nonzero().get() as u32, &library), Some(false));
-            let rights = payload_rights(worker);
-            assert!(rights.is_none_or(|rights| rights == ["r--s", "rw-s"]), "inputs and results");
+            let rights = payload_rights(worker).unwrap_or_else(|| {
+                println!("skipped: only root may know what workers map");
+                vec!["r--s".into(), "rw-s".into()]
+            });
+            let pins_read_only = emulated::driver().is_some() || rights != ["rw-s"];
+            assert!(
+                !pins_read_only || rights == ["r--s", "rw-s"],
+                "inputs and results: {rights:?}"
+            );
             for (field, restricted) in [("NoNewPrivs:", "1"), ("Seccomp:", "2")] {
                 let of_daemon = status_of(Pid::from_child(&child), field);
                 let expected = if is_restricted { restricted } else { &of_daemon };
@@ -318,7 +327,7 @@ fn only_workers_load_the_driver_and_they_give_up_rights() {
         if emulated::driver().is_none() {
             continue;
         }
-        // The driver opened the file before the worker gave up to write files.
+        // The file lies in the driver's cache.
         assert!(!fs::read(&early).unwrap().is_empty(), "no kernel of the self-test is early");
         if is_restricted && has_landlock() {
             let mut daemon = spawn_on_gpus(&flags, &env[..1]);

@@ -270,12 +270,18 @@ const TIOCLINUX: u64 = 0x541c;
 const FIOSETOWN: u64 = 0x8901;
 const SIOCSPGRP: u64 = 0x8902;
 
+/// Some bits of the flags with which a file is opened.
+struct OpenFlags {
+    mask: libc::c_int,
+    bits: libc::c_int,
+}
+
 /// Leaves this process, with all its threads and future threads, only the calls that are listed
 /// here. Others fail with ENOSYS, so that libraries use an older one instead. The process can gain
 /// no privileges either.
 ///
 /// `has_few_files`: whether [`restrict_files`] has succeeded. If not, files are opened neither to
-/// create, to truncate nor to only write them.
+/// create, to truncate nor to only write them, and open ones are not truncated.
 ///
 /// Errors: the system has no seccomp, or does not let this process use it.
 pub fn restrict_calls(has_few_files: bool) -> io::Result<()> {
@@ -300,26 +306,44 @@ fn filter(own: u32, has_few_files: bool) -> Result<BpfProgram, seccompiler::Erro
     ];
     let always = ALLOWED.iter().chain(ALLOWED_OLD).map(|call| (*call, Vec::new()));
     let mut rules: BTreeMap<_, _> = always.chain(rules_of_calls).collect();
+    rules.insert(libc::SYS_openat, opens(2, has_few_files)?);
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(libc::SYS_open, opens(1, has_few_files)?);
     if !has_few_files {
-        rules.insert(libc::SYS_openat, opens_existing(2)?);
-        #[cfg(target_arch = "x86_64")]
-        rules.insert(libc::SYS_open, opens_existing(1)?);
+        for truncating in [libc::SYS_ftruncate, libc::SYS_fallocate] {
+            rules.remove(&truncating);
+        }
     }
     let denied = SeccompAction::Errno(libc::ENOSYS as u32);
     let arch = TargetArch::try_from(env::consts::ARCH)?;
     Ok(SeccompFilter::new(rules, denied, SeccompAction::Allow, arch)?.try_into()?)
 }
 
-/// Matches calls that open files for reading, or for reading and writing, as drivers open devices.
+/// Matches calls that open files: if Landlock decides what may be written, all but those that would
+/// truncate a file that is opened for reading, which Landlock permits before Linux 6.2; otherwise
+/// those for reading, and for reading and writing as drivers open devices.
 ///
 /// `flags`: the number of their argument with the flags.
-fn opens_existing(flags: u8) -> Result<Vec<SeccompRule>, seccompiler::Error> {
+fn opens(flags: u8, has_few_files: bool) -> Result<Vec<SeccompRule>, seccompiler::Error> {
     let new_file = libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY);
-    let mask = SeccompCmpOp::MaskedEq((new_file | libc::O_ACCMODE) as u64);
-    let rule = |mode: libc::c_int| {
-        Ok(SeccompRule::new(vec![condition(flags, mask.clone(), mode as u64)?])?)
+    let existing = new_file | libc::O_ACCMODE;
+    let allowed: &[OpenFlags] = if has_few_files {
+        &[
+            OpenFlags { mask: libc::O_TRUNC, bits: 0 },
+            OpenFlags { mask: libc::O_ACCMODE, bits: libc::O_WRONLY },
+            OpenFlags { mask: libc::O_ACCMODE, bits: libc::O_RDWR },
+        ]
+    } else {
+        &[
+            OpenFlags { mask: existing, bits: libc::O_RDONLY },
+            OpenFlags { mask: existing, bits: libc::O_RDWR },
+        ]
     };
-    [libc::O_RDONLY, libc::O_RDWR].into_iter().map(rule).collect()
+    let rule = |&OpenFlags { mask, bits }: &OpenFlags| {
+        let has_bits = SeccompCmpOp::MaskedEq(mask as u64);
+        Ok(SeccompRule::new(vec![condition(flags, has_bits, bits as u64)?])?)
+    };
+    allowed.iter().map(rule).collect()
 }
 
 fn is_any_of(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::Error> {
@@ -416,7 +440,7 @@ mod tests {
             assert!(is_allowed(call, arguments), "{call} {arguments:?}");
         }
         let high_half = u64::from(u32::MAX) + 1;
-        let denied: [(_, &[u64]); 22] = [
+        let denied: [(_, &[u64]); 18] = [
             (libc::SYS_clone, &[libc::SIGCHLD as u64]),
             (libc::SYS_clone, &[libc::CLONE_VM as u64 | high_half * thread]),
             (libc::SYS_clone3, &[]),
@@ -434,15 +458,54 @@ mod tests {
             (libc::SYS_ioctl, &[0, TIOCLINUX]),
             (libc::SYS_ioctl, &[0, FIOSETOWN]),
             (libc::SYS_ioctl, &[0, SIOCSPGRP]),
-            (libc::SYS_execve, &[]),
-            (libc::SYS_unlinkat, &[]),
-            (libc::SYS_ptrace, &[]),
             // A call of the x32 interface.
             (libc::SYS_read | 0x4000_0000, &[]),
-            (libc::SYS_io_uring_setup, &[]),
         ];
         for (call, arguments) in denied {
             assert!(!is_allowed(call, arguments), "{call} {arguments:?}");
+        }
+        // Connections, programs, other processes, and changes of files by their paths or modes.
+        let never = [
+            libc::SYS_socket,
+            libc::SYS_connect,
+            libc::SYS_bind,
+            libc::SYS_listen,
+            libc::SYS_accept4,
+            libc::SYS_execve,
+            libc::SYS_execveat,
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_unshare,
+            libc::SYS_setns,
+            libc::SYS_mount,
+            libc::SYS_bpf,
+            libc::SYS_io_uring_setup,
+            libc::SYS_userfaultfd,
+            libc::SYS_openat2,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_unlinkat,
+            libc::SYS_renameat2,
+            libc::SYS_linkat,
+            libc::SYS_symlinkat,
+            libc::SYS_mkdirat,
+            libc::SYS_mknodat,
+            libc::SYS_truncate,
+            // With these two, the owner of a file could write it although it may only read it.
+            libc::SYS_fchmod,
+            libc::SYS_fchmodat,
+            libc::SYS_fchown,
+            libc::SYS_fchownat,
+            libc::SYS_fsetxattr,
+            libc::SYS_setxattr,
+        ];
+        for call in never {
+            assert!(!is_allowed(call, &[]), "{call}");
+        }
+        #[cfg(target_arch = "x86_64")]
+        for call in [libc::SYS_chmod, libc::SYS_creat, libc::SYS_unlink, libc::SYS_rename] {
+            assert!(!is_allowed(call, &[]), "{call}");
         }
     }
 
@@ -463,10 +526,15 @@ mod tests {
             for reading in [libc::O_RDONLY | libc::O_DIRECTORY, libc::O_RDWR | libc::O_CLOEXEC] {
                 assert!(is_allowed(&all, reading) && is_allowed(&few, reading), "{reading:#o}");
             }
+            assert!(!is_allowed(&all, libc::O_TRUNC) && !is_allowed(&few, libc::O_TRUNC));
             let new = [libc::O_CREAT, libc::O_RDWR | libc::O_TRUNC, libc::O_WRONLY, 3];
             for writing in new.into_iter().chain([libc::O_RDWR | libc::O_TMPFILE]) {
                 assert!(!is_allowed(&all, writing) && is_allowed(&few, writing), "{writing:#o}");
             }
+        }
+        for truncating in [libc::SYS_ftruncate, libc::SYS_fallocate] {
+            assert_eq!(answer(&few, truncating, &[]), libc::SECCOMP_RET_ALLOW);
+            assert_ne!(answer(&all, truncating, &[]), libc::SECCOMP_RET_ALLOW);
         }
     }
 

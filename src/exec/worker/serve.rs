@@ -107,12 +107,7 @@ pub fn serve(socket: &UnixStream) -> io::Result<()> {
             .is_ok();
     let worker = match Worker::open(&task, has_few_files) {
         Ok(worker) => Arc::new(worker),
-        Err(hello) => {
-            if task.settings.is_restricted {
-                warn!("gpu_isolation = unrestricted allows a driver more files and system calls");
-            }
-            return socket::send(socket, &hello, None);
-        }
+        Err(hello) => return socket::send(socket, &hello, None),
     };
     let hello = WorkerHello::Ready(Box::new(worker.facts().clone()));
     socket::send(socket, &hello, None)?;

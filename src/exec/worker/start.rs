@@ -2,6 +2,8 @@
 
 use std::{io, time::Duration};
 
+use tracing::info;
+
 use super::{
     message::{ServeTask, WorkerHello, WorkerTask},
     process::{ReadyWorker, StartedWorker},
@@ -34,10 +36,10 @@ impl StartFailure {
 }
 
 /// The devices that the settings select: all that the driver has, unless they name some.
+///
+/// Even then, a process without restrictions asks the driver, which may have the system make the
+/// files of devices; workers give up the right to that.
 pub fn wanted_devices(settings: &WorkerPoolSettings) -> Result<Vec<u32>, StartFailure> {
-    if !settings.devices.is_empty() {
-        return Ok(settings.devices.clone());
-    }
     let task = WorkerTask::CountDevices(settings.worker.driver.clone());
     let failed =
         |error: io::Error| StartFailure::from(format!("a worker cannot be started: {error}"));
@@ -45,7 +47,8 @@ pub fn wanted_devices(settings: &WorkerPoolSettings) -> Result<Vec<u32>, StartFa
     let hello = worker.hello(START_TIMEOUT);
     worker.end();
     match hello.map_err(failed)? {
-        WorkerHello::Counted(count) => Ok((0..count).collect()),
+        WorkerHello::Counted(count) if settings.devices.is_empty() => Ok((0..count).collect()),
+        WorkerHello::Counted(_) => Ok(settings.devices.clone()),
         hello => Err(StartFailure::of(hello)),
     }
 }
@@ -80,6 +83,12 @@ pub fn wait_until_ready(
         Err(error) => failed(error),
     };
     started.end();
+    if settings.worker.is_restricted {
+        info!(
+            "workers open few files and make few system calls: if the driver needs more, set \
+             gpu_isolation = unrestricted"
+        );
+    }
     Err(failure)
 }
 

@@ -133,7 +133,7 @@ fn open_files(facts: &LimitFacts, settings: &ServerSettings) -> DoctorFinding {
     }
 }
 
-/// Payload memory counts as a file.
+/// The memory of inputs and that of results count as a file each.
 fn file_size(facts: &LimitFacts, config: &Config) -> DoctorFinding {
     const CHECK: &str = "file_size";
     let needed = config.server.payload_file_bytes(config.cuda.pinned_bytes);
@@ -340,7 +340,7 @@ mod tests {
         let low = LimitFacts {
             file_bytes_max: Some(payloads - 1),
             processes_max: Some(32),
-            addresses_max: Some(payloads),
+            addresses_max: Some(2 * payloads),
             ..enough
         };
         assert_eq!(severities(&low), [Severity::Problem; 3]);

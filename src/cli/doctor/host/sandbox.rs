@@ -38,7 +38,7 @@ fn finding(actions: Option<&str>, has_landlock: bool) -> DoctorFinding {
         return DoctorFinding::warning(
             CHECK,
             "the kernel has no Landlock, or this process may not use it, so workers of GPUs can \
-             open all files of this user",
+             open all files of the daemon's user",
             "use Linux 5.13 or later with \"landlock\" in the kernel's parameter lsm, and a \
              container that allows it",
         );
