@@ -241,12 +241,6 @@ fn advice(retry_after: Option<Duration>) -> &'static str {
     }
 }
 
-/// The innermost source of an error: the outer ones only say "transport error".
-#[cfg(feature = "client")]
-pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), innermost)
-}
-
 /// `[7]`, or nothing.
 fn suffix(index: Option<u64>) -> String {
     index.map_or_else(String::new, |index| format!("[{index}]"))
