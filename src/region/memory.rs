@@ -4,11 +4,13 @@
 use std::{
     hint::black_box,
     io,
-    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
+    os::fd::OwnedFd,
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence},
 };
+#[cfg(feature = "cuda")]
+use std::os::fd::{AsFd as _, BorrowedFd};
 #[cfg(feature = "server")]
-use std::{marker::PhantomData, ops::Range, slice};
+use std::{marker::PhantomData, ops::Range, os::fd::AsRawFd as _, slice};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{self, SealFlags};

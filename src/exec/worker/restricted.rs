@@ -432,7 +432,7 @@ mod tests {
             (libc::SYS_prctl, &[libc::PR_SET_TIMERSLACK as u64]),
             (libc::SYS_fcntl, &[3, libc::F_DUPFD_CLOEXEC as u64]),
             (libc::SYS_fcntl, &[3, libc::F_SETFL as u64]),
-            (libc::SYS_ioctl, &[3, libc::FIONBIO as u64]),
+            (libc::SYS_ioctl, &[3, libc::FIONBIO]),
             // Requests of NVIDIA's driver.
             (libc::SYS_ioctl, &[3, 0xc020_462a]),
         ];
@@ -442,7 +442,7 @@ mod tests {
         let high_half = u64::from(u32::MAX) + 1;
         let denied: [(_, &[u64]); 18] = [
             (libc::SYS_clone, &[libc::SIGCHLD as u64]),
-            (libc::SYS_clone, &[libc::CLONE_VM as u64 | high_half * thread]),
+            (libc::SYS_clone, &[libc::CLONE_VM as u64 | (high_half * thread)]),
             (libc::SYS_clone3, &[]),
             (libc::SYS_tgkill, &[OWN + 1, 1, 6]),
             (libc::SYS_kill, &[OWN, 6]),
