@@ -69,6 +69,8 @@ pub const fn code_of(reason: Reason) -> Code {
         | Reason::SizeTooLarge
         | Reason::OutOfRange
         | Reason::ValueType => Code::InvalidArgument,
+        // `Reason` may get more variants. A test below holds that all have a code.
+        _ => Code::Unknown,
     }
 }
 
@@ -110,4 +112,16 @@ pub fn status_of(error: Error) -> Status {
         public => public.to_string(),
     };
     Status::with_error_details(code_of(reason), message, details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_code() {
+        for reason in Reason::ALL {
+            assert_ne!(code_of(*reason), Code::Unknown, "{reason:?}");
+        }
+    }
 }

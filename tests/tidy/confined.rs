@@ -4,7 +4,7 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
     (
         "unsafe",
         &[
-            "src/curve/layout.rs",
+            "src/math/curve/layout.rs",
             "src/engine/cpu/blst.rs",
             "src/region/file_faults.rs",
             "src/region/memory.rs",

@@ -11,16 +11,17 @@ pub use call::{InputSpec, OutputKind, OutputSpec, check_call};
 pub use constant::Constant;
 pub use liveness::{Liveness, ResultMemory};
 pub use step::{ExternalOperand, StepInputs, StepKind, StepProblem};
-pub use value::{PointsShape, ValueId, ValueType, VectorShape};
-#[cfg(feature = "internals")]
-pub use value::{ROWS_MAX, VALUE_ELEMENTS_MAX};
+pub use value::{PointsShape, ROWS_MAX, VALUE_ELEMENTS_MAX, ValueId, ValueType, VectorShape};
 
 use crate::error::{Error, FieldProblem, Result};
 
+/// The maximum number of steps of a program.
 pub const STEPS_MAX: usize = 1024;
+/// The maximum number of inputs of a call.
 pub const INPUTS_MAX: usize = 256;
+/// The maximum number of outputs of a call.
 pub const OUTPUTS_MAX: usize = 256;
-/// Inputs of a step that takes a list.
+/// The maximum number of inputs of a step that takes a list.
 pub const LIST_INPUTS_MAX: usize = 256;
 
 /// Steps that have passed their checks: each reads earlier values only, whose types suit it.
@@ -32,6 +33,8 @@ pub struct Program<K> {
 }
 
 impl<K: StepKind> Program<K> {
+    /// A program of these steps.
+    ///
     /// Errors: `Invalid` for the list of steps; `Step` for the first step that is wrong.
     pub fn new(steps: Vec<K>) -> Result<Self> {
         let refused = |problem| Err(Error::field("program.steps", problem));
@@ -54,10 +57,12 @@ impl<K: StepKind> Program<K> {
         Ok(Self { steps, types })
     }
 
+    /// The steps, in order.
     pub fn steps(&self) -> &[K] {
         &self.steps
     }
 
+    /// The ids of all values, in the order of the steps that make them.
     pub fn ids(&self) -> impl Iterator<Item = ValueId> {
         (0..self.steps.len()).map(|index| ValueId(index as u32))
     }

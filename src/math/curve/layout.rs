@@ -86,13 +86,11 @@ pub fn points_from_bytes<A: LimbLayout>(bytes: &[u8]) -> Option<&[A]> {
 }
 
 /// The limbs of sums as they are in memory, for another process of the same binary.
-#[cfg(feature = "cuda")]
 pub fn sums_as_bytes<S: LimbLayout>(sums: &[S]) -> &[u8] {
     as_bytes(sums)
 }
 
 /// A copy of the sums whose limbs [`sums_as_bytes`] returned; `None` if it is not a whole number.
-#[cfg(feature = "cuda")]
 pub fn sums_from_bytes<S: LimbLayout + Default>(bytes: &[u8]) -> Option<Vec<S>> {
     if !bytes.len().is_multiple_of(size_of::<S>()) {
         return None;

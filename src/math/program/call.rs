@@ -12,6 +12,7 @@ use crate::{
 /// The elements that a call gives for an input step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputSpec {
+    /// The encoding of the elements.
     pub encoding: ScalarEncoding,
     /// Number of elements of all rows.
     pub count: u64,
@@ -20,13 +21,18 @@ pub struct InputSpec {
 /// A value that a call wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputSpec {
+    /// The value.
     pub value: ValueId,
+    /// What the call takes it for.
     pub kind: OutputKind,
 }
 
+/// What a call takes an output for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutputKind {
+    /// A vector.
     Elements,
+    /// A list of points.
     Points,
 }
 

@@ -14,17 +14,20 @@ pub type Extension = [Element31; DEGREE];
 /// The extension of a field.
 #[derive(Clone, Copy)]
 pub struct ExtensionField {
+    /// The field that it extends.
     pub base: Field31,
     /// X^8.
     generator: Element31,
 }
 
 impl ExtensionField {
+    /// The extension of `base`.
     pub fn new(base: Field31) -> Self {
         let generator = base.generator();
         Self { base, generator }
     }
 
+    /// 1.
     pub fn one(self) -> Extension {
         let mut one = Extension::default();
         one[0] = self.base.one();
@@ -48,19 +51,25 @@ impl ExtensionField {
         }
     }
 
+    /// `a + b`.
+    #[inline]
     pub fn add(self, a: &Extension, b: &Extension) -> Extension {
         std::array::from_fn(|i| self.base.add(a[i], b[i]))
     }
 
+    /// `a - b`.
+    #[inline]
     pub fn subtract(self, a: &Extension, b: &Extension) -> Extension {
         std::array::from_fn(|i| self.base.subtract(a[i], b[i]))
     }
 
     /// `scalar * a`.
+    #[inline]
     pub fn scale(self, a: &Extension, scalar: Element31) -> Extension {
         a.map(|coefficient| self.base.multiply(coefficient, scalar))
     }
 
+    /// `a b`.
     pub fn multiply(self, a: &Extension, b: &Extension) -> Extension {
         let mut product = Extension::default();
         // The products with the coefficients of b, from the highest to the lowest, each times X.
@@ -72,6 +81,7 @@ impl ExtensionField {
         product
     }
 
+    /// `base^exponent`.
     pub fn power(self, base: &Extension, mut exponent: u64) -> Extension {
         let (mut power, mut square) = (self.one(), *base);
         while exponent > 0 {

@@ -13,12 +13,14 @@ use crate::{
 /// An element of some field, by its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Constant {
+    /// An element of Fr.
     Fr(#[serde(with = "serialized::fr")] Fr),
     /// An element of a field of a prime below 2^31, or too large for one.
     Word(u32),
 }
 
 impl Constant {
+    /// The constant 1 for steps that compute in `field`.
     pub fn one(field: FieldId) -> Self {
         match field {
             FieldId::Bls12381Fr => Self::Fr(Fr::from(1_u64)),
@@ -26,6 +28,7 @@ impl Constant {
         }
     }
 
+    /// Whether the element is 0.
     pub fn is_zero(self) -> bool {
         match self {
             Self::Fr(element) => element.is_zero(),

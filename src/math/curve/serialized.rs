@@ -7,10 +7,16 @@ pub mod fr {
     use super::frs;
     use crate::curve::Fr;
 
+    /// Writes an element: 32 bytes.
+    ///
+    /// Errors: those of the serializer.
     pub fn serialize<S: Serializer>(element: &Fr, serializer: S) -> Result<S::Ok, S::Error> {
         frs::serialize(std::slice::from_ref(element), serializer)
     }
 
+    /// Reads an element.
+    ///
+    /// Errors: those of the deserializer; not exactly one element, or not canonical.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fr, D::Error> {
         let elements = frs::deserialize(deserializer)?;
         let [element] = elements.as_slice() else { return Err(D::Error::custom("one element")) };
@@ -27,10 +33,16 @@ pub mod frs {
         scalars::{ScalarEncoding, decode_fr},
     };
 
+    /// Writes elements, 32 bytes each.
+    ///
+    /// Errors: those of the serializer.
     pub fn serialize<S: Serializer>(elements: &[Fr], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(layout::fr_as_bytes(elements))
     }
 
+    /// Reads elements.
+    ///
+    /// Errors: those of the deserializer; not a whole number of elements, or not canonical.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Fr>, D::Error> {
         let bytes = <&[u8]>::deserialize(deserializer)?;
         if !bytes.len().is_multiple_of(size_of::<Fr>()) {
@@ -44,7 +56,6 @@ pub mod frs {
 }
 
 /// Sums of MSMs, for `serde(with)`: their limbs in memory, since both processes run one binary.
-#[cfg(feature = "cuda")]
 pub mod sums {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
@@ -54,6 +65,9 @@ pub mod sums {
         points::MsmSums,
     };
 
+    /// Writes the group of the sums, and their limbs.
+    ///
+    /// Errors: those of the serializer.
     pub fn serialize<S: Serializer>(sums: &MsmSums, serializer: S) -> Result<S::Ok, S::Error> {
         let bytes = match sums {
             MsmSums::G1(sums) => sums_as_bytes(sums),
@@ -62,6 +76,9 @@ pub mod sums {
         (sums.group(), bytes).serialize(serializer)
     }
 
+    /// Reads sums. Does not check that they are on the curve: see [`MsmSums::are_on_curve`].
+    ///
+    /// Errors: those of the deserializer; not a whole number of sums.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MsmSums, D::Error> {
         let (group, bytes) = <(Group, &[u8])>::deserialize(deserializer)?;
         let sums = match group {

@@ -11,11 +11,9 @@ use rayon::prelude::*;
 
 use super::{
     MsmSums,
-    codec::{check_on_curve, check_subgroup},
+    codec::{SumEncoding, check_on_curve, check_subgroup},
+    encoding::decode_sums,
 };
-#[cfg(feature = "cuda")]
-use super::{codec::SumEncoding, encoding::decode_sums};
-#[cfg(feature = "cuda")]
 use crate::curve::{G1Affine, G2Affine, Group, layout::sums_as_bytes};
 
 impl MsmSums {
@@ -30,7 +28,6 @@ impl MsmSums {
     }
 
     /// The sums of all lists, one after another; `None` if one is of another group.
-    #[cfg(feature = "cuda")]
     pub fn concat(group: Group, lists: Vec<Self>) -> Option<Self> {
         let (mut g1, mut g2) = (Vec::new(), Vec::new());
         for sums in lists {
@@ -66,7 +63,6 @@ impl MsmSums {
 
     /// Whether all sums have canonical coordinates and are on the curve: those of another process
     /// may be anything. Runs in parallel on the current rayon pool.
-    #[cfg(feature = "cuda")]
     pub fn are_on_curve(&self) -> bool {
         let encoding = SumEncoding::Projective;
         match self {

@@ -1,18 +1,16 @@
 //! BLS12-381 as host and kernels share it: groups, sizes, memory layouts, encodings.
 
 mod batch;
-#[cfg(feature = "server")]
 mod fr_field;
 pub mod layout;
 mod ntt_plan;
 pub mod points;
 pub mod scalars;
-pub(crate) mod serialized;
+pub mod serialized;
 
 use serde::{Deserialize, Serialize};
 
 pub use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
-#[cfg(feature = "server")]
 pub use fr_field::FrField;
 pub use ntt_plan::{Decimation, NttPlan};
 
@@ -22,6 +20,7 @@ pub const TWO_ADICITY: u32 = 32;
 /// The lowest `lg_n` bits of `index` in reverse order: the bit-reversed place of a row of 2^lg_n.
 ///
 /// Shape: `index < 2^lg_n`.
+#[inline]
 pub const fn reverse_bits(index: usize, lg_n: u32) -> usize {
     if lg_n == 0 { 0 } else { index.reverse_bits() >> (usize::BITS - lg_n) }
 }

@@ -1,8 +1,11 @@
 //! A matrix, whose memory jobs share.
 
-#[cfg(feature = "server")]
-use std::sync::Weak;
-use std::{fmt, ops::Range, os::fd::BorrowedFd, sync::Arc};
+use std::{
+    fmt,
+    ops::Range,
+    os::fd::BorrowedFd,
+    sync::{Arc, Weak},
+};
 
 use bytemuck::{Pod, Zeroable};
 
@@ -134,19 +137,16 @@ impl SparseMatrix {
     }
 
     /// The same matrix, which keeps `guard` instead of what it kept.
-    #[cfg(feature = "server")]
     pub fn with_guard(self, guard: Option<Arc<dyn Send + Sync>>) -> Self {
         Self { _guard: guard, ..self }
     }
 
     /// The file that the matrix is mapped from, and its first byte there, if there is one.
-    #[cfg(feature = "server")]
     pub fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
         self.owner.file()
     }
 
     /// The matrix, to recognise it later.
-    #[cfg(feature = "server")]
     pub fn downgrade(&self) -> WeakMatrix {
         WeakMatrix(Arc::downgrade(&self.owner))
     }
@@ -165,11 +165,9 @@ impl fmt::Debug for SparseMatrix {
 }
 
 /// Identifies a matrix by its memory, which is not used again while this exists.
-#[cfg(feature = "server")]
 #[derive(Clone)]
 pub struct WeakMatrix(Weak<dyn MatrixOwner>);
 
-#[cfg(feature = "server")]
 impl WeakMatrix {
     /// False once the matrix has been dropped.
     pub fn is_alive(&self) -> bool {

@@ -1,12 +1,10 @@
 //! Fields of prime order below 2^31 with large subgroups of order 2^k, for NTTs of 32-bit words.
 
-#[cfg(feature = "server")]
 mod extension;
 mod field31;
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "server")]
 pub use extension::{Extension, ExtensionField};
 pub use field31::{Element31, Field31};
 

@@ -1,21 +1,19 @@
 //! Elements of Fr and narrow scalars, and their encodings.
 
 mod decode;
-#[cfg(feature = "server")]
 mod elements;
 
-#[cfg(feature = "server")]
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 pub use decode::{decode_fr, encode_fr};
-#[cfg(feature = "server")]
 pub use elements::ElementCodec;
 
-#[cfg(feature = "server")]
-use crate::curve::{Fr, TWO_ADICITY};
-use crate::field::FieldId;
+use crate::{
+    curve::{Fr, TWO_ADICITY},
+    field::FieldId,
+};
 
 /// Encodings of scalars and of elements. See `proto/capstan/v1/types.proto` for each layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -100,16 +98,19 @@ impl Scalars {
     }
 
     /// Bytes of one magnitude: 32 for elements of Fr (then below r), 1 to 16 for narrow ones.
+    #[inline]
     pub fn width(&self) -> usize {
         self.width
     }
 
     /// The magnitudes, `len * width` bytes little-endian.
+    #[inline]
     pub fn magnitudes(&self) -> &[u8] {
         &self.magnitudes
     }
 
     /// Which scalars are negative; `None` if none is.
+    #[inline]
     pub fn signs(&self) -> Option<&[bool]> {
         self.signs.as_deref().map(Vec::as_slice)
     }
@@ -122,8 +123,7 @@ impl std::fmt::Debug for Scalars {
 }
 
 /// A random element outside the subgroups of NTTs, with which results are checked.
-#[cfg(feature = "server")]
-pub(crate) fn random_point() -> Zeroizing<Fr> {
+pub fn random_point() -> Zeroizing<Fr> {
     loop {
         let mut bytes = Zeroizing::new([0; 48]);
         getrandom::fill(&mut *bytes).expect("the operating system provides random bytes");

@@ -23,6 +23,7 @@ use super::{
     Fr, G1Affine, G1Projective, G2Affine, G2Projective, Group,
     layout::{self, LimbLayout},
 };
+use crate::hash;
 
 /// An affine point of G1 or G2. Sealed: only [`G1Affine`] and [`G2Affine`] implement it.
 pub trait CurvePoint:
@@ -79,7 +80,7 @@ curve_point!(G2, Affine<g2::Config>, Projective<g2::Config>);
 
 /// A hasher for the content hash of points: BLAKE3 over their Montgomery bytes, with a derived key
 /// per group.
-pub(crate) fn content_hasher(group: Group) -> blake3::Hasher {
+pub fn content_hasher(group: Group) -> blake3::Hasher {
     blake3::Hasher::new_derive_key(match group {
         Group::G1 => "capstan v1 bases g1",
         Group::G2 => "capstan v1 bases g2",
@@ -87,14 +88,11 @@ pub(crate) fn content_hasher(group: Group) -> blake3::Hasher {
 }
 
 /// The content hash of points: BLAKE3 over their Montgomery bytes, with a derived key per group.
-/// With the `server` feature it runs in parallel on the current rayon pool.
+/// With the feature `parallel` (in `capstan`, with `server`) it runs in parallel on the current
+/// rayon pool.
 pub fn content_hash<A: CurvePoint>(points: &[A]) -> [u8; 32] {
     let mut hasher = content_hasher(A::GROUP);
-    let bytes = layout::points_as_bytes(points);
-    #[cfg(feature = "server")]
-    hasher.update_rayon(bytes);
-    #[cfg(not(feature = "server"))]
-    hasher.update(bytes);
+    hash::update(&mut hasher, layout::points_as_bytes(points));
     hasher.finalize().into()
 }
 

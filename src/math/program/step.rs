@@ -24,7 +24,6 @@ pub trait StepKind {
 
     /// Whether each row of the value depends on the same row of each input only, so that the step
     /// can be computed for some of the rows.
-    #[cfg_attr(not(feature = "cuda"), allow(dead_code))] // for several GPUs
     fn is_row_by_row(&self) -> bool {
         false
     }
@@ -40,6 +39,7 @@ pub trait StepKind {
     }
 }
 
+/// What a step takes from the call, in addition to values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExternalOperand {
     /// The elements of an input.
@@ -53,6 +53,7 @@ pub enum ExternalOperand {
 /// The values that a step reads, by their fields in the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepInputs<'a> {
+    /// It reads no values.
     None,
     /// In the field `input`.
     One(&'a ValueId),
@@ -60,12 +61,15 @@ pub enum StepInputs<'a> {
     List(&'a [ValueId]),
     /// In two fields of these names.
     Pair {
+        /// The two values.
         ids: &'a [ValueId; 2],
+        /// The field of each value.
         names: [&'static str; 2],
     },
 }
 
 impl<'a> StepInputs<'a> {
+    /// The values, by position.
     pub fn ids(self) -> &'a [ValueId] {
         match self {
             Self::None => &[],
@@ -100,6 +104,7 @@ impl StepProblem {
         Self { field: None, index: None, problem }
     }
 
+    /// A problem of a field of the step.
     pub const fn field(field: &'static str, problem: FieldProblem) -> Self {
         Self { field: Some(field), index: None, problem }
     }

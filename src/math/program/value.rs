@@ -4,9 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{curve::Group, error::FieldProblem, field::FieldId};
 
+/// The maximum number of rows of a vector.
 pub const ROWS_MAX: u32 = 65_536;
 
-/// Elements of all rows of a vector. Bytes of all values of a program stay below 2^56.
+/// The maximum number of elements of all rows of a vector. Bytes of all values of a program stay
+/// below 2^56.
 pub const VALUE_ELEMENTS_MAX: u64 = 1 << 40;
 
 /// The index of the step that makes a value.
@@ -14,14 +16,18 @@ pub const VALUE_ELEMENTS_MAX: u64 = 1 << 40;
 pub struct ValueId(pub u32);
 
 impl ValueId {
+    /// The index of the step.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
+/// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ValueType {
+    /// A vector of one or several rows.
     Vector(VectorShape),
+    /// A list of points.
     Points(PointsShape),
 }
 
@@ -33,9 +39,12 @@ pub struct VectorShape {
     length: u64,
 }
 
+/// A list of points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PointsShape {
+    /// The group of the points.
     pub group: Group,
+    /// The number of points.
     pub count: u32,
 }
 
@@ -89,10 +98,12 @@ impl VectorShape {
         VALUE_ELEMENTS_MAX / self.rows as u64
     }
 
+    /// The field of the elements.
     pub const fn field(self) -> FieldId {
         self.field
     }
 
+    /// The number of rows.
     pub const fn rows(self) -> u32 {
         self.rows
     }

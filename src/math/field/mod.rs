@@ -1,9 +1,7 @@
 //! The fields that vectors are over. Code that depends on a field takes it from the value.
 
 mod arithmetic;
-#[cfg(feature = "server")]
 mod gf2;
-#[cfg(feature = "server")]
 mod integers;
 mod prime31;
 
@@ -12,13 +10,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use arithmetic::{Arithmetic, VectorElements};
-#[cfg(feature = "server")]
 pub use gf2::Gf2Words;
-#[cfg(feature = "server")]
 pub use integers::IntegerLimbs;
-pub use prime31::{Element31, Field31, Prime31};
-#[cfg(feature = "server")]
-pub use prime31::{Extension, ExtensionField};
+pub use prime31::{Element31, Extension, ExtensionField, Field31, Prime31};
 
 /// The field of a vector's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

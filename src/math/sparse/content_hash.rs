@@ -1,11 +1,12 @@
 //! The content hash that names a matrix.
 
 use super::{matrix::SparseMatrix, shape::SparseShape};
+use crate::hash;
 
 /// A hasher for the content hash of a matrix, which has hashed the shape: the numbers of rows,
 /// columns, terms and coefficients as 64-bit little-endian integers. The bytes of the matrix
 /// follow.
-pub(crate) fn content_hasher(shape: SparseShape) -> blake3::Hasher {
+pub fn content_hasher(shape: SparseShape) -> blake3::Hasher {
     let SparseShape { rows, columns, terms, coefficients } = shape;
     let mut hasher = blake3::Hasher::new_derive_key("capstan v1 matrix");
     for number in [rows, columns, terms, coefficients] {
@@ -15,13 +16,10 @@ pub(crate) fn content_hasher(shape: SparseShape) -> blake3::Hasher {
 }
 
 /// The content hash of a matrix: BLAKE3 over its shape and its bytes, with a derived key. With the
-/// `server` feature it runs in parallel on the current rayon pool.
+/// feature `parallel` (in `capstan`, with `server`) it runs in parallel on the current rayon pool.
 pub fn content_hash(matrix: &SparseMatrix) -> [u8; 32] {
     let mut hasher = content_hasher(matrix.shape());
-    #[cfg(feature = "server")]
-    hasher.update_rayon(matrix.as_bytes());
-    #[cfg(not(feature = "server"))]
-    hasher.update(matrix.as_bytes());
+    hash::update(&mut hasher, matrix.as_bytes());
     hasher.finalize().into()
 }
 
