@@ -1,14 +1,14 @@
 //! A sealed file in memory, mapped by both processes.
 #![allow(unsafe_code)]
 
+#[cfg(feature = "cuda")]
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::{
     hint::black_box,
     io,
     os::fd::OwnedFd,
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence},
 };
-#[cfg(feature = "cuda")]
-use std::os::fd::{AsFd as _, BorrowedFd};
 #[cfg(feature = "server")]
 use std::{marker::PhantomData, ops::Range, os::fd::AsRawFd as _, slice};
 
