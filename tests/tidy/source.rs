@@ -20,8 +20,9 @@ const CODE: [&str; 11] = [
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 7] = [
+const TEXT: [&str; 8] = [
     "proto",
+    "src/math/Cargo.toml",
     "deploy",
     ".ci",
     "integrations/arkworks/Cargo.toml",

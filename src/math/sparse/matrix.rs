@@ -128,6 +128,7 @@ impl SparseMatrix {
         terms.map(|term| (self.coefficient(term.coefficient), term.column as usize))
     }
 
+    #[inline]
     fn coefficient(&self, index: u32) -> Fr {
         match index.checked_sub(UNIT_COEFFICIENTS) {
             Some(stored) => self.coefficients()[stored as usize],

@@ -16,6 +16,7 @@ const TASK_TERMS: usize = 2048;
 
 impl SparseMatrix {
     /// The product of a row and a vector with one element per column.
+    #[inline]
     pub fn multiply_row(&self, row: usize, vector: &[Fr]) -> Fr {
         self.factors(vector).sum(self.terms_of(row..row + 1))
     }
