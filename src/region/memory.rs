@@ -1,8 +1,6 @@
 //! A sealed file in memory, mapped by both processes.
 #![allow(unsafe_code)]
 
-#[cfg(feature = "cuda")]
-use std::os::fd::{AsFd as _, BorrowedFd};
 use std::{
     hint::black_box,
     io,
@@ -10,7 +8,12 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence},
 };
 #[cfg(feature = "server")]
-use std::{marker::PhantomData, ops::Range, os::fd::AsRawFd as _, slice};
+use std::{marker::PhantomData, ops::Range, slice};
+#[cfg(feature = "cuda")]
+use std::{
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd},
+    sync::OnceLock,
+};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{self, SealFlags};
@@ -30,10 +33,9 @@ pub struct SharedMemory {
     map: MmapRaw,
     #[cfg(feature = "server")]
     access: DeviceAccess,
-    /// The file, opened for reading.
-    #[cfg(feature = "server")]
-    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
-    reader: Option<OwnedFd>,
+    /// The file, once it is opened for reading.
+    #[cfg(feature = "cuda")]
+    reader: OnceLock<OwnedFd>,
     #[cfg_attr(not(feature = "server"), allow(dead_code))]
     id: u64,
     /// The number of leading bytes that devices access directly.
@@ -97,17 +99,11 @@ impl SharedMemory {
     pub fn create_sparse(bytes: usize, touched: usize, access: DeviceAccess) -> io::Result<Self> {
         use memmap2::Advice;
         let file = create_file("capstan-payloads", bytes)?;
-        let reader = match access {
-            DeviceAccess::ReadWrite => None,
-            DeviceAccess::Read => {
-                // Who gets this descriptor cannot open the file again for writing, unless it is
-                // root or may change modes.
-                fs::fchmod(&file, fs::Mode::RUSR)?;
-                let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-                let flags = fs::OFlags::RDONLY | fs::OFlags::CLOEXEC;
-                Some(fs::open(path, flags, fs::Mode::empty())?)
-            }
-        };
+        if access == DeviceAccess::Read {
+            // Who gets a descriptor for reading cannot open the file again for writing, unless it
+            // is root or may change modes.
+            fs::fchmod(&file, fs::Mode::RUSR)?;
+        }
         let map = MmapOptions::new().len(bytes).map_raw(&file)?;
         // Without huge pages, small pages work too.
         let _small = map.advise(Advice::HugePage);
@@ -116,7 +112,7 @@ impl SharedMemory {
             fs::fallocate(&file, fs::FallocateFlags::empty(), 0, touched as u64)?;
         }
         let mut memory = Self::new(file, map);
-        (memory.access, memory.reader) = (access, reader);
+        memory.access = access;
         Ok(memory)
     }
 
@@ -156,13 +152,21 @@ impl SharedMemory {
         self.access
     }
 
-    /// A descriptor with which another process can map memory that is not mapped already.
+    /// A descriptor with which another process can map the memory.
+    ///
+    /// Fails if the file cannot be opened again.
     #[cfg(feature = "cuda")]
-    pub fn descriptor(&self, access: DeviceAccess) -> BorrowedFd<'_> {
-        match (access, &self.reader) {
-            (DeviceAccess::Read, Some(reader)) => reader.as_fd(),
-            _ => self.file.as_fd(),
+    pub fn descriptor(&self, access: DeviceAccess) -> io::Result<BorrowedFd<'_>> {
+        if access == DeviceAccess::ReadWrite {
+            return Ok(self.file.as_fd());
         }
+        if let Some(reader) = self.reader.get() {
+            return Ok(reader.as_fd());
+        }
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let flags = fs::OFlags::RDONLY | fs::OFlags::CLOEXEC;
+        let reader = fs::open(path, flags, fs::Mode::empty())?;
+        Ok(self.reader.get_or_init(|| reader).as_fd())
     }
 
     fn new(file: OwnedFd, map: MmapRaw) -> Self {
@@ -174,8 +178,8 @@ impl SharedMemory {
             map,
             #[cfg(feature = "server")]
             access: DeviceAccess::ReadWrite,
-            #[cfg(feature = "server")]
-            reader: None,
+            #[cfg(feature = "cuda")]
+            reader: OnceLock::new(),
             id,
             pinned: 0.into(),
             is_released: false.into(),
@@ -453,7 +457,8 @@ mod tests {
     fn a_descriptor_for_reading_allows_no_writes() {
         let server = SharedMemory::create_sparse(BYTES, 0, DeviceAccess::Read).unwrap();
         server.write(3, &[7]);
-        let file = || server.descriptor(DeviceAccess::Read).try_clone_to_owned().unwrap();
+        let descriptor = |access| server.descriptor(access).unwrap().try_clone_to_owned().unwrap();
+        let file = || descriptor(DeviceAccess::Read);
         assert_eq!(rustix::io::write(file(), &[1]), Err(Errno::BADF));
         assert!(SharedMemory::map_sparse(file(), BYTES, DeviceAccess::ReadWrite).is_err());
         let reader = SharedMemory::map_sparse(file(), BYTES, DeviceAccess::Read).unwrap();
@@ -465,7 +470,7 @@ mod tests {
             let again = fs::open(again, fs::OFlags::RDWR, fs::Mode::empty());
             assert_eq!(again.err(), Some(Errno::ACCESS));
         }
-        let shared = server.descriptor(DeviceAccess::ReadWrite).try_clone_to_owned().unwrap();
+        let shared = descriptor(DeviceAccess::ReadWrite);
         SharedMemory::map_sparse(shared, BYTES, DeviceAccess::ReadWrite).unwrap().write(4, &[8]);
         assert_eq!(copy_of(&reader)[3..5], [7, 8]);
     }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Display,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -82,8 +83,10 @@ impl MemoryToMap {
         let access = if is_read { DeviceAccess::Read } else { DeviceAccess::ReadWrite };
         let is_watched = memory.is_watched();
         let request = MapRequest { memory: id, bytes, pinned_bytes, access, is_watched };
-        let (request, file) = (ControlRequest::Map(request), memory.descriptor(access));
+        let lost = |reason: &dyn Display| link.lose(&format_args!("cannot map memory: {reason}"));
+        let file = memory.descriptor(access).map_err(|error| lost(&error))?;
+        let request = ControlRequest::Map(request);
         let mapped = link.control_within(MAP_TIMEOUT, &request, Some(file))?;
-        mapped.map(drop).map_err(|reason| link.lose(&format_args!("cannot map memory: {reason}")))
+        mapped.map(drop).map_err(|reason| lost(&reason))
     }
 }

@@ -329,7 +329,7 @@ fn opens(flags: u8, has_few_files: bool) -> Result<Vec<SeccompRule>, seccompiler
     let existing = new_file | libc::O_ACCMODE;
     let allowed: &[OpenFlags] = if has_few_files {
         &[
-            OpenFlags { mask: libc::O_TRUNC, bits: 0 },
+            OpenFlags { mask: libc::O_TRUNC | libc::O_ACCMODE, bits: libc::O_RDONLY },
             OpenFlags { mask: libc::O_ACCMODE, bits: libc::O_WRONLY },
             OpenFlags { mask: libc::O_ACCMODE, bits: libc::O_RDWR },
         ]
@@ -527,7 +527,8 @@ mod tests {
                 assert!(is_allowed(&all, reading) && is_allowed(&few, reading), "{reading:#o}");
             }
             assert!(!is_allowed(&all, libc::O_TRUNC) && !is_allowed(&few, libc::O_TRUNC));
-            let new = [libc::O_CREAT, libc::O_RDWR | libc::O_TRUNC, libc::O_WRONLY, 3];
+            assert!(!is_allowed(&all, 3) && !is_allowed(&few, 3), "neither reading nor writing");
+            let new = [libc::O_CREAT, libc::O_RDWR | libc::O_TRUNC, libc::O_WRONLY];
             for writing in new.into_iter().chain([libc::O_RDWR | libc::O_TMPFILE]) {
                 assert!(!is_allowed(&all, writing) && is_allowed(&few, writing), "{writing:#o}");
             }

@@ -2,8 +2,6 @@
 
 use std::{io, time::Duration};
 
-use tracing::info;
-
 use super::{
     message::{ServeTask, WorkerHello, WorkerTask},
     process::{ReadyWorker, StartedWorker},
@@ -36,10 +34,20 @@ impl StartFailure {
 }
 
 /// The devices that the settings select: all that the driver has, unless they name some.
-///
-/// Even then, a process without restrictions asks the driver, which may have the system make the
-/// files of devices; workers give up the right to that.
 pub fn wanted_devices(settings: &WorkerPoolSettings) -> Result<Vec<u32>, StartFailure> {
+    if settings.devices.is_empty() {
+        return count_devices(settings).map(|count| (0..count).collect());
+    }
+    if settings.worker.is_restricted {
+        // If it fails, the workers will tell the reason.
+        let _count = count_devices(settings);
+    }
+    Ok(settings.devices.clone())
+}
+
+/// The number of devices. The process that asks the driver keeps its rights: the driver may create
+/// the files of devices, for which workers lack the rights.
+fn count_devices(settings: &WorkerPoolSettings) -> Result<u32, StartFailure> {
     let task = WorkerTask::CountDevices(settings.worker.driver.clone());
     let failed =
         |error: io::Error| StartFailure::from(format!("a worker cannot be started: {error}"));
@@ -47,8 +55,7 @@ pub fn wanted_devices(settings: &WorkerPoolSettings) -> Result<Vec<u32>, StartFa
     let hello = worker.hello(START_TIMEOUT);
     worker.end();
     match hello.map_err(failed)? {
-        WorkerHello::Counted(count) if settings.devices.is_empty() => Ok((0..count).collect()),
-        WorkerHello::Counted(_) => Ok(settings.devices.clone()),
+        WorkerHello::Counted(count) => Ok(count),
         hello => Err(StartFailure::of(hello)),
     }
 }
@@ -83,12 +90,6 @@ pub fn wait_until_ready(
         Err(error) => failed(error),
     };
     started.end();
-    if settings.worker.is_restricted {
-        info!(
-            "workers open few files and make few system calls: if the driver needs more, set \
-             gpu_isolation = unrestricted"
-        );
-    }
     Err(failure)
 }
 

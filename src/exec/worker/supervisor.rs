@@ -85,6 +85,12 @@ pub fn start_pool(settings: WorkerPoolSettings) -> Result<Arc<WorkerPool>, NoWor
             warn!(device, reason, "a GPU is left out");
         }
     }
+    if !left_out.is_empty() && settings.worker.is_restricted {
+        info!(
+            "workers open few files and make few system calls: if a driver needs more, set \
+             gpu_isolation = unrestricted"
+        );
+    }
     if first.is_empty() {
         telemetry::devices(0, 0, left_out.len());
         let reasons: Vec<_> = left_out.iter().map(|left_out| left_out.reason.clone()).collect();
@@ -188,14 +194,19 @@ impl Supervisor {
         None
     }
 
-    /// Refuses a worker that tells something else of its device than the first one, on which plans
-    /// and the access to memory depend.
+    /// Refuses a worker whose device is not like that of the first one, on which plans and the
+    /// access to memory depend.
     fn same_device(&self, ready: ReadyWorker) -> Result<ReadyWorker, StartFailure> {
-        if ready.worker.facts.limits == self.gpu.limits {
+        let GpuFacts { name, limits, memory_bytes, .. } = &ready.worker.facts;
+        let mut limits = *limits;
+        // Clocks can be set.
+        limits.clock_khz = self.gpu.limits.clock_khz;
+        let own = (&self.gpu.name, self.gpu.limits, self.gpu.memory_bytes);
+        if (name, limits, *memory_bytes) == own {
             return Ok(ready);
         }
         ready.process.end();
-        Err("it has other limits than before".to_owned().into())
+        Err("it has another GPU than before: restart the daemon to use it".to_owned().into())
     }
 
     fn begin_start(&self) -> Result<StartedWorker, StartFailure> {
