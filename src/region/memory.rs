@@ -138,10 +138,12 @@ impl SharedMemory {
         if fs::fstat(&file)?.st_size < bytes as i64 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let (mut options, read) = (MmapOptions::new(), access == DeviceAccess::Read);
-        let options = options.len(bytes);
-        let map = if read { options.map_raw_read_only(&file) } else { options.map_raw(&file) };
-        let mut memory = Self::new(file, map?);
+        let mut options = MmapOptions::new();
+        let map = match access {
+            DeviceAccess::Read => options.len(bytes).map_raw_read_only(&file)?,
+            DeviceAccess::ReadWrite => options.len(bytes).map_raw(&file)?,
+        };
+        let mut memory = Self::new(file, map);
         memory.access = access;
         Ok(memory)
     }

@@ -152,11 +152,9 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_dup,
     libc::SYS_dup3,
     libc::SYS_fadvise64,
-    libc::SYS_fallocate,
     libc::SYS_flock,
     libc::SYS_fstat,
     libc::SYS_fstatfs,
-    libc::SYS_ftruncate,
     libc::SYS_getdents64,
     libc::SYS_lseek,
     libc::SYS_pread64,
@@ -191,7 +189,6 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_timerfd_gettime,
     libc::SYS_timerfd_settime,
     // Paths.
-    libc::SYS_openat,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
     libc::SYS_getcwd,
@@ -251,7 +248,6 @@ const ALLOWED_OLD: &[libc::c_long] = &[
     libc::SYS_eventfd,
     libc::SYS_getdents,
     libc::SYS_lstat,
-    libc::SYS_open,
     libc::SYS_pipe,
     libc::SYS_poll,
     libc::SYS_readlink,
@@ -261,6 +257,9 @@ const ALLOWED_OLD: &[libc::c_long] = &[
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_OLD: &[libc::c_long] = &[];
+
+/// Allowed in addition if Landlock decides which files they may truncate.
+const TRUNCATING: &[libc::c_long] = &[libc::SYS_ftruncate, libc::SYS_fallocate];
 
 // Linux's numbers of requests for which libc has no name on each system.
 const F_SETOWN: u64 = 8;
@@ -295,6 +294,9 @@ fn filter(own: u32, has_few_files: bool) -> Result<BpfProgram, seccompiler::Erro
     let makes_threads = condition(0, SeccompCmpOp::MaskedEq(thread), thread)?;
     let of_threads = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_TIMERSLACK];
     let rules_of_calls = [
+        (libc::SYS_openat, opens(2, has_few_files)?),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, opens(1, has_few_files)?),
         (libc::SYS_clone, vec![SeccompRule::new(vec![makes_threads])?]),
         (libc::SYS_tgkill, is_any_of(0, &[own])?),
         (libc::SYS_prlimit64, is_any_of(0, &[0, own])?),
@@ -304,16 +306,10 @@ fn filter(own: u32, has_few_files: bool) -> Result<BpfProgram, seccompiler::Erro
         // The first two write to the terminal of the daemon's log as if its user typed.
         (libc::SYS_ioctl, vec![is_none_of(1, &[libc::TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP])?]),
     ];
-    let always = ALLOWED.iter().chain(ALLOWED_OLD).map(|call| (*call, Vec::new()));
-    let mut rules: BTreeMap<_, _> = always.chain(rules_of_calls).collect();
-    rules.insert(libc::SYS_openat, opens(2, has_few_files)?);
-    #[cfg(target_arch = "x86_64")]
-    rules.insert(libc::SYS_open, opens(1, has_few_files)?);
-    if !has_few_files {
-        for truncating in [libc::SYS_ftruncate, libc::SYS_fallocate] {
-            rules.remove(&truncating);
-        }
-    }
+    let truncating = if has_few_files { TRUNCATING } else { &[] };
+    let always = ALLOWED.iter().chain(ALLOWED_OLD).chain(truncating);
+    let rules: BTreeMap<_, _> =
+        always.map(|call| (*call, Vec::new())).chain(rules_of_calls).collect();
     let denied = SeccompAction::Errno(libc::ENOSYS as u32);
     let arch = TargetArch::try_from(env::consts::ARCH)?;
     Ok(SeccompFilter::new(rules, denied, SeccompAction::Allow, arch)?.try_into()?)
@@ -535,7 +531,10 @@ mod tests {
         }
         for truncating in [libc::SYS_ftruncate, libc::SYS_fallocate] {
             assert_eq!(answer(&few, truncating, &[]), libc::SECCOMP_RET_ALLOW);
-            assert_ne!(answer(&all, truncating, &[]), libc::SECCOMP_RET_ALLOW);
+            assert_eq!(
+                answer(&all, truncating, &[]),
+                libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32
+            );
         }
     }
 
