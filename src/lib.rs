@@ -7,12 +7,10 @@ pub mod cli;
 pub mod client;
 #[cfg(feature = "server")]
 pub mod config;
-pub mod curve;
 #[cfg(all(feature = "server", feature = "cli"))]
 mod embedded;
 #[cfg(feature = "server")]
 pub mod engine;
-pub mod error;
 #[cfg(feature = "formats")]
 pub mod formats;
 #[cfg(feature = "groth16")]
@@ -21,10 +19,13 @@ pub mod groth16;
 pub mod kzg;
 #[cfg(feature = "server")]
 pub mod server;
-#[cfg(feature = "wire")]
-pub mod sparse;
 #[cfg(feature = "server")]
 pub mod telemetry;
+
+#[doc(inline)]
+pub use capstan_math::{curve, error, sparse};
+#[cfg(all(feature = "wire", not(feature = "internals")))]
+use capstan_math::{field, program};
 
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod buffer;
@@ -32,10 +33,6 @@ mod buffer;
 mod device;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod exec;
-// Of `field`, `ops` and `program`, the client alone needs only the checks.
-#[cfg(not(feature = "internals"))]
-#[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
-mod field;
 #[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code))]
 mod files;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
@@ -53,12 +50,10 @@ mod jobs;
 mod msm;
 #[cfg(all(feature = "cuda", not(feature = "internals")))]
 mod ntt;
+// Of `ops`, the client alone needs only the checks.
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 #[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
 mod ops;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-#[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
-mod program;
 #[cfg(all(any(feature = "client", feature = "server"), not(feature = "internals")))]
 mod region;
 #[cfg(all(feature = "server", not(feature = "internals")))]
@@ -73,6 +68,9 @@ mod verify;
 mod wire;
 
 // Public for this crate's own tests and benchmarks only.
+#[cfg(feature = "internals")]
+#[doc(inline)]
+pub use capstan_math::{field, program};
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod buffer;
@@ -82,9 +80,6 @@ pub mod device;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod exec;
-#[cfg(feature = "internals")]
-#[allow(missing_docs)]
-pub mod field;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod gf2;
@@ -111,9 +106,6 @@ mod ntt31;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod ops;
-#[cfg(feature = "internals")]
-#[allow(missing_docs)]
-pub mod program;
 #[cfg(all(any(feature = "client", feature = "server"), feature = "internals"))]
 #[allow(missing_docs)]
 pub mod region;

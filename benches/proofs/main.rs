@@ -7,8 +7,8 @@
 //! these three by default, `wires=usual,uniform` (circuits), `runs=7`, `warm_up=10` (runs before
 //! these: on a GPU, bases get their tables), `ark_runs=7` (proofs that ark-groth16 repeats),
 //! `daemon=PATH` (another capstand), `engine=cpu` (of the daemon), `keys=FOLDER` (keeps the proving
-//! keys for the next run), `record=FILE` (appends JSON lines). Every result is verified, of
-//! products of polynomials two, of batches one row.
+//! keys for the next run), `only_keys=1` (makes them and ends), `record=FILE` (appends JSON lines).
+//! Every result is verified, of products of polynomials two, of batches one row.
 
 #[path = "../../tests/common/daemon_process.rs"]
 mod daemon_process;
@@ -30,6 +30,7 @@ use std::{num::ParseIntError, path::Path, process::Command, str::FromStr};
 use capstan::client::Client;
 use daemon_process::DaemonProcess;
 use groth16::ProofCase;
+use keys::proving_key;
 use merkle::{MerklePath, PathHash};
 use pi::PiProgram;
 use record::{ProofRecord, ProofRuns};
@@ -45,7 +46,13 @@ fn main() {
     let counted = number("runs", 7);
     let of_arkworks = number("ark_runs", counted as _);
     let runs = ProofRuns { warm_up: number("warm_up", 10), counted, of_arkworks };
-    let (keys, wanted) = (argument_text("keys"), argument_text("wires"));
+    let keys = argument_text("keys");
+    let keys = keys.as_deref().map(Path::new);
+    if argument("only_keys", 0) == 1 {
+        assert!(keys.is_some(), "only_keys needs keys=FOLDER");
+        circuits().for_each(|wanted| drop(proving_key(wanted.circuit, keys)));
+        return;
+    }
     let mut record = ProofRecord::new(argument_text("record"));
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("capstan.sock");
@@ -58,24 +65,15 @@ fn main() {
     };
     let (region, streamed) = (connect(true), connect(false));
     record.set_devices(runtime.block_on(region.info()).expect("an answer"));
-    for lg_n in sizes("lg_n") {
-        for (hash, wires) in [(PathHash::Sha256, "usual"), (PathHash::Poseidon, "uniform")] {
-            if wanted.as_ref().is_some_and(|wanted| wanted.split(',').all(|it| it != wires)) {
-                continue;
+    for WantedCircuit { circuit, wires, lg_n } in circuits() {
+        let case = ProofCase::new(circuit, wires, lg_n, keys);
+        runtime.block_on(async {
+            let modes = [(&region, "region"), (&streamed, "unix")];
+            case.measure(&modes, runs, &record).await;
+            if lg_n == BATCH_LG_N {
+                case.measure_batch(&region, BATCH, runs, &record).await;
             }
-            let Some(circuit) = MerklePath::longest(hash, lg_n) else {
-                println!("2^{lg_n}, {wires} wires: the shortest path of {hash:?} is larger");
-                continue;
-            };
-            let case = ProofCase::new(circuit, wires, lg_n, keys.as_deref().map(Path::new));
-            runtime.block_on(async {
-                let modes = [(&region, "region"), (&streamed, "unix")];
-                case.measure(&modes, runs, &record).await;
-                if lg_n == BATCH_LG_N {
-                    case.measure_batch(&region, BATCH, runs, &record).await;
-                }
-            });
-        }
+        });
     }
     for lg_n in sizes("kzg") {
         runtime.block_on(kzg::measure(&region, lg_n, runs, &record));
@@ -97,6 +95,32 @@ fn main() {
             program.measure(digits, runs, &record);
         }
     }
+}
+
+struct WantedCircuit {
+    circuit: MerklePath,
+    /// What its wires are like.
+    wires: &'static str,
+    lg_n: u32,
+}
+
+/// The circuits that `lg_n` and `wires` select.
+fn circuits() -> impl Iterator<Item = WantedCircuit> {
+    let wanted = argument_text("wires");
+    let is_wanted =
+        move |wires| wanted.as_ref().is_none_or(|wanted| wanted.split(',').any(|it| it == wires));
+    let kinds = [(PathHash::Sha256, "usual"), (PathHash::Poseidon, "uniform")];
+    let kinds: Vec<_> = kinds.into_iter().filter(|(_, wires)| is_wanted(*wires)).collect();
+    sizes("lg_n").into_iter().flat_map(move |lg_n| {
+        let of_kind = move |(hash, wires)| {
+            let circuit = MerklePath::longest(hash, lg_n);
+            if circuit.is_none() {
+                println!("2^{lg_n}, {wires} wires: the shortest path of {hash:?} is larger");
+            }
+            circuit.map(|circuit| WantedCircuit { circuit, wires, lg_n })
+        };
+        kinds.clone().into_iter().filter_map(of_kind)
+    })
 }
 
 /// The sizes that an argument names: 14 if there is none.

@@ -22,7 +22,7 @@ def test_the_chart_passes_helms_lint():
 
 def test_the_chart_is_of_this_version():
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    package = tomllib.loads((DEPLOY.parent / "Cargo.toml").read_text())["package"]
+    package = tomllib.loads((DEPLOY.parent / "Cargo.toml").read_text())["workspace"]["package"]
     assert chart["appVersion"] == chart["version"] == package["version"]
 
 

@@ -1,12 +1,12 @@
-//! The memory that the payloads of one server share: one sealed file, from which payloads get
-//! blocks, and the thread that wipes dropped payloads.
+//! Memory that payloads of one server share: a sealed file, from which payloads get blocks, and the
+//! thread that wipes dropped payloads.
 
 use std::{any::Any, ops::Range, sync::Arc};
 
 use super::{RangeSet, Wiper, quota::RETRY_AFTER};
 use crate::{
     error::{Error, Limit, Result},
-    region::SharedMemory,
+    region::{DeviceAccess, SharedMemory},
     sync::Mutex,
 };
 
@@ -16,20 +16,21 @@ pub(super) const BLOCK: u64 = 16 << 20;
 /// A payload's last block consists of whole pages.
 const PAGE: u64 = 4 << 10;
 
-/// Spare memory: this part of the limit on bytes in flight, but at least 64 MiB (the scalars of a
-/// large MSM). By default, payloads in flight may use half of the memory.
-const SPARE_DIVISOR: u64 = 64;
-const SPARE_BYTES_MIN: u64 = 64 << 20;
+/// Spare memory of each of a server's two pools: this part of the limit on bytes in flight, but at
+/// least 32 MiB (the scalars of a large MSM). By default, payloads in flight may use half of the
+/// memory.
+const SPARE_DIVISOR: u64 = 128;
+const SPARE_BYTES_MIN: u64 = 32 << 20;
 
 /// The file is larger than all payloads: gaps between blocks may be too small for a block, and a
 /// payload that is being wiped is no longer in flight. Only pages in use take memory.
 const SIZE_FACTOR: u64 = 2;
 const SIZE_MIN: u64 = 1 << 30;
 
-/// A quarter of the addresses that a process has.
-const SIZE_MAX: u64 = 32 << 40;
+/// An eighth of the addresses that a process has.
+const SIZE_MAX: u64 = 16 << 40;
 
-/// The memory of a server's payloads. Clones share it.
+/// Memory of a server's payloads: of those that it receives, or of results. Clones share it.
 #[derive(Clone)]
 pub struct PayloadPool(Arc<PoolMemory>);
 
@@ -67,10 +68,19 @@ impl PayloadPool {
     ///
     /// Errors: `Internal` if the system has too little memory.
     pub fn new(bytes_max: u64, touched_bytes: u64) -> Result<Self> {
+        Self::with_access(bytes_max, touched_bytes, DeviceAccess::ReadWrite)
+    }
+
+    /// Memory to which devices do not write.
+    pub fn of_inputs(bytes_max: u64, touched_bytes: u64) -> Result<Self> {
+        Self::with_access(bytes_max, touched_bytes, DeviceAccess::Read)
+    }
+
+    fn with_access(bytes_max: u64, touched_bytes: u64, access: DeviceAccess) -> Result<Self> {
         let touched = touched_bytes.min(SIZE_MAX).next_multiple_of(PAGE);
         let size = payload_file_bytes(bytes_max, touched_bytes);
         let failed = |error| Error::Internal(format!("cannot create payload memory: {error}"));
-        let memory = SharedMemory::create_sparse(size as usize, touched as usize);
+        let memory = SharedMemory::create_sparse(size as usize, touched as usize, access);
         let mut idle = IdleRanges::default();
         idle.free.insert(0..size);
         let spare_max = (bytes_max / SPARE_DIVISOR).max(SPARE_BYTES_MIN);
@@ -196,7 +206,7 @@ mod tests {
     /// Not the memory of the machine, of which a container may use a small part.
     #[test]
     fn spare_memory_follows_the_limit_on_bytes_in_flight() {
-        for (bytes_max, spare_max) in [(0, 64 << 20), (4 << 30, 64 << 20), (64 << 30, 1 << 30)] {
+        for (bytes_max, spare_max) in [(0, 32 << 20), (4 << 30, 32 << 20), (64 << 30, 512 << 20)] {
             assert_eq!(PayloadPool::new(bytes_max, 0).unwrap().0.spare_max, spare_max);
         }
     }

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, ValueEnum, builder::PossibleValue};
+use clap::{
+    Args,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 use zeroize::Zeroizing;
 
 use super::exit::{CliFailure, Exit, Result, fail};
@@ -47,7 +50,8 @@ pub struct GlobalArgs {
     #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub deadline: Option<Duration>,
     /// How urgent the calls are among those of the same tenant
-    #[arg(long, global = true, value_enum, default_value_t = Priority::Normal, value_name = "WORD")]
+    #[arg(long, global = true, value_parser = word::<Priority>(), default_value = "normal",
+          value_name = "WORD")]
     pub priority: Priority,
     /// Name for a proxy that chooses one of several servers by capstan-affinity: calls with the
     /// same name reach the same one. Proxies may log it: it must not be secret
@@ -142,21 +146,34 @@ pub fn asks_for_json() -> bool {
     options.into_iter().any(|argument| argument == "--json")
 }
 
+/// A type whose values have words. Unlike clap's `ValueEnum`, it can be implemented for types of
+/// other packages.
+pub trait Words: Copy + PartialEq + Send + Sync + 'static {
+    /// All values and their words, in the order in which `--help` lists them.
+    fn words() -> Vec<(Self, PossibleValue)>;
+}
+
+/// A parser of the words of a type. `--help`, completions and errors list them.
+pub fn word<T: Words>() -> impl TypedValueParser<Value = T> {
+    let words = T::words();
+    let parser = PossibleValuesParser::new(words.iter().map(|(_, word)| word.clone()));
+    parser.map(move |text| {
+        let found = words.iter().find(|(_, word)| word.matches(&text, false));
+        found.expect("the parser accepts only these words").0
+    })
+}
+
 /// Declares the words for a type's values, with aliases and help.
 macro_rules! words {
     ($type:ty {
         $($value:ident: $word:literal $(| $alias:literal)* $(=> $help:literal)?),+ $(,)?
     }) => {
-        impl ValueEnum for $type {
-            fn value_variants<'a>() -> &'a [Self] {
-                &[$(Self::$value),+]
-            }
-
-            fn to_possible_value(&self) -> Option<PossibleValue> {
-                $(if *self == Self::$value {
-                    return Some(PossibleValue::new($word)$(.alias($alias))*$(.help($help))?);
-                })+
-                None
+        impl Words for $type {
+            fn words() -> Vec<(Self, PossibleValue)> {
+                vec![$((
+                    Self::$value,
+                    PossibleValue::new($word)$(.alias($alias))*$(.help($help))?,
+                )),+]
             }
         }
     };

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    args::{SCALAR_FORMATS, ScalarFormat},
+    args::{SCALAR_FORMATS, ScalarFormat, word},
     bases,
     exit::{CliFailure, Exit, Result, fail},
     input::{self, ScalarBytes},
@@ -45,11 +45,12 @@ pub struct MsmArgs {
     /// Make the server check the result before returning it
     ///
     /// A probabilistic check computes one more MSM, of a secret random combination of the vectors.
-    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
-          default_missing_value = "full")]
+    #[arg(long, value_parser = word::<Verification>(), value_name = "HOW", num_args = 0..=1,
+          require_equals = true, default_missing_value = "full")]
     verify: Option<Verification>,
     /// Encoding of the result
-    #[arg(long, value_enum, default_value = "compressed", value_name = "FORMAT")]
+    #[arg(long, value_parser = word::<SumEncoding>(), default_value = "compressed",
+          value_name = "FORMAT")]
     result: SumEncoding,
     /// Write the result to a file in binary [default: hex on standard output, one point per line]
     #[arg(long, value_name = "FILE")]

@@ -7,7 +7,7 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{
-    args::{SCALAR_FORMATS, ScalarFormat},
+    args::{SCALAR_FORMATS, ScalarFormat, word},
     exit::{CliFailure, Exit, Result, fail},
     input::{self, ScalarBytes},
     output::{OutputTarget, Ui, with_timings},
@@ -27,7 +27,7 @@ pub struct NttArgs {
     /// File with the rows; - for standard input
     pub(super) file: PathBuf,
     /// Field of a prime below 2^31, with elements of 4 bytes [default: Fr of BLS12-381]
-    #[arg(long, value_enum, value_name = "FIELD")]
+    #[arg(long, value_parser = word::<Prime31>(), value_name = "FIELD")]
     pub(super) field: Option<Prime31>,
     /// Transform evaluations to coefficients, scaled by 1/n
     #[arg(long)]
@@ -36,10 +36,10 @@ pub struct NttArgs {
     #[arg(long, value_name = "HEX", value_parser = input::fr_from_hex)]
     pub(super) coset: Option<Fr>,
     /// Element order of each input row
-    #[arg(long, value_enum, default_value = "natural", value_name = "ORDER")]
+    #[arg(long, value_parser = word::<Order>(), default_value = "natural", value_name = "ORDER")]
     input_order: Order,
     /// Element order of each output row
-    #[arg(long, value_enum, default_value = "natural", value_name = "ORDER")]
+    #[arg(long, value_parser = word::<Order>(), default_value = "natural", value_name = "ORDER")]
     output_order: Order,
     /// Number of rows in the file, one after another, of equal length
     #[arg(long, default_value_t = 1, value_name = "N",
@@ -59,8 +59,8 @@ pub struct NttArgs {
     /// Make the server check the result before returning it
     ///
     /// A probabilistic check evaluates input and result at a secret random point.
-    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
-          default_missing_value = "probabilistic")]
+    #[arg(long, value_parser = word::<Verification>(), value_name = "HOW", num_args = 0..=1,
+          require_equals = true, default_missing_value = "probabilistic")]
     verify: Option<Verification>,
     /// Write the result to a file [default: standard output, in hex if it is a terminal]
     #[arg(long, value_name = "FILE")]

@@ -3,12 +3,12 @@
 use std::{path::Path, str};
 
 use ark_ff::PrimeField;
-use clap::{ValueEnum, builder::PossibleValue};
+use clap::builder::PossibleValue;
 use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{
-    args::ScalarFormat,
+    args::{ScalarFormat, Words},
     exit::{CliFailure, Exit, Result, fail},
     input::{self, ScalarBytes},
     ntt::{NttArgs, lg_n, options},
@@ -21,13 +21,9 @@ use crate::{
     formats::scalars::Notation,
 };
 
-impl ValueEnum for Prime31 {
-    fn value_variants<'a>() -> &'a [Self] {
-        Self::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()))
+impl Words for Prime31 {
+    fn words() -> Vec<(Self, PossibleValue)> {
+        Self::ALL.iter().map(|prime| (*prime, PossibleValue::new(prime.name()))).collect()
     }
 }
 

@@ -6,14 +6,13 @@ use std::{
     time::Duration,
 };
 
-use clap::ValueEnum;
 use comfy_table::{LineStyle, Table, TableStyle};
 use serde::Serialize;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::{
-    args::GlobalArgs,
+    args::{GlobalArgs, Words},
     exit::{CliFailure, Result, print_error},
     pending_file::write_file,
     plain_text::without_controls,
@@ -181,8 +180,9 @@ pub fn microseconds(time: Duration) -> Value {
 }
 
 pub fn verify_name(verify: Verification) -> String {
-    let word = verify.to_possible_value();
-    word.map_or_else(|| "none".to_owned(), |word| word.get_name().to_owned())
+    let words = Verification::words();
+    let word = words.iter().find(|(value, _)| *value == verify);
+    word.map_or_else(|| "none".to_owned(), |(_, word)| word.get_name().to_owned())
 }
 
 /// About three digits: `950 us`, `12.3 ms`, `1.50 s`.

@@ -19,7 +19,7 @@ use super::{
     connections::{Client, Connections},
     copy_pool::CopyPool,
     credentials::{ClientCertificate, ClientCredentials},
-    error::{ClientError, Result},
+    error::{ClientError, Result, innermost},
     frames::FrameChannel,
     payload::SpareChunks,
     priority::Priority,
@@ -27,10 +27,7 @@ use super::{
     staging::StagingPool,
     tcp::{self, KEEPALIVE},
 };
-use crate::{
-    error::innermost,
-    wire::v1::{self, admin_client::AdminClient, store_client::StoreClient},
-};
+use crate::wire::v1::{self, admin_client::AdminClient, store_client::StoreClient};
 
 const MIB: u32 = 1 << 20;
 /// A frame holds a chunk and its envelope; larger ones are no faster

@@ -7,7 +7,7 @@ use tonic_types::StatusExt;
 
 use super::connect_cause::ConnectCause;
 use crate::{
-    error::{self, FieldProblem, Reason, innermost},
+    error::{self, FieldProblem, Reason},
     wire::REQUEST_ID_METADATA,
 };
 
@@ -282,6 +282,11 @@ impl From<Status> for ClientError {
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
         }))
     }
+}
+
+/// The innermost source of an error: the outer ones only say "transport error".
+pub(super) fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
 }
 
 /// `scalars[7]`, or `scalars` without an index.

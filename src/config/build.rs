@@ -178,7 +178,7 @@ fn cuda_settings(values: &SettingValues) -> CudaSettings {
         devices: values.devices("cuda_devices").unwrap_or_default(),
         isolation: match values.text("gpu_isolation") {
             "none" => GpuIsolation::None,
-            "restricted" => GpuIsolation::Restricted,
+            "unrestricted" => GpuIsolation::Unrestricted,
             _ => GpuIsolation::Process,
         },
         devices_min: values.integer("cuda_devices_min"),

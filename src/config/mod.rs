@@ -64,10 +64,11 @@ pub enum EngineChoice {
 /// Where GPUs are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuIsolation {
-    /// Each GPU is in a worker process. If that is lost, its jobs run again elsewhere.
+    /// Each GPU is in a worker process, which keeps only the files and system calls that drivers
+    /// need. If it is lost, its jobs run again elsewhere.
     Process,
-    /// Like `Process`, and workers keep only the files and system calls that drivers need.
-    Restricted,
+    /// Like `Process`, but workers keep all files and system calls.
+    Unrestricted,
     /// All GPUs are in the daemon's process, which ends if one is lost.
     None,
 }

@@ -16,6 +16,7 @@ use super::{
     CudaDriver, DeviceFault, DeviceLimits, FaultClass, FaultHandler, MajorMinor, OpenOptions,
     driver::DriverHandle,
 };
+use crate::region::DeviceAccess;
 
 /// A device's name and properties, which never change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,9 +181,15 @@ impl DeviceContext {
 
     /// Pins host memory that all devices can access. If the driver refuses, the device stays
     /// usable.
-    pub(super) fn register_host(&self, addresses: Range<usize>) -> Result<(), DeviceFault> {
+    pub(super) fn register_host(
+        &self,
+        addresses: Range<usize>,
+        access: DeviceAccess,
+    ) -> Result<(), DeviceFault> {
         let (start, bytes) = (addresses.start as *mut _, addresses.len());
-        let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
+        let reads = access == DeviceAccess::Read && self.identity().limits.pins_read_only;
+        let flag = if reads { sys::CU_MEMHOSTREGISTER_READ_ONLY } else { 0 };
+        let flags = sys::CU_MEMHOSTREGISTER_PORTABLE | flag;
         // SAFETY: the caller keeps the memory mapped until it unpins it.
         self.try_call("cuMemHostRegister", || unsafe {
             sys::cuMemHostRegister_v2(start, bytes, flags).result()
@@ -260,6 +267,7 @@ pub(super) fn identity(
             l2_bytes: attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
             clock_khz: attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
             has_bit_products: capability < CAPABILITY_WITHOUT_BIT_PRODUCTS,
+            pins_read_only: attribute(CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED)? != 0,
         },
         // SAFETY: the device is one of the driver's.
         memory_bytes: unsafe { result::device::total_mem(device) }? as u64,

@@ -35,6 +35,8 @@ pub struct DeviceLimits {
     pub clock_khz: u32,
     /// Whether it has instructions that multiply matrices of bits.
     pub has_bit_products: bool,
+    /// Whether it can access host memory that its process maps only for reading.
+    pub pins_read_only: bool,
 }
 
 impl DeviceLimits {
@@ -49,6 +51,7 @@ impl DeviceLimits {
         l2_bytes: 60 << 20,
         clock_khz: 1_980_000,
         has_bit_products: true,
+        pins_read_only: true,
     };
 
     /// How many times as long as on an H200 a chain of dependent instructions takes: 1 if the

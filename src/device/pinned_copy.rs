@@ -87,7 +87,7 @@ impl SharePinning {
         if self.is_dropped.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.context.register_host(part.clone())?;
+        self.context.register_host(part.clone(), self.memory.access())?;
         PINNED.write().push(part.clone());
         let mut parts = self.parts.lock();
         parts.push(part);

@@ -9,9 +9,16 @@ use std::{
 };
 #[cfg(feature = "server")]
 use std::{marker::PhantomData, ops::Range, slice};
+#[cfg(feature = "cuda")]
+use std::{
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd},
+    sync::OnceLock,
+};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{self, SealFlags};
+#[cfg(feature = "server")]
+use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "server")]
 use super::file_faults::{MappingAccess, WatchedMapping};
@@ -24,6 +31,11 @@ pub struct SharedMemory {
     #[cfg(feature = "server")]
     watch: Option<WatchedMapping>,
     map: MmapRaw,
+    #[cfg(feature = "server")]
+    access: DeviceAccess,
+    /// The file, once it is opened for reading.
+    #[cfg(feature = "cuda")]
+    reader: OnceLock<OwnedFd>,
     #[cfg_attr(not(feature = "server"), allow(dead_code))]
     id: u64,
     /// The number of leading bytes that devices access directly.
@@ -31,6 +43,14 @@ pub struct SharedMemory {
     pinned: AtomicUsize,
     /// Whether to wipe the memory when it is dropped.
     is_released: AtomicBool,
+}
+
+/// What devices do with memory, and with them the processes that use them.
+#[cfg(feature = "server")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceAccess {
+    Read,
+    ReadWrite,
 }
 
 /// Bytes that a device copies from or to. They are not behind a reference, because other processes
@@ -76,9 +96,14 @@ impl SharedMemory {
     ///
     /// Shape: `bytes` is a positive multiple of the page size, and `touched` at most `bytes`.
     #[cfg(feature = "server")]
-    pub fn create_sparse(bytes: usize, touched: usize) -> io::Result<Self> {
+    pub fn create_sparse(bytes: usize, touched: usize, access: DeviceAccess) -> io::Result<Self> {
         use memmap2::Advice;
         let file = create_file("capstan-payloads", bytes)?;
+        if access == DeviceAccess::Read {
+            // Who gets a descriptor for reading cannot open the file again for writing, unless it
+            // is root or may change modes.
+            fs::fchmod(&file, fs::Mode::RUSR)?;
+        }
         let map = MmapOptions::new().len(bytes).map_raw(&file)?;
         // Without huge pages, small pages work too.
         let _small = map.advise(Advice::HugePage);
@@ -86,7 +111,9 @@ impl SharedMemory {
         if touched > 0 && !populate(&map, touched) {
             fs::fallocate(&file, fs::FallocateFlags::empty(), 0, touched as u64)?;
         }
-        Ok(Self::new(file, map))
+        let mut memory = Self::new(file, map);
+        memory.access = access;
+        Ok(memory)
     }
 
     /// Maps the memory that a server has created.
@@ -103,16 +130,45 @@ impl SharedMemory {
     }
 
     /// Maps memory whose pages may not exist yet, for another process of the server. They exist
-    /// once they are read or written.
+    /// once they are read or written. With [`DeviceAccess::Read`], a write ends the process.
     ///
-    /// Fails if the memory is shorter.
+    /// Fails if the memory is shorter, or cannot be accessed like this.
     #[cfg(feature = "cuda")]
-    pub fn map_sparse(file: OwnedFd, bytes: usize) -> io::Result<Self> {
+    pub fn map_sparse(file: OwnedFd, bytes: usize, access: DeviceAccess) -> io::Result<Self> {
         if fs::fstat(&file)?.st_size < bytes as i64 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let map = MmapOptions::new().len(bytes).map_raw(&file)?;
-        Ok(Self::new(file, map))
+        let mut options = MmapOptions::new();
+        let map = match access {
+            DeviceAccess::Read => options.len(bytes).map_raw_read_only(&file)?,
+            DeviceAccess::ReadWrite => options.len(bytes).map_raw(&file)?,
+        };
+        let mut memory = Self::new(file, map);
+        memory.access = access;
+        Ok(memory)
+    }
+
+    /// What devices do with the memory.
+    #[cfg(feature = "cuda")]
+    pub fn access(&self) -> DeviceAccess {
+        self.access
+    }
+
+    /// A descriptor with which another process can map the memory.
+    ///
+    /// Fails if the file cannot be opened again.
+    #[cfg(feature = "cuda")]
+    pub fn descriptor(&self, access: DeviceAccess) -> io::Result<BorrowedFd<'_>> {
+        if access == DeviceAccess::ReadWrite {
+            return Ok(self.file.as_fd());
+        }
+        if let Some(reader) = self.reader.get() {
+            return Ok(reader.as_fd());
+        }
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let flags = fs::OFlags::RDONLY | fs::OFlags::CLOEXEC;
+        let reader = fs::open(path, flags, fs::Mode::empty())?;
+        Ok(self.reader.get_or_init(|| reader).as_fd())
     }
 
     fn new(file: OwnedFd, map: MmapRaw) -> Self {
@@ -122,6 +178,10 @@ impl SharedMemory {
             #[cfg(feature = "server")]
             watch: None,
             map,
+            #[cfg(feature = "server")]
+            access: DeviceAccess::ReadWrite,
+            #[cfg(feature = "cuda")]
+            reader: OnceLock::new(),
             id,
             pinned: 0.into(),
             is_released: false.into(),
@@ -250,7 +310,8 @@ impl SharedMemory {
         // SAFETY: mapped while `self` is borrowed. The only caller is a payload that shares itself
         // with the reader of the slice: each of its bytes is written once, before it counts as
         // received, and is wiped when the last share is dropped. Workers of the server map the
-        // memory, too: this relies on them to write only to the places that they are given.
+        // memory, too: this relies on them to write only to the places that they are given, unless
+        // they map it only for reading.
         unsafe { slice::from_raw_parts(self.address(start, len), len) }
     }
 
@@ -378,7 +439,7 @@ mod tests {
     #[test]
     fn sparse_memory_takes_pages_when_it_is_written_and_gives_them_back() {
         const SPARSE: usize = 64 << 20;
-        let memory = SharedMemory::create_sparse(SPARSE, BYTES).unwrap();
+        let memory = SharedMemory::create_sparse(SPARSE, BYTES, DeviceAccess::ReadWrite).unwrap();
         assert!((BYTES..SPARSE).contains(&resident(&memory)));
         let before = resident(&memory);
         memory.write(SPARSE - BYTES, &vec![5; BYTES]);
@@ -391,6 +452,29 @@ mod tests {
         assert_eq!(resident(&memory), before);
         memory.read(SPARSE - BYTES, &mut out);
         assert!(out.iter().all(|byte| *byte == 0), "not zeroed");
+    }
+
+    #[cfg(feature = "cuda")]
+    #[test]
+    fn a_descriptor_for_reading_allows_no_writes() {
+        let server = SharedMemory::create_sparse(BYTES, 0, DeviceAccess::Read).unwrap();
+        server.write(3, &[7]);
+        let descriptor = |access| server.descriptor(access).unwrap().try_clone_to_owned().unwrap();
+        let file = || descriptor(DeviceAccess::Read);
+        assert_eq!(rustix::io::write(file(), &[1]), Err(Errno::BADF));
+        assert!(SharedMemory::map_sparse(file(), BYTES, DeviceAccess::ReadWrite).is_err());
+        let reader = SharedMemory::map_sparse(file(), BYTES, DeviceAccess::Read).unwrap();
+        assert_eq!(copy_of(&reader)[3], 7);
+        let mode = fs::fstat(server.file()).unwrap().st_mode;
+        assert_eq!(mode & 0o777, 0o400, "its owner could open it again for writing");
+        if !rustix::process::geteuid().is_root() {
+            let again = format!("/proc/self/fd/{}", file().as_raw_fd());
+            let again = fs::open(again, fs::OFlags::RDWR, fs::Mode::empty());
+            assert_eq!(again.err(), Some(Errno::ACCESS));
+        }
+        let shared = descriptor(DeviceAccess::ReadWrite);
+        SharedMemory::map_sparse(shared, BYTES, DeviceAccess::ReadWrite).unwrap().write(4, &[8]);
+        assert_eq!(copy_of(&reader)[3..5], [7, 8]);
     }
 
     /// A shorter file stands for pages that a client has given back while the system has no others.

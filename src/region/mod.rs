@@ -20,9 +20,9 @@ pub use descriptor::send_descriptor;
 pub use file_faults::outlive_signals;
 #[cfg(feature = "server")]
 pub use mapped_file::MappedFile;
-#[cfg(feature = "server")]
-pub use memory::DeviceBytes;
 pub use memory::SharedMemory;
+#[cfg(feature = "server")]
+pub use memory::{DeviceAccess, DeviceBytes};
 #[cfg(feature = "server")]
 pub use sealed_memory::SealedMemory;
 #[cfg(feature = "cuda")]

@@ -9,7 +9,6 @@ use std::{
 
 use futures_util::future::Either;
 use tonic::{
-    Status,
     body::Body,
     codegen::http::{Request, Response, header::AUTHORIZATION},
 };
@@ -20,7 +19,10 @@ use super::{
     refusals::{RefusedAttempt, record_refusal, record_unknown_tenant},
     state::ServerState,
 };
-use crate::error::{CredentialProblem, Error};
+use crate::{
+    error::{CredentialProblem, Error},
+    wire::status_of,
+};
 
 /// Path prefix of the calls that need no credentials: Kubernetes' probes have none.
 const OPEN_PATH_PREFIX: &str = "/grpc.health.v1.Health/";
@@ -70,7 +72,7 @@ where
                     request.extensions_mut().insert(caller);
                     request.extensions_mut().insert(tenant);
                 }
-                Err(error) => return Either::Right(ready(Ok(Status::from(error).into_http()))),
+                Err(error) => return Either::Right(ready(Ok(status_of(error).into_http()))),
             }
         }
         // Nothing below may see or log a token.

@@ -35,7 +35,7 @@ use crate::{
     store::UploadOwner,
     telemetry::{self, AuditAction},
     tenant::Tenant,
-    wire::decode::VectorUploadHeader,
+    wire::{decode::VectorUploadHeader, status_of},
 };
 
 /// Messages up to this many bytes may exceed the budgets, so that `GetInfo` works on a full server:
@@ -73,7 +73,7 @@ pub async fn run<M, T>(
     request: Request<M>,
     handler: impl AsyncFnOnce(CallContext, M) -> Result<T, CallError>,
 ) -> Result<Response<T>, Status> {
-    let call = CallContext::new(state, &request)?;
+    let call = CallContext::new(state, &request).map_err(status_of)?;
     let mut record = CallRecord::new(op, call.name());
     let (caller, RequestId { id, trace }) = (&call.caller.subject, &call.request_id);
     let (tenant, request_id) = (&call.tenant.name, &**id);

@@ -75,7 +75,7 @@ impl UnaryPayload {
                 let count = decode::element_count("inline.data", len, width)? as u64;
                 let permit = call.admit(len as u64, 0)?;
                 let vector = GivenVector { encoding, count, offset: None };
-                let pool = &call.state.payloads;
+                let pool = &call.state.inputs;
                 let payload = Arc::new(UploadBuffer::from_bytes(pool, &inline.data, permit)?);
                 Ok(Self { vector, payload, admitted_bytes: len as u64, _upload_in_use: None })
             }

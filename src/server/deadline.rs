@@ -11,7 +11,6 @@ use std::{
 
 use tokio::time::timeout_at;
 use tonic::{
-    Status,
     body::Body,
     codegen::http::{Extensions, HeaderMap, Request, Response},
 };
@@ -28,7 +27,13 @@ use super::{
     transport_parts::{PartsCost, ResponsePermit, TransportParts},
     unary_body::{self, CallBudgets},
 };
-use crate::{error::Error, identity::Caller, telemetry, tenant::Tenant, wire::INSTANCE_HEADER};
+use crate::{
+    error::Error,
+    identity::Caller,
+    telemetry,
+    tenant::Tenant,
+    wire::{INSTANCE_HEADER, status_of},
+};
 
 /// The maximum time by which a handler's deadline precedes tonic's.
 const DEADLINE_MARGIN: Duration = Duration::from_millis(5);
@@ -62,7 +67,7 @@ where
         let refuse = |error: Error| {
             let instance = self.state.instance.clone();
             Box::pin(async {
-                let mut refusal = Status::from(error).into_http();
+                let mut refusal = status_of(error).into_http();
                 refusal.headers_mut().insert(INSTANCE_HEADER, instance);
                 Ok(refusal)
             })
@@ -121,7 +126,7 @@ where
         // Between the handler's deadline and tonic's.
         let last = begun + (timeout - margin / 2);
         Box::pin(async move {
-            let late = |_| Ok(Status::from(Error::Deadline).into_http());
+            let late = |_| Ok(status_of(Error::Deadline).into_http());
             timeout_at(last.into(), answer).await.unwrap_or_else(late).map(until_sent)
         })
     }

@@ -93,8 +93,8 @@ fn tick(state: &Arc<ServerState>, ticks: u32, late: Duration) {
     }
     state.regions.drop_unmapped();
     telemetry::set_queued_jobs(state.scheduler.queued() as u64);
-    let (in_flight, spare) = (state.budget.bytes.used(), state.payloads.spare_bytes());
-    telemetry::payload_memory(in_flight, spare, state.regions.bytes());
+    let spare = state.inputs.spare_bytes() + state.results.spare_bytes();
+    telemetry::payload_memory(state.budget.bytes.used(), spare, state.regions.bytes());
     telemetry::open_calls(state.open_calls.used(), state.health_checks.used());
     telemetry::stored(state.objects.budget().used(), state.objects.slots().used());
     telemetry::connections(state.connections.used());

@@ -115,7 +115,7 @@ impl AdmittedNtt {
         call.admit_response(response_bytes)?;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit_job(working_bytes, modelled)?;
-        let pool = &call.state.payloads;
+        let pool = &call.state.results;
         let rows = match delivery {
             RowsDelivery::Region(slice) => UploadBuffer::to_region(pool, slice),
             _ => UploadBuffer::new(pool, result_bytes, result_permit),

@@ -15,7 +15,7 @@ use crate::{
     store::{StoredUpload, UploadStreamGuard, Uploads},
     telemetry,
     wire::{
-        ChunkedRequest, DecodedMessage, MessageReader,
+        ChunkedRequest, DecodedMessage, MessageReader, status_of,
         v1::{Chunk, WrittenRange},
     },
 };
@@ -37,7 +37,7 @@ pub async fn first_message<M: DecodedMessage>(
     loop {
         let admit = |bytes: usize| {
             if permit.is_none() {
-                permit = Some(call.admit_message(bytes as u64)?);
+                permit = Some(call.admit_message(bytes as u64).map_err(status_of)?);
             }
             Ok(())
         };
@@ -148,7 +148,7 @@ async fn receive_from<M: ChunkedRequest>(
     while guards.iter().any(is_incomplete) {
         let admit_once = |bytes: usize| {
             if permit.is_none() {
-                permit = Some(admit(bytes as u64)?);
+                permit = Some(admit(bytes as u64).map_err(status_of)?);
             }
             Ok(())
         };

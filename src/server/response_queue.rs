@@ -25,7 +25,10 @@ use super::{
     pace::{MinRate, PeerPace, lateness},
     response::CHUNK_BYTES,
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    wire::status_of,
+};
 
 /// How long a reader may take.
 #[derive(Clone, Copy)]
@@ -118,7 +121,7 @@ impl<M> ResponseSender<M> {
     ///
     /// Errors: that of `outcome`; those of [`Self::send`].
     pub async fn finish(self, outcome: Result<()>) -> Result<()> {
-        self.end(outcome.clone().map_err(Status::from));
+        self.end(outcome.clone().map_err(status_of));
         let mut left = usize::MAX;
         while left > 0 {
             let has_progress = self.wait_until(|state| {
@@ -182,7 +185,7 @@ impl<M> ResponseSender<M> {
                 }
                 let mut state = self.queue.state.lock();
                 let late = mem::take(&mut state.waiting);
-                state.end = Some(Err(error.clone().into()));
+                state.end = Some(Err(status_of(error.clone())));
                 state.wake_reader();
                 drop(state);
                 drop(late);
@@ -195,7 +198,7 @@ impl<M> ResponseSender<M> {
 impl<M> Drop for ResponseSender<M> {
     fn drop(&mut self) {
         // Without an error, a response that a panic cut off would look complete.
-        self.end(Err(Error::Internal("the response was cut off".into()).into()));
+        self.end(Err(status_of(Error::Internal("the response was cut off".into()))));
     }
 }
 

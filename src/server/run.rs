@@ -216,7 +216,7 @@ impl OpenedInputs {
         let unadmitted = input.unadmitted_bytes(call)?;
         let FoundInput { source, reduce } = input;
         let (mut first, mut upload_index) = (0, None);
-        let pool = &call.state.payloads;
+        let pool = &call.state.inputs;
         let InputPayload { payload, copy } = match source {
             FoundSource::Inline { data, .. } => {
                 let permit = call.admit(unadmitted, 0)?;

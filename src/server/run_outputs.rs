@@ -165,7 +165,7 @@ impl CallOutputs {
         for (index, output) in outputs.iter().enumerate() {
             let bytes = vector_bytes(program, output);
             let payload = || {
-                let payload = |permit| UploadBuffer::new(&call.state.payloads, bytes, permit);
+                let payload = |permit| UploadBuffer::new(&call.state.results, bytes, permit);
                 call.admit(bytes, 0).map(payload).map(Arc::new)
             };
             job.push(match output.delivery {
@@ -183,7 +183,7 @@ impl CallOutputs {
                         return Err(of_item(overlap));
                     }
                     written.push(slice.clone());
-                    let payload = UploadBuffer::to_region(&call.state.payloads, slice);
+                    let payload = UploadBuffer::to_region(&call.state.results, slice);
                     let (encoding, payload) = (vector.encoding, Arc::new(payload));
                     ProgramJobOutput::Elements { encoding, payload }
                 }

@@ -178,10 +178,10 @@ impl ServerSettings {
         u64::from(self.connections_max) + u64::from(self.objects_max) + OTHER_FILES
     }
 
-    /// The size of the file in memory that holds payloads, of which the first `pinned_bytes` are
-    /// pinned.
+    /// The size of each of the two files in memory that hold inputs and results, of which
+    /// `pinned_bytes` are pinned in total.
     pub fn payload_file_bytes(&self, pinned_bytes: u64) -> u64 {
-        payload_file_bytes(self.bytes_in_flight_max, pinned_bytes)
+        payload_file_bytes(self.bytes_in_flight_max, pinned_bytes / 2)
     }
 
     /// Whether the server would serve everyone who can reach it, and nobody has allowed that.

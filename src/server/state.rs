@@ -153,8 +153,9 @@ pub struct ServerState {
     pub preload: Vec<PreloadEntry>,
     /// True once the files of the data directory are loaded.
     pub is_loaded: watch::Sender<bool>,
-    /// Holds the payloads of uploads and results.
-    pub payloads: PayloadPool,
+    /// Holds the payloads that the server receives.
+    pub inputs: PayloadPool,
+    pub results: PayloadPool,
     pub uploads: Uploads,
     pub programs: ProgramStore,
     pub regions: Regions,
@@ -188,8 +189,12 @@ impl ServerState {
         let has_gpus = executor.description().kind == "cuda";
         let busy_poll =
             if has_gpus { BusyPoll::new(settings.busy_poll) } else { BusyPoll::default() };
-        let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;
-        pin(&payloads, &*executor, pinned_bytes as usize);
+        let pinned_bytes = pinned_bytes / 2;
+        let inputs = PayloadPool::of_inputs(settings.bytes_in_flight_max, pinned_bytes)?;
+        let results = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;
+        for pool in [&inputs, &results] {
+            pin(pool, &*executor, pinned_bytes as usize);
+        }
         let data_dir = settings.data_dir.as_deref();
         let objects = ObjectStore::open(bytes_max, objects_max, data_dir, &tenants)?;
         Ok(Self {
@@ -207,7 +212,7 @@ impl ServerState {
             residency: ResidencyQueries::new(&bases_devices),
             pins: PinTable::new(&bases_devices, settings.pinned_bases_percent),
             preload: preload.unwrap_or_default(),
-            uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()).with_limits(
+            uploads: Uploads::new(settings.uploads_max.into(), inputs.clone()).with_limits(
                 UploadLimits {
                     streams_max: settings.upload_streams_max.into(),
                     bytes_per_second_min: settings.peer_bytes_per_second_min,
@@ -215,7 +220,8 @@ impl ServerState {
             ),
             regions: Regions::new(settings.region_bytes_max),
             region_wiper: Wiper::default(),
-            payloads,
+            inputs,
+            results,
             connections: ConnectionLimits::new(&settings),
             credentials,
             drain: Drain::default(),

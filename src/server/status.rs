@@ -1,25 +1,13 @@
-//! Maps errors to gRPC statuses. All failed calls are answered through this table.
-
-use std::time::Duration;
+//! Why a call fails: an error of this server, or a status of the transport.
 
 use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt};
+use tonic_types::StatusExt;
 
 use crate::{
     error::{Error, Reason},
     telemetry::CallOutcome,
+    wire::{code_of, status_of},
 };
-
-const DOMAIN: &str = "capstan";
-
-/// Retry delay for a draining server: enough for the client to reach another one.
-const DRAINING_RETRY: Duration = Duration::from_secs(1);
-
-/// Retry delay for bases that are still being loaded: a gigabyte takes about a second.
-const LOADING_RETRY: Duration = Duration::from_secs(2);
-
-/// Retry delay for a server that restarts because it lost a device.
-const RESTART_RETRY: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
 pub enum CallError {
@@ -55,7 +43,7 @@ impl CallError {
 
     pub fn code(&self) -> Code {
         match self {
-            Self::Refused(error) => code(error.reason()),
+            Self::Refused(error) => code_of(error.reason()),
             Self::Transport(status) => status.code(),
         }
     }
@@ -76,102 +64,8 @@ impl From<Status> for CallError {
 impl From<CallError> for Status {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Refused(error) => error.into(),
+            CallError::Refused(error) => status_of(error),
             CallError::Transport(status) => status,
         }
-    }
-}
-
-const fn code(reason: Reason) -> Code {
-    match reason {
-        Reason::ObjectUnknown => Code::NotFound,
-        Reason::ObjectKind | Reason::NoDataDir => Code::FailedPrecondition,
-        Reason::UploadConflict | Reason::HashMismatch => Code::Aborted,
-        Reason::Deadline | Reason::Idle => Code::DeadlineExceeded,
-        Reason::Cancelled => Code::Cancelled,
-        Reason::Draining
-        | Reason::Loading
-        | Reason::OtherServer
-        | Reason::DeviceLost
-        | Reason::DiskFailed => Code::Unavailable,
-        Reason::CredentialsMissing | Reason::CredentialsInvalid | Reason::CredentialsExpired => {
-            Code::Unauthenticated
-        }
-        Reason::AdminOnly | Reason::LocalOnly | Reason::TenantUnknown => Code::PermissionDenied,
-        Reason::VerifyFailed => Code::DataLoss,
-        Reason::Internal | Reason::LostTwice => Code::Internal,
-        Reason::BytesInFlight
-        | Reason::OpenCalls
-        | Reason::HealthChecks
-        | Reason::Jobs
-        | Reason::ConnectionBytes
-        | Reason::ConnectionJobs
-        | Reason::ConnectionUploads
-        | Reason::UploadStreams
-        | Reason::Uploads
-        | Reason::Store
-        | Reason::Objects
-        | Reason::DiskFull
-        | Reason::ProcessLimit
-        | Reason::Connections
-        | Reason::Regions
-        | Reason::DeviceMemory
-        | Reason::PinnedBases
-        | Reason::ProgramTime
-        | Reason::TenantQuota
-        | Reason::DeadlineTooEarly => Code::ResourceExhausted,
-        Reason::Unspecified
-        | Reason::Missing
-        | Reason::LengthMismatch
-        | Reason::NotCanonical
-        | Reason::NotOnCurve
-        | Reason::NotInSubgroup
-        | Reason::BadInfinity
-        | Reason::BadEncoding
-        | Reason::SizeZero
-        | Reason::SizeTooLarge
-        | Reason::OutOfRange
-        | Reason::ValueType => Code::InvalidArgument,
-    }
-}
-
-impl From<Error> for Status {
-    fn from(error: Error) -> Self {
-        let reason = error.reason();
-        let mut details = ErrorDetails::new();
-        let mut metadata = std::collections::HashMap::new();
-        let violation = match &error {
-            Error::Invalid { field, index, problem } => Some(((*field).to_owned(), index, problem)),
-            Error::Step { field, index, problem } => Some((field.to_string(), index, problem)),
-            Error::Item { field, index, problem } => Some((field.to_string(), index, problem)),
-            _ => None,
-        };
-        if let Some((field, index, problem)) = violation {
-            let at = index.map_or(String::new(), |index| format!("[{index}]"));
-            details.add_bad_request_violation(format!("{field}{at}"), problem.to_string());
-            metadata.insert("field".to_owned(), field);
-            if let Some(index) = index {
-                metadata.insert("index".to_owned(), index.to_string());
-            }
-        }
-        let retry_after = match &error {
-            Error::Exhausted { retry_after, .. } => *retry_after,
-            Error::DeadlineTooEarly { retry_after, .. } => Some(*retry_after),
-            Error::Draining => Some(DRAINING_RETRY),
-            Error::Loading => Some(LOADING_RETRY),
-            Error::OtherServer => Some(Duration::ZERO),
-            Error::DeviceLost => Some(RESTART_RETRY),
-            _ => None,
-        };
-        if retry_after.is_some() {
-            details.set_retry_info(retry_after);
-        }
-        details.set_error_info(reason.text(), DOMAIN, metadata);
-        // Internal details are for the log, not for the caller.
-        let message = match error {
-            Error::Internal(_) => "internal error: see the server's log".to_owned(),
-            public => public.to_string(),
-        };
-        Status::with_error_details(code(reason), message, details)
     }
 }

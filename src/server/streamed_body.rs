@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tonic::{Request, Streaming, body::Body, codegen::http};
+use tonic::{Request, Status, Streaming, body::Body, codegen::http};
 
 use super::settings::ServerSettings;
 use crate::{
-    error::{Error, Result},
-    wire::MessageReader,
+    error::Error,
+    wire::{MessageReader, status_of},
 };
 
 const METHODS: [&str; 4] = ["/MsmStream", "/NttStream", "/Put", "/Run"];
@@ -35,11 +35,12 @@ pub fn set_aside(request: http::Request<Body>) -> http::Request<Body> {
 pub fn messages<M>(
     request: Request<Streaming<M>>,
     settings: &ServerSettings,
-) -> Result<Request<MessageReader<M>>> {
+) -> Result<Request<MessageReader<M>>, Status> {
     let (metadata, mut extensions, _) = request.into_parts();
     let unread = extensions.remove::<UnreadBody>();
     let body = unread.and_then(|UnreadBody(body)| body.lock().take());
-    let body = body.ok_or_else(|| Error::Internal("the request has no body".into()))?;
+    let missing = || status_of(Error::Internal("the request has no body".into()));
+    let body = body.ok_or_else(missing)?;
     let messages = MessageReader::of_request(body, settings.message_bytes_max());
     Ok(Request::from_parts(metadata, extensions, messages))
 }

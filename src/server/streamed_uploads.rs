@@ -39,7 +39,7 @@ impl FoundRegion {
         if !self.is_copied {
             return Ok(None);
         }
-        let (pool, size) = (&call.state.payloads, self.slice.size());
+        let (pool, size) = (&call.state.inputs, self.slice.size());
         Ok(Some(Arc::new(UploadBuffer::new(pool, size, call.admit(size, 0)?))))
     }
 }

@@ -29,6 +29,7 @@ use crate::{
     jobs::{AdmissionPermit, admit_small, charge, merge_permits},
     telemetry,
     tenant::Tenant,
+    wire::status_of,
 };
 
 /// Path prefix of the calls of operators.
@@ -203,7 +204,7 @@ impl http_body::Body for LimitedBody {
             loop {
                 ready!(self.pace.timer().poll(context));
                 if let Err(error) = self.pace.check(0) {
-                    return Poll::Ready(Some(Err(error.into())));
+                    return Poll::Ready(Some(Err(status_of(error))));
                 }
             }
         }
@@ -211,7 +212,7 @@ impl http_body::Body for LimitedBody {
             && let Some(data) = frame.data_ref()
             && let Err(error) = self.admit_bytes(data.len() as u64)
         {
-            return Poll::Ready(Some(Err(error.into())));
+            return Poll::Ready(Some(Err(status_of(error))));
         }
         frame
     }

@@ -19,7 +19,7 @@ use super::{
     pace::PeerPace,
     transport_parts::{FRAME_BYTES_MAX, PIECE_BYTES, TransportParts},
 };
-use crate::error::Error;
+use crate::{error::Error, wire::status_of};
 
 /// All responses of a server.
 #[derive(Default)]
@@ -154,7 +154,7 @@ impl http_body::Body for DroppableBody {
         let frame = match &mut state.content {
             ResponseContent::Body(body) => Pin::new(body).poll_frame(context),
             &mut ResponseContent::Dropped(DroppedResponse { idle, resets_stream }) => {
-                let (status, mut trailers) = (Status::from(Error::Idle(idle)), HeaderMap::new());
+                let (status, mut trailers) = (status_of(Error::Idle(idle)), HeaderMap::new());
                 state.content = ResponseContent::Ended;
                 if resets_stream {
                     return Poll::Ready(Some(Err(status)));

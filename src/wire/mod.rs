@@ -13,6 +13,8 @@ mod outgoing_frames;
 // Clients do not decode, and servers do not encode.
 #[cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code))]
 mod parts;
+#[cfg(feature = "server")]
+mod status;
 #[cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code))]
 pub mod steps;
 
@@ -53,6 +55,8 @@ pub use message_reader::ChunkedRequest;
 pub use message_reader::{DecodedMessage, MessageReader};
 #[cfg(feature = "client")]
 pub(crate) use outgoing_frames::{ChunkMessage, OutgoingFrames};
+#[cfg(feature = "server")]
+pub use status::{code_of, status_of};
 #[cfg(not(feature = "server"))]
 pub(crate) use tonic_prost::ProstCodec as MessageCodec;
 

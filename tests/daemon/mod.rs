@@ -186,8 +186,12 @@ fn a_daemon_that_cannot_start_threads_exits_and_says_why() {
     for path in [folder.path(), &program] {
         std::fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
     }
+    // The limit counts all processes of a user.
+    let mut random = [0; 2];
+    getrandom::fill(&mut random).unwrap();
+    let user = 20_000 + u32::from(u16::from_ne_bytes(random)) % 40_000;
     for limit in 2..=6 {
-        let limited = format!("setpriv --reuid=65533 --clear-groups prlimit --nproc={limit}");
+        let limited = format!("setpriv --reuid={user} --clear-groups prlimit --nproc={limit}");
         let mut daemon = Command::new("timeout");
         daemon.arg("60").args(limited.split(' ')).arg(&program).env_clear();
         daemon.args(["--config", "/dev/null", "--engine", "cpu", "--threads", "8"]);

@@ -9,9 +9,9 @@ use libc::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    daemon::{MeasuredDaemon, metric, start_with_metrics, stop},
+    daemon::{LoggedDaemon, METRICS, metric, spawn_on_gpus, stop},
     emulated,
-    workers::{RESTARTS, USED, status_of, wait_for_successors, wait_until, workers},
+    workers::{RESTARTS, USED, wait_for_successors, wait_until, workers},
 };
 
 /// A process whose first thread stops as it exits, with all files open. This thread, its tracer,
@@ -46,11 +46,6 @@ impl HeldProcess {
     }
 }
 
-/// Whether a worker has opened and tested its GPU: then it gives up rights.
-fn is_ready(worker: Pid) -> bool {
-    status_of(worker, "Seccomp:") == "2"
-}
-
 fn check_that_none_serves(daemon: &Child, metrics: SocketAddr) {
     assert_eq!((metric(metrics, USED), metric(metrics, RESTARTS)), (0, 0));
     assert_eq!(workers(daemon).len(), 2);
@@ -61,15 +56,20 @@ fn a_successor_starts_while_the_lost_worker_ends_and_serves_after_that() {
     if emulated::driver().is_none() {
         return println!("skipped: the lost worker would keep the memory of its GPU");
     }
-    let flags = ["--engine", "cuda", "--cuda-devices", "0"];
-    let MeasuredDaemon { child, metrics, .. } = start_with_metrics(&flags, &[]);
+    let flags = [&["--engine", "cuda", "--cuda-devices", "0"], &METRICS[..]].concat();
+    let daemon = spawn_on_gpus(&flags, &[]);
+    daemon.wait_until_gpus_serve();
+    let metrics = daemon.metrics();
+    let LoggedDaemon { child, log, .. } = daemon;
+    let tested = || log.lock().unwrap().matches("self_test: close").count();
+    assert_eq!(tested(), 1);
     let [lost] = *workers(&child) else { panic!("one worker") };
     let held = HeldProcess::seize(lost);
     kill_process(lost, Signal::KILL).unwrap();
     held.wait_for_exit();
     wait_until("a successor", || workers(&child).len() == 2);
     let successor = workers(&child)[1];
-    wait_until("a tested GPU", || is_ready(successor));
+    wait_until("a tested GPU", || tested() == 2);
     // The daemon would let it serve within milliseconds.
     for _ in 0..20 {
         check_that_none_serves(&child, metrics);

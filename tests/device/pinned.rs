@@ -13,7 +13,7 @@ use capstan::{
     curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
     device::{self, DeviceFault, DeviceSlice, FaultClass, Stream, receive},
     engine::{EncodedScalars, JobControl, MsmNttEngine, NttRows, cpu::ArkworksEngine},
-    region::{DeviceBytes, SharedMemory},
+    region::{DeviceAccess, DeviceBytes, SharedMemory},
 };
 
 use crate::{
@@ -69,7 +69,8 @@ fn pieces_are_copied_in_order() {
 fn a_piece_may_span_memory_that_two_calls_have_pinned() {
     const BORDER: usize = 256 << 20;
     on_emulated_driver(PATIENCE, |rig| {
-        let memory = Arc::new(SharedMemory::create_sparse(2 * BORDER, 0).unwrap());
+        let memory =
+            Arc::new(SharedMemory::create_sparse(2 * BORDER, 0, DeviceAccess::ReadWrite).unwrap());
         let context = rig.gpu.context();
         let pinning = context.pin_shared(memory.clone(), 2 * BORDER).unwrap();
         assert!(memory.pinned_bytes() >= BORDER);

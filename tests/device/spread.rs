@@ -71,8 +71,7 @@ pub fn settings(
         command,
         devices: Vec::new(),
         worker: WorkerSettings {
-            // One of the servers that tests share: all kinds of calls are made in both modes.
-            is_restricted: devices > 2,
+            is_restricted: true,
             driver,
             memory_percent: 10,
             timeout: Duration::from_secs(60),

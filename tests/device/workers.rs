@@ -1,6 +1,7 @@
 //! Worker processes: what the daemon does when they end.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     net::SocketAddr,
     path::Path,
@@ -23,7 +24,7 @@ use capstan::{
     server::has_landlock,
     sparse::{SparseBuilder, SparseMatrix},
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::{
     daemon::{
@@ -105,6 +106,16 @@ pub fn status_of(process: Pid, field: &str) -> String {
 /// Whether a process has loaded a library. `None` if only root may know.
 fn has_loaded(process: u32, library: &str) -> Option<bool> {
     Some(fs::read_to_string(format!("/proc/{process}/maps")).ok()?.contains(library))
+}
+
+/// How a process may access the payload memory that it has mapped. Root may know.
+fn payload_rights(process: Pid) -> Option<Vec<String>> {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", process.as_raw_nonzero()));
+    assert!(maps.is_ok() || !geteuid().is_root(), "{maps:?}");
+    let maps = maps.ok()?;
+    let mappings = maps.lines().filter(|line| line.contains("memfd:capstan-payloads"));
+    let rights = mappings.map(|line| line.split(' ').nth(1).unwrap().to_owned());
+    Some(rights.collect::<BTreeSet<_>>().into_iter().collect())
 }
 
 /// Points, scalars, and what the daemon should make of them.
@@ -275,7 +286,7 @@ fn a_worker_that_does_not_answer_is_replaced() {
 #[test]
 fn only_workers_load_the_driver_and_they_give_up_rights() {
     let library = emulated::driver().map_or("libcuda.so".into(), |path| path.display().to_string());
-    for isolation in ["process", "restricted"] {
+    for isolation in ["process", "unrestricted"] {
         let folder = tempfile::tempdir().unwrap();
         let early = folder.path().join("early");
         // A restricted driver may write only to its cache.
@@ -287,13 +298,26 @@ fn only_workers_load_the_driver_and_they_give_up_rights() {
         let LoggedDaemon { child, log, .. } = daemon;
         let log = log.lock().unwrap().clone();
         assert!(!log.contains("system calls of this worker are not restricted"), "{log}");
-        let has_all_files = log.contains("this worker has the rights of gpu_isolation = process");
-        assert_eq!(has_all_files, isolation == "restricted" && !has_landlock(), "{log}");
+        let is_restricted = isolation == "process";
+        let has_all_files = log.contains("the files of this worker are not restricted");
+        assert_eq!(has_all_files, is_restricted && !has_landlock(), "{log}");
         assert_ne!(has_loaded(child.id(), &library), Some(true), "the daemon has loaded it");
         for worker in workers(&child) {
             assert_ne!(has_loaded(worker.as_raw_nonzero().get() as u32, &library), Some(false));
-            assert_eq!(status_of(worker, "NoNewPrivs:"), "1");
-            assert_eq!(status_of(worker, "Seccomp:"), "2", "no filter");
+            let rights = payload_rights(worker).unwrap_or_else(|| {
+                println!("skipped: only root may know what workers map");
+                vec!["r--s".into(), "rw-s".into()]
+            });
+            let pins_read_only = emulated::driver().is_some() || rights != ["rw-s"];
+            assert!(
+                !pins_read_only || rights == ["r--s", "rw-s"],
+                "inputs and results: {rights:?}"
+            );
+            for (field, restricted) in [("NoNewPrivs:", "1"), ("Seccomp:", "2")] {
+                let of_daemon = status_of(Pid::from_child(&child), field);
+                let expected = if is_restricted { restricted } else { &of_daemon };
+                assert_eq!(status_of(worker, field), expected, "{field}");
+            }
         }
         let all = workers(&child);
         stop(child);
@@ -303,9 +327,9 @@ fn only_workers_load_the_driver_and_they_give_up_rights() {
         if emulated::driver().is_none() {
             continue;
         }
-        // The driver opened the file before the worker gave up to write files.
+        // The file lies in the driver's cache.
         assert!(!fs::read(&early).unwrap().is_empty(), "no kernel of the self-test is early");
-        if isolation == "restricted" && has_landlock() {
+        if is_restricted && has_landlock() {
             let mut daemon = spawn_on_gpus(&flags, &env[..1]);
             wait_until("a worker that cannot open the file", || {
                 assert!(!daemon.is_ready(), "{}", daemon.text());
@@ -314,6 +338,23 @@ fn only_workers_load_the_driver_and_they_give_up_rights() {
             assert!(!daemon.child.wait().unwrap().success());
         }
     }
+}
+
+#[test]
+fn a_gpu_that_pins_no_memory_for_reading_maps_inputs_like_results() {
+    if emulated::driver().is_none() {
+        return println!("skipped: what a GPU can pin is fixed");
+    }
+    let flags = ["--engine", "cuda", "--cuda-devices", "0"];
+    let (child, address) = start(&flags, &[("EMU_READ_ONLY_PINS", "0")]);
+    let expected = Expected::new();
+    let client = BlockingClient::connect(&address).unwrap();
+    let mut values = expected.scalars.clone();
+    client.ntt(&mut values, NttOptions::default()).unwrap();
+    assert!(values == expected.transformed, "a wrong transform");
+    let rights = payload_rights(workers(&child)[0]);
+    assert!(rights.is_none_or(|rights| rights == ["rw-s"]));
+    stop(child);
 }
 
 /// The host checks the points after two workers were lost with them.

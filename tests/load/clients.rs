@@ -83,7 +83,7 @@ pub async fn run(
                         Ok(outcome) => tally.count(outcome),
                         // Refused as promised: two killed workers had the call.
                         Err(error) if error.reason_text() == "LOST_TWICE" => {}
-                        Err(error) => panic!("client {number}: {error}"),
+                        Err(error) => panic!("client {number}, {}: {error}", worker.call),
                     }
                 }
                 worker

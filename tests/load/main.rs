@@ -29,7 +29,7 @@ use idle::until_idle;
 use rand::{SeedableRng, rngs::StdRng};
 use server::{IDLE_THREAD_MAX, LoadedServer, runtime};
 use tokio::time::sleep;
-use work::{Expected, Sizes, Worker};
+use work::{Expected, Sizes, Worker, release_left_behind};
 
 /// For an engine on the CPU. The last ones exceed a message, so they are streamed, vectors over two
 /// connections.
@@ -133,6 +133,7 @@ fn clients_get_correct_results_and_leave_nothing_behind(size: LoadSize) {
             }
             // Clients keep buffers as long as they live, so they end before memory is compared.
             drop(run(workers, size, &tally).await);
+            release_left_behind(&observer).await;
             // Vectors that clients left behind expire.
             until_idle(&observer).await;
             match middle {

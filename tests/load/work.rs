@@ -97,6 +97,14 @@ impl Expected {
     }
 }
 
+/// Releases the bases that clients have put and left behind: each object holds a descriptor.
+pub async fn release_left_behind(client: &Client) {
+    // Those that all clients use have more points.
+    for bases in client.list(None).await.unwrap().iter().filter(|bases| bases.count == 3) {
+        client.release(bases.id).await.unwrap();
+    }
+}
+
 /// One of the clients.
 pub struct Worker<'a> {
     pub known: &'a Expected,
@@ -114,6 +122,10 @@ pub struct Worker<'a> {
     vector: Option<UploadKey>,
     /// Whether bases that no other client has are uploaded and not yet released.
     has_own_bases: bool,
+    /// The number of cancelled calls that may still release its own bases.
+    cancelled: u64,
+    /// The latest call, for messages.
+    pub call: &'static str,
 }
 
 /// The outcome of a call.
@@ -148,6 +160,8 @@ impl<'a> Worker<'a> {
             persists: false,
             vector: None,
             has_own_bases: false,
+            cancelled: 0,
+            call: "",
         };
         worker.put(known.vectors.len() - 1).await.unwrap();
         worker
@@ -177,7 +191,15 @@ impl<'a> Worker<'a> {
     }
 
     pub async fn valid_call(&mut self) -> Result<Outcome, ClientError> {
-        match self.rng.random_range(0..24) {
+        let chosen = self.rng.random_range(0..24);
+        self.call = match chosen {
+            0..8 => "MSM",
+            8..15 => "NTT",
+            15..18 => "vector",
+            18..20 => "bases",
+            _ => "program",
+        };
+        match chosen {
             0..5 => self.msm_g1().await,
             5..8 => self.msm_g2().await,
             8..15 => self.ntt().await,
@@ -271,9 +293,9 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A point that no other client has.
+    /// A point that no other client has, and no cancelled call of this one.
     fn own_point(&self) -> G1Projective {
-        G1Projective::generator() * Fr::from(self.number + 2)
+        G1Projective::generator() * Fr::from(self.number + 2 + (self.cancelled << 32))
     }
 
     /// Uploads bases that no other client has.
@@ -306,7 +328,12 @@ impl<'a> Worker<'a> {
     async fn release_bases_left_behind(&mut self) -> Result<(), ClientError> {
         if self.has_own_bases {
             let bases = self.put_own_bases().await?;
-            self.release_own_bases(bases.id()).await?;
+            match self.release_own_bases(bases.id()).await {
+                // The cancelled call has released them meanwhile.
+                Err(error) if error.is_not_found() => self.has_own_bases = false,
+                released => released?,
+            }
+            self.cancelled += 1;
         }
         Ok(())
     }

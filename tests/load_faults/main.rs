@@ -55,7 +55,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tonic::{Request, metadata::AsciiMetadataValue, transport::Endpoint};
-use work::{Expected, Sizes, Worker};
+use work::{Expected, Sizes, Worker, release_left_behind};
 
 /// Sizes for the emulated driver.
 const SMALL: Sizes = Sizes {
@@ -232,17 +232,6 @@ impl FaultPlan {
     }
 }
 
-/// Releases the bases that vanished clients have put: each object holds a descriptor.
-async fn release_left_behind(daemon: &ChildDaemon) {
-    for tenant in 0..TENANTS {
-        let client = daemon.client(tenant).connect().await.unwrap();
-        // Those that all clients use have more points.
-        for bases in client.list(None).await.unwrap().iter().filter(|bases| bases.count == 3) {
-            client.release(bases.id).await.unwrap();
-        }
-    }
-}
-
 /// Keeps a response unread for longer than the daemon waits for its reader.
 async fn until_idle_or_over(plan: &FaultPlan) {
     let begun = Instant::now();
@@ -334,7 +323,9 @@ impl FaultLoad {
             let mut middle = None;
             for _ in 0..2 {
                 workers = run_with_faults(&daemon, workers, self, &tally).await;
-                release_left_behind(&daemon).await;
+                for tenant in 0..TENANTS {
+                    release_left_behind(&daemon.client(tenant).connect().await.unwrap()).await;
+                }
                 until_idle(&observer).await;
                 middle = match &middle {
                     None => {

@@ -46,7 +46,12 @@ async fn all_calls_of_a_job_and_all_lanes_of_an_upload_have_one_key() {
     let daemons = [(); 3].map(|()| start());
     let balancer = CallBalancer::start(Choice::ByKey, &daemons).await;
     let client = Client::connect(&balancer.target).await.unwrap();
-    for seed in 0..2 {
+    let mut is_striped = false;
+    // The first lane may have sent everything before the second one begins.
+    for seed in 0..20 {
+        if is_striped && seed > 1 {
+            break;
+        }
         let all = many_points(seed);
         balancer.take_seen();
         let bases = client.put_bases(&all).await.unwrap();
@@ -56,7 +61,7 @@ async fn all_calls_of_a_job_and_all_lanes_of_an_upload_have_one_key() {
         assert_eq!(found.points, sums(&all[16..POINTS - 16], &scalars));
         let seen = balancer.take_seen();
         let lanes = seen.iter().filter(|call| call.path.ends_with("/Put")).count();
-        assert!(lanes > 1, "the payloads took {lanes} lanes");
+        is_striped |= lanes > 1;
         // The question of a striped call which server it will reach has its key, too.
         let id = bases.id().to_string();
         let own: BTreeSet<_> = keys(&seen).into_iter().filter(|key| *key == Some(&*id)).collect();
@@ -65,6 +70,7 @@ async fn all_calls_of_a_job_and_all_lanes_of_an_upload_have_one_key() {
         let others: Vec<_> = seen.iter().filter(other).collect();
         assert!(others.iter().all(|call| call.path.ends_with("/Stat")), "{others:?}");
     }
+    assert!(is_striped, "each payload took one lane");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

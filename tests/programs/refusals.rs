@@ -11,8 +11,9 @@ use capstan::{
         PointwiseOperation, PointwiseStep, SliceStep,
     },
     program::{Constant, ROWS_MAX, VALUE_ELEMENTS_MAX, ValueId},
+    wire::status_of,
 };
-use tonic::{Code, Status};
+use tonic::Code;
 use tonic_types::StatusExt;
 
 use crate::rig::{constants, natural, powers};
@@ -222,7 +223,7 @@ fn statuses_name_the_step() {
             problem: FieldProblem::NotEarlier,
         }
     );
-    let status = Status::from(error);
+    let status = status_of(error);
     assert_eq!(status.code(), Code::InvalidArgument);
     let details = status.get_error_details();
     let violation = &details.bad_request().expect("a bad request").field_violations[0];

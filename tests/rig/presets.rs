@@ -39,6 +39,7 @@ const fn limits(
         l2_bytes: l2_mib * MIB,
         clock_khz: clock_mhz * 1000,
         has_bit_products: true,
+        pins_read_only: true,
     }
 }
 

@@ -6,10 +6,11 @@ use syn::visit::Visit;
 
 use crate::{
     report,
-    source::{File, code_files, is_test},
+    source::{File, code_files, in_package, is_test},
 };
 
-/// A module's path inside the crate; the root's is empty.
+/// A module's path inside its package; the root's is empty. Paths are unique: the root of the
+/// library re-exports the modules of the packages below it.
 type ModulePath = Vec<String>;
 
 /// For each file, the files that it uses, with the names that it uses of them.
@@ -28,7 +29,8 @@ struct Module {
     uses: BTreeSet<Vec<String>>,
 }
 
-/// The modules of `src` outside the binaries.
+/// The modules of `src` outside the binaries, apart from the roots of packages below `src`, which
+/// only declare modules.
 struct Modules(BTreeMap<ModulePath, Module>);
 
 impl Modules {
@@ -36,6 +38,7 @@ impl Modules {
         let sources = files.into_iter().filter(|File { path, .. }| {
             path.starts_with("src/")
                 && !path.starts_with("src/bin/")
+                && (path == "src/lib.rs" || !path.ends_with("/lib.rs"))
                 && !path.ends_with("/tests.rs")
         });
         Self(
@@ -175,9 +178,9 @@ fn declared(item: &syn::Item) -> Option<String> {
     Some(name.to_string())
 }
 
-/// `src/a/b.rs` and `src/a/b/mod.rs` are the module a::b.
+/// `src/a/b.rs` and `src/a/b/mod.rs` are the module a::b, and `src/math/c.rs` is c.
 pub fn module_path(file: &str) -> ModulePath {
-    let name = file.strip_prefix("src/").unwrap_or(file).trim_end_matches(".rs");
+    let name = in_package(file).unwrap_or(file).trim_end_matches(".rs");
     let name = name.strip_suffix("/mod").unwrap_or(name);
     if name == "lib" { Vec::new() } else { name.split('/').map(str::to_owned).collect() }
 }

@@ -20,8 +20,9 @@ const CODE: [&str; 11] = [
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 7] = [
+const TEXT: [&str; 8] = [
     "proto",
+    "src/math/Cargo.toml",
     "deploy",
     ".ci",
     "integrations/arkworks/Cargo.toml",
@@ -42,6 +43,8 @@ const PROSE: [&str; 11] = [
     "python/examples",
     "python/tests",
 ];
+/// Folders of the packages below `src`, whose modules the root of the library re-exports.
+const PACKAGES: [&str; 1] = ["src/math/"];
 /// Folders and files with shell scripts.
 const SHELL: [&str; 5] = ["scripts", "deploy", "python/check", "examples/check", ".ci/run"];
 /// What programs write: `scripts/generate`, and builds of the clients in `examples`.
@@ -148,14 +151,20 @@ fn walk(start: &Path) -> Vec<String> {
     names.flat_map(|name| walk(&start.join(name))).collect()
 }
 
-/// The top-level modules of `src`.
+/// The top-level modules of all packages of `src`.
 pub fn modules() -> BTreeSet<String> {
     code_files().iter().filter_map(|file| module(&file.path).map(str::to_owned)).collect()
 }
 
-/// The top-level module of a file; `None` for the root, binaries and files outside `src`.
+/// The path of a file below the root of its package; `None` for files outside `src`.
+pub fn in_package(path: &str) -> Option<&str> {
+    let package = PACKAGES.into_iter().find(|folder| path.starts_with(folder));
+    path.strip_prefix(package.unwrap_or("src/"))
+}
+
+/// The top-level module of a file; `None` for roots, binaries and files outside `src`.
 pub fn module(path: &str) -> Option<&str> {
-    let name = path.strip_prefix("src/")?.split('/').next()?.trim_end_matches(".rs");
+    let name = in_package(path)?.split('/').next()?.trim_end_matches(".rs");
     (!["lib", "bin"].contains(&name)).then_some(name)
 }
 
@@ -181,8 +190,8 @@ pub fn attribute_text(attribute: &syn::Attribute) -> Option<String> {
     }
 }
 
-/// The top-level modules of this crate that a file imports, by `crate::` or by `super::` up to the
-/// root. The file's module is `depth` levels below the root.
+/// The top-level modules that a file imports, by `crate::` or by `super::` up to the root of its
+/// package. The file's module is `depth` levels below the root.
 pub fn imports(text: &str, depth: usize) -> BTreeSet<String> {
     let code: String = text.lines().map(|line| code_of(line) + "\n").collect();
     let absolute = code.match_indices("crate::");

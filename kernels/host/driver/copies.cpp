@@ -43,6 +43,7 @@ int copy(ApiCall& api, const char* what, CopySide to, CopySide from, size_t byte
         const bool known = side->device ? find_allocation(side->device, bytes) : side->host;
         if (!known) return invalid_value;
     }
+    if (!to.device && is_pinned_for_reading(to.host)) return invalid_value;
     const bool pageable_from = !from.device && !from.pinned, pageable_to = !to.device && !to.pinned;
     if (waits && stream->capture) return capture_unsupported;
     if (pageable_from && !stream->capture) {

@@ -1,9 +1,13 @@
 #include "memory.hpp"
 
 #include "api.hpp"
+#include "presets.hpp"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -26,9 +30,37 @@ std::map<Address, Allocation>& allocations() {
     static auto* map = new std::map<Address, Allocation>;
     return *map;
 }
-std::map<uintptr_t, size_t>& pinned() {
-    static auto* map = new std::map<uintptr_t, size_t>;
+/// Pinned memory. Devices cannot write to what was pinned for reading.
+struct Pinned {
+    size_t bytes;
+    bool is_read;
+};
+
+std::map<uintptr_t, Pinned>& pinned() {
+    static auto* map = new std::map<uintptr_t, Pinned>;
     return *map;
+}
+
+/// The pinned memory that holds these bytes, or null.
+const Pinned* find_pinned(const void* start, size_t bytes) {
+    auto after = pinned().upper_bound(reinterpret_cast<uintptr_t>(start));
+    if (after == pinned().begin()) return nullptr;
+    const auto& [from, found] = *std::prev(after);
+    const size_t offset = reinterpret_cast<uintptr_t>(start) - from;
+    return offset <= found.bytes && bytes <= found.bytes - offset ? &found : nullptr;
+}
+
+/// Whether this process may write to the page at `start`.
+bool is_writable(const void* start) {
+    std::ifstream maps("/proc/self/maps");
+    const auto address = reinterpret_cast<uintptr_t>(start);
+    for (std::string line; std::getline(maps, line);) {
+        unsigned long from = 0, to = 0;
+        char rights[5] = {};
+        if (std::sscanf(line.c_str(), "%lx-%lx %4s", &from, &to, rights) != 3) continue;
+        if (from <= address && address < to) return rights[1] == 'w';
+    }
+    return false;
 }
 
 /// Freed memory that is not released yet, oldest first.
@@ -127,12 +159,11 @@ void free_all(int device) {
     }
 }
 
-bool is_pinned(const void* start, size_t bytes) {
-    auto after = pinned().upper_bound(reinterpret_cast<uintptr_t>(start));
-    if (after == pinned().begin()) return false;
-    auto [from, size] = *std::prev(after);
-    const size_t offset = reinterpret_cast<uintptr_t>(start) - from;
-    return offset <= size && bytes <= size - offset;
+bool is_pinned(const void* start, size_t bytes) { return find_pinned(start, bytes) != nullptr; }
+
+bool is_pinned_for_reading(const void* start) {
+    const Pinned* found = find_pinned(start, 1);
+    return found && found->is_read;
 }
 
 Failure check_range(int device, Address start, size_t bytes, const char* what) {
@@ -173,7 +204,7 @@ EMULATED_API cuMemHostAlloc(void** out, size_t bytes, unsigned) {
         if (bytes == 0) return invalid_value;
         if (posix_memalign(out, 4096, bytes) != 0) return out_of_memory;
         std::memset(*out, fresh, bytes);
-        pinned()[reinterpret_cast<uintptr_t>(*out)] = bytes;
+        pinned()[reinterpret_cast<uintptr_t>(*out)] = {bytes, false};
         return success;
     });
 }
@@ -188,10 +219,14 @@ EMULATED_API cuMemFreeHost(void* start) {
     });
 }
 
-EMULATED_API cuMemHostRegister_v2(void* start, size_t bytes, unsigned) {
+EMULATED_API cuMemHostRegister_v2(void* start, size_t bytes, unsigned flags) {
     return call("cuMemHostRegister", "pinned", false, nullptr, [&](ApiCall&) -> int {
         if (bytes == 0) return invalid_value;
-        const bool fresh_range = pinned().emplace(reinterpret_cast<uintptr_t>(start), bytes).second;
+        const bool is_read = flags & 8; // CU_MEMHOSTREGISTER_READ_ONLY
+        if (is_read && !pins_read_only()) return not_supported;
+        if (!is_read && !is_writable(start)) return invalid_value;
+        const Pinned range{bytes, is_read};
+        const bool fresh_range = pinned().emplace(reinterpret_cast<uintptr_t>(start), range).second;
         return fresh_range ? success : 712; // already registered
     });
 }

@@ -27,6 +27,9 @@ void free_all(int device);
 /// Whether [start, start + bytes) is pinned host memory.
 bool is_pinned(const void* start, size_t bytes);
 
+/// Whether devices cannot write to this host memory, because it was pinned for reading.
+bool is_pinned_for_reading(const void* start);
+
 /// Fails if the range is not live memory that the device may access.
 Failure check_range(int device, Address start, size_t bytes, const char* what);
 /// Fails if memory adjacent to the allocation was overwritten.

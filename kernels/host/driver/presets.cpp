@@ -102,6 +102,8 @@ std::string set_presets(DriverState& state, const std::string& names) {
     return {};
 }
 
+bool pins_read_only() { return setting("EMU_READ_ONLY_PINS", 1) != 0; }
+
 int attribute_of(const Device& device, int number) {
     const DevicePreset& preset = *device.preset;
     switch (number) {
@@ -117,6 +119,7 @@ int attribute_of(const Device& device, int number) {
     case 81: return preset.shared_bytes;
     case 97: return preset.shared_block;
     case 106: return preset.blocks;
+    case 113: return pins_read_only();
     default: break;
     }
     for (const DeviceAttribute& known : attributes) {

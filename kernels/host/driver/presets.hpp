@@ -42,4 +42,7 @@ size_t count_presets(const std::string& names);
 /// The value of a CUdevice_attribute; 0 if it is not emulated.
 int attribute_of(const Device& device, int number);
 
+/// Whether devices can access memory that is mapped only for reading.
+bool pins_read_only();
+
 } // namespace emulated

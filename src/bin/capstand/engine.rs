@@ -99,7 +99,7 @@ mod cuda {
     ) -> Result<Engines, NoGpu> {
         let cuda = &config.cuda;
         let engines = match cuda.isolation {
-            GpuIsolation::Process | GpuIsolation::Restricted => on_workers(config, cpu, oracle)?,
+            GpuIsolation::Process | GpuIsolation::Unrestricted => on_workers(config, cpu, oracle)?,
             GpuIsolation::None => in_this_process(cuda, cpu, oracle, loss_handler)?,
         };
         let used = engines.devices().iter().filter(|device| device.gpu.is_some()).count();
@@ -122,7 +122,7 @@ mod cuda {
             command: worker::command(config),
             devices: cuda.devices.clone(),
             worker: WorkerSettings {
-                is_restricted: cuda.isolation == GpuIsolation::Restricted,
+                is_restricted: cuda.isolation == GpuIsolation::Process,
                 driver: cuda.driver.clone(),
                 memory_percent: cuda.memory_percent,
                 timeout: cuda.timeout,

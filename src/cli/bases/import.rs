@@ -8,6 +8,7 @@ use clap::Args;
 use super::list::print_list;
 use crate::{
     cli::{
+        args::word,
         exit::{CliFailure, Exit, Result, fail},
         input,
         output::Ui,
@@ -28,14 +29,14 @@ pub struct ImportArgs {
     /// File to read; - for standard input
     file: PathBuf,
     /// Group of the points [default: detected from the file]
-    #[arg(long)]
+    #[arg(long, value_parser = word::<Group>())]
     group: Option<Group>,
     /// Format of the file
     #[arg(long, default_value = "auto",
           value_parser = ["auto", "kzg-json", "kzg-text", "ark", "zcash", "raw"])]
     format: String,
     /// List of a trusted setup to import; can be repeated [default: all lists]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = word::<SetupList>())]
     set: Vec<SetupList>,
     /// Move point i to the index that reverses i's bits, the order of EIP-4844's blobs
     #[arg(long)]

@@ -20,7 +20,7 @@ use self::{
     report::{as_json, as_text},
     residency::ResidencyArgs,
 };
-use super::{exit::Result, output::Ui};
+use super::{args::word, exit::Result, output::Ui};
 use crate::client::{BasesId, Client, Group, ResidencyAction};
 
 #[derive(Debug, Subcommand)]
@@ -30,7 +30,7 @@ pub enum BasesCommand {
     /// List the bases and matrices on the server
     List {
         /// List only bases of this group, and no matrices
-        #[arg(long)]
+        #[arg(long, value_parser = word::<Group>())]
         group: Option<Group>,
     },
     /// Show the metadata of bases or of a matrix

@@ -16,6 +16,7 @@ use self::{
     measure::{BenchRun, Sample, StopAfter},
 };
 use super::{
+    args::word,
     exit::Result,
     output::{OutputTarget, Ui},
     progress::TerminalProgress,
@@ -29,7 +30,7 @@ pub struct BenchArgs {
     #[arg(long, value_enum, default_value_t)]
     op: OperationArg,
     /// Group of the bases (msm only)
-    #[arg(long, value_enum, default_value = "g1")]
+    #[arg(long, value_parser = word::<Group>(), default_value = "g1")]
     group: Group,
     /// log2 of the sizes: a list such as 10,14,18 or an inclusive range such as 10..18
     #[arg(long, default_value = "10,12,14,16", value_name = "LG_N")]

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cli::{
-        args::GlobalArgs,
+        args::{GlobalArgs, word},
         exit::{CliFailure, Exit, Result, fail},
         input,
         output::{OutputTarget, Ui, microseconds, time_text, with_timings},
@@ -43,8 +43,8 @@ pub struct IntMulArgs {
     /// Make the server check the product before returning it
     ///
     /// A probabilistic check compares the product with the factors modulo secret random primes.
-    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
-          default_missing_value = "probabilistic", requires = "remote")]
+    #[arg(long, value_parser = word::<Verification>(), value_name = "HOW", num_args = 0..=1,
+          require_equals = true, default_missing_value = "probabilistic", requires = "remote")]
     verify: Option<Verification>,
     /// Write the product to a file [default: standard output]
     #[arg(long, value_name = "FILE")]

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     cli::{
-        args::{SCALAR_FORMATS, ScalarFormat},
+        args::{SCALAR_FORMATS, ScalarFormat, word},
         exit::{Exit, Result, fail},
         input::{self, ScalarBytes},
         ntt, ntt31,
@@ -30,7 +30,7 @@ pub struct PolyMulArgs {
     /// File with the coefficients of the second factor; the same file twice squares
     b: PathBuf,
     /// Field of a prime below 2^31, with elements of 4 bytes [default: Fr of BLS12-381]
-    #[arg(long, value_enum, value_name = "FIELD")]
+    #[arg(long, value_parser = word::<Prime31>(), value_name = "FIELD")]
     field: Option<Prime31>,
     /// Reduce the product modulo X^N - 1
     #[arg(long, value_name = "N", conflicts_with = "negacyclic")]
@@ -52,8 +52,8 @@ pub struct PolyMulArgs {
     /// Make the server check the product before returning it
     ///
     /// A probabilistic check evaluates the factors and the product at a secret random point.
-    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
-          default_missing_value = "probabilistic")]
+    #[arg(long, value_parser = word::<Verification>(), value_name = "HOW", num_args = 0..=1,
+          require_equals = true, default_missing_value = "probabilistic")]
     verify: Option<Verification>,
     /// Write the product to a file [default: standard output, in hex if it is a terminal]
     #[arg(long, value_name = "FILE")]

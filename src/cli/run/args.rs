@@ -7,7 +7,7 @@ use clap::Args;
 use super::file::{self, ProgramFile};
 use crate::{
     cli::{
-        args::{SCALAR_FORMATS, ScalarFormat},
+        args::{SCALAR_FORMATS, ScalarFormat, word},
         exit::{Exit, Result, fail},
     },
     client::Verification,
@@ -35,8 +35,8 @@ pub struct RunArgs {
     /// Make the server check the steps before returning the outputs
     ///
     /// A probabilistic check is made of the steps ntt, msm, poly_mul and int_mul only.
-    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
-          default_missing_value = "full")]
+    #[arg(long, value_parser = word::<Verification>(), value_name = "HOW", num_args = 0..=1,
+          require_equals = true, default_missing_value = "full")]
     pub verify: Option<Verification>,
     /// Show what the program would take on the server, without running it
     #[arg(long)]

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    os::fd::AsFd,
+    fmt::Display,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -10,11 +10,14 @@ use std::{
 use tracing::warn;
 
 use super::{
-    link::{WorkerLink, WorkerLost},
+    link::WorkerLost,
     message::{ControlRequest, MapRequest},
     process::LiveWorker,
 };
-use crate::{region::SharedMemory, sync::Mutex};
+use crate::{
+    region::{DeviceAccess, SharedMemory},
+    sync::Mutex,
+};
 
 /// Time for a worker to map memory and to pin its beginning, which takes a tenth of a second.
 const MAP_TIMEOUT: Duration = Duration::from_secs(20);
@@ -35,7 +38,7 @@ impl SharedMemories {
     pub fn map_all(&self, worker: &LiveWorker, serve: impl FnOnce()) {
         let memories = self.0.lock();
         // A lost worker gets no runs.
-        let _lost = memories.iter().try_for_each(|(id, memory)| memory.map(&worker.link, *id));
+        let _lost = memories.iter().try_for_each(|(id, memory)| memory.map(worker, *id));
         serve();
     }
 
@@ -50,7 +53,7 @@ impl SharedMemories {
         let added = MemoryToMap { memory: Arc::downgrade(memory), pinned_bytes };
         for worker in live() {
             // A lost worker's successor maps all memory.
-            let _lost = added.map(&worker.link, memory.id());
+            let _lost = added.map(&worker, memory.id());
         }
         memories.insert(memory.id(), added);
     }
@@ -71,14 +74,19 @@ impl SharedMemories {
 }
 
 impl MemoryToMap {
-    fn map(&self, link: &WorkerLink, id: u64) -> Result<(), WorkerLost> {
+    fn map(&self, worker: &LiveWorker, id: u64) -> Result<(), WorkerLost> {
         let Some(memory) = self.memory.upgrade() else { return Ok(()) };
+        let LiveWorker { link, facts, .. } = worker;
         let (bytes, pinned_bytes) = (memory.size() as u64, self.pinned_bytes);
+        // A device that cannot pin such a mapping would access the memory through copies.
+        let is_read = memory.access() == DeviceAccess::Read && facts.limits.pins_read_only;
+        let access = if is_read { DeviceAccess::Read } else { DeviceAccess::ReadWrite };
         let is_watched = memory.is_watched();
-        let request = MapRequest { memory: id, bytes, pinned_bytes, is_watched };
+        let request = MapRequest { memory: id, bytes, pinned_bytes, access, is_watched };
+        let lost = |reason: &dyn Display| link.lose(&format_args!("cannot map memory: {reason}"));
+        let file = memory.descriptor(access).map_err(|error| lost(&error))?;
         let request = ControlRequest::Map(request);
-        let file = memory.file().as_fd();
         let mapped = link.control_within(MAP_TIMEOUT, &request, Some(file))?;
-        mapped.map(drop).map_err(|reason| link.lose(&format_args!("cannot map memory: {reason}")))
+        mapped.map(drop).map_err(|reason| lost(&reason))
     }
 }

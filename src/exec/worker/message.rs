@@ -20,6 +20,7 @@ use crate::{
     },
     ops::OperationProgram,
     program::{InputSpec, OutputSpec},
+    region::DeviceAccess,
     sparse::SparseShape,
     verify::Verification,
 };
@@ -90,6 +91,8 @@ pub struct MapRequest {
     pub memory: u64,
     pub bytes: u64,
     pub pinned_bytes: u64,
+    /// How the worker maps it.
+    pub access: DeviceAccess,
     /// Whether a client may give back pages.
     pub is_watched: bool,
 }

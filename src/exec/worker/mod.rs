@@ -21,7 +21,6 @@ mod residency;
 mod restricted;
 pub mod run;
 pub mod running;
-mod sandbox;
 pub mod sent_bases;
 mod sent_matrices;
 mod sent_objects;

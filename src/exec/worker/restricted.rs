@@ -1,6 +1,6 @@
-//! What a worker gives up, permanently, with `gpu_isolation = restricted`. Before it opens its GPU:
-//! TCP, signals to other processes, tracing them, and all files except those that drivers need.
-//! Before the self-test of its GPU: all system calls but those that computing needs.
+//! What a worker gives up, permanently. Before it opens its GPU: TCP, signals to other processes,
+//! tracing them, and all files except those that drivers need. Before the self-test of its GPU: all
+//! system calls but those that computing needs.
 
 use std::{
     collections::BTreeMap,
@@ -152,11 +152,9 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_dup,
     libc::SYS_dup3,
     libc::SYS_fadvise64,
-    libc::SYS_fallocate,
     libc::SYS_flock,
     libc::SYS_fstat,
     libc::SYS_fstatfs,
-    libc::SYS_ftruncate,
     libc::SYS_getdents64,
     libc::SYS_lseek,
     libc::SYS_pread64,
@@ -191,7 +189,6 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_timerfd_gettime,
     libc::SYS_timerfd_settime,
     // Paths.
-    libc::SYS_openat,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
     libc::SYS_getcwd,
@@ -251,7 +248,6 @@ const ALLOWED_OLD: &[libc::c_long] = &[
     libc::SYS_eventfd,
     libc::SYS_getdents,
     libc::SYS_lstat,
-    libc::SYS_open,
     libc::SYS_pipe,
     libc::SYS_poll,
     libc::SYS_readlink,
@@ -262,6 +258,9 @@ const ALLOWED_OLD: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_OLD: &[libc::c_long] = &[];
 
+/// Allowed in addition if Landlock decides which files they may truncate.
+const TRUNCATING: &[libc::c_long] = &[libc::SYS_ftruncate, libc::SYS_fallocate];
+
 // Linux's numbers of requests for which libc has no name on each system.
 const F_SETOWN: u64 = 8;
 const F_SETSIG: u64 = 10;
@@ -270,34 +269,77 @@ const TIOCLINUX: u64 = 0x541c;
 const FIOSETOWN: u64 = 0x8901;
 const SIOCSPGRP: u64 = 0x8902;
 
-/// Leaves this process, with all its threads and future threads, only the calls that are listed
-/// here. Others fail with ENOSYS, so that libraries use an older one instead. The process can gain
-/// no privileges either. Call it after [`restrict_files`], which restricts what is opened.
-///
-/// Errors: the system has no seccomp, or does not let this process use it.
-pub fn restrict_calls() -> io::Result<()> {
-    filter().and_then(|filter| apply_filter_all_threads(&filter)).map_err(io::Error::other)
+/// Some bits of the flags with which a file is opened.
+struct OpenFlags {
+    mask: libc::c_int,
+    bits: libc::c_int,
 }
 
-fn filter() -> Result<BpfProgram, seccompiler::Error> {
-    let (thread, own) = (libc::CLONE_THREAD as u64, u64::from(process::id()));
+/// Leaves this process, with all its threads and future threads, only the calls that are listed
+/// here. Others fail with ENOSYS, so that libraries use an older one instead. The process can gain
+/// no privileges either.
+///
+/// `has_few_files`: whether [`restrict_files`] has succeeded. If not, files are opened neither to
+/// create, to truncate nor to only write them, and open ones are not truncated.
+///
+/// Errors: the system has no seccomp, or does not let this process use it.
+pub fn restrict_calls(has_few_files: bool) -> io::Result<()> {
+    let filter = filter(process::id(), has_few_files);
+    filter.and_then(|filter| apply_filter_all_threads(&filter)).map_err(io::Error::other)
+}
+
+/// `own`: the number of this process.
+fn filter(own: u32, has_few_files: bool) -> Result<BpfProgram, seccompiler::Error> {
+    let (thread, own) = (libc::CLONE_THREAD as u64, u64::from(own));
     let makes_threads = condition(0, SeccompCmpOp::MaskedEq(thread), thread)?;
-    let names = [libc::PR_SET_NAME, libc::PR_GET_NAME].map(|name| name as u64);
+    let of_threads = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_TIMERSLACK];
     let rules_of_calls = [
+        (libc::SYS_openat, opens(2, has_few_files)?),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, opens(1, has_few_files)?),
         (libc::SYS_clone, vec![SeccompRule::new(vec![makes_threads])?]),
         (libc::SYS_tgkill, is_any_of(0, &[own])?),
         (libc::SYS_prlimit64, is_any_of(0, &[0, own])?),
-        (libc::SYS_prctl, is_any_of(0, &names)?),
+        (libc::SYS_prctl, is_any_of(0, &of_threads.map(|it| it as u64))?),
         // The kernel would send any signal to the owner of a descriptor.
         (libc::SYS_fcntl, vec![is_none_of(1, &[F_SETOWN, F_SETSIG, F_SETOWN_EX])?]),
         // The first two write to the terminal of the daemon's log as if its user typed.
         (libc::SYS_ioctl, vec![is_none_of(1, &[libc::TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP])?]),
     ];
-    let always = ALLOWED.iter().chain(ALLOWED_OLD).map(|call| (*call, Vec::new()));
-    let rules: BTreeMap<_, _> = always.chain(rules_of_calls).collect();
+    let truncating = if has_few_files { TRUNCATING } else { &[] };
+    let always = ALLOWED.iter().chain(ALLOWED_OLD).chain(truncating);
+    let rules: BTreeMap<_, _> =
+        always.map(|call| (*call, Vec::new())).chain(rules_of_calls).collect();
     let denied = SeccompAction::Errno(libc::ENOSYS as u32);
     let arch = TargetArch::try_from(env::consts::ARCH)?;
     Ok(SeccompFilter::new(rules, denied, SeccompAction::Allow, arch)?.try_into()?)
+}
+
+/// Matches calls that open files: if Landlock decides what may be written, all but those that would
+/// truncate a file that is opened for reading, which Landlock permits before Linux 6.2; otherwise
+/// those for reading, and for reading and writing as drivers open devices.
+///
+/// `flags`: the number of their argument with the flags.
+fn opens(flags: u8, has_few_files: bool) -> Result<Vec<SeccompRule>, seccompiler::Error> {
+    let new_file = libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+    let existing = new_file | libc::O_ACCMODE;
+    let allowed: &[OpenFlags] = if has_few_files {
+        &[
+            OpenFlags { mask: libc::O_TRUNC | libc::O_ACCMODE, bits: libc::O_RDONLY },
+            OpenFlags { mask: libc::O_ACCMODE, bits: libc::O_WRONLY },
+            OpenFlags { mask: libc::O_ACCMODE, bits: libc::O_RDWR },
+        ]
+    } else {
+        &[
+            OpenFlags { mask: existing, bits: libc::O_RDONLY },
+            OpenFlags { mask: existing, bits: libc::O_RDWR },
+        ]
+    };
+    let rule = |&OpenFlags { mask, bits }: &OpenFlags| {
+        let has_bits = SeccompCmpOp::MaskedEq(mask as u64);
+        Ok(SeccompRule::new(vec![condition(flags, has_bits, bits as u64)?])?)
+    };
+    allowed.iter().map(rule).collect()
 }
 
 fn is_any_of(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::Error> {
@@ -330,15 +372,177 @@ mod tests {
     };
 
     use rustix::process::{Pid, getppid, test_kill_process};
-    use seccompiler::apply_filter;
+    use seccompiler::{apply_filter, sock_filter};
 
     use super::*;
+
+    /// What the filter answers to a call, computed as the kernel does (filter.rst of its
+    /// documentation describes the machine).
+    fn answer(program: &[sock_filter], call: libc::c_long, arguments: &[u64]) -> u32 {
+        let arch = if cfg!(target_arch = "aarch64") { 0xc000_00b7 } else { 0xc000_003e };
+        let mut data = vec![call as u32, arch, 0, 0];
+        for index in 0..6 {
+            let argument = arguments.get(index).copied().unwrap_or(0);
+            data.extend([argument as u32, (argument >> 32) as u32]);
+        }
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at];
+            at += 1;
+            let jump = |holds: bool| usize::from(if holds { jt } else { jf });
+            match u32::from(code) {
+                0x20 => value = data[k as usize / 4],
+                0x54 => value &= k,
+                0x05 => at += k as usize,
+                0x15 => at += jump(value == k),
+                0x25 => at += jump(value > k),
+                0x35 => at += jump(value >= k),
+                0x06 => return k,
+                other => panic!("instruction {other:#x}"),
+            }
+        }
+    }
+
+    const OWN: u64 = 4321;
+
+    #[test]
+    fn listed_calls_are_allowed_with_harmless_arguments() {
+        let program = filter(OWN as u32, true).unwrap();
+        let is_allowed = |call, arguments: &[u64]| match answer(&program, call, arguments) {
+            libc::SECCOMP_RET_ALLOW => true,
+            denied => {
+                assert_eq!(denied, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
+                false
+            }
+        };
+        let thread = (libc::CLONE_THREAD | libc::CLONE_VM) as u64;
+        let allowed: [(_, &[u64]); 12] = [
+            (libc::SYS_futex, &[]),
+            (libc::SYS_openat, &[0, 0, (libc::O_RDWR | libc::O_CREAT) as u64]),
+            (libc::SYS_clone, &[thread]),
+            (libc::SYS_tgkill, &[OWN, 1, 6]),
+            (libc::SYS_prlimit64, &[0]),
+            (libc::SYS_prlimit64, &[OWN]),
+            (libc::SYS_prctl, &[libc::PR_SET_NAME as u64]),
+            // The device layer waits for less than a millisecond at a time.
+            (libc::SYS_prctl, &[libc::PR_SET_TIMERSLACK as u64]),
+            (libc::SYS_fcntl, &[3, libc::F_DUPFD_CLOEXEC as u64]),
+            (libc::SYS_fcntl, &[3, libc::F_SETFL as u64]),
+            (libc::SYS_ioctl, &[3, libc::FIONBIO]),
+            // Requests of NVIDIA's driver.
+            (libc::SYS_ioctl, &[3, 0xc020_462a]),
+        ];
+        for (call, arguments) in allowed {
+            assert!(is_allowed(call, arguments), "{call} {arguments:?}");
+        }
+        let high_half = u64::from(u32::MAX) + 1;
+        let denied: [(_, &[u64]); 18] = [
+            (libc::SYS_clone, &[libc::SIGCHLD as u64]),
+            (libc::SYS_clone, &[libc::CLONE_VM as u64 | (high_half * thread)]),
+            (libc::SYS_clone3, &[]),
+            (libc::SYS_tgkill, &[OWN + 1, 1, 6]),
+            (libc::SYS_kill, &[OWN, 6]),
+            (libc::SYS_prlimit64, &[OWN + 1]),
+            (libc::SYS_prctl, &[libc::PR_SET_DUMPABLE as u64]),
+            (libc::SYS_prctl, &[libc::PR_SET_SECCOMP as u64]),
+            (libc::SYS_fcntl, &[3, F_SETOWN]),
+            (libc::SYS_fcntl, &[3, F_SETSIG]),
+            (libc::SYS_fcntl, &[3, F_SETOWN_EX]),
+            (libc::SYS_fcntl, &[3, F_SETOWN | high_half]),
+            (libc::SYS_ioctl, &[0, libc::TIOCSTI]),
+            (libc::SYS_ioctl, &[0, libc::TIOCSTI | high_half]),
+            (libc::SYS_ioctl, &[0, TIOCLINUX]),
+            (libc::SYS_ioctl, &[0, FIOSETOWN]),
+            (libc::SYS_ioctl, &[0, SIOCSPGRP]),
+            // A call of the x32 interface.
+            (libc::SYS_read | 0x4000_0000, &[]),
+        ];
+        for (call, arguments) in denied {
+            assert!(!is_allowed(call, arguments), "{call} {arguments:?}");
+        }
+        // Connections, programs, other processes, and changes of files by their paths or modes.
+        let never = [
+            libc::SYS_socket,
+            libc::SYS_connect,
+            libc::SYS_bind,
+            libc::SYS_listen,
+            libc::SYS_accept4,
+            libc::SYS_execve,
+            libc::SYS_execveat,
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_unshare,
+            libc::SYS_setns,
+            libc::SYS_mount,
+            libc::SYS_bpf,
+            libc::SYS_io_uring_setup,
+            libc::SYS_userfaultfd,
+            libc::SYS_openat2,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_unlinkat,
+            libc::SYS_renameat2,
+            libc::SYS_linkat,
+            libc::SYS_symlinkat,
+            libc::SYS_mkdirat,
+            libc::SYS_mknodat,
+            libc::SYS_truncate,
+            // With these two, the owner of a file could write it although it may only read it.
+            libc::SYS_fchmod,
+            libc::SYS_fchmodat,
+            libc::SYS_fchown,
+            libc::SYS_fchownat,
+            libc::SYS_fsetxattr,
+            libc::SYS_setxattr,
+        ];
+        for call in never {
+            assert!(!is_allowed(call, &[]), "{call}");
+        }
+        #[cfg(target_arch = "x86_64")]
+        for call in [libc::SYS_chmod, libc::SYS_creat, libc::SYS_unlink, libc::SYS_rename] {
+            assert!(!is_allowed(call, &[]), "{call}");
+        }
+    }
+
+    #[test]
+    fn without_landlock_files_are_only_opened_as_drivers_do() {
+        let (few, all) = (filter(1, true).unwrap(), filter(1, false).unwrap());
+        let calls = [
+            (libc::SYS_openat, 2),
+            #[cfg(target_arch = "x86_64")]
+            (libc::SYS_open, 1),
+        ];
+        for (call, flags) in calls {
+            let is_allowed = |program: &[sock_filter], bits: libc::c_int| {
+                let mut arguments = [0; 6];
+                arguments[flags] = bits as u64;
+                answer(program, call, &arguments) == libc::SECCOMP_RET_ALLOW
+            };
+            for reading in [libc::O_RDONLY | libc::O_DIRECTORY, libc::O_RDWR | libc::O_CLOEXEC] {
+                assert!(is_allowed(&all, reading) && is_allowed(&few, reading), "{reading:#o}");
+            }
+            assert!(!is_allowed(&all, libc::O_TRUNC) && !is_allowed(&few, libc::O_TRUNC));
+            assert!(!is_allowed(&all, 3) && !is_allowed(&few, 3), "neither reading nor writing");
+            let new = [libc::O_CREAT, libc::O_RDWR | libc::O_TRUNC, libc::O_WRONLY];
+            for writing in new.into_iter().chain([libc::O_RDWR | libc::O_TMPFILE]) {
+                assert!(!is_allowed(&all, writing) && is_allowed(&few, writing), "{writing:#o}");
+            }
+        }
+        for truncating in [libc::SYS_ftruncate, libc::SYS_fallocate] {
+            assert_eq!(answer(&few, truncating, &[]), libc::SECCOMP_RET_ALLOW);
+            assert_eq!(
+                answer(&all, truncating, &[]),
+                libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32
+            );
+        }
+    }
 
     #[test]
     fn threads_with_listed_calls_have_no_network_and_start_no_programs() {
         let is_denied = |error: io::Error| error.raw_os_error() == Some(libc::ENOSYS);
         thread::spawn(move || {
-            apply_filter(&filter().unwrap()).unwrap();
+            apply_filter(&filter(1, true).unwrap()).unwrap();
             assert!(is_denied(UdpSocket::bind("127.0.0.1:0").unwrap_err()));
             assert!(is_denied(Command::new("true").status().unwrap_err()));
             assert!(fs::read("/proc/self/stat").is_ok());

@@ -27,7 +27,6 @@ use super::{
     },
     residency, restricted,
     running::{AdvancedCall, RunningCall, Runs},
-    sandbox,
     socket::{self, Received},
     watch,
 };
@@ -102,21 +101,14 @@ pub fn serve(socket: &UnixStream) -> io::Result<()> {
         WorkerTask::Serve(task) => task,
     };
     // Threads inherit it, so it comes before the driver.
-    let is_restricted = task.settings.is_restricted
+    let has_few_files = task.settings.is_restricted
         && restricted::restrict_files(task.settings.driver.as_deref())
-            .inspect_err(
-                |error| warn!(%error, "this worker has the rights of gpu_isolation = process"),
-            )
+            .inspect_err(|error| warn!(%error, "the files of this worker are not restricted"))
             .is_ok();
-    let worker = match Worker::open(&task, is_restricted) {
+    let worker = match Worker::open(&task, has_few_files) {
         Ok(worker) => Arc::new(worker),
         Err(hello) => return socket::send(socket, &hello, None),
     };
-    if !is_restricted {
-        sandbox::enter().unwrap_or_else(
-            |error| warn!(%error, "system calls of this worker are not restricted"),
-        );
-    }
     let hello = WorkerHello::Ready(Box::new(worker.facts().clone()));
     socket::send(socket, &hello, None)?;
     loop {
@@ -143,8 +135,8 @@ fn unusable(unavailable: GpuUnavailable) -> WorkerHello {
 }
 
 impl Worker {
-    /// `is_restricted`: whether its files are.
-    fn open(task: &ServeTask, is_restricted: bool) -> Result<Self, WorkerHello> {
+    /// `has_few_files`: whether its files are restricted.
+    fn open(task: &ServeTask, has_few_files: bool) -> Result<Self, WorkerHello> {
         let &ServeTask { device, arena_bytes_min, ref settings } = task;
         let failed = |error: Error| WorkerHello::Unusable {
             reason: error.to_string(),
@@ -169,9 +161,9 @@ impl Worker {
         };
         let opened = open(&selection, &options).map_err(unusable)?;
         let loaded = CudaEngine::load(cpu, opened, policy);
-        if is_restricted {
+        if settings.is_restricted {
             // Before the self-test, so that a driver that needs another call is not used.
-            restricted::restrict_calls().unwrap_or_else(
+            restricted::restrict_calls(has_few_files).unwrap_or_else(
                 |error| warn!(%error, "system calls of this worker are not restricted"),
             );
         }
@@ -250,8 +242,8 @@ impl Worker {
     }
 
     fn map(&self, request: &MapRequest, file: OwnedFd) -> Result<(), String> {
-        let &MapRequest { memory: number, bytes, pinned_bytes, is_watched } = request;
-        let memory = SharedMemory::map_sparse(file, bytes as usize);
+        let &MapRequest { memory: number, bytes, pinned_bytes, access, is_watched } = request;
+        let memory = SharedMemory::map_sparse(file, bytes as usize, access);
         let memory = if is_watched { memory.and_then(SharedMemory::watched) } else { memory };
         let memory = memory.map_err(|error| error.to_string())?;
         let (begun, memory) = (Instant::now(), Arc::new(memory));

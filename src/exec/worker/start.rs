@@ -35,9 +35,19 @@ impl StartFailure {
 
 /// The devices that the settings select: all that the driver has, unless they name some.
 pub fn wanted_devices(settings: &WorkerPoolSettings) -> Result<Vec<u32>, StartFailure> {
-    if !settings.devices.is_empty() {
-        return Ok(settings.devices.clone());
+    if settings.devices.is_empty() {
+        return count_devices(settings).map(|count| (0..count).collect());
     }
+    if settings.worker.is_restricted {
+        // If it fails, the workers will tell the reason.
+        let _count = count_devices(settings);
+    }
+    Ok(settings.devices.clone())
+}
+
+/// The number of devices. The process that asks the driver keeps its rights: the driver may create
+/// the files of devices, for which workers lack the rights.
+fn count_devices(settings: &WorkerPoolSettings) -> Result<u32, StartFailure> {
     let task = WorkerTask::CountDevices(settings.worker.driver.clone());
     let failed =
         |error: io::Error| StartFailure::from(format!("a worker cannot be started: {error}"));
@@ -45,7 +55,7 @@ pub fn wanted_devices(settings: &WorkerPoolSettings) -> Result<Vec<u32>, StartFa
     let hello = worker.hello(START_TIMEOUT);
     worker.end();
     match hello.map_err(failed)? {
-        WorkerHello::Counted(count) => Ok((0..count).collect()),
+        WorkerHello::Counted(count) => Ok(count),
         hello => Err(StartFailure::of(hello)),
     }
 }

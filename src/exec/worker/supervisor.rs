@@ -85,6 +85,12 @@ pub fn start_pool(settings: WorkerPoolSettings) -> Result<Arc<WorkerPool>, NoWor
             warn!(device, reason, "a GPU is left out");
         }
     }
+    if !left_out.is_empty() && settings.worker.is_restricted {
+        info!(
+            "workers open few files and make few system calls: if a driver needs more, set \
+             gpu_isolation = unrestricted"
+        );
+    }
     if first.is_empty() {
         telemetry::devices(0, 0, left_out.len());
         let reasons: Vec<_> = left_out.iter().map(|left_out| left_out.reason.clone()).collect();
@@ -140,6 +146,7 @@ impl Supervisor {
                     self.begin_start().and_then(|start| wait_until_ready(start, &self.settings))
                 }
             };
+            let ready = ready.and_then(|ready| self.same_device(ready));
             let device = self.gpu.index;
             started = Instant::now();
             match (ready, self.open_pool()) {
@@ -185,6 +192,21 @@ impl Supervisor {
         };
         info!(device, reason, "a worker that was started early is started again");
         None
+    }
+
+    /// Refuses a worker whose device is not like that of the first one, on which plans and the
+    /// access to memory depend.
+    fn same_device(&self, ready: ReadyWorker) -> Result<ReadyWorker, StartFailure> {
+        let GpuFacts { name, limits, memory_bytes, .. } = &ready.worker.facts;
+        let mut limits = *limits;
+        // Clocks can be set.
+        limits.clock_khz = self.gpu.limits.clock_khz;
+        let own = (&self.gpu.name, self.gpu.limits, self.gpu.memory_bytes);
+        if (name, limits, *memory_bytes) == own {
+            return Ok(ready);
+        }
+        ready.process.end();
+        Err("it has another GPU than before: restart the daemon to use it".to_owned().into())
     }
 
     fn begin_start(&self) -> Result<StartedWorker, StartFailure> {
@@ -279,12 +301,14 @@ mod tests {
         Serves,
         Fails,
         HasLittleMemory,
+        IsAnotherDevice,
     }
 
-    use FakeStart::{Fails, HasLittleMemory, Serves};
+    use FakeStart::{Fails, HasLittleMemory, IsAnotherDevice, Serves};
 
     /// What the processes do, in the order of their start.
-    const STARTS: [FakeStart; 5] = [Serves, Fails, Serves, HasLittleMemory, Serves];
+    const STARTS: [FakeStart; 6] =
+        [Serves, Fails, Serves, HasLittleMemory, IsAnotherDevice, Serves];
 
     /// A worker process without a GPU, if this program was started for it alone. The path of its
     /// driver is a file with a byte for each start.
@@ -298,11 +322,17 @@ mod tests {
     fn serve() -> io::Result<()> {
         let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let Received { message, file: _liveness } = socket::receive(&control)?;
-        let WorkerTask::Serve(task) = message else { return Ok(()) };
+        let task = match message {
+            WorkerTask::CountDevices(_) => {
+                return socket::send(&control, &WorkerHello::Counted(1), None);
+            }
+            WorkerTask::Serve(task) => task,
+        };
         let starts = task.settings.driver.as_deref().unwrap();
         let mut before = fs::read(starts).unwrap();
-        let arena_bytes = match STARTS[before.len()] {
-            Serves => 100 << 20,
+        let start = STARTS[before.len()];
+        let arena_bytes = match start {
+            Serves | IsAnotherDevice => 100 << 20,
             HasLittleMemory => 10 << 20,
             Fails => 0,
         };
@@ -311,7 +341,8 @@ mod tests {
         if arena_bytes == 0 {
             return Ok(());
         }
-        let (name, limits) = (String::new(), DeviceLimits::H200);
+        let pins_read_only = !matches!(start, IsAnotherDevice);
+        let (name, limits) = (String::new(), DeviceLimits { pins_read_only, ..DeviceLimits::H200 });
         let facts =
             GpuFacts { index: task.device, name, limits, memory_bytes: arena_bytes, arena_bytes };
         socket::send(&control, &WorkerHello::Ready(Box::new(facts)), None)?;
@@ -348,7 +379,7 @@ mod tests {
         let starts = folder.path().join("starts");
         fs::write(&starts, []).unwrap();
         let pool = start_pool(settings(&starts)).unwrap_or_else(|none| panic!("{none:?}"));
-        for started in [3, 5] {
+        for started in [3, 6] {
             pool.live()[0].link.end();
             while pool.live().is_empty() {
                 thread::sleep(Duration::from_millis(1));

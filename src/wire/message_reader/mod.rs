@@ -179,7 +179,7 @@ impl<M: DecodedMessage> MessageReader<M> {
             self.begun.extend_from_slice(&mem::take(&mut rest));
         }
         #[cfg(feature = "server")]
-        super::check_lists::<M>([&self.begun, &rest])?;
+        super::check_lists::<M>([&self.begun, &rest]).map_err(super::status_of)?;
         let decoded = M::decode((&mut self.begun).chain(rest));
         decoded.map(Some).map_err(|error| Status::internal(error.to_string()))
     }

@@ -30,6 +30,7 @@ use capstan::{
         },
     },
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
+    region::DeviceAccess,
     verify::Verification,
     wire::decode,
 };
@@ -224,7 +225,13 @@ fn worker_messages() {
     let wrong = LaneOutcome::Checked(Err(BadElement { index: 2, problem }));
     let refused = WorkerFailure::Element { step: 1, field: "elements".into(), index: 3, problem };
     let unusable = WorkerHello::Unusable { reason: "none".into(), is_on_a_gpu_host: true };
-    let map = MapRequest { memory: 1, bytes: 4096, pinned_bytes: 0, is_watched: true };
+    let map = MapRequest {
+        memory: 1,
+        bytes: 4096,
+        pinned_bytes: 0,
+        access: DeviceAccess::Read,
+        is_watched: true,
+    };
     let map = ControlRequest::Map(map);
     let seeds = vec![
         seed(0, &advanced(RunState::Awaits(None))),

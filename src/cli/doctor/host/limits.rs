@@ -133,7 +133,7 @@ fn open_files(facts: &LimitFacts, settings: &ServerSettings) -> DoctorFinding {
     }
 }
 
-/// Payload memory counts as a file.
+/// The memory of inputs and that of results count as a file each.
 fn file_size(facts: &LimitFacts, config: &Config) -> DoctorFinding {
     const CHECK: &str = "file_size";
     let needed = config.server.payload_file_bytes(config.cuda.pinned_bytes);
@@ -144,7 +144,7 @@ fn file_size(facts: &LimitFacts, config: &Config) -> DoctorFinding {
 fn address_space(facts: &LimitFacts, config: &Config) -> DoctorFinding {
     const CHECK: &str = "address_space";
     let ServerSettings { region_bytes_max, store_bytes_max, .. } = &config.server;
-    let payloads = config.server.payload_file_bytes(config.cuda.pinned_bytes);
+    let payloads = 2 * config.server.payload_file_bytes(config.cuda.pinned_bytes);
     let needed = [*region_bytes_max, *store_bytes_max, OTHER_ADDRESSES];
     let needed = needed.into_iter().fold(payloads, u64::saturating_add);
     let fix = "raise LimitAS of the unit (`ulimit -v` in a shell), or lower bytes_in_flight_max, \
@@ -340,7 +340,7 @@ mod tests {
         let low = LimitFacts {
             file_bytes_max: Some(payloads - 1),
             processes_max: Some(32),
-            addresses_max: Some(payloads),
+            addresses_max: Some(2 * payloads),
             ..enough
         };
         assert_eq!(severities(&low), [Severity::Problem; 3]);

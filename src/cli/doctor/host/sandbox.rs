@@ -11,22 +11,21 @@ use crate::{
 const CHECK: &str = "sandbox";
 const ACTIONS: &str = "/proc/sys/kernel/seccomp/actions_avail";
 
-/// `None` if the configuration has no workers.
+/// `None` if the configuration has no workers, or allows them everything.
 pub fn check(config: &Config) -> Option<DoctorFinding> {
     if config.engine == EngineChoice::Cpu {
         return None;
     }
-    let lacks_landlock = match config.cuda.isolation {
-        GpuIsolation::Process => false,
-        GpuIsolation::Restricted => !has_landlock(),
-        GpuIsolation::None => return None,
-    };
-    Some(finding(fs::read_to_string(ACTIONS).ok().as_deref(), lacks_landlock))
+    match config.cuda.isolation {
+        GpuIsolation::Process => {
+            Some(finding(fs::read_to_string(ACTIONS).ok().as_deref(), has_landlock()))
+        }
+        GpuIsolation::Unrestricted | GpuIsolation::None => None,
+    }
 }
 
 /// `actions`: what filters of system calls can do, or `None` if the kernel has no filters.
-/// `lacks_landlock`: whether workers are to be restricted by Landlock and cannot.
-fn finding(actions: Option<&str>, lacks_landlock: bool) -> DoctorFinding {
+fn finding(actions: Option<&str>, has_landlock: bool) -> DoctorFinding {
     let errno = |actions: &str| actions.split_whitespace().any(|action| action == "errno");
     if !actions.is_some_and(errno) {
         return DoctorFinding::problem(
@@ -35,16 +34,16 @@ fn finding(actions: Option<&str>, lacks_landlock: bool) -> DoctorFinding {
             "use a kernel with CONFIG_SECCOMP_FILTER",
         );
     }
-    if lacks_landlock {
-        return DoctorFinding::problem(
+    if !has_landlock {
+        return DoctorFinding::warning(
             CHECK,
-            "the kernel has no Landlock, or this process may not use it, so workers have the \
-             rights of gpu_isolation = process",
+            "the kernel has no Landlock, or this process may not use it, so workers of GPUs can \
+             open all files of the daemon's user",
             "use Linux 5.13 or later with \"landlock\" in the kernel's parameter lsm, and a \
              container that allows it",
         );
     }
-    DoctorFinding::ok(CHECK, "the kernel restricts workers of GPUs as gpu_isolation says")
+    DoctorFinding::ok(CHECK, "the kernel restricts files and system calls of workers of GPUs")
 }
 
 #[cfg(test)]
@@ -55,9 +54,9 @@ mod tests {
     #[test]
     fn workers_need_filters_that_return_errors() {
         let actions = Some("kill_process trap errno allow\n");
-        assert_eq!(finding(actions, false).severity, Severity::Ok);
-        assert_eq!(finding(actions, true).severity, Severity::Problem);
-        assert_eq!(finding(Some("kill_process allow\n"), false).severity, Severity::Problem);
-        assert_eq!(finding(None, false).severity, Severity::Problem);
+        assert_eq!(finding(actions, true).severity, Severity::Ok);
+        assert_eq!(finding(actions, false).severity, Severity::Warning);
+        assert_eq!(finding(Some("kill_process allow\n"), true).severity, Severity::Problem);
+        assert_eq!(finding(None, true).severity, Severity::Problem);
     }
 }

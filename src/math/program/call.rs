@@ -1,0 +1,87 @@
+//! The inputs that a call provides to a program, and the values that it requests.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ExternalOperand, Liveness, Program, StepKind, ValueId, ValueType};
+use crate::{
+    curve::scalars::ScalarEncoding,
+    error::{Error, FieldProblem, Result},
+    field::FieldId,
+};
+
+/// The elements that a call gives for an input step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputSpec {
+    /// The encoding of the elements.
+    pub encoding: ScalarEncoding,
+    /// Number of elements of all rows.
+    pub count: u64,
+}
+
+/// A value that a call wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputSpec {
+    /// The value.
+    pub value: ValueId,
+    /// What the call takes it for.
+    pub kind: OutputKind,
+}
+
+/// What a call takes an output for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OutputKind {
+    /// A vector.
+    Elements,
+    /// A list of points.
+    Points,
+}
+
+/// Checks a call's inputs and outputs. `inputs` has one element per input step; `liveness` is that
+/// of `outputs`.
+///
+/// Errors: `Invalid` for the first of `inputs` or `outputs` that the program does not allow.
+pub fn check_call<K: StepKind>(
+    program: &Program<K>,
+    liveness: &Liveness,
+    inputs: &[InputSpec],
+    outputs: &[OutputSpec],
+) -> Result<()> {
+    let (mut count, got) = (0, inputs.len() as u64);
+    for (number, value) in program.operands(ExternalOperand::Input).enumerate() {
+        count += 1;
+        let (Some(input), Some(ValueType::Vector(shape))) =
+            (inputs.get(number), program.value_type(value))
+        else {
+            continue;
+        };
+        let refused = |problem| Err(Error::element("inputs", number as u64, problem));
+        if input.count != shape.elements() {
+            let (expected, got) = (shape.elements(), input.count);
+            return refused(FieldProblem::Length { expected, got });
+        }
+        let are_scalars = input.encoding.is_integer() && shape.field() == FieldId::Bls12381Fr;
+        if are_scalars && !liveness.stays_encoded(value) {
+            return refused(FieldProblem::NarrowEncoding);
+        }
+        if !are_scalars && !input.encoding.holds(shape.field()) {
+            return refused(FieldProblem::OtherEncoding);
+        }
+    }
+    if count != got {
+        return Err(Error::field("inputs", FieldProblem::Length { expected: count, got }));
+    }
+    for (index, output) in outputs.iter().enumerate() {
+        let refused = |problem| Err(Error::element("outputs", index as u64, problem));
+        match (program.value_type(output.value), output.kind) {
+            (None, _) => return refused(FieldProblem::NoSuchStep),
+            (Some(ValueType::Points(_)), OutputKind::Elements) => {
+                return refused(FieldProblem::IsPoints);
+            }
+            (Some(ValueType::Vector(_)), OutputKind::Points) => {
+                return refused(FieldProblem::IsVector);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
