@@ -125,7 +125,8 @@ pub mod verify;
 #[allow(missing_docs)]
 pub mod wire;
 
-/// Compiles the README's code examples.
+/// Compiles the code examples of the first page and of `docs/clients.md`.
 #[cfg(all(doctest, feature = "client"))]
 #[doc = include_str!("../README.md")]
-pub struct Readme;
+#[doc = include_str!("../docs/clients.md")]
+pub struct Pages;

@@ -20,8 +20,9 @@ const CODE: [&str; 11] = [
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 8] = [
+const TEXT: [&str; 9] = [
     "proto",
+    "docs",
     "src/math/Cargo.toml",
     "deploy",
     ".ci",
@@ -30,8 +31,9 @@ const TEXT: [&str; 8] = [
     "python/README.md",
     "python/pyproject.toml",
 ];
-const PROSE: [&str; 11] = [
+const PROSE: [&str; 12] = [
     "proto",
+    "docs",
     "deploy",
     ".ci",
     "scripts",
