@@ -121,9 +121,10 @@ pub use crate::{
         scalars::ScalarEncoding,
     },
     error::{FieldProblem, Reason},
-    field::Prime31,
+    field::{FieldId, Prime31},
     gf2::{BitMatrix, MatrixSizeError},
     ops::PolyReduction,
+    program::Constant,
     verify::Verification,
     wire::v1::{BasesResidency, Caller, GetInfoResponse, Gpu, MsmPlan, ResidencyAction},
 };
