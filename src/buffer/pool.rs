@@ -1,5 +1,13 @@
 //! Memory that payloads of one server share: a sealed file, from which payloads get blocks, and the
 //! thread that wipes dropped payloads.
+//!
+//! All payloads of a server lie in two sealed files, of inputs and of results, so that another
+//! process can map them and use the bytes in place: sparse files, each larger than all payloads,
+//! whose pages exist once they are written. Payloads take the lowest free block that fits. Dropped
+//! payloads leave wiped pages: the touched beginning of each file always stays, the lowest of the
+//! other pages stay up to the spare limit, and the rest returns to the system. Bytes are copied
+//! without locks: the state of a payload lets one writer write each byte, and orders that before
+//! its reads.
 
 use std::{any::Any, ops::Range, sync::Arc};
 

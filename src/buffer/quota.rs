@@ -1,4 +1,8 @@
 //! Budgets for bytes, jobs and uploads.
+//!
+//! Tenants leave room in the server's budgets to others: if several have bytes or jobs in flight,
+//! each may hold twice what is free (dynamic thresholds). Fair queueing alone does not help a
+//! tenant whose jobs are refused because others fill the queue.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,7 @@
 //! Deadline and retries of one call.
+//!
+//! Futures at the crate's border are boxed: the body of an async function is compiled by every
+//! crate that awaits it, and all of tonic is behind a call of the client or the server.
 
 use std::time::Duration;
 

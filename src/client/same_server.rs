@@ -4,6 +4,14 @@
 //! Some balancers choose a server for each connection, others for each call by its key. In the
 //! first case, connections that reach another server than the first one are not used. In the second
 //! case, all connections are equal. Two calls with the same key tell which case it is.
+//!
+//! Whether a balancer chooses per connection or per call is found out, not configured: when a
+//! connection shows another server than the first one, the client asks both connections with the
+//! same key. Equal answers mean that calls are routed by their keys.
+//!
+//! Lanes name the server that they expect, so a lane on a wrong server is refused by the server.
+//! The client could not notice it in time: the response to an upload comes at its end, and a server
+//! with some of the chunks would wait for the others.
 
 use std::{
     process,

@@ -1,4 +1,6 @@
 //! Streams and events: the order of work on a device.
+//!
+//! Waits on a GPU poll instead of block: the driver's own wait never returns if a device hangs.
 
 use std::{
     ffi::c_void,

@@ -1,4 +1,8 @@
 //! Full checks: the oracle runs the program, too, and must get the same outputs.
+//!
+//! The oracle is an engine. A full check runs the same call on the same trait (`MsmNttEngine`), by
+//! arkworks on other threads, and compares the outputs. So it checks what a GPU computed, whatever
+//! the program, and no executor knows of it.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,9 @@
 //! The modelled time of accepted jobs, from which admission tells whether a job can end in time.
+//!
+//! Admission refuses a job only if it cannot end in time, by the model: it counts the job and those
+//! of its tenant that have earlier deadlines, not what other jobs may add, since a wrong refusal is
+//! worse than a late job. The ratio of measured to modelled time is learned from long jobs that ran
+//! alone, since the model's constants belong to other hosts.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},

@@ -1,6 +1,9 @@
 //! A file that no process changes: one of the data directory, or sealed memory. It holds points or
 //! a matrix. Other processes can map the same bytes. Bytes that the disk fails to read are zeros,
 //! and code that reads bytes must check afterwards that the file is intact.
+//!
+//! Stored bases lie in files that nobody changes, of the data directory or in sealed memory, so
+//! that workers map them instead of copying them.
 #![allow(unsafe_code)]
 
 use std::{

@@ -1,5 +1,9 @@
 //! The credentials that the server accepts: who a caller is, and when files are read again, that of
 //! tenants among them.
+//!
+//! Files of credentials are polled: two seconds are soon enough, and polling sees every change,
+//! among them those of links, which Kubernetes makes for mounted secrets, and of network file
+//! systems, which report none.
 
 use std::{
     path::PathBuf,

@@ -1,4 +1,7 @@
 //! TLS handshakes of accepted connections, in tasks next to the loop that accepts others.
+//!
+//! The listener does TLS itself, not tonic, so that certificates are replaced while connections
+//! stay open, and one timer covers the handshake and the HTTP/2 preface inside of it.
 
 use std::{io, net::SocketAddr, sync::Arc};
 

@@ -1,4 +1,6 @@
 //! The gRPC service: listeners, limits, handlers. The only module that uses tonic's server side.
+//!
+//! A timer limits the shutdown: hyper can wait for a silent connection for ever (hyper issue 4170).
 
 mod admin;
 mod authenticate;

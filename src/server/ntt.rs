@@ -1,4 +1,7 @@
 //! NTT calls: turns a spec into a job and its rows into responses.
+//!
+//! An NTT writes its result to payload memory, like an upload: a vector that stays on the server is
+//! not copied, and memory is allocated as rows arrive.
 
 use std::{sync::Arc, time::Duration};
 

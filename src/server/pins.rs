@@ -1,4 +1,8 @@
 //! Which bases are pinned to which devices, and what their tenants are charged.
+//!
+//! The server remembers pins; a device has only a flag: after the loss of a worker, or of damaged
+//! bases, the server compares what devices hold with its pins every two seconds, and pins again.
+//! Pinned bases keep the tables that they had when they were charged.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -3,6 +3,11 @@
 //! The transport asks for a message when the reader has room for the previous one, and copies it
 //! into its own buffer. All others wait here, where the sender can drop them: the messages may
 //! share the memory of payloads, and a reader that stalls would keep it until its connection ends.
+//!
+//! Results are lent to the encoder, not to the socket: chunks are `Bytes` in payload memory, and
+//! tonic's encoder copies each one when the reader has room for the previous one. HTTP/2 could send
+//! them without that copy. But hyper takes a part before the reader has room for it, and the server
+//! could not take back what the transport holds before the connection ends.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,8 @@
 //! Exports the spans of calls and jobs by OTLP over gRPC.
+//!
+//! Spans are exported from a runtime of one thread, separate from the server's, so that the last
+//! ones can be sent after the server has ended. Only `call` and `job` are exported: exporting the
+//! spans of the export's own connection would never end.
 
 use std::{io, time::Duration};
 

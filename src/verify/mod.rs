@@ -1,4 +1,8 @@
 //! How results are checked, and checks that cost less than recomputing the result.
+//!
+//! A call asks for checks, not a step of a program: `verify` checks all steps that can be checked,
+//! and the report says how each one was. A separate step could be forgotten, and would need a value
+//! that nothing reads.
 
 use serde::{Deserialize, Serialize};
 

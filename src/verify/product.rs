@@ -1,4 +1,9 @@
 //! Checks products of polynomials, whole or reduced, by evaluation at a secret random point.
+//!
+//! A reduced product of polynomials is checked through its quotient, whose value at a point follows
+//! from the factors by Horner's rule, so that a check costs less than the product. A GPU instead
+//! computes the whole product, if it is to be checked, and reduces it step by step: its kernels
+//! evaluate polynomials, but not all of their suffixes.
 
 use rayon::prelude::*;
 use zeroize::Zeroizing;

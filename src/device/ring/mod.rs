@@ -1,5 +1,7 @@
 //! Pinned host memory in chunks, the staging area for copies to and from a device. A chunk is
 //! filled while earlier ones are copied, and reused once its copy has completed.
+//!
+//! Pinned chunks are wiped when a job ends, not after each copy: wiping takes longer than the link.
 
 mod chunks;
 

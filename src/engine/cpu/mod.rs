@@ -1,4 +1,13 @@
 //! CPU engines: [`CpuEngine`] serves, [`ArkworksEngine`] checks.
+//!
+//! Long steps on the host stop at a cancellation: every loop over a row checks the job's control
+//! between tasks. What cannot be interrupted gets small pieces: arkworks' MSMs and transforms, and
+//! the decoding of points. blst's tiles are the exception, since smaller ones cost a tenth. Of long
+//! transforms, the outer stages are ours: DIF for the engine and DIT for the oracle, so that an
+//! error in one is not in the other.
+//!
+//! MSM tiles run on our own pool, not in blst's hidden one, so that the `threads` setting holds and
+//! cancellation takes effect between tiles.
 
 mod arkworks;
 mod blst;

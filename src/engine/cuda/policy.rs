@@ -1,4 +1,9 @@
 //! How the engine uses its GPUs.
+//!
+//! Tests change an engine by its policy only: `DevicePolicy` and `GpuPolicy` are given when a
+//! device is opened and the engine is made. Their defaults are what the daemon uses; tests limit
+//! the shared memory, set the thresholds at which an MSM is split, and refuse leases or cancel jobs
+//! at the n-th check. There are two because `device` knows neither MSMs nor jobs.
 
 use std::sync::Arc;
 

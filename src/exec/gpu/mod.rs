@@ -1,6 +1,11 @@
 //! Programs on a GPU. A program of several steps starts when all inputs have arrived, so that slow
 //! senders hold no device memory. If no GPU has memory for it, the host runs it, unless that takes
 //! too long.
+//!
+//! A job leaves a GPU soon after it is cancelled: at most 16 steps of a program are launched ahead,
+//! and whoever waits for long work checks every millisecond whether the job is cancelled. An MSM is
+//! launched as a whole, so its passes may take the GPU until they end, but no thread waits for
+//! them.
 
 mod launched;
 

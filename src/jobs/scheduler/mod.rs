@@ -7,6 +7,10 @@
 //! behind others with short deadlines. While other tenants have short jobs, a job is told to make
 //! its pieces short. Cancelled jobs stop between pieces. A job whose result another job has
 //! computed need not wait for a worker: one more thread delivers it.
+//!
+//! Jobs are split into pieces by the scheduler's trait (`JobWork`), not by threads that block. A
+//! small job waits behind a large one for one piece at most, or two while a job is senior: one that
+//! has waited for five seconds, for which a quarter of its tenant's time is reserved.
 
 mod queue;
 mod short_jobs;

@@ -1,4 +1,10 @@
 //! The ready jobs of one tenant, and the worker time that the tenant has used.
+//!
+//! Tenants share the workers by the time that they have used, divided by their weights (start-time
+//! fair queueing), not by modelled time in turns (deficit round robin): how long a piece takes is
+//! known exactly once it has run. A tenant that returns from a pause starts level with the tenant
+//! that was served last. Urgency and seniority order the jobs of one tenant. The jobs of a batch
+//! are charged for its time by their vectors. An import of bases pays for its time afterwards.
 
 use std::{
     collections::BTreeSet,

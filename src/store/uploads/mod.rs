@@ -2,6 +2,11 @@
 //!
 //! An upload exists from its first header on. Any number of streams can carry chunks of it, one
 //! after another or concurrently. It ends when it is used, released, failed or idle for too long.
+//!
+//! Uploads are shared by id, not by connection. The client picks a random id. Every stream repeats
+//! the header, so the first to arrive opens the upload, and no stream waits for a response before
+//! it sends. Striping, resuming, and starting a job before its data has arrived are then one
+//! mechanism.
 
 mod header;
 mod kept;

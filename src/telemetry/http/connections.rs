@@ -1,4 +1,7 @@
 //! The open connections of the listener for metrics: few, so that a new one replaces an old one.
+//!
+//! A new probe replaces an old connection instead of waiting for one to end: honest probes send
+//! their request at once, so the oldest connection is the one that stalls.
 
 use std::{collections::HashMap, net::IpAddr};
 

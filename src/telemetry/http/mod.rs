@@ -1,5 +1,8 @@
 //! Serves metrics, liveness, readiness and the status page by HTTP/1.1, over TLS if asked to.
 //! Callers need not be trusted: connections, their time and their headers are limited.
+//!
+//! The listener for metrics reads the certificate, too, because it serves before the gRPC listener
+//! exists.
 
 mod connections;
 mod handshake_turns;

@@ -1,5 +1,9 @@
 //! MSMs on one GPU. Scalars are uploaded piece by piece, and passes over them are launched while
 //! later pieces are received.
+//!
+//! A scalar that is not canonical may be found at the end: a GPU decodes while it computes, and
+//! reports the refused index with the sums. It computes with 0 instead; the client sees only the
+//! error.
 
 mod device_state;
 mod long_passes;

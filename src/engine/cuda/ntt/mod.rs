@@ -1,5 +1,9 @@
 //! NTTs of a job's rows on one GPU. Rows are processed in groups: one group is transformed while
 //! the next is uploaded and the previous one downloaded.
+//!
+//! An NTT that does not fit on a GPU runs on the CPU, after idle bases were evicted. Its rows are
+//! not touched until there is memory for all of it, so its scratch memory is estimated as the
+//! CPU's.
 
 mod group_memory;
 mod job;
