@@ -11,7 +11,7 @@ use std::{env, error::Error};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
-    if env::var_os("CARGO_FEATURE_CUDA").is_some() {
+    if env::var_os("CARGO_FEATURE_SERVER").is_some() {
         kernels::embed()?;
     }
     Ok(())

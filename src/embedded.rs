@@ -50,7 +50,6 @@ fn engines(report: fn(&str)) -> error::Result<Engines> {
     gpu::engines(report).or_else(|reason| Engines::cpu(0, reason.to_string()))
 }
 
-#[cfg(feature = "cuda")]
 mod gpu {
     use std::{
         sync::{
@@ -115,16 +114,6 @@ mod gpu {
             report(&text);
             device::exit_without_handlers(1);
         });
-    }
-}
-
-#[cfg(not(feature = "cuda"))]
-mod gpu {
-    use crate::server::Engines;
-
-    /// Errors: always, with the reason.
-    pub fn engines(_: fn(&str)) -> Result<Engines, &'static str> {
-        Err("this build has no GPU support")
     }
 }
 

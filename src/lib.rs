@@ -29,7 +29,7 @@ use capstan_math::{field, program};
 
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod buffer;
-#[cfg(all(feature = "cuda", not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod device;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod exec;
@@ -46,9 +46,9 @@ mod identity;
 mod integers;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod jobs;
-#[cfg(all(feature = "cuda", not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod msm;
-#[cfg(all(feature = "cuda", not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod ntt;
 // Of `ops`, the client alone needs only the checks.
 #[cfg(all(feature = "wire", not(feature = "internals")))]
@@ -74,7 +74,7 @@ pub use capstan_math::{field, program};
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod buffer;
-#[cfg(all(feature = "cuda", feature = "internals"))]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod device;
 #[cfg(all(feature = "server", feature = "internals"))]
@@ -92,16 +92,16 @@ pub mod integers;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod jobs;
-#[cfg(all(feature = "cuda", feature = "internals"))]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod msm;
-#[cfg(all(feature = "cuda", feature = "internals"))]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod ntt;
-#[cfg(all(feature = "cuda", feature = "internals"))]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod ntt31;
-#[cfg(all(feature = "cuda", not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod ntt31;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]

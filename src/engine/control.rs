@@ -29,13 +29,11 @@ impl JobControl {
     }
 
     /// The same control, which is cancelled at the first check that `gate` refuses.
-    #[cfg(any(feature = "cuda", test))]
     pub(super) fn behind(&self, gate: &CancellationGate) -> Self {
         Self { gate: Some(gate.clone()), ..self.clone() }
     }
 
     /// A control that stops with this one, and can be cancelled without it.
-    #[cfg(feature = "cuda")]
     pub fn child(&self) -> Self {
         Self { parent: Some(self.clone().into()), ..Self::new(self.deadline) }
     }

@@ -3,7 +3,6 @@
 
 mod control;
 pub mod cpu;
-#[cfg(feature = "cuda")]
 pub mod cuda;
 mod device_info;
 mod encoded_scalars;
@@ -57,11 +56,9 @@ pub struct ExecutedBy {
 pub const CHECK_STAGE: &str = "check";
 
 /// The names of all stages: the report of a worker that names another one is refused.
-#[cfg(feature = "cuda")]
 pub const STAGES: [&str; 5] = ["sort", "accumulate", "reduce", "transform", CHECK_STAGE];
 
 /// The names of the engines that compute results, like [`STAGES`].
-#[cfg(feature = "cuda")]
 pub const ENGINES: [&str; 2] = ["cpu", "cuda"];
 
 /// A stage of a job.

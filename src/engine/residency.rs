@@ -58,7 +58,6 @@ pub struct ResidentObject {
 
 impl DeviceResidency {
     /// A device that does not hold the bases.
-    #[cfg(feature = "cuda")]
     pub fn none(device: u32) -> Self {
         Self { device, ..Self::default() }
     }

@@ -3,7 +3,6 @@
 use std::{iter, sync::Arc, time::Duration};
 
 use super::{AwaitedElements, ModelledTime, RunOperands, RunReport, StepReport};
-#[cfg(feature = "cuda")]
 use crate::field::FieldId;
 use crate::{
     curve::points::Bases,
@@ -32,9 +31,7 @@ pub struct RunCall {
     pub liveness: Liveness,
     /// Whether a run checks the values of all steps that have a probabilistic check.
     pub is_checked: bool,
-    #[cfg(feature = "cuda")]
     input_specs: Vec<InputSpec>,
-    #[cfg(feature = "cuda")]
     output_specs: Vec<OutputSpec>,
     /// The steps that take an input of the call, in the order of the inputs.
     inputs: Vec<ValueId>,
@@ -68,9 +65,7 @@ impl RunCall {
             program,
             liveness,
             is_checked,
-            #[cfg(feature = "cuda")]
             input_specs: given.to_vec(),
-            #[cfg(feature = "cuda")]
             output_specs: outputs.to_vec(),
             inputs,
             bases,
@@ -80,19 +75,16 @@ impl RunCall {
     }
 
     /// What the call gives for each input.
-    #[cfg(feature = "cuda")]
     pub fn input_specs(&self) -> &[InputSpec] {
         &self.input_specs
     }
 
     /// What the call wants.
-    #[cfg(feature = "cuda")]
     pub fn output_specs(&self) -> &[OutputSpec] {
         &self.output_specs
     }
 
     /// The elements of a vector, of all rows; 0 for points.
-    #[cfg(feature = "cuda")]
     pub fn elements_of(&self, id: ValueId) -> u64 {
         self.shape(id).map_or(0, VectorShape::elements)
     }
@@ -126,7 +118,6 @@ impl RunCall {
         self.program.steps()[id.index()].inputs().ids()
     }
 
-    #[cfg(feature = "cuda")]
     pub fn input_count(&self) -> usize {
         self.inputs.len()
     }
@@ -159,7 +150,6 @@ impl RunCall {
     }
 
     /// The limbs of all values that a run makes; `None` if one of them is not a vector of integers.
-    #[cfg(feature = "cuda")]
     pub fn integer_limbs(&self) -> Option<u64> {
         let limbs = |id| {
             let shape = self.shape(id).filter(|shape| shape.field() == FieldId::Integers);
@@ -169,7 +159,6 @@ impl RunCall {
     }
 
     /// The bytes of the vectors that are outputs, each counted once.
-    #[cfg(feature = "cuda")]
     pub fn output_bytes(&self) -> u64 {
         let outputs = self.program.ids().filter(|id| self.is_output(*id));
         let shapes = outputs.filter_map(|id| self.shape(id));
@@ -199,7 +188,6 @@ impl RunCall {
     }
 
     /// The first step that decodes the call's input of this number.
-    #[cfg(feature = "cuda")]
     pub fn first_reader(&self, input: usize) -> Option<ValueId> {
         self.ids_to_run().find(|id| self.input_number(*id) == Some(input))
     }

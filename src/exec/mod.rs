@@ -5,7 +5,6 @@ mod busy_poll;
 mod call;
 mod executor;
 mod full_check;
-#[cfg(feature = "cuda")]
 mod gpu;
 mod host;
 mod in_pieces;
@@ -13,17 +12,14 @@ mod operands;
 mod plan;
 mod report;
 mod start;
-#[cfg(feature = "cuda")]
 pub mod worker;
 
 pub use busy_poll::BusyPoll;
 #[cfg(any(test, feature = "internals"))]
 pub use call::RunCall;
 pub use executor::{Evictor, Executor, JOBS_PER_DEVICE, RunInProgress};
-#[cfg(feature = "cuda")]
 pub use gpu::GpuExecutor;
 pub use host::HostExecutor;
-#[cfg(feature = "cuda")]
 pub use operands::SumsListener;
 pub use operands::{AwaitedElements, RunOperands};
 pub use plan::{OutputWrites, ProgramPlan};

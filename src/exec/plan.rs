@@ -6,7 +6,6 @@ use super::{
     ModelledTime,
     call::{OnlyStep, RunCall},
 };
-#[cfg(feature = "cuda")]
 use crate::engine::cuda::CudaModel;
 use crate::{
     engine::{EngineModel, EngineWork},
@@ -79,14 +78,12 @@ impl ProgramPlan {
     }
 
     /// Whether the CPU computes a call sooner than a GPU: a short computation with integers.
-    #[cfg(feature = "cuda")]
     pub fn suits_cpu(call: &RunCall, model: &CudaModel) -> bool {
         call.integer_limbs().is_some_and(|limbs| limbs < model.integer_limbs_min)
     }
 
     /// The plan of a call on a GPU. The time is that on the host if no GPU's memory can hold all
     /// values, and the memory always, since the host may take over.
-    #[cfg(feature = "cuda")]
     pub fn on_gpu(call: &RunCall, model: &CudaModel) -> Self {
         if let Some(plan) = Self::in_pieces(call, model) {
             return plan;

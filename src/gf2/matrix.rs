@@ -92,7 +92,7 @@ impl BitMatrix {
     /// Puts the rows that `order` names first, in that order. It names each row once at most.
     ///
     /// Errors: those of `check`, which is called from time to time.
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "server")]
     pub(crate) fn put_first<E>(
         &mut self,
         order: &[usize],
@@ -181,7 +181,7 @@ impl Iterator for Ones {
     }
 }
 
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(all(test, feature = "server"))]
 mod tests {
     use super::*;
 

@@ -17,7 +17,7 @@
 mod echelon;
 mod elimination;
 pub mod files;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "server")]
 pub mod gpu;
 mod limits;
 mod line;
@@ -35,7 +35,7 @@ mod tests;
 pub(crate) use echelon::echelon_by;
 pub use echelon::{Echelon, echelon, rank};
 pub use elimination::EliminationProgress;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "server")]
 pub(crate) use elimination::pivot_order;
 #[cfg(feature = "server")]
 pub(crate) use elimination::{LeadingColumns, MatrixElimination};

@@ -10,7 +10,7 @@ mod divide_by_vanishing;
 mod evaluate;
 mod gf2_echelon;
 mod gf2_reduce;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "server")]
 pub mod gpu;
 #[cfg(feature = "server")]
 pub mod host;
@@ -79,7 +79,7 @@ macro_rules! operations {
             }
 
             /// How a GPU computes the step.
-            #[cfg(feature = "cuda")]
+            #[cfg(feature = "server")]
             pub fn on_gpu(&self) -> &dyn gpu::GpuStep {
                 match self { $(Self::$variant(step) => step),+ }
             }

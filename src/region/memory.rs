@@ -9,7 +9,7 @@ use std::{
 };
 #[cfg(feature = "server")]
 use std::{marker::PhantomData, ops::Range, slice};
-#[cfg(feature = "cuda")]
+#[cfg(feature = "server")]
 use std::{
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd},
     sync::OnceLock,
@@ -34,7 +34,7 @@ pub struct SharedMemory {
     #[cfg(feature = "server")]
     access: DeviceAccess,
     /// The file, once it is opened for reading.
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "server")]
     reader: OnceLock<OwnedFd>,
     #[cfg_attr(not(feature = "server"), allow(dead_code))]
     id: u64,
@@ -70,7 +70,7 @@ impl DeviceBytes<'_> {
     }
 
     /// Their addresses in this process.
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "server")]
     pub fn addresses(&self) -> Range<usize> {
         self.addresses.clone()
     }
@@ -133,7 +133,7 @@ impl SharedMemory {
     /// once they are read or written. With [`DeviceAccess::Read`], a write ends the process.
     ///
     /// Fails if the memory is shorter, or cannot be accessed like this.
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "server")]
     pub fn map_sparse(file: OwnedFd, bytes: usize, access: DeviceAccess) -> io::Result<Self> {
         if fs::fstat(&file)?.st_size < bytes as i64 {
             return Err(io::ErrorKind::InvalidData.into());
@@ -149,7 +149,7 @@ impl SharedMemory {
     }
 
     /// What devices do with the memory.
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "server")]
     pub fn access(&self) -> DeviceAccess {
         self.access
     }
@@ -157,7 +157,7 @@ impl SharedMemory {
     /// A descriptor with which another process can map the memory.
     ///
     /// Fails if the file cannot be opened again.
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "server")]
     pub fn descriptor(&self, access: DeviceAccess) -> io::Result<BorrowedFd<'_>> {
         if access == DeviceAccess::ReadWrite {
             return Ok(self.file.as_fd());
@@ -180,7 +180,7 @@ impl SharedMemory {
             map,
             #[cfg(feature = "server")]
             access: DeviceAccess::ReadWrite,
-            #[cfg(feature = "cuda")]
+            #[cfg(feature = "server")]
             reader: OnceLock::new(),
             id,
             pinned: 0.into(),
@@ -199,7 +199,7 @@ impl SharedMemory {
     }
 
     /// Whether the memory is [watched](Self::watched).
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "server")]
     pub fn is_watched(&self) -> bool {
         self.watch.is_some()
     }
@@ -241,7 +241,7 @@ impl SharedMemory {
     }
 
     /// For the code that pins and unpins the memory.
-    #[cfg(any(feature = "cuda", all(feature = "server", test)))]
+    #[cfg(feature = "server")]
     pub fn set_pinned_bytes(&self, bytes: usize) {
         assert!(bytes <= self.size(), "{bytes} bytes pinned of {}", self.size());
         self.pinned.store(bytes, Ordering::Release);
@@ -454,7 +454,7 @@ mod tests {
         assert!(out.iter().all(|byte| *byte == 0), "not zeroed");
     }
 
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "server")]
     #[test]
     fn a_descriptor_for_reading_allows_no_writes() {
         let server = SharedMemory::create_sparse(BYTES, 0, DeviceAccess::Read).unwrap();

@@ -9,7 +9,7 @@ mod mapped_file;
 mod memory;
 #[cfg(feature = "server")]
 mod sealed_memory;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "server")]
 mod shared_object;
 
 #[cfg(feature = "client")]
@@ -25,7 +25,7 @@ pub use memory::SharedMemory;
 pub use memory::{DeviceAccess, DeviceBytes};
 #[cfg(feature = "server")]
 pub use sealed_memory::SealedMemory;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "server")]
 pub use shared_object::SharedObject;
 
 use std::{

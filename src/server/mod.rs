@@ -72,7 +72,6 @@ mod unread_responses;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-#[cfg(feature = "cuda")]
 pub use crate::exec::worker::{
     NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings, has_landlock,
     serve as serve_worker,

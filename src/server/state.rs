@@ -31,7 +31,6 @@ use crate::{
     store::{ObjectStore, ProgramStore, Regions, UploadLimits, Uploads},
     tenant::Tenants,
 };
-#[cfg(feature = "cuda")]
 use crate::{
     engine::cuda::{CudaEngine, CudaModel, INTEGER_LIMBS_MIN},
     exec::{
@@ -78,7 +77,6 @@ impl Engines {
 
     /// Programs run on the GPUs of `engine`. `oracle` runs them again for full checks. The server
     /// pins `pinned_bytes` bytes of its payload memory, or as many as the driver grants.
-    #[cfg(feature = "cuda")]
     pub fn on_gpus(
         engine: CudaEngine,
         oracle: impl MsmNttEngine + 'static,
@@ -94,7 +92,6 @@ impl Engines {
     /// server's payload memory, or as many as the driver grants.
     ///
     /// Errors: no worker can be started, or no GPU can be used.
-    #[cfg(feature = "cuda")]
     pub fn on_workers(
         settings: WorkerPoolSettings,
         cpu: CpuEngine,

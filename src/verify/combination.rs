@@ -36,7 +36,6 @@ impl RandomCombination {
     }
 
     /// The factors, one per vector.
-    #[cfg(feature = "cuda")]
     pub fn factors(&self) -> impl Iterator<Item = Fr> {
         self.0.iter().map(|factor| Fr::from(*factor))
     }

@@ -14,7 +14,6 @@ mod programs;
 mod proof_files;
 mod tokens;
 
-#[cfg(feature = "cuda")]
 use crate::emulated;
 use crate::{daemon_process, example_support as common, stable_port, sweep, tls_files};
 

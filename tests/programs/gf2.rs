@@ -110,7 +110,6 @@ fn run_steps(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -
         Ok((run.report, sink.into_bytes()))
     };
     let on_host = run_on(&*EXECUTOR);
-    #[cfg(feature = "cuda")]
     {
         check_gpu(run_on(crate::gpu::executor()), &on_host, " panels by ");
         for in_blocks in crate::gpu::in_blocks() {
@@ -122,7 +121,6 @@ fn run_steps(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -
 }
 
 /// Checks that the GPU has eliminated, and that it got what the host got.
-#[cfg(feature = "cuda")]
 fn check_gpu(
     on_gpu: Result<(RunReport, Vec<u8>)>,
     on_host: &Result<(RunReport, Vec<u8>)>,
@@ -372,7 +370,6 @@ fn plans_count_the_working_memory_and_the_time() {
 }
 
 /// A GPU takes 64 panels' time, unless its memory does not hold the matrix twice.
-#[cfg(feature = "cuda")]
 #[test]
 fn plans_on_a_gpu_are_those_of_the_host_if_it_has_too_little_memory() {
     let time = |executor: &dyn Executor, columns| plan_of_echelon(executor, columns).modelled.total;

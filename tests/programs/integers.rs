@@ -222,7 +222,6 @@ fn run_by(
 /// The value of a program, on the host and with GPUs.
 pub(crate) fn value(inputs: &[Rows], steps: Vec<Operation>, verify: Verification) -> Result<Rows> {
     let value = run(&*EXECUTOR, inputs, steps.clone(), verify)?;
-    #[cfg(feature = "cuda")]
     assert!(run(crate::gpu::executor(), inputs, steps, verify)? == value, "GPU");
     Ok(value)
 }
@@ -251,7 +250,6 @@ fn rows_are_multiplied_and_squared_with_every_check() {
 }
 
 /// Values of both factors and of their product count.
-#[cfg(feature = "cuda")]
 #[test]
 fn short_programs_over_integers_run_on_the_cpu() {
     use capstan::engine::cuda::GpuPolicy;

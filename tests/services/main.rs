@@ -23,7 +23,6 @@ mod client_programs;
 mod daemon;
 #[path = "../common/daemon_process.rs"]
 mod daemon_process;
-#[cfg(feature = "cuda")]
 #[path = "../common/emulated.rs"]
 mod emulated;
 #[path = "../encodings/mod.rs"]

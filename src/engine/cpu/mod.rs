@@ -41,7 +41,6 @@ pub struct CpuEngine(EnginePool);
 /// MSM and NTT by arkworks on its own pool, to check other engines against.
 pub struct ArkworksEngine(EnginePool);
 
-#[cfg(feature = "cuda")]
 impl CpuEngine {
     /// The threads, for other engines' work on the host.
     pub(super) fn threads(&self) -> &std::sync::Arc<rayon::ThreadPool> {

@@ -11,7 +11,6 @@ use crate::{
     },
     program::ValueType,
 };
-#[cfg(feature = "cuda")]
 use crate::{
     gf2::gpu::{DeviceBitsShape, ReducedRows, elimination_bytes},
     ops::gpu::bit_shape,
@@ -37,7 +36,6 @@ impl HostStep for Gf2EchelonStep {
         elimination_scratch(0, rows, self.columns)
     }
 
-    #[cfg(feature = "cuda")]
     fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
         let &[matrix] = inputs else { return 0 };
         let shape = bit_shape(matrix, self.columns);

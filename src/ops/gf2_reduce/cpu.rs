@@ -11,7 +11,6 @@ use crate::{
     },
     program::ValueType,
 };
-#[cfg(feature = "cuda")]
 use crate::{
     gf2::gpu::{ReducedRows, elimination_bytes},
     ops::gpu::bit_shape,
@@ -45,7 +44,6 @@ impl HostStep for Gf2ReduceStep {
         copy.saturating_add(elimination_scratch(pivots, rows, self.columns))
     }
 
-    #[cfg(feature = "cuda")]
     fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
         let &[pivots, rows] = inputs else { return 0 };
         let [pivots, rows] = [pivots, rows].map(|value| bit_shape(value, self.columns));

@@ -103,15 +103,9 @@ pub struct EliminatedBits<T> {
 /// Bytes of working memory for the elimination of a matrix on the host or by an engine.
 pub fn elimination_scratch(pivots: u64, rows: u64, columns: u64) -> u64 {
     let on_host = gf2::working_bytes(rows, columns);
-    #[cfg(feature = "cuda")]
-    let on_host = {
-        let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-        let [given, rows, columns] = [pivots, rows, columns].map(small);
-        on_host.max(gf2::gpu::HostBitsShape { given, rows, columns }.host_bytes())
-    };
-    #[cfg(not(feature = "cuda"))]
-    let _ = pivots;
-    on_host
+    let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    let [given, rows, columns] = [pivots, rows, columns].map(small);
+    on_host.max(gf2::gpu::HostBitsShape { given, rows, columns }.host_bytes())
 }
 
 /// Why a step that eliminates has no value; `pivots` is its field with the pivots.

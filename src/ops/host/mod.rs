@@ -13,7 +13,6 @@ mod work;
 
 pub use any_field::{AnyFieldStep, AnyVectorStep, run_in_any_field, run_on_any_vector};
 pub use argument::{EncodedRows, HostArgument};
-#[cfg(feature = "cuda")]
 pub use bits::elimination_error;
 pub use bits::{bit_matrix, bit_rows, eliminate, elimination_scratch, of_bit_matrix};
 pub use elements::map_elements;
@@ -22,7 +21,6 @@ pub use pieces::{PieceContext, PiecesDone, PiecesSpec, StepInPieces};
 pub use polynomial::{evaluate, horner};
 pub use rows::{HostRows, RowPiece, Rows, for_each_piece, padded, rows_of, zeros};
 pub use sink::ElementSink;
-#[cfg(feature = "cuda")]
 pub use work::rows;
 pub use work::{StepTypes, elements, vector_bytes};
 
@@ -100,7 +98,6 @@ pub trait HostStep {
 
     /// Bytes of working memory on a GPU for a step with inputs of these types, in addition to
     /// values.
-    #[cfg(feature = "cuda")]
     fn device_scratch_bytes(&self, _inputs: &[ValueType]) -> u64 {
         0
     }

@@ -95,7 +95,6 @@ pub fn elements(value: ValueType) -> u64 {
 }
 
 /// The rows of a vector; 0 for points.
-#[cfg(feature = "cuda")]
 pub fn rows(value: ValueType) -> u64 {
     match value {
         ValueType::Vector(shape) => shape.rows().into(),

@@ -112,7 +112,6 @@ impl HostStep for IntMulStep {
         integers::working_bytes(factors, self.is_square(), engine)
     }
 
-    #[cfg(feature = "cuda")]
     fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
         let Some(FactorLimbs { a, b, rows }) = limbs(inputs) else { return 0 };
         // Residues modulo three primes, the transform of a factor, and the limbs, also before they

@@ -3,7 +3,6 @@
 use rayon::prelude::*;
 
 use super::IntSumStep;
-#[cfg(feature = "cuda")]
 use crate::program::ValueType;
 use crate::{
     engine::EngineWork,
@@ -30,7 +29,6 @@ impl HostStep for IntSumStep {
         vec![types.scan(self.inputs.len() as u64)]
     }
 
-    #[cfg(feature = "cuda")]
     fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
         let Some(ValueType::Vector(shape)) = inputs.first() else { return 0 };
         let rows = u64::from(shape.rows());

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "server")]
 mod cpu;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "server")]
 mod gpu;
 #[cfg(feature = "server")]
 mod pieces;

@@ -88,7 +88,6 @@ impl RowSums {
     }
 
     /// The run that has all elements.
-    #[cfg(feature = "cuda")]
     pub fn into_run(self) -> Box<dyn MsmRun> {
         self.run
     }
@@ -129,7 +128,6 @@ impl CombinedSums {
     }
 
     /// The factors of the rows, and the run that has their whole combination.
-    #[cfg(feature = "cuda")]
     pub fn into_run(self) -> (RandomCombination, Box<dyn MsmRun>) {
         (self.factors, self.run)
     }

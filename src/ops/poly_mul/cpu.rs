@@ -192,7 +192,6 @@ impl HostStep for PolyMulStep {
         bytes.max(of_check)
     }
 
-    #[cfg(feature = "cuda")]
     fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
         let Some(sizes) = self.sizes_of_types(inputs) else { return 0 };
         let Some(transform) = sizes.device_transform(true).or_else(|| sizes.transform()) else {

@@ -4,7 +4,7 @@
 mod cpu;
 #[cfg(feature = "server")]
 mod fold;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "server")]
 mod gpu;
 mod reduction;
 #[cfg(feature = "server")]

@@ -6,7 +6,7 @@ use crate::verify::ProductModulus;
 use crate::{field::FieldId, program::VectorShape};
 
 /// log2 of the shortest rows that a GPU multiplies in one pass.
-#[cfg(feature = "cuda")]
+#[cfg(feature = "server")]
 const LG_DEVICE_MIN: u32 = 8;
 
 /// The lengths of the rows of a product.
@@ -53,7 +53,7 @@ impl ProductSizes {
     }
 
     /// The transform by which a GPU computes the product, before its reduction if `is_whole`.
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "server")]
     pub fn device_transform(&self, is_whole: bool) -> Option<ProductTransform> {
         let is_served = |transform: &ProductTransform| transform.lg_n >= LG_DEVICE_MIN && !is_whole;
         let full = self.full_transform().map(|transform| {

@@ -197,25 +197,21 @@ pub fn devices(used: usize, restarting: usize, left_out: usize) {
 }
 
 /// Counts a worker process that has ended.
-#[cfg(feature = "cuda")]
 pub(crate) fn count_worker_restart() {
     counter!(WORKER_RESTARTS_TOTAL).increment(1);
 }
 
 /// Counts a worker process that ended because it or its GPU did not answer in time.
-#[cfg(feature = "cuda")]
 pub(crate) fn count_worker_timeout() {
     counter!(WORKER_TIMEOUTS_TOTAL).increment(1);
 }
 
 /// Counts a pause of a GPU that has lost too many worker processes.
-#[cfg(feature = "cuda")]
 pub(crate) fn count_quarantine() {
     counter!(QUARANTINES_TOTAL).increment(1);
 }
 
 /// Counts a run that begins again.
-#[cfg(feature = "cuda")]
 pub(crate) fn count_repeated_run() {
     counter!(REPEATED_RUNS_TOTAL).increment(1);
 }

@@ -20,7 +20,6 @@ fn empty_status() -> StatusSource {
     Arc::new(|_| Box::pin(async { StatusAnswer::Report("{}".into()) }))
 }
 
-#[cfg(feature = "cuda")]
 fn count_events_of_workers() {
     count_worker_restart();
     count_worker_timeout();
@@ -67,7 +66,6 @@ fn serves_every_recorded_metric() {
     preload_failures(9);
     set_gauges_of_the_configuration();
     count_device_fault("fatal");
-    #[cfg(feature = "cuda")]
     count_events_of_workers();
     device(&GpuInfo {
         arena_bytes: 11,
