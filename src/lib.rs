@@ -66,6 +66,8 @@ mod tenant;
 mod verify;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 mod wire;
+#[cfg(all(feature = "server", not(feature = "internals")))]
+mod worker;
 
 // Public for this crate's own tests and benchmarks only.
 #[cfg(feature = "internals")]
@@ -124,6 +126,9 @@ pub mod verify;
 #[cfg(all(feature = "wire", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod wire;
+#[cfg(all(feature = "server", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod worker;
 
 /// Compiles the code examples of the first page and of `docs/clients.md`.
 #[cfg(all(doctest, feature = "client"))]

@@ -19,7 +19,7 @@ pub const JOBS_PER_DEVICE: usize = 2;
 /// Up to this many scalars, an MSM takes less than twice as long as one of half its size
 /// (`benches/RESULTS.md`), so a batch of two ends before the second of two MSMs that run one after
 /// the other.
-pub(super) const MSM_BATCH_SCALARS_MAX: usize = 1 << 18;
+pub const MSM_BATCH_SCALARS_MAX: usize = 1 << 18;
 
 /// Makes all devices of an executor forget what they keep of a call's bases and matrices, and their
 /// tables: any of it may be damaged, since a result was wrong.

@@ -12,12 +12,10 @@ mod operands;
 mod plan;
 mod report;
 mod start;
-pub mod worker;
 
 pub use busy_poll::BusyPoll;
-#[cfg(any(test, feature = "internals"))]
-pub use call::RunCall;
-pub use executor::{Evictor, Executor, JOBS_PER_DEVICE, RunInProgress};
+pub use call::{OnlyStep, RunCall};
+pub use executor::{Evictor, Executor, JOBS_PER_DEVICE, MSM_BATCH_SCALARS_MAX, RunInProgress};
 pub use gpu::GpuExecutor;
 pub use host::HostExecutor;
 pub use operands::SumsListener;

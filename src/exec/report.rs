@@ -50,7 +50,7 @@ pub struct RunReport {
 
 impl StepReport {
     /// The report of a step that has not been run.
-    pub(super) const fn not_run(operation: &'static str) -> Self {
+    pub const fn not_run(operation: &'static str) -> Self {
         Self {
             operation,
             duration: Duration::ZERO,

@@ -72,13 +72,13 @@ mod unread_responses;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-pub use crate::exec::worker::{
-    NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings, has_landlock,
-    serve as serve_worker,
-};
 #[doc(hidden)]
 pub use crate::region::outlive_signals;
 pub use crate::store::DataDirError;
+pub use crate::worker::{
+    NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings, has_landlock,
+    serve as serve_worker,
+};
 pub use credentials::{CredentialFileProblems, check_credential_files};
 use futures_util::future::BoxFuture;
 #[cfg(feature = "internals")]

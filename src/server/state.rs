@@ -33,10 +33,8 @@ use crate::{
 };
 use crate::{
     engine::cuda::{CudaEngine, CudaModel, INTEGER_LIMBS_MIN},
-    exec::{
-        GpuExecutor,
-        worker::{NoWorkers, WorkerExecutor, WorkerPoolSettings, WorkerSettings, start_pool},
-    },
+    exec::GpuExecutor,
+    worker::{NoWorkers, WorkerExecutor, WorkerPoolSettings, WorkerSettings, start_pool},
 };
 
 /// Bytes of all calls that need no credentials, which are probes of health. Twice what the

@@ -31,7 +31,7 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
         &[
             "src/engine/cuda/",
             "src/exec/gpu/",
-            "src/exec/worker/serve.rs",
+            "src/worker/serve.rs",
             "src/server/state.rs",
             "src/embedded.rs",
             "src/bin/capstand/engine.rs",
@@ -47,10 +47,10 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
     ("ServerConfig", &["src/server/"], "the listener's TLS is set up in one place"),
     (
         "seccompiler",
-        &["src/exec/worker/restricted.rs"],
+        &["src/worker/restricted.rs"],
         "a worker gives up its system calls in one place",
     ),
-    ("postcard", &["src/exec/worker/socket.rs"], "messages are encoded in one place"),
+    ("postcard", &["src/worker/socket.rs"], "messages are encoded in one place"),
     ("nvml_wrapper", &["src/device/"], "only the device layer uses CUDA"),
     ("opentelemetry", &["src/telemetry/otlp.rs"], "spans are exported in one place"),
     ("opentelemetry_otlp", &["src/telemetry/otlp.rs"], "spans are exported in one place"),

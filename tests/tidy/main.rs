@@ -67,16 +67,23 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("verify", &["buffer", "curve", "engine", "error", "field"]),
-    // Events of worker processes are counted where they are seen.
     (
         "exec",
+        &[
+            "buffer", "curve", "device", "engine", "error", "field", "ops", "program", "region",
+            "sparse", "sync", "verify",
+        ],
+    ),
+    // Events of worker processes are counted where they are seen.
+    (
+        "worker",
         &[
             "buffer",
             "curve",
             "device",
             "engine",
             "error",
-            "field",
+            "exec",
             "ops",
             "program",
             "region",
@@ -148,6 +155,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "tenant",
             "verify",
             "wire",
+            "worker",
         ],
     ),
     ("config", &["buffer", "error", "server", "telemetry", "tenant"]),

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
     use crate::{
         device::DeviceLimits,
-        exec::worker::message::{AdvanceRequest, ControlReply},
+        worker::message::{AdvanceRequest, ControlReply},
     };
 
     /// A worker whose driver blocks in a call: it answers pings, but not its lane.

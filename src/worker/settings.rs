@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{message::WorkerSettings, process::WorkerCommand};
-use crate::exec::executor::MSM_BATCH_SCALARS_MAX;
+use crate::exec::MSM_BATCH_SCALARS_MAX;
 
 /// The workers of a server, one per GPU.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use crate::{
     buffer::RangeSet,
     curve::points::BadElement,
     engine::{DeviceResidency, cuda::GpuFacts},
-    exec::call::RunCall,
+    exec::RunCall,
     program::{PointsShape, ValueType},
 };
 
@@ -200,10 +200,10 @@ mod tests {
             scalars::ScalarEncoding,
         },
         engine::{ENGINES, STAGES},
-        exec::worker::message::FinishedStage,
         field::FieldId,
         ops::{InputStep, MsmStep, OperationProgram},
         program::{InputSpec, OutputKind, OutputSpec, ValueId},
+        worker::message::FinishedStage,
     };
 
     /// A vector, and the sum of its multiples of bases.

@@ -12,13 +12,10 @@ use crate::{
     curve::points::{Bases, MsmSums},
     engine::EncodedScalars,
     error::{Error, Result},
-    exec::{
-        AwaitedElements, OutputWrites, ProgramPlan, RunOperands, RunReport,
-        call::{OnlyStep, RunCall},
-        worker::sent_bases::BasesScope,
-    },
+    exec::{AwaitedElements, OnlyStep, OutputWrites, ProgramPlan, RunCall, RunOperands, RunReport},
     ops::{MsmStep, Operation, SINGLE_STEP, single_msm},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
+    worker::sent_bases::BasesScope,
 };
 
 /// The sums over a range of the points.

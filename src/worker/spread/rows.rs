@@ -12,8 +12,7 @@ use crate::{
     engine::EncodedScalars,
     error::Result,
     exec::{
-        AwaitedElements, ElementSink, OutputWrites, ProgramPlan, RunOperands, RunReport,
-        call::RunCall,
+        AwaitedElements, ElementSink, OutputWrites, ProgramPlan, RunCall, RunOperands, RunReport,
     },
     ops::{InputStep, Operation, OperationProgram},
     program::{InputSpec, StepKind},

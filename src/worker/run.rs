@@ -29,8 +29,8 @@ use crate::{
     engine::{EncodedScalars, JobControl},
     error::{Error, Result},
     exec::{
-        AwaitedElements, Executor, HostExecutor, ModelledTime, ProgramPlan, RunInProgress,
-        RunOperands, RunReport, call::RunCall,
+        AwaitedElements, Executor, HostExecutor, ModelledTime, ProgramPlan, RunCall, RunInProgress,
+        RunOperands, RunReport,
     },
     program::{StepKind, ValueId},
     telemetry,

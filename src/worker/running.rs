@@ -26,8 +26,8 @@ use crate::{
     engine::{ElementNames, EncodedScalars, JobControl},
     error::{Error, Result},
     exec::{
-        AwaitedElements, ElementSink, Executor, ModelledTime, RunInProgress, RunOperands,
-        RunReport, SumsListener, call::RunCall,
+        AwaitedElements, ElementSink, Executor, ModelledTime, RunCall, RunInProgress, RunOperands,
+        RunReport, SumsListener,
     },
     program::OutputSpec,
     sparse::SparseMatrix,

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
     use crate::{
         device::DeviceLimits,
-        exec::worker::{
+        worker::{
             SpreadPolicy, WorkerCommand, WorkerSettings,
             message::{ControlReply, ControlRequest, WorkerHello, WorkerTask},
             socket::{self, Received},
@@ -294,7 +294,7 @@ mod tests {
     };
 
     /// The test that is a worker.
-    const WORKER_PROCESS: &str = "exec::worker::supervisor::tests::worker_process";
+    const WORKER_PROCESS: &str = "worker::supervisor::tests::worker_process";
 
     #[derive(Clone, Copy)]
     enum FakeStart {

@@ -4,11 +4,8 @@ use std::sync::{Arc, atomic::AtomicU32};
 
 use crate::{
     engine::cuda::CudaModel,
-    exec::{
-        HostExecutor, ProgramPlan,
-        call::RunCall,
-        worker::{pool::WorkerPool, run::WorkerRun, settings::SpreadPolicy},
-    },
+    exec::{HostExecutor, ProgramPlan, RunCall},
+    worker::{pool::WorkerPool, run::WorkerRun, settings::SpreadPolicy},
 };
 
 /// A GPU is idle if its backlog is shorter than the call by this factor.

@@ -11,8 +11,7 @@ use super::{
 use crate::{
     error::Result,
     exec::{
-        AwaitedElements, OutputWrites, ProgramPlan, RunOperands, RunReport, StepReport,
-        call::RunCall,
+        AwaitedElements, OutputWrites, ProgramPlan, RunCall, RunOperands, RunReport, StepReport,
     },
     ops::Operation,
     program::{StepKind, ValueId},

@@ -31,9 +31,8 @@ use crate::{
     },
     error::{Error, Result},
     exec::{
-        Evictor, Executor, HostExecutor, ProgramPlan, RunInProgress, RunOperands,
-        call::RunCall,
-        executor::{JOBS_PER_DEVICE, MSM_BATCH_SCALARS_MAX},
+        Evictor, Executor, HostExecutor, JOBS_PER_DEVICE, MSM_BATCH_SCALARS_MAX, ProgramPlan,
+        RunCall, RunInProgress, RunOperands,
     },
     region::{REGION_ALIGNMENT, SharedMemory},
 };

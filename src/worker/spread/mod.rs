@@ -24,7 +24,7 @@ pub use target::SpreadTarget;
 
 use crate::{
     error::Result,
-    exec::{ProgramPlan, RunInProgress, call::RunCall},
+    exec::{ProgramPlan, RunCall, RunInProgress},
 };
 
 /// A run on as many GPUs as the policy allows; `None` if that is one. `alone` is the plan on one.

@@ -11,11 +11,10 @@ use crate::{
     engine::{EngineModel as _, ExecutedBy, JobControl, add_stages},
     error::{Error, Result, StepField},
     exec::{
-        AwaitedElements, OutputWrites, ProgramPlan, RunInProgress, RunOperands, RunReport,
-        call::RunCall,
-        worker::{pool::WorkerPool, run::WorkerRun, sent_bases::BasesScope},
+        AwaitedElements, OutputWrites, ProgramPlan, RunCall, RunInProgress, RunOperands, RunReport,
     },
     program::ValueId,
+    worker::{pool::WorkerPool, run::WorkerRun, sent_bases::BasesScope},
 };
 
 /// What one GPU computes of a call that is divided.
