@@ -26,6 +26,8 @@ pub mod telemetry;
 pub use capstan_math::{curve, error, sparse};
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 use capstan_math::{field, program};
+#[cfg(all(any(feature = "client", feature = "server"), not(feature = "internals")))]
+use capstan_region as region;
 
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod buffer;
@@ -54,8 +56,6 @@ mod ntt;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 #[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
 mod ops;
-#[cfg(all(any(feature = "client", feature = "server"), not(feature = "internals")))]
-mod region;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod store;
 #[cfg(all(feature = "server", not(feature = "internals")))]
@@ -71,6 +71,9 @@ mod wire;
 #[cfg(feature = "internals")]
 #[doc(inline)]
 pub use capstan_math::{field, program};
+#[cfg(all(any(feature = "client", feature = "server"), feature = "internals"))]
+#[doc(inline)]
+pub use capstan_region as region;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod buffer;
@@ -106,9 +109,6 @@ mod ntt31;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod ops;
-#[cfg(all(any(feature = "client", feature = "server"), feature = "internals"))]
-#[allow(missing_docs)]
-pub mod region;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod store;

@@ -370,5 +370,6 @@ fn checks_find_what_they_look_for() {
     assert_eq!(source::module("src/math/curve/points/mod.rs"), Some("curve"));
     assert_eq!(source::module("src/wire/mod.rs"), Some("wire"));
     assert_eq!(source::module("src/math/lib.rs"), None);
+    assert_eq!(source::module("src/region/lib.rs"), Some("region"));
     assert_eq!(source::module("src/bin/capstan.rs"), None);
 }

@@ -20,9 +20,10 @@ const CODE: [&str; 11] = [
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 8] = [
+const TEXT: [&str; 9] = [
     "proto",
     "src/math/Cargo.toml",
+    "src/region/Cargo.toml",
     "deploy",
     ".ci",
     "integrations/arkworks/Cargo.toml",
