@@ -29,8 +29,8 @@ struct Module {
     uses: BTreeSet<Vec<String>>,
 }
 
-/// The modules of `src` outside the binaries, apart from the roots of packages below `src` that
-/// only declare modules.
+/// The modules of `src` outside binaries and build scripts, apart from the roots of packages below
+/// `src` that only declare modules.
 struct Modules(BTreeMap<ModulePath, Module>);
 
 impl Modules {
@@ -38,6 +38,7 @@ impl Modules {
         let sources = files.into_iter().filter(|File { path, .. }| {
             path.starts_with("src/")
                 && !path.starts_with("src/bin/")
+                && !path.starts_with("src/gpu/build")
                 && (path == "src/lib.rs" || !module_path(path).is_empty())
                 && !path.ends_with("/tests.rs")
         });
