@@ -22,15 +22,17 @@ pub mod server;
 #[cfg(feature = "server")]
 pub mod telemetry;
 
+#[cfg(all(feature = "server", not(feature = "internals")))]
+use capstan_gpu::{device, msm, ntt, ntt31};
 #[doc(inline)]
 pub use capstan_math::{curve, error, sparse};
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 use capstan_math::{field, program};
+#[cfg(all(any(feature = "client", feature = "server"), not(feature = "internals")))]
+use capstan_region as region;
 
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod buffer;
-#[cfg(all(feature = "server", not(feature = "internals")))]
-mod device;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod exec;
 #[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code))]
@@ -46,16 +48,10 @@ mod identity;
 mod integers;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod jobs;
-#[cfg(all(feature = "server", not(feature = "internals")))]
-mod msm;
-#[cfg(all(feature = "server", not(feature = "internals")))]
-mod ntt;
 // Of `ops`, the client alone needs only the checks.
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 #[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
 mod ops;
-#[cfg(all(any(feature = "client", feature = "server"), not(feature = "internals")))]
-mod region;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod store;
 #[cfg(all(feature = "server", not(feature = "internals")))]
@@ -70,15 +66,18 @@ mod wire;
 mod worker;
 
 // Public for this crate's own tests and benchmarks only.
+#[cfg(all(feature = "server", feature = "internals"))]
+#[doc(inline)]
+pub use capstan_gpu::{device, msm, ntt, ntt31};
 #[cfg(feature = "internals")]
 #[doc(inline)]
 pub use capstan_math::{field, program};
+#[cfg(all(any(feature = "client", feature = "server"), feature = "internals"))]
+#[doc(inline)]
+pub use capstan_region as region;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod buffer;
-#[cfg(all(feature = "server", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod device;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod exec;
@@ -94,23 +93,9 @@ pub mod integers;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod jobs;
-#[cfg(all(feature = "server", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod msm;
-#[cfg(all(feature = "server", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod ntt;
-#[cfg(all(feature = "server", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod ntt31;
-#[cfg(all(feature = "server", not(feature = "internals")))]
-mod ntt31;
 #[cfg(feature = "internals")]
 #[allow(missing_docs)]
 pub mod ops;
-#[cfg(all(any(feature = "client", feature = "server"), feature = "internals"))]
-#[allow(missing_docs)]
-pub mod region;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod store;

@@ -1,12 +1,11 @@
 //! Reduced row echelon forms and ranks.
 
 use super::{
-    elimination::{
-        Elimination, EliminationProgress, LeadingColumns, MatrixElimination, ReducedRows,
-    },
+    elimination::{Elimination, EliminationProgress, LeadingColumns, MatrixElimination},
     matrix::BitMatrix,
     problem::EliminationError,
 };
+use crate::field::ReducedRows;
 
 /// A matrix in reduced row echelon form.
 #[derive(Debug, Clone, PartialEq, Eq)]

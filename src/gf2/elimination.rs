@@ -13,6 +13,7 @@ use super::{
     strips::Strips,
     word_scan::{Unpivoted, WordPivots},
 };
+use crate::field::ReducedRows;
 
 /// How far an elimination is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,15 +27,6 @@ pub struct EliminationProgress {
 /// Called before each panel, and by each thread before it works on a strip; false ends the
 /// elimination.
 pub type Watch<'a> = &'a (dyn Fn(EliminationProgress) -> bool + Sync);
-
-/// Which rows are reduced at a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReducedRows {
-    /// Those that are not pivots.
-    Remaining,
-    /// All of them but the pivot.
-    All,
-}
 
 /// A matrix to eliminate.
 pub struct MatrixElimination<'a> {

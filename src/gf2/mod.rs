@@ -17,8 +17,6 @@
 mod echelon;
 mod elimination;
 pub mod files;
-#[cfg(feature = "server")]
-pub mod gpu;
 mod limits;
 mod line;
 mod matrix;
@@ -30,6 +28,9 @@ mod word_scan;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(feature = "server")]
+pub use capstan_gpu::gf2_elimination as gpu;
 
 #[cfg(feature = "server")]
 pub(crate) use echelon::echelon_by;

@@ -1,10 +1,11 @@
 //! The reduction of rows by pivot rows.
 
 use super::{
-    elimination::{EliminationProgress, LeadingColumns, MatrixElimination, ReducedRows},
+    elimination::{EliminationProgress, LeadingColumns, MatrixElimination},
     matrix::BitMatrix,
     problem::{BadPivot, EliminationError},
 };
+use crate::field::ReducedRows;
 
 /// Rows that are reduced.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -56,7 +56,6 @@ impl MappedFile {
     /// Like [`Self::map`], but maps only the `bytes` bytes from `offset` on.
     ///
     /// Fails if the file is shorter.
-    #[cfg(feature = "server")]
     pub fn map_range(file: impl Into<OwnedFd>, offset: u64, bytes: u64) -> io::Result<Self> {
         let file = file.into();
         if offset.checked_add(bytes).is_none_or(|end| end > file_bytes(&file).unwrap_or(0)) {

@@ -2,7 +2,7 @@
 //! whole library.
 
 mod architectures;
-#[path = "../../build/archs.rs"]
+#[path = "../../src/gpu/build/archs.rs"]
 #[allow(dead_code)] // without some features, nothing uses it
 mod archs;
 #[cfg(all(feature = "client", feature = "server"))]

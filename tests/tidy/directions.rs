@@ -9,8 +9,8 @@ use crate::{
     source::{File, code_files, in_package, is_test},
 };
 
-/// A module's path inside its package; the root's is empty. Paths are unique: the root of the
-/// library re-exports the modules of the packages below it.
+/// A module's path in the library, whose root re-exports the modules of the packages below it, and
+/// `capstan-region` as a module. Paths are unique; the root's is empty.
 type ModulePath = Vec<String>;
 
 /// For each file, the files that it uses, with the names that it uses of them.
@@ -29,8 +29,8 @@ struct Module {
     uses: BTreeSet<Vec<String>>,
 }
 
-/// The modules of `src` outside the binaries, apart from the roots of packages below `src`, which
-/// only declare modules.
+/// The modules of `src` outside binaries and build scripts, apart from the roots of packages below
+/// `src` that only declare modules.
 struct Modules(BTreeMap<ModulePath, Module>);
 
 impl Modules {
@@ -38,7 +38,8 @@ impl Modules {
         let sources = files.into_iter().filter(|File { path, .. }| {
             path.starts_with("src/")
                 && !path.starts_with("src/bin/")
-                && (path == "src/lib.rs" || !path.ends_with("/lib.rs"))
+                && !path.starts_with("src/gpu/build")
+                && (path == "src/lib.rs" || !module_path(path).is_empty())
                 && !path.ends_with("/tests.rs")
         });
         Self(
@@ -178,10 +179,11 @@ fn declared(item: &syn::Item) -> Option<String> {
     Some(name.to_string())
 }
 
-/// `src/a/b.rs` and `src/a/b/mod.rs` are the module a::b, and `src/math/c.rs` is c.
+/// `src/a/b.rs` and `src/a/b/mod.rs` are the module a::b, `src/math/c.rs` is c, and
+/// `src/region/lib.rs` is region.
 pub fn module_path(file: &str) -> ModulePath {
     let name = in_package(file).unwrap_or(file).trim_end_matches(".rs");
-    let name = name.strip_suffix("/mod").unwrap_or(name);
+    let name = name.strip_suffix("/mod").or(name.strip_suffix("/lib")).unwrap_or(name);
     if name == "lib" { Vec::new() } else { name.split('/').map(str::to_owned).collect() }
 }
 

@@ -7,23 +7,23 @@ use std::{
 };
 
 /// Of `integrations/arkworks`, only our files: it may also have a patched crate and build outputs.
-const CODE: [&str; 11] = [
+const CODE: [&str; 9] = [
     "src",
     "tests",
     "benches",
     "examples",
-    "build",
-    "build.rs",
     "proto/codegen/src",
     "integrations/arkworks/examples",
     "integrations/arkworks/patch",
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 9] = [
+const TEXT: [&str; 11] = [
     "proto",
     "docs",
+    "src/gpu/Cargo.toml",
     "src/math/Cargo.toml",
+    "src/region/Cargo.toml",
     "deploy",
     ".ci",
     "integrations/arkworks/Cargo.toml",
@@ -46,7 +46,7 @@ const PROSE: [&str; 12] = [
     "python/tests",
 ];
 /// Folders of the packages below `src`, whose modules the root of the library re-exports.
-const PACKAGES: [&str; 1] = ["src/math/"];
+pub const PACKAGES: [&str; 2] = ["src/gpu/", "src/math/"];
 /// Folders and files with shell scripts.
 const SHELL: [&str; 5] = ["scripts", "deploy", "python/check", "examples/check", ".ci/run"];
 /// What programs write: `scripts/generate`, and builds of the clients in `examples`.
@@ -139,12 +139,15 @@ fn load(path: String) -> File {
     File { text: read(&path), path }
 }
 
-/// Paths of all files at and below `start`, except what programs write.
+/// Paths of all files at and below `start`, except what programs write, and links to other files.
 fn walk(start: &Path) -> Vec<String> {
     if GENERATED.iter().any(|folder| start == Path::new(folder)) {
         return Vec::new();
     }
     let full = root().join(start);
+    if full.is_symlink() {
+        return Vec::new();
+    }
     if full.is_file() {
         return vec![start.to_str().expect("file names are ASCII").to_owned()];
     }
@@ -164,10 +167,11 @@ pub fn in_package(path: &str) -> Option<&str> {
     path.strip_prefix(package.unwrap_or("src/"))
 }
 
-/// The top-level module of a file; `None` for roots, binaries and files outside `src`.
+/// The top-level module of a file; `None` for roots, binaries, build scripts and files outside
+/// `src`.
 pub fn module(path: &str) -> Option<&str> {
     let name = in_package(path)?.split('/').next()?.trim_end_matches(".rs");
-    (!["lib", "bin"].contains(&name)).then_some(name)
+    (!["lib", "bin", "build"].contains(&name)).then_some(name)
 }
 
 /// The text up to its `#[cfg(test)]` module: tests may use anything.

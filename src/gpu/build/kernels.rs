@@ -1,5 +1,5 @@
 //! Compiles every `kernels/**/*.cu` to a fatbin, and writes a table of them that
-//! `src/device/images.rs` includes. A fatbin's name is a hash of its inputs, so none is compiled
+//! `device/images.rs` includes. A fatbin's name is a hash of its inputs, so none is compiled
 //! twice: builds such as `cargo clippy` and `cargo test` share a folder of the target directory.
 
 use std::{
@@ -22,7 +22,7 @@ use std::{
 
 use crate::{
     archs,
-    nvcc::{self, Nvcc},
+    nvcc::{self, Nvcc, ROOT},
 };
 
 const FOLDER: &str = "kernels";
@@ -166,13 +166,13 @@ fn compile(
     archs: &[u32],
     out: &Path,
 ) -> Result<Vec<Module>, Box<dyn Error>> {
-    let shared = nvcc::variable(SHARED).map(PathBuf::from);
+    let shared = nvcc::variable(SHARED).map(|path| Path::new(ROOT).join(path));
     let folder = shared.clone().unwrap_or_else(|| in_target(out));
     fs::create_dir_all(&folder)?;
     let folder = fs::canonicalize(folder)?;
     let mut modules = Vec::new();
     let enabled = |feature| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
-    let (benches, tests) = (enabled("GPU_BENCH"), enabled("INTERNALS"));
+    let (benches, tests) = (enabled("BENCH_KERNELS"), enabled("TEST_KERNELS"));
     // Without their feature, these only run on the emulated driver.
     let wanted = |name: &str| {
         (benches || !name.starts_with("bench/")) && (tests || !name.starts_with("test/"))

@@ -11,9 +11,7 @@ mod takeover;
 
 pub use finish::{DeviceCurve, LooseCoordinate, combine_on_host};
 pub use plan::ReducePlan;
-#[cfg(feature = "internals")]
-pub use shape::HostTakeover;
-pub use shape::{BucketWeights, ReduceShape, ReduceTuning};
+pub use shape::{BucketWeights, HostTakeover, ReduceShape, ReduceTuning};
 pub use step::{BitTerms, BucketMatrix, PeriodicDoublings, ReduceStep};
 
 use self::shape::SUM_GROUPS;

@@ -224,7 +224,6 @@ fn no_kernel() -> Error {
 }
 
 impl Ntt31PassPlan {
-    #[cfg(any(feature = "internals", feature = "gpu-bench"))]
     pub fn transform(&self) -> &NttPlan<Element31> {
         &self.transform
     }

@@ -4,7 +4,7 @@
 //! One block finds a panel's pivots and how they are combined. Then all rows are updated in that
 //! strip and the strips after it, by binary matrix instructions, or by tables on devices without
 //! them; the next panel's strip is first, and its pivots are found while the others are updated.
-//! The results are those of [`super::reduce`] and [`super::echelon`], row by row.
+//! The results are those of the elimination on the host, row by row.
 //!
 //! The whole matrix must fit into the memory of the device, twice: packed, and in strips. Of a
 //! larger one in the host's memory, the device has a block of columns at a time (`blocks`).
@@ -17,16 +17,13 @@ mod launch;
 mod layout;
 mod strips;
 
-pub use super::elimination::ReducedRows;
 pub use blocks::HostBitsShape;
 pub use duration::{elimination_time, panels_time};
 pub use elimination::{
     EliminationLaunch, GpuElimination, GpuEliminationScratch, elimination_bytes,
 };
-pub use kernels::EliminationKernels;
-#[cfg(feature = "internals")]
-pub use kernels::RowUpdate;
+pub use kernels::{EliminationKernels, RowUpdate};
 pub use layout::stored_row;
-#[cfg(feature = "internals")]
-pub use strips::DeviceRow;
-pub use strips::{DeviceBits, DeviceBitsShape, STRIP_COLUMNS};
+pub use strips::{DeviceBits, DeviceBitsShape, DeviceRow, STRIP_COLUMNS};
+
+pub use crate::field::ReducedRows;

@@ -24,7 +24,6 @@ mod tables;
 mod vectors;
 
 pub use carries::LimbRows;
-#[cfg(any(feature = "internals", feature = "gpu-bench"))]
 pub use cuts::Cut31;
 pub use duration::transform31_time;
 pub use evaluate::EvaluatedRows;
@@ -32,9 +31,7 @@ pub use kernels::WordVector;
 pub use limb_kernels::LimbKernels;
 pub use limb_sums::LimbTerm;
 pub use limbs::{DeviceResidues, ResidueShape};
-pub use plan::Ntt31Device;
-#[cfg(any(feature = "internals", feature = "gpu-bench"))]
-pub use plan::Ntt31PassPlan;
+pub use plan::{Ntt31Device, Ntt31PassPlan};
 pub use product::Product31Rows;
 pub use run::ShortRows;
 pub use vectors::{LinearTerm31, VectorKernels31, WordDecodeRule, WordOperation};

@@ -11,8 +11,11 @@ use std::{
 
 use crate::archs::{ptx_of, with_own_code};
 
+/// The root of the repository, in which variables give relative paths.
+pub const ROOT: &str = "../..";
+
 /// The path at which `scripts/install-nvcc` installs it.
-const INSTALLED: &str = ".cuda/nvidia/cu13/bin/nvcc";
+const INSTALLED: &str = "../../.cuda/nvidia/cu13/bin/nvcc";
 
 /// Options for all architectures; `scripts/check-kernels` reads them too.
 const OPTIONS: &str = "kernels/nvcc.options";
@@ -48,10 +51,14 @@ impl Nvcc {
             return Ok(None);
         }
         if let Some(path) = named {
-            let nvcc = Self::open(PathBuf::from(path))?;
+            // A name without a folder is searched in PATH.
+            let is_name = !path.contains('/');
+            let path = if is_name { path.into() } else { Path::new(ROOT).join(path) };
+            let nvcc = Self::open(path)?;
             return if nvcc.is_too_old() { Err(nvcc.refusal().into()) } else { Ok(Some(nvcc)) };
         }
-        let in_home = |name: &str| env::var_os(name).map(|home| Path::new(&home).join("bin/nvcc"));
+        let in_home =
+            |name: &str| env::var_os(name).map(|home| Path::new(ROOT).join(home).join("bin/nvcc"));
         let homes = ["CUDA_HOME", "CUDA_PATH"].map(in_home).into_iter().flatten();
         let path = env::var_os("PATH").unwrap_or_default();
         let on_path = env::split_paths(&path).map(|folder| folder.join("nvcc")).collect::<Vec<_>>();

@@ -7,12 +7,9 @@ mod kernels;
 #[path = "build/nvcc.rs"]
 mod nvcc;
 
-use std::{env, error::Error};
+use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
-    if env::var_os("CARGO_FEATURE_SERVER").is_some() {
-        kernels::embed()?;
-    }
-    Ok(())
+    kernels::embed()
 }

@@ -1,10 +1,8 @@
 //! Cyclic products of polynomials: the pass over rows transforms, multiplies and transforms back.
 
-#[cfg(feature = "internals")]
-use super::kernels::{PRODUCT_KIND, kernel_name};
 use super::{
     cuts::Cut31,
-    kernels::{WordVector, mismatch},
+    kernels::{PRODUCT_KIND, WordVector, kernel_name, mismatch},
     plan::{Ntt31Device, Ntt31PassPlan, PassKind31, PlannedPass31},
     run::{PassData, ShortRows, in_place, rows_grid},
     scaling::Scaling31,
@@ -84,7 +82,6 @@ impl Ntt31Device {
     }
 
     /// The names of the kernels that multiply rows, of those that suit the device.
-    #[cfg(feature = "internals")]
     pub fn product_kernels(&self) -> impl Iterator<Item = String> {
         self.kernels.row_shapes().map(|shape| kernel_name(PRODUCT_KIND, shape))
     }
@@ -215,7 +212,6 @@ impl Product31Plan {
     }
 
     /// The name of the kernel that multiplies rows.
-    #[cfg(feature = "internals")]
     pub fn kernel(&self) -> Option<String> {
         self.forward.passes.last().map(|pass| kernel_name(PRODUCT_KIND, pass.shape))
     }

@@ -45,8 +45,8 @@ impl LayoutKernels {
         })
     }
 
-    /// Copies packed rows, as [`crate::gf2::BitMatrix`] has them, to strips. `unused`, initially
-    /// zero, gets the first row with a bit after its last column: see [`stored_row`].
+    /// Copies packed rows, as matrices in the memory of the host have them, to strips. `unused`,
+    /// initially zero, gets the first row with a bit after its last column: see [`stored_row`].
     pub fn copy_to_strips(
         &self,
         stream: &Stream,

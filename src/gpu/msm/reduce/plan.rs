@@ -31,7 +31,6 @@ impl ReducePlan {
     }
 
     /// One plan for each step at which the host can take over, for tests and benchmarks.
-    #[cfg(feature = "internals")]
     pub fn all(shape: &ReduceShape, tuning: &ReduceTuning) -> Vec<Self> {
         takeover::possible(shape).map(|step| Self::until(step, shape, tuning)).collect()
     }

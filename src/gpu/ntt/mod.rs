@@ -20,14 +20,10 @@ mod verify;
 pub use duration::{transform_time, vector_time};
 pub use elements::{DeviceFr, LG_N_MAX};
 pub(crate) use lru::LruCache;
-pub use passes::NttLimits;
-#[cfg(feature = "internals")]
-pub use passes::{NttPass, fuse_twiddles, split_into_passes};
+pub use passes::{NttLimits, NttPass, fuse_twiddles, split_into_passes};
 pub use plan::{NttDevice, NttPassPlan, kernel_names};
-#[cfg(feature = "internals")]
-pub use pointwise::DeviceVector;
 pub use pointwise::{
-    DeviceMatrix, LinearTerm, RowTask, SparseTaskBuilder, SparseTasks, StridedRows,
+    DeviceMatrix, DeviceVector, LinearTerm, RowTask, SparseTaskBuilder, SparseTasks, StridedRows,
     VanishingPolynomial, VectorKernels,
 };
 pub use table_budget::{choose_passes, table_bytes_max};

@@ -175,7 +175,6 @@ impl Ntt31Kernels {
     }
 
     /// The shapes of the loaded kernels of passes over rows.
-    #[cfg(feature = "internals")]
     pub fn row_shapes(&self) -> impl Iterator<Item = PassShape> {
         self.rows.iter().map(|kernels| kernels.shape)
     }

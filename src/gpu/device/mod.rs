@@ -16,7 +16,6 @@ mod descriptors;
 mod driver;
 mod fault;
 mod free_list;
-#[cfg(feature = "internals")]
 mod graph;
 mod images;
 mod job_stream;
@@ -30,7 +29,6 @@ mod pinned_copy;
 mod ring;
 mod self_test;
 mod stream;
-#[cfg(feature = "cli")]
 mod survey;
 mod unavailable;
 mod version;
@@ -40,7 +38,6 @@ pub use context::{DeviceContext, DeviceIdentity};
 pub use descriptors::separate_descriptors;
 pub use driver::CudaDriver;
 pub use fault::{DeviceFault, FaultClass, exit_without_handlers};
-#[cfg(feature = "internals")]
 pub use graph::LaunchGraph;
 pub use images::archs;
 pub use job_stream::JobStream;
@@ -55,7 +52,6 @@ pub use parameters::{DevicePtr, KernelParameters};
 pub use pinned_copy::{receive, send};
 pub use ring::{CopySession, StagingRing};
 pub use stream::{Event, Stream};
-#[cfg(feature = "cli")]
 pub use survey::{DriverSurvey, SurveyedGpu, survey};
 pub use unavailable::{GpuUnavailable, UnusableDevice};
 pub use version::MajorMinor;
