@@ -8,6 +8,7 @@
 pub mod curve;
 pub mod error;
 pub mod field;
+pub mod gf2;
 mod hash;
 pub mod program;
 pub mod sparse;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     device::{DeviceFault, DeviceLease, DeviceSlice, Stream},
-    gf2::elimination::ReducedRows,
+    gf2::ReducedRows,
 };
 
 /// Words of `PanelPlan` in `kernels/gf2/panel.cuh`.

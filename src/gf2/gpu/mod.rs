@@ -17,7 +17,7 @@ mod launch;
 mod layout;
 mod strips;
 
-pub use super::elimination::ReducedRows;
+pub use super::ReducedRows;
 pub use blocks::HostBitsShape;
 pub use duration::{elimination_time, panels_time};
 pub use elimination::{

@@ -85,15 +85,15 @@ impl BitMatrix {
         mem::take(&mut *self.words)
     }
 
-    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
+    /// The words of all rows. Bits after the last column must stay zero.
+    pub fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
     }
 
     /// Puts the rows that `order` names first, in that order. It names each row once at most.
     ///
     /// Errors: those of `check`, which is called from time to time.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn put_first<E>(
+    pub fn put_first<E>(
         &mut self,
         order: &[usize],
         check: impl Fn() -> Result<(), E>,
@@ -181,7 +181,7 @@ impl Iterator for Ones {
     }
 }
 
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
