@@ -22,10 +22,12 @@ pub mod server;
 #[cfg(feature = "server")]
 pub mod telemetry;
 
+#[cfg(all(feature = "wire", not(feature = "internals")))]
+use capstan_math::text;
 #[doc(inline)]
 pub use capstan_math::{curve, error, sparse};
 #[cfg(all(feature = "wire", not(feature = "internals")))]
-use capstan_math::{field, program};
+use capstan_math::{field, operation, program};
 
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod buffer;
@@ -36,13 +38,12 @@ mod exec;
 #[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code))]
 mod files;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
-#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
 mod gf2;
 // The daemon reads the file of tokens, and the command line writes it.
 #[cfg(all(feature = "tokens", not(feature = "internals")))]
 #[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
 mod identity;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod integers;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod jobs;
@@ -50,9 +51,7 @@ mod jobs;
 mod msm;
 #[cfg(all(feature = "cuda", not(feature = "internals")))]
 mod ntt;
-// Of `ops`, the client alone needs only the checks.
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-#[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod ops;
 #[cfg(all(any(feature = "client", feature = "server"), not(feature = "internals")))]
 mod region;
@@ -62,7 +61,7 @@ mod store;
 mod sync;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod tenant;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod verify;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 mod wire;
@@ -70,7 +69,7 @@ mod wire;
 // Public for this crate's own tests and benchmarks only.
 #[cfg(feature = "internals")]
 #[doc(inline)]
-pub use capstan_math::{field, program};
+pub use capstan_math::{field, operation, program, text};
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod buffer;
@@ -86,7 +85,7 @@ pub mod gf2;
 #[cfg(all(feature = "tokens", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod identity;
-#[cfg(all(feature = "wire", feature = "internals"))]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod integers;
 #[cfg(all(feature = "server", feature = "internals"))]
@@ -103,7 +102,7 @@ pub mod ntt;
 pub mod ntt31;
 #[cfg(all(feature = "cuda", not(feature = "internals")))]
 mod ntt31;
-#[cfg(feature = "internals")]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod ops;
 #[cfg(all(any(feature = "client", feature = "server"), feature = "internals"))]
@@ -118,7 +117,7 @@ pub mod sync;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod tenant;
-#[cfg(all(feature = "wire", feature = "internals"))]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod verify;
 #[cfg(all(feature = "wire", feature = "internals"))]

@@ -18,8 +18,8 @@ use crate::{
     curve::{Fr, scalars::ScalarEncoding},
     error::FieldProblem,
     field::Prime31,
+    program::Verification,
     sparse::SparseShape,
-    verify::Verification,
     wire::{enums::counterparts, v1},
 };
 

@@ -123,7 +123,7 @@ pub use crate::{
     error::{FieldProblem, Reason},
     field::Prime31,
     gf2::{BitMatrix, MatrixSizeError},
-    ops::PolyReduction,
-    verify::Verification,
+    operation::PolyReduction,
+    program::Verification,
     wire::v1::{BasesResidency, Caller, GetInfoResponse, Gpu, MsmPlan, ResidencyAction},
 };

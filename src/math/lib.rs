@@ -10,5 +10,7 @@ pub mod error;
 pub mod field;
 pub mod gf2;
 mod hash;
+pub mod operation;
 pub mod program;
 pub mod sparse;
+pub mod text;

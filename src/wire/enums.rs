@@ -9,8 +9,8 @@ use crate::{
     },
     error::FieldProblem,
     field::{FieldId, Prime31},
-    ops::PointwiseOperation,
-    verify::Verification,
+    operation::PointwiseOperation,
+    program::Verification,
 };
 
 /// A decoded enum. Its zero value is `Unspecified`, an unknown one is `OutOfRange`.

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     client::error::Result,
     field::Prime31,
-    ops::{ConstantStep, EvaluateStep, InputStep, LinearCombinationStep, PowersStep},
+    operation::{ConstantStep, EvaluateStep, InputStep, LinearCombinationStep, PowersStep},
 };
 
 impl ProgramBuilder {

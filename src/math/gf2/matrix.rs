@@ -120,6 +120,7 @@ impl BitMatrix {
     }
 
     /// The words of a row.
+    #[inline]
     pub fn row(&self, row: usize) -> &[u64] {
         &self.words[row * self.row_words()..][..self.row_words()]
     }

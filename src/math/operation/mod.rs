@@ -1,40 +1,20 @@
-//! The kinds of steps: one folder each, with its specification and the type of its value, and with
-//! one way to compute it per executor. `ARCHITECTURE.md` lists what a new kind needs: a folder and
-//! a row of the table here, and what clients use to ask for it.
+//! What steps are: the parameters of each kind, and the type of its value. `ARCHITECTURE.md` lists
+//! what a new kind needs.
 
-mod bit_matrix;
-mod concat;
-mod constant;
-mod divide_by_linear;
-mod divide_by_vanishing;
-mod evaluate;
-mod gf2_echelon;
-mod gf2_reduce;
-#[cfg(feature = "cuda")]
-pub mod gpu;
-#[cfg(feature = "server")]
-pub mod host;
-mod input;
-mod int_mul;
-mod int_sum;
-mod linear_combination;
-mod msm;
-mod ntt;
-mod pad;
-mod pointwise;
+mod arithmetic;
+mod bits;
+mod integers;
+mod objects;
 mod poly_mul;
-mod powers;
-mod reshape;
+mod polynomials;
+mod rows;
 mod shapes;
-#[cfg(feature = "server")]
-mod single;
-mod slice;
-mod sparse_product;
+mod sources;
 
-pub use pointwise::PointwiseOperation;
-pub use poly_mul::PolyReduction;
-#[cfg(feature = "server")]
-pub use single::{SINGLE_STEP, single_msm, single_ntt};
+pub use self::{
+    arithmetic::*, bits::*, integers::*, objects::*, poly_mul::*, polynomials::*, rows::*,
+    sources::*,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -45,42 +25,29 @@ pub type OperationProgram = Program<Operation>;
 
 /// Declares [`Operation`] and finds what a step's kind can do.
 macro_rules! operations {
-    ($($variant:ident $module:ident::$step:ident,)+) => {
-        $(pub use $module::$step;)+
-
+    ($($variant:ident $name:ident $step:ident,)+) => {
         /// A step of any kind.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[allow(missing_docs)]
         pub enum Operation { $($variant($step)),+ }
 
         /// The kinds of steps, for tests that must have an example of each.
-        #[cfg(feature = "internals")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[allow(missing_docs)]
         pub enum OperationKind { $($variant),+ }
 
-        #[cfg(feature = "internals")]
         impl OperationKind {
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The name of the steps, which is that of their module.
+            /// The name of the steps, which is that of their messages.
             pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => stringify!($module)),+ }
+                match self { $(Self::$variant => stringify!($name)),+ }
             }
         }
 
         impl Operation {
             fn kind(&self) -> &dyn StepKind {
-                match self { $(Self::$variant(step) => step),+ }
-            }
-
-            /// How the host computes the step.
-            #[cfg(feature = "server")]
-            pub fn on_host(&self) -> &dyn host::HostStep {
-                match self { $(Self::$variant(step) => step),+ }
-            }
-
-            /// How a GPU computes the step.
-            #[cfg(feature = "cuda")]
-            pub fn on_gpu(&self) -> &dyn gpu::GpuStep {
                 match self { $(Self::$variant(step) => step),+ }
             }
         }
@@ -93,36 +60,37 @@ macro_rules! operations {
     };
 }
 
-/// The table of all kinds, as input of the macro `$declare`: of a step, the variant, the module,
-/// which is named like its message, and the type.
+/// The table of all kinds, as input of the macro `$declare`: the variant of [`Operation`], the name
+/// of the message, and the type of the step.
+///
+/// [`Operation`]: crate::operation::Operation
+#[macro_export]
 macro_rules! with_operations {
     ($declare:ident) => {
         $declare! {
-            Input input::InputStep,
-            Constant constant::ConstantStep,
-            Powers powers::PowersStep,
-            Ntt ntt::NttStep,
-            Pointwise pointwise::PointwiseStep,
-            LinearCombination linear_combination::LinearCombinationStep,
-            Slice slice::SliceStep,
-            Concat concat::ConcatStep,
-            Pad pad::PadStep,
-            Evaluate evaluate::EvaluateStep,
-            DivideByLinear divide_by_linear::DivideByLinearStep,
-            DivideByVanishing divide_by_vanishing::DivideByVanishingStep,
-            Msm msm::MsmStep,
-            SparseProduct sparse_product::SparseProductStep,
-            PolyMul poly_mul::PolyMulStep,
-            Gf2Reduce gf2_reduce::Gf2ReduceStep,
-            Gf2Echelon gf2_echelon::Gf2EchelonStep,
-            IntMul int_mul::IntMulStep,
-            IntSum int_sum::IntSumStep,
-            Reshape reshape::ReshapeStep,
+            Input input InputStep,
+            Constant constant ConstantStep,
+            Powers powers PowersStep,
+            Ntt ntt NttStep,
+            Pointwise pointwise PointwiseStep,
+            LinearCombination linear_combination LinearCombinationStep,
+            Slice slice SliceStep,
+            Concat concat ConcatStep,
+            Pad pad PadStep,
+            Evaluate evaluate EvaluateStep,
+            DivideByLinear divide_by_linear DivideByLinearStep,
+            DivideByVanishing divide_by_vanishing DivideByVanishingStep,
+            Msm msm MsmStep,
+            SparseProduct sparse_product SparseProductStep,
+            PolyMul poly_mul PolyMulStep,
+            Gf2Reduce gf2_reduce Gf2ReduceStep,
+            Gf2Echelon gf2_echelon Gf2EchelonStep,
+            IntMul int_mul IntMulStep,
+            IntSum int_sum IntSumStep,
+            Reshape reshape ReshapeStep,
         }
     };
 }
-pub(crate) use with_operations;
-
 with_operations!(operations);
 
 impl StepKind for Operation {

@@ -1,21 +1,113 @@
-//! The lengths of a product, and of the transforms that compute it.
+//! Products of polynomials, the lengths of their rows, and of the transforms that compute them.
 
-use super::reduction::PolyReduction;
-#[cfg(feature = "server")]
-use crate::verify::ProductModulus;
-use crate::{field::FieldId, program::VectorShape};
+use serde::{Deserialize, Serialize};
 
-/// log2 of the shortest rows that a GPU multiplies in one pass.
-#[cfg(feature = "cuda")]
-const LG_DEVICE_MIN: u32 = 8;
+use super::shapes;
+use crate::{
+    error::FieldProblem,
+    field::FieldId,
+    program::{StepInputs, StepKind, StepProblem, ValueId, ValueType, VectorShape},
+};
+
+/// Multiplies polynomials, row by row: as a whole, or modulo `X^n - 1` or `X^n + 1`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PolyMulStep {
+    /// Two values.
+    pub inputs: Vec<ValueId>,
+    /// What the products are reduced by.
+    pub reduction: PolyReduction,
+}
+
+impl PolyMulStep {
+    /// Whether it multiplies a vector by itself.
+    pub fn is_square(&self) -> bool {
+        matches!(self.inputs.as_slice(), [a, b] if a == b)
+    }
+
+    /// The sizes of a product of these factors.
+    pub fn sizes(&self, a: VectorShape, b: VectorShape) -> ProductSizes {
+        ProductSizes::new(a, b, self.reduction)
+    }
+}
+
+impl StepKind for PolyMulStep {
+    fn name(&self) -> &'static str {
+        "poly_mul"
+    }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        StepInputs::List(&self.inputs)
+    }
+
+    fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
+        if inputs.len() != 2 {
+            let (expected, got) = (2, inputs.len() as u64);
+            return Err(StepProblem::field("inputs", FieldProblem::Length { expected, got }));
+        }
+        let shapes = shapes::field_vectors(inputs, false)?;
+        if let Some(empty) = shapes.iter().position(|shape| shape.length() == 0) {
+            return Err(StepProblem::element("inputs", empty, FieldProblem::Empty));
+        }
+        let refused = |problem| StepProblem::field(self.reduction.field_name(), problem);
+        if self.reduction.degree() == Some(0) {
+            return Err(refused(FieldProblem::Zero));
+        }
+        let sizes = ProductSizes::new(shapes[0], shapes[1], self.reduction);
+        let product = shapes[0].with_length(sizes.reduced).map_err(refused)?;
+        if sizes.lg_transform().is_none() {
+            let (field, got) = (product.field(), sizes.full);
+            let problem = FieldProblem::ProductTooLong { field, max: sizes.max, got };
+            return Err(StepProblem::field("inputs", problem));
+        }
+        Ok(ValueType::Vector(product))
+    }
+
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
+}
+
+/// The polynomial that products are reduced by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub enum PolyReduction {
+    /// None: the whole product.
+    #[default]
+    None,
+    /// `X^n - 1`: cyclic convolution.
+    Cyclic(u64),
+    /// `X^n + 1`: negacyclic convolution.
+    Negacyclic(u64),
+}
+
+impl PolyReduction {
+    /// The degree n of the polynomial.
+    pub const fn degree(self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::Cyclic(n) | Self::Negacyclic(n) => Some(n),
+        }
+    }
+
+    /// The name of the field in the contract that has the degree.
+    const fn field_name(self) -> &'static str {
+        match self {
+            Self::None => "inputs",
+            Self::Cyclic(_) => "cyclic",
+            Self::Negacyclic(_) => "negacyclic",
+        }
+    }
+}
 
 /// The lengths of the rows of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ProductSizes {
+pub struct ProductSizes {
+    /// The field of the coefficients.
     pub field: FieldId,
+    /// What the product is reduced by.
     pub reduction: PolyReduction,
-    /// Coefficients of the factors; of longer ones, after their own reduction.
+    /// Coefficients of the first factor; if it is longer than the modulus, after its own reduction.
     pub a: u64,
+    /// Coefficients of the second factor, like `a`.
     pub b: u64,
     /// Coefficients of the product of these factors before its reduction.
     pub full: u64,
@@ -27,7 +119,7 @@ pub(super) struct ProductSizes {
 
 /// How a product of transforms is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ProductTransform {
+pub struct ProductTransform {
     /// log2 of the transform's size.
     pub lg_n: u32,
     /// log2 of the order of the root of unity that generates the coset. A transform shorter than
@@ -52,17 +144,6 @@ impl ProductSizes {
         self.reducing_transform().or_else(|| self.full_transform())
     }
 
-    /// The transform by which a GPU computes the product, before its reduction if `is_whole`.
-    #[cfg(feature = "cuda")]
-    pub fn device_transform(&self, is_whole: bool) -> Option<ProductTransform> {
-        let is_served = |transform: &ProductTransform| transform.lg_n >= LG_DEVICE_MIN && !is_whole;
-        let full = self.full_transform().map(|transform| {
-            let lg_n = transform.lg_n.max(LG_DEVICE_MIN);
-            ProductTransform { lg_n, ..transform }
-        });
-        self.reducing_transform().filter(is_served).or(full)
-    }
-
     /// log2 of the size of [`Self::transform`].
     pub fn lg_transform(&self) -> Option<u32> {
         self.transform().map(|transform| transform.lg_n)
@@ -74,19 +155,9 @@ impl ProductSizes {
         (lg_n <= self.field.two_adicity()).then_some(ProductTransform { lg_n, lg_coset: None })
     }
 
-    /// What the check of a reduced product knows of the reduction.
-    #[cfg(feature = "server")]
-    pub fn modulus(&self) -> Option<ProductModulus> {
-        match self.reduction {
-            PolyReduction::None => None,
-            PolyReduction::Cyclic(degree) => Some(ProductModulus { degree, is_negacyclic: false }),
-            PolyReduction::Negacyclic(degree) => {
-                Some(ProductModulus { degree, is_negacyclic: true })
-            }
-        }
-    }
-
-    fn reducing_transform(&self) -> Option<ProductTransform> {
+    /// The transform that also reduces the product; `None` if there is none, or if the reduction does
+    /// not change the product.
+    pub fn reducing_transform(&self) -> Option<ProductTransform> {
         let degree = self.reduction.degree()?;
         // A shorter product is not changed by the reduction.
         if !degree.is_power_of_two() || degree > self.full {

@@ -2,7 +2,6 @@
 
 use rayon::prelude::*;
 
-use super::IntSumStep;
 #[cfg(feature = "cuda")]
 use crate::program::ValueType;
 use crate::{
@@ -10,6 +9,7 @@ use crate::{
     error::Result,
     field::IntegerLimbs,
     integers::{self, SumTerm},
+    operation::IntSumStep,
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
 };
 

@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, FieldProblem, Result},
-    identity::is_hidden,
+    text::is_hidden,
 };
 
 /// Maximum length of a label in bytes.

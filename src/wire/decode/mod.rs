@@ -39,8 +39,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     error::{Error, FieldProblem, Result},
-    program::InputSpec,
-    verify::Verification,
+    program::{InputSpec, Verification},
 };
 
 /// Maximum number of scalar vectors or rows in one request.

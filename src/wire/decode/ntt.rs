@@ -5,8 +5,7 @@ use crate::{
     curve::{NttPlan, scalars::ScalarEncoding},
     error::{Error, FieldProblem, Result},
     field::FieldId,
-    program::Constant,
-    verify::Verification,
+    program::{Constant, Verification},
     wire::{
         parts::{coset, is_inverse, is_reversed},
         v1,

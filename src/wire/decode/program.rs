@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, FieldProblem, Result},
-    ops::OperationProgram,
+    operation::OperationProgram,
     program::STEPS_MAX,
     wire::{self, steps, v1},
 };

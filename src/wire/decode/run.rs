@@ -14,9 +14,8 @@ use super::{
 use crate::{
     curve::{points::SumEncoding, scalars::ScalarEncoding},
     error::{Error, FieldProblem, Result},
-    ops::OperationProgram,
-    program::{INPUTS_MAX, OUTPUTS_MAX, ValueId},
-    verify::Verification,
+    operation::OperationProgram,
+    program::{INPUTS_MAX, OUTPUTS_MAX, ValueId, Verification},
     wire::{
         parts::values,
         v1::{self, program_input::Source, program_output::Delivery, program_ref::Program},

@@ -1,6 +1,6 @@
 use super::StepMessage;
 use crate::{
-    ops::ConcatStep,
+    operation::ConcatStep,
     program::StepProblem,
     wire::{
         parts::{indices, values},

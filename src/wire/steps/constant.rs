@@ -1,6 +1,6 @@
 use super::{StepMessage, named};
 use crate::{
-    ops::ConstantStep,
+    operation::ConstantStep,
     program::StepProblem,
     wire::{parts::canonical, v1},
 };

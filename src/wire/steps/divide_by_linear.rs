@@ -1,6 +1,6 @@
 use super::{StepMessage, named};
 use crate::{
-    ops::DivideByLinearStep,
+    operation::DivideByLinearStep,
     program::{StepProblem, ValueId},
     wire::{parts::canonical, v1},
 };

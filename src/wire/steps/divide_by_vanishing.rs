@@ -1,6 +1,6 @@
 use super::{StepMessage, named};
 use crate::{
-    ops::DivideByVanishingStep,
+    operation::DivideByVanishingStep,
     program::{StepProblem, ValueId},
     wire::{parts::canonical, v1},
 };

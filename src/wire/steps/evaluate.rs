@@ -1,6 +1,6 @@
 use super::{StepMessage, named};
 use crate::{
-    ops::EvaluateStep,
+    operation::EvaluateStep,
     program::{StepProblem, ValueId},
     wire::{parts::canonical, v1},
 };

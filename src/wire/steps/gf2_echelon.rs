@@ -1,6 +1,6 @@
 use super::StepMessage;
 use crate::{
-    ops::Gf2EchelonStep,
+    operation::Gf2EchelonStep,
     program::{StepProblem, ValueId},
     wire::v1,
 };

@@ -1,6 +1,6 @@
 use super::StepMessage;
 use crate::{
-    ops::Gf2ReduceStep,
+    operation::Gf2ReduceStep,
     program::{StepProblem, ValueId},
     wire::v1,
 };

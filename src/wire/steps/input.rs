@@ -1,5 +1,5 @@
 use super::{StepMessage, named};
-use crate::{ops::InputStep, program::StepProblem, wire::v1};
+use crate::{operation::InputStep, program::StepProblem, wire::v1};
 
 impl StepMessage for InputStep {
     type Message = v1::InputStep;

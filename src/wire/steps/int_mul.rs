@@ -1,6 +1,6 @@
 use super::StepMessage;
 use crate::{
-    ops::IntMulStep,
+    operation::IntMulStep,
     program::StepProblem,
     wire::{
         parts::{indices, values},

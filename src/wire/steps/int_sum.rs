@@ -1,6 +1,6 @@
 use super::StepMessage;
 use crate::{
-    ops::IntSumStep,
+    operation::IntSumStep,
     program::StepProblem,
     wire::{
         parts::{indices, values},

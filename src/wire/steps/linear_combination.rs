@@ -1,6 +1,6 @@
 use super::{StepMessage, named};
 use crate::{
-    ops::LinearCombinationStep,
+    operation::LinearCombinationStep,
     program::StepProblem,
     wire::{
         parts::{canonical, indices, values},

@@ -24,7 +24,7 @@ mod sparse_product;
 
 use crate::{
     error::Result,
-    ops::{self, Operation},
+    operation::{self, Operation},
     program::StepProblem,
     wire::v1::{self, step::Operation as Message},
 };
@@ -41,13 +41,13 @@ trait StepMessage: Sized {
 
 /// Finds the message of each kind, which has its name.
 macro_rules! messages {
-    ($($variant:ident $module:ident::$step:ident,)+) => {
+    ($($variant:ident $name:ident $step:ident,)+) => {
         /// Errors: `Step` for the first field that is wrong.
         pub fn decode(index: usize, message: Message) -> Result<Operation> {
             match message {
                 $(Message::$variant(message) => {
-                    let step = ops::$step::decode(message).map(Operation::from);
-                    step.map_err(|problem| problem.of_step(index, stringify!($module)))
+                    let step = operation::$step::decode(message).map(Operation::from);
+                    step.map_err(|problem| problem.of_step(index, stringify!($name)))
                 })+
             }
         }
@@ -58,7 +58,7 @@ macro_rules! messages {
     };
 }
 
-ops::with_operations!(messages);
+capstan_math::with_operations!(messages);
 
 /// The message of a program of these steps.
 pub fn message(steps: &[Operation]) -> v1::Program {

@@ -3,7 +3,7 @@ use bytes::Bytes;
 use super::{StepMessage, named};
 use crate::{
     curve::Group,
-    ops::MsmStep,
+    operation::MsmStep,
     program::{StepProblem, ValueId},
     wire::{enums::specified, v1},
 };

@@ -3,7 +3,7 @@ use bytes::Bytes;
 use super::StepMessage;
 use crate::{
     curve::NttPlan,
-    ops::NttStep,
+    operation::NttStep,
     program::{StepProblem, ValueId},
     wire::{
         parts::{canonical, coset, direction, is_inverse, is_reversed, order},

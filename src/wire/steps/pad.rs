@@ -1,6 +1,6 @@
 use super::StepMessage;
 use crate::{
-    ops::PadStep,
+    operation::PadStep,
     program::{StepProblem, ValueId},
     wire::v1,
 };

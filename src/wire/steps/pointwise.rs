@@ -1,6 +1,6 @@
 use super::StepMessage;
 use crate::{
-    ops::{PointwiseOperation, PointwiseStep},
+    operation::{PointwiseOperation, PointwiseStep},
     program::StepProblem,
     wire::{
         enums::specified,

@@ -1,6 +1,6 @@
 use super::StepMessage;
 use crate::{
-    ops::{PolyMulStep, PolyReduction},
+    operation::{PolyMulStep, PolyReduction},
     program::StepProblem,
     wire::{
         parts::{indices, values},

@@ -1,6 +1,6 @@
 use super::{StepMessage, named};
 use crate::{
-    ops::PowersStep,
+    operation::PowersStep,
     program::{Constant, StepProblem},
     wire::{parts::canonical, v1},
 };

@@ -1,6 +1,6 @@
 use super::StepMessage;
 use crate::{
-    ops::ReshapeStep,
+    operation::ReshapeStep,
     program::{StepProblem, ValueId},
     wire::v1,
 };

@@ -1,6 +1,6 @@
 use super::StepMessage;
 use crate::{
-    ops::SliceStep,
+    operation::SliceStep,
     program::{StepProblem, ValueId},
     wire::v1,
 };

@@ -2,7 +2,7 @@ use bytes::Bytes;
 
 use super::{StepMessage, named};
 use crate::{
-    ops::SparseProductStep,
+    operation::SparseProductStep,
     program::{StepProblem, ValueId},
     wire::v1,
 };
