@@ -22,12 +22,12 @@ pub mod server;
 #[cfg(feature = "server")]
 pub mod telemetry;
 
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-use capstan_math::text;
 #[doc(inline)]
 pub use capstan_math::{curve, error, sparse};
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 use capstan_math::{field, operation, program};
+#[cfg(all(feature = "wire", not(feature = "internals")))]
+use capstan_proto as wire;
 
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod buffer;
@@ -63,13 +63,14 @@ mod sync;
 mod tenant;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod verify;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-mod wire;
 
 // Public for this crate's own tests and benchmarks only.
 #[cfg(feature = "internals")]
 #[doc(inline)]
-pub use capstan_math::{field, operation, program, text};
+pub use capstan_math::{field, operation, program};
+#[cfg(all(feature = "wire", feature = "internals"))]
+#[doc(inline)]
+pub use capstan_proto as wire;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod buffer;
@@ -120,9 +121,6 @@ pub mod tenant;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod verify;
-#[cfg(all(feature = "wire", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod wire;
 
 /// Compiles the README's code examples.
 #[cfg(all(doctest, feature = "client"))]

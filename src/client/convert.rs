@@ -20,7 +20,7 @@ use crate::{
     field::Prime31,
     program::Verification,
     sparse::SparseShape,
-    wire::{enums::counterparts, v1},
+    wire::{counterparts, v1},
 };
 
 counterparts! {

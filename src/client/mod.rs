@@ -121,6 +121,10 @@ pub use crate::{
         scalars::ScalarEncoding,
     },
     error::{FieldProblem, Reason},
+};
+// Users see nothing else of these modules.
+#[doc(inline)]
+pub use crate::{
     field::Prime31,
     gf2::{BitMatrix, MatrixSizeError},
     operation::PolyReduction,

@@ -130,4 +130,4 @@ macro_rules! executors {
     };
 }
 
-capstan_math::with_operations!(executors);
+capstan_math::operation::with_operations!(executors);

@@ -6,7 +6,7 @@ use crate::source::{read, shell_scripts};
 #[test]
 fn shipped_builds_check_sums_for_overflow() {
     let manifest = read("Cargo.toml");
-    for package in ["capstan", "capstan-math"] {
+    for package in ["capstan", "capstan-math", "capstan-proto"] {
         let section = format!("[profile.release.package.{package}]\noverflow-checks = true\n");
         assert!(manifest.contains(&section), "{section}");
     }
@@ -121,6 +121,10 @@ fn shipped_versions_agree() {
         (
             "Cargo.toml",
             format!("capstan-math = {{ path = \"src/math\", version = \"={version}\" }}"),
+        ),
+        (
+            "Cargo.toml",
+            format!("capstan-proto = {{ path = \"src/proto\", version = \"={version}\" }}"),
         ),
         ("deploy/Dockerfile", format!("ARG VERSION={version}")),
         ("deploy/helm/capstan/Chart.yaml", format!("appVersion: {version}")),

@@ -1,8 +1,8 @@
 //! Gaussian elimination over GF(2): matrices of bits, their files, the reduction of rows by pivot
 //! rows, and echelon forms.
 //!
-//! A row's leading column is the lowest column in which it is 1. Elimination goes through the matrix
-//! in panels of 512 columns, and in a panel through words of 64 columns:
+//! A row's leading column is the lowest column in which it is 1. Elimination goes through the
+//! matrix in panels of 512 columns, and in a panel through words of 64 columns:
 //!
 //! - `word_scan` finds in one word of each row which pivot rows must be added to it, and which rows
 //!   become pivots.

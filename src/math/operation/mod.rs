@@ -91,6 +91,8 @@ macro_rules! with_operations {
         }
     };
 }
+pub use with_operations;
+
 with_operations!(operations);
 
 impl StepKind for Operation {

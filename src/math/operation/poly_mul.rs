@@ -155,8 +155,8 @@ impl ProductSizes {
         (lg_n <= self.field.two_adicity()).then_some(ProductTransform { lg_n, lg_coset: None })
     }
 
-    /// The transform that also reduces the product; `None` if there is none, or if the reduction does
-    /// not change the product.
+    /// The transform that also reduces the product; `None` if there is none, or if the reduction
+    /// does not change the product.
     pub fn reducing_transform(&self) -> Option<ProductTransform> {
         let degree = self.reduction.degree()?;
         // A shorter product is not changed by the reduction.
