@@ -27,7 +27,9 @@ use capstan_gpu::{device, msm, ntt, ntt31};
 #[doc(inline)]
 pub use capstan_math::{curve, error, sparse};
 #[cfg(all(feature = "wire", not(feature = "internals")))]
-use capstan_math::{field, program};
+use capstan_math::{field, operation, program};
+#[cfg(all(feature = "wire", not(feature = "internals")))]
+use capstan_proto as wire;
 #[cfg(all(any(feature = "client", feature = "server"), not(feature = "internals")))]
 use capstan_region as region;
 
@@ -38,19 +40,16 @@ mod exec;
 #[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code))]
 mod files;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
-#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
 mod gf2;
 // The daemon reads the file of tokens, and the command line writes it.
 #[cfg(all(feature = "tokens", not(feature = "internals")))]
 #[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
 mod identity;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod integers;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod jobs;
-// Of `ops`, the client alone needs only the checks.
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-#[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod ops;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod store;
@@ -58,10 +57,8 @@ mod store;
 mod sync;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod tenant;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod verify;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-mod wire;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod worker;
 
@@ -71,7 +68,10 @@ mod worker;
 pub use capstan_gpu::{device, msm, ntt, ntt31};
 #[cfg(feature = "internals")]
 #[doc(inline)]
-pub use capstan_math::{field, program};
+pub use capstan_math::{field, operation, program};
+#[cfg(all(feature = "wire", feature = "internals"))]
+#[doc(inline)]
+pub use capstan_proto as wire;
 #[cfg(all(any(feature = "client", feature = "server"), feature = "internals"))]
 #[doc(inline)]
 pub use capstan_region as region;
@@ -87,13 +87,13 @@ pub mod gf2;
 #[cfg(all(feature = "tokens", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod identity;
-#[cfg(all(feature = "wire", feature = "internals"))]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod integers;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod jobs;
-#[cfg(feature = "internals")]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod ops;
 #[cfg(all(feature = "server", feature = "internals"))]
@@ -105,12 +105,9 @@ pub mod sync;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod tenant;
-#[cfg(all(feature = "wire", feature = "internals"))]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod verify;
-#[cfg(all(feature = "wire", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod wire;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod worker;

@@ -18,9 +18,9 @@ use crate::{
     curve::{Fr, scalars::ScalarEncoding},
     error::FieldProblem,
     field::Prime31,
+    program::Verification,
     sparse::SparseShape,
-    verify::Verification,
-    wire::{enums::counterparts, v1},
+    wire::{counterparts, v1},
 };
 
 counterparts! {

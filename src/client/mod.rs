@@ -121,10 +121,13 @@ pub use crate::{
         scalars::ScalarEncoding,
     },
     error::{FieldProblem, Reason},
+};
+// Users see nothing else of these modules.
+#[doc(inline)]
+pub use crate::{
     field::{FieldId, Prime31},
     gf2::{BitMatrix, MatrixSizeError},
-    ops::PolyReduction,
-    program::Constant,
-    verify::Verification,
+    operation::PolyReduction,
+    program::{Constant, Verification},
     wire::v1::{BasesResidency, Caller, GetInfoResponse, Gpu, MsmPlan, ResidencyAction},
 };

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding},
-    verify::Verification,
+    program::Verification,
 };
 
 /// Called with the payload bytes handed to the transport (or received) so far and the total. It

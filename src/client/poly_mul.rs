@@ -11,7 +11,7 @@ use super::{
 use crate::{
     curve::{Fr, scalars::ScalarEncoding},
     field::{FieldId, Prime31},
-    ops::InputStep,
+    operation::InputStep,
 };
 
 /// Options of a product of polynomials. The default computes one whole product.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     curve::{Group, scalars::ScalarEncoding},
-    verify::Verification,
+    program::Verification,
     wire::v1::BasesResidency,
 };
 

@@ -11,6 +11,7 @@ use crate::{
     ops::{
         OperationProgram,
         host::{self, EncodedRows, HostArgument, HostStep, HostValue, StepTypes},
+        on_host,
     },
     program::{
         ExternalOperand, InputSpec, Liveness, OutputSpec, ResultMemory, StepKind, StepProblem,
@@ -110,7 +111,7 @@ impl RunCall {
     }
 
     pub fn step(&self, id: ValueId) -> &dyn HostStep {
-        self.program.steps()[id.index()].on_host()
+        on_host(&self.program.steps()[id.index()])
     }
 
     /// The values that the step reads.

@@ -10,5 +10,5 @@ pub mod msm;
 pub mod ntt;
 pub mod ntt31;
 
-use capstan_math::{curve, error, field};
+use capstan_math::{curve, error, field, gf2};
 use capstan_region as region;

@@ -21,7 +21,7 @@ pub use self::{
     caller::Caller,
     certificate::{certificate_name, first_expiry},
     jwt::{JwtPolicy, JwtVerifier},
-    name::{is_hidden, is_valid_name, is_valid_tenant_name},
+    name::{is_valid_name, is_valid_tenant_name},
 };
 pub use self::{
     token::BearerToken,

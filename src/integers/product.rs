@@ -3,7 +3,6 @@
 use rayon::prelude::*;
 
 use super::{
-    PRODUCT_LIMBS_MAX,
     factors::{FactorLimbs, IntegerFactors},
     library,
     limbs::set_limbs,
@@ -14,6 +13,7 @@ use crate::{
     engine::{EngineModel, ExecutedBy, JobControl, MsmNttEngine},
     error::{Error, Result},
     field::{FieldId, Prime31},
+    operation::PRODUCT_LIMBS_MAX,
 };
 
 /// Limbs of the longest short factor: of 8192, transforms on one thread take three fifths of the

@@ -1,6 +1,6 @@
 //! The transforms that compute a product.
 
-use super::PRODUCT_LIMBS_MAX;
+use crate::operation::PRODUCT_LIMBS_MAX;
 
 /// How a product's coefficients follow from transforms. A product of 3u coefficients takes three
 /// quarters of the work of one of 4u.

@@ -33,7 +33,7 @@ impl SumTerm<'_> {
 /// Sets `out` to the sum modulo 2^32 to the power of its length.
 ///
 /// Shape: the magnitudes of the factors add up to at most
-/// [`MAGNITUDES_MAX`](super::MAGNITUDES_MAX).
+/// [`MAGNITUDES_MAX`](crate::operation::MAGNITUDES_MAX).
 /// Errors: those of `control`.
 pub fn set_sum(terms: &[SumTerm<'_>], out: &mut [u32], control: &JobControl) -> Result<()> {
     let negative = terms.iter().filter(|term| term.factor < 0);

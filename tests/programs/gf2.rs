@@ -14,6 +14,7 @@ use capstan::{
         ConcatStep, Gf2EchelonStep, Gf2ReduceStep, InputStep, Operation, OperationProgram, PadStep,
         SliceStep,
         host::{HostArgument, HostContext, HostElements},
+        on_host,
     },
     program::{InputSpec, OutputKind, OutputSpec, ValueId, ValueType, VectorShape},
     verify::Verification,
@@ -339,10 +340,10 @@ fn eliminations_stop_at_a_cancellation() {
     let argument =
         |words: &[u64]| HostArgument::Owned(Gf2Words.wrap(Zeroizing::new(vec![words.to_vec()])));
     let echelon = echelon_of(0, 640);
-    let stopped = echelon.on_host().run(vec![argument(&matrix)], &context);
+    let stopped = on_host(&echelon).run(vec![argument(&matrix)], &context);
     assert_eq!(stopped.err(), Some(Error::Cancelled));
     let step = reduce(640);
-    let stopped = step.on_host().run(vec![argument(&[]), argument(&matrix)], &context);
+    let stopped = on_host(&step).run(vec![argument(&[]), argument(&matrix)], &context);
     assert_eq!(stopped.err(), Some(Error::Cancelled));
 }
 

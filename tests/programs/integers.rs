@@ -13,6 +13,7 @@ use capstan::{
     ops::{
         ConcatStep, InputStep, IntMulStep, Operation, OperationProgram, PadStep, SliceStep,
         host::{HostArgument, HostContext, HostElements},
+        on_host,
     },
     program::{InputSpec, OutputKind, OutputSpec, StepKind, ValueId, ValueType, VectorShape},
     verify::Verification,
@@ -351,7 +352,7 @@ fn products_stop_at_a_cancellation() {
         };
         let rows = || IntegerLimbs.wrap(Zeroizing::new(vec![vec![1; length]]));
         let arguments = vec![HostArgument::Owned(rows()), HostArgument::Owned(rows())];
-        let stopped = int_mul(0, 1).on_host().run(arguments, &context);
+        let stopped = on_host(&int_mul(0, 1)).run(arguments, &context);
         assert_eq!(stopped.err(), Some(Error::Cancelled));
     }
 }

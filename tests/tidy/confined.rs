@@ -56,7 +56,11 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
     ("opentelemetry_otlp", &["src/telemetry/otlp.rs"], "spans are exported in one place"),
     ("opentelemetry_sdk", &["src/telemetry/otlp.rs"], "spans are exported in one place"),
     ("tracing_opentelemetry", &["src/telemetry/otlp.rs"], "spans are exported in one place"),
-    ("prost", &["src/wire/", "tests/hostile/", "tests/fuzz/"], "only `wire` knows the wire format"),
+    (
+        "prost",
+        &["src/proto/", "tests/hostile/", "tests/fuzz/"],
+        "only `wire` knows the wire format",
+    ),
     ("tonic::server", &["src/server/"], "only the server uses tonic's server side"),
     ("tonic::transport::server", &["src/server/"], "only the server uses tonic's server side"),
     ("tonic::transport::Server", &["src/server/"], "only the server uses tonic's server side"),

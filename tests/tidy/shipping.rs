@@ -6,7 +6,7 @@ use crate::source::{read, shell_scripts};
 #[test]
 fn shipped_builds_check_sums_for_overflow() {
     let manifest = read("Cargo.toml");
-    for package in ["capstan", "capstan-gpu", "capstan-math", "capstan-region"] {
+    for package in ["capstan", "capstan-gpu", "capstan-math", "capstan-proto", "capstan-region"] {
         let section = format!("[profile.release.package.{package}]\noverflow-checks = true\n");
         assert!(manifest.contains(&section), "{section}");
     }
@@ -123,6 +123,7 @@ fn shipped_versions_agree() {
     for (file, line) in [
         ("Cargo.toml", package("gpu")),
         ("Cargo.toml", package("math")),
+        ("Cargo.toml", package("proto")),
         ("Cargo.toml", package("region")),
         ("deploy/Dockerfile", format!("ARG VERSION={version}")),
         ("deploy/helm/capstan/Chart.yaml", format!("appVersion: {version}")),

@@ -18,11 +18,12 @@ const CODE: [&str; 9] = [
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 11] = [
+const TEXT: [&str; 12] = [
     "proto",
     "docs",
     "src/gpu/Cargo.toml",
     "src/math/Cargo.toml",
+    "src/proto/Cargo.toml",
     "src/region/Cargo.toml",
     "deploy",
     ".ci",
@@ -45,13 +46,18 @@ const PROSE: [&str; 12] = [
     "python/examples",
     "python/tests",
 ];
-/// Folders of the packages below `src`, whose modules the root of the library re-exports.
-pub const PACKAGES: [&str; 2] = ["src/gpu/", "src/math/"];
+/// The packages below `src`.
+pub const PACKAGES: [Package; 4] = [
+    Package { folder: "src/gpu/", name: "capstan_gpu", module: None },
+    Package { folder: "src/math/", name: "capstan_math", module: None },
+    Package { folder: "src/proto/", name: "capstan_proto", module: Some("wire") },
+    Package { folder: "src/region/", name: "capstan_region", module: Some("region") },
+];
 /// Folders and files with shell scripts.
 const SHELL: [&str; 5] = ["scripts", "deploy", "python/check", "examples/check", ".ci/run"];
 /// What programs write: `scripts/generate`, and builds of the clients in `examples`.
 const GENERATED: [&str; 4] = [
-    "src/wire/generated",
+    "src/proto/generated",
     "examples/node/node_modules",
     "examples/node/gen",
     "examples/go/capstanpb",
@@ -82,6 +88,15 @@ pub struct File {
     /// Relative to the root, with `/`.
     pub path: String,
     pub text: String,
+}
+
+/// A package below `src`.
+pub struct Package {
+    pub folder: &'static str,
+    /// Its name in paths.
+    pub name: &'static str,
+    /// The module of the library that the package is. `None`: its modules are those of the library.
+    pub module: Option<&'static str>,
 }
 
 pub fn root() -> PathBuf {
@@ -161,17 +176,34 @@ pub fn modules() -> BTreeSet<String> {
     code_files().iter().filter_map(|file| module(&file.path).map(str::to_owned)).collect()
 }
 
+/// The package of a file, unless that is `capstan`.
+pub fn package(path: &str) -> Option<&'static Package> {
+    PACKAGES.iter().find(|package| path.starts_with(package.folder))
+}
+
 /// The path of a file below the root of its package; `None` for files outside `src`.
 pub fn in_package(path: &str) -> Option<&str> {
-    let package = PACKAGES.into_iter().find(|folder| path.starts_with(folder));
-    path.strip_prefix(package.unwrap_or("src/"))
+    path.strip_prefix(package(path).map_or("src/", |package| package.folder))
 }
 
 /// The top-level module of a file; `None` for roots, binaries, build scripts and files outside
 /// `src`.
 pub fn module(path: &str) -> Option<&str> {
+    if let Some(module) = package(path).and_then(|package| package.module) {
+        return Some(module);
+    }
     let name = in_package(path)?.split('/').next()?.trim_end_matches(".rs");
     (!["lib", "bin", "build"].contains(&name)).then_some(name)
+}
+
+/// The text, with paths from the root of the library instead of those from the root of a package.
+pub fn from_library(path: &str, text: &str) -> String {
+    let text = match package(path).and_then(|package| package.module) {
+        Some(module) => text.replace("crate::", &format!("crate::{module}::")),
+        None => text.to_owned(),
+    };
+    let names = PACKAGES.iter().filter(|package| package.module.is_none());
+    names.fold(text, |text, package| text.replace(&format!("{}::", package.name), "crate::"))
 }
 
 /// The text up to its `#[cfg(test)]` module: tests may use anything.

@@ -7,7 +7,7 @@ use crate::{
     error::FieldProblem,
     field::FieldId,
     gf2::COLUMNS_MAX,
-    integers::PRODUCT_LIMBS_MAX,
+    operation::PRODUCT_LIMBS_MAX,
 };
 
 /// Adds the name of the step that is wrong to a failure.

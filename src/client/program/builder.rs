@@ -16,7 +16,7 @@ use crate::{
     curve::{Fr, NttPlan},
     error::FieldProblem,
     field::FieldId,
-    ops::{
+    operation::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, PadStep, PointwiseOperation,
         PointwiseStep, PolyMulStep, PolyReduction, PowersStep, ReshapeStep, SliceStep,

@@ -6,7 +6,7 @@ use crate::{
     error::FieldProblem,
     field::FieldId,
     gf2::rows_of_words,
-    ops::{Gf2EchelonStep, Gf2ReduceStep, InputStep},
+    operation::{Gf2EchelonStep, Gf2ReduceStep, InputStep},
     program::StepProblem,
 };
 

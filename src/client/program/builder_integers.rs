@@ -4,7 +4,7 @@ use super::{ProgramBuilder, VectorValue, builder::ids};
 use crate::{
     client::error::Result,
     field::FieldId,
-    ops::{InputStep, IntMulStep, IntSumStep},
+    operation::{InputStep, IntMulStep, IntSumStep},
 };
 
 impl ProgramBuilder {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::value::ProgramTag;
 use crate::{
     client::{error::Result, held::HeldObject},
-    ops::{Operation, OperationProgram},
+    operation::{Operation, OperationProgram},
     wire::{
         self,
         v1::{self, program_ref},

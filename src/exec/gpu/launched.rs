@@ -13,7 +13,10 @@ use crate::{
     },
     error::{Error, FieldProblem, Limit, Result},
     exec::{ElementSink, RunOperands, RunReport, call::RunCall},
-    ops::gpu::{GpuContext, GpuValue, LaunchedStep, PendingSums},
+    ops::{
+        gpu::{GpuContext, GpuValue, LaunchedStep, PendingSums},
+        on_gpu,
+    },
     program::{ValueId, ValueType},
     verify::Verification,
 };
@@ -248,7 +251,7 @@ impl LaunchedRun {
             matrix: call.matrix(id, operands.matrices),
             is_checked: call.is_checked,
         };
-        call.program.steps()[id.index()].on_gpu().launch(inputs, context)
+        on_gpu(&call.program.steps()[id.index()]).launch(inputs, context)
     }
 
     /// Waits for all steps and delivers the outputs.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     device::{DeviceFault, DeviceLease, DeviceSlice, Stream},
-    field::ReducedRows,
+    gf2::ReducedRows,
 };
 
 /// Words of `PanelPlan` in `kernels/gf2/panel.cuh`.

@@ -26,4 +26,4 @@ pub use kernels::{EliminationKernels, RowUpdate};
 pub use layout::stored_row;
 pub use strips::{DeviceBits, DeviceBitsShape, DeviceRow, STRIP_COLUMNS};
 
-pub use crate::field::ReducedRows;
+pub use crate::gf2::ReducedRows;

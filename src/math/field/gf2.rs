@@ -13,12 +13,3 @@ impl VectorElements for Gf2Words {
         FieldId::Gf2
     }
 }
-
-/// Which rows an elimination over GF(2) reduces at a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReducedRows {
-    /// Those that are not pivots.
-    Remaining,
-    /// All of them but the pivot.
-    All,
-}

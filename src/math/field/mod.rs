@@ -10,7 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use arithmetic::{Arithmetic, VectorElements};
-pub use gf2::{Gf2Words, ReducedRows};
+pub use gf2::Gf2Words;
 pub use integers::IntegerLimbs;
 pub use prime31::{Element31, Extension, ExtensionField, Field31, Prime31};
 

@@ -7,7 +7,7 @@ mod liveness;
 mod step;
 mod value;
 
-pub use call::{InputSpec, OutputKind, OutputSpec, check_call};
+pub use call::{InputSpec, OutputKind, OutputSpec, Verification, check_call};
 pub use constant::Constant;
 pub use liveness::{Liveness, ResultMemory};
 pub use step::{ExternalOperand, StepInputs, StepKind, StepProblem};

@@ -1,9 +1,9 @@
 //! Copies the inputs of each row one after another.
 
-use super::ConcatStep;
 use crate::{
     engine::{EngineWork, long_rows},
     error::Result,
+    operation::ConcatStep,
     ops::host::{
         self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
         StepTypes,

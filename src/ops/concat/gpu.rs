@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::ConcatStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
+    operation::ConcatStep,
     ops::gpu::{GpuContext, GpuStep, LaunchedStep},
 };
 

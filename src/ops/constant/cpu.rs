@@ -2,10 +2,10 @@
 
 use zeroize::Zeroizing;
 
-use super::ConstantStep;
 use crate::{
     engine::EngineWork,
     error::Result,
+    operation::ConstantStep,
     ops::host::{
         self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
     },

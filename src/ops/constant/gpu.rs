@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::ConstantStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
+    operation::ConstantStep,
     ops::gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep},
 };
 

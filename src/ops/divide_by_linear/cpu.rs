@@ -5,11 +5,11 @@ use ark_ff::{AdditiveGroup, Field};
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
-use super::DivideByLinearStep;
 use crate::{
     curve::{Fr, FrField},
     engine::{EngineWork, JobControl},
     error::Result,
+    operation::DivideByLinearStep,
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
 };
 

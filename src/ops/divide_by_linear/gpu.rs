@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::DivideByLinearStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
+    operation::DivideByLinearStep,
     ops::gpu::{GpuContext, GpuStep, LaunchedStep},
 };
 

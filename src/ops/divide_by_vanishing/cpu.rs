@@ -2,11 +2,11 @@
 
 use ark_ff::Field;
 
-use super::DivideByVanishingStep;
 use crate::{
     curve::FrField,
     engine::EngineWork,
     error::{Error, Result},
+    operation::DivideByVanishingStep,
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
 };
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::DivideByVanishingStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
     ntt::VanishingPolynomial,
+    operation::DivideByVanishingStep,
     ops::gpu::{GpuContext, GpuStep, LaunchedStep},
 };
 

@@ -3,10 +3,10 @@
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
-use super::EvaluateStep;
 use crate::{
     engine::EngineWork,
     error::Result,
+    operation::EvaluateStep,
     ops::host::{
         self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
     },

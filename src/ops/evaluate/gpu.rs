@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::EvaluateStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
+    operation::EvaluateStep,
     ops::gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep, only},
 };
 

@@ -1,10 +1,10 @@
 //! The elimination by panels of columns.
 
-use super::Gf2EchelonStep;
 use crate::{
     engine::{EliminationWork, EngineModel, EngineWork},
     error::Result,
     gf2,
+    operation::Gf2EchelonStep,
     ops::host::{
         self, HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
         eliminate, elimination_scratch, of_bit_matrix,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::Gf2EchelonStep;
 use crate::{
     engine::cuda::{EliminationInput, GpuVector},
     error::Result,
+    operation::Gf2EchelonStep,
     ops::gpu::{self, EliminationFields, GpuContext, GpuStep, LaunchedStep, launch_elimination},
 };
 

@@ -1,10 +1,10 @@
 //! The reduction by panels of columns.
 
-use super::Gf2ReduceStep;
 use crate::{
     engine::{EliminationWork, EngineModel, EngineWork},
     error::{Error, Result},
     gf2,
+    operation::Gf2ReduceStep,
     ops::host::{
         HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
         eliminate, elimination_scratch, of_bit_matrix, vector_bytes,
@@ -21,9 +21,9 @@ impl HostStep for Gf2ReduceStep {
         let [pivots, rows] = <[_; 2]>::try_from(inputs)
             .map_err(|_| Error::Internal("the step needs two inputs".into()))?;
         let control = context.control;
-        let pivots = bit_matrix(pivots, self.columns, super::NAMES[0], control)?;
-        let rows = bit_matrix(rows, self.columns, super::NAMES[1], control)?;
-        let reduced = eliminate(context, super::NAMES[0], |eliminate| {
+        let pivots = bit_matrix(pivots, self.columns, Gf2ReduceStep::INPUT_NAMES[0], control)?;
+        let rows = bit_matrix(rows, self.columns, Gf2ReduceStep::INPUT_NAMES[1], control)?;
+        let reduced = eliminate(context, Gf2ReduceStep::INPUT_NAMES[0], |eliminate| {
             gf2::reduce_by(&pivots, rows, eliminate).map(|reduction| reduction.rows)
         });
         reduced.map(of_bit_matrix)

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::Gf2ReduceStep;
 use crate::{
     engine::cuda::{EliminationInput, GpuVector},
     error::{Error, Result},
+    operation::Gf2ReduceStep,
     ops::gpu::{EliminationFields, GpuContext, GpuStep, LaunchedStep, launch_elimination},
 };
 
@@ -14,7 +14,7 @@ impl GpuStep for Gf2ReduceStep {
         let [pivots, rows] = <[_; 2]>::try_from(inputs)
             .map_err(|_| Error::Internal("the step needs two inputs".into()))?;
         let input = EliminationInput { pivots: Some(pivots), rows, columns: self.columns };
-        let [pivots, rows] = super::NAMES;
+        let [pivots, rows] = Gf2ReduceStep::INPUT_NAMES;
         launch_elimination(context, input, EliminationFields { pivots, rows })
     }
 }

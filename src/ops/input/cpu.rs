@@ -1,9 +1,9 @@
 //! Decodes and checks the elements.
 
-use super::InputStep;
 use crate::{
     engine::EngineWork,
     error::{Error, Result},
+    operation::InputStep,
     ops::host::{
         self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
         StepTypes,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::InputStep;
 use crate::{
     engine::cuda::GpuVector,
     error::{Error, Result},
+    operation::InputStep,
     ops::gpu::{GpuContext, GpuStep, LaunchedStep},
 };
 

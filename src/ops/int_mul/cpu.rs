@@ -1,11 +1,11 @@
 //! The products by a library or by transforms on the engine.
 
-use super::IntMulStep;
 use crate::{
     engine::{EngineModel, EngineWork, JobControl},
     error::{Error, Result},
     field::{FieldId, IntegerLimbs, Prime31},
     integers::{self, FactorLimbs, IntegerFactors, ProductSize},
+    operation::IntMulStep,
     ops::host::{
         self, HostArgument, HostContext, HostResult, HostRows, HostStep, HostValue, StepTypes,
     },
@@ -34,36 +34,33 @@ fn library_products(factors: FactorLimbs) -> u64 {
     (long * short.powf(0.6)) as u64
 }
 
-impl IntMulStep {
-    fn rows<'a>(&self, inputs: &'a [HostArgument<'_>]) -> Result<[&'a [Vec<u32>]; 2]> {
-        let [a, b] = inputs else {
-            return Err(Error::Internal("the step needs two inputs".into()));
-        };
-        Ok([a.rows(IntegerLimbs)?, b.rows(IntegerLimbs)?])
-    }
+fn rows<'a>(inputs: &'a [HostArgument<'_>]) -> Result<[&'a [Vec<u32>]; 2]> {
+    let [a, b] = inputs else {
+        return Err(Error::Internal("the step needs two inputs".into()));
+    };
+    Ok([a.rows(IntegerLimbs)?, b.rows(IntegerLimbs)?])
+}
 
-    fn are_right(
-        &self,
-        inputs: &[HostArgument<'_>],
-        products: &HostRows,
-        control: &JobControl,
-    ) -> Result<bool> {
-        let HostRows::Integers(products) = products else { return Ok(false) };
-        let [a, b] = self.rows(inputs)?;
-        let primes = SecretPrimes::random();
-        for ((a, b), product) in a.iter().zip(b).zip(products.iter()) {
-            if !primes.verify(CheckedInteger { a, b, product }, control)? {
-                return Ok(false);
-            }
+fn are_right(
+    inputs: &[HostArgument<'_>],
+    products: &HostRows,
+    control: &JobControl,
+) -> Result<bool> {
+    let HostRows::Integers(products) = products else { return Ok(false) };
+    let [a, b] = rows(inputs)?;
+    let primes = SecretPrimes::random();
+    for ((a, b), product) in a.iter().zip(b).zip(products.iter()) {
+        if !primes.verify(CheckedInteger { a, b, product }, control)? {
+            return Ok(false);
         }
-        Ok(true)
     }
+    Ok(true)
 }
 
 impl HostStep for IntMulStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
         let mut out = host::zeros(context.shape()?, context.control)?;
-        let [a, b] = self.rows(&inputs)?;
+        let [a, b] = rows(&inputs)?;
         let factors = IntegerFactors { a, b: (!self.is_square()).then_some(b) };
         let executor = integers::multiply(context.engine, factors, &mut out, context.control)?;
         Ok(HostResult { executor, ..HostResult::of_rows(IntegerLimbs, out) })
@@ -104,7 +101,7 @@ impl HostStep for IntMulStep {
         context: &HostContext<'_>,
     ) -> Result<Option<bool>> {
         let HostValue::Vector(products) = value else { return Ok(Some(false)) };
-        self.are_right(inputs, products, context.control).map(Some)
+        are_right(inputs, products, context.control).map(Some)
     }
 
     fn scratch_bytes(&self, inputs: &[ValueType], engine: &dyn EngineModel, _: bool) -> u64 {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::IntMulStep;
 use crate::{
     engine::cuda::GpuVector,
     error::{Error, Result},
+    operation::IntMulStep,
     ops::gpu::{GpuContext, GpuStep, GpuValue, LaunchedStep},
     verify::{CheckedInteger, SecretPrimes},
 };

@@ -2,13 +2,13 @@
 
 use rayon::prelude::*;
 
-use super::IntSumStep;
 use crate::program::ValueType;
 use crate::{
     engine::EngineWork,
     error::Result,
     field::IntegerLimbs,
     integers::{self, SumTerm},
+    operation::IntSumStep,
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
 };
 

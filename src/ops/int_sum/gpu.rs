@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::IntSumStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
+    operation::IntSumStep,
     ops::gpu::{GpuContext, GpuStep, LaunchedStep},
 };
 

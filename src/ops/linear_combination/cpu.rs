@@ -1,9 +1,9 @@
 //! One pass over all vectors, in place if an input is not read again.
 
-use super::LinearCombinationStep;
 use crate::{
     engine::EngineWork,
     error::Result,
+    operation::LinearCombinationStep,
     ops::host::{
         self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
     },

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::LinearCombinationStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
+    operation::LinearCombinationStep,
     ops::gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep},
 };
 

@@ -1,13 +1,13 @@
 //! Sums on an engine, in pieces of the length that it asks for.
 
 use super::{
-    MsmStep,
     pieces::MsmInPieces,
     sums::{CombinedSums, RowSums, scratch_bytes},
 };
 use crate::{
     engine::{ComputedMsm, EngineModel, EngineWork},
     error::Result,
+    operation::MsmStep,
     ops::host::{
         self, HostArgument, HostContext, HostResult, HostStep, HostValue, PiecesSpec, StepInPieces,
         StepTypes,

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{
-    MsmStep,
-    sums::{CombinedSums, RowSums},
-};
+use super::sums::{CombinedSums, RowSums};
 use crate::{
     curve::points::Bases,
     engine::cuda::{GpuVector, GpuVectors},
     error::{Error, Result},
     ntt::LinearTerm,
+    operation::MsmStep,
     ops::{
         gpu::{GpuContext, GpuStep, GpuValue, LaunchedStep, PendingCheck, PendingSums, only},
         host::{EncodedRows, HostArgument},

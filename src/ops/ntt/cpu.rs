@@ -1,14 +1,12 @@
 //! Transforms on the engine, a group of rows at a time.
 
-use super::{
-    NttStep,
-    pieces::{self, NttInPieces},
-};
+use super::pieces::{self, NttInPieces};
 use crate::{
     curve::FrField,
     engine::{EngineModel, EngineWork, ExecutedBy, JobControl, add_stages},
     error::{Error, Result},
     field::FieldId,
+    operation::NttStep,
     ops::host::{
         self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostRows, HostStep,
         HostValue, PiecesSpec, StepInPieces, StepTypes,
@@ -41,29 +39,27 @@ impl AnyFieldStep for NttStep {
     }
 }
 
-impl NttStep {
-    fn is_right<F: HostField>(
-        &self,
-        field: F,
-        input: &HostArgument<'_>,
-        output: &HostRows,
-        control: &JobControl,
-    ) -> Result<bool> {
-        let plan = field.plan(self.plan)?;
-        for (input, output) in input.rows(field)?.iter().zip(field.rows(output)?) {
-            let is_right = match input.len() == output.len() {
-                true => field.verify_ntt(&plan, input, output, control)?,
-                false => {
-                    let padded = host::padded(std::slice::from_ref(input), output.len(), control)?;
-                    field.verify_ntt(&plan, &padded[0], output, control)?
-                }
-            };
-            if !is_right {
-                return Ok(false);
+fn is_right<F: HostField>(
+    step: &NttStep,
+    field: F,
+    input: &HostArgument<'_>,
+    output: &HostRows,
+    control: &JobControl,
+) -> Result<bool> {
+    let plan = field.plan(step.plan)?;
+    for (input, output) in input.rows(field)?.iter().zip(field.rows(output)?) {
+        let is_right = match input.len() == output.len() {
+            true => field.verify_ntt(&plan, input, output, control)?,
+            false => {
+                let padded = host::padded(std::slice::from_ref(input), output.len(), control)?;
+                field.verify_ntt(&plan, &padded[0], output, control)?
             }
+        };
+        if !is_right {
+            return Ok(false);
         }
-        Ok(true)
     }
+    Ok(true)
 }
 
 impl HostStep for NttStep {
@@ -87,8 +83,8 @@ impl HostStep for NttStep {
     ) -> Result<Option<bool>> {
         let ([input], HostValue::Vector(output)) = (inputs, value) else { return Ok(Some(false)) };
         let is_right = match output {
-            HostRows::Fr(_) => self.is_right(FrField, input, output, context.control),
-            HostRows::Prime31(field, _) => self.is_right(*field, input, output, context.control),
+            HostRows::Fr(_) => is_right(self, FrField, input, output, context.control),
+            HostRows::Prime31(field, _) => is_right(self, *field, input, output, context.control),
             HostRows::Gf2(_) | HostRows::Integers(_) => {
                 return Err(Error::Internal("no transforms over these vectors".into()));
             }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::NttStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
+    operation::NttStep,
     ops::gpu::{
         self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, GpuValue, LaunchedStep, only,
     },

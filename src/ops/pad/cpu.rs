@@ -1,9 +1,9 @@
 //! Copies each row to a longer one.
 
-use super::PadStep;
 use crate::{
     engine::EngineWork,
     error::Result,
+    operation::PadStep,
     ops::host::{
         self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
         StepTypes,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::PadStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
+    operation::PadStep,
     ops::gpu::{GpuContext, GpuStep, LaunchedStep, only},
 };
 

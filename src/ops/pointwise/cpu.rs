@@ -2,11 +2,11 @@
 
 use zeroize::Zeroizing;
 
-use super::{PointwiseOperation, PointwiseStep};
 use crate::{
     engine::EngineWork,
     error::Result,
     field::Arithmetic,
+    operation::{PointwiseOperation, PointwiseStep},
     ops::host::{
         self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
     },

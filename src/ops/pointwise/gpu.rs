@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::PointwiseStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
+    operation::PointwiseStep,
     ops::gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep},
 };
 

@@ -6,21 +6,20 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::{
-    PolyMulStep, PolyReduction,
     fold::add_reduced,
     short::{add_product, is_short},
-    sizes::{ProductSizes, ProductTransform},
 };
 use crate::{
     curve::{FrField, NttPlan},
     engine::{EngineModel, EngineWork, ExecutedBy, JobControl, add_stages, long_rows},
     error::{Error, Result},
+    operation::{PolyMulStep, PolyReduction, ProductSizes, ProductTransform},
     ops::host::{
         self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostRows, HostStep,
         HostValue, RowPiece, Rows, StepTypes,
     },
     program::{ValueType, VectorShape},
-    verify::CheckedProduct,
+    verify::{CheckedProduct, ProductModulus},
 };
 
 /// The factors: rows of the same number.
@@ -45,8 +44,8 @@ impl AnyFieldStep for PolyMulStep {
         context: &HostContext<'_>,
     ) -> Result<HostResult> {
         let shape = context.shape()?;
-        let [a, b] = self.rows(field, &inputs)?;
-        let sizes = self.sizes_of_rows(shape, a, b)?;
+        let [a, b] = rows(field, &inputs)?;
+        let sizes = sizes_of_rows(self, shape, a, b)?;
         let factors = Factors { a, b: (!self.is_square()).then_some(b) };
         let mut out = host::zeros(shape, context.control)?;
         let product = Product { field, sizes, context };
@@ -58,57 +57,63 @@ impl AnyFieldStep for PolyMulStep {
     }
 }
 
-impl PolyMulStep {
-    fn rows<'a, F: HostField>(
-        &self,
-        field: F,
-        inputs: &'a [HostArgument<'_>],
-    ) -> Result<[&'a [Vec<F::Element>]; 2]> {
-        let [a, b] = inputs else { return Err(internal("the step needs two inputs")) };
-        Ok([a.rows(field)?, b.rows(field)?])
+/// What the check of a reduced product knows of the reduction.
+fn modulus(sizes: &ProductSizes) -> Option<ProductModulus> {
+    match sizes.reduction {
+        PolyReduction::None => None,
+        PolyReduction::Cyclic(degree) => Some(ProductModulus { degree, is_negacyclic: false }),
+        PolyReduction::Negacyclic(degree) => Some(ProductModulus { degree, is_negacyclic: true }),
     }
+}
 
-    /// The sizes of products of rows of these vectors; `shape` is that of the product.
-    fn sizes_of_rows<E>(
-        &self,
-        shape: VectorShape,
-        a: &[Vec<E>],
-        b: &[Vec<E>],
-    ) -> Result<ProductSizes> {
-        let of = |rows: &[Vec<E>]| shape.with_length(rows.first().map_or(0, Vec::len) as u64);
-        let shapes = [of(a), of(b)].map(|shape| shape.map_err(internal));
-        let [a, b] = shapes;
-        Ok(self.sizes(a?, b?))
-    }
+fn rows<'a, F: HostField>(
+    field: F,
+    inputs: &'a [HostArgument<'_>],
+) -> Result<[&'a [Vec<F::Element>]; 2]> {
+    let [a, b] = inputs else { return Err(internal("the step needs two inputs")) };
+    Ok([a.rows(field)?, b.rows(field)?])
+}
 
-    /// The sizes of a product of vectors of these types; `None` for points.
-    fn sizes_of_types(&self, inputs: &[ValueType]) -> Option<ProductSizes> {
-        let [ValueType::Vector(a), ValueType::Vector(b)] = inputs else { return None };
-        Some(self.sizes(*a, *b))
-    }
+/// The sizes of products of rows of these vectors; `shape` is that of the product.
+fn sizes_of_rows<E>(
+    step: &PolyMulStep,
+    shape: VectorShape,
+    a: &[Vec<E>],
+    b: &[Vec<E>],
+) -> Result<ProductSizes> {
+    let of = |rows: &[Vec<E>]| shape.with_length(rows.first().map_or(0, Vec::len) as u64);
+    let shapes = [of(a), of(b)].map(|shape| shape.map_err(internal));
+    let [a, b] = shapes;
+    Ok(step.sizes(a?, b?))
+}
 
-    fn is_right<F: HostField>(
-        &self,
-        field: F,
-        inputs: &[HostArgument<'_>],
-        product: &HostRows,
-        context: &HostContext<'_>,
-    ) -> Result<bool> {
-        let [a, b] = self.rows(field, inputs)?;
-        let sizes = self.sizes_of_rows(context.shape()?, a, b)?;
-        let modulus = sizes.modulus();
-        let reduce = |row, length| folded_row(field, row, sizes.reduction, length, context.control);
-        for ((a, b), product) in a.iter().zip(b).zip(field.rows(product)?) {
-            let (short_a, short_b) = (reduce(a, sizes.a)?, reduce(b, sizes.b)?);
-            let a = short_a.as_ref().map_or(a, |rows| &rows[0]);
-            let b = short_b.as_ref().map_or(b, |rows| &rows[0]);
-            let checked = CheckedProduct { a, b, product, modulus };
-            if !field.verify_product(&checked, context.control)? {
-                return Ok(false);
-            }
+/// The sizes of a product of vectors of these types; `None` for points.
+fn sizes_of_types(step: &PolyMulStep, inputs: &[ValueType]) -> Option<ProductSizes> {
+    let [ValueType::Vector(a), ValueType::Vector(b)] = inputs else { return None };
+    Some(step.sizes(*a, *b))
+}
+
+fn is_right<F: HostField>(
+    step: &PolyMulStep,
+    field: F,
+    inputs: &[HostArgument<'_>],
+    product: &HostRows,
+    context: &HostContext<'_>,
+) -> Result<bool> {
+    let [a, b] = rows(field, inputs)?;
+    let sizes = sizes_of_rows(step, context.shape()?, a, b)?;
+    let modulus = modulus(&sizes);
+    let reduce = |row, length| folded_row(field, row, sizes.reduction, length, context.control);
+    for ((a, b), product) in a.iter().zip(b).zip(field.rows(product)?) {
+        let (short_a, short_b) = (reduce(a, sizes.a)?, reduce(b, sizes.b)?);
+        let a = short_a.as_ref().map_or(a, |rows| &rows[0]);
+        let b = short_b.as_ref().map_or(b, |rows| &rows[0]);
+        let checked = CheckedProduct { a, b, product, modulus };
+        if !field.verify_product(&checked, context.control)? {
+            return Ok(false);
         }
-        Ok(true)
     }
+    Ok(true)
 }
 
 impl HostStep for PolyMulStep {
@@ -118,7 +123,7 @@ impl HostStep for PolyMulStep {
 
     fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         let (Some(sizes), ValueType::Vector(product)) =
-            (self.sizes_of_types(types.inputs), types.value)
+            (sizes_of_types(self, types.inputs), types.value)
         else {
             return Vec::new();
         };
@@ -138,11 +143,11 @@ impl HostStep for PolyMulStep {
     /// Evaluations, also of the quotient if the product is reduced.
     fn check_work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         let (Some(sizes), ValueType::Vector(product)) =
-            (self.sizes_of_types(types.inputs), types.value)
+            (sizes_of_types(self, types.inputs), types.value)
         else {
             return Vec::new();
         };
-        let evaluations = if sizes.modulus().is_some() { 3 } else { 1 };
+        let evaluations = if modulus(&sizes).is_some() { 3 } else { 1 };
         let coefficients = evaluations * (sizes.a + sizes.b + sizes.reduced);
         vec![types.evaluations(coefficients.saturating_mul(product.rows().into()))]
     }
@@ -155,8 +160,8 @@ impl HostStep for PolyMulStep {
     ) -> Result<Option<bool>> {
         let HostValue::Vector(product) = value else { return Ok(Some(false)) };
         let is_right = match product {
-            HostRows::Fr(_) => self.is_right(FrField, inputs, product, context),
-            HostRows::Prime31(field, _) => self.is_right(*field, inputs, product, context),
+            HostRows::Fr(_) => is_right(self, FrField, inputs, product, context),
+            HostRows::Prime31(field, _) => is_right(self, *field, inputs, product, context),
             HostRows::Gf2(_) | HostRows::Integers(_) => {
                 return Err(internal("no products of polynomials over these vectors"));
             }
@@ -175,7 +180,7 @@ impl HostStep for PolyMulStep {
         // Factors that are longer than the reduced ones are copied.
         let copied = |shape: &VectorShape, length| if shape.length() > length { length } else { 0 };
         let copied = copied(a, sizes.a) + copied(b, sizes.b);
-        let whole = if sizes.modulus().is_some() { sizes.full } else { 0 };
+        let whole = if modulus(&sizes).is_some() { sizes.full } else { 0 };
         let of_short = (copied + whole).saturating_mul(a.rows().into());
         let element_bytes = sizes.field.element_bytes();
         let bytes = match sizes.transform() {
@@ -193,8 +198,10 @@ impl HostStep for PolyMulStep {
     }
 
     fn device_scratch_bytes(&self, inputs: &[ValueType]) -> u64 {
-        let Some(sizes) = self.sizes_of_types(inputs) else { return 0 };
-        let Some(transform) = sizes.device_transform(true).or_else(|| sizes.transform()) else {
+        let Some(sizes) = sizes_of_types(self, inputs) else { return 0 };
+        let Some(transform) =
+            super::gpu::device_transform(&sizes, true).or_else(|| sizes.transform())
+        else {
             return 0;
         };
         let rows = inputs.first().map_or(0, |input| host::rows(*input));
@@ -225,7 +232,7 @@ impl<F: HostField> Product<'_, F> {
             let short_b = folded_row(field, b, reduction, sizes.b, control)?;
             let a = short_a.as_ref().map_or(a, |rows| &rows[0]);
             let b = short_b.as_ref().map_or(b, |rows| &rows[0]);
-            if sizes.modulus().is_none() {
+            if modulus(&sizes).is_none() {
                 return add_product(field, a, b, out, control);
             }
             let mut full = zeros::<F>(1, sizes.full, control)?;

@@ -2,8 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::reduction::PolyReduction;
-use crate::{engine::JobControl, error::Result, field::Arithmetic};
+use crate::{engine::JobControl, error::Result, field::Arithmetic, operation::PolyReduction};
 
 /// Coefficients of a task, and the most blocks that one adds between two checks of the control.
 const TASK_COEFFICIENTS: usize = 4096;

@@ -4,18 +4,28 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use super::{PolyMulStep, PolyReduction, sizes::ProductSizes};
 use crate::{
     engine::cuda::{GpuVector, GpuVectors},
     error::{Error, Limit, Result},
-    ops::{
-        PointwiseOperation,
-        gpu::{
-            self, AnyFieldGpuStep, GpuContext, GpuField, GpuProductSpec, GpuStep, GpuValue,
-            LaunchedStep,
-        },
+    operation::{PointwiseOperation, PolyMulStep, PolyReduction, ProductSizes, ProductTransform},
+    ops::gpu::{
+        self, AnyFieldGpuStep, GpuContext, GpuField, GpuProductSpec, GpuStep, GpuValue,
+        LaunchedStep,
     },
 };
+
+/// log2 of the shortest rows that a GPU multiplies in one pass.
+const LG_DEVICE_MIN: u32 = 8;
+
+/// The transform that computes a product, before its reduction if `is_whole`.
+pub(super) fn device_transform(sizes: &ProductSizes, is_whole: bool) -> Option<ProductTransform> {
+    let is_served = |transform: &ProductTransform| transform.lg_n >= LG_DEVICE_MIN && !is_whole;
+    let full = sizes.full_transform().map(|transform| {
+        let lg_n = transform.lg_n.max(LG_DEVICE_MIN);
+        ProductTransform { lg_n, ..transform }
+    });
+    sizes.reducing_transform().filter(is_served).or(full)
+}
 
 impl AnyFieldGpuStep for PolyMulStep {
     /// With a check, transforms compute the whole product: its value at a secret point follows from
@@ -73,7 +83,7 @@ impl<F: GpuField> GpuProduct<'_, F> {
         b: Option<Arc<GpuVector>>,
     ) -> Result<(Arc<GpuVector>, String)> {
         let &Self { field, gpu, ref sizes, ref point } = self;
-        let transform = sizes.device_transform(point.is_some());
+        let transform = device_transform(sizes, point.is_some());
         // The host may have memory for a product that no transform of a GPU computes.
         let no_memory = Error::Exhausted { limit: Limit::DeviceMemory, retry_after: None };
         let transform = transform.ok_or(no_memory)?;

@@ -2,11 +2,11 @@
 
 use rayon::prelude::*;
 
-use super::sizes::ProductSizes;
 use crate::{
     engine::JobControl,
     error::Result,
     field::{Arithmetic, FieldId},
+    operation::ProductSizes,
 };
 
 /// Coefficients of the product per task.

@@ -1,9 +1,9 @@
 //! Computes pieces of the powers, each from its first one.
 
-use super::PowersStep;
 use crate::{
     engine::EngineWork,
     error::Result,
+    operation::PowersStep,
     ops::host::{
         self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
     },

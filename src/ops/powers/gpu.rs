@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::PowersStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
+    operation::PowersStep,
     ops::gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep},
 };
 

@@ -1,9 +1,9 @@
 //! Copies the elements.
 
-use super::ReshapeStep;
 use crate::{
     engine::{EngineWork, long_rows},
     error::Result,
+    operation::ReshapeStep,
     ops::host::{
         self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
         StepTypes,

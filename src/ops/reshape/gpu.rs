@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::ReshapeStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
+    operation::ReshapeStep,
     ops::gpu::{GpuContext, GpuStep, LaunchedStep, only},
 };
 

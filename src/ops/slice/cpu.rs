@@ -1,9 +1,9 @@
 //! Copies the range of each row.
 
-use super::SliceStep;
 use crate::{
     engine::{EngineWork, long_rows},
     error::Result,
+    operation::SliceStep,
     ops::host::{
         self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
         StepTypes,

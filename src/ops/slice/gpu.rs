@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::SliceStep;
 use crate::{
     engine::cuda::GpuVector,
     error::Result,
+    operation::SliceStep,
     ops::gpu::{GpuContext, GpuStep, LaunchedStep, only},
 };
 

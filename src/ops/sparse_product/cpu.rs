@@ -1,10 +1,10 @@
 //! Multiplies pieces with similar numbers of terms.
 
-use super::SparseProductStep;
 use crate::{
     curve::FrField,
     engine::{EngineWork, VectorWork},
     error::Result,
+    operation::SparseProductStep,
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
 };
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::SparseProductStep;
 use crate::{
     engine::cuda::GpuVector,
     error::{Error, Result},
+    operation::SparseProductStep,
     ops::gpu::{GpuContext, GpuStep, LaunchedStep, only},
 };
 
