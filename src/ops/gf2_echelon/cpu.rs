@@ -4,16 +4,18 @@ use super::Gf2EchelonStep;
 use crate::{
     engine::{EliminationWork, EngineModel, EngineWork},
     error::Result,
-    gf2,
-    ops::host::{
-        self, HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
-        eliminate, elimination_scratch, of_bit_matrix,
+    gf2::{
+        self,
+        gpu::{DeviceBitsShape, ReducedRows, elimination_bytes},
+    },
+    ops::{
+        gpu::bit_shape,
+        host::{
+            self, HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
+            eliminate, elimination_scratch, of_bit_matrix,
+        },
     },
     program::ValueType,
-};
-use crate::{
-    gf2::gpu::{DeviceBitsShape, ReducedRows, elimination_bytes},
-    ops::gpu::bit_shape,
 };
 
 impl HostStep for Gf2EchelonStep {

@@ -4,16 +4,18 @@ use super::Gf2ReduceStep;
 use crate::{
     engine::{EliminationWork, EngineModel, EngineWork},
     error::{Error, Result},
-    gf2,
-    ops::host::{
-        HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
-        eliminate, elimination_scratch, of_bit_matrix, vector_bytes,
+    gf2::{
+        self,
+        gpu::{ReducedRows, elimination_bytes},
+    },
+    ops::{
+        gpu::bit_shape,
+        host::{
+            HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
+            eliminate, elimination_scratch, of_bit_matrix, vector_bytes,
+        },
     },
     program::ValueType,
-};
-use crate::{
-    gf2::gpu::{ReducedRows, elimination_bytes},
-    ops::gpu::bit_shape,
 };
 
 impl HostStep for Gf2ReduceStep {

@@ -3,13 +3,13 @@
 use rayon::prelude::*;
 
 use super::IntSumStep;
-use crate::program::ValueType;
 use crate::{
     engine::EngineWork,
     error::Result,
     field::IntegerLimbs,
     integers::{self, SumTerm},
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    program::ValueType,
 };
 
 impl HostStep for IntSumStep {
