@@ -3,11 +3,11 @@
 use std::{iter, sync::Arc, time::Duration};
 
 use super::{AwaitedElements, ModelledTime, RunOperands, RunReport, StepReport};
-use crate::field::FieldId;
 use crate::{
     curve::points::Bases,
     engine::{ElementNames, EncodedScalars, EngineWork, ExecutedBy},
     error::{Error, Result},
+    field::FieldId,
     ops::{
         OperationProgram,
         host::{self, EncodedRows, HostArgument, HostStep, HostValue, StepTypes},

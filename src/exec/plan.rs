@@ -6,9 +6,8 @@ use super::{
     ModelledTime,
     call::{OnlyStep, RunCall},
 };
-use crate::engine::cuda::CudaModel;
 use crate::{
-    engine::{EngineModel, EngineWork},
+    engine::{EngineModel, EngineWork, cuda::CudaModel},
     ops::Operation,
     program::ValueId,
 };

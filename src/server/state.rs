@@ -24,16 +24,13 @@ use crate::{
     engine::{
         DeviceInfo, MsmNttEngine,
         cpu::{ArkworksEngine, CpuEngine},
+        cuda::{CudaEngine, CudaModel, INTEGER_LIMBS_MIN},
     },
     error::{Error, Limit},
-    exec::{BusyPoll, Executor, HostExecutor, JOBS_PER_DEVICE},
+    exec::{BusyPoll, Executor, GpuExecutor, HostExecutor, JOBS_PER_DEVICE},
     jobs::{Backlog, Budget, ComputeHost, Scheduler},
     store::{ObjectStore, ProgramStore, Regions, UploadLimits, Uploads},
     tenant::Tenants,
-};
-use crate::{
-    engine::cuda::{CudaEngine, CudaModel, INTEGER_LIMBS_MIN},
-    exec::GpuExecutor,
     worker::{NoWorkers, WorkerExecutor, WorkerPoolSettings, WorkerSettings, start_pool},
 };
 

@@ -5,10 +5,13 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use capstan::curve::points::{Bases, PointOwner, PointSlice};
 use capstan::{
     buffer::{ByteSink, ByteSource},
-    curve::{Fr, G1Affine, Group, scalars::ScalarEncoding},
+    curve::{
+        Fr, G1Affine, Group,
+        points::{Bases, PointOwner, PointSlice},
+        scalars::ScalarEncoding,
+    },
     engine::{EncodedScalars, JobControl},
     error::{Error, Result},
     exec::{ElementSink, RunOperands, start_run},

@@ -28,6 +28,7 @@ pub struct LayoutKernels {
 }
 
 /// The row whose inverted number a kernel has stored; `None` if it has stored none.
+#[inline]
 pub const fn stored_row(word: u32) -> Option<u32> {
     if word == 0 { None } else { Some(!word) }
 }

@@ -3,17 +3,19 @@
 use crate::{
     engine::{EliminationWork, EngineModel, EngineWork},
     error::Result,
-    gf2,
+    gf2::{
+        self,
+        gpu::{DeviceBitsShape, ReducedRows, elimination_bytes},
+    },
     operation::Gf2EchelonStep,
-    ops::host::{
-        self, HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
-        eliminate, elimination_scratch, of_bit_matrix,
+    ops::{
+        gpu::bit_shape,
+        host::{
+            self, HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
+            eliminate, elimination_scratch, of_bit_matrix,
+        },
     },
     program::ValueType,
-};
-use crate::{
-    gf2::gpu::{DeviceBitsShape, ReducedRows, elimination_bytes},
-    ops::gpu::bit_shape,
 };
 
 impl HostStep for Gf2EchelonStep {

@@ -3,17 +3,19 @@
 use crate::{
     engine::{EliminationWork, EngineModel, EngineWork},
     error::{Error, Result},
-    gf2,
+    gf2::{
+        self,
+        gpu::{ReducedRows, elimination_bytes},
+    },
     operation::Gf2ReduceStep,
-    ops::host::{
-        HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
-        eliminate, elimination_scratch, of_bit_matrix, vector_bytes,
+    ops::{
+        gpu::bit_shape,
+        host::{
+            HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
+            eliminate, elimination_scratch, of_bit_matrix, vector_bytes,
+        },
     },
     program::ValueType,
-};
-use crate::{
-    gf2::gpu::{ReducedRows, elimination_bytes},
-    ops::gpu::bit_shape,
 };
 
 impl HostStep for Gf2ReduceStep {

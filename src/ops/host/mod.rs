@@ -13,16 +13,16 @@ mod work;
 
 pub use any_field::{AnyFieldStep, AnyVectorStep, run_in_any_field, run_on_any_vector};
 pub use argument::{EncodedRows, HostArgument};
-pub use bits::elimination_error;
-pub use bits::{bit_matrix, bit_rows, eliminate, elimination_scratch, of_bit_matrix};
+pub use bits::{
+    bit_matrix, bit_rows, eliminate, elimination_error, elimination_scratch, of_bit_matrix,
+};
 pub use elements::map_elements;
 pub use field::{HostElements, HostField};
 pub use pieces::{PieceContext, PiecesDone, PiecesSpec, StepInPieces};
 pub use polynomial::{evaluate, horner};
 pub use rows::{HostRows, RowPiece, Rows, for_each_piece, padded, rows_of, zeros};
 pub use sink::ElementSink;
-pub use work::rows;
-pub use work::{StepTypes, elements, vector_bytes};
+pub use work::{StepTypes, elements, rows, vector_bytes};
 
 use crate::{
     curve::points::{Bases, MsmSums},

@@ -2,7 +2,6 @@
 
 use rayon::prelude::*;
 
-use crate::program::ValueType;
 use crate::{
     engine::EngineWork,
     error::Result,
@@ -10,6 +9,7 @@ use crate::{
     integers::{self, SumTerm},
     operation::IntSumStep,
     ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    program::ValueType,
 };
 
 impl HostStep for IntSumStep {
