@@ -15,7 +15,7 @@ use http_body::{Frame, SizeHint};
 use tokio::sync::watch;
 use tonic::Status;
 
-use super::{connection_calls::OpenCall, unread_responses::DroppableBody};
+use super::{connections::connection_calls::OpenCall, responses::unread_responses::DroppableBody};
 use crate::jobs::AdmissionPermit;
 
 #[derive(Default)]

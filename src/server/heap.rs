@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::connection_limits::ConnectionLimits;
+use super::connections::connection_limits::ConnectionLimits;
 
 /// Fewer connections leave little memory behind.
 const ENDED_MIN: u64 = 64;
@@ -60,7 +60,7 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
-    use crate::server::{ServerSettings, connection_limits::ConnectionSource};
+    use crate::server::{ServerSettings, connections::connection_limits::ConnectionSource};
 
     #[test]
     fn memory_is_returned_once_after_many_connections_have_ended() {

@@ -9,11 +9,10 @@ use std::{
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::{
+    connections::{pace::lateness, tls::FileExpiry},
+    devices::residency,
     heap::{self, HeapTrim},
-    pace::lateness,
-    residency,
     state::ServerState,
-    tls::FileExpiry,
 };
 use crate::telemetry::{self, TenantGauges};
 

@@ -2,73 +2,22 @@
 //!
 //! A timer limits the shutdown: hyper can wait for a silent connection for ever (hyper issue 4170).
 
-mod admin;
-mod authenticate;
-mod call;
-mod call_memory;
-mod call_origin;
-mod call_record;
-mod compute;
-mod connection;
-mod connection_calls;
-mod connection_limits;
-mod credentials;
-mod deadline;
-mod device_query;
+mod callers;
+mod calls;
+mod computing;
+mod connections;
+mod devices;
 mod drain;
-mod early_messages;
-mod estimate;
-mod handshake;
-mod header_backlog;
-mod header_blocks;
-mod health;
 mod heap;
 mod housekeeping;
-mod import;
-mod job_history;
-mod list;
-mod listen;
-mod loading;
-mod metrics_certificate;
-mod msm;
-mod ntt;
-mod object_checks;
-mod pace;
-mod pins;
-mod preload;
-mod preload_file;
-mod priority;
-mod program_call;
-mod program_limits;
-mod read_object;
-mod receive;
-mod reflection;
-mod refusals;
-mod regions;
-mod reload;
-mod request_id;
-mod residency;
-mod residency_report;
-mod residency_snapshot;
-mod response;
-mod response_queue;
-mod result_stream;
+mod objects;
+mod operators;
+mod requests;
+mod responses;
 mod routes;
-mod run;
-mod run_outputs;
 mod serve_error;
 mod settings;
-mod single_step;
 mod state;
-mod status;
-mod status_report;
-mod store;
-mod streamed_body;
-mod streamed_uploads;
-mod tls;
-mod transport_parts;
-mod unary_body;
-mod unread_responses;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -79,21 +28,21 @@ pub use crate::worker::{
     NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings, has_landlock,
     serve as serve_worker,
 };
-pub use credentials::{CredentialFileProblems, check_credential_files};
-use futures_util::future::BoxFuture;
+pub use callers::credentials::{CredentialFileProblems, check_credential_files};
+pub use callers::reload::CredentialFileError;
 #[cfg(feature = "internals")]
-pub use header_blocks::{HeaderBlockLimit, ReceivedBlocks};
-pub use loading::Readiness;
-pub use metrics_certificate::MetricsCertificate;
-pub use preload_file::{PreloadFileError, check_preload_file};
-pub use reload::CredentialFileError;
+pub use connections::header_blocks::{HeaderBlockLimit, ReceivedBlocks};
+pub use connections::metrics_certificate::MetricsCertificate;
+#[cfg(feature = "cli")]
+pub(crate) use connections::tls::CERTIFICATE_VALIDITY_MIN;
+pub use connections::tls::TlsFiles;
+pub use devices::preload_file::{PreloadFileError, check_preload_file};
+use futures_util::future::BoxFuture;
+pub use objects::loading::Readiness;
+pub use operators::status_report::StatusReporter;
 pub use serve_error::ServeError;
 pub use settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings};
 pub use state::Engines;
-pub use status_report::StatusReporter;
-#[cfg(feature = "cli")]
-pub(crate) use tls::CERTIFICATE_VALIDITY_MIN;
-pub use tls::TlsFiles;
 use tokio::{
     sync::watch,
     task::{JoinSet, spawn_blocking},
@@ -104,8 +53,10 @@ use tonic_health::ServingStatus;
 use tower::layer::layer_fn;
 
 use self::{
-    authenticate::AuthenticationService, connection::PeerOrigin, deadline::DeadlineService,
-    listen::Listeners, request_id::RequestIdService, state::ServerState,
+    callers::authenticate::AuthenticationService,
+    calls::{deadline::DeadlineService, request_id::RequestIdService},
+    connections::{connection::PeerOrigin, listen::Listeners},
+    state::ServerState,
 };
 
 /// Time for the last responses to leave their sockets: hyper can wait forever for a silent
@@ -151,8 +102,8 @@ impl ListeningSockets {
     pub fn start(self, engines: Engines) -> Result<Server, ServeError> {
         let Self { settings, listeners } = self;
         let state = Arc::new(ServerState::new(settings, engines)?);
-        loading::start(&state).map_err(ServeError::Thread)?;
-        object_checks::start(&state).map_err(ServeError::Thread)?;
+        objects::loading::start(&state).map_err(ServeError::Thread)?;
+        objects::object_checks::start(&state).map_err(ServeError::Thread)?;
         Ok(Server { state, listeners })
     }
 }
@@ -226,7 +177,7 @@ impl Server {
     pub fn serve(self) -> ServeFuture<()> {
         Box::pin(async move {
             let Self { state, listeners } = self;
-            let (health, health_service) = health::health_checks();
+            let (health, health_service) = operators::health::health_checks();
             let is_loaded = *state.is_loaded.borrow();
             let status = if is_loaded { ServingStatus::Serving } else { ServingStatus::NotServing };
             routes::report(&health, status).await;
@@ -242,9 +193,10 @@ impl Server {
             let housekeeping = tokio::spawn(housekeeping::run(state.clone()));
             let reloads = tokio::spawn(state.credentials.clone().watch());
             let regions = listeners.regions.clone();
-            let regions = regions.map(|socket| tokio::spawn(regions::serve(socket, state.clone())));
+            let regions =
+                regions.map(|socket| tokio::spawn(objects::regions::serve(socket, state.clone())));
             let report_loaded = async {
-                loading::wait(&state).await;
+                objects::loading::wait(&state).await;
                 routes::report(&health, ServingStatus::Serving).await;
                 std::future::pending::<std::convert::Infallible>().await
             };
@@ -269,7 +221,7 @@ impl Server {
             let _silent_connections = timeout(SHUTDOWN_LINGER, async {
                 while servers.running.join_next().await.is_some() {}
                 // It stops after the file that it reads, and lets the next server lock the folder.
-                loading::wait(&state).await;
+                objects::loading::wait(&state).await;
             })
             .await;
             housekeeping.abort();
@@ -315,9 +267,9 @@ impl ServerTasks {
             transport.layer(deadlines.clone()).add_routes(routes.clone())
         };
         if let Some(listener) = listeners.tcp {
-            let incoming = listen::tcp(listener, self.state.clone());
+            let incoming = connections::listen::tcp(listener, self.state.clone());
             if self.state.credentials.tls().is_some() {
-                let incoming = handshake::tls(incoming, self.state.clone());
+                let incoming = connections::handshake::tls(incoming, self.state.clone());
                 let served =
                     router(&self.routes).serve_with_incoming_shutdown(incoming, until_stopped());
                 self.running.spawn(served);
@@ -329,13 +281,13 @@ impl ServerTasks {
         }
         if let Some(socket) = listeners.unix {
             let origin = |user| PeerOrigin::Unix { user };
-            let incoming = listen::unix(socket, self.state.clone(), origin);
+            let incoming = connections::listen::unix(socket, self.state.clone(), origin);
             let served = router(&self.routes);
             self.running.spawn(served.serve_with_incoming_shutdown(incoming, until_stopped()));
         }
         if let Some(socket) = listeners.admin {
             let origin = |user| PeerOrigin::Admin { user };
-            let incoming = listen::unix(socket, self.state.clone(), origin);
+            let incoming = connections::listen::unix(socket, self.state.clone(), origin);
             let served = router(&self.admin_routes);
             self.running.spawn(served.serve_with_incoming_shutdown(incoming, until_stopped()));
         }

@@ -10,8 +10,11 @@ use tonic_health::{
 };
 
 use super::{
-    ServeError, ServerSettings, admin::AdminService, compute::ComputeService, reflection,
-    state::ServerState, store::StoreService,
+    ServeError, ServerSettings,
+    computing::compute::ComputeService,
+    objects::store::StoreService,
+    operators::{admin::AdminService, reflection},
+    state::ServerState,
 };
 use crate::wire::{
     DESCRIPTOR_SET,

@@ -2,7 +2,9 @@
 
 use std::io;
 
-use super::{DataDirError, preload_file::PreloadFileError, reload::CredentialFileError};
+use super::{
+    DataDirError, callers::reload::CredentialFileError, devices::preload_file::PreloadFileError,
+};
 
 /// Why a server failed to start or to serve.
 #[derive(Debug, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use super::tls::TlsFiles;
+use super::connections::tls::TlsFiles;
 use crate::{buffer::payload_file_bytes, region};
 
 const MIB: u64 = 1 << 20;

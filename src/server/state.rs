@@ -8,16 +8,18 @@ use tracing::info;
 
 use super::{
     ServeError, ServerSettings,
-    call_memory::CallMemoryPool,
-    connection_limits::ConnectionLimits,
-    credentials::Credentials,
-    device_query::DeviceQuery,
+    callers::credentials::Credentials,
+    calls::call_memory::CallMemoryPool,
+    connections::connection_limits::ConnectionLimits,
+    devices::{
+        device_query::DeviceQuery,
+        pins::PinTable,
+        preload_file::{PreloadEntry, read_preload_file},
+        residency_snapshot::ResidencyQueries,
+    },
     drain::Drain,
-    job_history::JobHistory,
-    pins::PinTable,
-    preload_file::{PreloadEntry, read_preload_file},
-    residency_snapshot::ResidencyQueries,
-    unread_responses::UnreadResponses,
+    operators::job_history::JobHistory,
+    responses::unread_responses::UnreadResponses,
 };
 use crate::{
     buffer::{PayloadPool, Wiper},
