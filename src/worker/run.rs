@@ -1,5 +1,9 @@
 //! A run on a worker, as the server sees it. If the worker is lost, the run begins again on another
 //! one: its inputs are still in the server's memory.
+//!
+//! A lost worker costs no accepted call, with four exceptions: a call that writes to memory that it
+//! also reads (in a region); a call that two workers were lost with; a change of what that GPU holds
+//! (`SetResidency`); and, while no GPU serves, a call that would take too long on the host.
 
 use std::{
     ops::Range,
