@@ -1,0 +1,34 @@
+//! Copies each row to a longer one.
+
+use crate::{
+    engines::EngineWork,
+    error::Result,
+    operation::PadStep,
+    ops::host::{
+        self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
+        StepTypes,
+    },
+};
+
+impl AnyVectorStep for PadStep {
+    fn run_on<F: HostElements>(
+        &self,
+        field: F,
+        inputs: Vec<HostArgument<'_>>,
+        context: &HostContext<'_>,
+    ) -> Result<HostResult> {
+        let input = host::only(inputs)?;
+        let rows = host::padded(input.rows(field)?, self.length as usize, context.control);
+        Ok(HostResult::of_rows(field, rows?))
+    }
+}
+
+impl HostStep for PadStep {
+    fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
+        host::run_on_any_vector(self, inputs, context)
+    }
+
+    fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
+        vec![types.pass(0)]
+    }
+}
