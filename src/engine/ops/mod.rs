@@ -1,52 +1,19 @@
-//! How steps are computed: for each kind of `capstan_math::operation`, in its folder, one way per
-//! executor. `ARCHITECTURE.md` lists what a new kind needs.
+//! How steps are computed: for each kind of `capstan_math::operation`, in its file or folder, one
+//! way per executor. `ARCHITECTURE.md` lists what a new kind needs.
 
-mod concat {
-    mod cpu;
-    mod gpu;
-}
-mod constant {
-    mod cpu;
-    mod gpu;
-}
-mod divide_by_linear {
-    mod cpu;
-    mod gpu;
-}
-mod divide_by_vanishing {
-    mod cpu;
-    mod gpu;
-}
-mod evaluate {
-    mod cpu;
-    mod gpu;
-}
-mod gf2_echelon {
-    mod cpu;
-    mod gpu;
-}
-mod gf2_reduce {
-    mod cpu;
-    mod gpu;
-}
+mod concat;
+mod constant;
+mod divide_by_linear;
+mod divide_by_vanishing;
+mod evaluate;
+mod gf2_echelon;
+mod gf2_reduce;
 pub mod gpu;
 pub mod host;
-mod input {
-    mod cpu;
-    mod gpu;
-}
-mod int_mul {
-    mod cpu;
-    mod gpu;
-}
-mod int_sum {
-    mod cpu;
-    mod gpu;
-}
-mod linear_combination {
-    mod cpu;
-    mod gpu;
-}
+mod input;
+mod int_mul;
+mod int_sum;
+mod linear_combination;
 mod msm {
     mod cpu;
     mod gpu;
@@ -58,37 +25,19 @@ mod ntt {
     mod gpu;
     mod pieces;
 }
-mod pad {
-    mod cpu;
-    mod gpu;
-}
-mod pointwise {
-    mod cpu;
-    mod gpu;
-}
+mod pad;
+mod pointwise;
 mod poly_mul {
     mod cpu;
     mod fold;
     mod gpu;
     mod short;
 }
-mod powers {
-    mod cpu;
-    mod gpu;
-}
-mod reshape {
-    mod cpu;
-    mod gpu;
-}
+mod powers;
+mod reshape;
 mod single;
-mod slice {
-    mod cpu;
-    mod gpu;
-}
-mod sparse_product {
-    mod cpu;
-    mod gpu;
-}
+mod slice;
+mod sparse_product;
 
 pub use capstan_math::operation::*;
 pub use single::{SINGLE_STEP, single_msm, single_ntt};

@@ -1,14 +1,20 @@
 //! Element-wise arithmetic, in place if an input is not read again.
 
+use std::sync::Arc;
+
 use zeroize::Zeroizing;
 
 use crate::{
-    engines::EngineWork,
+    engines::{EngineWork, cuda::GpuVector},
     error::Result,
     field::Arithmetic,
     operation::{PointwiseOperation, PointwiseStep},
-    ops::host::{
-        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+    ops::{
+        gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep},
+        host::{
+            self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep,
+            StepTypes,
+        },
     },
 };
 
@@ -82,5 +88,25 @@ fn invert<F: Arithmetic>(field: F, elements: &mut [F::Element]) {
             let inverted = field.multiply(inverse, *before);
             inverse = field.multiply(inverse, std::mem::replace(element, inverted));
         }
+    }
+}
+
+impl AnyFieldGpuStep for PointwiseStep {
+    fn launch_in<F: GpuField>(
+        &self,
+        field: F,
+        inputs: Vec<Arc<GpuVector>>,
+        context: GpuContext<'_>,
+    ) -> Result<LaunchedStep> {
+        context.in_place(&inputs, |gpu, out| {
+            let inputs: Vec<_> = inputs.iter().map(|vector| &**vector).collect();
+            field.pointwise(gpu, self.operation, out, &inputs)
+        })
+    }
+}
+
+impl GpuStep for PointwiseStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        gpu::launch_in_any_field(self, inputs, context)
     }
 }

@@ -1,12 +1,17 @@
-//! Copies the elements.
+//! Copies the elements, on a GPU only if another step reads the input.
+
+use std::sync::Arc;
 
 use crate::{
-    engines::{EngineWork, long_rows},
+    engines::{EngineWork, cuda::GpuVector, long_rows},
     error::Result,
     operation::ReshapeStep,
-    ops::host::{
-        self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
-        StepTypes,
+    ops::{
+        gpu::{self, GpuContext, GpuStep, LaunchedStep},
+        host::{
+            self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
+            StepTypes,
+        },
     },
 };
 
@@ -42,5 +47,17 @@ impl HostStep for ReshapeStep {
 
     fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         vec![types.pass(0)]
+    }
+}
+
+impl GpuStep for ReshapeStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let shape = context.shape()?;
+        let (rows, row_length) = (shape.rows() as usize, shape.length() as usize);
+        let vector = match Arc::try_unwrap(gpu::only(inputs)?) {
+            Ok(vector) => vector,
+            Err(shared) => context.gpu.with_row_length(&shared, shared.row_length)?,
+        };
+        Ok(vector.reshaped(rows, row_length)?.into())
     }
 }

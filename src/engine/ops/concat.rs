@@ -1,12 +1,17 @@
-//! Copies the inputs of each row one after another.
+//! Copies the inputs of each row one after another, on a GPU within the device.
+
+use std::sync::Arc;
 
 use crate::{
-    engines::{EngineWork, long_rows},
+    engines::{EngineWork, cuda::GpuVector, long_rows},
     error::Result,
     operation::ConcatStep,
-    ops::host::{
-        self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
-        StepTypes,
+    ops::{
+        gpu::{GpuContext, GpuStep, LaunchedStep},
+        host::{
+            self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
+            StepTypes,
+        },
     },
 };
 
@@ -34,5 +39,17 @@ impl HostStep for ConcatStep {
 
     fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         vec![types.pass(0)]
+    }
+}
+
+impl GpuStep for ConcatStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let out = context.zeros()?;
+        let mut at = 0;
+        for input in inputs {
+            context.gpu.copy_rows(&out, at, &input, 0, input.row_length)?;
+            at += input.row_length;
+        }
+        Ok(out.into())
     }
 }

@@ -1,13 +1,19 @@
-//! The products by a library or by transforms on the engine.
+//! The products by a library or by transforms on the engine, on a GPU by transforms modulo three
+//! primes. The host checks all.
+
+use std::sync::Arc;
 
 use crate::{
-    engines::{EngineModel, EngineWork, JobControl},
+    engines::{EngineModel, EngineWork, JobControl, cuda::GpuVector},
     error::{Error, Result},
     field::{FieldId, IntegerLimbs, Prime31},
     integers::{self, FactorLimbs, IntegerFactors, ProductSize},
     operation::IntMulStep,
-    ops::host::{
-        self, HostArgument, HostContext, HostResult, HostRows, HostStep, HostValue, StepTypes,
+    ops::{
+        gpu::{GpuContext, GpuStep, GpuValue, LaunchedStep},
+        host::{
+            self, HostArgument, HostContext, HostResult, HostRows, HostStep, HostValue, StepTypes,
+        },
     },
     program::ValueType,
     verify::{CheckedInteger, SecretPrimes},
@@ -116,5 +122,30 @@ impl HostStep for IntMulStep {
         let copies = if rows > 1 && !(a + b).is_multiple_of(4) { 6 } else { 5 };
         let words = copies * (a + b).next_power_of_two().max(1 << 8);
         words.saturating_mul(4 * u64::from(rows))
+    }
+}
+
+impl GpuStep for IntMulStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let (gpu, is_checked) = (context.gpu, context.is_checked);
+        let [a, b] = <[_; 2]>::try_from(inputs)
+            .map_err(|_| Error::Internal("the step needs two inputs".into()))?;
+        let other = (!self.is_square()).then_some(&*b);
+        let done = gpu.multiply_integers(&a, other)?;
+        if is_checked {
+            let (of_a, product) = (gpu.read_limbs(&a)?, gpu.read_limbs(&done.vector)?);
+            let of_b = other.map(|b| gpu.read_limbs(b)).transpose()?;
+            let primes = SecretPrimes::random();
+            let rows_of_b = of_b.as_ref().unwrap_or(&of_a).chunks(b.row_length);
+            let rows = of_a.chunks(a.row_length).zip(rows_of_b);
+            for ((a, b), product) in rows.zip(product.chunks(done.vector.row_length)) {
+                if !primes.verify(CheckedInteger { a, b, product }, gpu.control())? {
+                    gpu.evict_tables31();
+                    return Err(Error::Corrupt);
+                }
+            }
+        }
+        let value = GpuValue::Vector(Arc::new(done.vector));
+        Ok(LaunchedStep { value, method: done.method, is_checked })
     }
 }

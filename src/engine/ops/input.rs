@@ -1,12 +1,17 @@
-//! Decodes and checks the elements.
+//! Decodes and checks the elements, on a GPU after their upload.
+
+use std::sync::Arc;
 
 use crate::{
-    engines::EngineWork,
+    engines::{EngineWork, cuda::GpuVector},
     error::{Error, Result},
     operation::InputStep,
-    ops::host::{
-        self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
-        StepTypes,
+    ops::{
+        gpu::{GpuContext, GpuStep, LaunchedStep},
+        host::{
+            self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
+            StepTypes,
+        },
     },
 };
 
@@ -37,5 +42,14 @@ impl HostStep for InputStep {
 
     fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         vec![types.transfer()]
+    }
+}
+
+impl GpuStep for InputStep {
+    fn launch(&self, _: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let missing = || Error::Internal("the step's input is missing".into());
+        let (shape, elements) = (context.shape()?, context.input.ok_or_else(missing)?);
+        let (rows, length) = (shape.rows() as usize, shape.length() as usize);
+        Ok(context.gpu.upload(&elements, shape.field(), rows, length)?.into())
     }
 }

@@ -1,13 +1,20 @@
-//! The reduction by panels of columns.
+//! The reduction by panels of columns, on the host or in the memory of a GPU.
+
+use std::sync::Arc;
 
 use crate::{
-    engines::{EliminationWork, EngineModel, EngineWork},
+    engines::{
+        EliminationWork, EngineModel, EngineWork,
+        cuda::{EliminationInput, GpuVector},
+    },
     error::{Error, Result},
     gf2,
     gf2_elimination::{ReducedRows, elimination_bytes},
     operation::Gf2ReduceStep,
     ops::{
-        gpu::bit_shape,
+        gpu::{
+            EliminationFields, GpuContext, GpuStep, LaunchedStep, bit_shape, launch_elimination,
+        },
         host::{
             HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
             eliminate, elimination_scratch, of_bit_matrix, vector_bytes,
@@ -48,5 +55,15 @@ impl HostStep for Gf2ReduceStep {
         let &[pivots, rows] = inputs else { return 0 };
         let [pivots, rows] = [pivots, rows].map(|value| bit_shape(value, self.columns));
         elimination_bytes(pivots, rows, ReducedRows::Remaining)
+    }
+}
+
+impl GpuStep for Gf2ReduceStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let [pivots, rows] = <[_; 2]>::try_from(inputs)
+            .map_err(|_| Error::Internal("the step needs two inputs".into()))?;
+        let input = EliminationInput { pivots: Some(pivots), rows, columns: self.columns };
+        let [pivots, rows] = Gf2ReduceStep::INPUT_NAMES;
+        launch_elimination(context, input, EliminationFields { pivots, rows })
     }
 }

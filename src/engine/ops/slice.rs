@@ -1,12 +1,17 @@
-//! Copies the range of each row.
+//! Copies the range of each row, on a GPU within the device.
+
+use std::sync::Arc;
 
 use crate::{
-    engines::{EngineWork, long_rows},
+    engines::{EngineWork, cuda::GpuVector, long_rows},
     error::Result,
     operation::SliceStep,
-    ops::host::{
-        self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
-        StepTypes,
+    ops::{
+        gpu::{self, GpuContext, GpuStep, LaunchedStep},
+        host::{
+            self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
+            StepTypes,
+        },
     },
 };
 
@@ -35,5 +40,13 @@ impl HostStep for SliceStep {
     fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         // The copied range is read, too.
         vec![StepTypes { inputs: &[types.value], ..*types }.pass(0)]
+    }
+}
+
+impl GpuStep for SliceStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let (input, out) = (gpu::only(inputs)?, context.zeros()?);
+        context.gpu.copy_rows(&out, 0, &input, self.offset as usize, self.length as usize)?;
+        Ok(out.into())
     }
 }

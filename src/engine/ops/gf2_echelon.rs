@@ -1,13 +1,21 @@
-//! The elimination by panels of columns.
+//! The elimination by panels of columns, on the host or in the memory of a GPU.
+
+use std::sync::Arc;
 
 use crate::{
-    engines::{EliminationWork, EngineModel, EngineWork},
+    engines::{
+        EliminationWork, EngineModel, EngineWork,
+        cuda::{EliminationInput, GpuVector},
+    },
     error::Result,
     gf2,
     gf2_elimination::{DeviceBitsShape, ReducedRows, elimination_bytes},
     operation::Gf2EchelonStep,
     ops::{
-        gpu::bit_shape,
+        gpu::{
+            self, EliminationFields, GpuContext, GpuStep, LaunchedStep, bit_shape,
+            launch_elimination,
+        },
         host::{
             self, HostArgument, HostContext, HostResult, HostStep, StepTypes, bit_matrix, bit_rows,
             eliminate, elimination_scratch, of_bit_matrix,
@@ -40,5 +48,13 @@ impl HostStep for Gf2EchelonStep {
         let &[matrix] = inputs else { return 0 };
         let shape = bit_shape(matrix, self.columns);
         elimination_bytes(DeviceBitsShape { rows: 0, ..shape }, shape, ReducedRows::All)
+    }
+}
+
+impl GpuStep for Gf2EchelonStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let rows = gpu::only(inputs)?;
+        let input = EliminationInput { pivots: None, rows, columns: self.columns };
+        launch_elimination(context, input, EliminationFields { pivots: "input", rows: "input" })
     }
 }

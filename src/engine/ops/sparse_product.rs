@@ -1,11 +1,17 @@
-//! Multiplies pieces with similar numbers of terms.
+//! On the host, multiplies pieces with similar numbers of terms; on a GPU, by one or two launches
+//! for each row.
+
+use std::sync::Arc;
 
 use crate::{
     curve::FrField,
-    engines::{EngineWork, VectorWork},
-    error::Result,
+    engines::{EngineWork, VectorWork, cuda::GpuVector},
+    error::{Error, Result},
     operation::SparseProductStep,
-    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    ops::{
+        gpu::{self, GpuContext, GpuStep, LaunchedStep},
+        host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    },
 };
 
 /// Terms between two checks of the job's control: at most a tenth of a second.
@@ -32,5 +38,15 @@ impl HostStep for SparseProductStep {
         // A term is 8 bytes, and reads an element.
         let bytes = terms.saturating_mul(40).saturating_add(32 * input.max(product));
         vec![EngineWork::Vectors(VectorWork { products: terms, bytes, is_scan: false })]
+    }
+}
+
+impl GpuStep for SparseProductStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let matrix = context.matrix;
+        let matrix =
+            matrix.ok_or_else(|| Error::Internal("the step's matrix is missing".into()))?;
+        let input = gpu::only(inputs)?;
+        Ok(context.gpu.multiply_sparse(matrix, &input)?.into())
     }
 }

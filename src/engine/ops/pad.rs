@@ -1,12 +1,17 @@
-//! Copies each row to a longer one.
+//! Copies each row to a longer one, on a GPU into zeros.
+
+use std::sync::Arc;
 
 use crate::{
-    engines::EngineWork,
+    engines::{EngineWork, cuda::GpuVector},
     error::Result,
     operation::PadStep,
-    ops::host::{
-        self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
-        StepTypes,
+    ops::{
+        gpu::{self, GpuContext, GpuStep, LaunchedStep},
+        host::{
+            self, AnyVectorStep, HostArgument, HostContext, HostElements, HostResult, HostStep,
+            StepTypes,
+        },
     },
 };
 
@@ -30,5 +35,12 @@ impl HostStep for PadStep {
 
     fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         vec![types.pass(0)]
+    }
+}
+
+impl GpuStep for PadStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let input = gpu::only(inputs)?;
+        Ok(context.gpu.with_row_length(&input, self.length as usize)?.into())
     }
 }

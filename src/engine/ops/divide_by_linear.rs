@@ -1,5 +1,8 @@
 //! Synthetic division: from the highest coefficient down, each quotient's coefficient is the value
-//! so far of Horner's rule. Pieces of a row start from the value of the coefficients above them.
+//! so far of Horner's rule. On the host, pieces of a row start from the value of the coefficients
+//! above them; on a GPU, it is a scan, in place if the input is not read again.
+
+use std::sync::Arc;
 
 use ark_ff::{AdditiveGroup, Field};
 use rayon::prelude::*;
@@ -7,10 +10,13 @@ use zeroize::Zeroizing;
 
 use crate::{
     curve::{Fr, FrField},
-    engines::{EngineWork, JobControl},
+    engines::{EngineWork, JobControl, cuda::GpuVector},
     error::Result,
     operation::DivideByLinearStep,
-    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    ops::{
+        gpu::{GpuContext, GpuStep, LaunchedStep},
+        host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    },
 };
 
 /// Coefficients of a piece.
@@ -54,4 +60,14 @@ fn divide(row: &mut [Fr], point: Fr, control: &JobControl) -> Result<()> {
         }
         Ok(())
     })
+}
+
+impl GpuStep for DivideByLinearStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        context.in_place(&inputs, |gpu, out| {
+            let (input, rows) = (inputs[0].fr_elements()?, inputs[0].rows);
+            let (kernels, out) = (gpu.kernels(), out.fr_elements()?);
+            Ok(kernels.divide_by_linear(&gpu.stream, out, input, rows, self.point)?)
+        })
+    }
 }

@@ -1,11 +1,18 @@
-//! Computes pieces of the powers, each from its first one.
+//! On the host, computes pieces of the powers, each from its first one; on a GPU, a few powers per
+//! thread.
+
+use std::sync::Arc;
 
 use crate::{
-    engines::EngineWork,
+    engines::{EngineWork, cuda::GpuVector},
     error::Result,
     operation::PowersStep,
-    ops::host::{
-        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+    ops::{
+        gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep},
+        host::{
+            self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep,
+            StepTypes,
+        },
     },
 };
 
@@ -36,5 +43,25 @@ impl HostStep for PowersStep {
 
     fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         vec![types.scan(1)]
+    }
+}
+
+impl AnyFieldGpuStep for PowersStep {
+    fn launch_in<F: GpuField>(
+        &self,
+        field: F,
+        _: Vec<Arc<GpuVector>>,
+        context: GpuContext<'_>,
+    ) -> Result<LaunchedStep> {
+        let out = context.zeros()?;
+        let [first, base] = [self.first, self.base].map(|constant| field.constant(constant));
+        field.powers(context.gpu, &out, first?, base?)?;
+        Ok(out.into())
+    }
+}
+
+impl GpuStep for PowersStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        gpu::launch_in_any_field(self, inputs, context)
     }
 }

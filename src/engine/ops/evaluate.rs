@@ -1,14 +1,21 @@
-//! Evaluates pieces of each row by Horner's rule, and adds their values.
+//! On the host, evaluates pieces of each row by Horner's rule, and adds their values; a GPU reduces
+//! each row level by level.
+
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
 use crate::{
-    engines::EngineWork,
+    engines::{EngineWork, cuda::GpuVector},
     error::Result,
     operation::EvaluateStep,
-    ops::host::{
-        self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep, StepTypes,
+    ops::{
+        gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep},
+        host::{
+            self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep,
+            StepTypes,
+        },
     },
 };
 
@@ -35,5 +42,24 @@ impl HostStep for EvaluateStep {
 
     fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
         vec![types.scan(1)]
+    }
+}
+
+impl AnyFieldGpuStep for EvaluateStep {
+    fn launch_in<F: GpuField>(
+        &self,
+        field: F,
+        inputs: Vec<Arc<GpuVector>>,
+        context: GpuContext<'_>,
+    ) -> Result<LaunchedStep> {
+        let (input, out) = (gpu::only(inputs)?, context.zeros()?);
+        field.evaluate(context.gpu, &out, &input, field.constant(self.point)?)?;
+        Ok(out.into())
+    }
+}
+
+impl GpuStep for EvaluateStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        gpu::launch_in_any_field(self, inputs, context)
     }
 }

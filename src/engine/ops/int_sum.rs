@@ -1,14 +1,19 @@
-//! One pass over all limbs.
+//! One pass over all limbs, on a GPU followed by one over the carries between tiles.
+
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use crate::{
-    engines::EngineWork,
+    engines::{EngineWork, cuda::GpuVector},
     error::Result,
     field::IntegerLimbs,
     integers::{self, SumTerm},
     operation::IntSumStep,
-    ops::host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    ops::{
+        gpu::{GpuContext, GpuStep, LaunchedStep},
+        host::{self, HostArgument, HostContext, HostResult, HostStep, StepTypes},
+    },
     program::ValueType,
 };
 
@@ -37,5 +42,14 @@ impl HostStep for IntSumStep {
         let copied = if is_copied { 4 * self.length.next_multiple_of(4) } else { 0 };
         // Flags and carries of tiles.
         rows * (copied + self.length / 1024 + 8)
+    }
+}
+
+impl GpuStep for IntSumStep {
+    fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
+        let terms = inputs.iter().zip(&self.factors);
+        let terms: Vec<_> = terms.map(|(vector, &factor)| (&**vector, factor)).collect();
+        let length = context.shape()?.length() as usize;
+        Ok(context.gpu.sum_integers(&terms, length)?.into())
     }
 }
