@@ -5,7 +5,7 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
         "unsafe",
         &[
             "src/math/curve/layout.rs",
-            "src/engine/cpu/blst.rs",
+            "src/engine/engines/cpu/blst.rs",
             "src/region/file_faults.rs",
             "src/region/memory.rs",
             "src/region/mapped_file.rs",
@@ -18,10 +18,10 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
         ],
         "memory bugs can only be in these files: `tests` has allocators, and reads counters",
     ),
-    ("blst::", &["src/engine/cpu/"], "engines are used through one trait"),
+    ("blst::", &["src/engine/engines/cpu/"], "engines are used through one trait"),
     (
         "dashu_int",
-        &["src/integers/", "src/cli/integers/"],
+        &["src/engine/integers/", "src/cli/integers/"],
         "the library multiplies integers and reads digits; interfaces have limbs and num-bigint's",
     ),
     ("cudarc", &["src/gpu/device/"], "only the device layer uses CUDA"),
@@ -29,8 +29,8 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
     (
         "CudaEngine",
         &[
-            "src/engine/cuda/",
-            "src/exec/gpu/",
+            "src/engine/engines/cuda/",
+            "src/engine/exec/gpu/",
             "src/worker/serve.rs",
             "src/server/state.rs",
             "src/embedded.rs",

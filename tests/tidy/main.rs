@@ -29,11 +29,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("error", &["field"]),
     ("files", &[]),
     ("field", &[]),
-    ("gf2", &["device", "field"]),
-    ("gf2_elimination", &["device", "field"]),
+    ("gf2", &["field"]),
+    ("gf2_elimination", &["device", "gf2"]),
     ("text", &[]),
     // Transforms are those of an engine.
-    ("integers", &["curve", "engine", "error", "field", "operation"]),
+    ("integers", &["curve", "engines", "error", "field", "operation"]),
     ("sync", &[]),
     ("hash", &[]),
     ("curve", &["error", "field", "hash"]),
@@ -50,10 +50,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "buffer",
             "curve",
             "device",
-            "engine",
+            "engines",
             "error",
             "field",
             "gf2",
+            "gf2_elimination",
             "integers",
             "ntt",
             "ntt31",
@@ -76,17 +77,29 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Callers are known before anything else of a request.
     ("identity", &["error", "files", "text"]),
     (
-        "engine",
+        "engines",
         &[
-            "buffer", "curve", "device", "error", "field", "gf2", "msm", "ntt", "ntt31", "program",
-            "region", "sparse", "sync",
+            "buffer",
+            "curve",
+            "device",
+            "error",
+            "field",
+            "gf2",
+            "gf2_elimination",
+            "msm",
+            "ntt",
+            "ntt31",
+            "program",
+            "region",
+            "sparse",
+            "sync",
         ],
     ),
-    ("verify", &["buffer", "curve", "engine", "error", "field", "program"]),
+    ("verify", &["buffer", "curve", "engines", "error", "field", "program"]),
     (
         "exec",
         &[
-            "buffer", "curve", "device", "engine", "error", "field", "ops", "program", "region",
+            "buffer", "curve", "device", "engines", "error", "field", "ops", "program", "region",
             "sparse", "sync", "verify",
         ],
     ),
@@ -97,7 +110,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "buffer",
             "curve",
             "device",
-            "engine",
+            "engines",
             "error",
             "exec",
             "ops",
@@ -112,7 +125,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Decoding returns programs. Labels and names allow the same characters.
     ("wire", &["curve", "error", "field", "operation", "program", "sparse", "text"]),
     // Its gauges show the engine's facts on GPUs.
-    ("telemetry", &["engine", "error"]),
+    ("telemetry", &["engines", "error"]),
     (
         "store",
         &[
@@ -137,7 +150,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "buffer",
             "curve",
-            "engine",
+            "engines",
             "error",
             "exec",
             "ops",
@@ -155,7 +168,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "buffer",
             "curve",
-            "engine",
+            "engines",
             "error",
             "exec",
             "field",
@@ -191,7 +204,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     // Chooses an engine and starts a server with it.
-    ("embedded", &["device", "engine", "error", "server"]),
+    ("embedded", &["device", "engines", "error", "server"]),
     // `capstan token` edits the file of tokens, which the daemon reads.
     ("groth16", &["client", "formats", "sparse"]),
     ("kzg", &["client", "error"]),
@@ -204,7 +217,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "curve",
             "device",
             "embedded",
-            "engine",
+            "engines",
             "error",
             "field",
             "files",
@@ -403,7 +416,7 @@ fn checks_find_what_they_look_for() {
     let found: Vec<_> = imports(&source::without_tests(text), 1).into_iter().collect();
     assert_eq!(found, ["curve", "error", "jobs"]);
     let text = "use super::{super::engine::X, sibling, *};\nfn f(_: super::super::store::Y) {}\n";
-    assert_eq!(imports(text, 2).into_iter().collect::<Vec<_>>(), ["engine", "store"]);
+    assert_eq!(imports(text, 2).into_iter().collect::<Vec<_>>(), ["engines", "store"]);
     let text = "use super::{cli::{a, b}, X};\nfn f(_: super::jobs::Y) {}\n";
     assert_eq!(imports(text, 1).into_iter().collect::<Vec<_>>(), ["cli", "jobs"]);
     let text = "use capstan_math::{curve::Fr, text};\nuse crate::{parts, v1};\n";
@@ -426,5 +439,6 @@ fn checks_find_what_they_look_for() {
     assert_eq!(source::module("src/gpu/build.rs"), None);
     assert_eq!(source::module("src/gpu/build/archs.rs"), None);
     assert_eq!(source::module("src/region/lib.rs"), Some("region"));
+    assert_eq!(source::module("src/engine/engines/cpu/mod.rs"), Some("engines"));
     assert_eq!(source::module("src/bin/capstan.rs"), None);
 }
