@@ -20,9 +20,22 @@ pub mod server;
 #[cfg(feature = "server")]
 pub mod telemetry;
 
+/// Computing without a server: [`Engine`](engine::Engine) in the caller's process, and the engines
+/// below it.
 #[cfg(feature = "server")]
-#[doc(inline)]
-pub use capstan_engine::engines as engine;
+pub mod engine {
+    pub use capstan_engine::{
+        Engine, EngineBases, EngineInput, EngineOptions, EngineOutput, EngineRun, engines::*,
+    };
+
+    /// What programs are made of.
+    pub mod steps {
+        pub use capstan_math::{
+            operation::*,
+            program::{Constant, Program, ValueId, Verification},
+        };
+    }
+}
 #[cfg(all(feature = "server", not(feature = "internals")))]
 use capstan_engine::{buffer, exec, ops, sync, verify};
 #[cfg(all(feature = "server", not(feature = "internals")))]

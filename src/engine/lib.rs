@@ -12,10 +12,15 @@ pub mod buffer;
 #[deny(missing_docs)]
 pub mod engines;
 pub mod exec;
+#[deny(missing_docs)]
+mod in_process;
 pub mod integers;
 pub mod ops;
 pub mod sync;
 pub mod verify;
+
+pub use capstan_math::curve::NttPlan;
+pub use in_process::{Engine, EngineBases, EngineInput, EngineOptions, EngineOutput, EngineRun};
 
 use capstan_gpu::{device, gf2_elimination, msm, ntt, ntt31};
 use capstan_math::{curve, error, field, gf2, operation, program, sparse};

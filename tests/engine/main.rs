@@ -10,6 +10,7 @@ mod cancelled_jobs;
 mod cuda;
 #[path = "../common/emulated.rs"]
 mod emulated;
+mod in_process;
 mod msm;
 mod ntt;
 mod ntt31;
