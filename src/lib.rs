@@ -37,8 +37,6 @@ use capstan_region as region;
 mod buffer;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod exec;
-#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code))]
-mod files;
 #[cfg(all(feature = "wire", not(feature = "internals")))]
 mod gf2;
 // The daemon reads the file of tokens, and the command line writes it.
