@@ -3,8 +3,6 @@
 
 #[cfg(feature = "cli")]
 pub mod cli;
-#[cfg(feature = "client")]
-pub mod client;
 #[cfg(feature = "server")]
 pub mod config;
 #[cfg(all(feature = "server", feature = "cli"))]
@@ -22,22 +20,25 @@ pub mod server;
 #[cfg(feature = "server")]
 pub mod telemetry;
 
+#[cfg(feature = "client")]
+#[doc(inline)]
+pub use capstan_client as client;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 use capstan_gpu::{device, msm, ntt, ntt31};
 #[doc(inline)]
 pub use capstan_math::{curve, error, sparse};
-#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 use capstan_math::{field, operation, program};
-#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 use capstan_proto as wire;
-#[cfg(all(any(feature = "client", feature = "server"), not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 use capstan_region as region;
 
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod buffer;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod exec;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 mod gf2;
 // The daemon reads the file of tokens, and the command line writes it.
 #[cfg(all(feature = "tokens", not(feature = "internals")))]
@@ -67,10 +68,10 @@ pub use capstan_gpu::{device, msm, ntt, ntt31};
 #[cfg(feature = "internals")]
 #[doc(inline)]
 pub use capstan_math::{field, operation, program};
-#[cfg(all(feature = "wire", feature = "internals"))]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[doc(inline)]
 pub use capstan_proto as wire;
-#[cfg(all(any(feature = "client", feature = "server"), feature = "internals"))]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[doc(inline)]
 pub use capstan_region as region;
 #[cfg(all(feature = "server", feature = "internals"))]
@@ -79,7 +80,7 @@ pub mod buffer;
 #[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod exec;
-#[cfg(feature = "internals")]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[allow(missing_docs)]
 pub mod gf2;
 #[cfg(all(feature = "tokens", feature = "internals"))]

@@ -409,6 +409,9 @@ fn checks_find_what_they_look_for() {
     let text = source::from_library("src/proto/decode/run.rs", text);
     let found: Vec<_> = imports(&text, 2).into_iter().collect();
     assert_eq!(found, ["curve", "text", "wire"]);
+    let text = "use capstan_proto::v1;\nuse crate::error::Result;\n";
+    let text = source::from_library("src/client/list.rs", text);
+    assert_eq!(imports(&text, 2).into_iter().collect::<Vec<_>>(), ["client", "wire"]);
     assert!(has_word("unsafe { x }", "unsafe") && has_word("use blst::min_pk;", "blst::"));
     assert!(!has_word("#![deny(unsafe_code)]", "unsafe") && !has_word("// unsafe", "unsafe"));
     assert!(!has_word(r#"let x = "the unsafe";"#, "unsafe"));
@@ -421,6 +424,7 @@ fn checks_find_what_they_look_for() {
     assert_eq!(source::module("src/math/curve/points/mod.rs"), Some("curve"));
     assert_eq!(source::module("src/proto/decode/mod.rs"), Some("wire"));
     assert_eq!(source::module("src/proto/lib.rs"), Some("wire"));
+    assert_eq!(source::module("src/client/error.rs"), Some("client"));
     assert_eq!(source::module("src/math/lib.rs"), None);
     assert_eq!(source::module("src/gpu/build.rs"), None);
     assert_eq!(source::module("src/gpu/build/archs.rs"), None);

@@ -6,7 +6,14 @@ use crate::source::{read, shell_scripts};
 #[test]
 fn shipped_builds_check_sums_for_overflow() {
     let manifest = read("Cargo.toml");
-    for package in ["capstan", "capstan-gpu", "capstan-math", "capstan-proto", "capstan-region"] {
+    for package in [
+        "capstan",
+        "capstan-client",
+        "capstan-gpu",
+        "capstan-math",
+        "capstan-proto",
+        "capstan-region",
+    ] {
         let section = format!("[profile.release.package.{package}]\noverflow-checks = true\n");
         assert!(manifest.contains(&section), "{section}");
     }
@@ -121,6 +128,7 @@ fn shipped_versions_agree() {
         format!("capstan-{name} = {{ path = \"src/{name}\", version = \"={version}\" }}")
     };
     for (file, line) in [
+        ("Cargo.toml", package("client")),
         ("Cargo.toml", package("gpu")),
         ("Cargo.toml", package("math")),
         ("Cargo.toml", package("proto")),

@@ -18,9 +18,10 @@ const CODE: [&str; 9] = [
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 12] = [
+const TEXT: [&str; 13] = [
     "proto",
     "docs",
+    "src/client/Cargo.toml",
     "src/gpu/Cargo.toml",
     "src/math/Cargo.toml",
     "src/proto/Cargo.toml",
@@ -47,7 +48,8 @@ const PROSE: [&str; 12] = [
     "python/tests",
 ];
 /// The packages below `src`.
-pub const PACKAGES: [Package; 4] = [
+pub const PACKAGES: [Package; 5] = [
+    Package { folder: "src/client/", name: "capstan_client", module: Some("client") },
     Package { folder: "src/gpu/", name: "capstan_gpu", module: None },
     Package { folder: "src/math/", name: "capstan_math", module: None },
     Package { folder: "src/proto/", name: "capstan_proto", module: Some("wire") },
@@ -202,8 +204,10 @@ pub fn from_library(path: &str, text: &str) -> String {
         Some(module) => text.replace("crate::", &format!("crate::{module}::")),
         None => text.to_owned(),
     };
-    let names = PACKAGES.iter().filter(|package| package.module.is_none());
-    names.fold(text, |text, package| text.replace(&format!("{}::", package.name), "crate::"))
+    PACKAGES.iter().fold(text, |text, Package { name, module, .. }| {
+        let root = module.map_or("crate::".to_owned(), |module| format!("crate::{module}::"));
+        text.replace(&format!("{name}::"), &root)
+    })
 }
 
 /// The text up to its `#[cfg(test)]` module: tests may use anything.
