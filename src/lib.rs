@@ -9,12 +9,6 @@ pub mod config;
 mod embedded;
 #[cfg(feature = "server")]
 pub mod engine;
-#[cfg(feature = "formats")]
-pub mod formats;
-#[cfg(feature = "groth16")]
-pub mod groth16;
-#[cfg(feature = "client")]
-pub mod kzg;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]
@@ -29,6 +23,15 @@ use capstan_gpu::{device, msm, ntt, ntt31};
 pub use capstan_math::{curve, error, sparse};
 #[cfg(all(feature = "server", not(feature = "internals")))]
 use capstan_math::{field, operation, program};
+#[cfg(feature = "formats")]
+#[doc(inline)]
+pub use capstan_proofs::formats;
+#[cfg(feature = "groth16")]
+#[doc(inline)]
+pub use capstan_proofs::groth16;
+#[cfg(feature = "client")]
+#[doc(inline)]
+pub use capstan_proofs::kzg;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 use capstan_proto as wire;
 #[cfg(all(feature = "server", not(feature = "internals")))]

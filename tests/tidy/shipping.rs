@@ -11,6 +11,7 @@ fn shipped_builds_check_sums_for_overflow() {
         "capstan-client",
         "capstan-gpu",
         "capstan-math",
+        "capstan-proofs",
         "capstan-proto",
         "capstan-region",
     ] {
@@ -131,6 +132,7 @@ fn shipped_versions_agree() {
         ("Cargo.toml", package("client")),
         ("Cargo.toml", package("gpu")),
         ("Cargo.toml", package("math")),
+        ("Cargo.toml", package("proofs")),
         ("Cargo.toml", package("proto")),
         ("Cargo.toml", package("region")),
         ("deploy/Dockerfile", format!("ARG VERSION={version}")),

@@ -18,12 +18,13 @@ const CODE: [&str; 9] = [
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 13] = [
+const TEXT: [&str; 14] = [
     "proto",
     "docs",
     "src/client/Cargo.toml",
     "src/gpu/Cargo.toml",
     "src/math/Cargo.toml",
+    "src/proofs/Cargo.toml",
     "src/proto/Cargo.toml",
     "src/region/Cargo.toml",
     "deploy",
@@ -48,10 +49,11 @@ const PROSE: [&str; 12] = [
     "python/tests",
 ];
 /// The packages below `src`.
-pub const PACKAGES: [Package; 5] = [
+pub const PACKAGES: [Package; 6] = [
     Package { folder: "src/client/", name: "capstan_client", module: Some("client") },
     Package { folder: "src/gpu/", name: "capstan_gpu", module: None },
     Package { folder: "src/math/", name: "capstan_math", module: None },
+    Package { folder: "src/proofs/", name: "capstan_proofs", module: None },
     Package { folder: "src/proto/", name: "capstan_proto", module: Some("wire") },
     Package { folder: "src/region/", name: "capstan_region", module: Some("region") },
 ];
