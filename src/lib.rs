@@ -3,23 +3,18 @@
 
 #[cfg(feature = "cli")]
 pub mod cli;
-#[cfg(feature = "client")]
-pub mod client;
 #[cfg(feature = "server")]
 pub mod config;
 #[cfg(all(feature = "server", feature = "cli"))]
 mod embedded;
-#[cfg(feature = "formats")]
-pub mod formats;
-#[cfg(feature = "groth16")]
-pub mod groth16;
-#[cfg(feature = "client")]
-pub mod kzg;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]
 pub mod telemetry;
 
+#[cfg(feature = "client")]
+#[doc(inline)]
+pub use capstan_client as client;
 /// Computing without a server: [`Engine`](engine::Engine) in the caller's process, and the engines
 /// below it.
 #[cfg(feature = "server")]
@@ -42,17 +37,22 @@ use capstan_engine::{buffer, exec, ops, sync, verify};
 use capstan_gpu::device;
 #[doc(inline)]
 pub use capstan_math::{curve, error, sparse};
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-use capstan_math::{field, program};
-#[cfg(all(feature = "client", not(feature = "internals")))]
-use capstan_math::{gf2, operation};
-#[cfg(all(feature = "wire", not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
+use capstan_math::{field, operation, program};
+#[cfg(feature = "formats")]
+#[doc(inline)]
+pub use capstan_proofs::formats;
+#[cfg(feature = "groth16")]
+#[doc(inline)]
+pub use capstan_proofs::groth16;
+#[cfg(feature = "client")]
+#[doc(inline)]
+pub use capstan_proofs::kzg;
+#[cfg(all(feature = "server", not(feature = "internals")))]
 use capstan_proto as wire;
-#[cfg(all(any(feature = "client", feature = "server"), not(feature = "internals")))]
+#[cfg(all(feature = "server", not(feature = "internals")))]
 use capstan_region as region;
 
-#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code))]
-mod files;
 // The daemon reads the file of tokens, and the command line writes it.
 #[cfg(all(feature = "tokens", not(feature = "internals")))]
 #[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
@@ -76,10 +76,10 @@ pub use capstan_gpu::{device, gf2_elimination, msm, ntt, ntt31};
 #[cfg(feature = "internals")]
 #[doc(inline)]
 pub use capstan_math::{field, gf2, operation, program};
-#[cfg(all(feature = "wire", feature = "internals"))]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[doc(inline)]
 pub use capstan_proto as wire;
-#[cfg(all(any(feature = "client", feature = "server"), feature = "internals"))]
+#[cfg(all(feature = "server", feature = "internals"))]
 #[doc(inline)]
 pub use capstan_region as region;
 #[cfg(all(feature = "tokens", feature = "internals"))]

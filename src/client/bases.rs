@@ -6,6 +6,15 @@ use std::{
     sync::Arc,
 };
 
+use capstan_math::{
+    curve::{
+        Group,
+        layout::points_as_bytes,
+        points::{PointEncoding, content_hash, content_hasher, decode},
+    },
+    error::FieldProblem,
+};
+
 use super::{
     BasesHandle, BasesId, BasesInfo, Client, CurvePoint, PutOptions,
     affinity::{AffinityKey, CallRoute},
@@ -18,15 +27,7 @@ use super::{
     striped_upload::PutHeader,
     types::UploadKey,
 };
-use crate::{
-    curve::{
-        Group,
-        layout::points_as_bytes,
-        points::{PointEncoding, content_hash, content_hasher, decode},
-    },
-    error::FieldProblem,
-    wire::v1::{self, get_request, release_request, stat_request, stat_response::Status},
-};
+use crate::wire::v1::{self, get_request, release_request, stat_request, stat_response::Status};
 
 /// Points in the memory of this process.
 #[derive(Clone, Copy)]

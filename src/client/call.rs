@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
+use capstan_math::error::Reason;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::{Request, Response, Status};
 
 use super::error::{ClientError, Result};
-use crate::error::Reason;
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);

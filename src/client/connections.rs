@@ -147,7 +147,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::client::{Group, PointEncoding, PutOptions};
+    use crate::{Group, PointEncoding, PutOptions};
 
     #[tokio::test]
     async fn a_client_of_the_parent_process_begins_no_call() {

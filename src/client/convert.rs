@@ -4,6 +4,13 @@ use std::time::Duration;
 
 use ark_ff::{PrimeField, Zero};
 use bytemuck::Zeroable;
+use capstan_math::{
+    curve::{Fr, scalars::ScalarEncoding},
+    error::FieldProblem,
+    field::Prime31,
+    program::Verification,
+    sparse::SparseShape,
+};
 use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -14,14 +21,7 @@ use super::{
         BasesId, BasesInfo, Direction, Execution, Order, Stage, Timing, UploadKey, VectorInfo,
     },
 };
-use crate::{
-    curve::{Fr, scalars::ScalarEncoding},
-    error::FieldProblem,
-    field::Prime31,
-    program::Verification,
-    sparse::SparseShape,
-    wire::{counterparts, v1},
-};
+use crate::wire::{counterparts, v1};
 
 counterparts! {
     Direction, Direction: Forward, Inverse;

@@ -2,15 +2,16 @@
 
 use std::mem;
 
+use capstan_math::{
+    curve::scalars::ScalarEncoding,
+    gf2::{BitMatrix, rows_of_words},
+};
+
 use super::{
     BitMatrixValue, Client, Execution, ProgramBuilder, ProgramRun, RunOptions, RunResult,
     ScalarInput, Timing, VectorInfo,
     error::{ClientError, Result},
     run::ReceivedElements,
-};
-use crate::{
-    curve::scalars::ScalarEncoding,
-    gf2::{BitMatrix, rows_of_words},
 };
 
 /// Result of an elimination over GF(2).

@@ -3,11 +3,12 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::CurvePoint;
-use crate::{
+use capstan_math::{
     curve::points::{Bases, PointOwner, PointSlice},
     sparse::SparseMatrix,
 };
+
+use super::CurvePoint;
 
 pub(crate) struct HeldObject {
     /// The hash of the content.

@@ -1,5 +1,6 @@
 //! Products of integers: runs of programs of one step, and the limbs of integers.
 
+use capstan_math::curve::scalars::ScalarEncoding;
 use num_bigint::BigUint;
 use zeroize::Zeroizing;
 
@@ -8,7 +9,6 @@ use super::{
     VectorValue,
     error::{ClientError, Result},
 };
-use crate::curve::scalars::ScalarEncoding;
 
 /// Integers as the rows of a vector: limbs of 32 bits, the lowest first. Wiped when dropped.
 #[derive(Clone, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 //! The list of all objects, page by page.
 
+use capstan_math::curve::Group;
+
 use super::{Client, affinity::AffinityKey, call::CallFuture, error::ClientError};
-use crate::{curve::Group, wire::v1};
+use crate::wire::v1;
 
 impl Client {
     /// All objects, or the bases of one group.

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use capstan_region::{SharedMemory, receive_descriptor};
 use tokio::{
     io::{AsyncWriteExt, Interest},
     net::UnixStream,
@@ -14,10 +15,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{
-    region::{self, SharedMemory},
-    wire::v1,
-};
+use crate::wire::v1;
 
 /// Time for the server to hand out a region.
 const HANDOUT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -70,7 +68,7 @@ pub(crate) async fn map_region(
 async fn ask(path: &Path, opened: &v1::OpenRegionResponse) -> io::Result<(UnixStream, OwnedFd)> {
     let mut open = UnixStream::connect(path).await?;
     open.write_all(&[&opened.region_id[..], &opened.token].concat()).await?;
-    let receive = || region::receive_descriptor(&open);
+    let receive = || receive_descriptor(&open);
     let file = open.async_io(Interest::READABLE, receive).await?;
     Ok((open, file))
 }

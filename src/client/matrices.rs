@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use capstan_math::sparse::{SparseMatrix, SparseShape, content_hash};
+
 use super::{
     Client, MatrixHandle, MatrixId, MatrixInfo, PutOptions,
     affinity::{AffinityKey, CallRoute},
@@ -15,10 +17,7 @@ use super::{
     striped_upload::PutHeader,
     types::UploadKey,
 };
-use crate::{
-    sparse::{SparseMatrix, SparseShape, content_hash},
-    wire::v1::{self, get_request, release_request, stat_request, stat_response::Status},
-};
+use crate::wire::v1::{self, get_request, release_request, stat_request, stat_response::Status};
 
 impl Client {
     /// Puts a matrix. If the server already has it, only its id is sent.

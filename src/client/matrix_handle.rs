@@ -3,12 +3,12 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use bytes::Bytes;
+use capstan_math::sparse::SparseShape;
 
 use super::{
     error::{ClientError, Result},
     held::HeldObject,
 };
-use crate::sparse::SparseShape;
 
 /// Content hash that names a matrix. Displayed as 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,7 +76,9 @@ impl fmt::Debug for MatrixHandle {
 }
 
 impl MatrixHandle {
-    pub(crate) fn new(info: MatrixInfo) -> Self {
+    /// A handle to a matrix that this process does not hold.
+    #[doc(hidden)]
+    pub fn new(info: MatrixInfo) -> Self {
         Self { info: Arc::new(info), held: None }
     }
 

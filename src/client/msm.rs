@@ -3,6 +3,14 @@
 use std::{future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use capstan_math::{
+    curve::{
+        Group,
+        layout::points_as_bytes,
+        points::{SumEncoding, decode_sums},
+    },
+    error::FieldProblem,
+};
 
 use super::{
     BasesHandle, BasesId, Client, CurvePoint, EncodedMsmResult, MsmOptions, MsmResult, ScalarInput,
@@ -20,15 +28,7 @@ use super::{
     striped_upload::{PutHeader, UploadLane, UploadStripes},
     upload::{ChunkQueue, MessageSender, send_copied},
 };
-use crate::{
-    curve::{
-        Group,
-        layout::points_as_bytes,
-        points::{SumEncoding, decode_sums},
-    },
-    error::FieldProblem,
-    wire::v1::{self, msm_request::Scalars, msm_spec::Bases, msm_stream_request::Message},
-};
+use crate::wire::v1::{self, msm_request::Scalars, msm_spec::Bases, msm_stream_request::Message};
 
 /// Scalars in this process.
 struct LocalScalars<'a> {

@@ -2,6 +2,15 @@
 
 use std::{mem, time::Duration};
 
+use capstan_math::{
+    curve::{
+        Fr,
+        layout::{fr_as_bytes, fr_as_bytes_mut},
+        scalars::ScalarEncoding,
+    },
+    error::FieldProblem,
+    field::FieldId,
+};
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
@@ -22,18 +31,9 @@ use super::{
     striped_upload::PutHeader,
     upload::{MessageSender, send_copied},
 };
-use crate::{
-    curve::{
-        Fr,
-        layout::{fr_as_bytes, fr_as_bytes_mut},
-        scalars::ScalarEncoding,
-    },
-    error::FieldProblem,
-    field::FieldId,
-    wire::{
-        MessageReader,
-        v1::{self, ntt_request::Input, ntt_response::Output, ntt_stream_request::Message},
-    },
+use crate::wire::{
+    MessageReader,
+    v1::{self, ntt_request::Input, ntt_response::Output, ntt_stream_request::Message},
 };
 
 /// Results of at least this size are kept on the server and downloaded over several connections.

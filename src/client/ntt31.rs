@@ -2,16 +2,17 @@
 
 use std::mem;
 
+use capstan_math::{
+    curve::scalars::ScalarEncoding,
+    error::FieldProblem,
+    field::{FieldId, Prime31},
+};
+
 use super::{
     Client, EncodedNttResult, NttOptions, NttReport, convert,
     error::{ClientError, Result},
     ntt_spec::NttCallSpec,
     row_buffers::RowBuffers,
-};
-use crate::{
-    curve::scalars::ScalarEncoding,
-    error::FieldProblem,
-    field::{FieldId, Prime31},
 };
 
 /// Result of an NTT over a field of a prime below 2^31.

@@ -1,13 +1,14 @@
 //! The message of an NTT, and the lengths that it implies.
 
+use capstan_math::{
+    curve::scalars::ScalarEncoding, error::FieldProblem, field::FieldId, program::Constant,
+};
+
 use super::{
     NttOptions, convert,
     error::{ClientError, Result},
 };
-use crate::{
-    curve::scalars::ScalarEncoding, error::FieldProblem, field::FieldId, program::Constant,
-    wire::v1,
-};
+use crate::wire::v1;
 
 pub(crate) struct NttCallSpec {
     pub message: v1::NttSpec,

@@ -3,6 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use capstan_math::{
+    curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding},
+    program::Verification,
+};
 use zeroize::Zeroizing;
 
 use super::{
@@ -10,10 +14,6 @@ use super::{
     payload::{OutgoingBytes, owned_fr},
     shared_vector::RunVector,
     types::{Direction, Order, UploadKey},
-};
-use crate::{
-    curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding},
-    program::Verification,
 };
 
 /// Called with the payload bytes handed to the transport (or received) so far and the total. It

@@ -5,17 +5,15 @@ use std::{mem, ops::Range, sync::Arc};
 
 use ark_ff::Zero;
 use bytes::Bytes;
+use capstan_math::curve::{
+    Fr,
+    layout::{fr_as_bytes, fr_as_bytes_mut},
+};
+use capstan_region::SharedMemory;
 use parking_lot::Mutex;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{copy_pool::CopyPool, mapped_region::ClientRegion};
-use crate::{
-    curve::{
-        Fr,
-        layout::{fr_as_bytes, fr_as_bytes_mut},
-    },
-    region::SharedMemory,
-};
 
 #[derive(Clone)]
 pub(crate) enum OutgoingBytes<'a> {
@@ -237,10 +235,11 @@ impl OwnedElements {
 mod tests {
     use std::sync::Arc;
 
+    use capstan_math::curve::{Fr, layout::fr_as_bytes};
+
     use super::{
         ChunkPool, CopyPool, OutgoingBytes, OwnedElements, SpareChunks, Zeroizing, owned_fr,
     };
-    use crate::curve::{Fr, layout::fr_as_bytes};
 
     #[test]
     fn chunks_equal_the_bytes_of_their_ranges() {

@@ -2,16 +2,17 @@
 
 use std::{mem, ptr, time::Duration};
 
+use capstan_math::{
+    curve::{Fr, scalars::ScalarEncoding},
+    field::{FieldId, Prime31},
+    operation::InputStep,
+};
+
 use super::{
     Client, Execution, InputElements, PolyReduction, ProgramBuilder, ProgramRun, Progress,
     RunOptions, ScalarInput, Timing, Verification, convert,
     error::{ClientError, Result},
     run::ReceivedElements,
-};
-use crate::{
-    curve::{Fr, scalars::ScalarEncoding},
-    field::{FieldId, Prime31},
-    operation::InputStep,
 };
 
 /// Options of a product of polynomials. The default computes one whole product.
@@ -63,9 +64,13 @@ impl<E> std::fmt::Debug for PolyMulResult<E> {
 }
 
 /// Factors of any encoding. The same memory twice is sent once.
-pub(crate) struct PolyFactors<'a> {
+#[doc(hidden)]
+pub struct PolyFactors<'a> {
+    /// The encoding of both factors.
     pub encoding: ScalarEncoding,
+    /// The coefficients of the left factor.
     pub a: &'a [u8],
+    /// The coefficients of the right factor.
     pub b: &'a [u8],
 }
 
@@ -91,7 +96,7 @@ impl Client {
         b: &[Fr],
         options: PolyMulOptions,
     ) -> Result<PolyMulResult<Fr>> {
-        let [a, b] = [a, b].map(crate::curve::layout::fr_as_bytes);
+        let [a, b] = [a, b].map(capstan_math::curve::layout::fr_as_bytes);
         let factors = PolyFactors { encoding: ScalarEncoding::Montgomery, a, b };
         self.poly_mul_fr_bytes(factors, options).await
     }
@@ -112,7 +117,9 @@ impl Client {
         self.poly_mul31_bytes(field, factors, options).await
     }
 
-    pub(crate) async fn poly_mul_fr_bytes(
+    /// Like [`Self::poly_mul`], for factors of any encoding.
+    #[doc(hidden)]
+    pub async fn poly_mul_fr_bytes(
         &self,
         factors: PolyFactors<'_>,
         options: PolyMulOptions,
@@ -123,7 +130,9 @@ impl Client {
         Ok(PolyMulResult { coefficients: mem::take(&mut *elements), timing, execution })
     }
 
-    pub(crate) async fn poly_mul31_bytes(
+    /// Like [`Self::poly_mul31`], for factors of any encoding.
+    #[doc(hidden)]
+    pub async fn poly_mul31_bytes(
         &self,
         field: Prime31,
         factors: PolyFactors<'_>,

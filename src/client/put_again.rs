@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use capstan_math::curve::points::Bases;
+
 use super::{
     BasesId, Client, MatrixId, PutOptions,
     affinity::CallRoute,
@@ -9,7 +11,6 @@ use super::{
     error::{ClientError, Result},
     held::{HeldContent, HeldObject},
 };
-use crate::curve::points::Bases;
 
 /// How often the objects of one call are put again: between a put and the call that needs it, the
 /// server may change again.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use capstan_region::socket_path;
 use tonic::Code;
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
     mapped_region::{ClientRegion, is_crowded, map_region, unix_socket},
     staging::StagedMemory,
 };
-use crate::{region, wire::v1};
+use crate::wire::v1;
 
 impl Client {
     /// Opens a region of at least `bytes` bytes. `None` if the server shares no memory, or is busy
@@ -34,7 +35,7 @@ impl Client {
                 Err(error) if shares_nothing(&error) => return Ok(None),
                 Err(error) => return Err(error),
             };
-            let path = region::socket_path(&socket);
+            let path = socket_path(&socket);
             match map_region(&path, &opened, bytes).await {
                 Ok(region) => Ok(Some(region)),
                 // Only the server's own socket is in this container.

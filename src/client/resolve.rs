@@ -42,7 +42,7 @@ impl ClientBuilder {
 
 #[cfg(test)]
 mod tests {
-    use crate::client::{Client, ClientError};
+    use crate::{Client, ClientError};
 
     #[tokio::test]
     async fn each_address_is_a_server() {

@@ -23,6 +23,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use capstan_math::error::{Error, Reason};
 use parking_lot::RwLock;
 use tokio::time::timeout;
 use tonic::{
@@ -31,12 +32,9 @@ use tonic::{
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::affinity::CallRoute;
-use crate::{
-    error::{Error, Reason},
-    wire::{
-        INSTANCE_HEADER,
-        v1::{self, store_client::StoreClient},
-    },
+use crate::wire::{
+    INSTANCE_HEADER,
+    v1::{self, store_client::StoreClient},
 };
 
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(5);

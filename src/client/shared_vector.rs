@@ -2,6 +2,11 @@
 
 use std::{fmt, mem};
 
+use capstan_math::{
+    curve::layout::{fr_as_bytes, fr_as_bytes_mut},
+    error::FieldProblem,
+    field::FieldId,
+};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{
@@ -10,11 +15,6 @@ use super::{
     mapped_region::ClientRegion,
     payload::OutgoingBytes,
     run::ReceivedElements,
-};
-use crate::{
-    curve::layout::{fr_as_bytes, fr_as_bytes_mut},
-    error::FieldProblem,
-    field::FieldId,
 };
 
 /// A vector that runs of programs read and write, and MSMs read if it is over Fr, in place if the

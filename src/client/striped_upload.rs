@@ -7,6 +7,7 @@
 use std::{future, iter, ops::Range, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use capstan_math::error::Reason;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep};
 use tonic::{codegen::http::HeaderValue, metadata::MetadataMap};
@@ -21,12 +22,9 @@ use super::{
     types::UploadKey,
     upload::ChunkQueue,
 };
-use crate::{
-    error::Reason,
-    wire::{
-        INSTANCE_HEADER,
-        v1::{self, put_request::Message, stat_response::Status},
-    },
+use crate::wire::{
+    INSTANCE_HEADER,
+    v1::{self, put_request::Message, stat_response::Status},
 };
 
 /// How long a failed lane waits for a more specific error of another lane: if a job fails, its

@@ -1,5 +1,6 @@
 //! Vectors on the server: secret, in memory only, named by an id that the client chooses.
 
+use capstan_math::error::FieldProblem;
 use zeroize::Zeroizing;
 
 use super::{
@@ -12,10 +13,7 @@ use super::{
     options::ScalarPayload,
     striped_upload::PutHeader,
 };
-use crate::{
-    error::FieldProblem,
-    wire::v1::{self, get_request, release_request},
-};
+use crate::wire::v1::{self, get_request, release_request};
 
 impl Client {
     /// Puts a vector for use by several jobs. The server keeps it until it is released or unused

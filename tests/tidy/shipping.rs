@@ -8,9 +8,11 @@ fn shipped_builds_check_sums_for_overflow() {
     let manifest = read("Cargo.toml");
     for package in [
         "capstan",
+        "capstan-client",
         "capstan-engine",
         "capstan-gpu",
         "capstan-math",
+        "capstan-proofs",
         "capstan-proto",
         "capstan-region",
     ] {
@@ -128,9 +130,11 @@ fn shipped_versions_agree() {
         format!("capstan-{name} = {{ path = \"src/{name}\", version = \"={version}\" }}")
     };
     for (file, line) in [
+        ("Cargo.toml", package("client")),
         ("Cargo.toml", package("engine")),
         ("Cargo.toml", package("gpu")),
         ("Cargo.toml", package("math")),
+        ("Cargo.toml", package("proofs")),
         ("Cargo.toml", package("proto")),
         ("Cargo.toml", package("region")),
         ("deploy/Dockerfile", format!("ARG VERSION={version}")),

@@ -18,12 +18,14 @@ const CODE: [&str; 9] = [
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 13] = [
+const TEXT: [&str; 15] = [
     "proto",
     "docs",
+    "src/client/Cargo.toml",
     "src/engine/Cargo.toml",
     "src/gpu/Cargo.toml",
     "src/math/Cargo.toml",
+    "src/proofs/Cargo.toml",
     "src/proto/Cargo.toml",
     "src/region/Cargo.toml",
     "deploy",
@@ -48,10 +50,12 @@ const PROSE: [&str; 12] = [
     "python/tests",
 ];
 /// The packages below `src`.
-pub const PACKAGES: [Package; 5] = [
+pub const PACKAGES: [Package; 7] = [
+    Package { folder: "src/client/", name: "capstan_client", module: Some("client") },
     Package { folder: "src/engine/", name: "capstan_engine", module: None },
     Package { folder: "src/gpu/", name: "capstan_gpu", module: None },
     Package { folder: "src/math/", name: "capstan_math", module: None },
+    Package { folder: "src/proofs/", name: "capstan_proofs", module: None },
     Package { folder: "src/proto/", name: "capstan_proto", module: Some("wire") },
     Package { folder: "src/region/", name: "capstan_region", module: Some("region") },
 ];
@@ -204,8 +208,10 @@ pub fn from_library(path: &str, text: &str) -> String {
         Some(module) => text.replace("crate::", &format!("crate::{module}::")),
         None => text.to_owned(),
     };
-    let names = PACKAGES.iter().filter(|package| package.module.is_none());
-    names.fold(text, |text, package| text.replace(&format!("{}::", package.name), "crate::"))
+    PACKAGES.iter().fold(text, |text, Package { name, module, .. }| {
+        let root = module.map_or("crate::".to_owned(), |module| format!("crate::{module}::"));
+        text.replace(&format!("{name}::"), &root)
+    })
 }
 
 /// The text up to its `#[cfg(test)]` module: tests may use anything.

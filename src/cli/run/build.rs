@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use capstan_math::field::FieldId;
+
 use super::{
     checks::{self, in_step},
     elements::FileElements,
@@ -18,7 +20,6 @@ use crate::{
         PolyReduction, ProgramBuilder, ProgramRun, VectorValue,
     },
     error::FieldProblem,
-    field::FieldId,
 };
 
 /// A value of any kind.

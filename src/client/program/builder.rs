@@ -2,17 +2,7 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
-use super::{
-    built::ClientProgram,
-    value::{PointsValue, ProgramTag, VectorValue},
-};
-use crate::{
-    client::{
-        BasesHandle, CurvePoint, MatrixHandle,
-        error::{ClientError, Result},
-        held::HeldObject,
-        types::{Direction, Order},
-    },
+use capstan_math::{
     curve::{Fr, NttPlan},
     error::FieldProblem,
     field::FieldId,
@@ -23,6 +13,17 @@ use crate::{
         SparseProductStep,
     },
     program::{Constant, StepKind, StepProblem, ValueId, ValueType},
+};
+
+use super::{
+    built::ClientProgram,
+    value::{PointsValue, ProgramTag, VectorValue},
+};
+use crate::{
+    BasesHandle, CurvePoint, MatrixHandle,
+    error::{ClientError, Result},
+    held::HeldObject,
+    types::{Direction, Order},
 };
 
 /// A transform of a program's vectors. The default is forward, in natural order, without a coset.
@@ -374,7 +375,7 @@ impl ProgramBuilder {
         self.vector(inputs, PointwiseStep { operation, inputs: ids(inputs) })
     }
 
-    pub(in crate::client) fn vector(
+    pub(crate) fn vector(
         &mut self,
         inputs: &[VectorValue],
         step: impl Into<Operation>,

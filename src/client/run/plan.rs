@@ -1,19 +1,7 @@
 //! Checks a run before anything is sent.
 
 use bytes::Bytes;
-
-use super::received::encoding_of;
-use super::request::{
-    Delivery, EarlyListener, GivenElements, InputElements, ProgramRun, WantedOutput,
-};
-use crate::{
-    client::{
-        UploadKey, VectorInfo, convert,
-        error::{ClientError, Result},
-        options::{ScalarPayload, UploadedScalars},
-        payload::OutgoingBytes,
-        program::ClientProgram,
-    },
+use capstan_math::{
     curve::{
         G1Affine, G2Affine, Group,
         points::{MsmSums, SumEncoding, decode_sums},
@@ -24,6 +12,18 @@ use crate::{
         self, ExternalOperand, InputSpec, Liveness, OutputKind, OutputSpec, PointsShape,
         ResultMemory, StepProblem, ValueId, ValueType,
     },
+};
+
+use super::received::encoding_of;
+use super::request::{
+    Delivery, EarlyListener, GivenElements, InputElements, ProgramRun, WantedOutput,
+};
+use crate::{
+    UploadKey, VectorInfo, convert,
+    error::{ClientError, Result},
+    options::{ScalarPayload, UploadedScalars},
+    payload::OutgoingBytes,
+    program::ClientProgram,
     wire::v1::{self, program_output},
 };
 

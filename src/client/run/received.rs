@@ -1,12 +1,12 @@
 //! Elements of vectors that a run returns.
 
-use zeroize::Zeroizing;
-
-use crate::{
-    client::{convert, error::Result},
+use capstan_math::{
     curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
     field::{FieldId, Prime31},
 };
+use zeroize::Zeroizing;
+
+use crate::{convert, error::Result};
 
 /// Encoding of the vectors of a field that are sent or kept: needs no conversion here.
 pub(crate) const fn encoding_of(field: FieldId) -> ScalarEncoding {

@@ -12,18 +12,16 @@ use super::{
     staged::StagedRun,
 };
 use crate::{
-    client::{
-        Client, Progress, UploadKey,
-        affinity::{AffinityKey, CallRoute},
-        call::{CallBudget, CallDeadline},
-        convert,
-        download::{DownloadProgress, copy_chunk},
-        error::{ClientError, Result},
-        frames,
-        staged_transfer::StagedUpload,
-        striped_upload::{PutHeader, UploadLane},
-        upload::{self, ChunkQueue, MessageSender},
-    },
+    Client, Progress, UploadKey,
+    affinity::{AffinityKey, CallRoute},
+    call::{CallBudget, CallDeadline},
+    convert,
+    download::{DownloadProgress, copy_chunk},
+    error::{ClientError, Result},
+    frames,
+    staged_transfer::StagedUpload,
+    striped_upload::{PutHeader, UploadLane},
+    upload::{self, ChunkQueue, MessageSender},
     wire::{
         MessageReader,
         v1::{self, program_input::Source, run_request::Message, run_response::Message as Answer},

@@ -1,5 +1,7 @@
 //! The Rust client: takes and returns arkworks types, over one or more connections.
 //!
+//! The package `capstan` has this one as its module `client`.
+//!
 //! ```no_run
 //! # async fn lesson(points: Vec<capstan::curve::G1Affine>, scalars: Vec<capstan::curve::Fr>)
 //! # -> Result<(), capstan::client::ClientError> {
@@ -36,6 +38,7 @@
 //!   server on the same host shares. `row_buffers`: the memory of an NTT's rows.
 //! - `call`: deadlines and retries. `error`, `connect_cause`: errors. `convert`: conversion from
 //!   and to messages.
+#![deny(unsafe_code, missing_docs, clippy::unwrap_used)]
 
 mod admin;
 mod affinity;
@@ -85,11 +88,31 @@ mod types;
 mod upload;
 mod vectors;
 
+pub use capstan_math::{
+    curve::{
+        Fr, G1Affine, G1Projective, G2Affine, G2Projective, Group,
+        points::{CurvePoint, PointEncoding, SumEncoding},
+        scalars::ScalarEncoding,
+    },
+    error::{FieldProblem, Reason},
+};
+// Users see nothing else of these modules.
+#[doc(inline)]
+pub use capstan_math::{
+    field::{FieldId, Prime31},
+    gf2::{BitMatrix, MatrixSizeError},
+    operation::PolyReduction,
+    program::{Constant, Verification},
+};
+#[doc(inline)]
+pub use capstan_proto::v1::{
+    BasesResidency, Caller, GetInfoResponse, Gpu, MsmPlan, ResidencyAction,
+};
 pub use num_bigint::BigUint;
 pub use tonic::Code;
 
-#[cfg(feature = "cli")]
-pub(crate) use self::poly_mul::PolyFactors;
+use capstan_proto as wire;
+
 pub use self::{
     connect::ClientBuilder,
     connect_cause::ConnectCause,
@@ -102,7 +125,7 @@ pub use self::{
     ntt::NttResult,
     ntt31::Ntt31Result,
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
-    poly_mul::{PolyMulOptions, PolyMulResult},
+    poly_mul::{PolyFactors, PolyMulOptions, PolyMulResult},
     priority::Priority,
     program::{
         BitMatrixValue, ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue,
@@ -113,21 +136,4 @@ pub use self::{
         BasesHandle, BasesId, BasesInfo, Direction, EncodedMsmResult, EncodedNttResult, Execution,
         MsmResult, NttReport, Order, Stage, Timing, UploadKey, VectorInfo,
     },
-};
-pub use crate::{
-    curve::{
-        Fr, G1Affine, G1Projective, G2Affine, G2Projective, Group,
-        points::{CurvePoint, PointEncoding, SumEncoding},
-        scalars::ScalarEncoding,
-    },
-    error::{FieldProblem, Reason},
-};
-// Users see nothing else of these modules.
-#[doc(inline)]
-pub use crate::{
-    field::{FieldId, Prime31},
-    gf2::{BitMatrix, MatrixSizeError},
-    operation::PolyReduction,
-    program::{Constant, Verification},
-    wire::v1::{BasesResidency, Caller, GetInfoResponse, Gpu, MsmPlan, ResidencyAction},
 };

@@ -106,14 +106,14 @@ impl Groth16Key {
     }
 
     /// What the server keeps of the key.
-    #[cfg(feature = "cli")]
-    pub(crate) fn objects(&self) -> &KeyObjects {
+    #[doc(hidden)]
+    pub fn objects(&self) -> &KeyObjects {
         &self.objects
     }
 
     /// What the server does not keep of it.
-    #[cfg(feature = "cli")]
-    pub(crate) fn points(&self) -> &KeyPoints {
+    #[doc(hidden)]
+    pub fn points(&self) -> &KeyPoints {
         &self.points
     }
 }
