@@ -16,11 +16,11 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::{
     error::{ClientError, Result},
-    matrix_handle::{MatrixId, MatrixInfo},
     types::{
         BasesId, BasesInfo, Direction, Execution, Order, Stage, Timing, UploadKey, VectorInfo,
     },
 };
+use crate::objects::matrix_handle::{MatrixId, MatrixInfo};
 use crate::wire::{counterparts, v1};
 
 counterparts! {

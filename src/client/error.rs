@@ -6,7 +6,7 @@ use capstan_math::error::{self, FieldProblem, Reason};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::connect_cause::ConnectCause;
+use crate::connection::connect_cause::ConnectCause;
 use crate::wire::REQUEST_ID_METADATA;
 
 /// `Result` with [`ClientError`].

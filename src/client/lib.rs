@@ -21,72 +21,35 @@
 //! Dropping the future of a call cancels it on both sides. The server enforces the call's deadline,
 //! too. Calls are retried only if the server is unavailable or temporarily full.
 //!
-//! - `affinity`, `same_server`: which of several servers behind a proxy serves a call.
-//! - `connect`: targets and TLS. `resolve`, `tcp`: hosts with several addresses. `credentials`:
-//!   tokens and client certificates. `connections`: the connected client.
-//! - `options`, `types`, `matrix_handle`: parameters and results of calls.
-//! - `bases`, `matrices`, `vectors`: the store. `held`, `put_again`: objects that the client holds,
-//!   and puts again if a server does not know them. `msm`, `ntt`, `ntt_spec`, `poly_mul`: jobs.
-//!   `admin`: the server's state.
-//! - `program`: builds programs of several operations. `run`: runs them. `gf2`: elimination of
-//!   matrices of bits, and their transfer. `integers`: products of integers. `shared_vector`:
-//!   vectors that a server on the same host reads and writes in place.
+//! - `connection`: targets, TLS, credentials, and which of several servers a call reaches.
+//! - `objects`: what the server keeps, and objects that the client puts again if a server does not
+//!   know them.
+//! - `compute`: MSMs, transforms, products and eliminations. `program` builds programs of several
+//!   operations, and `run` runs them.
+//! - `transfer`: resumable uploads and downloads over several connections, and through memory that a
+//!   server on the same host shares, in which `staging` finds places. `shared_vector`: vectors in
+//!   such memory.
 //! - `fleet`: a client of several servers. `blocking`: a client without async.
-//! - `payload`, `upload`, `striped_upload`, `download`: resumable transfers over several
-//!   connections. `release`: releases unfinished uploads. `frames`: bodies of streamed calls.
-//! - `mapped_region`, `region`, `staging`, `staged_transfer`: transfers through memory that a
-//!   server on the same host shares. `row_buffers`: the memory of an NTT's rows.
-//! - `call`: deadlines and retries. `error`, `connect_cause`: errors. `convert`: conversion from
-//!   and to messages.
+//! - `call`: deadlines and retries. `options`, `types`: parameters and results. `convert`:
+//!   conversion from and to messages.
 #![deny(unsafe_code, missing_docs, clippy::unwrap_used)]
 
 mod admin;
-mod affinity;
-mod bases;
 pub mod blocking;
 mod call;
-mod connect;
-mod connect_cause;
-mod connections;
+mod compute;
+mod connection;
 mod convert;
-mod copy_pool;
-mod credentials;
-mod download;
 mod error;
 mod fleet;
-mod frames;
-mod gf2;
-mod held;
-mod integers;
-mod list;
-mod mapped_region;
-mod matrices;
-mod matrix_handle;
-mod msm;
-mod ntt;
-mod ntt31;
-mod ntt_spec;
+mod objects;
 mod options;
-mod payload;
-mod poly_mul;
-mod priority;
 mod program;
-mod put_again;
-mod region;
-mod release;
-mod residency;
-mod resolve;
-mod row_buffers;
 mod run;
-mod same_server;
 mod shared_vector;
-mod staged_transfer;
 mod staging;
-mod striped_upload;
-mod tcp;
+mod transfer;
 mod types;
-mod upload;
-mod vectors;
 
 pub use capstan_math::{
     curve::{
@@ -114,19 +77,21 @@ pub use tonic::Code;
 use capstan_proto as wire;
 
 pub use self::{
-    connect::ClientBuilder,
-    connect_cause::ConnectCause,
-    connections::Client,
+    compute::{
+        gf2::Gf2Result,
+        integers::{IntMulResult, IntegerVector},
+        ntt::NttResult,
+        ntt31::Ntt31Result,
+        poly_mul::{PolyFactors, PolyMulOptions, PolyMulResult},
+    },
+    connection::{
+        connect::ClientBuilder, connect_cause::ConnectCause, connections::Client,
+        priority::Priority,
+    },
     error::{ClientError, Refusal, Result},
     fleet::{Fleet, FleetBases, FleetBuilder, FleetServer},
-    gf2::Gf2Result,
-    integers::{IntMulResult, IntegerVector},
-    matrix_handle::{MatrixHandle, MatrixId, MatrixInfo},
-    ntt::NttResult,
-    ntt31::Ntt31Result,
+    objects::matrix_handle::{MatrixHandle, MatrixId, MatrixInfo},
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
-    poly_mul::{PolyFactors, PolyMulOptions, PolyMulResult},
-    priority::Priority,
     program::{
         BitMatrixValue, ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue,
     },

@@ -11,10 +11,10 @@ use zeroize::Zeroizing;
 
 use super::{
     SharedVector,
-    payload::{OutgoingBytes, owned_fr},
     shared_vector::RunVector,
     types::{Direction, Order, UploadKey},
 };
+use crate::transfer::payload::{OutgoingBytes, owned_fr};
 
 /// Called with the payload bytes handed to the transport (or received) so far and the total. It
 /// runs between chunks, so it must return quickly.

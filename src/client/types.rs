@@ -12,8 +12,8 @@ use zeroize::Zeroizing;
 use super::{
     CurvePoint,
     error::{ClientError, Result},
-    held::HeldObject,
 };
+use crate::objects::held::HeldObject;
 use crate::wire::v1::BasesResidency;
 
 /// Content hash that names bases. Displayed as 64 hex digits.

@@ -423,7 +423,7 @@ fn checks_find_what_they_look_for() {
     let found: Vec<_> = imports(&text, 2).into_iter().collect();
     assert_eq!(found, ["curve", "text", "wire"]);
     let text = "use capstan_proto::v1;\nuse crate::error::Result;\n";
-    let text = source::from_library("src/client/list.rs", text);
+    let text = source::from_library("src/client/objects/list.rs", text);
     assert_eq!(imports(&text, 2).into_iter().collect::<Vec<_>>(), ["client", "wire"]);
     assert!(has_word("unsafe { x }", "unsafe") && has_word("use blst::min_pk;", "blst::"));
     assert!(!has_word("#![deny(unsafe_code)]", "unsafe") && !has_word("// unsafe", "unsafe"));

@@ -10,7 +10,7 @@ use crate::{
     ScalarInput,
     error::{ClientError, Result},
     options::ScalarPayload,
-    payload::OutgoingBytes,
+    transfer::payload::OutgoingBytes,
 };
 
 /// Scalar vectors of equal length, one after another.
@@ -92,7 +92,7 @@ mod tests {
     use capstan_math::curve::Fr;
 
     use super::*;
-    use crate::copy_pool::CopyPool;
+    use crate::transfer::copy_pool::CopyPool;
 
     fn bytes_of(input: ScalarInput<'_>) -> Vec<u8> {
         let bytes = input.into_payload().map_or_else(|_| unreachable!(), |payload| payload.bytes);

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     BasesHandle, CurvePoint, MatrixHandle,
     error::{ClientError, Result},
-    held::HeldObject,
+    objects::held::HeldObject,
     types::{Direction, Order},
 };
 

@@ -8,7 +8,7 @@ use capstan_math::operation::{Operation, OperationProgram};
 use super::value::ProgramTag;
 use crate::{
     error::Result,
-    held::HeldObject,
+    objects::held::HeldObject,
     wire::{
         self,
         v1::{self, program_ref},

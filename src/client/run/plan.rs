@@ -22,8 +22,8 @@ use crate::{
     UploadKey, VectorInfo, convert,
     error::{ClientError, Result},
     options::{ScalarPayload, UploadedScalars},
-    payload::OutgoingBytes,
     program::ClientProgram,
+    transfer::payload::OutgoingBytes,
     wire::v1::{self, program_output},
 };
 

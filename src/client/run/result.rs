@@ -13,10 +13,10 @@ use super::request::{Delivery, GivenElements, InputElements};
 use crate::{
     CurvePoint, Execution, ProgramRun, ScalarInput, SharedElement, SharedVector, Timing,
     VectorInfo, Verification,
-    copy_pool::CopyPool,
     error::{ClientError, Result},
     program::{PointsValue, ProgramTag, VectorValue},
     shared_vector::RunVector,
+    transfer::copy_pool::CopyPool,
 };
 
 /// Result of a run: the wanted values, and how they were computed.

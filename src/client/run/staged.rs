@@ -3,8 +3,8 @@
 use super::plan::{ElementSource, RunPlan};
 use crate::{
     Client,
-    staged_transfer::copy_result,
     staging::{PAGE_BYTES, STAGED_BYTES_MIN, StagedMemory},
+    transfer::staged_transfer::copy_result,
     wire::v1,
 };
 

@@ -13,15 +13,17 @@ use super::{
 };
 use crate::{
     Client, Progress, UploadKey,
-    affinity::{AffinityKey, CallRoute},
     call::{CallBudget, CallDeadline},
+    connection::affinity::{AffinityKey, CallRoute},
     convert,
-    download::{DownloadProgress, copy_chunk},
     error::{ClientError, Result},
-    frames,
-    staged_transfer::StagedUpload,
-    striped_upload::{PutHeader, UploadLane},
-    upload::{self, ChunkQueue, MessageSender},
+    transfer::{
+        download::{DownloadProgress, copy_chunk},
+        frames,
+        staged_transfer::StagedUpload,
+        striped_upload::{PutHeader, UploadLane},
+        upload::{self, ChunkQueue, MessageSender},
+    },
     wire::{
         MessageReader,
         v1::{self, program_input::Source, run_request::Message, run_response::Message as Answer},
