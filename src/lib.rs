@@ -38,7 +38,7 @@ use capstan_gpu::device;
 #[doc(inline)]
 pub use capstan_math::{curve, error, sparse};
 #[cfg(all(feature = "server", not(feature = "internals")))]
-use capstan_math::{field, operation, program};
+use capstan_math::{field, program};
 #[cfg(feature = "formats")]
 #[doc(inline)]
 pub use capstan_proofs::formats;

@@ -1,6 +1,6 @@
 //! The engine in the caller's process: blocking calls, without a server.
 
-use std::{marker::PhantomData, sync::Arc, time::Duration};
+use std::{error, marker::PhantomData, sync::Arc, time::Duration};
 
 use zeroize::Zeroizing;
 
@@ -64,6 +64,24 @@ impl Default for EngineOptions {
             on_fault: Arc::new(|_: &DeviceFault| ()),
             verify: Verification::None,
         }
+    }
+}
+
+impl EngineOptions {
+    /// Opens the GPUs, with a CPU engine for small jobs.
+    ///
+    /// Errors: why no GPU can be used.
+    pub fn open_gpus(self) -> Result<CudaEngine, Box<dyn error::Error>> {
+        let options = OpenOptions {
+            memory_percent: self.memory_percent,
+            memory_wait: SERVER_MEMORY_WAIT,
+            arena_bytes_min: None,
+            timeout: self.timeout,
+            on_fault: self.on_fault,
+            policy: DevicePolicy::default(),
+        };
+        let opened = device::open(&self.selection, &options)?;
+        Ok(CudaEngine::new(CpuEngine::new(self.threads)?, opened, GpuPolicy::default())?)
     }
 }
 
@@ -182,7 +200,7 @@ impl Engine {
         let EngineOptions { threads, verify, .. } = options;
         let oracle = Arc::new(ArkworksEngine::new(threads)?);
         let reason = match options.gpus {
-            true => match open_gpus(options) {
+            true => match options.open_gpus() {
                 Ok(engine) => {
                     let reason = engine.summary();
                     let executor = GpuExecutor::new(engine.into(), Some(oracle));
@@ -362,20 +380,6 @@ impl Engine {
         }
         Ok(made)
     }
-}
-
-fn open_gpus(options: EngineOptions) -> Result<CudaEngine, Box<dyn std::error::Error>> {
-    let EngineOptions { threads, selection, memory_percent, timeout, on_fault, .. } = options;
-    let options = OpenOptions {
-        memory_percent,
-        memory_wait: SERVER_MEMORY_WAIT,
-        arena_bytes_min: None,
-        timeout,
-        on_fault,
-        policy: DevicePolicy::default(),
-    };
-    let opened = device::open(&selection, &options)?;
-    Ok(CudaEngine::new(CpuEngine::new(threads)?, opened, GpuPolicy::default())?)
 }
 
 /// The field of a vector; Fr for points.
