@@ -38,8 +38,6 @@ use capstan_proto as wire;
 #[cfg(all(any(feature = "client", feature = "server"), not(feature = "internals")))]
 use capstan_region as region;
 
-#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code))]
-mod files;
 // The daemon reads the file of tokens, and the command line writes it.
 #[cfg(all(feature = "tokens", not(feature = "internals")))]
 #[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]

@@ -1,6 +1,7 @@
 //! What a client proves its identity with: a bearer token, a client certificate.
 
 use bytes::Bytes;
+use capstan_math::text::{self, without_bom};
 use tonic::{
     codegen::http::{HeaderValue, Uri},
     transport::{Certificate, ClientTlsConfig, Identity},
@@ -8,7 +9,6 @@ use tonic::{
 use zeroize::Zeroizing;
 
 use super::error::{ClientError, Result};
-use crate::files::{self, without_bom};
 
 /// The credentials of a client. Tokens and keys are wiped when they are dropped.
 #[derive(Clone, Default)]
@@ -29,9 +29,9 @@ pub(crate) struct ClientCertificate {
 impl ClientCertificate {
     /// Errors: `InvalidSetting` if a file has no certificate or no key, or the key is encrypted.
     pub fn identity(&self) -> Result<Identity> {
-        files::certificates(&self.chain_pem)
+        text::certificates(&self.chain_pem)
             .map_err(|problem| ClientError::setting("client certificate", problem))?;
-        files::private_key(&self.key_pem)
+        text::private_key(&self.key_pem)
             .map_err(|problem| ClientError::setting("key of the client certificate", problem))?;
         Ok(Identity::from_pem(without_bom(&self.chain_pem), without_bom(&self.key_pem)))
     }
@@ -50,7 +50,7 @@ impl ClientCredentials {
     ) -> Result<ClientTlsConfig> {
         let mut tls = match authority_pem {
             Some(pem) => {
-                files::certificates(pem)
+                text::certificates(pem)
                     .map_err(|problem| ClientError::setting("CA certificate", problem))?;
                 ClientTlsConfig::new().ca_certificate(Certificate::from_pem(without_bom(pem)))
             }

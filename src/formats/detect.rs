@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
+use capstan_math::text::without_bom;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
@@ -18,13 +19,10 @@ use super::{
         PROOF, PROVING_KEY, VERIFYING_KEY,
     },
 };
-use crate::{
-    curve::{
-        G1Affine, G2Affine,
-        Group::{self, G1, G2},
-        points::{self, PointEncoding},
-    },
-    files::without_bom,
+use crate::curve::{
+    G1Affine, G2Affine,
+    Group::{self, G1, G2},
+    points::{self, PointEncoding},
 };
 
 /// A key of a JSON object that only this format has.

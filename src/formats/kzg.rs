@@ -3,16 +3,14 @@
 use ark_bls12_381::Bls12_381;
 use ark_ec::{AffineRepr, CurveGroup, VariableBaseMSM, pairing::Pairing};
 use ark_ff::{FftField, One};
+use capstan_math::text::without_bom;
 use serde::Deserialize;
 
 pub use super::SetupList;
 use super::{FormatError, PointSet};
-use crate::{
-    curve::{
-        Fr, G1Affine, G1Projective, G2Affine,
-        points::{self, CurvePoint, PointEncoding},
-    },
-    files::without_bom,
+use crate::curve::{
+    Fr, G1Affine, G1Projective, G2Affine,
+    points::{self, CurvePoint, PointEncoding},
 };
 
 #[derive(Deserialize)]

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use capstan_math::text;
 use tokio_rustls::rustls::{
     RootCertStore, ServerConfig,
     crypto::ring::default_provider,
@@ -15,8 +16,10 @@ use tokio_rustls::rustls::{
 };
 use zeroize::Zeroizing;
 
-use crate::server::callers::reload::{CredentialFileError, entry_errors, warn_of_left_out};
-use crate::{files, identity::first_expiry};
+use crate::{
+    identity::first_expiry,
+    server::callers::reload::{CredentialFileError, entry_errors, warn_of_left_out},
+};
 
 /// Certificates that are renewed automatically are valid for longer, so one that expires sooner is
 /// not renewed.
@@ -164,12 +167,12 @@ fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, CredentialFileErr
 
 fn parse_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CredentialFileError> {
     let refused = |problem| CredentialFileError::new(CERTIFICATE, problem);
-    files::certificates(pem).map_err(refused)
+    text::certificates(pem).map_err(refused)
 }
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, CredentialFileError> {
     let pem = Zeroizing::new(read(KEY, path)?);
-    files::private_key(&pem).map_err(|problem| CredentialFileError::new(KEY, problem))
+    text::private_key(&pem).map_err(|problem| CredentialFileError::new(KEY, problem))
 }
 
 /// The authorities of client certificates.
@@ -183,7 +186,7 @@ impl ClientAuthorities {
     /// Errors: the file cannot be parsed, or no certificate of it can be used.
     fn parse(pem: &[u8]) -> Result<Self, CredentialFileError> {
         let (mut roots, mut left_out) = (RootCertStore::empty(), Vec::new());
-        let certificates = files::certificates(pem)
+        let certificates = text::certificates(pem)
             .map_err(|problem| CredentialFileError::new(CLIENT_CA, problem))?;
         for (index, certificate) in certificates.into_iter().enumerate() {
             // One bad certificate does not disable the rest of the bundle.
