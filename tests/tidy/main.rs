@@ -163,7 +163,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "server",
+        "grpc",
         &[
             "buffer",
             "curve",
@@ -186,7 +186,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "worker",
         ],
     ),
-    ("config", &["buffer", "error", "server", "telemetry", "tenant"]),
+    ("config", &["buffer", "error", "grpc", "telemetry", "tenant"]),
     (
         "client",
         &[
@@ -203,7 +203,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     // Chooses an engine and starts a server with it.
-    ("embedded", &["device", "engines", "error", "server"]),
+    ("embedded", &["device", "engines", "error", "grpc"]),
     // `capstan token` edits the file of tokens, which the daemon reads.
     ("groth16", &["client", "formats", "sparse"]),
     ("kzg", &["client", "error"]),
@@ -225,7 +225,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "identity",
             "integers",
             "operation",
-            "server",
+            "grpc",
             "text",
         ],
     ),
@@ -439,5 +439,7 @@ fn checks_find_what_they_look_for() {
     assert_eq!(source::module("src/gpu/build/archs.rs"), None);
     assert_eq!(source::module("src/region/lib.rs"), Some("region"));
     assert_eq!(source::module("src/engine/engines/cpu/mod.rs"), Some("engines"));
+    assert_eq!(source::module("src/server/grpc/mod.rs"), Some("grpc"));
+    assert_eq!(source::module("src/server/lib.rs"), None);
     assert_eq!(source::module("src/bin/capstan.rs"), None);
 }

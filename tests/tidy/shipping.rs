@@ -10,9 +10,11 @@ fn shipped_builds_check_sums_for_overflow() {
         "capstan",
         "capstan-engine",
         "capstan-gpu",
+        "capstan-identity",
         "capstan-math",
         "capstan-proto",
         "capstan-region",
+        "capstan-server",
     ] {
         let section = format!("[profile.release.package.{package}]\noverflow-checks = true\n");
         assert!(manifest.contains(&section), "{section}");
@@ -130,9 +132,11 @@ fn shipped_versions_agree() {
     for (file, line) in [
         ("Cargo.toml", package("engine")),
         ("Cargo.toml", package("gpu")),
+        ("Cargo.toml", package("identity")),
         ("Cargo.toml", package("math")),
         ("Cargo.toml", package("proto")),
         ("Cargo.toml", package("region")),
+        ("Cargo.toml", package("server")),
         ("deploy/Dockerfile", format!("ARG VERSION={version}")),
         ("deploy/helm/capstan/Chart.yaml", format!("appVersion: {version}")),
         ("python/pyproject.toml", format!("version = \"{version}\"")),

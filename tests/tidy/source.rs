@@ -18,14 +18,16 @@ const CODE: [&str; 9] = [
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 13] = [
+const TEXT: [&str; 15] = [
     "proto",
     "docs",
     "src/engine/Cargo.toml",
     "src/gpu/Cargo.toml",
+    "src/identity/Cargo.toml",
     "src/math/Cargo.toml",
     "src/proto/Cargo.toml",
     "src/region/Cargo.toml",
+    "src/server/Cargo.toml",
     "deploy",
     ".ci",
     "integrations/arkworks/Cargo.toml",
@@ -48,12 +50,14 @@ const PROSE: [&str; 12] = [
     "python/tests",
 ];
 /// The packages below `src`.
-pub const PACKAGES: [Package; 5] = [
+pub const PACKAGES: [Package; 7] = [
     Package { folder: "src/engine/", name: "capstan_engine", module: None },
     Package { folder: "src/gpu/", name: "capstan_gpu", module: None },
+    Package { folder: "src/identity/", name: "capstan_identity", module: Some("identity") },
     Package { folder: "src/math/", name: "capstan_math", module: None },
     Package { folder: "src/proto/", name: "capstan_proto", module: Some("wire") },
     Package { folder: "src/region/", name: "capstan_region", module: Some("region") },
+    Package { folder: "src/server/", name: "capstan_server", module: None },
 ];
 /// Folders and files with shell scripts.
 const SHELL: [&str; 5] = ["scripts", "deploy", "python/check", "examples/check", ".ci/run"];
@@ -274,11 +278,15 @@ fn paths(group: &str) -> Vec<&str> {
 }
 
 /// The lower-case name that `text` begins with: a module, not an item of the root. The library
-/// calls the module `engines` of its package `engine`.
+/// calls the module `engines` of its package `engine`, and `server` the module `grpc` of `server`.
 fn name(text: &str) -> Option<String> {
     let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
     let name = &text[..end];
-    let module = if name == "engine" { "engines" } else { name };
+    let module = match name {
+        "engine" => "engines",
+        "server" => "grpc",
+        name => name,
+    };
     name.starts_with(|c: char| c.is_ascii_lowercase()).then(|| module.to_owned())
 }
 
