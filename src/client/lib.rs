@@ -26,8 +26,8 @@
 //!   know them.
 //! - `compute`: MSMs, transforms, products and eliminations. `program` builds programs of several
 //!   operations, and `run` runs them.
-//! - `transfer`: resumable uploads and downloads over several connections, and through memory that a
-//!   server on the same host shares, in which `staging` finds places. `shared_vector`: vectors in
+//! - `transfer`: resumable uploads and downloads over several connections, and through memory that
+//!   a server on the same host shares, in which `staging` finds places. `shared_vector`: vectors in
 //!   such memory.
 //! - `fleet`: a client of several servers. `blocking`: a client without async.
 //! - `call`: deadlines and retries. `options`, `types`: parameters and results. `convert`:

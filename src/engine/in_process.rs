@@ -225,8 +225,8 @@ impl Engine {
         &self.reason
     }
 
-    /// Checks points, and copies them. A GPU keeps them from their first use on, and makes tables of
-    /// multiples if they are used again.
+    /// Checks points, and copies them. A GPU keeps them from their first use on, and makes tables
+    /// of multiples if they are used again.
     ///
     /// Errors: `Invalid` for the first point that is not on the curve or not in the subgroup.
     pub fn bases<A: CurvePoint>(&self, points: &[A]) -> Result<EngineBases<A>> {
@@ -428,21 +428,21 @@ impl EngineOutput {
     }
 
     /// The memory of a vector.
-    fn memory(&mut self) -> Option<VectorMemory<'_>> {
+    fn memory(&mut self) -> Option<EngineMemory<'_>> {
         let bytes = match self {
             Self::Fr(elements) => fr_as_bytes_mut(elements),
             Self::Words(words) => bytemuck::cast_slice_mut(words.as_mut_slice()),
             Self::Bits(words) => bytemuck::cast_slice_mut(words.as_mut_slice()),
             Self::Sums(_) => return None,
         };
-        Some(VectorMemory(Mutex::new(bytes)))
+        Some(EngineMemory(Mutex::new(bytes)))
     }
 }
 
 /// Memory of an output, which several threads write.
-struct VectorMemory<'a>(Mutex<&'a mut [u8]>);
+struct EngineMemory<'a>(Mutex<&'a mut [u8]>);
 
-impl ByteSource for VectorMemory<'_> {
+impl ByteSource for EngineMemory<'_> {
     fn read(&self, start: u64, out: &mut [u8]) {
         out.copy_from_slice(&self.0.lock()[start as usize..][..out.len()]);
     }
@@ -452,7 +452,7 @@ impl ByteSource for VectorMemory<'_> {
     }
 }
 
-impl ByteSink for VectorMemory<'_> {
+impl ByteSink for EngineMemory<'_> {
     fn write(&self, start: u64, bytes: &[u8]) -> Result<()> {
         self.0.lock()[start as usize..][..bytes.len()].copy_from_slice(bytes);
         Ok(())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use capstan_math::text::without_bom;
-use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime, pem::PemObject};
+use rustls_pki_types::{CertificateDer, UnixTime, pem::PemObject};
 use webpki::{EndEntityCert, KeyUsage};
 
 use super::name::is_valid_name;

@@ -11,10 +11,12 @@ fn shipped_builds_check_sums_for_overflow() {
         "capstan-client",
         "capstan-engine",
         "capstan-gpu",
+        "capstan-identity",
         "capstan-math",
         "capstan-proofs",
         "capstan-proto",
         "capstan-region",
+        "capstan-server",
     ] {
         let section = format!("[profile.release.package.{package}]\noverflow-checks = true\n");
         assert!(manifest.contains(&section), "{section}");
@@ -133,10 +135,12 @@ fn shipped_versions_agree() {
         ("Cargo.toml", package("client")),
         ("Cargo.toml", package("engine")),
         ("Cargo.toml", package("gpu")),
+        ("Cargo.toml", package("identity")),
         ("Cargo.toml", package("math")),
         ("Cargo.toml", package("proofs")),
         ("Cargo.toml", package("proto")),
         ("Cargo.toml", package("region")),
+        ("Cargo.toml", package("server")),
         ("deploy/Dockerfile", format!("ARG VERSION={version}")),
         ("deploy/helm/capstan/Chart.yaml", format!("appVersion: {version}")),
         ("python/pyproject.toml", format!("version = \"{version}\"")),

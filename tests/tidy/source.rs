@@ -18,16 +18,18 @@ const CODE: [&str; 9] = [
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 15] = [
+const TEXT: [&str; 17] = [
     "proto",
     "docs",
     "src/client/Cargo.toml",
     "src/engine/Cargo.toml",
     "src/gpu/Cargo.toml",
+    "src/identity/Cargo.toml",
     "src/math/Cargo.toml",
     "src/proofs/Cargo.toml",
     "src/proto/Cargo.toml",
     "src/region/Cargo.toml",
+    "src/server/Cargo.toml",
     "deploy",
     ".ci",
     "integrations/arkworks/Cargo.toml",
@@ -50,14 +52,16 @@ const PROSE: [&str; 12] = [
     "python/tests",
 ];
 /// The packages below `src`.
-pub const PACKAGES: [Package; 7] = [
+pub const PACKAGES: [Package; 9] = [
     Package { folder: "src/client/", name: "capstan_client", module: Some("client") },
     Package { folder: "src/engine/", name: "capstan_engine", module: None },
     Package { folder: "src/gpu/", name: "capstan_gpu", module: None },
+    Package { folder: "src/identity/", name: "capstan_identity", module: Some("identity") },
     Package { folder: "src/math/", name: "capstan_math", module: None },
     Package { folder: "src/proofs/", name: "capstan_proofs", module: None },
     Package { folder: "src/proto/", name: "capstan_proto", module: Some("wire") },
     Package { folder: "src/region/", name: "capstan_region", module: Some("region") },
+    Package { folder: "src/server/", name: "capstan_server", module: None },
 ];
 /// Folders and files with shell scripts.
 const SHELL: [&str; 5] = ["scripts", "deploy", "python/check", "examples/check", ".ci/run"];
@@ -103,6 +107,13 @@ pub struct Package {
     pub name: &'static str,
     /// The module of the library that the package is. `None`: its modules are those of the library.
     pub module: Option<&'static str>,
+}
+
+impl Package {
+    /// Its name in manifests.
+    pub fn crate_name(&self) -> String {
+        self.name.replace('_', "-")
+    }
 }
 
 pub fn root() -> PathBuf {
@@ -280,11 +291,15 @@ fn paths(group: &str) -> Vec<&str> {
 }
 
 /// The lower-case name that `text` begins with: a module, not an item of the root. The library
-/// calls the module `engines` of its package `engine`.
+/// calls the module `engines` of its package `engine`, and `server` the module `grpc` of `server`.
 fn name(text: &str) -> Option<String> {
     let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
     let name = &text[..end];
-    let module = if name == "engine" { "engines" } else { name };
+    let module = match name {
+        "engine" => "engines",
+        "server" => "grpc",
+        name => name,
+    };
     name.starts_with(|c: char| c.is_ascii_lowercase()).then(|| module.to_owned())
 }
 

@@ -4,9 +4,6 @@ mod args;
 mod build;
 mod checks;
 mod elements;
-#[cfg(not(feature = "internals"))]
-mod file;
-#[cfg(feature = "internals")]
 pub mod file;
 mod report;
 

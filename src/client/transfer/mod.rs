@@ -1,4 +1,5 @@
-//! How payloads travel: in messages, over several connections, and through memory that a server on the same host shares.
+//! How payloads travel: in messages, over several connections, and through memory that a server on
+//! the same host shares.
 
 pub mod copy_pool;
 pub mod download;
