@@ -44,12 +44,16 @@ pub mod engine {
 // For the tests and benchmarks of this package. Not a stable API.
 #[doc(hidden)]
 pub use capstan_math::{field, gf2, operation, program};
+// `capstan token` edits the file that the daemon reads.
+#[cfg(any(feature = "server", feature = "cli"))]
+#[doc(hidden)]
+pub use capstan_identity as identity;
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub use {
     capstan_engine::{buffer, exec, integers, ops, sync, verify},
     capstan_gpu::{device, gf2_elimination, msm, ntt, ntt31},
-    capstan_identity as identity, capstan_proto as wire, capstan_region as region,
+    capstan_proto as wire, capstan_region as region,
     capstan_server::{jobs, store, tenant, worker},
 };
 
