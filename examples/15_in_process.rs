@@ -1,5 +1,5 @@
 //! Lesson 15: the engine without a server. It computes in this process, on the GPUs of the host or
-//! on its processors, and has neither tokio nor gRPC.
+//! on its processors, and needs neither tokio nor gRPC.
 //!
 //! `cargo run --release --example 15_in_process`, with `-- 20` for the time of MSMs and NTTs up to
 //! 2^20

@@ -29,16 +29,8 @@ pub use capstan_server::{config, grpc as server, telemetry};
 #[cfg(feature = "server")]
 pub mod engine {
     pub use capstan_engine::{
-        Engine, EngineBases, EngineInput, EngineOptions, EngineOutput, EngineRun, engines::*,
+        Engine, EngineBases, EngineInput, EngineOptions, EngineOutput, EngineRun, engines::*, steps,
     };
-
-    /// What programs are made of.
-    pub mod steps {
-        pub use capstan_math::{
-            operation::*,
-            program::{Constant, Program, ValueId, Verification},
-        };
-    }
 }
 
 // For the tests and benchmarks of this package. Not a stable API.

@@ -5,7 +5,8 @@
 //! [`engines`] compute MSMs and NTTs, `ops` the steps of programs with them, and `exec` runs whole
 //! programs. `buffer` has the memory of operands and results.
 //!
-//! Use the package `capstan`: this one belongs to it, and may change with each release.
+//! [`Engine`] is the public part, which `capstan::engine` has, too. Everything else belongs to
+//! `capstan`, and may change with each release.
 #![deny(unsafe_code, clippy::unwrap_used)]
 
 pub mod buffer;
@@ -19,9 +20,17 @@ pub mod ops;
 pub mod sync;
 pub mod verify;
 
-pub use capstan_math::curve::NttPlan;
+pub use capstan_math::{curve, curve::NttPlan, error};
 pub use in_process::{Engine, EngineBases, EngineInput, EngineOptions, EngineOutput, EngineRun};
 
 use capstan_gpu::{device, gf2_elimination, msm, ntt, ntt31};
-use capstan_math::{curve, error, field, gf2, operation, program, sparse};
+use capstan_math::{field, gf2, operation, program, sparse};
 use capstan_region as region;
+
+/// What programs are made of.
+pub mod steps {
+    pub use capstan_math::{
+        operation::*,
+        program::{Constant, Program, ValueId, Verification},
+    };
+}

@@ -12,11 +12,12 @@ use capstan::{
         Engine, EngineInput, EngineOptions, EngineOutput, EngineRun, FieldId, NttPlan, Prime31,
         cuda::DeviceSelection,
         steps::{
-            EvaluateStep, Gf2EchelonStep, InputStep, IntMulStep, MsmStep, Operation, Program,
-            ValueId, Verification,
+            EvaluateStep, Gf2EchelonStep, InputStep, IntMulStep, MsmStep, Operation, PowersStep,
+            Program, SparseProductStep, ValueId, Verification,
         },
     },
     error::{Error, FieldProblem},
+    sparse::{SparseBuilder, SparseMatrix},
 };
 
 use crate::emulated;
@@ -156,8 +157,14 @@ fn wrong_operands_of_the_public_engine_are_refused() {
             let problem = FieldProblem::Length { expected, got: length as u64 };
             assert_eq!(refused, Error::field("values", problem));
         }
-        let refused = engine.ntt(&mut random::<Fr>(4, 5), NttPlan::forward(64));
-        assert!(refused.is_err(), "no row has 2^64 elements");
+        let refused = engine.ntt(&mut random::<Fr>(4, 5), NttPlan::forward(64)).unwrap_err();
+        assert_eq!(refused, Error::field("lg_n", FieldProblem::TooLarge { max: 32 }));
+        let zero = NttPlan { coset: Some(Fr::from(0).into()), ..NttPlan::forward(2) };
+        let refused = engine.ntt(&mut random::<Fr>(4, 5), zero).unwrap_err();
+        assert_eq!(refused, Error::field("coset", FieldProblem::Zero));
+        let refused = engine.ntt(&mut vec![Fr::from(0); 65_537], NttPlan::forward(0));
+        let problem = FieldProblem::TooLong { max: 65_536, got: 65_537 };
+        assert_eq!(refused, Err(Error::field("values", problem)));
 
         let field = FieldId::from(Prime31::BabyBear);
         let input = InputStep { field, rows: 1, length: 2 };
@@ -172,8 +179,100 @@ fn wrong_operands_of_the_public_engine_are_refused() {
         let missing = Error::field("inputs", FieldProblem::Length { expected: 1, got: 0 });
         assert_eq!(run(Vec::new(), 1).err(), Some(missing));
         assert!(run(vec![EngineInput::Words(&words)], 1).is_err(), "too many elements");
-        assert!(run(vec![EngineInput::Fr(&[Fr::from(1)])], 1).is_err(), "elements of Fr");
+        let other = Error::element("inputs", 0, FieldProblem::OtherEncoding);
+        // As many bytes as the input has.
+        for input in [EngineInput::Bits(&[1]), EngineInput::Fr(&[Fr::from(1)])] {
+            assert_eq!(run(vec![input], 1).err().as_ref(), Some(&other));
+        }
         assert!(run(vec![EngineInput::Words(&[1, u32::MAX])], 1).is_err(), "not below the prime");
         assert!(run(vec![EngineInput::Words(&words[..2])], 7).is_err(), "no such step");
     }
+}
+
+/// Two rows, of which the second has a 3 in the first column.
+fn one_entry(columns: usize) -> SparseMatrix {
+    let mut builder = SparseBuilder::new(2, columns);
+    builder.push_row([]).unwrap();
+    builder.push_row([(Fr::from(3), 0)]).unwrap();
+    builder.build().unwrap()
+}
+
+#[test]
+fn bases_and_matrices_that_do_not_suit_their_step_are_refused() {
+    let input = |length| InputStep { field: FieldId::Bls12381Fr, rows: 2, length };
+    let step = |group, offset| MsmStep { input: ValueId(0), group, object_id: [0; 32], offset };
+    let rows: Vec<Fr> = random(8, 6);
+    let sum = |scalars: &[Fr]| G1Affine::generator() * scalars.iter().sum::<Fr>();
+    for engine in engines() {
+        let g1 = engine.bases(&[G1Affine::generator(); 6]).unwrap();
+        let g2 = engine.bases(&[G2Affine::generator(); 4]).unwrap().any_group();
+        let run = |group, offset, bases| {
+            let steps = vec![input(4).into(), step(group, offset).into()];
+            let program = Arc::new(Program::new(steps).unwrap());
+            let (inputs, outputs) = (vec![EngineInput::Fr(&rows)], vec![ValueId(1)]);
+            let run = EngineRun { inputs, bases: vec![bases], outputs, ..EngineRun::default() };
+            engine.run(&program, run)
+        };
+        let [EngineOutput::Sums(sums)] = &run(Group::G1, 2, g1.any_group()).unwrap()[..] else {
+            panic!("other outputs")
+        };
+        let sums = G1Affine::from_sums(sums.clone()).unwrap();
+        assert_eq!(sums, [sum(&rows[..4]), sum(&rows[4..])]);
+        let few = |count| g1.slice(0, count).unwrap().any_group();
+        let wrong = [
+            (Group::G1, 0, few(3), "input"),
+            (Group::G1, 0, few(0), "input"),
+            (Group::G1, 3, g1.any_group(), "offset"),
+            (Group::G1, 0, g2.clone(), "group"),
+            (Group::G2, 0, g1.any_group(), "group"),
+        ];
+        for (group, offset, bases, field) in wrong {
+            let refused = run(group, offset, bases).unwrap_err().to_string();
+            assert!(refused.contains(&format!("program.steps[1].msm.{field}")), "{refused}");
+        }
+
+        let step = SparseProductStep { input: ValueId(0), object_id: [0; 32], rows: 2, terms: 1 };
+        let program = Arc::new(Program::new(vec![input(4).into(), step.into()]).unwrap());
+        let product = |columns| {
+            let run = EngineRun {
+                inputs: vec![EngineInput::Fr(&rows)],
+                matrices: vec![one_entry(columns)],
+                outputs: vec![ValueId(1)],
+                ..EngineRun::default()
+            };
+            engine.run(&program, run)
+        };
+        let [EngineOutput::Fr(made)] = &product(4).unwrap()[..] else { panic!("other outputs") };
+        let zero = Fr::from(0);
+        assert_eq!(made[..], [zero, rows[0] * Fr::from(3), zero, rows[4] * Fr::from(3)]);
+        let refused = product(5).unwrap_err().to_string();
+        assert!(refused.contains("program.steps[1].sparse_product.input"), "{refused}");
+    }
+}
+
+/// Also in a task of a pool, from which runs move to another thread.
+#[test]
+fn values_that_fit_in_no_memory_are_refused() {
+    let powers = |length| PowersStep {
+        field: FieldId::Bls12381Fr,
+        base: Fr::from(2).into(),
+        first: Fr::from(1).into(),
+        length,
+    };
+    for engine in engines() {
+        let run = |length| {
+            let program = Arc::new(Program::new(vec![powers(length).into()]).unwrap());
+            engine.run(&program, EngineRun { outputs: vec![ValueId(0)], ..EngineRun::default() })
+        };
+        let refused = run(1 << 40).unwrap_err();
+        let Error::Invalid { problem: FieldProblem::NoMemory { bytes }, .. } = refused else {
+            panic!("{refused}")
+        };
+        assert!(bytes >= 32 << 40, "{bytes} bytes");
+        let (here, in_a_pool) = rayon::join(|| run(5), || run(5));
+        assert!(here.unwrap() == in_a_pool.unwrap());
+    }
+    let wrong = EngineOptions { gpus: false, memory_percent: 0, ..EngineOptions::default() };
+    let refused = Engine::with(wrong).err();
+    assert_eq!(refused, Some(Error::field("memory_percent", FieldProblem::OutOfRange)));
 }

@@ -1,11 +1,11 @@
 //! Pinned host memory that other modules fill and read, copied to and from a device without the
 //! ring. It is unpinned after all copies.
 //!
-//! Payloads may lie in pinned memory: the server lets `device` pin the touched beginning of the
-//! file, which payloads use first. `buffer` knows nothing of devices: shared memory states how many
+//! Payloads may lie in pinned memory: the server lets this module pin the touched beginning of the
+//! file, which payloads use first. Payload memory knows nothing of devices: shared memory states how many
 //! of its first bytes are pinned, and a copy from or to them ends before the borrow does. The list
-//! of pinned ranges in `device/pinned_copy.rs` belongs to the process: every device of the process
-//! can copy from it, and a copy proves by that list that bytes are pinned. It is not a pool.
+//! of pinned ranges belongs to the process: every device of the process can copy from them, and a
+//! copy proves by that list that bytes are pinned.
 
 use std::{
     mem,
