@@ -163,7 +163,8 @@ impl<A: CurvePoint> EngineBases<A> {
 pub enum EngineInput<'a> {
     /// Elements of Fr.
     Fr(&'a [Fr]),
-    /// Elements of a field of a prime below 2^31, below the prime; or limbs of integers, the lowest first.
+    /// Elements of a field of a prime below 2^31, below the prime; or limbs of integers, the lowest
+    /// first.
     Words(&'a [u32]),
     /// Elements of GF(2): words of 64 coefficients, the first in the lowest bit.
     Bits(&'a [u64]),
@@ -303,8 +304,8 @@ impl Engine {
         sums.and_then(|mut sums| sums.pop()).ok_or_else(|| Error::Internal("no sum".into()))
     }
 
-    /// Transforms rows of 2^`plan.lg_n` elements in place. Checks take memory for as many elements in
-    /// addition.
+    /// Transforms rows of 2^`plan.lg_n` elements in place. Checks take memory for as many elements
+    /// in addition.
     ///
     /// Shape: 1 to 65536 whole rows, one after another. Errors, after which the values are
     /// unspecified: `Invalid` for another length or plan; `Corrupt` if the result fails its check;
@@ -463,8 +464,8 @@ fn finish(mut run: Box<dyn RunInProgress>, operands: &RunOperands<'_>) -> Result
 }
 
 /// Does `work` on another thread if this one belongs to a rayon pool: a task that waits for another
-/// pool runs other tasks of its pool meanwhile, such as another run, which can wait for the GPU that
-/// this one holds.
+/// pool runs other tasks of its pool meanwhile, such as another run, which can wait for the GPU
+/// that this one holds.
 fn off_rayon<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     if rayon::current_thread_index().is_none() {
         return work();
@@ -606,8 +607,8 @@ impl<'a> EngineMemory<'a> {
         Self(bytes.chunks_mut(PIECE_BYTES).map(Mutex::new).collect())
     }
 
-    /// Calls `copy` with the memory of each piece of `start..start + len`, and where it lies in that
-    /// range.
+    /// Calls `copy` with the memory of each piece of `start..start + len`, and the part of that
+    /// range that the piece is.
     fn each_piece(&self, start: u64, len: usize, mut copy: impl FnMut(&mut [u8], Range<usize>)) {
         let (start, mut done) = (start as usize, 0);
         while done < len {

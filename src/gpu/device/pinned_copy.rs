@@ -2,10 +2,10 @@
 //! ring. It is unpinned after all copies.
 //!
 //! Payloads may lie in pinned memory: the server lets this module pin the touched beginning of the
-//! file, which payloads use first. Payload memory knows nothing of devices: shared memory states how many
-//! of its first bytes are pinned, and a copy from or to them ends before the borrow does. The list
-//! of pinned ranges belongs to the process: every device of the process can copy from them, and a
-//! copy proves by that list that bytes are pinned.
+//! file, which payloads use first. Payload memory knows nothing of devices: shared memory states
+//! how many of its first bytes are pinned, and a copy from or to them ends before the borrow does.
+//! The list of pinned ranges belongs to the process: every device of the process can copy from
+//! them, and a copy proves by that list that bytes are pinned.
 
 use std::{
     mem,
