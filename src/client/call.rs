@@ -1,7 +1,7 @@
 //! Deadline and retries of one call.
 //!
-//! Futures at the crate's border are boxed: the body of an async function is compiled by every
-//! crate that awaits it, and all of tonic is behind a call of the client or the server.
+//! The futures of calls are boxed: the body of an async function is compiled by every crate that
+//! awaits it, and behind a call is all of tonic.
 
 use std::time::Duration;
 

@@ -3,9 +3,7 @@
 //!
 //! Some balancers choose a server for each connection, others for each call by its key. In the
 //! first case, connections that reach another server than the first one are not used. In the second
-//! case, all connections are equal. Two calls with the same key tell which case it is.
-//!
-//! Whether a balancer chooses per connection or per call is found out, not configured: when a
+//! case, all connections are equal. Which case it is is found out, not configured: when a
 //! connection shows another server than the first one, the client asks both connections with the
 //! same key. Equal answers mean that calls are routed by their keys.
 //!

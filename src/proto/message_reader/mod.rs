@@ -2,15 +2,11 @@
 //!
 //! tonic's decoder copies all frames into one buffer. Here, the `bytes` fields of a large message
 //! share the memory of the frame that ends it, so a chunk that lies in one frame is not copied
-//! (`benches/experiments/transport.md`).
-//!
-//! Uploads, and responses in the client, bypass tonic's codec, which copies every message. Handlers
-//! and the client read the frames of a body with `wire::MessageReader`: a chunk shares the memory
-//! of its frames until it is copied to its payload, and the server reads one that lies in several
-//! frames in pieces, so that it need not hold what has arrived. The client sends the data of a
-//! chunk as a separate frame, so its uploads are copied neither when they are encoded nor when they
-//! are decoded. The generated clients and servers still do the rest; the bodies pass them in
-//! extensions of the request.
+//! until it reaches its payload (`benches/experiments/transport.md`). The server reads a chunk that
+//! lies in several frames in pieces, so that it need not hold what has arrived. The client sends
+//! the data of a chunk as a separate frame, so its uploads are copied neither when they are encoded
+//! nor when they are decoded. The generated clients and servers still do the rest; the bodies pass
+//! them in extensions of the request.
 
 mod envelope;
 mod pieces;

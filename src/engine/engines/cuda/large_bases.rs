@@ -1,8 +1,6 @@
-//! MSMs over bases that a GPU has no memory for: they are summed in parts, one after the other.
-//!
-//! An MSM whose bases do not fit on a GPU is summed in parts there, which are uploaded for each
-//! call: the link is faster than the CPU. The bases of a part count as a separate object, so that
-//! the whole one need not be resident.
+//! MSMs over bases that a GPU has no memory for: they are summed in parts, one after the other,
+//! which are uploaded for each call, because the link is faster than the CPU. The bases of a part
+//! count as a separate object, so that the whole one need not be resident.
 
 use std::{collections::HashMap, ops::Range};
 

@@ -1,18 +1,15 @@
-//! Long pieces of work on one device. Of the jobs that yield, one piece at a time is launched, and
-//! only if none is pending, so that a short job of another tenant waits for one piece at most.
+//! Long pieces of work on one device. Of the jobs that yield (`JobControl::yields`), one piece at a
+//! time is launched, and only if none is pending, so that a short job of another tenant waits for
+//! one piece at most.
 //!
-//! A long job yields while there are short ones, if several tenants have jobs: for 200 ms after a
-//! job of at most 5 ms by the model has run, the scheduler tells longer jobs to yield
-//! (`JobControl::yields`), those of the same tenant included, or it would get more than its share.
-//! On a GPU, an MSM, also one of a program, then takes passes of about 2.5 ms, and a program
-//! launches a step only when its last one has ended. Of all jobs that yield, one such piece is on
-//! the GPU at a time. Between pieces, each frees its thread every millisecond. Passes are that
-//! short only then, because each of them costs two thirds of a millisecond. Work that is already on
-//! the GPU is not shortened. An MSM of several vectors keeps the passes that it was planned with.
-//! An elimination over GF(2) is launched in pieces of about 3 ms, the next one while the last one
-//! runs, or one after the other if it yields. One in blocks of columns is launched panel by panel,
-//! but a worker process learns only before it begins whether it yields. Other steps are not
-//! divided.
+//! An MSM that yields, also one of a program, takes passes of about 2.5 ms, and a program launches
+//! a step only when its last one has ended. Between pieces, each frees its thread every
+//! millisecond. Passes are that short only then, because each of them costs two thirds of a
+//! millisecond. Work that is already on the GPU is not shortened. An MSM of several vectors keeps
+//! the passes that it was planned with. An elimination over GF(2) is launched in pieces of about 3
+//! ms, the next one while the last one runs, or one after the other if it yields. One in blocks of
+//! columns is launched panel by panel, but a worker process learns only before it begins whether it
+//! yields. Other steps are not divided.
 
 use std::{
     sync::Arc,

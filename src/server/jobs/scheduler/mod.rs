@@ -1,16 +1,17 @@
 //! Worker threads that run jobs piece by piece.
 //!
-//! A job runs its next piece only when the data for it has arrived, so a slow sender blocks no
-//! worker. Between pieces, a worker picks the tenant that has used the least time for its weight,
-//! and that tenant's most urgent ready job, so a small job does not wait for a large one to end. A
-//! share of each tenant's time is reserved for its jobs that have waited long, so no job starves
-//! behind others with short deadlines. While other tenants have short jobs, a job is told to make
-//! its pieces short. Cancelled jobs stop between pieces. A job whose result another job has
-//! computed need not wait for a worker: one more thread delivers it.
+//! Jobs are split into pieces by the trait `JobWork`, not by threads that block. A job runs its
+//! next piece only when the data for it has arrived, so a slow sender blocks no worker. Between
+//! pieces, a worker picks the tenant that has used the least time for its weight, and that tenant's
+//! most urgent ready job. So a small job waits behind a large one for one piece at most, or two
+//! while a job is senior: one that has waited for five seconds, for which a quarter of its tenant's
+//! time is reserved, so that no job starves behind others with short deadlines. Cancelled jobs stop
+//! between pieces. A job whose result another job has computed need not wait for a worker: one more
+//! thread delivers it.
 //!
-//! Jobs are split into pieces by the scheduler's trait (`JobWork`), not by threads that block. A
-//! small job waits behind a large one for one piece at most, or two while a job is senior: one that
-//! has waited for five seconds, for which a quarter of its tenant's time is reserved.
+//! If several tenants have jobs, a long one yields while there are short ones: for 200 ms after a
+//! job of at most 5 ms by the model has run, longer jobs are told to yield (`JobControl::yields`),
+//! those of the same tenant included, or it would get more than its share.
 
 mod queue;
 mod short_jobs;

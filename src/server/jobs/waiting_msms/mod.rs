@@ -1,12 +1,12 @@
 //! Small MSMs over the same bases that wait for a worker. The worker that picks one of them
-//! computes others with it, as one batch: a GPU takes little longer for many small MSMs than for
-//! one. One check, that its jobs ask for, covers a batch.
+//! computes others with it, from other clients as well, as one batch of at most 2^18 scalars: a GPU
+//! takes little longer for many small MSMs than for one. One check, that its jobs ask for, covers a
+//! batch.
 //!
-//! A batch of small MSMs is one piece of work: the worker that picks a job reads the scalars of
-//! others, from other clients as well, and computes at most 2^18 scalars. Nobody's cancellation
-//! stops it. A refused scalar refuses its own job, and the rest is computed again; after any other
-//! failure, each job is computed by itself. One thread (`capstan-deliver`) answers the other jobs
-//! of a batch, so that the workers can begin the next one.
+//! A batch is one piece of work, which nobody's cancellation stops. A refused scalar refuses its
+//! own job, and the rest is computed again; after any other failure, each job is computed by
+//! itself. One thread (`capstan-deliver`) answers the other jobs of a batch, so that the workers
+//! can begin the next one.
 
 mod member;
 

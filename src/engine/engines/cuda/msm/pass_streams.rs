@@ -1,11 +1,10 @@
-//! The streams of passes. Small MSMs need not wait for the passes of a large one, and the last
-//! stages of one MSM, which leave multiprocessors idle, overlap with the first ones of others.
+//! The streams of passes: four, of which three have priority. Small MSMs need not wait for the
+//! passes of a large one, and the last stages of one MSM, which leave multiprocessors idle, overlap
+//! with the first ones of others.
 //!
-//! Passes of MSMs run in four streams, of which three have priority: the device fills what one MSM
-//! leaves idle with others, and a small MSM need not wait for a pass of a large one. An MSM gets
-//! the stream with the least modelled work; large MSMs use two of the streams only, since each
-//! stream keeps its workspace. Step times of several streams overlap, so they can add up to more
-//! than the call took.
+//! An MSM gets the stream with the least modelled work; large MSMs use two of the streams only,
+//! since each stream keeps its workspace. Step times of several streams overlap, so they can add up
+//! to more than the call took.
 
 use std::time::Duration;
 
