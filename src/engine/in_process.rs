@@ -33,7 +33,7 @@ use crate::{
     ops::{Operation, OperationProgram, SINGLE_STEP, single_msm, single_ntt},
     program::{
         Constant, ExternalOperand, InputSpec, OutputKind, OutputSpec, ROWS_MAX, ValueId, ValueType,
-        Verification,
+        VectorShape, Verification,
     },
     sparse::SparseMatrix,
     sync::Mutex,
@@ -80,6 +80,7 @@ impl EngineOptions {
     /// Opens the GPUs, with a CPU engine for small jobs.
     ///
     /// Errors: why no GPU can be used.
+    #[doc(hidden)]
     pub fn open_gpus(self) -> Result<CudaEngine, Box<dyn error::Error>> {
         let options = OpenOptions {
             memory_percent: self.memory_percent,
@@ -250,7 +251,8 @@ impl Engine {
     ///
     /// Errors: `Invalid` for the first point that is not on the curve or not in the subgroup.
     pub fn bases<A: CurvePoint>(&self, points: &[A]) -> Result<EngineBases<A>> {
-        let (encoding, bytes) = (PointEncoding::Montgomery, points_as_bytes(points));
+        let encoding = PointEncoding::Montgomery;
+        let bytes = points_as_bytes(points);
         let refused = |start: usize| {
             move |bad: points::BadElement| {
                 Error::element("points", start as u64 + bad.index, bad.problem)
@@ -314,7 +316,8 @@ impl Engine {
         if plan.lg_n > TWO_ADICITY {
             return Err(Error::field("lg_n", FieldProblem::TooLarge { max: TWO_ADICITY.into() }));
         }
-        let (length, got) = (1_u64 << plan.lg_n, values.len() as u64);
+        let length = 1_u64 << plan.lg_n;
+        let got = values.len() as u64;
         let rows = got / length;
         if rows == 0 || rows * length != got {
             let expected = rows.max(1) * length;
@@ -345,7 +348,8 @@ impl Engine {
     }
 
     fn ntt_in_place(&self, program: Arc<OperationProgram>, values: &mut [Fr]) -> Result<()> {
-        let (encoding, count) = (ScalarEncoding::Montgomery, values.len());
+        let encoding = ScalarEncoding::Montgomery;
+        let count = values.len();
         let memory = EngineMemory::new(fr_as_bytes_mut(values));
         let elements = [EncodedScalars::new(encoding, count, &memory)];
         let wanted = [OutputSpec { value: SINGLE_STEP, kind: OutputKind::Elements }];
@@ -385,9 +389,10 @@ impl Engine {
                 return Err(Error::field(field, FieldProblem::Length { expected, got }));
             }
         }
-        let steps = program.operands(ExternalOperand::Input).enumerate().zip(&inputs);
-        for ((number, id), input) in steps {
-            if !input.suits(field_of(program, id)) {
+        let shapes = program.operands(ExternalOperand::Input).filter_map(|id| program.shape(id));
+        let fields: Vec<_> = shapes.map(VectorShape::field).collect();
+        for (number, (field, input)) in fields.iter().zip(&inputs).enumerate() {
+            if !input.suits(*field) {
                 let problem = FieldProblem::OtherEncoding;
                 return Err(Error::element("inputs", number as u64, problem));
             }
@@ -395,9 +400,8 @@ impl Engine {
         let bases = used_bases(program, &bases)?;
         check_matrices(program, &matrices)?;
         let sources: Vec<&[u8]> = inputs.iter().map(EngineInput::bytes).collect();
-        let steps = program.operands(ExternalOperand::Input).zip(&sources);
-        let elements = steps.map(|(id, source)| {
-            let encoding = encoding_of(field_of(program, id));
+        let elements = fields.iter().zip(&sources).map(|(field, source)| {
+            let encoding = ScalarEncoding::typed(*field);
             EncodedScalars::new(encoding, source.len() / encoding.width(), source)
         });
         let elements: Vec<_> = elements.collect();
@@ -414,8 +418,8 @@ impl Engine {
         let mut made: Vec<_> = made.collect::<Result<_>>()?;
         let memory: Vec<_> = made.iter_mut().map(EngineOutput::memory).collect();
         let sinks = outputs.iter().zip(&memory).map(|(value, memory)| {
-            let sink = memory.as_ref()?;
-            Some(ElementSink { encoding: encoding_of(field_of(program, *value)), sink })
+            let encoding = ScalarEncoding::typed(program.shape(*value)?.field());
+            Some(ElementSink { encoding, sink: memory.as_ref()? })
         });
         let sinks: Vec<_> = sinks.collect();
         let operands = RunOperands {
@@ -474,24 +478,6 @@ fn off_rayon<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     done.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// The field of a vector; Fr for points.
-fn field_of(program: &OperationProgram, id: ValueId) -> FieldId {
-    match program.value_type(id) {
-        Some(ValueType::Vector(shape)) => shape.field(),
-        _ => FieldId::Bls12381Fr,
-    }
-}
-
-/// How this process holds elements of a field.
-fn encoding_of(field: FieldId) -> ScalarEncoding {
-    match field {
-        FieldId::Bls12381Fr => ScalarEncoding::Montgomery,
-        FieldId::Prime31(_) => ScalarEncoding::Canonical31,
-        FieldId::Gf2 => ScalarEncoding::PackedBits64,
-        FieldId::Integers => ScalarEncoding::Limbs32,
-    }
-}
-
 /// The bases that each MSM step uses, of those that are given for it.
 fn used_bases(program: &OperationProgram, given: &[Bases]) -> Result<Vec<Bases>> {
     let steps = program.operands(ExternalOperand::Bases).zip(given).map(|(id, given)| {
@@ -516,10 +502,7 @@ fn check_matrices(program: &OperationProgram, given: &[SparseMatrix]) -> Result<
 }
 
 fn row_length(program: &OperationProgram, id: ValueId) -> u64 {
-    match program.value_type(id) {
-        Some(ValueType::Vector(shape)) => shape.length(),
-        _ => 0,
-    }
+    program.shape(id).map_or(0, VectorShape::length)
 }
 
 /// Bytes of the host's memory.
@@ -566,7 +549,7 @@ impl EngineOutput {
     /// Errors: `Invalid` if the host has no memory for it.
     fn zeros(program: &OperationProgram, id: ValueId) -> Result<Self> {
         // `start_run` has refused values that no step makes.
-        let Some(ValueType::Vector(shape)) = program.value_type(id) else {
+        let Some(shape) = program.shape(id) else {
             return Ok(Self::Sums(MsmSums::G1(Vec::new())));
         };
         let (count, bytes) = (shape.elements() as usize, shape.bytes());
@@ -610,9 +593,9 @@ impl<'a> EngineMemory<'a> {
     /// Calls `copy` with the memory of each piece of `start..start + len`, and the part of that
     /// range that the piece is.
     fn each_piece(&self, start: u64, len: usize, mut copy: impl FnMut(&mut [u8], Range<usize>)) {
-        let (start, mut done) = (start as usize, 0);
+        let mut done = 0;
         while done < len {
-            let at = start + done;
+            let at = start as usize + done;
             let mut piece = self.0[at / PIECE_BYTES].lock();
             let piece = &mut piece[at % PIECE_BYTES..];
             let here = piece.len().min(len - done);

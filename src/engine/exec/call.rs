@@ -87,7 +87,7 @@ impl RunCall {
 
     /// The elements of a vector, of all rows; 0 for points.
     pub fn elements_of(&self, id: ValueId) -> u64 {
-        self.shape(id).map_or(0, VectorShape::elements)
+        self.program.shape(id).map_or(0, VectorShape::elements)
     }
 
     /// The report before the first step.
@@ -125,7 +125,7 @@ impl RunCall {
 
     /// All elements of the input of this number; `None` if there are fewer inputs.
     pub fn whole_input(&self, number: usize) -> Option<AwaitedElements> {
-        let shape = self.shape(*self.inputs.get(number)?)?;
+        let shape = self.program.shape(*self.inputs.get(number)?)?;
         Some(AwaitedElements { input: number, elements: 0..shape.elements() })
     }
 
@@ -137,7 +137,8 @@ impl RunCall {
             return None;
         };
         let is_only = first == input && self.inputs_of(id) == [input] && !self.is_output(input);
-        let shape = self.shape(input).filter(|_| is_only && self.outputs_of(id).len() == 1)?;
+        let shape =
+            self.program.shape(input).filter(|_| is_only && self.outputs_of(id).len() == 1)?;
         Some(OnlyStep { id, input: shape })
     }
 
@@ -153,7 +154,7 @@ impl RunCall {
     /// The limbs of all values that a run makes; `None` if one of them is not a vector of integers.
     pub fn integer_limbs(&self) -> Option<u64> {
         let limbs = |id| {
-            let shape = self.shape(id).filter(|shape| shape.field() == FieldId::Integers);
+            let shape = self.program.shape(id).filter(|shape| shape.field() == FieldId::Integers);
             shape.map(VectorShape::elements)
         };
         self.ids_to_run().try_fold(0_u64, |sum, id| Some(sum.saturating_add(limbs(id)?)))
@@ -162,7 +163,7 @@ impl RunCall {
     /// The bytes of the vectors that are outputs, each counted once.
     pub fn output_bytes(&self) -> u64 {
         let outputs = self.program.ids().filter(|id| self.is_output(*id));
-        let shapes = outputs.filter_map(|id| self.shape(id));
+        let shapes = outputs.filter_map(|id| self.program.shape(id));
         shapes.map(VectorShape::bytes).fold(0, u64::saturating_add)
     }
 
@@ -226,7 +227,7 @@ impl RunCall {
         let argument = |input: &ValueId| {
             if self.liveness.stays_encoded(*input) {
                 let elements = self.elements(id, operands).ok_or_else(missing)?;
-                let shape = self.shape(*input).ok_or_else(missing)?;
+                let shape = self.program.shape(*input).ok_or_else(missing)?;
                 let (rows, length) = (shape.rows() as usize, shape.length() as usize);
                 return Ok(HostArgument::Encoded(EncodedRows { elements, rows, length }));
             }
@@ -240,13 +241,6 @@ impl RunCall {
             }
         };
         self.inputs_of(id).iter().map(argument).collect()
-    }
-
-    fn shape(&self, id: ValueId) -> Option<VectorShape> {
-        match self.program.value_type(id)? {
-            ValueType::Vector(shape) => Some(shape),
-            ValueType::Points(_) => None,
-        }
     }
 
     /// Names the input step in an error about an element that step `id` decodes, and step `id` in

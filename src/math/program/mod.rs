@@ -72,6 +72,14 @@ impl<K: StepKind> Program<K> {
         self.types.get(value.index()).copied()
     }
 
+    /// The shape of a value; `None` for points, and if no step makes the value.
+    pub fn shape(&self, value: ValueId) -> Option<VectorShape> {
+        match self.value_type(value)? {
+            ValueType::Vector(shape) => Some(shape),
+            ValueType::Points(_) => None,
+        }
+    }
+
     /// The steps that take this kind of operand from the call, in order: the n-th step of these
     /// takes the n-th operand.
     pub fn operands(&self, operand: ExternalOperand) -> impl Iterator<Item = ValueId> {

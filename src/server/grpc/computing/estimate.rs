@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    program_call::{self, find_program},
-    run_outputs::unread_bytes,
-};
+use super::{program_call::find_program, run_outputs::unread_bytes};
 use crate::grpc::{calls::call::CallContext, responses::response::as_micros_u64};
 use crate::{
     curve::{points::SumEncoding, scalars::ScalarEncoding},
@@ -43,8 +40,7 @@ fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRespon
     let state = &call.state;
     let program = find_program(call, program)?;
     let outputs = if outputs.is_empty() { unread(&program) } else { outputs };
-    let bytes =
-        |value: &ValueId| program_call::shape(&program, *value).map_or(0, VectorShape::bytes);
+    let bytes = |value: &ValueId| program.shape(*value).map_or(0, VectorShape::bytes);
     let output_bytes = outputs.iter().map(bytes).sum();
     // In the longest encoding of points.
     let point_bytes = |value: &ValueId| match program.value_type(*value) {
@@ -57,18 +53,18 @@ fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRespon
     let response_bytes = unread_bytes(&program, output_bytes, point_bytes);
     let input_bytes = program.operands(ExternalOperand::Input).map(|input| bytes(&input)).sum();
     let inputs = program.operands(ExternalOperand::Input).map(|input| InputSpec {
-        encoding: match program_call::shape(&program, input).map(VectorShape::field) {
+        encoding: match program.shape(input).map(VectorShape::field) {
             Some(FieldId::Prime31(_)) => ScalarEncoding::Montgomery31,
             Some(FieldId::Gf2) => ScalarEncoding::PackedBits64,
             Some(FieldId::Integers) => ScalarEncoding::Limbs32,
             Some(FieldId::Bls12381Fr) | None => ScalarEncoding::Montgomery,
         },
-        count: program_call::shape(&program, input).map_or(0, VectorShape::elements),
+        count: program.shape(input).map_or(0, VectorShape::elements),
     });
     let inputs: Vec<_> = inputs.collect();
     let wanted = |value: &ValueId| OutputSpec {
         value: *value,
-        kind: match program_call::shape(&program, *value) {
+        kind: match program.shape(*value) {
             Some(_) => OutputKind::Elements,
             None => OutputKind::Points,
         },

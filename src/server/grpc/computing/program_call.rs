@@ -13,7 +13,7 @@ use crate::{
     curve::points::Bases,
     error::{Error, FieldProblem, Result},
     ops::{Operation, OperationProgram},
-    program::{ExternalOperand, InputSpec, StepProblem, ValueId, ValueType, VectorShape},
+    program::{ExternalOperand, InputSpec, StepProblem, VectorShape},
     sparse::SparseMatrix,
     store::UploadUseGuard,
     wire::decode::{InputSource, ObjectId, ProgramRef, RunInput, UploadId, VectorUploadHeader},
@@ -107,7 +107,7 @@ pub fn find_bases(call: &CallContext, program: &OperationProgram) -> Result<Vec<
         let id = ObjectId(step.object_id);
         let bases = call.state.objects.bases(call.tenant.id, id).map_err(unknown)?;
         call.audit_use("bases", &id.0);
-        let length = shape(program, step.input).map_or(0, VectorShape::length);
+        let length = program.shape(step.input).map_or(0, VectorShape::length);
         step.bases(&bases, length).map_err(refused)
     });
     steps.collect()
@@ -134,7 +134,7 @@ pub fn find_matrices(call: &CallContext, program: &OperationProgram) -> Result<V
                 other => other,
             })?;
         call.audit_use("matrix", &id.0);
-        let length = shape(program, step.input).map_or(0, VectorShape::length);
+        let length = program.shape(step.input).map_or(0, VectorShape::length);
         step.check_matrix(matrix.shape(), length).map_err(refused)?;
         Ok(matrix)
     });
@@ -149,7 +149,7 @@ pub fn find_inputs(
 ) -> Result<Vec<FoundInput>> {
     let mut steps = program.operands(ExternalOperand::Input);
     let found = inputs.into_iter().enumerate().map(|(index, RunInput { source, reduce })| {
-        let shape = steps.next().and_then(|value| shape(program, value));
+        let shape = steps.next().and_then(|value| program.shape(value));
         let count = shape.map_or(0, VectorShape::elements);
         let source = match source {
             InputSource::Inline { encoding, count, data } => {
@@ -186,12 +186,4 @@ fn find_vector(call: &CallContext, id: UploadId, offset: u64, count: u64) -> Res
     }
     let spec = InputSpec { encoding, count };
     Ok(FoundSource::Stored { spec, upload: upload.begin_use(), offset })
-}
-
-/// The shape of a value; `None` for points, and if no step makes the value.
-pub fn shape(program: &OperationProgram, value: ValueId) -> Option<VectorShape> {
-    match program.value_type(value)? {
-        ValueType::Vector(shape) => Some(shape),
-        ValueType::Points(_) => None,
-    }
 }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    program_call::{
-        self, FoundInput, FoundSource, find_bases, find_inputs, find_matrices, find_program,
-    },
+    program_call::{FoundInput, FoundSource, find_bases, find_inputs, find_matrices, find_program},
     program_limits::{BytesOfRun, check_time},
     run_outputs::{
         CallOutputs, ReadSlice, StreamedOutputs, check_encodings, early_message, early_points,
@@ -88,7 +86,7 @@ impl AdmittedRun {
         }
         let (early_points, early) = early_points(&spec.outputs, verify).unzip();
         let early = early.map(|points| EarlyMessages { points, message: early_message });
-        let lengths = program.ids().filter_map(|value| program_call::shape(&program, value));
+        let lengths = program.ids().filter_map(|value| program.shape(value));
         let job = ProgramJob {
             call: "run",
             run,
@@ -179,7 +177,7 @@ fn written_slices(
 ) -> Vec<RegionSlice> {
     let slices = outputs.iter().filter_map(|output| {
         let OutputDelivery::Region(vector) = output.delivery else { return None };
-        let count = program_call::shape(program, output.value)?.elements();
+        let count = program.shape(output.value)?.elements();
         regions::find_slice(call, vector, count).ok()
     });
     slices.collect()

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::program_call;
 use crate::grpc::{
     calls::{call::CallContext, call_record::JobRecorder},
     objects::regions,
@@ -72,7 +71,7 @@ pub fn check_encodings(program: &OperationProgram, outputs: &[RunOutput]) -> Res
             OutputDelivery::Send(encoding) | OutputDelivery::Keep { encoding, .. } => encoding,
             OutputDelivery::Region(vector) => vector.encoding,
         };
-        let shape = program_call::shape(program, output.value);
+        let shape = program.shape(output.value);
         shape.is_some_and(|shape| !encoding.holds(shape.field()))
     };
     match outputs.iter().position(is_wrong) {
@@ -83,7 +82,7 @@ pub fn check_encodings(program: &OperationProgram, outputs: &[RunOutput]) -> Res
 
 /// Bytes of a vector to send or to keep; 0 for points, and in a region.
 pub fn vector_bytes(program: &OperationProgram, output: &RunOutput) -> u64 {
-    let elements = program_call::shape(program, output.value).map_or(0, VectorShape::elements);
+    let elements = program.shape(output.value).map_or(0, VectorShape::elements);
     match output.delivery {
         OutputDelivery::Send(encoding) | OutputDelivery::Keep { encoding, .. } => {
             elements * encoding.width() as u64
@@ -174,7 +173,7 @@ impl CallOutputs {
                 OutputDelivery::Points { encoding, .. } => ProgramJobOutput::Points(encoding),
                 OutputDelivery::Region(vector) => {
                     let of_item = |error: Error| error.of_item("outputs", index, "region");
-                    let count = program_call::shape(program, output.value);
+                    let count = program.shape(output.value);
                     let count = count.map_or(0, VectorShape::elements);
                     let slice = regions::find_slice(call, vector, count).map_err(of_item)?;
                     let is_read = |input: &ReadSlice| {
