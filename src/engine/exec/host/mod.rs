@@ -1,9 +1,9 @@
 //! Programs on the host: values in memory, NTTs and MSMs on an engine, everything else on the
 //! current rayon pool.
 //!
-//! A program's steps run on threads of no rayon pool: a rayon thread that waits for another pool, as
-//! a call of an engine does, meanwhile runs other tasks of its pool. Such a task could be a step of
-//! another program that waits for the GPU that the first program holds: a deadlock.
+//! A program's steps run on threads of no rayon pool: a rayon thread that waits for another pool,
+//! as a call of an engine does, meanwhile runs other tasks of its pool. Such a task could be a step
+//! of another program that waits for the GPU that the first program holds: a deadlock.
 
 mod run;
 

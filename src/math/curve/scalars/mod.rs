@@ -62,8 +62,8 @@ impl ScalarEncoding {
         }
     }
 
-    /// The encoding of elements as callers hold them: `Fr`, `u32` below the prime or limbs, `u64` of
-    /// 64 bits.
+    /// The encoding of elements as callers hold them: `Fr`, `u32` below the prime or limbs, `u64`
+    /// of 64 bits.
     pub const fn typed(field: FieldId) -> Self {
         match field {
             FieldId::Prime31(_) => Self::Canonical31,
