@@ -107,7 +107,7 @@ FN void load16_once(uint32_t* to, const void* global) {
                  : "l"(global));
 }
 
-// Programmatic dependent launch (`with_pdl` in src/device/kernel.rs): each thread calls this
+// Programmatic dependent launch (`with_pdl` in src/gpu/device/kernel.rs): each thread calls this
 // before it accesses memory. It waits until the previous kernel in the stream has ended and its
 // writes are visible, then lets the next kernel start early.
 FN void await_predecessor() {

@@ -1,5 +1,5 @@
 // How many threads a multiprocessor holds. The only file that distinguishes architectures with the
-// same PTX: build/archs.rs lists the modules that include it.
+// same PTX: src/gpu/build/archs.rs lists the modules that include it.
 #pragma once
 #include <cstdint>
 

@@ -50,7 +50,6 @@ fn engines(report: fn(&str)) -> error::Result<Engines> {
     gpu::engines(report).or_else(|reason| Engines::cpu(0, reason.to_string()))
 }
 
-#[cfg(feature = "cuda")]
 mod gpu {
     use std::{
         sync::{
@@ -62,21 +61,13 @@ mod gpu {
     };
 
     use crate::{
-        device::{
-            self, DeviceFault, DevicePolicy, DeviceSelection, FaultClass, OpenOptions,
-            SERVER_MEMORY_WAIT,
-        },
-        engine::{
-            cpu::{ArkworksEngine, CpuEngine},
-            cuda::{CudaEngine, GpuPolicy},
-        },
+        device::{self, DeviceFault, FaultClass},
+        engine::{EngineOptions, cpu::ArkworksEngine},
         server::Engines,
     };
 
     /// A share of the free device memory: other processes may need the rest.
     const MEMORY_PERCENT: u64 = 25;
-    /// Time limit for one piece of work on a GPU, which counts as lost if it is exceeded.
-    const TIMEOUT: Duration = Duration::from_secs(20);
     /// Time for the failed call to be reported after a GPU is lost.
     const REPORT_WAIT: Duration = Duration::from_secs(5);
 
@@ -88,16 +79,12 @@ mod gpu {
         // A GPU that fails before it serves is left out.
         let is_serving = Arc::new(AtomicBool::new(false));
         let is_watched = is_serving.clone();
-        let options = OpenOptions {
+        let options = EngineOptions {
             memory_percent: MEMORY_PERCENT,
-            memory_wait: SERVER_MEMORY_WAIT,
-            arena_bytes_min: None,
-            timeout: TIMEOUT,
             on_fault: Arc::new(move |fault| on_fault(fault, &is_watched, report)),
-            policy: DevicePolicy::default(),
+            ..EngineOptions::default()
         };
-        let opened = device::open(&DeviceSelection::default(), &options)?;
-        let engine = CudaEngine::new(CpuEngine::new(0)?, opened, GpuPolicy::default())?;
+        let engine = options.open_gpus()?;
         let reasons = engine.left_out().iter().map(|device| device.reason.to_string());
         let reason = [engine.summary()].into_iter().chain(reasons).collect::<Vec<_>>().join("; ");
         is_serving.store(true, Ordering::Release);
@@ -115,16 +102,6 @@ mod gpu {
             report(&text);
             device::exit_without_handlers(1);
         });
-    }
-}
-
-#[cfg(not(feature = "cuda"))]
-mod gpu {
-    use crate::server::Engines;
-
-    /// Errors: always, with the reason.
-    pub fn engines(_: fn(&str)) -> Result<Engines, &'static str> {
-        Err("this build has no GPU support")
     }
 }
 

@@ -3,129 +3,54 @@
 
 #[cfg(feature = "cli")]
 pub mod cli;
-#[cfg(feature = "client")]
-pub mod client;
-#[cfg(feature = "server")]
-pub mod config;
 #[cfg(all(feature = "server", feature = "cli"))]
 mod embedded;
-#[cfg(feature = "server")]
-pub mod engine;
-#[cfg(feature = "formats")]
-pub mod formats;
-#[cfg(feature = "groth16")]
-pub mod groth16;
-#[cfg(feature = "client")]
-pub mod kzg;
-#[cfg(feature = "server")]
-pub mod server;
-#[cfg(feature = "server")]
-pub mod telemetry;
 
+#[cfg(feature = "client")]
+#[doc(inline)]
+pub use capstan_client as client;
 #[doc(inline)]
 pub use capstan_math::{curve, error, sparse};
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-use capstan_math::{field, program};
-
-#[cfg(all(feature = "server", not(feature = "internals")))]
-mod buffer;
-#[cfg(all(feature = "cuda", not(feature = "internals")))]
-mod device;
-#[cfg(all(feature = "server", not(feature = "internals")))]
-mod exec;
-#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code))]
-mod files;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
-mod gf2;
-// The daemon reads the file of tokens, and the command line writes it.
-#[cfg(all(feature = "tokens", not(feature = "internals")))]
-#[cfg_attr(not(all(feature = "server", feature = "cli")), allow(dead_code, unused_imports))]
-mod identity;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-mod integers;
-#[cfg(all(feature = "server", not(feature = "internals")))]
-mod jobs;
-#[cfg(all(feature = "cuda", not(feature = "internals")))]
-mod msm;
-#[cfg(all(feature = "cuda", not(feature = "internals")))]
-mod ntt;
-// Of `ops`, the client alone needs only the checks.
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-#[cfg_attr(not(feature = "server"), allow(dead_code, unused_imports))]
-mod ops;
-#[cfg(all(any(feature = "client", feature = "server"), not(feature = "internals")))]
-mod region;
-#[cfg(all(feature = "server", not(feature = "internals")))]
-mod store;
-#[cfg(all(feature = "server", not(feature = "internals")))]
-mod sync;
-#[cfg(all(feature = "server", not(feature = "internals")))]
-mod tenant;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-mod verify;
-#[cfg(all(feature = "wire", not(feature = "internals")))]
-mod wire;
-
-// Public for this crate's own tests and benchmarks only.
-#[cfg(feature = "internals")]
+#[cfg(feature = "formats")]
 #[doc(inline)]
-pub use capstan_math::{field, program};
-#[cfg(all(feature = "server", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod buffer;
-#[cfg(all(feature = "cuda", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod device;
-#[cfg(all(feature = "server", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod exec;
-#[cfg(feature = "internals")]
-#[allow(missing_docs)]
-pub mod gf2;
-#[cfg(all(feature = "tokens", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod identity;
-#[cfg(all(feature = "wire", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod integers;
-#[cfg(all(feature = "server", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod jobs;
-#[cfg(all(feature = "cuda", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod msm;
-#[cfg(all(feature = "cuda", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod ntt;
-#[cfg(all(feature = "cuda", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod ntt31;
-#[cfg(all(feature = "cuda", not(feature = "internals")))]
-mod ntt31;
-#[cfg(feature = "internals")]
-#[allow(missing_docs)]
-pub mod ops;
-#[cfg(all(any(feature = "client", feature = "server"), feature = "internals"))]
-#[allow(missing_docs)]
-pub mod region;
-#[cfg(all(feature = "server", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod store;
-#[cfg(all(feature = "server", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod sync;
-#[cfg(all(feature = "server", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod tenant;
-#[cfg(all(feature = "wire", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod verify;
-#[cfg(all(feature = "wire", feature = "internals"))]
-#[allow(missing_docs)]
-pub mod wire;
+pub use capstan_proofs::formats;
+#[cfg(feature = "groth16")]
+#[doc(inline)]
+pub use capstan_proofs::groth16;
+#[cfg(feature = "client")]
+#[doc(inline)]
+pub use capstan_proofs::kzg;
+#[cfg(feature = "server")]
+#[doc(inline)]
+pub use capstan_server::{config, grpc as server, telemetry};
 
-/// Compiles the README's code examples.
+/// Computing without a server: [`Engine`](engine::Engine) in the caller's process, and the engines
+/// below it.
+#[cfg(feature = "server")]
+pub mod engine {
+    pub use capstan_engine::{
+        Engine, EngineBases, EngineInput, EngineOptions, EngineOutput, EngineRun, engines::*, steps,
+    };
+}
+
+// For the tests and benchmarks of this package. Not a stable API.
+#[doc(hidden)]
+pub use capstan_math::{field, gf2, operation, program};
+// `capstan token` edits the file that the daemon reads.
+#[cfg(any(feature = "server", feature = "cli"))]
+#[doc(hidden)]
+pub use capstan_identity as identity;
+#[cfg(feature = "server")]
+#[doc(hidden)]
+pub use {
+    capstan_engine::{buffer, exec, integers, ops, sync, verify},
+    capstan_gpu::{device, gf2_elimination, msm, ntt, ntt31},
+    capstan_proto as wire, capstan_region as region,
+    capstan_server::{jobs, store, tenant, worker},
+};
+
+/// Compiles the code examples of the first page and of `docs/clients.md`.
 #[cfg(all(doctest, feature = "client"))]
 #[doc = include_str!("../README.md")]
-pub struct Readme;
+#[doc = include_str!("../docs/clients.md")]
+pub struct Pages;

@@ -1,4 +1,4 @@
-//! Bucket accumulation (`src/msm/accumulate`) of sorted references to tables of an MSM's size.
+//! Bucket accumulation (`src/gpu/msm/accumulate`) of sorted references to tables of an MSM's size.
 
 use std::time::Duration;
 

@@ -5,13 +5,10 @@ use std::time::{Duration, Instant};
 
 use capstan::{
     device::{DeviceFault, DeviceLease},
-    gf2::{
-        BitMatrix, Reduction,
-        gpu::{
-            DeviceBits, DeviceBitsShape, DeviceRow, EliminationKernels, EliminationLaunch,
-            GpuElimination, GpuEliminationScratch, ReducedRows, RowUpdate,
-        },
-        reduce,
+    gf2::{BitMatrix, Reduction, reduce},
+    gf2_elimination::{
+        DeviceBits, DeviceBitsShape, DeviceRow, EliminationKernels, EliminationLaunch,
+        GpuElimination, GpuEliminationScratch, ReducedRows, RowUpdate,
     },
 };
 use rayon::prelude::*;

@@ -1,4 +1,4 @@
-//! Whole MSMs (`src/msm`), from bases and scalars on the device to the sum on the host, by the
+//! Whole MSMs (`src/gpu/msm`), from bases and scalars on the device to the sum on the host, by the
 //! host's clock. Bases are known multiples of the generator, so one multiplication checks a result.
 //!
 //! `lg=10,20` selects sizes, `groups=g1` groups, `windows=fixed` or `sliding` the kind of windows.

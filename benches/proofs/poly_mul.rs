@@ -109,7 +109,7 @@ pub async fn measure31(client: &Client, lg_n: u32, runs: ProofRuns, record: &Pro
     record.add_us("poly_mul", &mode, lg_n, 1, &times);
 
     let mut program = ProgramBuilder::new();
-    let [left, right] = [(); 2].map(|()| program.input31(field, 1, n as u64).expect("an input"));
+    let [left, right] = [(); 2].map(|()| program.input_over(field, 1, n as u64).expect("an input"));
     let product = program.poly_mul(left, right, PolyReduction::None).expect("a step");
     let program = program.build().expect("a program");
     let alloc = async |length| client.alloc_vector31(length).await.expect("memory");

@@ -27,7 +27,7 @@ def documented() -> dict[str, set[str]]:
 
 def declared_histograms() -> set[str]:
     """The metrics that have series for buckets, sums and counts."""
-    source = (_ROOT / "src/telemetry/metrics/names.rs").read_text()
+    source = (_ROOT / "src/server/telemetry/metrics/names.rs").read_text()
     return set(re.findall(r'Histogram "(capstan_\w+)"', source))
 
 
@@ -53,5 +53,9 @@ def reasons() -> set[str]:
 
 def text_in_code(value: str) -> bool:
     """Whether the code has this text, as it must if it is a label's value."""
-    files = ["telemetry/metrics/mod.rs", "device/fault.rs", "server/object_checks.rs"]
+    files = [
+        "server/telemetry/metrics/mod.rs",
+        "gpu/device/fault.rs",
+        "server/grpc/objects/object_checks.rs",
+    ]
     return any(f'"{value}"' in (_ROOT / "src" / file).read_text() for file in files)

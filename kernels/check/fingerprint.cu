@@ -1,6 +1,6 @@
 // The fingerprint of memory: the sum modulo 2^64 of a mixed value of each word and its index. Copies
 // that differ have the same one with probability 2^-64, unless somebody chooses the difference. The
-// host computes it in `src/engine/cuda/fingerprint.rs`.
+// host computes it in `src/engine/engines/cuda/fingerprint.rs`.
 //
 // *sum: initially 0; the fingerprint is added. Blocks of 256, any grid. Shared memory and barriers:
 // none.

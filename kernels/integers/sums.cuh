@@ -5,7 +5,7 @@
 
 constexpr uint32_t SUM_TERMS_MAX = 8;
 
-// The words of SumTerms in src/ntt31/limb_kernels.rs. The magnitudes add up to less than 2^32.
+// The words of SumTerms in src/gpu/ntt31/limb_kernels.rs. The magnitudes add up to less than 2^32.
 struct SumTerms {
     uint32_t magnitude[SUM_TERMS_MAX];
     // Limbs of a row.

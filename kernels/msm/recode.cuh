@@ -1,4 +1,4 @@
-// Signed-digit recoding of scalars, as src/msm/windows defines it.
+// Signed-digit recoding of scalars, as src/gpu/msm/windows defines it.
 //
 // Fixed windows: let h be the sum of half of every window's range, 2^(offset + width - 1). The
 // digits of k are those of k + h in plain binary minus half each, so no carry goes from window to
@@ -19,7 +19,7 @@ struct alignas(16) Scalar {
 };
 
 constexpr uint32_t NEGATIVE = 0x80000000u;
-constexpr uint32_t BUCKET_BITS = 24; // per vector: BUCKETS_MAX in src/msm/sort/layout.rs
+constexpr uint32_t BUCKET_BITS = 24; // per vector: BUCKETS_MAX in src/gpu/msm/sort/layout.rs
 constexpr uint32_t SLIDING_BUCKET_BITS = 23; // table indices then have 8 bits
 constexpr uint32_t WINDOWS_MAX = 64;
 

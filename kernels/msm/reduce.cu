@@ -1,6 +1,6 @@
 // Bucket reduction to one point per set, then vector: sum of 2^(shift of set) sum of (b + 1) P_b.
 //
-// Launches; a plan (src/msm/reduce) uses those that pay off for its number of buckets:
+// Launches; a plan (src/gpu/msm/reduce) uses those that pay off for its number of buckets:
 //   gN_reduce_slices   slices of rows and columns, one thread each, into XYZZ;
 //                      g1_reduce_slices_xyzz for XYZZ points
 //   gN_reduce_sums     sums of rows and columns, by teams of split lanes

@@ -12,7 +12,7 @@
 //
 // Bucket q = (vector * taken + set - first_set) * 2^(bits - 1) + |digit| - 1; for sliding windows
 // vector * 2^(bits - 2) + |digit| / 2, for windows of a radix B vector * B / 2 + |digit| - 1
-// (src/msm/windows). Bins are runs of 2^low_bits buckets of one vector (recode.cuh, bins.cuh).
+// (src/gpu/msm/windows). Bins are runs of 2^low_bits buckets of one vector (recode.cuh, bins.cuh).
 // Scalars are split into tiles of `tile_scalars`, vector by vector; digits into tiles of 2^lg_tile,
 // bin by bin. The distribution of the scalars does not matter: a bin that holds everything has many
 // tiles. The order inside a bucket is arbitrary. D is the number of nonzero digits, Q the number of

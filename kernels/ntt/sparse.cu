@@ -2,7 +2,7 @@
 // times vector[column]. Elements are canonical, in Montgomery form.
 //
 // fr_sparse_products: a block computes one task. The host lists tasks of about equal numbers of
-// terms, once per matrix (src/ntt/pointwise/sparse_tasks.rs). A task is
+// terms, once per matrix (src/gpu/ntt/pointwise/sparse_tasks.rs). A task is
 // - a tile: adjacent rows of any lengths, with up to TILE_TERMS terms in all. Each thread computes
 //   terms, wherever their rows begin, and stores them in shared memory; after a barrier, each
 //   thread sums rows. So loads of terms are contiguous, and products are balanced over the lanes.

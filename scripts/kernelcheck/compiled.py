@@ -12,7 +12,7 @@ from . import KERNELS, ROOT, Problem
 
 
 def find_tool(name):
-    """Searches where build/nvcc.rs does; the tools are in the folder of the compiler."""
+    """Searches where src/gpu/build/nvcc.rs does; the tools are in the folder of the compiler."""
     named = os.environ.get("CAPSTAN_NVCC", "").strip()
     homes = [os.environ[home] for home in ("CUDA_HOME", "CUDA_PATH") if home in os.environ]
     places = [pathlib.Path(named).with_name(name)] if named not in ("", "none") else []
@@ -52,16 +52,16 @@ def built_module(built, module):
 
 
 def constant(name):
-    """A list of build/archs.rs."""
-    text = (ROOT / "build/archs.rs").read_text()
+    """A list of src/gpu/build/archs.rs."""
+    text = (ROOT / "src/gpu/build/archs.rs").read_text()
     found = re.search(rf"^pub const {name}: [^=]* = (.*?);$", text, re.MULTILINE | re.DOTALL)
     if found is None:
-        raise Problem(f"build/archs.rs has no {name}")
+        raise Problem(f"src/gpu/build/archs.rs has no {name}")
     return ast.literal_eval(found[1].replace("&", ""))
 
 
 def ptx_of(module, arch, archs):
-    """The architecture whose PTX becomes the machine code of `arch`. As in build/archs.rs."""
+    """The architecture whose PTX becomes the machine code of `arch`: see src/gpu/build/archs.rs."""
     groups = constant("SAME_PTX_COLD" if module in constant("COLD") else "SAME_PTX")
     if module not in constant("OWN_PTX"):
         for group in groups:

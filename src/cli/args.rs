@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use capstan_math::text;
 use clap::{
     Args,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
@@ -18,7 +19,6 @@ use crate::{
     client::{
         Client, ClientBuilder, Group, Order, Priority, ScalarEncoding, SumEncoding, Verification,
     },
-    files,
     formats::{kzg::SetupList, scalars::Notation},
 };
 
@@ -99,7 +99,7 @@ impl GlobalArgs {
             |path: &Path| fs::read(path).map_err(|error| CliFailure::input(path.display(), &error));
         let certificates = |path: &Path| {
             let pem = read(path)?;
-            match files::certificates(&pem) {
+            match text::certificates(&pem) {
                 Ok(_) => Ok(pem),
                 Err(problem) => fail(Exit::Data, format!("{} {problem}", path.display())),
             }
@@ -109,7 +109,7 @@ impl GlobalArgs {
         }
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
             let pem = Zeroizing::new(read(key)?);
-            if let Err(problem) = files::private_key(&pem) {
+            if let Err(problem) = text::private_key(&pem) {
                 return fail(Exit::Data, format!("{} {problem}", key.display()));
             }
             builder = builder.client_certificate(certificates(certificate)?, &**pem);

@@ -191,7 +191,8 @@ fn cannot_connect(target: &str, problem: &str, cause: ConnectCause) -> String {
         Cause::PermissionDenied => format!(
             "{unreachable}: run this as a user of the socket's group (unix_mode), or as root"
         ),
-        Cause::Other => format!(
+        // Other causes, and those that this version does not know.
+        _ => format!(
             "{unreachable}: is capstand running? start it with `capstand`, or specify another \
              server with --server"
         ),

@@ -8,6 +8,7 @@ use std::{
 };
 
 use ark_ff::PrimeField;
+use capstan_math::text::without_bom;
 use zeroize::Zeroizing;
 
 use super::{
@@ -18,7 +19,6 @@ use super::{
 };
 use crate::{
     client::{Fr, ScalarEncoding},
-    files::without_bom,
     formats::scalars::{self, Notation},
 };
 

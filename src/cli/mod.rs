@@ -15,10 +15,7 @@ mod gf2;
 mod groth16;
 mod info;
 mod input;
-#[cfg(not(feature = "internals"))]
-mod integers;
-#[cfg(feature = "internals")]
-#[allow(missing_docs)]
+#[doc(hidden)]
 pub mod integers;
 mod msm;
 mod ntt;
@@ -29,10 +26,7 @@ mod plain_text;
 mod poly;
 mod progress;
 mod random;
-#[cfg(not(feature = "internals"))]
-mod run;
-#[cfg(feature = "internals")]
-#[allow(missing_docs)]
+#[doc(hidden)]
 pub mod run;
 mod token;
 

@@ -3,6 +3,7 @@
 use std::{path::Path, str};
 
 use ark_ff::PrimeField;
+use capstan_math::text::without_bom;
 use clap::builder::PossibleValue;
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -17,7 +18,6 @@ use super::{
 };
 use crate::{
     client::{Client, EncodedNttResult, Fr, NttReport, Prime31, ScalarEncoding},
-    files::without_bom,
     formats::scalars::Notation,
 };
 

@@ -2,6 +2,7 @@
 
 use std::{ops::RangeBounds, sync::Arc, time::Duration};
 
+use capstan_math::sparse::SparseMatrix;
 use tokio::runtime::Runtime;
 use zeroize::Zeroizing;
 
@@ -14,7 +15,6 @@ use super::{
     RunEstimate, RunOptions, RunResult, ScalarEncoding, ScalarInput, SharedVector, UploadKey,
     VectorInfo, Verification,
 };
-use crate::sparse::SparseMatrix;
 
 /// Threads that serve the connections; the caller's thread prepares the chunks.
 const THREADS: usize = 2;

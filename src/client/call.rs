@@ -1,13 +1,16 @@
 //! Deadline and retries of one call.
+//!
+//! The futures of calls are boxed: the body of an async function is compiled by every crate that
+//! awaits it, and behind a call is all of tonic.
 
 use std::time::Duration;
 
+use capstan_math::error::Reason;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::{Request, Response, Status};
 
 use super::error::{ClientError, Result};
-use crate::error::Reason;
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);

@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use ark_ff::{PrimeField, Zero};
 use bytemuck::Zeroable;
+use capstan_math::{
+    curve::{Fr, scalars::ScalarEncoding},
+    error::FieldProblem,
+    field::Prime31,
+    program::Verification,
+    sparse::SparseShape,
+};
 use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{
     error::{ClientError, Result},
-    matrix_handle::{MatrixId, MatrixInfo},
     types::{
         BasesId, BasesInfo, Direction, Execution, Order, Stage, Timing, UploadKey, VectorInfo,
     },
 };
-use crate::{
-    curve::{Fr, scalars::ScalarEncoding},
-    error::FieldProblem,
-    field::Prime31,
-    sparse::SparseShape,
-    verify::Verification,
-    wire::{enums::counterparts, v1},
-};
+use crate::objects::matrix_handle::{MatrixId, MatrixInfo};
+use crate::wire::{counterparts, v1};
 
 counterparts! {
     Direction, Direction: Forward, Inverse;

@@ -2,14 +2,12 @@
 
 use std::{error::Error, time::Duration};
 
+use capstan_math::error::{self, FieldProblem, Reason};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::connect_cause::ConnectCause;
-use crate::{
-    error::{self, FieldProblem, Reason},
-    wire::REQUEST_ID_METADATA,
-};
+use crate::connection::connect_cause::ConnectCause;
+use crate::wire::REQUEST_ID_METADATA;
 
 /// `Result` with [`ClientError`].
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;
@@ -219,11 +217,15 @@ impl ClientError {
         Self::InvalidSetting { what: what.into(), problem: problem.into() }
     }
 
-    pub(crate) fn input(field: &'static str, problem: FieldProblem) -> Self {
+    /// `InvalidInput`.
+    #[doc(hidden)]
+    pub fn input(field: &'static str, problem: FieldProblem) -> Self {
         Self::InvalidInput { field, problem }
     }
 
-    pub(crate) fn length(field: &'static str, expected: u64, got: u64) -> Self {
+    /// `InvalidInput` because of a wrong length.
+    #[doc(hidden)]
+    pub fn length(field: &'static str, expected: u64, got: u64) -> Self {
         Self::input(field, FieldProblem::Length { expected, got })
     }
 

@@ -3,18 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use capstan_math::{
+    curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding},
+    program::Verification,
+};
 use zeroize::Zeroizing;
 
 use super::{
     SharedVector,
-    payload::{OutgoingBytes, owned_fr},
     shared_vector::RunVector,
     types::{Direction, Order, UploadKey},
 };
-use crate::{
-    curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding},
-    verify::Verification,
-};
+use crate::transfer::payload::{OutgoingBytes, owned_fr};
 
 /// Called with the payload bytes handed to the transport (or received) so far and the total. It
 /// runs between chunks, so it must return quickly.

@@ -2,20 +2,19 @@
 
 use std::{fmt, mem};
 
+use capstan_math::{
+    curve::layout::{fr_as_bytes, fr_as_bytes_mut},
+    error::FieldProblem,
+    field::FieldId,
+};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{
     Client, Fr,
     error::{ClientError, Result},
-    mapped_region::ClientRegion,
-    payload::OutgoingBytes,
     run::ReceivedElements,
 };
-use crate::{
-    curve::layout::{fr_as_bytes, fr_as_bytes_mut},
-    error::FieldProblem,
-    field::FieldId,
-};
+use crate::transfer::{mapped_region::ClientRegion, payload::OutgoingBytes};
 
 /// A vector that runs of programs read and write, and MSMs read if it is over Fr, in place if the
 /// server is on the same host: its elements are not copied into messages.

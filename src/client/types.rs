@@ -3,18 +3,18 @@
 use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use capstan_math::{
+    curve::{Group, scalars::ScalarEncoding},
+    program::Verification,
+};
 use zeroize::Zeroizing;
 
 use super::{
     CurvePoint,
     error::{ClientError, Result},
-    held::HeldObject,
 };
-use crate::{
-    curve::{Group, scalars::ScalarEncoding},
-    verify::Verification,
-    wire::v1::BasesResidency,
-};
+use crate::objects::held::HeldObject;
+use crate::wire::v1::BasesResidency;
 
 /// Content hash that names bases. Displayed as 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -131,7 +131,8 @@ impl<A> fmt::Debug for BasesHandle<A> {
 
 impl<A: CurvePoint> BasesHandle<A> {
     /// A handle to all points of `info`, whose group must be `A`'s.
-    pub(crate) fn new(info: BasesInfo) -> Result<Self> {
+    #[doc(hidden)]
+    pub fn new(info: BasesInfo) -> Result<Self> {
         if info.group != A::GROUP {
             let problem = format!("the group is {}, the call requires {}", info.group, A::GROUP);
             return Err(ClientError::setting(format!("bases {}", info.id), problem));

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime, pem::PemObject};
+use capstan_math::text::without_bom;
+use rustls_pki_types::{CertificateDer, UnixTime, pem::PemObject};
 use webpki::{EndEntityCert, KeyUsage};
 
 use super::name::is_valid_name;
-use crate::{error::CredentialProblem, files::without_bom};
+use crate::error::CredentialProblem;
 
 const SPIFFE: &str = "spiffe://";
 

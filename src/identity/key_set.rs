@@ -1,13 +1,12 @@
 //! The public keys that JSON Web Tokens are signed with: a JSON Web Key Set (RFC 7517).
 
+use capstan_math::text::without_bom;
 use jsonwebtoken::{
     Algorithm, AlgorithmFamily, DecodingKey,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse},
 };
 use serde::Deserialize;
 use serde_json::Value;
-
-use crate::files::without_bom;
 
 /// More keys than issuers publish.
 const KEYS_MAX: usize = 16;

@@ -1,41 +1,13 @@
 //! Names of callers and tenants. They appear in logs and metrics, so their length and characters
 //! are limited.
 
+use capstan_math::text::is_hidden;
+
 /// Maximum length of a name, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 
 /// Maximum length of a tenant's name, in bytes. It is part of a file name in the data directory.
 const TENANT_NAME_BYTES_MAX: usize = 64;
-
-/// Ranges of characters that a reader does not see, or that reorder the text around them: format
-/// characters, fillers and variation selectors.
-const INVISIBLE: [(char, char); 20] = [
-    ('\u{ad}', '\u{ad}'),
-    ('\u{34f}', '\u{34f}'),
-    ('\u{600}', '\u{605}'),
-    ('\u{61c}', '\u{61c}'),
-    ('\u{6dd}', '\u{6dd}'),
-    ('\u{70f}', '\u{70f}'),
-    ('\u{115f}', '\u{1160}'),
-    ('\u{17b4}', '\u{17b5}'),
-    ('\u{180b}', '\u{180f}'),
-    ('\u{200b}', '\u{200f}'),
-    ('\u{2028}', '\u{202e}'),
-    ('\u{2060}', '\u{206f}'),
-    ('\u{2800}', '\u{2800}'),
-    ('\u{3164}', '\u{3164}'),
-    ('\u{fe00}', '\u{fe0f}'),
-    ('\u{feff}', '\u{feff}'),
-    ('\u{ffa0}', '\u{ffa0}'),
-    ('\u{fff0}', '\u{fffb}'),
-    ('\u{1bca0}', '\u{1d17a}'),
-    ('\u{e0000}', '\u{e0fff}'),
-];
-
-/// Whether `c` is a control character or cannot be seen. Text that people compare must not hold it.
-pub fn is_hidden(c: char) -> bool {
-    c.is_control() || INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&c))
-}
 
 /// Whether `name` may name a caller: 1 to `NAME_BYTES_MAX` (255) bytes of visible characters and
 /// single spaces between them.

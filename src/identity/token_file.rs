@@ -1,4 +1,8 @@
 //! The file of tokens: TOML with the name, tenant, hash and expiry of each. It holds no secrets.
+//!
+//! Tokens of the file are hashed once: they are random, so a slow password hash would only cost
+//! time on each call. Verified JSON Web Tokens are remembered by their hash, because a signature
+//! takes longer to verify than a small NTT to compute.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -8,6 +8,9 @@
 pub mod curve;
 pub mod error;
 pub mod field;
+pub mod gf2;
 mod hash;
+pub mod operation;
 pub mod program;
 pub mod sparse;
+pub mod text;

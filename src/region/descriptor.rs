@@ -12,7 +12,6 @@ use rustix::net;
 const GRANTED: u8 = 1;
 
 /// Sends `file`; fails like a write to the socket.
-#[cfg(feature = "server")]
 pub fn send_descriptor(socket: impl AsFd, file: &OwnedFd) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = net::SendAncillaryBuffer::new(&mut space);
@@ -25,7 +24,6 @@ pub fn send_descriptor(socket: impl AsFd, file: &OwnedFd) -> io::Result<()> {
 
 /// Receives a descriptor; fails like a read from the socket, if it was closed instead, or if no
 /// descriptor came.
-#[cfg(feature = "client")]
 pub fn receive_descriptor(socket: impl AsFd) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = net::RecvAncillaryBuffer::new(&mut space);
@@ -42,7 +40,7 @@ pub fn receive_descriptor(socket: impl AsFd) -> io::Result<OwnedFd> {
     file.filter(|_| byte == [GRANTED]).ok_or(io::ErrorKind::InvalidData.into())
 }
 
-#[cfg(all(test, feature = "server", feature = "client"))]
+#[cfg(test)]
 mod tests {
     use std::{fs::File, io::Read, os::unix::net::UnixStream};
 

@@ -1,6 +1,9 @@
 //! A file that no process changes: one of the data directory, or sealed memory. It holds points or
 //! a matrix. Other processes can map the same bytes. Bytes that the disk fails to read are zeros,
 //! and code that reads bytes must check afterwards that the file is intact.
+//!
+//! Stored bases lie in files that nobody changes, of the data directory or in sealed memory, so
+//! that workers map them instead of copying them.
 #![allow(unsafe_code)]
 
 use std::{
@@ -53,7 +56,6 @@ impl MappedFile {
     /// Like [`Self::map`], but maps only the `bytes` bytes from `offset` on.
     ///
     /// Fails if the file is shorter.
-    #[cfg(feature = "cuda")]
     pub fn map_range(file: impl Into<OwnedFd>, offset: u64, bytes: u64) -> io::Result<Self> {
         let file = file.into();
         if offset.checked_add(bytes).is_none_or(|end| end > file_bytes(&file).unwrap_or(0)) {

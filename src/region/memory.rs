@@ -4,23 +4,20 @@
 use std::{
     hint::black_box,
     io,
-    os::fd::OwnedFd,
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence},
-};
-#[cfg(feature = "server")]
-use std::{marker::PhantomData, ops::Range, slice};
-#[cfg(feature = "cuda")]
-use std::{
-    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd},
-    sync::OnceLock,
+    marker::PhantomData,
+    ops::Range,
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
+    slice,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence},
+    },
 };
 
-use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{self, SealFlags};
-#[cfg(feature = "server")]
+use memmap2::{Advice, MmapOptions, MmapRaw};
+use rustix::fs::{self, MemfdFlags, SealFlags};
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "server")]
 use super::file_faults::{MappingAccess, WatchedMapping};
 
 /// Memory that another process also maps and can change at any time. Check a copy, never the memory
@@ -28,41 +25,35 @@ use super::file_faults::{MappingAccess, WatchedMapping};
 pub struct SharedMemory {
     file: OwnedFd,
     /// Declared before the mapping, so that it is dropped first.
-    #[cfg(feature = "server")]
     watch: Option<WatchedMapping>,
     map: MmapRaw,
-    #[cfg(feature = "server")]
     access: DeviceAccess,
     /// The file, once it is opened for reading.
-    #[cfg(feature = "cuda")]
     reader: OnceLock<OwnedFd>,
-    #[cfg_attr(not(feature = "server"), allow(dead_code))]
     id: u64,
     /// The number of leading bytes that devices access directly.
-    #[cfg_attr(not(feature = "server"), allow(dead_code))]
     pinned: AtomicUsize,
     /// Whether to wipe the memory when it is dropped.
     is_released: AtomicBool,
 }
 
 /// What devices do with memory, and with them the processes that use them.
-#[cfg(feature = "server")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceAccess {
+    /// They read it.
     Read,
+    /// They read and write it.
     ReadWrite,
 }
 
 /// Bytes that a device copies from or to. They are not behind a reference, because other processes
 /// may write them at any time. Mapped as long as they are borrowed.
-#[cfg(feature = "server")]
 #[derive(Clone)]
 pub struct DeviceBytes<'a> {
     addresses: Range<usize>,
     memory: PhantomData<&'a SharedMemory>,
 }
 
-#[cfg(feature = "server")]
 impl DeviceBytes<'_> {
     /// Their number.
     pub fn size(&self) -> usize {
@@ -70,7 +61,6 @@ impl DeviceBytes<'_> {
     }
 
     /// Their addresses in this process.
-    #[cfg(feature = "cuda")]
     pub fn addresses(&self) -> Range<usize> {
         self.addresses.clone()
     }
@@ -82,7 +72,6 @@ impl SharedMemory {
     /// Zeroed memory, whose pages exist. No process can change its size.
     ///
     /// Shape: `bytes` is a positive multiple of the page size.
-    #[cfg(feature = "server")]
     pub fn create(bytes: usize) -> io::Result<Self> {
         let file = create_file("capstan-region", bytes)?;
         // Fails if the system has too little memory; a page that is missing later would be fatal.
@@ -95,9 +84,7 @@ impl SharedMemory {
     /// they are written. No process can change its size.
     ///
     /// Shape: `bytes` is a positive multiple of the page size, and `touched` at most `bytes`.
-    #[cfg(feature = "server")]
     pub fn create_sparse(bytes: usize, touched: usize, access: DeviceAccess) -> io::Result<Self> {
-        use memmap2::Advice;
         let file = create_file("capstan-payloads", bytes)?;
         if access == DeviceAccess::Read {
             // Who gets a descriptor for reading cannot open the file again for writing, unless it
@@ -119,7 +106,6 @@ impl SharedMemory {
     /// Maps the memory that a server has created.
     ///
     /// Fails if it has another size, or if another process could change its size.
-    #[cfg(feature = "client")]
     pub fn map(file: OwnedFd, bytes: usize) -> io::Result<Self> {
         let is_sealed = fs::fcntl_get_seals(&file)?.contains(SIZE_SEALS);
         if !is_sealed || fs::fstat(&file)?.st_size != bytes as i64 {
@@ -133,7 +119,6 @@ impl SharedMemory {
     /// once they are read or written. With [`DeviceAccess::Read`], a write ends the process.
     ///
     /// Fails if the memory is shorter, or cannot be accessed like this.
-    #[cfg(feature = "cuda")]
     pub fn map_sparse(file: OwnedFd, bytes: usize, access: DeviceAccess) -> io::Result<Self> {
         if fs::fstat(&file)?.st_size < bytes as i64 {
             return Err(io::ErrorKind::InvalidData.into());
@@ -149,7 +134,6 @@ impl SharedMemory {
     }
 
     /// What devices do with the memory.
-    #[cfg(feature = "cuda")]
     pub fn access(&self) -> DeviceAccess {
         self.access
     }
@@ -157,7 +141,6 @@ impl SharedMemory {
     /// A descriptor with which another process can map the memory.
     ///
     /// Fails if the file cannot be opened again.
-    #[cfg(feature = "cuda")]
     pub fn descriptor(&self, access: DeviceAccess) -> io::Result<BorrowedFd<'_>> {
         if access == DeviceAccess::ReadWrite {
             return Ok(self.file.as_fd());
@@ -175,12 +158,9 @@ impl SharedMemory {
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
         Self {
             file,
-            #[cfg(feature = "server")]
             watch: None,
             map,
-            #[cfg(feature = "server")]
             access: DeviceAccess::ReadWrite,
-            #[cfg(feature = "cuda")]
             reader: OnceLock::new(),
             id,
             pinned: 0.into(),
@@ -191,7 +171,6 @@ impl SharedMemory {
     /// Survives pages that another process gives back: see [`Self::is_intact`].
     ///
     /// Fails if the system refuses a handler of SIGBUS.
-    #[cfg(feature = "server")]
     pub fn watched(mut self) -> io::Result<Self> {
         let (start, len) = (self.map.as_ptr(), self.map.len());
         self.watch = Some(WatchedMapping::new(start, len, MappingAccess::ReadWrite)?);
@@ -199,20 +178,17 @@ impl SharedMemory {
     }
 
     /// Whether the memory is [watched](Self::watched).
-    #[cfg(feature = "cuda")]
     pub fn is_watched(&self) -> bool {
         self.watch.is_some()
     }
 
     /// False if another process has given back pages of watched memory, and there were no others.
     /// They were read as zeros, and what is written there reaches no other process.
-    #[cfg(feature = "server")]
     pub fn is_intact(&self) -> bool {
         !self.watch.as_ref().is_some_and(WatchedMapping::is_damaged)
     }
 
     /// Identifies the mapping in this process.
-    #[cfg(feature = "server")]
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -222,26 +198,23 @@ impl SharedMemory {
         self.map.len()
     }
 
-    #[cfg(feature = "server")]
+    /// The file that is mapped.
     pub fn file(&self) -> &OwnedFd {
         &self.file
     }
 
     /// Wipes the memory when it is dropped: the other process has released it. Otherwise that
     /// process keeps the pages, and the kernel clears them after it.
-    #[cfg(feature = "server")]
     pub fn release(&self) {
         self.is_released.store(true, Ordering::Release);
     }
 
     /// The number of leading bytes that devices access directly.
-    #[cfg(feature = "server")]
     pub fn pinned_bytes(&self) -> usize {
         self.pinned.load(Ordering::Acquire)
     }
 
     /// For the code that pins and unpins the memory.
-    #[cfg(any(feature = "cuda", all(feature = "server", test)))]
     pub fn set_pinned_bytes(&self, bytes: usize) {
         assert!(bytes <= self.size(), "{bytes} bytes pinned of {}", self.size());
         self.pinned.store(bytes, Ordering::Release);
@@ -260,7 +233,6 @@ impl SharedMemory {
     /// Appends a copy of `len` bytes from `start` on to `out`, like [`Self::read`].
     ///
     /// Shape: the range lies in the memory.
-    #[cfg(feature = "server")]
     pub fn append_to(&self, out: &mut Vec<u8>, start: usize, len: usize) {
         let (from, end) = (self.address(start, len), out.len());
         out.reserve(len);
@@ -295,7 +267,6 @@ impl SharedMemory {
     /// Fails if the system cannot do that; nothing has changed then.
     ///
     /// Shape: the range lies in the memory, and consists of whole pages.
-    #[cfg(feature = "server")]
     pub fn discard(&self, start: usize, len: usize) -> io::Result<()> {
         self.address(start, len);
         debug_assert!(start >= self.pinned_bytes(), "discards pinned pages");
@@ -305,7 +276,6 @@ impl SharedMemory {
     /// The bytes of a range that nobody writes as long as the slice exists.
     ///
     /// Shape: the range lies in the memory.
-    #[cfg(feature = "server")]
     pub fn stable_bytes(&self, start: usize, len: usize) -> &[u8] {
         // SAFETY: mapped while `self` is borrowed. The only caller is a payload that shares itself
         // with the reader of the slice: each of its bytes is written once, before it counts as
@@ -318,14 +288,12 @@ impl SharedMemory {
     /// The range as a source or a destination of copies by a device.
     ///
     /// Shape: the range lies in the memory.
-    #[cfg(feature = "server")]
     pub fn for_device(&self, start: usize, len: usize) -> DeviceBytes<'_> {
         let start = self.address(start, len) as usize;
         DeviceBytes { addresses: start..start + len, memory: PhantomData }
     }
 
     /// The first byte, which is aligned to a page. Mapped as long as `self` exists.
-    #[cfg(feature = "client")]
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.map.as_mut_ptr()
     }
@@ -366,9 +334,7 @@ const PUNCH_HOLE: fs::FallocateFlags =
     fs::FallocateFlags::PUNCH_HOLE.union(fs::FallocateFlags::KEEP_SIZE);
 
 /// A sparse file in memory whose size is sealed.
-#[cfg(feature = "server")]
 fn create_file(name: &str, bytes: usize) -> io::Result<OwnedFd> {
-    use rustix::fs::MemfdFlags;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let create = |flags| fs::memfd_create(name, flags);
     // Linux before 6.3 does not know the flag.
@@ -379,14 +345,13 @@ fn create_file(name: &str, bytes: usize) -> io::Result<OwnedFd> {
 }
 
 /// Makes pages for the first `bytes` bytes, on several threads, since zeroing them takes longest.
-#[cfg(feature = "server")]
 fn populate(map: &MmapRaw, bytes: usize) -> bool {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let step = bytes.div_ceil(threads).next_multiple_of(POPULATED_BYTES_MIN);
     std::thread::scope(|scope| {
         let parts = (0..bytes).step_by(step).map(|start| {
             let len = step.min(bytes - start);
-            scope.spawn(move || map.advise_range(memmap2::Advice::PopulateWrite, start, len))
+            scope.spawn(move || map.advise_range(Advice::PopulateWrite, start, len))
         });
         // All threads run before the first is waited for.
         let parts: Vec<_> = parts.collect();
@@ -395,13 +360,12 @@ fn populate(map: &MmapRaw, bytes: usize) -> bool {
 }
 
 /// Less is not worth a thread.
-#[cfg(feature = "server")]
 const POPULATED_BYTES_MIN: usize = 64 << 20;
 
 /// Without them, another process could shrink the file, and access to the rest would be fatal.
 const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-#[cfg(all(test, feature = "server", feature = "client"))]
+#[cfg(test)]
 mod tests {
     use rustix::io::Errno;
 
@@ -454,7 +418,6 @@ mod tests {
         assert!(out.iter().all(|byte| *byte == 0), "not zeroed");
     }
 
-    #[cfg(feature = "cuda")]
     #[test]
     fn a_descriptor_for_reading_allows_no_writes() {
         let server = SharedMemory::create_sparse(BYTES, 0, DeviceAccess::Read).unwrap();

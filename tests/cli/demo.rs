@@ -46,7 +46,6 @@ fn demo_prints_a_table() {
 }
 
 /// A fault of an emulated GPU that its self-test does not find, and how the demo ends.
-#[cfg(feature = "cuda")]
 struct DemoFault {
     /// A fault of the fourth launch: the self-test launches the kernel three times.
     setting: &'static str,
@@ -54,18 +53,15 @@ struct DemoFault {
     words: &'static str,
 }
 
-#[cfg(feature = "cuda")]
 const WRONG_RESULT: DemoFault = DemoFault {
     setting: "ntt_dif_columns_e1_b2:4:flip1",
     code: 1,
     words: "differ from arkworks' NTTs, first at index 0",
 };
 
-#[cfg(feature = "cuda")]
 const LOST_GPU: DemoFault =
     DemoFault { setting: "ntt_dif_columns_e1_b2:4:700", code: 75, words: "capstan: " };
 
-#[cfg(feature = "cuda")]
 impl DemoFault {
     fn makes_the_demo_fail(&self) {
         use crate::cli::{command, emulated};
@@ -88,14 +84,12 @@ impl DemoFault {
 }
 
 #[test]
-#[cfg(feature = "cuda")]
 fn demo_fails_if_a_result_is_wrong() {
     WRONG_RESULT.makes_the_demo_fail();
 }
 
 #[test]
 #[ignore = "sweep"]
-#[cfg(feature = "cuda")]
 fn demo_fails_if_its_gpu_is_lost() {
     if crate::cli::sweep::is_chosen("a demo whose GPU is lost") {
         LOST_GPU.makes_the_demo_fail();

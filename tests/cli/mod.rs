@@ -14,9 +14,7 @@ mod programs;
 mod proof_files;
 mod tokens;
 
-#[cfg(feature = "cuda")]
-use crate::emulated;
-use crate::{daemon_process, example_support as common, stable_port, sweep, tls_files};
+use crate::{daemon_process, emulated, example_support as common, stable_port, sweep, tls_files};
 
 use std::{
     fs,

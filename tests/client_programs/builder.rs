@@ -61,7 +61,7 @@ fn a_wrong_step_is_refused_with_its_path() {
         }),
         ("pointwise.inputs[1]: wrong number of rows: expected 1, got 2", &|p| p.add(f, g)),
         ("linear_combination.factors: wrong length: expected 1, got 0", &|p| {
-            p.linear_combination(&[f], &[])
+            p.linear_combination(&[f], &[] as &[Fr])
         }),
         ("slice.length: must be at most 8", &|p| p.slice(f, 2, 9)),
         ("concat.inputs: is required", &|p| p.concat(&[])),

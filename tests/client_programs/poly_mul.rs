@@ -87,9 +87,9 @@ async fn factors_that_do_not_suit_are_refused_before_they_are_sent() {
     let refused = of(&a, &a, PolyReduction::None, 0).await;
     assert!(refused.contains("input.rows: must not be zero"), "{refused}");
     let mut program = ProgramBuilder::new();
-    let f = program.input31(Prime31::BabyBear, 2, 8).unwrap();
-    let g = program.input31(Prime31::KoalaBear, 2, 8).unwrap();
-    let h = program.input31(Prime31::BabyBear, 1, 8).unwrap();
+    let f = program.input_over(Prime31::BabyBear, 2, 8).unwrap();
+    let g = program.input_over(Prime31::KoalaBear, 2, 8).unwrap();
+    let h = program.input_over(Prime31::BabyBear, 1, 8).unwrap();
     let refused = message(program.poly_mul(f, g, PolyReduction::None));
     assert!(refused.contains("inputs[1]: is a vector over another field"), "{refused}");
     let refused = message(program.poly_mul(f, h, PolyReduction::None));

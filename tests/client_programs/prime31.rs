@@ -101,25 +101,25 @@ async fn programs_multiply_polynomials() {
     for &field in Prime31::ALL {
         let length = 100;
         let mut program = ProgramBuilder::new();
-        let a = program.input31(field, 1, length).unwrap();
-        let b = program.input31(field, 1, length).unwrap();
+        let a = program.input_over(field, 1, length).unwrap();
+        let b = program.input_over(field, 1, length).unwrap();
         let evaluations = NttTransform {
             lg_n: Some(8),
             output_order: Order::BitReversed,
-            ..NttTransform::default()
+            ..NttTransform::forward()
         };
-        let [at_a, at_b] = [a, b].map(|input| program.ntt31(input, evaluations).unwrap());
+        let [at_a, at_b] = [a, b].map(|input| program.ntt(input, evaluations).unwrap());
         let product = program.multiply(at_a, at_b).unwrap();
         let back = NttTransform {
             direction: Direction::Inverse,
             input_order: Order::BitReversed,
-            ..NttTransform::default()
+            ..NttTransform::forward()
         };
-        let product = program.ntt31(product, back).unwrap();
-        let values = [a, b, product].map(|input| program.evaluate31(input, 12345).unwrap());
-        let scaled = program.scale31(a, 2).unwrap();
-        let powers = program.powers31(field, 1, 2, 3).unwrap();
-        let constant = program.constant31(field, &[4, 5]).unwrap();
+        let product = program.ntt(product, back).unwrap();
+        let values = [a, b, product].map(|input| program.evaluate(input, 12345).unwrap());
+        let scaled = program.scale(a, 2).unwrap();
+        let powers = program.powers_over(field, 1, 2, 3).unwrap();
+        let constant = program.constant_over(field, &[4, 5]).unwrap();
         let program = program.build().unwrap();
         let given = [row(field, 100), row(field, 100).into_iter().rev().collect()];
         let run = ProgramRun::new(&program).input(a, &given[0]).input(b, &given[1]);
@@ -151,13 +151,13 @@ async fn programs_multiply_polynomials() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_builder_refuses_steps_over_other_fields() {
     let mut program = ProgramBuilder::new();
-    let f = program.input31(Prime31::BabyBear, 1, 8).unwrap();
-    let g = program.input31(Prime31::KoalaBear, 1, 8).unwrap();
+    let f = program.input_over(Prime31::BabyBear, 1, 8).unwrap();
+    let g = program.input_over(Prime31::KoalaBear, 1, 8).unwrap();
     assert!(message(program.add(f, g)).contains("is a vector over another field"));
     let refused = message(program.divide_by_linear(f, 3.into()));
     assert!(refused.contains("is a vector over babybear"), "{refused}");
-    let refused = message(program.evaluate(f, 3.into()));
+    let refused = message(program.evaluate(f, capstan::client::Fr::from(3)));
     assert!(refused.contains("wrong length: expected 4, got 32"), "{refused}");
-    let refused = message(program.evaluate31(f, u32::MAX));
+    let refused = message(program.evaluate(f, u32::MAX));
     assert!(refused.contains("not canonical"), "{refused}");
 }

@@ -212,7 +212,7 @@ async fn runs_over_31_bits_agree(client: &Client, is_shared: bool) {
     let field = Prime31::BabyBear;
     let values: Vec<u32> = (1..=N as u32).map(|value| value.pow(2) * 1999 % 2013265921).collect();
     let mut program = ProgramBuilder::new();
-    let input = program.input31(field, 1, N as u64).unwrap();
+    let input = program.input_over(field, 1, N as u64).unwrap();
     let transformed = program.ntt(input, NttTransform::forward()).unwrap();
     let back = program.ntt(transformed, NttTransform::inverse()).unwrap();
     let program = program.build().unwrap();

@@ -17,9 +17,9 @@ use capstan::{
     },
     curve::{G1Affine, G2Affine, points::CurvePoint, scalars::ScalarEncoding},
     engine::cpu::{ArkworksEngine, CpuEngine},
-    exec::worker::{SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings},
     server::{Engines, ServerSettings},
     sparse::{SparseBuilder, SparseMatrix},
+    worker::{SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;

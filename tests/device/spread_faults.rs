@@ -9,7 +9,7 @@ use capstan::{
         PolyReduction, ProgramBuilder, ProgramRun, VectorValue, blocking::BlockingClient,
     },
     curve::G1Affine,
-    exec::worker::WorkerCommand,
+    worker::WorkerCommand,
 };
 use rand::{SeedableRng as _, rngs::StdRng};
 

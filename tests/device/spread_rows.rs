@@ -135,7 +135,7 @@ fn divides_vectors_over_31_bits(spread: &SpreadServer) {
     let mut rng = StdRng::seed_from_u64(4);
     let values: Vec<u32> = (0..ROWS * N).map(|_| rng.gen_range(0..field.modulus())).collect();
     let mut program = ProgramBuilder::new();
-    let input = program.input31(field, ROWS as u32, N as u64).unwrap();
+    let input = program.input_over(field, ROWS as u32, N as u64).unwrap();
     let transformed = program.ntt(input, NttTransform::forward()).unwrap();
     let back = program.ntt(transformed, NttTransform::inverse()).unwrap();
     let program = program.build().unwrap();

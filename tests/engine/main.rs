@@ -7,21 +7,17 @@
 mod arkworks31;
 mod cancellation;
 mod cancelled_jobs;
-#[cfg(feature = "cuda")]
 mod cuda;
-#[cfg(feature = "cuda")]
 #[path = "../common/emulated.rs"]
 mod emulated;
+mod in_process;
 mod msm;
 mod ntt;
 mod ntt31;
-#[cfg(feature = "cuda")]
 #[path = "../common/repeat.rs"]
 mod repeat;
-#[cfg(feature = "cuda")]
 #[path = "../common/sweep.rs"]
 mod sweep;
-#[cfg(feature = "cuda")]
 mod sweeps;
 #[path = "../common/vec_sink.rs"]
 mod vec_sink;
@@ -51,13 +47,7 @@ fn all_sizes() -> SuiteSizes {
 }
 
 /// Whether tests run all sizes: they do in sweeps and on a GPU.
-#[cfg(feature = "cuda")]
 use repeat::has_all_cases;
-
-#[cfg(not(feature = "cuda"))]
-fn has_all_cases() -> bool {
-    false
-}
 
 /// Sizes for the engines on the CPU: at least one for each method of computation.
 fn cpu_sizes() -> SuiteSizes {
@@ -189,5 +179,4 @@ macro_rules! test_engine {
 test_engine!(cpu, CpuEngine::new(2).unwrap());
 test_engine!(cpu_three_threads, CpuEngine::new(3).unwrap());
 test_engine!(arkworks, ArkworksEngine::new(2).unwrap());
-#[cfg(feature = "cuda")]
 test_engine!(gpu, *crate::cuda::engine(), crate::cuda::suite_sizes());

@@ -4,7 +4,7 @@
 //! A run is bounded and repeatable. `CAPSTAN_FUZZ_SEED` sets its seed, which is printed on failure,
 //! `CAPSTAN_FUZZ_CASES` the inputs per target, and `CAPSTAN_FUZZ_SECONDS` a time instead.
 //! `scripts/fuzz` runs the same targets guided by coverage.
-#![cfg(all(feature = "cli", feature = "cuda"))]
+#![cfg(all(feature = "cli", feature = "server"))]
 
 mod coverage;
 mod driver;

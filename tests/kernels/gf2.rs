@@ -1,12 +1,11 @@
 //! `kernels/gf2`: eliminations in device memory, compared with those of the host.
 
-use capstan::gf2::{
-    BitMatrix, echelon,
-    gpu::{
+use capstan::{
+    gf2::{BitMatrix, echelon, reduce},
+    gf2_elimination::{
         DeviceBits, DeviceBitsShape, DeviceRow, EliminationKernels, EliminationLaunch,
         GpuElimination, GpuEliminationScratch, ReducedRows, RowUpdate, stored_row,
     },
-    reduce,
 };
 use rand::{Rng, rngs::StdRng};
 

@@ -60,7 +60,7 @@ impl ProductCase {
         let evaluations = [program.ntt(inputs[0], forward)?, program.ntt(inputs[1], forward)?];
         let evaluations = program.multiply(evaluations[0], evaluations[1])?;
         let product = program.ntt(evaluations, NttTransform::inverse())?;
-        let value = program.evaluate(product, POINT.into())?;
+        let value = program.evaluate(product, Fr::from(POINT))?;
         let first = program.slice(product, 0, self.committed as u64)?;
         let commitment = program.msm(bases, first)?;
         let mut program = program.build()?;

@@ -4,7 +4,7 @@
 //!
 //! The daemon runs in its own process, with the emulated driver if there is no GPU.
 //! `CAPSTAN_FAULTS_SECONDS` sets the duration of the sweep; the default is 20.
-#![cfg(all(feature = "client", feature = "cuda", feature = "server"))]
+#![cfg(all(feature = "client", feature = "server"))]
 
 mod child;
 #[path = "../load/clients.rs"]

@@ -9,15 +9,15 @@ use capstan::{
     exec::{
         AwaitedElements, Executor, ModelledTime, OutputWrites, ProgramPlan, RunCall, RunInProgress,
         RunOperands, RunReport,
-        worker::{
-            failure::WorkerFailure,
-            message::{Advanced, CallToRun, NamedObjects, PlacedInput, PlacedOutput, RunState},
-            running::{RunningCall, RunningObjects, Runs},
-        },
     },
     field::FieldId,
     ops::{InputStep, OperationProgram},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
+    worker::{
+        failure::WorkerFailure,
+        message::{Advanced, CallToRun, NamedObjects, PlacedInput, PlacedOutput, RunState},
+        running::{RunningCall, RunningObjects, Runs},
+    },
 };
 use shuttle::{
     sync::atomic::{AtomicUsize, Ordering},

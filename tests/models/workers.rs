@@ -19,23 +19,23 @@ use capstan::{
     exec::{
         HostExecutor, ModelledTime, OutputWrites, ProgramPlan, RunCall, RunInProgress, RunOperands,
         RunReport,
-        worker::{
-            SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings,
-            failure::WorkerFailure,
-            message::{
-                AdvanceRequest, Advanced, ControlReply, ControlRequest, FinishedRun, FinishedStep,
-                LaneOutcome, LaneReply, LaneRequest, RunState, ServeTask, WorkerTask,
-            },
-            pool::WorkerPool,
-            process::StartedWorker,
-            run::WorkerRun,
-            socket::{self, Received},
-        },
     },
     field::FieldId,
     ops::{OperationProgram, PowersStep},
     program::{OutputKind, OutputSpec, ValueId},
     verify::Verification,
+    worker::{
+        SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings,
+        failure::WorkerFailure,
+        message::{
+            AdvanceRequest, Advanced, ControlReply, ControlRequest, FinishedRun, FinishedStep,
+            LaneOutcome, LaneReply, LaneRequest, RunState, ServeTask, WorkerTask,
+        },
+        pool::WorkerPool,
+        process::StartedWorker,
+        run::WorkerRun,
+        socket::{self, Received},
+    },
 };
 use shuttle::{
     rand::Rng,

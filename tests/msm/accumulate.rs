@@ -1,4 +1,4 @@
-//! `src/msm/accumulate`: sums of buckets of any sizes, by each accumulation strategy.
+//! `src/gpu/msm/accumulate`: sums of buckets of any sizes, by each accumulation strategy.
 
 use ark_bls12_381::{G1Affine, G2Affine};
 use ark_ec::CurveGroup;

@@ -21,7 +21,7 @@ fn every_test_passes_under_every_seed() {
 }
 
 /// Blocks of this device have 99 KiB of shared memory, so tiles are half as large. With 163 KiB,
-/// they are those of the default device (`src/ntt/passes.rs`).
+/// they are those of the default device (`src/gpu/ntt/passes.rs`).
 #[test]
 #[ignore = "sweep"]
 fn every_test_passes_on_a_device_with_less_shared_memory() {

@@ -184,7 +184,6 @@ fn the_first_step_that_reads_a_refused_element_refuses_it() {
         let refused =
             "program.steps[0].input.elements[1]: not canonical: must be less than the modulus";
         assert_eq!(refused_by(&*EXECUTOR, &call).as_deref(), Some(refused));
-        #[cfg(feature = "cuda")]
         assert_eq!(refused_by(crate::gpu::executor(), &call).as_deref(), Some(refused));
     }
 }

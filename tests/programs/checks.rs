@@ -1,16 +1,17 @@
 //! Wrong results are found, and runs stop between steps.
 
-#[cfg(feature = "cuda")]
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
 
-#[cfg(feature = "cuda")]
-use capstan::curve::points::{Bases, PointOwner, PointSlice};
 use capstan::{
     buffer::{ByteSink, ByteSource},
-    curve::{Fr, G1Affine, Group, scalars::ScalarEncoding},
+    curve::{
+        Fr, G1Affine, Group,
+        points::{Bases, PointOwner, PointSlice},
+        scalars::ScalarEncoding,
+    },
     engine::{EncodedScalars, JobControl},
     error::{Error, Result},
     exec::{ElementSink, RunOperands, start_run},
@@ -83,7 +84,6 @@ fn reports_say_which_steps_were_checked() {
     assert_eq!(methods, ["", "2 threads, blst"]);
 }
 
-#[cfg(feature = "cuda")]
 #[test]
 fn what_the_gpu_computes_is_what_the_oracle_checks() {
     for call in [transform(), sum()] {
@@ -97,14 +97,12 @@ fn what_the_gpu_computes_is_what_the_oracle_checks() {
 }
 
 /// Bases that change after a GPU has copied them, so that its copy is wrong.
-#[cfg(feature = "cuda")]
 struct ChangingPoints {
     at_first: Vec<G1Affine>,
     later: Vec<G1Affine>,
     is_later: AtomicBool,
 }
 
-#[cfg(feature = "cuda")]
 impl PointOwner<G1Affine> for ChangingPoints {
     fn points(&self) -> &[G1Affine] {
         if self.is_later.load(Ordering::Relaxed) { &self.later } else { &self.at_first }
@@ -113,7 +111,6 @@ impl PointOwner<G1Affine> for ChangingPoints {
 
 /// Sums over wrong bases are in proportion to each other, so only the fingerprint finds them. The
 /// GPU copies the bases again afterwards.
-#[cfg(feature = "cuda")]
 #[test]
 fn wrong_bases_on_a_gpu_are_found_and_replaced() {
     use ark_ec::{AffineRepr, CurveGroup};

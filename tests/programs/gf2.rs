@@ -14,6 +14,7 @@ use capstan::{
         ConcatStep, Gf2EchelonStep, Gf2ReduceStep, InputStep, Operation, OperationProgram, PadStep,
         SliceStep,
         host::{HostArgument, HostContext, HostElements},
+        on_host,
     },
     program::{InputSpec, OutputKind, OutputSpec, ValueId, ValueType, VectorShape},
     verify::Verification,
@@ -110,7 +111,6 @@ fn run_steps(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -
         Ok((run.report, sink.into_bytes()))
     };
     let on_host = run_on(&*EXECUTOR);
-    #[cfg(feature = "cuda")]
     {
         check_gpu(run_on(crate::gpu::executor()), &on_host, " panels by ");
         for in_blocks in crate::gpu::in_blocks() {
@@ -122,7 +122,6 @@ fn run_steps(inputs: &[Vec<u64>], steps: Vec<Operation>, verify: Verification) -
 }
 
 /// Checks that the GPU has eliminated, and that it got what the host got.
-#[cfg(feature = "cuda")]
 fn check_gpu(
     on_gpu: Result<(RunReport, Vec<u8>)>,
     on_host: &Result<(RunReport, Vec<u8>)>,
@@ -341,10 +340,10 @@ fn eliminations_stop_at_a_cancellation() {
     let argument =
         |words: &[u64]| HostArgument::Owned(Gf2Words.wrap(Zeroizing::new(vec![words.to_vec()])));
     let echelon = echelon_of(0, 640);
-    let stopped = echelon.on_host().run(vec![argument(&matrix)], &context);
+    let stopped = on_host(&echelon).run(vec![argument(&matrix)], &context);
     assert_eq!(stopped.err(), Some(Error::Cancelled));
     let step = reduce(640);
-    let stopped = step.on_host().run(vec![argument(&[]), argument(&matrix)], &context);
+    let stopped = on_host(&step).run(vec![argument(&[]), argument(&matrix)], &context);
     assert_eq!(stopped.err(), Some(Error::Cancelled));
 }
 
@@ -372,7 +371,6 @@ fn plans_count_the_working_memory_and_the_time() {
 }
 
 /// A GPU takes 64 panels' time, unless its memory does not hold the matrix twice.
-#[cfg(feature = "cuda")]
 #[test]
 fn plans_on_a_gpu_are_those_of_the_host_if_it_has_too_little_memory() {
     let time = |executor: &dyn Executor, columns| plan_of_echelon(executor, columns).modelled.total;

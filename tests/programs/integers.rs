@@ -13,6 +13,7 @@ use capstan::{
     ops::{
         ConcatStep, InputStep, IntMulStep, Operation, OperationProgram, PadStep, SliceStep,
         host::{HostArgument, HostContext, HostElements},
+        on_host,
     },
     program::{InputSpec, OutputKind, OutputSpec, StepKind, ValueId, ValueType, VectorShape},
     verify::Verification,
@@ -222,7 +223,6 @@ fn run_by(
 /// The value of a program, on the host and with GPUs.
 pub(crate) fn value(inputs: &[Rows], steps: Vec<Operation>, verify: Verification) -> Result<Rows> {
     let value = run(&*EXECUTOR, inputs, steps.clone(), verify)?;
-    #[cfg(feature = "cuda")]
     assert!(run(crate::gpu::executor(), inputs, steps, verify)? == value, "GPU");
     Ok(value)
 }
@@ -251,7 +251,6 @@ fn rows_are_multiplied_and_squared_with_every_check() {
 }
 
 /// Values of both factors and of their product count.
-#[cfg(feature = "cuda")]
 #[test]
 fn short_programs_over_integers_run_on_the_cpu() {
     use capstan::engine::cuda::GpuPolicy;
@@ -353,7 +352,7 @@ fn products_stop_at_a_cancellation() {
         };
         let rows = || IntegerLimbs.wrap(Zeroizing::new(vec![vec![1; length]]));
         let arguments = vec![HostArgument::Owned(rows()), HostArgument::Owned(rows())];
-        let stopped = int_mul(0, 1).on_host().run(arguments, &context);
+        let stopped = on_host(&int_mul(0, 1)).run(arguments, &context);
         assert_eq!(stopped.err(), Some(Error::Cancelled));
     }
 }

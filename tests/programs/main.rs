@@ -7,43 +7,35 @@ mod arkworks31;
 mod calls;
 mod checks;
 mod documented_fields;
-#[cfg(feature = "cuda")]
 #[path = "../common/emulated.rs"]
 mod emulated;
 #[path = "../rig/faulty_engine.rs"]
 #[allow(dead_code)] // not every mode is used here
 mod faulty_engine;
 mod gf2;
-#[cfg(feature = "cuda")]
 mod gpu;
 mod integer_sums;
 mod integers;
 mod liveness;
 mod model;
-#[cfg(feature = "cuda")]
 mod moves_to_host;
 mod msm;
 mod poly_mul;
 mod prime31;
 mod provers;
 mod refusals;
-#[cfg(feature = "cuda")]
 #[path = "../common/repeat.rs"]
 mod repeat;
 mod rig;
 mod row_by_row;
 #[path = "../common/run_program.rs"]
 mod run_program;
-#[cfg(feature = "cuda")]
 mod short_memory;
 mod sparse;
-#[cfg(feature = "cuda")]
 #[path = "../common/sweep.rs"]
 mod sweep;
-#[cfg(feature = "cuda")]
 mod sweeps;
 #[path = "../common/vec_sink.rs"]
 mod vec_sink;
 mod vectors;
-#[cfg(feature = "cuda")]
 mod yielding;

@@ -54,11 +54,7 @@ fn modelled(executor: &dyn Executor, call: &Call, verify: Verification) -> Model
 }
 
 fn executors() -> Vec<&'static dyn Executor> {
-    vec![
-        &*EXECUTOR,
-        #[cfg(feature = "cuda")]
-        crate::gpu::executor(),
-    ]
+    vec![&*EXECUTOR, crate::gpu::executor()]
 }
 
 #[test]
@@ -98,7 +94,6 @@ fn outputs_and_what_they_need_count() {
 }
 
 /// The host computes a program that no GPU has memory for.
-#[cfg(feature = "cuda")]
 #[test]
 fn values_that_fit_no_gpu_take_as_long_as_on_the_host() {
     let executor = crate::gpu::executor();
@@ -149,7 +144,6 @@ fn the_cpus_time_is_within_20_percent() {
     }
 }
 
-#[cfg(feature = "cuda")]
 mod h200 {
     //! Against `benches/results/h200.jsonl`.
 

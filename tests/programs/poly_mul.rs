@@ -191,7 +191,6 @@ fn reduced_products_may_be_longer_than_the_largest_transform() {
     }
     let verify = Verification::Probabilistic;
     assert!(call.run(&*EXECUTOR, verify).expect("succeeds") == expected);
-    #[cfg(feature = "cuda")]
     assert!(call.run(crate::gpu::executor(), verify).expect("succeeds") == expected, "GPU");
 }
 

@@ -84,7 +84,6 @@ impl Call31 {
         let value = self.run(&*EXECUTOR, Verification::None).expect("succeeds");
         for verify in [Verification::Full, Verification::Probabilistic] {
             assert!(self.run(&*EXECUTOR, verify).expect("succeeds") == value, "{verify:?}");
-            #[cfg(feature = "cuda")]
             assert!(self.run(crate::gpu::executor(), verify).expect("succeeds") == value, "GPU");
         }
         value
@@ -93,7 +92,6 @@ impl Call31 {
     /// The refusal, which is the same on every executor.
     fn refusal(&self) -> String {
         let refused = self.run(&*EXECUTOR, Verification::None).expect_err("refused");
-        #[cfg(feature = "cuda")]
         assert_eq!(self.run(crate::gpu::executor(), Verification::None), Err(refused.clone()));
         refused.to_string()
     }

@@ -24,19 +24,8 @@ use capstan::{
     verify::Verification,
 };
 
-#[cfg(feature = "cuda")]
 pub use crate::repeat::some_of;
 use crate::run_program::{CountedRun, run_program};
-
-/// Without the feature `cuda`, tests run all their cases.
-#[cfg(not(feature = "cuda"))]
-pub fn some_of<T>(
-    cases: impl IntoIterator<Item = T>,
-    _: usize,
-    _: usize,
-) -> impl Iterator<Item = T> {
-    cases.into_iter()
-}
 
 pub type Rows = Vec<Vec<Fr>>;
 
@@ -193,7 +182,6 @@ impl Call {
         for verify in [Verification::Full, Verification::Probabilistic] {
             assert!(run(&*EXECUTOR, verify) == outputs, "{verify:?}: other outputs");
         }
-        #[cfg(feature = "cuda")]
         for verify in [Verification::Full, Verification::Probabilistic] {
             assert!(run(crate::gpu::executor(), verify) == outputs, "GPU, {verify:?}");
         }

@@ -292,7 +292,7 @@ async fn a_job_that_cannot_end_in_time_is_refused_and_the_server_keeps_serving()
     let bases = client.put_bases(&points).await.unwrap();
     let options = MsmOptions {
         batch: 32,
-        deadline: Some(Duration::from_millis(20)),
+        deadline: Some(Duration::from_millis(50)),
         ..MsmOptions::default()
     };
     let call = client.msm_with(&bases, &scalars, options);

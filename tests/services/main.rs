@@ -2,7 +2,7 @@
 //! whole library.
 
 mod architectures;
-#[path = "../../build/archs.rs"]
+#[path = "../../src/gpu/build/archs.rs"]
 #[allow(dead_code)] // without some features, nothing uses it
 mod archs;
 #[cfg(all(feature = "client", feature = "server"))]
@@ -23,7 +23,6 @@ mod client_programs;
 mod daemon;
 #[path = "../common/daemon_process.rs"]
 mod daemon_process;
-#[cfg(feature = "cuda")]
 #[path = "../common/emulated.rs"]
 mod emulated;
 #[path = "../encodings/mod.rs"]

@@ -6,11 +6,10 @@ use syn::visit::Visit;
 
 use crate::{
     report,
-    source::{File, code_files, in_package, is_test},
+    source::{File, PACKAGES, code_files, in_package, is_test, package},
 };
 
-/// A module's path inside its package; the root's is empty. Paths are unique: the root of the
-/// library re-exports the modules of the packages below it.
+/// A module's path in the library, whose root is empty and re-exports the packages below it.
 type ModulePath = Vec<String>;
 
 /// For each file, the files that it uses, with the names that it uses of them.
@@ -29,8 +28,8 @@ struct Module {
     uses: BTreeSet<Vec<String>>,
 }
 
-/// The modules of `src` outside the binaries, apart from the roots of packages below `src`, which
-/// only declare modules.
+/// The modules of `src` outside the binaries. A module that re-exports one of a package below `src`
+/// by its name stands for that one.
 struct Modules(BTreeMap<ModulePath, Module>);
 
 impl Modules {
@@ -38,12 +37,17 @@ impl Modules {
         let sources = files.into_iter().filter(|File { path, .. }| {
             path.starts_with("src/")
                 && !path.starts_with("src/bin/")
-                && (path == "src/lib.rs" || !path.ends_with("/lib.rs"))
+                && !path.starts_with("src/gpu/build")
                 && !path.ends_with("/tests.rs")
         });
+        let (packages, library): (Vec<_>, Vec<_>) =
+            sources.partition(|File { path, .. }| package(path).is_some());
+        // The root of the library re-exports modules of packages, whose roots only declare them.
+        let packages =
+            packages.into_iter().filter(|File { path, .. }| !module_path(path).is_empty());
+        let all = library.into_iter().chain(packages);
         Self(
-            sources
-                .map(|File { path, text }| (module_path(&path), Module::parse(path, &text)))
+            all.map(|File { path, text }| (module_path(&path), Module::parse(path, &text)))
                 .collect(),
         )
     }
@@ -55,10 +59,14 @@ impl Modules {
         // A private import may name itself through a glob.
         let depth = depth.checked_sub(1)?;
         match first.as_str() {
-            "crate" => return self.definition(&[], rest, depth),
+            "crate" => return self.definition(root_of(module), rest, depth),
             "self" => return self.definition(module, rest, depth),
             "super" => return self.definition(module.split_last()?.1, rest, depth),
             _ => {}
+        }
+        if let Some(package) = PACKAGES.iter().find(|package| package.name == first) {
+            let root: Vec<_> = package.module.map(str::to_owned).into_iter().collect();
+            return self.definition(&root, rest, depth);
         }
         let here = self.0.get(module)?;
         if here.items.contains(first) {
@@ -178,11 +186,20 @@ fn declared(item: &syn::Item) -> Option<String> {
     Some(name.to_string())
 }
 
-/// `src/a/b.rs` and `src/a/b/mod.rs` are the module a::b, and `src/math/c.rs` is c.
+/// `src/a/b.rs` and `src/a/b/mod.rs` are the module a::b, `src/math/c.rs` is c, and
+/// `src/proto/d.rs` is wire::d, and `src/region/lib.rs` is region.
 pub fn module_path(file: &str) -> ModulePath {
     let name = in_package(file).unwrap_or(file).trim_end_matches(".rs");
     let name = name.strip_suffix("/mod").unwrap_or(name);
-    if name == "lib" { Vec::new() } else { name.split('/').map(str::to_owned).collect() }
+    let inside = name.split('/').filter(|_| name != "lib");
+    let module = package(file).and_then(|package| package.module);
+    module.into_iter().chain(inside).map(str::to_owned).collect()
+}
+
+/// The root of a module's package.
+fn root_of(module: &[String]) -> &[String] {
+    let is_package = |first: &String| PACKAGES.iter().any(|package| package.module == Some(first));
+    if module.first().is_some_and(is_package) { &module[..1] } else { &[] }
 }
 
 /// The files that a file uses, by itself and through others.

@@ -30,7 +30,7 @@ const BANNED: [(&str, &str); 7] = [
 /// anything shared.
 const ALLOWED: &[(&str, &str)] = &[
     // These settings and URLs are parsed, and not used.
-    ("src/client/mapped_region.rs", r#"unix_socket("http://localhost:7654")"#),
+    ("src/client/transfer/mapped_region.rs", r#"unix_socket("http://localhost:7654")"#),
     ("tests/services/client_faults.rs", r#"for target in ["127.0.0.1:7654", "ftp://x", ""]"#),
     ("tests/services/settings.rs", "Some(([127, 0, 0, 1], 9464).into())"),
     ("tests/services/settings.rs", r#"&["--metrics-listen", "127.0.0.1:7654"]"#),

@@ -24,153 +24,48 @@ use source::{File, code_files, has_word, imports, modules, prose_files, read, te
 
 const COLUMNS_MAX: usize = 100;
 
-/// What each module may import. Adding an edge is a decision: see ARCHITECTURE.md.
+/// What each module may import of its package. Manifests say what packages use.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("error", &["field"]),
-    ("files", &[]),
-    ("field", &[]),
-    ("gf2", &["device"]),
-    // Transforms are those of an engine.
-    ("integers", &["curve", "engine", "error", "field"]),
-    ("sync", &[]),
-    ("hash", &[]),
+    // capstan-math
     ("curve", &["error", "field", "hash"]),
-    ("sparse", &["curve", "error", "hash"]),
-    // Points and matrices may lie in a file that other processes map.
-    ("region", &["curve", "sparse"]),
-    // Programs know the types of values, not what computes them.
+    ("error", &["field"]),
+    ("field", &[]),
+    ("gf2", &["field"]),
+    ("hash", &[]),
+    ("operation", &["curve", "error", "field", "gf2", "program", "sparse"]),
     ("program", &["curve", "error", "field"]),
-    (
-        "ops",
-        &[
-            "buffer", "curve", "device", "engine", "error", "field", "gf2", "integers", "ntt",
-            "ntt31", "program", "sparse", "verify",
-        ],
-    ),
-    // Its self-test compares with arkworks through the layouts that `curve` asserts.
-    ("device", &["curve", "error", "region"]),
-    ("msm", &["curve", "device", "error"]),
-    ("buffer", &["curve", "error", "region", "sync"]),
-    // Quotas of tenants are those of payload memory.
-    ("tenant", &["buffer", "error", "identity"]),
-    // Transforms of data in device memory, independent of jobs and engines.
-    ("ntt", &["curve", "device", "error"]),
-    ("ntt31", &["curve", "device", "error", "field", "ntt"]),
-    ("formats", &["curve", "error", "files"]),
-    // Callers are known before anything else of a request.
-    ("identity", &["error", "files"]),
-    (
-        "engine",
-        &[
-            "buffer", "curve", "device", "error", "field", "gf2", "msm", "ntt", "ntt31", "program",
-            "region", "sparse", "sync",
-        ],
-    ),
-    ("verify", &["buffer", "curve", "engine", "error", "field"]),
-    // Events of worker processes are counted where they are seen.
-    (
-        "exec",
-        &[
-            "buffer",
-            "curve",
-            "device",
-            "engine",
-            "error",
-            "field",
-            "ops",
-            "program",
-            "region",
-            "sparse",
-            "sync",
-            "telemetry",
-            "verify",
-        ],
-    ),
-    // Decoding returns programs. Labels and names allow the same characters.
-    ("wire", &["curve", "error", "field", "identity", "ops", "program", "sparse", "verify"]),
-    // Its gauges show the engine's facts on GPUs.
-    ("telemetry", &["engine", "error"]),
-    (
-        "store",
-        &[
-            "buffer",
-            "curve",
-            "error",
-            "field",
-            "ops",
-            "program",
-            "region",
-            "sparse",
-            "sync",
-            "telemetry",
-            "tenant",
-            "wire",
-        ],
-    ),
-    // Batches of MSMs are programs that jobs make. Imported points lie in memory that other
-    // processes can map.
-    (
-        "jobs",
-        &[
-            "buffer",
-            "curve",
-            "engine",
-            "error",
-            "exec",
-            "ops",
-            "program",
-            "region",
-            "sparse",
-            "sync",
-            "telemetry",
-            "tenant",
-            "verify",
-        ],
-    ),
-    (
-        "server",
-        &[
-            "buffer",
-            "curve",
-            "engine",
-            "error",
-            "exec",
-            "field",
-            "files",
-            "identity",
-            "jobs",
-            "ops",
-            "program",
-            "region",
-            "sparse",
-            "store",
-            "telemetry",
-            "tenant",
-            "verify",
-            "wire",
-        ],
-    ),
-    ("config", &["buffer", "error", "server", "telemetry", "tenant"]),
-    (
-        "client",
-        &[
-            "curve", "error", "field", "files", "gf2", "ops", "program", "region", "sparse",
-            "verify", "wire",
-        ],
-    ),
-    // Chooses an engine and starts a server with it.
-    ("embedded", &["device", "engine", "error", "server"]),
-    // `capstan token` edits the file of tokens, which the daemon reads.
-    ("groth16", &["client", "formats", "sparse"]),
-    ("kzg", &["client", "error"]),
-    // `capstan doctor` reads the daemon's configuration, and asks the driver for its GPUs.
-    (
-        "cli",
-        &[
-            "client", "config", "curve", "device", "embedded", "engine", "error", "field", "files",
-            "formats", "gf2", "groth16", "identity", "integers", "server",
-        ],
-    ),
+    ("sparse", &["curve", "error", "hash"]),
+    ("text", &[]),
+    // capstan-gpu
+    ("device", &[]),
+    ("gf2_elimination", &["device"]),
+    ("msm", &["device"]),
+    ("ntt", &["device"]),
+    ("ntt31", &["device", "ntt"]),
+    // capstan-engine
+    ("buffer", &["sync"]),
+    ("engines", &["buffer", "sync"]),
+    ("exec", &["buffer", "engines", "ops", "sync", "verify"]),
+    ("in_process", &["buffer", "engines", "exec", "ops", "sync"]),
+    ("integers", &["engines"]),
+    ("ops", &["buffer", "engines", "integers", "verify"]),
+    ("sync", &[]),
+    ("verify", &["buffer", "engines"]),
+    // capstan-proofs
+    ("formats", &[]),
+    ("groth16", &["formats"]),
+    ("kzg", &[]),
+    // capstan-server
+    ("config", &["grpc", "telemetry", "tenant"]),
+    ("grpc", &["jobs", "store", "telemetry", "tenant", "worker"]),
+    ("jobs", &["telemetry", "tenant"]),
+    ("store", &["telemetry", "tenant"]),
+    ("telemetry", &[]),
+    ("tenant", &[]),
+    ("worker", &["telemetry"]),
+    // capstan
+    ("cli", &["embedded"]),
+    ("embedded", &[]),
 ];
 
 /// Leftovers that must not be committed, cut in two so that this file passes.
@@ -205,15 +100,26 @@ fn lines_are_short() {
 #[test]
 fn modules_import_downwards_only() {
     let mut complaints = Vec::new();
-    for File { path, text } in code_files() {
-        let Some(module) = source::module(&path) else { continue };
+    let files = code_files();
+    let package = |module: &str| {
+        let file = files.iter().find(|file| source::module(&file.path) == Some(module))?;
+        Some(source::package(&file.path).map(|package| package.name))
+    };
+    for File { path, text } in &files {
+        let Some(module) = source::module(path) else { continue };
+        // A package of one module imports only other packages.
+        if source::package(path).is_some_and(|package| package.module.is_some()) {
+            continue;
+        }
         let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == module) else {
             complaints.push(format!("{path}: {module} is not in MAY_IMPORT"));
             continue;
         };
-        let depth = directions::module_path(&path).len();
-        for import in imports(&source::without_tests(&text), depth) {
-            if import != module && !allowed.contains(&import.as_str()) {
+        let depth = directions::module_path(path).len();
+        let text = source::from_library(path, &source::without_tests(text));
+        for import in imports(&text, depth) {
+            let is_inside = import != module && package(&import) == package(module);
+            if is_inside && !allowed.contains(&import.as_str()) {
                 complaints.push(format!("{path}: {module} must not import {import}"));
             }
         }
@@ -244,7 +150,7 @@ fn the_table_of_imports_names_real_modules_and_has_no_cycle() {
 fn confined_words_are_used_only_where_allowed() {
     let mut complaints = Vec::new();
     for File { path, text } in code_files() {
-        if !path.starts_with("src/") && !path.starts_with("build") {
+        if !path.starts_with("src/") {
             continue;
         }
         for (at, line) in source::without_tests(&text).lines().enumerate() {
@@ -280,14 +186,48 @@ fn no_leftovers_are_committed() {
     report(complaints);
 }
 
+/// The table of crates shows each package below `src`, its folder, and what its manifest uses.
+#[test]
+fn architecture_shows_the_crates_of_the_manifests() {
+    let map = read("ARCHITECTURE.md");
+    let all: BTreeSet<_> = source::PACKAGES.iter().map(source::Package::crate_name).collect();
+    let mut shown = BTreeSet::new();
+    for row in map.lines().filter(|line| line.starts_with("| `capstan")) {
+        let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [name, folder, _, uses] = cells[..] else { panic!("{row}") };
+        let [name, folder] = [name, folder].map(|cell| cell.trim_matches('`'));
+        let manifest = match folder {
+            "src" => "Cargo.toml".to_owned(),
+            folder => format!("{folder}/Cargo.toml"),
+        };
+        let uses = match uses {
+            "all of them" => all.clone(),
+            uses => uses.split('`').skip(1).step_by(2).map(str::to_owned).collect(),
+        };
+        assert_eq!(uses, used_packages(&read(&manifest)), "what {name} uses by {manifest}");
+        shown.insert(name.to_owned());
+    }
+    let root = BTreeSet::from(["capstan".to_owned()]);
+    assert_eq!(shown, &all | &root);
+}
+
+/// The packages below `src` that a manifest depends on, apart from its tests.
+fn used_packages(manifest: &str) -> BTreeSet<String> {
+    let (_, dependencies) = manifest.split_once("\n[dependencies]\n").expect("dependencies");
+    let lines = dependencies.lines().take_while(|line| !line.starts_with('['));
+    let names = lines.filter_map(|line| line.split(['.', ' ', '=']).next());
+    names.filter(|name| name.starts_with("capstan-")).map(str::to_owned).collect()
+}
+
 /// The code map names every module and only existing paths.
 #[test]
 fn architecture_names_every_module_and_only_existing_paths() {
     let map = read("ARCHITECTURE.md");
     let mut complaints = Vec::new();
     for module in modules() {
-        let names = ["src/", "src/math/", ""].map(|folder| format!("`{folder}{module}"));
-        if !names.iter().any(|name| map.contains(name)) {
+        let packages = source::PACKAGES.iter().map(|package| package.folder);
+        let mut folders = packages.chain(["src/", ""]);
+        if !folders.any(|folder| map.contains(&format!("`{folder}{module}"))) {
             complaints.push(format!("ARCHITECTURE.md does not mention the module {module}"));
         }
     }
@@ -355,20 +295,35 @@ fn checks_find_what_they_look_for() {
     let found: Vec<_> = imports(&source::without_tests(text), 1).into_iter().collect();
     assert_eq!(found, ["curve", "error", "jobs"]);
     let text = "use super::{super::engine::X, sibling, *};\nfn f(_: super::super::store::Y) {}\n";
-    assert_eq!(imports(text, 2).into_iter().collect::<Vec<_>>(), ["engine", "store"]);
+    assert_eq!(imports(text, 2).into_iter().collect::<Vec<_>>(), ["engines", "store"]);
     let text = "use super::{cli::{a, b}, X};\nfn f(_: super::jobs::Y) {}\n";
     assert_eq!(imports(text, 1).into_iter().collect::<Vec<_>>(), ["cli", "jobs"]);
+    let text = "use capstan_math::{curve::Fr, text};\nuse crate::{parts, v1};\n";
+    let text = source::from_library("src/proto/decode/run.rs", text);
+    let found: Vec<_> = imports(&text, 2).into_iter().collect();
+    assert_eq!(found, ["curve", "text", "wire"]);
+    let text = "use capstan_proto::v1;\nuse crate::error::Result;\n";
+    let text = source::from_library("src/client/objects/list.rs", text);
+    assert_eq!(imports(&text, 2).into_iter().collect::<Vec<_>>(), ["client", "wire"]);
     assert!(has_word("unsafe { x }", "unsafe") && has_word("use blst::min_pk;", "blst::"));
     assert!(!has_word("#![deny(unsafe_code)]", "unsafe") && !has_word("// unsafe", "unsafe"));
     assert!(!has_word(r#"let x = "the unsafe";"#, "unsafe"));
     assert!(code_files().iter().any(|file| file.path == "src/math/error/mod.rs"));
-    assert!(!code_files().iter().any(|file| file.path.starts_with("src/wire/generated/")));
+    assert!(!code_files().iter().any(|file| file.path.starts_with("src/proto/generated/")));
     assert!(text_files().iter().any(|file| file.path == "proto/capstan/v1/types.proto"));
     for path in ["integrations/arkworks/patch-ark-ec", "deploy/helm/capstan/templates/_envoy.tpl"] {
         assert!(prose_files().iter().any(|file| file.path == path), "{path}");
     }
     assert_eq!(source::module("src/math/curve/points/mod.rs"), Some("curve"));
-    assert_eq!(source::module("src/wire/mod.rs"), Some("wire"));
+    assert_eq!(source::module("src/proto/decode/mod.rs"), Some("wire"));
+    assert_eq!(source::module("src/proto/lib.rs"), Some("wire"));
+    assert_eq!(source::module("src/client/error.rs"), Some("client"));
     assert_eq!(source::module("src/math/lib.rs"), None);
+    assert_eq!(source::module("src/gpu/build.rs"), None);
+    assert_eq!(source::module("src/gpu/build/archs.rs"), None);
+    assert_eq!(source::module("src/region/lib.rs"), Some("region"));
+    assert_eq!(source::module("src/engine/engines/cpu/mod.rs"), Some("engines"));
+    assert_eq!(source::module("src/server/grpc/mod.rs"), Some("grpc"));
+    assert_eq!(source::module("src/server/lib.rs"), None);
     assert_eq!(source::module("src/bin/capstan.rs"), None);
 }

@@ -6,7 +6,18 @@ use crate::source::{read, shell_scripts};
 #[test]
 fn shipped_builds_check_sums_for_overflow() {
     let manifest = read("Cargo.toml");
-    for package in ["capstan", "capstan-math"] {
+    for package in [
+        "capstan",
+        "capstan-client",
+        "capstan-engine",
+        "capstan-gpu",
+        "capstan-identity",
+        "capstan-math",
+        "capstan-proofs",
+        "capstan-proto",
+        "capstan-region",
+        "capstan-server",
+    ] {
         let section = format!("[profile.release.package.{package}]\noverflow-checks = true\n");
         assert!(manifest.contains(&section), "{section}");
     }
@@ -116,12 +127,20 @@ fn wheels_are_installed_by_hash() {
 #[test]
 fn shipped_versions_agree() {
     let version = env!("CARGO_PKG_VERSION");
+    // Internals of packages may change with every version.
+    let package = |name: &str| {
+        format!("capstan-{name} = {{ path = \"src/{name}\", version = \"={version}\" }}")
+    };
     for (file, line) in [
-        // Internals of packages may change with every version.
-        (
-            "Cargo.toml",
-            format!("capstan-math = {{ path = \"src/math\", version = \"={version}\" }}"),
-        ),
+        ("Cargo.toml", package("client")),
+        ("Cargo.toml", package("engine")),
+        ("Cargo.toml", package("gpu")),
+        ("Cargo.toml", package("identity")),
+        ("Cargo.toml", package("math")),
+        ("Cargo.toml", package("proofs")),
+        ("Cargo.toml", package("proto")),
+        ("Cargo.toml", package("region")),
+        ("Cargo.toml", package("server")),
         ("deploy/Dockerfile", format!("ARG VERSION={version}")),
         ("deploy/helm/capstan/Chart.yaml", format!("appVersion: {version}")),
         ("python/pyproject.toml", format!("version = \"{version}\"")),

@@ -7,22 +7,29 @@ use std::{
 };
 
 /// Of `integrations/arkworks`, only our files: it may also have a patched crate and build outputs.
-const CODE: [&str; 11] = [
+const CODE: [&str; 9] = [
     "src",
     "tests",
     "benches",
     "examples",
-    "build",
-    "build.rs",
     "proto/codegen/src",
     "integrations/arkworks/examples",
     "integrations/arkworks/patch",
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 8] = [
+const TEXT: [&str; 17] = [
     "proto",
+    "docs",
+    "src/client/Cargo.toml",
+    "src/engine/Cargo.toml",
+    "src/gpu/Cargo.toml",
+    "src/identity/Cargo.toml",
     "src/math/Cargo.toml",
+    "src/proofs/Cargo.toml",
+    "src/proto/Cargo.toml",
+    "src/region/Cargo.toml",
+    "src/server/Cargo.toml",
     "deploy",
     ".ci",
     "integrations/arkworks/Cargo.toml",
@@ -30,8 +37,9 @@ const TEXT: [&str; 8] = [
     "python/README.md",
     "python/pyproject.toml",
 ];
-const PROSE: [&str; 11] = [
+const PROSE: [&str; 12] = [
     "proto",
+    "docs",
     "deploy",
     ".ci",
     "scripts",
@@ -43,13 +51,23 @@ const PROSE: [&str; 11] = [
     "python/examples",
     "python/tests",
 ];
-/// Folders of the packages below `src`, whose modules the root of the library re-exports.
-const PACKAGES: [&str; 1] = ["src/math/"];
+/// The packages below `src`.
+pub const PACKAGES: [Package; 9] = [
+    Package { folder: "src/client/", name: "capstan_client", module: Some("client") },
+    Package { folder: "src/engine/", name: "capstan_engine", module: None },
+    Package { folder: "src/gpu/", name: "capstan_gpu", module: None },
+    Package { folder: "src/identity/", name: "capstan_identity", module: Some("identity") },
+    Package { folder: "src/math/", name: "capstan_math", module: None },
+    Package { folder: "src/proofs/", name: "capstan_proofs", module: None },
+    Package { folder: "src/proto/", name: "capstan_proto", module: Some("wire") },
+    Package { folder: "src/region/", name: "capstan_region", module: Some("region") },
+    Package { folder: "src/server/", name: "capstan_server", module: None },
+];
 /// Folders and files with shell scripts.
 const SHELL: [&str; 5] = ["scripts", "deploy", "python/check", "examples/check", ".ci/run"];
 /// What programs write: `scripts/generate`, and builds of the clients in `examples`.
 const GENERATED: [&str; 4] = [
-    "src/wire/generated",
+    "src/proto/generated",
     "examples/node/node_modules",
     "examples/node/gen",
     "examples/go/capstanpb",
@@ -80,6 +98,22 @@ pub struct File {
     /// Relative to the root, with `/`.
     pub path: String,
     pub text: String,
+}
+
+/// A package below `src`.
+pub struct Package {
+    pub folder: &'static str,
+    /// Its name in paths.
+    pub name: &'static str,
+    /// The module of the library that the package is. `None`: its modules are those of the library.
+    pub module: Option<&'static str>,
+}
+
+impl Package {
+    /// Its name in manifests.
+    pub fn crate_name(&self) -> String {
+        self.name.replace('_', "-")
+    }
 }
 
 pub fn root() -> PathBuf {
@@ -137,12 +171,15 @@ fn load(path: String) -> File {
     File { text: read(&path), path }
 }
 
-/// Paths of all files at and below `start`, except what programs write.
+/// Paths of all files at and below `start`, except what programs write, and links to other files.
 fn walk(start: &Path) -> Vec<String> {
     if GENERATED.iter().any(|folder| start == Path::new(folder)) {
         return Vec::new();
     }
     let full = root().join(start);
+    if full.is_symlink() {
+        return Vec::new();
+    }
     if full.is_file() {
         return vec![start.to_str().expect("file names are ASCII").to_owned()];
     }
@@ -156,16 +193,36 @@ pub fn modules() -> BTreeSet<String> {
     code_files().iter().filter_map(|file| module(&file.path).map(str::to_owned)).collect()
 }
 
-/// The path of a file below the root of its package; `None` for files outside `src`.
-pub fn in_package(path: &str) -> Option<&str> {
-    let package = PACKAGES.into_iter().find(|folder| path.starts_with(folder));
-    path.strip_prefix(package.unwrap_or("src/"))
+/// The package of a file, unless that is `capstan`.
+pub fn package(path: &str) -> Option<&'static Package> {
+    PACKAGES.iter().find(|package| path.starts_with(package.folder))
 }
 
-/// The top-level module of a file; `None` for roots, binaries and files outside `src`.
+/// The path of a file below the root of its package; `None` for files outside `src`.
+pub fn in_package(path: &str) -> Option<&str> {
+    path.strip_prefix(package(path).map_or("src/", |package| package.folder))
+}
+
+/// The top-level module of a file; `None` for roots, binaries, build scripts and files outside
+/// `src`.
 pub fn module(path: &str) -> Option<&str> {
+    if let Some(module) = package(path).and_then(|package| package.module) {
+        return Some(module);
+    }
     let name = in_package(path)?.split('/').next()?.trim_end_matches(".rs");
-    (!["lib", "bin"].contains(&name)).then_some(name)
+    (!["lib", "bin", "build"].contains(&name)).then_some(name)
+}
+
+/// The text, with paths from the root of the library instead of those from the root of a package.
+pub fn from_library(path: &str, text: &str) -> String {
+    let text = match package(path).and_then(|package| package.module) {
+        Some(module) => text.replace("crate::", &format!("crate::{module}::")),
+        None => text.to_owned(),
+    };
+    PACKAGES.iter().fold(text, |text, Package { name, module, .. }| {
+        let root = module.map_or("crate::".to_owned(), |module| format!("crate::{module}::"));
+        text.replace(&format!("{name}::"), &root)
+    })
 }
 
 /// The text up to its `#[cfg(test)]` module: tests may use anything.
@@ -233,11 +290,17 @@ fn paths(group: &str) -> Vec<&str> {
     paths
 }
 
-/// The lower-case name that `text` begins with: a module, not an item of the root.
+/// The lower-case name that `text` begins with: a module, not an item of the root. The library
+/// calls the module `engines` of its package `engine`, and `server` the module `grpc` of `server`.
 fn name(text: &str) -> Option<String> {
     let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
     let name = &text[..end];
-    name.starts_with(|c: char| c.is_ascii_lowercase()).then(|| name.to_owned())
+    let module = match name {
+        "engine" => "engines",
+        "server" => "grpc",
+        name => name,
+    };
+    name.starts_with(|c: char| c.is_ascii_lowercase()).then(|| module.to_owned())
 }
 
 /// Whether the line has the word outside comments and string literals.

@@ -102,7 +102,7 @@ fn digits(lg_r: u32, has_columns: bool) -> Vec<u32> {
     (0..count).map(|i| (lg_r + if has_columns { i } else { count - 1 - i }) / count).collect()
 }
 
-/// Builds the tables that `src/ntt31/tables.rs` describes in the form of one reduction.
+/// Builds the tables that `src/gpu/ntt31/tables.rs` describes in the form of one reduction.
 #[derive(Clone, Copy)]
 struct Tables {
     field: Field31,

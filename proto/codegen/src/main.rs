@@ -18,12 +18,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     compiler.include_imports(true).include_source_info(true).open_files(PROTOS)?;
     // One text for all features of the crate: each compiles the parts that it needs.
     tonic_prost_build::configure()
-        .codec_path("crate::wire::MessageCodec")
+        .codec_path("crate::MessageCodec")
         .client_mod_attribute(".", r#"#[cfg(feature = "client")]"#)
         .server_mod_attribute(".", r#"#[cfg(feature = "server")]"#)
         // Payloads are slices of the receive buffer: no copy on decode.
         .bytes(".")
-        // Payloads may be secret witnesses: `wire` prints them redacted.
+        // Payloads may be secret witnesses: the crate prints them redacted.
         .skip_debug([
             "capstan.v1.Chunk",
             "capstan.v1.InlineVector",

@@ -66,7 +66,6 @@ impl GpuLossHandler {
     }
 }
 
-#[cfg(feature = "cuda")]
 mod cuda {
     use std::{thread, time::Duration};
 
@@ -223,22 +222,5 @@ mod cuda {
             telemetry::close_audit_log();
             exit_without_handlers(SOFTWARE.into());
         }
-    }
-}
-
-#[cfg(not(feature = "cuda"))]
-mod cuda {
-    use super::{Arc, ArkworksEngine, Config, CpuEngine, Engines, GpuLossHandler, NoGpu};
-
-    /// Errors: always; this build has no GPU support.
-    pub fn engines(
-        config: &Config,
-        _: CpuEngine,
-        _: ArkworksEngine,
-        _: &Arc<GpuLossHandler>,
-    ) -> Result<Engines, NoGpu> {
-        let is_required = config.cuda.devices_min > 0;
-        let reason = "this build has no GPU support".into();
-        Err(NoGpu { reason, is_required, host_has_gpus: false })
     }
 }

@@ -2,7 +2,6 @@
 #![deny(unsafe_code, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod engine;
-#[cfg(feature = "cuda")]
 mod worker;
 
 use std::{
@@ -52,7 +51,6 @@ const INTERRUPTED: i32 = 130;
 const EXIT_MARGIN: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
-    #[cfg(feature = "cuda")]
     if let Some(arguments) = worker::arguments() {
         return worker::run(arguments);
     }

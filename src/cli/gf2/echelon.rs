@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Instant};
 
+use capstan_math::gf2::{self, Echelon, files::FileLayout};
 use clap::Args;
 use serde_json::json;
 
@@ -18,7 +19,6 @@ use crate::{
         random::blocking,
     },
     client::{BitMatrix, Client},
-    gf2::{self, Echelon, files::FileLayout},
 };
 
 #[derive(Debug, Args)]

@@ -2,18 +2,17 @@
 
 use std::path::Path;
 
-use crate::{
-    cli::{
-        exit::{CliFailure, Exit, Result},
-        input,
-        output::Ui,
-        progress::TerminalProgress,
-        random::blocking,
-    },
-    gf2::{
-        BitMatrix, EliminationProgress,
-        files::{FileLayout, MatrixFile, MatrixFileError},
-    },
+use capstan_math::gf2::{
+    BitMatrix, EliminationProgress,
+    files::{FileLayout, MatrixFile, MatrixFileError},
+};
+
+use crate::cli::{
+    exit::{CliFailure, Exit, Result},
+    input,
+    output::Ui,
+    progress::TerminalProgress,
+    random::blocking,
 };
 
 /// For the help of commands.

@@ -2,16 +2,14 @@
 
 use std::{path::PathBuf, time::Instant};
 
+use capstan_math::gf2::{self, files::FileLayout};
 use clap::Args;
 use serde_json::json;
 
 use super::files;
-use crate::{
-    cli::{
-        exit::{CliFailure, Exit, Result},
-        output::{Ui, microseconds, time_text},
-    },
-    gf2::{self, files::FileLayout},
+use crate::cli::{
+    exit::{CliFailure, Exit, Result},
+    output::{Ui, microseconds, time_text},
 };
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use std::{
     time::Instant,
 };
 
+use capstan_math::gf2::{self, EliminationError, Reduction, files::FileLayout};
 use clap::Args;
 use serde_json::json;
 
@@ -21,7 +22,6 @@ use crate::{
         random::blocking,
     },
     client::{BitMatrix, Client},
-    gf2::{self, EliminationError, Reduction, files::FileLayout},
 };
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ use ark_bls12_381::Bls12_381;
 use ark_ff::PrimeField;
 use ark_groth16::{Proof, ProvingKey, VerifyingKey};
 use ark_serialize::{CanonicalSerialize, Compress, SerializationError};
+use capstan_math::text::without_bom;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
@@ -18,7 +19,6 @@ use crate::{
         random::blocking,
     },
     client::Fr,
-    files::without_bom,
     formats::{
         FileFormat,
         scalars::{self, Notation},

@@ -2,10 +2,9 @@
 
 use std::{fmt, str};
 
+use capstan_math::text::without_bom;
 use dashu_int::UBig;
 use zeroize::Zeroizing;
-
-use crate::files::without_bom;
 
 /// For the help of commands.
 pub const FORMATS: &str = "\

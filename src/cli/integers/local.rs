@@ -14,10 +14,10 @@ type Limbs = Zeroizing<Vec<u32>>;
 pub fn multiply(a: Limbs, b: Option<Limbs>) -> Result<Limbs> {
     use std::mem;
 
-    use crate::{
-        engine::{JobControl, cpu::CpuEngine},
-        integers::{self, IntegerFactors},
-    };
+    use capstan_engine::integers::{self, IntegerFactors};
+
+    use crate::engine::{JobControl, cpu::CpuEngine};
+
     let failed = |error: crate::error::Error| CliFailure::new(Exit::Failed, error.to_string());
     let length = check_length(a.len(), b.as_ref().map_or(a.len(), |b| b.len()))?;
     let engine = CpuEngine::new(0).map_err(failed)?;
@@ -43,7 +43,7 @@ pub fn multiply(a: Limbs, b: Option<Limbs>) -> Result<Limbs> {
 }
 
 fn check_length(a: usize, b: usize) -> Result<usize> {
-    let (got, max) = (a + b, crate::integers::PRODUCT_LIMBS_MAX);
+    let (got, max) = (a + b, capstan_math::operation::PRODUCT_LIMBS_MAX);
     if got as u64 > max {
         let message = format!("the product has {got} limbs of 32 bits: at most {max} are possible");
         return Err(CliFailure::new(Exit::Data, message));

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use capstan_math::field::FieldId;
+
 use super::{
     checks::{self, in_step},
     elements::FileElements,
@@ -13,12 +15,11 @@ use crate::{
         exit::{CliFailure, Exit, Result, fail},
     },
     client::{
-        BasesHandle, BasesInfo, BitMatrixValue, Client, ClientError, ClientProgram, CurvePoint, Fr,
-        G1Affine, G2Affine, Group, MatrixHandle, MatrixInfo, NttTransform, PointsValue,
-        PolyReduction, Prime31, ProgramBuilder, ProgramRun, VectorValue,
+        BasesHandle, BasesInfo, BitMatrixValue, Client, ClientError, ClientProgram, Constant,
+        CurvePoint, G1Affine, G2Affine, Group, MatrixHandle, MatrixInfo, NttTransform, PointsValue,
+        PolyReduction, ProgramBuilder, ProgramRun, VectorValue,
     },
     error::FieldProblem,
-    field::FieldId,
 };
 
 /// A value of any kind.
@@ -142,28 +143,43 @@ impl FileBuilder<'_> {
         }
         let inputs = self.inputs(index, step)?;
         let field = inputs.first().map(VectorValue::field);
-        match step.text.field().or(field) {
-            Some(FieldId::Prime31(field)) => {
-                if let Some(added) = self.over_prime(field, &inputs, step)? {
-                    return added.map_err(|error| in_step(step, error.into()));
-                }
-            }
-            Some(field @ (FieldId::Gf2 | FieldId::Integers)) if inputs.is_empty() => {
-                let problem = FieldProblem::UnsupportedField { field };
-                return Err(in_step(step, ClientError::input("field", problem).into()));
-            }
-            _ => {}
+        let field = step.text.field().or(field).unwrap_or(FieldId::Bls12381Fr);
+        if inputs.is_empty() && matches!(field, FieldId::Gf2 | FieldId::Integers) {
+            let problem = FieldProblem::UnsupportedField { field };
+            return Err(in_step(step, ClientError::input("field", problem).into()));
         }
+        let element = |text: &FrText, place: &str| step_element(step, field, text, place);
+        let elements = |texts: &[FrText], place: &str| {
+            let numbered = texts.iter().enumerate();
+            let each = numbered.map(|(at, text)| element(text, &format!("{place}[{at}]")));
+            each.collect::<Result<Vec<_>>>()
+        };
         let builder = &mut self.builder;
         let added = match &step.text {
             StepText::Input { .. } => unreachable!("it is added above"),
-            StepText::Constant { elements, .. } => builder.constant(&field_elements(elements)),
-            StepText::Powers { base, length, first, .. } => {
-                let first = first.map_or(Fr::from(1), |first| first.0);
-                builder.powers(first, base.0, *length)
+            StepText::Constant { elements: texts, .. } => {
+                builder.constant_over(field, &elements(texts, "elements")?)
             }
-            text @ StepText::Ntt { coset_generator, .. } => {
-                builder.ntt(inputs[0], transform(text, coset_generator.map(|coset| coset.0)))
+            StepText::Powers { base, length, first, .. } => {
+                let first = match first {
+                    Some(first) => element(first, "first")?,
+                    None => Constant::one(field),
+                };
+                builder.powers_over(field, first, element(base, "base")?, *length)
+            }
+            StepText::Ntt {
+                lg_n, direction, input_order, output_order, coset_generator, ..
+            } => {
+                let coset = coset_generator.as_ref();
+                let coset = coset.map(|coset| element(coset, "coset_generator")).transpose()?;
+                let transform = NttTransform {
+                    lg_n: *lg_n,
+                    direction: *direction,
+                    coset,
+                    input_order: *input_order,
+                    output_order: *output_order,
+                };
+                builder.ntt(inputs[0], transform)
             }
             StepText::Add { .. } => builder.add(inputs[0], inputs[1]),
             StepText::Subtract { .. } => builder.subtract(inputs[0], inputs[1]),
@@ -173,15 +189,17 @@ impl FileBuilder<'_> {
                 builder.multiply_subtract(inputs[0], inputs[1], inputs[2])
             }
             StepText::Invert { .. } => builder.invert(inputs[0]),
-            StepText::Scale { factor, .. } => builder.scale(inputs[0], factor.0),
+            StepText::Scale { factor, .. } => builder.scale(inputs[0], element(factor, "factor")?),
             StepText::LinearCombination { factors, .. } => {
-                builder.linear_combination(&inputs, &field_elements(factors))
+                builder.linear_combination(&inputs, &elements(factors, "factors")?)
             }
             StepText::Slice { offset, length, .. } => builder.slice(inputs[0], *offset, *length),
             StepText::Concat { .. } => builder.concat(&inputs),
             StepText::Pad { length, .. } => builder.pad(inputs[0], *length),
             StepText::Reshape { rows, .. } => builder.reshape(inputs[0], *rows),
-            StepText::Evaluate { point, .. } => builder.evaluate(inputs[0], point.0),
+            StepText::Evaluate { point, .. } => {
+                builder.evaluate(inputs[0], element(point, "point")?)
+            }
             StepText::DivideByLinear { point, .. } => builder.divide_by_linear(inputs[0], point.0),
             StepText::DivideByVanishing { lg_n, coset_generator, .. } => {
                 builder.divide_by_vanishing(inputs[0], *lg_n, coset_generator.0)
@@ -206,51 +224,6 @@ impl FileBuilder<'_> {
         added.map_err(|error| in_step(step, error.into()))
     }
 
-    /// Adds a step with constants of the field of a prime below 2^31, or an input; `None` for other
-    /// steps, which are the same in every field.
-    fn over_prime(
-        &mut self,
-        field: Prime31,
-        inputs: &[VectorValue],
-        step: &NamedStep,
-    ) -> Result<Option<Result<VectorValue, ClientError>>> {
-        let word = |text: FrText, place: &str| {
-            text.word(field).ok_or_else(|| {
-                let (kind, field) = (&step.kind, field.name());
-                let problem = format!("{kind}.{place} is not an element of {field}");
-                in_step(step, CliFailure::new(Exit::Data, problem))
-            })
-        };
-        let words = |texts: &[FrText], place: &str| {
-            let numbered = texts.iter().enumerate();
-            let each = numbered.map(|(at, text)| word(*text, &format!("{place}[{at}]")));
-            each.collect::<Result<Vec<_>>>()
-        };
-        let builder = &mut self.builder;
-        Ok(Some(match &step.text {
-            StepText::Constant { elements, .. } => {
-                builder.constant31(field, &words(elements, "elements")?)
-            }
-            StepText::Powers { base, length, first, .. } => {
-                let first = first.map_or(Ok(1), |first| word(first, "first"))?;
-                builder.powers31(field, first, word(*base, "base")?, *length)
-            }
-            text @ StepText::Ntt { coset_generator, .. } => {
-                let coset = coset_generator.map(|coset| word(coset, "coset_generator"));
-                let coset = coset.transpose()?;
-                builder.ntt31(inputs[0], transform(text, coset))
-            }
-            StepText::Scale { factor, .. } => builder.scale31(inputs[0], word(*factor, "factor")?),
-            StepText::LinearCombination { factors, .. } => {
-                builder.linear_combination31(inputs, &words(factors, "factors")?)
-            }
-            StepText::Evaluate { point, .. } => {
-                builder.evaluate31(inputs[0], word(*point, "point")?)
-            }
-            _ => return Ok(None),
-        }))
-    }
-
     /// Adds an input, of the shape that the step or else its file has.
     fn input(&mut self, step: &NamedStep, shape: InputShape) -> Result<VectorValue> {
         let InputShape { field, length, rows, columns } = shape;
@@ -269,11 +242,7 @@ impl FileBuilder<'_> {
                 let rows = rows.or(in_file.and_then(|rows| u32::try_from(rows).ok())).unwrap_or(1);
                 let row = file.map(|file| file.scalars.count() / u64::from(rows).max(1));
                 let length = length.or(row).ok_or_else(missing)?;
-                match field {
-                    FieldId::Prime31(field) => builder.input31(field, rows, length),
-                    FieldId::Integers => builder.input_integers(rows, length),
-                    _ => builder.input_rows(rows, length),
-                }
+                builder.input_over(field, rows, length)
             }
         };
         added.map_err(|error| in_step(step, error.into()))
@@ -371,16 +340,16 @@ fn shape_missing(step: &NamedStep) -> CliFailure {
     in_step(step, CliFailure::new(Exit::Usage, advice))
 }
 
-/// The transform of a step.
-fn transform<C>(step: &StepText, coset: Option<C>) -> NttTransform<C> {
-    let &StepText::Ntt { lg_n, direction, input_order, output_order, .. } = step else {
-        unreachable!("the step is an NTT");
-    };
-    NttTransform { lg_n, direction, coset, input_order, output_order }
-}
-
-fn field_elements(texts: &[FrText]) -> Vec<Fr> {
-    texts.iter().map(|text| text.0).collect()
+/// A constant of a step that computes in `field`; Fr for steps that take no other field, which
+/// refuse the field of their input themselves.
+fn step_element(step: &NamedStep, field: FieldId, text: &FrText, place: &str) -> Result<Constant> {
+    let FieldId::Prime31(field) = field else { return Ok(text.0.into()) };
+    let word = text.word(field).ok_or_else(|| {
+        let (kind, field) = (&step.kind, field.name());
+        let problem = format!("{kind}.{place} is not an element of {field}");
+        in_step(step, CliFailure::new(Exit::Data, problem))
+    });
+    word.map(Constant::from)
 }
 
 fn poly_reduction(

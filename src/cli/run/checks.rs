@@ -1,13 +1,12 @@
 //! Checks of shapes that a program file specifies. Failures name the step.
 
+use capstan_math::{field::FieldId, gf2::COLUMNS_MAX, operation::PRODUCT_LIMBS_MAX};
+
 use super::file::{NamedStep, ProgramFile, StepText};
 use crate::{
     cli::exit::{CliFailure, Exit, Result},
     client::{ClientError, VectorValue},
     error::FieldProblem,
-    field::FieldId,
-    gf2::COLUMNS_MAX,
-    integers::PRODUCT_LIMBS_MAX,
 };
 
 /// Adds the name of the step that is wrong to a failure.

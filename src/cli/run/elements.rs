@@ -2,6 +2,10 @@
 
 use std::collections::HashMap;
 
+use capstan_math::{
+    field::FieldId,
+    gf2::files::{ColumnOrder, FileLayout, MatrixFilesError},
+};
 use zeroize::Zeroizing;
 
 use super::{
@@ -18,8 +22,6 @@ use crate::{
         output::Ui,
     },
     client::{BitMatrix, ScalarEncoding},
-    field::FieldId,
-    gf2::files::{ColumnOrder, FileLayout, MatrixFilesError},
 };
 
 /// Limbs of all integers of a file, each as long as the longest: 4 GiB.

@@ -3,6 +3,8 @@
 use std::{collections::HashMap, fmt};
 
 use ark_ff::PrimeField;
+use capstan_math::field::FieldId;
+use capstan_math::text::without_bom;
 use serde::{
     Deserialize, Deserializer,
     de::{Error, Visitor},
@@ -11,8 +13,6 @@ use serde_json::{Map, Value};
 
 use crate::{
     client::{Direction, Fr, Order, Prime31},
-    field::FieldId,
-    files::without_bom,
     formats::scalars::{self, Notation},
 };
 

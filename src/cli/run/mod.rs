@@ -4,9 +4,6 @@ mod args;
 mod build;
 mod checks;
 mod elements;
-#[cfg(not(feature = "internals"))]
-mod file;
-#[cfg(feature = "internals")]
 pub mod file;
 mod report;
 
@@ -49,9 +46,8 @@ pub async fn run(ui: Ui, client: &Client, args: &RunArgs) -> Result<()> {
     for (name, FileElements { scalars, .. }) in &elements.inputs {
         let ScalarBytes { encoding, bytes } = scalars;
         sent_bytes += bytes.len() as u64;
-        let input = ScalarInput::Bytes { encoding: *encoding, bytes };
-        let reduce = args.reduce;
-        let input = InputElements { reduce, ..input.into() };
+        let input = InputElements::from(ScalarInput::Bytes { encoding: *encoding, bytes });
+        let input = if args.reduce { input.reduced() } else { input };
         if let Some(vector) = program.values[name].vector() {
             run = run.input(vector, input);
         }

@@ -2,6 +2,10 @@
 
 use std::{collections::BTreeMap, mem};
 
+use capstan_math::{
+    field::FieldId,
+    gf2::files::{ColumnOrder, write_text},
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -27,9 +31,7 @@ use crate::{
         ScalarEncoding, SumEncoding, VectorValue,
     },
     curve::{points::encode_sums, scalars::encode_fr},
-    field::FieldId,
     formats::scalars::{self, Notation},
-    gf2::files::{ColumnOrder, write_text},
 };
 
 /// Encoding of points in files and on standard output.

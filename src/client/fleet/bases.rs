@@ -2,16 +2,13 @@
 
 use std::{fmt, ops::Range, sync::Arc};
 
+use capstan_math::{curve::points::content_hash, error::FieldProblem};
 use futures_util::future::try_join_all;
 
 use super::{Fleet, slices::divide};
 use crate::{
-    client::{
-        BasesHandle, CurvePoint, PutOptions,
-        error::{ClientError, Result},
-    },
-    curve::points::content_hash,
-    error::FieldProblem,
+    BasesHandle, CurvePoint, PutOptions,
+    error::{ClientError, Result},
 };
 
 /// Bases that servers of a fleet have. The fleet holds the points, too, so that it can put them on
@@ -61,7 +58,7 @@ impl<A> FleetBases<A> {
 impl Fleet {
     /// Puts bases on the server that the hash of their content chooses.
     ///
-    /// Errors: those of [`Client::put_bases`](crate::client::Client::put_bases).
+    /// Errors: those of [`Client::put_bases`](crate::Client::put_bases).
     pub async fn put_bases<A: CurvePoint>(
         &self,
         points: impl Into<Arc<[A]>>,
@@ -74,7 +71,7 @@ impl Fleet {
     /// these servers at the same time, and each has memory for its part only. With fewer points
     /// than parts, each part is one point.
     ///
-    /// Errors: those of [`Client::put_bases`](crate::client::Client::put_bases); `InvalidInput` if
+    /// Errors: those of [`Client::put_bases`](crate::Client::put_bases); `InvalidInput` if
     /// there are no points.
     pub async fn put_bases_with<A: CurvePoint>(
         &self,
@@ -92,7 +89,7 @@ impl Fleet {
             let (points, options) = (points.clone(), options.clone());
             let limit = options.deadline.or(self.inner.deadline);
             async move {
-                let put = |client: crate::client::Client, left| {
+                let put = |client: crate::Client, left| {
                     let options = PutOptions { deadline: left, ..options.clone() };
                     let (points, range) = (points.clone(), range.clone());
                     async move { client.put_shared_range(options, points, range).await }

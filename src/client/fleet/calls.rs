@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use capstan_math::error::Reason;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Fleet, members::Candidates};
-use crate::client::{
+use crate::{
     Client,
     call::CallFuture,
     error::{ClientError, Result},
 };
-use crate::error::Reason;
 
 impl Fleet {
     /// Runs `work` on the server of `key`, and on another one if that is lost meanwhile: calls with

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::client::{
+use crate::{
     Client, ClientBuilder,
     error::{ClientError, Result},
 };

@@ -1,5 +1,6 @@
-//! One client of many servers. A separate type, because a [`Client`] is one server's: its vectors,
-//! shared memory and limits are. A [`Fleet`] chooses among clients and adds what needs several.
+//! One client of many servers. A separate type, because a [`Client`] belongs to one server, as do
+//! its vectors, shared memory and limits. A [`Fleet`] chooses among clients and adds what needs
+//! several.
 //!
 //! - `members`: the servers, their health, and rendezvous hashing.
 //! - `calls`: calls that move to another server.

@@ -10,7 +10,7 @@ use super::{
     members::Candidates,
     slices::{RowsPart, ScalarRows, divide},
 };
-use crate::client::{
+use crate::{
     Client, CurvePoint, MsmOptions, MsmResult, ScalarInput, Timing,
     error::{ClientError, Result},
 };

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{Fleet, members::Candidates, slices::divide};
-use crate::client::{
+use crate::{
     Client, Fr, NttOptions, NttReport, NttResult,
     error::{ClientError, Result},
 };

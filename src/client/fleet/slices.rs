@@ -3,17 +3,14 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use capstan_math::{curve::scalars::ScalarEncoding, error::FieldProblem};
 use zeroize::Zeroizing;
 
 use crate::{
-    client::{
-        ScalarInput,
-        error::{ClientError, Result},
-        options::ScalarPayload,
-        payload::OutgoingBytes,
-    },
-    curve::scalars::ScalarEncoding,
-    error::FieldProblem,
+    ScalarInput,
+    error::{ClientError, Result},
+    options::ScalarPayload,
+    transfer::payload::OutgoingBytes,
 };
 
 /// Scalar vectors of equal length, one after another.
@@ -92,8 +89,10 @@ pub(super) fn divide(len: usize, count: usize) -> Vec<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use capstan_math::curve::Fr;
+
     use super::*;
-    use crate::{client::copy_pool::CopyPool, curve::Fr};
+    use crate::transfer::copy_pool::CopyPool;
 
     fn bytes_of(input: ScalarInput<'_>) -> Vec<u8> {
         let bytes = input.into_payload().map_or_else(|_| unreachable!(), |payload| payload.bytes);

@@ -2,27 +2,28 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
-use super::{
-    built::ClientProgram,
-    value::{PointsValue, ProgramTag, VectorValue},
-};
-use crate::{
-    client::{
-        BasesHandle, CurvePoint, MatrixHandle,
-        error::{ClientError, Result},
-        held::HeldObject,
-        types::{Direction, Order},
-    },
+use capstan_math::{
     curve::{Fr, NttPlan},
     error::FieldProblem,
     field::FieldId,
-    ops::{
+    operation::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, PadStep, PointwiseOperation,
         PointwiseStep, PolyMulStep, PolyReduction, PowersStep, ReshapeStep, SliceStep,
         SparseProductStep,
     },
     program::{Constant, StepKind, StepProblem, ValueId, ValueType},
+};
+
+use super::{
+    built::ClientProgram,
+    value::{PointsValue, ProgramTag, VectorValue},
+};
+use crate::{
+    BasesHandle, CurvePoint, MatrixHandle,
+    error::{ClientError, Result},
+    objects::held::HeldObject,
+    types::{Direction, Order},
 };
 
 /// A transform of a program's vectors. The default is forward, in natural order, without a coset.
@@ -60,7 +61,8 @@ impl NttTransform {
 /// Each method adds a step and returns a handle to the value that the step makes. A step reads
 /// earlier values of the same builder; vectors and points have handles of different types. A
 /// program holds no secrets: constants, points and factors may be challenges or parameters, but
-/// never part of a witness.
+/// never part of a witness. Constants, points and factors are `Fr`, or `u32` below the prime for
+/// vectors over a field of a prime below 2^31.
 ///
 /// Errors: each method returns `InvalidProgram` if the step is wrong, with the path of the field,
 /// such as `program.steps[7].ntt.input`. Nothing has been sent.
@@ -130,27 +132,53 @@ impl ProgramBuilder {
 
     /// Adds a vector of `rows` rows, 1 to 65536, of `length` elements that each run provides.
     pub fn input_rows(&mut self, rows: u32, length: u64) -> Result<VectorValue> {
-        self.vector(&[], InputStep { field: FieldId::Bls12381Fr, rows, length })
+        self.input_over(FieldId::Bls12381Fr, rows, length)
+    }
+
+    /// Like [`Self::input_rows`], over any field, such as that of a prime below 2^31.
+    pub fn input_over(
+        &mut self,
+        field: impl Into<FieldId>,
+        rows: u32,
+        length: u64,
+    ) -> Result<VectorValue> {
+        self.vector(&[], InputStep { field: field.into(), rows, length })
     }
 
     /// Adds a row of at most 1024 elements that are part of the program.
     pub fn constant(&mut self, elements: &[Fr]) -> Result<VectorValue> {
-        let (field, elements) = (FieldId::Bls12381Fr, constants(elements));
-        self.vector(&[], ConstantStep { field, elements })
+        self.constant_over(FieldId::Bls12381Fr, elements)
+    }
+
+    /// Like [`Self::constant`], over any field of a prime.
+    pub fn constant_over(
+        &mut self,
+        field: impl Into<FieldId>,
+        elements: &[impl Into<Constant> + Copy],
+    ) -> Result<VectorValue> {
+        self.vector(&[], ConstantStep { field: field.into(), elements: constants(elements) })
     }
 
     /// Adds the row `first`, `first * base`, `first * base^2`, and so on.
     pub fn powers(&mut self, first: Fr, base: Fr, length: u64) -> Result<VectorValue> {
-        let (base, first) = (base.into(), first.into());
-        self.vector(&[], PowersStep { field: FieldId::Bls12381Fr, base, first, length })
+        self.powers_over(FieldId::Bls12381Fr, first, base, length)
     }
 
-    /// Transforms each row. Vectors over any field have transforms without a coset.
-    pub fn ntt(&mut self, input: VectorValue, transform: NttTransform) -> Result<VectorValue> {
-        self.transform(input, transform)
+    /// Like [`Self::powers`], over any field of a prime.
+    pub fn powers_over<C: Into<Constant>>(
+        &mut self,
+        field: impl Into<FieldId>,
+        first: C,
+        base: C,
+        length: u64,
+    ) -> Result<VectorValue> {
+        let step =
+            PowersStep { field: field.into(), base: base.into(), first: first.into(), length };
+        self.vector(&[], step)
     }
 
-    pub(super) fn transform<C: Into<Constant>>(
+    /// Transforms each row.
+    pub fn ntt<C: Into<Constant>>(
         &mut self,
         input: VectorValue,
         transform: NttTransform<C>,
@@ -216,15 +244,19 @@ impl ProgramBuilder {
     }
 
     /// Multiplies each element by `factor`.
-    pub fn scale(&mut self, input: VectorValue, factor: Fr) -> Result<VectorValue> {
-        self.linear_combination(&[input], &[factor])
+    pub fn scale(
+        &mut self,
+        input: VectorValue,
+        factor: impl Into<Constant>,
+    ) -> Result<VectorValue> {
+        self.linear_combination(&[input], &[factor.into()])
     }
 
     /// Adds multiples of 1 to 256 vectors of the same shape, with one factor per vector.
     pub fn linear_combination(
         &mut self,
         inputs: &[VectorValue],
-        factors: &[Fr],
+        factors: &[impl Into<Constant> + Copy],
     ) -> Result<VectorValue> {
         let step = LinearCombinationStep { inputs: ids(inputs), factors: constants(factors) };
         self.vector(inputs, step)
@@ -251,7 +283,11 @@ impl ProgramBuilder {
     }
 
     /// Evaluates each row, the coefficients of a polynomial, at `point`. Makes rows of one element.
-    pub fn evaluate(&mut self, input: VectorValue, point: Fr) -> Result<VectorValue> {
+    pub fn evaluate(
+        &mut self,
+        input: VectorValue,
+        point: impl Into<Constant>,
+    ) -> Result<VectorValue> {
         self.vector(&[input], EvaluateStep { input: input.id, point: point.into() })
     }
 
@@ -339,7 +375,7 @@ impl ProgramBuilder {
         self.vector(inputs, PointwiseStep { operation, inputs: ids(inputs) })
     }
 
-    pub(in crate::client) fn vector(
+    pub(crate) fn vector(
         &mut self,
         inputs: &[VectorValue],
         step: impl Into<Operation>,
@@ -381,7 +417,7 @@ impl ProgramBuilder {
     }
 }
 
-pub(super) fn constants(elements: &[impl Into<Constant> + Copy]) -> Vec<Constant> {
+fn constants(elements: &[impl Into<Constant> + Copy]) -> Vec<Constant> {
     elements.iter().map(|element| (*element).into()).collect()
 }
 

@@ -1,14 +1,15 @@
 //! Matrices of bits: vectors over GF(2), and the steps that eliminate them.
 
-use super::{ProgramBuilder, VectorValue};
-use crate::{
-    client::error::Result,
+use capstan_math::{
     error::FieldProblem,
     field::FieldId,
     gf2::rows_of_words,
-    ops::{Gf2EchelonStep, Gf2ReduceStep, InputStep},
+    operation::{Gf2EchelonStep, Gf2ReduceStep, InputStep},
     program::StepProblem,
 };
+
+use super::{ProgramBuilder, VectorValue};
+use crate::error::Result;
 
 /// A matrix of bits that a step of a program makes: a vector of one row over GF(2), which holds the
 /// matrix's rows one after another.
@@ -44,7 +45,7 @@ impl BitMatrixValue {
 
 impl ProgramBuilder {
     /// Adds a matrix of bits that each run provides, such as a
-    /// [`BitMatrix`](crate::client::BitMatrix).
+    /// [`BitMatrix`](crate::BitMatrix).
     pub fn input_bits(&mut self, rows: u64, columns: u64) -> Result<BitMatrixValue> {
         let length = rows.saturating_mul(columns.div_ceil(64));
         let vector = self.vector(&[], InputStep { field: FieldId::Gf2, rows: 1, length })?;

@@ -1,15 +1,16 @@
 //! Vectors of integers, their products and their sums.
 
-use super::{ProgramBuilder, VectorValue, builder::ids};
-use crate::{
-    client::error::Result,
+use capstan_math::{
     field::FieldId,
-    ops::{InputStep, IntMulStep, IntSumStep},
+    operation::{InputStep, IntMulStep, IntSumStep},
 };
+
+use super::{ProgramBuilder, VectorValue, builder::ids};
+use crate::error::Result;
 
 impl ProgramBuilder {
     /// Adds integers that each run provides, such as an
-    /// [`IntegerVector`](crate::client::IntegerVector): rows of this number of limbs of 32 bits,
+    /// [`IntegerVector`](crate::IntegerVector): rows of this number of limbs of 32 bits,
     /// the lowest first.
     pub fn input_integers(&mut self, rows: u32, limbs: u64) -> Result<VectorValue> {
         self.vector(&[], InputStep { field: FieldId::Integers, rows, length: limbs })

@@ -3,11 +3,12 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
+use capstan_math::operation::{Operation, OperationProgram};
 
 use super::value::ProgramTag;
 use crate::{
-    client::{error::Result, held::HeldObject},
-    ops::{Operation, OperationProgram},
+    error::Result,
+    objects::held::HeldObject,
     wire::{
         self,
         v1::{self, program_ref},
@@ -40,7 +41,7 @@ impl ClientProgram {
         Ok(Self { parts: Arc::new(ProgramParts { tag, program, message, held }), id: None })
     }
 
-    /// The program's id, a hash of its content, if [`crate::client::Client::put_program`]
+    /// The program's id, a hash of its content, if [`crate::Client::put_program`]
     /// returned it.
     pub fn id(&self) -> Option<[u8; 32]> {
         self.id

@@ -2,7 +2,6 @@
 //! refers to, and `value` has the handles to values.
 
 mod builder;
-mod builder31;
 mod builder_gf2;
 mod builder_integers;
 mod built;

@@ -5,9 +5,10 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-#[cfg(feature = "cli")]
-use crate::field::FieldId;
-use crate::program::{ValueId, VectorShape};
+use capstan_math::{
+    field::FieldId,
+    program::{ValueId, VectorShape},
+};
 
 /// Tells the programs of this process apart, so that no program takes the handles of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,8 +31,7 @@ pub struct VectorValue {
 
 impl VectorValue {
     /// The field of the elements.
-    #[cfg(feature = "cli")]
-    pub(crate) fn field(&self) -> FieldId {
+    pub fn field(&self) -> FieldId {
         self.shape.field()
     }
 

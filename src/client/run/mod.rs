@@ -24,17 +24,18 @@ use self::{
 };
 use super::{
     Client, UploadKey, VectorInfo, Verification,
-    affinity::{AffinityKey, CallRoute},
     call::{CallBudget, CallFuture},
     convert,
     error::{ClientError, Result},
     program::ClientProgram,
-    put_again::HeldObjects,
-    release::ReleaseOnDrop,
 };
 use crate::wire::{
     self,
     v1::{self, program_ref},
+};
+use crate::{
+    connection::affinity::{AffinityKey, CallRoute},
+    objects::{put_again::HeldObjects, release::ReleaseOnDrop},
 };
 
 impl Client {

@@ -1,29 +1,29 @@
 //! Checks a run before anything is sent.
 
 use bytes::Bytes;
-
-use super::received::encoding_of;
-use super::request::{
-    Delivery, EarlyListener, GivenElements, InputElements, ProgramRun, WantedOutput,
-};
-use crate::{
-    client::{
-        UploadKey, VectorInfo, convert,
-        error::{ClientError, Result},
-        options::{ScalarPayload, UploadedScalars},
-        payload::OutgoingBytes,
-        program::ClientProgram,
-    },
+use capstan_math::{
     curve::{
         G1Affine, G2Affine, Group,
         points::{MsmSums, SumEncoding, decode_sums},
+        scalars::ScalarEncoding,
     },
     error::{Error, FieldProblem},
     field::FieldId,
     program::{
         self, ExternalOperand, InputSpec, Liveness, OutputKind, OutputSpec, PointsShape,
-        ResultMemory, StepProblem, ValueId, ValueType,
+        ResultMemory, StepProblem, ValueId, VectorShape,
     },
+};
+
+use super::request::{
+    Delivery, EarlyListener, GivenElements, InputElements, ProgramRun, WantedOutput,
+};
+use crate::{
+    UploadKey, VectorInfo, convert,
+    error::{ClientError, Result},
+    options::{ScalarPayload, UploadedScalars},
+    program::ClientProgram,
+    transfer::payload::OutgoingBytes,
     wire::v1::{self, program_output},
 };
 
@@ -147,7 +147,7 @@ impl PlannedOutput {
     /// A vector is written to `place`, if that is given.
     pub fn message(self, place: Option<v1::RegionPlace>) -> Result<v1::ProgramOutput> {
         use program_output::Delivery as Message;
-        let encoding = convert::scalar_encoding(encoding_of(self.field))?;
+        let encoding = convert::scalar_encoding(ScalarEncoding::typed(self.field))?;
         let in_region = |place| Message::Region(region_vector(place, encoding));
         let planned = || match self.delivery {
             PlannedDelivery::Send { .. } => Message::Send(v1::SendVector { encoding }),
@@ -216,7 +216,8 @@ fn plan_input<'a>(run: &'a ProgramRun<'_>, value: ValueId) -> Result<PlannedInpu
         Err(UploadedScalars { id, first }) => {
             let offset = offset.saturating_add(first.unwrap_or(0));
             // The server checks the length and the encoding.
-            let (encoding, count) = (encoding_of(field_of(run, value)), elements_of(run, value));
+            let (encoding, count) =
+                (ScalarEncoding::typed(field_of(run, value)), elements_of(run, value));
             let stored = v1::StoredVector { upload_id: id.to_bytes(), offset };
             (InputSpec { encoding, count }, ElementSource::Stored(stored))
         }
@@ -244,7 +245,7 @@ fn plan_output(
         _ => None,
     };
     let field = field_of(run, output.value);
-    let encoding = encoding_of(field);
+    let encoding = ScalarEncoding::typed(field);
     let keep = || Ok::<_, ClientError>(VectorInfo { id: UploadKey::random()?, encoding, count });
     let is_large = count * encoding.width() as u64 >= STRIPED_BYTES;
     let delivery = match output.delivery {
@@ -269,18 +270,13 @@ fn output_spec(output: &WantedOutput) -> OutputSpec {
 
 /// The field of a vector; Fr for points.
 fn field_of(run: &ProgramRun<'_>, value: ValueId) -> FieldId {
-    match run.program.program().value_type(value) {
-        Some(ValueType::Vector(shape)) => shape.field(),
-        _ => FieldId::Bls12381Fr,
-    }
+    let shape = run.program.program().shape(value);
+    shape.map_or(FieldId::Bls12381Fr, VectorShape::field)
 }
 
 /// Elements of all rows of a vector; 0 for points.
 fn elements_of(run: &ProgramRun<'_>, value: ValueId) -> u64 {
-    match run.program.program().value_type(value) {
-        Some(ValueType::Vector(shape)) => shape.elements(),
-        _ => 0,
-    }
+    run.program.program().shape(value).map_or(0, VectorShape::elements)
 }
 
 /// Decodes the points of an MSM, and checks them.

@@ -1,22 +1,12 @@
 //! Elements of vectors that a run returns.
 
-use zeroize::Zeroizing;
-
-use crate::{
-    client::{convert, error::Result},
-    curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
+use capstan_math::{
+    curve::{Fr, layout::fr_as_bytes_mut},
     field::{FieldId, Prime31},
 };
+use zeroize::Zeroizing;
 
-/// Encoding of the vectors of a field that are sent or kept: needs no conversion here.
-pub(crate) const fn encoding_of(field: FieldId) -> ScalarEncoding {
-    match field {
-        FieldId::Bls12381Fr => ScalarEncoding::Montgomery,
-        FieldId::Prime31(_) => ScalarEncoding::Canonical31,
-        FieldId::Gf2 => ScalarEncoding::PackedBits64,
-        FieldId::Integers => ScalarEncoding::Limbs32,
-    }
-}
+use crate::{convert, error::Result};
 
 /// Elements in the encoding of their field. Wiped when dropped.
 pub(crate) enum ReceivedElements {

@@ -2,14 +2,15 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{
-    client::{
-        CurvePoint, Progress, ScalarInput, SharedElement, SharedVector, UploadKey, Verification,
-        program::{ClientProgram, PointsValue, ProgramTag, VectorValue},
-        shared_vector::RunVector,
-    },
+use capstan_math::{
     curve::points::MsmSums,
     program::{PointsShape, ValueId},
+};
+
+use crate::{
+    CurvePoint, Progress, ScalarInput, SharedElement, SharedVector, UploadKey, Verification,
+    program::{ClientProgram, PointsValue, ProgramTag, VectorValue},
+    shared_vector::RunVector,
 };
 
 /// Options of a run.

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-use super::received::ReceivedElements;
-use super::request::{Delivery, GivenElements, InputElements};
-use crate::{
-    client::{
-        CurvePoint, Execution, ProgramRun, ScalarInput, SharedElement, SharedVector, Timing,
-        VectorInfo, Verification,
-        copy_pool::CopyPool,
-        error::{ClientError, Result},
-        program::{PointsValue, ProgramTag, VectorValue},
-        shared_vector::RunVector,
-    },
+use capstan_math::{
     curve::{Fr, points::MsmSums},
     error::FieldProblem,
     program::ValueId,
+};
+
+use super::received::ReceivedElements;
+use super::request::{Delivery, GivenElements, InputElements};
+use crate::{
+    CurvePoint, Execution, ProgramRun, ScalarInput, SharedElement, SharedVector, Timing,
+    VectorInfo, Verification,
+    error::{ClientError, Result},
+    program::{PointsValue, ProgramTag, VectorValue},
+    shared_vector::RunVector,
+    transfer::copy_pool::CopyPool,
 };
 
 /// Result of a run: the wanted values, and how they were computed.
@@ -66,7 +67,7 @@ pub struct RunEstimate {
     /// count in full. `None` from servers that do not know it.
     pub time_ahead: Option<Duration>,
     /// Modelled time of steps, checks and copies, if no other job runs. Servers refuse programs
-    /// whose modelled time is above their limit ([`Reason::ProgramTime`](crate::client::Reason)).
+    /// whose modelled time is above their limit ([`Reason::ProgramTime`](crate::Reason)).
     pub modelled_time: Duration,
 }
 
@@ -132,7 +133,8 @@ impl RunResult {
     }
 
     /// The limbs of integers that the run returned: their rows, one after another.
-    pub(crate) fn limbs(&self, value: VectorValue) -> Result<&[u32]> {
+    #[doc(hidden)]
+    pub fn limbs(&self, value: VectorValue) -> Result<&[u32]> {
         self.find(value.program, value.id, |content| match content {
             OutputContent::Vector(ReceivedElements::Limbs(limbs)) => Some(limbs.as_slice()),
             _ => None,
@@ -150,7 +152,7 @@ impl RunResult {
     }
 
     /// The vector that the server keeps: an input of other calls, to be released with
-    /// [`Client::release_vector`](crate::client::Client::release_vector).
+    /// [`Client::release_vector`](crate::Client::release_vector).
     ///
     /// Errors: `InvalidInput` if the run did not keep this value.
     pub fn kept(&self, value: VectorValue) -> Result<VectorInfo> {

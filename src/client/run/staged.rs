@@ -2,11 +2,9 @@
 
 use super::plan::{ElementSource, RunPlan};
 use crate::{
-    client::{
-        Client,
-        staged_transfer::copy_result,
-        staging::{PAGE_BYTES, STAGED_BYTES_MIN, StagedMemory},
-    },
+    Client,
+    staging::{PAGE_BYTES, STAGED_BYTES_MIN, StagedMemory},
+    transfer::staged_transfer::copy_result,
     wire::v1,
 };
 

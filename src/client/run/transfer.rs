@@ -12,13 +12,13 @@ use super::{
     staged::StagedRun,
 };
 use crate::{
-    client::{
-        Client, Progress, UploadKey,
-        affinity::{AffinityKey, CallRoute},
-        call::{CallBudget, CallDeadline},
-        convert,
+    Client, Progress, UploadKey,
+    call::{CallBudget, CallDeadline},
+    connection::affinity::{AffinityKey, CallRoute},
+    convert,
+    error::{ClientError, Result},
+    transfer::{
         download::{DownloadProgress, copy_chunk},
-        error::{ClientError, Result},
         frames,
         staged_transfer::StagedUpload,
         striped_upload::{PutHeader, UploadLane},

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::{task::spawn_blocking, time::sleep};
 
 use self::space::RegionSpace;
-use super::mapped_region::{ClientRegion, unix_socket};
+use crate::transfer::mapped_region::{ClientRegion, unix_socket};
 use crate::wire::v1;
 
 /// Smaller payloads travel in messages.

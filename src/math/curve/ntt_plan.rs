@@ -29,6 +29,16 @@ pub struct NttPlan<E = Fr> {
 }
 
 impl<E> NttPlan<E> {
+    /// Coefficients to evaluations on the subgroup of 2^`lg_n` elements, both in natural order.
+    pub const fn forward(lg_n: u32) -> Self {
+        Self { lg_n, inverse: false, coset: None, input_reversed: false, output_reversed: false }
+    }
+
+    /// Evaluations to coefficients: the inverse of [`Self::forward`].
+    pub fn inverse(lg_n: u32) -> Self {
+        Self { inverse: true, ..Self::forward(lg_n) }
+    }
+
     /// The same transform, with another form of the coset's generator.
     pub fn with_coset<C>(self, coset: Option<C>) -> NttPlan<C> {
         let Self { lg_n, inverse, input_reversed, output_reversed, .. } = self;

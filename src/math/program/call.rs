@@ -1,4 +1,5 @@
-//! The inputs that a call provides to a program, and the values that it requests.
+//! The inputs that a call provides to a program, the values that it requests, and how they are
+//! checked.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,19 @@ pub enum OutputKind {
     Elements,
     /// A list of points.
     Points,
+}
+
+/// How the server checks a result before it returns it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub enum Verification {
+    /// No check.
+    #[default]
+    None,
+    /// Recompute the result with arkworks on other threads.
+    Full,
+    /// NTTs: evaluate input and output at a secret random point. MSMs: compute one more over a
+    /// secret random combination of all scalar vectors.
+    Probabilistic,
 }
 
 /// Checks a call's inputs and outputs. `inputs` has one element per input step; `liveness` is that

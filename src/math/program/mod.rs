@@ -7,7 +7,7 @@ mod liveness;
 mod step;
 mod value;
 
-pub use call::{InputSpec, OutputKind, OutputSpec, check_call};
+pub use call::{InputSpec, OutputKind, OutputSpec, Verification, check_call};
 pub use constant::Constant;
 pub use liveness::{Liveness, ResultMemory};
 pub use step::{ExternalOperand, StepInputs, StepKind, StepProblem};
@@ -70,6 +70,14 @@ impl<K: StepKind> Program<K> {
     /// The type of a value; `None` if no step makes it.
     pub fn value_type(&self, value: ValueId) -> Option<ValueType> {
         self.types.get(value.index()).copied()
+    }
+
+    /// The shape of a value; `None` for points, and if no step makes the value.
+    pub fn shape(&self, value: ValueId) -> Option<VectorShape> {
+        match self.value_type(value)? {
+            ValueType::Vector(shape) => Some(shape),
+            ValueType::Points(_) => None,
+        }
     }
 
     /// The steps that take this kind of operand from the call, in order: the n-th step of these

@@ -3,11 +3,11 @@
 use std::{cell::LazyCell, fs, sync::Arc};
 
 use capstan::{
-    identity::is_hidden,
     sparse::{MatrixChecker, SparseMatrix, SparseShape, check, content_hash},
     store::{ObjectData, ObjectStore},
     tenant::Tenants,
 };
+use capstan_math::text::is_hidden;
 use tempfile::TempDir;
 
 use crate::{

@@ -8,11 +8,11 @@ use capstan::{
         layout::points_as_bytes,
         points::{Bases, CurvePoint, content_hash},
     },
-    identity::is_hidden,
     region::MappedFile,
     store::{ObjectData, ObjectStore},
     tenant::Tenants,
 };
+use capstan_math::text::is_hidden;
 use tempfile::TempDir;
 
 use super::credentials::with_file;

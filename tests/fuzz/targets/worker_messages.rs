@@ -14,25 +14,23 @@ use capstan::{
     device::DeviceLimits,
     engine::{DeviceResidency, ResidencyChange, cuda::GpuFacts},
     error::FieldProblem,
-    exec::{
-        RunCall,
-        worker::{
-            failure::WorkerFailure,
-            message::{
-                AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlReply,
-                ControlRequest, FinishedRun, FinishedStage, FinishedStep, LaneOutcome, LaneReply,
-                LaneRequest, MapRequest, NamedBases, NamedObjects, PlacedInput, PlacedOutput,
-                PlacedVector, ResidencyRequest, ResidentNumber, RunState, SerializedSums,
-                SumsOfOutput, WorkerHello, WorkerTask, WrittenBytes,
-            },
-            reply::OutputProgress,
-            socket,
-        },
-    },
+    exec::RunCall,
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
     region::DeviceAccess,
     verify::Verification,
     wire::decode,
+    worker::{
+        failure::WorkerFailure,
+        message::{
+            AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlReply,
+            ControlRequest, FinishedRun, FinishedStage, FinishedStep, LaneOutcome, LaneReply,
+            LaneRequest, MapRequest, NamedBases, NamedObjects, PlacedInput, PlacedOutput,
+            PlacedVector, ResidencyRequest, ResidentNumber, RunState, SerializedSums, SumsOfOutput,
+            WorkerHello, WorkerTask, WrittenBytes,
+        },
+        reply::OutputProgress,
+        socket,
+    },
 };
 use serde::{Serialize, de::DeserializeOwned};
 

@@ -5,11 +5,9 @@ mod certificates;
 mod daemon_config;
 mod daemon_files;
 mod data_dir;
-#[cfg(feature = "cuda")]
 mod gpus;
 mod limits;
 mod ports;
-#[cfg(feature = "cuda")]
 mod sandbox;
 mod sockets;
 
@@ -45,13 +43,8 @@ pub async fn check(args: &HostArgs) -> Vec<DoctorFinding> {
     findings.extend(data_dir::check(&config.server, daemon));
     findings.extend(certificates::check(&config.server));
     findings.extend(limits::check(config, daemon));
-    #[cfg(feature = "cuda")]
-    {
-        findings.extend(gpus::check(config).await);
-        findings.extend(sandbox::check(config));
-    }
-    #[cfg(not(feature = "cuda"))]
-    findings.push(DoctorFinding::ok("gpus", "this program is built without support of GPUs"));
+    findings.extend(gpus::check(config).await);
+    findings.extend(sandbox::check(config));
     findings
 }
 

@@ -62,7 +62,16 @@ impl ScalarEncoding {
         }
     }
 
-    /// The encoding of a vector's elements in memory.
+    /// The encoding of elements as callers hold them: `Fr`, `u32` below the prime or limbs, `u64`
+    /// of 64 bits.
+    pub const fn typed(field: FieldId) -> Self {
+        match field {
+            FieldId::Prime31(_) => Self::Canonical31,
+            _ => Self::in_memory(field),
+        }
+    }
+
+    /// The encoding in which engines hold a vector's elements.
     pub const fn in_memory(field: FieldId) -> Self {
         match field {
             FieldId::Bls12381Fr => Self::Montgomery,

@@ -1,0 +1,222 @@
+//! Decodes the inputs and outputs of a call of a program.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use capstan_math::{
+    curve::{points::SumEncoding, scalars::ScalarEncoding},
+    error::{Error, FieldProblem, Result},
+    operation::OperationProgram,
+    program::{INPUTS_MAX, OUTPUTS_MAX, ValueId, Verification},
+};
+
+use super::{
+    ProgramId, RegionVector, StreamedVector, UploadId, decode_enum, decode_id, element_count,
+    element_encoding, new_upload_id,
+    program::program,
+    regions::{read_vector, region_upload, written_vector},
+    required, scalar_encoding, vector_upload, verify,
+};
+use crate::{
+    parts::values,
+    v1::{self, program_input::Source, program_output::Delivery, program_ref::Program},
+};
+
+pub enum ProgramRef {
+    Inline(OperationProgram),
+    Stored(ProgramId),
+}
+
+pub struct RunSpec {
+    pub program: ProgramRef,
+    pub inputs: Vec<RunInput>,
+    pub outputs: Vec<RunOutput>,
+    pub verify: Verification,
+}
+
+pub struct RunInput {
+    pub source: InputSource,
+    /// Reduce elements modulo r.
+    pub reduce: bool,
+}
+
+pub enum InputSource {
+    Inline {
+        encoding: ScalarEncoding,
+        count: u64,
+        data: Bytes,
+    },
+    /// A vector or an upload in progress, from element `offset` on.
+    Stored {
+        id: UploadId,
+        offset: u64,
+    },
+    Streamed(StreamedVector),
+    /// The elements are in the region.
+    Region(RegionVector),
+}
+
+pub struct RunOutput {
+    pub value: ValueId,
+    pub delivery: OutputDelivery,
+}
+
+pub enum OutputDelivery {
+    Send(ScalarEncoding),
+    Keep {
+        id: UploadId,
+        encoding: ScalarEncoding,
+    },
+    Points {
+        encoding: SumEncoding,
+        /// Whether the points are sent as soon as they are known.
+        is_early: bool,
+    },
+    Region(RegionVector),
+}
+
+impl RunOutput {
+    /// Whether its points are sent as soon as they are known.
+    pub fn is_early(&self) -> bool {
+        matches!(self.delivery, OutputDelivery::Points { is_early: true, .. })
+    }
+}
+
+pub struct EstimateSpec {
+    pub program: ProgramRef,
+    /// Empty: all values that no step reads.
+    pub outputs: Vec<ValueId>,
+    pub verify: Verification,
+}
+
+/// Errors: `Invalid`, `Step` or `Item` for the first wrong field; `NotFound` for a malformed
+/// program id; `UploadConflict` for the id of a vector to keep that is named twice.
+pub fn run_spec(header: v1::RunHeader) -> Result<RunSpec> {
+    let spec = RunSpec {
+        program: program_ref(header.program)?,
+        inputs: list("inputs", INPUTS_MAX, header.inputs, input)?,
+        outputs: list("outputs", OUTPUTS_MAX, header.outputs, output)?,
+        verify: verify("verify", header.verify)?,
+    };
+    spec.check_ids()?;
+    Ok(spec)
+}
+
+/// Errors: `Invalid` or `Step` for the first field that is wrong.
+pub fn estimate_spec(request: v1::EstimateRequest) -> Result<EstimateSpec> {
+    let count = request.outputs.len();
+    if count > OUTPUTS_MAX {
+        return Err(Error::field("outputs", FieldProblem::too_long(OUTPUTS_MAX, count)));
+    }
+    Ok(EstimateSpec {
+        program: program_ref(request.program)?,
+        outputs: values(&request.outputs),
+        verify: verify("verify", request.verify)?,
+    })
+}
+
+impl RunSpec {
+    /// A vector to keep must not replace an input, which a retry would read, and no upload can have
+    /// two inputs, because each input is one of its streams.
+    fn check_ids(&self) -> Result<()> {
+        let (mut uploads, mut read) = (HashSet::new(), HashSet::new());
+        for (index, input) in self.inputs.iter().enumerate() {
+            match &input.source {
+                InputSource::Streamed(StreamedVector::Upload(upload)) => {
+                    if !uploads.insert(upload.id) {
+                        let repeated = Error::field("upload_id", FieldProblem::OutOfRange);
+                        return Err(repeated.of_item("inputs", index, "upload"));
+                    }
+                    read.insert(upload.id);
+                }
+                InputSource::Stored { id, .. } => {
+                    read.insert(*id);
+                }
+                InputSource::Inline { .. }
+                | InputSource::Region(_)
+                | InputSource::Streamed(StreamedVector::Region(_)) => {}
+            }
+        }
+        let is_free = |output: &RunOutput| match output.delivery {
+            OutputDelivery::Keep { id, .. } => read.insert(id),
+            OutputDelivery::Send(_) | OutputDelivery::Points { .. } | OutputDelivery::Region(_) => {
+                true
+            }
+        };
+        self.outputs.iter().all(is_free).then_some(()).ok_or(Error::UploadConflict)
+    }
+}
+
+fn list<W, T>(
+    name: &'static str,
+    max: usize,
+    items: Vec<W>,
+    decode: fn(usize, W) -> Result<T>,
+) -> Result<Vec<T>> {
+    if items.len() > max {
+        return Err(Error::field(name, FieldProblem::too_long(max, items.len())));
+    }
+    items.into_iter().enumerate().map(|(index, item)| decode(index, item)).collect()
+}
+
+fn program_ref(reference: Option<v1::ProgramRef>) -> Result<ProgramRef> {
+    let reference = reference.and_then(|reference| reference.program);
+    Ok(match required("program", reference)? {
+        Program::Inline(inline) => ProgramRef::Inline(program(inline)?),
+        Program::ProgramId(id) => ProgramRef::Stored(ProgramId(decode_id(&id)?)),
+    })
+}
+
+fn input(index: usize, input: v1::ProgramInput) -> Result<RunInput> {
+    let missing = Error::item("inputs", index, "source", FieldProblem::Missing);
+    let of = |member| move |error: Error| error.of_item("inputs", index, member);
+    let source = match input.source.ok_or(missing)? {
+        Source::Inline(inline) => inline_vector(inline).map_err(of("inline"))?,
+        Source::Stored(stored) => {
+            let unknown = |_| Error::field("upload_id", FieldProblem::UnknownId);
+            let id = decode_id(&stored.upload_id).map_err(unknown).map_err(of("stored"))?;
+            InputSource::Stored { id: UploadId(id), offset: stored.offset }
+        }
+        Source::Upload(upload) => {
+            let upload = vector_upload(upload).map_err(of("upload"))?;
+            InputSource::Streamed(StreamedVector::Upload(upload))
+        }
+        Source::Region(region) => InputSource::Region(read_vector(region).map_err(of("region"))?),
+        Source::RegionUpload(upload) => {
+            let upload = region_upload(upload).map_err(of("region_upload"))?;
+            InputSource::Streamed(StreamedVector::Region(upload))
+        }
+    };
+    Ok(RunInput { source, reduce: input.reduce })
+}
+
+fn inline_vector(inline: v1::InlineVector) -> Result<InputSource> {
+    let encoding = scalar_encoding("encoding", inline.encoding)?;
+    let count = element_count("data", inline.data.len(), encoding.width())? as u64;
+    Ok(InputSource::Inline { encoding, count, data: inline.data })
+}
+
+fn output(index: usize, output: v1::ProgramOutput) -> Result<RunOutput> {
+    let missing = Error::item("outputs", index, "delivery", FieldProblem::Missing);
+    let of = |member| move |error: Error| error.of_item("outputs", index, member);
+    let delivery = match output.delivery.ok_or(missing)? {
+        Delivery::Send(send) => {
+            let encoding = element_encoding("encoding", send.encoding);
+            OutputDelivery::Send(encoding.map_err(of("send"))?)
+        }
+        Delivery::Keep(keep) => {
+            let encoding = element_encoding("encoding", keep.encoding).map_err(of("keep"))?;
+            let id = new_upload_id(&keep.upload_id).map_err(of("keep"))?;
+            OutputDelivery::Keep { id, encoding }
+        }
+        Delivery::Points(points) => {
+            let encoding = decode_enum::<v1::ResultEncoding, _>("encoding", points.encoding);
+            let encoding = encoding.map_err(of("points"))?;
+            OutputDelivery::Points { encoding, is_early: points.early }
+        }
+        Delivery::Region(region) => {
+            OutputDelivery::Region(written_vector(region).map_err(of("region"))?)
+        }
+    };
+    Ok(RunOutput { value: ValueId(output.value), delivery })
+}

@@ -1,0 +1,9 @@
+//! What all calls have: a context, memory, a deadline, records.
+
+pub mod call;
+pub mod call_memory;
+pub mod call_record;
+pub mod deadline;
+pub mod priority;
+pub mod request_id;
+pub mod status;

@@ -1,0 +1,11 @@
+//! The Compute service: MSMs, NTTs, programs and estimates.
+
+pub mod compute;
+pub mod estimate;
+pub mod msm;
+pub mod ntt;
+pub mod program_call;
+pub mod program_limits;
+pub mod run;
+pub mod run_outputs;
+pub mod single_step;

@@ -1,0 +1,76 @@
+//! What a server allows of a program: bytes and modelled time. A refusal names the step that takes
+//! most.
+
+use super::{program_call::FoundInput, run_outputs::vector_bytes};
+use crate::grpc::calls::call::CallContext;
+use crate::{
+    error::{FieldProblem, Result},
+    exec::{ModelledTime, ProgramPlan},
+    ops::OperationProgram,
+    program::{ExternalOperand, StepProblem, ValueId},
+    telemetry,
+    wire::decode::RunOutput,
+};
+
+/// The memory that a call of a program takes.
+pub struct BytesOfRun {
+    total: u64,
+    /// The first of the steps that take most. The working memory is that of the step during which
+    /// it is largest; payloads are those of the steps that take or make their values.
+    largest: ValueId,
+}
+
+impl BytesOfRun {
+    pub fn new(
+        call: &CallContext,
+        program: &OperationProgram,
+        plan: &ProgramPlan,
+        inputs: &[FoundInput],
+        outputs: &[RunOutput],
+        response_bytes: u64,
+    ) -> Result<Self> {
+        let (mut total, mut of_steps) = (response_bytes, vec![0_u64; program.steps().len()]);
+        let mut add = |step: ValueId, bytes| {
+            total = total.saturating_add(bytes);
+            of_steps[step.index()] = of_steps[step.index()].saturating_add(bytes);
+        };
+        add(plan.largest, plan.memory_bytes);
+        for (step, input) in program.operands(ExternalOperand::Input).zip(inputs) {
+            add(step, input.unadmitted_bytes(call)?);
+        }
+        for output in outputs {
+            add(output.value, vector_bytes(program, output));
+        }
+        let steps = program.ids().zip(of_steps);
+        let larger = steps.reduce(|most, step| if step.1 > most.1 { step } else { most });
+        Ok(Self { total, largest: larger.map_or(plan.largest, |(step, _)| step) })
+    }
+
+    /// Refuses a call that fits in no empty budget, with its largest step.
+    pub fn check(&self, call: &CallContext, program: &OperationProgram) -> Result<()> {
+        let &Self { total: got, largest } = self;
+        let Some(budget) = call.too_small_budget(got) else { return Ok(()) };
+        let (limit, max) = (budget.limit(), budget.max());
+        refuse(program, largest, FieldProblem::ProgramBytes { limit, max, got })
+    }
+}
+
+/// Refuses a program whose modelled time is above the limit, with its longest step.
+pub fn check_time(
+    call: &CallContext,
+    program: &OperationProgram,
+    modelled: ModelledTime,
+) -> Result<()> {
+    let max = call.state.settings.program_time_max;
+    if modelled.total <= max {
+        return Ok(());
+    }
+    let (max_s, got_s) = (max.as_secs(), modelled.total.as_secs_f64().ceil() as u64);
+    refuse(program, modelled.longest, FieldProblem::ProgramTime { max_s, got_s })
+}
+
+fn refuse(program: &OperationProgram, step: ValueId, problem: FieldProblem) -> Result<()> {
+    let refused = program.step_error(step, StepProblem::step(problem));
+    telemetry::count_refusal(&refused);
+    Err(refused)
+}

@@ -1,0 +1,46 @@
+//! Bodies of the methods that receive chunks. tonic's decoder would copy all of them, so the
+//! handlers of these methods read the frames themselves.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tonic::{Request, Status, Streaming, body::Body, codegen::http};
+
+use crate::grpc::settings::ServerSettings;
+use crate::{
+    error::Error,
+    wire::{MessageReader, status_of},
+};
+
+const METHODS: [&str; 4] = ["/MsmStream", "/NttStream", "/Put", "/Run"];
+
+/// A request extension: the body, until the handler takes it.
+#[derive(Clone)]
+struct UnreadBody(Arc<Mutex<Option<Body>>>);
+
+pub fn is_streamed(request: &http::Request<Body>) -> bool {
+    METHODS.iter().any(|method| request.uri().path().ends_with(method))
+}
+
+/// Hides the body of a streamed request from tonic.
+pub fn set_aside(request: http::Request<Body>) -> http::Request<Body> {
+    let (mut parts, body) = request.into_parts();
+    parts.extensions.insert(UnreadBody(Arc::new(Mutex::new(Some(body)))));
+    http::Request::from_parts(parts, Body::empty())
+}
+
+/// The request with a reader of its messages, instead of tonic's, which has none.
+///
+/// Errors: `Internal` if the body was not set aside.
+pub fn messages<M>(
+    request: Request<Streaming<M>>,
+    settings: &ServerSettings,
+) -> Result<Request<MessageReader<M>>, Status> {
+    let (metadata, mut extensions, _) = request.into_parts();
+    let unread = extensions.remove::<UnreadBody>();
+    let body = unread.and_then(|UnreadBody(body)| body.lock().take());
+    let missing = || status_of(Error::Internal("the request has no body".into()));
+    let body = body.ok_or_else(missing)?;
+    let messages = MessageReader::of_request(body, settings.message_bytes_max());
+    Ok(Request::from_parts(metadata, extensions, messages))
+}

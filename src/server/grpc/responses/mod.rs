@@ -1,0 +1,8 @@
+//! What a call sends, and readers that take it too slowly.
+
+pub mod early_messages;
+pub mod response;
+pub mod response_queue;
+pub mod result_stream;
+pub mod transport_parts;
+pub mod unread_responses;
