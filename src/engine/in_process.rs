@@ -32,7 +32,7 @@ use crate::{
     field::FieldId,
     ops::{Operation, OperationProgram, SINGLE_STEP, single_msm, single_ntt},
     program::{
-        Constant, ExternalOperand, InputSpec, OutputKind, OutputSpec, ROWS_MAX, ValueId, ValueType,
+        Constant, ExternalOperand, OutputKind, OutputSpec, ROWS_MAX, ValueId, ValueType,
         VectorShape, Verification,
     },
     sparse::SparseMatrix,
@@ -444,10 +444,7 @@ impl Engine {
         elements: &[EncodedScalars<'_>],
         wanted: &[OutputSpec],
     ) -> Result<Box<dyn RunInProgress>> {
-        let given = elements
-            .iter()
-            .map(|input| InputSpec { encoding: input.encoding, count: input.count as u64 });
-        let given: Vec<_> = given.collect();
+        let given: Vec<_> = elements.iter().map(|input| input.spec).collect();
         let run = start_run(&*self.executor, program, &given, wanted, self.verify)?;
         let bytes = run.plan().memory_bytes;
         if bytes > self.memory_bytes_max {

@@ -14,7 +14,7 @@ use capstan::{
     field::FieldId,
     gf2::BitMatrix,
     ops::{Gf2EchelonStep, Gf2ReduceStep, InputStep, OperationProgram},
-    program::{InputSpec, OutputKind, OutputSpec, ValueId},
+    program::{OutputKind, OutputSpec, ValueId},
     verify::Verification,
 };
 use rand::Rng;
@@ -111,8 +111,7 @@ impl Elimination {
         let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
         let inputs = sources.iter().map(|bytes| EncodedScalars::new(BITS, bytes.len() / 8, bytes));
         let inputs: Vec<_> = inputs.collect();
-        let given =
-            inputs.iter().map(|input| InputSpec { encoding: BITS, count: input.count as u64 });
+        let given = inputs.iter().map(|input| input.spec);
         let sink = VecSink::new(8 * words(&self.rows));
         let sinks = [Some(ElementSink { encoding: BITS, sink: &sink })];
         let operands = RunOperands { inputs: &inputs, sinks: &sinks, ..RunOperands::default() };

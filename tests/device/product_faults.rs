@@ -133,7 +133,7 @@ pub fn value_of(
     let pairs = sources.iter().zip(lengths);
     let inputs: Vec<_> =
         pairs.map(|(source, length)| EncodedScalars::new(encoding, *length, source)).collect();
-    let specs = lengths.iter().map(|length| InputSpec { encoding, count: *length as u64 });
+    let specs = lengths.iter().map(|length| InputSpec::new(encoding, *length as u64));
     let given: Vec<_> = specs.collect();
     let wanted = [OutputSpec { value, kind: OutputKind::Elements }];
     let sink = VecSink::new(count * encoding.width());

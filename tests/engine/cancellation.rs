@@ -206,7 +206,7 @@ impl OneStep {
     }
 
     fn start(&self) -> Box<dyn RunInProgress> {
-        let input = InputSpec { encoding: ScalarEncoding::Canonical, count: 1 << lg_vector() };
+        let input = InputSpec::new(ScalarEncoding::Canonical, 1 << lg_vector());
         let output = OutputSpec { value: ValueId(1), kind: OutputKind::Elements };
         let (program, verify) = (self.program.clone(), Verification::None);
         start_run(&self.executor, program, &[input], &[output], verify).expect("a valid call")

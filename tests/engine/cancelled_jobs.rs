@@ -84,15 +84,14 @@ impl Workplace {
     fn msm(&self, payload: Arc<UploadBuffer>, control: &JobControl) -> Result<()> {
         let (encoding, count, verify) = (ScalarEncoding::Unsigned(1), N as u64, Verification::None);
         let program = Arc::new(single_msm(Group::G1, 1, N)?);
-        let input = InputSpec { encoding, count };
+        let input = InputSpec::new(encoding, count);
         let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
         let run = start_run(&*self.host.executor, program, &[input], &[output], verify)?;
         let bases = UncheckedBases::new(Group::G1, ENCODING, &self.points, N);
-        let (copy, reduce, first) = Default::default();
         let job = ProgramJob {
             call: "msm",
             run,
-            inputs: vec![ProgramJobInput { payload, copy, encoding, reduce, first, count }],
+            inputs: vec![ProgramJobInput { payload, copy: None, spec: input, first: 0 }],
             input_field: Some("scalars"),
             bases: vec![JobBases::Unchecked(bases)],
             matrices: Vec::new(),

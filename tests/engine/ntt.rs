@@ -9,10 +9,11 @@ use capstan::{
         scalars::{ScalarEncoding, encode_fr},
     },
     engine::{
-        ElementNames, EncodedScalars, JobControl, MsmNttEngine, NttPlan, NttRows,
+        EncodedScalars, JobControl, MsmNttEngine, NttPlan, NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::{Error, FieldProblem},
+    program::InputSpec,
 };
 
 use crate::vec_sink::VecSink;
@@ -160,12 +161,8 @@ pub fn encodings_are_checked(engine: &dyn MsmNttEngine) {
         let mut bytes = vec![0; 32 * ROWS * LENGTH];
         encode_fr(from, &elements[..ROWS * LENGTH], &mut bytes);
         let run = |bytes: &[u8], reduce| {
-            let names = ElementNames { field: "here", first: 500 };
-            let input = EncodedScalars {
-                reduce,
-                names,
-                ..EncodedScalars::new(from, ROWS * LENGTH, &bytes)
-            };
+            let spec = InputSpec { encoding: from, count: (ROWS * LENGTH) as u64, reduce };
+            let input = EncodedScalars { spec, first: 500, source: &bytes };
             let output = VecSink::new((ROWS * 32) << LG_N);
             let (count, row_length, check) = (ROWS, LENGTH, i % 2 == 0);
             let rows = NttRows {
@@ -198,7 +195,7 @@ pub fn encodings_are_checked(engine: &dyn MsmNttEngine) {
             element.copy_from_slice(&value.to_bytes_le());
         }
         assert!(run(&bytes, true).unwrap() == expected, "{plan:?}");
-        let refused = Error::element("here", 540, FieldProblem::NotCanonical);
+        let refused = Error::element("elements", 540, FieldProblem::NotCanonical);
         assert_eq!(run(&bytes, false), Err(refused), "{plan:?}");
     }
 }

@@ -15,7 +15,7 @@ use capstan::{
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
     worker::{
         failure::WorkerFailure,
-        message::{Advanced, CallToRun, NamedObjects, PlacedInput, PlacedOutput, RunState},
+        message::{Advanced, CallToRun, NamedObjects, PlacedOutput, RunState},
         running::{RunningCall, RunningObjects, Runs},
     },
 };
@@ -112,11 +112,11 @@ fn objects() -> RunningObjects {
 
 fn call() -> CallToRun {
     let step = InputStep { field: FieldId::Bls12381Fr, rows: 1, length: 4 };
-    let spec = InputSpec { encoding: ScalarEncoding::Canonical, count: 4 };
+    let spec = InputSpec::new(ScalarEncoding::Canonical, 4);
     let output = OutputSpec { value: ValueId(0), kind: OutputKind::Elements };
     CallToRun {
         program: OperationProgram::new(vec![step.into()]).expect("a program").into(),
-        inputs: vec![PlacedInput { spec, reduce: false }],
+        inputs: vec![spec],
         outputs: vec![PlacedOutput { spec: output, vector: None, is_early: false }],
         objects: NamedObjects::default(),
         is_checked: false,

@@ -32,7 +32,7 @@ fn start(
     outputs: &[(u32, OutputKind)],
 ) -> Result<Box<dyn RunInProgress>> {
     let inputs: Vec<_> =
-        inputs.iter().map(|&(encoding, count)| InputSpec { encoding, count }).collect();
+        inputs.iter().map(|&(encoding, count)| InputSpec::new(encoding, count)).collect();
     let output = |&(value, kind)| OutputSpec { value: ValueId(value), kind };
     let outputs = outputs.iter().map(output).collect::<Vec<_>>();
     start_run(&*EXECUTOR, program().program()?, &inputs, &outputs, Verification::None)

@@ -221,7 +221,7 @@ fn memory_is_known_before_the_run() {
         let output = OutputSpec { value: ValueId(value), kind: OutputKind::Elements };
         let program = call.program().expect("allowed");
         let run =
-            start_run(&*EXECUTOR, program, &[InputSpec { encoding, count }], &[output], verify);
+            start_run(&*EXECUTOR, program, &[InputSpec::new(encoding, count)], &[output], verify);
         run.expect("allowed").plan().memory_bytes
     };
     // Two rows of 6 elements become two of 8: longer rows are never made in place.

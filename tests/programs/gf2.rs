@@ -354,7 +354,7 @@ fn plan_of_echelon(executor: &dyn Executor, columns: u64) -> ProgramPlan {
     let steps = vec![input.into(), echelon_of(0, columns as usize)];
     let program = Arc::new(OperationProgram::new(steps).unwrap());
     let outputs = [OutputSpec { value: ValueId(1), kind: OutputKind::Elements }];
-    let given = [InputSpec { encoding: BITS, count: length }];
+    let given = [InputSpec::new(BITS, length)];
     let run = start_run(executor, program, &given, &outputs, Verification::None).unwrap();
     run.plan().clone()
 }

@@ -364,7 +364,7 @@ fn plans_count_the_working_memory_and_the_time() {
         let steps = vec![input(), input(), int_mul(0, u32::from(!is_square))];
         let program = Arc::new(OperationProgram::new(steps).unwrap());
         let outputs = [OutputSpec { value: ValueId(2), kind: OutputKind::Elements }];
-        let given = [InputSpec { encoding: LIMBS, count: length }; 2];
+        let given = [InputSpec::new(LIMBS, length); 2];
         let run = start_run(&*EXECUTOR, program, &given, &outputs, verify).unwrap();
         let plan = run.plan();
         (plan.memory_bytes, plan.modelled.total)

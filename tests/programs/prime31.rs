@@ -11,7 +11,7 @@ use capstan::{
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, OperationProgram, PadStep,
         PointwiseOperation, PointwiseStep, PowersStep, SliceStep, SparseProductStep,
     },
-    program::{Constant, OutputKind, OutputSpec, ValueId},
+    program::{Constant, InputSpec, OutputKind, OutputSpec, ValueId},
     verify::Verification,
 };
 
@@ -58,9 +58,10 @@ impl Call31 {
             |words: &Vec<u32>| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
         let bytes: Vec<_> = self.inputs.iter().map(bytes).collect();
         let sources: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
-        let inputs = sources.iter().map(|source| EncodedScalars {
-            reduce: self.reduce,
-            ..EncodedScalars::new(self.encoding, source.len() / 4, source)
+        let inputs = sources.iter().map(|source| {
+            let count = source.len() as u64 / 4;
+            let spec = InputSpec { encoding: self.encoding, count, reduce: self.reduce };
+            EncodedScalars::of(spec, source)
         });
         let capstan::program::ValueType::Vector(shape) = program.value_type(value).expect("a step")
         else {

@@ -155,7 +155,7 @@ impl JobRunner {
         let verify = [Verification::None, Verification::Probabilistic][rows % 2];
         self.run(SingleStep {
             program: single_msm(Group::G1, rows, N)?,
-            input: InputSpec { encoding, count: (rows * N) as u64 },
+            input: InputSpec::new(encoding, (rows * N) as u64),
             kind: OutputKind::Points,
             bases: vec![JobBases::Checked(G1Affine::into_bases(points))],
             payload: upload,
@@ -183,7 +183,7 @@ impl JobRunner {
                 2,
                 350,
             )?,
-            input: InputSpec { encoding: encodings[0], count: 700 },
+            input: InputSpec::new(encodings[0], 700),
             kind: OutputKind::Elements,
             bases: vec![],
             payload: upload,
@@ -194,12 +194,11 @@ impl JobRunner {
     }
 
     fn run(&self, step: SingleStep) -> Result<()> {
-        let SingleStep { input: InputSpec { encoding, count }, payload, verify, .. } = step;
+        let SingleStep { input: spec, payload, verify, .. } = step;
         let output = OutputSpec { value: SINGLE_STEP, kind: step.kind };
         let program = Arc::new(step.program);
         let run = start_run(&*self.host.executor, program, &[step.input], &[output], verify)?;
-        let input =
-            ProgramJobInput { payload, copy: None, encoding, reduce: false, first: 0, count };
+        let input = ProgramJobInput { payload, copy: None, spec, first: 0 };
         let job = ProgramJob {
             call: "test",
             run,
@@ -212,7 +211,7 @@ impl JobRunner {
             verify,
             states_modelled_time: false,
             steps: 2,
-            row_length: count,
+            row_length: spec.count,
         };
         let host = self.host.clone();
         let ticket = self
@@ -353,7 +352,8 @@ fn uploads(bench: &JobRunner) {
         let owner = UploadOwner::of_tenant(tenant);
         for id in 1..=3 {
             let payload = bench.upload(&bytes, counter);
-            uploads.insert(owner, vector(id), payload).expect("within the limit");
+            let kept = uploads.reserve(owner, vec![vector(id)]).expect("within the limit");
+            uploads.keep(kept, vec![payload]).expect("is free");
         }
         uploads.release(tenant.id, UploadId([1; 16])).expect("is stored");
         assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO, Duration::ZERO), 2);

@@ -211,7 +211,7 @@ fn plan_input<'a>(run: &'a ProgramRun<'_>, value: ValueId) -> Result<PlannedInpu
                 OutgoingBytes::Region { region, .. } => ElementSource::Region(region.id),
                 bytes => ElementSource::Local(bytes),
             };
-            (InputSpec { encoding, count }, source)
+            (InputSpec { encoding, count, reduce }, source)
         }
         Err(UploadedScalars { id, first }) => {
             let offset = offset.saturating_add(first.unwrap_or(0));
@@ -219,7 +219,7 @@ fn plan_input<'a>(run: &'a ProgramRun<'_>, value: ValueId) -> Result<PlannedInpu
             let (encoding, count) =
                 (ScalarEncoding::typed(field_of(run, value)), elements_of(run, value));
             let stored = v1::StoredVector { upload_id: id.to_bytes(), offset };
-            (InputSpec { encoding, count }, ElementSource::Stored(stored))
+            (InputSpec { encoding, count, reduce }, ElementSource::Stored(stored))
         }
     };
     Ok(PlannedInput { spec, source, reduce })

@@ -17,7 +17,7 @@ pub use crate::{
 };
 pub use control::{CancellationGate, JobControl};
 pub use device_info::{DeviceInfo, GpuInfo, MsmPlan};
-pub use encoded_scalars::{ElementNames, EncodedScalars};
+pub use encoded_scalars::EncodedScalars;
 pub use ntt_rows::{NttRows, write_elements};
 pub use residency::{BasesDevice, DeviceResidency, ResidencyChange, ResidentObject};
 pub use work::{EliminationWork, EngineWork, VectorWork};

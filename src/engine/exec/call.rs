@@ -5,7 +5,7 @@ use std::{iter, sync::Arc, time::Duration};
 use super::{AwaitedElements, ModelledTime, RunOperands, RunReport, StepReport};
 use crate::{
     curve::points::Bases,
-    engines::{ElementNames, EncodedScalars, EngineWork, ExecutedBy},
+    engines::{EncodedScalars, EngineWork, ExecutedBy},
     error::{Error, Result},
     field::FieldId,
     ops::{
@@ -200,9 +200,7 @@ impl RunCall {
         id: ValueId,
         operands: &RunOperands<'a>,
     ) -> Option<EncodedScalars<'a>> {
-        let elements = operands.inputs.get(self.input_number(id)?)?;
-        let names = ElementNames { field: "elements", first: 0 };
-        Some(EncodedScalars { names, ..*elements })
+        operands.inputs.get(self.input_number(id)?).copied()
     }
 
     /// The bases that step `id` uses, of those of all steps.

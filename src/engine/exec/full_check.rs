@@ -266,7 +266,7 @@ mod tests {
         let (encoding, kind) = (ScalarEncoding::Montgomery, OutputKind::Points);
         let program = Arc::new(single_msm(Group::G1, 1, 1).unwrap());
         let output = OutputSpec { value: SINGLE_STEP, kind };
-        let given = [InputSpec { encoding, count: 1 }];
+        let given = [InputSpec::new(encoding, 1)];
         let call = Arc::new(RunCall::new(program, &given, &[output], false).unwrap());
         let plan = ProgramPlan {
             memory_bytes: 0,

@@ -19,7 +19,7 @@ pub type SumsListener<'a> = &'a (dyn Fn(&MsmSums) + Sync);
 /// The data of a call. Every step of a run gets the same.
 #[derive(Clone, Copy, Default)]
 pub struct RunOperands<'a> {
-    /// One per input step. Their names are not used: errors name the step.
+    /// One per input step.
     pub inputs: &'a [EncodedScalars<'a>],
     /// One per MSM step, as long as a row of its input.
     pub bases: &'a [Bases],

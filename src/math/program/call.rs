@@ -17,6 +17,20 @@ pub struct InputSpec {
     pub encoding: ScalarEncoding,
     /// Number of elements of all rows.
     pub count: u64,
+    /// Whether integers of the modulus and above are reduced; else they are refused.
+    pub reduce: bool,
+}
+
+impl InputSpec {
+    /// Elements that are not reduced.
+    pub const fn new(encoding: ScalarEncoding, count: u64) -> Self {
+        Self { encoding, count, reduce: false }
+    }
+
+    /// Bytes of all elements.
+    pub const fn bytes(&self) -> u64 {
+        self.count * self.encoding.width() as u64
+    }
 }
 
 /// A value that a call wants.

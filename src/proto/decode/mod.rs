@@ -37,7 +37,7 @@ use capstan_math::{
         scalars::ScalarEncoding,
     },
     error::{Error, FieldProblem, Result},
-    program::{InputSpec, Verification},
+    program::Verification,
 };
 
 use super::{enums::specified, v1};
@@ -103,10 +103,6 @@ pub struct VectorUploadHeader {
 }
 
 impl VectorUploadHeader {
-    pub fn spec(&self) -> InputSpec {
-        InputSpec { encoding: self.encoding, count: self.count }
-    }
-
     /// Bytes of the whole payload; `Invalid` if their number overflows.
     pub fn bytes(&self) -> Result<u64> {
         payload_bytes(self.count, self.encoding.width())

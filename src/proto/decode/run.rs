@@ -15,11 +15,14 @@ use super::{
     element_encoding, new_upload_id,
     program::program,
     regions::{read_vector, region_upload, written_vector},
-    required, scalar_encoding, vector_upload, verify,
+    required, scalar_encoding, upload_id, vector_upload, verify,
 };
 use crate::{
     parts::values,
-    v1::{self, program_input::Source, program_output::Delivery, program_ref::Program},
+    v1::{
+        self, msm_request::Scalars, ntt_request::Input, program_input::Source,
+        program_output::Delivery, program_ref::Program,
+    },
 };
 
 pub enum ProgramRef {
@@ -46,10 +49,10 @@ pub enum InputSource {
         count: u64,
         data: Bytes,
     },
-    /// A vector or an upload in progress, from element `offset` on.
+    /// A vector or an upload in progress, from element `offset` on; all of it without an offset.
     Stored {
         id: UploadId,
-        offset: u64,
+        offset: Option<u64>,
     },
     Streamed(StreamedVector),
     /// The elements are in the region.
@@ -171,11 +174,13 @@ fn input(index: usize, input: v1::ProgramInput) -> Result<RunInput> {
     let missing = Error::item("inputs", index, "source", FieldProblem::Missing);
     let of = |member| move |error: Error| error.of_item("inputs", index, member);
     let source = match input.source.ok_or(missing)? {
-        Source::Inline(inline) => inline_vector(inline).map_err(of("inline"))?,
+        Source::Inline(inline) => {
+            inline_vector(inline, ["encoding", "data"]).map_err(of("inline"))?
+        }
         Source::Stored(stored) => {
             let unknown = |_| Error::field("upload_id", FieldProblem::UnknownId);
             let id = decode_id(&stored.upload_id).map_err(unknown).map_err(of("stored"))?;
-            InputSource::Stored { id: UploadId(id), offset: stored.offset }
+            InputSource::Stored { id: UploadId(id), offset: Some(stored.offset) }
         }
         Source::Upload(upload) => {
             let upload = vector_upload(upload).map_err(of("upload"))?;
@@ -190,10 +195,41 @@ fn input(index: usize, input: v1::ProgramInput) -> Result<RunInput> {
     Ok(RunInput { source, reduce: input.reduce })
 }
 
-fn inline_vector(inline: v1::InlineVector) -> Result<InputSource> {
-    let encoding = scalar_encoding("encoding", inline.encoding)?;
-    let count = element_count("data", inline.data.len(), encoding.width())? as u64;
+/// `fields` are the names of its encoding and its data.
+fn inline_vector(inline: v1::InlineVector, fields: [&'static str; 2]) -> Result<InputSource> {
+    let encoding = scalar_encoding(fields[0], inline.encoding)?;
+    let count = element_count(fields[1], inline.data.len(), encoding.width())? as u64;
     Ok(InputSource::Inline { encoding, count, data: inline.data })
+}
+
+impl InputSource {
+    /// The scalars of an MSM.
+    ///
+    /// Errors: `Invalid`; `NotFound` for a malformed id.
+    pub fn of_msm(scalars: Option<Scalars>) -> Result<Self> {
+        Self::of_single(match required("scalars", scalars)? {
+            Scalars::Inline(inline) => Input::Inline(inline),
+            Scalars::UploadId(id) => Input::UploadId(id),
+            Scalars::Stored(part) => Input::Stored(part),
+        })
+    }
+
+    /// The rows of an NTT.
+    ///
+    /// Errors: those of [`Self::of_msm`].
+    pub fn of_ntt(input: Option<Input>) -> Result<Self> {
+        Self::of_single(required("input", input)?)
+    }
+
+    fn of_single(input: Input) -> Result<Self> {
+        Ok(match input {
+            Input::Inline(inline) => inline_vector(inline, ["inline.encoding", "inline.data"])?,
+            Input::UploadId(id) => Self::Stored { id: upload_id(&id)?, offset: None },
+            Input::Stored(part) => {
+                Self::Stored { id: upload_id(&part.upload_id)?, offset: Some(part.offset) }
+            }
+        })
+    }
 }
 
 fn output(index: usize, output: v1::ProgramOutput) -> Result<RunOutput> {

@@ -28,7 +28,7 @@ pub use host::ComputeHost;
 pub use import::{BasesImport, ImportJob};
 pub use import_matrix::{MatrixImport, MatrixImportJob};
 pub use program::{ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork};
-pub use program_input::{InputPayload, ProgramJobInput};
+pub use program_input::ProgramJobInput;
 pub use report::JobReport;
 pub use residency::ResidencyJob;
 use scheduler::SENIORITY_AGE;

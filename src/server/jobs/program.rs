@@ -17,7 +17,7 @@ use crate::{
         points::{Bases, SumEncoding},
         scalars::ScalarEncoding,
     },
-    engine::JobControl,
+    engine::{EncodedScalars, JobControl},
     error::{Error, Result},
     exec::{ElementSink, RunInProgress, RunOperands, RunReport, StepReport},
     sparse::SparseMatrix,
@@ -185,7 +185,8 @@ impl ProgramWork {
             .iter()
             .map(|input| PayloadView::starting_at(&input.payload, input.byte_range().start));
         let sources: Vec<_> = sources.collect();
-        let elements = inputs.iter().zip(&sources).map(|(input, source)| input.elements(source));
+        let elements = inputs.iter().zip(&sources);
+        let elements = elements.map(|(input, source)| EncodedScalars::of(input.spec, source));
         let views: Vec<_> = outputs.iter().map(ProgramJobOutput::view).collect();
         let sinks = outputs.iter().zip(&views).map(|(output, view)| output.sink(view));
         let (elements, sinks) = (elements.collect::<Vec<_>>(), sinks.collect::<Vec<_>>());

@@ -202,7 +202,7 @@ pub struct ArrivedBytes {
 pub struct CallToRun {
     #[serde(with = "serialized_program")]
     pub program: Arc<OperationProgram>,
-    pub inputs: Vec<PlacedInput>,
+    pub inputs: Vec<InputSpec>,
     pub outputs: Vec<PlacedOutput>,
     pub objects: NamedObjects,
     /// Whether to check the values of all steps that have a probabilistic check.
@@ -211,13 +211,6 @@ pub struct CallToRun {
     pub time_left: Option<Duration>,
     /// The most time that the run may take if it moves to the host.
     pub time_on_host_max: Duration,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct PlacedInput {
-    pub spec: InputSpec,
-    /// Whether integers of r and above are reduced modulo r.
-    pub reduce: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

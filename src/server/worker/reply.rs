@@ -213,7 +213,7 @@ mod tests {
         let program = OperationProgram::new(vec![input.into(), msm.into()]).unwrap();
         let output = |value, kind| OutputSpec { value: ValueId(value), kind };
         let outputs = [output(0, OutputKind::Elements), output(1, OutputKind::Points)];
-        let input = InputSpec { encoding: ScalarEncoding::Canonical, count: 4 };
+        let input = InputSpec::new(ScalarEncoding::Canonical, 4);
         RunCall::new(Arc::new(program), &[input], &outputs, false).unwrap()
     }
 

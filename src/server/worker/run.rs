@@ -21,7 +21,7 @@ use super::{
     link::WorkerLost,
     message::{
         AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlRequest,
-        LaneOutcome, LaneRequest, PlacedInput, PlacedOutput, PlacedVector, RunState, SumsOfOutput,
+        LaneOutcome, LaneRequest, PlacedOutput, PlacedVector, RunState, SumsOfOutput,
     },
     pool::WorkerPool,
     process::{BacklogShare, LiveWorker, RequestFailure},
@@ -148,8 +148,6 @@ impl WorkerRun {
             Ok(named) => named?,
             Err(WorkerLost) => return Ok(Begun::Lost(worker)),
         };
-        let inputs = operands.inputs.iter().zip(self.call.input_specs());
-        let inputs = inputs.map(|(given, spec)| PlacedInput { spec: *spec, reduce: given.reduce });
         let mut outputs = Vec::with_capacity(operands.sinks.len());
         let sinks = operands.sinks.iter().zip(self.placed_bytes(operands));
         let specs = self.call.output_specs().iter().enumerate();
@@ -171,7 +169,7 @@ impl WorkerRun {
         let written: Vec<_> = written.flat_map(|vector| vector.pieces.iter().copied()).collect();
         let call = CallToRun {
             program: self.call.program.clone(),
-            inputs: inputs.collect(),
+            inputs: self.call.input_specs().to_vec(),
             outputs,
             objects,
             is_checked: self.call.is_checked,
@@ -184,8 +182,9 @@ impl WorkerRun {
             RemoteRun { worker, number, known, awaited, written, outputs, is_in_place, is_over };
         let mut arrived = Vec::new();
         for (input, given) in operands.inputs.iter().enumerate() {
-            if given.source.has_received(0..given.bytes() as u64) {
-                arrived.extend(run.arrived(input, given, given.bytes() as u64)?);
+            let bytes = given.spec.bytes();
+            if given.source.has_received(0..bytes) {
+                arrived.extend(run.arrived(input, given, bytes)?);
             }
         }
         let request =
@@ -380,7 +379,7 @@ impl RunInProgress for WorkerRun {
                 let mut arrived = Vec::new();
                 if let Some(AwaitedElements { input, elements }) = run.awaited.take() {
                     let given = &operands.inputs[input];
-                    let end = elements.end * given.encoding.width() as u64;
+                    let end = elements.end * given.spec.encoding.width() as u64;
                     arrived.extend(run.arrived(input, given, end)?);
                 }
                 let (number, yields) = (run.number, control.yields());

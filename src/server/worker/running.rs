@@ -13,8 +13,8 @@ use super::{
     failure::WorkerFailure,
     mapped::{MappedBytes, MappedMemory, MappedOutput},
     message::{
-        Advanced, ArrivedBytes, AwaitedInput, CallToRun, FinishedRun, PlacedInput, RunState,
-        SerializedSums, SumsOfOutput, WrittenBytes,
+        Advanced, ArrivedBytes, AwaitedInput, CallToRun, FinishedRun, RunState, SerializedSums,
+        SumsOfOutput, WrittenBytes,
     },
 };
 use crate::{
@@ -23,13 +23,13 @@ use crate::{
         points::{Bases, MsmSums},
         scalars::ScalarEncoding,
     },
-    engine::{ElementNames, EncodedScalars, JobControl},
+    engine::{EncodedScalars, JobControl},
     error::{Error, Result},
     exec::{
         AwaitedElements, ElementSink, Executor, ModelledTime, RunCall, RunInProgress, RunOperands,
         RunReport, SumsListener,
     },
-    program::OutputSpec,
+    program::{InputSpec, OutputSpec},
     sparse::SparseMatrix,
     sync::Mutex,
 };
@@ -60,7 +60,7 @@ pub struct RunningObjects {
 }
 
 struct RunningInput {
-    given: PlacedInput,
+    spec: InputSpec,
     bytes: MappedBytes,
 }
 
@@ -71,14 +71,11 @@ struct RunningOutput {
 
 impl RunningInput {
     fn has(&self, elements: &Range<u64>) -> bool {
-        elements.end * self.given.spec.encoding.width() as u64 <= self.bytes.len()
+        elements.end * self.spec.encoding.width() as u64 <= self.bytes.len()
     }
 
     fn elements(&self) -> EncodedScalars<'_> {
-        let PlacedInput { spec, reduce } = self.given;
-        let names = ElementNames { field: "elements", first: 0 };
-        let (count, source) = (spec.count as usize, &self.bytes);
-        EncodedScalars { encoding: spec.encoding, reduce, count, names, source }
+        EncodedScalars::of(self.spec, &self.bytes)
     }
 }
 
@@ -90,9 +87,8 @@ impl RunningCall {
         objects: RunningObjects,
         find: FindMemory<'_>,
     ) -> Result<Self> {
-        let specs: Vec<_> = call.inputs.iter().map(|input| input.spec).collect();
         let wanted: Vec<OutputSpec> = call.outputs.iter().map(|output| output.spec).collect();
-        let run = RunCall::new(call.program, &specs, &wanted, call.is_checked)?;
+        let run = RunCall::new(call.program, &call.inputs, &wanted, call.is_checked)?;
         let mut run = executor.prepare(run.into());
         run.limit_time_on_host(call.time_on_host_max);
         let mut outputs = Vec::with_capacity(call.outputs.len());
@@ -109,7 +105,7 @@ impl RunningCall {
             });
         }
         let inputs = call.inputs.into_iter();
-        let inputs = inputs.map(|given| RunningInput { given, bytes: MappedBytes::default() });
+        let inputs = inputs.map(|spec| RunningInput { spec, bytes: MappedBytes::default() });
         let deadline = call.time_left.and_then(|left| Instant::now().checked_add(left));
         run.begin(&objects.bases)?;
         let (control, inputs) = (JobControl::new(deadline), inputs.collect());

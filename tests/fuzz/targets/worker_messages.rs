@@ -24,9 +24,9 @@ use capstan::{
         message::{
             AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlReply,
             ControlRequest, FinishedRun, FinishedStage, FinishedStep, LaneOutcome, LaneReply,
-            LaneRequest, MapRequest, NamedBases, NamedObjects, PlacedInput, PlacedOutput,
-            PlacedVector, ResidencyRequest, ResidentNumber, RunState, SerializedSums, SumsOfOutput,
-            WorkerHello, WorkerTask, WrittenBytes,
+            LaneRequest, MapRequest, NamedBases, NamedObjects, PlacedOutput, PlacedVector,
+            ResidencyRequest, ResidentNumber, RunState, SerializedSums, SumsOfOutput, WorkerHello,
+            WorkerTask, WrittenBytes,
         },
         reply::OutputProgress,
         socket,
@@ -50,7 +50,7 @@ fn call() -> RunCall {
     let msm = [programs::msm::<G1Affine>(1, &id, 0)];
     let program = decode::program(programs::program(steps.into_iter().chain(msm)));
     let program = Arc::new(program.expect("a program"));
-    let input = InputSpec { encoding: ScalarEncoding::Canonical, count: COUNT };
+    let input = InputSpec::new(ScalarEncoding::Canonical, COUNT);
     RunCall::new(program, &[input], &outputs(), false).expect("a call")
 }
 
@@ -180,10 +180,10 @@ fn begun() -> LaneRequest {
     let [elements, points] = outputs();
     let encoding = ScalarEncoding::Canonical;
     let vector = Some(PlacedVector { encoding, pieces: vec![piece(0)] });
-    let spec = InputSpec { encoding, count: COUNT };
+    let spec = InputSpec::new(encoding, COUNT);
     let begin = CallToRun {
         program: call().program.clone(),
-        inputs: vec![PlacedInput { spec, reduce: false }],
+        inputs: vec![spec],
         outputs: vec![
             PlacedOutput { spec: elements, vector, is_early: false },
             PlacedOutput { spec: points, vector: None, is_early: true },

@@ -51,7 +51,7 @@ impl<A: CurvePoint> MsmRun for CpuMsmRun<A> {
         control: &JobControl,
     ) -> Result<()> {
         control.check()?;
-        let bases = &self.bases[first..first + scalars.count];
+        let bases = &self.bases[first..first + scalars.count()];
         let buffer = mem::take(&mut self.buffer);
         let (sum, scalars) = self.pool.threads.install(|| {
             let scalars = scalars.decode_scalars(buffer)?;

@@ -29,6 +29,7 @@ use crate::{
     field::{Field31, FieldId},
     ntt::{TransformEnd, VectorKernels},
     ntt31::WordDecodeRule,
+    program::InputSpec,
     sparse::SparseMatrix,
 };
 
@@ -180,13 +181,13 @@ impl GpuVectors {
         rows: usize,
         row_length: usize,
     ) -> Result<GpuVector> {
-        if !input.encoding.holds(field) || input.count != rows * row_length {
+        if !input.spec.encoding.holds(field) || input.count() != rows * row_length {
             return Err(Error::Internal("an input does not match its vector".into()));
         }
         let vector = self.zeros(field, rows, row_length)?;
         let word = self.gpu().msm.resident().lease(&self.stream, 8)?;
         self.copy_in(&vector, input.source)?;
-        let (encoding, reduce) = (input.encoding, input.reduce);
+        let InputSpec { encoding, reduce, .. } = input.spec;
         match field {
             FieldId::Bls12381Fr => {
                 let rule = DecodeRule { encoding, reduce, into_montgomery: true };

@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status};
 
 use crate::grpc::{
     calls::call::{self, CallContext, coarse},
-    computing::ntt,
+    computing::single_step,
     devices::device_query::READINGS_WAIT,
     state::ServerState,
 };
@@ -164,8 +164,9 @@ fn msm_plan(plan: MsmPlan) -> v1::MsmPlan {
 fn ntt_lg_n(state: &ServerState) -> u32 {
     let settings = &state.settings;
     let bytes_max = settings.bytes_in_flight_max.min(settings.connection_bytes_in_flight_max);
-    let fits =
-        |lg_n: &u32| ntt::bytes_of_row(&state.compute, *lg_n).is_ok_and(|bytes| bytes <= bytes_max);
+    let fits = |lg_n: &u32| {
+        single_step::bytes_of_ntt(&state.compute, *lg_n).is_ok_and(|bytes| bytes <= bytes_max)
+    };
     (0..=TWO_ADICITY).rev().find(fits).unwrap_or(0)
 }
 

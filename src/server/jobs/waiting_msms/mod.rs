@@ -29,7 +29,7 @@ use crate::{
         points::{Bases, MsmSums},
         scalars::ScalarEncoding,
     },
-    engine::{ElementNames, EncodedScalars, JobControl},
+    engine::{EncodedScalars, JobControl},
     error::{Error, Result},
     exec::{Executor, RunOperands, RunReport, start_run},
     ops::{SINGLE_STEP, single_msm},
@@ -94,7 +94,7 @@ impl BatchKey {
     pub fn new(bases: &Bases, input: &ProgramJobInput, verify: Verification) -> Self {
         let (group, count) = (bases.group(), bases.len());
         let (owner, start) = (bases.owner_address(), bases.offset_in_owner());
-        let &ProgramJobInput { encoding, reduce, .. } = input;
+        let InputSpec { encoding, reduce, .. } = input.spec;
         Self { group, owner, start, count, encoding, reduce, verify }
     }
 }
@@ -189,17 +189,14 @@ impl WaitingMsm {
         let BatchKey { group, encoding, reduce, verify, .. } = self.key;
         let (vectors, n) = (members.vectors(), self.bases.len());
         let program = Arc::new(single_msm(group, vectors, n)?);
-        let count = vectors * n;
-        let input = InputSpec { encoding, count: count as u64 };
+        let input = InputSpec { encoding, count: (vectors * n) as u64, reduce };
         let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
         let mut run = start_run(executor, program, &[input], &[output], verify)?;
         let bases = [self.bases.clone()];
         run.begin(&bases)?;
         let source = &members.source();
-        let names = ElementNames { field: "elements", first: 0 };
-        let elements = EncodedScalars { encoding, reduce, count, names, source };
         let operands = RunOperands {
-            inputs: &[elements],
+            inputs: &[EncodedScalars::of(input, source)],
             bases: &bases,
             sinks: &[None],
             ..Default::default()

@@ -175,11 +175,10 @@ impl Workplace {
         let (encoding, verify) = (ScalarEncoding::Montgomery, Verification::Probabilistic);
         let program = Arc::new(single_msm(Group::G1, batch, N).unwrap());
         let count = (batch * N) as u64;
-        let input = InputSpec { encoding, count };
+        let input = InputSpec::new(encoding, count);
         let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
         let run = start_run(&*self.host.executor, program, &[input], &[output], verify).unwrap();
-        let input =
-            ProgramJobInput { payload, copy: None, encoding, reduce: false, first: 0, count };
+        let input = ProgramJobInput { payload, copy: None, spec: input, first: 0 };
         let job = ProgramJob {
             call: "msm",
             run,

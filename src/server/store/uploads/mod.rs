@@ -21,7 +21,7 @@ pub use self::{
 };
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -89,7 +89,7 @@ impl Uploads {
     pub fn open_in_region(
         &self,
         owner: UploadOwner<'_>,
-        InputSpec { encoding, count }: InputSpec,
+        InputSpec { encoding, count, .. }: InputSpec,
         region: RegionSlice,
     ) -> Result<Arc<StoredUpload>> {
         let slot = UploadSlot::take(owner, &owner.tenant.uploads, &self.slots)?;
@@ -105,24 +105,6 @@ impl Uploads {
         slot: UploadSlot,
     ) -> Arc<StoredUpload> {
         Arc::new(StoredUpload::new(header, payload, slot, self.limits))
-    }
-
-    /// Adds a vector that the server computed.
-    ///
-    /// Errors: `Exhausted`; `UploadConflict` if the id is in use.
-    pub fn insert(
-        &self,
-        owner: UploadOwner<'_>,
-        vector: VectorUploadHeader,
-        payload: Arc<UploadBuffer>,
-    ) -> Result<()> {
-        let slot = UploadSlot::take(owner, &owner.tenant.vectors, &self.slots)?;
-        let mut all = self.by_id.lock();
-        let Entry::Vacant(entry) = all.entry((owner.tenant.id, vector.id)) else {
-            return Err(Error::UploadConflict);
-        };
-        entry.insert(self.stored(UploadHeader::Vector(vector), payload, slot));
-        Ok(())
     }
 
     /// The idle time goes on: asking for an upload does not keep it.

@@ -80,15 +80,16 @@ impl CallPart for PartialSums {
         operands: &RunOperands<'_>,
         act: impl FnOnce(&RunOperands<'_>) -> T,
     ) -> T {
-        let (part, count) = (&self.range, self.range.count() as usize);
+        let (part, count) = (&self.range, self.range.count());
         let sources = operands.inputs.iter().map(|input| PartSource {
             part,
             whole: input.source,
-            width: input.encoding.width() as u64,
+            width: input.spec.encoding.width() as u64,
         });
         let sources: Vec<_> = sources.collect();
         let inputs = operands.inputs.iter().zip(&sources);
-        let inputs = inputs.map(|(input, source)| EncodedScalars { count, source, ..*input });
+        let of_part = |spec| InputSpec { count, ..spec };
+        let inputs = inputs.map(|(input, source)| EncodedScalars::of(of_part(input.spec), source));
         let inputs: Vec<_> = inputs.collect();
         act(&RunOperands { inputs: &inputs, sinks: &[None], ..Default::default() })
     }

@@ -166,7 +166,7 @@ mod tests {
         let spec = |value: &u32| OutputSpec { value: ValueId(*value), kind: OutputKind::Elements };
         let outputs: Vec<_> = outputs.iter().map(spec).collect();
         let encoding = crate::curve::scalars::ScalarEncoding::Montgomery;
-        RunCall::new(program, &[InputSpec { encoding, count: 8 }], &outputs, false).unwrap()
+        RunCall::new(program, &[InputSpec::new(encoding, 8)], &outputs, false).unwrap()
     }
 
     fn input() -> Operation {

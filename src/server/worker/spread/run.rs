@@ -215,7 +215,7 @@ impl<P: CallPart> ConcurrentPart for RunningPart<P> {
         let Some(AwaitedElements { input, elements }) = self.run.awaited() else { return true };
         self.part.with_operands(&self.whole, operands, |own| {
             own.inputs.get(input).is_some_and(|input| {
-                let (Range { start, end }, width) = (&elements, input.encoding.width() as u64);
+                let (Range { start, end }, width) = (&elements, input.spec.encoding.width() as u64);
                 input.source.has_received(start * width..end * width)
             })
         })

@@ -36,11 +36,10 @@ use crate::{
     buffer::{RangeSet, Wiper},
     curve::points::{Bases, MsmSums},
     device::{DeviceFault, DeviceSlice, Event, Gpu, GpuUnavailable, Stream},
-    engines::{
-        ComputedMsm, ElementNames, EncodedScalars, ExecutedBy, JobControl, MsmRun, record_stages,
-    },
+    engines::{ComputedMsm, EncodedScalars, ExecutedBy, JobControl, MsmRun, record_stages},
     error::{Error, FieldProblem, Result},
     msm::{MsmBudget, MsmKernels, MsmPass, MsmPassMemory, MsmPassPlan, MsmSize, SplitThresholds},
+    program::InputSpec,
 };
 
 /// Time the stages of passes with at least this many scalars: timing costs a small MSM a tenth
@@ -266,7 +265,7 @@ impl GpuMsmRun {
             previous_pass: None,
             wait: LongWait::default(),
             stage_events: Vec::new(),
-            names: ElementNames { field: "", first: 0 },
+            first_element: 0,
             scalars: Arc::new(ScalarMemory(scalars)),
             buckets,
             results,
@@ -290,9 +289,10 @@ impl MsmRun for GpuMsmRun {
         let gpu_msm = self.gpu_msm.clone();
         let control = &control.behind(&gpu_msm.policy.cancellation_gate);
         let state = self.prepare(control)?;
-        let ElementNames { field, first: first_name } = scalars.names;
-        state.names = ElementNames { field, first: first_name.wrapping_sub(first as u64) };
-        let EncodedScalars { encoding, reduce, count, source, .. } = *scalars;
+        // Those of a part of an MSM are later elements of their input.
+        state.first_element = scalars.first.saturating_sub(first as u64);
+        let EncodedScalars { spec: InputSpec { encoding, reduce, .. }, source, .. } = *scalars;
+        let count = scalars.count();
         let rule = DecodeRule { encoding, reduce, into_montgomery: false };
         let (memory, stream) = (state.scalars.clone(), Stream::clone(&state.stream));
         let (to, all) = (memory.slice(first, count)?, first..first + count);
@@ -309,8 +309,9 @@ impl MsmRun for GpuMsmRun {
             return copier.upload(lane, to, source, 0, control, launch);
         }
         // Narrow scalars are expanded from a temporary lease, at once, to free it early.
-        let narrow = gpu_msm.cache.lease(&stream, scalars.bytes() as u64)?;
-        let from = narrow.all().slice(0, scalars.bytes()).ok_or_else(too_many_scalars)?;
+        let narrow = gpu_msm.cache.lease(&stream, scalars.spec.bytes())?;
+        let from =
+            narrow.all().slice(0, scalars.spec.bytes() as usize).ok_or_else(too_many_scalars)?;
         copier.upload(lane, from, source, 0, control, || Ok(()))?;
         gpu_msm.codec.decode(&stream, rule, from, to, state.results.refused_word(first)?)?;
         self.receive(all, None, control.yields())
@@ -368,8 +369,8 @@ impl MsmRun for GpuMsmRun {
         }
         let (bytes, word) = results.split_last_chunk().ok_or_else(too_many_scalars)?;
         if let Some(index) = first_refused(u64::from_le_bytes(*word)) {
-            let index = index.wrapping_add(state.names.first);
-            return Err(Error::element(state.names.field, index, FieldProblem::NotCanonical));
+            let index = state.first_element + index;
+            return Err(Error::element("elements", index, FieldProblem::NotCanonical));
         }
         let sums = match self.bases {
             Bases::G1(_) => MsmSums::G1(MsmKernels::combine_sums(&state.plan, bytes)),

@@ -28,6 +28,7 @@ use crate::{
     },
     error::{Error, FieldProblem, Result},
     ntt::{DeviceFr, EvaluationTables, NttDevice, NttPassPlan, TransformEnd},
+    program::InputSpec,
 };
 
 pub struct NttResources {
@@ -194,7 +195,7 @@ impl<'a> GpuNttJob<'a> {
         compute.wait_event(&upload.record()?)?;
         let begun = compute.record_timed()?;
         let input = &self.rows.input;
-        let (encoding, reduce) = (input.encoding, input.reduce);
+        let InputSpec { encoding, reduce, .. } = input.spec;
         let rule = DecodeRule { encoding, reduce, into_montgomery: true };
         let first = (rows.start as u64) << lg_n;
         let refused = RefusedWord { word: slot.refused_word.all(), first };

@@ -86,7 +86,7 @@ impl GpuNtt {
         )
         .entered();
         let row_bytes = size_of::<DeviceFr>() << plan.lg_n;
-        if !rows.input.encoding.is_full() || rows.row_length > 1 << plan.lg_n {
+        if !rows.input.spec.encoding.is_full() || rows.row_length > 1 << plan.lg_n {
             return Err(Error::Internal("the rows do not match the plan".into()));
         }
         let group = group_rows(plan.lg_n, rows.count);
